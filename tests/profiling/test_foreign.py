@@ -11,9 +11,11 @@ from compiler.nets import MACHINES, Net, compiled, sample
 from npuscope.demo_network import demo_graph
 from npuscope.errors import ModelError
 from npuscope.graph.model import DType, Graph
-from npuscope.profiling.foreign import foreign_bridge
+from npuscope.profiling.foreign import ForeignBridge, Lineage, foreign_bridge
+from npuscope.profiling.same_network import refuse_other_network
 from npuscope.profiling.validate import validate
 from npuscope.program.model import Program
+from npuscope.sim.memory import to_stored
 
 
 def anonymous(program: Program) -> Program:
@@ -95,6 +97,48 @@ def test_the_wrong_model_is_refused() -> None:
         two = Net()
         two.add(two.input((1, 4, 4, 4)), two.input((1, 4, 4, 4)))
         validate(program, two.graph(), MACHINES["4.0"])
+
+
+def test_an_input_of_another_scale_is_refused() -> None:
+    def one_layer(scale: float, zero: int, dtype: DType = DType.INT8) -> Graph:
+        net = Net()
+        return net.graph(net.conv(net.input((1, 8, 8, 4), (scale, zero), dtype), 8))
+
+    program = anonymous(compiled(one_layer(0.02, 3), "4.0"))
+    with pytest.raises(
+        ModelError, match=r"its input has scale 0\.02 and zero point 3, the network"
+    ):
+        validate(program, one_layer(0.05, 3), MACHINES["4.0"])
+    with pytest.raises(ModelError, match=r"'input0' scale 0\.02 and zero point 4"):
+        validate(program, one_layer(0.02, 4), MACHINES["4.0"])
+    refuse_other_network(program, one_layer(0.02, 131, DType.UINT8))
+
+
+def test_channels_that_were_moved_to_the_end_of_an_input() -> None:
+    net = Net()
+    graph = net.graph(net.conv(net.input((1, 3, 8, 6)), 4))
+    program = anonymous(compiled(graph, "4.0"))
+    (there,) = program.inputs
+    # Of axes 1, 8, 6, 3 the file calls the second channels.
+    moved = replace(program.buffer_map()[there], shape=(1, 6, 3, 8), batch=1)
+    buffers = tuple(moved if b.name == there else b for b in program.buffers)
+    bridge = ForeignBridge(replace(program, buffers=buffers), graph)
+    values = sample(graph, 1)
+    (here,) = values.values()
+    stored = to_stored(moved, bridge.inputs(values)[there])
+    assert np.array_equal(stored, here.transpose(0, 2, 3, 1).ravel())
+
+
+def test_a_buffer_is_expected_to_carry_what_comes_first_after_what_was_read() -> None:
+    net = Net()
+    x = net.input((1, 8, 8, 4))
+    tensors = [x]
+    for _ in range(9):
+        tensors.append(net.conv(tensors[-1], 4))
+    lineage = Lineage(net.graph())
+    assert lineage.first(set(tensors[2:]), {tensors[1]}) == {tensors[2]}
+    assert lineage.first({tensors[2]}, {tensors[4]}) == set()
+    assert lineage.first({tensors[9]}, {x}) == set()  # too far for one epoch
 
 
 def test_values_keep_their_meaning_across_types() -> None:

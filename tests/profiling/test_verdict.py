@@ -18,10 +18,13 @@ from npuscope.errors import ModelError
 from npuscope.graph.model import Attrs, DType, Graph, Op, Tensor
 from npuscope.ops.moves import GatherAttrs
 from npuscope.ops.run import run
-from npuscope.profiling.agreement import Agreement, Array, LayerAgreement, Values
+from npuscope.profiling.agreement import Agreement, Array, LayerAgreement, Tally, Values
+from npuscope.profiling.rounding import coefficient_lsb
 from npuscope.profiling.validate import Reference, Validation, validate
 from npuscope.profiling.verdict import Coverage, Verdict, judge
 from npuscope.program.model import Program
+from npuscope.program.units import Arith
+from npuscope.sim.memory import Memory
 from profiling.test_foreign import anonymous
 
 MACHINE = MACHINES["4.0"]
@@ -44,6 +47,7 @@ def output(rms: float, rounding: float, largest: float) -> Agreement:
         ([EXACT, output(1.1, 0.5, 9.0)], GOOD, 10, Verdict.WRONG),
         ([EXACT], replace(GOOD, near_share=0.89), 10, Verdict.WRONG),
         ([EXACT], replace(GOOD, channel_near_share=0.4), 10, Verdict.WRONG),
+        ([EXACT], replace(GOOD, bias=-0.2), 10, Verdict.WRONG),
         ([EXACT], GOOD, 4, Verdict.UNJUDGED),
         ([output(11.0, 5.0, 40.0)], GOOD, 4, Verdict.WRONG),
         ([], GOOD, 10, Verdict.UNJUDGED),
@@ -124,6 +128,29 @@ def test_what_rounding_adds_up_to_is_no_fault() -> None:
         scores.rounding_rms_lsb
         > validate(compiled(deep(1)), deep(1), MACHINE).outputs[0].rounding_rms_lsb
     )
+
+
+def test_a_coefficient_of_few_steps_makes_its_channel_coarse() -> None:
+    net = Net(2)
+    graph = net.graph(net.conv(net.input((1, 6, 6, 4)), 8))
+    program = compiled(graph)
+    (epoch,) = program.executed
+    vectors = [u.A_vector.buffer for u in epoch.units if isinstance(u, Arith) and u.A_vector]
+    fine = np.array(program.constants[vectors[0]]).reshape(-1).view(np.uint8)
+    coarse = fine.copy()
+    coarse.view(np.int16)[3] = 2
+    before, after = (
+        coefficient_lsb(epoch, Memory(replace(program, constants=constants)), 8)
+        for constants in (program.constants, program.constants | {vectors[0]: coarse})
+    )
+    assert before.max() < 0.1
+    assert after[3] == 255 / 4 and np.array_equal(np.delete(before, 3), np.delete(after, 3))
+
+
+def test_values_that_are_no_numbers_are_far_off() -> None:
+    tally = Tally(0.5)
+    tally.add(np.array([1.0, np.nan, np.inf]), np.ones(3))
+    assert (tally.equal, tally.largest) == (1, 1e6)
 
 
 def test_float_outputs_count_in_parts_of_their_range() -> None:

@@ -83,6 +83,13 @@ def test_forcing_reaches_the_root_of_a_view(program):
     np.testing.assert_array_equal(found.outputs["b"], np.full_like(X, 70))
 
 
+def test_what_an_epoch_changes_in_place_is_not_forced(program):
+    a = program.buffer_map()["a"]
+    program = replace(program, epochs=(program.epochs[0], add_constant(Bench(), a, a, 5, 2)))
+    found = execute(program, {"x": X}, force={"a": X}, keep=("a",))
+    np.testing.assert_array_equal(found.buffers["a"], X + 15)
+
+
 def test_what_an_epoch_reads_and_writes(program):
     assert (reads(program.epochs[0]), written(program.epochs[0])) == (("x",), ("a",))
     call = Epoch(1, 1, EpochKind.SW, call=Call("Add", ("x", "a"), ("b",)))

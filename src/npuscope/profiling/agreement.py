@@ -86,18 +86,21 @@ class LayerAgreement:
     max_lsb: float
     near_share: float = 1.0  # as near as the rounding of ops inside the epoch explains
     channel_near_share: float = 1.0  # the same of the channel that is furthest off
+    bias: float = 0.0  # mean signed difference, in parts of what counts as near
 
 
+_LOST_LSB = 1e6
+_FEWEST_FOR_A_MEAN = 64
 _FEWEST = 16  # elements of a layer or a channel; of fewer a single one would decide
 
 
 @dataclass(slots=True)
 class Tally:
     """Running sums for an Agreement. `lsb` is the size of one step, `near_lsb` how many of them
-    count as near."""
+    count as near, of all channels or of each."""
 
     lsb: float
-    near_lsb: float = 1.0
+    near_lsb: float | Array = 1.0
     elements: int = 0
     equal: int = 0
     close: int = 0
@@ -107,12 +110,15 @@ class Tally:
     # Elements of each channel that are near, and how many it has.
     near: Array = field(default_factory=lambda: np.zeros(1))
     channel_elements: int = 0
+    signed: float = 0.0  # differences in parts of what is near; one further off counts as 1
     # Sums for the cosine, and for mean and standard deviation of what was found.
     products: Array = field(default_factory=lambda: np.zeros(5))
 
     def add(self, found: Array, expected: Array) -> None:
-        x = found.astype(np.float64).ravel()
         y = expected.astype(np.float64).ravel()
+        # What is no number at all is far from every number.
+        lost = ~np.isfinite(found.ravel())
+        x = np.where(lost, y + _LOST_LSB * self.lsb, found.ravel()).astype(np.float64)
         # Steps of a float output are not exact multiples: a thousandth of a step is equal.
         steps = np.abs(x - y) / self.lsb
         self.elements += x.size
@@ -122,7 +128,10 @@ class Tally:
         self.total += float(steps.sum())
         self.squares += float(steps @ steps)
         channels = expected.shape[-1] if expected.ndim > 1 else 1
-        self.near = self.near + (steps < self.near_lsb + 1e-3).reshape(-1, max(1, channels)).sum(0)
+        by_channel = steps.reshape(-1, max(1, channels))
+        self.near = self.near + (by_channel < self.near_lsb + 1e-3).sum(0)
+        parts = np.minimum(by_channel / self.near_lsb, 1).ravel()
+        self.signed += float(np.copysign(parts, x - y).sum())
         self.channel_elements += x.size // max(1, channels)
         self.products += (x @ y, x @ x, y @ y, x.sum(), x.size)
 
@@ -151,6 +160,11 @@ class Tally:
         return float(self.near.sum()) / self.elements if self.elements >= _FEWEST else 1.0
 
     @property
+    def bias(self) -> float:
+        """Rounding goes up as often as down."""
+        return self.signed / self.elements if self.elements >= _FEWEST_FOR_A_MEAN else 0.0
+
+    @property
     def channel_near_share(self) -> float:
         """Of the channel that is furthest off."""
         if self.channel_elements < _FEWEST:
@@ -170,6 +184,7 @@ def layer_agreement(epoch: Epoch, tallies: Sequence[Tally]) -> LayerAgreement:
         round(max(tally.largest for tally in tallies), 3),
         min(tally.near_share for tally in tallies),
         min(tally.channel_near_share for tally in tallies),
+        max((tally.bias for tally in tallies), key=abs),
     )
 
 

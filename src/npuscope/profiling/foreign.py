@@ -285,7 +285,9 @@ def _results(program: Program, graph: Graph, free: Values, expected: Values) -> 
         near = min(
             same,
             key=lambda n: float(
-                np.abs(_back(free[n], buffers[n], tensor).reshape(-1) - wanted).mean()
+                np.abs(
+                    np.nan_to_num(_back(free[n], buffers[n], tensor)).reshape(-1) - wanted
+                ).mean()
             ),
         )
         found[name] = near

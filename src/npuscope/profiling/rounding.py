@@ -14,6 +14,11 @@ import numpy as np
 from npuscope.graph.model import Graph, Tensor
 from npuscope.ops.run import disturbed, each_alone
 from npuscope.ops.table import ELEMENTWISE, OPS
+from npuscope.program.model import Epoch
+from npuscope.program.modes import Bcast
+from npuscope.program.units import Arith
+from npuscope.sim.arithmetic.units import load
+from npuscope.sim.memory import Memory
 
 Array = np.ndarray
 Values = Mapping[str, Array]
@@ -21,6 +26,7 @@ Values = Mapping[str, Array]
 # Share of a layer's elements that are moved by one LSB, up or down. Layers of right builds are
 # typically 98 % to 99.5 % exact and the worst of them 90 %: here all are as the worst.
 MOVED_SHARE = 0.1
+_RANGE = 255  # LSB that a layer's values may span
 
 
 def rounded(graph: Graph, sample: Values, seed: int) -> dict[str, Array]:
@@ -51,6 +57,22 @@ def steps_inside(graph: Graph, sample: Values, expected: Values) -> dict[str, fl
             steps = values.astype(np.float64) - expected[name]
             found[name] = float(np.sqrt((steps * steps).mean())) if steps.size else 0.0
     return found
+
+
+def coefficient_lsb(epoch: Epoch, memory: Memory, channels: int) -> Array:
+    """By channel, LSB that it may be off because an integer of few steps scales its sums.
+
+    The channels of a layer share one shift: beside one of large weights, the coefficient of one of
+    small weights may be no more than 1 or 2.
+    """
+    lsb = np.zeros(channels)
+    for unit in epoch.units:
+        if not isinstance(unit, Arith) or unit.A_vector is None or unit.scalar:
+            continue
+        if unit.bcast == Bcast.CHAN and unit.fChannels == channels:
+            steps = np.abs(load(unit, memory).a)
+            lsb = np.maximum(lsb, _RANGE * 0.5 / np.maximum(steps, 0.5))
+    return lsb
 
 
 def _moved(

@@ -6,16 +6,24 @@ from collections import Counter
 from collections.abc import Iterable
 
 from npuscope.errors import ModelError
-from npuscope.graph.model import Graph
-from npuscope.program.model import Program
+from npuscope.graph.model import Graph, Quant
+from npuscope.program.model import Buffer, Program
 from npuscope.text import safe_terminal
+
+_SAME_SCALE = 1e-4  # files print scales with few digits
 
 
 def refuse_other_network(program: Program, graph: Graph) -> None:
-    """Inputs and outputs of another number or size prove that it is another network."""
+    """Inputs and outputs of another number or size prove that it is another network, and so does
+    an input of another scale or zero point. Compilers choose the scale of an output themselves."""
     elements = {
         buffer.name: buffer.size_bytes * 8 // max(1, buffer.nbits) for buffer in program.buffers
     }
+    pair = (
+        f"build '{safe_terminal(program.model_file or program.name)}' was not made from network "
+        f"'{safe_terminal(graph.name)}'"
+    )
+    hint = "give the model file that this build was compiled from"
     for border, names, tensors in (
         ("input", program.inputs, graph.inputs),
         ("output", program.outputs, graph.outputs),
@@ -24,12 +32,33 @@ def refuse_other_network(program: Program, graph: Graph) -> None:
         wanted = [graph.tensor(name).elements for name in tensors]
         if Counter(built) != Counter(wanted):
             raise ModelError(
-                f"build '{safe_terminal(program.model_file or program.name)}' was not made from "
-                f"network '{safe_terminal(graph.name)}': it has {_sizes(border, built)}, "
-                f"the network {_sizes(border, wanted)}",
+                f"{pair}: it has {_sizes(border, built)}, the network {_sizes(border, wanted)}",
                 where="--model",
-                hint="give the model file that this build was compiled from",
+                hint=hint,
             )
+    buffers = program.buffer_map()
+    for tensor in map(graph.tensor, graph.inputs):
+        same_size = [buffers[n] for n in program.inputs if elements[n] == tensor.elements]
+        if tensor.quant and all(_contradicts(buffer, tensor.quant) for buffer in same_size):
+            quant = same_size[0].quant
+            raise ModelError(
+                f"{pair}: its input has {_quantization(quant)}, the network's input "
+                f"'{safe_terminal(tensor.name)}' {_quantization(tensor.quant)}",
+                where="--model",
+                hint=hint,
+            )
+
+
+def _contradicts(buffer: Buffer, quant: Quant) -> bool:
+    """An input may have been converted to floats, or from signed bytes to unsigned ones."""
+    if buffer.is_float or buffer.quant is None or buffer.quant.per_channel or quant.per_channel:
+        return False
+    apart = abs(buffer.quant.zero_point - quant.zero_point)
+    return abs(buffer.quant.scale - quant.scale) > _SAME_SCALE * quant.scale or apart % 128 != 0
+
+
+def _quantization(quant: Quant | None) -> str:
+    return f"scale {quant.scale:.6g} and zero point {quant.zero_point}" if quant else "none"
 
 
 def _sizes(border: str, elements: Iterable[int]) -> str:

@@ -27,7 +27,7 @@ from npuscope.profiling.agreement import (
 from npuscope.profiling.answers import same_answers
 from npuscope.profiling.foreign import foreign_bridge
 from npuscope.profiling.outside import outside_outputs
-from npuscope.profiling.rounding import rounded, steps_inside
+from npuscope.profiling.rounding import coefficient_lsb, rounded, steps_inside
 from npuscope.profiling.same_network import refuse_other_network
 from npuscope.profiling.verdict import (
     LAYER_LSB,
@@ -277,7 +277,8 @@ class _Collected:
                     tallies = self.layers.setdefault(epoch.number, {})
                     if name not in tallies:
                         inside = self.inside.get(self.bridge.tensor(name), 0.0)
-                        tallies[name] = Tally(1.0, LAYER_LSB * max(1.0, inside))
+                        coarse = coefficient_lsb(epoch, memory, integers[name].shape[-1])
+                        tallies[name] = Tally(1.0, LAYER_LSB * max(1.0, inside) + coarse)
                     tallies[name].add(memory.read(name), integers[name])
                 # Whoever reads these bytes under another name starts from the reference too.
                 memory.write(name, integers[name])
@@ -295,7 +296,8 @@ class _Collected:
         elements = sum(tally.elements for tally in tallies)
         equal = sum(tally.equal for tally in tallies)
         outputs = tuple(map(self._output, self.outputs))
-        total = [epoch for epoch in self.program.executed if self._is_counted(epoch)]
+        compared = {op for number in self.layers for op in epochs[number].origin}
+        total = [e for e in self.program.executed if self._is_counted(e, compared)]
         coverage = Coverage(len(layers), len(total))
         verdict = judge(outputs, layers, coverage)
         return Validation(
@@ -327,11 +329,13 @@ class _Collected:
         only count zeros. Of others they are read from the file, and compared as well."""
         return epoch.call is None or self.program.source != "npuscope"
 
-    def _is_counted(self, epoch: Epoch) -> bool:
-        """Wide sums and float values are inner steps of an op, whose result is compared; in our
-        programs all that carry no tensor are."""
+    def _is_counted(self, epoch: Epoch, compared: set[str]) -> bool:
+        """Wide sums and float values are inner steps of an op, whose result is compared, and so
+        are pieces of an op that is compared; in our programs all that carry no tensor are."""
         if epoch.number in self.layers or not self._is_layer(epoch):
             return epoch.number in self.layers
+        if epoch.origin and compared.issuperset(epoch.origin):
+            return False
         buffers = [self.program.buffer_map()[name] for name in written(epoch)]
         narrow = any(buffer.nbits == 8 and not buffer.is_float for buffer in buffers)
         return narrow and not (self.layers and self.program.source == "npuscope")

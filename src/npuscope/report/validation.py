@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from npuscope.profiling.verdict import MUCH_SATURATED, RULE
+from npuscope.profiling.verdict import LAYER_LSB, MOST_BIAS, MUCH_SATURATED, RULE
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
@@ -64,8 +64,10 @@ def _worst(validation: Validation) -> list[str]:
 
 def _broken(layer: LayerAgreement) -> str:
     ops = ", ".join(layer.origin or layer.ops)
-    near = f"{layer.near_share:.1%} within 3 LSB, {layer.channel_near_share:.1%} of its worst "
-    return f"disagrees: {safe_terminal(f'{layer.epoch} ({ops})')}, {near}channel"
+    near = f"{layer.near_share:.1%} within {LAYER_LSB:g} LSB"
+    near += f", {layer.channel_near_share:.1%} of its worst channel"
+    bias = f", {layer.bias * LAYER_LSB:+.2g} LSB on average" if abs(layer.bias) > MOST_BIAS else ""
+    return f"disagrees: {safe_terminal(f'{layer.epoch} ({ops})')}, {near}{bias}"
 
 
 def _reference(reference: dict[str, Any]) -> str:
