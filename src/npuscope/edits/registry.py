@@ -66,7 +66,9 @@ def open_document(path: str | Path, data: bytes | None = None) -> Document:
     data = model_bytes(Path(path)) if data is None else data
     if is_tflite(data):
         return TfliteDocument.parse(data)
-    return OnnxDocument.parse(data, Path(path).parent)
+    document = OnnxDocument.parse(data, Path(path).parent)
+    _ = document.opset  # a file without one is refused before anything is tried
+    return document
 
 
 def whole_bytes(path: Path) -> bytes:

@@ -84,9 +84,7 @@ class OnnxFileGraph:
             entry.raw_data = reader.outside(entry)
             entry.ClearField("external_data")
             entry.ClearField("data_location")
-        document = cls(proto, b"" if outside else data)
-        _ = document.opset  # a file without one is refused before anything is tried
-        return document
+        return cls(proto, b"" if outside else data)
 
     def copy(self) -> Self:
         return type(self).parse(self.to_bytes(), Path())
