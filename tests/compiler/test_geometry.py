@@ -265,3 +265,13 @@ def test_more_channels_than_coefficients_at_any_scale(scale: float, generation: 
     net = Net(15)
     net.dense(net.input((1, 16), (1e-38, 3)), 1000, quant=(scale, 0))
     check(net.graph(), generation)
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_slopes_along_another_axis_of_the_same_length(generation: str) -> None:
+    net = Net(16, Numerics.QDQ)
+    x = net.input((2, 5, 2, 5), (0.01, -7))
+    slopes = np.array([-71, 55, -19, 36, 90], np.int8).reshape(5, 1, 1)
+    slope = net.constant(slopes, per_tensor(0.003, -1))
+    net.op("PRelu", (x, slope), Attrs(), (2, 5, 2, 5), per_tensor(0.0107))
+    check(net.graph(), generation)

@@ -176,6 +176,24 @@ def test_a_pruned_layer_compiles(generation: str) -> None:
     assert np.abs(found.astype(int) - run(graph, values)[graph.outputs[0]]).max() <= 1
 
 
+def test_weights_keep_their_zero_point_under_a_batch_norm() -> None:
+    graph = with_zero_point(quantized_conv_and_norm(np.array([1.3, 0.7, 0.9, 1.1])))
+    result, changed = after(FoldBatchNorm(), graph)
+    assert changed
+    check_same(graph, result, 1)
+    check_unchanged(
+        FoldBatchNorm(), with_zero_point(quantized_conv_and_norm(np.array([1, -1, 1, 1])))
+    )
+
+
+def with_zero_point(graph: Graph) -> Graph:
+    weights = graph.tensor("weights")
+    assert weights.quant is not None
+    zeros = (9,) * len(weights.quant.scales)
+    graph.tensors["weights"] = replace(weights, quant=replace(weights.quant, zero_points=zeros))
+    return graph
+
+
 def test_batch_norm_folds_into_a_float_layer() -> None:
     net = Net(2)
     x = net.input((1, 16), quant=None)

@@ -73,10 +73,11 @@ class Layers:
 
     def _allowed(self, epoch: Epoch, buffer: Buffer) -> float:
         """What a step of rounding between its ops can do."""
-        if buffer.tensor not in self.graph.tensors:
+        name = buffer.tensor or buffer.name.removesuffix(".sub")  # its zero point shifted out
+        if name not in self.graph.tensors:
             return 0.0
         given = {name.removesuffix(".sub") for name in reads(epoch)}
-        return 1.5 * reach(self.graph, buffer.tensor, given, self.expected) + _FEW_STEPS
+        return 1.5 * reach(self.graph, name, given, self.expected) + _FEW_STEPS
 
     def _step(self, buffer: Buffer, values: np.ndarray) -> float:
         if values.dtype.kind != "f" or buffer.tensor not in self.graph.outputs:

@@ -176,6 +176,8 @@ def slopes_are_quantized(graph: Graph, op: Op, machine: Machine) -> Refusal | No
     limit = machine.arith.max_vector
     if slope.elements not in (1, source.shape[-1]) or slope.elements > limit:
         return Refusal(f"{slope.elements} slopes for {source.shape[-1]} channels", str(limit))
+    if slope.elements > 1 and slope.shape[-1] != slope.elements:
+        return Refusal(f"slopes of shape {slope.shape} do not lie along the channels")
     return None
 
 

@@ -44,10 +44,13 @@ def _foldable(edits: Edits, op: Op) -> Op | None:
     clamps = getattr(op.attrs, "activation", Activation.NONE) is not Activation.NONE
     if reader is None or reader.kind != "BatchNorm" or clamps:
         return None
-    # -(-128) does not fit int8, so such a kernel cannot change its sign.
+    # -(-128) does not fit int8, so such a kernel cannot change its sign, nor one with a zero point.
     weights, gain = graph.tensor(op.inputs[1]), gain_and_offset(graph, reader)[0]
     turned = np.asarray(weights.data)[gain < 0]
-    return None if weights.quant is not None and (turned == -128).any() else reader
+    if weights.quant is None or not len(turned):
+        return reader
+    signed = weights.dtype is not DType.UINT8 and not any(weights.quant.zero_points)
+    return reader if signed and not (turned == -128).any() else None
 
 
 def _fold(edits: Edits, op: Op, norm: Op) -> None:
@@ -74,8 +77,9 @@ def _scaled(weights: Tensor, gain: Array) -> Tensor:
     if weights.quant is None:
         return replace(weights, data=weights.data * gain.reshape(along).astype(np.float32))
     scales = np.asarray(np.array(weights.quant.scales) * np.abs(gain), np.float32)
-    quant = Quant(tuple(float(s) for s in scales), (0,) * len(scales), 0)
-    signs = np.sign(gain).astype(np.int8).reshape(along)
+    zeros = np.resize(weights.quant.zero_points, len(scales)).tolist()
+    quant = Quant(tuple(float(s) for s in scales), tuple(zeros), 0)
+    signs = np.sign(gain).astype(weights.data.dtype).reshape(along)
     return replace(weights, data=weights.data * signs, quant=quant)
 
 
@@ -97,7 +101,8 @@ def _real(graph: Graph, name: str) -> Array:
     assert tensor.data is not None
     if tensor.quant is None:
         return tensor.data.astype(np.float64)
-    return np.asarray(tensor.data * np.array(tensor.quant.scales), np.float64)
+    steps = tensor.data - np.array(tensor.quant.zero_points, np.float64)
+    return np.asarray(steps * np.array(tensor.quant.scales), np.float64)
 
 
 # A float batch normalisation that no convolution can absorb becomes a product and a sum.
