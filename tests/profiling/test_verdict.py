@@ -153,6 +153,12 @@ def test_values_that_are_no_numbers_are_far_off() -> None:
     assert (tally.equal, tally.largest) == (1, 1e6)
 
 
+def test_a_row_of_values_may_have_a_limit_for_each() -> None:
+    tally = Tally(1.0, np.array([1.0, 4.0, 1.0]))
+    tally.add(np.array([0.0, 3.0, 3.0]), np.zeros(3))
+    assert tally.near.tolist() == [1, 1, 0]
+
+
 def test_float_outputs_count_in_parts_of_their_range() -> None:
     """A difference of a tenth of the range is not within 1 LSB because values are below 1."""
     net = Net(3)
