@@ -1,4 +1,4 @@
-"""Whether a program is at one with itself: units give what others take, word by word, and software
+"""Whether a program is consistent: units give what others take, word by word, and software
 kernels exist and make the shapes that their buffers have. Geometry alone; nothing is executed."""
 
 from __future__ import annotations

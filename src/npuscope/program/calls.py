@@ -122,7 +122,10 @@ def _graph(
     call: Call, buffers: Mapping[str, Buffer], constants: Mapping[str, Array], scalars: bool
 ) -> Graph:
     names = dict.fromkeys(name for name in (*call.inputs, *call.outputs) if name)
-    tensors = [_tensor(buffers[name], constants.get(name), scalars) for name in names]
+    tensors = [
+        _tensor(buffers[name], constants.get(name), scalars and name in call.inputs)
+        for name in names
+    ]
     op = Op(call.kernel, call.kernel, call.inputs, call.outputs, attributes(call))
     fed = [name for name in dict.fromkeys(call.inputs) if name and not buffers[name].is_param]
     numerics = Numerics(str(dict(call.args).get("numerics", Numerics.LITERT.value)))

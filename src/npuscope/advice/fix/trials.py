@@ -106,7 +106,7 @@ class FileTrials:
 
 
 def trials_of(source: Source, options: Options, made: Build, profile: Profile) -> FileTrials | None:
-    """None where the source is no model file that we compiled, but another's program."""
+    """None where the source is not a model file: a program of another compiler."""
     if isinstance(source, Graph) or is_program(source):
         return None
     return FileTrials(Path(source), options, made, profile)
