@@ -88,6 +88,16 @@ def test_kernels_larger_than_the_image(name: str, generation: str) -> None:
     check(LARGE[name](), generation)
 
 
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_a_part_of_the_outputs_of_which_no_tap_meets_the_image(generation: str) -> None:
+    net = Net(7)
+    x = net.input((1, 1, 1, 16), (0.02, 0))
+    weights = net.weights((34, 5, 4, 16))
+    weights[32:] = 0
+    net.conv(x, 34, (5, 4), (1, 1), (2, 3, 2, 3), weights=weights, dilations=(1, 2))
+    check(net.graph(), generation)
+
+
 def test_pieces_in_the_padding_are_left_out() -> None:
     """Of six pieces the one with the middle tap; of 91 those that meet the image, holes or not."""
     for name, pieces in (("7x7 on 1x1", 1), ("rate 18 on 14x14", 45)):

@@ -36,6 +36,14 @@ def test_other_attributes_and_two_outputs_are_no_place() -> None:
     assert misfit(lite(outputs=True), FIX, *ops) == expected
 
 
+def test_one_op_that_is_read_as_several_is_not_there_twice() -> None:
+    net = Lite()
+    row = net.op("MEAN", [net.input(SHAPE), net.integers(1, 2)], (1, 4))
+    model = net.finish(net.op("PACK", [row, row], (2, 1, 4), values_count=2, axis=0))
+    assert findings(model, RULE) == []
+    assert misfit(model, FIX, "PACK:#1", "PACK:#1") == NONE
+
+
 def test_quantizers_behind_the_two_are_shared_too() -> None:
     """Each reader got its own DequantizeLinear, op and QuantizeLinear."""
     net = Qdq()

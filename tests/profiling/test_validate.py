@@ -230,6 +230,13 @@ def test_agreement_adds_up_over_samples():
     assert one.cosine == pytest.approx(other.cosine)
 
 
+def test_agreement_of_a_scalar():
+    tally = Tally(1.0)
+    tally.add(np.array(3.0), np.array(5.0))
+    found = tally.agreement("y")
+    assert (found.max_lsb, found.exact_share) == (2.0, 0.0)
+
+
 def test_an_interruption_leaves_the_samples_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -103,7 +103,8 @@ def remove_reshapes(document: Document, request: EditRequest) -> None:
 def share_result(document: Document, request: EditRequest) -> None:
     """Of two ops that make the same, the second one goes."""
     ops = [op for origin in request.ops if (op := document.op(origin)) is not None]
-    pairs = [(a, b) for n, b in enumerate(ops) for a in ops[:n] if _same(document, a, b)]
+    twins = [(a, b) for n, b in enumerate(ops) for a in ops[:n] if a is not b]
+    pairs = [(a, b) for a, b in twins if _same(document, a, b)]
     if not pairs:
         raise NotFitting("no two of its ops compute the same in this file")
     for first, second in pairs:

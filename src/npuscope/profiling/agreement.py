@@ -129,7 +129,7 @@ class Tally:
         self.squares += float(steps @ steps)
         # A row of values is one channel, unless each value has a limit of its own.
         one_channel = expected.ndim < 2 and np.size(self.near_lsb) != expected.size
-        channels = 1 if one_channel else expected.shape[-1]
+        channels = 1 if one_channel or expected.ndim == 0 else expected.shape[-1]
         by_channel = steps.reshape(-1, max(1, channels))
         self.near = self.near + (by_channel < self.near_lsb + 1e-3).sum(0)
         parts = np.minimum(by_channel / self.near_lsb, 1).ravel()

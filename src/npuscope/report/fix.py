@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from npuscope.profiling.model import Profile
 from npuscope.report.figures import machine_line, model_line, ms, shorten
+from npuscope.rulebook.fix import FunctionEffect
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
@@ -132,8 +133,18 @@ def answer(fixed: Fixed) -> str:
     runtime = fixed.runtime
     checked = not fixed.changed or (runtime is not None and runtime.runs)
     alone = "" if checked else " (not checked by an outside runtime)"
-    outputs = f"{effect_words(fixed.effects, fixed.inputs, lossy=fixed.is_lossy)}{alone}"
-    return f"{change(fixed.before, fixed.after)}; outputs {outputs}{left}"
+    outputs = f"{effect_words(fixed.effects, fixed.inputs, fixed.function)}{alone}"
+    return f"{change(fixed.before, fixed.after)}; outputs {outputs}{_elsewhere(fixed)}{left}"
+
+
+def _elsewhere(fixed: Fixed) -> str:
+    """Where the outside runtime does not confirm that outputs are equal."""
+    runtime = fixed.runtime
+    if runtime is None or not all(effect.exact for effect in fixed.effects):
+        return ""
+    if all(effect.exact for effect in runtime.effects):
+        return ""
+    return f"; in {runtime.name} they {effect_words(runtime.effects)}"
 
 
 def change(before: Profile, after: Profile) -> str:
@@ -147,18 +158,23 @@ def change(before: Profile, after: Profile) -> str:
 
 
 def effect_words(
-    effects: Iterable[OutputEffect], inputs: InputData | None = None, *, lossy: bool = False
+    effects: Iterable[OutputEffect],
+    inputs: InputData | None = None,
+    function: FunctionEffect = FunctionEffect.EXACT,
 ) -> str:
-    """The worst of all outputs in a few words. Random inputs prove nothing of an edit that
-    changes outputs."""
+    """The worst of all outputs in a few words. That a few inputs give the same says nothing of
+    others, unless the edit keeps every bit; random ones prove nothing of one that changes
+    outputs."""
     known = [effect for effect in effects if effect.reference is not None]
     on = f" on {safe_terminal(inputs.told)}" if inputs else ""
     if not known:
         return "have nothing to be compared with"
+    lossy = function is FunctionEffect.CHANGED
     unproven = lossy and not (inputs and inputs.is_real)
     advice = ", which says little of real ones: judge it with --data" if unproven else ""
     if all(effect.exact for effect in known):
-        return f"{'do not differ' if lossy else 'exactly equal'}{on}{advice}"
+        same = "exactly equal" if function is FunctionEffect.EXACT else "do not differ"
+        return f"{same}{on}{advice}"
     worst = min(known, key=lambda effect: effect.sqnr_db)
     same = min((e.same_answers for e in known if e.same_answers is not None), default=1.0)
     top = f", the top score changes at {1 - same:.2%} of the places" if same < 1 else ""
@@ -190,7 +206,7 @@ def _notes(step: Step, every: bool) -> list[str]:
 
 
 def step_outputs(step: Step) -> str:
-    words = effect_words(step.effects, lossy=step.candidate.is_lossy)
+    words = effect_words(step.effects, function=step.candidate.fix.function)
     return f"; outputs {words}" if step.effects else ""
 
 

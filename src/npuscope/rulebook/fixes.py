@@ -43,7 +43,7 @@ SYMMETRIC_WEIGHTS = FixTemplate(
 SIGNED_ACTIVATIONS = FixTemplate(
     "signed-activations",
     "quantize activations as int8 (onnxruntime: activation_type=QuantType.QInt8)",
-    function=_EXACT,
+    function=_ROUNDING,  # LiteRT's kernels of uint8 round otherwise than those of int8
 )
 DENSE_GROUPS = FixTemplate(
     "dense-groups", "write the groups as one dense, block-diagonal kernel", function=_EXACT

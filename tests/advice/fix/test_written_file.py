@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from file_fields import differences
 from models import save
 from models_whole_file import ADDITIONS, changed, made, stateful_net, unpacked
 from npuscope.advice.fix import run as fixing
+from npuscope.advice.fix.numeric import OutputEffect
 from npuscope.advice.fix.workbench import Opened
 from npuscope.cli.main import main
 from npuscope.edits import NotFitting
 from npuscope.edits.tflite.document import TfliteDocument
 from npuscope.profiling.runtimes import litert_interpreter
-from npuscope.report.fix import fix_text
+from npuscope.report.fix import effect_words, fix_text
+from npuscope.rulebook.fix import FunctionEffect
 
 Capture = pytest.CaptureFixture[str]
 
@@ -109,6 +112,36 @@ def test_a_file_that_the_runtime_refuses_is_not_written(
         f"npuscope: {path}: litert takes the original and refuses the fixed file: nothing was "
         "written\n  hint: name fixes with --only, without one of: drop-softmax\n"
     )
+
+
+def test_a_file_from_which_the_runtime_computes_something_else_is_not_written(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = OutputEffect("scores", "scores", max_lsb=218.0, exact_share=0.1, sqnr_db=-5.9)
+    monkeypatch.setattr(fixing, "opened", lambda *arguments: Opened("litert", (far,)))
+    target = tmp_path / "fixed.onnx"
+    path = prelu_net(tmp_path)
+    assert main(["fix", str(path), "-o", str(target)]) == 3
+    assert not target.exists()
+    assert (
+        "litert computes other outputs from the fixed file than from the original (SQNR -6 dB)"
+        in (capsys.readouterr().err)
+    )
+
+
+def test_a_runtime_that_does_not_confirm_equal_outputs_is_in_the_first_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near = OutputEffect("y", "y", max_lsb=2.0, exact_share=0.9, sqnr_db=47.0)
+    monkeypatch.setattr(fixing, "opened", lambda *arguments: Opened("litert", (near,)))
+    first = fix_text(npuscope.fix(prelu_net(tmp_path))).splitlines()[0]
+    assert first.endswith("in litert they differ by up to 2 LSB, SQNR 47.0 dB")
+
+
+def test_equal_on_some_inputs_is_called_exact_only_of_edits_that_keep_every_bit() -> None:
+    same = [OutputEffect("y", "y", max_lsb=0.0, exact_share=1.0, sqnr_db=inf)]
+    assert effect_words(same, function=FunctionEffect.EXACT) == "exactly equal"
+    assert effect_words(same, function=FunctionEffect.ROUNDING) == "do not differ"
 
 
 def test_a_file_that_opens_but_does_not_run_is_compared_by_opening() -> None:

@@ -101,6 +101,13 @@ class Fixed(Shown):
         return any(step.candidate.is_lossy for step in self.applied)
 
     @property
+    def function(self) -> FunctionEffect:
+        """What all kept edits together do to the network's function."""
+        order = [*FunctionEffect]
+        functions = (step.candidate.fix.function for step in self.applied)
+        return max(functions, key=order.index, default=FunctionEffect.EXACT)
+
+    @property
     def applied(self) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if step.outcome.kept)
 
@@ -138,9 +145,7 @@ def judge(
     # well.
     if _spills(before.profile, after.profile):
         return Outcome(False, "it needs more external RAM")
-    # One step is what rounding may turn; a small output says little more in decibels.
-    further = (effect.sqnr_db for effect in effects if effect.max_lsb > _ROUNDING_LSB)
-    worst = min(further, default=inf)
+    worst = _furthest_db(effects)
     if worst < _LEAST_SQNR_DB:
         return Outcome(False, _too_far(worst, before.network.unrest_db))
     same = min((e.same_answers for e in effects if e.same_answers is not None), default=1.0)
@@ -275,10 +280,12 @@ def _fixed(path: str | Path, choice: Choice, options: Options, data: InputData) 
     progress("comparing outputs before and after")
     first, last = work.first, work.look
     runtime = opened(work.bench.path, first, last, data) if last.data != first.data else None
-    if runtime is not None and runtime.is_worse:
+    effects = effects_on(data, first.network.graph, last.network.graph, work.bench.known)
+    fault = _runtime_fault(runtime, effects) if runtime else ""
+    if fault:
         names = ", ".join(dict.fromkeys(s.candidate.fix.id for s in work.steps if s.outcome.kept))
         raise ModelError(
-            f"{runtime.name} takes the original and refuses the fixed file: nothing was written",
+            f"{fault}: nothing was written",
             where=str(path),
             hint=f"name fixes with --only, without one of: {names}",
         )
@@ -287,12 +294,33 @@ def _fixed(path: str | Path, choice: Choice, options: Options, data: InputData) 
         first.profile,
         last.profile,
         tuple(work.steps),
-        effects_on(data, first.network.graph, last.network.graph, work.bench.known),
+        effects,
         data,
         runtime,
         interrupted,
         last.data != first.data,
         first.data != model_bytes(work.bench.path),
+    )
+
+
+def _runtime_fault(runtime: Opened, effects: tuple[OutputEffect, ...]) -> str:
+    """Why the fixed file is not what the original is there; empty where it is."""
+    if runtime.is_worse:
+        return f"{runtime.name} takes the original and refuses the fixed file"
+    here, there = _furthest_db(effects), _furthest_db(runtime.effects)
+    if there < _LEAST_SQNR_DB <= here:
+        return (
+            f"{runtime.name} computes other outputs from the fixed file than from the original "
+            f"(SQNR {there:.0f} dB), which its arithmetic does not explain"
+        )
+    return ""
+
+
+def _furthest_db(effects: tuple[OutputEffect, ...]) -> float:
+    """Of the outputs; one step is what rounding may turn, and of a small output that says little
+    in decibels."""
+    return min(
+        (effect.sqnr_db for effect in effects if effect.max_lsb > _ROUNDING_LSB), default=inf
     )
 
 

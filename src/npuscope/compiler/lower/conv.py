@@ -57,9 +57,6 @@ def lower_conv(context: Context, op: Op) -> None:
     kernel = Kernel(constant_of(context.graph, op.inputs[1]), attrs.dilations)
     if not moves_pixels(context.graph, op, context.machine):
         check_pieces(piece_count(kernel.shape[1:3], attrs.strides, context.machine), op.name)
-        size = context.value(op.inputs[0]).shape[:2]
-        if not windows(kernel, attrs, size, context.machine):
-            attrs, kernel = blank(attrs, kernel, size, context.graph.output_tensor(op).shape)
     _emit_layer(context, op, attrs, kernel)
 
 
@@ -94,6 +91,11 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, kernel: Kernel) -> N
 
 def _emit_part(context: Context, layer: Layer) -> None:
     """Sums of a layer, brought to its output's scale."""
+    size = layer.features.shape[:2]
+    # Of a part of the outputs, or of all: no tap may meet the image.
+    if not (layer.moved or windows(layer.kernel, layer.attrs, size, context.machine)):
+        attrs, kernel = blank(layer.attrs, layer.kernel, size, layer.output.shape)
+        layer = replace(layer, attrs=attrs, kernel=kernel)
     layer = _within_links(context, layer)
     sums, shift_o = _sums(context, layer)
     clip = clamp_range(layer.attrs.activation, layer.output)

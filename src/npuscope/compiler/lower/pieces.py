@@ -127,7 +127,7 @@ def blank(
     attrs: ConvAttrs, kernel: Kernel, size: tuple[int, int], output: tuple[int, ...]
 ) -> tuple[ConvAttrs, Kernel]:
     """No tap meets the image, all sums are 0: so are those of a single tap that is 0."""
-    rows, columns = ((n - 1) * s + 1 for n, s in zip(output[1:3], attrs.strides, strict=True))
+    rows, columns = ((n - 1) * s + 1 for n, s in zip(output[:2], attrs.strides, strict=True))
     pads = (0, 0, rows - size[0], columns - size[1])
     return replace(attrs, pads=pads, dilations=(1, 1)), Kernel(
         np.zeros_like(kernel.taps[:, :1, :1])

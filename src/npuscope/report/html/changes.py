@@ -66,7 +66,7 @@ def _outputs(fixed: Fixed) -> list[list[str]]:
         if effect.reference is None:
             rows.append([effect.output, "new", "", ""])
         elif effect.exact:
-            rows.append([effect.output, "exactly equal", "100.0%", ""])
+            rows.append([effect.output, "no difference", "100.0%", ""])
         else:
             ratio = f"{effect.sqnr_db:.1f} dB"
             share = f"{effect.exact_share:.1%}"
