@@ -18,7 +18,6 @@ from npuscope.ops.run import run
 from npuscope.profiling.agreement import random_sample
 from npuscope.profiling.outside import OutsideRun, outside_runs
 
-
 # LiteRT shifts a quotient of less than half a step by more bits than its type has: anything.
 _UNDEFINED_AT_ZERO = "DIV"
 

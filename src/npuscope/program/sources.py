@@ -28,7 +28,7 @@ from npuscope.program.network_c.read_head import is_network_c
 from npuscope.program.network_c.reader import NetworkC, read_network_c
 from npuscope.program.network_c.with_blobs import with_blobs
 from npuscope.program.quant_json import read_quant_json
-from npuscope.program.serialize import load
+from npuscope.program.serialize import SCHEMA, load
 from npuscope.program.verify import check_foreign
 from npuscope.program.weight_files import pool_image
 from npuscope.text import safe_terminal
@@ -61,23 +61,24 @@ def _read(path: Path) -> Program:
         return _from_folder(path)
     if is_c_source(path):
         return _from_c(path, _files(path.parent))
-    if path.name == _PROGRAM_FILE:
-        return load(path.parent)
     if path.suffix.lower() == ".json":
-        _refuse_results(path)
+        schema = _own_schema(path)
+        if path.name == _PROGRAM_FILE or schema == SCHEMA:
+            return load(path)
+        if schema:
+            raise FileError(
+                f"this is a result ({schema}), not a program",
+                where=str(path),
+                hint="compare and gate take results, and profile shows one that it saved",
+            )
         return _with_quant(_from_report(path), _files(path.parent))
     raise FileError("is neither a model nor a compiled program", where=str(path), hint=_HINT)
 
 
-def _refuse_results(path: Path) -> None:
-    """JSON that our own verbs write states its schema at the beginning."""
-    told = _SCHEMA.search(read_head(path, _HEAD_BYTES))
-    if told is not None:
-        raise FileError(
-            f"this is a result ({told[1].decode()}), not a program",
-            where=str(path),
-            hint="compare and gate take results, and profile shows one that it saved",
-        )
+def _own_schema(path: Path) -> str:
+    """JSON that our own verbs write states it at the beginning; empty for that of others."""
+    schema = _SCHEMA.search(read_head(path, _HEAD_BYTES))
+    return schema[1].decode() if schema else ""
 
 
 def _from_folder(folder: Path) -> Program:
