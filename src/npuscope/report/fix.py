@@ -173,8 +173,8 @@ def effect_words(
     unproven = lossy and not (inputs and inputs.is_real)
     advice = ", which says little of real ones: judge it with --data" if unproven else ""
     if all(effect.exact for effect in known):
-        same = "exactly equal" if function is FunctionEffect.EXACT else "do not differ"
-        return f"{same}{on}{advice}"
+        words = "exactly equal" if function is FunctionEffect.EXACT else "do not differ"
+        return f"{words}{on}{advice}"
     worst = min(known, key=lambda effect: effect.sqnr_db)
     same = min((e.same_answers for e in known if e.same_answers is not None), default=1.0)
     top = f", the top score changes at {1 - same:.2%} of the places" if same < 1 else ""
@@ -269,7 +269,11 @@ def runtime_words(fixed: Fixed) -> str:
     if found is None:
         return "in no outside runtime (pip install npuscope[reference])"
     if found.runs:
-        same = f"outputs {effect_words(found.effects)} there" if found.effects else ""
+        same = (
+            f"outputs {effect_words(found.effects, function=fixed.function)} there"
+            if found.effects
+            else ""
+        )
         return f"opens and runs in {found.name}; {same or 'its outputs are new'}"
     if found.opens:
         return f"opens in {found.name}, which does not run it, nor the original"
