@@ -278,6 +278,18 @@ def test_more_channels_than_coefficients_at_any_scale(scale: float, generation: 
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
+def test_a_large_bias_beside_more_channels_than_coefficients(generation: str) -> None:
+    """It takes the negative sums of its channel back into the output's range."""
+    net = Net(15)
+    net.dense(net.input((1, 40), (0.02, -128)), 1000, quant=(0.02, -128))
+    bias, weights = net.built.tensor("bias"), net.built.tensor("weights")
+    assert bias.data is not None and bias.quant is not None and weights.data is not None
+    weights.data[7] = -127
+    bias.data[7] = round(18 / bias.quant.scales[7])
+    check(net.graph(), generation)
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
 def test_slopes_along_another_axis_of_the_same_length(generation: str) -> None:
     net = Net(16, Numerics.QDQ)
     x = net.input((2, 5, 2, 5), (0.01, -7))

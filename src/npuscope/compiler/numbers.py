@@ -169,12 +169,19 @@ def fine_enough_shift(scaling: Scaling, roundings: int) -> int:
     return floor(log2(min(step, 2.0**62) / 4 / (roundings / 12) ** 0.5))
 
 
-def requantize_two_stage(scaling: Scaling, shift_o: int) -> tuple[Affine, Affine]:
-    """2.x: Mul brings the sum into real units (16 bits), Add scales and adds the offset."""
+def requantize_two_stage(
+    scaling: Scaling, shift_o: int, largest: float = 0.0
+) -> tuple[Affine, Affine]:
+    """2.x: Mul brings the sum into real units (16 bits), Add scales and adds the offset.
+
+    `largest` is a real number that the 16 bits between them must hold.
+    """
     products = _shared(scaling.input_scale * scaling.weight_scales)
     n_a = norm(products)
     n_b = norm(1.0 / scaling.output_scale)
     fraction = min(FRACTION_BITS - n_b, n_a - shift_o)
+    if largest:
+        fraction = min(fraction, floor(log2(INT16_MAX / largest)))
     fraction = max(fraction, n_a - shift_o - LAST_SHIFT)
     mul = Affine(int16(products * 2.0**n_a), np.zeros(1, np.int64), n_a - shift_o - fraction)
     total = fraction + n_b

@@ -209,7 +209,8 @@ def _streamed(
     The scale multiplies, the bias is added in the same 16-bit fixed point.
     """
     scaling = sums.scaling
-    mul, add = requantize_two_stage(scaling, sums.shift_o)
+    largest_bias = float(np.abs(scaling.bias).max(initial=0.0))
+    mul, add = requantize_two_stage(scaling, sums.shift_o, largest_bias)
     fraction = _fraction_bits(add, scaling)
     scaled = sums.value.named(f"{output.name}.scaled")
     context.emit(_streamed_scale(f"{output.name}.mul", sums.value, scaled, mul, origin))
