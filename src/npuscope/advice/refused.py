@@ -60,10 +60,10 @@ def _fitting(info: Rule, fallen: Fallen, subject: Subject) -> Rule:
 
 def _hit(info: Rule, fallen: Fallen, subject: Subject) -> Hit:
     epoch = fallen.main
-    value, limit = found_and_limit(fallen.refused)
+    refused = fallen.refused
     parameters = _parameters(subject, epoch)
     gains = {t.id: _gain(t, fallen, subject) for t in info.fixes}
-    others = sorted({r.rule for r in epoch.trail} - {fallen.refused.rule})
+    others = sorted({r.rule for r in epoch.trail} - {refused.rule})
     evidence: dict[str, Value] = {
         "kind": epoch.kind.value,
         "epochs": [e.number for e, _ in fallen.epochs],
@@ -71,24 +71,15 @@ def _hit(info: Rule, fallen: Fallen, subject: Subject) -> Hit:
         "share": round(subject.share(fallen.ms), 4),
         "ms_known": _time_is_known(epoch, subject),
         "tensors": [_tensor(buffer) for buffer in _buffers(epoch, subject)],
-        "way": fallen.refused.way,
+        "way": refused.way,
         "also": [*others],
     }
     if info.id in _ABOUT_ANY_OP:
-        # The slowest kernel of an op may be a conversion; its reason begins with the op itself.
-        evidence["op"] = value.partition(" has no ")[0]
+        # The slowest kernel of an op may be a conversion: the refusal names the op itself.
+        evidence["op"] = str(refused.found.value("op") or refused.found)
+    value = str(refused.found) or refused.sentence
+    limit = None if refused.limit is None else str(refused.limit)
     return Hit(epoch.origin, value, limit, evidence, parameters, gains, epoch.number)
-
-
-def found_and_limit(refused: Refused) -> tuple[str, str | None]:
-    """What the rule saw, apart from its sentence: 'sentence (found, limit 512)'."""
-    known = rule(refused.rule)
-    sentence = known.sentence if known else ""
-    text = refused.reason
-    if sentence and text.startswith(f"{sentence} (") and text.endswith(")"):
-        text = text[len(sentence) + 2 : -1]
-    found, _, limit = text.rpartition(", limit ") if ", limit " in text else (text, "", "")
-    return found, limit or None
 
 
 def _buffers(epoch: Epoch, subject: Subject) -> list[Buffer]:

@@ -12,7 +12,7 @@ from npuscope.rulebook import fixes
 from npuscope.rulebook.conditions import holds_for, maker_of, only_reader
 from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.queries import hit, is_float, of_kind
-from npuscope.rulebook.registry import Refusal, foretells, lint, refuse
+from npuscope.rulebook.registry import Refusal, foretells, lint, refusal, refuse
 
 _BLOCK_FACTOR = 3  # pools of whole blocks are built from windows of two and three
 _LARGEST_FACTOR = 7  # global pools of 7x7 map on every generation; 50x11 was seen in software
@@ -38,7 +38,7 @@ def window_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     # Of the two only the average has a form over the whole map.
     if op.kind == "AveragePool" and covers_the_map(graph, op):
         return None
-    return Refusal(f"window {window}", str(limit)) if max(window) > limit else None
+    return refusal("window $window", limit, window=window) if max(window) > limit else None
 
 
 @lint(
@@ -89,7 +89,7 @@ def stride_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     # With a single result the stride is never used.
     if op.kind == "AveragePool" and covers_the_map(graph, op):
         return None
-    return Refusal(f"stride {strides}", str(limit)) if max(strides) > limit else None
+    return refusal("stride $stride", limit, stride=strides) if max(strides) > limit else None
 
 
 @refuse(
@@ -105,8 +105,8 @@ def padding_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     pads, limit = cast(PoolAttrs, op.attrs).pads, machine.pool.max_padding
     # An average must not count padded values, which the unit would.
     if op.kind == "AveragePool" and any(pads):
-        return Refusal("padded average")
-    return Refusal(f"padding {pads}", str(limit)) if max(pads) > limit else None
+        return refusal("padded average")
+    return refusal("padding $padding", limit, padding=pads) if max(pads) > limit else None
 
 
 @foretells(
@@ -134,7 +134,7 @@ def mean_is_a_global_pool(graph: Graph, op: Op, machine: Machine) -> Refusal | N
     tensor, axes = graph.first_input(op), cast(ReduceAttrs, op.attrs).axes
     if len(tensor.shape) == 4 and axes == (1, 2):
         return None
-    return Refusal(f"axes {axes} of {len(tensor.shape)} dimensions")
+    return refusal("axes $axes of $rank dimensions", axes=axes, rank=len(tensor.shape))
 
 
 @foretells(
@@ -162,7 +162,7 @@ def mean_is_no_global_pool(graph: Graph, op: Op) -> Hit | None:
 )
 def reduction_is_a_mean(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """Of all reductions only a mean over both spatial axes is a global pool."""
-    return Refusal(f"{op.kind} of {graph.first_input(op).shape}")
+    return refusal("$op of $shape", op=op.kind, shape=graph.first_input(op).shape)
 
 
 # --- When fixes are true ---
