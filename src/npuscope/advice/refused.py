@@ -13,18 +13,12 @@ from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program, Refused
 from npuscope.program.units import Streng
+from npuscope.rulebook.counts import dense_layer, output_parts, padded_count
 from npuscope.rulebook.finding import Confidence, Finding, Hit, Severity, Value
 from npuscope.rulebook.fix import FixEffect, FixTemplate, Gain, at_most
 from npuscope.rulebook.layout import shuffle_fix
 from npuscope.rulebook.queries import CONVERSIONS
 from npuscope.rulebook.registry import Kind, Rule, make_finding, rule
-from npuscope.rulebook.streams import (
-    LayerShape,
-    best_split,
-    layer_shape,
-    padded_count,
-    parallel_kernels,
-)
 
 _STEP = 8  # channel counts that every mode can cut
 _ALONE = "NPU"  # the way that needs no CPU
@@ -115,14 +109,18 @@ def _parameters(subject: Subject, epoch: Epoch) -> dict[str, Mapping[str, Value]
     op = _layer(subject, epoch)
     if op is None or subject.graph is None:
         return {}
-    shape = layer_shape(subject.graph, op)
-    if shape.outputs < 2:
+    layer = dense_layer(subject.graph, op, subject.machine)
+    outputs = layer.shape.outputs
+    if outputs < 2:
         return {}
-    parts = best_split(shape.outputs, parallel_kernels(shape, subject.machine))
+    parts = output_parts(layer, subject.machine)
+    padded = padded_count([(layer, "outputs")], subject.machine)
+    if padded == outputs:  # off the NPU, any count that can be cut will do
+        padded = (outputs // _STEP + 1) * _STEP
     return {
-        "change-outputs": {"channels": max(1, round(shape.outputs / _STEP)) * _STEP},
+        "change-outputs": {"channels": max(1, round(outputs / _STEP)) * _STEP},
         "split-outputs": {"parts": "+".join(map(str, parts))},
-        "pad-channels": _padding(shape, subject),
+        "pad-channels": {"channels": outputs, "padded": padded, "side": "outputs"},
     }
 
 
@@ -131,14 +129,6 @@ def _shuffle(subject: Subject, epoch: Epoch) -> dict[str, Mapping[str, Value]]:
     found = (op for op in ops if op.kind == "Transpose" and set(op.origin) & set(epoch.origin))
     op = next(found, None)
     return {} if op is None or subject.graph is None else {**shuffle_fix(subject.graph, op)}
-
-
-def _padding(shape: LayerShape, subject: Subject) -> Mapping[str, Value]:
-    """Outputs of a layer that is off the NPU: any count that can be cut will do."""
-    padded = padded_count([(shape, "outputs")], subject.machine)
-    if padded == shape.outputs:
-        padded = (shape.outputs // _STEP + 1) * _STEP
-    return {"channels": shape.outputs, "padded": padded, "side": "outputs"}
 
 
 def _layer(subject: Subject, epoch: Epoch) -> Op | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isqrt, prod
+from math import prod
 from typing import cast
 
+from npuscope.geometry.divisors import is_prime
+from npuscope.geometry.pieces import extent, piece_count
 from npuscope.graph.model import Graph, Op
 from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
@@ -167,7 +169,7 @@ def moves_pixels(graph: Graph, op: Op, machine: Machine) -> bool:
     top, left, bottom, right = attrs.pads
     whole = not any((top % down, bottom % down, left % across, right % across))
     depthwise = attrs.groups > 1 and weights[3] == 1 and down <= height and across <= width
-    one_piece = _pieces(replace(attrs, dilations=(1, 1)), weights, machine) == 1
+    one_piece = piece_count((weights[1], weights[2]), attrs.strides, machine) == 1
     return depthwise and whole and one_piece
 
 
@@ -195,7 +197,7 @@ def outputs_split_over_the_kernel_buffer(graph: Graph, op: Op, machine: Machine)
     pointwise = len(weights) == 2 or weights[1:3] == (1, 1)
     if not limit or positions > 1 or not pointwise or outputs <= limit:
         return None
-    if not _is_prime(outputs):
+    if not is_prime(outputs):
         return None
     return refusal("$outputs output channels", limit, outputs=outputs)
 
@@ -216,10 +218,6 @@ def more_than_one_value_is_read(graph: Graph, op: Op, machine: Machine) -> Refus
     """The layer reads one value: this compiler leaves it to the CPU."""
     one = graph.first_input(op).elements == 1
     return refusal("1 value", 2) if one and machine.generation.software_one_input else None
-
-
-def _is_prime(number: int) -> bool:
-    return number > 1 and all(number % divisor for divisor in range(2, isqrt(number) + 1))
 
 
 @lint(
@@ -392,11 +390,5 @@ def internal_ram_bytes(machine: Machine) -> int:
 
 
 def _pieces(attrs: ConvAttrs, weights: tuple[int, ...], machine: Machine) -> int:
-    """Rows in threes, columns in sixes (twelves with a stride)."""
-    limits = machine.convacc
-    rows, columns = (
-        (size - 1) * step + 1 for size, step in zip(weights[1:3], attrs.dilations, strict=True)
-    )
-    strided = attrs.strides[1] > 1
-    widest = limits.max_kernel_width_strided if strided else limits.max_kernel_width
-    return -(-rows // limits.max_kernel_height) * -(-columns // widest)
+    window = extent((weights[1], weights[2]), attrs.dilations)
+    return piece_count(window, attrs.strides, machine)

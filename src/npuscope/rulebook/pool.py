@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
+from npuscope.geometry.divisors import largest_prime_factor
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
@@ -61,19 +62,13 @@ def window_is_large(graph: Graph, machine: Machine) -> Iterator[Hit]:
 
 def _can_be_tiled(graph: Graph, op: Op) -> bool:
     """By small windows one after the other: overlapping maxima, whole blocks, whole maps."""
-    attrs, factor = op.attrs_as(PoolAttrs), max(map(_largest_factor, op.attrs_as(PoolAttrs).window))
+    attrs = op.attrs_as(PoolAttrs)
+    factor = max(map(largest_prime_factor, attrs.window))
     if attrs.window == graph.first_input(op).shape[1:3]:
         return factor <= _LARGEST_FACTOR
     if attrs.strides == (1, 1):
         return op.kind == "MaxPool"
     return attrs.strides == attrs.window and factor <= _BLOCK_FACTOR
-
-
-def _largest_factor(number: int) -> int:
-    divisor = 2
-    while divisor * divisor <= number:
-        number, divisor = (number // divisor, 2) if number % divisor == 0 else (number, divisor + 1)
-    return number
 
 
 @refuse(
