@@ -15,6 +15,7 @@ LAYERS = (
     "files",
     "machine",
     "program",
+    "geometry",
     "rulebook",
     "edits",
     "compiler",

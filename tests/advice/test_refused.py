@@ -9,16 +9,15 @@ import pytest
 
 from advice.runs import LATEST, run
 from compiler.nets import MACHINES, Net, per_tensor
-from npuscope.advice.refused import deciding, found_and_limit, is_fitting, refused_findings
+from npuscope.advice.refused import deciding, is_fitting, refused_findings
 from npuscope.advice.subject import Subject
 from npuscope.graph.model import Attrs, DType, Graph
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.images import ResizeAttrs, ResizeMode
-from npuscope.program.model import Epoch, EpochKind, Refused
+from npuscope.program.model import Epoch, EpochKind, Refused, evidence
 from npuscope.report.findings import finding_lines
 from npuscope.rulebook.finding import Finding
 from npuscope.rulebook.fix import GainBasis
-from npuscope.rulebook.registry import Kind, rules
 
 
 def prime(kind: str) -> Graph:
@@ -189,7 +188,7 @@ def test_fixes_fit_their_place(fix: str, tail: str, kernel: str, fits: bool) -> 
 
 def test_a_rule_of_another_version_is_told_as_it_is() -> None:
     subject = run(network("softmax"))
-    trail = (Refused("NPU", "NA-FUTURE", "because of tomorrow"),)
+    trail = (Refused("NPU", "NA-FUTURE", found=evidence("because of tomorrow")),)
     epochs = tuple(replace(e, trail=trail if e.trail else ()) for e in subject.program.epochs)
     program = replace(subject.program, epochs=epochs)
     found = findings(Subject(program, subject.profile, LATEST, subject.graph))
@@ -206,8 +205,11 @@ def test_the_reason_that_decides() -> None:
     assert deciding(replace(software, trail=(alone,))) is alone
 
 
-def test_value_and_limit_come_out_of_the_reason() -> None:
-    rule = next(rule for rule in rules().values() if rule.kind is Kind.REFUSE)
-    text = f"{rule.sentence} (window (5, 5), limit 3)"
-    assert found_and_limit(Refused("NPU", rule.id, text)) == ("window (5, 5)", "3")
-    assert found_and_limit(Refused("NPU", rule.id, "free text")) == ("free text", None)
+def test_an_op_too_steep_for_the_table_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The words are about the table; the op is a value beside them."""
+    monkeypatch.setattr("npuscope.compiler.lower.functions.fit_function", lambda outputs: None)
+    net = Net()
+    net.sigmoid(net.conv(net.input((1, 8, 8, 4)), 8))
+    (found,) = findings(run(net.graph()))
+    assert (found.rule, found.evidence["op"]) == ("NA-OP-SOFTWARE", "Sigmoid")
+    assert str(found.evidence["value"]).startswith("its values change too fast")

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from compiler.nets import MACHINES
-from compiler.test_tiling import Choice, Rules
+from geometry.test_tiling import Choice, Rules
 from npuscope.compiler.lower.graph import lower_graph
 from npuscope.compiler.passes import run_passes
 from npuscope.compiler.stages import ConvStage, Stage
-from npuscope.compiler.tiling import ConvShape
 from npuscope.files.load import load_model
+from npuscope.geometry.tiling import ConvShape
 from npuscope.program.modes import Simd
 
 LINE_BUFFER = 2048  # width x depth of kernels with several rows: not among the rules 3 to 7

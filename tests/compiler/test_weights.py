@@ -7,8 +7,13 @@ import pytest
 
 from compiler.nets import MACHINES
 from npuscope.compiler.lower.pieces import pack_weights
-from npuscope.compiler.stages import ConvMode, Tiling
-from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling
+from npuscope.geometry.tiling import (
+    ConvMode,
+    ConvShape,
+    Tiling,
+    choose_tiling,
+    depthwise_tiling,
+)
 from npuscope.program.modes import Simd
 
 Array = np.ndarray

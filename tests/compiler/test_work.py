@@ -11,12 +11,13 @@ import pytest
 
 from compiler.nets import MACHINES, Net, compiled
 from npuscope.compiler.lower.context import quantized_range
-from npuscope.compiler.lower.pieces import Kernel, cut, piece_count
+from npuscope.compiler.lower.pieces import Kernel, cut
 from npuscope.compiler.passes.base import FoldConstants
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.compiler.place import place
 from npuscope.compiler.stages import Value
 from npuscope.errors import ModelError
+from npuscope.geometry.pieces import piece_count
 from npuscope.graph import limits
 from npuscope.graph.model import Attrs, DType, Graph, Quant, Tensor
 from npuscope.ops.moves import PadAttrs, TileAttrs

@@ -19,7 +19,7 @@ from npuscope.graph.model import Graph
 from npuscope.many_core.compiler.options import CompileOptions
 from npuscope.many_core.compiler.pipeline import compile_graph
 from npuscope.many_core.machine import load_core_machine
-from npuscope.many_core.opstats.model import Bound, Lever, Opstats, Verdict
+from npuscope.many_core.opstats.model import Bound, Lever, LeverKind, OpLabel, Opstats, Verdict
 from npuscope.many_core.opstats.tables import opstats_of
 from npuscope.many_core.rule_subject import Run
 from npuscope.many_core.rules import core_findings, core_lints, core_rules
@@ -55,7 +55,9 @@ def with_host(share: float) -> Opstats:
 
 def with_row(memory: str) -> Opstats:
     first, *others = tables().cores
-    row = replace(first.ops[0], details=f"elementadd HVX {memory} (float16)", out_bytes=1 << 20)
+    row = replace(
+        first.ops[0], label=OpLabel("elementadd", "HVX", memory, ("float16",)), out_bytes=1 << 20
+    )
     rows = [one for one in first.ops if "DDR" not in one.details]
     return replace(tables(), cores=(replace(first, ops=(*rows, row)), *others))
 
@@ -73,7 +75,11 @@ def with_conversions(part: float) -> Opstats:
     """Conversions take that part of the cycles of HVX."""
     core = tables().cores[0]
     rows = [
-        replace(core.ops[0], details=f"{kind} HVX TCM (float16)", pcycles=round(1000 * share))
+        replace(
+            core.ops[0],
+            label=OpLabel(kind, "HVX", "TCM", ("float16",)),
+            pcycles=round(1000 * share),
+        )
         for kind, share in (("aicconverttod32", part), ("elementadd", 1 - part))
     ]
     return replace(tables(), cores=(replace(core, ops=tuple(rows)),))
@@ -150,15 +156,18 @@ def test_gains_are_those_of_levers() -> None:
 def test_a_gain_belongs_to_the_very_fix() -> None:
     """Copies on several cores each are not more cores, nor are copies on fewer cores these."""
     levers = (
-        Lever("4 activations on 4 cores each", 3.0, 1.0),
-        Lever("16 activations on 1 core each", 5.0, 1.0),
-        Lever("8-bit integers instead of half floats", 1.5, 1.0, bound=True),
+        Lever(LeverKind.CORES, 3.0, 1.0, cores=4, copies=4),
+        Lever(LeverKind.CORES, 5.0, 1.0, cores=1, copies=16),
+        Lever(LeverKind.INTEGERS, 1.5, 1.0, bound=True),
     )
     run = Run(replace(tables(2), levers=levers))
     assert run.gains("core-more", "core-copies") == {}
     assert "core-more" not in run.settings()
     assert run.gains("core-integers")["core-integers"].basis is GainBasis.BOUND
-    more = Run(replace(tables(2), levers=(*levers, Lever("16 cores", 1.25, 0.5))))
+    fewer = Lever(LeverKind.CORES, 1.5, 0.5, cores=1)
+    assert Run(replace(tables(2), levers=(fewer,))).gains("core-more") == {}
+    spread = Lever(LeverKind.CORES, 1.25, 0.5, cores=16)
+    more = Run(replace(tables(2), levers=(*levers, fewer, spread)))
     assert more.settings()["core-more"] == {"cores": 16}
     gain = more.gains("core-more")["core-more"]
     assert gain.is_timed and gain.ms == pytest.approx(run.ms * 0.2)

@@ -18,6 +18,7 @@ from npuscope.program.model import (
     Pool,
     Program,
     Refused,
+    evidence,
 )
 from npuscope.program.modes import ArithOp, PoolOp, Simd
 from npuscope.program.units import Activ, Arith, Convacc, Decun, Link, PoolUnit, Port, Ref, Streng
@@ -109,7 +110,7 @@ def sample() -> Program:
             (all_units(),),
             None,
             claims,
-            (Refused("deep", "NA-DEEP", "fsub"),),
+            (Refused("deep", "NA-DEEP", "It is deep.", evidence("$mode", mode="fsub"), 3),),
         ),
         Epoch(3, 3, EpochKind.SW, call=call),
         Epoch(4, 4, EpochKind.EMPTY),

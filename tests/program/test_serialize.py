@@ -50,6 +50,52 @@ def test_defaults_are_left_out(program):
     assert record["epochs"][3]["groups"] is None and "groups" not in record["epochs"][2]
 
 
+def of_0_1(program, *reasons):
+    """The file as 0.1 wrote it: a refusal is a way, a rule and a sentence."""
+
+    def change(record):
+        rows = [{"way": "NPU", "rule": "NA-X", "reason": reason} for reason in reasons]
+        record["epochs"][0]["trail"] = rows
+
+    return from_json(edited(program, change), images(program)).epochs[0].trail
+
+
+def test_a_refusal_is_stored_as_values_and_in_words(program):
+    """Programs that read files of 0.1 know the words only."""
+    (row,) = orjson.loads(to_json(program))["epochs"][0]["trail"]
+    assert row == {
+        "way": "deep",
+        "rule": "NA-DEEP",
+        "sentence": "It is deep.",
+        "found": {"words": "$mode", "values": [["mode", "fsub"]]},
+        "limit": 3,
+        "reason": "It is deep. (fsub, limit 3)",
+    }
+
+
+@pytest.mark.parametrize(
+    ("reason", "sentence", "found", "limit"),
+    [
+        ("A stride (odd). (stride (9, 9), limit 7)", "A stride (odd).", "stride (9, 9)", "7"),
+        ("It is float. ('a. (b), limit $$' is float32)", "It is float.", "'a. (b), limit $$'", ""),
+        ("Groups. (2 groups)", "Groups.", "2 groups", None),
+        ("its values cost $op", "", "its values cost $op", None),
+        ("", "", "", None),
+    ],
+)
+def test_sentences_of_earlier_versions(program, reason, sentence, found, limit):
+    (refused,) = of_0_1(program, reason)
+    assert refused.reason == reason
+    if limit != "":  # a name that looks like a limit is taken for one, and shown as it was
+        assert (refused.sentence, str(refused.found), refused.limit) == (sentence, found, limit)
+
+
+def test_the_op_of_an_earlier_sentence(program):
+    (refused,) = of_0_1(program, "$op has no NPU lowering: it runs on the CPU")
+    assert refused.found.value("op") == "$op"
+    assert refused.reason == "$op has no NPU lowering: it runs on the CPU"
+
+
 def test_image_starts_at_the_pool(program):
     ((pool, image),) = images(program).items()
     assert pool == "flash"

@@ -13,6 +13,7 @@ from npuscope.many_core.opstats.model import (
     ActivationRow,
     CoreTables,
     DdrRow,
+    OpLabel,
     OpRow,
     Opstats,
     PortRow,
@@ -38,11 +39,17 @@ def published() -> Opstats:
         total_pc=28559104,
         inference_pc=28559169,
         ops=(
-            OpRow(0, "sync DMAIssue", 759, 424682),
+            OpRow(0, OpLabel("sync", "DMAIssue"), 759, 424682),
             OpRow(
-                0, "aicconvolutiond32 HMX TCM (float16)", 1081, 244552, 15612581, 537726976, 20.98
+                0,
+                OpLabel("aicconvolutiond32", "HMX", "TCM", ("float16",)),
+                1081,
+                244552,
+                15612581,
+                537726976,
+                20.98,
             ),
-            OpRow(0, "aiccopytovtcm DMAIssue DDR", 413, 67009, None, 85185659),
+            OpRow(0, OpLabel("aiccopytovtcm", "DMAIssue", "DDR"), 413, 67009, None, 85185659),
         ),
         threads=(
             ThreadRow(0, 4, "HMX", ORIGIN, ORIGIN + 444603, 28554502, 15639301, 1, 2),

@@ -18,9 +18,9 @@ from npuscope.ops.moves import ConcatAttrs, SliceAttrs
 from npuscope.ops.reduce import ReduceAttrs
 from npuscope.ops.run import run
 from npuscope.ops.table import OPS
-from npuscope.program.model import Epoch, EpochKind, Program
+from npuscope.program.model import Epoch, EpochKind, Program, evidence
 from npuscope.program.units import Convacc
-from npuscope.rulebook import Refusal, refusals
+from npuscope.rulebook import refusals
 from npuscope.rulebook.queries import FUNCTIONS
 from npuscope.rulebook.registry import Rule, rules
 from npuscope.sim.run import execute
@@ -429,9 +429,18 @@ def test_a_rule_has_a_sentence_and_known_ops(rule: Rule) -> None:
     assert rule.ops and set(rule.ops) <= {*OPS, *FUNCTIONS}
 
 
-def test_a_refusal_tells_what_was_found_and_the_limit() -> None:
-    assert str(Refusal("width 7", "6")) == "width 7, limit 6"
-    assert str(Refusal("weights are float32")) == "weights are float32"
+def test_a_refusal_holds_values() -> None:
+    """Words are made of them where they are printed."""
+    strided = conv((1, 32, 32, 4), strides=(9, 9))
+    (refused,) = refusals(strided, strided.ops[-1], MACHINE)
+    assert (refused.found.value("stride"), refused.limit) == ((9, 9), MACHINE.convacc.max_stride)
+    assert refused.reason == f"{refused.sentence} (stride (9, 9), limit {refused.limit})"
+
+
+def test_a_tensor_may_have_any_name() -> None:
+    """A name is a value: what looks like the name of another value stays as it is."""
+    found = evidence("'$tensor' is $type", tensor="$type {0.real} $$", type="float32")
+    assert str(found) == "'$type {0.real} $$' is float32"
 
 
 # Each rule

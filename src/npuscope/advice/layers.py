@@ -12,11 +12,11 @@ from npuscope.program.model import Epoch
 from npuscope.program.modes import Simd
 from npuscope.rulebook import fixes
 from npuscope.rulebook.channels import channel_fixes
+from npuscope.rulebook.counts import dense_layer, output_parts, shared_count
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
 from npuscope.rulebook.fix import Gain, at_most
 from npuscope.rulebook.queries import is_dense, source
 from npuscope.rulebook.registry import advise
-from npuscope.rulebook.streams import layer_shape, shared_count, slowdown
 from npuscope.sim.counters import Bound
 
 _SHARE = 0.02  # of the time: epochs below it are not worth a line
@@ -116,8 +116,8 @@ def channels_have_no_good_divisors(subject: Subject) -> Iterator[Hit]:
         assert subject.graph is not None
         if not is_dense(subject.graph, op):
             continue
-        shape = layer_shape(subject.graph, op)
-        factor = slowdown(shape, subject.machine)
+        layer = dense_layer(subject.graph, op, subject.machine)
+        factor = layer.slowdown(subject.machine)
         if factor < _SLOW:
             continue
         fixes = channel_fixes(subject.graph, op, subject.machine)
@@ -127,7 +127,7 @@ def channels_have_no_good_divisors(subject: Subject) -> Iterator[Hit]:
             fixes = {fix: given for fix, given in fixes.items() if fix != "split-outputs"}
             gains.pop("split-outputs", None)
         if max((gain or 0.0 for gain in gains.values()), default=0.0) >= least:
-            text = f"{shape.inputs} -> {shape.outputs} channels"
+            text = f"{layer.shape.inputs} -> {layer.shape.outputs} channels"
             evidence = {"ms": round(run.ms, 6), "slowdown": round(factor, 1)}
             bounds = {fix: at_most(gain) for fix, gain in gains.items()}
             yield Hit(source(op), text, None, evidence, fixes, bounds, epoch.number)
@@ -139,11 +139,12 @@ def _joins_pay(subject: Subject, gain: float | None, least: float) -> bool:
 
 
 def _count_gain(subject: Subject, op: Op, fix: str, given: Mapping[str, Value]) -> float | None:
+    assert subject.graph is not None
     if fix == "split-outputs":
-        return _split_gain(subject, op, [int(part) for part in str(given["parts"]).split("+")])
+        layer = dense_layer(subject.graph, op, subject.machine)
+        return _split_gain(subject, op, output_parts(layer, subject.machine))
     if fix == "pad-channels":
         return _pad_gain(subject, op, str(given["side"]), int(str(given["padded"])))
-    assert subject.graph is not None
     count = int(str(given["channels"]))
     change = LayerChange(inputs=count) if fix == "change-inputs" else LayerChange(outputs=count)
     gain = subject.bench.gain_ms(subject.graph, op, change)

@@ -55,8 +55,13 @@ def _on_chip(subject: Subject) -> dict[str, dict[str, Value]]:
     """Without external memories, where the network fits like that."""
     if not subject.profile.fit.on_chip:
         return {}
-    settings = (f"--set pools.{pool.name}.size_kib=0" for pool in subject.machine.external_pools)
+    settings = (f"--set {key}={value}" for key, value in on_chip(subject.machine).items())
     return {"weights-on-chip": {"settings": " ".join(settings)}}
+
+
+def on_chip(machine: Machine) -> dict[str, object]:
+    """What to set for a machine without external memories."""
+    return {f"pools.{pool.name}.size_kib": 0 for pool in machine.external_pools}
 
 
 @advise(

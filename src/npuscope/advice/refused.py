@@ -13,18 +13,12 @@ from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program, Refused
 from npuscope.program.units import Streng
+from npuscope.rulebook.counts import dense_layer, output_parts, padded_count
 from npuscope.rulebook.finding import Confidence, Finding, Hit, Severity, Value
 from npuscope.rulebook.fix import FixEffect, FixTemplate, Gain, at_most
 from npuscope.rulebook.layout import shuffle_fix
 from npuscope.rulebook.queries import CONVERSIONS
 from npuscope.rulebook.registry import Kind, Rule, make_finding, rule
-from npuscope.rulebook.streams import (
-    LayerShape,
-    best_split,
-    layer_shape,
-    padded_count,
-    parallel_kernels,
-)
 
 _STEP = 8  # channel counts that every mode can cut
 _ALONE = "NPU"  # the way that needs no CPU
@@ -60,10 +54,10 @@ def _fitting(info: Rule, fallen: Fallen, subject: Subject) -> Rule:
 
 def _hit(info: Rule, fallen: Fallen, subject: Subject) -> Hit:
     epoch = fallen.main
-    value, limit = found_and_limit(fallen.refused)
+    refused = fallen.refused
     parameters = _parameters(subject, epoch)
     gains = {t.id: _gain(t, fallen, subject) for t in info.fixes}
-    others = sorted({r.rule for r in epoch.trail} - {fallen.refused.rule})
+    others = sorted({r.rule for r in epoch.trail} - {refused.rule})
     evidence: dict[str, Value] = {
         "kind": epoch.kind.value,
         "epochs": [e.number for e, _ in fallen.epochs],
@@ -71,24 +65,15 @@ def _hit(info: Rule, fallen: Fallen, subject: Subject) -> Hit:
         "share": round(subject.share(fallen.ms), 4),
         "ms_known": _time_is_known(epoch, subject),
         "tensors": [_tensor(buffer) for buffer in _buffers(epoch, subject)],
-        "way": fallen.refused.way,
+        "way": refused.way,
         "also": [*others],
     }
     if info.id in _ABOUT_ANY_OP:
-        # The slowest kernel of an op may be a conversion; its reason begins with the op itself.
-        evidence["op"] = value.partition(" has no ")[0]
+        # The slowest kernel of an op may be a conversion: the refusal names the op itself.
+        evidence["op"] = str(refused.found.value("op") or refused.found)
+    value = str(refused.found) or refused.sentence
+    limit = None if refused.limit is None else str(refused.limit)
     return Hit(epoch.origin, value, limit, evidence, parameters, gains, epoch.number)
-
-
-def found_and_limit(refused: Refused) -> tuple[str, str | None]:
-    """What the rule saw, apart from its sentence: 'sentence (found, limit 512)'."""
-    known = rule(refused.rule)
-    sentence = known.sentence if known else ""
-    text = refused.reason
-    if sentence and text.startswith(f"{sentence} (") and text.endswith(")"):
-        text = text[len(sentence) + 2 : -1]
-    found, _, limit = text.rpartition(", limit ") if ", limit " in text else (text, "", "")
-    return found, limit or None
 
 
 def _buffers(epoch: Epoch, subject: Subject) -> list[Buffer]:
@@ -124,14 +109,18 @@ def _parameters(subject: Subject, epoch: Epoch) -> dict[str, Mapping[str, Value]
     op = _layer(subject, epoch)
     if op is None or subject.graph is None:
         return {}
-    shape = layer_shape(subject.graph, op)
-    if shape.outputs < 2:
+    layer = dense_layer(subject.graph, op, subject.machine)
+    outputs = layer.shape.outputs
+    if outputs < 2:
         return {}
-    parts = best_split(shape.outputs, parallel_kernels(shape, subject.machine))
+    parts = output_parts(layer, subject.machine)
+    padded = padded_count([(layer, "outputs")], subject.machine)
+    if padded == outputs:  # off the NPU, any count that can be cut will do
+        padded = (outputs // _STEP + 1) * _STEP
     return {
-        "change-outputs": {"channels": max(1, round(shape.outputs / _STEP)) * _STEP},
+        "change-outputs": {"channels": max(1, round(outputs / _STEP)) * _STEP},
         "split-outputs": {"parts": "+".join(map(str, parts))},
-        "pad-channels": _padding(shape, subject),
+        "pad-channels": {"channels": outputs, "padded": padded, "side": "outputs"},
     }
 
 
@@ -140,14 +129,6 @@ def _shuffle(subject: Subject, epoch: Epoch) -> dict[str, Mapping[str, Value]]:
     found = (op for op in ops if op.kind == "Transpose" and set(op.origin) & set(epoch.origin))
     op = next(found, None)
     return {} if op is None or subject.graph is None else {**shuffle_fix(subject.graph, op)}
-
-
-def _padding(shape: LayerShape, subject: Subject) -> Mapping[str, Value]:
-    """Outputs of a layer that is off the NPU: any count that can be cut will do."""
-    padded = padded_count([(shape, "outputs")], subject.machine)
-    if padded == shape.outputs:
-        padded = (shape.outputs // _STEP + 1) * _STEP
-    return {"channels": shape.outputs, "padded": padded, "side": "outputs"}
 
 
 def _layer(subject: Subject, epoch: Epoch) -> Op | None:

@@ -79,6 +79,10 @@ class RefusedError(DeviceError):
         self.fault = fault
 
 
+class _Silence(DeviceError):
+    """The answer did not come, or not whole; its text says which."""
+
+
 class Exchange:
     """A link with the state of the conversation over it."""
 
@@ -163,9 +167,9 @@ class Exchange:
         try:
             data = receive_from_device(read, REVISION, limit_bytes, self._payload_bytes)
             return decode(Resp, data)
+        except _Silence:
+            raise
         except DeviceError as error:
-            if what in error.message:
-                raise
             raise self.failed(f"{error.message}, while waiting for {what}") from error
 
     def _read(self, n: int, first_s: float, what: str) -> bytes:
@@ -175,10 +179,12 @@ class Exchange:
         while data and len(data) < n:
             more = self.link.read(n - len(data), end - self.link.now())
             if not more or self.link.now() > end:
-                raise self.failed(f"{len(data)} of {n} bytes came while waiting for {what}")
+                raise _Silence(
+                    f"{len(data)} of {n} bytes came while waiting for {what}", **self._place
+                )
             data += more
         if not data:
-            raise self.failed(f"no answer within {first_s:g} s, waited for {what}")
+            raise _Silence(f"no answer within {first_s:g} s, waited for {what}", **self._place)
         return data
 
     def end(self) -> None:
@@ -224,4 +230,8 @@ class Exchange:
                 raise self.failed(text)
 
     def failed(self, text: str) -> DeviceError:
-        return DeviceError(text, where=self.link.name, hint=self.link.hint)
+        return DeviceError(text, **self._place)
+
+    @property
+    def _place(self) -> dict[str, str]:
+        return {"where": self.link.name, "hint": self.link.hint}

@@ -19,7 +19,6 @@ from npuscope.compiler.stages import (
     ActivStage,
     ArithStage,
     CallStage,
-    ConvMode,
     ConvStage,
     CopyStage,
     Lowered,
@@ -28,7 +27,8 @@ from npuscope.compiler.stages import (
     Stage,
     Value,
 )
-from npuscope.compiler.tiling import largest_divisor
+from npuscope.geometry.divisors import largest_divisor
+from npuscope.geometry.tiling import ConvMode
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.program.modes import Simd

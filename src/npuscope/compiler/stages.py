@@ -12,6 +12,7 @@ from enum import Enum
 import numpy as np
 
 from npuscope.compiler.function_table import FunctionTable
+from npuscope.geometry.tiling import Tiling
 from npuscope.graph.model import Quant, Tensor
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.model import Call, Refused
@@ -74,44 +75,6 @@ class Value:
     def named(self, name: str, **changes: object) -> Value:
         """Another value like this one; what it was joined from is this one's own."""
         return replace(self, name=name, **{"part": 0, **changes})  # type: ignore[arg-type]
-
-
-class ConvMode(Enum):
-    """How a convolution uses the unit; the first four are keys of the machine's tile table."""
-
-    PLAIN1X1 = "plain1x1"
-    DEEP1X1 = "deep1x1"
-    DENSE = "dense"
-    ROW = "row"
-    DEPTHWISE = "depthwise"
-    DSS2 = "dss2"
-
-
-@dataclass(frozen=True, slots=True)
-class Tiling:
-    """A convolution cut for the units: n units in series, nK kernels and B channels each.
-
-    `passes` accumulation passes go through memory, `tiles` output tiles follow each other.
-    """
-
-    mode: ConvMode
-    kernels: int
-    depth: int
-    pipe: int
-    passes: int
-    tiles: int
-
-    @property
-    def frames(self) -> int:
-        return self.passes * self.tiles
-
-    @property
-    def deep(self) -> bool:
-        return self.mode is ConvMode.DEEP1X1
-
-    @property
-    def grouped(self) -> bool:
-        return self.mode in (ConvMode.DEPTHWISE, ConvMode.DSS2)
 
 
 _FEW = 3  # pieces of a kernel that one epoch takes [RAM of two networks, cut in three and in six]

@@ -16,10 +16,13 @@ from npuscope.edits.padding import pad_tensor, repeat_channels
 from npuscope.edits.records import CONVS, LAYERS, Layer, NotFitting, Op
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest
+from npuscope.geometry.streams import DenseLayer
+from npuscope.geometry.tiling import ConvShape
 from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
+from npuscope.program.modes import Simd
+from npuscope.rulebook.counts import padded_count
 from npuscope.rulebook.finding import Value as Parameter
-from npuscope.rulebook.streams import LayerShape, padded_count
 from npuscope.text import safe_terminal
 
 _ONE = 64  # as an integer; its scale is a power of two too, so that nothing is rounded
@@ -174,8 +177,9 @@ def _pad_side(document: Document, op: Op, side: str, is_fast: bool, machine: Mac
     values = document.inputs(op)[0], document.outputs(op)[0]
     images = [document.image(value) for value in values]
     counts = images[0].channels, images[1].channels
-    positions = images[0].height * images[0].width
-    layer = LayerShape(*counts, (1, 1), positions, positions, is_fast)
+    size = images[0].height, images[0].width
+    shape = ConvShape(*counts, (1, 1), size, size)
+    layer = DenseLayer(shape, Simd.S8X8 if is_fast else Simd.S16X8)
     place = _SIDES.index(side)
     new = padded_count([(layer, side)], machine) - counts[place]
     if new:

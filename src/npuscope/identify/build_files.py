@@ -219,13 +219,16 @@ _SCRIPT = "is a script: it may call the compiler, and holds no network"
 _CPU_DATA = "holds the data of a network for the CPU, no network for the NPU"
 _CPU_HINT = "networks for the NPU have a network.c and images of memories"
 _SOURCE = "is C of a runtime or an application: no network is compiled in it"
-NO_PART_OF_A_BUILD = (_KERAS, _SCRIPT, _CPU_DATA, _SOURCE)
 
 
-def refusal(sample: Sample) -> FileError | None:
+class OtherFile(FileError):
+    """A file that has nothing to do with a build."""
+
+
+def refusal(sample: Sample) -> OtherFile | None:
     """What a file is that holds nothing to read here."""
     told = _told(sample)
-    return FileError(told[0], where=str(sample.path), hint=told[1]) if told else None
+    return OtherFile(told[0], where=str(sample.path), hint=told[1]) if told else None
 
 
 def _told(sample: Sample) -> tuple[str, str] | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from npuscope.errors import FileError
-from npuscope.identify.build_files import NO_PART_OF_A_BUILD
+from npuscope.identify.build_files import OtherFile
 from npuscope.identify.sample import Sample
 from npuscope.identify.table import Identity, format_of
 from npuscope.lean_dataclass import dataclass
@@ -83,16 +83,11 @@ def recognise(folder: str | Path) -> Folder:
             files.append(_look(path, below))
         except FileError as error:
             others.append(below)
-            if not _is_other(error):
+            if not isinstance(error, OtherFile):  # what is damaged is told
                 notes.append(f"{below}: {error.message}")
     found = tuple(files)
     notes += contradictions(found)
     return Folder(str(folder), found, tuple(others), together(found), missing(found), tuple(notes))
-
-
-def _is_other(error: FileError) -> bool:
-    """A file that has nothing to do with a build; what is damaged is told."""
-    return "no kind" in error.message or error.message in NO_PART_OF_A_BUILD
 
 
 def identity_of(folder: Folder) -> Identity:

@@ -110,7 +110,7 @@ def unknown(sample: Sample) -> FileError:
         return told
     kinds = ", ".join(dict.fromkeys(row.kind for row in FORMATS))
     start = safe_terminal(sample.head[:24].decode("utf-8", errors="replace"))
-    return FileError(
+    return build_files.OtherFile(
         f"is of no kind that is known here; it starts with '{start}'",
         where=str(sample.path),
         hint=f"known kinds: {kinds}",

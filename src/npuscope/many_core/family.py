@@ -140,8 +140,7 @@ def _check(options: Mapping[str, Any]) -> None:
 def _lines(timed: CoreTimed) -> Iterator[str]:
     built, metrics = timed.built, perf_metrics(timed.built.program)
     times, batch = timed.times_ms, _batch(built.graph)
-    spilled = [text for text in built.program.warnings if "do not fit VTCM" in text]
-    fit = "activations leave VTCM" if spilled else "activations stay in VTCM"
+    fit = f"activations {'leave' if built.program.spilled else 'stay in'} VTCM"
     speed = f"{timed.total_ms:.4g} ms, {1e3 * batch / timed.total_ms:.4g} inf/s"
     yield f"{fit}; {speed} (predicted)"
     ops = sum(len(part.all_ops()) for part in built.program.devices)
@@ -213,7 +212,7 @@ def _json(timed: CoreTimed) -> dict[str, Any]:
         },
         "engines": {name: round(share, 6) for name, share in timed.tables.verdict.shares},
         "verdict": timed.tables.verdict.bound.name,
-        "levers": [asdict(lever) for lever in timed.levers],
+        "levers": [lever.plain() for lever in timed.levers],
         "scaling": None if timed.scaling is None else asdict(timed.scaling),
         "path": dict(timed.tables.path),
         "modules": [asdict(row) for row in timed.tables.modules],

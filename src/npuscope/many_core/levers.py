@@ -10,13 +10,12 @@ from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.compiler.options import CompileOptions
 from npuscope.many_core.compiler.pipeline import compile_graph
 from npuscope.many_core.machine import CoreMachine
-from npuscope.many_core.opstats.model import Lever, helpful
+from npuscope.many_core.opstats.model import Lever, LeverKind, helpful
 from npuscope.many_core.opstats.tables import opstats_of
 from npuscope.many_core.program import CoreProgram
 from npuscope.many_core.rules import unevenness
 from npuscope.many_core.sim.conditions import RunOptions
 from npuscope.many_core.sim.run import simulate
-from npuscope.shown import counted
 
 _ITERATIONS = 5
 _FAST = 1e3  # a road that is never waited for
@@ -46,8 +45,8 @@ class Scaling:
     @property
     def lever(self) -> Lever:
         """Fewer cores, which helps only where more of them cost more than they bring."""
-        name = counted(self.half.cores, "core")
-        return Lever(name, self.all.ms / self.half.ms, self.half.ms)
+        gain = self.all.ms / self.half.ms
+        return Lever(LeverKind.CORES, gain, self.half.ms, cores=self.half.cores)
 
     @property
     def sentence(self) -> str:
@@ -113,9 +112,8 @@ def _copies(
             fewer = made.layout.cores
             copies = most // fewer
         after = _ms(made, machine, copies)
-        each = counted(fewer, "core")
-        name = f"{copies} activations on {each} each" if copies > 1 else each
-        yield Lever(name, before * copies / after, after)
+        gain = before * copies / after
+        yield Lever(LeverKind.CORES, gain, after, cores=fewer, copies=copies)
 
 
 def _retimed(program: CoreProgram, machine: CoreMachine, before: float) -> Iterator[Lever]:
@@ -131,12 +129,12 @@ def _retimed(program: CoreProgram, machine: CoreMachine, before: float) -> Itera
             machine.sync, hvx_barrier_cycles=0.0, hmx_barrier_cycles=0.0, dma_barrier_cycles=0.0
         ),
     )
-    tried = {"constants kept in VTCM": free, "ops joined, no barriers between them": joined}
+    tried = {LeverKind.KEEP: free, LeverKind.JOIN: joined}
     if any(data.dtype.kind == "f" for data in program.constants.values()):
-        tried["8-bit integers instead of half floats"] = _integers(machine)
-    for name, other in tried.items():
+        tried[LeverKind.INTEGERS] = _integers(machine)
+    for kind, other in tried.items():
         after = _ms(program, other)
-        yield Lever(name, before / after, after, bound=True)
+        yield Lever(kind, before / after, after, bound=True)
 
 
 def _integers(machine: CoreMachine) -> CoreMachine:

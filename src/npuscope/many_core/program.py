@@ -147,3 +147,5 @@ class CoreProgram:
     macs: int = 0
     warnings: tuple[str, ...] = ()
     code: Code | None = field(default=None, compare=False, repr=False)
+    # Tensors that do not fit VTCM; like the code not in the container.
+    spilled: tuple[str, ...] = field(default=(), compare=False)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-
 from npuscope.lean_dataclass import dataclass, replace
-from npuscope.many_core.opstats.model import Lever, Opstats
+from npuscope.many_core.opstats.model import Lever, LeverKind, OpRow, Opstats
 from npuscope.rulebook.finding import Value
 from npuscope.rulebook.fix import Gain, at_most, timed
 
-_LEVERS = {  # names of the levers that are these fixes
-    "core-batch": r".* times the batch",
-    "core-integers": r"8-bit integers .*",
-    "core-keep": r"constants kept .*",
-    "core-more": r"\d+ cores",
-    "fewer-ops": r"ops joined, .*",
+_LEVERS = {  # of fixes
+    "core-batch": LeverKind.BATCH,
+    "core-copies": LeverKind.CORES,
+    "core-integers": LeverKind.INTEGERS,
+    "core-keep": LeverKind.KEEP,
+    "core-more": LeverKind.CORES,
+    "fewer-ops": LeverKind.JOIN,
 }
 _SHARED = "per inference, as more of them share a run: a run alone is not shorter"
 
@@ -32,12 +30,19 @@ class Run:
 
     def lever(self, fix: str) -> Lever | None:
         """The best one that is this very fix; None where none was tried or helps."""
-        used, copies = len(self.tables.cores), self.fitting_copies
-        copied = rf"{copies} activations on {used} cores? each"
-        name = {**_LEVERS, "core-copies": copied}[fix]
-        had = (lever for lever in self.tables.levers if not lever.obstacle)
-        named = [lever for lever in had if re.fullmatch(name, lever.name)]
-        return max(named, key=lambda lever: lever.gain, default=None)
+        fitting = [
+            lever
+            for lever in self.tables.levers
+            if lever.kind is _LEVERS[fix] and not lever.obstacle and self._spreads(fix, lever)
+        ]
+        return max(fitting, key=lambda lever: lever.gain, default=None)
+
+    def _spreads(self, fix: str, lever: Lever) -> bool:
+        """Copies of the program as it is, or one on more cores."""
+        used = len(self.tables.cores)
+        if fix == "core-copies":
+            return (lever.cores, lever.copies) == (used, self.fitting_copies)
+        return fix != "core-more" or (lever.copies == 1 and lever.cores > used)
 
     def gains(self, *fixes: str) -> dict[str, Gain]:
         """What the levers save per inference."""
@@ -62,8 +67,8 @@ class Run:
         if self.fitting_copies > 1:
             found["core-copies"] = {"copies": self.fitting_copies}
         more = self.lever("core-more")
-        if more is not None and int(more.name.split()[0]) > len(self.tables.cores):
-            found["core-more"] = {"cores": int(more.name.split()[0])}
+        if more is not None:
+            found["core-more"] = {"cores": more.cores}
         return found
 
     def share(self, engine: str) -> float:
@@ -72,7 +77,6 @@ class Run:
     def path(self, name: str) -> float:
         return dict(self.tables.path).get(name, 0.0)
 
-    def cycles(self, wanted: Callable[[str], bool]) -> int:
-        """Of ops on all cores whose row of the op table is wanted."""
-        rows = (row for core in self.tables.cores for row in core.ops)
-        return sum(row.pcycles or 0 for row in rows if wanted(row.details))
+    def ops(self) -> list[OpRow]:
+        """Of all cores, without waits."""
+        return [row for core in self.tables.cores for row in core.ops if not row.label.is_wait]

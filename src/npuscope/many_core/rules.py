@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npuscope.many_core.opstats.model import Bound, CoreTables, NodeRow, Opstats
+from npuscope.many_core.layout import Engine, MemorySpace
+from npuscope.many_core.opstats.model import Bound, CoreTables, NodeRow, OpLabel, Opstats
 from npuscope.many_core.rule_subject import Run
 from npuscope.rulebook import fixes
 from npuscope.rulebook import registry as rulebook
@@ -111,9 +112,9 @@ def vectors_hold_up(run: Run) -> Iterator[Hit]:
     if run.tables.verdict.bound is not Bound.HVX:
         return
     kinds: dict[str, int] = {}
-    for row in (row for core in run.tables.cores for row in core.ops if " HVX " in row.details):
-        kind = row.details.split()[0]
-        kinds[kind] = kinds.get(kind, 0) + (row.pcycles or 0)
+    for row in run.ops():
+        if row.label.engine == Engine.HVX.value:
+            kinds[row.label.kind] = kinds.get(row.label.kind, 0) + (row.pcycles or 0)
     dearest = max(kinds, key=kinds.__getitem__, default="")
     share = _percent(kinds[dearest] / max(sum(kinds.values()), 1)) if dearest else ""
     named = run.settings()
@@ -167,7 +168,7 @@ def waits_for_the_host(run: Run) -> Iterator[Hit]:
 )
 def activations_leave(run: Run) -> Iterator[Hit]:
     """Ops write their results to DDR."""
-    rows = [row for core in run.tables.cores for row in core.ops if _leaves(row.details)]
+    rows = [row for row in run.ops() if _leaves(row.label)]
     if rows:
         moved = sum(row.out_bytes or 0 for row in rows)
         gains = run.gains("core-more")
@@ -175,9 +176,9 @@ def activations_leave(run: Run) -> Iterator[Hit]:
         yield Hit((), text, 0, evidence, run.settings(), gains)
 
 
-def _leaves(details: str) -> bool:
-    kind, *rest = details.split()
-    return kind not in _ENDS and rest[:1] in (["HVX"], ["HMX"]) and "DDR" in " ".join(rest[1:2])
+def _leaves(label: OpLabel) -> bool:
+    working = label.engine in (Engine.HVX.value, Engine.HMX.value) and label.kind not in _ENDS
+    return working and label.memory in (MemorySpace.DDR.value, MemorySpace.CACHED.value)
 
 
 @advise(
@@ -238,8 +239,9 @@ def idle_cores(run: Run) -> Iterator[Hit]:
 )
 def changes_of_layout(run: Run) -> Iterator[Hit]:
     """Conversions and transposes are a large part of the cycles of HVX."""
-    every = run.cycles(lambda details: " HVX " in details and not details.startswith(_ENDS))
-    moved = run.cycles(lambda details: details.startswith(_CONVERTING))
+    rows = [row for row in run.ops() if row.label.engine == Engine.HVX.value]
+    every = sum(row.pcycles or 0 for row in rows if not row.label.kind.startswith(_ENDS))
+    moved = sum(row.pcycles or 0 for row in rows if row.label.kind.startswith(_CONVERTING))
     share = moved / every if every else 0.0
     if share >= _CONVERSIONS:
         limit = f"below {_percent(_CONVERSIONS)}"

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import field
 from enum import Enum
 from pathlib import Path
+from string import Template
 
 import numpy as np
 
@@ -150,12 +151,43 @@ class Claims:
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    """Values by name, and the words that tell them: "axis $axis of $rank dimensions"."""
+
+    words: str = ""
+    values: tuple[tuple[str, Argument], ...] = ()
+
+    def value(self, name: str) -> Argument | None:
+        return dict(self.values).get(name)
+
+    def __str__(self) -> str:
+        # Words may come from a file: a Template, unlike a format, reaches nothing but its values.
+        return Template(self.words).safe_substitute(dict(self.values))
+
+
+def evidence(words: str, **values: Argument) -> Evidence:
+    return Evidence(words, tuple(values.items()))
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
-    """A way of running an op that a rule refused before the chosen one."""
+    """A way of running an op that a rule refused before the chosen one.
+
+    `sentence` is the rule's own, kept so that a program tells its reasons to versions that lack the
+    rule; empty where `found` says it all.
+    """
 
     way: str
     rule: str
-    reason: str
+    sentence: str = ""
+    found: Evidence = Evidence()
+    limit: Argument | None = None
+
+    @property
+    def reason(self) -> str:
+        """What users read."""
+        seen = str(self.found) if self.limit is None else f"{self.found}, limit {self.limit}"
+        return f"{self.sentence} ({seen})" if self.sentence and seen else self.sentence or seen
 
 
 @dataclass(frozen=True, slots=True)

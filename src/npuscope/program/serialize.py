@@ -1,13 +1,14 @@
 """A Program as files: program.json, and one image of constants per pool.
 
 Schema "npuscope/program/1": the records of program.model and program.units under their own field
-names, and `constants`, the bytes that each constant takes at its buffer's place in the image.
+names, `constants`, the bytes that each constant takes at its buffer's place in the image, and with
+every refusal its `reason` in words, which is all that files of 0.1 have of it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,9 @@ def to_json(program: Program) -> bytes:
     """The program without its constants' bytes; those are in `images`."""
     sizes = {name: _raw(data).size for name, data in program.constants.items()}
     record = {"schema": SCHEMA, **encode(program), "constants": sizes}
+    for epoch, row in zip(program.epochs, record["epochs"], strict=True):
+        for refused, entry in zip(epoch.trail, row.get("trail", ()), strict=True):
+            entry["reason"] = refused.reason
     return orjson.dumps(record, option=_OPTIONS)
 
 
@@ -41,6 +45,10 @@ def from_json(data: bytes, images: Mapping[str, bytes]) -> Program:
     """Read a program; `images` holds the bytes of each pool that has constants."""
     record = _parse(data)
     sizes = _constant_sizes(record.pop("constants", {}))
+    for entry in _refusals(record):
+        reason = entry.pop("reason", None)
+        if isinstance(reason, str) and not {"sentence", "found"} & entry.keys():
+            entry.update(_of_reason(reason))
     program: Program = decode(record, Program)
     buffers = program.buffer_map()
     constants = {name: _constant(buffers, name, size, images) for name, size in sizes.items()}
@@ -121,6 +129,33 @@ def _parse(data: bytes) -> dict[str, Any]:
         found = f"'{safe_terminal(schema)}'" if isinstance(schema, str) else "none"
         raise FileError(f"expected schema '{SCHEMA}', found {found}", where="$.schema")
     return record
+
+
+def _refusals(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """As far as the file has the right form; decoding names what has not."""
+    epochs = record.get("epochs")
+    for epoch in epochs if isinstance(epochs, list) else ():
+        trail = epoch.get("trail") if isinstance(epoch, dict) else None
+        for entry in trail if isinstance(trail, list) else ():
+            if isinstance(entry, dict):
+                yield entry
+
+
+def _of_reason(reason: str) -> dict[str, Any]:
+    """What 0.1 wrote: "The rule's sentence. (what was found, limit 7)", or "Op has no ..."."""
+    sentence, mark, rest = reason.partition(". (")
+    if not (mark and rest.endswith(")")):
+        op, mark, rest = reason.partition(" has no ")
+        words, values = (f"$op{mark}{_plain(rest)}", [["op", op]]) if mark else (_plain(op), [])
+        return {"found": {"words": words, "values": values}}
+    words, mark, limit = rest[:-1].rpartition(", limit ")
+    found = {"words": _plain(words if mark else limit)}
+    return {"sentence": f"{sentence}.", "found": found, "limit": limit if mark else None}
+
+
+def _plain(text: str) -> str:
+    """Words of Evidence that name no value."""
+    return text.replace("$", "$$")
 
 
 def _constant_sizes(value: object) -> dict[str, int]:

@@ -12,7 +12,7 @@ from npuscope.advice.compare.run import PLACES
 from npuscope.report.fidelity import fidelity_json, fidelity_lines
 from npuscope.report.figures import (
     label_with_range,
-    machine_line,
+    machine_words,
     ms,
     percent,
     shorten,
@@ -147,10 +147,8 @@ def _explained(found: Comparison) -> str:
 
 
 def _side_line(letter: str, side: Side) -> str:
-    machine = machine_line(side.profile).removeprefix("machine").strip()
-    return (
-        f"{letter}        {safe_terminal(side.name)}: {machine} ({label_with_range(side.profile)})"
-    )
+    machine, sure = machine_words(side.profile), label_with_range(side.profile)
+    return f"{letter}        {safe_terminal(side.name)}: {machine} ({sure})"
 
 
 def _cause_lines(found: Comparison) -> list[str]:

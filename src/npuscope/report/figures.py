@@ -306,12 +306,16 @@ def model_line(profile: Profile) -> str:
 
 
 def machine_line(profile: Profile) -> str:
+    return f"machine  {machine_words(profile)}"
+
+
+def machine_words(profile: Profile) -> str:
     machine = profile.machine
     clocks = clocks_of(profile)
     controller = "on" if machine.epoch_controller else "off"
     generation = f", generation {machine.generation}" if machine.generation else ""
     return (
-        f"machine  {safe_terminal(machine.name)}{generation}, epoch controller {controller}, "
+        f"{safe_terminal(machine.name)}{generation}, epoch controller {controller}, "
         f"MCU {clocks.mcu_mhz:g} MHz, NPU {clocks.npu_mhz:g} MHz"
     )
 

@@ -189,10 +189,11 @@ def _db(value: float) -> str:
 def _applied(steps: tuple[Step, ...], every: bool) -> list[str]:
     lines = ["applied"] if steps else []
     for number, step in enumerate(steps, 1):
-        after = step.after or step.before
+        after, outputs = step.after or step.before, step_outputs(step)
         lines += [
             f"  {number}. {_title(step)}",
-            f"     {change(step.before, after)}{step_outputs(step)} ({step.outcome.reason})",
+            f"     {change(step.before, after)}{outputs and f'; outputs {outputs}'} "
+            f"({step.outcome.reason})",
             *_notes(step, every),
             *_misfits(step, every),
         ]
@@ -206,8 +207,8 @@ def _notes(step: Step, every: bool) -> list[str]:
 
 
 def step_outputs(step: Step) -> str:
-    words = effect_words(step.effects, function=step.candidate.fix.function)
-    return f"; outputs {words}" if step.effects else ""
+    """What became of the outputs; empty where they were not compared."""
+    return effect_words(step.effects, function=step.candidate.fix.function) if step.effects else ""
 
 
 def _refused(steps: tuple[Step, ...], every: bool) -> list[str]:

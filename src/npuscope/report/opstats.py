@@ -12,8 +12,6 @@ from npuscope.text import safe_terminal
 
 # --- What `opstats` prints: one line per buffer, files written, what was missing ---
 
-_PSEUDO = ("sync ", "barrier ")
-
 
 def opstats_text(buffers: Sequence[Opstats], written: Sequence[Path], notes: Sequence[str]) -> str:
     """The first line is the answer."""
@@ -42,16 +40,12 @@ def _line(made: Opstats) -> str:
 
 def _longest(made: Opstats) -> str:
     """The ops that took longest on any core."""
-    rows = [(row, core) for core in made.cores for row in core.ops if not _waits(row.details)]
+    rows = [(row, core) for core in made.cores for row in core.ops if not row.label.is_wait]
     if not rows:
         return ""
     row, core = max(rows, key=lambda pair: pair[0].ucycles)
     share = percent(row.ucycles, core.total_uc)
     return f", most on c{core.core}: {share} {shorten(safe_terminal(row.details), 60)}"
-
-
-def _waits(details: str) -> bool:
-    return details.startswith(_PSEUDO)
 
 
 # --- The summary of a stats buffer, in the format of the vendor's tool ---

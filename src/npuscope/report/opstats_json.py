@@ -75,7 +75,7 @@ def _buffer(made: Opstats) -> dict[str, Any]:
         },
         "findings": [finding_json(finding) for finding in core_findings(made)],
         "path": dict(made.path),
-        "levers": [asdict(lever) for lever in made.levers],
+        "levers": [lever.plain() for lever in made.levers],
         "roofline": _roofline(made.roofline),
         "modules": [asdict(row) for row in made.modules],
         "nodes": [asdict(row) for row in made.nodes],

@@ -190,11 +190,15 @@ def report_text(summary: Summary, store: str) -> str:
 
 
 def answer(summary: Summary) -> str:
+    return f"{outcome(summary)}; {len(summary.front)} on the front of latency and RAM"
+
+
+def outcome(summary: Summary) -> str:
     models, choices = len(summary.models), len(summary.configurations)
     return (
         f"{counted(len(summary.rows), 'run')} of {counted(models, 'model')} in "
         f"{counted(choices, 'configuration')}: {len(summary.done)} done, "
-        f"{len(summary.failures)} failed; {len(summary.front)} on the front of latency and RAM"
+        f"{len(summary.failures)} failed"
     )
 
 

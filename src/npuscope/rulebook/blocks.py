@@ -11,7 +11,7 @@ from npuscope.rulebook import fixes
 from npuscope.rulebook.conditions import holds_for, leads_out
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
 from npuscope.rulebook.queries import LAYERS, hit, of_kind, shape_text, source
-from npuscope.rulebook.registry import Refusal, foretells, lint, refuse
+from npuscope.rulebook.registry import Refusal, foretells, lint, refusal, refuse
 
 # What exporters put between the parts of a norm or of attention: scalings, masks, moves.
 _BETWEEN = ("Mul", "Add", "Div", "Reshape", "Transpose", "Quantize", "Dequantize")
@@ -78,7 +78,7 @@ def _behind(makers: dict[str, Op], name: str, kind: str) -> Op | None:
 )
 def softmax_needs_a_sum_of_exponentials(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """Exponentials, their sum and a division by it: the CPU has an integer kernel for it."""
-    return Refusal(f"{graph.first_input(op).shape}")
+    return refusal("$shape", shape=graph.first_input(op).shape)
 
 
 @foretells(

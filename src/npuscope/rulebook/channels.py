@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 
+from npuscope.geometry.tiling import FREE_ZERO_POINTS
 from npuscope.graph.model import Graph, Op
 from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.ops.table import total_macs
+from npuscope.program.modes import Simd
 from npuscope.rulebook import fixes
 from npuscope.rulebook.conditions import holds_for, maker_of
+from npuscope.rulebook.counts import better_count, dense_layer, output_parts, padding
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
 from npuscope.rulebook.queries import (
     CONVERSIONS,
@@ -23,24 +27,11 @@ from npuscope.rulebook.queries import (
     zero_point,
 )
 from npuscope.rulebook.registry import lint
-from npuscope.rulebook.streams import (
-    best_split,
-    better_count,
-    layer_shape,
-    padding,
-    parallel_kernels,
-    slowdown,
-    stream_cycles,
-    with_count,
-)
 
 _SLOW = 2.0  # relative to parts of full size; below this, retraining with another count rarely pays
 _SMALL_SHARE = 0.01  # share of the network's MACs; smaller layers do not matter
 _NARROW_INPUTS = 4  # images and masks: RGB, RGBA
 _WIDE_MAP = 32 * 32  # positions; on smaller maps the start of the epoch dominates (our choice)
-# Nothing to subtract; -128 turns into the plain byte of uint8. Every other layer seen in vendor
-# builds has its zero point in the unit, and is in 16x8 mode.
-_FREE_ZERO_POINTS = (0, -128)
 # Relative to 8x8 mode; a smaller loss disappears in the rest of the epoch (our choice).
 _SLOWER = 1.3
 # Between an input and its first layer these leave the zero point as the application gave it.
@@ -61,35 +52,30 @@ def counts_have_no_good_divisors(graph: Graph, machine: Machine) -> Iterator[Hit
     """A channel count has only small divisors (prime, 17, 29 x 2^n): the layer runs in small
     parts."""
     total = total_macs(graph)
-    for op, _ in layers(graph):
+    for op, weights in layers(graph):
         if not is_dense(graph, op):
             continue
-        shape = layer_shape(graph, op)
-        macs = shape.inputs * shape.outputs * shape.out_positions * shape.window[0]
-        factor = slowdown(shape, machine)
-        if factor >= _SLOW and macs * shape.window[1] >= _SMALL_SHARE * total:
-            yield _bad_counts(graph, op, factor, machine)
-
-
-def _bad_counts(graph: Graph, op: Op, factor: float, machine: Machine) -> Hit:
-    shape = layer_shape(graph, op)
-    text = f"{shape.inputs} -> {shape.outputs} channels"
-    evidence: dict[str, Value] = {"slowdown": round(factor, 1)}
-    fixes = channel_fixes(graph, op, machine)
-    return Hit(source(op), text, f"less than {_SLOW:g}x slower", evidence, fixes)
+        layer = dense_layer(graph, op, machine)
+        macs = weights.elements * prod(graph.output_tensor(op).shape[:-1])
+        factor = layer.slowdown(machine)
+        if factor >= _SLOW and macs >= _SMALL_SHARE * total:
+            text = f"{layer.shape.inputs} -> {layer.shape.outputs} channels"
+            evidence: dict[str, Value] = {"slowdown": round(factor, 1)}
+            fixes = channel_fixes(graph, op, machine)
+            yield Hit(source(op), text, f"less than {_SLOW:g}x slower", evidence, fixes)
 
 
 def channel_fixes(graph: Graph, op: Op, machine: Machine) -> Mapping[str, Mapping[str, Value]]:
     """Better counts on the side that hurts, a split of the outputs, and zeros beside them."""
-    shape = layer_shape(graph, op)
-    now = stream_cycles(shape, machine)
+    layer = dense_layer(graph, op, machine)
+    now = layer.cycles(machine)
     found: dict[str, Mapping[str, Value]] = {}
     for side, fix in (("outputs", "change-outputs"), ("inputs", "change-inputs")):
-        count = better_count(shape, machine, side)
-        if stream_cycles(with_count(shape, side, count), machine) < 0.8 * now:
+        count = better_count(layer, machine, side)
+        if layer.with_count(side, count).cycles(machine) < 0.8 * now:
             found[fix] = {"channels": count}
     if "change-outputs" in found:
-        parts = best_split(shape.outputs, parallel_kernels(shape, machine))
+        parts = output_parts(layer, machine)
         found["split-outputs"] = {"parts": "+".join(map(str, parts))}
     padded = padding(graph, op, machine)
     if padded is not None:
@@ -153,13 +139,13 @@ def first_layer_subtracts(graph: Graph, machine: Machine) -> Iterator[Hit]:
     near = _near_inputs(graph)
     for op, _ in layers(graph):
         zero = zero_point(graph.first_input(op))
-        if op.inputs[0] not in near or zero in (*_FREE_ZERO_POINTS, None):
+        if op.inputs[0] not in near or zero in (*FREE_ZERO_POINTS, None):
             continue
         if not is_dense(graph, op):
             continue
-        shape = layer_shape(graph, op)
-        fast = stream_cycles(replace(shape, eight_bits=True), machine)
-        factor = stream_cycles(shape, machine) / fast
+        layer = dense_layer(graph, op, machine)
+        fast = replace(layer, simd=Simd.S8X8)
+        factor = layer.cycles(machine) / fast.cycles(machine)
         if factor >= _SLOWER:
             yield replace(
                 hit(op, f"zero point {zero}", "0 or -128", slowdown=round(factor, 1)),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isqrt, prod
+from math import prod
 from typing import cast
 
+from npuscope.geometry.divisors import is_prime
+from npuscope.geometry.pieces import extent, piece_count
 from npuscope.graph.model import Graph, Op
 from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
@@ -13,7 +15,7 @@ from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs, is_depthwise
 from npuscope.rulebook import fixes
 from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.queries import LAYERS, convolutions, hit, of_kind
-from npuscope.rulebook.registry import Refusal, foretells, lint, refuse
+from npuscope.rulebook.registry import Refusal, foretells, lint, refusal, refuse
 
 # An unsupported shape is reported before the number format: quantizing would not help.
 _SHAPE_FIRST = -1
@@ -45,7 +47,12 @@ def groups_are_one_or_all(graph: Graph, op: Op, machine: Machine) -> Refusal | N
     largest = max(channels, outputs) // groups
     if groups < channels and largest <= machine.generation.group_channels:
         return None
-    return Refusal(f"{groups} groups of {channels} -> {outputs} channels")
+    return refusal(
+        "$groups groups of $inputs -> $outputs channels",
+        groups=groups,
+        inputs=channels,
+        outputs=outputs,
+    )
 
 
 @foretells(
@@ -70,7 +77,7 @@ def groups_are_not_depthwise(graph: Graph, op: Op) -> Hit | None:
 def stride_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """The stride is larger than the unit's registers hold."""
     strides, limit = cast(ConvAttrs, op.attrs).strides, machine.convacc.max_stride
-    return Refusal(f"stride {strides}", str(limit)) if max(strides) > limit else None
+    return refusal("stride $stride", limit, stride=strides) if max(strides) > limit else None
 
 
 @lint(
@@ -105,7 +112,7 @@ def lines_fit_the_buffer(graph: Graph, op: Op, machine: Machine) -> Refusal | No
     width, rows = graph.first_input(op).shape[-2], graph.tensor(op.inputs[1]).shape[1]
     limit = machine.convacc.line_buffer_elements
     # A one-row kernel keeps no lines: it works on the stream as it comes.
-    return Refusal(f"width {width}", str(limit)) if rows > 1 and width > limit else None
+    return refusal("width $width", limit, width=width) if rows > 1 and width > limit else None
 
 
 @refuse(
@@ -129,7 +136,7 @@ def depthwise_columns_fit(graph: Graph, op: Op, machine: Machine) -> Refusal | N
     plain = attrs.strides[1] == 1 and attrs.groups > 1 and attrs.dilations == (1, 1)
     if not (machine.generation.software_columns and plain) or columns <= limit:
         return None
-    return Refusal(f"{columns} columns", str(limit))
+    return refusal("$columns columns", limit, columns=columns)
 
 
 @refuse(
@@ -145,10 +152,10 @@ def depthwise_columns_fit(graph: Graph, op: Op, machine: Machine) -> Refusal | N
 )
 def dilated_pixels_are_moved(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """No unit reads pixels that lie apart: library calls move them into channels and back."""
-    attrs = cast(ConvAttrs, op.attrs)
     if not moves_pixels(graph, op, machine):
         return None
-    return Refusal(f"dilation {attrs.dilations[0]}x{attrs.dilations[1]}", "1x1")
+    down, across = cast(ConvAttrs, op.attrs).dilations
+    return refusal("dilation ${down}x$across", "1x1", down=down, across=across)
 
 
 def moves_pixels(graph: Graph, op: Op, machine: Machine) -> bool:
@@ -162,7 +169,7 @@ def moves_pixels(graph: Graph, op: Op, machine: Machine) -> bool:
     top, left, bottom, right = attrs.pads
     whole = not any((top % down, bottom % down, left % across, right % across))
     depthwise = attrs.groups > 1 and weights[3] == 1 and down <= height and across <= width
-    one_piece = _pieces(replace(attrs, dilations=(1, 1)), weights, machine) == 1
+    one_piece = piece_count((weights[1], weights[2]), attrs.strides, machine) == 1
     return depthwise and whole and one_piece
 
 
@@ -190,7 +197,9 @@ def outputs_split_over_the_kernel_buffer(graph: Graph, op: Op, machine: Machine)
     pointwise = len(weights) == 2 or weights[1:3] == (1, 1)
     if not limit or positions > 1 or not pointwise or outputs <= limit:
         return None
-    return Refusal(f"{outputs} output channels", str(limit)) if _is_prime(outputs) else None
+    if not is_prime(outputs):
+        return None
+    return refusal("$outputs output channels", limit, outputs=outputs)
 
 
 @refuse(
@@ -208,11 +217,7 @@ def outputs_split_over_the_kernel_buffer(graph: Graph, op: Op, machine: Machine)
 def more_than_one_value_is_read(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """The layer reads one value: this compiler leaves it to the CPU."""
     one = graph.first_input(op).elements == 1
-    return Refusal("1 value", "2") if one and machine.generation.software_one_input else None
-
-
-def _is_prime(number: int) -> bool:
-    return number > 1 and all(number % divisor for divisor in range(2, isqrt(number) + 1))
+    return refusal("1 value", 2) if one and machine.generation.software_one_input else None
 
 
 @lint(
@@ -248,7 +253,7 @@ def strided_depthwise_on_lines(graph: Graph, machine: Machine) -> Iterator[Hit]:
 def transposed_conv_is_expanded(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """Only a transposed convolution of one group, square strides and constant integer weights
     can be expanded into a plain one."""
-    return Refusal(f"weights {graph.tensor(op.inputs[1]).shape}")
+    return refusal("weights $shape", shape=graph.tensor(op.inputs[1]).shape)
 
 
 @foretells(
@@ -277,7 +282,7 @@ def transposed_convolution(graph: Graph, op: Op) -> Hit | None:
 def bias_is_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """The bias must be constant."""
     if len(op.inputs) > 2 and op.inputs[2] and not graph.tensor(op.inputs[2]).is_constant:
-        return Refusal("bias is computed at run time")
+        return refusal("bias is computed at run time")
     return None
 
 
@@ -385,11 +390,5 @@ def internal_ram_bytes(machine: Machine) -> int:
 
 
 def _pieces(attrs: ConvAttrs, weights: tuple[int, ...], machine: Machine) -> int:
-    """Rows in threes, columns in sixes (twelves with a stride)."""
-    limits = machine.convacc
-    rows, columns = (
-        (size - 1) * step + 1 for size, step in zip(weights[1:3], attrs.dilations, strict=True)
-    )
-    strided = attrs.strides[1] > 1
-    widest = limits.max_kernel_width_strided if strided else limits.max_kernel_width
-    return -(-rows // limits.max_kernel_height) * -(-columns // widest)
+    window = extent((weights[1], weights[2]), attrs.dilations)
+    return piece_count(window, attrs.strides, machine)

@@ -27,7 +27,17 @@ from npuscope.rulebook.queries import (
     operands,
     shape_text,
 )
-from npuscope.rulebook.registry import Kind, Refusal, Rule, declare, foretells, lint, refuse
+from npuscope.rulebook.registry import (
+    Kind,
+    Refusal,
+    Rule,
+    declare,
+    foretells,
+    lint,
+    refusal,
+    refuse,
+    wrong_type,
+)
 from npuscope.shown import counted
 
 # Ops that the vendor's operator tables list as software, under our names. Ops with a rule of their
@@ -67,7 +77,7 @@ declare(
 )
 def unknown_op(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """The op is not known here: it runs on the CPU, at a cost that is not known either."""
-    return Refusal(op.attrs_as(UnknownAttrs).name)
+    return refusal("$op", op=op.attrs_as(UnknownAttrs).name)
 
 
 @lint(
@@ -120,7 +130,7 @@ def _needs_two(graph: Graph, op: Op) -> bool:
 def divisor_is_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """No unit divides; only a constant number becomes a factor."""
     constant = graph.tensor(op.inputs[1]).is_constant
-    return Refusal("several divisors" if constant else "a computed divisor")
+    return refusal("several divisors" if constant else "a computed divisor")
 
 
 @lint(
@@ -169,15 +179,20 @@ def slopes_are_quantized(graph: Graph, op: Op, machine: Machine) -> Refusal | No
     computes it in float."""
     slope, source = graph.tensor(op.inputs[1]), graph.first_input(op)
     if not slope.is_constant or slope.quant is None:
-        return Refusal(f"slopes are {slope.dtype.value}")
+        return refusal("slopes are $type", type=slope.dtype.value)
     if not (is_npu_tensor(source) and is_npu_tensor(graph.output_tensor(op))):
-        return Refusal(f"'{source.name}' is {source.dtype.value}")
+        return wrong_type(source)
     # Slopes are coefficients of the arithmetic unit: one for all, or one per channel.
     limit = machine.arith.max_vector
     if slope.elements not in (1, source.shape[-1]) or slope.elements > limit:
-        return Refusal(f"{slope.elements} slopes for {source.shape[-1]} channels", str(limit))
+        return refusal(
+            "$slopes slopes for $channels channels",
+            limit,
+            slopes=slope.elements,
+            channels=source.shape[-1],
+        )
     if slope.elements > 1 and slope.shape[-1] != slope.elements:
-        return Refusal(f"slopes of shape {slope.shape} do not lie along the channels")
+        return refusal("slopes of shape $shape do not lie along the channels", shape=slope.shape)
     return None
 
 
@@ -208,7 +223,9 @@ def slopes_are_float(graph: Graph, op: Op) -> Hit | None:
 def maximum_is_no_leaky_relu(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """No unit takes the larger of two tensors; this maximum is a leaky ReLU in two ops."""
     slopes = leaky_slopes(graph, op)
-    return None if slopes is None else Refusal(f"Max(x, a*x), {counted(slopes.size, 'slope')}")
+    if slopes is None:
+        return None
+    return refusal(f"Max(x, a*x), {counted(slopes.size, 'slope')}", slopes=slopes.size)
 
 
 def leaky_slopes(graph: Graph, op: Op) -> np.ndarray | None:
@@ -246,7 +263,7 @@ def _before_quantizing(makers: dict[str, Op], name: str) -> str:
 def one_operand_is_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """A product of two computed matrices has no constant weights for the units."""
     shapes = [graph.tensor(name).shape for name in op.inputs[:2]]
-    return Refusal(f"{shapes[0]} times {shapes[1]}")
+    return refusal("$left times $right", left=shapes[0], right=shapes[1])
 
 
 @foretells(
@@ -277,11 +294,11 @@ def operands_broadcast_one_way(graph: Graph, op: Op, machine: Machine) -> Refusa
     """One operand must have the full shape; the other too, or one value per channel or in total."""
     out, shapes = graph.output_tensor(op).shape, _shapes(graph, op)
     if not _one_way(shapes, out):
-        return Refusal(f"{shapes[0]} against {shapes[1]}")
+        return refusal("$left against $right", left=shapes[0], right=shapes[1])
     # Vectors become coefficients, whatever their type; a map is streamed, in bytes with one scale.
     constants = [t for t in map(graph.tensor, op.inputs[:2]) if t.is_constant]
     if any(not (_is_vector(t.shape, out) or is_streamed_constant(t)) for t in constants):
-        return Refusal("a float constant of the full shape")
+        return refusal("a float constant of the full shape")
     return None
 
 
@@ -344,7 +361,10 @@ def vectors_are_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | No
     tensors = [graph.tensor(name) for name in op.inputs[:2]]
     # A product repeats the vector in an engine; a sum has no such mode.
     computed = [t for t in tensors if t.shape != out and not t.is_constant]
-    return Refusal(f"'{computed[0].name}' has shape {computed[0].shape}") if computed else None
+    if not computed:
+        return None
+    vector = computed[0]
+    return refusal("'$tensor' has shape $shape", tensor=vector.name, shape=vector.shape)
 
 
 # --- When fixes are true ---

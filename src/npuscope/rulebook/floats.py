@@ -22,7 +22,7 @@ from npuscope.rulebook.queries import (
     shape_text,
     source,
 )
-from npuscope.rulebook.registry import Refusal, foretells, lint, refuse
+from npuscope.rulebook.registry import Refusal, foretells, lint, refuse, wrong_type
 from npuscope.shown import counted
 
 # Kinds with a row in the lowering table whose units read bytes. Moves and PReLU have checks of
@@ -50,7 +50,7 @@ def operands_are_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal |
         if tensor.is_constant:
             continue
         if not is_npu_tensor(tensor):
-            return Refusal(f"'{name}' is {tensor.dtype.value}")
+            return wrong_type(tensor)
     return None
 
 
@@ -145,7 +145,7 @@ def _merge(
 def quantized_from_integers(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """Float values are converted to integers by the CPU."""
     tensor = graph.first_input(op)
-    return Refusal(f"'{tensor.name}' is float32") if tensor.dtype is DType.FLOAT32 else None
+    return wrong_type(tensor) if tensor.dtype is DType.FLOAT32 else None
 
 
 @foretells(
@@ -174,7 +174,7 @@ def inputs_are_float(graph: Graph, op: Op) -> Hit | None:
 )
 def stays_integer(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """Integers are converted to float values by the CPU."""
-    return Refusal(f"'{op.outputs[0]}' is float32")
+    return wrong_type(graph.output_tensor(op))
 
 
 @foretells(

@@ -25,7 +25,7 @@ from npuscope.rulebook.queries import (
     shape_text,
     source,
 )
-from npuscope.rulebook.registry import Refusal, foretells, lint, refuse
+from npuscope.rulebook.registry import Refusal, foretells, lint, refusal, refuse
 
 # Between channel-first and channel-last: what the stream engines can do.
 _BY_ENGINES = ((0, 2, 3, 1), (0, 3, 1, 2))
@@ -54,7 +54,12 @@ def transpose_moves_channels_only(graph: Graph, op: Op, machine: Machine) -> Ref
     plain = len(tensor.shape) == 4 and tensor.shape[0] == 1 and tensor.dtype.bits == 8
     if plain and permutation in _BY_ENGINES:
         return None
-    return Refusal(f"permutation {permutation} of {tensor.dtype.value} {tensor.shape}")
+    return refusal(
+        "permutation $permutation of $type $shape",
+        permutation=permutation,
+        type=tensor.dtype.value,
+        shape=tensor.shape,
+    )
 
 
 @foretells(
@@ -131,9 +136,10 @@ def resize_repeats_pixels(graph: Graph, op: Op, machine: Machine) -> Refusal | N
     others compute on the CPU."""
     attrs = op.attrs_as(ResizeAttrs)
     if not is_npu_tensor(graph.first_input(op)):
-        return Refusal(f"{attrs.mode.value} of {graph.first_input(op).dtype.value}")
+        dtype = graph.first_input(op).dtype.value
+        return refusal("$mode of $type", mode=attrs.mode.value, type=dtype)
     if resize_factor(graph, op) is None:
-        return Refusal(f"{attrs.mode.value} to {attrs.sizes}")
+        return refusal("$mode to $size", mode=attrs.mode.value, size=attrs.sizes)
     return None
 
 
@@ -163,7 +169,7 @@ def resize_ends_in_depth_to_space(graph: Graph, op: Op, machine: Machine) -> Ref
     """No unit writes a pixel twice: pixels are copied into channels and moved into space by a
     library call."""
     # Always refused here: lowering decides what can run partly on the NPU.
-    return Refusal("depth-to-space at the end")
+    return refusal("depth-to-space at the end")
 
 
 @foretells(

@@ -13,7 +13,17 @@ from npuscope.rulebook import fixes
 from npuscope.rulebook.conditions import comes_in, holds_for, leads_out
 from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.queries import hit, is_npu_tensor, of_kind
-from npuscope.rulebook.registry import Kind, Refusal, Rule, declare, foretells, lint, refuse
+from npuscope.rulebook.registry import (
+    Kind,
+    Refusal,
+    Rule,
+    declare,
+    foretells,
+    lint,
+    refusal,
+    refuse,
+    wrong_type,
+)
 
 
 @refuse(
@@ -31,7 +41,7 @@ def parts_are_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal | No
         tensor = graph.tensor(name)
         if tensor.is_constant or not is_npu_tensor(tensor):
             kind = "constant" if tensor.is_constant else tensor.dtype.value
-            return Refusal(f"'{name}' is {kind}")
+            return refusal("'$tensor' is $kind", tensor=name, kind=kind)
     return None
 
 
@@ -48,7 +58,7 @@ def parts_join_along_channels(graph: Graph, op: Op, machine: Machine) -> Refusal
     axis, rank = op.attrs_as(ConcatAttrs).axis, len(graph.output_tensor(op).shape)
     if axis == rank - 1:
         return None
-    return Refusal(f"axis {axis} of {rank} dimensions", f"axis {rank - 1}")
+    return refusal("axis $axis of $rank dimensions", f"axis {rank - 1}", axis=axis, rank=rank)
 
 
 @refuse(
@@ -74,7 +84,9 @@ def parts_have_the_same_channels(graph: Graph, op: Op, machine: Machine) -> Refu
         or op.attrs_as(ConcatAttrs).axis in _rows(graph, op)
     ):
         return None
-    return Refusal(f"parts of {', '.join(map(str, counts))} channels", f"{counts[0]} each")
+    return refusal(
+        "parts of $parts channels", f"{counts[0]} each", parts=", ".join(map(str, counts))
+    )
 
 
 def _rows(graph: Graph, op: Op) -> range:
@@ -106,7 +118,7 @@ def parts_follow_each_other(graph: Graph, op: Op) -> Hit | None:
 def slice_is_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """Stream engines slice 8-bit tensors with one scale."""
     tensor = graph.first_input(op)
-    return None if is_npu_tensor(tensor) else Refusal(f"'{tensor.name}' is {tensor.dtype.value}")
+    return None if is_npu_tensor(tensor) else wrong_type(tensor)
 
 
 @refuse(
@@ -122,9 +134,8 @@ def slice_is_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal | Non
 def slice_cuts_channels_only(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """Stream engines cut tensors along the channels only; other axes are copied by the CPU."""
     cut = _cut_axes(graph, op)
-    return (
-        Refusal(f"axis {cut[0]} of {len(graph.first_input(op).shape)} dimensions") if cut else None
-    )
+    rank = len(graph.first_input(op).shape)
+    return refusal("axis $axis of $rank dimensions", axis=cut[0], rank=rank) if cut else None
 
 
 @foretells(
@@ -158,7 +169,7 @@ def _cut_axes(graph: Graph, op: Op) -> list[int]:
 def slice_has_no_steps(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """A slice with steps is copied by the CPU."""
     steps = op.attrs_as(SliceAttrs).steps
-    return Refusal(f"steps {steps}") if any(step != 1 for step in steps) else None
+    return refusal("steps $steps", steps=steps) if any(step != 1 for step in steps) else None
 
 
 @foretells(
@@ -227,8 +238,12 @@ def padding_is_spatial(graph: Graph, op: Op, machine: Machine) -> Refusal | None
     pads, tensor = op.attrs_as(PadAttrs).pads, graph.first_input(op)
     # The pad registers know rows and columns of a map, top, bottom, left and right.
     if not is_npu_tensor(tensor) or len(pads) != 4:
-        return Refusal(f"{tensor.dtype.value} of {len(pads)} dimensions")
-    return None if pads[0] == pads[3] == (0, 0) else Refusal(f"pads {pads}")
+        return refusal("$type of $rank dimensions", type=tensor.dtype.value, rank=len(pads))
+    batch, rows, columns, channels = pads
+    if batch == channels == (0, 0):
+        return None
+    words = "pads ($batch, $rows, $columns, $channels)"
+    return refusal(words, batch=batch, rows=rows, columns=columns, channels=channels)
 
 
 @foretells(
@@ -261,7 +276,7 @@ def padding_is_a_byte(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
         return None
     # Zero is the zero point, which is always a byte; another value may lie outside, or be infinite.
     byte = tensor.quant.zero_point + np.rint(value / tensor.quant.scale)
-    return Refusal(f"value {value}") if not -128 <= byte <= 127 else None
+    return refusal("value $value", value=value) if not -128 <= byte <= 127 else None
 
 
 @refuse(
@@ -274,7 +289,8 @@ def padding_is_a_byte(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
 )
 def data_is_read_in_order(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """Stream engines read memory in regular steps, not by a list of indices."""
-    return Refusal(f"{graph.output_tensor(op).elements:,} elements")
+    elements = graph.output_tensor(op).elements
+    return refusal(f"{elements:,} elements", elements=elements)
 
 
 @foretells(
@@ -300,7 +316,11 @@ def elements_are_gathered(graph: Graph, op: Op) -> Hit | None:
 )
 def pixels_stay_pixels(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """Moving channels into space is a library call that drives the stream engines."""
-    return Refusal(f"{graph.first_input(op).shape} to {graph.output_tensor(op).shape}")
+    return refusal(
+        "$before to $after",
+        before=graph.first_input(op).shape,
+        after=graph.output_tensor(op).shape,
+    )
 
 
 def _bytes(graph: Graph, op: Op) -> int:

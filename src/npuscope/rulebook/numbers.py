@@ -24,7 +24,7 @@ from npuscope.rulebook.queries import (
     source,
     zero_point,
 )
-from npuscope.rulebook.registry import Refusal, foretells, lint, refuse
+from npuscope.rulebook.registry import Refusal, foretells, lint, refusal, refuse
 
 _FOUR_BITS = 16  # a channel whose largest weight is below this uses four of its eight bits
 _NARROW_SHARE = 0.25  # share of the channels; fewer are outliers (our choice)
@@ -59,13 +59,15 @@ def weights_are_constant_int8(graph: Graph, op: Op, machine: Machine) -> Refusal
     """Weights must be constant int8 or int4 with zero point 0."""
     weights = graph.tensor(op.inputs[1])
     if not weights.is_constant:
-        return Refusal("weights are computed at run time")
+        return refusal("weights are computed at run time")
     if weights.dtype not in (DType.INT8, DType.INT4) or weights.quant is None:
-        return Refusal(f"weights are {weights.dtype.value}")
+        return refusal("weights are $type", type=weights.dtype.value)
     if any(weights.quant.zero_points):
-        return Refusal("weights have a zero point other than 0")
+        return refusal("weights have a zero point other than 0")
     if weights.quant.axis not in (None, 0):
-        return Refusal(f"weight scales run along axis {weights.quant.axis}", "output channels")
+        return refusal(
+            "weight scales run along axis $axis", "output channels", axis=weights.quant.axis
+        )
     return None
 
 

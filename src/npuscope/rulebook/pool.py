@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
+from npuscope.geometry.divisors import largest_prime_factor
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
@@ -12,7 +13,7 @@ from npuscope.rulebook import fixes
 from npuscope.rulebook.conditions import holds_for, maker_of, only_reader
 from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.queries import hit, is_float, of_kind
-from npuscope.rulebook.registry import Refusal, foretells, lint, refuse
+from npuscope.rulebook.registry import Refusal, foretells, lint, refusal, refuse
 
 _BLOCK_FACTOR = 3  # pools of whole blocks are built from windows of two and three
 _LARGEST_FACTOR = 7  # global pools of 7x7 map on every generation; 50x11 was seen in software
@@ -38,7 +39,7 @@ def window_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     # Of the two only the average has a form over the whole map.
     if op.kind == "AveragePool" and covers_the_map(graph, op):
         return None
-    return Refusal(f"window {window}", str(limit)) if max(window) > limit else None
+    return refusal("window $window", limit, window=window) if max(window) > limit else None
 
 
 @lint(
@@ -61,19 +62,13 @@ def window_is_large(graph: Graph, machine: Machine) -> Iterator[Hit]:
 
 def _can_be_tiled(graph: Graph, op: Op) -> bool:
     """By small windows one after the other: overlapping maxima, whole blocks, whole maps."""
-    attrs, factor = op.attrs_as(PoolAttrs), max(map(_largest_factor, op.attrs_as(PoolAttrs).window))
+    attrs = op.attrs_as(PoolAttrs)
+    factor = max(map(largest_prime_factor, attrs.window))
     if attrs.window == graph.first_input(op).shape[1:3]:
         return factor <= _LARGEST_FACTOR
     if attrs.strides == (1, 1):
         return op.kind == "MaxPool"
     return attrs.strides == attrs.window and factor <= _BLOCK_FACTOR
-
-
-def _largest_factor(number: int) -> int:
-    divisor = 2
-    while divisor * divisor <= number:
-        number, divisor = (number // divisor, 2) if number % divisor == 0 else (number, divisor + 1)
-    return number
 
 
 @refuse(
@@ -89,7 +84,7 @@ def stride_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     # With a single result the stride is never used.
     if op.kind == "AveragePool" and covers_the_map(graph, op):
         return None
-    return Refusal(f"stride {strides}", str(limit)) if max(strides) > limit else None
+    return refusal("stride $stride", limit, stride=strides) if max(strides) > limit else None
 
 
 @refuse(
@@ -105,8 +100,8 @@ def padding_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     pads, limit = cast(PoolAttrs, op.attrs).pads, machine.pool.max_padding
     # An average must not count padded values, which the unit would.
     if op.kind == "AveragePool" and any(pads):
-        return Refusal("padded average")
-    return Refusal(f"padding {pads}", str(limit)) if max(pads) > limit else None
+        return refusal("padded average")
+    return refusal("padding $padding", limit, padding=pads) if max(pads) > limit else None
 
 
 @foretells(
@@ -134,7 +129,7 @@ def mean_is_a_global_pool(graph: Graph, op: Op, machine: Machine) -> Refusal | N
     tensor, axes = graph.first_input(op), cast(ReduceAttrs, op.attrs).axes
     if len(tensor.shape) == 4 and axes == (1, 2):
         return None
-    return Refusal(f"axes {axes} of {len(tensor.shape)} dimensions")
+    return refusal("axes $axes of $rank dimensions", axes=axes, rank=len(tensor.shape))
 
 
 @foretells(
@@ -162,7 +157,7 @@ def mean_is_no_global_pool(graph: Graph, op: Op) -> Hit | None:
 )
 def reduction_is_a_mean(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """Of all reductions only a mean over both spatial axes is a global pool."""
-    return Refusal(f"{op.kind} of {graph.first_input(op).shape}")
+    return refusal("$op of $shape", op=op.kind, shape=graph.first_input(op).shape)
 
 
 # --- When fixes are true ---

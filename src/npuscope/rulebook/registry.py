@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Required, TypedDict, TypeVar, Unpack
 
 from npuscope.errors import InternalError
-from npuscope.graph.model import Graph, Op
+from npuscope.graph.model import Graph, Op, Tensor
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.load import generations
 from npuscope.machine.model import Machine
-from npuscope.program.model import Refused
+from npuscope.program.model import Argument, Evidence, Refused, evidence
 from npuscope.rulebook.conditions import fitting
 from npuscope.rulebook.finding import Confidence, Finding, Fix, Hit, Severity, gravest_first
 from npuscope.rulebook.fix import FixTemplate
@@ -54,13 +54,19 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a rule says no: the value found against the limit."""
+    """Why a rule says no: what it found against its limit."""
 
-    found: str
-    limit: str = ""
+    found: Evidence
+    limit: Argument | None = None
 
-    def __str__(self) -> str:
-        return f"{self.found}, limit {self.limit}" if self.limit else self.found
+
+def refusal(words: str, limit: Argument | None = None, **values: Argument) -> Refusal:
+    """`words` name the values in them: "stride $stride"."""
+    return Refusal(evidence(words, **values), limit)
+
+
+def wrong_type(tensor: Tensor) -> Refusal:
+    return refusal("'$tensor' is $type", tensor=tensor.name, type=tensor.dtype.value)
 
 
 Check = Callable[[Graph, Op, Machine], Refusal | None]
@@ -116,8 +122,10 @@ class Rule(Shown):
         return first <= order.index(generation) <= last
 
     def refused(self, graph: Graph, op: Op, machine: Machine) -> Refused | None:
-        refusal = self.check(graph, op, machine) if self.check else None
-        return Refused(self.way, self.id, f"{self.sentence} ({refusal})") if refusal else None
+        answer = self.check(graph, op, machine) if self.check else None
+        if answer is None:
+            return None
+        return Refused(self.way, self.id, self.sentence, answer.found, answer.limit)
 
     def findings(self, machine: Machine, *subject: object) -> Iterator[Finding]:
         """What the rule finds in a network, a file or a run."""

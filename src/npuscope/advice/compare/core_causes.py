@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from npuscope.advice.compare.half import Amounts, Half, Tile, touched, words
+from npuscope.advice.compare.half import Amounts, Half, Tile, UnitSetting, touched, words
 from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Generation, Machine
@@ -170,7 +170,7 @@ def _ops(part: Half) -> int:
 
 
 def _formats(amounts: Amounts) -> str:
-    return " + ".join(sorted({mode.partition(" ")[0] for mode in amounts.modes}))
+    return " + ".join(sorted({mode.simd.name for mode in amounts.modes}))
 
 
 def fusion_text(a: Half, b: Half) -> str:
@@ -201,8 +201,8 @@ def _tile_text(x: Amounts, y: Amounts) -> str:
     return ", ".join(parts)
 
 
-def _names(modes: Counter[str]) -> str:
-    return " + ".join(sorted(modes)) or "none"
+def _names(modes: Counter[UnitSetting]) -> str:
+    return " + ".join(sorted(map(str, modes))) or "none"
 
 
 def _tiles(tiles: Counter[Tile]) -> str:

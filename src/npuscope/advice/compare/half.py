@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import field
+from typing import NamedTuple
 
 from npuscope.advice.compare.model import Side
 from npuscope.lean_dataclass import dataclass, replace
@@ -107,6 +108,18 @@ def _inside(pool: MemoryPool) -> MemoryPool:
 Tile = tuple[int, int, int]  # kernels, channels, frames
 
 
+class UnitSetting(NamedTuple):
+    """How a convolution unit is set."""
+
+    simd: Simd
+    deep: bool
+    pairs: bool
+
+    def __str__(self) -> str:
+        extra = f"{' deep' if self.deep else ''}{' pairs' if self.pairs else ''}"
+        return f"{self.simd.name}{extra}"
+
+
 @dataclass(frozen=True, slots=True)
 class Amounts:
     """Sums over epochs; `tiles` and `modes` count the convolution units by their setting."""
@@ -127,7 +140,7 @@ class Amounts:
     arithmetic_units: int = 0
     pieces: tuple[tuple[str, ...], ...] = ()  # operators of each epoch
     tiles: Counter[Tile] = field(default_factory=Counter)
-    modes: Counter[str] = field(default_factory=Counter)
+    modes: Counter[UnitSetting] = field(default_factory=Counter)
     convolutions: int = 0
 
 
@@ -175,10 +188,8 @@ def _convolutions(wiring: Wiring) -> list[Convacc]:
     return [unit for unit in wiring.processors if isinstance(unit, Convacc)]
 
 
-def _mode(conv: Convacc) -> str:
-    names = {"deep": conv.deepmode, "pairs": conv.dss2mode}
-    extra = "".join(f" {name}" for name, on in names.items() if on)
-    return f"{Simd(conv.simd).name}{extra}"
+def _mode(conv: Convacc) -> UnitSetting:
+    return UnitSetting(Simd(conv.simd), bool(conv.deepmode), bool(conv.dss2mode))
 
 
 def _pipes(wiring: Wiring) -> list[list[Convacc]]:

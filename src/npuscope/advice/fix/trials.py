@@ -12,11 +12,13 @@ from npuscope.advice.fix.candidates import CUT, Candidate, Place
 from npuscope.advice.fix.frontier import frontier
 from npuscope.advice.fix.run import apply_places
 from npuscope.advice.fix.workbench import Look, Network, Workbench
+from npuscope.advice.memory import on_chip
 from npuscope.building import Build, Options, Source, build, is_program
 from npuscope.edits import has_edit, open_document
 from npuscope.errors import NpuscopeError
 from npuscope.files.load import load_model, model_bytes
 from npuscope.graph.model import Graph
+from npuscope.machine.model import Machine
 from npuscope.ops.unknown import unknown_names
 from npuscope.profiling.model import Profile
 from npuscope.profiling.run import estimate
@@ -24,23 +26,17 @@ from npuscope.rulebook.fix import Fix, Gain, timed
 from npuscope.rulebook.floats import has_float_layers
 
 # Fixes that are options of a build: what they add to the options that were given.
-_OPTIONS: Mapping[str, Callable[[Fix], Options]] = {
-    "newer-compiler": lambda fix: {"generation": str(fix.parameters["generation"])},
-    "safe-shift": lambda fix: {"generation": "open"},
-    "epoch-controller": lambda fix: {"epoch_controller": True},
-    "weights-on-chip": lambda fix: {"overrides": _settings(str(fix.parameters["settings"]))},
+_OPTIONS: Mapping[str, Callable[[Fix, Machine], Options]] = {
+    "newer-compiler": lambda fix, _: {"generation": str(fix.parameters["generation"])},
+    "safe-shift": lambda fix, _: {"generation": "open"},
+    "epoch-controller": lambda fix, _: {"epoch_controller": True},
+    "weights-on-chip": lambda fix, machine: {"overrides": on_chip(machine)},
 }
 
 
-def _settings(words: str) -> dict[str, object]:
-    """Of '--set KEY=VALUE --set KEY=VALUE'."""
-    pairs = (word.split("=", 1) for word in words.replace("--set ", "").split())
-    return {key: int(value) for key, value in pairs}
-
-
-def option_of(fix: Fix) -> Options | None:
+def option_of(fix: Fix, machine: Machine) -> Options | None:
     """The options that carry out a fix; None for fixes of another kind."""
-    return _OPTIONS[fix.id](fix) if fix.id in _OPTIONS else None
+    return _OPTIONS[fix.id](fix, machine) if fix.id in _OPTIONS else None
 
 
 class FileTrials:
@@ -50,7 +46,7 @@ class FileTrials:
         self.bench, self.made, self.profile = Workbench(path, options), made, profile
 
     def can_try(self, change: Change) -> bool:
-        if option_of(change.fix) is not None:
+        if option_of(change.fix, self.made.machine) is not None:
             return True
         return self.editing.possible and has_edit(change.fix.id, self.look.document.format)
 
@@ -61,7 +57,7 @@ class FileTrials:
             return None
 
     def _gain(self, change: Change) -> Gain | None:
-        option, before = option_of(change.fix), self.profile.total_ms
+        option, before = option_of(change.fix, self.made.machine), self.profile.total_ms
         if option is not None:
             made = build(self.bench.path, with_option(self.bench.options, option))
             return timed(before - estimate(made.program, made.machine, made.graph).total_ms)

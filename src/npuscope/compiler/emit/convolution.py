@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 from npuscope.compiler.emit.buffers import EpochBuilder, StreamSource, Walk, channel_frames
-from npuscope.compiler.lower.pieces import DEEP_PACK
-from npuscope.compiler.stages import ConvMode, ConvStage, Value
+from npuscope.compiler.stages import ConvStage, Value
+from npuscope.geometry.tiling import ConvMode
 from npuscope.lean_dataclass import replace
+from npuscope.program.geometry import DEEP_BYTES
 from npuscope.program.modes import AfiltMode, Simd
 from npuscope.program.units import NO_CROP, Convacc, Port
 
@@ -75,7 +76,7 @@ def _group_walk(stage: ConvStage) -> Walk:
 
 def _words(walk: Walk, stage: ConvStage) -> Walk:
     """Modes that carry several channels per word: three when deep, two in DSS2."""
-    pack = {ConvMode.DEEP1X1: DEEP_PACK, ConvMode.DSS2: 2}.get(stage.tiling.mode, 1)
+    pack = {ConvMode.DEEP1X1: DEEP_BYTES, ConvMode.DSS2: 2}.get(stage.tiling.mode, 1)
     rows, columns = stage.seen
     return replace(
         walk,
@@ -103,7 +104,7 @@ def _kernels(builder: EpochBuilder, stage: ConvStage) -> StreamSource:
     """One engine feeds all units of the pipe; each picks its share."""
     tiling = stage.tiling
     buffer = builder.buffers.parameter(f"{stage.name}.weights", stage.weights)
-    nbits = 8 * DEEP_PACK if tiling.deep else 8 * stage.weights.itemsize
+    nbits = 8 * DEEP_BYTES if tiling.deep else 8 * stage.weights.itemsize
     if stage.weight_turns > 1:
         turns = stage.weight_turns
         return builder.raw_engine_in(

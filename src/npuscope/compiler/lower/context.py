@@ -11,16 +11,15 @@ import numpy as np
 from npuscope.compiler.numbers import Affine, Scaling, requantize_value
 from npuscope.compiler.stages import (
     ArithStage,
-    ConvMode,
     ConvStage,
     CopyStage,
     Lowered,
     PieceOrder,
     Stage,
-    Tiling,
     Value,
 )
 from npuscope.errors import InternalError, ModelError
+from npuscope.geometry.tiling import ConvMode, Tiling
 from npuscope.graph.limits import check_stages
 from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
 from npuscope.lean_dataclass import dataclass, replace

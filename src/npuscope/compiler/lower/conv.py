@@ -27,14 +27,20 @@ from npuscope.compiler.lower.pieces import (
     channel_parts,
     good_parts,
     pack_weights,
-    piece_count,
     windows,
 )
 from npuscope.compiler.lower.pool import Sums, pool_follows, requantize_sums
 from npuscope.compiler.lower.software import SoftwarePiece, emit_software_piece
 from npuscope.compiler.numbers import conv_shift, fine_enough_shift, safe_conv_shift
-from npuscope.compiler.stages import ArithStage, ConvStage, PieceOrder, Tiling, Value
-from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling, grouped_tiling
+from npuscope.compiler.stages import ArithStage, ConvStage, PieceOrder, Value
+from npuscope.geometry.pieces import piece_count
+from npuscope.geometry.tiling import (
+    ConvShape,
+    Tiling,
+    choose_tiling,
+    depthwise_tiling,
+    grouped_tiling,
+)
 from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import Op
 from npuscope.lean_dataclass import replace

@@ -15,8 +15,8 @@ from npuscope.compiler.lower.moves import channel_copy
 from npuscope.compiler.lower.pad import pad_stage
 from npuscope.compiler.lower.pieces import pack_weights
 from npuscope.compiler.lower.software import call_stage
-from npuscope.compiler.stages import ConvMode, ConvStage, Tiling, Value
-from npuscope.compiler.tiling import depthwise_tiling
+from npuscope.compiler.stages import ConvStage, Value
+from npuscope.geometry.tiling import ConvMode, Tiling, depthwise_tiling
 from npuscope.graph.model import Op
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.images import BlockAttrs, DepthOrder

@@ -11,7 +11,7 @@ from npuscope.compiler.stages import ActivStage
 from npuscope.graph.model import Graph, Op, Tensor
 from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
-from npuscope.program.model import Refused
+from npuscope.program.model import Refused, evidence
 from npuscope.rulebook.queries import is_npu_tensor
 
 Array = np.ndarray
@@ -23,7 +23,8 @@ def lower_function(context: Context, op: Op) -> None:
         return
     table = fit_function(all_outputs(context.graph, [op]))
     if table is None:
-        fall_back(context, op, (Refused("NPU", "NA-OP-SOFTWARE", _TOO_STEEP),))
+        why = evidence(_TOO_STEEP, op=op.kind)
+        fall_back(context, op, (Refused("NPU", "NA-OP-SOFTWARE", found=why),))
     else:
         _function(context, op.kind, [op], table)
 

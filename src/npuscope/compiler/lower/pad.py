@@ -6,7 +6,8 @@ import numpy as np
 
 from npuscope.compiler.lower.context import Context, moved, quant_pair, require_batch_one
 from npuscope.compiler.lower.software import call_stage, fall_back
-from npuscope.compiler.stages import ConvMode, ConvStage, CopyStage, Tiling, Value
+from npuscope.compiler.stages import ConvStage, CopyStage, Value
+from npuscope.geometry.tiling import ConvMode, Tiling
 from npuscope.graph.model import Op
 from npuscope.lean_dataclass import replace
 from npuscope.ops.moves import PadAttrs, TransposeAttrs

@@ -8,19 +8,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from npuscope.compiler.stages import Tiling
-from npuscope.compiler.tiling import largest_divisor
+from npuscope.geometry.divisors import largest_divisor
+from npuscope.geometry.pieces import Span, extent, kernel_spans
+from npuscope.geometry.tiling import Tiling
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.ops.layers import ConvAttrs
-
-# --- Kernels larger than the unit's, cut into pieces that are convolutions of their own ---
-#
-# Rows go in groups of three, columns in groups of six (twelve when strided). A dilated kernel is
-# filled up with zeros first, as the vendor's compiler does.
+from npuscope.program.geometry import DEEP_BYTES
 
 Array = np.ndarray
-Span = tuple[int, int]
 Pads = tuple[int, int, int, int]
 
 
@@ -37,8 +33,7 @@ class Kernel:
     @property
     def shape(self) -> tuple[int, int, int, int]:
         outputs, height, width, inputs = self.taps.shape
-        down, across = self.dilations
-        return outputs, (height - 1) * down + 1, (width - 1) * across + 1, inputs
+        return outputs, *extent((height, width), self.dilations), inputs
 
     def outputs(self, some: slice) -> Kernel:
         return Kernel(self.taps[some], self.dilations)
@@ -89,28 +84,12 @@ class Piece:
         return window[..., first : first + count]
 
 
-def piece_count(window: tuple[int, int], strides: tuple[int, int], machine: Machine) -> int:
-    """How many pieces `cut` would make."""
-    height, width = _largest(strides, machine)
-    return -(-window[0] // height) * -(-window[1] // width)
-
-
-def _largest(strides: tuple[int, int], machine: Machine) -> tuple[int, int]:
-    limits = machine.convacc
-    width = limits.max_kernel_width if strides[1] == 1 else limits.max_kernel_width_strided
-    return limits.max_kernel_height, width
-
-
 def cut(
     window: tuple[int, int], strides: tuple[int, int], pads: Pads, machine: Machine
 ) -> list[Piece]:
     """The pieces of a kernel, row by row."""
-    height, width = _largest(strides, machine)
-    return [
-        _piece(rows, columns, window, pads)
-        for rows in _spans(window[0], height)
-        for columns in _spans(window[1], width)
-    ]
+    spans = kernel_spans(window, strides, machine)
+    return [_piece(rows, columns, window, pads) for rows, columns in spans]
 
 
 def windows(
@@ -132,10 +111,6 @@ def blank(
     return replace(attrs, pads=pads, dilations=(1, 1)), Kernel(
         np.zeros_like(kernel.taps[:, :1, :1])
     )
-
-
-def _spans(length: int, limit: int) -> list[Span]:
-    return [(first, min(first + limit, length)) for first in range(0, length, limit)]
 
 
 def _piece(rows: Span, columns: Span, window: tuple[int, int], pads: Pads) -> Piece:
@@ -207,7 +182,6 @@ def within_passes(span: ChannelSpan, tiling: Tiling, most: int) -> list[ChannelS
 # --- Weights in the order in which the kernel engine delivers them ---
 
 DEEP_BLOCK = 8  # kernels that a Deep1x1 word row interleaves
-DEEP_PACK = 3  # bytes per deep word
 
 
 def pack_weights(weights: Array, tiling: Tiling) -> Array:
@@ -233,7 +207,7 @@ def _deep(sets: Array) -> Array:
     flat = sets.reshape(len(sets), sets.shape[1], -1)
     count, kernels, depth = flat.shape
     size = kernels * depth
-    packed = np.zeros((count, size + -size % DEEP_PACK), sets.dtype)
+    packed = np.zeros((count, size + -size % DEEP_BYTES), sets.dtype)
     place = 0
     for first in range(0, kernels, DEEP_BLOCK):
         block = flat[:, first : first + DEEP_BLOCK].transpose(0, 2, 1).reshape(count, -1)

@@ -16,7 +16,7 @@ from npuscope.ops.layers import ConvAttrs
 from npuscope.ops.moves import PadAttrs
 from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
 from npuscope.program.calls import listed_name
-from npuscope.program.model import Call, Refused
+from npuscope.program.model import Call, Refused, evidence
 from npuscope.rulebook import refusals
 
 # Kernels that only move data: later compilers run them as driven DMA.
@@ -155,8 +155,8 @@ def arguments(
 
 def lower_software(context: Context, op: Op) -> None:
     """Ops that no unit of the NPU computes and that no other rule explains."""
-    why = Refused("NPU", "NA-OP-SOFTWARE", f"{op.kind} has no NPU lowering: it runs on the CPU")
-    fall_back(context, op, (why,))
+    why = evidence("$op has no NPU lowering: it runs on the CPU", op=op.kind)
+    fall_back(context, op, (Refused("NPU", "NA-OP-SOFTWARE", found=why),))
 
 
 # --- A piece of a kernel that the CPU computes in float: dequantize, convolve, cast to sums ---

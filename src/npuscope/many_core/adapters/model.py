@@ -9,10 +9,10 @@ import numpy as np
 
 from npuscope.bounded_file import Kind, read_bytes, read_head
 from npuscope.lean_dataclass import dataclass
+from npuscope.many_core.opstats.model import OpLabel
 from npuscope.profiling.model import Provenance
 from npuscope.text import safe_terminal
 
-WAITS = ("sync", "barrier")
 # Engines of a source that is not an accelerator with threads per engine.
 CPU, DELEGATE = "CPU", "delegate"
 
@@ -40,14 +40,16 @@ class OpRow:
     spread_us: tuple[float, float, float] | None = None
 
     @property
+    def label(self) -> OpLabel:
+        return OpLabel(self.kind, self.engine, self.memory, self.dtypes)
+
+    @property
     def is_wait(self) -> bool:
-        return self.kind in WAITS
+        return self.label.is_wait
 
     @property
     def details(self) -> str:
-        """`kind Engine Memory (types)`, as the column of the vendor's tables."""
-        types = f"({', '.join(self.dtypes)})" if self.dtypes else ""
-        return " ".join(part for part in (self.kind, self.engine, self.memory, types) if part)
+        return str(self.label)
 
 
 @dataclass(frozen=True, slots=True)

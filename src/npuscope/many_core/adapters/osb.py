@@ -6,7 +6,6 @@ from pathlib import Path
 
 from npuscope.bounded_file import CORE_BUFFER, CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError
-from npuscope.many_core.adapters.lanes import parse_details
 from npuscope.many_core.adapters.model import (
     Companions,
     OpRow,
@@ -91,13 +90,13 @@ def sheet_of_stats(
 
 
 def _op(row: opstats.OpRow) -> OpRow:
-    kind, engine, memory, dtypes = parse_details(row.details)
+    label = row.label
     return OpRow(
         core=row.core,
-        engine=engine,
-        kind=kind,
-        memory=memory,
-        dtypes=dtypes,
+        engine=label.engine,
+        kind=label.kind,
+        memory=label.memory,
+        dtypes=label.dtypes,
         name="",
         count=row.count,
         us=row.ucycles / _PER_US,

@@ -35,7 +35,8 @@ from npuscope.many_core.adapters.lanes import (
     parse_operand,
     timeline_of,
 )
-from npuscope.many_core.adapters.model import WAITS, Companions, OpRow, ProfileFile, Sheet, Totals
+from npuscope.many_core.adapters.model import Companions, OpRow, ProfileFile, Sheet, Totals
+from npuscope.many_core.opstats.model import WAITS
 from npuscope.many_core.records import UTIMER_HZ
 from npuscope.profiling.model import Provenance
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.errors import UsageError
+from npuscope.lean_dataclass import replace
 from npuscope.many_core.adapters.model import OpRow, Sheet, Timeline
 from npuscope.many_core.opstats import model as opstats
 from npuscope.many_core.opstats.verdict import verdict
@@ -85,7 +86,7 @@ def _op(row: OpRow) -> opstats.OpRow:
     ticks = row.ucycles if row.ucycles is not None else (row.us or 0.0) * _PER_US
     return opstats.OpRow(
         core=row.core,
-        details=f"{row.details} {row.name}".rstrip(),
+        label=replace(row.label, name=row.name),
         count=row.count,
         ucycles=round(ticks),
         pcycles=None if row.pcycles is None else round(row.pcycles),

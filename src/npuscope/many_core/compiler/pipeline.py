@@ -64,7 +64,7 @@ def finish(
     pairs = zip(emitter.devices(), emitter.dependencies(), strict=True)
     parts = [with_ends(part, edges, machine, options) for part, edges in pairs]
     program = assemble(ready.graph, draft, parts, emitter.held(), machine, options)
-    return replace(program, code=emitter.code(ready))
+    return replace(program, code=emitter.code(ready), spilled=placement.spilled)
 
 
 def _on_busy_cores(

@@ -9,25 +9,11 @@ import numpy as np
 from npuscope.lean_dataclass import dataclass
 from npuscope.many_core import buffer_format as buffer_ops
 from npuscope.many_core.buffer_format import Stats
-from npuscope.many_core.layout import CoreOpInfo, Engine, Layout, MemorySpace, Specialization
-from npuscope.many_core.opstats.model import DdrRow, PeerRow, PmuRow
+from npuscope.many_core.layout import CoreOpInfo, Engine, Layout, Specialization
+from npuscope.many_core.opstats.model import DdrRow, OpLabel, PeerRow, PmuRow
 from npuscope.many_core.records import PMU_COUNTERS, SectionId
 
 _OC_BITS = 32  # core and oc as one sortable number
-
-
-@dataclass(frozen=True, slots=True)
-class OpLabel:
-    """What rows of the op table have in common."""
-
-    kind: str
-    engine: Engine
-    memory: MemorySpace
-    dtypes: tuple[str, ...]
-
-    def __str__(self) -> str:
-        types = f" ({', '.join(self.dtypes)})" if self.dtypes else ""
-        return f"{self.kind} {self.engine.value} {self.memory.value}{types}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +75,7 @@ def _engine(layout: Layout, group: int) -> Engine:
 
 
 def _label(info: CoreOpInfo, engine: Engine) -> OpLabel:
-    return OpLabel(info.kind, engine, info.memory, info.dtypes)
+    return OpLabel(info.kind, engine.value, info.memory.value, info.dtypes)
 
 
 def _column(values: Iterator[int]) -> np.ndarray:

@@ -3,13 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum
+from enum import Enum, StrEnum
+from typing import Any
 
 from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.layout import Capacity
 from npuscope.many_core.records import UTIMER_HZ
+from npuscope.shown import counted
 
 _TICKS_PER_US = UTIMER_HZ / 1e6
+
+
+WAITS = ("sync", "barrier")
+
+
+@dataclass(frozen=True, slots=True)
+class OpLabel:
+    """What ops of one row of the op table have in common."""
+
+    kind: str
+    engine: str = ""
+    memory: str = ""  # where their output lies
+    dtypes: tuple[str, ...] = ()
+    name: str = ""  # empty for a group of ops
+
+    @property
+    def is_wait(self) -> bool:
+        return self.kind in WAITS
+
+    def __str__(self) -> str:
+        """`kind Engine Memory (types)`, as the column of the vendor's tables."""
+        types = f"({', '.join(self.dtypes)})" if self.dtypes else ""
+        parts = (self.kind, self.engine, self.memory, types, self.name)
+        return " ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +43,17 @@ class OpRow:
     """Ops of one label on one core; `sync X` and `barrier X` are rows of their own."""
 
     core: int
-    details: str
+    label: OpLabel
     count: int
     ucycles: int
     pcycles: int | None = None
     out_bytes: int | None = None
     pcycles_per_kb_stddev: float | None = None
     counters: tuple[int, ...] = ()  # PMU events of these ops
+
+    @property
+    def details(self) -> str:
+        return str(self.label)
 
     @property
     def out_kb(self) -> float | None:
@@ -282,16 +312,43 @@ class Roofline:
         )
 
 
+class LeverKind(StrEnum):
+    """What a lever changes, in words."""
+
+    KEEP = "constants kept in VTCM"
+    JOIN = "ops joined, no barriers between them"
+    INTEGERS = "8-bit integers instead of half floats"
+    BATCH = "times the batch"
+    CORES = "cores"
+
+
 @dataclass(frozen=True, slots=True)
 class Lever:
     """`gain` is how many times more inferences a second the device makes with it."""
 
-    name: str
+    kind: LeverKind
     gain: float
     ms: float  # of one run
     bound: bool = False  # the gain is what it could be at most
     obstacle: str = ""  # why it cannot be had
     most: float | None = None  # the gain if engines overlap as well as they can
+    batch: int = 1  # times the inferences of a run
+    cores: int = 0  # of each copy of the program
+    copies: int = 1
+
+    @property
+    def name(self) -> str:
+        if self.kind is LeverKind.BATCH:
+            return f"{self.batch} {self.kind.value}"
+        if self.kind is LeverKind.CORES:
+            each = counted(self.cores, "core")
+            return f"{self.copies} activations on {each} each" if self.copies > 1 else each
+        return self.kind.value
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        names = ("name", "gain", "ms", "bound", "obstacle", "most")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def sentence(self) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.layout import Capacity, Engine
 from npuscope.many_core.opstats.index import ENGINES, OpIndex
-from npuscope.many_core.opstats.model import Lever, Opstats, helpful
+from npuscope.many_core.opstats.model import Lever, LeverKind, Opstats, helpful
 from npuscope.many_core.opstats.replay import Replay, Times
 from npuscope.many_core.opstats.runs import Transfers
 from npuscope.many_core.program import Space
@@ -74,13 +74,13 @@ def replay_levers(replay: Replay, setup: Setup) -> tuple[Lever, ...]:
 def _retimed(replay: Replay, setup: Setup, before: float) -> Iterator[Lever]:
     times = replay.times
     free = replay.ticks(_without_constants(replay))
-    yield Lever("constants kept in VTCM", before / free, _ms(free), True, _obstacle(setup))
+    yield Lever(LeverKind.KEEP, before / free, _ms(free), True, _obstacle(setup))
     yield _batch(replay, before, free)
     joined = replay.ticks(replace(times, barrier=np.zeros_like(times.barrier)))
-    yield Lever("ops joined, no barriers between them", before / joined, _ms(joined), True)
+    yield Lever(LeverKind.JOIN, before / joined, _ms(joined), True)
     if setup.floats:
         halved = replay.ticks(replace(times, work=times.work / 2, move=times.move / 2))
-        yield Lever("8-bit integers instead of half floats", before / halved, _ms(halved), True)
+        yield Lever(LeverKind.INTEGERS, before / halved, _ms(halved), True)
 
 
 def _batch(replay: Replay, before: float, free: float) -> Lever:
@@ -89,7 +89,7 @@ def _batch(replay: Replay, before: float, free: float) -> Lever:
     busiest = min(float(np.bincount(replay.queue, replay.times.work).max()), free)
     low, high = (before + (_BATCH - 1) * ticks for ticks in (free, busiest))
     gains = [_BATCH * before / ticks for ticks in (low, high)]
-    return Lever(f"{_BATCH} times the batch", gains[0], _ms(low), most=gains[1])
+    return Lever(LeverKind.BATCH, gains[0], _ms(low), most=gains[1], batch=_BATCH)
 
 
 def _without_constants(replay: Replay) -> Times:
@@ -118,12 +118,18 @@ def _spread(replay: Replay, setup: Setup, most: Capacity, before: float) -> Iter
     moved = setup.ddr_bytes / most.ddr_bytes_per_s * UTIMER_HZ
     for cores in sorted({min(2 * setup.cores, most.cores), most.cores} - {setup.cores}):
         after = max(replay.ticks(_on_more(replay, setup, setup.cores / cores)), moved)
-        yield Lever(f"{cores} cores", before / after, _ms(after), bound=True)
+        yield Lever(LeverKind.CORES, before / after, _ms(after), bound=True, cores=cores)
     copies = most.cores // setup.cores
     if copies > 1:
         after = max(replay.ticks(_beside(replay, copies * setup.ddr_draw)), copies * moved)
-        name = f"{copies} activations on {setup.cores} core{'s' * (setup.cores > 1)} each"
-        yield Lever(name, before * copies / after, _ms(after), bound=True)
+        yield Lever(
+            LeverKind.CORES,
+            before * copies / after,
+            _ms(after),
+            bound=True,
+            cores=setup.cores,
+            copies=copies,
+        )
 
 
 def _beside(replay: Replay, demand: float) -> Times:

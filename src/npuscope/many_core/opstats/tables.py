@@ -22,6 +22,7 @@ from npuscope.many_core.opstats.index import (
 from npuscope.many_core.opstats.model import (
     ActivationRow,
     CoreTables,
+    OpLabel,
     OpRow,
     Opstats,
     PortRow,
@@ -232,11 +233,10 @@ def _label_rows(stats: Stats, index: OpIndex, runs: OpRuns) -> list[OpRow]:
     sizes, behind = groups.sum(out_bytes), groups.sum(runs.asynchronous)
     spread = _stddev(groups, runs.pc, out_bytes)
     counters = _counters(stats, index, groups)
-    details = [str(label) for label in index.labels]
     return [
         OpRow(
             core=int(g) // groups.width,
-            details=details[int(g) % groups.width],
+            label=index.labels[int(g) % groups.width],
             count=int(counts[g]),
             ucycles=int(ucycles[g]),
             # The core's cycles are those of issuing such an op, not of the transfer.
@@ -278,7 +278,7 @@ def _pseudo_rows(word: str, index: OpIndex, op: np.ndarray, ticks: np.ndarray) -
     return [
         OpRow(
             int(g) // groups.width,
-            f"{word} {ENGINES[int(g) % groups.width].value}",
+            OpLabel(word, ENGINES[int(g) % groups.width].value),
             int(counts[g]),
             int(sums[g]),
         )

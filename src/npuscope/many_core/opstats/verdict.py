@@ -56,13 +56,13 @@ def _share(core: CoreTables, engine: str) -> float | None:
     return max(known, default=None)
 
 
-_COPIES = ("aiccopytovtcm ", "aiccopytoddr ", "aiccopyfromvtcm ", "aiccopyddr ")
+_COPIES = ("aiccopytovtcm", "aiccopytoddr", "aiccopyfromvtcm", "aiccopyddr")
 
 
 def _copying(cores: tuple[CoreTables, ...]) -> float:
     """The same from rows of the op table."""
     found = [
-        sum(row.ucycles for row in core.ops if row.details.startswith(_COPIES)) / core.total_uc
+        sum(row.ucycles for row in core.ops if row.label.kind in _COPIES) / core.total_uc
         for core in cores
         if core.total_uc
     ]

@@ -53,7 +53,7 @@ def _step(step: Step) -> dict[str, Any]:
         "before_ms": step.before.total_ms,
         "after_ms": step.after.total_ms if step.after else None,
         "change": change(step.before, step.after) if step.after else "",
-        "outputs": step_outputs(step).removeprefix("; outputs "),
+        "outputs": step_outputs(step),
         "notes": list(step.notes),
         "misfits": list(step.misfits),
     }

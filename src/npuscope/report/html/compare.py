@@ -14,7 +14,7 @@ from npuscope.report.figures import (
     how_sure,
     is_predicted,
     label,
-    machine_line,
+    machine_words,
     ms,
     size,
     source_of,
@@ -76,7 +76,7 @@ def side_data(letter: str, side: Side) -> dict[str, Any]:
     return {
         "letter": letter,
         "name": side.name,
-        "machine": machine_line(profile).removeprefix("machine").strip(),
+        "machine": machine_words(profile),
         "source": label(source_of(profile)),
         "sure": how_sure(profile),
         "total_ms": profile.total_ms,

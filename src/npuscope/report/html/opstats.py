@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
@@ -136,7 +135,7 @@ def _advice(made: Opstats | None) -> dict[str, Any]:
     return {
         "verdict": made.verdict.sentence,
         "path": [list(row) for row in made.path],
-        "levers": [{**asdict(lever), "factor": lever.factor} for lever in made.levers],
+        "levers": [{**lever.plain(), "factor": lever.factor} for lever in made.levers],
         "none": no_lever(made),
     }
 

@@ -9,7 +9,7 @@ from npuscope.advice.sweep.runs import configuration_name
 from npuscope.advice.sweep.summary import Summary, short_names
 from npuscope.report.figures import DASH, count, ms, size
 from npuscope.report.html.page import page
-from npuscope.report.sweep import answer, extent
+from npuscope.report.sweep import extent, outcome
 from npuscope.version import __version__
 
 Row = dict[str, Any]
@@ -41,7 +41,7 @@ def sweep_page(summary: Summary, store: str) -> str:
             "version": __version__,
             "title": store,
             # The front over all models is for the text: here every model has its own.
-            "answer": answer(summary).partition(";")[0],
+            "answer": outcome(summary),
             "sure": _SURE,
             "figures": _figures(summary),
             "models": [names[model] for model in models],

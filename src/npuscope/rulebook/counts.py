@@ -1,8 +1,7 @@
-"""How long a layer's streams take, by its channel counts: the cost of bad divisors.
+"""Channel counts: those that layers share, and better ones near them.
 
-Channels are cut into equal parts, so the parts are divisors: of the outputs not above the
-parallel kernels, of the inputs not above the depth of a tile. One word moves per cycle, and a frame
-whose sums go through memory takes one more pass.
+Channels are cut into equal parts, so counts without divisors near the size of the units run in
+many small parts. What that costs is asked of `geometry`.
 """
 
 from __future__ import annotations
@@ -10,10 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil, prod
 
+from npuscope.geometry.divisors import largest_divisor
+from npuscope.geometry.pieces import kernel_spans
+from npuscope.geometry.streams import DenseLayer
+from npuscope.geometry.tiling import FREE_ZERO_POINTS, ConvShape
 from npuscope.graph.model import Graph, Op
-from npuscope.lean_dataclass import dataclass, replace
-from npuscope.machine.model import Machine, TileLimit
-from npuscope.ops.layers import is_depthwise
+from npuscope.lean_dataclass import dataclass
+from npuscope.machine.model import Machine
+from npuscope.ops.layers import ConvAttrs, is_depthwise
+from npuscope.program.modes import Simd
 from npuscope.rulebook.finding import Value
 from npuscope.rulebook.queries import LAYERS, is_dense, zero_point
 
@@ -24,7 +28,6 @@ _MORE = 0.25  # how many channels of zeros may be added, as a share
 _FARTHEST = 4096  # channels that are added or left out at most; no search is longer
 _EVEN = 4  # zeros are cheap, so counts that do not suit every mode are tried too
 _WORTH = 0.8  # share of the cycles; a smaller saving is ignored
-_DEEP_PACK = 3  # a word of a stream has 24 bits: three channels in Deep1x1 mode
 SIDES = ("outputs", "inputs")
 # Ops that keep channels apart: one more channel in means one more channel out.
 _APART = (
@@ -35,123 +38,54 @@ _APART = (
 _BORDER = ("Slice", "Split", "Concat")  # they can carry additional channels
 
 
-@dataclass(frozen=True, slots=True)
-class LayerShape:
-    """A dense layer: channels, kernel, positions of the maps, and whether it is in 8x8 mode."""
-
-    inputs: int
-    outputs: int
-    window: tuple[int, int]
-    in_positions: int
-    out_positions: int
-    eight_bits: bool
-
-
-def layer_shape(graph: Graph, op: Op) -> LayerShape:
+def dense_layer(graph: Graph, op: Op, machine: Machine) -> DenseLayer:
+    """The layer; of one whose kernel is cut, its first piece."""
     weights = graph.tensor(op.inputs[1]).shape
-    features, result = graph.first_input(op), graph.output_tensor(op)
-    window = (weights[1], weights[2]) if len(weights) == 4 else (1, 1)
-    return LayerShape(
-        weights[-1],
-        weights[0],
-        window,
-        prod(features.shape[:-1]),
-        prod(result.shape[:-1]),
-        zero_point(features) in (0, -128),
-    )
+    features, result = graph.first_input(op).shape, graph.output_tensor(op).shape
+    window, strides = (1, 1), (1, 1)
+    if len(weights) == 4:
+        strides = op.attrs_as(ConvAttrs).strides
+        (_, height), (_, width) = kernel_spans((weights[1], weights[2]), strides, machine)[0]
+        window = height, width
+    shape = ConvShape(weights[-1], weights[0], window, _size(features), _size(result), strides)
+    fast = zero_point(graph.first_input(op)) in FREE_ZERO_POINTS
+    return DenseLayer(shape, Simd.S8X8 if fast else Simd.S16X8)
 
 
-def stream_cycles(shape: LayerShape, machine: Machine) -> float:
-    """Cycles of the longest stream, with the best mode the layer may use."""
-    return min(_cycles(shape, *mode, machine, exact=True) for mode in _modes(shape, machine))
+def _size(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Rows and columns of a map; vectors follow each other in one row."""
+    return prod(shape[:-2]), prod(shape[-2:-1])
 
 
-def slowdown(shape: LayerShape, machine: Machine) -> float:
-    """Ratio to the cycles that parts of full size would take."""
-    ideal = min(_cycles(shape, *mode, machine, exact=False) for mode in _modes(shape, machine))
-    return stream_cycles(shape, machine) / ideal
-
-
-def better_count(shape: LayerShape, machine: Machine, side: str) -> int:
+def better_count(layer: DenseLayer, machine: Machine, side: str) -> int:
     """The nearest channel count with good divisors; `side` is 'inputs' or 'outputs'."""
-    count = shape.inputs if side == "inputs" else shape.outputs
+    count = layer.count(side)
     first, last = ceil(count * (1 - _NEAR)), int(count * (1 + _NEAR))
     first, last = max(first, count - _FARTHEST), min(last, count + _FARTHEST)
     counts = [n for n in range(first, last + 1) if n % _STEP == 0] or [count]
-    costs = {n: stream_cycles(with_count(shape, side, n), machine) / n for n in counts}
+    costs = {n: layer.with_count(side, n).cycles(machine) / n for n in counts}
     cheapest = min(costs.values())
     alike = [n for n, cost in costs.items() if cost <= _ALIKE * cheapest]
     return min(alike, key=lambda n: (abs(n - count), costs[n]))
 
 
-def padded_count(layers: Sequence[tuple[LayerShape, str]], machine: Machine) -> int:
+def padded_count(layers: Sequence[tuple[DenseLayer, str]], machine: Machine) -> int:
     """The larger count that is worth its zeros, for layers that share one, each with the side on
     which it has it; the present count where there is none."""
-    shape, side = layers[0]
-    count = shape.inputs if side == "inputs" else shape.outputs
+    layer, side = layers[0]
+    count = layer.count(side)
     last = min(int(count * (1 + _MORE)) + _STEP, count + _FARTHEST)
     counts = (count, *(n for n in range(count + 1, last + 1) if n % _EVEN == 0))
-    costs = {
-        n: sum(stream_cycles(with_count(s, at, n), machine) for s, at in layers) for n in counts
-    }
+    costs = {n: _shared_cycles(layers, n, machine) for n in counts}
     best = min(costs, key=lambda n: (costs[n], n))
     return best if costs[best] < _WORTH * costs[count] else count
 
 
-def with_count(shape: LayerShape, side: str, count: int) -> LayerShape:
-    return replace(shape, inputs=count) if side == "inputs" else replace(shape, outputs=count)
-
-
-def best_split(outputs: int, kernels: int) -> tuple[int, int]:
+def output_parts(layer: DenseLayer, machine: Machine) -> tuple[int, int]:
     """Two parts of the outputs that take the fewest tiles together, the larger one first."""
+    outputs, kernels = layer.shape.outputs, layer.kernels(machine)
     splits = ((a, outputs - a) for a in range(outputs - 1, (outputs - 1) // 2, -1))
     return min(splits, key=lambda parts: sum(n // largest_divisor(n, kernels) for n in parts))
-
-
-def parallel_kernels(shape: LayerShape, machine: Machine) -> int:
-    return max(limit.kernels for limit, _ in _modes(shape, machine))
-
-
-def largest_divisor(number: int, limit: int) -> int:
-    return next(d for d in range(min(number, limit), 0, -1) if number % d == 0)
-
-
-def _modes(shape: LayerShape, machine: Machine) -> Iterator[tuple[TileLimit, int]]:
-    """Tile limits and channels per word of the modes that the layer may use."""
-    tiles = machine.convacc.tiles
-    if shape.window != (1, 1):
-        yield tiles["dense8x8" if shape.eight_bits else "dense16x8"], 1
-        return
-    yield tiles["plain1x1"], 1
-    if shape.eight_bits and shape.inputs >= machine.convacc.min_deep_channels:
-        yield tiles["deep1x1"], _DEEP_PACK
-
-
-def _cycles(
-    shape: LayerShape, limit: TileLimit, pack: int, machine: Machine, *, exact: bool
-) -> float:
-    """Features once per tile, kernels once, partial sums once per pass."""
-    tiles = ceil(shape.outputs / limit.kernels)
-    passes, pipe = _whole_parts(shape.inputs, limit.depth, machine.longest_pipe)
-    if exact:
-        tiles = shape.outputs // largest_divisor(shape.outputs, limit.kernels)
-        passes, pipe = _equal_parts(shape.inputs, limit.depth, machine.longest_pipe)
-    features = shape.inputs * shape.in_positions * tiles / pipe / pack
-    kernels = shape.outputs * shape.inputs * prod(shape.window) / pack
-    words = max(features, kernels, shape.outputs * passes * shape.out_positions)
-    turns = tiles * passes if passes > 1 else 0
-    return words + machine.timing.accumulation_turn_cycles * turns
-
-
-def _whole_parts(inputs: int, depth: int, units: int) -> tuple[int, int]:
-    pipe = min(units, ceil(inputs / depth))
-    return ceil(inputs / (depth * pipe)), pipe
-
-
-def _equal_parts(inputs: int, depth: int, units: int) -> tuple[int, int]:
-    """Fewest accumulation passes, then fewest units in series."""
-    pipes = [n for n in range(1, units + 1) if inputs % n == 0]
-    return min((inputs // (n * largest_divisor(inputs // n, depth)), n) for n in pipes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +167,7 @@ def padding(graph: Graph, op: Op, machine: Machine) -> Mapping[str, Value] | Non
         shared = shared_count(graph, op, side)
         if shared is None:
             continue
-        layers = [(layer_shape(graph, layer), place) for layer, place in shared.layers()]
+        layers = [(dense_layer(graph, one, machine), place) for one, place in shared.layers()]
         padded = padded_count(layers, machine)
         gain = _shared_cycles(layers, shared.count, machine) - _shared_cycles(
             layers, padded, machine
@@ -244,5 +178,5 @@ def padding(graph: Graph, op: Op, machine: Machine) -> Mapping[str, Value] | Non
     return best
 
 
-def _shared_cycles(layers: list[tuple[LayerShape, str]], count: int, machine: Machine) -> float:
-    return sum(stream_cycles(with_count(shape, side, count), machine) for shape, side in layers)
+def _shared_cycles(layers: Sequence[tuple[DenseLayer, str]], count: int, machine: Machine) -> float:
+    return sum(layer.with_count(side, count).cycles(machine) for layer, side in layers)

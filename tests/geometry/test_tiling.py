@@ -15,8 +15,15 @@ import pytest
 
 from compiler.nets import MACHINES, Net, scheduled
 from compiler.vendor import MOBILENET_30, TIME_SERIES_40, Build
-from npuscope.compiler.stages import ConvMode, ConvStage, Tiling
-from npuscope.compiler.tiling import ConvShape, choose_tiling, depthwise_tiling, largest_divisor
+from npuscope.compiler.stages import ConvStage
+from npuscope.geometry.divisors import largest_divisor
+from npuscope.geometry.tiling import (
+    ConvMode,
+    ConvShape,
+    Tiling,
+    choose_tiling,
+    depthwise_tiling,
+)
 from npuscope.program.modes import Simd
 
 BYTES, WORDS = Simd.S8X8, Simd.S16X8

@@ -5,15 +5,11 @@ from __future__ import annotations
 import pytest
 
 from compiler.nets import MACHINES, Net
+from npuscope.geometry.streams import DenseLayer
+from npuscope.geometry.tiling import ConvShape
 from npuscope.graph.model import Activation, Graph, Op
-from npuscope.rulebook.streams import (
-    LayerShape,
-    padded_count,
-    padding,
-    shared_count,
-    stream_cycles,
-    with_count,
-)
+from npuscope.program.modes import Simd
+from npuscope.rulebook.counts import padded_count, padding, shared_count
 
 LATEST = MACHINES["4.0"]
 
@@ -87,10 +83,11 @@ def test_a_good_count_stays() -> None:
 
 @pytest.mark.parametrize("count", [29, 58, 116, 232, 257, 67])
 @pytest.mark.parametrize("side", ["inputs", "outputs"])
-@pytest.mark.parametrize("fast", [True, False])
-def test_a_padded_count_costs_less_or_is_the_present_one(count: int, side: str, fast: bool) -> None:
-    shape = with_count(LayerShape(64, 64, (1, 1), 196, 196, fast), side, count)
-    padded = padded_count([(shape, side)], LATEST)
+@pytest.mark.parametrize("simd", [Simd.S8X8, Simd.S16X8])
+def test_a_padded_count_costs_less_or_is_the_present_one(count: int, side: str, simd: Simd) -> None:
+    shape = ConvShape(64, 64, (1, 1), (14, 14), (14, 14))
+    layer = DenseLayer(shape, simd).with_count(side, count)
+    padded = padded_count([(layer, side)], LATEST)
     assert count <= padded <= 1.25 * count + 8
-    before, after = (stream_cycles(with_count(shape, side, n), LATEST) for n in (count, padded))
+    before, after = (layer.with_count(side, n).cycles(LATEST) for n in (count, padded))
     assert padded == count or (after < 0.8 * before and padded % 4 == 0)

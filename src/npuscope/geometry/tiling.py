@@ -6,12 +6,56 @@ two others are those in front of a pool (`max_kernels`).
 
 from __future__ import annotations
 
+from enum import Enum
 from math import ceil, prod
 
-from npuscope.compiler.stages import ConvMode, Tiling
+from npuscope.geometry.divisors import largest_divisor
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine, TileLimit
+from npuscope.program.geometry import DEEP_BYTES
 from npuscope.program.modes import Simd
+
+# Zero points, in int8 terms, that leave a layer in 8x8 mode: nothing to subtract, or the plain byte
+# of uint8. Every other layer seen in vendor builds has its own in the unit, and is in 16x8 mode.
+FREE_ZERO_POINTS = (0, -128)
+
+
+class ConvMode(Enum):
+    """How a convolution uses the unit; the first four are keys of the machine's tile table."""
+
+    PLAIN1X1 = "plain1x1"
+    DEEP1X1 = "deep1x1"
+    DENSE = "dense"
+    ROW = "row"
+    DEPTHWISE = "depthwise"
+    DSS2 = "dss2"
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """A convolution cut for the units: n units in series, nK kernels and B channels each.
+
+    `passes` accumulation passes go through memory, `tiles` output tiles follow each other.
+    """
+
+    mode: ConvMode
+    kernels: int
+    depth: int
+    pipe: int
+    passes: int
+    tiles: int
+
+    @property
+    def frames(self) -> int:
+        return self.passes * self.tiles
+
+    @property
+    def deep(self) -> bool:
+        return self.mode is ConvMode.DEEP1X1
+
+    @property
+    def grouped(self) -> bool:
+        return self.mode in (ConvMode.DEPTHWISE, ConvMode.DSS2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +70,6 @@ class ConvShape:
     strides: tuple[int, int] = (1, 1)
 
 
-def largest_divisor(number: int, limit: int) -> int:
-    """The largest divisor of `number` that is not above `limit`."""
-    return next(d for d in range(min(number, limit), 0, -1) if number % d == 0)
-
-
 def choose_tiling(
     shape: ConvShape,
     simd: Simd,
@@ -43,13 +82,25 @@ def choose_tiling(
     series."""
     if alone:
         machine = replace(machine, convacc=replace(machine.convacc, max_pipe=1))
+    base = base_tiling(shape, simd, machine, max_kernels)
+    return base if optimization < 3 else _reduced(base, shape, simd, machine, max_kernels)
+
+
+def base_tiling(shape: ConvShape, simd: Simd, machine: Machine, max_kernels: int = 0) -> Tiling:
+    """Below -O3: units in series wherever they save passes."""
+    first, *deep = (
+        _base_pipe(shape, mode, simd, machine, max_kernels) for mode in modes(shape, simd, machine)
+    )
+    return deep[0] if deep and _is_better(deep[0], first, shape, machine) else first
+
+
+def modes(shape: ConvShape, simd: Simd, machine: Machine) -> tuple[ConvMode, ...]:
+    """Those that a dense convolution may be in, the plain one first."""
     if shape.window != (1, 1):
-        return _pipe(shape, _window_mode(shape), simd, machine, optimization, max_kernels)
-    plain = _pipe(shape, ConvMode.PLAIN1X1, simd, machine, optimization, max_kernels)
+        return (ConvMode.ROW if shape.window[0] == 1 else ConvMode.DENSE,)
     if simd is not Simd.S8X8 or shape.inputs < machine.convacc.min_deep_channels:
-        return plain
-    deep = _pipe(shape, ConvMode.DEEP1X1, simd, machine, optimization, max_kernels)
-    return deep if _prefers_deep(shape, simd, machine, max_kernels) else plain
+        return (ConvMode.PLAIN1X1,)
+    return ConvMode.PLAIN1X1, ConvMode.DEEP1X1
 
 
 def depthwise_tiling(
@@ -121,11 +172,8 @@ def _balanced_group(
     return largest_divisor(channels, max(1, room))
 
 
-def _window_mode(shape: ConvShape) -> ConvMode:
-    return ConvMode.ROW if shape.window[0] == 1 else ConvMode.DENSE
-
-
-def _limit(shape: ConvShape, mode: ConvMode, simd: Simd, machine: Machine) -> TileLimit:
+def tile_limit(shape: ConvShape, mode: ConvMode, simd: Simd, machine: Machine) -> TileLimit:
+    """Kernels and channels that a tile holds at most."""
     limits = machine.convacc
     wide = "wide_" if shape.window[1] > limits.max_kernel_width else ""
     if mode is ConvMode.DENSE:
@@ -140,20 +188,6 @@ def _limit(shape: ConvShape, mode: ConvMode, simd: Simd, machine: Machine) -> Ti
     return limits.tiles[mode.value]
 
 
-def _pipe(
-    shape: ConvShape,
-    mode: ConvMode,
-    simd: Simd,
-    machine: Machine,
-    optimization: int,
-    max_kernels: int,
-) -> Tiling:
-    base = _base_pipe(shape, mode, simd, machine, max_kernels)
-    if optimization < 3:
-        return base
-    return _reduced(base, shape, simd, machine, max_kernels)
-
-
 def _base_pipe(
     shape: ConvShape, mode: ConvMode, simd: Simd, machine: Machine, max_kernels: int
 ) -> Tiling:
@@ -166,7 +200,7 @@ def _base_pipe(
 def _with_pipe(
     shape: ConvShape, mode: ConvMode, simd: Simd, machine: Machine, pipe: int, max_kernels: int
 ) -> Tiling:
-    limit = _limit(shape, mode, simd, machine)
+    limit = tile_limit(shape, mode, simd, machine)
     kernels = largest_divisor(shape.outputs, min(limit.kernels, max_kernels or limit.kernels))
     depth = largest_divisor(shape.inputs // pipe, limit.depth)
     passes = shape.inputs // (pipe * depth)
@@ -178,32 +212,32 @@ def _reduced(
 ) -> Tiling:
     """At -O3 units that do not shorten the longest stream are released."""
     # Where weights are the longest stream, more units in series gain nothing.
-    ceiling = _cost(base, shape)
+    ceiling = _words(base, shape)
     for pipe in range(1, base.pipe):
         if shape.inputs % pipe == 0:
             tiling = _with_pipe(shape, base.mode, simd, machine, pipe, max_kernels)
-            if _cost(tiling, shape) <= ceiling:
+            if _words(tiling, shape) <= ceiling:
                 return tiling
     return base
 
 
-def _cost(tiling: Tiling, shape: ConvShape, feature_repeats: int | None = None) -> float:
-    """The longest stream in words; a deep conv moves three bytes per word."""
+def _words(tiling: Tiling, shape: ConvShape) -> float:
     # How often features count was tried on the 389 convolutions: once per tile for deep ones alone
     # explains all of them, always once per tile 381, never 376.
-    repeats = feature_repeats or (tiling.tiles if tiling.deep else 1)
-    pack = 3 if tiling.deep else 1
-    features = shape.inputs * prod(shape.in_size) * repeats / tiling.pipe / pack
+    return longest_stream(tiling, shape, tiling.tiles if tiling.deep else 1)
+
+
+def longest_stream(tiling: Tiling, shape: ConvShape, feature_repeats: int) -> float:
+    """In words; a deep conv moves three bytes per word."""
+    pack = DEEP_BYTES if tiling.deep else 1
+    features = shape.inputs * prod(shape.in_size) * feature_repeats / tiling.pipe / pack
     kernels = shape.outputs * shape.inputs * prod(shape.window) / pack
     partial_sums = shape.outputs * tiling.passes * prod(shape.out_size)
     return max(features, kernels, partial_sums)
 
 
-def _prefers_deep(shape: ConvShape, simd: Simd, machine: Machine, max_kernels: int) -> bool:
-    deep = _base_pipe(shape, ConvMode.DEEP1X1, simd, machine, max_kernels)
-    plain = _base_pipe(shape, ConvMode.PLAIN1X1, simd, machine, max_kernels)
+def _is_better(deep: Tiling, plain: Tiling, shape: ConvShape, machine: Machine) -> bool:
     if deep.passes != plain.passes:
         return deep.passes < plain.passes
-    deep_cost = _cost(deep, shape, deep.tiles)
-    plain_cost = _cost(plain, shape, plain.tiles)
-    return deep_cost <= plain_cost if machine.generation.deep_on_tie else deep_cost < plain_cost
+    words, others = (longest_stream(t, shape, t.tiles) for t in (deep, plain))
+    return words <= others if machine.generation.deep_on_tie else words < others

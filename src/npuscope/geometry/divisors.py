@@ -1,0 +1,21 @@
+"""Numbers as products: units take channels and windows in equal parts."""
+
+from __future__ import annotations
+
+from math import isqrt
+
+
+def largest_divisor(number: int, limit: int) -> int:
+    """The largest divisor of `number` that is not above `limit`."""
+    return next(d for d in range(min(number, limit), 0, -1) if number % d == 0)
+
+
+def is_prime(number: int) -> bool:
+    return number > 1 and all(number % divisor for divisor in range(2, isqrt(number) + 1))
+
+
+def largest_prime_factor(number: int) -> int:
+    divisor = 2
+    while divisor * divisor <= number:
+        number, divisor = (number // divisor, 2) if number % divisor == 0 else (number, divisor + 1)
+    return number
