@@ -18,10 +18,10 @@ sys.path.insert(0, str(ROOT / "src"))
 from npuscope import __all__ as NAMES  # noqa: E402
 from npuscope import api  # noqa: E402
 from npuscope.advice.explain import catalogue  # noqa: E402
-from npuscope.compiler.lower.graph import LOWERINGS  # noqa: E402
 from npuscope.graph.model import Graph  # noqa: E402
 from npuscope.machine.load import load_machine, packaged, read_table  # noqa: E402
 from npuscope.machine.model import Machine  # noqa: E402
+from npuscope.machine.npu_ops import support  # noqa: E402
 from npuscope.ops.table import OPS  # noqa: E402
 from npuscope.options import rows as option_rows  # noqa: E402
 from npuscope.options.check import verb_of  # noqa: E402
@@ -140,7 +140,7 @@ def operators_page() -> str:
             continue
         rules = ", ".join(f"[{r.id}](rules/{r.id}.md)" for r in refusing if kind in r.ops)
         names = (", ".join(f"`{name}`" for name in sorted(how)) for how in (row.tflite, row.onnx))
-        where = "NPU" if kind in LOWERINGS else "CPU"
+        where = "NPU" if support(kind).lowering else "CPU"
         lines.append(f"| {kind} | {' | '.join(names)} | {where} | {rules} |\n")
     machine = load_machine()
     generations = read_table(packaged(machine.name))["generations"]

@@ -14,6 +14,8 @@ import numpy as np
 
 from npuscope.many_core.opstats.model import Bound, CoreTables, NodeRow, Opstats
 from npuscope.many_core.rule_subject import Run
+from npuscope.ops.table import OPS
+from npuscope.ops.traits import Trait
 from npuscope.rulebook import fixes
 from npuscope.rulebook import registry as rulebook
 from npuscope.rulebook.finding import (
@@ -279,7 +281,6 @@ def _percent(share: float) -> str:
 
 # --- What a network alone shows ---
 
-_PRODUCTS = ("Conv2D", "FullyConnected", "MatMul", "TransposeConv")
 _BLOCK = 32  # channels
 _LEAST_CHANNELS = 8  # fewer are an image's or a detector's last layer: nobody pads those
 
@@ -338,4 +339,4 @@ def beyond_half_floats(graph: Graph, machine: CoreMachine) -> Iterator[Hit]:
 
 
 def _products(graph: Graph) -> list[Op]:
-    return [op for op in graph.ops if op.kind in _PRODUCTS]
+    return [op for op in graph.ops if OPS[op.kind].has(Trait.PRODUCT)]

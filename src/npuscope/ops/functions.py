@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from npuscope.graph.model import Attrs, Graph, Op
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.row import Kernel, Onnx, Row, Sign, Tflite, number_type, real_type, same_shape
+from npuscope.ops.traits import Trait
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,9 @@ class GeluAttrs(Attrs):
     approximate: bool = False
 
 
+_BY_PLACE = {Trait.ELEMENTWISE, Trait.KEEPS_CHANNELS}
+_FUNCTION = {*_BY_PLACE, Trait.FUNCTION, Trait.INTEGER_FORM}
+_RESCALING = {*_FUNCTION, Trait.CONVERSION, Trait.RESCALING}
 Types = Callable[[Graph, Op], str]
 _INF = float("inf")
 _ALPHA = ("LeakyReluOptions", "Alpha")
@@ -99,7 +103,7 @@ def _function(
         shape=same_shape,
         types=types,
         kernel=Kernel("function" if attrs is Attrs else "values", real, litert),
-        by_value=True,
+        traits=_FUNCTION,
         sign=sign,
         tflite=_plain_tflite(kind, tflite) if isinstance(tflite, str) else tflite,
         onnx=_plain_onnx(kind, onnx) if isinstance(onnx, str) else onnx,
@@ -238,7 +242,7 @@ _CONVERSIONS = (
         ClipAttrs,
         inputs=(1, 1),
         shape=same_shape,
-        by_value=True,
+        traits=_FUNCTION,
         types=number_type,
         kernel=Kernel("values", "float_ops:clip", "elementwise:litert_clip"),
         tflite={
@@ -257,7 +261,7 @@ _CONVERSIONS = (
         Attrs,
         inputs=(1, 1),
         shape=same_shape,
-        by_value=True,
+        traits=_RESCALING,
         kernel=Kernel("plain", "", "elementwise:litert_quantize", "between:qdq_quantize"),
         tflite=_plain_tflite("Quantize", "QUANTIZE"),
     ),
@@ -266,7 +270,7 @@ _CONVERSIONS = (
         Attrs,
         inputs=(1, 1),
         shape=same_shape,
-        by_value=True,
+        traits=_RESCALING,
         kernel=Kernel("plain", "", "elementwise:dequantize", "elementwise:dequantize"),
         tflite=_plain_tflite("Dequantize", "DEQUANTIZE"),
     ),
@@ -276,6 +280,7 @@ _CONVERSIONS = (
         inputs=(1, 1),
         shape=same_shape,
         kernel=Kernel("plain", "functions:cast", "functions:cast", "functions:cast"),
+        traits={*_BY_PLACE, Trait.CONVERSION},
         tflite=_plain_tflite("Cast", "CAST"),
         onnx={"Cast": _own("cast")},
     ),

@@ -22,6 +22,7 @@ from npuscope.ops.row import (
     same_shape,
     wrong_type,
 )
+from npuscope.ops.traits import Trait
 
 
 class Joining(StrEnum):
@@ -172,7 +173,7 @@ ROWS = (
         shape=indices_shape,
         types=reads_places,
         kernel=Kernel("moves", "indexing:gather_elements"),
-        moves_data=True,
+        traits={Trait.MOVES, Trait.INDEXED, Trait.INTEGER_FORM},
         data_inputs=1,
         onnx={"GatherElements": Onnx("convert_indexing:gather_elements")},
     ),
@@ -183,7 +184,7 @@ ROWS = (
         shape=gather_nd_shape,
         types=reads_places,
         kernel=Kernel("moves", "indexing:gather_nd"),
-        moves_data=True,
+        traits={Trait.MOVES, Trait.INDEXED, Trait.INTEGER_FORM},
         data_inputs=1,
         tflite={"GATHER_ND": Tflite("convert_moves:gather_nd")},
         onnx={"GatherND": Onnx("convert_indexing:gather_nd")},
@@ -195,6 +196,7 @@ ROWS = (
         shape=scatter_shape,
         types=reads_places,
         kernel=Kernel("raw", "indexing:scatter_elements"),
+        traits={Trait.INDEXED},
         onnx={
             "ScatterElements": Onnx("convert_indexing:scatter", ("ScatterElements",)),
             "Scatter": Onnx("convert_indexing:scatter", ("ScatterElements",)),
@@ -207,6 +209,7 @@ ROWS = (
         shape=scatter_nd_shape,
         types=reads_places,
         kernel=Kernel("raw", "indexing:scatter_nd"),
+        traits={Trait.INDEXED},
         onnx={"ScatterND": Onnx("convert_indexing:scatter", ("ScatterND",))},
     ),
     Row(
@@ -232,6 +235,7 @@ ROWS = (
         shape=one_hot_shape,
         types=whole_places,
         kernel=Kernel("plain", "indexing:one_hot"),
+        traits={Trait.INDEXED},
         onnx={"OneHot": Onnx("convert_indexing:one_hot")},
     ),
     Row(
@@ -259,6 +263,7 @@ ROWS = (
             shape=same_shape,
             types=makes_truth,
             kernel=Kernel("raw", f"indexing:{kernel}"),
+            traits={Trait.ELEMENTWISE, Trait.KEEPS_CHANNELS},
             onnx={kind: Onnx("convert_indexing:truth", (kind,), any_order=True)},
         )
         for kind, kernel in (("IsNaN", "is_nan"), ("IsInf", "is_infinite"))

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.compiler.passes.as_int8 import takes_integers
 from npuscope.errors import ModelError
 from npuscope.ops.table import OPS
+from npuscope.ops.traits import Trait
 from npuscope.quantizing.float_onnx import FloatNetwork
 from npuscope.quantizing.others import first_line, quiet
 from npuscope.quantizing.plan import Plan
@@ -26,7 +26,7 @@ _NEVER = ("Cast", "Identity", "Where", "Mod", "Erf", "Pow", "Exp", "Log", "Sqrt"
 @cache
 def integer_kinds() -> tuple[str, ...]:
     """Ops of ONNX that exist in integers here, beyond those of onnxruntime's own list."""
-    kinds = [name for row in OPS.values() if takes_integers(row) for name in row.onnx]
+    kinds = [name for row in OPS.values() if row.has(Trait.INTEGER_FORM) for name in row.onnx]
     return tuple(sorted({k for k in kinds if "." not in k and k not in _NEVER}))
 
 
