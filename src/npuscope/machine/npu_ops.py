@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from npuscope.lean_dataclass import dataclass
+from npuscope.ops.table import OPS
+from npuscope.ops.traits import Trait
 
 
 class OnCpu(Enum):
@@ -339,7 +341,10 @@ def support(kind: str) -> Support:
     return SUPPORT.get(kind, _NO_ROW)
 
 
-# What units compute, as far as their operands allow it.
-CONVOLVED = tuple(kind for kind, row in SUPPORT.items() if row.unit == "CONVACC")
-TABLED = tuple(kind for kind, row in SUPPORT.items() if row.lowering == "functions:lower_function")
-POOLED = tuple(kind for kind, row in SUPPORT.items() if row.unit == "POOL")
+# What units compute, as far as their operands allow it: products with weights, functions of one
+# byte, two tensors of one shape.
+LAYERS = tuple(kind for kind, row in SUPPORT.items() if row.unit == "CONVACC")
+FUNCTIONS = tuple(kind for kind, row in SUPPORT.items() if row.unit == "ACTIV")
+BINARY = tuple(
+    kind for kind, row in SUPPORT.items() if row.unit == "ARITH" and OPS[kind].has(Trait.ARITHMETIC)
+)
