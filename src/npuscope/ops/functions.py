@@ -126,6 +126,11 @@ def _own(converter: str) -> Onnx:
     return Onnx(f"convert_values:{converter}", any_order=True)
 
 
+def _numbers(kind: str, attrs: type[Attrs], **numbers: float) -> Mapping[str, Onnx]:
+    """ONNX has attributes of these names, with these defaults, in the order of the record."""
+    return {kind: Onnx("convert_values:function", (kind, attrs, numbers), any_order=True)}
+
+
 _SMOOTH = (
     _function(
         "Sigmoid",
@@ -155,7 +160,7 @@ _SMOOTH = (
         "litert_functions:leaky_relu",
         LeakyReluAttrs,
         tflite={"LEAKY_RELU": Tflite("convert_values:leaky_relu", options=_ALPHA)},
-        onnx={"LeakyRelu": _own("leaky_relu")},
+        onnx=_numbers("LeakyRelu", LeakyReluAttrs, alpha=0.01),
         sign="kept",
     ),
     _function(
@@ -164,14 +169,14 @@ _SMOOTH = (
         "functions:litert_elu",
         EluAttrs,
         tflite={"ELU": Tflite("convert_values:unary", ("Elu", EluAttrs()))},
-        onnx={"Elu": _own("elu")},
+        onnx=_numbers("Elu", EluAttrs, alpha=1.0),
         sign="kept",
     ),
     _function(
         "HardSigmoid",
         "functions:hard_sigmoid",
         attrs=HardSigmoidAttrs,
-        onnx={"HardSigmoid": _own("hard_sigmoid")},
+        onnx=_numbers("HardSigmoid", HardSigmoidAttrs, alpha=0.2, beta=0.5),
         sign="positive",
     ),
     _function(
@@ -184,16 +189,32 @@ _SMOOTH = (
         sign="kept",
     ),
     _function("Softsign", "functions:softsign", onnx="Softsign", sign="kept"),
-    _function("Selu", "functions:selu", attrs=SeluAttrs, onnx={"Selu": _own("selu")}),
-    _function("Celu", "functions:celu", attrs=CeluAttrs, onnx={"Celu": _own("celu")}, sign="kept"),
+    _function(
+        "Selu",
+        "functions:selu",
+        attrs=SeluAttrs,
+        onnx=_numbers("Selu", SeluAttrs, alpha=SeluAttrs().alpha, gamma=SeluAttrs().gamma),
+    ),
+    _function(
+        "Celu",
+        "functions:celu",
+        attrs=CeluAttrs,
+        onnx=_numbers("Celu", CeluAttrs, alpha=1.0),
+        sign="kept",
+    ),
     _function(
         "ThresholdedRelu",
         "functions:thresholded_relu",
         attrs=ThresholdAttrs,
-        onnx={"ThresholdedRelu": _own("thresholded_relu")},
+        onnx=_numbers("ThresholdedRelu", ThresholdAttrs, alpha=1.0),
         sign="kept",
     ),
-    _function("Shrink", "functions:shrink", attrs=ShrinkAttrs, onnx={"Shrink": _own("shrink")}),
+    _function(
+        "Shrink",
+        "functions:shrink",
+        attrs=ShrinkAttrs,
+        onnx=_numbers("Shrink", ShrinkAttrs, bias=0.0, lambd=0.5),
+    ),
 )
 _ARITHMETIC = (
     _function(

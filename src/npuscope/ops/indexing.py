@@ -175,7 +175,11 @@ ROWS = (
         kernel=Kernel("moves", "indexing:gather_elements"),
         traits={Trait.MOVES, Trait.INDEXED, Trait.INTEGER_FORM},
         data_inputs=1,
-        onnx={"GatherElements": Onnx("convert_indexing:gather_elements")},
+        onnx={
+            "GatherElements": Onnx(
+                "convert_indexing:along", ("GatherElements", 2, AxisAttrs, {"axis": 0})
+            )
+        },
     ),
     Row(
         "GatherND",

@@ -31,7 +31,9 @@ from npuscope.program.kernel_calls.model import (
     Operand,
     Work,
     prepared,
+    snake,
     tensor_of,
+    whole_numbers,
 )
 from npuscope.program.kernel_calls.moves_paths import Path, concat_path, path_of
 
@@ -154,6 +156,14 @@ def _one_block(work: Work, start: int, axes: list[tuple[int, int]]) -> KernelCal
     made = tuple(Axis(size, read, step) for (size, read), step in zip(axes, steps, strict=True))
     path = path_of(work, work.inputs[0], work.outputs[0])
     return _move(work, [(0, 0, path, Block(start, 0, made))])
+
+
+def by_attributes(work: Work) -> KernelCall:
+    """A kernel of the op's own: its attributes as they are, then how values are moved."""
+    path, inputs = path_of(work, work.inputs[0], work.outputs[0]), list(work.inputs)
+    numbers = (*whole_numbers(work.attrs), *path.numbers(inputs))
+    function = PREFIX + snake(work.kind)
+    return KernelCall(function, tuple(inputs), work.outputs, numbers, rounding=work.rounding)
 
 
 def straight(work: Work) -> KernelCall:
