@@ -302,6 +302,7 @@ SUPPORT: dict[str, Support] = {
     "DepthToSpace": _moved("moves:depth_to_space", mover="writer_library:blocks", on_cpu=_DMA),
     "SpaceToDepth": _moved("moves:space_to_depth", mover="writer_library:blocks", on_cpu=_DMA),
     "Gather": _moved("moves:gather"),
+    "ReverseSequence": _moved("moves:by_attributes"),
     "Tile": _moved("moves:tile", documented=True),
     "BroadcastTo": _moved("moves:broadcast_to"),
     "Resize": Support(

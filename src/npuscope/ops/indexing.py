@@ -41,6 +41,14 @@ class AxisAttrs(Attrs):
 
 
 @dataclass(frozen=True, slots=True)
+class ReverseAttrs(Attrs):
+    """Inputs: data, how many steps at the start of each batch are turned around."""
+
+    time_axis: int
+    batch_axis: int
+
+
+@dataclass(frozen=True, slots=True)
 class GatherNdAttrs(Attrs):
     """The first `batch_axes` axes of data and indices go together."""
 
@@ -118,6 +126,16 @@ def gather_nd_shape(graph: Graph, op: Op) -> Shapes:
     return ((*places[:-1], *data[batch + places[-1] :]),)
 
 
+def reverse_shape(graph: Graph, op: Op) -> Shapes:
+    attrs = op.attrs_as(ReverseAttrs)
+    data, lengths = input_shape(graph, op, 0), input_shape(graph, op, 1)
+    for axis in (attrs.time_axis, attrs.batch_axis):
+        check_axis(axis, data)
+    if attrs.time_axis == attrs.batch_axis or lengths != (data[attrs.batch_axis],):
+        raise ModelError(f"lengths {lengths} do not fit axis {attrs.batch_axis} of {data}")
+    return (data,)
+
+
 def scatter_shape(graph: Graph, op: Op) -> Shapes:
     data, places, values = (input_shape(graph, op, index) for index in range(3))
     check_axis(op.attrs_as(ScatterAttrs).axis, data)
@@ -192,6 +210,29 @@ ROWS = (
         data_inputs=1,
         tflite={"GATHER_ND": Tflite("convert_moves:gather_nd")},
         onnx={"GatherND": Onnx("convert_indexing:gather_nd")},
+    ),
+    Row(
+        "ReverseSequence",
+        ReverseAttrs,
+        inputs=(2, 2),
+        shape=reverse_shape,
+        types=reads_places,
+        kernel=Kernel("moves", "indexing:reverse_sequence"),
+        traits={Trait.MOVES, Trait.INTEGER_FORM},
+        data_inputs=1,
+        tflite={
+            "REVERSE_SEQUENCE": Tflite(
+                "convert_moves:along",
+                ("ReverseSequence", 2, ReverseAttrs, ("SeqDim", "BatchDim")),
+                ("ReverseSequenceOptions", "SeqDim", "BatchDim"),
+            )
+        },
+        onnx={
+            "ReverseSequence": Onnx(
+                "convert_indexing:along",
+                ("ReverseSequence", 2, ReverseAttrs, {"time_axis": 0, "batch_axis": 1}),
+            )
+        },
     ),
     Row(
         "ScatterElements",
