@@ -42,6 +42,12 @@ def having(*traits: Trait) -> frozenset[str]:
     return frozenset(kind for kind, row in OPS.items() if not row.traits.isdisjoint(traits))
 
 
+@cache
+def onnx_names(*traits: Trait) -> frozenset[str]:
+    """What ONNX calls the ops with any of these traits."""
+    return frozenset(name for kind in having(*traits) for name in OPS[kind].onnx)
+
+
 def spec(op: Op) -> Row:
     """The row of an op's kind."""
     found = OPS.get(op.kind)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from npuscope.errors import ModelError
-from npuscope.ops.table import OPS
+from npuscope.ops.table import OPS, having
 from npuscope.ops.traits import Trait
 from npuscope.quantizing.float_onnx import FloatNetwork
 from npuscope.quantizing.others import first_line, quiet
@@ -21,6 +21,9 @@ Sample = Mapping[str, np.ndarray]
 _LARGEST = 127
 # Statistics and normalisations of others: they run on the CPU in either form, better in float.
 _NEVER = ("Cast", "Identity", "Where", "Mod", "Erf", "Pow", "Exp", "Log", "Sqrt", "Div")
+
+
+_BESIDE_CONSTANTS = having(Trait.ARITHMETIC) & having(Trait.INTEGER_FORM) | {"PRelu"}
 
 
 @cache
@@ -109,7 +112,7 @@ def _operands(network: FloatNetwork) -> dict[str, list[dict[str, Any]]]:
     signs or none; the units want no zero point there."""
     made = {}
     for node in network.proto.graph.node:
-        if node.op_type in ("PRelu", "Add", "Mul", "Sub", "Min", "Max"):
+        if node.op_type in _BESIDE_CONSTANTS:
             for name in node.input:
                 values = network.constant(name)
                 if values is not None and values.dtype == np.float32 and values.size:

@@ -32,7 +32,7 @@ END_STATS = "aicendcyclestats"
 D32 = 32  # channels of a block
 
 
-class Layout(Enum):
+class BlockLayout(Enum):
     """What an op of HVX does with values that lie in blocks of 32 channels."""
 
     KEPT = auto()
@@ -60,7 +60,7 @@ class CoreKernel:
     """
 
     name: str
-    layout: Layout = Layout.KEPT
+    layout: BlockLayout = BlockLayout.KEPT
     needs: str = "needs:everything"
     whole: WholeAxes = WholeAxes.NONE
     cropped: bool = False
@@ -82,7 +82,7 @@ def _kernel(row: Row) -> CoreKernel:
 
 
 _PARALLEL = "needs:parallel"
-_ROWS, _BLOCKS = Layout.ROWS, Layout.BLOCKS
+_ROWS, _BLOCKS = BlockLayout.ROWS, BlockLayout.BLOCKS
 KERNELS: dict[str, CoreKernel] = {
     **{kind: _kernel(row) for kind, row in OPS.items()},
     "Conv2D": CoreKernel(CONV, needs="boxes:conv_needs", cropped=True),
@@ -151,13 +151,13 @@ def group_of(kind: str) -> Group:
 
 def needs_rows(kind: str) -> bool:
     """Whether an op of the network has to have blocks of channels written as rows before."""
-    return KERNELS[kind].layout is Layout.ROWS
+    return KERNELS[kind].layout is BlockLayout.ROWS
 
 
 def leaves_blocks(kind: str, first_is_blocked: bool) -> bool:
     """Whether an op of the network leaves its output in blocks of 32 channels."""
     layout = KERNELS[kind].layout
-    return layout is Layout.BLOCKS or (layout is Layout.KEPT and first_is_blocked)
+    return layout is BlockLayout.BLOCKS or (layout is BlockLayout.KEPT and first_is_blocked)
 
 
 def device_dtype(tensor: Tensor) -> str:

@@ -67,7 +67,7 @@ def reverse_sequence(graph: Graph, op: Op) -> Step:
 
     def step(inputs: Sequence[Array]) -> Array:
         data, lengths = inputs
-        time = np.indices(data.shape, sparse=True)[attrs.time_axis]
+        time: Array = np.indices(data.shape, sparse=True)[attrs.time_axis]
         around = [-1 if axis == attrs.batch_axis else 1 for axis in range(data.ndim)]
         length = lengths.astype(np.int64).reshape(around)
         places = np.where(time < length, length - 1 - time, time)
