@@ -65,6 +65,16 @@ def gather_a_range(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
     return w.node("Gather", x, w.constant([0, 2, 4]), axis=-1)
 
 
+@case(shape=(5, 3, 7))
+def reverse_sequence(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    return w.node("ReverseSequence", x, w.constant([4, 0, 5]))
+
+
+@case(shape=(3, 5, 2, 7))
+def reverse_sequence_by_batch(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    return w.node("ReverseSequence", x, w.constant([1, 5, 2]), time_axis=1, batch_axis=0)
+
+
 @case()
 def gather_a_table(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
     return w.node("Gather", x, w.constant([[0, 2], [1, 1]]), axis=1)

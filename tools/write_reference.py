@@ -18,10 +18,11 @@ sys.path.insert(0, str(ROOT / "src"))
 from npuscope import __all__ as NAMES  # noqa: E402
 from npuscope import api  # noqa: E402
 from npuscope.advice.explain import catalogue  # noqa: E402
-from npuscope.compiler.lower.graph import LOWERINGS  # noqa: E402
 from npuscope.graph.model import Graph  # noqa: E402
 from npuscope.machine.load import load_machine, packaged, read_table  # noqa: E402
 from npuscope.machine.model import Machine  # noqa: E402
+from npuscope.machine.npu_ops import SUPPORT  # noqa: E402
+from npuscope.many_core.compiler.kinds import KERNELS, group_of  # noqa: E402
 from npuscope.ops.table import OPS  # noqa: E402
 from npuscope.options import rows as option_rows  # noqa: E402
 from npuscope.options.check import verb_of  # noqa: E402
@@ -121,14 +122,16 @@ def api_page() -> str:
 
 _OPERATORS_HEAD = """# What is read, and what keeps it off the NPU
 
-Every op that npuscope knows, by the names it has in TFLite and in ONNX, where it can run, and the
-rules that may keep it off the NPU; a rule's page says when, since which compiler generation, and
-what helps. Where the CPU is named, passes of the compiler may still make other ops of it that the
-NPU runs, such as a product of a quotient by a constant. Any other op gets an answer too: see
-[models.md](models.md). This page is made from the sources by `tools/write_reference.py`.
+Every op that npuscope knows, by the names it has in TFLite and in ONNX, where an STM32N6 can run
+it, and the rules that may keep it off the NPU; a rule's page says when, since which compiler
+generation, and what helps. Where the CPU is named, passes of the compiler may still make other ops
+of it that the NPU runs, such as a product of a quotient by a constant; "timed" has no C kernel, so
+no network.c is written. The many-core column names the engine of a core. Any other op gets an
+answer too: see [models.md](models.md). This page is made from the sources by
+`tools/write_reference.py`.
 
-| op | TFLite | ONNX | runs on | may be refused by |
-|---|---|---|---|---|
+| op | TFLite | ONNX | STM32N6 | many-core | may be refused by |
+|---|---|---|---|---|---|
 """
 
 
@@ -140,8 +143,10 @@ def operators_page() -> str:
             continue
         rules = ", ".join(f"[{r.id}](rules/{r.id}.md)" for r in refusing if kind in r.ops)
         names = (", ".join(f"`{name}`" for name in sorted(how)) for how in (row.tflite, row.onnx))
-        where = "NPU" if kind in LOWERINGS else "CPU"
-        lines.append(f"| {kind} | {' | '.join(names)} | {where} | {rules} |\n")
+        npu, core = SUPPORT[kind], KERNELS[kind]
+        where = "NPU" if npu.lowering else "CPU" if npu.kernel else "CPU, timed"
+        engine = "as other ops" if core.rewritten else group_of(core.name).name
+        lines.append(f"| {kind} | {' | '.join(names)} | {where} | {engine} | {rules} |\n")
     machine = load_machine()
     generations = read_table(packaged(machine.name))["generations"]
     heads = "| generation | |\n|---|---|\n"

@@ -121,3 +121,32 @@ void npuscope_gather(const npuscope_call *call) {
     }
   }
 }
+
+/* The first steps of each batch turned around. Inputs: data, lengths by batch. Numbers: axes of time
+ * and batch, then way, input that holds the table, activation. A length beyond the steps there are
+ * is refused by the simulator; here all are turned. */
+void npuscope_reverse_sequence(const npuscope_call *call) {
+  const npuscope_tensor *x = &call->inputs[0], *lengths = &call->inputs[1];
+  uint32_t time = (uint32_t)call->numbers[0], batch = (uint32_t)call->numbers[1];
+  uint32_t rows = 1, inner = 1, time_step = 1, batch_step = 1; /* steps count rows */
+  npuscope_move_path path = npuscope_path_of(call, x, &call->outputs[0], call->numbers + 2);
+  for (uint32_t axis = 0; axis < x->rank; axis++) {
+    if (axis > time && axis > batch)
+      inner *= x->shape[axis];
+    else
+      rows *= x->shape[axis];
+    if (axis > time && axis <= batch)
+      time_step *= x->shape[axis];
+    if (axis > batch && axis <= time)
+      batch_step *= x->shape[axis];
+  }
+  for (uint32_t row = 0; row < rows; row++) {
+    int64_t at = row / time_step % x->shape[time];
+    int64_t length = npuscope_whole(lengths, row / batch_step % x->shape[batch]), from = at;
+    length = length > (int64_t)x->shape[time] ? (int64_t)x->shape[time] : length;
+    if (at < length)
+      from = length - 1 - at;
+    npuscope_move_run(&path, (uint32_t)(row + (from - at) * time_step) * inner, row * inner, inner, 1,
+                      1);
+  }
+}

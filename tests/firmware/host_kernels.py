@@ -17,6 +17,7 @@ from npuscope.compiler.lower.software import arguments
 from npuscope.graph.model import Attrs, Graph, Numerics, Op, Tensor
 from npuscope.ops.run import run
 from npuscope.ops.table import OPS
+from npuscope.ops.traits import Trait
 from npuscope.program.kernel_calls.build import kernel_call
 from npuscope.program.kernel_calls.model import KernelCall
 from npuscope.program.model import Buffer, Call
@@ -26,7 +27,7 @@ from processes import LIMIT_S
 REAL = tuple(
     row.kind
     for row in OPS.values()
-    if row.by_value and row.kind not in ("Clip", "Quantize", "Dequantize")
+    if row.has(Trait.FUNCTION) and row.kind not in ("Clip", "Quantize", "Dequantize")
 )
 KERNELS = Path(__file__).parents[2] / "firmware" / "kernels"
 _ROOM = 1 << 16

@@ -10,6 +10,7 @@ import pytest
 from firmware.host_kernels import c_call, check, one_op
 from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics, Quant, Tensor
 from npuscope.ops.images import BlockAttrs, DepthOrder
+from npuscope.ops.indexing import ReverseAttrs
 from npuscope.ops.moves import (
     BroadcastAttrs,
     ConcatAttrs,
@@ -263,6 +264,32 @@ for _axis, _batch in ((0, 0), (2, 0), (3, 0), (2, 1), (2, 2), (3, 2)):
             lambda a=_axis, b=_batch: gathered(a, b, (), DType.INT16, (_COARSE, _FINE)),
         ),
     ]
+
+
+def turned(time: int, batch: int, dtype: DType, quants: tuple = (None, None)) -> Case:
+    shape = (2, 3, 7, 5)
+    lengths = np.random.default_rng(time).integers(0, shape[time] + 1, shape[batch])
+    x, y = Tensor("x", shape, dtype, quants[0]), Tensor("y", shape, dtype, quants[1])
+    steps = Tensor("n", lengths.shape, DType.INT64)
+    attrs = ReverseAttrs(time, batch)
+    graph = one_op("ReverseSequence", [x, steps], [y], attrs, Numerics.QDQ)
+    return graph, {"x": values(1, shape, dtype), "n": lengths}
+
+
+for _time, _batch in ((0, 1), (1, 0), (2, 0), (1, 3), (3, 2)):
+    CASES += [
+        (
+            f"reverse along {_time} by {_batch} {_dtype.value}",
+            lambda t=_time, b=_batch, d=_dtype: turned(t, b, d),
+        )
+        for _dtype in _TYPES
+    ]
+    CASES.append(
+        (
+            f"reverse by table along {_time} by {_batch}",
+            lambda t=_time, b=_batch: turned(t, b, DType.INT8, (_COARSE, _FINE)),
+        )
+    )
 
 
 def by_channel(numerics: Numerics) -> Case:

@@ -187,6 +187,7 @@ def zoo(seed: int = 0) -> bytes:
         node("Pad", rows, ints(0, 2, 1, 0, 1, 3)),
         node("Pad", rows, ints(0, 2, 1, 0, 1, 3), mode="reflect"),
         node("Gather", rows, ints(6, 0, 3), axis=1),
+        node("ReverseSequence", rows, ints(4, 7, 0), time_axis=1, batch_axis=0),
         node("Tile", rows, ints(1, 2, 1)),
         node("Expand", node("ReduceSum", rows, ints(1)), ints(3, 7, 10)),
         node("Reshape", rows, ints(7, 3, 10)),

@@ -12,6 +12,7 @@ import pytest
 
 from compiler.nets import GENERATIONS, MACHINES, Net, compiled, per_tensor, sample
 from npuscope.graph.model import Attrs, DType, Graph, Quant
+from npuscope.machine.npu_ops import FUNCTIONS
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.layers import ConvAttrs
 from npuscope.ops.moves import ConcatAttrs, SliceAttrs
@@ -21,7 +22,6 @@ from npuscope.ops.table import OPS
 from npuscope.program.model import Epoch, EpochKind, Program, evidence
 from npuscope.program.units import Convacc
 from npuscope.rulebook import refusals
-from npuscope.rulebook.queries import FUNCTIONS
 from npuscope.rulebook.registry import Rule, rules
 from npuscope.sim.run import execute
 

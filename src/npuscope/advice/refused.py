@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from npuscope.advice.subject import LAYERS, UNCOSTED, Subject, convolutions
+from npuscope.advice.subject import UNCOSTED, Subject, convolutions
 from npuscope.graph.model import Op
 from npuscope.lean_dataclass import dataclass, replace
+from npuscope.machine.npu_ops import LAYERS
+from npuscope.ops.table import having
+from npuscope.ops.traits import Trait
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program, Refused
 from npuscope.program.units import Streng
@@ -271,11 +274,9 @@ def _is_behind_layers(epoch: Epoch, program: Program) -> bool:
 
 
 # What these do to numbers no layer can learn: other advice is needed.
-_NOT_FEATURES = (
-    *("Cast", "Gather", "GatherND", "ScatterND", "ArgMax", "ArgMin", "TopK", "OneHot", "Where"),
-    *("Shape", "Range", "NonMaxSuppression", "NonZero", "Quantize", "Dequantize"),
-    *("FloorDiv", "FloorMod", "Equal", "Greater", "Less", "Not", "And", "Or"),
-)
+_NOT_FEATURES = having(
+    *(Trait.CONVERSION, Trait.INDEXED, Trait.FINDS_PLACES, Trait.COMPARISON, Trait.LOGIC)
+) | {"TopK", "Where", "FloorDiv", "Mod"}
 
 
 def _computes_features(epoch: Epoch, program: Program) -> bool:

@@ -13,6 +13,9 @@ from npuscope.errors import NpuscopeError
 from npuscope.graph.model import Graph, Op, Quant, Tensor
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
+from npuscope.machine.npu_ops import LAYERS
+from npuscope.ops.table import having
+from npuscope.ops.traits import Trait
 from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.profiling.run import Retimer, retimer
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program
@@ -143,9 +146,8 @@ def _zero(tensor: Tensor) -> object:
     return tensor.quant.zero_points if tensor.quant and not tensor.quant.per_channel else None
 
 
-LAYERS = ("Conv2D", "FullyConnected")
 # Kernels whose time on the CPU is only known as a lower bound, unless the machine's file states it.
-UNCOSTED = (*LAYERS, "MatMul", "TransposeConv")
+UNCOSTED = having(Trait.PRODUCT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ import numpy as np
 from npuscope.many_core.layout import Engine, MemorySpace
 from npuscope.many_core.opstats.model import Bound, CoreTables, NodeRow, OpLabel, Opstats
 from npuscope.many_core.rule_subject import Run
+from npuscope.ops.table import OPS
+from npuscope.ops.traits import Trait
 from npuscope.rulebook import fixes
 from npuscope.rulebook import registry as rulebook
 from npuscope.rulebook.finding import (
@@ -281,7 +283,6 @@ def _percent(share: float) -> str:
 
 # --- What a network alone shows ---
 
-_PRODUCTS = ("Conv2D", "FullyConnected", "MatMul", "TransposeConv")
 _BLOCK = 32  # channels
 _LEAST_CHANNELS = 8  # fewer are an image's or a detector's last layer: nobody pads those
 
@@ -340,4 +341,4 @@ def beyond_half_floats(graph: Graph, machine: CoreMachine) -> Iterator[Hit]:
 
 
 def _products(graph: Graph) -> list[Op]:
-    return [op for op in graph.ops if op.kind in _PRODUCTS]
+    return [op for op in graph.ops if OPS[op.kind].has(Trait.PRODUCT)]

@@ -13,25 +13,14 @@ import numpy as np
 from npuscope.graph.model import Activation, Graph, Op, Tensor
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.compiler.boxes import Bounds, Box, full, shape_of, with_axis
-from npuscope.many_core.compiler.kinds import is_splat
+from npuscope.many_core.compiler.kinds import KERNELS, is_splat
 from npuscope.many_core.compiler.needs import needs
 from npuscope.many_core.program import Code, Made
-from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.kernels.table import make_step
 from npuscope.ops.layers import ConvAttrs, DenseAttrs, MatMulAttrs
-from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
-from npuscope.ops.table import ELEMENTWISE, OPS
+from npuscope.ops.reduce import PoolAttrs
 
 Parts = Mapping[str, np.ndarray]  # by tensor, of the box that is needed
-
-_BY_VALUE = frozenset(ELEMENTWISE) | {k for k, row in OPS.items() if row.attrs is BinaryAttrs}
-_REDUCED = frozenset(k for k, row in OPS.items() if row.attrs is ReduceAttrs)
-_CROPPED = (
-    _BY_VALUE
-    | _REDUCED
-    | {"FullyConnected", "MatMul", "Conv2D", "MaxPool", "AveragePool", "Transpose"}
-    | {"Softmax", "LogSoftmax", "LayerNorm"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +41,9 @@ def part_of(graph: Graph, op: Op, made: Made) -> Part:
         if not made.first and len(wanted) > 2:
             wanted = wanted[:2]
             op = op.replace(inputs=op.inputs[:2])
-    if op.kind not in _CROPPED:
+    if not KERNELS[op.kind].cropped:
         return Part(op, tuple(wanted), made.box, False)
-    if op.kind == "Conv2D":
+    if isinstance(op.attrs, ConvAttrs):
         return _conv_part(graph, op, tuple(wanted), made)
     if isinstance(op.attrs, PoolAttrs):
         return _pool_part(op, op.attrs, tuple(wanted), made)

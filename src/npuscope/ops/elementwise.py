@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, DType, Graph, Op
 from npuscope.lean_dataclass import dataclass
@@ -19,6 +21,7 @@ from npuscope.ops.row import (
     same_shape,
     wrong_type,
 )
+from npuscope.ops.traits import Trait
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,13 @@ def slope_shape(graph: Graph, op: Op) -> Shapes:
     return (source,)
 
 
+_BY_PLACE = {Trait.ELEMENTWISE, Trait.KEEPS_CHANNELS}
+_ARITHMETIC = {*_BY_PLACE, Trait.ARITHMETIC}
+_INTEGER = {*_ARITHMETIC, Trait.INTEGER_FORM}
+_EXTREME = {*_INTEGER, Trait.PICKS}
+_LOGIC = {*_BY_PLACE, Trait.LOGIC}
+
+
 def _binary(
     kind: str,
     kernel: Kernel,
@@ -79,6 +89,7 @@ def _binary(
     table: str = "",
     onnx: Onnx | None = None,
     sign: Sign = "kept",
+    traits: Set[Trait] = _ARITHMETIC,
 ) -> Row:
     """Arithmetic of two operands; `table` is where TFLite keeps the fused activation."""
     options = (table, "FusedActivationFunction") if table else ()
@@ -89,6 +100,7 @@ def _binary(
         shape=broadcast_shape,
         types=number_type,
         kernel=kernel,
+        traits=traits,
         sign=sign,
         tflite={operator: Tflite("convert_values:binary", (kind,), options)},
         onnx={kind: onnx or Onnx("convert_values:binary", (kind,), any_order=True)},
@@ -104,6 +116,7 @@ def _comparison(kind: str, function: str, operator: str, name: str = "") -> Row:
         shape=broadcast_shape,
         types=makes_truth,
         kernel=Kernel("comparison", function),
+        traits={*_BY_PLACE, Trait.COMPARISON},
         tflite={operator: Tflite("convert_values:operands", (kind, 2))},
         onnx={name: Onnx("convert_values:comparison", (kind,))} if name else {},
     )
@@ -117,6 +130,7 @@ def _logic(kind: str, kernel: str, operator: str = "") -> Row:
         shape=broadcast_shape,
         types=only_truth,
         kernel=Kernel("plain", kernel),
+        traits=_LOGIC,
         tflite={operator: Tflite("convert_values:operands", (kind, 2))} if operator else {},
         onnx={kind: Onnx("convert_values:comparison", (kind,))},
     )
@@ -124,7 +138,11 @@ def _logic(kind: str, kernel: str, operator: str = "") -> Row:
 
 ROWS = (
     _binary(
-        "Add", Kernel("values", "float_ops:add", "elementwise:litert_add"), "ADD", "AddOptions"
+        "Add",
+        Kernel("values", "float_ops:add", "elementwise:litert_add"),
+        "ADD",
+        "AddOptions",
+        traits=_INTEGER,
     ),
     _binary(
         "Sub",
@@ -132,15 +150,30 @@ ROWS = (
         "SUB",
         "SubOptions",
         sign="any",
+        traits=_INTEGER,
     ),
     _binary(
-        "Mul", Kernel("values", "float_ops:mul", "elementwise:litert_mul"), "MUL", "MulOptions"
+        "Mul",
+        Kernel("values", "float_ops:mul", "elementwise:litert_mul"),
+        "MUL",
+        "MulOptions",
+        traits=_INTEGER,
     ),
     _binary(
         "Div", Kernel("values", "float_ops:div", "litert_functions:divide"), "DIV", "DivOptions"
     ),
-    _binary("Min", Kernel("values", "float_ops:smaller", "elementwise:litert_min"), "MINIMUM"),
-    _binary("Max", Kernel("values", "float_ops:larger", "elementwise:litert_max"), "MAXIMUM"),
+    _binary(
+        "Min",
+        Kernel("values", "float_ops:smaller", "elementwise:litert_min"),
+        "MINIMUM",
+        traits=_EXTREME,
+    ),
+    _binary(
+        "Max",
+        Kernel("values", "float_ops:larger", "elementwise:litert_max"),
+        "MAXIMUM",
+        traits=_EXTREME,
+    ),
     _binary(
         "Pow",
         Kernel("values", "float_ops:power"),
@@ -156,6 +189,7 @@ ROWS = (
         kernel=Kernel(
             "values", "float_ops:squared_difference", "litert_functions:squared_difference"
         ),
+        traits=_ARITHMETIC,
         tflite={"SQUARED_DIFFERENCE": Tflite("convert_values:binary", ("SquaredDifference",))},
     ),
     Row(
@@ -165,6 +199,7 @@ ROWS = (
         shape=broadcast_shape,
         types=number_type,
         kernel=Kernel("values", "float_ops:remainder"),
+        traits=_ARITHMETIC,
         tflite={"FLOOR_MOD": Tflite("convert_values:operands", ("Mod", 2, ModAttrs()))},
         onnx={"Mod": Onnx("convert_values:modulo", any_order=True)},
     ),
@@ -175,6 +210,7 @@ ROWS = (
         shape=broadcast_shape,
         types=number_type,
         kernel=Kernel("values", "float_ops:floor_divide"),
+        traits=_ARITHMETIC,
         tflite={"FLOOR_DIV": Tflite("convert_values:operands", ("FloorDiv", 2))},
     ),
     Row(
@@ -184,6 +220,7 @@ ROWS = (
         shape=slope_shape,
         types=real_type,
         kernel=Kernel("values", "float_ops:prelu", "litert_functions:prelu"),
+        traits={*_BY_PLACE, Trait.INTEGER_FORM},
         tflite={"PRELU": Tflite("convert_values:operands", ("PRelu", 2))},
         onnx={"PRelu": Onnx("convert_values:prelu", any_order=True)},
     ),
@@ -194,6 +231,7 @@ ROWS = (
         shape=select_shape,
         types=chooses,
         kernel=Kernel("raw", "elementwise:choose"),
+        traits=_BY_PLACE,
         tflite={
             "SELECT": Tflite("convert_values:select"),
             "SELECT_V2": Tflite("convert_values:select"),
@@ -216,6 +254,7 @@ ROWS = (
         shape=same_shape,
         types=only_truth,
         kernel=Kernel("plain", "elementwise:negation"),
+        traits=_LOGIC,
         tflite={"LOGICAL_NOT": Tflite("convert_values:unary", ("Not",))},
         onnx={"Not": Onnx("convert_values:unary", ("Not",))},
     ),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from npuscope.graph.model import Attrs, Graph, Op
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.row import Kernel, Onnx, Row, Sign, Tflite, number_type, real_type, same_shape
+from npuscope.ops.traits import Trait
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,9 @@ class GeluAttrs(Attrs):
     approximate: bool = False
 
 
+_BY_PLACE = {Trait.ELEMENTWISE, Trait.KEEPS_CHANNELS}
+_FUNCTION = {*_BY_PLACE, Trait.FUNCTION, Trait.INTEGER_FORM}
+_RESCALING = {*_FUNCTION, Trait.CONVERSION, Trait.RESCALING}
 Types = Callable[[Graph, Op], str]
 _INF = float("inf")
 _ALPHA = ("LeakyReluOptions", "Alpha")
@@ -99,7 +103,7 @@ def _function(
         shape=same_shape,
         types=types,
         kernel=Kernel("function" if attrs is Attrs else "values", real, litert),
-        by_value=True,
+        traits=_FUNCTION,
         sign=sign,
         tflite=_plain_tflite(kind, tflite) if isinstance(tflite, str) else tflite,
         onnx=_plain_onnx(kind, onnx) if isinstance(onnx, str) else onnx,
@@ -120,6 +124,11 @@ def _clamp(low: float, high: float) -> Tflite:
 
 def _own(converter: str) -> Onnx:
     return Onnx(f"convert_values:{converter}", any_order=True)
+
+
+def _numbers(kind: str, attrs: type[Attrs], **numbers: float) -> Mapping[str, Onnx]:
+    """ONNX has attributes of these names, with these defaults, in the order of the record."""
+    return {kind: Onnx("convert_values:function", (kind, attrs, numbers), any_order=True)}
 
 
 _SMOOTH = (
@@ -151,7 +160,7 @@ _SMOOTH = (
         "litert_functions:leaky_relu",
         LeakyReluAttrs,
         tflite={"LEAKY_RELU": Tflite("convert_values:leaky_relu", options=_ALPHA)},
-        onnx={"LeakyRelu": _own("leaky_relu")},
+        onnx=_numbers("LeakyRelu", LeakyReluAttrs, alpha=0.01),
         sign="kept",
     ),
     _function(
@@ -160,14 +169,14 @@ _SMOOTH = (
         "functions:litert_elu",
         EluAttrs,
         tflite={"ELU": Tflite("convert_values:unary", ("Elu", EluAttrs()))},
-        onnx={"Elu": _own("elu")},
+        onnx=_numbers("Elu", EluAttrs, alpha=1.0),
         sign="kept",
     ),
     _function(
         "HardSigmoid",
         "functions:hard_sigmoid",
         attrs=HardSigmoidAttrs,
-        onnx={"HardSigmoid": _own("hard_sigmoid")},
+        onnx=_numbers("HardSigmoid", HardSigmoidAttrs, alpha=0.2, beta=0.5),
         sign="positive",
     ),
     _function(
@@ -180,16 +189,32 @@ _SMOOTH = (
         sign="kept",
     ),
     _function("Softsign", "functions:softsign", onnx="Softsign", sign="kept"),
-    _function("Selu", "functions:selu", attrs=SeluAttrs, onnx={"Selu": _own("selu")}),
-    _function("Celu", "functions:celu", attrs=CeluAttrs, onnx={"Celu": _own("celu")}, sign="kept"),
+    _function(
+        "Selu",
+        "functions:selu",
+        attrs=SeluAttrs,
+        onnx=_numbers("Selu", SeluAttrs, alpha=SeluAttrs().alpha, gamma=SeluAttrs().gamma),
+    ),
+    _function(
+        "Celu",
+        "functions:celu",
+        attrs=CeluAttrs,
+        onnx=_numbers("Celu", CeluAttrs, alpha=1.0),
+        sign="kept",
+    ),
     _function(
         "ThresholdedRelu",
         "functions:thresholded_relu",
         attrs=ThresholdAttrs,
-        onnx={"ThresholdedRelu": _own("thresholded_relu")},
+        onnx=_numbers("ThresholdedRelu", ThresholdAttrs, alpha=1.0),
         sign="kept",
     ),
-    _function("Shrink", "functions:shrink", attrs=ShrinkAttrs, onnx={"Shrink": _own("shrink")}),
+    _function(
+        "Shrink",
+        "functions:shrink",
+        attrs=ShrinkAttrs,
+        onnx=_numbers("Shrink", ShrinkAttrs, bias=0.0, lambd=0.5),
+    ),
 )
 _ARITHMETIC = (
     _function(
@@ -238,7 +263,7 @@ _CONVERSIONS = (
         ClipAttrs,
         inputs=(1, 1),
         shape=same_shape,
-        by_value=True,
+        traits=_FUNCTION,
         types=number_type,
         kernel=Kernel("values", "float_ops:clip", "elementwise:litert_clip"),
         tflite={
@@ -257,7 +282,7 @@ _CONVERSIONS = (
         Attrs,
         inputs=(1, 1),
         shape=same_shape,
-        by_value=True,
+        traits=_RESCALING,
         kernel=Kernel("plain", "", "elementwise:litert_quantize", "between:qdq_quantize"),
         tflite=_plain_tflite("Quantize", "QUANTIZE"),
     ),
@@ -266,7 +291,7 @@ _CONVERSIONS = (
         Attrs,
         inputs=(1, 1),
         shape=same_shape,
-        by_value=True,
+        traits=_RESCALING,
         kernel=Kernel("plain", "", "elementwise:dequantize", "elementwise:dequantize"),
         tflite=_plain_tflite("Dequantize", "DEQUANTIZE"),
     ),
@@ -276,6 +301,7 @@ _CONVERSIONS = (
         inputs=(1, 1),
         shape=same_shape,
         kernel=Kernel("plain", "functions:cast", "functions:cast", "functions:cast"),
+        traits={*_BY_PLACE, Trait.CONVERSION},
         tflite=_plain_tflite("Cast", "CAST"),
         onnx={"Cast": _own("cast")},
     ),

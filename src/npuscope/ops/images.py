@@ -9,6 +9,7 @@ from npuscope.errors import ModelError
 from npuscope.graph.model import Attrs, Graph, Op
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.row import Kernel, Onnx, Row, Shapes, Tflite, input_shape, rank4, real_type
+from npuscope.ops.traits import Trait
 
 
 class ResizeMode(StrEnum):
@@ -122,7 +123,7 @@ def _block(
         inputs=(1, 1),
         shape=shape,
         kernel=Kernel("moves", kernel),
-        moves_data=True,
+        traits={Trait.MOVES, Trait.INTEGER_FORM},
         tflite={operator: Tflite("convert_moves:block", (kind,), (table, "BlockSize"))},
         onnx={kind: Onnx(converter, windowed=True)},
     )
@@ -136,6 +137,7 @@ ROWS = (
         shape=resize_shape,
         types=resizable,
         kernel=Kernel("plain", "moves:real_resize", "moves:litert_resize", "moves:qdq_resize"),
+        traits={Trait.KEEPS_CHANNELS, Trait.INTEGER_FORM},
         sign="kept",
         tflite={
             "RESIZE_NEAREST_NEIGHBOR": Tflite(

@@ -22,6 +22,7 @@ from npuscope.ops.row import (
     same_shape,
     wrong_type,
 )
+from npuscope.ops.traits import Trait
 
 
 class Joining(StrEnum):
@@ -37,6 +38,14 @@ class Joining(StrEnum):
 @dataclass(frozen=True, slots=True)
 class AxisAttrs(Attrs):
     axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReverseAttrs(Attrs):
+    """Inputs: data, how many steps at the start of each batch are turned around."""
+
+    time_axis: int
+    batch_axis: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +126,16 @@ def gather_nd_shape(graph: Graph, op: Op) -> Shapes:
     return ((*places[:-1], *data[batch + places[-1] :]),)
 
 
+def reverse_shape(graph: Graph, op: Op) -> Shapes:
+    attrs = op.attrs_as(ReverseAttrs)
+    data, lengths = input_shape(graph, op, 0), input_shape(graph, op, 1)
+    for axis in (attrs.time_axis, attrs.batch_axis):
+        check_axis(axis, data)
+    if attrs.time_axis == attrs.batch_axis or lengths != (data[attrs.batch_axis],):
+        raise ModelError(f"lengths {lengths} do not fit axis {attrs.batch_axis} of {data}")
+    return (data,)
+
+
 def scatter_shape(graph: Graph, op: Op) -> Shapes:
     data, places, values = (input_shape(graph, op, index) for index in range(3))
     check_axis(op.attrs_as(ScatterAttrs).axis, data)
@@ -172,9 +191,13 @@ ROWS = (
         shape=indices_shape,
         types=reads_places,
         kernel=Kernel("moves", "indexing:gather_elements"),
-        moves_data=True,
+        traits={Trait.MOVES, Trait.INDEXED, Trait.INTEGER_FORM},
         data_inputs=1,
-        onnx={"GatherElements": Onnx("convert_indexing:gather_elements")},
+        onnx={
+            "GatherElements": Onnx(
+                "convert_indexing:along", ("GatherElements", 2, AxisAttrs, {"axis": 0})
+            )
+        },
     ),
     Row(
         "GatherND",
@@ -183,10 +206,33 @@ ROWS = (
         shape=gather_nd_shape,
         types=reads_places,
         kernel=Kernel("moves", "indexing:gather_nd"),
-        moves_data=True,
+        traits={Trait.MOVES, Trait.INDEXED, Trait.INTEGER_FORM},
         data_inputs=1,
         tflite={"GATHER_ND": Tflite("convert_moves:gather_nd")},
         onnx={"GatherND": Onnx("convert_indexing:gather_nd")},
+    ),
+    Row(
+        "ReverseSequence",
+        ReverseAttrs,
+        inputs=(2, 2),
+        shape=reverse_shape,
+        types=reads_places,
+        kernel=Kernel("moves", "indexing:reverse_sequence"),
+        traits={Trait.MOVES, Trait.INTEGER_FORM},
+        data_inputs=1,
+        tflite={
+            "REVERSE_SEQUENCE": Tflite(
+                "convert_moves:along",
+                ("ReverseSequence", 2, ReverseAttrs, ("SeqDim", "BatchDim")),
+                ("ReverseSequenceOptions", "SeqDim", "BatchDim"),
+            )
+        },
+        onnx={
+            "ReverseSequence": Onnx(
+                "convert_indexing:along",
+                ("ReverseSequence", 2, ReverseAttrs, {"time_axis": 0, "batch_axis": 1}),
+            )
+        },
     ),
     Row(
         "ScatterElements",
@@ -195,6 +241,7 @@ ROWS = (
         shape=scatter_shape,
         types=reads_places,
         kernel=Kernel("raw", "indexing:scatter_elements"),
+        traits={Trait.INDEXED},
         onnx={
             "ScatterElements": Onnx("convert_indexing:scatter", ("ScatterElements",)),
             "Scatter": Onnx("convert_indexing:scatter", ("ScatterElements",)),
@@ -207,6 +254,7 @@ ROWS = (
         shape=scatter_nd_shape,
         types=reads_places,
         kernel=Kernel("raw", "indexing:scatter_nd"),
+        traits={Trait.INDEXED},
         onnx={"ScatterND": Onnx("convert_indexing:scatter", ("ScatterND",))},
     ),
     Row(
@@ -232,6 +280,7 @@ ROWS = (
         shape=one_hot_shape,
         types=whole_places,
         kernel=Kernel("plain", "indexing:one_hot"),
+        traits={Trait.INDEXED},
         onnx={"OneHot": Onnx("convert_indexing:one_hot")},
     ),
     Row(
@@ -259,6 +308,7 @@ ROWS = (
             shape=same_shape,
             types=makes_truth,
             kernel=Kernel("raw", f"indexing:{kernel}"),
+            traits={Trait.ELEMENTWISE, Trait.KEEPS_CHANNELS},
             onnx={kind: Onnx("convert_indexing:truth", (kind,), any_order=True)},
         )
         for kind, kernel in (("IsNaN", "is_nan"), ("IsInf", "is_infinite"))

@@ -18,6 +18,7 @@ from npuscope.ops.row import (
     real_type,
     window_output,
 )
+from npuscope.ops.traits import Trait
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +168,7 @@ def _last_two(shape: Shape, swapped: bool) -> tuple[int, int]:
     return (shape[-1], shape[-2]) if swapped else (shape[-2], shape[-1])
 
 
+_LAYER = {Trait.LAYER, Trait.PRODUCT, Trait.INTEGER_FORM}
 _WINDOW_OPTIONS = ("Padding", "StrideH", "StrideW")
 _CONV_OPTIONS = (*_WINDOW_OPTIONS, "DilationHFactor", "DilationWFactor", "FusedActivationFunction")
 
@@ -179,6 +181,7 @@ ROWS = (
         types=real_type,
         macs=_conv_macs,
         kernel=Kernel("layer", "float_ops:conv2d", "conv:litert_conv2d", "between:qdq_conv2d"),
+        traits=_LAYER,
         tflite={
             "CONV_2D": Tflite("convert_values:conv", options=("Conv2DOptions", *_CONV_OPTIONS)),
             "DEPTHWISE_CONV_2D": Tflite(
@@ -202,6 +205,7 @@ ROWS = (
             "dense:litert_transpose_conv",
             "between:qdq_transpose_conv",
         ),
+        traits=_LAYER,
         tflite={
             "TRANSPOSE_CONV": Tflite(
                 "convert_values:transpose_conv",
@@ -227,6 +231,7 @@ ROWS = (
             "dense:litert_fully_connected",
             "between:qdq_fully_connected",
         ),
+        traits=_LAYER,
         tflite={
             "FULLY_CONNECTED": Tflite(
                 "convert_values:fully_connected",
@@ -248,6 +253,7 @@ ROWS = (
         types=real_type,
         macs=_matmul_macs,
         kernel=Kernel("whole", "float_ops:matmul", "dense:litert_matmul"),
+        traits={Trait.PRODUCT, Trait.INTEGER_FORM},
         tflite={
             "BATCH_MATMUL": Tflite(
                 "convert_values:matmul", options=("BatchMatMulOptions", "AdjX", "AdjY")

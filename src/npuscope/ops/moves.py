@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from enum import StrEnum
 
 from npuscope.errors import ModelError
@@ -22,6 +22,7 @@ from npuscope.ops.row import (
     same_shape,
     wrong_type,
 )
+from npuscope.ops.traits import Trait
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +222,9 @@ def broadcast_to_shape(graph: Graph, op: Op) -> Shapes:
     return (wanted,)
 
 
+_MOVES = {Trait.MOVES, Trait.INTEGER_FORM}
+
+
 def _move(
     kind: str,
     attrs: type[Attrs],
@@ -228,8 +232,10 @@ def _move(
     kernel: Kernel,
     tflite: Mapping[str, Tflite],
     onnx: Mapping[str, Onnx],
+    traits: Set[Trait] = frozenset(),
 ) -> Row:
-    return Row(kind, attrs, (1, 1), shape, kernel, tflite=tflite, onnx=onnx, moves_data=True)
+    traits = {*_MOVES, *traits}
+    return Row(kind, attrs, (1, 1), shape, kernel, tflite=tflite, onnx=onnx, traits=traits)
 
 
 ROWS = (
@@ -251,6 +257,7 @@ ROWS = (
             "Squeeze": Onnx("convert_moves:squeeze"),
             "Unsqueeze": Onnx("convert_moves:unsqueeze"),
         },
+        {Trait.VIEW},
     ),
     _move(
         "Transpose",
@@ -266,7 +273,7 @@ ROWS = (
         inputs=(1, None),
         shape=concat_shape,
         kernel=Kernel("moves", "moves:real_concat", "moves:raw_concat"),
-        moves_data=True,
+        traits=_MOVES,
         tflite={
             "CONCATENATION": Tflite(
                 "convert_moves:concat",
@@ -313,6 +320,7 @@ ROWS = (
         Kernel("moves", "moves:real_pad", "moves:raw_pad", "moves:raw_pad_to_even"),
         {"PAD": Tflite("convert_moves:pad"), "PADV2": Tflite("convert_moves:pad")},
         {"Pad": Onnx("convert_moves:pad", any_order=True)},
+        {Trait.KEEPS_CHANNELS},
     ),
     _move(
         "MirrorPad",
@@ -321,6 +329,7 @@ ROWS = (
         Kernel("moves", "moves:mirror_pad"),
         {"MIRROR_PAD": Tflite("convert_moves:mirror_pad", options=("MirrorPadOptions", "Mode"))},
         {},
+        {Trait.KEEPS_CHANNELS},
     ),
     Row(
         "Gather",
@@ -329,7 +338,7 @@ ROWS = (
         shape=gather_shape,
         types=reads_places,
         kernel=Kernel("moves", "moves:gather"),
-        moves_data=True,
+        traits={*_MOVES, Trait.INDEXED},
         data_inputs=1,
         tflite={
             "GATHER": Tflite("convert_moves:gather", options=("GatherOptions", "Axis", "BatchDims"))
@@ -359,5 +368,6 @@ ROWS = (
         Kernel("moves", "moves:identity"),
         {},
         {"Identity": Onnx("convert_moves:identity", any_order=True)},
+        {Trait.VIEW, Trait.KEEPS_CHANNELS},
     ),
 )

@@ -6,6 +6,7 @@ from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, Graph, Op
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.row import Kernel, Onnx, Row, Shapes, Tflite, check_axis, input_shape, real_type
+from npuscope.ops.traits import Trait
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ ROWS = (
         shape=softmax_shape,
         types=real_type,
         kernel=Kernel("whole", "float_ops:softmax", "reduce:litert_softmax"),
+        traits={Trait.NORMALISES, Trait.INTEGER_FORM},
         sign="positive",
         tflite={"SOFTMAX": Tflite("convert_values:softmax", options=("SoftmaxOptions", "Beta"))},
         onnx={"Softmax": Onnx("convert_values:softmax", ("Softmax",), any_order=True)},
@@ -117,6 +119,7 @@ ROWS = (
         shape=softmax_shape,
         types=real_type,
         kernel=Kernel("whole", "reduce:log_softmax"),
+        traits={Trait.NORMALISES},
         tflite={"LOG_SOFTMAX": Tflite("convert_values:log_softmax")},
         onnx={"LogSoftmax": Onnx("convert_values:softmax", ("LogSoftmax",), any_order=True)},
     ),
@@ -127,6 +130,7 @@ ROWS = (
         shape=batch_norm_shape,
         types=real_type,
         kernel=Kernel("whole", "float_ops:batch_norm"),
+        traits={Trait.KEEPS_CHANNELS},
         onnx={
             "BatchNormalization": Onnx(
                 "convert_values:batch_norm", parameters=(1, 2, 3, 4), windowed=True
@@ -140,6 +144,7 @@ ROWS = (
         shape=layer_norm_shape,
         types=real_type,
         kernel=Kernel("whole", "reduce:layer_norm"),
+        traits={Trait.NORMALISES},
         onnx={"LayerNormalization": Onnx("convert_values:layer_norm", parameters=(1, 2))},
     ),
     Row(
@@ -149,6 +154,7 @@ ROWS = (
         shape=channel_norm_shape,
         types=real_type,
         kernel=Kernel("whole", "reduce:instance_norm"),
+        traits={Trait.NORMALISES, Trait.KEEPS_CHANNELS},
         onnx={
             "InstanceNormalization": Onnx(
                 "convert_values:instance_norm", parameters=(1, 2), windowed=True
@@ -162,6 +168,7 @@ ROWS = (
         shape=channel_norm_shape,
         types=real_type,
         kernel=Kernel("whole", "reduce:group_norm"),
+        traits={Trait.NORMALISES},
         onnx={
             "GroupNormalization": Onnx(
                 "convert_values:group_norm", parameters=(1, 2), windowed=True
@@ -175,6 +182,7 @@ ROWS = (
         shape=l2_norm_shape,
         types=real_type,
         kernel=Kernel("whole", "reduce:l2_norm", "reduce:litert_l2_norm"),
+        traits={Trait.NORMALISES},
         tflite={
             "L2_NORMALIZATION": Tflite(
                 "convert_values:l2_normalization",

@@ -22,6 +22,7 @@ from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, Graph, Op
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.row import Kernel, Onnx, Row, Shapes, Tflite, input_shape, real_type
+from npuscope.ops.traits import Trait
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
@@ -142,6 +143,7 @@ _ONNX = tuple(
         types=real_type,
         kernel=Kernel("whole", f"recurrent:{kind.lower()}"),
         macs=recurrent_macs,
+        traits={Trait.RECURRENT},
         onnx={kind: Onnx("convert_recurrent:recurrent", parameters=(1, 2, 3, 4, 5, 6))},
     )
     for kind in GATES
@@ -155,6 +157,7 @@ _TFLITE = (
         types=real_type,
         kernel=Kernel("plain", "lstm_tflite:sequence_lstm", "lstm_tflite:litert_sequence_lstm"),
         macs=sequence_lstm_macs,
+        traits={Trait.RECURRENT},
         tflite={
             "UNIDIRECTIONAL_SEQUENCE_LSTM": Tflite(
                 "convert_recurrent:sequence_lstm",
@@ -176,6 +179,7 @@ _TFLITE = (
         types=real_type,
         kernel=Kernel("plain", "svdf:state", "svdf:litert_state"),
         macs=svdf_macs,
+        traits={Trait.RECURRENT},
     ),
     Row(
         "SvdfOutput",
@@ -185,6 +189,7 @@ _TFLITE = (
         types=real_type,
         kernel=Kernel("plain", "svdf:output", "svdf:litert_output"),
         macs=svdf_macs,
+        traits={Trait.RECURRENT},
         tflite={
             "SVDF": Tflite(
                 "convert_recurrent:svdf", options=("SVDFOptions", "Rank", "FusedActivationFunction")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from npuscope.graph.model import Activation, Attrs, Graph, Op
 from npuscope.lean_dataclass import dataclass
@@ -21,6 +21,7 @@ from npuscope.ops.row import (
     window_output,
     wrong_type,
 )
+from npuscope.ops.traits import Trait
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ def arg_shape(graph: Graph, op: Op) -> Shapes:
     return ((*source[: attrs.axis], *kept, *source[attrs.axis + 1 :]),)
 
 
+_EXTREME = {Trait.PICKS, Trait.MOVES, Trait.INTEGER_FORM}
 _POOL_OPTIONS = (
     "Pool2DOptions",
     *("Padding", "StrideH", "StrideW"),
@@ -91,12 +93,18 @@ _POOL_OPTIONS = (
 
 
 def _reduction(
-    kind: str, kernel: Kernel, operator: str = "", name: str = "", onnx: Mapping[str, Onnx] = {}
+    kind: str,
+    kernel: Kernel,
+    operator: str = "",
+    name: str = "",
+    onnx: Mapping[str, Onnx] = {},
+    traits: Set[Trait] = frozenset(),
 ) -> Row:
-    """`operator` and `name` are what TFLite and ONNX call it; extremes only pick values."""
-    picks = kernel.form == "moves"
+    """`operator` and `name` are what TFLite and ONNX call it."""
     options = ("ReducerOptions", "KeepDims")
-    how = Onnx("convert_values:reduction", (kind,), parameters=() if picks else (1,))
+    how = Onnx(
+        "convert_values:reduction", (kind,), parameters=() if Trait.PICKS in traits else (1,)
+    )
     return Row(
         kind,
         ReduceAttrs,
@@ -104,7 +112,7 @@ def _reduction(
         shape=reduce_shape,
         types=number_type,
         kernel=kernel,
-        moves_data=picks,
+        traits={Trait.REDUCES, Trait.KEEPS_CHANNELS, *traits},
         sign="kept",
         tflite={operator: Tflite("convert_values:reduction", (kind,), options)} if operator else {},
         onnx={name or kind: how, **onnx},
@@ -119,6 +127,7 @@ def _place(kind: str, operator: str, kernel: str) -> Row:
         shape=arg_shape,
         types=makes_places,
         kernel=Kernel("plain", kernel, kernel, kernel),
+        traits={Trait.FINDS_PLACES},
         tflite={operator: Tflite("convert_values:place", (kind,))},
         onnx={kind: Onnx("convert_values:place", (kind,))},
     )
@@ -131,7 +140,7 @@ ROWS = (
         inputs=(1, 1),
         shape=pool_shape,
         kernel=Kernel("moves", "float_ops:max_pool", "reduce:max_pool"),
-        moves_data=True,
+        traits={Trait.POOL, Trait.KEEPS_CHANNELS, *_EXTREME},
         tflite={"MAX_POOL_2D": Tflite("convert_values:pool", ("MaxPool",), _POOL_OPTIONS)},
         onnx={"MaxPool": Onnx("convert_pools:pool", ("MaxPool",), windowed=True)},
     ),
@@ -142,6 +151,7 @@ ROWS = (
         shape=pool_shape,
         types=real_type,
         kernel=Kernel("whole", "float_ops:average_pool", "reduce:litert_average_pool"),
+        traits={Trait.POOL, Trait.KEEPS_CHANNELS, Trait.INTEGER_FORM},
         sign="kept",
         tflite={"AVERAGE_POOL_2D": Tflite("convert_values:pool", ("AveragePool",), _POOL_OPTIONS)},
         onnx={"AveragePool": Onnx("convert_pools:pool", ("AveragePool",), windowed=True)},
@@ -152,8 +162,14 @@ ROWS = (
         operator="MEAN",
         name="ReduceMean",
         onnx={"GlobalAveragePool": Onnx("convert_values:global_pool", ("Mean",), windowed=True)},
+        traits={Trait.INTEGER_FORM},
     ),
-    _reduction("ReduceSum", Kernel("whole", "reduce:reduce_sum", "reduce:litert_sum"), "SUM"),
+    _reduction(
+        "ReduceSum",
+        Kernel("whole", "reduce:reduce_sum", "reduce:litert_sum"),
+        operator="SUM",
+        traits={Trait.INTEGER_FORM},
+    ),
     _reduction("ReduceProd", Kernel("whole", "reduce:product"), "REDUCE_PROD"),
     _reduction("ReduceL2", Kernel("whole", "reduce:length")),
     _reduction(
@@ -161,8 +177,9 @@ ROWS = (
         Kernel("moves", "reduce:largest"),
         operator="REDUCE_MAX",
         onnx={"GlobalMaxPool": Onnx("convert_values:global_pool", ("ReduceMax",), windowed=True)},
+        traits=_EXTREME,
     ),
-    _reduction("ReduceMin", Kernel("moves", "reduce:smallest"), "REDUCE_MIN"),
+    _reduction("ReduceMin", Kernel("moves", "reduce:smallest"), "REDUCE_MIN", traits=_EXTREME),
     _place("ArgMax", "ARG_MAX", "reduce:arg_max"),
     _place("ArgMin", "ARG_MIN", "reduce:arg_min"),
 )

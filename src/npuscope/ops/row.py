@@ -5,7 +5,7 @@ Kernels and converters are named, "module:function": they are loaded when a netw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import field
 from importlib import import_module
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from typing import Any, Literal
 from npuscope.errors import ModelError
 from npuscope.graph.model import Attrs, DType, Graph, Op
 from npuscope.lean_dataclass import dataclass
+from npuscope.ops.traits import Trait
 
 Shape = tuple[int, ...]
 Shapes = tuple[Shape, ...]
@@ -88,9 +89,8 @@ def any_type(graph: Graph, op: Op) -> str:
 class Row:
     """One kind of op. It takes at least and at most so many `inputs`, None being any number.
 
-    `moves_data` marks ops whose output values are input values, so quantization passes
-    through them unchanged; `data_inputs` is how many of the inputs they move (None: all).
-    `by_value` marks functions of one value: for 8 bits a table can stand for them.
+    `traits` are what is true of it for every machine. `data_inputs` is how many of the inputs
+    an op moves that only moves values (None: all).
     `sign` tells results that are never below zero from those that are not if no operand is.
     `types` returns what is wrong with the element types as text, or "".
     """
@@ -104,10 +104,12 @@ class Row:
     tflite: Mapping[str, Tflite] = field(default_factory=dict)
     onnx: Mapping[str, Onnx] = field(default_factory=dict)
     macs: Callable[[Graph, Op], int] = _no_macs
-    moves_data: bool = False
+    traits: Set[Trait] = frozenset()
     data_inputs: int | None = None
-    by_value: bool = False
     sign: Sign = "any"
+
+    def has(self, trait: Trait) -> bool:
+        return trait in self.traits
 
     @property
     def least(self) -> int:

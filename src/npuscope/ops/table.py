@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from npuscope.errors import InternalError
 from npuscope.graph.model import Graph, Op
 from npuscope.ops import (
@@ -17,6 +19,7 @@ from npuscope.ops import (
     unknown,
 )
 from npuscope.ops.row import Onnx, Row, Tflite
+from npuscope.ops.traits import Trait
 
 OPS: dict[str, Row] = {
     row.kind: row
@@ -27,13 +30,22 @@ OPS: dict[str, Row] = {
     for row in theme.ROWS
 }
 
-# Element-wise ops, of one operand or several.
-ELEMENTWISE = tuple(row.kind for row in (*elementwise.ROWS, *functions.ROWS))
-
 # By the name that files use.
 TFLITE: dict[str, Tflite] = {name: how for row in OPS.values() for name, how in row.tflite.items()}
 ONNX: dict[str, Onnx] = {name: how for row in OPS.values() for name, how in row.onnx.items()}
 ONNX_ROWS: dict[str, Row] = {name: row for row in OPS.values() for name in row.onnx}
+
+
+@cache
+def having(*traits: Trait) -> frozenset[str]:
+    """Kinds of op with any of these traits."""
+    return frozenset(kind for kind, row in OPS.items() if not row.traits.isdisjoint(traits))
+
+
+@cache
+def onnx_names(*traits: Trait) -> frozenset[str]:
+    """What ONNX calls the ops with any of these traits."""
+    return frozenset(name for kind in having(*traits) for name in OPS[kind].onnx)
 
 
 def spec(op: Op) -> Row:

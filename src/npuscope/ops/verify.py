@@ -13,6 +13,7 @@ from npuscope.graph.model import DType, Graph, Op, Tensor
 from npuscope.ops.functions import ClipAttrs
 from npuscope.ops.moves import PadAttrs
 from npuscope.ops.table import OPS, spec
+from npuscope.ops.traits import Trait
 from npuscope.text import safe_terminal
 
 Problem = tuple[str, str]  # where, what
@@ -151,7 +152,7 @@ def _work(graph: Graph) -> Iterator[Problem]:
 def _moved_type(graph: Graph) -> Iterator[Problem]:
     """Ops that move data keep the element type."""
     for op in graph.ops:
-        if spec(op).moves_data:
+        if spec(op).has(Trait.MOVES):
             moved = op.inputs[: spec(op).data_inputs]
             types = {graph.tensors[name].dtype.value for name in (*moved, *op.outputs)}
             if len(types) > 1:

@@ -10,13 +10,14 @@ import numpy as np
 
 from npuscope.graph.model import DType, Graph, Tensor
 from npuscope.lean_dataclass import dataclass
-from npuscope.ops.table import OPS
+from npuscope.ops.table import OPS, having
+from npuscope.ops.traits import Trait
 from npuscope.program.model import Buffer, Epoch, Program
 
 # --- Seeded inputs over the whole range of their type ---
 
 
-_PLACES = ("Gather", "GatherND", "GatherElements", "OneHot")
+_PASSES_ON = having(Trait.MOVES) | {"Cast"}  # places stay places
 _WHOLE = (DType.INT32, DType.INT64)
 
 
@@ -37,12 +38,12 @@ def _table_size(graph: Graph, name: str) -> int:
     """How many places a table has that is read with these indices; 2 where there is none."""
     same, sizes = {name}, []
     for op in graph.ops:
-        if op.kind in _PLACES and len(op.inputs) > 1 and op.inputs[1] in same:
+        if OPS[op.kind].has(Trait.INDEXED) and len(op.inputs) > 1 and op.inputs[1] in same:
             sizes.append(min(graph.tensors[op.inputs[0]].shape, default=1))
             if op.kind == "Gather":
                 axis = getattr(op.attrs, "axis", 0)
                 sizes[-1] = graph.tensors[op.inputs[0]].shape[axis]
-        elif op.inputs and op.inputs[0] in same and (op.kind == "Cast" or OPS[op.kind].moves_data):
+        elif op.inputs and op.inputs[0] in same and op.kind in _PASSES_ON:
             same.update(op.outputs)
     return min(sizes, default=2)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.graph.model import Graph
-from npuscope.ops.table import OPS
+from npuscope.ops.table import having
+from npuscope.ops.traits import Trait
 
 _MOST_STEPS_BACK = 4
 
@@ -34,7 +35,7 @@ def _maker(graph: Graph, name: str) -> str:
         op = makers.get(name)
         if op is None:
             return ""
-        if not OPS[op.kind].moves_data and op.kind not in ("Dequantize", "Quantize", "Cast"):
+        if op.kind not in having(Trait.MOVES, Trait.CONVERSION):
             return op.kind
         name = op.inputs[0]
     return ""

@@ -13,7 +13,8 @@ import numpy as np
 
 from npuscope.graph.model import Graph, Tensor
 from npuscope.ops.run import disturbed, each_alone
-from npuscope.ops.table import ELEMENTWISE, OPS
+from npuscope.ops.table import having
+from npuscope.ops.traits import Trait
 from npuscope.program.model import Epoch
 from npuscope.program.modes import Bcast
 from npuscope.program.units import Arith
@@ -32,7 +33,7 @@ _RANGE = 255  # LSB that a layer's values may span
 def rounded(graph: Graph, sample: Values, seed: int) -> dict[str, Array]:
     """The outputs of the reference when every layer rounds at random."""
     generator = np.random.default_rng(seed)
-    names = {name for op in graph.ops if not OPS[op.kind].moves_data for name in op.outputs}
+    names = {name for op in graph.ops if op.kind not in having(Trait.MOVES) for name in op.outputs}
 
     def change(name: str, values: Array) -> Array:
         return _moved(graph.tensors[name], values, MOVED_SHARE, generator, name in names)
@@ -52,7 +53,9 @@ def steps_inside(graph: Graph, sample: Values, expected: Values) -> dict[str, fl
         return _moved(graph.tensors[name], values, 1.0, generator)
 
     found = {}
-    for name, values in each_alone(graph, {**sample, **expected}, ELEMENTWISE, change):
+    for name, values in each_alone(
+        graph, {**sample, **expected}, having(Trait.ELEMENTWISE), change
+    ):
         if _is_quantized(graph.tensors[name]):
             steps = values.astype(np.float64) - expected[name]
             found[name] = float(np.sqrt((steps * steps).mean())) if steps.size else 0.0

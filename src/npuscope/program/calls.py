@@ -14,6 +14,7 @@ import numpy as np
 from npuscope.errors import TargetError
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Op, Tensor
 from npuscope.lean_dataclass import replace
+from npuscope.machine.npu_ops import SUPPORT, support
 from npuscope.ops.table import OPS, spec
 from npuscope.ops.unknown import UNKNOWN
 from npuscope.program.model import Buffer, Call, Claims, Epoch, EpochKind, Program
@@ -22,18 +23,11 @@ Array = np.ndarray
 
 # --- Names of operators: ours, and those in the vendor's files ---
 
-_LISTED_AS = {
-    "Quantize": "QuantizeLinear",
-    "Dequantize": "DequantizeLinear",
-    "Mean": "GlobalAveragePool",
-    "Conv2D": "Conv",
-    "FullyConnected": "Gemm",
-}
-_KERNELS = {listed: kernel for kernel, listed in _LISTED_AS.items()}
+_KERNELS = {row.listed: kind for kind, row in SUPPORT.items() if row.listed}
 
 
 def listed_name(kernel: str) -> str:
-    return _LISTED_AS.get(kernel, kernel)
+    return support(kernel).listed or kernel
 
 
 def kernel_name(listed: str) -> str:

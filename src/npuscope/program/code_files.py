@@ -8,6 +8,8 @@ from npuscope.errors import TargetError
 from npuscope.graph.model import Graph
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
+from npuscope.ops.table import having
+from npuscope.ops.traits import Trait
 from npuscope.program.app_applications import application_lines
 from npuscope.program.app_outputs import border_shape, is_channel_first
 from npuscope.program.ec_blob.binary import blob_name, write_binary, write_header
@@ -224,7 +226,7 @@ def _last_kind(graph: Graph, name: str) -> str:
     """The op that makes an output, behind conversions and reshapes."""
     makers = {output: op for op in graph.ops for output in op.outputs}
     op = makers.get(name)
-    while op is not None and op.kind in ("Quantize", "Dequantize", "Reshape", "Identity"):
+    while op is not None and op.kind in having(Trait.VIEW, Trait.RESCALING):
         op = makers.get(op.inputs[0])
     return op.kind if op is not None else ""
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 
+from npuscope.ops.table import onnx_names
+from npuscope.ops.traits import Trait
 from npuscope.quantizing.plan import Layer, Plan, Range, tied
 
 Part = Callable[[Plan], Plan]
@@ -20,7 +22,6 @@ FIXED = {
     "HardSigmoid": Range(0.0, 255 / 256),
     "Tanh": Range(-1.0, 127 / 128),
 }
-_PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 # Ranges so many times apart in one int8 tensor leave the smaller one less than 4 of its 8 bits.
 MOST_UNLIKE = 16.0
 _NEAR, _SMALL_LOSS = 0.3, 0.05  # bits that a zero point of 0 costs
@@ -64,7 +65,9 @@ def fast_zero_points(
     First those that the rules expect a gain of, most for what they lose; then all others, in two
     parts: nearly symmetric ones, and the rest."""
     read = [
-        (layer, layer.inputs[0]) for layer in layers if layer.kind in _PRODUCTS and layer.inputs
+        (layer, layer.inputs[0])
+        for layer in layers
+        if layer.kind in onnx_names(Trait.PRODUCT) and layer.inputs
     ]
     slow = {n: plan.ranges[n] for _, n in read if n in plan.ranges and not plan.ranges[n].is_fast}
     gains: dict[str, float] = {}

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-_BIASED = ("Conv", "ConvTranspose", "Gemm")
+from npuscope.ops.table import onnx_names
+from npuscope.ops.traits import Trait
 
 
 def use_float32(proto: Any, notes: list[str]) -> None:
@@ -49,7 +50,11 @@ def own_biases(proto: Any) -> None:
     names = {*held, *(name for node in proto.graph.node for name in (*node.input, *node.output))}
     taken: set[str] = set()
     for node in proto.graph.node:
-        if node.op_type not in _BIASED or len(node.input) < 3 or node.input[2] not in held:
+        if (
+            node.op_type not in onnx_names(Trait.LAYER)
+            or len(node.input) < 3
+            or node.input[2] not in held
+        ):
             continue
         bias = numpy_helper.to_array(held[node.input[2]])
         row = _as_row(node, held.get(node.input[1]), bias)

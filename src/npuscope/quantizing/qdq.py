@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.compiler.passes.as_int8 import takes_integers
 from npuscope.errors import ModelError
-from npuscope.ops.table import OPS
+from npuscope.ops.table import OPS, having
+from npuscope.ops.traits import Trait
 from npuscope.quantizing.float_onnx import FloatNetwork
 from npuscope.quantizing.others import first_line, quiet
 from npuscope.quantizing.plan import Plan
@@ -23,10 +23,13 @@ _LARGEST = 127
 _NEVER = ("Cast", "Identity", "Where", "Mod", "Erf", "Pow", "Exp", "Log", "Sqrt", "Div")
 
 
+_BESIDE_CONSTANTS = having(Trait.ARITHMETIC) & having(Trait.INTEGER_FORM) | {"PRelu"}
+
+
 @cache
 def integer_kinds() -> tuple[str, ...]:
     """Ops of ONNX that exist in integers here, beyond those of onnxruntime's own list."""
-    kinds = [name for row in OPS.values() if takes_integers(row) for name in row.onnx]
+    kinds = [name for row in OPS.values() if row.has(Trait.INTEGER_FORM) for name in row.onnx]
     return tuple(sorted({k for k in kinds if "." not in k and k not in _NEVER}))
 
 
@@ -109,7 +112,7 @@ def _operands(network: FloatNetwork) -> dict[str, list[dict[str, Any]]]:
     signs or none; the units want no zero point there."""
     made = {}
     for node in network.proto.graph.node:
-        if node.op_type in ("PRelu", "Add", "Mul", "Sub", "Min", "Max"):
+        if node.op_type in _BESIDE_CONSTANTS:
             for name in node.input:
                 values = network.constant(name)
                 if values is not None and values.dtype == np.float32 and values.size:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
+from npuscope.machine.npu_ops import LAYERS
 from npuscope.ops.norms import SoftmaxAttrs
 from npuscope.rulebook import fixes
 from npuscope.rulebook.conditions import holds_for, leads_out
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
-from npuscope.rulebook.queries import LAYERS, hit, of_kind, shape_text, source
+from npuscope.rulebook.queries import hit, of_kind, shape_text, source
 from npuscope.rulebook.registry import Refusal, foretells, lint, refusal, refuse
 
 # What exporters put between the parts of a norm or of attention: scalings, masks, moves.

@@ -9,16 +9,15 @@ from npuscope.geometry.tiling import FREE_ZERO_POINTS
 from npuscope.graph.model import Graph, Op
 from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
-from npuscope.ops.table import total_macs
+from npuscope.machine.npu_ops import FUNCTIONS, LAYERS
+from npuscope.ops.table import having, total_macs
+from npuscope.ops.traits import Trait
 from npuscope.program.modes import Simd
 from npuscope.rulebook import fixes
 from npuscope.rulebook.conditions import holds_for, maker_of
 from npuscope.rulebook.counts import better_count, dense_layer, output_parts, padding
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
 from npuscope.rulebook.queries import (
-    CONVERSIONS,
-    FUNCTIONS,
-    LAYERS,
     convolutions,
     hit,
     is_dense,
@@ -35,7 +34,7 @@ _WIDE_MAP = 32 * 32  # positions; on smaller maps the start of the epoch dominat
 # Relative to 8x8 mode; a smaller loss disappears in the rest of the epoch (our choice).
 _SLOWER = 1.3
 # Between an input and its first layer these leave the zero point as the application gave it.
-_SAME_BYTES = ("Quantize", "Transpose", "Pad", "Reshape", "Identity")
+_SAME_BYTES = having(Trait.MOVES) | {"Quantize"}
 
 
 @lint(
@@ -164,7 +163,7 @@ def _near_inputs(graph: Graph) -> set[str]:
 
 # --- When fixes are true ---
 
-_PLACE_BY_PLACE = (*FUNCTIONS, *CONVERSIONS, "Clip", "Identity")
+_PLACE_BY_PLACE = having(Trait.FUNCTION) | {"Identity"}
 
 
 @holds_for("move-stride", "Conv2D")

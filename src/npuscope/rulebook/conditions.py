@@ -9,14 +9,16 @@ from typing import TypeVar
 
 from npuscope.graph.model import Graph, Op
 from npuscope.lean_dataclass import dataclass
+from npuscope.ops.table import having
+from npuscope.ops.traits import Trait
 from npuscope.rulebook.fix import Value
 
 # Values for the title of the fix, or True; None or False where it is not true of the op.
 Condition = Callable[[Graph, Op], Mapping[str, Value] | bool | None]
 C = TypeVar("C", bound=Condition)
 
-# Moves and conversions: what is behind them is the same values, or some of them.
-_SAME_VALUES = ("Reshape", "Transpose", "Identity", "Quantize", "Dequantize", "Cast")
+# What is behind them is the same values, or some of them.
+_SAME_VALUES = having(Trait.VIEW, Trait.CONVERSION) | {"Transpose"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def only_reader(graph: Graph, op: Op) -> Op | None:
     name = op.outputs[0]
     while len(readers[name]) == 1 and name not in graph.outputs:
         reader = readers[name][0]
-        if reader.kind not in ("Quantize", "Dequantize"):
+        if reader.kind not in having(Trait.RESCALING):
             return reader
         name = reader.outputs[0]
     return None
@@ -95,6 +97,6 @@ def only_reader(graph: Graph, op: Op) -> Op | None:
 def maker_of(graph: Graph, name: str) -> Op | None:
     """The op that computes a tensor, in front of conversions."""
     makers = graph.producers()
-    while name in makers and makers[name].kind in ("Quantize", "Dequantize"):
+    while name in makers and makers[name].kind in having(Trait.RESCALING):
         name = makers[name].inputs[0]
     return makers.get(name)

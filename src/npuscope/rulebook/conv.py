@@ -11,10 +11,11 @@ from npuscope.geometry.pieces import extent, piece_count
 from npuscope.graph.model import Graph, Op
 from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
+from npuscope.machine.npu_ops import LAYERS
 from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs, is_depthwise
 from npuscope.rulebook import fixes
 from npuscope.rulebook.finding import Confidence, Hit, Severity
-from npuscope.rulebook.queries import LAYERS, convolutions, hit, of_kind
+from npuscope.rulebook.queries import convolutions, hit, of_kind
 from npuscope.rulebook.registry import Refusal, foretells, lint, refusal, refuse
 
 # An unsupported shape is reported before the number format: quantizing would not help.

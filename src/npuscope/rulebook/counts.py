@@ -16,10 +16,13 @@ from npuscope.geometry.tiling import FREE_ZERO_POINTS, ConvShape
 from npuscope.graph.model import Graph, Op
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
+from npuscope.machine.npu_ops import LAYERS
 from npuscope.ops.layers import ConvAttrs, is_depthwise
+from npuscope.ops.table import having
+from npuscope.ops.traits import Trait
 from npuscope.program.modes import Simd
 from npuscope.rulebook.finding import Value
-from npuscope.rulebook.queries import LAYERS, is_dense, zero_point
+from npuscope.rulebook.queries import is_dense, zero_point
 
 _NEAR = 0.125  # how far a better channel count may be from the present one
 _ALIKE = 2.0  # a cost per channel within this factor of the best is good
@@ -30,11 +33,7 @@ _EVEN = 4  # zeros are cheap, so counts that do not suit every mode are tried to
 _WORTH = 0.8  # share of the cycles; a smaller saving is ignored
 SIDES = ("outputs", "inputs")
 # Ops that keep channels apart: one more channel in means one more channel out.
-_APART = (
-    *("Add", "Sub", "Mul", "PRelu", "Min", "Max", "Clip", "LeakyRelu", "Elu", "Sigmoid", "Tanh"),
-    *("HardSwish", "HardSigmoid", "Quantize", "Dequantize", "Identity", "MaxPool", "AveragePool"),
-    *("Mean", "Resize", "Pad"),
-)
+_APART = having(Trait.KEEPS_CHANNELS)
 _BORDER = ("Slice", "Split", "Concat")  # they can carry additional channels
 
 

@@ -10,15 +10,14 @@ import numpy as np
 from npuscope.graph.model import DType, Graph, Op, Tensor
 from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
+from npuscope.machine.npu_ops import BINARY, LAYERS, support
 from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
 from npuscope.rulebook import fixes
 from npuscope.rulebook.conditions import holds_for, maker_of, only_reader
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
 from npuscope.rulebook.pool import sums_whole_maps
 from npuscope.rulebook.queries import (
-    BINARY,
     CONVERSIONS,
-    LAYERS,
     hit,
     is_float,
     is_npu_tensor,
@@ -39,17 +38,6 @@ from npuscope.rulebook.registry import (
     wrong_type,
 )
 from npuscope.shown import counted
-
-# Ops that the vendor's operator tables list as software, under our names. Ops with a rule of their
-# own (Softmax, Gather, bilinear Resize ...) are not repeated here.
-_SOFTWARE = (
-    *("ReduceSum", "ReduceProd", "ReduceMin", "ReduceL2", "ArgMax", "ArgMin"),
-    *("Greater", "GreaterEqual", "Less", "LessEqual", "NotEqual", "Where"),
-    *("Log", "Pow", "Floor", "Ceil", "Round", "Reciprocal"),
-    *("Softplus", "Mish", "LogSoftmax", "Tile"),
-    *("InstanceNorm", "GroupNorm", "L2Normalization"),
-)
-
 
 # No check of its own: lowering reports it for an op that has no row in its table.
 declare(
@@ -92,7 +80,7 @@ def unknown_op(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
 def no_unit_computes_it(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """An op that only a software kernel computes."""
     for op in live_ops(graph):
-        if op.kind in _SOFTWARE or _needs_two(graph, op):
+        if support(op.kind).documented or _needs_two(graph, op):
             found = hit(op, f"{op.kind}, {graph.output_tensor(op).elements} elements", 0)
             yield replace(found, fixes={"mapped-form": form} if (form := _form(graph, op)) else {})
 

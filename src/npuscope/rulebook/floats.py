@@ -6,14 +6,12 @@ from collections.abc import Iterator
 
 from npuscope.graph.model import DType, Graph, Op
 from npuscope.machine.model import Machine
+from npuscope.machine.npu_ops import LAYERS, SUPPORT
 from npuscope.rulebook import fixes
 from npuscope.rulebook.conditions import holds_for
 from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.queries import (
-    BINARY,
     CONVERSIONS,
-    FUNCTIONS,
-    LAYERS,
     computed,
     hit,
     is_float,
@@ -25,10 +23,10 @@ from npuscope.rulebook.queries import (
 from npuscope.rulebook.registry import Refusal, foretells, lint, refuse, wrong_type
 from npuscope.shown import counted
 
-# Kinds with a row in the lowering table whose units read bytes. Moves and PReLU have checks of
+# Kinds that a unit computes on bytes. Moves and PReLU have checks of
 # their own: they need more than "not float".
-_MAPPED = (*LAYERS, *BINARY, *FUNCTIONS, "BatchNorm", "Mean", "AveragePool", "MaxPool", "Clip")
-_INTEGER_FORMS = (*_MAPPED, "PRelu", "Concat", "Slice", "Pad", "Reshape", "Transpose", "Resize")
+_MAPPED = tuple(k for k, row in SUPPORT.items() if row.unit and k not in ("PRelu", "Quantize"))
+_INTEGER_FORMS = {k for k, row in SUPPORT.items() if row.lowering} - {"Quantize", "Identity"}
 # Types in which quantizers store weights.
 _QUANTIZED = (DType.INT8, DType.INT4, DType.UINT8)
 

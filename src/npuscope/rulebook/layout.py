@@ -12,11 +12,12 @@ from npuscope.machine.model import Machine
 from npuscope.ops.images import Coordinates, NearestRounding, ResizeAttrs, ResizeMode
 from npuscope.ops.kernels.moves import litert_nearest_of, nearest_of
 from npuscope.ops.moves import TransposeAttrs
+from npuscope.ops.table import having
+from npuscope.ops.traits import Trait
 from npuscope.rulebook import fixes
 from npuscope.rulebook.conditions import holds_for
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
 from npuscope.rulebook.queries import (
-    FUNCTIONS,
     hit,
     is_npu_tensor,
     live_ops,
@@ -30,9 +31,8 @@ from npuscope.rulebook.registry import Refusal, foretells, lint, refusal, refuse
 # Between channel-first and channel-last: what the stream engines can do.
 _BY_ENGINES = ((0, 2, 3, 1), (0, 3, 1, 2))
 _SWAPPED = (0, 1, 2, 4, 3)  # channels are last, in two axes: groups and channels of a group
-# Element-wise ops: the order of the elements does not matter.
-_UNARY = (*FUNCTIONS, "Quantize", "Dequantize", "Clip", "Identity", "Cast")
-_BINARY = ("Add", "Sub", "Mul", "Div", "Min", "Max")
+# The order of the elements does not matter.
+_BY_ELEMENT = having(Trait.FUNCTION, Trait.CONVERSION, Trait.ARITHMETIC) | {"Identity"}
 
 
 @refuse(
@@ -314,7 +314,7 @@ def _pair(graph: Graph, op: Op) -> _Pair | None:
 def _treats_all_alike(graph: Graph, op: Op) -> bool:
     computed = operands(graph, op)
     others = [t for t in graph.input_tensors(op) if t is not None and t.is_constant]
-    known = op.kind in (*_UNARY, *_BINARY) and len(computed) == 1
+    known = op.kind in _BY_ELEMENT and len(computed) == 1
     return known and all(tensor.elements == 1 for tensor in others)
 
 

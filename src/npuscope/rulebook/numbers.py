@@ -9,12 +9,12 @@ import numpy as np
 
 from npuscope.graph.model import Activation, DType, Graph, Op, Tensor
 from npuscope.machine.model import Machine
+from npuscope.machine.npu_ops import LAYERS
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.rulebook import fixes
 from npuscope.rulebook.conditions import holds_for
 from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.queries import (
-    LAYERS,
     computed,
     hit,
     layers,

@@ -9,6 +9,8 @@ from npuscope.geometry.divisors import largest_prime_factor
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
+from npuscope.ops.table import having
+from npuscope.ops.traits import Trait
 from npuscope.rulebook import fixes
 from npuscope.rulebook.conditions import holds_for, maker_of, only_reader
 from npuscope.rulebook.finding import Confidence, Hit, Severity
@@ -146,10 +148,13 @@ def mean_is_no_global_pool(graph: Graph, op: Op) -> Hit | None:
     return hit(op, f"axes {axes} of {len(tensor.shape)}", "height and width of 4-D")
 
 
+_NOT_A_MEAN = tuple(sorted(having(Trait.REDUCES) - {"Mean"}))
+
+
 @refuse(
     "NA-REDUCE-KIND",
     "A reduction other than mean",
-    ops=("ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd", "ReduceL2"),
+    ops=_NOT_A_MEAN,
     confidence=Confidence.REPORTED,
     cause="Only a mean (or a maximum) over whole maps becomes a pool; sums, products and minima "
     "run on the CPU.",
@@ -170,7 +175,7 @@ def padding_counts(graph: Graph, op: Op) -> bool:
     return op.kind == "AveragePool" and op.attrs_as(PoolAttrs).count_pads
 
 
-@holds_for("mean-times-n", "ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd", "ReduceL2")
+@holds_for("mean-times-n", *_NOT_A_MEAN)
 def sums_whole_maps(graph: Graph, op: Op) -> bool:
     """A mean times a count is a sum: it is no maximum, no minimum, no product and no norm."""
     return op.kind == "ReduceSum" and _axes(graph, op) == {1, 2}

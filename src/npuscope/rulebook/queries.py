@@ -7,17 +7,11 @@ from collections.abc import Iterator, Sequence
 from operator import is_
 
 from npuscope.graph.model import DType, Graph, Op, Tensor
+from npuscope.machine.npu_ops import LAYERS
 from npuscope.ops.layers import ConvAttrs, is_depthwise
 from npuscope.rulebook.finding import Hit, Value
 
-LAYERS = ("Conv2D", "FullyConnected")
-BINARY = ("Add", "Sub", "Mul")  # what the ARITH unit computes of two tensors
 CONVERSIONS = ("Quantize", "Dequantize")
-# Functions of one byte: what the ACTIV unit's tables can hold.
-FUNCTIONS = (
-    *("Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "LeakyRelu", "Elu", "Exp", "Sqrt", "Erf"),
-    *("Abs", "Neg", "Square", "Gelu"),
-)
 
 
 def source(op: Op) -> tuple[str, ...]:

@@ -12,6 +12,10 @@ import numpy as np
 
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Control, Machine, Stated
+from npuscope.machine.npu_ops import OnCpu, support
+from npuscope.ops.recurrent import GATES
+from npuscope.ops.table import having
+from npuscope.ops.traits import Trait
 from npuscope.program.addresses import Copy, copies_of
 from npuscope.program.calls import call_graph
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Program
@@ -233,24 +237,20 @@ def _moved(
     epoch: Epoch, traffic: tuple[PoolTraffic, ...], banks: Banks
 ) -> tuple[tuple[str, int], ...]:
     """External RAM below a call that only moves data: such calls drive the NPU's DMA."""
-    if epoch.call is None or epoch.call.kernel not in _MOVES:
+    if epoch.call is None or support(epoch.call.kernel).on_cpu is not OnCpu.BY_DMA:
         return ()
     outside = {bank.name for bank in banks.by_name().values() if bank.access_cycles}
     return tuple((r.pool, r.read_bytes + r.write_bytes) for r in traffic if r.pool in outside)
 
 
-_MOVES = frozenset(
-    {"Concat", "DepthToSpace", "MirrorPad", "Pad", "Slice", "SpaceToDepth", "Transpose"}
-)
-_LAYERS = frozenset({"Conv2D", "TransposeConv", "FullyConnected", "SvdfState", "SvdfOutput"})
-_RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
+_LAYERS = having(Trait.LAYER) | {"SvdfState", "SvdfOutput"}
 
 
 def _macs(call: Call, params: list[Buffer], shapes: list[tuple[int, ...]]) -> int:
     """Every weight works once a position of the smaller side: input or, with a stride, output."""
     if call.kernel == "MatMul" and shapes[-1]:
         return prod(shapes[-1]) * shapes[0][-1]
-    if call.kernel in _RECURRENT and len(shapes[0]) == 3:  # all weights, every step
+    if call.kernel in GATES and len(shapes[0]) == 3:  # all weights, every step
         largest = sorted(prod(buffer.shape) for buffer in params)[-2:]
         return shapes[0][0] * shapes[0][1] * sum(largest)
     if call.kernel == "SequenceLSTM":  # the same, with weights of two axes

@@ -152,6 +152,14 @@ def gather_nd(draft: Draft, kind: str) -> Value:
     return draft.add(kind, (x, draft.constant(rows, "int64")), draft.like(x, shape))
 
 
+def reverse_sequence(draft: Draft, kind: str) -> Value:
+    x = draft.pick(2, 3, 4)
+    time, batch = draft.choose((0, 1), (1, 0))
+    lengths = draft.noise.integers(0, x.shape[time] + 1, x.shape[batch])
+    inputs = (x, draft.constant(lengths, "int64"))
+    return move(draft, kind, x, inputs, x.shape, time_axis=time, batch_axis=batch)
+
+
 def scatter_nd(draft: Draft, kind: str) -> Value:
     x = draft.pick(1, 2, 3, 4)
     rows = _rows_of_places(draft, x, distinct=True)
@@ -252,6 +260,7 @@ MAKERS: dict[str, Maker] = {
     "Gather": gather,
     "GatherElements": gather_elements,
     "GatherND": gather_nd,
+    "ReverseSequence": reverse_sequence,
     "ScatterElements": scatter,
     "ScatterND": scatter_nd,
     "Trilu": triangle,

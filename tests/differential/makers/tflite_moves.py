@@ -169,6 +169,14 @@ def gather_nd(draft: Draft, kind: str) -> Value:
     return draft.add(kind, (x, indices), draft.like(x, (count, *x.shape[depth:])))
 
 
+def reverse_sequence(draft: Draft, kind: str) -> Value:
+    x = draft.pick(2, 3, 4)
+    time, batch = draft.rng.sample(range(len(x.shape)), 2)
+    lengths = draft.noise.integers(0, x.shape[time] + 1, x.shape[batch])
+    inputs = (x, draft.constant(lengths, "int32"))
+    return draft.add(kind, inputs, draft.like(x, x.shape), seqDim=time, batchDim=batch)
+
+
 def tile(draft: Draft, kind: str) -> Value:
     x = draft.pick(1, 2, 3, 4)
     repeats = [draft.choose(1, 1, 2, 3) for _ in x.shape]
@@ -223,6 +231,7 @@ MAKERS: dict[str, Maker] = {
     "MIRROR_PAD": mirror_pad,
     "GATHER": gather,
     "GATHER_ND": gather_nd,
+    "REVERSE_SEQUENCE": reverse_sequence,
     "TILE": tile,
     "BROADCAST_TO": broadcast_to,
     **dict.fromkeys(("RESIZE_NEAREST_NEIGHBOR", "RESIZE_BILINEAR"), resize),

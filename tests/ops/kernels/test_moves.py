@@ -100,6 +100,17 @@ def test_gather_by_batch(tmp_path: Path) -> None:
     move(tmp_path, "GATHER", made, (2, 7, 5), (2, 3, 5), rest)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int16"])  # int8 has no kernel in LiteRT
+@pytest.mark.parametrize(("time", "batch"), [(0, 1), (1, 0), (2, 1), (1, 3), (3, 0)])
+def test_reverse_sequence(time: int, batch: int, dtype: str, tmp_path: Path) -> None:
+    shape = (4, 5, 6, 7)
+    lengths = np.random.default_rng(time).integers(0, shape[time] + 1, shape[batch])
+    x = q8(shape, 0.1, 0 if dtype == "int16" else 3, dtype)
+    made = options("ReverseSequenceOptions", seqDim=time, batchDim=batch)
+    model = one_op("REVERSE_SEQUENCE", made, [x, int32(*lengths)], x)
+    check(tmp_path, model, [random_values(np.random.default_rng(2), x)])
+
+
 @pytest.mark.parametrize("block", [2, 3])
 def test_depth_to_space(block: int, tmp_path: Path) -> None:
     depth, made = 5 * block * block, options("DepthToSpaceOptions", blockSize=block)

@@ -12,13 +12,13 @@ from npuscope.advice.compare.half import Amounts, Half, Tile, UnitSetting, touch
 from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Generation, Machine
+from npuscope.machine.npu_ops import FUNCTIONS
 from npuscope.program.model import Buffer
 
 # --- Generation habits that join or split epochs ---
 # A habit is named only if the epochs show it: what one side runs in one epoch, the other does not.
 
 _POOLS = ("MaxPool", "AveragePool")
-_FUNCTIONS = ("Sigmoid", "Tanh", "HardSigmoid", "HardSwish")
 _Habit = tuple[Callable[[Generation], bool], Callable[[tuple[str, ...]], bool], str]
 
 
@@ -28,7 +28,7 @@ def _pools_behind(operators: tuple[str, ...]) -> bool:
 
 def _meets_its_function(operators: tuple[str, ...]) -> bool:
     """A product behind the function, where it meets what the function was taken of."""
-    places = [place for place, name in enumerate(operators) if name in _FUNCTIONS]
+    places = [place for place, name in enumerate(operators) if name in FUNCTIONS]
     return bool(places) and "Mul" in operators[places[-1] :]
 
 

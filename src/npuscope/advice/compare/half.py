@@ -10,6 +10,7 @@ from typing import NamedTuple
 from npuscope.advice.compare.model import Side
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine, MemoryPool, Path
+from npuscope.machine.npu_ops import BINARY
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.links import Wiring
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program
@@ -302,12 +303,9 @@ class Half:
         return sum(_busiest(epoch, rates) for epoch in self.hardware)
 
 
-# Stages of one convolution's own result, which generations arrange differently.
-_RESCALING = ("Mul", "Add", "Sub")
-
-
 def _essential(operators: tuple[str, ...]) -> tuple[str, ...]:
-    essential = tuple(name for name in operators if name not in _RESCALING)
+    """Without the stages of a convolution's own result, which generations arrange differently."""
+    essential = tuple(name for name in operators if name not in BINARY)
     return essential or tuple(dict.fromkeys(operators))
 
 

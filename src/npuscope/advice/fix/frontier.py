@@ -9,6 +9,8 @@ from dataclasses import field
 from npuscope.advice.explain import Built
 from npuscope.graph.model import Graph, Op
 from npuscope.lean_dataclass import dataclass
+from npuscope.ops.table import having
+from npuscope.ops.traits import Trait
 from npuscope.profiling.model import Profile, TensorInfo
 from npuscope.program.model import EpochKind
 from npuscope.rulebook.queries import live_ops
@@ -16,17 +18,7 @@ from npuscope.shown import counted
 
 # What the CPU takes for the work of an NPU epoch: small NPU work behind much CPU work may go too.
 _CPU_SLOWDOWN = 20.0
-_MOVES = (
-    "Concat",
-    "Dequantize",
-    "Identity",
-    "Quantize",
-    "Reshape",
-    "Slice",
-    "Split",
-    "Squeeze",
-    "Transpose",
-)
+_MOVES = having(Trait.MOVES, Trait.RESCALING) - having(Trait.PICKS)
 _BORDER = "output:"  # layout changes that a reader adds; no op of the file
 
 

@@ -1,60 +1,20 @@
-"""Lowering of a whole graph: ops in order, each by its row in the table."""
+"""Lowering of a whole graph: ops in order, each by its row in machine/npu_ops."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from npuscope.compiler.lower.context import Context, tensor_value
-from npuscope.compiler.lower.conv import lower_conv, lower_fully_connected
-from npuscope.compiler.lower.elementwise import (
-    lower_add,
-    lower_batch_norm,
-    lower_clip,
-    lower_mul,
-    lower_prelu,
-    lower_quantize,
-)
-from npuscope.compiler.lower.functions import lower_function, swishes
-from npuscope.compiler.lower.moves import (
-    lower_concat,
-    lower_resize,
-    lower_slice,
-    lower_transpose,
-    lower_view,
-)
-from npuscope.compiler.lower.pad import lower_pad
-from npuscope.compiler.lower.pool import lower_average_pool, lower_max_pool, lower_mean
+from npuscope.compiler.lower.functions import swishes
 from npuscope.compiler.lower.software import fall_back, lower_software
 from npuscope.compiler.stages import CopyStage, Lowered, Value
 from npuscope.graph.model import Graph, Op
 from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
+from npuscope.machine.npu_ops import support
+from npuscope.ops.row import named
 from npuscope.rulebook import refusals
-from npuscope.rulebook.queries import FUNCTIONS
-
-LOWERINGS: dict[str, Callable[[Context, Op], None]] = {
-    "Conv2D": lower_conv,
-    "FullyConnected": lower_fully_connected,
-    "Mul": lower_mul,
-    "Add": lower_add,
-    "Sub": lower_add,
-    "MaxPool": lower_max_pool,
-    "AveragePool": lower_average_pool,
-    "Mean": lower_mean,
-    "Clip": lower_clip,
-    "Quantize": lower_quantize,
-    "Reshape": lower_view,
-    "Identity": lower_view,
-    "Transpose": lower_transpose,
-    "Concat": lower_concat,
-    "Slice": lower_slice,
-    "Resize": lower_resize,
-    "BatchNorm": lower_batch_norm,
-    "PRelu": lower_prelu,
-    "Pad": lower_pad,
-    **dict.fromkeys(FUNCTIONS, lower_function),
-}
-
 
 # Ops that these refuse may still run partly on the NPU: their lowering decides.
 _DECIDED_BY_LOWERING = (
@@ -108,4 +68,10 @@ def _lower(context: Context, op: Op) -> None:
     if any(refused.rule not in _DECIDED_BY_LOWERING for refused in trail):
         fall_back(context, op, trail)
     else:
-        LOWERINGS.get(op.kind, lower_software)(context, op)
+        _lowering(op.kind)(context, op)
+
+
+@cache
+def _lowering(kind: str) -> Callable[[Context, Op], None]:
+    name = support(kind).lowering
+    return named(__package__, name) if name else lower_software

@@ -32,6 +32,7 @@ from npuscope.compiler.numbers import (
 from npuscope.compiler.stages import ArithStage, PoolKind, PoolStage, Value
 from npuscope.graph.model import Activation, Op
 from npuscope.lean_dataclass import dataclass
+from npuscope.machine.npu_ops import support
 from npuscope.ops.reduce import PoolAttrs
 from npuscope.rulebook import refusals
 from npuscope.rulebook.pool import covers_the_map
@@ -146,8 +147,9 @@ def pool_follows(context: Context, op: Op) -> bool:
     if len(readers) != 1 or op.outputs[0] in context.graph.outputs:
         return False
     reader = readers[0]
-    is_pool = reader.kind in ("MaxPool", "AveragePool", "Mean")
-    return is_pool and not refusals(context.graph, reader, context.machine)
+    return support(reader.kind).unit == "POOL" and not refusals(
+        context.graph, reader, context.machine
+    )
 
 
 # --- The stages after a convolution: 16-bit sums to the output's scale and zero point ---

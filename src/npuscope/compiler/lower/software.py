@@ -12,6 +12,7 @@ from npuscope.compiler.lower.pieces import Piece
 from npuscope.compiler.stages import CallStage, Value
 from npuscope.graph.model import Attrs, DType, Numerics, Op, Quant, Tensor
 from npuscope.lean_dataclass import dataclass, replace
+from npuscope.machine.npu_ops import OnCpu, support
 from npuscope.ops.layers import ConvAttrs
 from npuscope.ops.moves import PadAttrs
 from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
@@ -19,27 +20,19 @@ from npuscope.program.calls import listed_name
 from npuscope.program.model import Call, Refused, evidence
 from npuscope.rulebook import refusals
 
-# Kernels that only move data: later compilers run them as driven DMA.
-MOVES = ("Concat", "Slice", "Transpose", "Pad", "MirrorPad", "DepthToSpace", "SpaceToDepth")
-# Kernels that exist for integers; any other computes in float between two conversions.
-_INTEGER_KERNELS = (
-    *(*MOVES, "Softmax", "Resize", "Div", "Conv2D", "FullyConnected", "MatMul"),
-    *("SequenceLSTM", "SvdfState", "SvdfOutput"),  # TFLite's, whose integers may wrap
-    UNKNOWN,  # nobody knows what it computes on
-)
-
 
 def fall_back(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
     """Run the op as a software kernel and keep why it is not on the NPU."""
     tensors = [context.graph.tensor(name) for name in (*op.inputs, *op.outputs) if name]
     integer = all(t.is_constant or t.dtype is not DType.FLOAT32 for t in tensors)
-    if integer and op.kind not in (*_INTEGER_KERNELS, "Quantize", "Dequantize"):
+    on_cpu = support(op.kind).on_cpu
+    if integer and on_cpu is OnCpu.IN_FLOAT:
         _in_float(context, op, trail)
         return
     names = [name for name in op.inputs if name in context.values]
     sources = [context.operand(n, op.origin, gathered=True) for n in names]
     output = context.new_value(context.graph.output_tensor(op))
-    hybrid = op.kind in MOVES and context.machine.generation.hybrid_moves
+    hybrid = on_cpu is OnCpu.BY_DMA and context.machine.generation.hybrid_moves
     stage = CallStage(
         op.name,
         _operator(op),

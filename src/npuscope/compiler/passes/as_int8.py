@@ -16,8 +16,8 @@ from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics, Op, Quant, Tensor
 from npuscope.lean_dataclass import replace
 from npuscope.ops.functions import ClipAttrs
-from npuscope.ops.row import Row
 from npuscope.ops.table import OPS
+from npuscope.ops.traits import Trait
 from npuscope.ops.verify import verify
 
 _SCALE = 1 / 16
@@ -30,19 +30,13 @@ _FIXED = {
     "HardSigmoid": Quant((1 / 256,), (-128,)),
     "Tanh": Quant((1 / 128,), (0,)),
 }
-_LAYERS = ("Conv2D", "TransposeConv", "FullyConnected")
-# Quantizers leave all others in float, between a Dequantize and a Quantize.
-_INTEGER = (
-    *(*_LAYERS, "MatMul", "Add", "Sub", "Mul", "Min", "Max", "PRelu", "Clip", "Resize"),
-    *("AveragePool", "Mean", "ReduceSum", "Softmax", "Quantize", "Dequantize"),
-)
 _LARGEST = 127
 NOTE = "float network, timed as if it were int8: stand-in scales, nothing was calibrated"
 
 
 def as_int8(graph: Graph) -> Graph:
     """The network with int8 activations; one that is quantized already stays as it is."""
-    layers = [op for op in graph.ops if op.kind in (*_LAYERS, "MatMul")]
+    layers = [op for op in graph.ops if OPS[op.kind].has(Trait.PRODUCT)]
     if not any(graph.first_input(op).dtype is DType.FLOAT32 for op in layers):
         return graph
     made = Graph(graph.name, (), (), graph.inputs, graph.outputs, Numerics.LITERT)
@@ -58,11 +52,6 @@ def as_int8(graph: Graph) -> Graph:
     made.drop_unused()
     verify(made, ModelError)
     return made
-
-
-def takes_integers(row: Row) -> bool:
-    """An op that quantizers make integer; all others they leave in float."""
-    return row.moves_data or row.by_value or row.kind in _INTEGER
 
 
 class _Work:
@@ -91,18 +80,17 @@ class _Work:
             self._in_float(op)
 
     def _is_integer(self, op: Op) -> bool:
-        row = OPS[op.kind]
         tensors = [self.graph.tensors[name] for name in (*op.inputs, *op.outputs) if name]
         if not any(tensor.dtype is DType.FLOAT32 for tensor in tensors):
             return True  # whole numbers: as they are
-        return takes_integers(row)
+        return OPS[op.kind].has(Trait.INTEGER_FORM)
 
     def _quant_of(self, op: Op, inputs: tuple[str, ...] = ()) -> Quant:
         """Moved values keep their numbers; what is never below zero has the zero point of a
         ReLU."""
         if self._is_positive(op):
             self.positive.update(op.outputs)
-        if OPS[op.kind].moves_data and inputs:
+        if OPS[op.kind].has(Trait.MOVES) and inputs:
             return self.made.tensors[inputs[0]].quant or _PLAIN
         plain = _RECTIFIED if self.positive.issuperset(op.outputs) else _PLAIN
         return _FIXED.get(op.kind, plain)
@@ -114,10 +102,11 @@ class _Work:
         tensors = [self.graph.tensors[name] for name in op.inputs if name]
         if tensors and tensors[0].dtype is DType.BOOL:
             return row.kind == "Cast"
-        kept = row.sign == "kept" or row.moves_data
+        moves = row.has(Trait.MOVES)
+        kept = row.sign == "kept" or moves
         return kept and all(
             tensor.name in self.positive if tensor.data is None else np.all(tensor.data >= 0)
-            for tensor in tensors[: row.data_inputs if row.moves_data else None]
+            for tensor in tensors[: row.data_inputs if moves else None]
         )
 
     def _operand(self, op: Op, index: int) -> str:
@@ -125,11 +114,12 @@ class _Work:
         tensor = self.graph.tensors.get(name)
         if tensor is None or tensor.data is None:
             return name
-        if tensor.dtype is not DType.FLOAT32 and not (op.kind in _LAYERS and index == 2):
-            return self._constant(tensor)
-        if op.kind in _LAYERS and index == 2:
+        is_layer = OPS[op.kind].has(Trait.LAYER)
+        if is_layer and index == 2:
             return self._constant(self._bias(op, tensor))
-        axis = 0 if op.kind in _LAYERS and index == 1 else None
+        if tensor.dtype is not DType.FLOAT32:
+            return self._constant(tensor)
+        axis = 0 if is_layer and index == 1 else None
         return self._constant(quantized(tensor, axis))
 
     def _bias(self, op: Op, tensor: Tensor) -> Tensor:

@@ -11,6 +11,8 @@ from npuscope.graph.limits import Computed
 from npuscope.graph.model import DYNAMIC_RANGE, DType, Graph, Op, Tensor
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
+from npuscope.ops.table import OPS
+from npuscope.ops.traits import Trait
 from npuscope.ops.unknown import UNKNOWN
 
 # --- The protocol, and the edits that passes share ---
@@ -146,12 +148,10 @@ def _check(tensor: Tensor, op: Op, computed: Computed) -> None:
 
 # --- Float networks: without a quantized layer nothing would run on the NPU ---
 
-_LAYERS = ("Conv2D", "FullyConnected", "MatMul")
-
 
 def refuse_float_network(graph: Graph) -> None:
     """Raise if all layers compute in float32."""
-    layers = [op for op in graph.ops if op.kind in _LAYERS]
+    layers = [op for op in graph.ops if OPS[op.kind].has(Trait.PRODUCT)]
     if not layers or any(not _is_float(graph, op) for op in layers):
         return
     raise ModelError(

@@ -12,6 +12,7 @@ from npuscope.compiler.passes.base import Edits
 from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
+from npuscope.machine.npu_ops import LAYERS
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.layers import ConvAttrs
 from npuscope.ops.moves import PadAttrs, SliceAttrs, SplitAttrs, TransposeAttrs
@@ -38,7 +39,7 @@ class FoldBatchNorm:
 def _foldable(edits: Edits, op: Op) -> Op | None:
     """The normalisation that follows a convolution with constant weights directly."""
     graph = edits.graph
-    if op.kind not in ("Conv2D", "FullyConnected") or not graph.tensor(op.inputs[1]).is_constant:
+    if op.kind not in LAYERS or not graph.tensor(op.inputs[1]).is_constant:
         return None
     reader = edits.only_reader(op.outputs[0])
     clamps = getattr(op.attrs, "activation", Activation.NONE) is not Activation.NONE

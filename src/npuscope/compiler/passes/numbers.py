@@ -11,6 +11,7 @@ from npuscope.graph.model import Attrs, DType, Graph, Op, Quant, Tensor
 from npuscope.graph.symmetric import symmetric_weights
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
+from npuscope.machine.npu_ops import LAYERS
 from npuscope.shown import counted
 
 # --- uint8 tensors inside the network become int8: the units' bytes are signed ---
@@ -99,7 +100,7 @@ class SymmetricWeights:
     name: str = "symmetric-weights"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
-        layers = [op for op in graph.ops if op.kind in ("Conv2D", "FullyConnected")]
+        layers = [op for op in graph.ops if op.kind in LAYERS]
         names = {op.inputs[1] for op in layers if _is_asymmetric(graph.tensor(op.inputs[1]))}
         coarser: dict[str, np.ndarray] = {}  # old scales over the new ones, by weights
         for name in names:

@@ -13,6 +13,7 @@ from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
+from npuscope.machine.npu_ops import BINARY, LAYERS
 from npuscope.ops.functions import ClipAttrs
 from npuscope.ops.images import BlockAttrs, DepthOrder
 from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs
@@ -236,7 +237,7 @@ def _multiply(edits: Edits, op: Op, source: Op, target: Op) -> None:
 
 # A clamp behind an op of the same scale becomes the op's own activation.
 
-_FUSING = ("Conv2D", "FullyConnected", "Add", "Sub", "Mul")
+_FUSING = (*LAYERS, *BINARY)
 _CLAMPS = {
     (0.0, inf): Activation.RELU,
     (0.0, 6.0): Activation.RELU6,

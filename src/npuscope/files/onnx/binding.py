@@ -24,6 +24,7 @@ from npuscope.files.onnx.file import Node, OnnxModel
 from npuscope.files.onnx.fold import FOLDERS, Computing
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.table import ONNX, ONNX_ROWS
+from npuscope.ops.traits import Trait
 from npuscope.text import safe_terminal
 
 # --- QuantizeLinear and DequantizeLinear: their types, and folding them into constants ---
@@ -106,7 +107,7 @@ def moves(node: Node) -> bool:
     """The outputs are values of the inputs; a Resize only when it copies the nearest one."""
     if node.kind in ("Resize", "Upsample"):
         return node.text("mode", "nearest") == "nearest"
-    return node.kind in ONNX_ROWS and ONNX_ROWS[node.kind].moves_data
+    return node.kind in ONNX_ROWS and ONNX_ROWS[node.kind].has(Trait.MOVES)
 
 
 @dataclass(frozen=True, slots=True)

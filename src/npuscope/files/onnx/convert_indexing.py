@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from npuscope.errors import ModelError, NotComputed
 from npuscope.files.onnx.constants import PLAIN_TYPES
@@ -10,7 +10,6 @@ from npuscope.files.onnx.layout import checked_axis, plain
 from npuscope.files.onnx.task import Task
 from npuscope.graph.model import Attrs, DType
 from npuscope.ops.indexing import (
-    AxisAttrs,
     CumulativeAttrs,
     GatherNdAttrs,
     Joining,
@@ -37,8 +36,15 @@ def _axis(task: Task, default: int) -> int:
     return checked_axis(task.node.integer("axis", default), len(task.shape(task.value(0))))
 
 
-def gather_elements(task: Task) -> None:
-    _plain_op(task, "GatherElements", 2, AxisAttrs(_axis(task, 0)))
+def along(kind: str, count: int, record: Callable[..., Attrs], axes: Mapping[str, int]) -> Convert:
+    """An op whose attributes are axes, in the record's order with their defaults."""
+
+    def convert(task: Task) -> None:
+        rank = len(task.shape(task.value(0)))
+        stated = [checked_axis(task.node.integer(name, n), rank) for name, n in axes.items()]
+        _plain_op(task, kind, count, record(*stated))
+
+    return convert
 
 
 def gather_nd(task: Task) -> None:

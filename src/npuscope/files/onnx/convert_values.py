@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -15,15 +15,8 @@ from npuscope.files.onnx.task import Task
 from npuscope.graph.model import Attrs, DType
 from npuscope.ops.elementwise import BinaryAttrs, ModAttrs
 from npuscope.ops.functions import (
-    CeluAttrs,
     ClipAttrs,
-    EluAttrs,
     GeluAttrs,
-    HardSigmoidAttrs,
-    LeakyReluAttrs,
-    SeluAttrs,
-    ShrinkAttrs,
-    ThresholdAttrs,
 )
 from npuscope.ops.norms import (
     BatchNormAttrs,
@@ -50,36 +43,14 @@ def unary(kind: str, attrs: Attrs | None = None) -> Convert:
     return convert
 
 
-def leaky_relu(task: Task) -> None:
-    unary("LeakyRelu", LeakyReluAttrs(task.node.number("alpha", 0.01)))(task)
+def function(kind: str, record: Callable[..., Attrs], numbers: Mapping[str, float]) -> Convert:
+    """A function whose attributes are numbers, in the record's order with their defaults."""
 
+    def convert(task: Task) -> None:
+        stated = (task.node.number(name, usual) for name, usual in numbers.items())
+        unary(kind, record(*stated))(task)
 
-def elu(task: Task) -> None:
-    unary("Elu", EluAttrs(task.node.number("alpha", 1.0)))(task)
-
-
-def hard_sigmoid(task: Task) -> None:
-    alpha, beta = task.node.number("alpha", 0.2), task.node.number("beta", 0.5)
-    unary("HardSigmoid", HardSigmoidAttrs(alpha, beta))(task)
-
-
-def selu(task: Task) -> None:
-    usual = SeluAttrs()
-    alpha, gamma = (task.node.number(n, getattr(usual, n)) for n in ("alpha", "gamma"))
-    unary("Selu", SeluAttrs(alpha, gamma))(task)
-
-
-def celu(task: Task) -> None:
-    unary("Celu", CeluAttrs(task.node.number("alpha", 1.0)))(task)
-
-
-def thresholded_relu(task: Task) -> None:
-    unary("ThresholdedRelu", ThresholdAttrs(task.node.number("alpha", 1.0)))(task)
-
-
-def shrink(task: Task) -> None:
-    bias, limit = task.node.number("bias", 0.0), task.node.number("lambd", 0.5)
-    unary("Shrink", ShrinkAttrs(bias, limit))(task)
+    return convert
 
 
 def gelu(task: Task) -> None:

@@ -56,6 +56,7 @@ from npuscope.graph.model import Attrs, DType, Graph, Numerics, Quant, Tensor
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.row import named
 from npuscope.ops.table import ONNX, ONNX_ROWS
+from npuscope.ops.traits import Trait
 from npuscope.text import safe_terminal
 
 # --- Which graph inputs are channel-first images and signals ---
@@ -230,7 +231,7 @@ class OnnxReader:
                 continue
             if node.kind == DEQUANTIZE:
                 yield node
-            elif node.kind in ONNX_ROWS and ONNX_ROWS[node.kind].moves_data:
+            elif node.kind in ONNX_ROWS and ONNX_ROWS[node.kind].has(Trait.MOVES):
                 moved.update(node.outputs)
 
     def located(self, node: Node) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -239,6 +240,17 @@ def gather(reader: TfliteReader, op: SourceOp) -> None:
     batch = op.number("BatchDims")
     batch = batch + len(indices.shape) if batch < 0 else batch
     reader.emit(op, "Gather", (x.name, indices.name), GatherAttrs(axis, batch))
+
+
+def along(kind: str, count: int, record: Callable[..., Attrs], fields: tuple[str, ...]) -> Convert:
+    """An op whose options are axes, in the record's order."""
+
+    def convert(reader: TfliteReader, op: SourceOp) -> None:
+        tensors = [reader.tensor(op, index) for index in range(count)]
+        axes = (reader.axis(op, op.number(field), tensors[0]) for field in fields)
+        reader.emit(op, kind, tuple(tensor.name for tensor in tensors), record(*axes))
+
+    return convert
 
 
 def gather_nd(reader: TfliteReader, op: SourceOp) -> None:

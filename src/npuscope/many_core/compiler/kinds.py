@@ -1,13 +1,15 @@
-"""What ops of a network are called on the cores, which thread group runs them, in which layout."""
+"""How the cores execute each op of a network: the one table of what only this family knows."""
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum, IntEnum, auto
 
 from npuscope.graph.model import DType, Graph, Op, Tensor
-from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.lean_dataclass import dataclass
 from npuscope.ops.layers import is_depthwise
-from npuscope.ops.table import ELEMENTWISE, OPS
+from npuscope.ops.row import Row
+from npuscope.ops.table import OPS
+from npuscope.ops.traits import Trait
 
 
 class Group(IntEnum):
@@ -29,37 +31,103 @@ INPUT_SEMAPHORE, OUTPUT_SEMAPHORE = "aicinputsemaphoreinc", "aicoutputsemaphorei
 END_STATS = "aicendcyclestats"
 D32 = 32  # channels of a block
 
-_NAMED = {
-    "FullyConnected": CONV,
-    "MatMul": CONV,
-    "TransposeConv": CONV_TRANSPOSE,
-    "Softmax": "aicsoftmax",
-    "LogSoftmax": "aiclogsoftmax",
-    "LayerNorm": "aiclayernormd32",
-    "MaxPool": "aicmaxpoold32",
-    "AveragePool": "aicavgpoold32",
-    "Mean": "aicreducemean",
-    "MirrorPad": "aicpad",
+
+class BlockLayout(Enum):
+    """What an op of HVX does with values that lie in blocks of 32 channels."""
+
+    KEPT = auto()
+    ROWS = auto()  # it reads and leaves rows
+    BLOCKS = auto()  # it leaves blocks
+
+
+class WholeAxes(Enum):
+    """Axes that one core needs as a whole: what is normalised, summed up or reordered."""
+
+    NONE = auto()
+    OWN = auto()  # the op's axis
+    FROM_OWN = auto()  # that and all behind it
+    PICTURE = auto()  # all but the batch and the channels
+    ALL = auto()  # all but the batch
+
+
+@dataclass(frozen=True, slots=True)
+class CoreKernel:
+    """How the cores execute one kind of op.
+
+    `name` is what the device calls it. `needs` (in this package) tells the parts of the inputs
+    that a part of the output needs. `cropped`: the reference kernel works on such parts alone;
+    without it the parts lie in tensors of full size. `rewritten`: other ops take its place first.
+    """
+
+    name: str
+    layout: BlockLayout = BlockLayout.KEPT
+    needs: str = "needs:everything"
+    whole: WholeAxes = WholeAxes.NONE
+    cropped: bool = False
+    rewritten: bool = False
+
+
+def _kernel(row: Row) -> CoreKernel:
+    """What the traits of an op tell; an op of which they tell nothing needs all of its inputs."""
+    name = row.kind.lower()
+    if row.has(Trait.CONVERSION):
+        return CoreKernel(f"aic{name}", needs=_PARALLEL, cropped=True)
+    if row.has(Trait.ELEMENTWISE):
+        return CoreKernel(f"element{name}", needs=_PARALLEL, cropped=True)
+    if row.has(Trait.REDUCES):
+        return CoreKernel(f"aic{name}", needs="needs:reduced", cropped=True)
+    if row.has(Trait.FINDS_PLACES):
+        return CoreKernel(f"aic{name}", needs="needs:reduced")
+    return CoreKernel(f"aic{name}")
+
+
+_PARALLEL = "needs:parallel"
+_ROWS, _BLOCKS = BlockLayout.ROWS, BlockLayout.BLOCKS
+KERNELS: dict[str, CoreKernel] = {
+    **{kind: _kernel(row) for kind, row in OPS.items()},
+    "Conv2D": CoreKernel(CONV, needs="boxes:conv_needs", cropped=True),
+    "FullyConnected": CoreKernel(CONV, needs="needs:dense", cropped=True),
+    "MatMul": CoreKernel(CONV, needs="needs:matmul", cropped=True),
+    "TransposeConv": CoreKernel(
+        CONV_TRANSPOSE, needs="needs:transpose_conv", whole=WholeAxes.PICTURE
+    ),
+    "Gelu": CoreKernel("aicgelu", needs=_PARALLEL, cropped=True, rewritten=True),
+    "Softmax": CoreKernel("aicsoftmax", _ROWS, _PARALLEL, WholeAxes.OWN, cropped=True),
+    "LogSoftmax": CoreKernel("aiclogsoftmax", _ROWS, _PARALLEL, WholeAxes.OWN, cropped=True),
+    "LayerNorm": CoreKernel(
+        "aiclayernormd32", _BLOCKS, _PARALLEL, WholeAxes.FROM_OWN, cropped=True
+    ),
+    "L2Normalization": CoreKernel("aicl2normalization", needs=_PARALLEL, whole=WholeAxes.OWN),
+    "InstanceNorm": CoreKernel("aicinstancenorm", needs=_PARALLEL, whole=WholeAxes.PICTURE),
+    "GroupNorm": CoreKernel("aicgroupnorm", needs=_PARALLEL, whole=WholeAxes.ALL),
+    "BatchNorm": CoreKernel("aicbatchnorm", needs=_PARALLEL),
+    "MaxPool": CoreKernel("aicmaxpoold32", _BLOCKS, "boxes:pool_needs", cropped=True),
+    "AveragePool": CoreKernel("aicavgpoold32", _BLOCKS, "boxes:pool_needs", cropped=True),
+    "Mean": CoreKernel("aicreducemean", needs="needs:reduced", cropped=True),
+    "Transpose": CoreKernel("aictranspose", _ROWS, "needs:transpose", cropped=True),
+    "Gather": CoreKernel("aicgather", _ROWS, "needs:gather"),
+    "Reshape": CoreKernel("aicreshape", _ROWS),
+    "Concat": CoreKernel("aicconcat", _ROWS, "needs:concat"),
+    "Slice": CoreKernel("aicslice", _ROWS, "needs:cut_out"),
+    "Split": CoreKernel("aicsplit", needs=_PARALLEL, rewritten=True),
+    "Pad": CoreKernel("aicpad", needs="needs:padded"),
+    "MirrorPad": CoreKernel("aicpad"),
+    "BroadcastTo": CoreKernel("aicbroadcastto", needs=_PARALLEL),
+    "Identity": CoreKernel("aicidentity", needs=_PARALLEL),
+    "Resize": CoreKernel("aicresize", needs=_PARALLEL, whole=WholeAxes.PICTURE),
+    "DepthToSpace": CoreKernel("aicdepthtospace", needs=_PARALLEL, whole=WholeAxes.ALL),
+    "SpaceToDepth": CoreKernel("aicspacetodepth", needs=_PARALLEL, whole=WholeAxes.ALL),
 }
-_BINARY = tuple(row.kind for row in OPS.values() if row.attrs is BinaryAttrs)
 _SPLAT = {"Add": "aicaddsplat", "Sub": "aicaddsplat", "Mul": "aicmulsplat", "Div": "aicmulsplat"}
-# Gelu is written as other ops before.
-_ELEMENTS = frozenset(ELEMENTWISE) - {"Quantize", "Dequantize", "Cast", "Gelu"}
-# These read and leave rows; all other ops of HVX keep the layout.
-_LEAVES_ROWS = ("Softmax", "LogSoftmax", "Transpose", "Gather", "Reshape", "Concat", "Slice")
-_LEAVES_BLOCKS = ("LayerNorm", "MaxPool", "AveragePool")
 
 
 def core_kind(graph: Graph, op: Op) -> str:
     """The kind of op that does the work of `op`."""
-    if op.kind == "Conv2D":
-        return "aicdepthwiseconvd32" if is_depthwise(graph, op) else CONV
-    if op.kind in _NAMED:
-        return _NAMED[op.kind]
-    if op.kind in _BINARY:
+    if is_depthwise(graph, op):
+        return "aicdepthwiseconvd32"
+    if OPS[op.kind].has(Trait.ARITHMETIC):
         return _binary_kind(graph, op)
-    prefix = "element" if op.kind in _ELEMENTS else "aic"
-    return prefix + op.kind.lower()
+    return KERNELS[op.kind].name
 
 
 def _binary_kind(graph: Graph, op: Op) -> str:
@@ -83,14 +151,13 @@ def group_of(kind: str) -> Group:
 
 def needs_rows(kind: str) -> bool:
     """Whether an op of the network has to have blocks of channels written as rows before."""
-    return kind in _LEAVES_ROWS
+    return KERNELS[kind].layout is BlockLayout.ROWS
 
 
 def leaves_blocks(kind: str, first_is_blocked: bool) -> bool:
     """Whether an op of the network leaves its output in blocks of 32 channels."""
-    if kind in _LEAVES_ROWS:
-        return False
-    return kind in _LEAVES_BLOCKS or first_is_blocked
+    layout = KERNELS[kind].layout
+    return layout is BlockLayout.BLOCKS or (layout is BlockLayout.KEPT and first_is_blocked)
 
 
 def device_dtype(tensor: Tensor) -> str:

@@ -6,24 +6,25 @@ stands for an input of which nothing is needed."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 
 from npuscope.graph.model import Graph, Op
 from npuscope.many_core.compiler.boxes import (
     Box,
     Shape,
     common,
-    conv_needs,
     cut,
     elements,
     full,
-    pool_needs,
     shape_of,
     with_axis,
 )
 from npuscope.many_core.compiler.draft import Draft, Piece
 from npuscope.many_core.compiler.kinds import (
     D32,
+    KERNELS,
     Group,
+    WholeAxes,
     core_kind,
     device_dtype,
     group_of,
@@ -31,22 +32,25 @@ from npuscope.many_core.compiler.kinds import (
     size_bytes,
 )
 from npuscope.many_core.machine import CoreMachine
-from npuscope.ops.indexing import ROWS as INDEXING
 from npuscope.ops.layers import MatMulAttrs
 from npuscope.ops.moves import ConcatAttrs, GatherAttrs, PadAttrs, SliceAttrs, TransposeAttrs
-from npuscope.ops.norms import L2NormAttrs, LayerNormAttrs, SoftmaxAttrs
-from npuscope.ops.recurrent import ROWS as RECURRENT
 from npuscope.ops.reduce import ArgAttrs, ReduceAttrs
-from npuscope.ops.table import OPS, macs
-from npuscope.ops.unknown import UNKNOWN
+from npuscope.ops.row import named
+from npuscope.ops.table import macs
 
 Needs = tuple[Box | None, ...]
 
 
 def needs(graph: Graph, op: Op, box: Box) -> Needs:
     """Boxes of the inputs for `box` of the output."""
-    found = _NEEDS.get(op.kind, _parallel)(graph, op, box)
-    return tuple(need if name else None for need, name in zip(found, op.inputs, strict=True))
+    boxes = _needs_of(op.kind)(graph, op, box)
+    return tuple(need if name else None for need, name in zip(boxes, op.inputs, strict=True))
+
+
+@cache
+def _needs_of(kind: str) -> Callable[[Graph, Op, Box], Needs]:
+    function: Callable[[Graph, Op, Box], Needs] = named(__package__, KERNELS[kind].needs)
+    return function
 
 
 def split_axes(graph: Graph, op: Op) -> tuple[int, ...]:
@@ -57,27 +61,22 @@ def split_axes(graph: Graph, op: Op) -> tuple[int, ...]:
 
 
 def _whole_axes(graph: Graph, op: Op) -> set[int]:
-    """Axes that one core needs as a whole: what is normalised, summed up or reordered."""
     rank = len(graph.output_tensor(op).shape)
-    if op.kind in ("Softmax", "LogSoftmax"):
-        return {op.attrs_as(SoftmaxAttrs).axis}
-    if op.kind == "L2Normalization":
-        return {op.attrs_as(L2NormAttrs).axis}
-    if op.kind == "LayerNorm":
-        return set(range(op.attrs_as(LayerNormAttrs).axis, rank))
-    if op.kind == "InstanceNorm":
-        return set(range(1, rank - 1))
-    if op.kind in _ONLY_BATCH:
-        return set(range(1, rank))
-    if op.kind in ("Resize", "TransposeConv"):
-        return set(range(1, rank - 1))
-    return set()
+    axis = getattr(op.attrs, "axis", 0)
+    match KERNELS[op.kind].whole:
+        case WholeAxes.OWN:
+            return {axis}
+        case WholeAxes.FROM_OWN:
+            return set(range(axis, rank))
+        case WholeAxes.PICTURE:
+            return set(range(1, rank - 1))
+        case WholeAxes.ALL:
+            return set(range(1, rank))
+        case WholeAxes.NONE:
+            return set()
 
 
-_ONLY_BATCH = ("GroupNorm", "DepthToSpace", "SpaceToDepth")
-
-
-def _parallel(graph: Graph, op: Op, box: Box) -> Needs:
+def parallel(graph: Graph, op: Op, box: Box) -> Needs:
     """Element by element with broadcasting, all of the axes that must be whole."""
     whole = _whole_axes(graph, op)
     wide = full(graph.output_tensor(op).shape)
@@ -99,24 +98,24 @@ def _broadcast(box: Box, shape: Shape, operand: Shape) -> Box:
     return tuple(bounds if size == own else (0, own) for bounds, size, own in pairs)
 
 
-def _everything(graph: Graph, op: Op, box: Box) -> Needs:
+def everything(graph: Graph, op: Op, box: Box) -> Needs:
     """Reordered too much to say more."""
     return tuple(full(graph.tensors[name].shape) if name else None for name in op.inputs)
 
 
-def _dense(graph: Graph, op: Op, box: Box) -> Needs:
+def dense(graph: Graph, op: Op, box: Box) -> Needs:
     source = (*box[:-1], (0, graph.first_input(op).shape[-1]))
     weights = (box[-1], (0, graph.tensors[op.inputs[1]].shape[1]))
     return source, weights, *((box[-1],) for _ in op.inputs[2:])
 
 
-def _transpose_conv(graph: Graph, op: Op, box: Box) -> Needs:
+def transpose_conv(graph: Graph, op: Op, box: Box) -> Needs:
     source, weights = graph.first_input(op).shape, graph.tensors[op.inputs[1]].shape
     whole = (box[0], *full(source)[1:])
     return whole, with_axis(full(weights), 0, *box[-1]), *((box[-1],) for _ in op.inputs[2:])
 
 
-def _matmul(graph: Graph, op: Op, box: Box) -> Needs:
+def matmul(graph: Graph, op: Op, box: Box) -> Needs:
     attrs = op.attrs_as(MatMulAttrs)
     shape = graph.output_tensor(op).shape
     a, b = (graph.tensors[name].shape for name in op.inputs)
@@ -131,7 +130,7 @@ def _matmul(graph: Graph, op: Op, box: Box) -> Needs:
     )
 
 
-def _reduced(graph: Graph, op: Op, box: Box) -> Needs:
+def reduced(graph: Graph, op: Op, box: Box) -> Needs:
     axes, keep = _reduced_axes(op)
     source = graph.first_input(op).shape
     rest = iter(box)
@@ -153,13 +152,13 @@ def _reduced_axes(op: Op) -> tuple[tuple[int, ...], bool]:
     return attrs.axes, attrs.keep_dims
 
 
-def _transpose(graph: Graph, op: Op, box: Box) -> Needs:
+def transpose(graph: Graph, op: Op, box: Box) -> Needs:
     order = op.attrs_as(TransposeAttrs).permutation
     source = dict(zip(order, box, strict=True))
     return (tuple(source[axis] for axis in range(len(order))),)
 
 
-def _concat(graph: Graph, op: Op, box: Box) -> Needs:
+def concat(graph: Graph, op: Op, box: Box) -> Needs:
     axis = op.attrs_as(ConcatAttrs).axis
     found: list[Box | None] = []
     at = 0
@@ -171,7 +170,7 @@ def _concat(graph: Graph, op: Op, box: Box) -> Needs:
     return tuple(found)
 
 
-def _slice(graph: Graph, op: Op, box: Box) -> Needs:
+def cut_out(graph: Graph, op: Op, box: Box) -> Needs:
     attrs = op.attrs_as(SliceAttrs)
     found = []
     for (start, stop), first, step in zip(box, attrs.starts, attrs.steps, strict=True):
@@ -180,7 +179,7 @@ def _slice(graph: Graph, op: Op, box: Box) -> Needs:
     return (tuple(found),)
 
 
-def _pad(graph: Graph, op: Op, box: Box) -> Needs:
+def padded(graph: Graph, op: Op, box: Box) -> Needs:
     """A part that is padding only still names one element, so that every box is valid."""
     found = []
     source = graph.first_input(op).shape
@@ -191,7 +190,7 @@ def _pad(graph: Graph, op: Op, box: Box) -> Needs:
     return (tuple(found),)
 
 
-def _gather(graph: Graph, op: Op, box: Box) -> Needs:
+def gather(graph: Graph, op: Op, box: Box) -> Needs:
     """Axes before and behind the gathered one go with the data, the others with the indices."""
     attrs = op.attrs_as(GatherAttrs)
     data, indices = (graph.tensors[name].shape for name in op.inputs)
@@ -200,26 +199,6 @@ def _gather(graph: Graph, op: Op, box: Box) -> Needs:
     source = (*box[: attrs.axis], (0, data[attrs.axis]), *behind)
     places = (*box[: attrs.batch_axes], *box[attrs.axis : attrs.axis + inner])
     return source, places
-
-
-_REDUCTIONS = [row.kind for row in OPS.values() if row.attrs in (ReduceAttrs, ArgAttrs)]
-_NEEDS: dict[str, Callable[[Graph, Op, Box], Needs]] = {
-    "Conv2D": conv_needs,
-    "TransposeConv": _transpose_conv,
-    "FullyConnected": _dense,
-    "MatMul": _matmul,
-    "MaxPool": pool_needs,
-    "AveragePool": pool_needs,
-    **dict.fromkeys(_REDUCTIONS, _reduced),
-    "Transpose": _transpose,
-    "Concat": _concat,
-    "Slice": _slice,
-    "Pad": _pad,
-    "Gather": _gather,
-    **dict.fromkeys(("Reshape", "MirrorPad", "Tile"), _everything),
-    **dict.fromkeys((row.kind for row in (*INDEXING, *RECURRENT)), _everything),
-    UNKNOWN: _everything,
-}
 
 
 # --- Splitting an op: the axis with which the cores finish first ---

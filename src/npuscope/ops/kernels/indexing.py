@@ -14,6 +14,7 @@ from npuscope.ops.indexing import (
     Joining,
     OneHotAttrs,
     ResponseAttrs,
+    ReverseAttrs,
     ScatterAttrs,
     TopAttrs,
     TriangleAttrs,
@@ -56,6 +57,21 @@ def gather_nd(graph: Graph, op: Op) -> Step:
         chosen = tuple(_inside(places[..., n], data.shape[batch + n]) for n in range(count))
         rows = np.indices(places.shape[:-1], sparse=True)[:batch]
         return np.ascontiguousarray(data[(*rows, *chosen)])
+
+    return step
+
+
+def reverse_sequence(graph: Graph, op: Op) -> Step:
+    """Steps behind the length of a batch stay where they are; numpy rejects longer ones."""
+    attrs = op.attrs_as(ReverseAttrs)
+
+    def step(inputs: Sequence[Array]) -> Array:
+        data, lengths = inputs
+        time: Array = np.indices(data.shape, sparse=True)[attrs.time_axis]
+        around = [-1 if axis == attrs.batch_axis else 1 for axis in range(data.ndim)]
+        length = lengths.astype(np.int64).reshape(around)
+        places = np.where(time < length, length - 1 - time, time)
+        return np.take_along_axis(data, places, attrs.time_axis)
 
     return step
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from npuscope.graph.model import Quant
 from npuscope.lean_dataclass import dataclass, replace
+from npuscope.machine.npu_ops import BINARY, SUPPORT
 from npuscope.program.c_info.records import Affine, BufferInfo, FixedPoint
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program
 
@@ -59,9 +60,12 @@ UNITS = {
     "ACTIV": "ACTIV_ACC_V2",
 }
 OPERATOR_UNITS = {
-    **dict.fromkeys(("Conv",), "CONVACC"),
-    **dict.fromkeys(("Add", "Sub", "Mul"), "ARITH"),
-    **dict.fromkeys(("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"), "POOL"),
+    **{
+        row.listed or kind: row.unit
+        for kind, row in SUPPORT.items()
+        if row.unit in ("CONVACC", "POOL") or kind in BINARY
+    },
+    "GlobalMaxPool": "POOL",
 }
 _UNIT_TYPES = {vendor: unit for unit, vendor in UNITS.items()}
 UNIT_KEY = "HWUnit"

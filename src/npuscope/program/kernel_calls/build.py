@@ -3,11 +3,12 @@ themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from npuscope.graph.model import Numerics
+from npuscope.machine.npu_ops import support
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.kernels.reduce import exponentials
 from npuscope.ops.kernels.requantize import (
@@ -17,19 +18,11 @@ from npuscope.ops.kernels.requantize import (
     real_limits,
 )
 from npuscope.ops.norms import SoftmaxAttrs
+from npuscope.ops.row import Row, named
+from npuscope.ops.table import OPS
+from npuscope.ops.traits import Trait
 from npuscope.program.calls import attributes
-from npuscope.program.kernel_calls.layers import (
-    litert_conv2d,
-    litert_fully_connected,
-    litert_matmul,
-    litert_transpose_conv,
-    qdq_conv2d,
-    qdq_fully_connected,
-    qdq_transpose_conv,
-    raw_call,
-    value_call,
-    works_on_raw,
-)
+from npuscope.program.kernel_calls.layers import raw_call, value_call, works_on_raw
 from npuscope.program.kernel_calls.model import (
     PREFIX,
     ElementType,
@@ -42,12 +35,9 @@ from npuscope.program.kernel_calls.model import (
     table_call,
     tensor_of,
 )
-from npuscope.program.kernel_calls.moves import MOVES
 from npuscope.program.model import Buffer, Call
 
 # --- Kernels that round in integers: their multipliers are prepared here ---
-
-Builder = Callable[[Work], KernelCall]
 
 _BYTES = (ElementType.int8, ElementType.uint8)
 _MOST_TERMS = 8191  # of a softmax: the sum of its exponentials has 32 bits
@@ -59,7 +49,7 @@ def _only_bytes(work: Work) -> None:
             raise NoKernel(f"{work.kind} on integers needs 8-bit tensors with one scale each")
 
 
-def _softmax(work: Work) -> KernelCall:
+def softmax(work: Work) -> KernelCall:
     _only_bytes(work)
     source, attrs = work.inputs[0], work.attrs_as(SoftmaxAttrs)
     axis = attrs.axis % len(source.shape)
@@ -74,7 +64,7 @@ def _softmax(work: Work) -> KernelCall:
     return KernelCall(f"{PREFIX}softmax_integer", inputs, work.outputs, numbers)
 
 
-def _divide(work: Work) -> KernelCall:
+def divide(work: Work) -> KernelCall:
     _only_bytes(work)
     (a, b), target = work.inputs, work.outputs[0]
     factor = quantized_multipliers(_scale(a) / (_scale(b) * _scale(target)))
@@ -84,7 +74,7 @@ def _divide(work: Work) -> KernelCall:
     return KernelCall(f"{PREFIX}div_integer", work.inputs, work.outputs, numbers)
 
 
-def _quantize(work: Work) -> KernelCall:
+def quantize(work: Work) -> KernelCall:
     """From floats, 8 bits or more bits: by rounding, by a table, by a multiplier."""
     source, target = work.inputs[0], work.outputs[0]
     if source.quant is None:
@@ -119,29 +109,6 @@ def _only_tables(work: Work) -> KernelCall:
     return found
 
 
-_ROUNDED_IN_INTEGERS = (
-    *("Add", "Sub", "Mul", "SquaredDifference", "PRelu", "Clip"),
-    *("Sigmoid", "Tanh", "Elu", "Gelu", "Exp", "Log", "Sqrt", "Rsqrt"),
-    *("Neg", "Abs", "HardSwish", "LeakyRelu"),
-    *("AveragePool", "Mean", "ReduceSum", "L2Normalization"),
-    *("Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual"),
-)
-
-INTEGER: dict[tuple[str, Numerics], Builder] = {
-    **{(kind, Numerics.LITERT): _only_tables for kind in _ROUNDED_IN_INTEGERS},
-    ("Conv2D", Numerics.LITERT): litert_conv2d,
-    ("TransposeConv", Numerics.LITERT): litert_transpose_conv,
-    ("FullyConnected", Numerics.LITERT): litert_fully_connected,
-    ("MatMul", Numerics.LITERT): litert_matmul,
-    ("Conv2D", Numerics.QDQ): qdq_conv2d,
-    ("TransposeConv", Numerics.QDQ): qdq_transpose_conv,
-    ("FullyConnected", Numerics.QDQ): qdq_fully_connected,
-    ("Softmax", Numerics.LITERT): _softmax,
-    ("Div", Numerics.LITERT): _divide,
-    ("Quantize", Numerics.LITERT): _quantize,
-}
-
-
 # --- The C kernel of a software call, and its arguments ---
 #
 # Float kernels read and store quantized tensors too: they dequantize what they read and round what
@@ -150,17 +117,29 @@ INTEGER: dict[tuple[str, Numerics], Builder] = {
 
 def kernel_call(call: Call, buffers: Mapping[str, Buffer]) -> KernelCall:
     """The C call of a software call. NoKernel where the library has none."""
-    work = _work(call, buffers)
-    if call.kernel in MOVES:
-        return MOVES[call.kernel](work)
+    work, kernel = _work(call, buffers), support(call.kernel).kernel
+    if kernel is not None and kernel.build:
+        return _built(kernel.build, work)
     if works_on_raw(work):
         return raw_call(work)
-    if not work.quantized:
+    if not work.quantized or kernel is None:
         return value_call(work)
-    builder = INTEGER.get((call.kernel, work.numerics))
-    if builder is not None:
-        return builder(work)
+    builder = kernel.litert if work.numerics is Numerics.LITERT else kernel.qdq
+    if builder:
+        return _built(builder, work)
+    if work.numerics is Numerics.LITERT and _rounds_in_integers(OPS[call.kernel]):
+        return _only_tables(work)
     return table_call(work) or value_call(work)
+
+
+def _built(builder: str, work: Work) -> KernelCall:
+    call: KernelCall = named(__package__, builder)(work)
+    return call
+
+
+def _rounds_in_integers(row: Row) -> bool:
+    """LiteRT has a kernel of its own for it; what it dequantizes is a float."""
+    return bool(row.kernel.litert or row.has(Trait.COMPARISON)) and not row.has(Trait.RESCALING)
 
 
 def _work(call: Call, buffers: Mapping[str, Buffer]) -> Work:

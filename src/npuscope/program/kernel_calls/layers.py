@@ -10,6 +10,7 @@ import numpy as np
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Numerics
 from npuscope.lean_dataclass import dataclass, replace
+from npuscope.machine.npu_ops import support
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.functions import ClipAttrs
 from npuscope.ops.kernels.between import quantized
@@ -27,6 +28,8 @@ from npuscope.ops.kernels.requantize import (
 from npuscope.ops.kernels.step import Array
 from npuscope.ops.layers import ConvAttrs, DenseAttrs, TransposeConvAttrs
 from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
+from npuscope.ops.table import having
+from npuscope.ops.traits import Trait
 from npuscope.program.kernel_calls.model import (
     PREFIX,
     ElementType,
@@ -46,22 +49,11 @@ from npuscope.program.kernel_calls.model import (
 # The C kernels take real numbers (floats, or integers with a scale) or whole numbers without a
 # scale, never both in one call.
 
-_COMPARISONS = ("Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual")
-_TRUTH = ("And", "Or", "Not")
-_ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Min", "Max", "SquaredDifference")
-_EXTREMES = ("ReduceMax", "ReduceMin")
-_PLACES = ("ArgMax", "ArgMin")
-_FUNCTIONS = ("Abs", "Neg", "Sign", "Square", "Clip", "Cast")
-_WHOLE = frozenset((*_COMPARISONS, *_TRUTH, *_ARITHMETIC, *_EXTREMES, *_PLACES, *_FUNCTIONS)) | {
-    "ReduceSum",
-    "ReduceProd",
-    "Where",
-}
 # The numpy kernels of these look at raw values, whatever the scales are.
-_RAW = frozenset([*_PLACES, "Cast"])
-_RAW_IN_LITERT = frozenset(["Where", "Min", "Max", "MaxPool", *_EXTREMES])
-_RAW_WHEN_ALIKE = frozenset(["MaxPool", *_EXTREMES])
-_FREE_OUTPUT = frozenset([*_COMPARISONS, *_TRUTH, *_PLACES, "Cast"])
+_RAW = having(Trait.FINDS_PLACES) | {"Cast"}
+_RAW_IN_LITERT = having(Trait.PICKS) | {"Where"}
+_RAW_WHEN_ALIKE = having(Trait.PICKS) & having(Trait.MOVES)
+_FREE_OUTPUT = having(Trait.COMPARISON, Trait.LOGIC, Trait.FINDS_PLACES) | {"Cast"}
 _STORED = (ElementType.int8, ElementType.uint8, ElementType.int16, ElementType.uint16)
 
 
@@ -104,12 +96,13 @@ def _raw_max_pool(work: Work) -> KernelCall:
 def value_call(work: Work) -> KernelCall:
     """All operands real, or all whole where the kernel takes whole numbers."""
     operands = work.inputs[1:] if work.kind == "Where" else work.inputs
-    if work.kind in _TRUTH and work.quantized:
+    if work.kind in having(Trait.LOGIC) and work.quantized:
         raise NoKernel(f"{work.kind} takes bool, not numbers with a scale")
     if all(map(_is_real, operands)):
         _check_real_output(work)
         return _numbered(work)
-    if work.kind not in _WHOLE or any(map(_is_real, operands)):
+    kernel = support(work.kind).kernel
+    if kernel is None or not kernel.whole or any(map(_is_real, operands)):
         raise NoKernel(f"{work.kind} on {_types(operands)} has no kernel")
     _check_whole(work, operands)
     return _whole_clip(work) if work.kind == "Clip" else _numbered(work)

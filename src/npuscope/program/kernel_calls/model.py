@@ -14,8 +14,10 @@ import numpy as np
 from npuscope.errors import ModelError, TargetError
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Op, Quant, Tensor
 from npuscope.lean_dataclass import dataclass, replace
+from npuscope.machine.npu_ops import support
 from npuscope.ops.kernels.step import Array
 from npuscope.ops.table import OPS
+from npuscope.ops.traits import Trait
 from npuscope.program.model import Buffer
 
 # --- A call of a C kernel: tensors, integers, real numbers. Mirrors npuscope_kernels.h ---
@@ -143,32 +145,12 @@ class Work:
         return Op(self.kind, self.kind, (), (), self.attrs).attrs_as(record)
 
 
-# The functions of firmware/kernels that do the work of one kind of op.
-_FUNCTIONS = frozenset(
-    (
-        *("abs", "acos", "acosh", "add", "and", "arg_max", "arg_min", "asin", "asinh", "atan"),
-        *("atanh", "average_pool", "batch_norm", "cast", "ceil", "celu", "clip", "clip_whole"),
-        *("conv2d", "cos", "cosh", "dequantize", "div", "elu", "equal", "erf", "exp", "floor"),
-        *("fully_connected", "gather", "gelu", "greater", "greater_equal", "group_norm"),
-        *("hard_sigmoid", "hard_swish", "instance_norm", "l2_normalization", "layer_norm"),
-        *("leaky_relu", "less", "less_equal", "log", "log_softmax", "mat_mul", "max", "max_pool"),
-        *("max_pool_raw", "mean", "min", "mish", "mul", "neg", "not", "not_equal", "or", "pow"),
-        *("prelu", "quantize", "reciprocal", "reduce_l2", "reduce_max", "reduce_min"),
-        *("reduce_prod", "reduce_sum", "round", "rsqrt", "selu", "shrink", "sigmoid", "sign"),
-        *("sin", "sinh", "softmax", "softplus", "softsign", "sqrt", "square"),
-        *("squared_difference", "sub", "tan", "tanh", "thresholded_relu", "transpose_conv"),
-        *("where",),
-    )
-)
-
-
 def plain_call(work: Work, function: str = "", extra: tuple[Operand, ...] = ()) -> KernelCall:
     """All tensors and attributes in order; prepared arrays come behind the inputs."""
-    function = function or snake(work.kind)
-    if function not in _FUNCTIONS:
+    if support(work.kind).kernel is None:
         raise NoKernel("the library has no such kernel")
     return KernelCall(
-        PREFIX + function,
+        PREFIX + (function or snake(work.kind)),
         (*work.inputs, *extra),
         work.outputs,
         whole_numbers(work.attrs),
@@ -216,7 +198,7 @@ _TABLE = f"{PREFIX}table"
 
 def table_call(work: Work) -> KernelCall | None:
     """One look-up per value, where the op is element-wise on 8 bits with one scale."""
-    if work.kind not in OPS or not OPS[work.kind].by_value:
+    if work.kind not in OPS or not OPS[work.kind].has(Trait.FUNCTION):
         return None
     source, target = work.inputs[0], work.outputs[0]
     if source.type not in _BYTES or _per_channel(source, target) or not _stores(target):

@@ -4,7 +4,7 @@ Moves whose places are known become blocks: how many values, and how far apart o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -31,9 +31,11 @@ from npuscope.program.kernel_calls.model import (
     Operand,
     Work,
     prepared,
+    snake,
     tensor_of,
+    whole_numbers,
 )
-from npuscope.program.kernel_calls.moves_paths import Path, concat_path, path_of, resize_call
+from npuscope.program.kernel_calls.moves_paths import Path, concat_path, path_of
 
 # --- Blocks of values with separate steps on both sides and as few axes as possible ---
 
@@ -127,8 +129,6 @@ def fill_value(work: Work) -> Array:
         raise NoKernel(f"Pad: {error.message}") from error
 
 
-Builder = Callable[[Work], KernelCall]
-
 _MOST_INPUTS = 255
 
 
@@ -158,7 +158,15 @@ def _one_block(work: Work, start: int, axes: list[tuple[int, int]]) -> KernelCal
     return _move(work, [(0, 0, path, Block(start, 0, made))])
 
 
-def _straight(work: Work) -> KernelCall:
+def by_attributes(work: Work) -> KernelCall:
+    """A kernel of the op's own: its attributes as they are, then how values are moved."""
+    path, inputs = path_of(work, work.inputs[0], work.outputs[0]), list(work.inputs)
+    numbers = (*whole_numbers(work.attrs), *path.numbers(inputs))
+    function = PREFIX + snake(work.kind)
+    return KernelCall(function, tuple(inputs), work.outputs, numbers, rounding=work.rounding)
+
+
+def straight(work: Work) -> KernelCall:
     return _one_block(work, 0, [(int(np.prod(work.inputs[0].shape, dtype=np.int64)), 1)])
 
 
@@ -167,12 +175,12 @@ def _permuted(work: Work, view: list[int], order: tuple[int, ...]) -> KernelCall
     return _one_block(work, 0, [(view[axis], steps[axis]) for axis in order])
 
 
-def _transpose(work: Work) -> KernelCall:
+def transpose(work: Work) -> KernelCall:
     attrs = work.attrs_as(TransposeAttrs)
     return _permuted(work, list(work.inputs[0].shape), attrs.permutation)
 
 
-def _depth_to_space(work: Work) -> KernelCall:
+def depth_to_space(work: Work) -> KernelCall:
     attrs = work.attrs_as(BlockAttrs)
     (rows, columns), (n, height, width, channels) = attrs.sides, work.inputs[0].shape
     depth = channels // (rows * columns)
@@ -181,7 +189,7 @@ def _depth_to_space(work: Work) -> KernelCall:
     return _permuted(work, [n, height, width, depth, rows, columns], (0, 1, 4, 2, 5, 3))
 
 
-def _space_to_depth(work: Work) -> KernelCall:
+def space_to_depth(work: Work) -> KernelCall:
     attrs = work.attrs_as(BlockAttrs)
     (rows, columns), (n, height, width, channels) = attrs.sides, work.inputs[0].shape
     view = [n, height // rows, rows, width // columns, columns, channels]
@@ -189,7 +197,7 @@ def _space_to_depth(work: Work) -> KernelCall:
     return _permuted(work, view, (0, 1, 3, 5, 2, 4) if crd else (0, 1, 3, 2, 4, 5))
 
 
-def _slice(work: Work) -> KernelCall:
+def cut(work: Work) -> KernelCall:
     attrs = work.attrs_as(SliceAttrs)
     steps = dense_steps(work.inputs[0].shape)
     start = sum(a * step for a, step in zip(attrs.starts, steps, strict=True))
@@ -197,7 +205,7 @@ def _slice(work: Work) -> KernelCall:
     return _one_block(work, start, [(size, every * step) for size, every, step in axes])
 
 
-def _split(work: Work) -> KernelCall:
+def split(work: Work) -> KernelCall:
     attrs, source = work.attrs_as(SplitAttrs), work.inputs[0]
     steps, parts, first = dense_steps(source.shape), [], 0
     for number, (size, target) in enumerate(zip(attrs.sizes, work.outputs, strict=True)):
@@ -209,7 +217,7 @@ def _split(work: Work) -> KernelCall:
     return _move(work, parts)
 
 
-def _concat(work: Work) -> KernelCall:
+def concat(work: Work) -> KernelCall:
     axis, target = work.attrs_as(ConcatAttrs).axis, work.outputs[0]
     axis %= len(target.shape)
     steps, parts, first = dense_steps(target.shape), [], 0
@@ -222,12 +230,12 @@ def _concat(work: Work) -> KernelCall:
     return _move(work, parts)
 
 
-def _pad(work: Work) -> KernelCall:
+def pad(work: Work) -> KernelCall:
     path = path_of(work, work.inputs[0], work.outputs[0])
     return _move(work, [(0, 0, path, padded_block(work))], prepared(fill_value(work)))
 
 
-def _tile(work: Work) -> KernelCall:
+def tile(work: Work) -> KernelCall:
     repeats, shape = work.attrs_as(TileAttrs).repeats, work.inputs[0].shape
     rank = max(len(repeats), len(shape))
     repeats = (*[1] * (rank - len(repeats)), *repeats)
@@ -238,14 +246,14 @@ def _tile(work: Work) -> KernelCall:
     return _one_block(work, 0, axes)
 
 
-def _broadcast_to(work: Work) -> KernelCall:
+def broadcast_to(work: Work) -> KernelCall:
     shape, wanted = work.inputs[0].shape, work.outputs[0].shape
     sizes = (*[1] * (len(wanted) - len(shape)), *shape)
     rows = zip(wanted, sizes, dense_steps(sizes), strict=True)
     return _one_block(work, 0, [(count, step if size > 1 else 0) for count, size, step in rows])
 
 
-def _mirror_pad(work: Work) -> KernelCall:
+def mirror_pad(work: Work) -> KernelCall:
     """One index map per axis, made by numpy's own padding of the indices."""
     attrs, source = work.attrs_as(MirrorPadAttrs), work.inputs[0]
     path = path_of(work, source, work.outputs[0])
@@ -257,7 +265,7 @@ def _mirror_pad(work: Work) -> KernelCall:
     return KernelCall(f"{PREFIX}take", tuple(inputs), work.outputs, numbers, rounding=work.rounding)
 
 
-def _gather(work: Work) -> KernelCall:
+def gather(work: Work) -> KernelCall:
     attrs, (data, places) = work.attrs_as(GatherAttrs), work.inputs
     axis, batch = attrs.axis % max(len(data.shape), 1), attrs.batch_axes
     path = path_of(work, data, work.outputs[0])
@@ -277,21 +285,3 @@ def _gather(work: Work) -> KernelCall:
 
 def _count(shape: tuple[int, ...]) -> int:
     return int(np.prod(shape, dtype=np.int64))
-
-
-MOVES: dict[str, Builder] = {
-    "Reshape": _straight,
-    "Identity": _straight,
-    "Transpose": _transpose,
-    "Concat": _concat,
-    "Slice": _slice,
-    "Split": _split,
-    "Pad": _pad,
-    "MirrorPad": _mirror_pad,
-    "DepthToSpace": _depth_to_space,
-    "SpaceToDepth": _space_to_depth,
-    "Gather": _gather,
-    "Tile": _tile,
-    "BroadcastTo": _broadcast_to,
-    "Resize": resize_call,
-}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 
 from npuscope.lean_dataclass import dataclass
+from npuscope.machine.npu_ops import SUPPORT
 from npuscope.program.modes import ActivOp, AfiltMode, ArithOp, Bcast, PoolOp
 
 
@@ -258,70 +259,11 @@ SHAPE_ORDER = (0, 2, 3, 1)
 
 # What software kernels call our ops, behind KERNEL_PREFIX; and the words of a resize.
 KERNEL_PREFIX = "LL_SW_"
-FUNCTION_WORDS: dict[str, str] = {
-    "Sigmoid": "SIGMOID",
-    "Tanh": "TANH",
-    "Exp": "EXP",
-    "Log": "LOG",
-    "Sqrt": "SQRT",
-    "Neg": "NEG",
-    "Abs": "ABS",
-    "HardSwish": "HARDSWISH",
-    "Erf": "ERF",
-    "Floor": "FLOOR",
-    "Ceil": "CEIL",
-    "Round": "ROUND",
-    "Sin": "SIN",
-    "Cos": "COS",
-    "Softplus": "SOFTPLUS",
-    "Elu": "ELU",
-    "HardSigmoid": "HARDSIGMOID",
-}
-# Numbers of functions: attributes and fields have one name.
-FUNCTION_NUMBERS: dict[str, tuple[str, ...]] = {
-    "Elu": ("alpha",),
-    "LeakyRelu": ("alpha",),
-    "HardSigmoid": ("alpha", "beta"),
-}
-ARITHMETIC_WORDS: dict[str, str] = {
-    "Add": "ARITHADD",
-    "Sub": "ARITHSUB",
-    "Mul": "ARITHMUL",
-    "Div": "ARITHDIV",
-    "Pow": "POW",
-    "Min": "MIN",
-    "Max": "MAX",
-    "Equal": "EQUAL",
-    "Greater": "GREATER",
-    "GreaterEqual": "GREATEROREQUAL",
-    "Less": "LESS",
-    "LessEqual": "LESSOREQUAL",
-}
-# The integer element-wise kernel knows these.
-INTEGER_ARITHMETIC_WORDS: dict[str, str] = {
-    "Add": "ARITHSUM",
-    "Sub": "ARITHSUB",
-    "Mul": "ARITHMUL",
-    "Div": "ARITHDIV",
-}
-REDUCTION_WORDS: dict[str, str] = {
-    "ReduceSum": "REDUCESUM",
-    "ReduceMin": "REDUCEMIN",
-    "ReduceMax": "REDUCEMAX",
-    "ReduceProd": "REDUCEPROD",
-}
-# Words that nothing here writes.
-_READ_ONLY_WORDS = {"LeakyRelu": "LEAKYRELU", "Reciprocal": "RECIPROCAL", "Mod": "MOD"}
 KERNEL_OPS: dict[str, str] = {
-    KERNEL_PREFIX + word: op
-    for words in (
-        FUNCTION_WORDS,
-        ARITHMETIC_WORDS,
-        INTEGER_ARITHMETIC_WORDS,
-        REDUCTION_WORDS,
-        _READ_ONLY_WORDS,
-    )
-    for op, word in words.items()
+    KERNEL_PREFIX + word: kind
+    for kind, row in SUPPORT.items()
+    for word in (row.word, row.integer_word)
+    if word
 }
 COORDINATE_WORDS: dict[str, str] = {
     "asymmetric": "ASYMMETRIC",

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from functools import partial
 
 from npuscope.graph.model import Quant
+from npuscope.machine.npu_ops import support
 from npuscope.program.model import Argument, Call
 from npuscope.program.network_c.layout import (
     COORDINATE_WORDS,
-    FUNCTION_NUMBERS,
     KERNEL_OPS,
     KERNEL_PREFIX,
     NEAREST_WORDS,
@@ -79,7 +79,7 @@ def _function(quantized: bool, reader: SoftwareReader, info: Struct) -> Call:
         slopes = reader.operand(info, "operand", 2, _second_quant(reader, info, quantized))
         return Call("PRelu", (source, slopes), (target,), _LITERT)
     kernel = _op(info)
-    numbers = ((name, _float(info, name)) for name in FUNCTION_NUMBERS.get(kernel, ()))
+    numbers = ((name, _float(info, name)) for name in support(kernel).numbers)
     return Call(kernel, (source,), (target,), (*numbers, *_LITERT))
 
 

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 
+from npuscope.machine.npu_ops import support
 from npuscope.ops.kernels.requantize import quantized_multipliers
+from npuscope.ops.row import named
 from npuscope.program.model import Buffer
-from npuscope.program.network_c.layout import (
-    ARITHMETIC_WORDS,
-    COORDINATE_WORDS,
-    FUNCTION_NUMBERS,
-    FUNCTION_WORDS,
-    INTEGER_ARITHMETIC_WORDS,
-    NEAREST_WORDS,
-    REDUCTION_WORDS,
-    SOFTMAX_DIFF_BITS,
-)
+from npuscope.program.network_c.layout import COORDINATE_WORDS, NEAREST_WORDS, SOFTMAX_DIFF_BITS
 from npuscope.program.network_c.writer_buffers import (
     NoKernel,
     SoftwareCall,
@@ -144,18 +136,17 @@ def resize(call: SoftwareCall) -> str:
 # Seen in real files: quantize, dequantize, integer softmax. The others follow the library's
 # declarations and have not been run against it.
 
-Build = Callable[[SoftwareCall], str]  # fills the fields, returns the stem of struct and function
-
 
 def fill(call: SoftwareCall) -> str:
     """Fill the call's fields; the stem names struct and function. NoKernel where none fits."""
-    build = _BUILDS.get(call.call.kernel)
-    if build is None or len(call.call.outputs) != 1:
+    build = support(call.call.kernel).library
+    if not build or len(call.call.outputs) != 1:
         raise NoKernel(call.call.kernel)
-    return build(call)
+    stem: str = named(__package__, build)(call)
+    return stem
 
 
-def _quantize(call: SoftwareCall) -> str:
+def quantize(call: SoftwareCall) -> str:
     if not call.buffer(0).is_float:
         call.general("REQUANTIZELINEAR")
         both_quantized(call)
@@ -165,13 +156,13 @@ def _quantize(call: SoftwareCall) -> str:
     return "Quantizelinear"
 
 
-def _dequantize(call: SoftwareCall) -> str:
+def dequantize(call: SoftwareCall) -> str:
     call.general("DEQUANTIZELINEAR")
     call.quantization("is", "izp", call.buffer(0))
     return "Dequantizelinear"
 
 
-def _softmax(call: SoftwareCall) -> str:
+def softmax(call: SoftwareCall) -> str:
     call.general("SOFTMAX")
     source, beta = call.buffer(0), call.number("beta")
     call.set("axis", onnx_axis(int(call.number("axis")), source))
@@ -193,15 +184,16 @@ def _softmax(call: SoftwareCall) -> str:
     return "Softmax_integer"
 
 
-def _activation(call: SoftwareCall) -> str:
+def activation(call: SoftwareCall) -> str:
     only_float(call)
-    call.general(FUNCTION_WORDS[call.call.kernel])
-    for name in FUNCTION_NUMBERS.get(call.call.kernel, ()):
+    row = support(call.call.kernel)
+    call.general(row.word)
+    for name in row.numbers:
         call.set(name, float_text(call.number(name)))
     return "Activ"
 
 
-def _clip(call: SoftwareCall) -> str:
+def clip(call: SoftwareCall) -> str:
     only_float(call)
     low, high = call.number("low"), call.number("high")
     relu = low == 0.0 and high >= FLOAT_MAX
@@ -211,26 +203,25 @@ def _clip(call: SoftwareCall) -> str:
     return "Activ"
 
 
-def _prelu(call: SoftwareCall) -> str:
+def prelu(call: SoftwareCall) -> str:
     only_float(call)
     call.general("PRELU")
     call.operand()
     return "Activ"
 
 
-def _arithmetic(call: SoftwareCall) -> str:
-    kernel = call.call.kernel
+def arithmetic(call: SoftwareCall) -> str:
     if not is_float(call):
         return _integer_arithmetic(call)
-    call.general(ARITHMETIC_WORDS[kernel])
+    call.general(support(call.call.kernel).word)
     call.operand()
     call.set("num_of_inputs", 2)
     return "Arith"
 
 
 def _integer_arithmetic(call: SoftwareCall) -> str:
-    node = INTEGER_ARITHMETIC_WORDS.get(call.call.kernel)
-    if node is None:
+    node = support(call.call.kernel).integer_word
+    if not node:
         raise NoKernel(call.call.kernel)
     call.general(node)
     call.quantization("operand_s", "operand_zp", call.operand())
@@ -239,30 +230,12 @@ def _integer_arithmetic(call: SoftwareCall) -> str:
     return "Eltwise_integer"
 
 
-def _reduce(call: SoftwareCall) -> str:
+def reduction(call: SoftwareCall) -> str:
     """One axis only."""
     only_float(call)
     axes = call.pair("axes")
     if len(axes) != 1:
         raise NoKernel("axes")
-    call.general(REDUCTION_WORDS[call.call.kernel])
+    call.general(support(call.call.kernel).word)
     call.set("axis", onnx_axis(axes[0], call.buffer(0)))
     return "Reduce"
-
-
-_BUILDS: dict[str, Build] = {
-    "Quantize": _quantize,
-    "Dequantize": _dequantize,
-    "Softmax": _softmax,
-    "Clip": _clip,
-    "PRelu": _prelu,
-    "MaxPool": pool,
-    "AveragePool": pool,
-    "Mean": mean,
-    "Conv2D": conv,
-    "FullyConnected": dense,
-    "Resize": resize,
-    **dict.fromkeys(FUNCTION_WORDS, _activation),
-    **dict.fromkeys(ARITHMETIC_WORDS, _arithmetic),
-    **dict.fromkeys(REDUCTION_WORDS, _reduce),
-}

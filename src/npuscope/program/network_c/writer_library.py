@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 
 from npuscope.lean_dataclass import dataclass
+from npuscope.machine.npu_ops import support
 from npuscope.ops.kernels.step import Array
+from npuscope.ops.row import named
 from npuscope.program.kernel_calls.build import kernel_call
 from npuscope.program.kernel_calls.model import KernelCall, Operand
 from npuscope.program.model import Buffer, Call
@@ -139,12 +141,13 @@ class LibraryCall:
 
 def library_call(scope: Scope, call: Call, prefix: str) -> LibraryCall:
     """The library's function for a move. NoKernel where none fits."""
-    build = _BUILDS.get(call.kernel)
-    if build is None or len(call.outputs) != 1:
+    build = support(call.kernel).mover
+    if not build or len(call.outputs) != 1:
         raise NoKernel(call.kernel)
     if dict(call.args).get("activation", "none") != "none":
         raise NoKernel("activation")
-    return build(scope, call, prefix)
+    lines: LibraryCall = named(__package__, build)(scope, call, prefix)
+    return lines
 
 
 def tables(scope: Scope, prefix: str, inputs: list[Buffer], outputs: list[Buffer]) -> Lines:
@@ -169,7 +172,7 @@ def _tail(scope: Scope) -> str:
     return f", {scope.dialect.library_tail}" if scope.dialect.library_tail else ""
 
 
-def _concat(scope: Scope, call: Call, prefix: str) -> LibraryCall:
+def concat(scope: Scope, call: Call, prefix: str) -> LibraryCall:
     inputs = [_plain(scope, name) for name in call.inputs]
     output = _plain(scope, call.outputs[0])
     axis = onnx_axis(_whole(call, "axis"), output)
@@ -196,7 +199,7 @@ def _moved(scope: Scope, call: Call) -> tuple[Buffer, Buffer]:
     return source, output
 
 
-def _blocks(scope: Scope, call: Call, prefix: str) -> LibraryCall:
+def blocks(scope: Scope, call: Call, prefix: str) -> LibraryCall:
     if dict(call.args).get("order", "dcr") != "dcr":
         raise NoKernel("order")
     rows = _whole(call, "block")
@@ -209,7 +212,7 @@ def _blocks(scope: Scope, call: Call, prefix: str) -> LibraryCall:
     return LibraryCall([*tables(scope, prefix, [source], [output]), function])
 
 
-def _transpose(scope: Scope, call: Call, prefix: str) -> LibraryCall:
+def transpose(scope: Scope, call: Call, prefix: str) -> LibraryCall:
     """Axes are those of memory; each input axis is told its place in the output too."""
     source, output = _moved(scope, call)
     permutation = _tuple(call, "permutation")
@@ -228,7 +231,7 @@ def _transpose(scope: Scope, call: Call, prefix: str) -> LibraryCall:
     return LibraryCall(lines)
 
 
-def _slice(scope: Scope, call: Call, prefix: str) -> LibraryCall:
+def cut(scope: Scope, call: Call, prefix: str) -> LibraryCall:
     """Copied by the CPU."""
     source, output = _moved(scope, call)
     starts, sizes, steps = (_tuple(call, name) for name in ("starts", "sizes", "steps"))
@@ -302,12 +305,3 @@ def _tuple(call: Call, name: str) -> tuple[int, ...]:
     if not isinstance(value, tuple):
         raise NoKernel(name)
     return value
-
-
-_BUILDS: dict[str, Callable[[Scope, Call, str], LibraryCall]] = {
-    "Concat": _concat,
-    "DepthToSpace": _blocks,
-    "SpaceToDepth": _blocks,
-    "Transpose": _transpose,
-    "Slice": _slice,
-}
