@@ -67,7 +67,7 @@ def test_a_network_with_state_runs_in_the_runtime(tmp_path: Path) -> None:
     assert relu is not None
     document.remove(relu)
     new = document.add_tensor("again", "FLOAT32", relu.outputs[0].shape)
-    document.add_op("RELU", relu.inputs, [new])
+    document.add_op("Relu", relu.inputs, [new])
     document.rewire(relu.outputs[0], new)
     rows = []
     for content in (data, document.to_bytes()):
@@ -84,7 +84,7 @@ def test_a_network_with_state_runs_in_the_runtime(tmp_path: Path) -> None:
 def test_a_network_with_state_is_not_cut() -> None:
     document = TfliteDocument.parse(stateful_net())
     with pytest.raises(NotFitting, match="keeps values for the next inference"):
-        document.set_outputs([document.ops[4].outputs[0]], None)  # type: ignore[arg-type]
+        document.set_network_outputs([document.nodes[4].outputs[0]], None)  # type: ignore[arg-type]
 
 
 def test_nothing_to_do_is_the_same_bytes(tmp_path: Path, capsys: Capture) -> None:
