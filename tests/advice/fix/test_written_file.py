@@ -18,7 +18,6 @@ from models_whole_file import ADDITIONS, changed, made, stateful_net, unpacked
 from npuscope.advice.fix import run as fixing
 from npuscope.advice.fix.workbench import Opened
 from npuscope.cli.main import main
-from npuscope.edits import NotFitting
 from npuscope.edits.tflite.document import TfliteDocument
 from npuscope.profiling.runtimes import litert_interpreter
 from npuscope.report.fix import fix_text
@@ -83,7 +82,7 @@ def test_a_network_with_state_runs_in_the_runtime(tmp_path: Path) -> None:
 
 def test_a_network_with_state_is_not_cut() -> None:
     document = TfliteDocument.parse(stateful_net())
-    with pytest.raises(NotFitting, match="keeps values for the next inference"):
+    with pytest.raises(ValueError, match="keeps values for the next inference"):
         document.set_network_outputs([document.nodes[4].outputs[0]], None)  # type: ignore[arg-type]
 
 
