@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import is_
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +18,7 @@ from npuscope.files.onnx.bodies import (
 )
 from npuscope.files.onnx.constants import TensorReader, text
 from npuscope.files.onnx.entries import dims, open_axes
+from npuscope.files.onnx.file import decode
 from npuscope.files.onnx.first_state import FirstState, serialized
 from npuscope.files.onnx.inference import inferred_graph
 from npuscope.graph.limits import MAX_NAME_BYTES
@@ -126,6 +127,13 @@ class StoredOnnx:
         """Others than that of the batch."""
         return any(axis for entry in self.graph.input for axis in open_axes(entry))
 
+    def remark(self, op: Node, properties: Mapping[str, str], said: str) -> None:
+        """For viewers: properties of a node, and a sentence behind its description."""
+        for key, value in properties.items():
+            entry = op.metadata_props.add()
+            entry.key, entry.value = key, value
+        op.doc_string = f"{op.doc_string}\n{said}" if op.doc_string else said
+
     def _reads(self, node: Node) -> tuple[str, ...]:
         return (*node.input, *self._captured.get(id(node), ()))
 
@@ -219,6 +227,16 @@ class StoredOnnx:
         types = {entry.name: int(entry.type.tensor_type.elem_type) for entry in entries}
         types |= {entry.name: int(entry.data_type) for entry in graph.initializer}
         return Inferred({name: sizes for name, sizes in shapes.items() if sizes is not None}, types)
+
+
+def node_kinds(data: bytes) -> set[str]:
+    """Of the nodes of the main graph."""
+    return {kind for kind, _ in node_names(data)}
+
+
+def node_names(data: bytes) -> list[tuple[str, str]]:
+    """Kind and own name of every node of the main graph."""
+    return [(text(node.op_type), text(node.name)) for node in decode(data).graph.node]
 
 
 def has_external_data(data: bytes) -> bool:
