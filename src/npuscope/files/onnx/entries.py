@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -55,3 +56,14 @@ def type_name(number: int) -> str:
         return str(helper.tensor_dtype_to_np_dtype(number))
     except (KeyError, TypeError, ValueError):
         return ""
+
+
+def with_outputs(data: bytes, names: Iterable[str]) -> bytes:
+    """The model with more tensors among its outputs, for runtimes: they know their types."""
+    import onnx
+
+    proto = onnx.ModelProto.FromString(data)
+    known = {entry.name for entry in proto.graph.output}
+    new = [name for name in dict.fromkeys(names) if name not in known]
+    proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in new)
+    return bytes(proto.SerializeToString()) if new else data

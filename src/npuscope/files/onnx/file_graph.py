@@ -92,7 +92,9 @@ class OnnxFileGraph(StoredOnnx):
         return self.inferred().shapes.get(tensor)
 
     def type(self, tensor: str) -> str:
-        number = self.inferred().types.get(tensor, 0)
+        """Of inputs and outputs as the file states it, of others as ONNX infers it."""
+        stated = {e.name: int(e.type.tensor_type.elem_type) for e in self._border()}
+        number = stated.get(tensor) or self.inferred().types.get(tensor, 0)
         return type_name(number) if number else ""
 
     def quant(self, tensor: str) -> Quant | None:
@@ -167,6 +169,14 @@ class OnnxFileGraph(StoredOnnx):
         return self.add_op(op.op_type, inputs, output, domain=op.domain, **stated)
 
     # changes
+
+    def set_values(self, tensor: str, values: np.ndarray) -> None:
+        """Of an initializer, which keeps its name."""
+        import onnx
+
+        entry = next(entry for entry in self.graph.initializer if entry.name == tensor)
+        entry.CopyFrom(onnx.numpy_helper.from_array(values, tensor))
+        self._inferred = None
 
     def set_attribute(self, op: Node, name: str, value: Any) -> None:
         import onnx

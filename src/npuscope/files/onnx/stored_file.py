@@ -17,7 +17,7 @@ from npuscope.files.onnx.bodies import (
     nodes_in_order,
 )
 from npuscope.files.onnx.constants import TensorReader, text
-from npuscope.files.onnx.entries import dims, open_axes
+from npuscope.files.onnx.entries import copied, dims, open_axes
 from npuscope.files.onnx.file import decode
 from npuscope.files.onnx.first_state import FirstState, serialized
 from npuscope.files.onnx.inference import inferred_graph
@@ -111,6 +111,10 @@ class StoredOnnx:
         return max((int(entry.data_type) for entry in self.graph.initializer), default=0)
 
     @property
+    def constant_names(self) -> set[str]:
+        return {entry.name for entry in self.graph.initializer}
+
+    @property
     def has_functions(self) -> bool:
         return bool(self.proto.functions)
 
@@ -150,6 +154,11 @@ class StoredOnnx:
         """By the writer, whether something was changed or not."""
         self._put_nodes()
         return serialized(self.proto)
+
+    def message(self) -> Any:
+        """A copy of the protobuf, for tools of others that take it."""
+        self._put_nodes()
+        return copied(self.proto)
 
     def current(self) -> Any:
         """The model as it stands, perhaps in the middle of an edit: without what nobody needs."""
