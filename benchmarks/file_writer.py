@@ -115,12 +115,12 @@ def judged(path: Path, runtime: Runtime | None, folder: Path) -> dict[str, Any]:
 
 
 def parsed(path: Path, data: bytes) -> Any:
-    from npuscope.edits.onnx.document import OnnxDocument
-    from npuscope.edits.tflite.document import TfliteDocument
+    from npuscope.files.onnx.file_graph import OnnxFileGraph
+    from npuscope.files.tflite.file_graph import TfliteFileGraph
 
     if path.suffix == ".onnx":
-        return OnnxDocument.parse(data, path.parent)
-    return TfliteDocument.parse(data)
+        return OnnxFileGraph.parse(data, path.parent)
+    return TfliteFileGraph.parse(data)
 
 
 def told(found: list[str]) -> str:
@@ -137,20 +137,20 @@ def neutral_edit(document: Any) -> bytes | None:
 
 def _identity(document: Any) -> bytes | None:
     constants = {entry.name for entry in document.graph.initializer}
-    types = document.element_types()
+    types = document.inferred().types
     # Sequences and maps cannot be copied; what ops of other domains make is tried.
     inner = [n for node in document.nodes for n in node.output if node.domain or types.get(n)]
-    places = [*inner, *filter(types.get, document.network_inputs())]
+    places = [*inner, *filter(types.get, document.network_inputs)]
     if _HALF in types.values():  # rounding of a runtime depends on what stands between two ops
         places.reverse()
     for tensor in places:
         readers = [reader for reader in document.readers(tensor) if tensor in reader.input]
-        if not tensor or not readers or document.is_output(tensor) or tensor in constants:
+        if not tensor or not readers or tensor in document.network_outputs or tensor in constants:
             continue
         if any(item.HasField("g") for item in readers[0].attribute):
             continue
         name = document.fresh(_MARK)
-        document.add_node("Identity", [tensor], name, name=_MARK)
+        document.add_op("Identity", [tensor], name, name=_MARK)
         document.rewire(tensor, name, readers[:1])
         return bytes(document.to_bytes())
     return None
@@ -160,8 +160,8 @@ def _reshape(document: Any) -> bytes | None:
     """Kernels of RESHAPE copy any type; one open size stays open."""
     from npuscope.files.tflite.records import Record
 
-    inner = [tensor for op in document.ops for tensor in op.outputs]
-    for tensor in (*inner, *document.graph_inputs):
+    inner = [tensor for op in document.nodes for tensor in op.outputs]
+    for tensor in (*inner, *document.network_inputs):
         readers = [op for op in document.readers(tensor) if not op.is_bound]
         sizes = _sizes(tensor)
         if not readers or tensor.type not in _RESHAPED or not sizes.size or sizes.min() == 0:
@@ -171,7 +171,7 @@ def _reshape(document: Any) -> bytes | None:
         held = document.add_tensor(f"{_MARK}_shape", "INT32", sizes.shape, None, sizes)
         result = document.add_tensor(_MARK, tensor.type, tensor.shape, tensor.quant)
         options = Record("ReshapeOptions", {"NewShape": sizes})
-        document.add_op("RESHAPE", [tensor, held], [result], options)
+        document.add_operator("RESHAPE", [tensor, held], [result], options)
         document.rewire(tensor, result, readers[:1])
         return bytes(document.to_bytes())
     return _renamed(document)

@@ -34,7 +34,7 @@ SAMPLES = [{"image": picture[None]} for picture in pictures(4)]
 
 def spread(made: OnnxWork, equalised: bool) -> float:
     name = made.layers[0].outputs[0]
-    values = next(made.run(made.networks[equalised].proto, SAMPLES, [name]))[name]
+    values = next(made.run(made.networks[equalised].data, SAMPLES, [name]))[name]
     peaks = np.abs(values).max(axis=(0, 2, 3))
     return float(peaks.max() / peaks.min())
 
@@ -44,7 +44,7 @@ def test_channels_come_together_and_the_function_stays(tmp_path: Path, groups: i
     made = work(tmp_path, "Relu", groups)
     assert made.equalise(SAMPLES)
     assert spread(made, True) < spread(made, False) / 20
-    before, after = (next(made.run(made.networks[e].proto, SAMPLES, [])) for e in (False, True))
+    before, after = (next(made.run(made.networks[e].data, SAMPLES, [])) for e in (False, True))
     (name,) = before
     assert np.abs(before[name] - after[name]).max() < 1e-3 * np.abs(before[name]).max()
 

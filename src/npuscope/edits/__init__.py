@@ -1,9 +1,10 @@
 """Edits of model files: what a finding offers as a fix, carried out on the user's own file.
 
 In: a file (`open_document`), the id of a fix, an EditRequest (which ops, which parameters, what is
-known of the network). Out: the same document, changed, or NotFitting with the reason. `document`
-and `records` are the neutral document, `onnx` and `tflite` implement it; the other modules are the
-edits by theme and what several of them share. `registry` finds an edit by its id.
+known of the network). Out: the same document, changed, or NotFitting with the reason. A document is
+the file graph (`files/file_graph.py`) in the dialect of its format: `document` lists what a dialect
+answers, `onnx` and `tflite` are the answers. `places`, `steps` and `views` are what themes share;
+the other modules are the edits by theme. `registry` finds an edit by its id.
 """
 
 from npuscope.edits.document import Document

@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from npuscope.edits.document import Document
+from npuscope.edits.places import has_fused, joined_parts, ops_of
 from npuscope.edits.records import NotFitting, Op, Value
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest
+from npuscope.edits.steps import as_sent
 from npuscope.text import safe_terminal
 
 _CONVERSIONS = ("Quantize", "Dequantize")
@@ -30,15 +32,15 @@ def batch_one(document: Document, request: EditRequest) -> None:
 @edit("drop-input")
 def drop_input(document: Document, request: EditRequest) -> None:
     """An input that no op reads is removed from the file."""
-    inputs = document.network_inputs()
+    inputs = document.network_inputs
     found = [value for value in inputs if document.name(value) in request.ops]
     if not found:
         raise NotFitting("there is no such input")
-    if any(document.readers(value) or document.is_output(value) for value in found):
+    if any(document.readers(value) or value in document.network_outputs for value in found):
         raise NotFitting("the input is read")
     if len(found) == len(inputs):
         raise NotFitting("it is the only input")
-    document.drop_inputs(found)
+    document.network_inputs = [value for value in inputs if value not in found]
 
 
 @edit("cut-tail")
@@ -52,9 +54,12 @@ def cut_tail(document: Document, request: EditRequest) -> None:
         if tensor is None:
             raise NotFitting(f"no op of the file computes the tensor '{safe_terminal(name)}'")
         found.append(tensor)
-    if found == document.network_outputs():
+    if found == document.network_outputs:
         raise NotFitting("the network already ends there")
-    document.set_outputs(found, graph)
+    try:
+        document.set_network_outputs(found, graph)
+    except ValueError as reason:
+        raise NotFitting(str(reason)) from reason
 
 
 def _tensors(request: EditRequest) -> list[str]:
@@ -69,15 +74,15 @@ def _tensors(request: EditRequest) -> list[str]:
 def drop_softmax(document: Document, request: EditRequest) -> None:
     """The network gives the scores that the last Softmax would normalise: floats where it gave
     floats, else integers with the scale of the scores."""
-    found = document.found(request, ("Softmax",))
+    found = ops_of(document, request, ("Softmax",))
     if not found:
         raise NotFitting("there is no Softmax")
     softmax = found[0]
     way = _way_out(document, document.outputs(softmax)[0])
-    scores = document.as_sent(document.inputs(softmax)[0], way)
+    scores = as_sent(document, document.inputs(softmax)[0], way)
     if document.producer(scores) is None:
         raise NotFitting("nothing is computed before the Softmax")
-    if document.is_output(scores):
+    if scores in document.network_outputs:
         raise NotFitting("its scores are already an output")
     document.send(softmax, way, scores)
 
@@ -85,26 +90,29 @@ def drop_softmax(document: Document, request: EditRequest) -> None:
 @edit("separate-outputs")
 def separate_outputs(document: Document, request: EditRequest) -> None:
     """Parts that a last Concat joins become outputs of their own, as the joint output was."""
-    found = document.found(request, ("Concat", "QLinearConcat"))
+    found = ops_of(document, request, ("Concat", "QLinearConcat"))
     if not found:
         raise NotFitting("there is no Concat")
     concat = found[0]
-    if document.has_fused(concat):
+    if has_fused(document, concat):
         raise NotFitting("the Concat has an activation of its own")
     way = _way_out(document, document.outputs(concat)[0])
-    parts = document.joined_parts(concat)
+    parts = joined_parts(document, concat)
     if any(document.producer(part) is None for part in parts):
         raise NotFitting("a part of the Concat is not computed: it is an input or a constant")
-    if len(set(parts)) < len(parts) or any(document.is_output(part) for part in parts):
+    if len(set(parts)) < len(parts) or any(part in document.network_outputs for part in parts):
         raise NotFitting("a part of the Concat occurs twice, or is already an output")
-    document.send_parts(concat, way, parts, request.network.graph)
+    try:
+        document.send_parts(concat, way, parts, request.network.graph)
+    except ValueError as reason:
+        raise NotFitting(str(reason)) from reason
 
 
 def _way_out(document: Document, tensor: Value) -> list[Op]:
     """The conversions between a tensor and the network's output; NotFitting where it does not
     lead there alone."""
     ops: list[Op] = []
-    while not document.is_output(tensor):
+    while tensor not in document.network_outputs:
         readers = document.readers(tensor)
         if len(readers) != 1 or document.kind(readers[0]) not in _SAME_VALUE:
             raise NotFitting("its result is used inside the network")
@@ -119,11 +127,19 @@ def _way_out(document: Document, tensor: Value) -> list[Op]:
 def integer_input(document: Document, request: EditRequest) -> None:
     """Inputs that are quantized at once become what that makes; `type` may ask for uint8."""
     wanted = str(request.parameters.get("type", ""))
-    found = document.convertible(document.network_inputs())
-    named = document.found(request, _CONVERSIONS)
+    found = convertible(document, document.network_inputs)
+    named = ops_of(document, request, _CONVERSIONS)
     if named:  # a request for the whole border names none
         found = [v for v in found if any(v in document.inputs(op) for op in named)]
     _each(found, lambda tensor: _take_integers(document, tensor, wanted))
+
+
+def convertible(document: Document, tensors: Sequence[Value]) -> list[Value]:
+    """Those of a type that may be converted inside: floats, and bytes of a sign that kernels do
+    not mix with the other."""
+    types = ("float32",) if document.mixes_signs else ("float32", "uint8")
+    computed = [tensor for tensor in tensors if document.values(tensor) is None]
+    return [tensor for tensor in computed if document.type(tensor) in types]
 
 
 def _each(tensors: Sequence[Value], change: Callable[[Value], None]) -> None:
@@ -141,26 +157,23 @@ def _each(tensors: Sequence[Value], change: Callable[[Value], None]) -> None:
 def _take_integers(document: Document, tensor: Value, wanted: str) -> None:
     readers, name = document.readers(tensor), document.name(tensor)
     others = {document.word(op) for op in readers if document.kind(op) != "Quantize"}
-    if others or not readers or document.is_output(tensor):
+    if others or not readers or tensor in document.network_outputs:
         who = ", ".join(sorted(others)) or "nobody"
-        word = document.spelled(("Quantize",))[0]
+        word = document.words("Quantize")[0]
         raise NotFitting(f"input '{name}' is read by {who}, not by {word} alone")
     made = [document.outputs(op)[0] for op in readers]
     found = {document.made_steps(op) for op in readers}
-    if len(found) > 1 or any(document.is_output(value) for value in made):
+    if len(found) > 1 or any(value in document.network_outputs for value in made):
         raise NotFitting(f"input '{name}' is quantized in more than one way")
     steps = found.pop()
-    if wanted in ("", steps.type):
-        document.take_integers(tensor, readers, steps)
-    else:
-        document.take_shifted(tensor, steps, wanted)
+    document.take_integers(tensor, readers, steps, wanted or steps.type)
 
 
 @edit("integer-output")
 def integer_output(document: Document, request: EditRequest) -> None:
     """Outputs that a conversion makes become what it reads."""
-    found = document.convertible(document.network_outputs())
-    named = document.found(request, _CONVERSIONS)
+    found = convertible(document, document.network_outputs)
+    named = ops_of(document, request, _CONVERSIONS)
     if named:
         found = [v for v in found if any(v in document.outputs(op) for op in named)]
     _each(found, lambda tensor: _give_integers(document, tensor))
@@ -168,11 +181,20 @@ def integer_output(document: Document, request: EditRequest) -> None:
 
 def _give_integers(document: Document, tensor: Value) -> None:
     maker, name = document.producer(tensor), document.name(tensor)
-    integers = document.converted(maker) if maker is not None else None
+    integers = _converted(document, maker) if maker is not None else None
     if maker is None or integers is None:
         who = document.word(maker) if maker is not None else "an input"
-        word = document.spelled(("Dequantize",))[0]
+        word = document.words("Dequantize")[0]
         raise NotFitting(f"output '{name}' comes from {who}, not from {word}")
-    if document.producer(integers) is None or document.is_output(integers):
+    if document.producer(integers) is None or integers in document.network_outputs:
         raise NotFitting(f"'{document.name(integers)}' is already an input or output")
     document.give_integers(tensor, maker, integers)
+
+
+def _converted(document: Document, op: Op) -> Value | None:
+    """The integers that a conversion reads."""
+    kinds = ("Dequantize",) if document.mixes_signs else _CONVERSIONS
+    source = document.inputs(op)[0] if document.kind(op) in kinds else None
+    if source is None or document.mixes_signs:
+        return source
+    return source if document.type(source) == "int8" else None

@@ -6,6 +6,7 @@ are cut and not changed, products with zero are added, and a weight of exactly 1
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -13,9 +14,11 @@ import numpy as np
 from npuscope.edits.document import Document
 from npuscope.edits.numbers import FREE, parts_of
 from npuscope.edits.padding import pad_tensor, repeat_channels
-from npuscope.edits.records import CONVS, LAYERS, Layer, NotFitting, Op
+from npuscope.edits.places import axis_of_channels, image, order_of, place
+from npuscope.edits.records import CONVS, LAYERS, Layer, NotFitting, Op, QuantSteps, Value
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest
+from npuscope.edits.steps import PAIR, dequantizer, same_steps
 from npuscope.geometry.streams import DenseLayer
 from npuscope.geometry.tiling import ConvShape
 from npuscope.lean_dataclass import replace
@@ -40,7 +43,7 @@ def _layer_of(document: Document, op: Op) -> Layer:
 @edit("pad-channels")
 def pad_channels(document: Document, request: EditRequest) -> None:
     """Channels of zeros behind a count that cannot be cut well, in all layers that share it."""
-    op = document.place(request, *LAYERS)
+    op = place(document, request, *LAYERS)
     side = request.parameters.get("side")
     layer = _layer_of(document, op)
     tensor = document.inputs(op)[0] if side == "inputs" else document.outputs(op)[0]
@@ -76,7 +79,7 @@ def _number(value: Parameter) -> int:
 @edit("split-outputs")
 def split_outputs(document: Document, request: EditRequest) -> None:
     """A layer as several ones, each with some of the output channels, and their results joined."""
-    op = document.place(request, *LAYERS)
+    op = place(document, request, *LAYERS)
     layer, title = _layer_of(document, op), document.title(op)
     if layer.groups != 1:
         raise NotFitting(f"{title} has {layer.groups} groups")
@@ -84,13 +87,13 @@ def split_outputs(document: Document, request: EditRequest) -> None:
     parts = parts_of(layer.outputs, text)
     if parts is None:
         raise NotFitting(f"parts '{text}' do not add up to the {layer.outputs} outputs of {title}")
-    document.join_parts(layer, [document.layer_part(layer, part) for part in parts])
+    document.split_layer(layer, parts)
 
 
 @edit("dense-groups")
 def dense_groups(document: Document, request: EditRequest) -> None:
     """A grouped convolution as a dense one: each kernel is zero outside of its group."""
-    op = document.place(request, *CONVS)
+    op = place(document, request, *CONVS)
     layer, title = _layer_of(document, op), document.title(op)
     if layer.groups == 1:
         raise NotFitting(f"{title} has no groups")
@@ -125,29 +128,65 @@ def block_diagonal(
 def shuffle_conv(document: Document, request: EditRequest) -> None:
     """A channel shuffle (reshape, transpose, reshape) as a 1x1 convolution: each kernel has one
     weight of exactly 1, and the result is quantized as the data are."""
-    op = document.place(request, "Transpose")
+    op = place(document, request, "Transpose")
     title = document.title(op)
-    around = document.reshapes_around(op)
-    if around is None:
-        word = document.spelled(("Reshape",))[0]
+    above, below = _to_reshape(document, op, True), _to_reshape(document, op, False)
+    if not above or not below:
+        word = document.words("Reshape")[0]
         raise NotFitting(f"{title} is not alone between two {word}s")
+    around = above[-1], below[-1]
     source, result = document.inputs(around[0])[0], document.outputs(around[1])[0]
     order = _order(document, op, source, result)
     if order is None:
         raise NotFitting(f"{title} moves more than channels")
-    steps = document.shuffled_steps(op, around)
+    steps = _shuffled_steps(document, op, source, result, (*above[:-1], *below[:-1]))
     zero_point = steps.quant.zero_point - steps.unsigned_offset
     layer = document.shuffle_instead(op, around, kernel(order), _SCALE)
     for side in _SIDES:
         _pad_side(document, layer, side, zero_point in FREE, request.network.machine)
 
 
+def _to_reshape(document: Document, op: Op, up: bool) -> list[Op]:
+    """What is passed on the way to a Reshape, which comes last: nothing but steps, and nobody else
+    reads there. Empty where there is none."""
+    passed: list[Op] = []
+    tensor = document.inputs(op)[0] if up else document.outputs(op)[0]
+    while tensor not in document.network_outputs and len(document.readers(tensor)) == 1:
+        step = document.producer(tensor) if up else document.readers(tensor)[0]
+        if step is None:
+            return []
+        passed.append(step)
+        if document.kind(step) == "Reshape":
+            return passed
+        if not document.steps_are_nodes or document.kind(step) not in PAIR:
+            return []
+        tensor = document.inputs(step)[0] if up else document.outputs(step)[0]
+    return []
+
+
+def _shuffled_steps(
+    document: Document, op: Op, source: Value, result: Value, between: Sequence[Op]
+) -> QuantSteps:
+    """One quantization from the first Reshape to the last."""
+    title = document.title(op)
+    if not document.steps_are_nodes:
+        if document.type(source) != "int8" or document.quant(source) != document.quant(result):
+            raise NotFitting(f"{title} and its Reshapes do not have one int8 quantization")
+        return document.steps(source)
+    maker = dequantizer(document, source)
+    if maker is None:
+        raise NotFitting(f"the data of {title} are not quantized")
+    if not all(same_steps(document, maker, node) for node in between):
+        raise NotFitting(f"the data of {title} are requantized on the way")
+    return document.made_steps(maker)
+
+
 def _order(document: Document, op: Op, source: object, result: object) -> np.ndarray | None:
     shape, middle = document.shape(source), document.shape(document.inputs(op)[0])
     if shape is None or middle is None or len(shape) != 4 or document.shape(result) != shape:
         return None
-    axis = document.axis_of_channels(4)
-    return permutation(shape, middle, document.order_of(op), axis)
+    axis = axis_of_channels(document, 4)
+    return permutation(shape, middle, order_of(document, op), axis)
 
 
 def permutation(
@@ -175,7 +214,7 @@ def _pad_side(document: Document, op: Op, side: str, is_fast: bool, machine: Mac
     """Channels of zeros for the new layer, if its count is bad."""
     document.drop_dead()  # the moves that it stands for do not read these channels
     values = document.inputs(op)[0], document.outputs(op)[0]
-    images = [document.image(value) for value in values]
+    images = [image(document, value) for value in values]
     counts = images[0].channels, images[1].channels
     size = images[0].height, images[0].width
     shape = ConvShape(*counts, (1, 1), size, size)
@@ -184,4 +223,4 @@ def _pad_side(document: Document, op: Op, side: str, is_fast: bool, machine: Mac
     new = padded_count([(layer, side)], machine) - counts[place]
     if new:
         with suppress(NotFitting):
-            pad_tensor(document, values[place], document.axis_of_channels(4), new)
+            pad_tensor(document, values[place], axis_of_channels(document, 4), new)

@@ -12,9 +12,28 @@ from npuscope.edits.document import Document
 from npuscope.edits.images import LONGEST_AXIS
 from npuscope.edits.numbers import int8_quant
 from npuscope.edits.onnx.document import OnnxDocument
+from npuscope.edits.places import (
+    axes_of,
+    axis_of_channels,
+    drop_unread,
+    has_fused,
+    image,
+    image_shape,
+    order_of,
+    place,
+)
 from npuscope.edits.records import HIGHEST, Constant, Interval, NotFitting, Op, QuantSteps, Value
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest
+from npuscope.edits.steps import (
+    dequantizer,
+    int8_constant,
+    plain,
+    result_steps,
+    steps_behind,
+    unquantized,
+    users,
+)
 from npuscope.graph.model import Quant
 from npuscope.lean_dataclass import replace
 
@@ -27,7 +46,7 @@ _LEAST = 1e-3  # how far a quantized one may be from 1
 def gate_form(document: Document, request: EditRequest) -> None:
     """(1 - z) * n + z * h becomes n + z * (h - n), one op less and no constant on the left. The
     new tensors get steps that cover all that their operands can hold."""
-    op = document.place(request, "Sub")
+    op = place(document, request, "Sub")
     one, z = document.inputs(op)
     _check_one(document, one)
     first = _next(document, op, "Mul")
@@ -38,14 +57,14 @@ def gate_form(document: Document, request: EditRequest) -> None:
         raise NotFitting(_NO_GATE)
     if _next(document, second, "Add") is not total:
         raise NotFitting(_NO_GATE)
-    h = _other(document, second, document.plain(z))
+    h = _other(document, second, plain(document, z))
     difference, product = _gate_steps(*(document.steps(value).covered for value in (z, n, h)))
     result = document.outputs(total)[0]
     shape, name = document.shape(result) or (), document.name(result)
     for gone in (op, first, second, total):
         document.remove(gone)
-    apart = document.new(f"{name}_difference", shape, difference)
-    gated = document.new(f"{name}_gated", shape, product)
+    apart = document.new_tensor(f"{name}_difference", shape, difference)
+    gated = document.new_tensor(f"{name}_gated", shape, product)
     document.insert("Sub", (h, n), apart)
     document.insert("Mul", (z, document.stepped(apart, difference)), gated)
     document.insert("Add", (n, document.stepped(gated, product)), result, fused=total)
@@ -69,29 +88,29 @@ def _check_one(document: Document, tensor: Value) -> None:
 def _next(document: Document, op: Op, kind: str) -> Op:
     """The only op that uses a result."""
     result = document.outputs(op)[0]
-    users = document.users(result)
-    if len(users) != 1 or document.kind(users[0]) != kind or document.is_output(result):
+    readers = users(document, result)
+    if len(readers) != 1 or document.kind(readers[0]) != kind or result in document.network_outputs:
         raise NotFitting(_NO_GATE)
-    return users[0]
+    return readers[0]
 
 
 def _other(document: Document, op: Op, tensor: Value) -> Value:
     """The operand that is not `tensor`."""
-    values = [value for value in document.inputs(op) if document.plain(value) != tensor]
+    values = [value for value in document.inputs(op) if plain(document, value) != tensor]
     if len(values) != 1 or len(document.inputs(op)) != 2:
         raise NotFitting(_NO_GATE)
     return values[0]
 
 
 def _maker(document: Document, tensor: Value) -> Op | None:
-    return document.producer(document.plain(tensor))
+    return document.producer(plain(document, tensor))
 
 
 @edit("negate-by-product")
 def negate_by_product(document: Document, request: EditRequest) -> None:
     """A product with -1 instead of a Neg or of a constant minus a tensor. The negated bytes are
     -1 - q: all of them fit, so nothing is rounded on the way."""
-    op = document.place(request, "Sub", "Neg")
+    op = place(document, request, "Sub", "Neg")
     inputs, result = document.inputs(op), document.outputs(op)[0]
     tensor, name = inputs[-1], document.name(result)
     is_sub, shape = document.kind(op) == "Sub", document.shape(tensor) or ()
@@ -99,13 +118,13 @@ def negate_by_product(document: Document, request: EditRequest) -> None:
         raise NotFitting("the left operand is computed")
     steps = _computed_steps(document, tensor)
     document.remove(op)
-    factor = document.int8_constant(f"{name}_minus_one", np.array(-1, np.int8))
+    factor = int8_constant(document, f"{name}_minus_one", np.array(-1, np.int8))
     if not is_sub:
         document.insert("Mul", (tensor, factor), result)
         return
     zero = sum(steps.limits) - steps.quant.zero_point
     negated = replace(steps, quant=Quant(steps.quant.scales, (zero,)))
-    product = document.new(f"{name}_negated", shape, negated)
+    product = document.new_tensor(f"{name}_negated", shape, negated)
     document.insert("Mul", (tensor, factor), product)
     document.insert("Add", (inputs[0], document.stepped(product, negated)), result, fused=op)
 
@@ -120,22 +139,22 @@ def _computed_steps(document: Document, tensor: Value) -> QuantSteps:
 @edit("multiply-instead", "onnx")
 def multiply_instead(document: OnnxDocument, request: EditRequest) -> None:
     """A constant divisor becomes a factor. TFLite has no division of int8 numbers."""
-    node = document.place(request, "Div")
-    divisor = document.constant(node.input[1])
+    node = place(document, request, "Div")
+    data, divisor = document.inputs(node)[0], document.constant(document.inputs(node)[1])
     if divisor is None:
         raise NotFitting("the divisor is computed")
     values = divisor.real
     if np.unique(values).size != 1 or not values.reshape(-1)[0]:
         raise NotFitting("the divisor is not a single number other than 0")
     factor = 1 / float(values.reshape(-1)[0])
-    stem, shape = f"{node.output[0]}_factor", values.shape
-    if document.dequantizer(node.input[0]) is not None:
+    stem, shape = f"{document.outputs(node)[0]}_factor", values.shape
+    if dequantizer(document, data) is not None:
         sign = np.full(shape, np.sign(factor), np.int8)
-        name = document.int8_constant(stem, sign, abs(factor))
+        name = int8_constant(document, stem, sign, abs(factor))
     else:
         name = document.add_constant(stem, np.full(shape, factor, np.float32))
     document.set_input(node, 1, name)
-    node.op_type = "Mul"
+    document.set_kind(node, "Mul")
 
 
 _NO_SLOPE = "the Max does not compare a tensor with a multiple of itself"
@@ -148,7 +167,7 @@ def slope_instead(document: Document, request: EditRequest) -> None:
     Channels with a above 1 grow on the positive side: the PReLU has the slope 1/a there, and a
     product brings all channels to their size.
     """
-    op = document.place(request, "Max")
+    op = place(document, request, "Max")
     inputs, result = document.inputs(op), document.outputs(op)[0]
     if len(inputs) != 2:
         raise NotFitting(_NO_SLOPE)
@@ -162,7 +181,7 @@ def slope_instead(document: Document, request: EditRequest) -> None:
     if growth.max() == 1:
         document.insert("PRelu", (source, slopes), result)
         return
-    bent = document.new(f"{name}_bent", shape, steps)
+    bent = document.new_tensor(f"{name}_bent", shape, steps)
     document.insert("PRelu", (source, slopes), bent)
     sizes = _as_bytes(document, f"{name}_growth", growth)
     document.insert("Mul", (document.stepped(bent, steps), sizes), result)
@@ -170,52 +189,43 @@ def slope_instead(document: Document, request: EditRequest) -> None:
 
 def _as_bytes(document: Document, stem: str, numbers: np.ndarray) -> Value:
     step = float(np.float32(np.abs(numbers).max() / HIGHEST)) or 1.0
-    return document.int8_constant(stem, np.round(numbers / step).astype(np.int8), step)
+    return int8_constant(document, stem, np.round(numbers / step).astype(np.int8), step)
 
 
 def _scaled(document: Document, sides: list[Value]) -> tuple[Value, Constant]:
     """The tensor that stands on both sides, and the constant that it is multiplied by on one."""
     for side, other in (sides, sides[::-1]):
-        product = document.producer(_unquantized(document, side))
-        if product is None or document.kind(product) != "Mul" or document.has_fused(product):
+        product = document.producer(unquantized(document, side))
+        if product is None or document.kind(product) != "Mul" or has_fused(document, product):
             continue
         factors = document.inputs(product)
         for data, factor in (factors, factors[::-1]):
             constant = document.constant(factor)
-            same = _unquantized(document, data) == _unquantized(document, other)
+            same = unquantized(document, data) == unquantized(document, other)
             if same and constant is not None:
                 return data, constant
     raise NotFitting(_NO_SLOPE)
-
-
-def _unquantized(document: Document, tensor: Value) -> Value:
-    """In front of what only changes steps."""
-    maker = document.producer(tensor)
-    while maker is not None and document.kind(maker) in ("Quantize", "Dequantize"):
-        tensor = document.inputs(maker)[0]
-        maker = document.producer(tensor)
-    return tensor
 
 
 @edit("mean-times-n")
 def mean_times_n(document: Document, request: EditRequest) -> None:
     """A sum over whole maps is their mean times the number of pixels. The mean has the steps of
     the sum divided by that number: its bytes are those of the sum."""
-    op = document.place(request, "ReduceSum")
+    op = place(document, request, "ReduceSum")
     source, result = document.inputs(op)[0], document.outputs(op)[0]
-    image, name = document.image(source), document.name(result)
-    axes = sorted(axis % 4 for axis in document.axes_of(op) or range(4))
+    size, name = image(document, source), document.name(result)
+    axes = sorted(axis % 4 for axis in axes_of(document, op) or range(4))
     if axes != ([2, 3] if document.channels_first else [1, 2]):
         raise NotFitting("the sum is not over height and width")
-    steps = document.result_steps(result)
-    count = image.height * image.width
+    steps = result_steps(document, result)
+    count = size.height * size.width
     scale = float(np.float32(np.float32(steps.quant.scale) / np.float32(count)))
     finer = replace(steps, quant=Quant((scale,), steps.quant.zero_points))
     shape = document.shape(result) or ()
-    mean = document.new(f"{name}_mean", shape, finer)
+    mean = document.new_tensor(f"{name}_mean", shape, finer)
     document.remove(op)
     document.insert("ReduceMean", (source,), mean, keep=len(shape) == 4)
-    factor = document.int8_constant(f"{name}_count", np.array(1, np.int8), float(count))
+    factor = int8_constant(document, f"{name}_count", np.array(1, np.int8), float(count))
     document.insert("Mul", (document.stepped(mean, finer), factor), result)
 
 
@@ -226,14 +236,14 @@ _NO_PAIR = "it is not one of two means in a row, over height and over width"
 def mean_both_axes(document: Document, request: EditRequest) -> None:
     """Two means in a row, one over height and one over width, are one mean over both. Exporters of
     channel-first networks to TFLite have a Transpose in front of them, which goes too."""
-    first, second = _means(document, document.place(request, "ReduceMean"))
+    first, second = _means(document, place(document, request, "ReduceMean"))
     source, result = document.inputs(first)[0], document.outputs(second)[0]
     if len(document.shape(source) or ()) != 4:
         raise NotFitting(_NO_PAIR)
     order, turn = _order_in_front(document, source)
     left = [axis for axis in range(4) if axis not in _averaged(document, first, second)]
     # The axes that stay: the batch and, at the place where the format has it, the channels.
-    stays = [0, document.axis_of_channels(4)]
+    stays = [0, axis_of_channels(document, 4)]
     rank = len(document.shape(result) or ())
     keeps = rank == 4 and turn is None
     if [order[axis] for axis in left] != stays or not (keeps or rank == 2):
@@ -243,7 +253,7 @@ def mean_both_axes(document: Document, request: EditRequest) -> None:
     whole = source if turn is None else document.inputs(turn)[0]
     document.insert("ReduceMean", (whole,), result, keep=keeps)
     if turn is not None:
-        document.drop_unread(turn)
+        drop_unread(document, turn)
 
 
 def _order_in_front(document: Document, source: Value) -> tuple[tuple[int, ...], Op | None]:
@@ -251,15 +261,15 @@ def _order_in_front(document: Document, source: Value) -> tuple[tuple[int, ...],
     maker = _maker(document, source)
     if maker is None or document.kind(maker) != "Transpose":
         return (0, 1, 2, 3), None
-    return document.order_of(maker), maker
+    return order_of(document, maker), maker
 
 
 def _averaged(document: Document, first: Op, second: Op) -> set[int]:
     """The axes of what the first mean reads that are gone or 1 behind the second."""
-    one = {axis % 4 for axis in document.axes_of(first) or range(4)}
+    one = {axis % 4 for axis in axes_of(document, first) or range(4)}
     kept = len(document.shape(document.outputs(first)[0]) or ()) == 4
     between = [axis for axis in range(4) if kept or axis not in one]
-    return one | {between[axis % len(between)] for axis in document.axes_of(second) or ()}
+    return one | {between[axis % len(between)] for axis in axes_of(document, second) or ()}
 
 
 def _means(document: Document, op: Op) -> tuple[Op, Op]:
@@ -267,10 +277,10 @@ def _means(document: Document, op: Op) -> tuple[Op, Op]:
     before = _maker(document, document.inputs(op)[0])
     first = before if before is not None and document.kind(before) == "ReduceMean" else op
     made = document.outputs(first)[0]
-    users = document.users(made)
-    if document.is_output(made) or [document.kind(user) for user in users] != ["ReduceMean"]:
+    readers = users(document, made)
+    if made in document.network_outputs or [document.kind(op) for op in readers] != ["ReduceMean"]:
         raise NotFitting(_NO_PAIR)
-    return first, users[0]
+    return first, readers[0]
 
 
 @edit("expand-operand")
@@ -280,32 +290,39 @@ def expand_operand(document: Document, request: EditRequest) -> None:
     A constant is stored in full and both operands become one long row of channels, where the NPU
     has a coefficient for each. One computed channel is repeated by a 1x1 convolution of ones.
     """
-    op = document.place(request, "Add", "Sub", "Mul")
+    op = place(document, request, "Add", "Sub", "Mul")
     inputs = document.inputs(op)
-    place = next((n for n in (0, 1) if document.constant(inputs[n]) is not None), None)
-    if place is None:
+    small = next((n for n in (0, 1) if document.constant(inputs[n]) is not None), None)
+    if small is None:
         _repeat_channel(document, op)
         return
-    data, result = inputs[1 - place], document.outputs(op)[0]
-    shape, constant = document.shape(result), document.constant(inputs[place])
+    data, result = inputs[1 - small], document.outputs(op)[0]
+    shape, constant = document.shape(result), document.constant(inputs[small])
     if shape is None or document.shape(data) != shape:
         raise NotFitting(_BOTH)
     if constant is None or constant.scale is None:
         raise NotFitting("not all operands and results are quantized")
     if constant.scale.size > 1:
         raise NotFitting("the constant has one scale per channel")
-    before, after = document.steps(data), document.result_steps(result)
+    before, after = document.steps(data), result_steps(document, result)
     count = prod(shape)
     if count > LONGEST_AXIS:
         raise NotFitting(f"{count} elements do not fit an axis of the NPU")
-    flat = document.row_shape(count)
+    flat = (1, count) if document.channels_first else (1, 1, 1, count)
     values = np.broadcast_to(constant.values, shape).reshape(flat)
     full = document.store(constant.changed(name=f"{constant.name}_full", values=values))
-    row = document.new(f"{document.name(data)}_row", flat, before)
-    made = document.new(f"{document.name(result)}_row", flat, after)
+    row = document.new_tensor(f"{document.name(data)}_row", flat, before)
+    made = document.new_tensor(f"{document.name(result)}_row", flat, after)
     document.insert("Reshape", (data,), row, sizes=(-1, *flat[1:]))
     row = document.stepped(row, before)
-    document.redirect(op, (full, row) if place == 0 else (row, full), made)
+    operands = (full, row) if small == 0 else (row, full)
+    if document.steps_are_nodes:
+        document.again(op, operands, made)
+        document.remove(op)
+    else:  # the operator keeps its place in the file
+        for number, value in enumerate(operands):
+            document.set_input(op, number, value)
+        document.set_output(op, result, made)
     back = document.stepped(made, after)
     document.insert("Reshape", (back,), result, sizes=(-1, *shape[1:]))
 
@@ -317,13 +334,13 @@ def _repeat_channel(document: Document, op: Op) -> None:
     small = next((n for n in (0, 1) if document.shape(inputs[n]) != full), 0)
     if full is None or len(full) != 4 or document.shape(inputs[1 - small]) != full:
         raise NotFitting(_BOTH)
-    source, image = inputs[small], document.image(result)
-    if document.shape(source) != document.image_shape(image._replace(channels=1)):
+    source, size = inputs[small], image(document, result)
+    if document.shape(source) != image_shape(document, size._replace(channels=1)):
         raise NotFitting(_BOTH)
     steps = document.steps(source)
-    made = document.new(f"{document.name(source)}_full", full, steps)
-    ones = np.ones((image.channels, 1, 1, 1), np.int8)
-    document.insert_conv(source, made, ones, steps)
+    made = document.new_tensor(f"{document.name(source)}_full", full, steps)
+    ones = np.ones((size.channels, 1, 1, 1), np.int8)
+    document.insert_conv(source, made, ones)
     document.set_input(op, small, made)
     document.bind(made, steps)
 
@@ -331,17 +348,17 @@ def _repeat_channel(document: Document, op: Op) -> None:
 @edit("add-behind", "onnx")
 def add_behind(document: OnnxDocument, request: EditRequest) -> None:
     """A computed bias is added by an op of its own behind the layer."""
-    node = document.place(request, "Gemm")
-    bias = node.input[2] if len(node.input) > 2 else ""
-    if not bias or document.constant(bias) is not None:
+    node = place(document, request, "Gemm")
+    bias = dict(enumerate(document.inputs(node))).get(2)
+    if bias is None or document.constant(bias) is not None:
         raise NotFitting("the bias is constant")
     steps = _product_steps(document, node, bias)
-    result = node.output[0]
-    product = document.fresh(f"{result}_product")
-    node.output[0] = product
-    del node.input[2]
+    result = document.outputs(node)[0]
+    product = document.new_tensor(f"{result}_product")
+    document.set_output(node, result, product)
+    document.drop_inputs(node, 2)
     data = product if steps is None else document.stepped(product, steps)
-    document.add_node("Add", (data, bias), result)
+    document.add_op("Add", (data, bias), result)
 
 
 def _product_steps(document: OnnxDocument, node: Op, bias: str) -> QuantSteps | None:
@@ -349,8 +366,8 @@ def _product_steps(document: OnnxDocument, node: Op, bias: str) -> QuantSteps | 
 
     None in a network of floats.
     """
-    behind = document.steps_behind(node.output[0])
-    if behind is None or document.dequantizer(bias) is None:
+    behind = steps_behind(document, document.outputs(node)[0])
+    if behind is None or dequantizer(document, bias) is None:
         return None
     total, added = behind.covered, document.steps(bias).covered
     return QuantSteps(int8_quant(total[0] - added[1], total[1] - added[0]))

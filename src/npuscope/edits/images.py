@@ -4,15 +4,18 @@ plain-nearest, explicit-pad, stride-instead, pad-conv."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from npuscope.edits.document import Document
 from npuscope.edits.onnx.document import OnnxDocument
-from npuscope.edits.records import ImageShape, NotFitting, Value
+from npuscope.edits.places import check_version, image, image_shape, place
+from npuscope.edits.records import ImageShape, NotFitting, Op, Pads, Value
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest, attrs_of, network_op
+from npuscope.edits.steps import add_steps, is_integer, moved_steps
+from npuscope.edits.views import edge, edge_padded, from_pixels, joined, pixels, view_as, viewed
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.images import Coordinates, ResizeAttrs, ResizeMode
 from npuscope.ops.moves import PadAttrs, SliceAttrs
@@ -22,6 +25,11 @@ from npuscope.rulebook.layout import repeats_pixels, resize_factor
 T = TypeVar("T")
 LONGEST_AXIS = 65535  # what the NPU's size registers hold
 _LARGEST_FACTOR = 4  # kernels grow with it
+# How each format says: the pixel at or before the place.
+_PLAIN_NEAREST: dict[str, dict[str, Any]] = {
+    "onnx": {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+    "tflite": {"align_corners": False, "half_pixel_centers": False},
+}
 _CENTRED = (Coordinates.HALF_PIXEL, Coordinates.PYTORCH_HALF_PIXEL)
 
 
@@ -72,51 +80,49 @@ def _centred(factor: int) -> Smoothing:
 @edit("nearest-resize")
 def nearest_resize(document: Document, request: EditRequest) -> None:
     """Edge pixels repeated, a nearest resize, a depthwise convolution."""
-    op = document.place(request, "Resize", "ResizeLinear")
-    document.check_version("Resize")
+    op = place(document, request, "Resize", "ResizeLinear")
+    check_version(document, "Resize")
     source, result = document.inputs(op)[0], document.outputs(op)[0]
-    image, attrs = document.image(source), attrs_of(request, "Resize", ResizeAttrs)
-    steps = document.moved_steps(source)
-    form = smoothing(attrs, image.height, image.width)
+    size, attrs = image(document, source), attrs_of(request, "Resize", ResizeAttrs)
+    steps = moved_steps(document, source)
+    form = smoothing(attrs, size.height, size.width)
     document.remove(op)
     if form is None:
         document.insert("ResizeNearest", (source,), result, factors=attrs.sizes)
         return
-    wide = _with_edges(document, source, image, form)
+    wide = _with_edges(document, source, size, form)
     ends, factor = form.before + form.after, form.factor
-    large = image._replace(
-        height=(image.height + ends) * factor, width=(image.width + ends) * factor
-    )
-    shape = document.image_shape(large)
-    nearest = document.new(f"{document.name(result)}_nearest", shape, steps)
+    large = size._replace(height=(size.height + ends) * factor, width=(size.width + ends) * factor)
+    shape = image_shape(document, large)
+    nearest = document.new_tensor(f"{document.name(result)}_nearest", shape, steps)
     document.insert("ResizeNearest", (wide,), nearest, factors=(factor, factor))
-    kernels = np.repeat(form.steps[np.newaxis, :, :, np.newaxis], image.channels, axis=0)
+    kernels = np.repeat(form.steps[np.newaxis, :, :, np.newaxis], size.channels, axis=0)
     data = document.stepped(nearest, steps)
-    document.insert_conv(data, result, kernels, steps, form.scale, group=image.channels)
+    document.insert_conv(data, result, kernels, form.scale, group=size.channels)
     document.bind(result, steps)
 
 
-def _with_edges(document: Document, source: Value, image: ImageShape, form: Smoothing) -> Value:
+def _with_edges(document: Document, source: Value, size: ImageShape, form: Smoothing) -> Value:
     """Columns, then rows, joined as channels: that is what the stream engines can do."""
-    _, height, width, channels = image
+    _, height, width, channels = size
     ends = (form.before, form.after)
     wide, high = width + sum(ends), height + sum(ends)
     if wide * high * channels > LONGEST_AXIS:
-        return document.edge_padded(source, ends)  # by the CPU: too long for one row
-    data = document.viewed(document.pixels(source), (height, 1, width * channels))
+        return edge_padded(document, source, ends)  # by the CPU: too long for one row
+    data = viewed(document, pixels(document, source), (height, 1, width * channels))
     data = _joined(document, data, width * channels, channels, ends)
-    data = document.viewed(data, (1, 1, height * wide * channels))
+    data = viewed(document, data, (1, 1, height * wide * channels))
     data = _joined(document, data, height * wide * channels, wide * channels, ends)
-    return document.from_pixels(document.viewed(data, (high, wide, channels)))
+    return from_pixels(document, viewed(document, data, (high, wide, channels)))
 
 
 def _joined(
     document: Document, source: Value, count: int, size: int, ends: tuple[int, int]
 ) -> Value:
     """The first and the last `size` of `count` channels once more on their side."""
-    front = [document.edge(source, range(size)) for _ in range(ends[0])]
-    back = [document.edge(source, range(count - size, count)) for _ in range(ends[1])]
-    return document.joined([*front, source, *back])
+    front = [edge(document, source, range(size)) for _ in range(ends[0])]
+    back = [edge(document, source, range(count - size, count)) for _ in range(ends[1])]
+    return joined(document, [*front, source, *back])
 
 
 @edit("repeat-by-joining")
@@ -126,11 +132,11 @@ def repeat_by_joining(document: Document, request: EditRequest) -> None:
     Each pixel twice in a row of channels is two columns; each row twice is two rows. The reshapes
     between move nothing, and joining channels is a copy by the stream engines.
     """
-    op = document.place(request, "Resize", "ResizeNearest")
-    document.check_version("Reshape")
+    op = place(document, request, "Resize", "ResizeNearest")
+    check_version(document, "Reshape")
     source, result = document.inputs(op)[0], document.outputs(op)[0]
-    _, height, width, channels = document.image(source)
-    document.moved_steps(source)
+    _, height, width, channels = image(document, source)
+    moved_steps(document, source)
     factor = resize_factor(request.network.graph, network_op(request, "Resize"))
     if factor is None:
         raise NotFitting("the Resize does not repeat pixels by a whole factor")
@@ -138,22 +144,23 @@ def repeat_by_joining(document: Document, request: EditRequest) -> None:
     if longest > LONGEST_AXIS:
         raise NotFitting(f"{longest} elements do not fit an axis of the NPU")
     document.remove(op)
-    columns = document.joined([document.pixels(source)] * factor)
-    rows = document.viewed(columns, (height, 1, factor * width * channels))
-    rows = document.joined([rows] * factor)
-    document.view_as(rows, (factor * height, factor * width, channels), result)
+    columns = joined(document, [pixels(document, source)] * factor)
+    rows = viewed(document, columns, (height, 1, factor * width * channels))
+    rows = joined(document, [rows] * factor)
+    view_as(document, rows, (factor * height, factor * width, channels), result)
 
 
 @edit("plain-nearest")
 def plain_nearest(document: Document, request: EditRequest) -> None:
     """A nearest resize stated as asymmetric and floor, where it picks the same."""
-    op = document.place(request, "Resize", "ResizeNearest")
-    document.check_version("Resize")
+    op = place(document, request, "Resize", "ResizeNearest")
+    check_version(document, "Resize")
     found = network_op(request, "Resize")
     if not repeats_pixels(request.network.graph, found):
         name = found.attrs_as(ResizeAttrs).coordinates.value
         raise NotFitting(f"'{name}' picks other pixels than 'asymmetric' here")
-    document.set_plain_nearest(op)
+    for name, value in _PLAIN_NEAREST[document.format].items():
+        document.set_attribute(op, name, value)
 
 
 @edit("explicit-pad", "onnx")
@@ -162,19 +169,19 @@ def explicit_pad(document: OnnxDocument, request: EditRequest) -> None:
 
     Where padding does not count, every border has its own divisor: no op has that.
     """
-    node = document.place(request, "AveragePool")
-    document.check_version("Pad")
-    source = node.input[0]
-    document.image(source)
-    steps = document.moved_steps(source)
+    node = place(document, request, "AveragePool")
+    check_version(document, "Pad")
+    source = document.inputs(node)[0]
+    image(document, source)
+    steps = moved_steps(document, source)
     attrs = attrs_of(request, "AveragePool", PoolAttrs)
     if not attrs.count_pads:
         raise NotFitting("the averages at the border do not count the padding")
     top, left, bottom, right = attrs.pads
     sizes = np.array([0, 0, top, left, 0, 0, bottom, right], np.int64)
     pads = document.add_constant(f"{source}_pads", sizes)
-    padded = document.fresh(f"{source}_padded")
-    document.add_node("Pad", (source, pads), padded)
+    padded = document.new_tensor(f"{source}_padded")
+    document.add_op("Pad", (source, pads), padded)
     document.set_input(node, 0, document.stepped(padded, steps))
     document.set_attribute(node, "auto_pad", "NOTSET")
     document.set_attribute(node, "pads", [0, 0, 0, 0])
@@ -184,22 +191,47 @@ def explicit_pad(document: OnnxDocument, request: EditRequest) -> None:
 @edit("stride-instead")
 def stride_instead(document: Document, request: EditRequest) -> None:
     """Every second pixel is picked by a strided depthwise convolution."""
-    op = document.place(request, "Slice", "StridedSlice")
-    image = document.image(document.inputs(op)[0])
-    document.moved_steps(document.inputs(op)[0])
+    op = place(document, request, "Slice", "StridedSlice")
+    size = image(document, document.inputs(op)[0])
+    moved_steps(document, document.inputs(op)[0])
     if len(document.shape(document.outputs(op)[0]) or (1,) * 4) != 4:
         raise NotFitting("the Slice drops an axis")
     attrs = attrs_of(request, "Slice", SliceAttrs)
     rows = zip(attrs.starts, attrs.sizes, attrs.steps, strict=True)
     taken = [range(start, start + size * step, step) for start, size, step in rows]
     picks = _by_axis(document, request, "Slice", taken)
-    if [*picks[0]] != [*range(image.images)] or [*picks[3]] != [*range(image.channels)]:
+    if [*picks[0]] != [*range(size.images)] or [*picks[3]] != [*range(size.channels)]:
         raise NotFitting("the Slice cuts images or channels too")
-    down, across = _window(picks[1], image.height), _window(picks[2], image.width)
+    down, across = _window(picks[1], size.height), _window(picks[2], size.width)
     one = np.zeros((1, down[0], across[0], 1), np.int8)
     one[0, -1, -1, 0] = 1
-    kernels = np.repeat(one, image.channels, axis=0)
-    document.conv_instead(op, kernels, (down[1], across[1]), (0, 0, 0, 0), image.channels)
+    kernels = np.repeat(one, size.channels, axis=0)
+    _conv_instead(document, op, kernels, (down[1], across[1]), (0, 0, 0, 0), size.channels)
+
+
+def _conv_instead(
+    document: Document,
+    op: Op,
+    kernels: np.ndarray,
+    strides: tuple[int, int],
+    pads: Pads,
+    groups: int,
+) -> None:
+    """In place of an op that moves values; the integers stay what they are."""
+    source, result = document.inputs(op)[0], document.outputs(op)[0]
+    steps, integers = moved_steps(document, source), is_integer(document, source)
+    document.remove(op)
+    window: dict[str, Any] = {"strides": [*strides], "pads": [*pads], "group": groups}
+    if not integers:
+        document.insert_conv(document.stepped(source, steps), result, kernels, **window)
+        document.bind(result, steps)
+        return
+    floats = document.new_tensor(f"{result}_float", (), source)
+    constants = add_steps(document, result, steps)
+    data = document.new_tensor(f"{source}_dequantized", (), source)
+    document.add_op("Dequantize", (source, *constants), data)
+    document.add_op("Quantize", (floats, *constants), result)
+    document.insert_conv(data, floats, kernels, stem=result, **window)
 
 
 def _by_axis(document: Document, request: EditRequest, kind: str, rows: Sequence[T]) -> list[T]:
@@ -223,10 +255,11 @@ def _window(picks: range, size: int) -> tuple[int, int]:
 @edit("pad-conv")
 def pad_conv(document: Document, request: EditRequest) -> None:
     """Channels of zeros come from a 1x1 convolution that copies the others."""
-    op = document.place(request, "Pad")
-    document.check_constant_pad(op)
-    channels = document.image(document.inputs(op)[0]).channels
-    document.moved_steps(document.inputs(op)[0])
+    op = place(document, request, "Pad")
+    if document.attribute(op, "mode", b"constant") != b"constant":
+        raise NotFitting("the Pad repeats values of the tensor")
+    channels = image(document, document.inputs(op)[0]).channels
+    moved_steps(document, document.inputs(op)[0])
     attrs = attrs_of(request, "Pad", PadAttrs)
     pads = _by_axis(document, request, "Pad", attrs.pads)
     if any(pads[0]) or min(size for pair in pads for size in pair) < 0:
@@ -237,4 +270,4 @@ def pad_conv(document: Document, request: EditRequest) -> None:
         raise NotFitting(f"the new channels hold {attrs.value:g}, not 0")
     copies = np.pad(np.eye(channels, dtype=np.int8), (pads[3], (0, 0)))
     around = (pads[1][0], pads[2][0], pads[1][1], pads[2][1])
-    document.conv_instead(op, copies[:, np.newaxis, np.newaxis], (1, 1), around, 1)
+    _conv_instead(document, op, copies[:, np.newaxis, np.newaxis], (1, 1), around, 1)

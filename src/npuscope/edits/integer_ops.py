@@ -17,6 +17,7 @@ from npuscope.edits.numbers import (
     reached,
     seen,
 )
+from npuscope.edits.places import has_fused, ops_of, place
 from npuscope.edits.records import (
     DEPTHWISE,
     HIGHEST,
@@ -31,16 +32,17 @@ from npuscope.edits.records import (
 )
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest, Network
+from npuscope.edits.steps import dequantizer, float_steps, quantizers, steps_behind
 from npuscope.graph.model import Quant
 from npuscope.lean_dataclass import replace
 
-# --- Other quantization of the same values: symmetric-weights, zero-point, signed-activations ---
+# --- Other quantization of the same values: symmetric-weights, zero-point ---
 
 
 @edit("symmetric-weights")
 def symmetric_weights(document: Document, request: EditRequest) -> None:
     """Zero point 0 for weights that stay within int8 when it is taken off."""
-    op = document.place(request, *LAYERS, DEPTHWISE)
+    op = place(document, request, *LAYERS, DEPTHWISE)
     layer = document.layer(op)
     if not document.mixes_signs:
         document.steps(document.inputs(op)[0])
@@ -70,32 +72,30 @@ def zero_point(document: Document, request: EditRequest) -> None:
     At the network's input the application has to send the other integers; the real values are the
     same but for the ends of the range.
     """
-    layer = document.place(request, *LAYERS, DEPTHWISE)
+    layer = place(document, request, *LAYERS, DEPTHWISE)
     group = document.tied(document.inputs(layer)[0])
-    old = document.tied_steps(group)
+    old = group.steps
     new = replace(old, quant=fast_quant(old.quant, old.unsigned_offset))
     if new.quant.scales != old.quant.scales:
         ratio = old.quant.scale / float(np.float32(new.quant.scale))
-        for op in document.tied_layers(group):
+        for op in group.layers:
             _rescale_bias(document, op, ratio)
-    document.set_steps(group, new)
+    document.set_steps(group.tensors, new)
 
 
 def _rescale_bias(document: Document, op: Op, ratio: float) -> None:
     """The step of an int32 bias is the product of the input's and the weights'."""
-    bias = document.layer_bias(op)
+    inputs, number = document.inputs(op), document.bias_place(op)
+    if number is None or number >= len(inputs) or inputs[number] is None:
+        return
+    bias = document.constant(inputs[number])
     if bias is None or bias.values.dtype != np.int32:
         return  # a float bias has no steps
+    if bias.scale is None and not document.steps_are_nodes:
+        return
     values = np.rint(bias.values * ratio).astype(np.int32)
     scale = None if bias.scale is None else np.asarray(bias.scale / ratio, np.float32)
-    document.set_bias(op, bias.changed(values=values, scale=scale))
-
-
-@edit("signed-activations")
-def signed_activations(document: Document, request: EditRequest) -> None:
-    """uint8 tensors as int8, in the whole file at once: types must agree wherever integers meet.
-    Values and zero points move by 128, so no result changes."""
-    document.make_signed(document.unsigned())
+    document.set_input(op, number, document.store(bias.changed(values=values, scale=scale)))
 
 
 _MOVES = (
@@ -110,6 +110,15 @@ _BINARY = ("Add", "Sub", "Mul")
 _FIXED = {**FIXED, "Relu6": Quant((6 / 255,), (LOWEST,))}
 _FUNCTIONS = (*_FIXED, "HardSwish", "LeakyRelu", "PRelu", "Elu", "Abs", "Neg")
 _KNOWN = (*_KEEPS, *_BINARY, *_FUNCTIONS, "BatchNormalization", "Concat")
+# LiteRT's integer kernels of these copy or average steps, or have one form of result only.
+_LITERT_FIXED = (
+    *("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "PAD", "SLICE", "STRIDED_SLICE"),
+    *("MAX_POOL_2D", "AVERAGE_POOL_2D", "LOGISTIC", "TANH"),
+)
+_LITERT_KERNELS = (
+    *(*_LITERT_FIXED, "MEAN", "RELU", "RELU6", "HARD_SWISH", "LEAKY_RELU", "PRELU"),
+    *("ADD", "SUB", "MUL"),
+)
 _TWO_OPERANDS = (*_BINARY, "PRelu")
 
 
@@ -117,7 +126,7 @@ _TWO_OPERANDS = (*_BINARY, "PRelu")
 def quantize_op(document: Document, request: EditRequest) -> None:
     """Every float op of the finding that the NPU has a form for."""
     found = [op for name in request.ops if (op := document.op(name)) is not None]
-    ops = [op for op in found if document.can_be_integer(op, _KNOWN)]
+    ops = [op for op in found if _has_integer_form(document, op)]
     if not ops:
         others = sorted({document.word(op) for op in found})
         raise NotFitting(f"the NPU has no integer form of {', '.join(others) or 'this op'}")
@@ -127,24 +136,39 @@ def quantize_op(document: Document, request: EditRequest) -> None:
 @edit("quantize-slope")
 def quantize_slope(document: Document, request: EditRequest) -> None:
     """The slopes of a PReLU as int8, so that it runs on the arithmetic unit."""
-    ops = document.found(request, ("PRelu",))
+    ops = ops_of(document, request, ("PRelu",))
     if not ops:
-        raise NotFitting(f"there is no {document.spelled(('PRelu',))[0]} here")
-    for op in ops:
-        document.check_slopes(op)
+        raise NotFitting(f"there is no {document.words('PRelu')[0]} here")
+    for op in ops if document.steps_are_nodes else ():
+        slopes = document.inputs(op)[1]
+        if dequantizer(document, slopes) is not None:
+            raise NotFitting(f"the slopes '{slopes}' are already quantized")
+        if document.values(slopes) is None:
+            raise NotFitting(f"the slopes '{slopes}' are computed")
     _quantize(document, ops, request.network)
 
 
 def _quantize(document: Document, ops: Sequence[Op], network: Network) -> None:
     """All of them at once: what one makes the next may read."""
     plan = _Plan(document, network)
-    for op in document.float_ops(ops):
+    floats = [op for op in document.nodes if any(op is other for other in ops)]
+    if not document.steps_are_nodes:  # else every op computes on floats
+        floats = [op for op in floats if document.type(document.outputs(op)[0]) == "float32"]
+        if not floats:
+            raise NotFitting("the op already computes on integers")
+    for op in floats:
         plan.add(op)
     if not plan.results and not plan.constants:
         raise NotFitting("the op is already quantized on all sides")
-    for op, place in plan.constants:
-        document.quantize_constant(op, place)
+    for op, number in plan.constants:
+        document.quantize_constant(op, number)
     document.quantize_results(plan.ops, plan.results)
+
+
+def _has_integer_form(document: Document, op: Op) -> bool:
+    if document.steps_are_nodes:
+        return document.kind(op) in _KNOWN
+    return document.word(op) in _LITERT_KERNELS
 
 
 class _Plan:
@@ -166,13 +190,13 @@ class _Plan:
         self.ops.append(op)
         if self._clamp_follows(output):
             self.reach[output] = self._reached(op, operands)
-        elif not self.document.is_stepped(output):
+        elif not self._is_stepped(output):
             self.results[output] = self._result(op, operands)
 
     def _operand(self, op: Op, place: int) -> Interval:
         """The range of an operand, which is quantized where it is not yet."""
         value = self.document.inputs(op)[place]
-        numbers = self.document.held(value)
+        numbers = self.document.values(value)
         if numbers is not None:
             self.constants.append((op, place))
             return ends(self.document.name(value), numbers)
@@ -184,11 +208,11 @@ class _Plan:
         return steps.covered
 
     def _steps(self, value: Value) -> QuantSteps | None:
-        return self.results.get(value) or self.document.float_steps(value)
+        return self.results.get(value) or float_steps(self.document, value)
 
     def _measured(self, value: Value) -> QuantSteps:
         """Of a float value whose maker stays float."""
-        behind, name = self.document.steps_behind(value), self.document.name(value)
+        behind, name = steps_behind(self.document, value), self.document.name(value)
         if behind is not None:
             return behind
         maker = self.document.producer(value)
@@ -201,8 +225,8 @@ class _Plan:
 
     def _result(self, op: Op, operands: list[Interval]) -> QuantSteps:
         kind = self.document.kind(op)
-        behind = self.document.steps_behind(self.document.outputs(op)[0])
-        if behind is not None and not self.document.kernel_fixes_steps(op):
+        behind = steps_behind(self.document, self.document.outputs(op)[0])
+        if behind is not None and self.document.word(op) not in _LITERT_FIXED:
             return behind
         source = self._steps(self.document.inputs(op)[0])
         if kind in _KEEPS and source is not None:
@@ -215,21 +239,29 @@ class _Plan:
             return max(0.0, operands[0][0]), max(0.0, operands[0][1])
         kind = "Affine" if kind == "BatchNormalization" else kind
         found = reached(kind, operands, self._numbers(op))
-        if self.document.has_fused(op):  # ReLU and its like leave the upper part
+        if has_fused(self.document, op):  # ReLU and its like leave the upper part
             found = max(0.0, found[0]), max(0.0, found[1])
         if kind not in _BINARY:
             return found
         document = self.document
-        pairs = [p for p in zip(inputs, operands, strict=True) if document.held(p[0]) is None]
+        pairs = [p for p in zip(inputs, operands, strict=True) if document.values(p[0]) is None]
         computed = {document.name(value): interval for value, interval in pairs}
         output = document.name(document.outputs(op)[0])
         return common(found, seen(self.network, output, computed))
 
+    def _is_stepped(self, value: Value) -> bool:
+        """All readers take it as integers."""
+        document = self.document
+        if not document.steps_are_nodes or value in document.network_outputs:
+            return False
+        count = len(document.readers(value))
+        return 0 < count == len(quantizers(document, value))
+
     def _clamp_follows(self, value: Value) -> bool:
         """Readers bind an op of floats and the clamps behind it to one quantization."""
         users, document = self.document.readers(value), self.document
-        alone = len(users) == 1 and not document.is_output(value)
-        return alone and document.binds_clamps and document.kind(users[0]) in _CLAMPS
+        alone = len(users) == 1 and value not in document.network_outputs
+        return alone and document.steps_are_nodes and document.kind(users[0]) in _CLAMPS
 
     def _numbers(self, op: Op) -> dict[str, np.ndarray]:
         """The constants that the function of an op depends on."""
@@ -254,7 +286,7 @@ class _Plan:
         return np.array(none if old is None else old)
 
     def _constant(self, value: Value) -> np.ndarray:
-        values = self.document.held(value)
+        values = self.document.values(value)
         if values is None:
             raise NotFitting(f"'{self.document.name(value)}' is computed")
         return values.astype(np.float64)

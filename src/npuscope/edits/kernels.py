@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from npuscope.edits.document import Document
 from npuscope.edits.numbers import covered, int8_quant
+from npuscope.edits.places import place
 from npuscope.edits.records import Interval, NotFitting, Op, Pads, QuantSteps, Value
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest, Network, attrs_of
+from npuscope.edits.views import padded
 from npuscope.graph.model import Graph, Tensor
 from npuscope.graph.model import Op as GraphOp
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.layers import ConvAttrs
 
+_SAME, _VALID = 0, 1  # `padding` in a .tflite file
 STRIDE = 2  # at which the unit takes twice the columns
 _MARGIN = 1.25  # a half may swing further on other data while the sum does not
 _BETWEEN = (
@@ -50,12 +55,12 @@ def narrower_kernel(document: Document, request: EditRequest) -> None:
     Where one column results, the stride across does not matter, and at stride 2 the unit takes
     twice the columns: nothing else changes. Elsewhere two halves of the kernel are added.
     """
-    op = document.place(request, *document.depthwise)
+    op = place(document, request, *document.depthwise)
     limits = request.network.machine.convacc
     conv = _convolution(request)
     strides = _strides_of_one_column(request.network.graph, conv, limits.max_kernel_width_strided)
     if strides is not None:
-        document.set_strides(op, strides)
+        _set_strides(document, op, strides)
         return
     layer = document.layer(op)
     if layer is None:
@@ -177,23 +182,81 @@ def _depthwise(
 @edit("move-stride")
 def move_stride(document: Document, request: EditRequest) -> None:
     """A depthwise convolution makes all places, the 1x1 convolutions behind it skip."""
-    op = document.place(request, *document.depthwise)
-    strides, result = document.strides(op), document.outputs(op)[0]
+    op = place(document, request, *document.depthwise)
+    strides, result = _strides(document, op), document.outputs(op)[0]
     if max(strides, default=1) == 1:
         raise NotFitting("the convolution has no stride")
     between, behind = _pointwise(document, result)
     attrs = attrs_of(request, "Conv2D", ConvAttrs)
     inner = [document.outputs(other)[0] for other in between]
-    document.without_stride(op, attrs, [result, *inner])
+    _without_stride(document, op, attrs, [result, *inner])
     for layer in behind:
-        own = document.strides(layer) or (1,) * len(strides)
-        document.set_strides(layer, [a * b for a, b in zip(own, strides, strict=True)])
+        own = _strides(document, layer) or (1,) * len(strides)
+        _set_strides(document, layer, [a * b for a, b in zip(own, strides, strict=True)])
+
+
+def _strides(document: Document, op: Op) -> tuple[int, ...]:
+    return tuple(document.attribute(op, "strides", ()))
+
+
+def _set_strides(document: Document, op: Op, strides: Sequence[int]) -> None:
+    document.set_attribute(op, "strides", [*strides])
+    if document.attribute(op, "padding") is not None and _is_pointwise(document, op):
+        document.set_attribute(op, "padding", _VALID)
+
+
+def _is_pointwise(document: Document, op: Op) -> bool:
+    """A 1x1 convolution."""
+    kind = document.kind(op)
+    if kind not in ("Conv", "QLinearConv"):
+        return False
+    weights = document.shape(document.inputs(op)[3 if kind == "QLinearConv" else 1])
+    window = () if weights is None else weights[2:] if document.channels_first else weights[1:3]
+    return set(window) == {1} and not any(document.attribute(op, "pads", [0]))
+
+
+def _without_stride(document: Document, op: Op, attrs: ConvAttrs, values: Sequence[Value]) -> None:
+    """All places; `values` are what it makes and what is made of that. The padding stays what it
+    was: "same" means other padding without the stride."""
+    ones = [1] * len(_strides(document, op))
+    if document.attribute(op, "padding") is None:
+        if document.attribute(op, "auto_pad", b"NOTSET") != b"NOTSET":
+            pads = attrs.pads
+            document.set_attribute(op, "auto_pad", "NOTSET")
+            document.set_attribute(op, "pads", [*pads] if len(ones) == 2 else [pads[1], pads[3]])
+        document.set_attribute(op, "strides", ones)
+        return
+    source, weights = (document.shape(value) or () for value in document.inputs(op)[:2])
+    steps = document.attribute(op, "dilations", 1)
+    reach = [(size - 1) * step for size, step in zip(weights[1:3], steps, strict=True)]
+    same = any(attrs.pads) and _keeps(source[1:3], attrs, reach)
+    if not same:  # then a PAD stands in front
+        wide = padded(document, document.inputs(op)[0], attrs.pads)
+        document.set_input(op, 0, wide)
+        source = document.shape(wide) or ()
+    document.set_attribute(op, "padding", _SAME if same else _VALID)
+    document.set_attribute(op, "strides", ones)
+    sizes = source[1:3] if same else [source[1] - reach[0], source[2] - reach[1]]
+    for value in values:
+        shape = document.shape(value) or ()
+        document.state(value, shape=(shape[0], *sizes, shape[3]))
+
+
+def _keeps(sizes: Sequence[int], attrs: ConvAttrs, reach: list[int]) -> bool:
+    """Do the places that the stride keeps lie inside under SAME, as many as before?"""
+    if attrs.pads[:2] != (reach[0] // 2, reach[1] // 2):
+        return False
+    rows = zip(sizes, attrs.strides, attrs.pads[:2], attrs.pads[2:], reach, strict=True)
+    return all(
+        (size + before + after - over - 1) // stride + 1 == -(-size // stride)
+        for size, stride, before, after, over in rows
+    )
 
 
 def _pointwise(document: Document, tensor: Value) -> tuple[list[Op], list[Op]]:
     """Ops between, and the 1x1 convolutions at the end; NotFitting where anything else reads."""
     readers = document.readers(tensor)
-    if document.is_output(tensor) or not readers:
+    if tensor in document.network_outputs or not readers:
         raise NotFitting(f"'{document.name(tensor)}' is an output of the network")
     between: list[Op] = []
     behind: list[Op] = []
@@ -202,7 +265,7 @@ def _pointwise(document: Document, tensor: Value) -> tuple[list[Op], list[Op]]:
             more, ends = _pointwise(document, document.outputs(op)[0])
             between += [op, *more]
             behind += ends
-        elif document.is_pointwise(op):
+        elif _is_pointwise(document, op):
             behind.append(op)
         else:
             word = document.word(op)

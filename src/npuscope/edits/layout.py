@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.edits.document import Document
+from npuscope.edits.places import check_version, drop_unread, ops_of, order_of, place
 from npuscope.edits.records import NotFitting, Op, Value
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest
+from npuscope.edits.steps import dequantizer, same_steps, step_nodes
 
 _VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 # They treat every element alike.
@@ -22,10 +24,10 @@ _BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max")
 
 def _moves_of(document: Document, request: EditRequest, *kinds: str) -> list[Op]:
     """The moves of a finding in the order of the file."""
-    moves = document.found(request, kinds)
-    document.place(request, *kinds)
+    moves = ops_of(document, request, kinds)
+    place(document, request, *kinds)
     for op in moves:
-        if document.changes_steps(op):
+        if document.quant(_data(document, op)) != document.quant(document.outputs(op)[0]):
             raise NotFitting(f"{document.word(op)} also changes the quantization")
     return moves
 
@@ -33,7 +35,7 @@ def _moves_of(document: Document, request: EditRequest, *kinds: str) -> list[Op]
 def _data(document: Document, op: Op) -> Value:
     """The computed operand."""
     values = [value for value in document.inputs(op) if value is not None]
-    return next((value for value in values if document.held(value) is None), values[0])
+    return next((value for value in values if document.values(value) is None), values[0])
 
 
 def _between(document: Document, first: Op, last: Op) -> list[Op]:
@@ -45,7 +47,7 @@ def _between(document: Document, first: Op, last: Op) -> list[Op]:
         if op is None or not _is_elementwise(document, op):
             name = document.word(op) if op is not None else "input"
             raise NotFitting(f"a {name} is between the two")
-        if len(document.readers(tensor)) > 1 or document.is_output(tensor):
+        if len(document.readers(tensor)) > 1 or tensor in document.network_outputs:
             raise NotFitting(f"'{document.name(tensor)}' between the two has other readers")
         chain.insert(0, op)
         tensor = _data(document, op)
@@ -58,7 +60,7 @@ def _is_elementwise(document: Document, op: Op) -> bool:
         return False
     data = _data(document, op)
     others = [value for value in document.inputs(op) if value is not None and value != data]
-    numbers = [document.held(value) for value in others]
+    numbers = [document.values(value) for value in others]
     return all(values is not None and values.size == 1 for values in numbers)
 
 
@@ -67,12 +69,42 @@ def remove_transposes(document: Document, request: EditRequest) -> None:
     """Pairs that undo each other, and those that keep every axis in its place."""
     moves = _moves_of(document, request, "Transpose")
     first, last = moves[0], moves[-1]
-    order, back = document.order_of(first), document.order_of(last)
+    order, back = order_of(document, first), order_of(document, last)
     if first is last and order != tuple(range(len(order))):
         raise NotFitting(f"the Transpose {order} moves axes")
     if first is not last and [*map(back.index, range(len(back)))] != [*order]:
         raise NotFitting(f"the Transposes {order} and {back} do not undo each other")
-    document.bypass(first, last, _data(document, first), _between(document, first, last))
+    _bypass(document, first, last, _data(document, first), _between(document, first, last))
+
+
+def _bypass(document: Document, first: Op, last: Op, source: Value, chain: list[Op]) -> None:
+    """What stands between two moves works on what the first one reads; the moves go."""
+    result = document.outputs(last)[0]
+    if not chain:
+        document.replace(result, source)
+    else:
+        shape, end = document.shape(source), document.outputs(chain[-1])[0]
+        document.rewire(document.outputs(first)[0], source, [chain[0]])
+        for op in chain:
+            document.state(document.outputs(op)[0], shape=shape)
+        end = document.replace(result, end)
+        for op in (chain[0], chain[-1], *step_nodes(document, end)):
+            _drop_quantize(document, op)
+    document.remove(last)
+    if first is not last:
+        drop_unread(document, first)
+
+
+def _drop_quantize(document: Document, op: Op) -> None:
+    """A node behind one that stands for the same steps does nothing."""
+    if not document.steps_are_nodes or document.kind(op) != "Quantize":
+        return
+    source, result = document.inputs(op)[0], document.outputs(op)[0]
+    maker = dequantizer(document, source)
+    if maker is None or result in document.network_outputs:
+        return
+    if same_steps(document, maker, op):
+        document.rewire(result, document.inputs(maker)[0])
 
 
 @edit("remove-reshapes")
@@ -86,16 +118,16 @@ def remove_reshapes(document: Document, request: EditRequest) -> None:
     if before is None or after is None:
         raise NotFitting("the shapes are not known")
     if before == after:
-        document.bypass(first, last, source, chain)
+        _bypass(document, first, last, source, chain)
         return
     if first is last:
         raise NotFitting(f"the Reshape turns {before} into {after}")
     if chain:
         raise NotFitting(f"the two turn {before} into {after}, and there are ops between them")
-    if document.has_open_sizes():
+    if document.has_open_sizes:
         raise NotFitting("the network's input has dynamic sizes: the result's shape is not fixed")
     document.remove(last)
-    document.drop_unread(first)
+    drop_unread(document, first)
     document.insert("Reshape", (source,), result, sizes=after)
 
 
@@ -109,7 +141,7 @@ def share_result(document: Document, request: EditRequest) -> None:
         raise NotFitting("no two of its ops compute the same in this file")
     for first, second in pairs:
         for one, other in zip(document.outputs(first), document.outputs(second), strict=True):
-            if document.is_output(one) and document.is_output(other):
+            if one in document.network_outputs and other in document.network_outputs:
                 names = f"'{document.name(one)}' and '{document.name(other)}'"
                 raise NotFitting(f"{names} are both outputs of the network")
     for first, second in pairs:
@@ -120,7 +152,7 @@ def _same(document: Document, first: Op, second: Op) -> bool:
     """The same op of the same values; what feeds them may be there twice too."""
     if first is second:
         return True
-    if not document.same_attributes(first, second):
+    if not document.alike(first, second):
         return False
     lists = [(document.inputs(op), document.outputs(op)) for op in (first, second)]
     if [len(values) for values in lists[0]] != [len(values) for values in lists[1]]:
@@ -131,13 +163,19 @@ def _same(document: Document, first: Op, second: Op) -> bool:
 def _same_value(document: Document, one: Value, other: Value) -> bool:
     if one is None or other is None or one == other:
         return one is other or one == other
-    if document.held(one) is not None and document.held(other) is not None:
-        return document.same_constant(one, other)
+    if document.values(one) is not None and document.values(other) is not None:
+        return _same_constant(document, one, other)
     makers = document.producer(one), document.producer(other)
     if makers[0] is None or makers[1] is None:
         return False
     places = document.outputs(makers[0]).index(one), document.outputs(makers[1]).index(other)
     return places[0] == places[1] and _same(document, *makers)
+
+
+def _same_constant(document: Document, one: Value, other: Value) -> bool:
+    first, second = (np.asarray(document.values(value)) for value in (one, other))
+    same = document.quant(one) == document.quant(other) and first.dtype == second.dtype
+    return same and document.shape(one) == document.shape(other) and np.array_equal(first, second)
 
 
 def _share(document: Document, first: Op, second: Op) -> None:
@@ -151,19 +189,19 @@ def _share(document: Document, first: Op, second: Op) -> None:
 
 def _share_readers(document: Document, tensor: Value) -> None:
     known: list[Op] = []
-    for op in document.step_nodes(tensor):
+    for op in step_nodes(document, tensor):
         twin = next((other for other in known if _same(document, other, op)), None)
         if twin is None:
             known.append(op)
-        elif not document.is_output(document.outputs(op)[0]):
+        elif document.outputs(op)[0] not in document.network_outputs:
             _share(document, twin, op)
 
 
 @edit("constant-slice")
 def constant_slice(document: Document, request: EditRequest) -> None:
     """A Gather of neighbours is a Slice."""
-    op = document.place(request, "Gather")
-    document.check_version("Slice")
+    op = place(document, request, "Gather")
+    check_version(document, "Slice")
     source, indices = document.inputs(op)[:2]
     result, shape = document.outputs(op)[0], document.shape(source)
     if shape is None:
@@ -171,7 +209,7 @@ def constant_slice(document: Document, request: EditRequest) -> None:
     if document.attribute(op, "batch_dims", 0):
         raise NotFitting("the Gather uses batch axes")
     axis = int(document.attribute(op, "axis", 0)) % len(shape)
-    places = document.held(indices)
+    places = document.values(indices)
     part = _neighbours(places, shape[axis])
     document.remove(op)
     name = document.name(result)
@@ -180,7 +218,7 @@ def constant_slice(document: Document, request: EditRequest) -> None:
         document.insert("Slice", (source, *bounds), result)
         return
     sizes = (*shape[:axis], 1, *shape[axis + 1 :])
-    cut = document.new_like(f"{name}_slice", sizes, source)
+    cut = document.new_tensor(f"{name}_slice", sizes, source)
     document.insert("Slice", (source, *bounds), cut)
     # 0 stands for the size that the tensor has: it may be open.
     document.insert("Reshape", (cut,), result, sizes=(*[0] * axis, *shape[axis + 1 :]))

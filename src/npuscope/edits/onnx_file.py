@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuscope.edits.onnx.border import FLOAT
 from npuscope.edits.onnx.document import OnnxDocument
-from npuscope.edits.records import NotFitting
+from npuscope.edits.records import NotFitting, Op
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest
-from npuscope.files.onnx.file_graph import DEQUANTIZE, Node
+from npuscope.files.onnx.evaluate import evaluated
 from npuscope.graph.model import Graph
 
 _OLDER_IR = 9
@@ -31,52 +30,44 @@ _MOST_ELEMENTS = 1 << 16
 @edit("older-ir", "onnx")
 def lower_ir_version(document: OnnxDocument, request: EditRequest) -> None:
     """Newer versions added types and remarks; what has neither says the same in the older one."""
-    if document.proto.ir_version <= _OLDER_IR:
-        raise NotFitting(f"the IR version is already {document.proto.ir_version}")
-    if any(entry.data_type > _NEWEST_TYPE for entry in document.graph.initializer):
+    if document.ir_version <= _OLDER_IR:
+        raise NotFitting(f"the IR version is already {document.ir_version}")
+    if document.newest_type > _NEWEST_TYPE:
         raise NotFitting(f"constants have a type that IR version {_OLDER_IR} does not know")
     if document.opset > _NEWEST_OPSET:
         raise NotFitting(f"opset {document.opset} needs a newer IR version")
-    if document.proto.functions:
+    if document.has_functions:
         raise NotFitting("the file defines functions")
-    document.proto.ir_version = _OLDER_IR
+    document.ir_version = _OLDER_IR
 
 
 @edit("strip-empty-input", "onnx")
 def strip_empty_input(document: OnnxDocument, request: EditRequest) -> None:
     """An empty name in the middle, in front of the axes, becomes the zero that it stands for."""
-    kinds = document.element_types()
-    node = the_node(document, request, "Pad")
-    if "" not in node.input:
+    op = the_node(document, request, "Pad")
+    inputs = document.inputs(op)
+    if None not in inputs:
         raise NotFitting("no input is empty")
-    names = [str(name) for name in node.input]
-    while not names[-1]:
-        names.pop()
-    if "" in names:
-        zero = _zero(kinds, names)
-        names[names.index("")] = document.add_constant(f"{node.output[0]}_value", zero)
-    del node.input[:]
-    node.input.extend(names)
-
-
-def _zero(kinds: dict[str, int], names: list[str]) -> np.ndarray:
-    from onnx import helper
-
-    kind = kinds.get(names[0])
-    if not kind:
-        raise NotFitting("the type of what it pads is not known")
-    return np.zeros((), helper.tensor_dtype_to_np_dtype(kind))
+    while inputs[-1] is None:
+        inputs.pop()
+    if None in inputs:
+        type = document.type(inputs[0])
+        if not type:
+            raise NotFitting("the type of what it pads is not known")
+        stem = f"{document.outputs(op)[0]}_value"
+        place = inputs.index(None)
+        document.set_input(op, place, document.add_constant(stem, np.zeros((), type)))
+    document.drop_inputs(op, len(inputs))
 
 
 @edit("plain-bounds", "onnx")
 def write_plain_bounds(document: OnnxDocument, request: EditRequest) -> None:
     """Starts and ends counted from the front, no further than the axis goes."""
-    data = str(the_node(document, request, "Slice").input[0])
-    shape = file_shape(document, request.network.graph, data)
     node = the_node(document, request, "Slice")
+    shape = file_shape(document, request.network.graph, document.inputs(node)[0])
     if shape is None:
         raise NotFitting("the shape of what it cuts is not known")
-    starts, ends, axes, steps = _bounds(document, [str(name) for name in node.input])
+    starts, ends, axes, steps = _bounds(document, document.inputs(node))
     plain = [
         slice(int(start), int(end), int(step)).indices(shape[axis])
         for start, end, axis, step in zip(starts, ends, axes, steps, strict=True)
@@ -85,13 +76,13 @@ def write_plain_bounds(document: OnnxDocument, request: EditRequest) -> None:
         raise NotFitting("it runs backwards to the first element, which has no plain end index")
     for place, column in ((1, 0), (2, 1)):
         values = np.array([row[column] for row in plain], starts.dtype)
-        stem = f"{node.output[0]}_{'starts' if place == 1 else 'ends'}"
+        stem = f"{document.outputs(node)[0]}_{'starts' if place == 1 else 'ends'}"
         document.set_input(node, place, document.add_constant(stem, values))
 
 
 def _bounds(document: OnnxDocument, names: list[str]) -> list[np.ndarray]:
     """Starts, ends, axes and steps; the last two may be absent."""
-    given = {place: document.array(name) for place, name in enumerate(names) if place and name}
+    given = {place: document.values(name) for place, name in enumerate(names) if place and name}
     known = {place: value for place, value in given.items() if value is not None}
     if len(known) < len(given) or not {1, 2} <= known.keys():
         raise NotFitting(_COMPUTED)
@@ -102,22 +93,22 @@ def _bounds(document: OnnxDocument, names: list[str]) -> list[np.ndarray]:
 
 @edit("fold-bounds", "onnx")
 def fold_bounds(document: OnnxDocument, request: EditRequest) -> None:
-    kinds = document.element_types()
     node = the_node(document, request, "Clip")
-    if kinds.get(node.input[0], FLOAT) != FLOAT:
+    inputs = document.inputs(node)
+    if document.type(inputs[0]) not in ("", "float32"):
         raise NotFitting("the Clip itself does not work on float numbers")
-    found = {p: _bound(document, name) for p, name in enumerate(node.input) if p and name}
+    found = {p: _bound(document, name) for p, name in enumerate(inputs) if p and name}
     if not found:
         raise NotFitting("it has no bounds among its inputs")
     for place, value in found.items():
-        stem = f"{node.output[0]}_{'min' if place == 1 else 'max'}"
+        stem = f"{document.outputs(node)[0]}_{'min' if place == 1 else 'max'}"
         document.set_input(node, place, document.add_constant(stem, value))
 
 
 def _bound(document: OnnxDocument, name: str) -> np.ndarray:
-    value = document.array(name)
+    value = document.values(name)
     maker = document.producer(name)
-    if value is None and maker is not None and maker.op_type == DEQUANTIZE:
+    if value is None and maker is not None and document.kind(maker) == "Dequantize":
         value = dequantized(document, maker)
     if value is None:
         raise NotFitting(_COMPUTED)
@@ -128,39 +119,41 @@ def _bound(document: OnnxDocument, name: str) -> np.ndarray:
 def fold_constants(document: OnnxDocument, request: EditRequest) -> None:
     """Readers that only move a constant are carried out on its integers, which stay integers; any
     other reader gets float values."""
-    node = the_node(document, request, DEQUANTIZE)
-    real = dequantized(document, node)
+    node = the_node(document, request, "Dequantize")
+    real, result = dequantized(document, node), document.outputs(node)[0]
     if real is None:
         raise NotFitting("what it dequantizes is computed")
-    readers = [r for r in document.readers(node.output[0]) if r.op_type in _MOVES]
+    readers = [r for r in document.readers(result) if document.kind(r) in _MOVES]
     if not readers:
         raise NotFitting("no op that only moves it reads the constant")
     table = ""
     for reader in readers:
         moved = _moved(document, node, reader)
         if moved is None:
-            table = table or document.add_constant(f"{node.output[0]}_folded", real)
-            document.rewire(node.output[0], table, [reader])
+            table = table or document.add_constant(f"{result}_folded", real)
+            document.rewire(result, table, [reader])
         else:
             _dequantize_behind(document, node, reader, moved)
 
 
-def _moved(document: OnnxDocument, node: Node, reader: Node) -> np.ndarray | None:
+def _moved(document: OnnxDocument, node: Op, reader: Op) -> np.ndarray | None:
     """The integers as the reader would arrange them."""
-    steps = document.array(node.input[0])
-    rest = {str(n): document.array(n) for n in reader.input if n and n != node.output[0]}
-    given = {name: value for name, value in rest.items() if value is not None}
-    if steps is None or len(given) < len(rest) or document.quant(node).per_channel:
+    source, result = document.inputs(node)[0], document.outputs(node)[0]
+    steps, inputs = document.values(source), document.inputs(reader)
+    rest = {name: document.values(name) for name in inputs if name and name != result}
+    known = {name: value for name, value in rest.items() if value is not None}
+    if steps is None or len(known) < len(rest) or document.node_quant(node).per_channel:
         return None
-    if reader.input[0] != node.output[0]:
+    if inputs[0] != result:
         return None
-    return evaluated(document, reader, {str(node.output[0]): steps, **given})
+    return evaluated(reader, document.opset, {result: steps, **known})
 
 
-def _dequantize_behind(document: OnnxDocument, node: Node, reader: Node, moved: np.ndarray) -> None:
-    constant = document.add_constant(f"{reader.output[0]}_quantized", moved)
+def _dequantize_behind(document: OnnxDocument, node: Op, reader: Op, moved: np.ndarray) -> None:
+    result = document.outputs(reader)[0]
+    constant = document.add_constant(f"{result}_quantized", moved)
     document.remove(reader)
-    document.add_node(DEQUANTIZE, [constant, *node.input[1:]], reader.output[0])
+    document.add_op("Dequantize", [constant, *document.inputs(node)[1:]], result)
 
 
 @edit("own-weights", "onnx")
@@ -168,13 +161,13 @@ def own_weights(document: OnnxDocument, request: EditRequest) -> None:
     """Each Gemm that shares weights with a MatMul gets a copy."""
     done = False
     for name in request.ops:
-        values = document.array(name)
-        readers = [n for n in document.readers(name) if name in n.input[1:2]]
-        kinds = {node.op_type for node in readers}
+        values = document.values(name)
+        readers = [op for op in document.readers(name) if name in document.inputs(op)[1:2]]
+        kinds = {document.kind(op) for op in readers}
         if values is None or not {"Gemm", "MatMul"} <= kinds:
             continue
         own = document.add_constant(f"{name}_gemm", values)
-        document.rewire(name, own, [node for node in readers if node.op_type == "Gemm"])
+        document.rewire(name, own, [op for op in readers if document.kind(op) == "Gemm"])
         done = True
     if not done:
         raise NotFitting("no weights are shared by a Gemm and a MatMul")
@@ -193,8 +186,8 @@ def write_shapes(document: OnnxDocument, request: EditRequest) -> None:
         _without_allowzero(document, the_node(document, request, "Reshape"))
 
 
-def _without_allowzero(document: OnnxDocument, node: Node) -> None:
-    sizes = document.array(node.input[1])
+def _without_allowzero(document: OnnxDocument, node: Op) -> None:
+    sizes = document.values(document.inputs(node)[1])
     if sizes is None:
         raise NotFitting("its shape is computed")
     if (sizes == 0).any():
@@ -203,14 +196,13 @@ def _without_allowzero(document: OnnxDocument, node: Node) -> None:
 
 
 def _fold_shape(document: OnnxDocument, request: EditRequest) -> None:
-    tensor = str(the_node(document, request, "Shape").input[0])
-    shape = file_shape(document, request.network.graph, tensor)
     node = the_node(document, request, "Shape")
+    shape = file_shape(document, request.network.graph, document.inputs(node)[0])
     if shape is None:
         raise NotFitting("the shape is not known before a run")
-    if _has_open_sizes(document):
+    if document.has_open_sizes_inside:
         raise NotFitting("a non-batch dimension of an input is dynamic")
-    if document.is_output(node.output[0]):
+    if document.outputs(node)[0] in document.network_outputs:
         raise NotFitting("the shape is an output of the network")
     document.close_batch()
     start = int(document.attribute(node, "start", 0))
@@ -223,33 +215,30 @@ def _fold_shape(document: OnnxDocument, request: EditRequest) -> None:
                 waiting.append(_replaced(document, reader, value))
 
 
-def _foldable(document: OnnxDocument, node: Node) -> np.ndarray | None:
-    plain = node.op_type in _ARITHMETIC and len(node.output) == 1
-    if not plain or document.is_output(node.output[0]):
+def _foldable(document: OnnxDocument, node: Op) -> np.ndarray | None:
+    outputs = document.outputs(node)
+    plain = document.kind(node) in _ARITHMETIC and len(outputs) == 1
+    if not plain or outputs[0] in document.network_outputs:
         return None
     value = value_of(document, node)
     return value if value is not None and value.size <= _MOST_ELEMENTS else None
 
 
-def _replaced(document: OnnxDocument, node: Node, value: np.ndarray) -> str:
+def _replaced(document: OnnxDocument, node: Op, value: np.ndarray) -> str:
     """A constant in place of the node."""
-    name = document.add_constant(f"{node.output[0]}_folded", value)
-    document.rewire(node.output[0], name)
+    result = document.outputs(node)[0]
+    name = document.add_constant(f"{result}_folded", value)
+    document.rewire(result, name)
     document.remove(node)
     return name
 
 
-def _has_open_sizes(document: OnnxDocument) -> bool:
-    shapes = (entry.type.tensor_type.shape for entry in document.graph.input)
-    return any(not dim.HasField("dim_value") for shape in shapes for dim in shape.dim[1:])
-
-
-def the_node(document: OnnxDocument, request: EditRequest, kind: str) -> Node:
+def the_node(document: OnnxDocument, request: EditRequest, kind: str) -> Op:
     """The node of this kind among those of the finding."""
     nodes = [document.op(origin) for origin in request.ops]
-    found = next((n for n in nodes if n is not None and n.op_type == kind), None)
+    found = next((n for n in nodes if n is not None and document.kind(n) == kind), None)
     if found is None:
-        raise NotFitting(f"there is no {kind}")
+        raise NotFitting(f"there is no {document.words(kind)[0]}")
     return found
 
 
@@ -260,12 +249,12 @@ def file_shape(document: OnnxDocument, graph: Graph, tensor: str) -> tuple[int, 
     return (known.source_shape or known.shape) if known is not None else shape
 
 
-def dequantized(document: OnnxDocument, node: Node) -> np.ndarray | None:
+def dequantized(document: OnnxDocument, node: Op) -> np.ndarray | None:
     """What a DequantizeLinear of a constant makes; None where its input is computed."""
-    steps = document.array(node.input[0])
+    steps = document.values(document.inputs(node)[0])
     if steps is None:
         return None
-    quant = document.quant(node)
+    quant = document.node_quant(node)
     shape = [1] * steps.ndim
     if quant.per_channel:
         shape[quant.axis] = -1
@@ -274,21 +263,8 @@ def dequantized(document: OnnxDocument, node: Node) -> np.ndarray | None:
     return np.asarray(offset * scale.astype(np.float32)).reshape(steps.shape)
 
 
-def value_of(document: OnnxDocument, node: Node) -> np.ndarray | None:
+def value_of(document: OnnxDocument, node: Op) -> np.ndarray | None:
     """The result of a node on constants; None where an input is computed."""
-    given = {str(name): document.array(name) for name in node.input if name}
-    if any(value is None for value in given.values()):
-        return None
-    return evaluated(document, node, {k: v for k, v in given.items() if v is not None})
-
-
-def evaluated(document: OnnxDocument, node: Node, given: dict[str, np.ndarray]) -> np.ndarray:
-    """One node of one output, run by ONNX's own reference."""
-    from onnx import TensorProto, helper, numpy_helper
-    from onnx.reference import ReferenceEvaluator
-
-    output = helper.make_tensor_value_info(node.output[0], TensorProto.UNDEFINED, None)
-    constants = [numpy_helper.from_array(value, name) for name, value in given.items()]
-    graph = helper.make_graph([node], "constant", [], [output], constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", document.opset)])
-    return np.asarray(next(iter(ReferenceEvaluator(model).run(None, {}))))
+    inputs = {name: document.values(name) for name in document.inputs(node) if name}
+    known = {name: value for name, value in inputs.items() if value is not None}
+    return evaluated(node, document.opset, known) if len(known) == len(inputs) else None

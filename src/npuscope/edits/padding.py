@@ -6,8 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from npuscope.edits.document import Document
+import numpy as np
+
+from npuscope.edits.document import Document, FileConstants
 from npuscope.edits.numbers import padded_index
+from npuscope.edits.places import axes_of, axis_of_channels
 from npuscope.edits.records import DEPTHWISE, LAYERS, Constant, Layer, NotFitting, Op, Value
 from npuscope.edits.regions import (
     FRONT,
@@ -19,6 +22,7 @@ from npuscope.edits.regions import (
     find_region,
     layout,
 )
+from npuscope.edits.steps import dequantizer, in_steps_of
 from npuscope.text import safe_terminal
 
 # Ops that work on each channel apart, and their constants by channel.
@@ -44,78 +48,85 @@ _DATA: dict[str, tuple[int, ...]] = {
 POINTWISE = (*_ACTIVATIONS, *_BINARY)
 
 
-def is_channelwise(document: Document, op: Op, axis: int) -> bool:
+def is_channelwise(graph: FileConstants, op: Op, axis: int) -> bool:
     """Channels along `axis` do not meet in this op, and its other inputs can follow them."""
-    kind, inputs = document.kind(op), document.inputs(op)
+    kind, inputs = graph.kind(op), graph.inputs(op)
     if kind not in _DATA:
         return False
     if kind in ("Quantize", "Dequantize"):
-        return document.has_one_scale(op)
+        scale = graph.values(inputs[1]) if graph.steps_are_nodes else np.ones(1)
+        return scale is not None and scale.size == 1
     if kind == "Resize":
-        return len(inputs) < 4 or document.constant(inputs[3]) is not None
+        return len(inputs) < 4 or graph.constant(inputs[3]) is not None
     if kind == "Pad":
-        return document.pads_beside(op, axis)
+        return not graph.channels_first and _pads_beside(graph, op)
     if kind == "ReduceMean":
-        return _keeps(document, op, axis)
+        return _keeps(graph, op, axis)
     if kind in _VIEWS:
-        return _keeps_place(document, op)
+        return _keeps_place(graph, op)
     if kind in ("QLinearGlobalAveragePool", "QLinearAveragePool"):
-        return not document.attribute(op, "channels_last", 0)
-    return all(_follows(document, op, place) for place in _DATA[kind])
+        return not graph.attribute(op, "channels_last", 0)
+    return all(_follows(graph, op, place) for place in _DATA[kind])
 
 
-def _keeps(document: Document, op: Op, axis: int) -> bool:
+def _keeps(graph: FileConstants, op: Op, axis: int) -> bool:
     """A mean over other axes, behind which the channels stay where they are."""
-    shape, axes = document.shape(document.inputs(op)[0]), document.axes_of(op)
+    shape, axes = graph.shape(graph.inputs(op)[0]), axes_of(graph, op)
     if not axes or shape is None:
         return False
     reduced = [axis % len(shape) for axis in axes]
-    return min(reduced) > axis if document.channels_first else len(shape) - 1 not in reduced
+    return min(reduced) > axis if graph.channels_first else len(shape) - 1 not in reduced
 
 
-def _keeps_place(document: Document, op: Op) -> bool:
+def _keeps_place(graph: FileConstants, op: Op) -> bool:
     """Other axes change, but not how many elements stand before and behind the channels."""
-    inputs = document.inputs(op)
-    before, after = document.shape(inputs[0]), document.shape(document.outputs(op)[0])
+    inputs = graph.inputs(op)
+    before, after = graph.shape(inputs[0]), graph.shape(graph.outputs(op)[0])
     if not before or not after:
         return False
-    old, new = (document.axis_of_channels(len(shape)) for shape in (before, after))
+    old, new = (axis_of_channels(graph, len(shape)) for shape in (before, after))
     if min(len(before) - old, len(after) - new) < 1:
         return False
-    if document.kind(op) == "Reshape" and any(document.constant(v) is None for v in inputs[1:2]):
+    if graph.kind(op) == "Reshape" and any(graph.constant(v) is None for v in inputs[1:2]):
         return False
     same = before[old] == after[new] and prod(before[:old]) == prod(after[:new])
     return same and prod(before) == prod(after)
 
 
-def _follows(document: Document, op: Op, place: int) -> bool:
+def _pads_beside(graph: FileConstants, op: Op) -> bool:
+    """Of other axes than the last one."""
+    amounts = graph.values(graph.inputs(op)[1])
+    return amounts is not None and not amounts[-1].any()
+
+
+def _follows(graph: FileConstants, op: Op, place: int) -> bool:
     """A constant operand must be one that can be cut or padded by channel."""
-    if document.constant(document.inputs(op)[place]) is None:
+    if graph.constant(graph.inputs(op)[place]) is None:
         return True
-    known = document.shape(document.outputs(op)[0]) is not None
-    return document.kind(op) not in _INTEGER and known
+    known = graph.shape(graph.outputs(op)[0]) is not None
+    return graph.kind(op) not in _INTEGER and known
 
 
-def computed_data(document: Document, op: Op) -> list[Value]:
+def computed_data(graph: FileConstants, op: Op) -> list[Value]:
     """Data inputs that are computed; each has the channels of the result."""
-    inputs = document.inputs(op)
-    values = [inputs[place] for place in _DATA[document.kind(op)]]
-    return [value for value in values if document.constant(value) is None]
+    inputs = graph.inputs(op)
+    values = [inputs[place] for place in _DATA[graph.kind(op)]]
+    return [value for value in values if graph.constant(value) is None]
 
 
 def follow(
-    document: Document, op: Op, axis: int, rank: int, count: int, index: Sequence[int]
+    graph: FileConstants, op: Op, axis: int, rank: int, count: int, index: Sequence[int]
 ) -> list[Value]:
     """Inputs of an op for other channels: constants that differ by channel are picked.
 
     `axis` and `rank` are those of its result.
     """
-    inputs, kind = [*document.inputs(op)], document.kind(op)
+    inputs, kind = [*graph.inputs(op)], graph.kind(op)
     for place in _DATA[kind] if kind in POINTWISE else ():
-        constant = document.constant(inputs[place])
+        constant = graph.constant(inputs[place])
         along = None if constant is None else _axis_in(constant, axis - rank, count)
         if constant is not None and along is not None:
-            inputs[place] = document.store(constant.picked(index, along))
+            inputs[place] = graph.store(constant.picked(index, along))
     return inputs
 
 
@@ -142,7 +153,7 @@ class Channels:
         self._readers: dict[Value, list[Op]] = {}
         self._known: dict[int, ChannelOp[Value]] = {}
         self._layers: dict[int, Layer] = {}
-        for op in document.all_ops():
+        for op in document.nodes:
             self._makers |= dict.fromkeys(document.outputs(op), op)
             inputs = dict.fromkeys(v for v in document.inputs(op) if v is not None)
             for value in (*inputs, *document.outputs(op)):
@@ -166,7 +177,7 @@ class Channels:
         return [self._for(self._step(op), tensor) for op in self._readers.get(tensor, ())]
 
     def is_output(self, tensor: Value) -> bool:
-        return self.document.is_output(tensor)
+        return tensor in self.document.network_outputs
 
     def title(self, tensor: Value) -> str:
         return f"'{safe_terminal(self.document.name(tensor))}'"
@@ -194,7 +205,7 @@ class Channels:
         if kind in _SLICES:
             found = document.picks(op, self._axis(rank))
             if found is not None:
-                even = document.splits_evenly(op)
+                even = kind == "Split" and not document.channels_first  # a SPLIT has no sizes
                 return ChannelOp(name, Role.SLICE, (found[0],), outputs, op, found[1], even)
         elif is_channelwise(document, op, self._axis(rank)):
             full = self._full(op, rank)
@@ -237,7 +248,7 @@ class Channels:
         for tensor, pads in region.pads.items():
             shape = self.shapes[tensor]
             axis, count = self._axis(len(shape)), self.channels(tensor) + sum(pads.values())
-            self.document.set_shape(tensor, (*shape[:axis], count, *shape[axis + 1 :]))
+            self.document.state(tensor, shape=(*shape[:axis], count, *shape[axis + 1 :]))
         for tensor, outside in region.cut.items():
             self._cut(tensor, region.pads[tensor].get(FRONT, 0), [step.node for step in outside])
 
@@ -273,7 +284,51 @@ class Channels:
         readers = document.readers(tensor)
         inside = [op for op in readers if not any(op is other for other in outside)]
         part = range(first, first + self.channels(tensor))
-        document.cut_behind(self._makers[tensor], tensor, inside, self._axis(len(shape)), part)
+        _cut_behind(document, self._makers[tensor], tensor, inside, self._axis(len(shape)), part)
+
+
+def _cut_behind(
+    document: Document, maker: Op, tensor: Value, inside: list[Op], axis: int, part: range
+) -> None:
+    """The maker and the readers `inside` get a wider tensor; the old one is a part of it."""
+    name, shape = document.name(tensor), document.shape(tensor) or ()
+    padded = document.new_tensor(f"{name}_padded", shape, tensor)
+    document.state(tensor, shape=(*shape[:axis], len(part), *shape[axis + 1 :]))
+    document.set_output(maker, tensor, padded)
+    document.rewire(tensor, padded, inside)
+    bounds = document.bounds(name, padded, axis, part)
+    if not document.steps_are_nodes or document.kind(maker) != "Dequantize":
+        document.insert("Slice", (padded, *bounds), tensor)
+        return
+    sliced = document.new_tensor(f"{name}_sliced", (), tensor)
+    document.insert("Slice", (padded, *bounds), sliced)
+    in_steps_of(document, maker, sliced, tensor, f"{name}_whole")
+
+
+def _widened(document: Document, tensor: Value, axis: int, new: int, reader: Op) -> Value:
+    """The tensor joined with its first channels; floats are quantized as the maker's data are."""
+    name, shape = document.name(tensor), document.shape(tensor) or ()
+    floats = document.steps_are_nodes and not document.kind(reader).startswith("Q")
+    maker = dequantizer(document, tensor) if floats else None
+    if floats and maker is None:
+        raise NotFitting(f"'{safe_terminal(name)}' is not quantized")
+    bounds = document.bounds(name, tensor, axis, range(new))
+    again, wide = (
+        document.new_tensor(f"{name}_{stem}", (*shape[:axis], count, *shape[axis + 1 :]), tensor)
+        for stem, count in (("again", new), ("wide", shape[axis] + new))
+    )
+    document.insert("Slice", (tensor, *bounds), again)
+    again = _as_made(document, maker, again)
+    document.insert("Concat", (tensor, again), wide, axis=axis)
+    return _as_made(document, maker, wide)
+
+
+def _as_made(document: Document, maker: Op | None, tensor: Value) -> Value:
+    if maker is None:
+        return tensor
+    real = document.new_tensor(f"{document.name(tensor)}_real", (), tensor)
+    in_steps_of(document, maker, tensor, real, f"{document.name(tensor)}_whole")
+    return real
 
 
 def _region(view: View[Value], tensor: Value, new: int) -> Region[Value]:
@@ -308,7 +363,7 @@ def repeat_channels(document: Document, tensor: Value, axis: int, new: int) -> N
     if not layers or shape is None or new > shape[axis]:
         name = safe_terminal(document.name(tensor))
         raise NotFitting(f"no layer could read copies of channels of '{name}'")
-    wide = document.widened(tensor, axis, new, layers[0].op)
+    wide = _widened(document, tensor, axis, new, layers[0].op)
     for layer in layers:
         count = layer.inputs
         document.set_layer(layer.with_inputs(padded_index(count, count + new)))

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from npuscope.files.file_graph import FileNode, FileTensorId
 from npuscope.graph.model import Quant
 from npuscope.lean_dataclass import dataclass, replace
 
-# A tensor: its name in ONNX, the tensor itself in TFLite. An op: a node, an operator.
-Value = Any
-Op = Any
+Value = FileTensorId
+Op = FileNode
 Interval = tuple[float, float]
 Pads = tuple[int, int, int, int]  # top, left, bottom, right
 
@@ -56,6 +56,15 @@ class QuantSteps:
     def unsigned_offset(self) -> int:
         """How far zero points lie from those of int8."""
         return -LOWEST if self.type == "uint8" else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tied:
+    """Tensors of integers that share their steps, and the layers that read them."""
+
+    tensors: tuple[Value, ...]
+    steps: QuantSteps
+    layers: tuple[Op, ...]
 
 
 @dataclass(frozen=True, slots=True)

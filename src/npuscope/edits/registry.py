@@ -12,7 +12,7 @@ from npuscope.edits.onnx.document import OnnxDocument
 from npuscope.edits.request import EditRequest
 from npuscope.edits.tflite.document import TfliteDocument
 from npuscope.files.load import is_tflite, model_bytes
-from npuscope.files.onnx.file_graph import has_external_data
+from npuscope.files.onnx.stored_file import has_external_data
 
 Edit = Callable[[Any, EditRequest], None]
 
@@ -20,26 +20,27 @@ FORMATS = {"onnx": "ONNX", "tflite": "TFLite"}
 # Files of this folder that name their edits with the decorator below.
 _THEMES = (
     *("onnx_file", "border", "channels", "kernels", "integer_ops", "layout"),
-    *("images", "elementwise"),
+    *("images", "elementwise", "onnx.signs", "tflite.signs"),
 )
-_EDITS: dict[str, tuple[Edit, tuple[str, ...]]] = {}
+_EDITS: dict[str, dict[str, Edit]] = {}  # by fix and format
 
 
 def edit(fix: str, *formats: str) -> Callable[[Edit], Edit]:
     """The edit changes the document in place, or raises NotFitting before it changed anything.
 
-    `formats` are those that can express it; none stands for all.
+    `formats` are those that can express it; none stands for all. Where they have nothing in common
+    an edit is written once for each.
     """
 
     def named(function: Edit) -> Edit:
-        _EDITS[fix] = (function, formats or tuple(FORMATS))
+        _EDITS.setdefault(fix, {}).update(dict.fromkeys(formats or FORMATS, function))
         return function
 
     return named
 
 
-def edits() -> dict[str, tuple[Edit, tuple[str, ...]]]:
-    """All edits with their formats."""
+def edits() -> dict[str, dict[str, Edit]]:
+    """All edits by their formats."""
     for name in _THEMES:
         import_module(f"npuscope.edits.{name}")
     return _EDITS
@@ -47,18 +48,17 @@ def edits() -> dict[str, tuple[Edit, tuple[str, ...]]]:
 
 def formats(fix: str) -> tuple[str, ...]:
     """Kinds of files that the edit is written for; none: a fix that only people can make."""
-    known = edits()[fix][1] if fix in edits() else ()
-    return tuple(title for name, title in FORMATS.items() if name in known)
+    return tuple(title for name, title in FORMATS.items() if has_edit(fix, name))
 
 
 def has_edit(fix: str, format: str) -> bool:
-    return fix in edits() and format in edits()[fix][1]
+    return format in edits().get(fix, {})
 
 
 def apply_edit(document: Document, fix: str, request: EditRequest) -> None:
     """Carry out one fix; NotFitting says why it cannot be done here."""
     document.drop_dead()  # what an edit before left behind reads nothing
-    edits()[fix][0](document, request)
+    edits()[fix][document.format](document, request)
 
 
 def open_document(path: str | Path, data: bytes | None = None) -> Document:

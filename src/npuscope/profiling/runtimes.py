@@ -14,13 +14,11 @@ import sys
 from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import onnx
-
+from npuscope.files.file_graph import FileGraph, FileNode
 
 # Ops that multiply integers: places of what has the activations' type (their zero point is a
 # constant, whose type is always known), of the weights and of the weights' zero point.
@@ -95,79 +93,38 @@ def write_folded(model: bytes, path: Path) -> None:
 
 def with_like_signs(model: str | bytes) -> str | bytes:
     """The model itself if no integers of unlike signs are multiplied in it."""
-    import onnx
+    from npuscope.files.onnx.file_graph import OnnxFileGraph
+    from npuscope.files.onnx.stored_file import node_kinds
 
-    if isinstance(model, bytes):
-        found = onnx.load_model_from_string(model)
-    else:
-        found = onnx.load_model(model, load_external_data=False)
-    if not any(node.op_type in _PRODUCTS for node in found.graph.node):
+    data = model if isinstance(model, bytes) else Path(model).read_bytes()
+    if not node_kinds(data).intersection(_PRODUCTS):
         return model
-    if isinstance(model, str):
-        found = onnx.load_model(model)
-    return found.SerializeToString() if _make_signs_alike(found) else model
+    graph = OnnxFileGraph.parse(data, Path() if isinstance(model, bytes) else Path(model).parent)
+    products = []
+    for op in graph.nodes:
+        places = _PRODUCTS.get(graph.kind(op), ())[:2]
+        products.append((op, [graph.type(graph.inputs(op)[place]) for place in places]))
+    unlike = [(op, types[0]) for op, types in products if {*types} == {"int8", "uint8"}]
+    for op, type in unlike:
+        _flip_weights(graph, op, type)
+    return graph.to_bytes() if unlike else model
 
 
-def _make_signs_alike(model: onnx.ModelProto) -> bool:
-    types = _element_types(model)
-    nodes = list(model.graph.node)
-    del model.graph.node[:]
-    for node in nodes:
-        places = _PRODUCTS.get(node.op_type)
-        if places and _are_unlike(node, places, types):
-            _flip_weights(model.graph, node, places, types)
-        model.graph.node.append(node)
-    return len(model.graph.node) > len(nodes)
-
-
-def _element_types(model: onnx.ModelProto) -> dict[str, int]:
-    """Of all tensors whose type is known, by name."""
-    from npuscope.files.onnx.inference import infer
-
-    graph = infer(model)
-    values = (*graph.input, *graph.value_info, *graph.output)
-    known = {value.name: value.type.tensor_type.elem_type for value in values}
-    return known | {tensor.name: tensor.data_type for tensor in graph.initializer}
-
-
-def _are_unlike(node: onnx.NodeProto, places: tuple[int, int, int], types: dict[str, int]) -> bool:
-    from onnx import TensorProto
-
-    pair = {types.get(node.input[place]) for place in places[:2]}
-    return pair == {TensorProto.INT8, TensorProto.UINT8}
-
-
-def _flip_weights(
-    graph: onnx.GraphProto,
-    node: onnx.NodeProto,
-    places: tuple[int, int, int],
-    types: dict[str, int],
-) -> None:
+def _flip_weights(graph: FileGraph, op: FileNode, target: str) -> None:
     """Weights and their zero point move by 128, into the activations' type."""
-    import numpy as np
-    from onnx import TensorProto, numpy_helper
+    from npuscope.files.onnx.entries import type_number
 
-    activations, *moved = places
-    target = types[node.input[activations]]
-    half = _HALF if target == TensorProto.UINT8 else -_HALF
-    stem = f"{node.output[0]}/like"
-    graph.initializer.append(numpy_helper.from_array(np.array(half, np.int32), f"{stem}/half"))
-    node.input.extend([""] * (max(moved) + 1 - len(node.input)))
-    for place in moved:
-        node.input[place] = _moved(graph, node.input[place], f"{stem}/{place}", target)
-
-
-def _moved(graph: onnx.GraphProto, name: str, stem: str, target: int) -> str:
-    from onnx import TensorProto, helper
-
-    half = f"{stem.rpartition('/')[0]}/half"
-    wide = half  # a zero point that is left out is 0
-    if name:
-        cast = helper.make_node("Cast", [name], [f"{stem}/wide"], to=TensorProto.INT32)
-        graph.node.extend([cast, helper.make_node("Add", [f"{stem}/wide", half], [f"{stem}/sum"])])
-        wide = f"{stem}/sum"
-    graph.node.append(helper.make_node("Cast", [wide], [f"{stem}/flipped"], to=target))
-    return f"{stem}/flipped"
+    inputs, stem = graph.inputs(op), f"{graph.name(graph.outputs(op)[0])}/like"
+    half = graph.add_constant(f"{stem}/half", np.array(_HALF if target == "uint8" else -_HALF, "i"))
+    for place in _PRODUCTS[graph.kind(op)][1:]:
+        wide = half  # a zero point that is left out is 0
+        if place < len(inputs) and inputs[place] is not None:
+            cast, wide = (graph.new_tensor(f"{stem}/{n}", (), half) for n in ("wide", "sum"))
+            graph.add_op("Cast", [inputs[place]], cast, to=type_number("int32"))
+            graph.add_op("Add", [cast, half], wide)
+        flipped = graph.new_tensor(f"{stem}/flipped", (), half)
+        graph.add_op("Cast", [wide], flipped, to=type_number(target))
+        graph.set_input(op, place, flipped)
 
 
 # --- The process that runs an outside runtime ---

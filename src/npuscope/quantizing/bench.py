@@ -11,6 +11,7 @@ import numpy as np
 from npuscope.advice.explain import explain
 from npuscope.building import Build, Options, build
 from npuscope.edits import EditRequest, NotFitting, apply_edit, open_document
+from npuscope.edits.border import convertible
 from npuscope.errors import ModelError, NpuscopeError
 from npuscope.files.load import read_model
 from npuscope.graph.model import DType, Graph, Tensor
@@ -154,8 +155,8 @@ class Bench:
         wishes = (("integer-input", "input_data_type"), ("integer-output", "output_data_type"))
         for edit, option in wishes:
             kind, side = self.options.get(option) or "int8", option.partition("_")[0]
-            border = getattr(document, f"network_{side}s")()
-            if kind == "float32" or not document.convertible(border):
+            border = getattr(document, f"network_{side}s")
+            if kind == "float32" or not convertible(document, border):
                 continue
             request = EditRequest((), {"type": str(kind)}, None)  # type: ignore[arg-type]
             try:

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from npuscope.files.file_graph import FileNode
+from npuscope.files.onnx.file_graph import OnnxFileGraph
 from npuscope.lean_dataclass import replace
 from npuscope.quantizing.float_onnx import FloatNetwork
 
@@ -24,62 +26,62 @@ _PASSES = 2
 def equalised(network: FloatNetwork, peaks: Mapping[str, np.ndarray]) -> FloatNetwork | None:
     """`peaks` are the largest magnitudes by channel of what convolutions make; None where no pair
     of layers allows it."""
-    import onnx
-
-    proto = onnx.ModelProto()
-    proto.CopyFrom(network.proto)
-    work = _Work(replace(network, proto=proto))
+    work = _Work(replace(network, graph=network.graph.copy()))
     pairs = work.pairs()
     seen = dict(peaks)
     for _ in range(_PASSES):
         for first, second in pairs:
             work.balance(first, second, seen)
-    work.store()
+    for name, values in work.values.items():
+        work.graph.set_values(name, values.astype(np.float32))
     return work.network if pairs else None
 
 
 class _Work:
     def __init__(self, network: FloatNetwork) -> None:
-        self.network = network
-        _own_constants(network.proto)
-        self.nodes = list(network.proto.graph.node)
-        self.outputs = {entry.name for entry in network.proto.graph.output}
-        self.readers: dict[str, list[Any]] = {}
-        for node in self.nodes:
-            for name in node.input:
-                self.readers.setdefault(name, []).append(node)
+        self.network, self.graph = network, network.graph
+        _own_constants(self.graph)
+        self.readers: dict[str, list[FileNode]] = {}
+        for op in self.graph.nodes:
+            for name in self.graph.inputs(op):
+                self.readers.setdefault(name, []).append(op)
         self.values: dict[str, np.ndarray] = {}
 
-    def pairs(self) -> list[tuple[Any, Any]]:
+    def pairs(self) -> list[tuple[FileNode, FileNode]]:
         """Convolutions that follow each other with nothing else reading what is between."""
-        found = [(node, self._next(node)) for node in self.nodes if self._is_conv(node)]
+        found = [(op, self._next(op)) for op in self.graph.nodes if self._is_conv(op)]
         return [(first, second) for first, second in found if second is not None]
 
-    def _is_conv(self, node: Any) -> bool:
-        if node.op_type != "Conv" or self._value(node.input[1]) is None:
+    def _is_conv(self, op: FileNode) -> bool:
+        inputs = self.graph.inputs(op)
+        if self.graph.kind(op) != "Conv" or self._value(inputs[1]) is None:
             return False
-        return len(node.input) < 3 or self._value(node.input[2]) is not None
+        return len(inputs) < 3 or self._value(inputs[2]) is not None
 
-    def _next(self, node: Any) -> Any:
+    def _next(self, op: FileNode) -> FileNode | None:
+        graph = self.graph
         while True:
-            readers = self.readers.get(node.output[0], [])
-            if node.output[0] in self.outputs or len(readers) != 1:
+            result = graph.outputs(op)[0]
+            readers = self.readers.get(result, [])
+            if result in graph.network_outputs or len(readers) != 1:
                 return None
-            after = readers[0]
-            if self._is_conv(after) and after.input[0] == node.output[0]:
-                return (
-                    after if _groups(after) in (1, self._value(after.input[1]).shape[0]) else None
-                )
-            if after.op_type not in _HOMOGENEOUS or after.input[0] != node.output[0]:
+            op = readers[0]
+            if graph.inputs(op)[0] != result:
                 return None
-            node = after
+            if self._is_conv(op):
+                apart = self._value(graph.inputs(op)[1]).shape[0]
+                return op if graph.attribute(op, "group", 1) in (1, apart) else None
+            if graph.kind(op) not in _HOMOGENEOUS:
+                return None
 
-    def balance(self, first: Any, second: Any, seen: dict[str, np.ndarray]) -> None:
-        peaks = seen.get(first.output[0])
+    def balance(self, first: FileNode, second: FileNode, seen: dict[str, np.ndarray]) -> None:
+        graph, result = self.graph, self.graph.outputs(first)[0]
+        peaks = seen.get(result)
         if peaks is None:
             return
-        weights = self._value(second.input[1])
-        depthwise = _groups(second) > 1
+        inputs, behind = graph.inputs(first), graph.inputs(second)[1]
+        weights = self._value(behind)
+        depthwise = graph.attribute(second, "group", 1) > 1
         axes = tuple(range(1, weights.ndim)) if depthwise else (0, *range(2, weights.ndim))
         taken = np.abs(weights).max(axis=axes)
         if depthwise and len(taken) != len(peaks):
@@ -89,11 +91,10 @@ class _Work:
         factors[alive] = np.sqrt(peaks[alive] / taken[alive])
         factors[alive] /= np.exp(np.mean(np.log(factors[alive]))) if alive.any() else 1.0
         factors = np.clip(factors, 1 / _MOST, _MOST)
-        self._scale(first.input[1], 1 / factors, 0)
-        if len(first.input) > 2 and first.input[2]:
-            self._scale(first.input[2], 1 / factors, 0)
-        self._scale(second.input[1], factors, 0 if depthwise else 1)
-        seen[first.output[0]] = peaks / factors
+        for name in filter(None, inputs[1:3]):
+            self._scale(name, 1 / factors, 0)
+        self._scale(behind, factors, 0 if depthwise else 1)
+        seen[result] = peaks / factors
 
     def _scale(self, name: str, factors: np.ndarray, axis: int) -> None:
         values = self._value(name)
@@ -109,28 +110,15 @@ class _Work:
             self.values[name] = found.astype(np.float64)
         return self.values[name]
 
-    def store(self) -> None:
-        from onnx import numpy_helper
 
-        for entry in self.network.proto.graph.initializer:
-            if entry.name in self.values:
-                values = self.values[entry.name].astype(np.float32)
-                entry.CopyFrom(numpy_helper.from_array(values, entry.name))
-
-
-def _own_constants(proto: Any) -> None:
+def _own_constants(graph: OnnxFileGraph) -> None:
     """Equal constants were merged when the network was folded; each layer gets its own again."""
-    held = {entry.name: entry for entry in proto.graph.initializer}
-    taken: set[str] = set()
-    for node in proto.graph.node:
-        for place in range(1, len(node.input)):
-            name = node.input[place]
-            if node.op_type == "Conv" and name in held and name in taken:
-                copy = proto.graph.initializer.add()
-                copy.CopyFrom(held[name])
-                copy.name = node.input[place] = f"{name}/{node.output[0]}"
+    held, taken = graph.constant_names, set[str]()
+    for op in graph.nodes:
+        for place, name in enumerate(graph.inputs(op)[1:], 1):
+            if graph.kind(op) == "Conv" and name in held and name in taken:
+                values = graph.values(name)
+                assert values is not None
+                own = graph.add_constant(f"{name}/{graph.outputs(op)[0]}", values)
+                graph.set_input(op, place, own)
             taken.add(name)
-
-
-def _groups(node: Any) -> int:
-    return next((int(a.i) for a in node.attribute if a.name == "group"), 1)

@@ -11,6 +11,7 @@ import numpy as np
 
 from npuscope.edits import NotFitting, open_document
 from npuscope.edits.records import QuantSteps
+from npuscope.edits.steps import float_steps
 from npuscope.edits.tflite.document import TfliteDocument
 from npuscope.errors import ModelError
 from npuscope.files.tflite.file_parts import FileOp, FileTensor
@@ -51,9 +52,9 @@ class LitertWork:
         document.model.fields.setdefault("SignatureDefs", [])
         self.data = document.to_bytes()
         self.notes = tuple(notes)
-        self.layers = tuple(_layer(document, op) for op in document.ops if op.outputs)
-        self.inputs = tuple(document.graph_inputs)
-        self.output_names = tuple(tensor.name for tensor in document.graph_outputs)
+        self.layers = tuple(_layer(document, op) for op in document.nodes if op.outputs)
+        self.inputs = tuple(document.network_inputs)
+        self.output_names = tuple(tensor.name for tensor in document.network_outputs)
         self._made = {name for layer in self.layers for name in layer.outputs}
         self._seen: Histograms | None = None
         self._more: tuple[str, ...] | None = (
@@ -93,7 +94,7 @@ class LitertWork:
         """The file with ops of these kinds in integers too, under the names of the float file."""
         document = open_document(Path("made.tflite"), data)
         assert isinstance(document, TfliteDocument)
-        for op in [op for op in document.ops if document.kind(op) in kinds]:
+        for op in [op for op in document.nodes if document.kind(op) in kinds]:
             _make_integer(document, op, plan)
         self._keep_names(document)
         return document.to_bytes()
@@ -108,7 +109,7 @@ class LitertWork:
 
     def _keep_names(self, document: TfliteDocument) -> None:
         """The quantizer gives an output's name to the integers in front of it."""
-        for name, output in zip(self.output_names, document.graph_outputs, strict=True):
+        for name, output in zip(self.output_names, document.network_outputs, strict=True):
             for other in document.tensors:
                 if other.name == name and other is not output:
                     other.name = f"{name}{_INTEGERS}"
@@ -146,7 +147,7 @@ class LitertWork:
 
     def border_is_float(self, data: bytes) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
         document = TfliteDocument.parse(data)
-        sides = (document.graph_inputs, document.graph_outputs)
+        sides = (document.network_inputs, document.network_outputs)
         inputs, outputs = (tuple(t.type == _FLOAT for t in side) for side in sides)
         return inputs, outputs
 
@@ -231,7 +232,7 @@ def _check(document: TfliteDocument) -> None:
 def _use_float32(document: TfliteDocument) -> bool:
     """Constants of 16 bits, which a DEQUANTIZE makes 32 of, are written as such."""
     found = False
-    for op in [op for op in document.ops if op.kind == "DEQUANTIZE"]:
+    for op in [op for op in document.nodes if op.kind == "DEQUANTIZE"]:
         source = op.inputs[0]
         if source is not None and source.data is not None and source.type == "FLOAT16":
             op.outputs[0].data = source.data.astype(np.float32)
@@ -264,7 +265,7 @@ def _make_integer(document: TfliteDocument, op: FileOp, plan: Plan) -> None:
     try:
         for tensor in op.inputs:
             if tensor is not None and not tensor.is_constant:
-                document.float_steps(tensor)
+                float_steps(document, tensor)
     except NotFitting:
         return
     for place, tensor in enumerate(op.inputs):

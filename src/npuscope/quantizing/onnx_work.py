@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from npuscope.errors import ModelError
+from npuscope.files.onnx.entries import with_outputs
+from npuscope.files.onnx.file_graph import OnnxFileGraph
 from npuscope.profiling.runtimes import onnxruntime_session
 from npuscope.quantizing import qdq
 from npuscope.quantizing.equalise import equalised
@@ -40,18 +41,13 @@ class OnnxWork:
         self._seen: dict[bool, Histograms] = {}
 
     def float_bytes(self) -> bytes:
-        return bytes(self.networks[False].proto.SerializeToString())
+        return self.networks[False].data
 
     def borders(self) -> tuple[Border, ...]:
-        from onnx import helper
-
+        graph = self.networks[False].graph
         return tuple(
-            Border(
-                entry.name,
-                tuple(dim.dim_value for dim in entry.type.tensor_type.shape.dim),
-                np.dtype(helper.tensor_dtype_to_np_dtype(entry.type.tensor_type.elem_type)),
-            )
-            for entry in self.networks[False].proto.graph.input
+            Border(name, graph.shape(name) or (), np.dtype(graph.type(name)))
+            for name in graph.network_inputs
         )
 
     def ranges(
@@ -67,7 +63,7 @@ class OnnxWork:
     ) -> Histograms:
         network, seen = self.networks[equalised], Histograms()
         names = [name for layer in self.layers for name in layer.outputs if name]
-        found = self.run(network.proto, samples, names)
+        found = self.run(network.data, samples, names)
         for number, (sample, values) in enumerate(zip(samples, found, strict=True), 1):
             seen.add({**sample, **values})
             progress(f"calibrating: sample {number} of {len(samples)}")
@@ -77,7 +73,7 @@ class OnnxWork:
         """False where no pair of layers allows it."""
         convs = [layer.outputs[0] for layer in self.layers if layer.kind == "Conv"]
         peaks: dict[str, np.ndarray] = {}
-        for values in self.run(self.networks[False].proto, samples, convs):
+        for values in self.run(self.networks[False].data, samples, convs):
             for name, value in values.items():
                 seen = np.abs(value).max(axis=(0, *range(2, value.ndim))).astype(np.float64)
                 peaks[name] = np.maximum(peaks.get(name, 0.0), seen)
@@ -88,7 +84,7 @@ class OnnxWork:
 
     def make(self, plan: Plan) -> bytes:
         """The QDQ file with a float border."""
-        return bytes(qdq.quantized(self.networks[plan.equalised], plan).SerializeToString())
+        return qdq.quantized(self.networks[plan.equalised], plan)
 
     def plain(self, samples: Sequence[Sample]) -> bytes | None:
         """What the tool underneath makes by default."""
@@ -98,86 +94,61 @@ class OnnxWork:
             return None
 
     def border_is_float(self, data: bytes) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
-        import onnx
-
-        graph = onnx.ModelProto.FromString(data).graph
-        kinds = (
-            [e.type.tensor_type.elem_type for e in side] for side in (graph.input, graph.output)
-        )
-        inputs, outputs = (tuple(kind == onnx.TensorProto.FLOAT for kind in row) for row in kinds)
+        graph = OnnxFileGraph.parse(data, Path())
+        sides = (graph.network_inputs, graph.network_outputs)
+        inputs, outputs = (tuple(graph.type(name) == "float32" for name in row) for row in sides)
         return inputs, outputs
 
     # running
 
     def outputs(self, data: bytes | None, samples: Iterable[Sample]) -> Iterator[Values]:
         """Of a quantized file, or of the float network."""
-        import onnx
-
-        given = self.networks[False].proto if data is None else onnx.ModelProto.FromString(data)
-        return self.run(given, samples, [])
+        return self.run(self.float_bytes() if data is None else data, samples, [])
 
     def inside(
         self, data: bytes, plan: Plan, samples: Iterable[Sample]
     ) -> Iterator[tuple[Values, Values]]:
         """All activations that have steps, in float and quantized."""
-        import onnx
-
-        proto = onnx.ModelProto.FromString(data)
-        made = {name for node in proto.graph.node for name in node.output}
+        graph = OnnxFileGraph.parse(data, Path())
+        made = {name for op in graph.nodes for name in graph.outputs(op)}
         names = [n for layer in self.layers for n in layer.outputs if n in plan.ranges]
         now = {n: n + _BEHIND if n + _BEHIND in made else n for n in names}
         names = [n for n in names if now[n] in made]
         held = list(samples)
-        reals = self.run(self.networks[plan.equalised].proto, held, names)
-        steps = self.run(proto, held, [now[n] for n in names])
+        reals = self.run(self.networks[plan.equalised].data, held, names)
+        steps = self.run(data, held, [now[n] for n in names])
         for sample, real, found in zip(held, reals, steps, strict=True):
             yield {**sample, **real}, {n: found[now[n]] for n in names}
 
     def weights(self, data: bytes, plan: Plan) -> Weights:
         """A constant as it was and as it is in a quantized file."""
-        import onnx
-        from onnx import numpy_helper
-
-        held = {e.name: e for e in onnx.ModelProto.FromString(data).graph.initializer}
-        network = self.networks[plan.equalised]
+        graph, network = OnnxFileGraph.parse(data, Path()), self.networks[plan.equalised]
 
         def pair(name: str) -> tuple[np.ndarray, np.ndarray] | None:
-            steps, scale = (held.get(f"{name}{end}") for end in (_QUANTIZED, "_scale"))
+            steps, scale = (graph.values(f"{name}{end}") for end in (_QUANTIZED, "_scale"))
             was = network.constant(name)
             if steps is None or scale is None or was is None:
                 return None
-            scales = np.asarray(numpy_helper.to_array(scale), np.float64)
+            scales = np.asarray(scale, np.float64)
             axes = [axis for axis, size in enumerate(was.shape) if size == scales.size]
             if scales.size > 1:
                 shape = [1] * was.ndim
                 shape[axes[0]] = -1
                 scales = scales.reshape(shape)
-            return was, numpy_helper.to_array(steps) * scales
+            return was, steps * scales
 
         return pair
 
-    def run(self, proto: Any, samples: Iterable[Sample], names: Sequence[str]) -> Iterator[Values]:
+    def run(self, data: bytes, samples: Iterable[Sample], names: Sequence[str]) -> Iterator[Values]:
         """Outputs, or the tensors that are named."""
-        wanted = [*dict.fromkeys(names)] or [entry.name for entry in proto.graph.output]
-        session = self._session(proto, names)
+        try:
+            session = onnxruntime_session(with_outputs(data, names))
+        except Exception as error:
+            raise ModelError(f"onnxruntime cannot open it: {first_line(error)}") from error
+        wanted = [*dict.fromkeys(names)] or [output.name for output in session.get_outputs()]
         for sample in samples:
             try:
                 values = session.run(wanted, dict(sample))
             except Exception as error:
                 raise ModelError(f"onnxruntime cannot run it: {first_line(error)}") from error
             yield dict(zip(wanted, map(np.asarray, values), strict=True))
-
-    def _session(self, proto: Any, names: Sequence[str]) -> Any:
-        import onnx
-
-        known = {entry.name for entry in proto.graph.output}
-        extra = [name for name in dict.fromkeys(names) if name not in known]
-        if extra:
-            copy = onnx.ModelProto()
-            copy.CopyFrom(proto)
-            copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in extra)
-            proto = copy
-        try:
-            return onnxruntime_session(proto.SerializeToString())
-        except Exception as error:
-            raise ModelError(f"onnxruntime cannot open it: {first_line(error)}") from error

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from npuscope.errors import ModelError
+from npuscope.files.file_graph import FileNode
 from npuscope.ops.table import OPS, having
 from npuscope.ops.traits import Trait
 from npuscope.quantizing.float_onnx import FloatNetwork
@@ -39,15 +40,13 @@ def _default_kinds() -> list[str]:
     return sorted({*QDQRegistry, *QLinearOpsRegistry})
 
 
-def quantized(network: FloatNetwork, plan: Plan) -> Any:
+def quantized(network: FloatNetwork, plan: Plan) -> bytes:
     """The QDQ model with a float border: int8 activations, int8 weights per channel."""
-    import onnx
     from onnxruntime.quantization import QuantType
     from onnxruntime.quantization.calibrate import TensorData
     from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 
-    proto = onnx.ModelProto()
-    proto.CopyFrom(network.proto)
+    graph = network.graph
     ranges = {
         name: TensorData(lowest=np.float32(found.low), highest=np.float32(found.high))
         for name, found in plan.ranges.items()
@@ -58,10 +57,10 @@ def quantized(network: FloatNetwork, plan: Plan) -> Any:
         "WeightSymmetric": True,
         "ForceQuantizeNoInputCheck": not plan.narrow,
     }
-    kept = [n.name for n in proto.graph.node if not _may_go(n, plan, network)]
+    kept = [graph.own_name(op) for op in graph.nodes if not _may_go(op, plan, network)]
     with quiet():
         quantizer = QDQQuantizer(
-            proto,
+            graph.message(),
             True,
             False,
             QuantType.QInt8,
@@ -77,31 +76,31 @@ def quantized(network: FloatNetwork, plan: Plan) -> Any:
             quantizer.model.topological_sort()
         except Exception as error:
             raise ModelError(f"onnxruntime cannot quantize it: {first_line(error)}") from error
-    return quantizer.model.model
+    return bytes(quantizer.model.model.SerializeToString())
 
 
 def _steps(scale: float, zero_point: int) -> dict[str, Any]:
     return {"scale": np.array(scale, np.float32), "zero_point": np.array(zero_point, np.int8)}
 
 
-def _may_go(node: Any, plan: Plan, network: FloatNetwork) -> bool:
+def _may_go(op: FileNode, plan: Plan, network: FloatNetwork) -> bool:
     """A clamp is dropped if the steps of its result clamp as it does; else it stays."""
-    if node.op_type not in ("Relu", "Clip"):
+    if network.graph.kind(op) not in ("Relu", "Clip"):
         return True
-    found = plan.ranges.get(node.output[0])
+    found = plan.ranges.get(network.graph.outputs(op)[0])
     if found is None:
         return False
-    low, high = clamp(node, network)
+    low, high = clamp(op, network)
     slack = found.scale / 2
     return abs(found.low - low) <= slack and found.high <= high + slack
 
 
-def clamp(node: Any, network: FloatNetwork) -> tuple[float, float]:
-    if node.op_type == "Relu":
+def clamp(op: FileNode, network: FloatNetwork) -> tuple[float, float]:
+    if network.graph.kind(op) == "Relu":
         return 0.0, inf
-    bounds = [-inf, inf]
+    bounds, inputs = [-inf, inf], network.graph.inputs(op)
     for place in (1, 2):
-        value = network.constant(node.input[place]) if len(node.input) > place else None
+        value = network.constant(inputs[place]) if len(inputs) > place else None
         if value is not None and value.size:
             bounds[place - 1] = float(np.ravel(value)[0])
     return bounds[0], bounds[1]
@@ -110,10 +109,10 @@ def clamp(node: Any, network: FloatNetwork) -> tuple[float, float]:
 def _operands(network: FloatNetwork) -> dict[str, list[dict[str, Any]]]:
     """Constants beside activations (slopes, factors, offsets): symmetric, where they have both
     signs or none; the units want no zero point there."""
-    made = {}
-    for node in network.proto.graph.node:
-        if node.op_type in _BESIDE_CONSTANTS:
-            for name in node.input:
+    made, graph = {}, network.graph
+    for op in graph.nodes:
+        if graph.kind(op) in _BESIDE_CONSTANTS:
+            for name in graph.inputs(op):
                 values = network.constant(name)
                 if values is not None and values.dtype == np.float32 and values.size:
                     largest = float(np.abs(values).max()) or 1.0
@@ -133,7 +132,7 @@ def plain(network: FloatNetwork, samples: Sequence[Sample], folder: Path) -> byt
             return self.waiting.pop(0) if self.waiting else None
 
     source, target = folder / "float.onnx", folder / "plain.onnx"
-    source.write_bytes(network.proto.SerializeToString())
+    source.write_bytes(network.data)
     with quiet():
         quantize_static(source, target, All())
     return target.read_bytes()

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from npuscope.errors import FileError
 from npuscope.graph.limits import MAX_NAME_BYTES
 from npuscope.graph.model import Graph
 from npuscope.lean_dataclass import dataclass
@@ -109,38 +108,16 @@ def tflite_nodes(graph: Graph) -> tuple[SourceNode, ...]:
     )
 
 
-def onnx_proto(data: bytes) -> Any:
-    """The file's message; it has been read as a model before."""
-    import onnx
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-
-    proto = onnx.ModelProto()
-    try:
-        proto.ParseFromString(data)
-    except (DecodeError, RuntimeError, ValueError):
-        raise FileError("not an ONNX file, or a damaged one") from None
-    return proto
-
-
-def onnx_nodes(proto: Any) -> tuple[SourceNode, ...]:
+def onnx_nodes(data: bytes) -> tuple[SourceNode, ...]:
     """All nodes; the viewer's name for one without a name has its place."""
-    return tuple(_onnx_node(index, node) for index, node in enumerate(_nodes(proto)))
+    from npuscope.files.onnx.stored_file import node_names
 
-
-def _nodes(proto: Any) -> Iterable[Any]:
-    nodes: Iterable[Any] = proto.graph.node
-    return nodes
-
-
-def _onnx_node(index: int, node: Any) -> SourceNode:
-    name, kind = _text(node.name), _text(node.op_type)
-    # The same text as the reader makes of it.
-    origin = safe_terminal(f"{kind}:{name or f'#{index}'}"[:MAX_NAME_BYTES])
-    return SourceNode(index, name or f"<node_{index}>", origin)
-
-
-def _text(value: str | bytes) -> str:
-    return value if isinstance(value, str) else value.decode(errors="backslashreplace")
+    nodes = []
+    for index, (kind, name) in enumerate(node_names(data)):
+        # The same text as the reader makes of it.
+        origin = safe_terminal(f"{kind}:{name or f'#{index}'}"[:MAX_NAME_BYTES])
+        nodes.append(SourceNode(index, name or f"<node_{index}>", origin))
+    return tuple(nodes)
 
 
 # --- Google's Model Explorer: one JSON file per figure ---
@@ -192,28 +169,22 @@ def data_paths(path: Path) -> dict[str, Path]:
 _PREFIX = "npuscope."
 
 
-def annotated_onnx(proto: Any, costs: Mapping[str, LayerCost], folder: Path) -> bytes:
+def annotated_onnx(data: bytes, costs: Mapping[str, LayerCost], folder: Path) -> bytes:
     """The user's model with a description and properties at every node that costs time.
 
     Weights that lie in other files of the model's folder come along, for the copy may lie anywhere.
     """
-    copy = type(proto)()
-    copy.CopyFrom(proto)
-    for node in onnx_nodes(copy):
+    from npuscope.files.onnx.file_graph import OnnxFileGraph
+
+    graph = OnnxFileGraph.parse(data, folder)
+    for node in onnx_nodes(data):
         cost = costs.get(node.origin)
         if cost is not None:
-            _annotate(copy.graph.node[node.index], cost)
-    # Last, because the weights are what makes the copy large.
-    _take_weights_in(copy, folder)
-    return _serialized(copy)
-
-
-def _annotate(node: Any, cost: LayerCost) -> None:
-    for name, value in figures(cost).items():
-        entry = node.metadata_props.add()
-        entry.key, entry.value = _PREFIX + name, value
-    said = ", ".join(f"{name} {value}" for name, value in figures(cost).items())
-    node.doc_string = f"{node.doc_string}\n{said}" if node.doc_string else said
+            shown = figures(cost)
+            properties = {_PREFIX + name: value for name, value in shown.items()}
+            said = ", ".join(f"{name} {value}" for name, value in shown.items())
+            graph.remark(graph.nodes[node.index], properties, said)
+    return graph.written()
 
 
 def figures(cost: LayerCost) -> dict[str, str]:
@@ -225,23 +196,3 @@ def figures(cost: LayerCost) -> dict[str, str]:
         "bound": cost.bound,
         "provenance": cost.provenance,
     }
-
-
-def _take_weights_in(proto: Any, folder: Path) -> None:
-    from onnx.external_data_helper import load_external_data_for_model, uses_external_data
-
-    if not any(uses_external_data(tensor) for tensor in proto.graph.initializer):
-        return
-    try:
-        load_external_data_for_model(proto, str(folder))
-    except (OSError, ValueError, RuntimeError) as error:
-        raise FileError(f"the external weights cannot be read: {error}") from None
-
-
-def _serialized(proto: Any) -> bytes:
-    from google.protobuf.message import EncodeError
-
-    try:
-        return bytes(proto.SerializeToString())
-    except (EncodeError, ValueError):
-        raise FileError("the annotated model is larger than an ONNX file can be") from None

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.errors import FileError
+from npuscope.files.onnx.new_file import NewNode, NewTensor, new_file
 from npuscope.graph.model import DType, Graph, Op, Tensor
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.model import Profile
@@ -24,7 +27,6 @@ from npuscope.report.export import (
     layer_costs,
     node_data,
     onnx_nodes,
-    onnx_proto,
     tflite_nodes,
 )
 from npuscope.report.figures import label, source_of
@@ -32,36 +34,22 @@ from npuscope.shown import Rows, Shown
 from npuscope.text import safe_terminal
 from npuscope.whole_file import write_files
 
-if TYPE_CHECKING:
-    import onnx
-
-
 DOMAIN = "npuscope"
-_OPSET = 17  # declared because ONNX demands one; the drawing uses no standard op
-_IR_VERSION = 8
 
 
 def drawn_onnx(graph: Graph, costs: Mapping[str, LayerCost]) -> bytes:
     """For viewers alone: no runtime knows these ops. Tensors are channel-last."""
-    from onnx import helper
-
     names = _names(graph)
-    constants = [t for t in graph.tensors.values() if t.is_constant]
-    values = [t for t in graph.tensors.values() if not t.is_constant]
+    tensors = {t.name: _drawn_tensor(t, names) for t in graph.tensors.values()}
     ends = {*graph.inputs, *graph.outputs}
-    made = helper.make_graph(
-        [_node(op, costs, names) for op in graph.ops],
+    return new_file(
         safe_terminal(graph.name) or "graph",
-        [_value(graph.tensor(name), names) for name in graph.inputs],
-        [_value(graph.tensor(name), names) for name in graph.outputs],
-        [_constant(tensor, names) for tensor in constants],
-        value_info=[_value(tensor, names) for tensor in values if tensor.name not in ends],
+        [_drawn_node(op, costs, names) for op in graph.ops],
+        [tensors[name] for name in graph.inputs],
+        [tensors[name] for name in graph.outputs],
+        [tensors[t.name] for t in graph.tensors.values() if t.is_constant or t.name not in ends],
+        DOMAIN,
     )
-    opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(DOMAIN, 1)]
-    model = helper.make_model(
-        made, producer_name="npuscope", opset_imports=opsets, ir_version=_IR_VERSION
-    )
-    return bytes(model.SerializeToString())
 
 
 def _names(graph: Graph) -> dict[str, str]:
@@ -75,22 +63,17 @@ def _names(graph: Graph) -> dict[str, str]:
     return names
 
 
-def _node(op: Op, costs: Mapping[str, LayerCost], names: Mapping[str, str]) -> onnx.NodeProto:
-    from onnx import helper
-
+def _drawn_node(op: Op, costs: Mapping[str, LayerCost], names: Mapping[str, str]) -> NewNode:
     cost = _cost_of(op, costs)
     shown = figures(cost) if cost else {}
-    attributes = {**_attributes(op), **shown, **({"ms": cost.ms} if cost else {})}
-    node = helper.make_node(
+    return NewNode(
         op.kind,
-        [names[name] for name in op.inputs],
-        [names[name] for name in op.outputs],
-        name=safe_terminal(op.name),
-        domain=DOMAIN,
+        tuple(names[name] for name in op.inputs),
+        tuple(names[name] for name in op.outputs),
+        safe_terminal(op.name),
+        {**_attributes(op), **shown, **({"ms": cost.ms} if cost else {})},
+        ", ".join(map(safe_terminal, op.origin)),
     )
-    node.attribute.extend(helper.make_attribute(name, value) for name, value in attributes.items())
-    node.doc_string = ", ".join(map(safe_terminal, op.origin))
-    return node
 
 
 def _cost_of(op: Op, costs: Mapping[str, LayerCost]) -> LayerCost | None:
@@ -115,21 +98,11 @@ def _plain(value: object) -> object:
     return safe_terminal(str(value))
 
 
-def _value(tensor: Tensor, names: Mapping[str, str]) -> onnx.ValueInfoProto:
-    from onnx import helper
-
-    kind = helper.np_dtype_to_tensor_dtype(tensor.dtype.numpy)
-    return helper.make_tensor_value_info(names[tensor.name], kind, tensor.shape, _quant(tensor))
-
-
-def _constant(tensor: Tensor, names: Mapping[str, str]) -> onnx.TensorProto:
-    import numpy as np
-    from onnx import numpy_helper
-
-    data = np.ascontiguousarray(tensor.data, tensor.dtype.numpy)
-    made = numpy_helper.from_array(data.reshape(tensor.shape), names[tensor.name])
-    made.doc_string = _quant(tensor)
-    return made
+def _drawn_tensor(tensor: Tensor, names: Mapping[str, str]) -> NewTensor:
+    type, values = tensor.dtype.numpy, None
+    if tensor.data is not None:
+        values = np.ascontiguousarray(tensor.data, type).reshape(tensor.shape)
+    return NewTensor(names[tensor.name], np.dtype(type), tensor.shape, _quant(tensor), values)
 
 
 def _quant(tensor: Tensor) -> str:
@@ -179,7 +152,7 @@ class Export(Shown):
 
 def subject_of(path: Path, graph: Graph, profile: Profile) -> Export:
     data = read_bytes(path, MODEL)
-    nodes = tflite_nodes(graph) if is_tflite(data) else onnx_nodes(onnx_proto(data))
+    nodes = tflite_nodes(graph) if is_tflite(data) else onnx_nodes(data)
     subject = Export(path, data, graph, nodes, profile, layer_costs(profile, graph))
     if not subject.annotated:
         raise FileError(
@@ -216,6 +189,5 @@ def _write_onnx(subject: Export, path: Path) -> list[str]:
     if is_tflite(subject.data):
         made = drawn_onnx(subject.graph, subject.costs)
     else:
-        proto = onnx_proto(subject.data)
-        made = annotated_onnx(proto, subject.costs, subject.path.parent)
+        made = annotated_onnx(subject.data, subject.costs, subject.path.parent)
     return [str(file) for file in write_files(path.parent, {path.name: made})]

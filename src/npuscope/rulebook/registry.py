@@ -28,7 +28,7 @@ from npuscope.rulebook.queries import live_ops
 from npuscope.shown import Rows, Shown
 
 if TYPE_CHECKING:
-    from npuscope.rulebook.onnx_file import OnnxFile
+    from npuscope.files.onnx.listed import OnnxFile
 
 # The order in which rules are listed, and findings of one severity reported.
 THEMES = (
@@ -365,7 +365,7 @@ def lint_model_file(
     path: str | Path, machine: Machine, data: bytes | None = None
 ) -> tuple[Finding, ...]:
     """What the rules on files find; nothing for formats other than ONNX."""
-    from npuscope.rulebook.onnx_file import read_onnx_file
+    from npuscope.files.onnx.listed import read_onnx_file
 
     is_onnx = Path(path).suffix.lower() == ".onnx"
     file: OnnxFile | None = read_onnx_file(path, data) if is_onnx else None

@@ -304,14 +304,14 @@ def test_effects_count_in_steps_of_the_original(tmp_path: Path) -> None:
     path = scores_net(tmp_path)
     graph = load_model(path)
     document = open_document(path)
-    dense = next(op for op in document.ops if op.kind == "FULLY_CONNECTED")
+    dense = next(op for op in document.nodes if op.kind == "FULLY_CONNECTED")
     bias = dense.inputs[2]
     assert bias is not None and bias.data is not None and bias.quant is not None
     output = dense.outputs[0]
     assert output.quant is not None
     one_step = round(output.quant.scale / bias.quant.scale)
     bias.data = bias.data + np.int32(3 * one_step)
-    document.graph_outputs = [output]
+    document.network_outputs = [output]
     (effect,) = effects(graph, read_model(path, document.to_bytes()), 2)
     assert 2 <= effect.max_lsb <= 4
     assert not effect.exact

@@ -20,7 +20,6 @@ from npuscope.advice.fix import run as fixing
 from npuscope.advice.fix.numeric import OutputEffect
 from npuscope.advice.fix.workbench import Opened
 from npuscope.cli.main import main
-from npuscope.edits import NotFitting
 from npuscope.edits.tflite.document import TfliteDocument
 from npuscope.profiling.runtimes import litert_interpreter
 from npuscope.report.fix import effect_words, fix_text
@@ -70,7 +69,7 @@ def test_a_network_with_state_runs_in_the_runtime(tmp_path: Path) -> None:
     assert relu is not None
     document.remove(relu)
     new = document.add_tensor("again", "FLOAT32", relu.outputs[0].shape)
-    document.add_op("RELU", relu.inputs, [new])
+    document.add_op("Relu", relu.inputs, [new])
     document.rewire(relu.outputs[0], new)
     rows = []
     for content in (data, document.to_bytes()):
@@ -86,8 +85,8 @@ def test_a_network_with_state_runs_in_the_runtime(tmp_path: Path) -> None:
 
 def test_a_network_with_state_is_not_cut() -> None:
     document = TfliteDocument.parse(stateful_net())
-    with pytest.raises(NotFitting, match="keeps values for the next inference"):
-        document.set_outputs([document.ops[4].outputs[0]], None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="keeps values for the next inference"):
+        document.set_network_outputs([document.nodes[4].outputs[0]], None)  # type: ignore[arg-type]
 
 
 def test_nothing_to_do_is_the_same_bytes(tmp_path: Path, capsys: Capture) -> None:

@@ -12,6 +12,7 @@ from models import OnnxWriter, mobilenet_like, to_onnx
 from models_onnx import checked
 from npuscope.edits import open_document
 from npuscope.edits.onnx.document import OnnxDocument
+from npuscope.edits.records import NotFitting
 from npuscope.files.load import read_model
 from npuscope.graph.compare import first_difference
 
@@ -59,10 +60,10 @@ def test_constants_shapes_and_quantizers() -> None:
     assert conv is not None
     assert found.shape(conv.output[0]) == (1, 8, 6, 6)
     weights = found.producer(conv.input[1])
-    quant = found.quant(weights)
+    quant = found.node_quant(weights)
     assert quant.per_channel and quant.axis == 0
-    assert found.array(weights.input[0]).shape == (8, 4, 1, 1)  # type: ignore[union-attr]
-    assert found.array("x") is None
+    assert found.values(weights.input[0]).shape == (8, 4, 1, 1)  # type: ignore[union-attr]
+    assert found.values("x") is None
 
 
 def test_an_open_batch_counts_as_one() -> None:
@@ -76,7 +77,7 @@ def test_a_new_node_takes_its_place_in_the_order() -> None:
     act = found.op("Relu:act")
     assert act is not None
     source = act.input[0]
-    made = found.add_node("Clip", [source], found.fresh("cut"), name="act")
+    made = found.add_op("Clip", [source], found.fresh("cut"), name="act")
     assert made.name == "act_1"
     found.rewire(source, made.output[0], [act])
     proto = onnx.load_from_string(checked(found.to_bytes()))
@@ -87,7 +88,7 @@ def test_a_new_node_takes_its_place_in_the_order() -> None:
 def test_an_output_keeps_its_name_when_its_maker_changes() -> None:
     found = document()
     name = found.graph.output[0].name
-    made = found.add_node("Identity", [name], found.fresh("copy"))
+    made = found.add_op("Identity", [name], found.fresh("copy"))
     found.rewire(name, made.output[0])
     assert made.output[0] == name
     proto = onnx.load_from_string(checked(found.to_bytes()))
@@ -98,7 +99,7 @@ def test_an_output_keeps_its_name_when_its_maker_changes() -> None:
 def test_dead_nodes_and_constants_are_dropped() -> None:
     found = document()
     unused = found.add_constant("w", np.zeros(3, np.float32))
-    found.add_node("Relu", [unused], "nobody")
+    found.add_op("Relu", [unused], "nobody")
     found.to_bytes()
     assert all("nobody" not in node.output for node in found.nodes)
     assert unused not in {entry.name for entry in found.graph.initializer}
@@ -133,5 +134,5 @@ def test_a_computed_scale_is_said() -> None:
     x, scale = w.input("x", (3,)), w.input("s", ())
     y = w.node("QuantizeLinear", x, scale, name="q")
     found = document(w.finish({y: (3,)}, onnx.TensorProto.UINT8))
-    with pytest.raises(ValueError, match="the scale of 'q' is computed"):
-        found.quant(found.nodes[0])
+    with pytest.raises(NotFitting, match="the scale of 'q' is computed"):
+        found.node_quant(found.nodes[0])

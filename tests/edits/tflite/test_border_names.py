@@ -62,27 +62,27 @@ def test_nothing_changes_without_an_edit() -> None:
 
 def test_an_input_that_goes_takes_its_name_along() -> None:
     edited = document()
-    edited.graph_outputs = edited.graph_outputs[:1]
-    edited.remove(edited.ops[2])
-    edited.graph_inputs = edited.graph_inputs[:1]
+    edited.network_outputs = edited.network_outputs[:1]
+    edited.remove(edited.nodes[2])
+    edited.network_inputs = edited.network_inputs[:1]
     assert names(edited, "Inputs") == {"in0": "x"}
     assert names(edited, "Outputs") == {"out0": "a"}
 
 
 def test_the_first_of_two_goes() -> None:
     edited = document()
-    edited.graph_outputs = edited.graph_outputs[1:]
+    edited.network_outputs = edited.network_outputs[1:]
     assert names(edited, "Outputs") == {"out1": "b"}
 
 
 def test_a_tensor_in_the_place_of_another_gets_its_name() -> None:
     edited = document()
-    edited.graph_outputs[0] = by_name(edited, "inner")  # type: ignore[call-overload]
+    edited.network_outputs[0] = by_name(edited, "inner")  # type: ignore[call-overload]
     assert names(edited, "Outputs") == {"out0": "inner", "out1": "b"}
 
 
 @pytest.mark.parametrize("place", [0, 2])
 def test_more_outputs_than_before_bring_their_own_names(place: int) -> None:
     edited = document()
-    edited.graph_outputs.insert(place, by_name(edited, "inner"))  # type: ignore[arg-type]
+    edited.network_outputs.insert(place, by_name(edited, "inner"))  # type: ignore[arg-type]
     assert names(edited, "Outputs") == {"out0": "a", "out1": "b", "inner": "inner"}

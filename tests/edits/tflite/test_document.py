@@ -125,7 +125,7 @@ def test_an_op_in_the_middle_is_found_removed_and_replaced() -> None:
     scores = softmax.inputs[0]
     assert scores is not None
     document.remove(softmax)
-    document.graph_outputs = [scores]
+    document.network_outputs = [scores]
     assert document.op("SOFTMAX:#5") is None
     graph = graph_of(document)
     assert [op.kind for op in graph.ops][-1] == "FullyConnected"
@@ -140,7 +140,7 @@ def test_ops_are_put_in_order_and_unused_tensors_dropped() -> None:
     source = dense.inputs[0]
     copy = document.add_tensor(source.name, source.type, source.shape, source.quant)
     assert copy.name == f"{source.name}_1"
-    document.add_op("RELU", [source], [copy])
+    document.add_op("Relu", [source], [copy])
     document.rewire(source, copy, [dense])
     document.add_tensor("nobody", "INT8", (3,), None, np.zeros(3, np.int8))
     kinds = [op.kind for op in graph_of(document).ops]
@@ -150,7 +150,7 @@ def test_ops_are_put_in_order_and_unused_tensors_dropped() -> None:
 
 def test_quantization_and_data_of_a_tensor_change() -> None:
     document = TfliteDocument.parse(residual())
-    document.graph_inputs[0].quant = Quant((0.5,), (3,))
+    document.network_inputs[0].quant = Quant((0.5,), (3,))
     graph = graph_of(document)
     assert graph.tensor(graph.inputs[0]).quant == Quant((0.5,), (3,))
 
@@ -158,8 +158,8 @@ def test_quantization_and_data_of_a_tensor_change() -> None:
 def test_a_copy_is_apart() -> None:
     document = TfliteDocument.parse(residual())
     copy = document.copy()
-    copy.remove(copy.ops[-1])
-    copy.graph_outputs = [copy.ops[-1].outputs[0]]
+    copy.remove(copy.nodes[-1])
+    copy.network_outputs = [copy.nodes[-1].outputs[0]]
     assert len(graph_of(document).ops) == len(graph_of(copy).ops) + 1
 
 

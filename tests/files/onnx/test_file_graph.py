@@ -56,7 +56,7 @@ def inserted(data: bytes, tensor: str = "doubled") -> bytes:
     graph = parsed(data)
     (reader,) = graph.readers(tensor)
     name = graph.fresh("inserted")
-    graph.add_node("Identity", [tensor], name)
+    graph.add_op("Identity", [tensor], name)
     graph.rewire(tensor, name, [reader])
     return graph.to_bytes()
 
@@ -89,7 +89,7 @@ def test_shapes_that_an_edit_may_have_changed_are_dropped() -> None:
     relu = graph.producer("inner")
     tanh = next(node for node in graph.nodes if node.name == "tanh")
     sizes = graph.add_constant("sizes", np.array([2, 2], np.int64))
-    graph.add_node("Reshape", ["doubled", sizes], "square")
+    graph.add_op("Reshape", ["doubled", sizes], "square")
     graph.rewire("doubled", "square", [tanh])
     entry = graph.graph.value_info.add()
     entry.CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4]))
@@ -180,10 +180,10 @@ def test_what_is_handed_to_a_body_keeps_its_type() -> None:
     data = helper.make_model(net, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
     graph = parsed(data)
     (loop,) = graph.readers("start")
-    graph.add_node("Neg", ["start"], "negative")
+    graph.add_op("Neg", ["start"], "negative")
     graph.rewire("start", "negative", [loop])
     graph.to_bytes()  # the same type and shape
-    graph.add_node("Cast", ["negative"], "wide", to=TensorProto.DOUBLE)
+    graph.add_op("Cast", ["negative"], "wide", to=TensorProto.DOUBLE)
     graph.rewire("negative", "wide", [loop])
     with pytest.raises(ModelError, match="'wide' is used inside of Loop 'loop'"):
         graph.to_bytes()

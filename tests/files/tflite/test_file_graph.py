@@ -91,7 +91,7 @@ def test_what_is_attached_stays() -> None:
 
 def insert(graph: TfliteFileGraph) -> FileTensor:
     """An op that does nothing, in front of the first reader of something."""
-    places = [*graph.graph_inputs, *(t for op in graph.ops for t in op.outputs)]
+    places = [*graph.network_inputs, *(t for op in graph.nodes for t in op.outputs)]
     tensor, reader = next(
         (t, op) for t in places for op in graph.readers(t) if t.shape and not op.is_bound
     )
@@ -99,7 +99,7 @@ def insert(graph: TfliteFileGraph) -> FileTensor:
     sizes = graph.add_tensor("sizes", "INT32", shape.shape, None, shape)
     result = graph.add_tensor("inserted", tensor.type, tensor.shape, tensor.quant)
     options = Record("ReshapeOptions", {"NewShape": shape})
-    graph.add_op("RESHAPE", [tensor, sizes], [result], options)
+    graph.add_operator("RESHAPE", [tensor, sizes], [result], options)
     graph.rewire(tensor, result, [reader])
     return result
 
@@ -131,11 +131,11 @@ def test_numbers_follow_in_every_list() -> None:
     others = [[t.name for t in g.tensors] for g in graph.subgraphs[1:]]
     new = graph.add_tensor("first", "FLOAT32", (2,), None, np.ones(2, np.float32))
     graph.tensors.insert(0, graph.tensors.pop())
-    next(op for op in graph.ops if op.kind == "SOFTMAX").inputs.append(new)
-    names = {op.origin: [t.name for t in op.tensors] for op in graph.ops}
+    next(op for op in graph.nodes if op.kind == "SOFTMAX").inputs.append(new)
+    names = {op.origin: [t.name for t in op.tensors] for op in graph.nodes}
     assert any("inner_2" in row for row in names.values())
     again = TfliteFileGraph.parse(graph.to_bytes())
-    found = {op.origin: [t.name for t in op.tensors] for op in again.ops}
+    found = {op.origin: [t.name for t in op.tensors] for op in again.nodes}
     assert found == names and again.tensors[0].name == "first"
     assert [[t.name for t in g.tensors] for g in again.subgraphs[1:]] == others
 
@@ -162,7 +162,7 @@ def test_a_constant_with_its_own_values_is_no_change() -> None:
 
 def test_a_new_version_is_a_new_code_of_the_same_name() -> None:
     graph = TfliteFileGraph.parse(with_all(dense()))
-    custom = next(op for op in graph.ops if op.kind == "CUSTOM")
+    custom = next(op for op in graph.nodes if op.kind == "CUSTOM")
     custom.version = 5
     model = unpacked(graph.to_bytes())
     code = model.operatorCodes[model.subgraphs[0].operators[5].opcodeIndex]
@@ -172,13 +172,13 @@ def test_a_new_version_is_a_new_code_of_the_same_name() -> None:
 def test_a_new_name_changes_one_field() -> None:
     data = with_all(stateful_net())
     graph = TfliteFileGraph.parse(data)
-    graph.ops[3].outputs[0].name = "renamed"
+    graph.nodes[3].outputs[0].name = "renamed"
     (difference,) = differences(data, graph.to_bytes())
     assert difference == "model.subgraphs[0].tensors[4].name: b'relu' and b'renamed'"
 
 
 def bound_tensor(graph: TfliteFileGraph, kind: str) -> FileTensor:
-    op: FileOp = next(op for op in graph.ops if op.kind == kind)
+    op: FileOp = next(op for op in graph.nodes if op.kind == kind)
     return next(tensor for tensor in op.tensors if tensor.shape)
 
 
@@ -197,10 +197,10 @@ def test_what_other_parts_of_the_file_know_cannot_be_changed(kind: str) -> None:
 def test_variables_are_read_before_they_are_written() -> None:
     graph = TfliteFileGraph.parse(stateful_net())
     assert graph.keeps_state
-    read = next(op for op in graph.ops if op.kind == "READ_VARIABLE")
+    read = next(op for op in graph.nodes if op.kind == "READ_VARIABLE")
     graph.remove(read)
-    graph.ops.append(read)
-    graph.rewire(read.outputs[0], graph.graph_inputs[0])
+    graph.nodes.append(read)
+    graph.rewire(read.outputs[0], graph.network_inputs[0])
     with pytest.raises(ModelError, match="variables would be in another order"):
         graph.to_bytes()
 

@@ -236,8 +236,8 @@ def _in_file(look: Look) -> Graph:
     graph, document = look.network.graph, look.document
     if graph.numerics is not Numerics.LITERT:
         return graph
-    inputs = graph.inputs[: len(document.network_inputs())]
-    outputs = graph.outputs[: len(document.network_outputs())]
+    inputs = graph.inputs[: len(document.network_inputs)]
+    outputs = graph.outputs[: len(document.network_outputs)]
     tensors = graph.tensors.values()
     return Graph(graph.name, tensors, graph.ops, inputs, outputs, graph.numerics)
 

@@ -1,3 +1,3 @@
-"""An .onnx file as a document, in layers of one class on the file graph of `npuscope.files.onnx`:
-`quantizers` (steps), `layers` (constants, weights), `ops` (kinds, new ops), `border` (inputs and
-outputs), `document` (OnnxDocument, all primitives). Comes in: bytes. Goes out: bytes."""
+"""The dialect of .onnx files, in layers of one class on the file graph of `npuscope.files.onnx`:
+`steps` (quantization in nodes), `layers` (constants, weights), `ops` (spelling, channels),
+`border` (inputs and outputs), `document` (OnnxDocument). `signs` is an edit of this format."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from npuscope.edits.onnx.quantizers import OnnxQuantizers, attributes_of
-from npuscope.edits.records import Constant, Layer, Pads, QuantSteps
-from npuscope.files.onnx.file_graph import DEQUANTIZE, QUANTIZE, Node
+from npuscope.edits.onnx.steps import OnnxSteps
+from npuscope.edits.padding import POINTWISE, computed_data, follow, is_channelwise
+from npuscope.edits.records import Constant, Layer, Op, Pads, QuantSteps
+from npuscope.edits.steps import add_steps, dequantizer, in_steps_of, quantizers
 from npuscope.lean_dataclass import dataclass, replace
 
 
@@ -32,23 +35,24 @@ _LAYERS = {
 _CONVS = ("Conv", "QLinearConv")
 
 
-class OnnxLayers(OnnxQuantizers):
+class OnnxLayers(OnnxSteps):
     """Reading and writing of constants and layers."""
 
     def constant(self, tensor: str) -> Constant | None:
         """Plain values, or integers behind a DequantizeLinear."""
-        values = self.array(tensor)
+        values = self.values(tensor)
         if values is not None:
             return Constant(tensor, values)
-        maker = self.dequantizer(tensor)
+        maker = dequantizer(self, tensor)
         if maker is None:
             return None
-        values, scale = self.array(maker.input[0]), self.array(maker.input[1])
-        zero = self.array(maker.input[2]) if len(maker.input) > 2 and maker.input[2] else None
+        inputs = self.inputs(maker)
+        values, scale = self.values(inputs[0]), self.values(inputs[1])
+        zero = self.values(inputs[2]) if len(inputs) > 2 and inputs[2] else None
         if values is None or scale is None:
             return None
         axis = int(self.attribute(maker, "axis", 1)) % max(values.ndim, 1)
-        return Constant(maker.input[0], values, scale, zero, axis)
+        return Constant(inputs[0], values, scale, zero, axis)
 
     def store(self, constant: Constant) -> str:
         """The values, with a DequantizeLinear where they have scales."""
@@ -60,23 +64,24 @@ class OnnxLayers(OnnxQuantizers):
             inputs.append(self.add_constant(f"{name}_zero_point", constant.zero_point))
         attributes: dict[str, Any] = {"axis": constant.axis} if constant.scale.size > 1 else {}
         result = self.fresh(f"{name}_dequantized")
-        self.add_node(DEQUANTIZE, inputs, result, **attributes)
+        self.add_op("Dequantize", inputs, result, **attributes)
         return result
 
-    def layer(self, op: Node) -> Layer | None:
-        places = _LAYERS.get(op.op_type)
+    def layer(self, op: Op) -> Layer | None:
+        places = _LAYERS.get(self.kind(op))
         if places is None:
             return None
         weights = self._weights(op, places)
-        bias = self._bias_name(op)
+        inputs, place = self.inputs(op), places.bias
+        bias = inputs[place] if place is not None and place < len(inputs) else None
         if weights is None or weights.values.ndim < 2:
             return None
         if bias and self.constant(bias) is None:
             return None
         return self._with_axes(op, weights, self.constant(bias) if bias else None)
 
-    def _with_axes(self, op: Node, weights: Constant, bias: Constant | None) -> Layer | None:
-        shape, kind = weights.values.shape, op.op_type
+    def _with_axes(self, op: Op, weights: Constant, bias: Constant | None) -> Layer | None:
+        shape, kind = weights.values.shape, self.kind(op)
         if kind in _CONVS:
             groups, inputs = int(self.attribute(op, "group", 1)), shape[1]
             apart = groups > 1 and groups == inputs * groups == shape[0]
@@ -86,7 +91,7 @@ class OnnxLayers(OnnxQuantizers):
         out_axis, in_axis = (0, 1) if turned else (1, 0)
         channel_axis = 1
         if kind in ("MatMul", "QLinearMatMul"):
-            data = self.shape(op.input[0])
+            data = self.shape(self.inputs(op)[0])
             if len(shape) != 2 or data is None:
                 return None
             channel_axis = len(data) - 1
@@ -95,40 +100,31 @@ class OnnxLayers(OnnxQuantizers):
         inputs = int(shape[in_axis])
         return Layer(op, weights, bias, inputs, 1, False, out_axis, in_axis, (), channel_axis)
 
-    def _weights(self, op: Node, places: _Places) -> Constant | None:
+    def _weights(self, op: Op, places: _Places) -> Constant | None:
+        inputs, kind = self.inputs(op), self.kind(op)
         if not places.integer:
-            return self.constant(op.input[places.weights])
-        values, scale, zero = (self.array(op.input[places.weights + n]) for n in range(3))
+            return self.constant(inputs[places.weights])
+        values, scale, zero = (self.values(inputs[places.weights + n]) for n in range(3))
         if values is None or scale is None or zero is None:
             return None
-        axis = {"QLinearConv": 0, "QGemm": 1}.get(op.op_type, values.ndim - 1)
-        if op.op_type == "QGemm" and self.attribute(op, "transB", 0):
+        axis = {"QLinearConv": 0, "QGemm": 1}.get(kind, values.ndim - 1)
+        if kind == "QGemm" and self.attribute(op, "transB", 0):
             axis = 0
-        return Constant(op.input[places.weights], values, scale, zero, axis)
+        return Constant(inputs[places.weights], values, scale, zero, axis)
 
-    def _bias_name(self, op: Node) -> str:
-        place = _LAYERS[op.op_type].bias
-        return str(op.input[place]) if place is not None and len(op.input) > place else ""
-
-    def layer_bias(self, op: Node) -> Constant | None:
-        name = self._bias_name(op)
-        return self.constant(name) if name else None
-
-    def set_bias(self, op: Node, bias: Constant) -> None:
-        place = _LAYERS[op.op_type].bias
-        assert place is not None
-        self.set_input(op, place, self.store(bias))
+    def bias_place(self, op: Op) -> int | None:
+        return _LAYERS[self.kind(op)].bias
 
     def set_layer(self, layer: Layer) -> None:
-        for place, name in enumerate(self.layer_inputs(layer)):
+        for place, name in enumerate(self._inputs_of(layer)):
             self.set_input(layer.op, place, name)
-        if layer.op.op_type in _CONVS and layer.groups != self.attribute(layer.op, "group", 1):
+        if self.kind(layer.op) in _CONVS and layer.groups != self.attribute(layer.op, "group", 1):
             self.set_attribute(layer.op, "group", layer.groups)
 
-    def layer_inputs(self, layer: Layer) -> list[str]:
+    def _inputs_of(self, layer: Layer) -> list[Any]:
         """The node's inputs with the constants of this layer, which are added to the file."""
-        places = _LAYERS[layer.op.op_type]
-        inputs = [*layer.op.input]
+        places = _LAYERS[self.kind(layer.op)]
+        inputs = self.inputs(layer.op)
         if places.integer:
             inputs[places.weights : places.weights + 3] = self._beside(layer.weights)
         else:
@@ -144,31 +140,95 @@ class OnnxLayers(OnnxQuantizers):
         scale = self.add_constant(f"{name}_scale", constant.scale)
         return [name, scale, self.add_constant(f"{name}_zero_point", constant.zero_point)]
 
+    # layers in parts
+
     def columns_of(
         self, layer: Layer, weights: Constant, pads: Pads, steps: QuantSteps, number: int
     ) -> str:
         """A convolution with some of the columns; gives its dequantized result."""
-        node = layer.op
-        stem = f"{node.output[0]}_half{number + 1}"
-        constants = self.add_steps(stem, steps)
-        attributes = attributes_of(self, node)
-        attributes.pop("auto_pad", None)
-        attributes |= {"kernel_shape": [*weights.values.shape[2:]], "pads": [*pads]}
+        op, inputs = layer.op, self.inputs(layer.op)
+        stem = f"{self.outputs(op)[0]}_half{number + 1}"
+        constants = add_steps(self, stem, steps)
+        window = {"auto_pad": None, "kernel_shape": [*weights.values.shape[2:]], "pads": [*pads]}
         integers = self.fresh(f"{stem}_quantized")
-        if _LAYERS[node.op_type].integer:
-            inputs = [*node.input[:6], *constants, *(node.input[8:9] if number == 0 else [])]
-            inputs[3] = self.add_constant(weights.name, weights.values)
-            self.add_node("QLinearConv", inputs, integers, **attributes)
+        if _LAYERS[self.kind(op)].integer:
+            bias = inputs[8:9] if number == 0 else []
+            kernels = self.add_constant(weights.name, weights.values)
+            inputs = [*inputs[:3], kernels, *inputs[4:6], *constants, *bias]
+            self.again(op, inputs, integers, **window)
         else:
-            kernels, bias = self.store(weights), node.input[2:3] if number == 0 else []
+            kernels, bias = self.store(weights), inputs[2:3] if number == 0 else []
             made = self.fresh(f"{stem}_float")
-            self.add_node("Conv", (node.input[0], kernels, *bias), made, **attributes)
-            self.add_node(QUANTIZE, (made, *constants), integers)
+            self.again(op, (inputs[0], kernels, *bias), made, **window)
+            self.add_op("Quantize", (made, *constants), integers)
         result = self.fresh(stem)
-        self.add_node(DEQUANTIZE, (integers, *constants), result)
+        self.add_op("Dequantize", (integers, *constants), result)
         return result
 
-    def int8_constant(self, stem: str, steps: np.ndarray, scale: float = 1.0) -> str:
-        """An int8 constant about zero behind a DequantizeLinear."""
-        values = steps.astype(np.int8)
-        return self.store(Constant(stem, values, np.array(scale, np.float32), np.array(0, np.int8)))
+    def split_layer(self, layer: Layer, parts: Sequence[Sequence[int]]) -> None:
+        """A part must be quantized before it is joined, for compilers look for the Quantize at
+        the layer: what stands between is made for each part."""
+        tail = self._tail(layer)
+        joined = [self._layer_part(layer, tail, channels) for channels in parts]
+        last = self.outputs(tail[-2] if len(tail) > 1 else layer.op)[0]  # what the Quantize reads
+        whole = self.fresh(f"{last}_joined")
+        self.add_op("Concat", joined, whole, axis=layer.channel_axis)
+        maker = self.producer(last)
+        self.rewire(last, whole)
+        self.remove(maker)
+
+    def _layer_part(self, layer: Layer, tail: list[Op], channels: Sequence[int]) -> str:
+        rank = len(self.shape(self.outputs(layer.op)[0]) or ()) or layer.channel_axis + 1
+        tensor = self._part(layer.op, self._inputs_of(layer.with_outputs(channels)))
+        for before, op in pairwise([layer.op, *tail]):
+            rows = follow(self, op, layer.channel_axis, rank, layer.outputs, channels)
+            source = self.outputs(before)[0]
+            tensor = self._part(op, [tensor if name == source else name for name in rows])
+        if not tail:
+            return tensor
+        result = self.fresh(f"{tensor}_real")
+        self.add_op("Dequantize", [tensor, *self.inputs(tail[-1])[1:]], result)
+        return result
+
+    def _part(self, op: Op, inputs: list[Any]) -> str:
+        result = self.fresh(f"{self.outputs(op)[0]}_part")
+        self.again(op, inputs, result)
+        return result
+
+    def _tail(self, layer: Layer) -> list[Op]:
+        """Nodes behind a layer of floats up to its Quantize; none where there is more."""
+        chain: list[Op] = []
+        tensor = self.outputs(layer.op)[0]
+        floats = not _LAYERS[self.kind(layer.op)].integer
+        while floats and tensor not in self.network_outputs:
+            readers = self.readers(tensor)
+            if len(readers) != 1 or self.kind(readers[0]) not in (*POINTWISE, "Quantize"):
+                return []
+            op = readers[0]
+            plain = is_channelwise(self, op, layer.channel_axis)
+            if not plain or computed_data(self, op) != [tensor]:
+                return []
+            chain.append(op)
+            if self.kind(op) == "Quantize":
+                return chain
+            tensor = self.outputs(op)[0]
+        return []
+
+    def shuffle_instead(
+        self, op: Op, around: tuple[Op, Op], kernel: np.ndarray, scale: float
+    ) -> Op:
+        source, result = self.inputs(around[0])[0], self.outputs(around[1])[0]
+        weights, step = kernel[:, :, np.newaxis, np.newaxis], np.array(scale, np.float32)
+        held = self.store(Constant(f"{result}_shuffle", weights, step, np.array(0, np.int8)))
+        self.remove(around[1])
+        self.remove(op)
+        layer = self.add_op("Conv", [source, held], result, name=self.own_name(op) or "shuffle")
+        alone = len(self.readers(result)) == 1 and len(quantizers(self, result)) == 1
+        if alone and result not in self.network_outputs:
+            return layer
+        plain = self.fresh(f"{result}_shuffled")
+        self.set_output(layer, result, plain)
+        maker = dequantizer(self, source)
+        assert maker is not None  # the edit looked
+        in_steps_of(self, maker, plain, result, f"{result}_whole")
+        return layer

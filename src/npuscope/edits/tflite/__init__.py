@@ -1,3 +1,3 @@
-"""A .tflite file as a document, in layers of one class on the file graph of
-`npuscope.files.tflite`: `layers` (constants, steps, weights), `ops` (new ops), `document`
-(TfliteDocument, all primitives). Comes in: bytes. Goes out: bytes."""
+"""The dialect of .tflite files, in layers of one class on the file graph of
+`npuscope.files.tflite`: `steps` (quantization of tensors), `layers` (constants, weights), `ops`
+(spelling, channels), `document` (TfliteDocument). `signs` is an edit of this format."""

@@ -1,115 +1,79 @@
-"""An .onnx file as a graph that can be changed and written again without loss: the protobuf as it
-is, with look-ups and small changes."""
+"""An .onnx file as a file graph (`files/file_graph.py`): look-ups and small changes of its nodes,
+constants, inputs and outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from operator import is_
-from pathlib import Path
-from typing import Any, Self
+from collections.abc import Container, Iterable, Sequence
+from itertools import chain, count
+from typing import Any
 
 import numpy as np
 
-from npuscope.errors import ModelError
-from npuscope.files.onnx.bodies import (
-    all_bodies,
-    bodies,
-    captured,
-    constants,
-    names_inside,
-    nodes_in_order,
+from npuscope.files.onnx.constants import text
+from npuscope.files.onnx.entries import (
+    FLOAT,
+    Entry,
+    batch,
+    copied,
+    new_entry,
+    type_name,
+    type_number,
 )
-from npuscope.files.onnx.constants import TensorReader, text
-from npuscope.files.onnx.first_state import FirstState, serialized
-from npuscope.files.onnx.inference import inferred_graph
-from npuscope.graph.limits import MAX_NAME_BYTES
-from npuscope.lean_dataclass import dataclass
+from npuscope.files.onnx.stored_file import Node, StoredOnnx
+from npuscope.graph.model import Graph, Quant, Tensor
 from npuscope.text import safe_terminal
 
-QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
-Node = Any  # onnx.NodeProto: the package is imported late
-_EXTERNAL = 1  # onnx.TensorProto.EXTERNAL
+WORDS = {"Quantize": "QuantizeLinear", "Dequantize": "DequantizeLinear"}
+_KINDS = {word: kind for kind, word in WORDS.items()}
+_SAME_VALUE = ("Quantize", "Dequantize", "Identity")
 
 
-@dataclass(frozen=True, slots=True)
-class OnnxQuant:
-    """real = scale * (q - zero_point); arrays of one element, or of one per channel of `axis`."""
+class OnnxFileGraph(StoredOnnx):
+    """Tensors are known by name. Nodes are found by what they make and read."""
 
-    scale: np.ndarray
-    zero_point: np.ndarray
-    axis: int = 1
+    format, channels_first, steps_are_nodes = "onnx", True, True
 
-    @property
-    def per_channel(self) -> bool:
-        return self.scale.ndim > 0 and self.scale.size > 1
-
-
-class OnnxFileGraph:
-    """Nodes are found by what they make and read; their order is found again when written.
-
-    Tensors are known by name. Everything that nobody changed is written as it was read: nodes and
-    constants that no output needs, functions, remarks, fields newer than this version of onnx.
-    What other files held comes inside, so that the file can be moved.
-    """
-
-    format = "onnx"
-
-    def __init__(self, proto: Any, original: bytes = b"") -> None:
-        self.proto, self._original = proto, original
-        self.graph = proto.graph
-        # Our own objects: those of the protobuf are made again whenever it is written.
-        self.nodes: list[Node] = [_clone(node) for node in proto.graph.node]
-        self._first_nodes = tuple(self.nodes)  # held, for what is known of them goes by their id
-        self._captured = {id(node): captured(node) for node in self.nodes if bodies(node)}
-        self._names_inside = names_inside(self.nodes)
-        self._is_sorted = all(map(is_, self.nodes, nodes_in_order(self.nodes)))
-        self._origins = _origins(self.nodes)
-        self._shapes: dict[str, tuple[int, ...]] | None = None
-        self._reader = TensorReader(Path())
-        self._first = FirstState(proto, original)
-        live, needed = self._live()
-        # What no output needed when the file was read stays, though no output needs it now.
-        self._idle_nodes = [node for node in self.nodes if id(node) not in live]
-        self._idle_names = {entry.name for entry in self.graph.initializer} - needed
-
-    @classmethod
-    def parse(cls, data: bytes, folder: Path) -> Self:
-        """`data` must be a file that the reader accepts."""
-        import onnx
-
-        proto = onnx.ModelProto.FromString(data)
-        outside = [entry for entry in constants(proto) if entry.data_location == _EXTERNAL]
-        reader = TensorReader(folder)
-        for entry in outside:
-            entry.raw_data = reader.outside(entry)
-            entry.ClearField("external_data")
-            entry.ClearField("data_location")
-        return cls(proto, b"" if outside else data)
-
-    def copy(self) -> Self:
-        return type(self).parse(self.to_bytes(), Path())
-
-    @property
-    def opset(self) -> int:
-        known = [e.version for e in self.proto.opset_import if e.domain in ("", "ai.onnx")]
-        if not known:
-            raise ModelError(
-                "the file does not state the opset of its standard ops, so edits have no version "
-                "to follow",
-                hint="add it: model.opset_import.append(onnx.helper.make_opsetid('', 17))",
-            )
-        return int(known[0])
-
-    # finding
+    # nodes
 
     def op(self, origin: str) -> Node | None:
         """By the name that findings use, as long as it was not removed."""
         found = self._origins.get(origin)
         return found if found is not None and any(node is found for node in self.nodes) else None
 
-    def origin(self, node: Node) -> str | None:
-        """The name that findings use; None for nodes that an edit added."""
-        return next((origin for origin, other in self._origins.items() if other is node), None)
+    def kind(self, op: Node) -> str:
+        return _KINDS.get(op.op_type, str(op.op_type))
+
+    def word(self, op: Node) -> str:
+        return str(op.op_type)
+
+    def full_kind(self, op: Node) -> str:
+        """With its domain, where that is not ONNX's own."""
+        return f"{op.domain}.{op.op_type}" if op.domain else str(op.op_type)
+
+    def own_name(self, op: Node) -> str:
+        return text(op.name)
+
+    def title(self, op: Node) -> str:
+        name = text(op.name) or f"'{text(op.output[0])}'"
+        return safe_terminal(f"{text(op.op_type)}:{name}")
+
+    def inputs(self, op: Node) -> list[Any]:
+        return [str(name) if name else None for name in op.input]
+
+    def outputs(self, op: Node) -> list[str]:
+        return [str(name) for name in op.output]
+
+    def attribute(self, op: Node, name: str, default: Any = None) -> Any:
+        import onnx
+
+        for item in op.attribute:
+            if item.name == name:
+                return onnx.helper.get_attribute_value(item)
+        return default
+
+    def alike(self, one: Node, other: Node) -> bool:
+        kinds = (one.op_type, one.domain) == (other.op_type, other.domain)
+        return kinds and _written(one) == _written(other)
 
     def producer(self, tensor: str) -> Node | None:
         return next((node for node in self.nodes if tensor in node.output), None)
@@ -118,17 +82,27 @@ class OnnxFileGraph:
         """With those that read it in a body."""
         return [node for node in self.nodes if tensor in self._reads(node)]
 
-    def _reads(self, node: Node) -> tuple[str, ...]:
-        return (*node.input, *self._captured.get(id(node), ()))
+    # tensors
 
-    def is_output(self, tensor: str) -> bool:
-        return any(entry.name == tensor for entry in self.graph.output)
+    def name(self, tensor: str | None) -> str:
+        return tensor or ""
 
-    def is_input(self, tensor: str) -> bool:
-        return any(entry.name == tensor for entry in self.graph.input)
+    def shape(self, tensor: str) -> tuple[int, ...] | None:
+        """As ONNX infers it, with open sizes as 1 (the batch); None where it cannot."""
+        return self.inferred().shapes.get(tensor)
 
-    def array(self, tensor: str) -> np.ndarray | None:
-        """The values of an initializer or a Constant node."""
+    def type(self, tensor: str) -> str:
+        """Of inputs and outputs as the file states it, of others as ONNX infers it."""
+        stated = {e.name: int(e.type.tensor_type.elem_type) for e in self._border()}
+        number = stated.get(tensor) or self.inferred().types.get(tensor, 0)
+        return type_name(number) if number else ""
+
+    def quant(self, tensor: str) -> Quant | None:
+        """In nodes around the tensor, if anywhere."""
+        return None
+
+    def values(self, tensor: str) -> np.ndarray | None:
+        """Of an initializer or a Constant node."""
         for entry in self.graph.initializer:
             if entry.name == tensor:
                 return self._reader.read(entry).data
@@ -138,93 +112,104 @@ class OnnxFileGraph:
         value = next((item for item in node.attribute if item.name == "value"), None)
         return None if value is None else self._reader.read(value.t).data
 
-    def shape(self, tensor: str) -> tuple[int, ...] | None:
-        """As ONNX infers it, with open sizes as 1 (the batch); None where it cannot."""
-        if self._shapes is None:
-            self._shapes = self._inferred()
-        return self._shapes.get(tensor)
+    def state(
+        self,
+        tensor: str,
+        shape: Sequence[int] | None = None,
+        type: str = "",
+        quant: Quant | None = None,
+    ) -> None:
+        for entry in (e for e in self._border() if e.name == tensor and type):
+            entry.type.tensor_type.elem_type = type_number(type)
 
-    def quant(self, node: Node) -> OnnxQuant:
-        """Scale and zero point of a QuantizeLinear or DequantizeLinear."""
-        scale = self.array(node.input[1])
-        if scale is None:
-            raise ValueError(f"the scale of '{text(node.name)}' is computed")
-        zero = self.array(node.input[2]) if len(node.input) > 2 and node.input[2] else None
-        zero = np.zeros_like(scale, np.uint8) if zero is None else zero
-        return OnnxQuant(scale, zero, int(self.attribute(node, "axis", 1)))
-
-    def attribute(self, node: Node, name: str, default: Any = None) -> Any:
-        import onnx
-
-        for item in node.attribute:
-            if item.name == name:
-                return onnx.helper.get_attribute_value(item)
-        return default
-
-    # editing
+    # new ones
 
     def fresh(self, stem: str) -> str:
         """A tensor name that is not in use yet."""
         used = {name for node in self.nodes for name in (*node.input, *node.output)}
         used |= {entry.name for entry in (*self.graph.initializer, *self.graph.input)}
-        used |= self._names_inside
-        numbered = (f"{stem}_{n}" for n in range(1, len(used) + 2))
-        return next(name for name in (stem, *numbered) if name not in used)
+        return _unused(stem, used | self._names_inside)
 
-    def add_constant(self, stem: str, values: np.ndarray) -> str:
+    def new_tensor(self, stem: str, shape: Sequence[int] = (), like: Any = None) -> str:
+        return self.fresh(stem)
+
+    def add_constant(self, stem: str, values: np.ndarray, quant: Quant | None = None) -> str:
         import onnx
 
         name = self.fresh(stem)
         array = np.ascontiguousarray(values) if values.ndim else values
         self.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
-        self._shapes = None
+        self._inferred = None
         return name
 
-    def add_node(
+    def add_op(
         self,
         kind: str,
-        inputs: Iterable[str],
-        output: str | Iterable[str],
+        inputs: Iterable[Any],
+        output: Any,
         name: str = "",
         domain: str = "",
         **attributes: Any,
     ) -> Node:
-        """A node; its place is found when the file is written."""
+        """Its place is found when the file is written."""
         import onnx
 
         outputs = [output] if isinstance(output, str) else [*output]
-        node = onnx.helper.make_node(
-            kind, [*inputs], outputs, name=self._fresh_node(name or outputs[0]), domain=domain
-        )
+        name = _unused(name or outputs[0], {node.name for node in self.nodes})
+        names = [tensor or "" for tensor in inputs]
+        node = onnx.helper.make_node(WORDS.get(kind, kind), names, outputs, name, domain=domain)
         node.attribute.extend(onnx.helper.make_attribute(k, v) for k, v in attributes.items())
         self.nodes.append(node)
-        self._shapes = None
+        self._inferred = None
         return node
 
-    def set_attribute(self, node: Node, name: str, value: Any) -> None:
+    def again(self, op: Node, inputs: Iterable[Any], output: str, **changes: Any) -> Node:
+        attributes = {item.name: self.attribute(op, item.name) for item in op.attribute} | changes
+        stated = {name: value for name, value in attributes.items() if value is not None}
+        return self.add_op(op.op_type, inputs, output, domain=op.domain, **stated)
+
+    # changes
+
+    def set_values(self, tensor: str, values: np.ndarray) -> None:
+        """Of an initializer, which keeps its name."""
         import onnx
 
-        kept = [item for item in node.attribute if item.name != name]
-        del node.attribute[:]
-        node.attribute.extend([*kept, onnx.helper.make_attribute(name, value)])
-        self._shapes = None
+        entry = next(entry for entry in self.graph.initializer if entry.name == tensor)
+        entry.CopyFrom(onnx.numpy_helper.from_array(values, tensor))
+        self._inferred = None
 
-    def drop_attribute(self, node: Node, name: str) -> None:
-        kept = [item for item in node.attribute if item.name != name]
-        del node.attribute[:]
-        node.attribute.extend(kept)
-        self._shapes = None
+    def set_attribute(self, op: Node, name: str, value: Any) -> None:
+        import onnx
 
-    def set_input(self, node: Node, place: int, tensor: str | None) -> None:
-        """An input; absent ones in front of it become empty names."""
-        while len(node.input) <= place:
-            node.input.append("")
-        node.input[place] = tensor or ""
-        self._shapes = None
+        kept = [item for item in op.attribute if item.name != name]
+        del op.attribute[:]
+        new = [] if value is None else [onnx.helper.make_attribute(name, value)]
+        op.attribute.extend([*kept, *new])
+        self._inferred = None
 
-    def remove(self, node: Node) -> None:
-        self.nodes = [other for other in self.nodes if other is not node]
-        self._shapes = None
+    def set_input(self, op: Node, place: int, tensor: str | None) -> None:
+        """Absent ones in front of it become empty names."""
+        while len(op.input) <= place:
+            op.input.append("")
+        op.input[place] = tensor or ""
+        self._inferred = None
+
+    def drop_inputs(self, op: Node, first: int) -> None:
+        """The inputs from a place on."""
+        del op.input[first:]
+        self._inferred = None
+
+    def set_output(self, op: Node, old: str, new: str) -> None:
+        op.output[[*op.output].index(old)] = new
+        self._inferred = None
+
+    def set_kind(self, op: Node, kind: str) -> None:
+        op.op_type = kind
+        self._inferred = None
+
+    def remove(self, op: Node) -> None:
+        self.nodes = [other for other in self.nodes if other is not op]
+        self._inferred = None
 
     def rewire(self, old: str, new: str, readers: Iterable[Node] | None = None) -> None:
         """Readers of `old` read `new`: all but the maker of `new`, unless they are named.
@@ -236,9 +221,9 @@ class OnnxFileGraph:
         others = [node for node in self.readers(old) if node is not maker]
         for node in others if readers is None else readers:
             _rename(node.input, old, new)
-        if readers is None and self.is_output(old):
+        if readers is None and old in self.network_outputs:
             self._take_name(new, old)
-        self._shapes = None
+        self._inferred = None
 
     def _take_name(self, tensor: str, name: str) -> None:
         if self.producer(tensor) is None:
@@ -249,129 +234,69 @@ class OnnxFileGraph:
                 _rename(names, name, before)
                 _rename(names, tensor, name)
 
-    # writing
+    # the network
 
-    def to_bytes(self) -> bytes:
-        """A file that nobody changed is the original, byte by byte."""
-        written = self.written()
-        if self._first.is_like(written):
-            return self._original or written
-        return self._changed_bytes()
+    @property
+    def network_inputs(self) -> list[str]:
+        return [str(entry.name) for entry in self.graph.input]
 
-    def written(self) -> bytes:
-        """By the writer, whether something was changed or not."""
-        self._put_nodes()
-        return serialized(self.proto)
+    @network_inputs.setter
+    def network_inputs(self, tensors: Sequence[str]) -> None:
+        for entry in [entry for entry in self.graph.input if entry.name not in tensors]:
+            self.graph.input.remove(entry)
 
-    def current(self) -> Any:
-        """The model as it stands, perhaps in the middle of an edit: without what nobody needs."""
-        self.drop_dead()
-        self.nodes = self._in_order()
-        self._put_nodes()
-        return self.proto
+    @property
+    def network_outputs(self) -> list[str]:
+        return [str(entry.name) for entry in self.graph.output]
 
-    def _put_nodes(self) -> None:
-        del self.graph.node[:]
-        self.graph.node.extend(self.nodes)
+    def set_network_outputs(self, tensors: Sequence[str], network: Graph) -> None:
+        """What only others needed goes when the file is written."""
+        existing = {entry.name: entry for entry in self.graph.output}
+        entries = [
+            copied(existing[name]) if name in existing else self._entry(network, name)
+            for name in tensors
+        ]
+        del self.graph.output[:]
+        self.graph.output.extend(entries)
 
-    def _changed_bytes(self) -> bytes:
-        """Shapes that the file states, and names that bodies read, must hold in the new file."""
-        import onnx
+    def _entry(self, network: Graph, tensor: str) -> Entry:
+        """Where ONNX cannot infer type and shape the Graph tells them."""
+        maker, known = self.producer(tensor), self.in_graph(network, tensor)
+        kind = self.inferred().types.get(tensor, 0)
+        if not kind and maker is not None and self.kind(maker) == "Dequantize":
+            kind = FLOAT
+        elif not kind and known is not None:
+            kind = type_number(known.dtype.numpy)
+        if not kind:
+            raise ValueError(f"the type of '{safe_terminal(tensor)}' is not known")
+        shape: tuple[int | str | None, ...] | None = self.shape(tensor)
+        if shape is None and known is not None:
+            shape = known.source_shape or known.shape
+        open_batch = next((dim for e in self.graph.input if (dim := batch(e)) is not None), None)
+        if shape and open_batch is not None and shape[0] == 1:
+            shape = (str(open_batch.dim_param) or None, *shape[1:])
+        return new_entry(tensor, kind, shape)
 
-        model = onnx.ModelProto()
-        model.CopyFrom(self.current())
-        self._first.settle(model, self.nodes, self._captured)
-        return serialized(model)
+    def in_graph(self, network: Graph, tensor: str) -> Tensor | None:
+        """The tensor of the Graph that stands for one of the file: same op, same values."""
+        maker = self.producer(tensor)
+        while maker is not None and self.kind(maker) in _SAME_VALUE:
+            maker = self.producer(maker.input[0])
+        origins = (origin for origin, node in self._origins.items() if node is maker)
+        origin = None if maker is None else next(origins, None)
+        ops = [op for op in network.ops if origin and op.origin[-1:] == (origin,)]
+        return network.output_tensor(ops[-1]) if ops else network.tensors.get(tensor)
 
-    def _in_order(self) -> list[Node]:
-        """Nodes of a file that is not in order stay where they are, for runtimes sort them; new
-        ones stand in front of their readers."""
-        old = () if self._is_sorted else {id(node) for node in self._first_nodes}
-        return nodes_in_order(self.nodes, old)
+    def _border(self) -> tuple[Entry, ...]:
+        return (*self.graph.input, *self.graph.output)
 
-    def drop_dead(self) -> None:
-        """Nodes and constants that an edit left behind."""
-        live, needed = self._live(self._idle_nodes)
-        self.nodes = [node for node in self.nodes if id(node) in live]
-        for entry in [e for e in self.graph.initializer if e.name not in needed]:
-            if entry.name not in self._idle_names:
-                self.graph.initializer.remove(entry)
-                for old in [e for e in self.graph.input if e.name == entry.name]:
-                    self.graph.input.remove(old)  # a default that nobody overrides any more
-
-    def _live(self, idle: Sequence[Node] = ()) -> tuple[set[int], set[str]]:
-        """Nodes that outputs, training and quantization remarks need, and the names that they
-        read; `idle` ones count as needed."""
-        makers = {name: node for node in self.nodes for name in node.output if name}
-        needed = {entry.name for entry in self.graph.output} | self._first.named
-        waiting, live = [*needed], {id(node) for node in idle}
-        for node in idle:
-            waiting.extend(self._reads(node))
-        needed.update(waiting)
-        while waiting:
-            maker = makers.get(waiting.pop())
-            if maker is not None and id(maker) not in live:
-                live.add(id(maker))
-                needed.update(self._reads(maker))
-                waiting.extend(self._reads(maker))
-        return live, needed
-
-    def _fresh_node(self, stem: str) -> str:
-        used = {node.name for node in self.nodes}
-        numbered = (f"{stem}_{n}" for n in range(1, len(used) + 2))
-        return next(name for name in (stem, *numbered) if name not in used)
-
-    def _inferred(self) -> dict[str, tuple[int, ...]]:
-        import onnx
-
-        proto = onnx.ModelProto()
-        proto.CopyFrom(self.proto)
-        del proto.graph.node[:]
-        # Also what nobody reads: an edit may be half done.
-        proto.graph.node.extend(self._in_order())
-        for entry in proto.graph.input:
-            for dim in entry.type.tensor_type.shape.dim:
-                if not dim.HasField("dim_value"):
-                    dim.dim_value = 1
-        graph = inferred_graph(proto)
-        entries = [*graph.input, *graph.value_info, *graph.output]
-        known = {entry.name: _dims(entry) for entry in entries}
-        known |= {entry.name: tuple(entry.dims) for entry in graph.initializer}
-        return {name: dims for name, dims in known.items() if dims is not None}
-
-
-def has_external_data(data: bytes) -> bool:
-    """False for a file that is not ONNX: the reader then reports what it is."""
-    import onnx
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-
-    try:
-        proto = onnx.ModelProto.FromString(data)
-    except (DecodeError, RuntimeError, ValueError):
-        return False
-    return any(entry.data_location == _EXTERNAL for entry in constants(proto))
-
-
-def _origins(nodes: Sequence[Node]) -> dict[str, Node]:
-    """By the names that findings use. A node without a name of its own is left out where a body
-    has one of the same kind and place, which findings name alike."""
-    inside = {_origin(n, k) for graph in all_bodies(nodes) for k, n in enumerate(graph.node)}
-    named = {_origin(node, n): node for n, node in enumerate(nodes)}
-    return {origin: node for origin, node in named.items() if origin not in inside}
-
-
-def _origin(node: Node, index: int) -> str:
-    """As the reader names it."""
-    name = text(node.name) or f"#{index}"
-    return safe_terminal(f"{text(node.op_type)}:{name}"[:MAX_NAME_BYTES])
-
-
-def _dims(entry: Any) -> tuple[int, ...] | None:
-    tensor = entry.type.tensor_type
-    if not tensor.HasField("shape"):
-        return None
-    dims = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in tensor.shape.dim]
-    return tuple(dims) if 0 not in dims else None
+    def close_batch(self) -> bool:
+        """Outputs with an open first size too; they follow the inputs."""
+        inputs = [size for entry in self.graph.input if (size := batch(entry)) is not None]
+        outputs = [size for entry in self.graph.output if (size := batch(entry)) is not None]
+        for size in (*inputs, *outputs) if inputs else ():
+            size.dim_value = 1
+        return bool(inputs)
 
 
 def _rename(names: Any, old: str, new: str) -> None:
@@ -380,7 +305,10 @@ def _rename(names: Any, old: str, new: str) -> None:
             names[place] = new
 
 
-def _clone(node: Node) -> Node:
-    copy = type(node)()
-    copy.CopyFrom(node)
-    return copy
+def _unused(stem: str, used: Container[str]) -> str:
+    numbered = (f"{stem}_{n}" for n in count(1))
+    return next(name for name in chain([stem], numbered) if name not in used)
+
+
+def _written(node: Node) -> list[bytes]:
+    return sorted(item.SerializeToString(deterministic=True) for item in node.attribute)

@@ -1,144 +1,99 @@
-"""A .tflite file as a graph that can be changed and written again without loss.
-
-Tensors, operators, buffers and operator codes know each other by reference; numbers are given anew
-when the file is written. Everything that nobody changed is written as it was read: all subgraphs,
-signatures, metadata, shared buffers, versions, and fields that nothing here looks at.
-"""
+"""A .tflite file as a file graph (`files/file_graph.py`): look-ups and small changes of the
+operators and tensors of its first subgraph."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Self, TypeVar
+from typing import Any
 
 import numpy as np
 
-from npuscope.errors import FileError, ModelError
-from npuscope.files.order import in_order
-from npuscope.files.tflite.file import operator_name, type_name
-from npuscope.files.tflite.file_parts import (
-    ABSENT,
-    CUSTOM,
-    SIDES,
-    FileOp,
-    FileTensor,
-    Signature,
-    Subgraph,
-    changed,
-    content,
-    graph_record,
-    int_array,
-    ints,
-    is_held,
-    name_of,
-    quant_of,
-    typed,
-)
-from npuscope.files.tflite.records import (
-    ModelFile,
-    Record,
-    read_model_file,
-    same,
-    write_model_file,
-)
-from npuscope.files.tflite.schema import OPERATORS
-from npuscope.graph.model import Quant
-from npuscope.lean_dataclass import replace
-from npuscope.text import safe_terminal
-
-_OLD_CODES = 127  # the deprecated field ends here and then says: look at the new one
-T = TypeVar("T")
+from npuscope.files.tflite.file_parts import FileOp, FileTensor
+from npuscope.files.tflite.records import Record, same
+from npuscope.files.tflite.spelling import KINDS, NEW, fields_of, word_of
+from npuscope.files.tflite.stored_file import StoredTflite
+from npuscope.graph.model import Graph, Quant
 
 
-class TfliteFileGraph:
-    """The first subgraph is the network, which edits are about."""
+class TfliteFileGraph(StoredTflite):
+    """Tensors and operators know each other by reference."""
 
-    format = "tflite"
+    format, channels_first, steps_are_nodes = "tflite", False, False
+    opset, has_open_sizes = None, False  # versions belong to ops; sizes are stated
 
-    def __init__(self, file: ModelFile, original: bytes = b"") -> None:
-        self._file, self._original = file, original
-        self.model = Record("Model", dict(file.model.fields))
-        self.codes: list[Record] = [code.copy() for code in self.model.get("OperatorCodes", [])]
-        self._buffers: list[Record] = [*self.model.get("Buffers", [])]
-        try:
-            self.subgraphs = [self._subgraph(r) for r in self.model.get("Subgraphs", [])]
-            self.main = self.subgraphs[0]
-            self._signatures = [self._signature(r) for r in self.model.get("SignatureDefs", [])]
-            self._metadata = [
-                (entry, _at(self._buffers, entry.get("Buffer", 0)))
-                for entry in self.model.get("Metadata", [])
-            ]
-            old = ints(self.model.get("MetadataBuffer"))
-            self._old_metadata = [_at(self._buffers, number) for number in old]
-        except IndexError:
-            raise FileError(
-                "the file is damaged: it names a tensor, a buffer or a subgraph that is not there",
-                hint="copy or export the model again",
-            ) from None
-        self._wires = _wires(self.ops)
-        # What nobody named when the file was read stays, though nobody names it now.
-        self._unnamed = {*(t for g in self.subgraphs for t in g.tensors)} - self._named_tensors()
-        self._unused = _others(self._buffers, self._used_buffers())
-        self._unused_codes = _others(self.codes, self._used_codes())
-        self._origins = {op.origin: op for op in self.main.ops}
-        self._bound = {op: [t.meaning for t in op.tensors] for op in self.ops if op.is_bound}
-
-    @classmethod
-    def parse(cls, data: bytes) -> Self:
-        """`data` must be a file that the reader accepts."""
-        return cls(read_model_file(data), data)
-
-    def copy(self) -> Self:
-        return type(self).parse(self.to_bytes())
-
-    # the network
-
-    @property
-    def tensors(self) -> list[FileTensor]:
-        return self.main.tensors
-
-    @property
-    def ops(self) -> list[FileOp]:
-        return self.main.ops
-
-    @property
-    def graph_inputs(self) -> list[FileTensor]:
-        return self.main.inputs
-
-    @graph_inputs.setter
-    def graph_inputs(self, tensors: Sequence[FileTensor]) -> None:
-        self.main.inputs = [*tensors]
-
-    @property
-    def graph_outputs(self) -> list[FileTensor]:
-        return self.main.outputs
-
-    @graph_outputs.setter
-    def graph_outputs(self, tensors: Sequence[FileTensor]) -> None:
-        self.main.outputs = [*tensors]
-
-    @property
-    def keeps_state(self) -> bool:
-        """Whether one inference leaves something behind for the next."""
-        has_effects = any(not op.outputs for op in self.ops)
-        return has_effects or any(tensor.is_variable for tensor in self.tensors)
-
-    # finding
+    # nodes
 
     def op(self, origin: str) -> FileOp | None:
         """By the name that findings use, as long as it was not removed."""
         found = self._origins.get(origin)
-        return found if found in self.ops else None
+        return found if found in self.nodes else None
+
+    def kind(self, op: FileOp) -> str:
+        return KINDS.get(op.kind, op.kind)
+
+    def word(self, op: FileOp) -> str:
+        return op.kind
+
+    def title(self, op: FileOp) -> str:
+        return op.origin or f"{op.kind}:'{op.outputs[0].name}'"
+
+    def inputs(self, op: FileOp) -> list[FileTensor | None]:
+        return op.inputs
+
+    def outputs(self, op: FileOp) -> list[FileTensor]:
+        return op.outputs
+
+    def attribute(self, op: FileOp, name: str, default: Any = None) -> Any:
+        values = [op.option(field, default) for field in fields_of(name)]
+        return values[0] if len(values) == 1 else tuple(values)
+
+    def alike(self, one: FileOp, other: FileOp) -> bool:
+        if one.kind != other.kind or not same(one.options, other.options):
+            return False
+        pairs = zip(one.outputs, other.outputs, strict=False)
+        return all(a.meaning == b.meaning for a, b in pairs)
 
     def producer(self, tensor: FileTensor) -> FileOp | None:
-        return next((op for op in self.ops if tensor in op.outputs), None)
+        return next((op for op in self.nodes if tensor in op.outputs), None)
 
     def readers(self, tensor: FileTensor) -> list[FileOp]:
-        return [op for op in self.ops if tensor in op.inputs]
+        return [op for op in self.nodes if tensor in op.inputs]
 
-    def is_output(self, tensor: FileTensor) -> bool:
-        return tensor in self.graph_outputs
+    # tensors
 
-    # editing
+    def name(self, tensor: FileTensor | None) -> str:
+        return "" if tensor is None else tensor.name
+
+    def shape(self, tensor: FileTensor) -> tuple[int, ...] | None:
+        return tensor.shape
+
+    def type(self, tensor: FileTensor) -> str:
+        return tensor.type.lower()
+
+    def quant(self, tensor: FileTensor) -> Quant | None:
+        return tensor.quant
+
+    def values(self, tensor: FileTensor) -> np.ndarray | None:
+        return tensor.data
+
+    def state(
+        self,
+        tensor: FileTensor,
+        shape: Sequence[int] | None = None,
+        type: str = "",
+        quant: Quant | None = None,
+    ) -> None:
+        tensor.shape = tensor.shape if shape is None else tuple(shape)
+        tensor.type = type.upper() or tensor.type
+        tensor.quant = quant or tensor.quant
+
+    # new ones
+
+    def new_tensor(self, stem: str, shape: Sequence[int], like: Any) -> FileTensor:
+        return self.add_tensor(stem, like.type.upper(), shape, like.quant)
+
+    def add_constant(self, stem: str, values: np.ndarray, quant: Quant | None = None) -> FileTensor:
+        return self.add_tensor(stem, str(values.dtype).upper(), values.shape, quant, values)
 
     def add_tensor(
         self,
@@ -159,28 +114,58 @@ class TfliteFileGraph:
         self,
         kind: str,
         inputs: Iterable[FileTensor | None],
+        output: FileTensor | Iterable[FileTensor],
+        **attributes: Any,
+    ) -> FileOp:
+        """In the first version that takes int8."""
+        table, version = NEW.get(kind, ("", 1))
+        fields = {fields_of(name)[0]: value for name, value in attributes.items()}
+        outputs = [output] if isinstance(output, FileTensor) else [*output]
+        options = Record(table, fields) if table else None
+        return self.add_operator(word_of(kind), inputs, outputs, options, version)
+
+    def again(
+        self, op: FileOp, inputs: Iterable[FileTensor | None], output: FileTensor, **changes: Any
+    ) -> FileOp:
+        options = op.options.copy() if op.options else None
+        if options is not None:
+            options.fields |= {fields_of(name)[0]: value for name, value in changes.items()}
+        return self.add_operator(op.kind, inputs, [output], options, op.version)
+
+    def add_operator(
+        self,
+        word: str,
+        inputs: Iterable[FileTensor | None],
         outputs: Iterable[FileTensor],
         options: Record | None = None,
         version: int = 1,
     ) -> FileOp:
         """Its place is found when the file is written; the version is that of its kind here."""
-        versions = [op.version for op in self.ops if op.kind == kind]
-        op = FileOp(kind, [*inputs], [*outputs], options, max([version, *versions]))
-        self.ops.append(op)
+        versions = [op.version for op in self.nodes if op.kind == word]
+        op = FileOp(word, [*inputs], [*outputs], options, max([version, *versions]))
+        self.nodes.append(op)
         return op
 
-    def remove(self, op: FileOp) -> None:
-        self.ops.remove(op)
+    # changes
 
-    def use_new_codes(self) -> None:
-        """Old writers fill only the deprecated field of an operator's code, and some readers look
-        only at the other."""
-        for code in self.codes:
-            number = _operator_number(code)
-            code.fields |= {
-                "BuiltinCode": number,
-                "DeprecatedBuiltinCode": min(number, _OLD_CODES),
-            }
+    def set_attribute(self, op: FileOp, name: str, value: Any) -> None:
+        options = op.options.copy() if op.options else Record(NEW[self.kind(op)][0])
+        fields = fields_of(name)
+        values = [value] if len(fields) == 1 else value
+        options.fields |= dict(zip(fields, values, strict=True))
+        op.options = options
+
+    def set_input(self, op: FileOp, place: int, tensor: FileTensor | None) -> None:
+        op.inputs = [*op.inputs[:place], tensor, *op.inputs[place + 1 :]]
+
+    def set_output(self, op: FileOp, old: FileTensor, new: FileTensor) -> None:
+        op.outputs = [new if tensor is old else tensor for tensor in op.outputs]
+
+    def remove(self, op: FileOp) -> None:
+        self.nodes.remove(op)
+
+    def drop_dead(self) -> None:
+        """Ops stay until they are removed."""
 
     def rewire(
         self, old: FileTensor, new: FileTensor, readers: Iterable[FileOp] | None = None
@@ -193,189 +178,34 @@ class TfliteFileGraph:
         for op in others if readers is None else readers:
             op.inputs = [new if tensor is old else tensor for tensor in op.inputs]
         if readers is None:
-            self.graph_outputs = [new if tensor is old else tensor for tensor in self.graph_outputs]
+            self.network_outputs = [
+                new if tensor is old else tensor for tensor in self.network_outputs
+            ]
 
-    # writing
+    # the network
 
-    def to_bytes(self) -> bytes:
-        """A file that nobody changed is the original, byte by byte."""
-        file = self._numbered()
-        if self._original and same(file.model, self._file.model):
-            return self._original
-        self._check_bound()
-        return write_model_file(file)
+    def set_network_outputs(self, tensors: Sequence[FileTensor], network: Graph) -> None:
+        """Ops that only other outputs needed go."""
+        if self.keeps_state:
+            raise ValueError("the network keeps values for the next inference: it cannot be cut")
+        self.network_outputs = [*tensors]
+        needed, kept, waiting = set(tensors), set[FileOp](), [*tensors]
+        makers = {tensor: op for op in self.nodes for tensor in op.outputs}
+        while waiting:
+            op = makers.get(waiting.pop())
+            if op is None or op in kept:
+                continue
+            kept.add(op)
+            new = [t for t in op.inputs if t is not None and t not in needed]
+            needed.update(new)
+            waiting += new
+        self.main.ops = [op for op in self.nodes if op in kept]
 
-    def written(self) -> bytes:
-        """By the writer, whether something was changed or not."""
-        return write_model_file(self._numbered())
-
-    def _check_bound(self) -> None:
-        """Operators whose operands are fixed elsewhere must find them as they were, in the order
-        in which they were: variables are read and written without a tensor between."""
-        for op, meanings in self._bound.items():
-            if op in self.ops and [tensor.meaning for tensor in op.tensors] != meanings:
-                raise ModelError(
-                    f"{safe_terminal(op.origin)} cannot take another operand: it is bound to other "
-                    "parts of the file"
-                )
-        bound = [op for op in self.ops if op in self._bound]
-        if bound != [op for op in self._bound if op in bound]:
-            raise ModelError("operators that handle variables would be in another order")
-
-    def _settle(self) -> None:
-        """Operators in order, no tensor that an edit left behind, a buffer and a code for each."""
-        if _wires(self.ops) != self._wires:
-            makers = {tensor: op for op in self.ops for tensor in op.outputs}
-            needs = {op: [makers[t] for t in op.inputs if t in makers] for op in self.ops}
-            self.main.ops = in_order(self.ops, needs)
-        tensors = self._named_tensors() | self._unnamed
-        for graph in self.subgraphs:
-            graph.tensors = [tensor for tensor in graph.tensors if tensor in tensors]
-            for tensor in graph.tensors:
-                self._place(tensor)
-            for op in graph.ops:
-                self._set_code(op)
-
-    def _numbered(self) -> ModelFile:
-        """All records with the numbers that things have now."""
-        self._settle()
-        buffers = _kept(self._buffers, self._used_buffers(), self._unused)
-        codes = _kept(self.codes, self._used_codes(), self._unused_codes)
-        numbers = {id(record): n for each in (buffers, codes) for n, record in enumerate(each)}
-        graphs = [graph_record(graph, numbers) for graph in self.subgraphs]
-        tensors = {t: n for graph in self.subgraphs for n, t in enumerate(graph.tensors)}
-        signatures = [signature.record(tensors) for signature in self._signatures]
-        metadata = [changed(e, Buffer=numbers[id(buffer)]) for e, buffer in self._metadata]
-        model = changed(
-            self.model,
-            OperatorCodes=codes,
-            Subgraphs=graphs,
-            Buffers=buffers,
-            MetadataBuffer=int_array(numbers[id(buffer)] for buffer in self._old_metadata),
-            Metadata=metadata,
-            SignatureDefs=signatures,
-        )
-        return replace(self._file, model=model)
-
-    def _named_tensors(self) -> set[FileTensor]:
-        signatures = (tensor for signature in self._signatures for tensor in signature.tensors())
-        return {*(tensor for graph in self.subgraphs for tensor in graph.named), *signatures}
-
-    def _used_buffers(self) -> list[Record]:
-        """The first one is kept for tensors without data."""
-        tensors = (tensor.buffer for graph in self.subgraphs for tensor in graph.tensors)
-        metadata = (*(buffer for _, buffer in self._metadata), *self._old_metadata)
-        buffers = (*self._buffers[:1], *tensors, *metadata)
-        return [buffer for buffer in buffers if buffer is not None]
-
-    def _used_codes(self) -> list[Record]:
-        return [op.code for graph in self.subgraphs for op in graph.ops if op.code is not None]
-
-    def _place(self, tensor: FileTensor) -> None:
-        """Data that were changed get a buffer of their own: others may share the old one."""
-        data = tensor.data
-        if tensor.buffer is not None and is_held(data, tensor.held):
-            return
-        if tensor.source.get("Sparsity") is not None:
-            raise ModelError(f"'{safe_terminal(tensor.name)}' is sparse: it cannot be changed")
-        if data is not None:
-            raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
-            tensor.buffer = Record("Buffer", {"Data": raw})
-        elif self._buffers and content(self._buffers[0]) is None:
-            tensor.buffer = self._buffers[0]
-        else:
-            tensor.buffer = Record("Buffer")
-        tensor.held = data
-
-    def _set_code(self, op: FileOp) -> None:
-        key = (op.kind, op.version, op.code.get("CustomCode") if op.code else None)
-        if op.code is None or _key(op.code) != key:
-            codes = {_key(code): code for code in (*self._used_codes(), *self.codes)}
-            op.code = codes[key] if key in codes else _new_code(*key)
-
-    # reading
-
-    def _subgraph(self, record: Record) -> Subgraph:
-        tensors = [self._tensor(entry) for entry in record.get("Tensors", [])]
-        ops = [self._op(n, r, tensors) for n, r in enumerate(record.get("Operators", []))]
-        sides = [[_at(tensors, n) for n in ints(record.get(side))] for side in SIDES]
-        return Subgraph(record, tensors, ops, *sides)
-
-    def _tensor(self, record: Record) -> FileTensor:
-        kind, shape = type_name(record.get("Type")), tuple(ints(record.get("Shape")))
-        buffer = _at(self._buffers, record.get("Buffer"))
-        raw = content(buffer)
-        data = None if raw is None else typed(raw, kind, shape)
-        quant = quant_of(record.get("Quantization"))
-        return FileTensor(name_of(record), kind, shape, quant, data, record.copy(), buffer, data)
-
-    def _op(self, index: int, record: Record, tensors: list[FileTensor]) -> FileOp:
-        code = _at(self.codes, record.get("OpcodeIndex"))
-        kind, version, _ = _key(code)
-        custom = code.get("CustomCode", b"").decode(errors="backslashreplace")
-        inputs, between = (
-            [None if n == ABSENT else _at(tensors, n) for n in ints(record.get(side))]
-            for side in ("Inputs", "Intermediates")
-        )
-        options = record.get("BuiltinOptions")
-        return FileOp(
-            kind,
-            inputs,
-            [_at(tensors, n) for n in ints(record.get("Outputs"))],
-            options.copy() if options is not None else None,
-            version,
-            f"{kind}{f' {custom}' if kind == CUSTOM else ''}:#{index}",
-            record,
-            code,
-            between,
-        )
-
-    def _signature(self, record: Record) -> Signature:
-        graph = _at(self.subgraphs, record.get("SubgraphIndex"))
-        numbered = dict(enumerate(graph.tensors))
-        entries = {
-            side: [(e, numbered.get(e.get("TensorIndex"))) for e in record.get(side, [])]
-            for side in SIDES
-        }
-        border = {side: [*tensors] for side, tensors in graph.sides.items()}
-        return Signature(record, graph, entries, border)
-
-
-def _wires(ops: Sequence[FileOp]) -> list[tuple[FileOp, list[FileTensor | None], list[FileTensor]]]:
-    return [(op, [*op.inputs], [*op.outputs]) for op in ops]
-
-
-def _at(items: Sequence[T], number: int) -> T:
-    """A number below zero leads nowhere."""
-    if number < 0:
-        raise IndexError
-    return items[number]
-
-
-def _others(records: Sequence[Record], used: Iterable[Record]) -> set[int]:
-    return {id(record) for record in records} - {id(record) for record in used}
-
-
-def _kept(records: Sequence[Record], used: Sequence[Record], unused: set[int]) -> list[Record]:
-    """Those that are used, and those that never were, in the order of the file; then new ones."""
-    wanted = {id(record): record for record in used}
-    old = [record for record in records if id(record) in wanted or id(record) in unused]
-    new = wanted.keys() - {id(record) for record in records}
-    return [*old, *(record for key, record in wanted.items() if key in new)]
-
-
-def _key(code: Record) -> tuple[str, int, bytes | None]:
-    """What operators of a code have in common."""
-    kind = operator_name(_operator_number(code))
-    return kind, code.get("Version", 1), code.get("CustomCode")
-
-
-def _operator_number(code: Record) -> int:
-    return int(max(code.get("BuiltinCode", 0), code.get("DeprecatedBuiltinCode", 0)))
-
-
-def _new_code(kind: str, version: int, custom: bytes | None) -> Record:
-    number = OPERATORS.index(kind)
-    fields = {"DeprecatedBuiltinCode": min(number, _OLD_CODES), "BuiltinCode": number}
-    named = {} if custom is None else {"CustomCode": custom}
-    return Record("OperatorCode", {**fields, **named, "Version": version})
+    def close_batch(self) -> bool:
+        """Sizes are 1 already; only the signatures say that they may change."""
+        found = [tensor for tensor in self.tensors if tensor.has_open_batch]
+        for tensor in found:
+            signature = tensor.source.fields["ShapeSignature"].copy()
+            signature[0] = 1
+            tensor.source.fields["ShapeSignature"] = signature
+        return bool(found)

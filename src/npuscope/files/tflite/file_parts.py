@@ -59,6 +59,14 @@ class FileTensor:
         return bool(self.source.get("IsVariable"))
 
     @property
+    def has_open_batch(self) -> bool:
+        """Open in the signature, and 1 where the sizes stand."""
+        signature, shape = self.source.get("ShapeSignature"), self.source.get("Shape")
+        if signature is None or not len(signature):
+            return False
+        return bool(signature[0] == -1 and shape[0] == 1)
+
+    @property
     def meaning(self) -> tuple[str, tuple[int, ...], Quant | None]:
         """What whoever reads or writes it must know."""
         return self.type, self.shape, self.quant
