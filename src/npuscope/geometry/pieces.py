@@ -20,7 +20,7 @@ def kernel_spans(
     window: tuple[int, int], strides: tuple[int, int], machine: Machine
 ) -> list[tuple[Span, Span]]:
     """Rows and columns of each piece, row by row."""
-    height, width = _largest(strides, machine)
+    height, width = largest_piece(strides, machine)
     return [
         (rows, columns)
         for rows in _spans(window[0], height)
@@ -30,11 +30,12 @@ def kernel_spans(
 
 def piece_count(window: tuple[int, int], strides: tuple[int, int], machine: Machine) -> int:
     """Of a kernel of any size: no list is made of them."""
-    height, width = _largest(strides, machine)
+    height, width = largest_piece(strides, machine)
     return -(-window[0] // height) * -(-window[1] // width)
 
 
-def _largest(strides: tuple[int, int], machine: Machine) -> tuple[int, int]:
+def largest_piece(strides: tuple[int, int], machine: Machine) -> tuple[int, int]:
+    """Rows and columns that a unit takes."""
     limits = machine.convacc
     width = limits.max_kernel_width if strides[1] == 1 else limits.max_kernel_width_strided
     return limits.max_kernel_height, width
