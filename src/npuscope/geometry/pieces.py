@@ -9,6 +9,9 @@ from __future__ import annotations
 from npuscope.machine.model import Machine
 
 Span = tuple[int, int]
+# Pieces that share an epoch, where nothing is left of their sums: always [code: 10 of 10 layers],
+# and where units and engines suffice [RAM of two networks, cut in three and in six].
+ALWAYS_TOGETHER, MOST_TOGETHER = 2, 3
 
 
 def extent(window: tuple[int, int], dilations: tuple[int, int]) -> tuple[int, int]:
