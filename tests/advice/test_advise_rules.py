@@ -228,6 +228,12 @@ CASES = [
         lambda: run(depthwise(512), MACHINES["2.2"]),
         lambda: run(depthwise(512), MACHINES["3.0"]),
     ),
+    Case(  # counts that are no multiple of 8 are not stored in groups
+        "ADV-INFLATED",
+        "32256 bytes more",
+        lambda: run(depthwise(512), MACHINES["2.2"]),
+        lambda: run(depthwise(500), MACHINES["2.2"]),
+    ),
     Case(
         "ADV-LAUNCH",
         r"[4-9]\d% of the time",

@@ -12,7 +12,6 @@ from npuscope.compiler.numbers import (
     Affine,
     Scaling,
     average_multiplier,
-    conv_shift,
     norm,
     requantize_one_stage,
     requantize_per_channel,
@@ -22,6 +21,7 @@ from npuscope.compiler.numbers import (
     safe_conv_shift,
     sums_that_matter,
 )
+from npuscope.geometry.sums import conv_shift
 
 Array = np.ndarray
 LOW_GAIN = "(b/s_o + z_o) * 2**n is clipped to 32 bits once n > 23; the vendor uses C_shift there"

@@ -19,7 +19,8 @@ from npuscope.graph.model import Graph
 from npuscope.many_core.compiler.options import CompileOptions
 from npuscope.many_core.compiler.pipeline import compile_graph
 from npuscope.many_core.machine import load_core_machine
-from npuscope.many_core.opstats.model import Bound, Lever, LeverKind, OpLabel, Opstats, Verdict
+from npuscope.many_core.opstats.lever import Lever, LeverKind
+from npuscope.many_core.opstats.model import Bound, OpLabel, Opstats, Verdict
 from npuscope.many_core.opstats.tables import opstats_of
 from npuscope.many_core.rule_subject import Run
 from npuscope.many_core.rules import core_findings, core_lints, core_rules

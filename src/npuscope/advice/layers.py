@@ -12,7 +12,7 @@ from npuscope.program.model import Epoch
 from npuscope.program.modes import Simd
 from npuscope.rulebook import fixes
 from npuscope.rulebook.channels import channel_fixes
-from npuscope.rulebook.counts import dense_layer, output_parts, shared_count
+from npuscope.rulebook.counts import STEP, dense_layer, output_parts, shared_count, split_fix
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
 from npuscope.rulebook.fix import Gain, at_most
 from npuscope.rulebook.queries import is_dense, source
@@ -22,7 +22,6 @@ from npuscope.sim.counters import Bound
 _SHARE = 0.02  # of the time: epochs below it are not worth a line
 _SLOW = 1.5  # lower than lint asks for: here the time is known, and the gain decides
 _WORTH = 0.1  # of the layer's own time: less is not worth a change (a choice)
-_STEP = 8  # counts that every mode can cut
 _MOST_PARTS = 2  # times the fewest: more parts cost more starts than one join saves (a choice)
 
 
@@ -205,7 +204,7 @@ def coefficients_are_streamed(subject: Subject) -> Iterator[Hit]:
         tried = {parts: _split_gain(subject, op, parts) for parts in _parts(subject, outputs)}
         parts, gain = max(tried.items(), key=lambda pair: pair[1] or 0.0)
         if gain is not None and gain >= _WORTH * run.ms:
-            fixes = {"split-outputs": {"parts": "+".join(map(str, parts))}}
+            fixes = {"split-outputs": split_fix(parts)}
             evidence = {"ms": round(run.ms, 6)}
             gains = {"split-outputs": at_most(gain)}
             yield Hit(source(op), outputs, limit, evidence, fixes, gains, epoch.number)
@@ -216,7 +215,7 @@ def _parts(subject: Subject, count: int) -> Iterator[tuple[int, ...]]:
     joined without the CPU, the fewest of those."""
     limit = subject.machine.arith.max_vector
     fewest = ceil(count / limit)
-    size = min(limit, ceil(count / fewest / _STEP) * _STEP)
+    size = min(limit, ceil(count / fewest / STEP) * STEP)
     yield tuple(min(size, count - first) for first in range(0, count, size))
     if not subject.machine.generation.concat_in_place:
         equal = next(n for n in range(fewest, count + 1) if count % n == 0)

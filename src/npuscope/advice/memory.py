@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from npuscope.advice.subject import Subject
+from npuscope.geometry.tiling import depthwise_tiling, simd_of
+from npuscope.graph.model import Graph, Op
 from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine, MemoryPool
-from npuscope.ops.layers import is_depthwise
+from npuscope.ops.layers import ConvAttrs, is_depthwise
 from npuscope.profiling.run import estimate
 from npuscope.program.model import Epoch
 from npuscope.program.units import Streng
@@ -15,12 +17,12 @@ from npuscope.rulebook import fixes
 from npuscope.rulebook.conv import internal_ram_bytes
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
 from npuscope.rulebook.fix import at_most
+from npuscope.rulebook.queries import zero_point
 from npuscope.rulebook.registry import advise
 from npuscope.sim.counters import Bound
 
 _FLASH_SHARE = 0.2  # of the time: below it other advice pays more (a choice)
 _INFLATED_BYTES = 16_384  # a few small layers inflate to less, which nobody would notice
-_GROUP = 8  # channels a side of an inflated depthwise kernel: 72 bytes a channel for 3x3
 _SHOWN = 5  # names in one finding
 
 
@@ -164,9 +166,21 @@ def depthwise_weights_grew(subject: Subject) -> Iterator[Hit]:
     graph = subject.graph
     if graph is None or subject.machine.generation.depthwise != "inflated":
         return
-    ops = [op for op in graph.ops if is_depthwise(graph, op)]
-    extra = sum(graph.tensor(op.inputs[1]).elements for op in ops) * (_GROUP - 1)
+    layers = [op for op in graph.ops if is_depthwise(graph, op)]
+    groups = [_stored_group(graph, op, subject.machine) for op in layers]
+    sizes = [graph.tensor(op.inputs[1]).elements for op in layers]
+    extra = sum(size * (group - 1) for size, group in zip(sizes, groups, strict=True))
+    ops = [op for op, group in zip(layers, groups, strict=True) if group > 1]
     if extra >= _INFLATED_BYTES:
         names = tuple(name for op in ops[:_SHOWN] for name in op.origin)
         fixes = {"newer-compiler": {"generation": "3.0"}}
         yield Hit(names, f"{extra} bytes more", _INFLATED_BYTES, {"layers": len(ops)}, fixes)
+
+
+def _stored_group(graph: Graph, op: Op, machine: Machine) -> int:
+    """Channels of a depthwise layer whose kernels are stored as one dense group."""
+    features, (_, rows, columns, _) = graph.first_input(op), graph.tensor(op.inputs[1]).shape
+    _, height, width, channels = features.shape
+    simd, strides = simd_of(zero_point(features)), op.attrs_as(ConvAttrs).strides
+    tiling = depthwise_tiling(channels, (rows, columns), strides, simd, machine, (height, width))
+    return tiling.depth

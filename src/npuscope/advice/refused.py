@@ -16,14 +16,13 @@ from npuscope.ops.traits import Trait
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program, Refused
 from npuscope.program.units import Streng
-from npuscope.rulebook.counts import dense_layer, output_parts, padded_count
+from npuscope.rulebook.counts import STEP, dense_layer, output_parts, padded_count, split_fix
 from npuscope.rulebook.finding import Confidence, Finding, Hit, Severity, Value
 from npuscope.rulebook.fix import FixEffect, FixTemplate, Gain, at_most
 from npuscope.rulebook.layout import shuffle_fix
 from npuscope.rulebook.queries import CONVERSIONS
 from npuscope.rulebook.registry import Kind, Rule, make_finding, rule
 
-_STEP = 8  # channel counts that every mode can cut
 _ALONE = "NPU"  # the way that needs no CPU
 # Rules that say no more than that the op has no unit: each kind of op is a cause of its own.
 _ABOUT_ANY_OP = ("NA-OP-SOFTWARE", "NA-OP-UNKNOWN")
@@ -116,13 +115,12 @@ def _parameters(subject: Subject, epoch: Epoch) -> dict[str, Mapping[str, Value]
     outputs = layer.shape.outputs
     if outputs < 2:
         return {}
-    parts = output_parts(layer, subject.machine)
     padded = padded_count([(layer, "outputs")], subject.machine)
     if padded == outputs:  # off the NPU, any count that can be cut will do
-        padded = (outputs // _STEP + 1) * _STEP
+        padded = (outputs // STEP + 1) * STEP
     return {
-        "change-outputs": {"channels": max(1, round(outputs / _STEP)) * _STEP},
-        "split-outputs": {"parts": "+".join(map(str, parts))},
+        "change-outputs": {"channels": max(1, round(outputs / STEP)) * STEP},
+        "split-outputs": split_fix(output_parts(layer, subject.machine)),
         "pad-channels": {"channels": outputs, "padded": padded, "side": "outputs"},
     }
 

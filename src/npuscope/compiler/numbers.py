@@ -10,10 +10,10 @@ from math import ceil, floor, inf, isfinite, log2
 import numpy as np
 
 from npuscope.errors import ModelError
+from npuscope.geometry.sums import INT16_MAX, reach
 from npuscope.lean_dataclass import dataclass
 
 Array = np.ndarray
-INT16_MAX = 32767
 MAX_SHIFT = 31  # of a dead layer, whose scale is 0; of an operand
 LAST_SHIFT = 48  # beyond it nothing is left of a product of 16 and 32 bits
 FRACTION_BITS = 20  # the vendor's two-stage form works with 20 fraction bits
@@ -95,16 +95,6 @@ def _shared(values: Array) -> Array:
     return values[:1] if bool((values == values[0]).all()) else values
 
 
-def conv_shift(weights: Array) -> int:
-    """The vendor's rule: the largest sum of one kernel's weights fits in 7 bits more.
-
-    It bounds the gain for a constant input only; a real input can still saturate.
-    """
-    sums = np.abs(weights.reshape(weights.shape[0], -1).astype(np.int64).sum(axis=1))
-    largest = int(sums.max())
-    return max(0, ceil(log2(largest)) - 7) if largest else 0
-
-
 def sums_that_matter(
     weights: Array,
     scaling: Scaling,
@@ -122,7 +112,7 @@ def sums_that_matter(
     if in_pieces:
         flat = np.abs(weights.reshape(len(weights), -1).astype(np.float64)).sum(axis=1)
         return np.asarray(np.maximum(flat * max(abs(inputs[0]), inputs[1]), 1.0))
-    highest, lowest = _reach(weights, inputs, passes)
+    highest, lowest = reach(weights, inputs, passes)
     unit = np.maximum(scaling.input_scale * scaling.weight_scales, 1e-30)
     above = ((128 - scaling.output_zero) * scaling.output_scale - scaling.bias) / unit
     below = ((-129 - scaling.output_zero) * scaling.output_scale - scaling.bias) / unit
@@ -132,18 +122,6 @@ def sums_that_matter(
     lower = np.maximum(lowest, below[:, None] - to_come_up)
     largest = np.maximum(upper, -lower).max(axis=1)
     return np.asarray(np.maximum(largest, 1.0))
-
-
-def _reach(weights: Array, inputs: tuple[int, int], passes: int) -> tuple[Array, Array]:
-    """Largest and smallest sum after each pass over a share of the input channels."""
-    shares = weights.astype(np.float64).reshape(
-        len(weights), -1, passes, weights.shape[-1] // passes
-    )
-    positive = np.maximum(shares, 0).sum(axis=(1, 3))
-    negative = np.minimum(shares, 0).sum(axis=(1, 3))
-    highest = positive * inputs[1] + negative * inputs[0]
-    lowest = positive * inputs[0] + negative * inputs[1]
-    return highest.cumsum(axis=1), lowest.cumsum(axis=1)
 
 
 def safe_conv_shift(largest_sums: Array) -> int:

@@ -12,6 +12,7 @@ from enum import Enum
 import numpy as np
 
 from npuscope.compiler.function_table import FunctionTable
+from npuscope.geometry.pieces import MOST_TOGETHER
 from npuscope.geometry.tiling import Tiling
 from npuscope.graph.model import Quant, Tensor
 from npuscope.lean_dataclass import dataclass, replace
@@ -77,9 +78,6 @@ class Value:
         return replace(self, name=name, **{"part": 0, **changes})  # type: ignore[arg-type]
 
 
-_FEW = 3  # pieces of a kernel that one epoch takes [RAM of two networks, cut in three and in six]
-
-
 class PieceOrder(Enum):
     """How the pieces of a kernel follow each other."""
 
@@ -95,7 +93,7 @@ class PieceOrder(Enum):
             return cls.WHOLE
         if dilated:
             return cls.CHAIN
-        return cls.FEW if pieces <= _FEW else cls.PAIRS
+        return cls.FEW if pieces <= MOST_TOGETHER else cls.PAIRS
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from math import ceil
 
 from npuscope.geometry.tiling import (
-    ConvMode,
     ConvShape,
     Tiling,
     base_tiling,
@@ -49,16 +48,12 @@ class DenseLayer:
 
     def kernels(self, machine: Machine) -> int:
         """Parallel ones, at most."""
-        found = (tile_limit(self.shape, mode, self.simd, machine) for mode in self._modes(machine))
-        return max(limit.kernels for limit in found)
-
-    def _modes(self, machine: Machine) -> tuple[ConvMode, ...]:
-        return modes(self.shape, self.simd, machine)
+        return max(tiling.kernels for tiling in self._whole_parts(machine))
 
     def _whole_parts(self, machine: Machine) -> Iterator[Tiling]:
-        """As if channels of any count filled the tiles."""
+        """By mode, as if channels of any count filled the tiles."""
         inputs, outputs = self.shape.inputs, self.shape.outputs
-        for mode in self._modes(machine):
+        for mode in modes(self.shape, self.simd, machine):
             limit = tile_limit(self.shape, mode, self.simd, machine)
             pipe = min(machine.longest_pipe, ceil(inputs / limit.depth))
             passes, tiles = ceil(inputs / (limit.depth * pipe)), ceil(outputs / limit.kernels)

@@ -12,12 +12,13 @@ from math import ceil, prod
 from npuscope.geometry.divisors import largest_divisor
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine, TileLimit
-from npuscope.program.geometry import DEEP_BYTES
 from npuscope.program.modes import Simd
+from npuscope.program.unit_words import DEEP_BYTES
 
 # Zero points, in int8 terms, that leave a layer in 8x8 mode: nothing to subtract, or the plain byte
 # of uint8. Every other layer seen in vendor builds has its own in the unit, and is in 16x8 mode.
 FREE_ZERO_POINTS = (0, -128)
+_INFLATED_GROUP = 8  # channels of a depthwise layer whose kernels 2.x stores as one dense group
 
 
 class ConvMode(Enum):
@@ -68,6 +69,11 @@ class ConvShape:
     in_size: tuple[int, int]
     out_size: tuple[int, int]
     strides: tuple[int, int] = (1, 1)
+
+
+def simd_of(zero_point: int | None) -> Simd:
+    """The mode that the zero point of its features puts a layer in; None where there are many."""
+    return Simd.S8X8 if zero_point in FREE_ZERO_POINTS else Simd.S16X8
 
 
 def choose_tiling(
@@ -137,16 +143,15 @@ def grouped_tiling(groups: int, inputs: int, outputs: int, simd: Simd, machine: 
 
     Kernels beyond the unit's take another frame of the same channels.
     """
-    tiles = machine.convacc.tiles["dense8x8" if simd is Simd.S8X8 else "dense16x8"]
-    kernels = largest_divisor(outputs, tiles.kernels)
+    kernels = largest_divisor(outputs, dense_limit(simd, machine).kernels)
     return Tiling(ConvMode.DEPTHWISE, kernels, inputs, 1, 1, groups * outputs // kernels)
 
 
 def _inflated_group(channels: int, window: tuple[int, int], simd: Simd, machine: Machine) -> int:
-    if channels % 8 or window[0] > machine.convacc.max_kernel_height:
+    if channels % _INFLATED_GROUP or window[0] > machine.convacc.max_kernel_height:
         return 1
     # 16x8 mode has half the kernels of 8x8 mode.
-    return 4 if simd is Simd.S16X8 else 8
+    return _INFLATED_GROUP // 2 if simd is Simd.S16X8 else _INFLATED_GROUP
 
 
 def _balanced_group(
@@ -172,17 +177,23 @@ def _balanced_group(
     return largest_divisor(channels, max(1, room))
 
 
+def dense_limit(simd: Simd, machine: Machine, wide: bool = False) -> TileLimit:
+    """Of kernels of several rows, before the width of the map bounds it."""
+    name = "dense8x8" if simd is Simd.S8X8 else "dense16x8"
+    return machine.convacc.tiles[f"wide_{name}" if wide else name]
+
+
 def tile_limit(shape: ConvShape, mode: ConvMode, simd: Simd, machine: Machine) -> TileLimit:
     """Kernels and channels that a tile holds at most."""
     limits = machine.convacc
-    wide = "wide_" if shape.window[1] > limits.max_kernel_width else ""
+    wide = shape.window[1] > limits.max_kernel_width
     if mode is ConvMode.DENSE:
-        limit = limits.tiles[f"{wide}dense8x8" if simd is Simd.S8X8 else f"{wide}dense16x8"]
+        limit = dense_limit(simd, machine, wide)
         # A kernel of several rows keeps lines of the map: their width bounds the depth.
         lines = limits.line_buffer_elements // shape.in_size[1]
         return TileLimit(limit.kernels, max(1, min(limit.depth, lines)))
     if mode is ConvMode.ROW:
-        limit = limits.tiles[f"{wide}row"]
+        limit = limits.tiles["wide_row" if wide else "row"]
         depth = limit.weights // (limit.kernels * shape.window[1])
         return TileLimit(limit.kernels, max(1, depth))
     return limits.tiles[mode.value]

@@ -136,13 +136,16 @@ def generations() -> tuple[str, ...]:
     return known_generations(read_table(packaged(DEFAULT_MACHINE)))
 
 
+class UnknownMachine(UsageError):
+    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        hint = f"known: {', '.join(known)}; --machine-file reads your own"
+        super().__init__(f"unknown machine '{name}'", where="--machine", hint=hint)
+        self.known = known
+
+
 def packaged(name: str) -> Path:
     if name not in known_machines():
-        raise UsageError(
-            f"unknown machine '{name}'",
-            where="--machine",
-            hint=f"known: {', '.join(known_machines())}; --machine-file reads your own",
-        )
+        raise UnknownMachine(name, known_machines())
     return _FOLDER / f"{name}.toml"
 
 

@@ -20,7 +20,8 @@ from npuscope.many_core.compiler.options import CompileOptions
 from npuscope.many_core.compiler.pipeline import compile_graph
 from npuscope.many_core.levers import Scaling, levers, scaling
 from npuscope.many_core.machine import CoreMachine, known_core_machines, load_core_machine
-from npuscope.many_core.opstats.model import Lever, Opstats, helpful
+from npuscope.many_core.opstats.lever import Lever, helpful
+from npuscope.many_core.opstats.model import Opstats
 from npuscope.many_core.opstats.tables import opstats_of
 from npuscope.many_core.program import CoreProgram
 from npuscope.many_core.rules import core_findings

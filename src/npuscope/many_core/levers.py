@@ -10,7 +10,7 @@ from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.compiler.options import CompileOptions
 from npuscope.many_core.compiler.pipeline import compile_graph
 from npuscope.many_core.machine import CoreMachine
-from npuscope.many_core.opstats.model import Lever, LeverKind, helpful
+from npuscope.many_core.opstats.lever import Lever, LeverKind, helpful
 from npuscope.many_core.opstats.tables import opstats_of
 from npuscope.many_core.program import CoreProgram
 from npuscope.many_core.rules import unevenness

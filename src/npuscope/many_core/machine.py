@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from npuscope.bounded_file import MACHINE, read_toml
 from npuscope.errors import FileError, NpuscopeError, UsageError
 from npuscope.lean_dataclass import dataclass
+from npuscope.machine.load import UnknownMachine
 from npuscope.machine.marks import (
     Bytes,
     Count,
@@ -244,12 +245,7 @@ def known_core_machines() -> tuple[str, ...]:
 
 def _packaged(name: str) -> Path:
     if name not in known_core_machines():
-        known = ", ".join(known_core_machines())
-        raise UsageError(
-            f"unknown machine '{name}'",
-            where="--machine",
-            hint=f"known: {known}; --machine-file reads your own",
-        )
+        raise UnknownMachine(name, known_core_machines())
     return _FOLDER / f"{name}.toml"
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from npuscope.lean_dataclass import dataclass, replace
-from npuscope.many_core.opstats.model import Lever, LeverKind, OpRow, Opstats
+from npuscope.many_core.opstats.lever import Lever, LeverKind
+from npuscope.many_core.opstats.model import OpRow, Opstats
 from npuscope.rulebook.finding import Value
 from npuscope.rulebook.fix import Gain, at_most, timed
 

@@ -12,11 +12,11 @@ from npuscope.graph.model import Graph
 from npuscope.ops.kernels.table import has_kernel
 from npuscope.ops.table import spec
 from npuscope.ops.unknown import UNKNOWN
-from npuscope.program import geometry
+from npuscope.program import unit_words
 from npuscope.program.calls import call_graph
-from npuscope.program.geometry import FeaturePort, KernelPort, word_bytes
 from npuscope.program.links import Wiring
 from npuscope.program.model import Buffer, Call, Epoch, Group, Program
+from npuscope.program.unit_words import FeaturePort, KernelPort, word_bytes
 from npuscope.program.units import Arith, Convacc, PoolUnit, Streng, Unit
 from npuscope.text import safe_terminal
 
@@ -85,20 +85,20 @@ def _taken(unit: Unit, flow: StreamBalance) -> Iterator[tuple[int, int]]:
             if unit.dir:
                 yield 0, unit.total_elements
         case Convacc():
-            geometry.check_conv_size(unit)
+            unit_words.check_conv_size(unit)
             frames = flow.frames(unit)
             yield 1, frames * flow.kernel_words(unit)
-            yield 0, -(-frames // geometry.tiles(unit)) * flow.feature_words(unit)
-            yield 2, geometry.sums_taken(unit, frames) * unit.out_elements
+            yield 0, -(-frames // unit_words.tiles(unit)) * flow.feature_words(unit)
+            yield 2, unit_words.sums_taken(unit, frames) * unit.out_elements
         case Arith():
-            words = geometry.arith_words(unit)
+            words = unit_words.arith_words(unit)
             frames = flow.input_words(unit) // words
             yield 0, frames * words
-            if geometry.takes_y(unit, flow.source(unit, 1) is not None):
-                yield 1, frames * (unit.batchDepth if geometry.broadcasts(unit) else words)
+            if unit_words.takes_y(unit, flow.source(unit, 1) is not None):
+                yield 1, frames * (unit.batchDepth if unit_words.broadcasts(unit) else words)
         case PoolUnit():
-            geometry.check_pool_size(unit)
-            words = geometry.pool_words(unit)
+            unit_words.check_pool_size(unit)
+            words = unit_words.pool_words(unit)
             yield 0, flow.input_words(unit) // words * words
 
 

@@ -15,7 +15,7 @@ from npuscope.ops.traits import Trait
 from npuscope.program.modes import Simd
 from npuscope.rulebook import fixes
 from npuscope.rulebook.conditions import holds_for, maker_of
-from npuscope.rulebook.counts import better_count, dense_layer, output_parts, padding
+from npuscope.rulebook.counts import better_count, dense_layer, output_parts, padding, split_fix
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
 from npuscope.rulebook.queries import (
     convolutions,
@@ -74,8 +74,7 @@ def channel_fixes(graph: Graph, op: Op, machine: Machine) -> Mapping[str, Mappin
         if layer.with_count(side, count).cycles(machine) < 0.8 * now:
             found[fix] = {"channels": count}
     if "change-outputs" in found:
-        parts = output_parts(layer, machine)
-        found["split-outputs"] = {"parts": "+".join(map(str, parts))}
+        found["split-outputs"] = split_fix(output_parts(layer, machine))
     padded = padding(graph, op, machine)
     if padded is not None:
         found["pad-channels"] = padded

@@ -7,7 +7,7 @@ from math import prod
 from typing import cast
 
 from npuscope.geometry.divisors import is_prime
-from npuscope.geometry.pieces import extent, piece_count
+from npuscope.geometry.pieces import ALWAYS_TOGETHER, extent, piece_count
 from npuscope.graph.model import Graph, Op
 from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
@@ -23,7 +23,6 @@ _SHAPE_FIRST = -1
 _STRIDES = (1, 2, 4)  # the preferred ones; 3 was seen in software
 _HANGING_GROUPS = 256  # the only count that was reported to hang; the real threshold is not known
 _PARTIAL_BYTES = 2  # sums between pieces have 16 bits
-_JOINED = 2  # this many pieces run in one epoch and leave no partial sums
 
 
 @refuse(
@@ -338,7 +337,7 @@ def kernel_is_cut(graph: Graph, machine: Machine) -> Iterator[Hit]:
     room = internal_ram_bytes(machine)
     for op, attrs, weights in convolutions(graph):
         pieces = _pieces(attrs, weights, machine)
-        if pieces <= _JOINED or attrs.dilations != (1, 1):
+        if pieces <= ALWAYS_TOGETHER or attrs.dilations != (1, 1):
             continue
         size = pieces * _PARTIAL_BYTES * graph.output_tensor(op).elements
         kernel = f"{weights[1]}x{weights[2]}"

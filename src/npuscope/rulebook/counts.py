@@ -6,13 +6,13 @@ many small parts. What that costs is asked of `geometry`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, prod
 
 from npuscope.geometry.divisors import largest_divisor
-from npuscope.geometry.pieces import kernel_spans
+from npuscope.geometry.pieces import largest_piece
 from npuscope.geometry.streams import DenseLayer
-from npuscope.geometry.tiling import FREE_ZERO_POINTS, ConvShape
+from npuscope.geometry.tiling import ConvShape, simd_of
 from npuscope.graph.model import Graph, Op
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
@@ -20,13 +20,12 @@ from npuscope.machine.npu_ops import LAYERS
 from npuscope.ops.layers import ConvAttrs, is_depthwise
 from npuscope.ops.table import having
 from npuscope.ops.traits import Trait
-from npuscope.program.modes import Simd
 from npuscope.rulebook.finding import Value
 from npuscope.rulebook.queries import is_dense, zero_point
 
 _NEAR = 0.125  # how far a better channel count may be from the present one
 _ALIKE = 2.0  # a cost per channel within this factor of the best is good
-_STEP = 8  # a count that every mode can cut into good parts
+STEP = 8  # a count that every mode can cut into good parts
 _MORE = 0.25  # how many channels of zeros may be added, as a share
 _FARTHEST = 4096  # channels that are added or left out at most; no search is longer
 _EVEN = 4  # zeros are cheap, so counts that do not suit every mode are tried too
@@ -44,11 +43,10 @@ def dense_layer(graph: Graph, op: Op, machine: Machine) -> DenseLayer:
     window, strides = (1, 1), (1, 1)
     if len(weights) == 4:
         strides = op.attrs_as(ConvAttrs).strides
-        (_, height), (_, width) = kernel_spans((weights[1], weights[2]), strides, machine)[0]
-        window = height, width
+        height, width = largest_piece(strides, machine)
+        window = min(weights[1], height), min(weights[2], width)
     shape = ConvShape(weights[-1], weights[0], window, _size(features), _size(result), strides)
-    fast = zero_point(graph.first_input(op)) in FREE_ZERO_POINTS
-    return DenseLayer(shape, Simd.S8X8 if fast else Simd.S16X8)
+    return DenseLayer(shape, simd_of(zero_point(graph.first_input(op))))
 
 
 def _size(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -61,7 +59,7 @@ def better_count(layer: DenseLayer, machine: Machine, side: str) -> int:
     count = layer.count(side)
     first, last = ceil(count * (1 - _NEAR)), int(count * (1 + _NEAR))
     first, last = max(first, count - _FARTHEST), min(last, count + _FARTHEST)
-    counts = [n for n in range(first, last + 1) if n % _STEP == 0] or [count]
+    counts = [n for n in range(first, last + 1) if n % STEP == 0] or [count]
     costs = {n: layer.with_count(side, n).cycles(machine) / n for n in counts}
     cheapest = min(costs.values())
     alike = [n for n, cost in costs.items() if cost <= _ALIKE * cheapest]
@@ -73,11 +71,16 @@ def padded_count(layers: Sequence[tuple[DenseLayer, str]], machine: Machine) -> 
     which it has it; the present count where there is none."""
     layer, side = layers[0]
     count = layer.count(side)
-    last = min(int(count * (1 + _MORE)) + _STEP, count + _FARTHEST)
+    last = min(int(count * (1 + _MORE)) + STEP, count + _FARTHEST)
     counts = (count, *(n for n in range(count + 1, last + 1) if n % _EVEN == 0))
     costs = {n: _shared_cycles(layers, n, machine) for n in counts}
     best = min(costs, key=lambda n: (costs[n], n))
     return best if costs[best] < _WORTH * costs[count] else count
+
+
+def split_fix(parts: Iterable[int]) -> Mapping[str, Value]:
+    """Parameters of the fix that splits a layer's outputs."""
+    return {"parts": "+".join(map(str, parts))}
 
 
 def output_parts(layer: DenseLayer, machine: Machine) -> tuple[int, int]:

@@ -171,14 +171,10 @@ def slopes_are_quantized(graph: Graph, op: Op, machine: Machine) -> Refusal | No
     if not (is_npu_tensor(source) and is_npu_tensor(graph.output_tensor(op))):
         return wrong_type(source)
     # Slopes are coefficients of the arithmetic unit: one for all, or one per channel.
-    limit = machine.arith.max_vector
-    if slope.elements not in (1, source.shape[-1]) or slope.elements > limit:
-        return refusal(
-            "$slopes slopes for $channels channels",
-            limit,
-            slopes=slope.elements,
-            channels=source.shape[-1],
-        )
+    limit, channels = machine.arith.max_vector, source.shape[-1]
+    if slope.elements not in (1, channels) or slope.elements > limit:
+        words = "$slopes slopes for $channels channels"
+        return refusal(words, limit, slopes=slope.elements, channels=channels)
     if slope.elements > 1 and slope.shape[-1] != slope.elements:
         return refusal("slopes of shape $shape do not lie along the channels", shape=slope.shape)
     return None

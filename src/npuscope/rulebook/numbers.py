@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import ceil, isclose, log2
+from math import isclose
 
 import numpy as np
 
+from npuscope.geometry.sums import INT16_MAX, conv_shift, reach
 from npuscope.graph.model import Activation, DType, Graph, Op, Tensor
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import LAYERS
@@ -29,8 +30,6 @@ from npuscope.rulebook.registry import Refusal, foretells, lint, refusal, refuse
 _FOUR_BITS = 16  # a channel whose largest weight is below this uses four of its eight bits
 _NARROW_SHARE = 0.25  # share of the channels; fewer are outliers (our choice)
 _DEAD_SHARE = 1 / 16  # share of the channels; fewer cost little (our choice)
-_INT16_MAX = 32767  # sums leave the convolution unit with 16 bits
-_GAIN_BITS = 7  # the shift leaves room for a constant input of this many bits
 _BYTE_SPREAD = 256 / 12**0.5  # standard deviation of bytes that fill their range
 _RARE = 4  # standard deviations: one sum in about 16,000 is larger
 _CLIPPED_SUM = 1.25  # sums this far beyond the limit clip visibly
@@ -157,28 +156,21 @@ def balanced_weights_overflow(graph: Graph, machine: Machine) -> Iterator[Hit]:
         needed = _largest_sum_that_matters(graph, op, weights)
         if needed is None:
             continue
-        shift = _shift(_rows(weights))
-        if needed > _CLIPPED_SUM * _INT16_MAX * 2**shift:
+        assert weights.data is not None
+        shift = conv_shift(weights.data)
+        if needed > _CLIPPED_SUM * INT16_MAX * 2**shift:
             yield hit(
                 op,
                 f"sums up to {round(needed)}",
-                _INT16_MAX * 2**shift,
+                INT16_MAX * 2**shift,
                 shift=shift,
-                reachable_share=round(_INT16_MAX * 2**shift / needed, 3),
+                reachable_share=round(INT16_MAX * 2**shift / needed, 3),
             )
 
 
 def _rows(weights: Tensor) -> np.ndarray:
     assert weights.data is not None
     return weights.data.reshape(weights.shape[0], -1).astype(np.float64)
-
-
-def _shift(rows: np.ndarray) -> int:
-    """Room for the gain of a constant input, by the largest plain sum of weights."""
-    # The rule of the vendor's compilers, as their builds show it: the plain sum, not that of
-    # magnitudes. The number format of the open generation takes the real one.
-    largest = float(np.abs(rows.sum(axis=1)).max())
-    return max(0, ceil(log2(largest)) - _GAIN_BITS) if largest else 0
 
 
 def _largest_sum_that_matters(graph: Graph, op: Op, weights: Tensor) -> float | None:
@@ -202,15 +194,8 @@ def _likely(rows: np.ndarray, zero: int) -> np.ndarray:
     """Per channel: the sum that independent bytes rarely exceed, at most the largest possible."""
     mean = np.abs(rows.sum(axis=1) * (zero + 0.5))
     spread = _BYTE_SPREAD * np.sqrt((rows**2).sum(axis=1))
-    return np.asarray(np.minimum(mean + _RARE * spread, _reach(rows, zero)))
-
-
-def _reach(rows: np.ndarray, zero: int) -> np.ndarray:
-    """Per channel: the largest sum that input bytes can give."""
-    low, high = -128 - zero, 127 - zero
-    positive, negative = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
-    above, below = positive * high + negative * low, positive * low + negative * high
-    return np.asarray(np.maximum(above, -below))
+    highest, lowest = reach(rows, (-128 - zero, 127 - zero))
+    return np.asarray(np.minimum(mean + _RARE * spread, np.maximum(highest, -lowest)[:, 0]))
 
 
 def _told(target: Tensor, unit: np.ndarray, bias: np.ndarray) -> np.ndarray:

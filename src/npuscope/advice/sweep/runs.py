@@ -16,7 +16,7 @@ from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.files.load import model_bytes
 from npuscope.lean_dataclass import dataclass
-from npuscope.machine.load import machine_text
+from npuscope.machine.load import UnknownMachine, machine_text
 from npuscope.version import __version__
 
 # --- Identity of a run: model bytes, machine, options, version ---
@@ -202,5 +202,7 @@ def _in_spec(error: NpuscopeError, spec: Spec) -> FileError:
     """The machine says what is wrong in the words of the command line."""
     option, _, rest = error.where.partition(" ")
     where = " ".join(part for part in (_PLACES.get(option, option), rest) if part)
-    hint = error.hint.replace("--machine-file reads your own", "machine_files names others")
+    hint = error.hint
+    if isinstance(error, UnknownMachine):
+        hint = f"known: {', '.join(error.known)}; machine_files names others"
     return FileError(error.message, where=f"{spec.file}: {where}", hint=hint)

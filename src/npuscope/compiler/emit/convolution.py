@@ -8,8 +8,8 @@ from npuscope.compiler.emit.buffers import EpochBuilder, StreamSource, Walk, cha
 from npuscope.compiler.stages import ConvStage, Value
 from npuscope.geometry.tiling import ConvMode
 from npuscope.lean_dataclass import replace
-from npuscope.program.geometry import DEEP_BYTES
 from npuscope.program.modes import AfiltMode, Simd
+from npuscope.program.unit_words import DEEP_BYTES
 from npuscope.program.units import NO_CROP, Convacc, Port
 
 _ALL_BYTES = 3  # kseten of a deep conv: take all three bytes of a kernel word

@@ -31,13 +31,16 @@ from npuscope.compiler.lower.pieces import (
 )
 from npuscope.compiler.lower.pool import Sums, pool_follows, requantize_sums
 from npuscope.compiler.lower.software import SoftwarePiece, emit_software_piece
-from npuscope.compiler.numbers import conv_shift, fine_enough_shift, safe_conv_shift
+from npuscope.compiler.numbers import fine_enough_shift, safe_conv_shift
 from npuscope.compiler.stages import ArithStage, ConvStage, PieceOrder, Value
 from npuscope.geometry.pieces import piece_count
+from npuscope.geometry.sums import conv_shift
 from npuscope.geometry.tiling import (
+    ConvMode,
     ConvShape,
     Tiling,
     choose_tiling,
+    dense_limit,
     depthwise_tiling,
     grouped_tiling,
 )
@@ -150,11 +153,10 @@ def _output_part(context: Context, layer: Layer, first: int, count: int) -> Laye
 
 
 def _tile_limit(context: Context, layer: Layer) -> TileLimit:
-    """What a tile of this kernel and mode may hold."""
-    tiles = context.machine.convacc.tiles
+    """What a tile holds, whatever the width of kernel and map: parts are chosen by it."""
     if layer.kernel.shape[1:3] == (1, 1):
-        return tiles["plain1x1"]
-    return tiles["dense8x8" if layer.simd is Simd.S8X8 else "dense16x8"]
+        return context.machine.convacc.tiles[ConvMode.PLAIN1X1.value]
+    return dense_limit(layer.simd, context.machine)
 
 
 def _copied_channels(context: Context, layer: Layer) -> int:

@@ -20,7 +20,6 @@ from npuscope.compiler.lower.context import (
 from npuscope.compiler.lower.functions import lower_function, lower_swish
 from npuscope.compiler.lower.software import lower_software
 from npuscope.compiler.numbers import (
-    INT16_MAX,
     int16,
     int32,
     norm,
@@ -28,6 +27,7 @@ from npuscope.compiler.numbers import (
     residual_add,
 )
 from npuscope.compiler.stages import ArithStage, Value
+from npuscope.geometry.sums import INT16_MAX
 from npuscope.graph.model import Activation, Graph, Op, Tensor
 from npuscope.lean_dataclass import replace
 from npuscope.ops.elementwise import BinaryAttrs

@@ -14,7 +14,7 @@ from npuscope.geometry.tiling import Tiling
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.ops.layers import ConvAttrs
-from npuscope.program.geometry import DEEP_BYTES
+from npuscope.program.unit_words import DEEP_BYTES
 
 Array = np.ndarray
 Pads = tuple[int, int, int, int]

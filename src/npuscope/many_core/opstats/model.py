@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from enum import Enum, StrEnum
-from typing import Any
+from enum import Enum
 
 from npuscope.lean_dataclass import dataclass
 from npuscope.many_core.layout import Capacity
+from npuscope.many_core.opstats.lever import Lever
 from npuscope.many_core.records import UTIMER_HZ
-from npuscope.shown import counted
 
 _TICKS_PER_US = UTIMER_HZ / 1e6
 
@@ -310,66 +308,6 @@ class Roofline:
             f"{self.per_byte:,.0f} MACs per byte, {side} the ridge at {self.ridge:,.0f}; "
             f"{100 * self.reached:.1f} % of the products that HMX could make"
         )
-
-
-class LeverKind(StrEnum):
-    """What a lever changes, in words."""
-
-    KEEP = "constants kept in VTCM"
-    JOIN = "ops joined, no barriers between them"
-    INTEGERS = "8-bit integers instead of half floats"
-    BATCH = "times the batch"
-    CORES = "cores"
-
-
-@dataclass(frozen=True, slots=True)
-class Lever:
-    """`gain` is how many times more inferences a second the device makes with it."""
-
-    kind: LeverKind
-    gain: float
-    ms: float  # of one run
-    bound: bool = False  # the gain is what it could be at most
-    obstacle: str = ""  # why it cannot be had
-    most: float | None = None  # the gain if engines overlap as well as they can
-    batch: int = 1  # times the inferences of a run
-    cores: int = 0  # of each copy of the program
-    copies: int = 1
-
-    @property
-    def name(self) -> str:
-        if self.kind is LeverKind.BATCH:
-            return f"{self.batch} {self.kind.value}"
-        if self.kind is LeverKind.CORES:
-            each = counted(self.cores, "core")
-            return f"{self.copies} activations on {each} each" if self.copies > 1 else each
-        return self.kind.value
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
-        names = ("name", "gain", "ms", "bound", "obstacle", "most")
-        return {name: getattr(self, name) for name in names}
-
-    @property
-    def sentence(self) -> str:
-        told = f"{self.name}: {self.factor} the inferences per s, {self.ms:.4g} ms a run"
-        return f"{told}, but {self.obstacle}" if self.obstacle else told
-
-    @property
-    def factor(self) -> str:
-        """The gain as it is printed."""
-        if self.most is not None:
-            return f"{self.gain:.2f} to {self.most:.2f} x"
-        return f"{'up to ' if self.bound else ''}{self.gain:.2f} x"
-
-
-LEAST_GAIN = 0.02  # a smaller one is not worth a change
-
-
-def helpful(levers: Iterable[Lever]) -> tuple[Lever, ...]:
-    """Those that help, the best first; those that cannot be had last."""
-    found = [lever for lever in levers if lever.gain > 1 + LEAST_GAIN]
-    return tuple(sorted(found, key=lambda lever: (bool(lever.obstacle), -lever.gain, lever.name)))
 
 
 @dataclass(frozen=True, slots=True)

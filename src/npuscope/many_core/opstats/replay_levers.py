@@ -9,7 +9,8 @@ import numpy as np
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.many_core.layout import Capacity, Engine
 from npuscope.many_core.opstats.index import ENGINES, OpIndex
-from npuscope.many_core.opstats.model import Lever, LeverKind, Opstats, helpful
+from npuscope.many_core.opstats.lever import Lever, LeverKind, helpful
+from npuscope.many_core.opstats.model import Opstats
 from npuscope.many_core.opstats.replay import Replay, Times
 from npuscope.many_core.opstats.runs import Transfers
 from npuscope.many_core.program import Space

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from npuscope.lean_dataclass import dataclass
-from npuscope.program import geometry
+from npuscope.program import unit_words
 from npuscope.program.addresses import frame_starts
 from npuscope.program.units import Convacc
 from npuscope.sim.arithmetic import convacc, streams, walks
@@ -45,7 +45,7 @@ def _follows(plan: Plan, before: Plan | None = None) -> bool:
         return False
     alone = source.takers == [plan] and plan.is_plain(2)
     aligned = (source.words, source.frames) == (plan.words, plan.frames)
-    return alone and aligned and geometry.takes_sum(plan.conv, 0)
+    return alone and aligned and unit_words.takes_sum(plan.conv, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _load(plan: Plan) -> tuple[Operands, Index | None]:
     convacc.check(unit)
     features = Features(unit, plan.width(0, 1))
     kernels = Kernels(unit, plan.width(1, 1))
-    tiles = geometry.tiles(unit)
+    tiles = unit_words.tiles(unit)
     given = plan.inlet(0, features.words, -(-plan.frames // tiles))
     weights = kernels.matrices(plan.inlet(1, kernels.words, plan.frames).all)
     which = given.which
@@ -134,7 +134,7 @@ def _sums_from_port(plan: Plan) -> Words | None:
     unit = plan.conv
     if not convacc.counted(unit, range(plan.frames)).any():
         return None
-    taken = geometry.sums_taken(unit, plan.frames)
+    taken = unit_words.sums_taken(unit, plan.frames)
     words = plan.inlet(2, plan.words, taken).all
     if taken == plan.frames:
         return words
@@ -172,7 +172,7 @@ class Loop:
     @property
     def _skipped(self) -> int:
         """Frames before the first one that takes sums."""
-        return 0 if geometry.takes_sum(self.chain[0].conv, 0) else 1
+        return 0 if unit_words.takes_sum(self.chain[0].conv, 0) else 1
 
     def _before(self) -> Index:
         """The frame whose sums each one adds."""

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from npuscope.errors import TargetError
 from npuscope.lean_dataclass import dataclass
-from npuscope.program.geometry import (
+from npuscope.program.modes import AfiltMode, Simd
+from npuscope.program.unit_words import (
     DEEP_BYTES,
     FeaturePort,
     KernelPort,
@@ -17,7 +18,6 @@ from npuscope.program.geometry import (
     takes_sum,
     tiles,
 )
-from npuscope.program.modes import AfiltMode, Simd
 from npuscope.program.units import Convacc
 from npuscope.sim.arithmetic.products import Products, operands, products
 from npuscope.sim.arithmetic.streams import (

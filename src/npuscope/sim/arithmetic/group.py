@@ -12,8 +12,8 @@ from dataclasses import field
 from npuscope.errors import InternalError, TargetError
 from npuscope.lean_dataclass import dataclass
 from npuscope.program.addresses import reach
-from npuscope.program.geometry import word_bytes
 from npuscope.program.model import Group
+from npuscope.program.unit_words import word_bytes
 from npuscope.program.units import Activ, Arith, Convacc, Decun, PoolUnit, Port, Streng, Unit
 from npuscope.sim.arithmetic import convacc
 from npuscope.sim.arithmetic import streams as streng

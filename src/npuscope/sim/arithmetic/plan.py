@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npuscope.lean_dataclass import dataclass
-from npuscope.program import geometry
-from npuscope.program.geometry import FeaturePort, KernelPort, word_bytes
+from npuscope.program import unit_words
 from npuscope.program.model import Group
+from npuscope.program.unit_words import FeaturePort, KernelPort, word_bytes
 from npuscope.program.units import Activ, Arith, Convacc, PoolUnit, Streng, Unit
 from npuscope.sim.arithmetic.group import RunningUnit, connect
 from npuscope.sim.arithmetic.streams import Contexts, Inbox, Words
@@ -195,7 +195,7 @@ def _frame_words(unit: Unit) -> int:
         case Streng():
             return unit.frame_elements
         case Arith():
-            return geometry.arith_words(unit)
+            return unit_words.arith_words(unit)
         case Convacc() | PoolUnit():
             return unit.out_elements
     return 0
@@ -222,11 +222,11 @@ def _needs(plan: Plan) -> list[tuple[int, int]]:
             return [(0, frames * plan.words)] if unit.dir else []
         case Convacc():
             return _conv_needs(plan, unit)
-        case Arith() if geometry.takes_y(unit, 1 in plan.sources):
-            y_words = unit.batchDepth if geometry.broadcasts(unit) else plan.words
+        case Arith() if unit_words.takes_y(unit, 1 in plan.sources):
+            y_words = unit.batchDepth if unit_words.broadcasts(unit) else plan.words
             return [(0, frames * plan.words), (1, frames * _some(y_words))]
         case PoolUnit():
-            return [(0, frames * _some(geometry.pool_words(unit)))]
+            return [(0, frames * _some(unit_words.pool_words(unit)))]
         case _:
             return [(0, frames * plan.words)]
 
@@ -234,9 +234,9 @@ def _needs(plan: Plan) -> list[tuple[int, int]]:
 def _conv_needs(plan: Plan, unit: Convacc) -> list[tuple[int, int]]:
     features = _some(FeaturePort(unit, plan.width(0, 1)).words)
     kernels = _some(KernelPort(unit, plan.width(1, 1)).words)
-    turns = -(-plan.frames // geometry.tiles(unit))
+    turns = -(-plan.frames // unit_words.tiles(unit))
     needs = [(0, turns * features), (1, plan.frames * kernels)]
-    sums = geometry.sums_taken(unit, plan.frames)
+    sums = unit_words.sums_taken(unit, plan.frames)
     return [*needs, (2, sums * plan.words)] if sums else needs
 
 

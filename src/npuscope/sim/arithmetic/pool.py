@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.program.geometry import check_pool_size, pool_kept, pool_words
 from npuscope.program.modes import PoolOp
+from npuscope.program.unit_words import check_pool_size, pool_kept, pool_words
 from npuscope.program.units import PoolUnit
 from npuscope.sim.arithmetic.streams import (
     Stream,

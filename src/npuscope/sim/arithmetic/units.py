@@ -10,8 +10,8 @@ import numpy as np
 
 from npuscope.errors import TargetError
 from npuscope.lean_dataclass import dataclass
-from npuscope.program.geometry import arith_words, broadcasts, takes_y
 from npuscope.program.modes import ActivOp, ArithOp, Bcast
+from npuscope.program.unit_words import arith_words, broadcasts, takes_y
 from npuscope.program.units import Activ, Arith, Decun, Ref
 from npuscope.sim.arithmetic.convacc import Tally
 from npuscope.sim.arithmetic.streams import (

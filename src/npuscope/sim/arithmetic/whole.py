@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from npuscope.errors import TargetError
-from npuscope.program import geometry
+from npuscope.program import unit_words
 from npuscope.program.model import Group
 from npuscope.program.units import Activ, Arith, Convacc, Decun, PoolUnit, Streng
 from npuscope.sim.arithmetic import pool, units, walks
@@ -82,7 +82,7 @@ def _run(plan: Plan, memory: Memory, tally: Tally) -> Frames:
             return Frames(units.activation(unit, memory)(given.values), given.which)
         case PoolUnit():
             pool.check_pool(unit)
-            given = plan.inlet(0, geometry.pool_words(unit), plan.frames)
+            given = plan.inlet(0, unit_words.pool_words(unit), plan.frames)
             return Frames(pool.pool(given.all, unit))
         case Decun():
             raise ByFramesError
@@ -92,8 +92,8 @@ def _arith(plan: Plan, unit: Arith, memory: Memory, tally: Tally) -> Words:
     has_y = 1 in plan.sources
     units.check(unit, has_y)
     y = None
-    if geometry.takes_y(unit, has_y):
-        words = unit.batchDepth if geometry.broadcasts(unit) else plan.words
+    if unit_words.takes_y(unit, has_y):
+        words = unit.batchDepth if unit_words.broadcasts(unit) else plan.words
         y = plan.inlet(1, words, plan.frames).all
     x = plan.inlet(0, plan.words, plan.frames).all
     return units.compute(units.load(unit, memory), x, y, tally)
