@@ -109,3 +109,22 @@ def test_a_file_imports_only_what_lies_above(path: Path) -> None:
 def test_every_package_has_its_place() -> None:
     packages = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").is_file()}
     assert packages <= {*LAYERS, *SERVING_ALL}
+
+
+def opens_onnx(path: Path) -> bool:
+    """Does a file import the package of the ONNX protobufs, also late?"""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+    return any(name.split(".")[0] == "onnx" for name in names)
+
+
+def test_only_the_codec_opens_onnx_protobufs() -> None:
+    """All others go through the file graph."""
+    codec = SOURCE / "files" / "onnx"
+    found = [str(path.relative_to(SOURCE)) for path in FILES if opens_onnx(path)]
+    assert found
+    assert [name for name in found if not (SOURCE / name).is_relative_to(codec)] == []
