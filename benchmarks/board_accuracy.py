@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from npuscope.api import build
+from npuscope.building import build
 from npuscope.profiling.model import Profile
 from npuscope.profiling.run import estimate
 

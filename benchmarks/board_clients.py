@@ -223,15 +223,16 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _prepared(sources: Sequence[Path], case: Path) -> list[Path]:
     """Builds of all sources, and random inputs with the outputs that belong to them."""
-    from npuscope import api
+    from npuscope import building
     from npuscope.boards.device import Request, random_values
     from npuscope.boards.simulated import SimulatedBoard
+    from npuscope.verbs.compile import write as write_build
 
     built, random = [], np.random.default_rng(0)
     for index, source in enumerate(sources):
         folder = case / str(index) / source.stem
-        made = api.build(source, {"relocatable": True, "epoch_controller": index % 2 == 0})
-        api.write(made, folder)
+        made = building.build(source, {"relocatable": True, "epoch_controller": index % 2 == 0})
+        write_build(made, folder)
         board = SimulatedBoard(made.program, made.machine)
         (network,) = board.info().networks
         inputs = [random_values(random, np.dtype(t.dtype), t.shape) for t in network.inputs]

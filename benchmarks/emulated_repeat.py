@@ -21,9 +21,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from npuscope import api
+import npuscope
+from npuscope import building
 from npuscope.boards.emulated.firmware import CPU
 from npuscope.loadable.codes import PackageOptions
+from npuscope.verbs.compile import write as write_build
 
 NPUSCOPE = "import sys; from npuscope.cli.main import main; sys.exit(main(sys.argv[1:]))"
 # The loops end with this process, also when it is killed: their input closes.
@@ -33,7 +35,7 @@ threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).st
 while True:
     pass
 """
-OPTIONS: api.Options = {"relocatable": True, "epoch_controller": False}
+OPTIONS: building.Options = {"relocatable": True, "epoch_controller": False}
 HEAD = ("model", "numbers", "idle s", "busy s", "equal")
 
 
@@ -88,8 +90,8 @@ def compared(model: Path, loops: int) -> Row:
 
 
 def _packaged(model: Path, folder: Path) -> Path:
-    api.write(api.build(model, OPTIONS), folder / "built")
-    api.package(folder / "built", folder / "image", PackageOptions(cpu=CPU))
+    write_build(building.build(model, OPTIONS), folder / "built")
+    npuscope.package(folder / "built", folder / "image", PackageOptions(cpu=CPU))
     (image,) = (folder / "image").glob("*_rel.bin")
     return image
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from npuscope.api import build
 from npuscope.boards.client_exchange import Timeouts
 from npuscope.boards.device import DeviceInfo, Inference, Option, Request
 from npuscope.boards.link import FileLink, Link
@@ -27,6 +26,7 @@ from npuscope.boards.remote import RemoteBoard
 from npuscope.boards.server import VirtualBoard
 from npuscope.boards.server_run import Timing
 from npuscope.boards.simulated import SimulatedBoard
+from npuscope.building import build
 from npuscope.demo_network import demo_graph
 from npuscope.errors import DeviceError, UsageError
 from npuscope.profiling.measure import random_inputs

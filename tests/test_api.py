@@ -7,7 +7,7 @@ import pytest
 
 import npuscope
 from models import mobilenet_like, save, to_onnx, to_tflite
-from npuscope import api
+from npuscope import building
 from npuscope.demo_network import demo_graph
 from npuscope.graph.model import DType
 from npuscope.machine.load import load_machine
@@ -20,14 +20,14 @@ def model(tmp_path: Path) -> Path:
 
 
 def test_a_program_remembers_its_model(model: Path) -> None:
-    program = api.compile(model)
+    program = npuscope.compile(model)
     assert program.model_file == "net.tflite"
     assert program.model_md5 == hashlib.md5(model.read_bytes()).hexdigest()
 
 
 def test_a_graph_is_taken_as_it_is() -> None:
     graph = demo_graph()
-    made = api.build(graph, {"generation": "2.2", "epoch_controller": False})
+    made = building.build(graph, {"generation": "2.2", "epoch_controller": False})
     assert made.graph is graph
     assert made.machine == load_machine(generation="2.2", epoch_controller=False)
     assert made.program.generation == "2.2"
@@ -35,11 +35,11 @@ def test_a_graph_is_taken_as_it_is() -> None:
 
 def test_a_machine_is_taken_as_it_is() -> None:
     machine = load_machine(overrides={"npu.clock_mhz": 123})
-    assert api.build(demo_graph(), {"machine": machine}).machine is machine
+    assert building.build(demo_graph(), {"machine": machine}).machine is machine
 
 
 def test_io_types_show_in_the_graph_and_the_program(model: Path) -> None:
-    made = api.build(model, {"input_data_type": "float32", "output_data_type": "float32"})
+    made = building.build(model, {"input_data_type": "float32", "output_data_type": "float32"})
     tensors = [made.graph.tensor(made.graph.inputs[0]), made.graph.tensor(made.graph.outputs[0])]
     assert [tensor.dtype for tensor in tensors] == [DType.FLOAT32, DType.FLOAT32]
     assert made.program.inputs == made.graph.inputs

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from npuscope.api import build
 from npuscope.boards import runtime
+from npuscope.building import build
 from npuscope.demo_network import demo_graph
 from npuscope.program.model import EpochKind
 from npuscope.sim import debug_unit as debug_services

@@ -147,9 +147,9 @@ def test_what_the_second_half_of_the_cores_brings_is_told(
 
 
 def test_the_same_in_python(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from npuscope import api
+    import npuscope
 
-    timed = api.estimate(model, machine="cloudai100")
+    timed = npuscope.estimate(model, machine="cloudai100")
     found = json.loads(answer(capsys, "estimate", "--machine", "cloudai100", str(model), "--json"))
     assert timed.total_ms == pytest.approx(found["total_ms"], abs=1e-6)
     assert timed.inferences_per_s == pytest.approx(found["inferences_per_s"], abs=1e-3)

@@ -12,29 +12,31 @@ from types import ModuleType
 import pytest
 
 import npuscope
-from npuscope import api
 from npuscope.building import Options, ReadOptions
-from npuscope.cli.main import build_parser, main
+from npuscope.cli.main import main
+from npuscope.cli.parser import build_parser
 from npuscope.demo_network import demo_graph
 from npuscope.errors import UsageError
 from npuscope.loadable import codes as loadable_options
 from npuscope.options import rows as option_rows
-from npuscope.options.check import keywords, verb_of
 from npuscope.options.kinds import Mark, VendorEffect
-from npuscope.options.verbs import PYTHON_ONLY, VERBS
 from npuscope.profiling.load_and_run import DEFAULT_IMAGE
+from npuscope.verbs import package
+from npuscope.verbs.check import keywords
+from npuscope.verbs.table import PYTHON_ONLY, record, records
 
 ROOT = Path(__file__).parents[1]
 FUNCTIONS = [name for name in npuscope.__all__ if name in PYTHON_ONLY or name not in (
     "Finding", "Graph", "Machine", "Profile", "Program", "__version__", "load", "load_machine",
     "load_model",
 )]  # fmt: skip
+VERBS = records()
 _PARENTS = ("manycore",)  # verbs that only have verbs of their own
 
 
 def own_keywords(function: str) -> tuple[set[str], set[str]]:
     """Named parameters of a function, and the keys of the TypedDict behind them."""
-    found = inspect.signature(inspect.unwrap(getattr(api, function))).parameters.values()
+    found = inspect.signature(inspect.unwrap(getattr(npuscope, function))).parameters.values()
     named = {p.name for p in found if p.kind is not inspect.Parameter.VAR_KEYWORD}
     rest = [p for p in found if p.kind is inspect.Parameter.VAR_KEYWORD]
     if not rest:
@@ -52,8 +54,8 @@ def test_a_function_takes_what_its_row_says(function: str) -> None:
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_defaults_are_those_of_the_row(function: str) -> None:
-    signature = inspect.signature(inspect.unwrap(getattr(api, function)))
-    rows = {o.name: o for o in verb_of(function).options if o.python and not o.required}
+    signature = inspect.signature(inspect.unwrap(getattr(npuscope, function)))
+    rows = {o.name: o for o in record(function).options if o.python and not o.required}
     for name, parameter in signature.parameters.items():
         if name not in rows or parameter.default is inspect.Parameter.empty:
             continue
@@ -83,9 +85,9 @@ def test_shared_options_say_what_they_change() -> None:
 
 
 def test_names_that_stand_elsewhere_too() -> None:
-    assert tuple(loadable_options.CPUS) == option_rows.CPUS
-    assert loadable_options.TOOLCHAINS == option_rows.TOOLCHAINS
-    assert next(iter(VERBS["run"].arguments)).means.endswith(f"({DEFAULT_IMAGE})")
+    assert tuple(loadable_options.CPUS) == package.CPUS
+    assert loadable_options.TOOLCHAINS == package.TOOLCHAINS
+    assert VERBS["run"].arguments[0].means.endswith(f"({DEFAULT_IMAGE})")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,7 @@ def test_every_spelling_belongs_to_one_option_of_a_verb() -> None:
 def test_refused_options_say_why() -> None:
     refused = [o for o in VERBS["compile"].options if o.effect is VendorEffect.REFUSED]
     assert {o.spellings[0] for o in refused} == set(option_rows.NOT_MODELLED)
-    parser, _ = build_parser("compile")
+    parser = build_parser("compile")
     with pytest.raises(UsageError, match="--Oauto cannot be followed: the level"):
         parser.parse_args(["compile", "a", "-o", "b", "--Oauto"])
 
@@ -199,7 +201,7 @@ def test_every_verb_with_options_has_its_table(tool: ModuleType) -> None:
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_docstrings_say_what_comes_in_and_out_with_an_example(function: str) -> None:
-    text = inspect.getdoc(getattr(api, function)) or ""
+    text = inspect.getdoc(getattr(npuscope, function)) or ""
     assert "In: " in text
     assert "Out: " in text
     assert f">>> npuscope.{function}(" in text or f"npuscope.{function}(" in text

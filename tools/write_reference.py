@@ -15,8 +15,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from npuscope import __all__ as NAMES  # noqa: E402
-from npuscope import api  # noqa: E402
+
+import npuscope  # noqa: E402
+from npuscope import verbs  # noqa: E402
 from npuscope.advice.explain import catalogue  # noqa: E402
 from npuscope.graph.model import Graph  # noqa: E402
 from npuscope.machine.load import load_machine, packaged, read_table  # noqa: E402
@@ -25,13 +26,12 @@ from npuscope.machine.npu_ops import SUPPORT  # noqa: E402
 from npuscope.many_core.compiler.kinds import KERNELS, group_of  # noqa: E402
 from npuscope.ops.table import OPS  # noqa: E402
 from npuscope.options import rows as option_rows  # noqa: E402
-from npuscope.options.check import verb_of  # noqa: E402
 from npuscope.options.kinds import Group, Kind, Option  # noqa: E402
-from npuscope.options.verbs import VERBS  # noqa: E402
 from npuscope.profiling.model import Profile  # noqa: E402
 from npuscope.program.model import Program  # noqa: E402
 from npuscope.rulebook.finding import Finding  # noqa: E402
 from npuscope.rulebook.registry import Kind as RuleKind  # noqa: E402
+from npuscope.verbs.table import record  # noqa: E402
 
 CLI = ROOT / "docs" / "cli.md"
 API = ROOT / "docs" / "api.md"
@@ -70,7 +70,7 @@ def _table(name: str) -> str:
         rows = [_row(option, option.mark.value) for group in groups for option in group.options]
         head = "| option | default | means | changes |\n|---|---|---|---|\n"
     else:
-        own = [group for group in VERBS[name].groups if not group.shared]
+        own = [group for group in record(name).groups if not group.shared]
         rows = [_row(option) for group in own for option in group.options]
         head = "| option | default | means |\n|---|---|---|\n"
     return head + "".join(row for row in rows if row)
@@ -111,7 +111,7 @@ def api_page() -> str:
     parts += [_noun(noun) for noun in NOUNS]
     parts.append("\n## Functions\n")
     nouns = {noun.__name__ for noun in NOUNS}
-    functions = [n for n in NAMES if n not in nouns and callable(getattr(api, n, None))]
+    functions = [n for n in npuscope.__all__ if n not in {*nouns, "__version__"}]
     parts += [_function(name) for name in functions]
     parts.append("\n## Options of functions that take a model\n\n")
     parts.append("| keyword | means | changes |\n|---|---|---|\n")
@@ -161,7 +161,7 @@ def _noun(noun: type) -> str:
 
 
 def _function(name: str) -> str:
-    function = getattr(api, name)
+    function = getattr(npuscope, name)
     text, _, example = (inspect.getdoc(function) or "").partition(">>> ")
     code = f"\n```python\n{example.strip()}\n```\n" if example else ""
     return f"\n### {name}\n\n{_prose(text.strip())}\n{code}{_keywords(name)}"
@@ -173,10 +173,9 @@ def _prose(text: str) -> str:
 
 def _keywords(name: str) -> str:
     """Its own options; those of many functions stand at the end of the page."""
-    try:
-        row = verb_of(name)
-    except KeyError:
+    if name not in verbs.__all__:
         return ""
+    row = record(name)
     own = [o for group in row.groups if not group.shared for o in group.options if o.python]
     shared = any(group in (option_rows.TARGET, option_rows.LOOKED_AT) for group in row.groups)
     lines = [f"| `{o.name}` | {_cell(o.means)} |\n" for o in own]

@@ -9,106 +9,31 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from npuscope.version import __version__
+from npuscope import verbs as _verbs
+from npuscope.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from npuscope.api import (
-        asm,
-        bisect,
-        board_serve,
-        checklist,
-        compare,
-        compile,
-        completion,
-        demo,
-        deploy,
-        disasm,
-        doctor,
-        estimate,
-        explain,
-        export,
-        fix,
-        gate,
-        inspect,
-        lint,
-        load,
-        load_machine,
-        load_model,
-        machines,
-        manycore_compile,
-        manycore_run,
-        measure,
-        opstats,
-        package,
-        profile,
-        quantize,
-        rules,
-        run,
-        sensitivity,
-        serve,
-        sweep,
-        sweep_report,
-        validate,
-        what_if,
-    )
-    from npuscope.graph.model import Graph
-    from npuscope.machine.model import Machine
-    from npuscope.profiling.model import Profile
-    from npuscope.program.model import Program
-    from npuscope.rulebook.finding import Finding
+    from npuscope.graph.model import Graph as Graph
+    from npuscope.loading import load as load
+    from npuscope.loading import load_machine as load_machine
+    from npuscope.loading import load_model as load_model
+    from npuscope.machine.model import Machine as Machine
+    from npuscope.profiling.model import Profile as Profile
+    from npuscope.program.model import Program as Program
+    from npuscope.rulebook.finding import Finding as Finding
+    from npuscope.verbs import *  # noqa: F403
 
-_NOUNS = {
+_PLACES = {
+    "Finding": "npuscope.rulebook.finding",
     "Graph": "npuscope.graph.model",
     "Machine": "npuscope.machine.model",
-    "Program": "npuscope.program.model",
     "Profile": "npuscope.profiling.model",
-    "Finding": "npuscope.rulebook.finding",
+    "Program": "npuscope.program.model",
+    "load": "npuscope.loading",
+    "load_machine": "npuscope.loading",
+    "load_model": "npuscope.loading",
 }
-__all__ = [
-    "Finding",
-    "Graph",
-    "Machine",
-    "Profile",
-    "Program",
-    "__version__",
-    "asm",
-    "bisect",
-    "board_serve",
-    "checklist",
-    "compare",
-    "compile",
-    "completion",
-    "demo",
-    "deploy",
-    "disasm",
-    "doctor",
-    "estimate",
-    "explain",
-    "export",
-    "fix",
-    "gate",
-    "inspect",
-    "lint",
-    "load",
-    "load_machine",
-    "load_model",
-    "machines",
-    "manycore_compile",
-    "manycore_run",
-    "measure",
-    "opstats",
-    "package",
-    "profile",
-    "quantize",
-    "rules",
-    "run",
-    "sensitivity",
-    "serve",
-    "sweep",
-    "sweep_report",
-    "validate",
-    "what_if",
-]
+__all__ = [*sorted((*_PLACES, "__version__", *_verbs.__all__))]
 
 
 def __dir__() -> list[str]:
@@ -116,8 +41,10 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _NOUNS:
-        return getattr(import_module(_NOUNS[name]), name)
-    if name not in __all__:
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name]), name)
+    if name not in _verbs.__all__:
         raise AttributeError(f"module 'npuscope' has no attribute '{name}'")
-    return getattr(import_module("npuscope.api"), name)
+    from npuscope.verbs.table import module_of
+
+    return getattr(module_of(name), name)

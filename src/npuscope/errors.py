@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from npuscope.text import safe_terminal, without_middle
 
+INTERRUPTED = 130  # exit code, as shells give it: 128 plus the number of SIGINT
 # Names and values of a damaged file can be of any length; messages must stay readable.
 _LONGEST = 1400
 

@@ -25,8 +25,19 @@ RULES = {"npuscope.many_core": ("rules",)}
 class Report:
     """A result as it is printed, and as the object of --json."""
 
+    TEXT = "npuscope.families:report_text"
+    JSON = "npuscope.families:report_json"
+
     text: str
     json: dict[str, Any]
+
+
+def report_text(report: Report) -> str:
+    return report.text
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    return report.json
 
 
 class Family(Protocol):

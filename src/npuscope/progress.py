@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from npuscope.text import safe_terminal
 
+log = logging.getLogger(__name__)
 LOGGER = logging.getLogger("npuscope.progress")
 
 
@@ -14,3 +17,13 @@ def progress(text: str, *values: object) -> None:
     # Names come from files and from the command line.
     safe = (safe_terminal(value) if isinstance(value, str) else value for value in values)
     LOGGER.info(text, *safe)
+
+
+@contextmanager
+def kept_at_interrupt(what: str) -> Iterator[None]:
+    """For work that goes on where it was when it is started again."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        log.warning("%s: the same command goes on from there", what)
+        raise

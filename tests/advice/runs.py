@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from compiler.nets import MACHINES, Net
 from npuscope.advice.subject import Subject
-from npuscope.api import Build
+from npuscope.building import Build
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.graph.model import Activation, Graph
 from npuscope.machine.model import Machine

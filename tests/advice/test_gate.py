@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+import npuscope
 from advice.compared import measured, network, side, slower
 from models import mobilenet_like, save, to_tflite
-from npuscope import api
 from npuscope.advice.compare.model import Side
 from npuscope.advice.gate import (
     Baseline,
@@ -248,8 +248,8 @@ def test_a_baseline_that_is_not_there(tmp_path: Path) -> None:
 
 def test_as_a_function(tmp_path: Path) -> None:
     model = save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
-    assert api.gate(model, most={"total_ms": 20, "internal_ram_bytes": "2MiB"}).passed
-    found = api.gate(model, most={"findings.warning": 0}, baseline=model, tolerance="3%")
+    assert npuscope.gate(model, most={"total_ms": 20, "internal_ram_bytes": "2MiB"}).passed
+    found = npuscope.gate(model, most={"findings.warning": 0}, baseline=model, tolerance="3%")
     assert failed(found) == ["findings.warning"]
     assert found.findings
 
@@ -258,6 +258,6 @@ def test_findings_need_a_build(tmp_path: Path) -> None:
     from npuscope.profiling.saved import profile_to_json
 
     path = tmp_path / "kept.json"
-    path.write_bytes(profile_to_json(api.estimate(network())))
+    path.write_bytes(profile_to_json(npuscope.estimate(network())))
     with pytest.raises(UsageError, match="findings need a model or a build"):
-        api.gate(path, most={"findings.error": 0})
+        npuscope.gate(path, most={"findings.error": 0})

@@ -9,7 +9,7 @@ import pytest
 
 import npuscope
 from models import mobilenet_like, save, to_tflite
-from npuscope import api
+from npuscope import building
 from npuscope.errors import UsageError
 from npuscope.machine.load import load_machine
 from npuscope.machine.marks import KeyEffect
@@ -35,7 +35,7 @@ def model(tmp_path: Path) -> Path:
 @pytest.fixture
 def folder(model: Path, tmp_path: Path) -> Path:
     """A compiled program away from its model."""
-    api.compile(model, tmp_path / "far" / "away" / "build")
+    npuscope.compile(model, tmp_path / "far" / "away" / "build")
     return tmp_path / "far" / "away" / "build"
 
 
@@ -123,7 +123,7 @@ def test_another_model_is_named(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_vendor_program_is_compared_by_our_compiler(model: Path, tmp_path: Path) -> None:
-    made = api.build(model, {"generation": "2.2"})
+    made = building.build(model, {"generation": "2.2"})
     save_program(replace(made.program, source="network.c"), tmp_path / "vendor")
     found = npuscope.what_if(tmp_path / "vendor", FEWER, compiled_from=model)
     assert found.vendor is not None
@@ -136,7 +136,7 @@ def test_a_vendor_program_is_compared_by_our_compiler(model: Path, tmp_path: Pat
 
 
 def test_a_build_is_taken_as_it_is(model: Path) -> None:
-    made = api.build(model, {"generation": "3.0"})
+    made = building.build(model, {"generation": "3.0"})
     timed = npuscope.what_if(made, FASTER)
     assert timed.build.program is made.program
     assert timed.profile == estimate(made.program, timed.build.machine, made.graph)

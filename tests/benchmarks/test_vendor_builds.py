@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from npuscope import api
+import npuscope
 from npuscope.demo_network import demo_graph
 from processes import LIMIT_S
 
@@ -16,7 +16,7 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "vendor_builds.py"
 
 def test_the_table_and_its_file(tmp_path: Path) -> None:
     builds, table = tmp_path / "builds", tmp_path / "table.json"
-    api.compile(demo_graph(), builds / "good")
+    npuscope.compile(demo_graph(), builds / "good")
     source = builds / "good" / "network.c"
     (builds / "good" / "network.c.old").write_bytes(source.read_bytes())
     (builds / "empty").mkdir()

@@ -148,11 +148,9 @@ def test_a_terminal_is_private_and_raw() -> None:
 
 
 _VERB = """
-import argparse, sys
-from npuscope.cli import board
-parser = argparse.ArgumentParser()
-board.configure(parser)
-sys.exit(board.run(parser.parse_args(sys.argv[1:])))
+import sys
+from npuscope.cli.main import main
+sys.exit(main(["board", *sys.argv[1:]]))
 """
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from boards.pump import Pump
 from models import Net, save, to_tflite
-from npuscope.api import Build, build
 from npuscope.boards.remote import RemoteBoard
 from npuscope.boards.server import VirtualBoard
 from npuscope.boards.simulated import SimulatedBoard
+from npuscope.building import Build, build
 from npuscope.profiling.measure import Subject, measure
 from npuscope.profiling.model import Profile
 from npuscope.profiling.run import profile

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from npuscope.api import build
 from npuscope.boards.runtime import (
     EpochEvent,
     Runtime,
@@ -14,6 +13,7 @@ from npuscope.boards.runtime import (
     epoch_blocks,
     fetch_bursts,
 )
+from npuscope.building import build
 from npuscope.demo_network import demo_graph
 from npuscope.program.ec_blob.binary import EcBinary, write_binary
 from npuscope.program.ec_blob.lower import lower

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from npuscope.api import build
 from npuscope.boards.device import NOTHING, Device, Option, Request
 from npuscope.boards.simulated import SimulatedBoard
+from npuscope.building import build
 from npuscope.demo_network import demo_graph
 from npuscope.errors import DeviceError, TargetError, UsageError
 from npuscope.machine.load import load_machine

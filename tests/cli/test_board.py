@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from models import Net, conv_net, dense_net, mobilenet_like, save, to_tflite
-from npuscope import api, child
+from npuscope import building, child
 from npuscope.boards.client import send_inputs, start_run
 from npuscope.boards.client_exchange import Exchange, Timeouts
 from npuscope.boards.device import NetworkDesc, Option, Request, parse_descriptor, random_values
@@ -27,6 +27,7 @@ from npuscope.boards.simulated import SimulatedBoard
 from npuscope.boards.wire.framing import OPERATOR_FLAG_SHIFT, State
 from npuscope.boards.wire.messages import Operator
 from npuscope.cli.main import main
+from npuscope.verbs.compile import write as write_build
 from processes import LIMIT_S, started
 
 Capture = pytest.CaptureFixture[str]
@@ -61,8 +62,8 @@ class Case:
 def case(folder: Path, name: str, net: Net, *, controller: bool) -> Case:
     """Compiled into a folder of its own: served networks differ in who starts their epochs."""
     model = save(folder, f"{name}.tflite", to_tflite(net))
-    made = api.build(model, {"epoch_controller": controller, "relocatable": True})
-    api.write(made, folder / name)
+    made = building.build(model, {"epoch_controller": controller, "relocatable": True})
+    write_build(made, folder / name)
     board = SimulatedBoard(made.program, made.machine)
     random, (described,) = np.random.default_rng(7), board.info().networks
     inputs = tuple(random_values(random, np.dtype(t.dtype), t.shape) for t in described.inputs)

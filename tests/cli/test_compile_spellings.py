@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from models import mobilenet_like, save, to_tflite
-from npuscope.api import inspect
+from npuscope import inspect
 from npuscope.cli.main import main
 from npuscope.program.weight_files import read_hex
 from processes import LIMIT_S

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import npuscope
 from loadable.samples import image as loadable
 from models import mobilenet_like, save, to_tflite
-from npuscope import api
 from npuscope.cli.main import main
 
 Capture = pytest.CaptureFixture[str]
@@ -150,4 +150,4 @@ def test_what_cannot_be_deployed(tmp_path: Path, capsys: Capture) -> None:
     assert main(["deploy", str(tmp_path / "empty")]) == 3
     assert "has no parameters as .hex" in capsys.readouterr().err
     with pytest.raises(Exception, match="unknown board"):
-        api.deploy(tmp_path / "empty", board="other")
+        npuscope.deploy(tmp_path / "empty", board="other")

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from npuscope.api import machine_for
-from npuscope.cli.main import VERBS, build_parser
-from npuscope.cli.options import api_options
+from npuscope.building import machine_for
+from npuscope.cli.drive import values
+from npuscope.cli.main import VERBS
+from npuscope.cli.parser import build_parser
+from npuscope.verbs.table import record
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -22,7 +24,7 @@ EXAMPLES = re.findall(
 
 def options(verb: str) -> set[str]:
     """Long options of a verb."""
-    top, _ = build_parser(verb)
+    top = build_parser(verb)
     (commands,) = (a for a in top._actions if isinstance(a, argparse._SubParsersAction))
     names = {name for action in _actions(commands.choices[verb]) for name in action.option_strings}
     return {name for name in names if name.startswith("--")}
@@ -52,8 +54,8 @@ def test_every_option_is_documented_and_every_documented_option_exists() -> None
 @pytest.mark.parametrize("line", EXAMPLES)
 def test_what_if_examples_name_real_keys(line: str) -> None:
     words = shlex.split(line)[1:]
-    parser, _ = build_parser(words[0])
-    assert machine_for(api_options(parser.parse_args(words))).name
+    args = build_parser(words[0]).parse_args(words)
+    assert machine_for(values(record(words[0]), args)).name  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("page", [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md"])

@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 import pytest
 
+import npuscope
 from compiler.nets import Net as GraphNet
 from models import conv_net, mobilenet_like, save, to_onnx, to_tflite
-from npuscope import api
 from npuscope.cli.main import main
 from npuscope.graph.model import Graph
 from npuscope.report.export import layer_costs
@@ -48,13 +48,13 @@ def exported(source: Path, folder: Path, *more: str) -> tuple[dict[str, Any], on
 
 def known_ms(source: Path) -> float:
     """What the epochs take that came from a layer of the file; turning its input is none."""
-    epochs = api.estimate(source).epochs
+    epochs = npuscope.estimate(source).epochs
     return sum(epoch.ms for epoch in epochs if epoch.origin and "input:" not in epoch.origin[0])
 
 
 def test_operators_of_a_tflite_file_are_known_by_their_place(tflite: Path, tmp_path: Path) -> None:
     data, _ = exported(tflite, tmp_path)
-    operators = len(api.load_model(tflite).ops)
+    operators = len(npuscope.load_model(tflite).ops)
     assert set(data["results"]) <= {str(place) for place in range(operators)}
     assert data["name"] == "ms (predicted)"
     assert [item["stop"] for item in data["gradient"]] == [0, 1]
@@ -137,7 +137,7 @@ def test_weights_of_other_files_come_along(qdq: Path, tmp_path: Path) -> None:
 
 
 def test_a_tflite_file_is_drawn_op_by_op(tflite: Path, tmp_path: Path) -> None:
-    graph = api.load_model(tflite)
+    graph = npuscope.load_model(tflite)
     data, shown = exported(tflite, tmp_path)
     assert [node.op_type for node in shown.graph.node] == [op.kind for op in graph.ops]
     attributes = {
@@ -154,7 +154,7 @@ def test_layers_of_an_epoch_share_its_time_by_their_multiplications() -> None:
     net = GraphNet(3)
     x = net.conv(net.input((1, 16, 16, 16)), 16)
     graph = net.graph(net.add(net.conv(x, 32), net.conv(x, 32, (1, 1))))
-    profile = api.estimate(graph)
+    profile = npuscope.estimate(graph)
     [shared] = [epoch for epoch in profile.epochs if len(epoch.origin) == 2]
     costs = layer_costs(profile, graph)
     parts = [costs[origin].ms for origin in shared.origin]
@@ -164,7 +164,7 @@ def test_layers_of_an_epoch_share_its_time_by_their_multiplications() -> None:
 
 
 def test_a_compiled_program_is_shown_on_its_model(tflite: Path, tmp_path: Path) -> None:
-    api.compile(tflite, tmp_path / "build")
+    npuscope.compile(tflite, tmp_path / "build")
     data, _ = exported(tmp_path / "build", tmp_path, "--model", str(tflite))
     (tmp_path / "direct").mkdir()
     assert data == exported(tflite, tmp_path / "direct")[0]
@@ -178,7 +178,7 @@ def failed(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, s
 def test_a_compiled_program_needs_its_model(
     tflite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    api.compile(tflite, tmp_path / "build")
+    npuscope.compile(tflite, tmp_path / "build")
     code, said = failed([str(tmp_path / "build"), "--netron", str(tmp_path / "a.onnx")], capsys)
     assert code == 2
     assert "--model: a compiled program and a saved profile are shown on their model" in said
@@ -187,7 +187,7 @@ def test_a_compiled_program_needs_its_model(
 def test_another_model_is_refused(
     qdq: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    api.compile(save(tmp_path, "other.tflite", to_tflite(conv_net())), tmp_path / "build")
+    npuscope.compile(save(tmp_path, "other.tflite", to_tflite(conv_net())), tmp_path / "build")
     out = tmp_path / "a.json"
     words = [str(tmp_path / "build"), "--model", str(qdq), "--model-explorer", str(out)]
     code, said = failed(words, capsys)
@@ -223,7 +223,7 @@ def test_json_says_what_was_written(
     assert told["files"] == [str(out), *(str(tmp_path / f"a.{name}.json") for name in FIGURES)]
     assert (told["model"], told["provenance"]) == ("net.tflite", "estimate")
     assert 0 < told["annotated"] <= told["nodes"]
-    assert told["total_ms"] == pytest.approx(api.estimate(tflite).total_ms, abs=1e-6)
+    assert told["total_ms"] == pytest.approx(npuscope.estimate(tflite).total_ms, abs=1e-6)
     assert told["unassigned_ms"] == 0
 
 

@@ -11,11 +11,6 @@ from npuscope.cli import main as cli
 from report_texts import NEW_REPORT, OLD_REPORT, VALIDATE_REPORT
 
 
-@pytest.fixture(autouse=True)
-def verb(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(cli.VERBS, "inspect", "say what a file or folder is and what is in it")
-
-
 @pytest.fixture
 def report(tmp_path: Path) -> Path:
     path = tmp_path / "report.txt"

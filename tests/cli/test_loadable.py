@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import npuscope
 from loadable import samples
-from npuscope import api
 from npuscope.cli.main import main
 from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError
@@ -308,7 +308,7 @@ def test_a_map_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_checklist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    api.compile(demo_graph(), tmp_path)
+    npuscope.compile(demo_graph(), tmp_path)
     assert main(["checklist", str(tmp_path), "-q"]) == 0
     answer = "1 file to write, 2 memories to power, 2 buffers with cache maintenance"
     assert capsys.readouterr().out == f"{answer}\n"

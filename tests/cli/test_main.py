@@ -12,11 +12,10 @@ import pytest
 
 import npuscope
 from models import mobilenet_like, save, to_tflite
-from npuscope import api
 from npuscope.cli.main import VERBS, main
-from npuscope.cli.output import kept_at_interrupt, working
+from npuscope.cli.output import working
 from npuscope.errors import DeviceError, FileError, InternalError, ModelError, TargetError
-from npuscope.progress import LOGGER, progress
+from npuscope.progress import LOGGER, kept_at_interrupt, progress
 from processes import LIMIT_S
 from sample_profile import sample_profile
 
@@ -38,8 +37,7 @@ def failing(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
         def fail(*_: object, **__: object) -> None:
             raise error
 
-        monkeypatch.setattr(api, "estimate", fail)
-        monkeypatch.setattr("npuscope.api_advice.explained", fail)  # what --json asks for
+        monkeypatch.setattr("npuscope.verbs.estimate.screen", fail)
 
     return install
 
@@ -173,7 +171,9 @@ def test_a_missing_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_the_api_is_reachable_from_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "profile", lambda source, **_: (source, sample_profile()))
+    monkeypatch.setattr(
+        "npuscope.verbs.profile.profile", lambda source, **_: (source, sample_profile())
+    )
     assert npuscope.load_machine().name == "stm32n6"
     assert npuscope.profile("a.tflite")[0] == "a.tflite"  # type: ignore[operator]
     assert all(getattr(npuscope, name) is not None for name in npuscope.__all__)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from many_core.nets import convolutions, encoder, integer_net
-from npuscope.cli import manycore
-from npuscope.cli.main import Parser
+from npuscope.cli.drive import perform
+from npuscope.cli.parser import build_parser
 from npuscope.errors import FileError, NpuscopeError, UsageError
 from npuscope.many_core.container import read_program
 from npuscope.many_core.layout import Layout
@@ -24,9 +24,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _run(*words: str) -> int:
-    parser = Parser(prog="npuscope manycore", allow_abbrev=False)
-    manycore.configure(parser)
-    return manycore.run(parser.parse_args(["compile", *words]))
+    return perform(build_parser("manycore").parse_args(["manycore", "compile", *words]))
 
 
 def _layout(folder: str = "binaries") -> Layout:

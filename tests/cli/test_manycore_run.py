@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from many_core.samples import layout, program
-from npuscope.cli import manycore
-from npuscope.cli.main import Parser
+from npuscope.cli.drive import perform
+from npuscope.cli.parser import build_parser
 from npuscope.errors import UsageError
 from npuscope.many_core.container import write_program
 
@@ -28,9 +28,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*words: str) -> int:
-    parser = Parser(prog="npuscope manycore", allow_abbrev=False)
-    manycore.configure(parser)
-    return manycore.run(parser.parse_args(["run", *words]))
+    return perform(build_parser("manycore").parse_args(["manycore", "run", *words]))
 
 
 def test_the_command_of_the_guide(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

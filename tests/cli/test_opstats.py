@@ -10,22 +10,22 @@ from pathlib import Path
 import pytest
 
 from many_core.samples import UTC_NS, layout, program, stats
-from npuscope.cli import opstats
-from npuscope.cli.main import Parser
+from npuscope.cli.drive import perform
+from npuscope.cli.parser import build_parser
 from npuscope.errors import FileError, OutputError, UsageError
 from npuscope.many_core.buffer import write_buffer
 from npuscope.many_core.container import write_program
 from npuscope.many_core.layout import Layout
 from npuscope.many_core.opstats.tables import opstats_of
 from npuscope.report.opstats import summary_text
+from npuscope.verbs.table import record
 
 STEM = "aic-profiling-program-0-activation-0-inf-{}-{}"
 
 
 def call(*words: object) -> int:
-    parser = Parser(prog="npuscope opstats")
-    opstats.configure(parser)
-    return opstats.run(parser.parse_args([str(word) for word in words]))
+    words = ("opstats", *words)
+    return perform(build_parser("opstats").parse_args([str(word) for word in words]))
 
 
 class Folder:
@@ -305,10 +305,8 @@ def test_a_folder_that_cannot_be_written_is_told(folder: Folder) -> None:
 
 def test_the_page_has_every_option_and_no_other() -> None:
     page = (Path(__file__).parents[2] / "docs" / "opstats.md").read_text(encoding="utf-8")
-    parser = Parser(prog="npuscope opstats")
-    opstats.configure(parser)
-    known = {name for action in parser._actions for name in action.option_strings}
+    known = {name for option in record("opstats").options for name in option.spellings}
     table = page.partition("\n## ")[0].splitlines()
     rows = [line.split("|")[1] for line in table if line.startswith("| `-")]
     shown = set(re.findall(r"`(-{1,2}[a-z-]+)", " ".join(rows)))
-    assert shown == known - {"-h", "--help"}
+    assert shown == known

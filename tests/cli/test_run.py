@@ -13,12 +13,13 @@ import pytest
 
 import npuscope
 from boards.emulated.loads import GRAPHS, Net33, packaged
-from npuscope import api
+from npuscope import building
 from npuscope.boards.simulated import SimulatedBoard
 from npuscope.cli.main import main
 from npuscope.errors import UsageError
 from npuscope.profiling.measure import random_inputs
 from npuscope.sim.run import execute
+from npuscope.verbs.compile import write as write_build
 
 for module in ("ziglang", "unicorn", "elftools"):
     pytest.importorskip(module, reason=f"{module} is not installed: no emulated board")
@@ -138,13 +139,13 @@ def test_json_into_a_file(image: Path, folder: Path, capsys: Capture) -> None:
 
 
 def test_a_build_folder_is_packaged_for_the_board(folder: Path, capsys: Capture) -> None:
-    made = api.build(GRAPHS["mixed"](), {"relocatable": True})
-    api.write(made, folder / "built")
+    made = building.build(GRAPHS["mixed"](), {"relocatable": True})
+    write_build(made, folder / "built")
     found = as_json(capsys, folder / "built")
     assert {row["kind"] for row in found["epochs"]} >= {"HW", "SW"}
     assert not (folder / "build").exists()
-    plain = api.build(GRAPHS["mixed"](), {})
-    api.write(plain, folder / "plain")
+    plain = building.build(GRAPHS["mixed"](), {})
+    write_build(plain, folder / "plain")
     assert "--relocatable" in run(capsys, folder / "plain", code=3)
 
 
@@ -215,7 +216,7 @@ def test_more_words_on_request(image: Path, capsys: Capture) -> None:
 
 
 def test_package_then_run_with_defaults(folder: Path, capsys: Capture) -> None:
-    api.compile(GRAPHS["hardware"](), folder / "st_ai_output", relocatable=True)
+    npuscope.compile(GRAPHS["hardware"](), folder / "st_ai_output", relocatable=True)
     assert main(["package"]) == 0
     assert "package with --cpu cortex-m55" in capsys.readouterr().out
     assert answer(run(capsys)) == ("copied to RAM", "0x71000000")
@@ -227,7 +228,7 @@ def test_the_non_secure_world(mode: str, folder: Path, capsys: Capture) -> None:
     """Other addresses, the same network: values and times do not change."""
     for world, name in ((False, "usual"), (True, "other")):
         graph = GRAPHS["hardware"]()
-        made = api.compile(graph, folder / name, relocatable=True, no_secure=world)
+        made = npuscope.compile(graph, folder / name, relocatable=True, no_secure=world)
         inside = [p for p in made.pools if not p.relative and p.size_bytes]
         assert {p.address >> 28 for p in inside} == {2 if world else 3}
     usual, other = (as_json(capsys, folder / name, "--mode", mode) for name in ("usual", "other"))

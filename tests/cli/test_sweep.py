@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import npuscope
 from advice.sweep.samples import NO_EXTERNAL, lines_of, small_sweep, spec_file
-from npuscope import api
 from npuscope.advice.sweep.drive import SweepOptions
-from npuscope.cli import sweep as sweep_run
 from npuscope.cli.main import main
 from processes import LIMIT_S
 
@@ -155,7 +154,7 @@ def test_without_a_terminal_it_is_silent(tmp_path: Path, capsys: Capture) -> Non
 def test_on_a_terminal_there_is_a_bar(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    monkeypatch.setattr(sweep_run.sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     (tmp_path / "[red]bad.tflite").write_bytes(b"no model")
     assert main(["sweep", str(small_sweep(tmp_path)), "--jobs", "1"]) == FAILED
     assert said(capsys)[0].startswith("6 runs: 4 done, 2 failed")
@@ -168,7 +167,7 @@ def test_it_is_safe_without_assertions_and_from_any_folder(tmp_path: Path) -> No
     # A module of this name in the current folder must not be taken for the real one.
     (elsewhere / "json.py").write_text("raise SystemExit('imported')")
     code = "import sys; from npuscope.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    source = str(Path(api.__file__).parents[1])
+    source = str(Path(npuscope.__file__).parents[1])
     done = subprocess.run(
         [sys.executable, "-P", "-O", "-c", code, "sweep", str(spec), "--jobs", "1", "-q"],
         cwd=elsewhere,
@@ -184,7 +183,7 @@ def test_it_is_safe_without_assertions_and_from_any_folder(tmp_path: Path) -> No
 
 def test_the_same_from_python(tmp_path: Path) -> None:
     heard: list[int] = []
-    found = api.sweep(
+    found = npuscope.sweep(
         small_sweep(tmp_path),
         tmp_path / "s.jsonl",
         SweepOptions(jobs=1),

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from npuscope import api
 from npuscope.advice.explain import Explanation
 from npuscope.cli.main import main
 from npuscope.machine.load import load_machine
@@ -49,7 +48,7 @@ class Calls:
     seen: list[tuple[Any, dict[str, Any]]] = field(default_factory=list)
 
     def answer(self, result: Any) -> Callable[..., Any]:
-        def call(source: Any, **options: Any) -> Any:
+        def call(source: Any, *_: Any, **options: Any) -> Any:
             self.seen.append((source, options))
             return result
 
@@ -63,13 +62,16 @@ class Calls:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     found = Calls()
-    for verb in ("estimate", "profile"):
-        monkeypatch.setattr(api, verb, found.answer(PROFILE))
+    monkeypatch.setattr("npuscope.verbs.estimate.estimate", found.answer(PROFILE))
     explain = found.answer(Explanation("fine", PROFILE, (), (FINDING,)))
-    monkeypatch.setattr(api, "explain", explain)
-    monkeypatch.setattr("npuscope.api_advice.explained", lambda source, *_, **__: explain(source))
+    monkeypatch.setattr("npuscope.verbs.explain.explain", explain)
+    monkeypatch.setattr(
+        "npuscope.verbs.explain.explanation", lambda source, *_, **__: explain(source)
+    )
     made = types.SimpleNamespace(program=program(), machine=load_machine(), graph=None)
-    monkeypatch.setattr(api, "build", lambda source, options: made)
+    build = found.answer(made)
+    monkeypatch.setattr("npuscope.building.build", lambda source, options: build(source, **options))
+    monkeypatch.setattr("npuscope.profiling.run.profile", found.answer(PROFILE))
     return found
 
 
@@ -87,7 +89,7 @@ def saving(monkeypatch: pytest.MonkeyPatch) -> None:
         save(made.program, folder)
         return ("no blobs",)
 
-    monkeypatch.setattr(api, "write", write)
+    monkeypatch.setattr("npuscope.verbs.compile.write", write)
     monkeypatch.setattr("npuscope.program.serialize.save", save)
 
 
@@ -150,27 +152,23 @@ def test_options_reach_the_api(calls: Calls) -> None:
         "--set pools.a.file=AXI -O3 --art-profile n6@art.json"
     )
     assert main(words.split()) == 0
-    assert calls.options == {
+    assert calls.seen[0][1] == {
         "machine": "stm32n6",
-        "machine_file": None,
         "generation": "open",
         "epoch_controller": False,
         "optimization": 3,
         "art_profile": "n6@art.json",
-        "overrides": {
-            "clocks.mcu_mhz": 600.0,
-            "clocks.npu_mhz": 800.0,
-            "npu.clock_mhz": 700,
-            "x.y": True,
-            "pools.a.file": "AXI",
-        },
+        "mcu_mhz": 600.0,
+        "npu_mhz": 800.0,
+        "overrides": {"npu.clock_mhz": 700, "x.y": True, "pools.a.file": "AXI"},
         "mpool": "my.mpool",
         "shapes": {"a=b": (1, 2, 3)},
         "input_data_type": "uint8",
         "output_data_type": "float32",
         "as_int8": False,
-        "batch": 1,
+        "ec_single_epoch": False,
     }
+    assert calls.options == {"batch": 1}
 
 
 def test_profile_views(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
@@ -261,7 +259,7 @@ def test_a_failed_write_leaves_nothing(
         (folder / "half").write_text("half")
         raise OSError(28, "No space left on device", "half")
 
-    monkeypatch.setattr(api, "write", write)
+    monkeypatch.setattr("npuscope.verbs.compile.write", write)
     assert main(["compile", "net.tflite", "-o", str(tmp_path / "out")]) == 74
     assert list(tmp_path.iterdir()) == []
 
@@ -273,7 +271,7 @@ def test_demo_writes_its_reports(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     made = types.SimpleNamespace(program=program(), machine=load_machine(), graph=None)
-    monkeypatch.setattr(api, "build", lambda source, options: made)
+    monkeypatch.setattr("npuscope.building.build", lambda source, options: made)
     monkeypatch.setattr("npuscope.demo_network.demo_graph", lambda: None)
     monkeypatch.setattr("npuscope.profiling.run.profile", lambda *_: PROFILE)
     folder = tmp_path / "demo"
@@ -305,7 +303,7 @@ def test_validate_says_whether_it_passed(
     passed: bool,
     code: int,
 ) -> None:
-    monkeypatch.setattr(api, "validate", lambda *_, **__: validation(passed))
+    monkeypatch.setattr("npuscope.verbs.validate.validate", lambda *_, **__: validation(passed))
     assert main(["validate", "net.tflite"]) == code
     first = capsys.readouterr().out.partition("\n")[0]
     assert first.startswith("passed: " if passed else "wrong: ")

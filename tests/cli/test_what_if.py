@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import npuscope
 from models import mobilenet_like, save, to_tflite
-from npuscope import api
 from npuscope.cli.main import main
 
 OURS = {"what_if", "baseline_ms", "recompiled", "mapping_changed", "sensitivity"}
@@ -21,7 +21,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def build(model: Path, tmp_path: Path) -> Path:
-    api.compile(model, tmp_path / "a" / "b")
+    npuscope.compile(model, tmp_path / "a" / "b")
     return tmp_path / "a" / "b"
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import npuscope
 from models import OnnxWriter, TfliteWriter, save
-from npuscope import api
 from npuscope.cli.main import main
 from npuscope.compiler.passes.as_int8 import NOTE, as_int8, quantized
 from npuscope.errors import ModelError, UsageError
@@ -36,13 +36,13 @@ def float_model(folder: Path, half: bool = False) -> Path:
 
 def test_without_it_a_float_network_is_refused_with_the_option(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="the network is float32") as caught:
-        api.estimate(float_model(tmp_path))
+        npuscope.estimate(float_model(tmp_path))
     assert "--as-int8" in caught.value.hint
 
 
 @pytest.mark.parametrize("half", [False, True])
 def test_figures_are_those_of_an_int8_network(half: bool, tmp_path: Path) -> None:
-    found = api.estimate(float_model(tmp_path, half), as_int8=True)
+    found = npuscope.estimate(float_model(tmp_path, half), as_int8=True)
     assert found.counts["HW"] == len(found.epochs)
     assert NOTE in found.notes
     assert found.memory.weights_bytes < 8 * 3 * 3 * 4 * 2
@@ -56,7 +56,7 @@ def test_depthwise_weights_of_16_bits_are_widened(tmp_path: Path) -> None:
     w.op("DEQUANTIZE", [narrow], [weights])
     w.op("DEPTHWISE_CONV_2D", [x, weights, w.constant("b", np.zeros(4, np.float32))], [y])
     model = save(tmp_path, "net.tflite", w.finish([x], [y]))
-    assert api.estimate(model, as_int8=True).counts["HW"] > 0
+    assert npuscope.estimate(model, as_int8=True).counts["HW"] > 0
 
 
 def test_types_and_zero_points(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_it_answers_what_quantize_will_give(tmp_path: Path) -> None:
     x = w.node("Mul", w.node("Mul", x, curve), w.constant(np.float32(0.5)))
     w.node("Relu", layer(x, 16, 32), output="y")
     model = save(tmp_path, "net.onnx", w.finish({"y": (1, 32, 32, 32)}))
-    before = api.estimate(model, as_int8=True)
-    made = api.quantize(model, data="random", samples=4, calibration="minmax")
+    before = npuscope.estimate(model, as_int8=True)
+    made = npuscope.quantize(model, data="random", samples=4, calibration="minmax")
     assert before.total_ms == pytest.approx(made.after.total_ms, rel=0.1)
     assert before.counts["SW"] == made.after.counts["SW"] == 0

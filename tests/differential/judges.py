@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+import npuscope
 from differential.generate import network_of
 from differential.layers import EQUAL, Layers, output_step, steps
 from differential.network import Network
@@ -26,7 +27,6 @@ from differential.probe import first_difference, outside_steps
 from differential.verdict import Verdict
 from file_fields import differences
 from fuzz.engine import Case, Command, Target, Workshop, _time_limit, cause_of
-from npuscope import api
 from npuscope.advice.fix.run import Fixed
 from npuscope.building import Build, Options, build
 from npuscope.compiler.passes.numbers import SignedBytes, SymmetricWeights
@@ -48,6 +48,7 @@ from npuscope.program.sources import read_program
 from npuscope.rulebook.fix import FunctionEffect
 from npuscope.sim.memory import Memory, from_stored, to_stored
 from npuscope.sim.run import execute, written
+from npuscope.verbs.compile import write as write_build
 from npuscope.whole_file import write_files
 
 Arrays = dict[str, np.ndarray]
@@ -257,7 +258,7 @@ def readback(trial: Trial, folder: Path) -> None:
     """Bytes in, bytes out: names are not kept."""
     made, place = _built(trial), folder / f"build{trial.verdict.seed}"
     if trial.verdict.seed % 8 < 2:  # the whole build
-        notes = api.write(made, place)
+        notes = write_build(made, place)
         (place / "program.json").unlink()
     else:  # network.c, blobs and weights alone
         notes, files = code_files(made.program, made.machine, "network")
@@ -301,7 +302,7 @@ _ROUNDED_LSB = 4.0  # what a step of one layer may become in the few behind it
 
 def fix(trial: Trial, folder: Path) -> None:
     fixed_path = trial.path.with_stem(f"{trial.path.stem}_fixed")
-    fixed = api.fix(trial.path, fixed_path, seeds=1, generation=trial.verdict.generation)
+    fixed = npuscope.fix(trial.path, fixed_path, seeds=1, generation=trial.verdict.generation)
     if not fixed.applied:
         if fixed.data != trial.path.read_bytes():
             trial.verdict.add("fix", "nothing to do, but the copy is not the file")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import npuscope
 from models import OnnxWriter, TfliteWriter, save
-from npuscope import api
 from npuscope.cli.main import main
 from npuscope.errors import ModelError, TargetError
 from npuscope.files.load import load_model
@@ -69,7 +69,7 @@ def test_weights_of_unknown_ops_count_as_much_as_ops(tmp_path: Path) -> None:
         x = w.qdq(w.node("Relu", x), 0.1)
     w.node("acme.Think", x, w.constant(np.ones((4, 4), np.float32)), output="y")
     model = save(tmp_path, "m.onnx", w.finish({"y": (1, 4)}))
-    found = api.estimate(model)
+    found = npuscope.estimate(model)
     assert found.model.unknown_params == 16 and found.is_mostly_unknown
     assert "time not known" in found.told()
 
@@ -246,7 +246,7 @@ def model(tmp_path: Path) -> str:
 
 
 def test_the_answer_is_a_lower_bound(model: str, capsys: Any) -> None:
-    found = api.estimate(model)
+    found = npuscope.estimate(model)
     assert found.unknown_ops == ("Detect",)
     assert found.interval_ms[1] is None
     assert main(["estimate", model]) == 0
@@ -273,14 +273,14 @@ def test_no_limit_on_an_unknown_time_can_pass(model: str, capsys: Any) -> None:
 
 def test_execution_is_refused_with_the_list(model: str) -> None:
     with pytest.raises(TargetError, match="Detect is not known here"):
-        api.validate(model)
+        npuscope.validate(model)
 
 
 def test_a_saved_profile_keeps_the_bound(model: str, tmp_path: Path) -> None:
-    api.profile(model, save=tmp_path / "run.json")
-    again = api.load(tmp_path / "run.json")
+    npuscope.profile(model, save=tmp_path / "run.json")
+    again = npuscope.load(tmp_path / "run.json")
     assert again.is_lower_bound  # type: ignore[union-attr]
-    notes = api.compare(tmp_path / "run.json", model).notes
+    notes = npuscope.compare(tmp_path / "run.json", model).notes
     assert any("lower bound: Detect of unknown cost" in note for note in notes)
 
 
@@ -292,7 +292,7 @@ def test_an_unknown_op_of_constants_is_not_folded(tmp_path: Path) -> None:
     w.op("CUSTOM:Noise", [size], [noise])
     w.op("ADD", [x, noise], [y])
     model = save(tmp_path, "m.tflite", w.finish([x], [y]))
-    assert api.estimate(model).unknown_ops == ("Noise",)
+    assert npuscope.estimate(model).unknown_ops == ("Noise",)
 
 
 def test_an_unknown_op_between_quantized_values_keeps_its_place(tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_an_unknown_op_without_inputs_reads_the_networks_input(tmp_path: Path) -
     w.op("ADD", [x, noise], [y])
     model = save(tmp_path, "m.tflite", w.finish([x], [y]))
     assert load_model(model).ops[0].inputs == ("x",)
-    assert api.estimate(model).unknown_ops == ("Noise",)
+    assert npuscope.estimate(model).unknown_ops == ("Noise",)
 
 
 # Forms that converters really write.

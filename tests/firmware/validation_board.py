@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from firmware.bare_build import FIRMWARE, TARGET, WARNINGS, built, zig
-from npuscope import api
+from npuscope import building
 from npuscope.boards.device import Device, Inference, NodeCounters, random_values
 from npuscope.boards.emulated.board import EmulatedBoard, EmulatedSetup
 from npuscope.boards.emulated.memory import (
@@ -26,6 +26,7 @@ from npuscope.loadable.build import package
 from npuscope.loadable.codes import PackageOptions
 from npuscope.machine.model import Machine
 from npuscope.program.model import EpochKind, Program
+from npuscope.verbs.compile import write as write_build
 
 PARTS = ("board/emulated", "validation", "runtime", "loader", "npu", "kernels")
 CPU = "cortex_m33+fp_armv8d16sp"
@@ -91,8 +92,8 @@ class Image:
 
 
 def image_of(graph: Graph, folder: Path, *, split: bool = False, **options: object) -> Image:
-    made = api.build(graph, {"relocatable": True, **options})  # type: ignore[typeddict-item]
-    api.write(made, folder)
+    made = building.build(graph, {"relocatable": True, **options})  # type: ignore[typeddict-item]
+    write_build(made, folder)
     packed = package(folder, PackageOptions(cpu="cortex-m33", split=split))
     return Image(made.program, made.machine, *packed.files.values())
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+import npuscope
 import report_texts
 from advice.sweep import samples as sweeps
 from boards import pump
@@ -36,7 +37,6 @@ from models_onnx import OnnxWriter
 from models_onnx_cases import CASES as ODD_ONNX
 from models_onnx_ops import CASES as ONNX_OPS
 from models_tflite import RELU
-from npuscope import api
 from npuscope.boards.client_exchange import Timeouts
 from npuscope.boards.device import Option, Request
 from npuscope.boards.remote import RemoteBoard
@@ -510,8 +510,8 @@ def prepare(side: Path) -> None:
         (side / f"{name}.onnx").write_bytes(to_onnx(net))
     net = side / "net.tflite"
     graph = load_model(net)
-    api.compile(graph, side / "build")
-    api.compile(graph, side / "plain", epoch_controller=False, generation="2.2")
+    npuscope.compile(graph, side / "build")
+    npuscope.compile(graph, side / "plain", epoch_controller=False, generation="2.2")
     if main(f"compile {net} -o {side}/moved --relocatable -q".split()):
         raise RuntimeError("the relocatable build")
     for build in ("build", "plain", "moved"):

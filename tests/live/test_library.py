@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from models import mobilenet_like, save, to_tflite
-from npuscope.api_advice import explained
 from npuscope.cli.main import main
 from npuscope.errors import FileError, UsageError
 from npuscope.live import answers
@@ -19,6 +18,7 @@ from npuscope.live.library import Library, check_models, fix_name
 from npuscope.live.setting import Setting, first_setting, setting_from
 from npuscope.machine.load import load_machine
 from npuscope.machine.mpool import mpool_text
+from npuscope.verbs.explain import explanation
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def library(model: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
 def test_it_says_what_the_verbs_say(
     library: Library, model: Path, setting: Setting, options: dict
 ) -> None:
-    told = explained(model, options)  # without compiled changes: the page offers them as switches
+    told = explanation(model, options)  # without compiled changes: the page offers them as switches
     for _ in range(2):  # built, then kept
         found = library.shown(setting).found
         assert found.profile == told.profile

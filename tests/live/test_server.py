@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import json
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ import pytest
 import npuscope
 from models import mobilenet_like, save, to_tflite
 from npuscope import child
-from npuscope.cli import serve as verb
+from npuscope.cli.main import main
 from npuscope.errors import OutputError, UsageError
 from npuscope.live import server as live
 from npuscope.live.library import Library
@@ -217,24 +216,37 @@ def test_what_a_page_cannot_ask_for_is_refused(
     assert told == {"error": {"message": message, "where": where, "hint": ""}}
 
 
+ADDRESS = "http://127.0.0.1:1234/secret/"
+
+
+@pytest.fixture
+def addressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view that ends when it has told its address."""
+
+    def serve(*_: str, ready: Callable[[str], None], **__: object) -> None:
+        ready(ADDRESS)
+
+    monkeypatch.setattr("npuscope.verbs.serve.serve", serve)
+
+
 def test_the_token_is_in_no_list_of_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    addressed: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A browser is started with the path of a page that only this user can read."""
-    opened: list[str] = []
-    monkeypatch.setattr(verb.webbrowser, "open", opened.append)
-    monkeypatch.setattr(verb.sys.stdout, "isatty", lambda: True, raising=False)
-    address = "http://127.0.0.1:1234/secret/"
-    args = argparse.Namespace(json=None, models=["a"], no_browser=False, quiet=False)
-    verb._announce(args, address, tmp_path)
-    (uri,) = opened
+    opened: dict[str, str] = {}
+
+    def open_page(uri: str) -> None:
+        opened[uri] = Path(uri.removeprefix("file://")).read_text()
+
+    monkeypatch.setattr("webbrowser.open", open_page)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert main(["serve", "a"]) == 0
+    ((uri, page),) = opened.items()
     assert "secret" not in uri
-    assert f"url={address}" in Path(uri.removeprefix("file://")).read_text()
+    assert f"url={ADDRESS}" in page
 
 
-def test_an_address_in_a_file_is_for_this_user_alone(tmp_path: Path) -> None:
-    args = argparse.Namespace(
-        json=str(tmp_path / "a.json"), models=["a"], no_browser=True, quiet=True
-    )
-    verb._announce(args, "http://127.0.0.1:1234/secret/", tmp_path)
+def test_an_address_in_a_file_is_for_this_user_alone(addressed: None, tmp_path: Path) -> None:
+    assert main(["serve", "a", "--json", str(tmp_path / "a.json"), "--no-browser"]) == 0
+    assert json.loads((tmp_path / "a.json").read_text())["address"] == ADDRESS
     assert (tmp_path / "a.json").stat().st_mode & 0o077 == 0

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from npuscope import api
+import npuscope
 from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError
 from npuscope.loadable.checklist import make_checklist
 from npuscope.loadable.checklist_memories import Agent, Span, Traffic, memories
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Pool, Program
 from npuscope.program.serialize import save
-from npuscope.report.loadable import answer, checklist_text
+from npuscope.report.checklist import answer, checklist_text
 from program.sample import copy_group
 
 
 @pytest.fixture(scope="module")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("build")
-    api.compile(demo_graph(), folder)
+    npuscope.compile(demo_graph(), folder)
     return folder
 
 

@@ -7,6 +7,7 @@ from shutil import which
 
 import pytest
 
+import npuscope
 from compiler.nets import dilated, random_network, small_groups, uint8_network
 from compiler.test_pipeline import squeeze_excite
 from firmware.bare import (
@@ -23,7 +24,6 @@ from firmware.bare import (
     build_firmware,
 )
 from loadable.hand_net import COUNT, INPUT, OUTPUT, POOL, WEIGHTS, write_net
-from npuscope import api
 from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError, NpuscopeError, TargetError
 from npuscope.loadable.build import package
@@ -255,7 +255,7 @@ NETS = {
 @pytest.mark.parametrize("net", NETS)
 def test_compiled_networks(tmp_path, net, generation, controller):
     """Our own network.c has no addresses between the code, on either CPU."""
-    program = api.compile(
+    program = npuscope.compile(
         NETS[net](),
         tmp_path,
         relocatable=True,
@@ -278,13 +278,13 @@ def test_compiled_networks(tmp_path, net, generation, controller):
 
 def test_what_the_drivers_cannot_start_is_refused(tmp_path):
     """A gate that arrives as data: the image would wait for engines that never run."""
-    api.compile(squeeze_excite(), tmp_path, relocatable=True, epoch_controller=False)
+    npuscope.compile(squeeze_excite(), tmp_path, relocatable=True, epoch_controller=False)
     told = message(tmp_path, error=TargetError)
     assert "cannot be started by the image's drivers: ARITH 0: the registers that hold" in told
 
 
 def test_the_api_writes_the_files(hand, tmp_path):
-    made = api.package(hand, tmp_path / "out", SMALL)
+    made = npuscope.package(hand, tmp_path / "out", SMALL)
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"network_rel.bin"}
     assert read_image_file(tmp_path / "out" / "network_rel.bin") == made.image
     assert read_image(made.files["network_rel.bin"]) == made.image

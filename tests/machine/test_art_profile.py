@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from npuscope import api
+from npuscope import building
 from npuscope.errors import FileError, UsageError
 from npuscope.machine.load import load_machine
 from npuscope.machine.vendor_options import (
@@ -101,15 +101,15 @@ def test_a_profile_changes_the_machine(tmp_path: Path, caplog: pytest.LogCapture
 
 def test_the_profile_decides_who_starts_epochs(tmp_path: Path) -> None:
     file = write(tmp_path / "art.json", on={"options": "--enable-epoch-controller"}, off={})
-    on, off = (api.machine_for({"art_profile": f"{name}@{file}"}) for name in ("on", "off"))
+    on, off = (building.machine_for({"art_profile": f"{name}@{file}"}) for name in ("on", "off"))
     assert (on.epoch_controller, off.epoch_controller) == (True, False)
-    asked = api.machine_for({"art_profile": f"off@{file}", "epoch_controller": True})
-    assert asked.epoch_controller and api.machine_for({}).epoch_controller
+    asked = building.machine_for({"art_profile": f"off@{file}", "epoch_controller": True})
+    assert asked.epoch_controller and building.machine_for({}).epoch_controller
 
 
 def test_the_virtual_pool_needs_its_option(tmp_path: Path) -> None:
     file = write(tmp_path / "art.json", on={"options": USUAL}, off={"options": "-O3"})
-    on, off = (api.machine_for({"art_profile": f"{name}@{file}"}) for name in ("on", "off"))
+    on, off = (building.machine_for({"art_profile": f"{name}@{file}"}) for name in ("on", "off"))
     assert on.placement.virtual_pool == MACHINE.placement.virtual_pool
     assert off.placement.virtual_pool == ()
 
@@ -134,4 +134,4 @@ def test_broken_files(tmp_path: Path, content: str) -> None:
 def test_a_missing_pool_file(tmp_path: Path) -> None:
     file = write(tmp_path / "art.json", a={"memory_pool": "none.mpool"})
     with pytest.raises(FileError, match="cannot be read"):
-        api.machine_for({"art_profile": f"a@{file}"})
+        building.machine_for({"art_profile": f"a@{file}"})

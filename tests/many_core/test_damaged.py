@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import npuscope
 from many_core.nets import encoder
-from npuscope import api
 from npuscope.cli.main import main
 from npuscope.many_core.buffer_format import HEADER, ROW
 
@@ -21,8 +21,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("damaged")
     (folder / "net.onnx").write_bytes(encoder())
     (folder / "stats").mkdir()
-    api.manycore_compile(folder / "net.onnx", folder / "qpc", stats_level=70, cores=2)
-    api.manycore_run(
+    npuscope.manycore_compile(folder / "net.onnx", folder / "qpc", stats_level=70, cores=2)
+    npuscope.manycore_run(
         folder / "qpc",
         num_iter=2,
         aic_profiling_type="raw_device_stats",

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import npuscope
 from many_core.nets import EncoderShape, encoder, graph_of
 from models_onnx import OnnxWriter
-from npuscope import api
 from npuscope.cli.main import main
 from npuscope.graph.model import Graph
 from npuscope.many_core.compiler.options import CompileOptions
@@ -199,8 +199,8 @@ def test_explain_and_lint_of_a_model(model: Path, capsys: pytest.CaptureFixture[
     assert all(rule in text for rule in rules)
     assert main(("lint", *words)) == 0
     assert "LINT-CORE-ROWS" in capsys.readouterr().out
-    assert api.explain(model, machine="cloudai100").findings
-    lints = api.lint(model, machine="cloudai100")
+    assert npuscope.explain(model, machine="cloudai100").findings
+    lints = npuscope.lint(model, machine="cloudai100")
     assert {finding.rule for finding in lints} <= set(core_rules())
 
 
@@ -217,28 +217,28 @@ def test_explain_of_a_run_from_buffers_and_from_a_result(
     model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("stats").mkdir()
-    api.manycore_compile(model, "binaries", stats_level=70, ddr_stats=True, cores=2)
-    api.manycore_run(
+    npuscope.manycore_compile(model, "binaries", stats_level=70, ddr_stats=True, cores=2)
+    npuscope.manycore_run(
         "binaries", aic_profiling_type="raw_device_stats", aic_profiling_out_dir="stats"
     )
     words = ("opstats", "--qpc", "binaries/programqpc.bin", "-i", "stats", "--json", "run.json")
     assert main(words) == 0
     capsys.readouterr()
-    raw, saved = api.explain("stats"), api.explain("run.json")
+    raw, saved = npuscope.explain("stats"), npuscope.explain("run.json")
     assert raw.findings and [f.rule for f in raw.findings] == [f.rule for f in saved.findings]
     assert raw.verdict == saved.verdict
     assert main(("explain", "stats", "--sarif", "found.sarif")) == 0
     assert "ADV-CORE-IDLE" in capsys.readouterr().out
     assert "ADV-CORE-IDLE" in Path("found.sarif").read_text(encoding="utf-8")
     warnings = sum(finding.is_problem for finding in raw.findings)
-    assert api.gate("stats", most={"findings.warning": warnings}).passed
-    assert not api.gate("stats", most={"total_ms": 0.0}).passed
-    assert api.gate("run.json", baseline="stats").passed
-    assert api.compare("stats", "run.json").table()
+    assert npuscope.gate("stats", most={"findings.warning": warnings}).passed
+    assert not npuscope.gate("stats", most={"total_ms": 0.0}).passed
+    assert npuscope.gate("run.json", baseline="stats").passed
+    assert npuscope.compare("stats", "run.json").table()
 
 
 def test_rules_of_other_machines_do_not_ask_the_first(model: Path) -> None:
-    found = {finding.rule for finding in api.lint(model)}
+    found = {finding.rule for finding in npuscope.lint(model)}
     assert found and not found & set(core_rules())
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import npuscope
 from models_onnx import OnnxWriter
-from npuscope import api
 from npuscope.cli.main import main
 from npuscope.errors import FileError, UsageError
 from npuscope.many_core.container import read_program
@@ -33,7 +33,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def compiled(model: Path) -> bytes:
-    made = api.manycore_compile(
+    made = npuscope.manycore_compile(
         model, "binaries", stats_level=70, cores=2, network_specialization_config="sizes.json"
     )
     assert made.file is not None
@@ -69,7 +69,7 @@ def test_one_is_chosen_at_run_and_found_again_by_opstats(
     Path("stats").mkdir()
     times = []
     for name in ("0", "QAicGraph_s1"):
-        report = api.manycore_run(
+        report = npuscope.manycore_run(
             "binaries",
             specialization=name,
             program=7,
@@ -84,11 +84,11 @@ def test_one_is_chosen_at_run_and_found_again_by_opstats(
         "aic-profiling-program-7-activation-0-inf-0-QAicGraph_s1-aiccyclecounts.bin",
         "aic-profiling-program-7-latency.txt",
     ]
-    found = api.opstats("stats", qpc="binaries/programqpc.bin")
+    found = npuscope.opstats("stats", qpc="binaries/programqpc.bin")
     assert [tables.network for tables in found.tables] == ["QAicGraph", "QAicGraph_s1"]
     assert found.tables[0].totals.ucycles < found.tables[1].totals.ucycles
     with pytest.raises(UsageError, match="there is no specialization '2'"):
-        api.manycore_run("binaries", specialization="2")
+        npuscope.manycore_run("binaries", specialization="2")
 
 
 def test_inspect_and_compile_list_them(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

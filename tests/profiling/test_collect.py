@@ -8,9 +8,9 @@ from dataclasses import astuple, replace
 
 import pytest
 
-from npuscope.api import build
 from npuscope.boards.device import Inference, Option, Request
 from npuscope.boards.simulated import SimulatedBoard
+from npuscope.building import build
 from npuscope.demo_network import demo_graph
 from npuscope.errors import DeviceError, UsageError
 from npuscope.profiling.collect import collect

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+import npuscope
 from models import conv_net, save, to_tflite
-from npuscope import api
+from npuscope import building
 from npuscope.boards.simulated import SimulatedBoard
 from npuscope.cli.main import main
 from npuscope.demo_network import demo_graph
@@ -19,7 +20,7 @@ from npuscope.report.vendor_text import counter_log_text
 
 @pytest.fixture(scope="module")
 def measured():
-    return api.measure(demo_graph(), batch=2, ec_single_epoch=True)
+    return npuscope.measure(demo_graph(), batch=2, ec_single_epoch=True)
 
 
 def counted(profile):
@@ -41,7 +42,7 @@ def test_samples_and_passes(measured):
 
 def test_a_log_gives_back_what_was_counted(measured, tmp_path):
     (tmp_path / "run.log").write_text(counter_log_text(measured))
-    again = api.measure(connect=f"log:{tmp_path / 'run.log'}")
+    again = npuscope.measure(connect=f"log:{tmp_path / 'run.log'}")
     assert again.network.name == measured.network.name
     assert again.network.inputs[0].shape == measured.network.inputs[0].shape
     assert [r.options for r in again.recorded] == [r.options for r in measured.recorded]
@@ -68,7 +69,7 @@ def test_names_cannot_write_lines_of_their_own(measured):
 
 
 def test_the_network_is_named_when_there_are_several():
-    made = api.build(demo_graph(), {})
+    made = building.build(demo_graph(), {})
     other = replace(made.program, name="other")
     board = SimulatedBoard([made.program, other], made.machine)
     with pytest.raises(UsageError, match="several networks"):

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from npuscope.api import build
 from npuscope.boards.device import Option
+from npuscope.building import build
 from npuscope.demo_network import demo_graph
 from npuscope.profiling.passes import Metric, counter_plan, engines_fit
 from npuscope.program.units import Streng

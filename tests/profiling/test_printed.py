@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from npuscope.api import inspect, measure
+from npuscope import inspect, measure
 from npuscope.cli.main import main
 from npuscope.profiling.measure import Measurement
 from npuscope.program.model import Access

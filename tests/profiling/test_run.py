@@ -160,7 +160,7 @@ def test_another_mapping_has_another_hash(demo):
 
 _PRINT = """
 import json
-from npuscope.api import profile
+from npuscope import profile
 from npuscope.demo_network import demo_graph
 from npuscope.report.json_report import profile_json
 found = profile(demo_graph())

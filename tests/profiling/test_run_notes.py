@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from npuscope.api import build
+from npuscope.building import build
 from npuscope.demo_network import demo_graph
 from npuscope.machine.load import load_machine
 from npuscope.profiling.run import estimate, profile

@@ -8,8 +8,8 @@ from pathlib import Path
 import onnx
 import pytest
 
+import npuscope
 from models import mobilenet_like, save, to_tflite
-from npuscope import api
 from npuscope.cli.main import main
 from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError
@@ -24,9 +24,9 @@ from npuscope.profiling.saved import (
 from sample_profile import sample_profile
 
 PROFILES = {
-    "estimate": lambda: api.estimate(demo_graph()),
-    "simulated": lambda: api.profile(demo_graph(), batch=2),
-    "blocks": lambda: api.measure(demo_graph(), vendor_plan=True, batch=3).profile,
+    "estimate": lambda: npuscope.estimate(demo_graph()),
+    "simulated": lambda: npuscope.profile(demo_graph(), batch=2),
+    "blocks": lambda: npuscope.measure(demo_graph(), vendor_plan=True, batch=3).profile,
     "by hand": sample_profile,
 }
 

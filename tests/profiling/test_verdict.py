@@ -214,7 +214,7 @@ def test_exit_codes(
 ) -> None:
     judged = Verdict(verdict)
     found = replace(npuscope.validate(model), verdict=judged, passed=judged.holds)
-    monkeypatch.setattr("npuscope.api.validate", lambda *args, **options: found)
+    monkeypatch.setattr("npuscope.verbs.validate.validate", lambda *args, **options: found)
     assert main(["validate", str(model)]) == code
     shown = capsys.readouterr().out.splitlines()[0]
     assert shown.startswith("not judged: " if verdict == "unjudged" else f"{verdict}: ")

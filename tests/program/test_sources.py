@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import npuscope
 from compiler.nets import sample
-from npuscope import api
 from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError, TargetError, UsageError
 from npuscope.program.code_files import hex_text
@@ -25,7 +25,7 @@ from npuscope.sim.run import execute
 @pytest.fixture(scope="module")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("build")
-    api.compile(demo_graph(), folder)
+    npuscope.compile(demo_graph(), folder)
     return folder
 
 
@@ -64,8 +64,8 @@ def test_without_images_it_can_be_timed_only(build: Path, tmp_path: Path) -> Non
     assert found.notes == (
         "the image of octoFlash is not in the folder: the program cannot be executed",
     )
-    whole = api.estimate(demo_graph()).total_ms
-    assert api.estimate(folder).total_ms == pytest.approx(whole, rel=0.02)
+    whole = npuscope.estimate(demo_graph()).total_ms
+    assert npuscope.estimate(folder).total_ms == pytest.approx(whole, rel=0.02)
 
 
 def test_without_images_nothing_is_computed(build: Path, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_without_images_nothing_is_computed(build: Path, tmp_path: Path) -> None
     assert caught.value.message == ("cannot be executed: the weights in octoFlash are not there")
     assert "*.xSPI2.raw" in caught.value.hint
     with pytest.raises(TargetError, match="are not there"):
-        api.validate(tmp_path / "network.c", model=demo_graph())
+        npuscope.validate(tmp_path / "network.c", model=demo_graph())
 
 
 @pytest.mark.parametrize("name", ["network_data.hex", "network_atonbuf.xSPI2.c"])
@@ -112,22 +112,22 @@ def test_a_damaged_hex_file_leaves_the_times(build: Path, tmp_path: Path) -> Non
     (folder / "network_data.hex").write_text(":0400000001020304FF\n")
     found = read_program(folder)
     assert [pool.name for pool in found.missing_weights()] == ["octoFlash"]
-    assert api.estimate(folder).total_ms > 0
+    assert npuscope.estimate(folder).total_ms > 0
 
 
 def test_c_info_alone(build: Path, tmp_path: Path) -> None:
     found = read_program(copied(build, tmp_path, "c_info.json"))
     assert found.source == "c_info"
     assert all(epoch.groups is None for epoch in found.executed if epoch.call is None)
-    profile = api.estimate(tmp_path)
+    profile = npuscope.estimate(tmp_path)
     assert profile.counts["HW"] == read_program(build).count(found.executed[0].kind)
     with pytest.raises(UsageError, match="validated against its model"):
-        api.validate(tmp_path)
+        npuscope.validate(tmp_path)
 
 
 def test_a_program_is_not_compiled_again(build: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="already a compiled program"):
-        api.compile(build, tmp_path / "out")
+        npuscope.compile(build, tmp_path / "out")
 
 
 @pytest.mark.parametrize("name", ["none.c", "none.json"])
@@ -167,7 +167,7 @@ def test_a_damaged_c_info_names_the_pool(build: Path, tmp_path: Path) -> None:
 
     path = edited(build, tmp_path, change)
     with pytest.raises(FileError) as caught:
-        api.estimate(path)
+        npuscope.estimate(path)
     assert caught.value.message == "$.memory_pools[0].attributes.byte_width: is 0"
     assert caught.value.where == str(path)
 
@@ -180,8 +180,8 @@ def test_a_buffer_without_a_pool_is_not_counted(build: Path, tmp_path: Path) -> 
         spare.pop("mpool_id", None)
         document["buffers"].append(spare)
 
-    plain = api.estimate(edited(build, tmp_path, lambda document: None))
-    found = api.estimate(edited(build, tmp_path, change))
+    plain = npuscope.estimate(edited(build, tmp_path, lambda document: None))
+    found = npuscope.estimate(edited(build, tmp_path, change))
     assert found.total_ms == plain.total_ms
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from npuscope import api
+from npuscope import building
 from npuscope.advice.explain import Explanation, explain
-from npuscope.api import Build
+from npuscope.building import Build
 from npuscope.demo_network import demo_graph
 from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
 from npuscope.ops.layers import ConvAttrs
@@ -29,7 +29,7 @@ ATTACKS = (
 
 
 def explained(graph: Graph) -> tuple[Build, Explanation]:
-    made = api.build(graph, {})
+    made = building.build(graph, {})
     return made, explain(made, run_profile(made.program, made.machine, made.graph))
 
 

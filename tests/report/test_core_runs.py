@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import npuscope
 from many_core.nets import encoder
-from npuscope import api
 from npuscope.cli.main import main
 from npuscope.many_core.buffer_format import is_core_run
 from npuscope.report.core_runs import read_core_run
@@ -21,14 +21,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "net.onnx").write_bytes(encoder())
     for name, cores in (("two", 2), ("four", 4)):
         (folder / name / "stats").mkdir(parents=True)
-        api.manycore_compile(
+        npuscope.manycore_compile(
             folder / "net.onnx",
             folder / name / "binaries",
             stats_level=70,
             ddr_stats=True,
             cores=cores,
         )
-        api.manycore_run(
+        npuscope.manycore_run(
             folder / name / "binaries",
             aic_profiling_type="raw_device_stats",
             aic_profiling_out_dir=folder / name / "stats",

@@ -67,7 +67,7 @@ def test_nothing_to_say_is_one_line() -> None:
     empty = replace(explanation(), findings=(), changes=(), verdict="nothing")
     assert explain_text(empty) == "nothing\n"
     assert (
-        lint_text("a\x1b.onnx", (), "4.0")
+        lint_text((), "a\x1b.onnx", "4.0")
         == "a\\x1b.onnx: no rule found anything (generation 4.0)\n"
     )
 

@@ -11,8 +11,9 @@ from typing import BinaryIO
 import numpy as np
 import pytest
 
+import npuscope
 from compiler.nets import Net, random_network
-from npuscope import api
+from npuscope import building
 from npuscope.advice.refused import buffers_made, buffers_read, roots
 from npuscope.demo_network import demo_graph
 from npuscope.graph.model import Graph
@@ -55,7 +56,7 @@ class Made:
 
 
 def made_of(source: Graph | Path) -> Made:
-    build = api.build(source, {})
+    build = building.build(source, {})
     profile = run_profile(build.program, build.machine, build.graph)
     trace = trace_of_profile(profile, build.program, build.machine)
     return Made(profile, build.program, trace)
@@ -257,7 +258,7 @@ def test_without_the_program_counters_of_the_device_remain(demo: Made) -> None:
 
 def test_a_block_covers_its_epochs(demo: Made) -> None:
     """As a board counts: the blob is one block, with one arrow to the kernel behind it."""
-    measured = api.measure(demo_graph(), vendor_plan=True)
+    measured = npuscope.measure(demo_graph(), vendor_plan=True)
     trace = trace_of_profile(measured.profile, measured.program)
     assert len(measured.profile.epochs) < len(demo.profile.epochs)
     assert len(trace.flows) == 1

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import npuscope
 from models import mobilenet_like, save, to_tflite
-from npuscope import api
+from npuscope import building
 from npuscope.cli.main import main
 from npuscope.report.profile_trace import trace_of_profile
 from npuscope.trace_model import TraceModel
@@ -20,7 +21,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def trace_of(model: Path) -> TraceModel:
-    return trace_of_profile(api.profile(model), api.build(model, {}).program)
+    return trace_of_profile(npuscope.profile(model), building.build(model, {}).program)
 
 
 def test_the_verb_writes_both_files(tmp_path: Path, model: Path) -> None:
@@ -45,7 +46,7 @@ def test_a_log_has_a_timeline_too(tmp_path: Path, model: Path) -> None:
     log, trace = tmp_path / "run.log", tmp_path / "a.pftrace"
     assert main(["profile", str(model), "--log", str(log), "-q"]) == 0
     assert main(["profile", "--connect", f"log:{log}", "--trace", str(trace), "-q"]) == 0
-    measured = api.measure(connect=f"log:{log}")
+    measured = npuscope.measure(connect=f"log:{log}")
     check_trace(trace_of_profile(measured.profile), trace.read_bytes())
 
 

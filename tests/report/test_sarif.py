@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+import npuscope
 from models import mobilenet_like, save, to_tflite
-from npuscope import api
 from npuscope.advice.explain import catalogue
 from npuscope.report.findings_files import FINGERPRINT, Checked, sarif_json, source_uri
 from npuscope.rulebook.registry import Kind
@@ -26,7 +26,7 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def log(slow: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.chdir(slow.parent)
-    findings = api.explain("slow.tflite").findings
+    findings = npuscope.explain("slow.tflite").findings
     return sarif_json(Checked("explain", "slow.tflite", "4.0", findings))
 
 

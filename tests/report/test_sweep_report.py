@@ -16,11 +16,11 @@ from npuscope.errors import UsageError
 from npuscope.report import sweep as sweep_table
 from npuscope.report.html.sweep import sweep_page
 from npuscope.report.sweep import (
+    counts_json,
     flat,
     report_json,
     report_text,
     sweep_csv,
-    sweep_json,
     sweep_parquet,
     sweep_text,
 )
@@ -93,7 +93,7 @@ def test_many_failures_are_counted() -> None:
 def test_json_names_runs_by_key() -> None:
     found = report_json(summarise(ROWS), Path("s.jsonl"))
     head = {"schema": "npuscope/sweep/1", "runs": 6, "done": 3, "failed": 3, "store": "s.jsonl"}
-    assert {name: found[name] for name in head} == head == sweep_json(ROWS, Path("s.jsonl"))
+    assert {name: found[name] for name in head} == head == counts_json(ROWS, Path("s.jsonl"))
     assert found["models"][0] == {
         "name": "nets/a.tflite", "runs": 2, "failed": 0, "best": "1", "front": ["2", "1"]
     }  # fmt: skip

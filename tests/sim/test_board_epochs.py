@@ -13,7 +13,7 @@ from statistics import median
 
 import pytest
 
-from npuscope.api import build
+from npuscope.building import build
 from npuscope.profiling.model import Profile
 from npuscope.profiling.run import estimate
 from npuscope.program.model import EpochKind

@@ -1,5 +1,6 @@
-"""The command line: one module per verb, which parses and prints.
+"""The command line: the same for all verbs, by their records.
 
 In and out: words in; text or JSON, and an exit code out.
-Main finds the verb, options makes its arguments from the table, output delivers.
+`main` finds the verb and reports errors, `parser` makes its arguments, `drive` runs it and prints
+the result, `output` has what is written to.
 """

@@ -11,19 +11,21 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from importlib import import_module
-from types import ModuleType
 from typing import NoReturn, TextIO
 
-from npuscope.cli.output import INTERRUPTED
-from npuscope.errors import FileError, InternalError, NpuscopeError, OutputError, UsageError
-from npuscope.options import verbs
-from npuscope.options.check import wrong_words
+from npuscope.cli.parser import build_parser
+from npuscope.errors import (
+    INTERRUPTED,
+    FileError,
+    InternalError,
+    NpuscopeError,
+    OutputError,
+    UsageError,
+)
 from npuscope.text import safe_lines
-from npuscope.version import __version__
+from npuscope.verbs.table import NAMES
 
-# Verb -> its line in --help; the verb's module in this package has the same name.
-VERBS = {name: row.line for name, row in verbs.VERBS.items() if " " not in name}
+VERBS = tuple(name for name in NAMES if " " not in name)
 # Endings of files that verbs read: `--json model.tflite` means the model, not a file to write.
 _SOURCES = (
     ".tflite",
@@ -44,13 +46,6 @@ _SOURCES = (
 _BROKEN_PIPE = 141
 # Only writing fails with these: no space, quota, read-only file system, file too large.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse whose errors are ours: one sentence, exit code 2, JSON on request."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message, hint=f"`{self.prog} --help` lists what is possible")
 
 
 class _StdoutError(OutputError):
@@ -159,56 +154,23 @@ def _run(argv: list[str]) -> int:
     if verb is not None and verb not in VERBS:
         raise _unknown_verb(verb)
     # Words before the verb may ask for help about all of them.
-    parser, module = build_parser(verb, whole=argv[:1] != [verb])
+    parser = build_parser(verb, whole=argv[:1] != [verb])
     # Unknown words are collected, not refused by argparse: the error can then suggest an option.
     args, unknown = parser.parse_known_args(_json_before_source(argv))
     if unknown:
+        from npuscope.verbs.check import wrong_words
+
         raise wrong_words(verb or "", unknown)
-    if module is None:
+    if verb is None:
         parser.print_help(sys.stderr)
         return UsageError.exit_code
     _start_logging(args)
-    _refuse_other_families(verb or "", args)
+    from npuscope.cli.drive import perform
     from npuscope.whole_file import replacing, together
 
     # All files of one call appear together, or none of them.
     with replacing(args.force), together():
-        code: int = module.run(args)
-    return code
-
-
-# Verbs that look at the machine themselves.
-_KNOW_FAMILIES = ("estimate", "explain", "gate", "lint", "machines", "manycore", "opstats")
-
-
-def _refuse_other_families(verb: str, args: argparse.Namespace) -> None:
-    machine = getattr(args, "machine", None)
-    if verb in _KNOW_FAMILIES or machine in (None, "stm32n6"):
-        return
-    from npuscope.families import refuse
-
-    refuse(verb, machine)
-
-
-def build_parser(verb: str | None, whole: bool = True) -> tuple[Parser, ModuleType | None]:
-    """All verbs by name, the chosen one with its options; without the others if not `whole`."""
-    parser = Parser(
-        prog="npuscope",
-        description="Fit, speed, profile and reasons for networks on NPUs, without a board.",
-        epilog="`npuscope help VERB` tells what a verb does and takes.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"npuscope {__version__}")
-    commands = parser.add_subparsers(metavar="VERB", dest="verb")
-    module = None
-    listed = VERBS if whole or verb is None else {verb: VERBS[verb]}
-    for name, line in listed.items():
-        # Abbreviations would change their meaning whenever an option is added.
-        chosen = commands.add_parser(name, help=line, description=line, allow_abbrev=False)
-        if name == verb:
-            module = import_module(f"npuscope.cli.{name}")
-            module.configure(chosen)
-    return parser, module
+        return perform(args)
 
 
 def _json_before_source(argv: list[str]) -> list[str]:

@@ -7,49 +7,16 @@ import contextlib
 import io
 import json
 import logging
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from npuscope.errors import UsageError
 from npuscope.progress import LOGGER
 from npuscope.text import safe_lines, without_middle
 from npuscope.whole_file import apart, appear, write_whole
 
-log = logging.getLogger(__name__)
-INTERRUPTED = 130  # exit code, as shells give it: 128 plus the number of SIGINT
-# Options that name a file to write.
-_FILES = (
-    "json",
-    "csv",
-    "html",
-    "log",
-    "trace",
-    "chrome",
-    "save",
-    "sarif",
-    "junit",
-    "model_explorer",
-    "netron",
-    "summary",
-    "parquet",
-)
-
-
 _SPINNER = 16  # columns before a line of progress
-
-
-def deliver(args: argparse.Namespace, text: str, result: Mapping[str, Any]) -> None:
-    """The verb's result in the form that was asked for. The first line of text is the answer."""
-    if args.json == "-":
-        appear()
-        print(dump(result), end="")
-        return
-    if args.json is not None:
-        write_file(args.json, dump(result))
-    print_text(args, text)
 
 
 def print_text(args: argparse.Namespace, text: str) -> None:
@@ -68,20 +35,6 @@ class SafeFormatter(logging.Formatter):
 def dump(result: Mapping[str, Any]) -> str:
     # NaN and Infinity are not JSON: a figure that is not finite is a bug, not an output.
     return json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def refuse_overwrite(args: argparse.Namespace, source: str | None) -> None:
-    """`--json model.tflite` must not overwrite the model."""
-    for option in _FILES:
-        path = getattr(args, option, None)
-        if source is None or path in (None, "-"):
-            continue
-        # A file that does not exist yet is not the source.
-        with contextlib.suppress(OSError):
-            if os.path.samefile(path, source):
-                raise UsageError(
-                    "this is the file to read", where=f"--{option.replace('_', '-')} {path}"
-                )
 
 
 def write_file(path: str | Path, text: str) -> None:
@@ -111,16 +64,6 @@ def working(args: argparse.Namespace, what: str) -> Iterator[None]:
             LOGGER.setLevel(logging.NOTSET)
             LOGGER.propagate = before
             LOGGER.removeHandler(shown)
-
-
-@contextlib.contextmanager
-def kept_at_interrupt(what: str) -> Iterator[None]:
-    """For work that goes on where it was when it is started again."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        log.warning("%s: the same command goes on from there", what)
-        raise
 
 
 class _Shown(logging.Handler):

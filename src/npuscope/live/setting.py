@@ -10,9 +10,9 @@ from typing import cast
 from npuscope.building import Options
 from npuscope.errors import UsageError
 from npuscope.lean_dataclass import dataclass, replace
-from npuscope.machine.set_keys import parse_value
 from npuscope.options.kinds import Kind
 from npuscope.options.rows import READING, TARGET
+from npuscope.options.words import parse_value
 from npuscope.records import JSON, decode
 
 # Far more than a page offers; each costs a build of its own.

@@ -4,7 +4,6 @@ table."""
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
@@ -276,16 +275,6 @@ def same_list(key: str, kind: type, new: object) -> list[object]:
 
 
 # --- What-if values of a machine: `--set clocks.npu_mhz=800` ---
-
-
-def parse_value(key: str, text: str) -> object:
-    """A value in TOML's spelling; anything else is plain text."""
-    try:
-        return parse_toml(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
-    except ValueError as error:
-        raise UsageError(str(error), where=f"--set {key}") from None
 
 
 @dataclass(frozen=True, slots=True)

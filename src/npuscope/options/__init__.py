@@ -1,5 +1,5 @@
-"""Every option once: the command line, the keywords in Python and docs/cli.md are made from here.
+"""Options: the types of a verb's record, the rows that several verbs share, words as values.
 
-`rows` and `core_rows` are the options, `verbs` says which verb takes which, `kinds` are the types
-of these rows, and `check` compares words and keywords with them.
+Options of one verb stand in its record, in `verbs`. The command line, the keywords in Python,
+docs/cli.md and completion are made from these.
 """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
+from typing import Any
 
 from npuscope.lean_dataclass import dataclass
 
@@ -37,7 +39,7 @@ class VendorEffect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """`python` is False for options of the command line only: how the answer is printed."""
+    """`name` is the keyword in Python; `python` is False for options of the command line only."""
 
     name: str
     kind: Kind
@@ -54,16 +56,17 @@ class Option:
     shell: bool = True
     required: bool = False
     effect: VendorEffect = VendorEffect.OBEYED
+    writes: bool = False  # names a file for results, which must not be one that is read
+    parse: Callable[[Any], object] | None = None  # makes the keyword's value of what was typed
 
     @property
     def spellings(self) -> tuple[str, ...]:
         return (*(self.flags or (f"--{self.name.replace('_', '-')}",)), *self.vendor)
 
     @property
-    def dest(self) -> str:
-        """Where argparse puts it."""
-        long = next((f for f in self.spellings if f.startswith("--")), self.spellings[0])
-        return long.lstrip("-").replace("-", "_")
+    def long(self) -> str:
+        """The spelling that messages use."""
+        return next((flag for flag in self.spellings if flag.startswith("--")), self.spellings[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,6 @@ class Argument:
     many: str = ""  # as argparse counts: ? + or one
     choices: tuple[str, ...] = ()
     python: bool = True
-    dest: str = ""  # where argparse puts it, if not under its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +95,27 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
+    """All that is known of a verb: Python's keywords, the command line, the pages and completion
+    come from here.
+
+    Functions are named, so that they load when used: `run`, `code` and `after` by their name in
+    the verb's module, renderers as "module:function". Each gets the options, by name, that it has
+    parameters for; all but `run` get the result first.
+    """
+
     line: str  # in --help
     arguments: tuple[Argument, ...]
     groups: tuple[Group, ...]
+    text: str = ""
+    json: str = ""
+    log: str = ""  # what --log keeps, of verbs that follow the vendor's scripts
+    run: str = ""  # gives the result; the verb's own function if empty
+    busy: str = ""  # shown on a terminal meanwhile
+    code: str = ""  # exit code, if it is not always 0
+    after: str = ""  # what is printed behind the answer
+    reads: tuple[str, ...] = ("source",)  # options with files that no result may replace
     usage: str = ""
+    all_families: bool = False  # knows machines of every family
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -109,6 +128,10 @@ def text(name: str, means: str, value: str = "NAME", **rest: object) -> Option:
 
 def file(name: str, means: str, value: str = "FILE", **rest: object) -> Option:
     return option(name, Kind.FILE, means, value=value, **rest)
+
+
+def result_file(name: str, means: str, value: str = "FILE", **rest: object) -> Option:
+    return option(name, Kind.FILE, means, value=value, writes=True, **rest)
 
 
 def whole(name: str, means: str, value: str = "N", **rest: object) -> Option:

@@ -36,6 +36,9 @@ from npuscope.text import safe_terminal
 class CoreExplanation(Explained):
     """As Explanation is for the first family; `about` are lines and keys of what was explained."""
 
+    TEXT = "npuscope.report.core_explain:core_explain_text"
+    JSON = "npuscope.report.core_explain:core_explain_json"
+
     verdict: str
     total_ms: float
     changes: tuple[Change, ...]

@@ -93,6 +93,9 @@ def _run(path: Path, result: Mapping[str, Any]) -> CoreRun:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CoreComparison(Shown):
+    TEXT = "npuscope.report.core_runs:core_compare_text"
+    JSON = "npuscope.report.core_runs:core_compare_json"
+
     a: CoreRun
     b: CoreRun
 
@@ -132,7 +135,12 @@ def op_changes(a: CoreRun, b: CoreRun) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (-abs(row["change_ms"]), row["details"]))
 
 
-def compare_result(a: CoreRun, b: CoreRun) -> dict[str, Any]:
+def core_compare_text(found: CoreComparison) -> str:
+    return "\n".join(compare_lines(found.a, found.b))
+
+
+def core_compare_json(found: CoreComparison) -> dict[str, Any]:
+    a, b = found.a, found.b
     return {
         "schema": "npuscope/manycore-compare/1",
         "a": {"name": a.name, "bound": a.bound, **a.figures},
@@ -163,6 +171,9 @@ class CoreCheck:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CoreGate(Shown):
+    TEXT = "npuscope.report.core_runs:core_gate_text"
+    JSON = "npuscope.report.core_runs:core_gate_json"
+
     run: CoreRun
     checks: tuple[CoreCheck, ...]
 
@@ -243,16 +254,17 @@ def core_checks(
     return tuple(found)
 
 
-def gate_lines(found: CoreGate) -> list[str]:
+def core_gate_text(found: CoreGate) -> str:
     checks = found.checks
     failed = sum(not check.passed for check in checks)
     answer = (
         f"{failed} of {len(checks)} checks failed" if failed else f"{len(checks)} checks passed"
     )
-    return [f"{answer}: {safe_terminal(found.run.name)}", *(check.line for check in checks)]
+    answer = f"{answer}: {safe_terminal(found.run.name)}"
+    return "\n".join([answer, *(check.line for check in checks)])
 
 
-def gate_result(found: CoreGate) -> dict[str, Any]:
+def core_gate_json(found: CoreGate) -> dict[str, Any]:
     return {
         "schema": "npuscope/manycore-gate/1",
         "name": found.run.name,

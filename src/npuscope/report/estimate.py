@@ -25,11 +25,13 @@ from npuscope.report.figures import (
     shorten_end,
     size,
 )
+from npuscope.report.json_report import estimate_json
 from npuscope.report.profile import epoch_label, names
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
     from npuscope.advice.what_if import Sensitivity, WhatIf
+    from npuscope.rulebook.finding import Finding
 
 # --- What-if in one line, and the keys that would help most ---
 
@@ -117,6 +119,28 @@ def sensitivity_json(rows: Iterable[Sensitivity]) -> dict[str, Any]:
 # --- The estimate on one screen ---
 
 _SLOWEST = 8  # epochs: with them the estimate still fits one screen
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """An estimate as the command line shows it. What was set is compared with the machine as the
+    other options describe it; findings are for JSON."""
+
+    profile: Profile
+    what_if: WhatIf | None = None
+    sensitivity: tuple[Sensitivity, ...] | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+def screen_text(screen: Screen, *, every: bool = False) -> str:
+    return estimate_text(screen.profile, screen.what_if, screen.sensitivity, every=every)
+
+
+def screen_json(screen: Screen) -> dict[str, Any]:
+    result = estimate_json(screen.profile, screen.findings)
+    result |= what_if_json(screen.what_if) if screen.what_if else {}
+    rows = screen.sensitivity
+    return result | (sensitivity_json(rows) if rows is not None else {})
 
 
 def estimate_text(

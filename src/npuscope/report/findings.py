@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from npuscope.machine.load import DEFAULT_GENERATION
 from npuscope.profiling.model import Profile
 from npuscope.report.figures import machine_line, model_line, ms, note_lines, percent, shorten
 from npuscope.report.json_report import estimate_json
@@ -62,11 +64,13 @@ def change_json(change: Change) -> dict[str, Any]:
     }
 
 
-def lint_json(file: str, findings: Iterable[Finding], generation: str) -> dict[str, Any]:
+def lint_json(
+    findings: Iterable[Finding], source: str, generation: str = DEFAULT_GENERATION
+) -> dict[str, Any]:
     """The object of `npuscope lint --json`."""
     return {
         "schema": LINT_SCHEMA,
-        "file": file,
+        "file": Path(source).name,
         "generation": generation,
         "findings": [finding_json(finding) for finding in findings],
     }
@@ -321,10 +325,14 @@ def _change_text(change: Change) -> str:
 
 
 def lint_text(
-    file: str, findings: tuple[Finding, ...], generation: str, *, every: bool = False
+    findings: tuple[Finding, ...],
+    source: str,
+    generation: str = DEFAULT_GENERATION,
+    *,
+    every: bool = False,
 ) -> str:
     """The findings on a model file; one line where there are none."""
-    name = safe_terminal(file)
+    name = safe_terminal(Path(source).name)
     if not findings:
         return f"{name}: no rule found anything (generation {generation})\n"
     problems = sum(finding.is_problem for finding in findings)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FIX_SCHEMA = "npuscope/fix/1"
 
 
-def fix_json(fixed: Fixed, output: str | None) -> dict[str, Any]:
+def fix_json(fixed: Fixed, output: str | None = None) -> dict[str, Any]:
     """The object of `npuscope fix --json`; `output` is the file that was written."""
     runtime = fixed.runtime
     return {
@@ -46,6 +46,7 @@ def fix_json(fixed: Fixed, output: str | None) -> dict[str, Any]:
             "runs": runtime.runs,
             "numeric": [_effect(effect) for effect in runtime.effects],
         },
+        **({"interrupted": True} if fixed.interrupted else {}),
     }
 
 

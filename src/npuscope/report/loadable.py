@@ -9,8 +9,6 @@ import numpy as np
 
 from npuscope.boards.device import NodeCounters
 from npuscope.boards.emulated.boot import Mode
-from npuscope.loadable.checklist import CacheWork, Checklist, Initialiser
-from npuscope.loadable.checklist_memories import Memory
 from npuscope.loadable.codes import Segment, cpu_name, name_of, segment_of
 from npuscope.loadable.compare import PARTS, Difference, Value
 from npuscope.loadable.fitting import Check, Fitting
@@ -332,67 +330,4 @@ def _epoch_row(node: NodeCounters, found: LoadAndRun) -> str:
     return (
         f"  {name:<26}{node.kind.value:<8}{duration_ms:>8.3f}"
         f"      [ {pre:>9,}  {core:>9,}  {post:>9,} ]"
-    )
-
-
-# --- The checklist of a build ---
-
-_WHERE = " (where the CPU's data cache covers the memory)"
-
-
-def answer(found: Checklist) -> str:
-    """All of it in one line."""
-    files = f"{_count(len(found.initialisers), 'file')} to write"
-    banks = f"{_count(len(found.memories), 'memory', 'memories')} to power"
-    caches = f"{_count(len(found.caches), 'buffer')} with cache maintenance"
-    faults = sum(bool(row.problem) for row in found.initialisers)
-    problem = f"; {_count(faults, 'file')} missing or too short" if faults else ""
-    return f"{files}, {banks}, {caches}{problem}"
-
-
-def checklist_text(found: Checklist) -> str:
-    own = [work for work in found.caches if not work.generated]
-    generated = [work for work in found.caches if work.generated]
-    parts = [
-        ("files to write before the first run", [_file(row) for row in found.initialisers]),
-        ("memories to power and open", [line for m in found.memories for line in _memory(m)]),
-        (f"cache maintenance by the application{_WHERE}", [_cache(work) for work in own]),
-        ("cache maintenance that network.c has to do", [_cache(work) for work in generated]),
-        ("alignment", [_box(line) for line in found.alignment]),
-        ("runtime and clocks", [_box(line) for line in found.notes]),
-    ]
-    lines = [line for title, rows in parts if rows for line in ("", title, *rows)]
-    return "\n".join([answer(found), *lines])
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or f'{one}s'}"
-
-
-def _box(text: str) -> str:
-    return f"  [ ] {safe_terminal(text)}"
-
-
-def _file(row: Initialiser) -> str:
-    place = "at the address that the loader gives" if row.relative else f"at {row.address:#010x}"
-    if not row.file:
-        return _box(f"{row.pool}: MISSING, {row.needed_bytes:,} bytes {place}")
-    problem = f"  PROBLEM: {row.problem}" if row.problem else ""
-    return _box(
-        f"{row.file} -> {row.pool} {place}, {row.size_bytes:,} bytes, "
-        f"CRC-32 {row.crc32 or 0:08x}{problem}"
-    )
-
-
-def _memory(memory: Memory) -> list[str]:
-    pools = ", ".join(memory.pools)
-    head = f"{memory.name} ({pools}) from {memory.address:#010x}, {memory.used_bytes:,} bytes used"
-    return [_box(head), *(f"      {safe_terminal(step)}" for step in memory.steps)]
-
-
-def _cache(work: CacheWork) -> str:
-    npu = "; NPU cache too" if work.npu_cache else ""
-    return _box(
-        f"{work.buffer} in {work.pool} at {work.address:#010x}, {work.size_bytes:,} bytes, "
-        f"{work.reason}: {work.action}{npu}"
     )

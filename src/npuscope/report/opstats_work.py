@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
+from typing import Any
 
 from npuscope.bounded_file import CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError, UsageError
@@ -31,8 +32,14 @@ from npuscope.many_core.opstats.model import Opstats
 from npuscope.many_core.opstats.tables import opstats_of
 from npuscope.many_core.opstats.trace import TraceOptions, trace_of, undrawn_note
 from npuscope.many_core.specializations import read_layouts
-from npuscope.report.opstats import summary_text
-from npuscope.report.opstats_json import SUMMARY, output_path, write_text, write_trace
+from npuscope.report.opstats import opstats_text, summary_text
+from npuscope.report.opstats_json import (
+    SUMMARY,
+    opstats_json,
+    output_path,
+    write_text,
+    write_trace,
+)
 from npuscope.shown import Shown, counted
 from npuscope.text import safe_terminal
 from npuscope.trace_model import TraceModel
@@ -116,6 +123,15 @@ class Outcome(Shown):
     def note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
+
+
+def outcome_text(outcome: Outcome) -> str:
+    return opstats_text(outcome.tables, outcome.written, outcome.notes)
+
+
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
+    result = opstats_json(outcome.tables, outcome.files, outcome.inventories)
+    return result | {"notes": list(outcome.notes), "damaged": list(outcome.damaged)}
 
 
 def work(request: OpstatsRequest) -> Outcome:

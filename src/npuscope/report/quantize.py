@@ -24,7 +24,7 @@ _WORST = 5  # layers that the text lists
 _NAME = 48  # characters of a layer's name
 
 
-def quantize_json(made: Quantized, output: str | None) -> dict[str, Any]:
+def quantize_json(made: Quantized, output: str | None = None) -> dict[str, Any]:
     """The object of `npuscope quantize --json`; `output` is the file that was written."""
     samples = made.samples
     return {
@@ -54,6 +54,7 @@ def quantize_json(made: Quantized, output: str | None) -> dict[str, Any]:
             for loss in worst(made.layers, _WORST)
         ],
         "notes": list(made.notes),
+        **({"interrupted": True} if made.interrupted else {}),
     }
 
 
@@ -129,7 +130,7 @@ def _layer(loss: LayerLoss) -> dict[str, Any]:
 # --- Text ---
 
 
-def quantize_text(made: Quantized, output: str | None, *, every: bool = False) -> str:
+def quantize_text(made: Quantized, output: str | None = None, *, every: bool = False) -> str:
     """`every` lists all layers, and the choices that were not taken."""
     lines = [
         _answer(made),

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from npuscope.advice.explain import Explanation
 from npuscope.graph.model import Graph
-from npuscope.profiling.model import Profile
-from npuscope.program import serialize
-from npuscope.program.model import Program
-from npuscope.report.findings import explain_text
-from npuscope.report.html.data import profile_page
-from npuscope.report.json_report import profile_json
-from npuscope.report.profile import profile_text
-from npuscope.report.profile_trace import trace_of_profile
-from npuscope.report.trace.perfetto import write_perfetto
-from npuscope.rulebook.finding import Finding
-from npuscope.whole_file import fresh, write_whole
+from npuscope.whole_file import write_whole
 
 if TYPE_CHECKING:
     from npuscope.advice.explain import Explanation
     from npuscope.profiling.measure import Measurement
-
+    from npuscope.profiling.model import Profile
+    from npuscope.program.model import Program
+    from npuscope.rulebook.finding import Finding
 
 Name = str | Path | None
 
@@ -118,24 +109,41 @@ def write_measured(path: Name, measured: Measurement) -> None:
     write_explained(path, explain(made, measured.profile))
 
 
+def write_log(path: Name, measured: Measurement) -> None:
+    """Every counter of every inference, as a board prints them."""
+    if path:
+        from npuscope.report.vendor_text import counter_log_text
+
+        _write(path, counter_log_text(measured))
+
+
+def check_parquet(path: Name) -> None:
+    """What a file needs is looked for before hours of runs, not after them."""
+    if path:
+        from npuscope.report.sweep import need_pyarrow
+
+        need_pyarrow()
+
+
+def write_sweep(
+    rows: Sequence[dict[str, Any]], store: Path, *, html: Name, csv: Name, parquet: Name
+) -> None:
+    """The files that were asked for."""
+    if html:
+        from npuscope.advice.sweep.summary import summarise
+        from npuscope.report.html.sweep import sweep_page
+
+        _write(html, sweep_page(summarise(rows), store.name))
+    if csv:
+        from npuscope.report.sweep import sweep_csv
+
+        _write(csv, sweep_csv(rows))
+    if parquet:
+        from npuscope.report.sweep import sweep_parquet
+
+        write_whole(parquet, sweep_parquet(rows))
+
+
 def _write(path: str | Path, text: str) -> None:
     """A lone surrogate in a name becomes an escape, which JSON reads as the same again."""
     write_whole(path, text.encode("utf-8", "backslashreplace"))
-
-
-# --- The reports of the demo ---
-
-NAMES = "report.txt, report.json, report.html, report.perfetto-trace and program/"
-
-
-def write_demo(folder: Path, program: Program, found: Explanation) -> None:
-    serialize.save(program, folder / "program")
-    text = f"{profile_text(found.profile, full=True)}\n{explain_text(found)}"
-    write_whole(folder / "report.txt", text.encode("utf-8", "backslashreplace"))
-    result = profile_json(found.profile, found.findings)
-    dumped = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    write_whole(folder / "report.json", dumped.encode("utf-8", "backslashreplace"))
-    page = profile_page(found.profile, found.findings, found.build, found.verdict)
-    write_whole(folder / "report.html", page.encode("utf-8", "backslashreplace"))
-    with fresh(folder / "report.perfetto-trace") as file:
-        write_perfetto(trace_of_profile(found.profile, program), file)

@@ -14,6 +14,7 @@ from npuscope.advice.sweep.drive import Sweep
 from npuscope.advice.sweep.runs import configuration_name
 from npuscope.advice.sweep.summary import ModelSummary, Summary, short_names
 from npuscope.errors import UsageError
+from npuscope.lean_dataclass import dataclass
 from npuscope.report.figures import DASH, ms, shorten, shorten_end, size
 from npuscope.shown import counted
 from npuscope.text import csv_cell, safe_terminal
@@ -26,7 +27,30 @@ _WHOLE = ("optimization",)  # numbers, also where no run has one
 _ERROR = ("kind", "message", "where", "hint")
 
 
-def sweep_json(rows: Sequence[Row], store: Path) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class StoreReport:
+    """What the runs of a store say."""
+
+    TEXT = "npuscope.report.sweep:store_text"
+    JSON = "npuscope.report.sweep:store_json"
+
+    summary: Summary
+    store: str
+
+
+def store_text(report: StoreReport) -> str:
+    return report_text(report.summary, report.store)
+
+
+def store_json(report: StoreReport) -> dict[str, Any]:
+    return report_json(report.summary, Path(report.store))
+
+
+def sweep_json(found: Sweep) -> dict[str, Any]:
+    return counts_json(found.rows, found.store) | {"new": found.new}
+
+
+def counts_json(rows: Sequence[Row], store: Path) -> dict[str, Any]:
     """What every answer about a sweep has."""
     done = sum(row["status"] == "ok" for row in rows)
     return {
@@ -41,7 +65,7 @@ def sweep_json(rows: Sequence[Row], store: Path) -> dict[str, Any]:
 def report_json(summary: Summary, store: Path) -> dict[str, Any]:
     """Runs are named by their keys, which are those of the rows."""
     return {
-        **sweep_json(summary.rows, store),
+        **counts_json(summary.rows, store),
         "models": [
             {
                 "name": model.name,

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+import npuscope
 from advice.compared import network, side
 from models import mobilenet_like, save, to_tflite
-from npuscope import api
 from npuscope.advice.compare.as_built import as_given, model_named_by, recipe_of
 from npuscope.advice.compare.fidelity import STEPS, fidelity, views
 from npuscope.advice.compare.sides import open_side
@@ -40,7 +40,7 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_what_we_wrote_is_made_again(built: Path) -> None:
-    found = api.compare(built / "build" / "network.c", built / "net.tflite", as_built=True)
+    found = npuscope.compare(built / "build" / "network.c", built / "net.tflite", as_built=True)
     assert found.fidelity is not None
     assert found.fidelity.score == 1.0
     assert [found.fidelity.equal(step) for step in STEPS] == [found.fidelity.theirs] * len(STEPS)
@@ -89,7 +89,7 @@ def test_the_command_prints_the_score_first(built: Path, capsys: Any) -> None:
 
 def test_our_own_program_is_refused(built: Path) -> None:
     with pytest.raises(UsageError, match="not a build of another compiler"):
-        api.compare(built / "ours", built / "net.tflite", as_built=True)
+        npuscope.compare(built / "ours", built / "net.tflite", as_built=True)
 
 
 def test_the_model_is_found_by_the_name_that_the_build_states(built: Path) -> None:
@@ -105,7 +105,7 @@ def test_the_model_is_found_by_the_name_that_the_build_states(built: Path) -> No
 def test_a_missing_model_is_asked_for(tmp_path: Path, built: Path) -> None:
     shutil.copytree(built / "build", tmp_path / "alone")
     with pytest.raises(UsageError, match="model of the build was not found"):
-        api.compare(tmp_path / "alone" / "network.c", as_built=True)
+        npuscope.compare(tmp_path / "alone" / "network.c", as_built=True)
 
 
 def program_of_network() -> Program:

@@ -336,9 +336,9 @@ def test_a_single_measurement_has_no_noise(latest: Side) -> None:
     ],
 )
 def test_generations_of_real_networks_differ_by_causes(shared_models: Path, name: str) -> None:
-    from npuscope import api
+    import npuscope
 
-    found = api.compare(
+    found = npuscope.compare(
         shared_models / name, a_options={"generation": "2.2"}, b_options={"generation": "4.0"}
     )
     assert found.changed

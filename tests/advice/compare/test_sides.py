@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+import npuscope
 from advice.compared import network
 from models import mobilenet_like, save, to_tflite
-from npuscope import api
 from npuscope.advice.compare.model import Comparison
 from npuscope.advice.compare.sides import is_log, open_side, profile_from_result, result_schema
 from npuscope.building import Options
@@ -49,13 +49,13 @@ SOURCES = (
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_same_network_does_not_differ_in_any_form(folder: Path, source: str) -> None:
-    found: Comparison = api.compare(folder / "net.tflite", folder / source)
+    found: Comparison = npuscope.compare(folder / "net.tflite", folder / source)
     assert found.changed == ()
-    assert api.compare(folder / source, folder / "net.tflite").changed == ()
+    assert npuscope.compare(folder / source, folder / "net.tflite").changed == ()
 
 
 def test_a_log_is_named_after_the_other_sides_program(folder: Path) -> None:
-    found = api.compare(f"log:{folder / 'board.log'}", folder / "net.tflite")
+    found = npuscope.compare(f"log:{folder / 'board.log'}", folder / "net.tflite")
     assert found.a.name == "board.log"
     assert all(row.ops for row in found.rows)
     assert found.moves == ()
@@ -63,7 +63,7 @@ def test_a_log_is_named_after_the_other_sides_program(folder: Path) -> None:
 
 def test_a_log_of_another_program_stays_without_ops(folder: Path) -> None:
     options: Options = {"epoch_controller": False}
-    found = api.compare(folder / "board.log", folder / "net.tflite", b_options=options)
+    found = npuscope.compare(folder / "board.log", folder / "net.tflite", b_options=options)
     assert (
         "A: the log belongs to another program: its blocks are not the epochs of the other side"
         in found.notes
@@ -72,12 +72,12 @@ def test_a_log_of_another_program_stays_without_ops(folder: Path) -> None:
 
 
 def test_two_logs(folder: Path) -> None:
-    found = api.compare(folder / "board.log", folder / "board.log")
+    found = npuscope.compare(folder / "board.log", folder / "board.log")
     assert found.changed == ()
 
 
 def test_one_source_with_other_options(folder: Path) -> None:
-    found = api.compare(folder / "net.tflite", b_options={"generation": "2.2"})
+    found = npuscope.compare(folder / "net.tflite", b_options={"generation": "2.2"})
     assert found.a.profile.machine.generation == "4.0"
     assert found.b.profile.machine.generation == "2.2"
 
@@ -99,7 +99,7 @@ def test_results_are_known_by_their_schema(folder: Path) -> None:
 def test_a_result_read_back_is_the_profile_but_for_its_counters(
     write: Callable[..., dict[str, Any]],
 ) -> None:
-    profile = api.profile(network())
+    profile = npuscope.profile(network())
     found = profile_from_result(json.loads(json.dumps(write(profile))))
     assert (found.model, found.machine, found.memory) == (
         profile.model,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import npuscope
 from advice.sweep.samples import long_sweep, plain, runs_of, small_sweep, spec_file
-from npuscope import api
 from npuscope.advice.sweep import one_run
 from npuscope.advice.sweep.one_run import run_json
 from npuscope.advice.sweep.runs import Run, versions
@@ -32,7 +32,7 @@ def done(run: Run, model: bytes | None = None) -> dict:
 
 def test_a_row_says_what_estimate_says(run: Run) -> None:
     row = done(run)
-    profile = api.estimate(run.model.path, generation="4.0")
+    profile = npuscope.estimate(run.model.path, generation="4.0")
     assert {name: row[name] for name in run.head()} == run.head()
     assert (row["status"], row["version"]) == ("ok", __version__)
     assert row["total_ms"] == profile.total_ms
@@ -51,7 +51,7 @@ def test_a_row_says_what_estimate_says(run: Run) -> None:
 
 def test_findings_are_counted_on_request(tmp_path: Path) -> None:
     run = runs_of(small_sweep(tmp_path, "findings = true"))[-1]
-    found = [f.severity.value for f in api.explain(run.model.path, generation="4.0").findings]
+    found = [f.severity.value for f in npuscope.explain(run.model.path, generation="4.0").findings]
     row = done(run)
     for name in ("error", "warning", "info"):
         assert row[f"findings_{name}"] == found.count(name)

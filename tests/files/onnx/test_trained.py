@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import npuscope
 from models import OnnxWriter, save
-from npuscope import api
 from npuscope.files.load import load_model
 from npuscope.graph.model import DType, Graph
 
@@ -78,7 +78,7 @@ def test_the_network_is_an_int8_one(tmp_path: Path) -> None:
     assert [tensor.quant.scale for tensor in border if tensor.quant] == pytest.approx(
         [1 / 32, 6 / 255]
     )
-    found = api.estimate(path)
+    found = npuscope.estimate(path)
     assert not found.unknown_ops and found.counts["HW"] and found.model.macs == 6 * 4 * 9 * 64
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from npuscope import api
+import npuscope
 from npuscope.errors import FileError
 from npuscope.program.model import Program
 from npuscope.program.network_c.reader import read_network_c
@@ -112,7 +112,7 @@ def test_without_its_declaration_the_base_is_not_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["network.c.old", "network.bak", "model.C"])
 def test_any_name_will_do(name: str, tmp_path: Path) -> None:
     read(TEXT, tmp_path, name)
-    assert api.estimate(tmp_path / name).counts["SW"] == 1
+    assert npuscope.estimate(tmp_path / name).counts["SW"] == 1
 
 
 def test_a_statement_that_nothing_hangs_on_is_noted(tmp_path: Path) -> None:

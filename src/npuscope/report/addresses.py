@@ -1,0 +1,38 @@
+"""Where a board or a view answers: one line for people, one object for scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from npuscope.lean_dataclass import dataclass
+from npuscope.shown import counted
+from npuscope.text import safe_terminal
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where a virtual board answers, and the networks on it."""
+
+    address: str
+    networks: tuple[str, ...]
+
+
+def board_text(found: Listening, *, emulated: bool) -> str:
+    kind = "an emulated" if emulated else "a simulated"
+    networks = safe_terminal(", ".join(found.networks))
+    answer = f"{found.address}: {kind} board with {networks}"
+    return f"{answer}\n  Ctrl-C or SIGTERM switches it off"
+
+
+def board_json(found: Listening) -> dict[str, Any]:
+    networks = list(found.networks)
+    return {"address": found.address, "networks": networks, "schema": "npuscope/board/1"}
+
+
+def view_text(address: str, *, models: Sequence[str]) -> str:
+    return f"{address}: {counted(len(models), 'model')}, for this computer only\n  Ctrl-C ends it"
+
+
+def view_json(address: str) -> dict[str, Any]:
+    return {"address": address, "schema": "npuscope/serve/1"}

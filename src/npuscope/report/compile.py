@@ -1,0 +1,105 @@
+"""What a compilation gave, as text and as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass
+from npuscope.program.code_files import NO_C
+from npuscope.program.generate_report.summary import summary_lines
+from npuscope.program.model import EpochKind, Program
+from npuscope.shown import counted
+from npuscope.text import safe_terminal
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """A Program, the files of its folder, and notes on what could not be written."""
+
+    program: Program
+    files: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    graph: Graph | None = None
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Why there is no C, without which a build cannot be run."""
+        return tuple(note for note in self.notes if note.startswith(NO_C))
+
+
+def compilation_text(
+    made: Compilation,
+    *,
+    directory: str,
+    name: str,
+    verbosity: int,
+    log_lowering: bool,
+    d_lower: int,
+    unused: tuple[str, ...],
+) -> str:
+    notes = (*made.notes, *unused)
+    lines = [_answer(made.program, directory)]
+    lines += [f"note     {safe_terminal(note)}" for note in notes]
+    if made.graph is not None and verbosity:
+        lines += ["", *summary_lines(made.program, made.graph, directory, name)]
+    if log_lowering or verbosity > 1:
+        lines += _trail(made.program)
+    if d_lower > 0:
+        lines += _vendor_trail(made.program)
+    return "\n".join(lines)
+
+
+def _answer(program: Program, directory: str) -> str:
+    counts = ", ".join(f"{number} {kind}" for kind, number in _counts(program).items())
+    return f"{counted(len(program.executed), 'epoch')} ({counts}) in {safe_terminal(directory)}"
+
+
+def _counts(program: Program) -> dict[str, int]:
+    kinds = (EpochKind.HW, EpochKind.SW, EpochKind.HYBRID)
+    return {kind.value: program.count(kind) for kind in kinds}
+
+
+def _trail(program: Program) -> list[str]:
+    """Why each epoch is what it is: the better ways that a rule did not allow."""
+    return [
+        safe_terminal(
+            f"epoch {epoch.number} {epoch.kind.value} {', '.join(epoch.operators)}: "
+            f"not {refused.way}: {refused.reason} [{refused.rule}]"
+        )
+        for epoch in program.executed
+        for refused in epoch.trail
+    ]
+
+
+def _vendor_trail(program: Program) -> list[str]:
+    """The same in the words that the vendor's compiler has for it."""
+    lines: list[str] = []
+    for epoch in program.executed:
+        name = ", ".join(epoch.origin or epoch.operators)
+        for refused in epoch.trail:
+            lines += [
+                f"Lowering {name} with Lowerer HW",
+                f"HW lowering not done for {', '.join(epoch.operators)} node={name} because "
+                f"{refused.reason} [{refused.rule}]",
+                "Let's try with the next lowerer",
+            ]
+        lines.append(f"Lowering {name} with Lowerer {epoch.kind.value}")
+    return [safe_terminal(line) for line in lines]
+
+
+def compilation_json(
+    made: Compilation, *, directory: str, unused: tuple[str, ...]
+) -> dict[str, Any]:
+    program = made.program
+    return {
+        "schema": "npuscope/compile/1",
+        "directory": str(Path(directory)),
+        "files": list(made.files),
+        "machine": program.machine,
+        "generation": program.generation,
+        "epoch_controller": program.epoch_controller,
+        "counts": _counts(program),
+        "notes": [*program.notes, *made.notes, *unused],
+    }

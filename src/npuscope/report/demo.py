@@ -1,0 +1,53 @@
+"""What `npuscope demo` prints, and the files that it leaves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from npuscope.advice.explain import Explanation
+from npuscope.lean_dataclass import dataclass
+from npuscope.program import serialize
+from npuscope.program.model import Program
+from npuscope.report.estimate import estimate_text
+from npuscope.report.findings import explain_text
+from npuscope.report.html.data import profile_page
+from npuscope.report.json_report import profile_json
+from npuscope.report.profile import profile_text
+from npuscope.report.profile_trace import trace_of_profile
+from npuscope.report.trace.perfetto import write_perfetto
+from npuscope.whole_file import fresh, write_whole
+
+_NAMES = "report.txt, report.json, report.html, report.perfetto-trace and program/"
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """The run with its findings, and notes on files that were kept."""
+
+    explanation: Explanation
+    kept: tuple[str, ...]
+
+
+def demo_text(demo: Demo, *, directory: str) -> str:
+    found = demo.explanation
+    where = f"{_NAMES} are in {directory}"
+    return "\n".join((estimate_text(found.profile), explain_text(found), where, *demo.kept))
+
+
+def demo_json(demo: Demo) -> dict[str, Any]:
+    return profile_json(demo.explanation.profile, demo.explanation.findings)
+
+
+def write_demo(folder: Path, program: Program, found: Explanation) -> None:
+    serialize.save(program, folder / "program")
+    text = f"{profile_text(found.profile, full=True)}\n{explain_text(found)}"
+    write_whole(folder / "report.txt", text.encode("utf-8", "backslashreplace"))
+    result = profile_json(found.profile, found.findings)
+    dumped = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    write_whole(folder / "report.json", dumped.encode("utf-8", "backslashreplace"))
+    page = profile_page(found.profile, found.findings, found.build, found.verdict)
+    write_whole(folder / "report.html", page.encode("utf-8", "backslashreplace"))
+    with fresh(folder / "report.perfetto-trace") as file:
+        write_perfetto(trace_of_profile(found.profile, program), file)

@@ -1,0 +1,28 @@
+"""The steps of a deployment as text and as JSON."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from npuscope.loadable.deploy import Ran
+from npuscope.text import safe_terminal
+
+
+def deploy_text(steps: tuple[Ran, ...], *, source: str, board: str, run: bool) -> str:
+    done = "deployed" if run else "nothing was done: `--run` does it"
+    lines = [f"{safe_terminal(source)} on {board}: {len(steps)} steps, {done}"]
+    for number, step in enumerate((one.step for one in steps), 1):
+        lines.append(f"{number:>3}. {safe_terminal(step.what)}")
+        if step.command:
+            lines.append(f"     {safe_terminal(shlex.join(step.command))}")
+    return "\n".join(lines)
+
+
+def deploy_json(steps: tuple[Ran, ...], *, board: str, run: bool) -> dict[str, Any]:
+    return {
+        "schema": "npuscope/deploy/1",
+        "board": board,
+        "ran": run,
+        "steps": [{"what": one.step.what, "command": list(one.step.command)} for one in steps],
+    }

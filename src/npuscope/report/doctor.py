@@ -1,0 +1,121 @@
+"""What is installed, as text and as JSON."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from npuscope.cache import MOST_BYTES, MOST_DAYS
+from npuscope.installed import Cache, Extra, Installed, Package
+from npuscope.shown import counted
+from npuscope.text import safe_terminal
+from npuscope.version import __version__
+
+_WIDTH = 100
+_MIB = 1 << 20
+
+
+def doctor_text(found: Installed) -> str:
+    return "\n".join(_lines(found))
+
+
+def _lines(found: Installed) -> Iterator[str]:
+    yield _verdict(found)
+    yield f"python    {platform.python_version()}, {safe_terminal(sys.executable)}"
+    yield f"system    {safe_terminal(platform.platform())}"
+    yield "packages"
+    yield from (f"  {package.name:<16} {_state(package)}" for package in found.required)
+    yield "extras"
+    for extra, packages in found.extras:
+        yield from _extra_lines(extra, packages)
+    yield "programs"
+    for program, path in found.programs:
+        yield f"  {program.names[0]:<18} {safe_terminal(path) or 'not found'}"
+        yield from _wrapped(f"for {program.good_for}")
+    yield f"cache     {safe_terminal(str(found.kept.folder))}: {_amount(found.kept)}"
+
+
+def _verdict(found: Installed) -> str:
+    """Whether the verbs work, and which groups of them need something more."""
+    lacking = [package for package in found.required if not package.is_fine]
+    if lacking:
+        names = " ".join(f"'{package.name}>={package.least}'" for package in lacking)
+        return f"npuscope {__version__} is not ready: pip install {names}"
+    states = (f"{extra.name} {_complete(packages)}" for extra, packages in found.extras)
+    return f"npuscope {__version__} is ready; extras: {', '.join(states)}"
+
+
+def _complete(packages: tuple[Package, ...]) -> str:
+    return "yes" if all(package.is_fine for package in packages) else "no"
+
+
+def _state(package: Package) -> str:
+    if not package.version:
+        return f"missing ({package.least} or newer)"
+    old = "" if package.is_fine else f", too old: {package.least} or newer is needed"
+    return f"{safe_terminal(package.version)}{old}"
+
+
+def _extra_lines(extra: Extra, packages: tuple[Package, ...]) -> Iterator[str]:
+    states = ", ".join(f"{package.name} {_state(package)}" for package in packages)
+    yield f"  {extra.name:<16} {states}"
+    yield from _wrapped(extra.gives)
+    if _complete(packages) == "no":
+        yield from _wrapped(f"get it: {extra.install}")
+
+
+def _wrapped(text: str) -> list[str]:
+    indent = " " * 4
+    return textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
+
+
+def _amount(kept: Cache) -> str:
+    if not kept.files:
+        return "empty"
+    files = counted(kept.files, "file")
+    limit = f"at most {MOST_BYTES / _MIB:.0f} MiB and {MOST_DAYS} days are kept"
+    return f"{files}, {kept.size_bytes / _MIB:.1f} MiB; {limit}; it may be deleted at any time"
+
+
+def doctor_json(found: Installed) -> dict[str, Any]:
+    return {
+        "schema": "npuscope/doctor/1",
+        "version": __version__,
+        "ready": found.ready,
+        "python": {"version": platform.python_version(), "executable": sys.executable},
+        "system": platform.platform(),
+        "packages": [_package(package) for package in found.required],
+        "extras": [_extra(extra, packages) for extra, packages in found.extras],
+        "programs": [
+            {"name": program.names[0], "path": path or None, "for": program.good_for}
+            for program, path in found.programs
+        ],
+        "cache": {
+            "folder": str(found.kept.folder),
+            "files": found.kept.files,
+            "size_bytes": found.kept.size_bytes,
+            "most_bytes": MOST_BYTES,
+        },
+    }
+
+
+def _package(package: Package) -> dict[str, Any]:
+    return {
+        "name": package.name,
+        "version": package.version or None,
+        "least": package.least,
+        "fine": package.is_fine,
+    }
+
+
+def _extra(extra: Extra, packages: tuple[Package, ...]) -> dict[str, Any]:
+    return {
+        "name": extra.name,
+        "complete": _complete(packages) == "yes",
+        "gives": extra.gives,
+        "install": extra.install,
+        "packages": [_package(package) for package in packages],
+    }

@@ -1,0 +1,169 @@
+"""What a file or folder is, as text and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from npuscope.identify.table import Identity
+from npuscope.lean_dataclass import dataclass
+from npuscope.shown import Shown, counted
+from npuscope.text import safe_terminal
+
+if TYPE_CHECKING:
+    from npuscope.loadable.compare import Difference
+    from npuscope.loadable.fitting import Fitting
+    from npuscope.loadable.image import Image
+
+SCHEMA = "npuscope/inspect/1"
+_MOST_LINES = 20
+# Kinds as a person says them; the others are their own names.
+_NAMES = {
+    "art_profile": "compiler profiles (neural_art.json)",
+    "atonn_options": "options of a compiler run",
+    "blob_trace": "recorder of epoch-controller blobs (source)",
+    "c_graph": "layers of a network (c_graph.json)",
+    "c_info": "network description (c_info.json)",
+    "cpu_report": "report for a CPU target",
+    "ec_blob": "epoch-controller blobs",
+    "elf": "object file or firmware (ELF)",
+    "estimate": "estimate of npuscope",
+    "generate_report": "generate report",
+    "intel_hex": "Intel HEX file",
+    "loadable": "runtime-loadable image",
+    "mdesc": "machine description",
+    "mpool": "memory pools",
+    "network_c": "network source (network.c)",
+    "network_csv": "epoch table (network.csv)",
+    "network_h": "network header",
+    "onnx": "ONNX model",
+    "profile": "profile of npuscope",
+    "profiler_log": "log of the NPU profiler",
+    "program": "program of npuscope",
+    "qpc": "program container (QPC)",
+    "quant_json": "quantization of a model (_Q.json)",
+    "raw_image": "raw image of a memory",
+    "report_json": "report of the front end (JSON)",
+    "stai_api": "ST.AI interface to a network",
+    "stats_buffer": "stats buffer",
+    "tflite": "TFLite model",
+    "validate_report": "validate report",
+    "validation_csv": "inputs or outputs of a validation",
+    "weights_c": "weights as a C array",
+}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Inspection(Shown):
+    """What a file is; of a runtime-loadable image also itself, and what was asked about it."""
+
+    identity: Identity
+    image: Image | None = None
+    differences: tuple[Difference, ...] | None = None
+    fitting: Fitting | None = None
+
+    @property
+    def kind(self) -> str:
+        return self.identity.kind
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return self.identity.summary
+
+    def told(self) -> str:
+        return f"{self.kind} {self.identity.version}".rstrip()
+
+
+def inspection_text(
+    found: Inspection, *, source: str, compare: str = "", every: bool = False
+) -> str:
+    """Of an image by itself, or the answer to the question that the options ask about it."""
+    if found.image is None:
+        return _text(source, found.identity, every)
+    from npuscope.report.loadable import comparison_text, fitting_text, image_text
+
+    texts: list[str] = []
+    if found.fitting is not None:
+        texts.append(fitting_text(source, found.fitting))
+    if found.differences is not None:
+        texts.append(comparison_text(source, compare, found.differences))
+    return "\n\n".join(texts or [image_text(source, found.image)])
+
+
+def inspection_json(found: Inspection, *, compare: str = "") -> dict[str, Any]:
+    result = {
+        "schema": SCHEMA,
+        "kind": found.kind,
+        "version": found.identity.version,
+        "summary": found.summary,
+        "ignored": list(found.identity.ignored),
+    }
+    if found.fitting is not None:
+        result["firmware"] = _fitting_json(found.fitting)
+    if found.differences is not None:
+        rows = [asdict(difference) for difference in found.differences]
+        result["compare"] = {"other": compare, "same": not rows, "differences": rows}
+    return result
+
+
+def _fitting_json(fitting: Fitting) -> dict[str, Any]:
+    return {
+        "name": fitting.firmware,
+        "loads": fitting.loads,
+        "modes": {"xip": fitting.xip_loads, "copy": fitting.copy_loads},
+        "checks": [
+            {"mode": mode, **asdict(check)}
+            for mode in ("common", "xip", "copy")
+            for check in getattr(fitting, mode)
+        ],
+    }
+
+
+def _text(source: str, found: Identity, every: bool) -> str:
+    # `values` holds every number of the file, which is for --json only.
+    rows = {k: v for k, v in found.summary.items() if k != "values" and v not in (None, "", [], {})}
+    width = max((len(key) for key in rows), default=0)
+    lines = [_headline(source, found)]
+    for key, value in rows.items():
+        if isinstance(value, list) and any(isinstance(v, str) and " " in v for v in value):
+            lines += _sentences(key, value, every)
+        else:
+            lines.append(f"  {key.replace('_', ' '):<{width}}  {safe_terminal(_shown(value))}")
+    return "\n".join([*lines, *_sentences("not read", list(found.ignored), every)])
+
+
+def _headline(source: str, found: Identity) -> str:
+    """What it is, its version, and the count that matters most."""
+    name = _NAMES.get(found.kind, found.kind)
+    version = f", version {safe_terminal(found.version)}" if found.version else ""
+    return f"{safe_terminal(source)}: {name}{version}{_main_count(found)}"
+
+
+def _main_count(found: Identity) -> str:
+    counts = found.summary
+    if found.kind == "folder":
+        networks = safe_terminal(", ".join(counts["networks"])) or "none"
+        files = counted(counts["files"], "file")
+        return f" of {files}, networks: {networks}; missing: {len(counts['missing'])}"
+    if counts.get("epochs"):
+        return f", {counted(counts['epochs'], 'epoch')}, {counts.get('sw_epochs', 0)} in software"
+    return f", {counted(counts['pools'], 'pool')}" if counts.get("pools") else ""
+
+
+def _sentences(key: str, lines: list[str], every: bool) -> list[str]:
+    if not lines:
+        return []
+    shown = lines if every else lines[:_MOST_LINES]
+    rest = len(lines) - len(shown)
+    more = [f"    and {rest} more (-v shows them)"] if rest else []
+    return [f"  {key}", *(f"    {safe_terminal(str(line))}" for line in shown), *more]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, dict):
+        return ", ".join(f"{entry} {key}" for key, entry in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,147 @@
+"""A runtime-loadable image that was built, or could be, as text and as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from npuscope.lean_dataclass import dataclass
+from npuscope.loadable.build import Package
+from npuscope.loadable.build_network import Network
+from npuscope.loadable.codes import PackageOptions
+from npuscope.loadable.pack_pools import PoolPlan
+from npuscope.report.loadable import boxed, image_text, pool_table, size_lines
+from npuscope.shown import counted
+from npuscope.text import safe_terminal
+
+SCHEMA = "npuscope/package/1"
+_BRIEF, _FULL = 0, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Packaging:
+    """An image, and the files that were written."""
+
+    package: Package
+    paths: tuple[Path, ...]
+    options: PackageOptions
+
+
+@dataclass(frozen=True, slots=True)
+class PackagePlan:
+    """What would be packaged: `--parse-only`."""
+
+    TEXT = LOG = "npuscope.report.package:plan_text"
+    JSON = "npuscope.report.package:plan_json"
+
+    network: Network
+    plan: PoolPlan
+
+
+def packaging_text(packaging: Packaging, *, verbosity: int, unused: tuple[str, ...]) -> str:
+    made, paths = packaging.package, packaging.paths
+    image = made.image
+    how = "runs in place (XIP) or from RAM" if not made.obstacle else "runs from RAM only"
+    answer = f"{safe_terminal(str(paths[0]))}: {image.size_bytes:,} bytes, {how}"
+    if verbosity == _BRIEF:
+        return answer
+    body = [*size_lines(image), "", *pool_table(image)]
+    if verbosity == _FULL:
+        body = image_text(safe_terminal(str(paths[0])), image).splitlines()
+    written = [
+        f' creating "{safe_terminal(str(path))}" (size={len(made.files[path.name]):,})'
+        for path in paths
+    ]
+    told = [f"note     {safe_terminal(note)}" for note in (*unused, *made.notes)]
+    if made.obstacle:
+        told.insert(0, f"no XIP   {made.obstacle}")
+    # Indentation and words follow the output of the vendor's packager.
+    indented = [f"   {line}".rstrip() for line in (*body, "", "Generating files...", *written)]
+    return "\n".join([answer, "", *indented, *([""] if told else []), *told])
+
+
+def packaging_json(packaging: Packaging, *, unused: tuple[str, ...]) -> dict[str, Any]:
+    made, paths = packaging.package, packaging.paths
+    image = made.image
+    return {
+        "schema": SCHEMA,
+        "name": made.name,
+        "files": [str(path) for path in paths],
+        "file_bytes": {str(path): len(made.files[path.name]) for path in paths},
+        "xip_bytes": image.xip_bytes,
+        "copy_bytes": image.copy_bytes,
+        "params_offset": image.header.params_offset,
+        "params_bytes": image.context.params_bin_sz,
+        "pools": [
+            _pool(
+                p.name,
+                p.descriptor.flags,
+                p.flags.text,
+                p.descriptor.foff,
+                p.descriptor.dst,
+                p.descriptor.size,
+            )
+            for p in image.pools
+        ],
+        "xip": not made.obstacle,
+        "xip_reason": made.obstacle,
+        "external_ram_bytes": image.context.ext_ram_sz,
+        "cpu": packaging.options.cpu,
+        "toolchain": made.toolchain,
+        "runtime": image.runtime,
+        "secure": image.flags.secure,
+        "split": packaging.options.split,
+        "notes": [*unused, *made.notes],
+    }
+
+
+# --- What would be packaged ---
+
+
+def plan_text(found: PackagePlan) -> str:
+    network, plan = found.network, found.plan
+    answer = (
+        f"{safe_terminal(network.name)} can be packaged: {counted(len(plan.pools), 'pool')}, "
+        f"{len(plan.parameters):,} bytes of parameters"
+    )
+    rows: list[tuple[str, ...]] = [
+        (
+            safe_terminal(p["name"]),
+            f"{p['flags']:08x} {p['flags_text']}",
+            str(p["foff"]),
+            f"{p['dst']:08x}",
+            str(p["size"]),
+        )
+        for p in _planned_pools(plan)
+    ]
+    table = boxed(("name", "flags", "foff", "dst", "size"), rows) if rows else []
+    return "\n".join([answer, "", *table])
+
+
+def plan_json(found: PackagePlan) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "name": found.network.name,
+        "parse_only": True,
+        "files": [],
+        "params_bytes": len(found.plan.parameters),
+        "pools": _planned_pools(found.plan),
+        "notes": list(found.network.program.notes),
+    }
+
+
+def _planned_pools(plan: PoolPlan) -> list[dict[str, Any]]:
+    return [
+        _pool(p.name, p.flags.pack(), p.flags.text, p.foff, p.dst, p.size_bytes) for p in plan.pools
+    ]
+
+
+def _pool(name: str, flags: int, text: str, foff: int, dst: int, size: int) -> dict[str, Any]:
+    return {
+        "name": name,
+        "flags": flags,
+        "flags_text": text,
+        "foff": foff,
+        "dst": dst,
+        "size": size,
+    }

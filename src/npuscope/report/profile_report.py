@@ -1,0 +1,42 @@
+"""What `npuscope profile` prints: ours, or in the vendor's layout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from npuscope.lean_dataclass import dataclass
+from npuscope.profiling.model import Profile
+from npuscope.report.json_report import profile_json
+from npuscope.report.profile import profile_text
+from npuscope.rulebook.finding import Finding
+
+if TYPE_CHECKING:
+    from npuscope.profiling.measure import Measurement
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileReport:
+    """A run with its findings, or with what a device measured."""
+
+    profile: Profile
+    findings: tuple[Finding, ...] = ()
+    measured: Measurement | None = None
+
+
+def report_text(
+    report: ProfileReport,
+    *,
+    full: bool = False,
+    epochs: frozenset[int] | None = None,
+    vendor_figures: bool = False,
+) -> str:
+    if not vendor_figures or report.measured is None:
+        return profile_text(report.profile, full=full, epochs=epochs)
+    from npuscope.report.vendor_figures import measured_vendor_report
+    from npuscope.report.vendor_text import vendor_report_text
+
+    return vendor_report_text(measured_vendor_report(report.measured), report.measured)
+
+
+def report_json(report: ProfileReport) -> dict[str, Any]:
+    return profile_json(report.profile, report.findings)

@@ -1,0 +1,103 @@
+"""Checks words and keywords against the records; an unknown one is an error with a suggestion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache, wraps
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from npuscope import verbs
+from npuscope.errors import FileError, ModelError, TargetError, UsageError
+from npuscope.options.kinds import Verb
+from npuscope.verbs.table import record, records
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def checked(verb: Verb) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorator: the function accepts the keywords of its record; others are errors."""
+
+    def decorator(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def call(*args: P.args, **options: P.kwargs) -> R:
+            for name in options:
+                if name not in keywords(function.__name__):
+                    raise _wrong_keyword(function.__name__, verb, name)
+            with about(args[0] if args else None):
+                return function(*args, **options)
+
+        return call
+
+    return decorator
+
+
+@contextmanager
+def about(subject: object) -> Iterator[None]:
+    """An error that does not know its file gets it here."""
+    try:
+        yield
+    except (FileError, ModelError, TargetError) as error:
+        if not error.where and isinstance(subject, str | Path):
+            error.where = str(subject)
+        raise
+
+
+@cache
+def keywords(function: str) -> frozenset[str]:
+    """The keywords that the function of a verb accepts."""
+    verb = record(function)
+    arguments = (argument.name for argument in verb.arguments if argument.python)
+    return frozenset((*arguments, *(option.name for option in verb.options if option.python)))
+
+
+def _wrong_keyword(function: str, verb: Verb, given: str) -> UsageError:
+    users = [name for name in verbs.__all__ if given in keywords(name)]
+    here = {spelling: o.name for o in verb.options for spelling in o.spellings}
+    shell = here.get(f"--{given.replace('_', '-')}")
+    where = f"npuscope.{function}"
+    if shell in keywords(function):
+        return UsageError(f"unknown option '{given}'", where=where, hint=f"in Python it is {shell}")
+    if users:
+        return UsageError(
+            f"'{given}' is not used here", where=where, hint=f"it is an option of {_some(users)}"
+        )
+    import difflib
+
+    near = difflib.get_close_matches(given, sorted(keywords(function)), n=1)
+    hint = f"did you mean {near[0]}?" if near else f"help({where}) lists what is possible"
+    return UsageError(f"unknown option '{given}'", where=where, hint=hint)
+
+
+def wrong_words(name: str, words: Iterable[str]) -> UsageError:
+    """The error for unknown words on a command line, with a suggestion."""
+    words = list(words)
+    table = records()
+    flag = next((word.partition("=")[0] for word in words if word.startswith("-")), "")
+    # With those of the verbs that begin with this word.
+    rows = [row for verb, row in table.items() if verb == name or verb.startswith(f"{name} ")]
+    known = [s for row in rows for o in row.options for s in o.spellings if o.shell]
+    users = [verb for verb, row in table.items() if flag in _spellings(row)]
+    if not users and not flag.startswith("--"):  # -O3
+        flag = flag[:2]
+        users = [verb for verb, row in table.items() if flag in _spellings(row)]
+    import difflib
+
+    near = difflib.get_close_matches(flag, known, n=1) if flag else []
+    hint = f"`npuscope {name} --help` lists what is possible"
+    if users:
+        hint = f"{flag} is an option of {_some(users)}"
+    elif near:
+        hint = f"did you mean {near[0]}?"
+    return UsageError(f"unrecognized arguments: {' '.join(words)}", hint=hint)
+
+
+def _spellings(verb: Verb) -> set[str]:
+    return {s for option in verb.options if option.shell for s in option.spellings}
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:4])
+    return f"{shown} and {len(names) - 4} more" if len(names) > 4 else shown

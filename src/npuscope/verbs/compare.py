@@ -1,0 +1,234 @@
+"""`npuscope compare A [B]`: two runs by source op, and why they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from npuscope.errors import UsageError
+from npuscope.options.kinds import Argument, Group, Kind, Verb, flag, list_, text
+from npuscope.options.rows import HTML, OUTPUT, READING, RUN_HELP, TARGET
+from npuscope.options.words import parse_overrides, parse_shapes
+from npuscope.verbs.check import checked
+
+if TYPE_CHECKING:
+    from npuscope.advice.compare.model import Comparison
+    from npuscope.building import Options, Source
+
+VERB = Verb(
+    "two runs by source op: what moved, and where the milliseconds went",
+    (
+        Argument("a", "A", RUN_HELP),
+        Argument("b", "B", "what to compare it with (default: A again)", "?"),
+    ),
+    (
+        Group(
+            "",
+            (
+                *(
+                    list_(
+                        f"{side}_options",
+                        f"an option of {side.upper()} alone: generation=2.2, "
+                        "set.clocks.npu_mhz=800",
+                        "KEY=VALUE",
+                        flags=(f"--{side}",),
+                    )
+                    for side in ("a", "b")
+                ),
+                flag(
+                    "as_built",
+                    "compile the model B with the options and pools of the vendor's build A, "
+                    "and list epoch by epoch where the two compilers differ",
+                ),
+                text(
+                    "noise",
+                    "least noise of a measured row, e.g. 1%, beside the spread of its samples (0)",
+                    "SHARE",
+                ),
+                HTML,
+            ),
+        ),
+        TARGET,
+        READING,
+        OUTPUT,
+    ),
+    run="compare_sides",
+    text="npuscope.report.compare:compare_text",
+    json="npuscope.report.compare:compare_json",
+    busy="comparing",
+    reads=("a", "b"),
+)
+
+
+@checked(VERB)
+def compare(
+    a: Source,
+    b: Source | None = None,
+    *,
+    a_options: Options | None = None,
+    b_options: Options | None = None,
+    as_built: bool = False,
+    noise: float | str = 0.0,
+    html: str | Path | None = None,
+    **options: Unpack[Options],
+) -> Comparison:
+    """What changed from A to B by source op; without `b`, the same source with other options.
+
+    In: models, builds, saved profiles, results in JSON, or log:FILE. Rows of a measured run that
+    differ by less than its spread, or than the share `noise`, are marked as noise. With `as_built`,
+    A is a vendor's build and B its model, which is compiled with the options and pools of A.
+    Out: rows with milliseconds of both sides and the cause; `fidelity`: how alike the epochs are.
+
+    >>> npuscope.compare("model.tflite", b_options={"generation": "2.2"}).rows
+    """
+    from npuscope.advice.compare.run import compare as run_compare
+    from npuscope.advice.compare.sides import open_sides
+    from npuscope.advice.gate import parse_share
+    from npuscope.many_core.buffer_format import is_core_run
+
+    if is_core_run(a) or is_core_run(b):
+        from npuscope.report.core_runs import CoreComparison, read_core_run
+
+        _check_core_runs(a, b, html)
+        return CoreComparison(read_core_run(a), read_core_run(b))  # type: ignore[arg-type,return-value]
+    share = parse_share(noise, "--noise") if isinstance(noise, str) else noise
+    first: Options = {**options, **(a_options or {})}
+    second: Options = {**options, **(b_options or {})}
+    if as_built:
+        from npuscope.advice.compare.as_built import compare_as_built
+
+        found = compare_as_built(a, b, first, second, share)
+    else:
+        found = run_compare(*open_sides(a, a if b is None else b, first, second), share)
+    if html:
+        from npuscope.report.html.compare import compare_page
+        from npuscope.report.result_files import write_html
+
+        write_html(html, lambda: compare_page(found))
+    return found
+
+
+def _check_core_runs(a: object, b: object, html: object) -> None:
+    from npuscope.many_core.buffer_format import is_core_run
+
+    for source in (a, b):
+        if not is_core_run(source):
+            raise UsageError(
+                "a run of many cores is compared with another one",
+                where=str(source or "B"),
+                hint="give two results of `npuscope opstats --json`, or two folders of buffers",
+            )
+    if html:
+        raise UsageError("not made for runs of many cores", where="--html")
+
+
+# --- Options of one side, as words ---
+
+_BUILDING = (*TARGET.options, *READING.options)
+_TEXTS = (
+    "generation",  # what is compared most
+    *(
+        o.name
+        for o in _BUILDING
+        if o.kind in (Kind.TEXT, Kind.FILE) and o.shell and o.name != "generation"
+    ),
+)
+_FLAGS = tuple(o.name for o in _BUILDING if o.kind in (Kind.FLAG, Kind.SWITCH))
+_CLOCKS = tuple(o.name for o in _BUILDING if o.kind is Kind.REAL)
+_SET_UPS = ("flash", "psram")  # machine values by name, like clocks
+_KEYS = (*_TEXTS, *_FLAGS, *_CLOCKS, "optimization", "set.KEY", "shape.NAME")
+_SWITCH = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
+
+
+def compare_sides(
+    a: str,
+    b: str | None = None,
+    *,
+    a_options: Iterable[str] = (),
+    b_options: Iterable[str] = (),
+    as_built: bool = False,
+    noise: str = "0",
+    html: str | None = None,
+    **options: Unpack[Options],
+) -> Comparison:
+    return compare(
+        a,
+        b,
+        a_options=_side_options(options, a_options, "--a"),
+        b_options=_side_options(options, b_options, "--b"),
+        as_built=as_built,
+        noise=noise,
+        html=html,
+    )
+
+
+def _side_options(options: Options, texts: Iterable[str], where: str) -> Options:
+    """The options of both, with those of one side put over them."""
+    options = {**options}
+    changes = dict(_pair(text, where) for text in texts)
+    # As on the command line: an explicit set.KEY wins over a clock option.
+    named = {key: changes[key] for key in _SET_UPS if key in changes}
+    own = {**_clocks(changes, where), **named, **parse_overrides(_inside(changes, "set."))}
+    options["overrides"] = {**(options.get("overrides") or {}), **own}
+    shapes = parse_shapes(_inside(changes, "shape."))
+    options["shapes"] = {**(options.get("shapes") or {}), **shapes}
+    for key, value in changes.items():
+        _apply(options, key, value, where)
+    return options
+
+
+def _pair(text: str, where: str) -> tuple[str, str]:
+    key, separator, value = (part.strip() for part in text.partition("="))
+    if not separator or not key or not value:
+        raise UsageError(f"expected KEY=VALUE, found '{text}'", where=where)
+    # Options may be spelled as on the command line; keys of a machine keep their spelling.
+    return (key if "." in key else key.replace("-", "_")), value
+
+
+def _inside(changes: dict[str, str], prefix: str) -> list[str]:
+    """Those with a prefix, as the option of that name takes them."""
+    inner = ((key.removeprefix(prefix), v) for key, v in changes.items() if key.startswith(prefix))
+    return [f"{key}={value}" for key, value in inner]
+
+
+def _clocks(changes: dict[str, str], where: str) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name in _CLOCKS:
+        if name in changes:
+            try:
+                found[f"clocks.{name}"] = float(changes[name])
+            except ValueError:
+                text = f"expected MHz, found '{changes[name]}'"
+                raise UsageError(text, where=f"{where} {name}") from None
+    return found
+
+
+def _apply(options: Options, key: str, value: str, where: str) -> None:
+    if key in _TEXTS:
+        options[key] = value  # type: ignore[literal-required]
+    elif key in _FLAGS:
+        options[key] = _switched(value, f"{where} {key}")  # type: ignore[literal-required]
+    elif key == "optimization":
+        options["optimization"] = _level(value, f"{where} {key}")
+    elif key not in _CLOCKS and not key.startswith(("set.", "shape.")):
+        raise UsageError(f"unknown key '{key}'", where=where, hint=_hint(key, _KEYS))
+
+
+def _switched(value: str, where: str) -> bool:
+    if value.lower() not in _SWITCH:
+        raise UsageError(f"expected true or false, found '{value}'", where=where)
+    return _SWITCH[value.lower()]
+
+
+def _level(value: str, where: str) -> int:
+    if value not in ("0", "1", "2", "3"):
+        raise UsageError(f"expected 0 to 3, found '{value}'", where=where)
+    return int(value)
+
+
+def _hint(key: str, known: Iterable[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(key, list(known), n=2)
+    return f"did you mean {' or '.join(near)}?" if near else f"keys: {', '.join(known)}"

@@ -1,0 +1,61 @@
+"""`npuscope demo`: the main job on a built-in network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from npuscope.options.kinds import Group, Verb, file
+from npuscope.options.rows import BUILT_IN, OUTPUT, TARGET
+from npuscope.verbs.check import checked
+
+if TYPE_CHECKING:
+    from npuscope.advice.explain import Explanation
+    from npuscope.building import Options
+    from npuscope.report.demo import Demo
+
+# fmt: off
+VERB = Verb(
+    "the main job on a built-in network: compile, simulate, profile",
+    (),
+    (
+        Group("", (
+            file("directory", "folder for the reports (default npuscope-demo)", "DIR",
+                default="npuscope-demo", flags=("-o", "--output")),
+        )),
+        TARGET,
+        BUILT_IN,
+        OUTPUT,
+    ),
+    run="show",
+    text="npuscope.report.demo:demo_text",
+    json="npuscope.report.demo:demo_json",
+    busy="compiling and running the built-in network",
+)
+# fmt: on
+
+
+@checked(VERB)
+def demo(directory: str | Path = "npuscope-demo", **options: Unpack[Options]) -> Explanation:
+    """The main job on a built-in network: compile, simulate, profile, explain.
+
+    In: the folder for the reports. Out: the run with its findings.
+
+    >>> npuscope.demo("demo").verdict
+    """
+    return show(directory, **options).explanation
+
+
+def show(directory: str | Path, **options: Unpack[Options]) -> Demo:
+    from npuscope.advice.explain import explain
+    from npuscope.building import build
+    from npuscope.demo_network import demo_graph
+    from npuscope.profiling.run import profile
+    from npuscope.report.demo import Demo, write_demo
+    from npuscope.whole_file import new_folder
+
+    made = build(demo_graph(), options)
+    found = explain(made, profile(made.program, made.machine, made.graph))
+    with new_folder(directory) as folder:
+        write_demo(folder.path, made.program, found)
+    return Demo(found, folder.kept)

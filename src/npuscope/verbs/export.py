@@ -1,0 +1,91 @@
+"""`npuscope export SOURCE`: what layers cost, for the viewers of others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from npuscope.errors import UsageError
+from npuscope.options.kinds import Group, Verb, file, result_file
+from npuscope.options.rows import OUTPUT, READING, SOURCE, TARGET
+from npuscope.verbs.check import checked
+
+if TYPE_CHECKING:
+    from npuscope.building import Options, Source
+    from npuscope.graph.model import Graph
+    from npuscope.profiling.model import Profile
+    from npuscope.report.export_drawing import Export
+
+VERB = Verb(
+    "what layers cost, for Model Explorer and Netron",
+    (SOURCE,),
+    (
+        Group(
+            "",
+            (
+                result_file("model_explorer", "node data (JSON) for Google's Model Explorer"),
+                result_file("netron", "an annotated ONNX file for Netron"),
+                file("model", "the model of a compiled program or a saved profile", "M"),
+            ),
+        ),
+        TARGET,
+        READING,
+        OUTPUT,
+    ),
+    text="npuscope.report.export_text:export_text",
+    json="npuscope.report.export_text:export_json",
+    busy="exporting",
+    reads=("source", "model"),
+)
+
+
+@checked(VERB)
+def export(
+    source: Source,
+    *,
+    model_explorer: str | Path | None = None,
+    netron: str | Path | None = None,
+    model: str | Path | None = None,
+    **options: Unpack[Options],
+) -> Export:
+    """What each layer of a model costs, for the viewers of others.
+
+    In: a model, or a compiled program or a saved profile with its `model`. Out: costs by node,
+    and the files that were written for Model Explorer and Netron.
+
+    >>> npuscope.export("model.onnx", netron="costs.onnx").files
+    """
+    from npuscope.report.export_drawing import export_files, subject_of
+
+    if not (model_explorer or netron):
+        raise UsageError("nothing to write", hint="give --model-explorer FILE or --netron FILE")
+    profile, own = _profile_of(source, options)
+    graph = own or _shown_graph(model, options)
+    path = source if own else model
+    if path is None or not isinstance(path, (str, Path)):
+        raise UsageError("a Graph has no model file to annotate", hint="give the model file")
+    return export_files(subject_of(Path(path), graph, profile), model_explorer, netron)
+
+
+def _profile_of(source: Source, options: Options) -> tuple[Profile, Graph | None]:
+    """Times of the source, and the network if the source is a model."""
+    from npuscope.building import build
+    from npuscope.profiling.run import estimate
+    from npuscope.profiling.saved import is_saved_profile, read_profile
+
+    if isinstance(source, (str, Path)) and is_saved_profile(source):
+        return read_profile(source), None
+    made = build(source, options)
+    return estimate(made.program, made.machine, made.graph), made.graph
+
+
+def _shown_graph(model: str | Path | None, options: Options) -> Graph:
+    if model is None:
+        raise UsageError(
+            "a compiled program and a saved profile are shown on their model",
+            where="--model",
+            hint="give the .tflite or .onnx file it was compiled from",
+        )
+    from npuscope.files.load import load_model
+
+    return load_model(model, options.get("shapes"))

@@ -1,0 +1,68 @@
+"""`npuscope machines`: what is known about which device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npuscope.options.kinds import Group, Verb, text
+from npuscope.options.rows import OUTPUT
+from npuscope.verbs.check import checked
+
+if TYPE_CHECKING:
+    from npuscope.machine.model import Machine
+    from npuscope.report.machines import KnownMachines
+
+# fmt: off
+VERB = Verb(
+    "the known machines and compiler generations",
+    (),
+    (
+        Group("", (
+            text("keys", "all keys for --set with value, mark (timing or mapping) and source; "
+                "with TEXT only those with it in their name or mark", "TEXT", const="",
+                python=False),
+        )),
+        OUTPUT,
+    ),
+    run="known",
+    text="npuscope.report.machines:machines_text",
+    json="npuscope.report.machines:machines_json",
+)
+# fmt: on
+
+
+@checked(VERB)
+def machines() -> tuple[Machine, ...]:
+    """The known machines, each with its default generation.
+
+    In: nothing. Out: a Machine for every name that the option `machine` takes.
+
+    >>> [machine.name for machine in npuscope.machines()]
+    """
+    from npuscope.machine.load import known_machines, load_machine
+
+    return tuple(load_machine(name) for name in known_machines())
+
+
+def known(keys: str | None = None) -> KnownMachines:
+    """Machines of all families, or their `keys` that hold this text."""
+    from npuscope.families import families
+    from npuscope.machine.load import known_machines, packaged, read_table
+    from npuscope.report.machines import KnownMachines, machine_keys, plain_keys
+
+    others = [(family, name) for family in families() for name in family.machines()]
+    if keys is not None:
+        return KnownMachines(
+            keys=(
+                *(machine_keys(name, keys) for name in known_machines()),
+                *(
+                    plain_keys(name, [row for row in family.keys(name) if keys in row[0]])
+                    for family, name in others
+                ),
+            )
+        )
+    own = []
+    for machine in machines():
+        generations = read_table(packaged(machine.name))["generations"]
+        own.append((machine, {key: str(table["title"]) for key, table in generations.items()}))
+    return KnownMachines(tuple(own), tuple(family.described(name) for family, name in others))

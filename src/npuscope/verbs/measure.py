@@ -1,0 +1,58 @@
+"""A device block by block, with all its counters; on the command line `profile --connect`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Unpack
+
+from npuscope.options.kinds import Group, Verb
+from npuscope.options.rows import READING, SOURCE, TARGET
+from npuscope.verbs.check import checked
+from npuscope.verbs.profile import BATCH, DEVICE
+
+if TYPE_CHECKING:
+    from npuscope.building import Options, Source
+    from npuscope.profiling.measure import Measurement
+
+VERB = Verb(
+    "profile a device block by block, with all its counters",
+    (SOURCE,),
+    (
+        Group("", (BATCH,)),
+        Group("device", tuple(o for o in DEVICE if o.name not in ("log", "vendor_figures"))),
+        TARGET,
+        READING,
+    ),
+)
+
+
+@checked(VERB)
+def measure(
+    source: Source | None = None,
+    *,
+    connect: str = "simulated",
+    network: str = "",
+    batch: int | None = None,
+    vendor_plan: bool = False,
+    **options: Unpack[Options],
+) -> Measurement:
+    """Profile a device block by block, as the firmware of a board counts.
+
+    In: `connect` names the device as for `profile`; the `source` of what runs on it adds what its
+    compiler knows. Out: the Profile with every counter of every inference.
+
+    >>> npuscope.measure("model.tflite", vendor_plan=True).profile.total_ms
+    """
+    from npuscope.boards.device import DescriptorKind, parse_descriptor
+    from npuscope.building import build
+    from npuscope.profiling.measure import Subject, opened
+    from npuscope.profiling.measure import measure as run_measure
+
+    descriptor = parse_descriptor(connect)
+    if descriptor.kind is DescriptorKind.EMULATED:
+        options = {**options, "relocatable": True}  # it loads images
+    subject = Subject()
+    if source is not None:
+        made = build(source, options)
+        subject = Subject(made.program, made.machine, made.graph)
+    with opened(descriptor, subject) as device:
+        return run_measure(device, subject, network=network, batch=batch, vendor_plan=vendor_plan)

@@ -1,0 +1,141 @@
+"""`npuscope package DIR`: a compiled network as an image that a firmware loads at run time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npuscope.errors import UsageError
+from npuscope.options.kinds import Argument, Group, VendorEffect, Verb, file, flag, text
+from npuscope.options.rows import vendor_output
+from npuscope.text import safe_terminal
+from npuscope.verbs.check import checked
+
+if TYPE_CHECKING:
+    from npuscope.loadable.build import Package
+    from npuscope.loadable.codes import PackageOptions
+    from npuscope.report.package import PackagePlan, Packaging
+
+_DEFAULT_BUILD = "st_ai_output"
+CPUS = ("cortex-m55", "cortex-m33")
+TOOLCHAINS = ("zig", "gcc")
+
+# One option per row is easier to read than the formatter's layout.
+# fmt: off
+VERB = Verb(
+    "turn a compiled network into an image that firmware loads at run time",
+    (Argument("source", "DIR", "folder of a compiled network", "?"),),
+    (
+        Group("", (
+            file("input", "the folder or its network.c (st_ai_output)", "DIR",
+                flags=("-i", "--input"), python=False),
+            file("directory", "output folder; other files there are kept (build)", "DIR",
+                default="build", flags=("-o", "--output")),
+            text("name",
+                "name of the files and of the network on the board (default: that of network.c)",
+                "NAME", default="", flags=("-n", "--name")),
+            text("cpu",
+                "processor of the board: cortex-m33 for the emulated one, cortex-m55 for an "
+                "STM32N6", "", default="cortex-m33", choices=CPUS),
+            text("toolchain", "compiler of the code; gcc is an installed arm-none-eabi-gcc", "",
+                default="zig", choices=TOOLCHAINS),
+            flag("split", "parameters in a separate file"),
+            flag("no_secure",
+                "for the non-secure world: internal pools lie at 0x24000000 and above"),
+            flag("gen_c_file", "the image as a C array too: NAME_img_rel.c and .h"),
+            flag("parse_only", "read and check, build nothing", python=False),
+            flag("no_clean", "keep sources, objects and the ELF file in NAME_build"),
+            text("options", "all of these as one PackageOptions", "RECORD", shell=False),
+            file("pack_dir",
+                "not needed: npuscope includes the runtime, the kernels and the compiler",
+                "DIR", python=False, effect=VendorEffect.NONE),
+        )),
+        vendor_output("package.log"),
+    ),
+    run="packaging",
+    text="npuscope.report.package:packaging_text",
+    json="npuscope.report.package:packaging_json",
+    log="npuscope.report.package:packaging_text",
+    busy="packaging",
+    reads=("source", "input"),
+)
+# fmt: on
+
+
+@checked(VERB)
+def package(
+    source: str | Path = _DEFAULT_BUILD,
+    directory: str | Path | None = None,
+    options: PackageOptions | None = None,
+    *,
+    name: str = "",
+    cpu: str = "cortex-m33",
+    toolchain: str = "zig",
+    split: bool = False,
+    no_secure: bool = False,
+    gen_c_file: bool = False,
+    no_clean: bool = False,
+) -> Package:
+    """A compiled network as an image that a firmware loads at run time.
+
+    In: a folder that `compile` wrote with `relocatable`, or its network.c. Out: the image with its
+    files; with `directory` they are written there.
+
+    >>> npuscope.package("net", "build", cpu="cortex-m33").files
+    """
+    from npuscope.loadable.build import package as run_package
+    from npuscope.loadable.codes import PackageOptions
+    from npuscope.whole_file import write_files
+
+    asked = options or PackageOptions(
+        name=name,
+        cpu=cpu,
+        toolchain=toolchain,
+        split=split,
+        secure=not no_secure,
+        c_file=gen_c_file,
+    )
+    made = run_package(Path(source), asked)
+    if directory is not None:
+        write_files(Path(directory), made.files)
+        if no_clean:
+            write_files(Path(directory) / f"{made.name}_build", made.intermediate)
+    return made
+
+
+def packaging(
+    directory: str,
+    *,
+    source: str | None = None,
+    input: str | None = None,
+    parse_only: bool,
+    name: str,
+    cpu: str,
+    toolchain: str,
+    split: bool,
+    no_secure: bool,
+    gen_c_file: bool,
+    no_clean: bool,
+) -> Packaging | PackagePlan:
+    """The vendor's tool takes the folder with an option, and may only look at it."""
+    if source is not None and input is not None:
+        raise UsageError("the folder is given twice", where=f"--input {safe_terminal(input)}")
+    from npuscope.loadable.build import parse
+    from npuscope.loadable.codes import PackageOptions
+    from npuscope.progress import kept_at_interrupt
+    from npuscope.report.package import PackagePlan, Packaging
+
+    path = Path(source or input or _DEFAULT_BUILD)
+    options = PackageOptions(
+        name=name,
+        cpu=cpu,
+        toolchain=toolchain,
+        split=split,
+        secure=not no_secure,
+        c_file=gen_c_file,
+    )
+    if parse_only:
+        return PackagePlan(*parse(path, options))
+    with kept_at_interrupt("what was compiled so far is kept"):
+        made = package(path, directory, options, no_clean=no_clean)
+    return Packaging(made, tuple(Path(directory) / name for name in made.files), options)

@@ -1,0 +1,203 @@
+"""`npuscope profile SOURCE`: run on a device, report every epoch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from npuscope.errors import UsageError
+from npuscope.lean_dataclass import replace
+from npuscope.options.kinds import Group, Verb, file, flag, result_file, text, whole
+from npuscope.options.rows import HTML, OUTPUT, READING, SINGLE, SOURCE, TARGET
+from npuscope.verbs.check import checked
+
+if TYPE_CHECKING:
+    from npuscope.building import Options, Source
+    from npuscope.profiling.model import Profile
+    from npuscope.report.profile_report import ProfileReport
+
+# A list longer than any program; keeps `--epochs 0-99999999999` from eating memory.
+_MOST_EPOCHS = 100_000
+
+
+def epoch_numbers(text: str) -> frozenset[int]:
+    """'3,7-12' as numbers."""
+    numbers: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        ends = (first, last if dash else first)
+        if not all(end.strip().isdecimal() for end in ends):
+            raise UsageError(f"expected numbers such as 3,7-12, found '{text}'", where="--epochs")
+        low, high = (int(end) for end in ends)
+        if high - low > _MOST_EPOCHS:
+            raise UsageError(f"the range {part} is too long", where="--epochs")
+        numbers.update(range(low, high + 1))
+    return frozenset(numbers)
+
+
+# One option per row is easier to read than the formatter's layout.
+# fmt: off
+BATCH = whole("batch", "samples of every counter; means are reported (default 1; log: all)")
+DEVICE = (
+    text("connect",
+        "simulated (default), emulated, serial[:PORT][:BAUD], socket:HOST:PORT or log:FILE", "DESC",
+        default="simulated"),
+    text("network", "which network, if the device has several", default="", flags=("-n", "--name")),
+    file("cfile", "the build that runs there, as SOURCE: network.c, c_info.json or the folder",
+        flags=("-c", "--cfile"), python=False),
+    flag("vendor_plan",
+        "use the passes of the vendor's profiler (a warm-up and three) instead of the fewest"),
+    flag("vendor_figures", "report in the vendor's layout and with its means", python=False),
+    SINGLE,
+    result_file("log", "save every counter of every inference, for --connect log:FILE"),
+)
+VERB = Verb(
+    "run a model on a device and report every epoch",
+    (replace(SOURCE, many="?"),),
+    (
+        Group("", (
+            BATCH,
+            flag("full", "every field of every epoch instead of one line", python=False),
+            text("epochs", "only these, e.g. 3,7-12", "LIST", python=False,
+                parse=epoch_numbers),
+            result_file("csv", "write a table with one row per epoch"),
+            HTML,
+            result_file("trace", "write a timeline for ui.perfetto.dev"),
+            result_file("chrome", "write it as Chrome trace events (JSON)"),
+            result_file("save", "save the profile, to report or export it later"),
+        )),
+        Group("device", DEVICE),
+        TARGET,
+        READING,
+        OUTPUT,
+    ),
+    run="report",
+    text="npuscope.report.profile_report:report_text",
+    json="npuscope.report.profile_report:report_json",
+    busy="running",
+    reads=("source", "cfile", "connect"),
+)
+# fmt: on
+
+
+@checked(VERB)
+def profile(
+    source: Source | None = None,
+    *,
+    batch: int | None = None,
+    connect: str = "simulated",
+    network: str = "",
+    vendor_plan: bool = False,
+    csv: str | Path | None = None,
+    html: str | Path | None = None,
+    trace: str | Path | None = None,
+    chrome: str | Path | None = None,
+    save: str | Path | None = None,
+    log: str | Path | None = None,
+    **options: Unpack[Options],
+) -> Profile:
+    """Run a model on a device and count what happens, epoch by epoch.
+
+    In: a source, and the device (`connect`): simulated, emulated, serial[:PORT][:BAUD],
+    socket:HOST:PORT or log:FILE. A device counts epoch blocks; so does the simulated one with
+    `vendor_plan`, `ec_single_epoch` or `log`. Out: a Profile; tables, pages and traces as files.
+
+    >>> npuscope.profile("model.tflite", batch=3, trace="run.perfetto-trace")
+    """
+    return report(
+        source,
+        batch=batch,
+        connect=connect,
+        network=network,
+        vendor_plan=vendor_plan,
+        csv=csv,
+        html=html,
+        trace=trace,
+        chrome=chrome,
+        save=save,
+        log=log,
+        **options,
+    ).profile
+
+
+def report(
+    source: Source | None = None,
+    *,
+    batch: int | None = None,
+    connect: str = "simulated",
+    network: str = "",
+    cfile: str | None = None,
+    vendor_plan: bool = False,
+    vendor_figures: bool = False,
+    csv: str | Path | None = None,
+    html: str | Path | None = None,
+    trace: str | Path | None = None,
+    chrome: str | Path | None = None,
+    save: str | Path | None = None,
+    log: str | Path | None = None,
+    json: str | None = None,
+    **options: Unpack[Options],
+) -> ProfileReport:
+    """A saved run as it is, a device's counters by block, or our simulation, which alone looks
+    inside of a blob."""
+    if batch is not None and batch < 1:
+        raise UsageError(f"expected at least 1 inference, found {batch}", where="--batch")
+    if source is not None and cfile:
+        raise UsageError("SOURCE and --cfile both name the build", hint="give one of them")
+    source = source or cfile
+    single = options.get("ec_single_epoch")
+    as_board = bool(vendor_plan or vendor_figures or single or log) or connect != "simulated"
+    if source is None and not as_board:
+        raise UsageError("nothing to profile", hint="give a model, a build folder or --connect")
+    from npuscope.profiling.saved import is_saved_profile, read_profile
+    from npuscope.report.profile_report import ProfileReport
+    from npuscope.report.result_files import (
+        write_explained,
+        write_log,
+        write_measured,
+        write_page,
+        write_profile,
+    )
+
+    program = None
+    if isinstance(source, str | Path) and is_saved_profile(source):
+        if batch or as_board:
+            hint = "give the model or the build"
+            raise UsageError("a saved profile cannot be run again", hint=hint)
+        found = ProfileReport(read_profile(source))
+        write_page(html, found.profile)
+    elif as_board:
+        from npuscope.verbs.measure import measure
+
+        measured = measure(
+            source,
+            connect=connect,
+            network=network,
+            batch=batch,
+            vendor_plan=vendor_plan,
+            **options,
+        )
+        found = ProfileReport(measured.profile, measured=measured)
+        program = measured.program
+        write_measured(html, measured)
+        write_log(log, measured)
+    # Findings and the build are needed for these outputs only; without them the run is faster.
+    elif json is not None or html or trace or chrome:
+        from npuscope.verbs.explain import explain
+
+        assert source is not None
+        explained = explain(source, batch=batch or 1, **options)
+        found = ProfileReport(explained.profile, explained.findings)
+        program = explained.build.program if explained.build else None
+        write_explained(html, explained)
+    else:
+        from npuscope.building import build, without_collector
+        from npuscope.profiling.run import profile as run_profile
+
+        assert source is not None
+        with without_collector():
+            made = build(source, options)
+            counted = run_profile(made.program, made.machine, made.graph, batch=batch or 1)
+        found = ProfileReport(counted)
+    write_profile(found.profile, program, csv=csv, save=save, trace=trace, chrome=chrome)
+    return found

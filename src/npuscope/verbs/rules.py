@@ -1,0 +1,43 @@
+"""`npuscope rules [ID]`: what is checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npuscope.errors import UsageError
+from npuscope.options.kinds import Argument, Verb
+from npuscope.options.rows import OUTPUT
+from npuscope.verbs.check import checked
+
+if TYPE_CHECKING:
+    from npuscope.rulebook.registry import Rule
+
+VERB = Verb(
+    "the rules that explain and lint check",
+    (Argument("rule", "ID", "one rule, with cause and fixes", "?"),),
+    (OUTPUT,),
+    text="npuscope.report.rules:rules_text",
+    json="npuscope.report.findings:rules_json",
+)
+
+
+@checked(VERB)
+def rules(rule: str | None = None) -> tuple[Rule, ...]:
+    """The rules that `explain` and `lint` check.
+
+    In: nothing, or the id of one `rule`. Out: rules with sentence, cause and fixes.
+
+    >>> npuscope.rules("NA-SOFTMAX")[0].cause
+    """
+    from npuscope.advice.explain import catalogue
+
+    known = catalogue()
+    if rule is None:
+        return tuple(known.values())
+    if rule.upper() in known:
+        return (known[rule.upper()],)
+    import difflib
+
+    near = difflib.get_close_matches(rule.upper(), known, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else "`npuscope rules` lists all"
+    raise UsageError(f"unknown rule '{rule}'", hint=hint)
