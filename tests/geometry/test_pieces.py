@@ -7,7 +7,12 @@ from itertools import product
 import pytest
 
 from compiler.nets import MACHINES
-from npuscope.geometry.divisors import is_prime, largest_divisor, largest_prime_factor
+from npuscope.geometry.divisors import (
+    is_prime,
+    largest_divisor,
+    largest_prime_factor,
+    whole_and_rest,
+)
 from npuscope.geometry.pieces import extent, kernel_spans, piece_count
 
 LATEST = MACHINES["4.0"]
@@ -21,6 +26,19 @@ def test_factors() -> None:
         assert is_prime(factor) and number % factor == 0
         assert not any(number % n == 0 and is_prime(n) for n in range(factor + 1, number + 1))
         assert largest_divisor(number, number - 1) == 1 or not is_prime(number)
+
+
+@pytest.mark.parametrize("limit", [2, 4, 8, 24])
+def test_no_two_parts_take_fewer_tiles(limit: int) -> None:
+    for count in range(2, 200):
+        whole, rest = whole_and_rest(count, limit)
+        assert whole + rest == count and min(whole, rest) > 0
+        tiles = {
+            first: first // largest_divisor(first, limit)
+            + (count - first) // largest_divisor(count - first, limit)
+            for first in range(1, count)
+        }
+        assert tiles[whole] == min(tiles.values())
 
 
 @pytest.mark.parametrize("stride", [1, 2])

@@ -10,6 +10,12 @@ def largest_divisor(number: int, limit: int) -> int:
     return next(d for d in range(min(number, limit), 0, -1) if number % d == 0)
 
 
+def whole_and_rest(count: int, limit: int) -> tuple[int, int]:
+    """Two parts of a count that together take the fewest tiles of up to `limit`."""
+    rest = count % limit or limit
+    return (count - rest, rest) if count > rest else (count - 1, 1)
+
+
 def is_prime(number: int) -> bool:
     return number > 1 and all(number % divisor for divisor in range(2, isqrt(number) + 1))
 

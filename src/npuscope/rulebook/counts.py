@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, prod
 
-from npuscope.geometry.divisors import largest_divisor
+from npuscope.geometry.divisors import whole_and_rest
 from npuscope.geometry.pieces import largest_piece
 from npuscope.geometry.streams import DenseLayer
 from npuscope.geometry.tiling import ConvShape, simd_of
@@ -85,9 +85,7 @@ def split_fix(parts: Iterable[int]) -> Mapping[str, Value]:
 
 def output_parts(layer: DenseLayer, machine: Machine) -> tuple[int, int]:
     """Two parts of the outputs that take the fewest tiles together, the larger one first."""
-    outputs, kernels = layer.shape.outputs, layer.kernels(machine)
-    splits = ((a, outputs - a) for a in range(outputs - 1, (outputs - 1) // 2, -1))
-    return min(splits, key=lambda parts: sum(n // largest_divisor(n, kernels) for n in parts))
+    return whole_and_rest(layer.shape.outputs, layer.kernels(machine))
 
 
 @dataclass(frozen=True, slots=True)

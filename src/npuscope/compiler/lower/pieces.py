@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from npuscope.geometry.divisors import largest_divisor
+from npuscope.geometry.divisors import largest_divisor, whole_and_rest
 from npuscope.geometry.pieces import Span, extent, kernel_spans
 from npuscope.geometry.tiling import Tiling
 from npuscope.lean_dataclass import dataclass, replace
@@ -151,8 +151,8 @@ def good_parts(channels: int, limit: int) -> list[ChannelSpan]:
     """(first, count) of parts that tiles of up to `limit` channels cut well."""
     if channels <= limit or 2 * largest_divisor(channels, limit) >= limit:
         return [(0, channels)]
-    whole = channels - channels % limit
-    return [(0, whole), (whole, channels - whole)]
+    whole, rest = whole_and_rest(channels, limit)
+    return [(0, whole), (whole, rest)]
 
 
 def channel_parts(
