@@ -21,7 +21,6 @@ from npuscope.edits.request import EditRequest
 from npuscope.edits.steps import PAIR, dequantizer, same_steps
 from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
-from npuscope.rulebook.finding import Value as Parameter
 from npuscope.rulebook.streams import LayerShape, padded_count
 from npuscope.text import safe_terminal
 
@@ -61,16 +60,12 @@ def pad_channels(document: Document, request: EditRequest) -> None:
 
 def _new_channels(request: EditRequest, count: int, name: str) -> int:
     """How many to add; none where another place of the same region was padded before."""
-    before, padded = (_number(request.parameters[key]) for key in ("channels", "padded"))
+    before, padded = (int(str(request.parameters[key])) for key in ("channels", "padded"))
     if count == padded:
         return 0
     if count != before or padded < before:
         raise NotFitting(f"'{safe_terminal(name)}' has {count} channels, not {before}")
     return padded - before
-
-
-def _number(value: Parameter) -> int:
-    return int(str(value))
 
 
 @edit("split-outputs")

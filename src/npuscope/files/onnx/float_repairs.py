@@ -10,7 +10,7 @@ _BIASED = ("Conv", "ConvTranspose", "Gemm")
 
 
 def use_float32(proto: Any, notes: list[str]) -> None:
-    from onnx import TensorProto
+    from onnx import TensorProto, numpy_helper
 
     half, single = TensorProto.FLOAT16, TensorProto.FLOAT
     tensors = [*proto.graph.initializer]
@@ -21,7 +21,8 @@ def use_float32(proto: Any, notes: list[str]) -> None:
     if not found and not borders:
         return
     for tensor in found:
-        _widen(tensor)
+        values = np.asarray(numpy_helper.to_array(tensor), np.float32)
+        tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
     for border in borders:
         border.elem_type = single
     for node in proto.graph.node:
@@ -30,13 +31,6 @@ def use_float32(proto: Any, notes: list[str]) -> None:
                 attribute.i = single
     del proto.graph.value_info[:]
     notes.append("16-bit floats became 32-bit ones")
-
-
-def _widen(tensor: Any) -> None:
-    from onnx import numpy_helper
-
-    values = np.asarray(numpy_helper.to_array(tensor), np.float32)
-    tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
 
 
 def own_biases(proto: Any) -> None:
