@@ -103,7 +103,7 @@ def test_types_behind_ops_that_onnx_does_not_know() -> None:
 
 
 def test_ops_behind_the_cut_leave_the_file() -> None:
-    kinds = [op.kind for op in TfliteDocument.parse(edited(TFLITE, "cut-tail")).nodes]
+    kinds = [op.word for op in TfliteDocument.parse(edited(TFLITE, "cut-tail")).nodes]
     assert "SOFTMAX" not in kinds
     assert len(kinds) == len(NET.layers) - 1
 

@@ -273,7 +273,7 @@ def test_tflite_moves_are_exact(kind: str, shape: tuple[int, ...], numbers: list
     writer.op("QUANTIZE", [made], [y])
     before = writer.finish([x], [y])
     data = edited(before, "quantize-op", f"{kind}:#1")
-    assert [op.kind for op in open_document("net", data).nodes] == [kind]
+    assert [op.word for op in open_document("net", data).nodes] == [kind]
     assert graph_of(data).outputs == ("y",)
     assert furthest(before, data) == 0
 

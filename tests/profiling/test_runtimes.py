@@ -122,6 +122,16 @@ def test_signs_are_alike(kind: str, x: str, w: str) -> None:
     assert [len(pair) for pair in signs(like)] == [1]
 
 
+def test_weights_in_another_file_are_found(tmp_path: Path) -> None:
+    kind, (x, w) = "QLinearMatMul", ("uint8", "int8")
+    path = tmp_path / "net.onnx"
+    proto = onnx.load_from_string(model(kind, x, w))
+    onnx.save(proto, path, save_as_external_data=True, size_threshold=0, location="net.bin")
+    values = extremes(x, (9, TERMS))
+    (found,) = onnxruntime_session(str(path)).run(None, {"x": values})
+    np.testing.assert_array_equal(found, wanted(kind, values, w, True))
+
+
 @pytest.mark.parametrize(("kind", "x", "w", "zero_points"), RUN)
 def test_products_are_exact(kind: str, x: str, w: str, zero_points: bool) -> None:
     values = extremes(x, (1, TERMS, 3, 3) if "Conv" in kind else (9, TERMS))

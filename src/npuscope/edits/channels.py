@@ -25,7 +25,6 @@ from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.program.modes import Simd
 from npuscope.rulebook.counts import padded_count
-from npuscope.rulebook.finding import Value as Parameter
 from npuscope.text import safe_terminal
 
 _ONE = 64  # as an integer; its scale is a power of two too, so that nothing is rounded
@@ -64,16 +63,12 @@ def pad_channels(document: Document, request: EditRequest) -> None:
 
 def _new_channels(request: EditRequest, count: int, name: str) -> int:
     """How many to add; none where another place of the same region was padded before."""
-    before, padded = (_number(request.parameters[key]) for key in ("channels", "padded"))
+    before, padded = (int(str(request.parameters[key])) for key in ("channels", "padded"))
     if count == padded:
         return 0
     if count != before or padded < before:
         raise NotFitting(f"'{safe_terminal(name)}' has {count} channels, not {before}")
     return padded - before
-
-
-def _number(value: Parameter) -> int:
-    return int(str(value))
 
 
 @edit("split-outputs")

@@ -133,7 +133,10 @@ def fold_constants(document: OnnxDocument, request: EditRequest) -> None:
             table = table or document.add_constant(f"{result}_folded", real)
             document.rewire(result, table, [reader])
         else:
-            _dequantize_behind(document, node, reader, moved)
+            behind = document.outputs(reader)[0]
+            constant = document.add_constant(f"{behind}_quantized", moved)
+            document.remove(reader)
+            document.add_op("Dequantize", [constant, *document.inputs(node)[1:]], behind)
 
 
 def _moved(document: OnnxDocument, node: Op, reader: Op) -> np.ndarray | None:
@@ -147,13 +150,6 @@ def _moved(document: OnnxDocument, node: Op, reader: Op) -> np.ndarray | None:
     if inputs[0] != result:
         return None
     return evaluated(reader, document.opset, {result: steps, **known})
-
-
-def _dequantize_behind(document: OnnxDocument, node: Op, reader: Op, moved: np.ndarray) -> None:
-    result = document.outputs(reader)[0]
-    constant = document.add_constant(f"{result}_quantized", moved)
-    document.remove(reader)
-    document.add_op("Dequantize", [constant, *document.inputs(node)[1:]], result)
 
 
 @edit("own-weights", "onnx")

@@ -280,29 +280,21 @@ class Channels:
     def _cut(self, tensor: Value, first: int, outside: list[Op]) -> None:
         """The padded tensor gets another name; the old one stands for its old channels, which
         readers outside of the region want."""
-        document, shape = self.document, self.shapes[tensor]
-        readers = document.readers(tensor)
-        inside = [op for op in readers if not any(op is other for other in outside)]
+        document, maker, old = self.document, self._makers[tensor], self.shapes[tensor]
+        name, shape = document.name(tensor), document.shape(tensor) or ()
+        inside = [op for op in document.readers(tensor) if not any(op is o for o in outside)]
+        padded = document.new_tensor(f"{name}_padded", shape, tensor)
+        document.state(tensor, shape=old)
+        document.set_output(maker, tensor, padded)
+        document.rewire(tensor, padded, inside)
         part = range(first, first + self.channels(tensor))
-        _cut_behind(document, self._makers[tensor], tensor, inside, self._axis(len(shape)), part)
-
-
-def _cut_behind(
-    document: Document, maker: Op, tensor: Value, inside: list[Op], axis: int, part: range
-) -> None:
-    """The maker and the readers `inside` get a wider tensor; the old one is a part of it."""
-    name, shape = document.name(tensor), document.shape(tensor) or ()
-    padded = document.new_tensor(f"{name}_padded", shape, tensor)
-    document.state(tensor, shape=(*shape[:axis], len(part), *shape[axis + 1 :]))
-    document.set_output(maker, tensor, padded)
-    document.rewire(tensor, padded, inside)
-    bounds = document.bounds(name, padded, axis, part)
-    if not document.steps_are_nodes or document.kind(maker) != "Dequantize":
-        document.insert("Slice", (padded, *bounds), tensor)
-        return
-    sliced = document.new_tensor(f"{name}_sliced", (), tensor)
-    document.insert("Slice", (padded, *bounds), sliced)
-    in_steps_of(document, maker, sliced, tensor, f"{name}_whole")
+        bounds = document.bounds(name, padded, self._axis(len(old)), part)
+        if not document.steps_are_nodes or document.kind(maker) != "Dequantize":
+            document.insert("Slice", (padded, *bounds), tensor)
+            return
+        sliced = document.new_tensor(f"{name}_sliced", (), tensor)
+        document.insert("Slice", (padded, *bounds), sliced)
+        in_steps_of(document, maker, sliced, tensor, f"{name}_whole")
 
 
 def _widened(document: Document, tensor: Value, axis: int, new: int, reader: Op) -> Value:

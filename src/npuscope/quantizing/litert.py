@@ -232,7 +232,7 @@ def _check(document: TfliteDocument) -> None:
 def _use_float32(document: TfliteDocument) -> bool:
     """Constants of 16 bits, which a DEQUANTIZE makes 32 of, are written as such."""
     found = False
-    for op in [op for op in document.nodes if op.kind == "DEQUANTIZE"]:
+    for op in [op for op in document.nodes if op.word == "DEQUANTIZE"]:
         source = op.inputs[0]
         if source is not None and source.data is not None and source.type == "FLOAT16":
             op.outputs[0].data = source.data.astype(np.float32)

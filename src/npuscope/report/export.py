@@ -83,8 +83,6 @@ def _cost(origin: str, parts: list[Part]) -> LayerCost:
 
 # --- Nodes of a model file, named as other viewers name them ---
 
-_TFLITE_MAGIC = b"TFL3"
-
 
 @dataclass(frozen=True, slots=True)
 class SourceNode:
@@ -93,10 +91,6 @@ class SourceNode:
     index: int
     key: str
     origin: str
-
-
-def is_tflite(data: bytes) -> bool:
-    return data[4:8] == _TFLITE_MAGIC
 
 
 def tflite_nodes(graph: Graph) -> tuple[SourceNode, ...]:

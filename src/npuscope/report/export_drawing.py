@@ -13,6 +13,7 @@ import numpy as np
 
 from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.errors import FileError
+from npuscope.files.load import is_tflite
 from npuscope.files.onnx.new_file import NewNode, NewTensor, new_file
 from npuscope.graph.model import DType, Graph, Op, Tensor
 from npuscope.lean_dataclass import dataclass, replace
@@ -23,7 +24,6 @@ from npuscope.report.export import (
     annotated_onnx,
     data_paths,
     figures,
-    is_tflite,
     layer_costs,
     node_data,
     onnx_nodes,

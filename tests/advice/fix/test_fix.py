@@ -304,7 +304,7 @@ def test_effects_count_in_steps_of_the_original(tmp_path: Path) -> None:
     path = scores_net(tmp_path)
     graph = load_model(path)
     document = open_document(path)
-    dense = next(op for op in document.nodes if op.kind == "FULLY_CONNECTED")
+    dense = next(op for op in document.nodes if op.word == "FULLY_CONNECTED")
     bias = dense.inputs[2]
     assert bias is not None and bias.data is not None and bias.quant is not None
     output = dense.outputs[0]

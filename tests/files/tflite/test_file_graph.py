@@ -131,7 +131,7 @@ def test_numbers_follow_in_every_list() -> None:
     others = [[t.name for t in g.tensors] for g in graph.subgraphs[1:]]
     new = graph.add_tensor("first", "FLOAT32", (2,), None, np.ones(2, np.float32))
     graph.tensors.insert(0, graph.tensors.pop())
-    next(op for op in graph.nodes if op.kind == "SOFTMAX").inputs.append(new)
+    next(op for op in graph.nodes if op.word == "SOFTMAX").inputs.append(new)
     names = {op.origin: [t.name for t in op.tensors] for op in graph.nodes}
     assert any("inner_2" in row for row in names.values())
     again = TfliteFileGraph.parse(graph.to_bytes())
@@ -162,7 +162,7 @@ def test_a_constant_with_its_own_values_is_no_change() -> None:
 
 def test_a_new_version_is_a_new_code_of_the_same_name() -> None:
     graph = TfliteFileGraph.parse(with_all(dense()))
-    custom = next(op for op in graph.nodes if op.kind == "CUSTOM")
+    custom = next(op for op in graph.nodes if op.word == "CUSTOM")
     custom.version = 5
     model = unpacked(graph.to_bytes())
     code = model.operatorCodes[model.subgraphs[0].operators[5].opcodeIndex]
@@ -178,7 +178,7 @@ def test_a_new_name_changes_one_field() -> None:
 
 
 def bound_tensor(graph: TfliteFileGraph, kind: str) -> FileTensor:
-    op: FileOp = next(op for op in graph.nodes if op.kind == kind)
+    op: FileOp = next(op for op in graph.nodes if op.word == kind)
     return next(tensor for tensor in op.tensors if tensor.shape)
 
 
@@ -197,7 +197,7 @@ def test_what_other_parts_of_the_file_know_cannot_be_changed(kind: str) -> None:
 def test_variables_are_read_before_they_are_written() -> None:
     graph = TfliteFileGraph.parse(stateful_net())
     assert graph.keeps_state
-    read = next(op for op in graph.nodes if op.kind == "READ_VARIABLE")
+    read = next(op for op in graph.nodes if op.word == "READ_VARIABLE")
     graph.remove(read)
     graph.nodes.append(read)
     graph.rewire(read.outputs[0], graph.network_inputs[0])

@@ -39,29 +39,20 @@ class OnnxOps(OnnxLayers):
         if kind == "Reshape":
             inputs = [*inputs, self._integers(f"{output}_shape", attributes.pop("sizes"))]
         elif kind == "ResizeNearest":
-            kind, inputs, attributes = self._nearest(inputs[0], output, attributes["factors"])
+            scales = np.array((1, 1, *attributes["factors"]), np.float32)
+            inputs = [*inputs, "", self.add_constant(f"{output}_factors", scales)]
+            coordinates = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+            kind, attributes = "Resize", {"mode": "nearest", **coordinates}
+        elif kind == "ReduceMean" and self.opset < _AXES_AS_INPUT:
+            attributes = {"axes": [2, 3], "keepdims": int(attributes["keep"])}
         elif kind == "ReduceMean":
-            return self._add_mean(inputs[0], output, int(attributes["keep"]))
+            inputs = [*inputs, self._integers(f"{output}_axes", [2, 3])]
+            attributes = {"keepdims": int(attributes["keep"])}
         if fused is None or not self.kind(fused).startswith("QLinear"):
             return self.add_op(kind, inputs, output, **attributes)
         total = self.fresh(f"{output}_sum")
         self.add_op(kind, inputs, total, **attributes)
         return self.add_op("Quantize", (total, *self.inputs(fused)[6:8]), output)
-
-    def _add_mean(self, source: str, mean: str, keep: int) -> Op:
-        axes = [2, 3]
-        if self.opset < _AXES_AS_INPUT:
-            return self.add_op("ReduceMean", (source,), mean, axes=axes, keepdims=keep)
-        places = self._integers(f"{mean}_axes", axes)
-        return self.add_op("ReduceMean", (source, places), mean, keepdims=keep)
-
-    def _nearest(
-        self, source: str, output: str, factors: Sequence[int]
-    ) -> tuple[str, list[str], dict[str, Any]]:
-        scales = np.array((1, 1, *factors), np.float32)
-        inputs = [source, "", self.add_constant(f"{output}_factors", scales)]
-        coordinates = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-        return "Resize", inputs, {"mode": "nearest", **coordinates}
 
     def insert_conv(
         self,

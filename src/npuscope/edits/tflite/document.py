@@ -34,7 +34,7 @@ class TfliteDocument(TfliteOps):
         shift = {("INT8", "UINT8"): -LOWEST, ("UINT8", "INT8"): LOWEST}
         for step in way:
             target = step.outputs[0]
-            if step.kind == "QUANTIZE" and tensor.quant is not None and target.quant is not None:
+            if step.word == "QUANTIZE" and tensor.quant is not None and target.quant is not None:
                 zero = tensor.quant.zero_point + shift.get((tensor.type, target.type), 0)
                 target.quant = replace(tensor.quant, zero_points=(zero,))
 

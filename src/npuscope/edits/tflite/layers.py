@@ -56,11 +56,11 @@ class TfliteLayers(TfliteSteps):
         if held is None or (bias is not None and added is None):
             return None
         channel_axis = len(op.outputs[0].shape) - 1
-        if op.kind == "DEPTHWISE_CONV_2D":
+        if op.word == "DEPTHWISE_CONV_2D":
             count = data.shape[-1]
             apart = weights.shape[-1] == count
             return Layer(op, held, added, count, count, apart, 3, None, (1, 2), channel_axis)
-        inputs = weights.shape[-1] if op.kind == "FULLY_CONNECTED" else data.shape[-1]
+        inputs = weights.shape[-1] if op.word == "FULLY_CONNECTED" else data.shape[-1]
         groups = inputs // weights.shape[-1]
         in_axis = len(weights.shape) - 1
         return Layer(op, held, added, inputs, groups, False, 0, in_axis, (1, 2), channel_axis)
@@ -71,11 +71,11 @@ class TfliteLayers(TfliteSteps):
     def set_layer(self, layer: Layer) -> None:
         op = layer.op
         op.inputs = self._inputs_of(layer)[: max(len(op.inputs), 2)]
-        if layer.is_dense and op.kind == "DEPTHWISE_CONV_2D":
+        if layer.is_dense and op.word == "DEPTHWISE_CONV_2D":
             options = op.options.fields if op.options else {}
             kept = {name: options[name] for name in _DENSE_OPTIONS if name in options}
-            op.kind, op.options = "CONV_2D", Record("Conv2DOptions", kept)
-            op.version = max(o.version for o in self.nodes if o is op or o.kind == op.kind)
+            op.word, op.options = "CONV_2D", Record("Conv2DOptions", kept)
+            op.version = max(o.version for o in self.nodes if o is op or o.word == op.word)
 
     def _inputs_of(self, layer: Layer) -> list[FileTensor | None]:
         weights = self.store(layer.weights)

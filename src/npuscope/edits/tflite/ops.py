@@ -98,10 +98,10 @@ class TfliteOps(TfliteLayers):
 
     def picks(self, op: FileOp, axis: int) -> tuple[FileTensor, tuple[range, ...]] | None:
         """Along the last axis."""
-        source, rank = op.inputs[1 if op.kind == "SPLIT" else 0], len(op.outputs[0].shape)
+        source, rank = op.inputs[1 if op.word == "SPLIT" else 0], len(op.outputs[0].shape)
         if source is None or not source.shape or len(source.shape) != rank:
             return None
-        if op.kind == "SPLIT":
+        if op.word == "SPLIT":
             ranges = _split_ranges(op, source.shape)
         elif op.outputs[0].shape[:-1] != source.shape[:-1]:
             return None
@@ -111,16 +111,16 @@ class TfliteOps(TfliteLayers):
 
     def set_picks(self, op: FileOp, axis: int, parts: Sequence[range]) -> None:
         """The equal parts of a SPLIT need nothing."""
-        if op.kind == "SPLIT":
+        if op.word == "SPLIT":
             return
         part = parts[0]
-        for place, bound in ((1, part.start), (2, len(part) if op.kind == "SLICE" else part.stop)):
+        for place, bound in ((1, part.start), (2, len(part) if op.word == "SLICE" else part.stop)):
             old = op.inputs[place]
             assert old is not None and old.data is not None
             data = old.data.copy()
             data[-1] = bound
             op.inputs[place] = self.add_tensor(old.name, old.type, old.shape, None, data)
-        if op.kind == "STRIDED_SLICE" and op.options is not None:
+        if op.word == "STRIDED_SLICE" and op.options is not None:
             # A mask would overrule the bounds.
             others = ~(1 << (len(op.outputs[0].shape) - 1))
             for mask in ("begin_mask", "end_mask"):
@@ -128,7 +128,7 @@ class TfliteOps(TfliteLayers):
 
     def set_channels(self, op: FileOp, axis: int, count: int) -> None:
         """Of a RESHAPE: its shape stands in the options, in a constant, or in both."""
-        if op.kind != "RESHAPE":
+        if op.word != "RESHAPE":
             return
         shape = np.array([*op.outputs[0].shape[:-1], count], np.int32)
         self.set_attribute(op, "new_shape", shape)
@@ -143,7 +143,7 @@ def _slice_range(op: FileOp, shape: tuple[int, ...]) -> tuple[range, ...]:
         return ()
     first, second = (int(values[-1]) for values in constants[:2] if values is not None)
     count, last = shape[-1], 1 << (len(shape) - 1)
-    if op.kind == "SLICE":
+    if op.word == "SLICE":
         return (range(first, count if second < 0 else first + second),)
     masks, steps = ("EllipsisMask", "NewAxisMask", "ShrinkAxisMask"), constants[2]
     if steps is None or int(steps[-1]) != 1 or any(map(op.option, masks)):

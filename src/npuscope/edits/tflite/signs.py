@@ -32,7 +32,7 @@ def signed_activations(document: TfliteDocument, request: EditRequest) -> None:
     """Types must agree wherever integers meet. Values and zero points move by 128, so no result
     changes. Inputs and outputs keep their type: a QUANTIZE stands beside them."""
     group = _unsigned(document)
-    for op in [op for op in document.nodes if op.kind in _WEIGHTS and op.inputs[1] in group]:
+    for op in [op for op in document.nodes if op.word in _WEIGHTS and op.inputs[1] in group]:
         _center(op)
     inside = [_detached(document, t) for t in group if t.type == "UINT8"]
     for tensor in inside:
@@ -43,7 +43,7 @@ def signed_activations(document: TfliteDocument, request: EditRequest) -> None:
             tensor.data = (tensor.data.astype(np.int16) + LOWEST).astype(np.int8)
     for op in document.nodes:
         if any(t in inside for t in (*op.inputs, *op.outputs)):
-            op.version = max(op.version, _INT8_VERSIONS.get(op.kind, 2))
+            op.version = max(op.version, _INT8_VERSIONS.get(op.word, 2))
 
 
 def _unsigned(document: TfliteDocument) -> list[FileTensor]:
@@ -55,16 +55,16 @@ def _unsigned(document: TfliteDocument) -> list[FileTensor]:
     for op in (op for op in document.nodes if any(t in group for t in op.inputs)):
         # Only the kernel on uint8 rescales what it joins.
         rescales = any(t is None or t.quant != op.outputs[0].quant for t in op.inputs)
-        if op.kind == "CUSTOM" or (op.kind == "CONCATENATION" and rescales):
-            raise NotFitting(f"a {op.kind} has no int8 form here")
-        if op.kind in _WEIGHTS and op.inputs[1] in group:
+        if op.word == "CUSTOM" or (op.word == "CONCATENATION" and rescales):
+            raise NotFitting(f"a {op.word} has no int8 form here")
+        if op.word in _WEIGHTS and op.inputs[1] in group:
             _check_own(document, op)
     return group
 
 
 def _check_own(document: TfliteDocument, op: FileOp) -> None:
     """What a layer alone multiplies and adds can get other steps."""
-    weights, bias = op.inputs[1], op.input(_BIAS.get(op.kind, 2))
+    weights, bias = op.inputs[1], op.input(_BIAS.get(op.word, 2))
     if weights is None or weights.data is None or weights.data.shape != weights.shape:
         raise NotFitting("its weights are not constant integers")
     for tensor in (weights, bias):
@@ -75,10 +75,10 @@ def _check_own(document: TfliteDocument, op: FileOp) -> None:
 def _center(op: FileOp) -> None:
     """Kernels on int8 want weights about zero. The step of a bias is the product of the input's
     and the weights'."""
-    weights, bias = op.inputs[1], op.input(_BIAS.get(op.kind, 2))
+    weights, bias = op.inputs[1], op.input(_BIAS.get(op.word, 2))
     assert weights is not None and weights.data is not None and weights.quant is not None
     old = weights.quant
-    data, quant = symmetric_weights(weights.data, old, _OUTPUT_AXES.get(op.kind))
+    data, quant = symmetric_weights(weights.data, old, _OUTPUT_AXES.get(op.word))
     weights.type, weights.data, weights.quant = "INT8", data, quant
     if bias is None or bias.data is None or bias.quant is None or quant.scales == old.scales:
         return

@@ -54,7 +54,7 @@ class TfliteSteps(TfliteFileGraph):
         while waiting:
             at = waiting.pop()
             ops = [op for op in self.nodes if at in (op.inputs[:1] + op.outputs[:1])]
-            for op in (op for op in ops if op.kind in _TIED):
+            for op in (op for op in ops if op.word in _TIED):
                 ends = [t for t in (op.inputs[0], op.outputs[0]) if t is not None]
                 new = [t for t in ends if t not in group]
                 group += new
@@ -71,13 +71,13 @@ class TfliteSteps(TfliteFileGraph):
         if tensor.quant != quant:
             raise NotFitting(f"'{tensor.name}' is quantized differently")
         maker = self.producer(tensor)
-        if maker is not None and maker.kind not in (*_FREE, *_TIED):
+        if maker is not None and maker.word not in (*_FREE, *_TIED):
             raise NotFitting(
-                f"'{tensor.name}' comes from {maker.kind}, whose quantization is fixed"
+                f"'{tensor.name}' comes from {maker.word}, whose quantization is fixed"
             )
         for op in self.readers(tensor):
-            if op.kind not in (*_FREE_READERS, *_TIED):
-                raise NotFitting(f"'{tensor.name}' is also used by {op.kind}")
+            if op.word not in (*_FREE_READERS, *_TIED):
+                raise NotFitting(f"'{tensor.name}' is also used by {op.word}")
 
     def set_steps(self, tensors: Sequence[FileTensor], steps: QuantSteps) -> None:
         for tensor in tensors:
@@ -97,17 +97,17 @@ class TfliteSteps(TfliteFileGraph):
     ) -> None:
         for op in ops:
             self._make_integer(op, results[op.outputs[0]].quant)
-        for op in [op for op in self.nodes if op.kind == "DEQUANTIZE"]:
+        for op in [op for op in self.nodes if op.word == "DEQUANTIZE"]:
             drop_unread(self, op)
 
     def _make_integer(self, op: FileOp, quant: Quant) -> None:
         result = op.outputs[0]
         op.inputs = [self._integer(tensor) for tensor in op.inputs]
-        op.version = max(op.version, 1 if op.kind in _FIRST else 2)
+        op.version = max(op.version, 1 if op.word in _FIRST else 2)
         made = self.add_tensor(f"{result.name}_int8", INT8, result.shape, quant)
         op.outputs = [made]
         for reader in self.readers(result):
-            if reader.kind == "QUANTIZE":
+            if reader.word == "QUANTIZE":
                 self._requantize(reader, made)
         if self.readers(result) or result in self.network_outputs:
             self.add_op("Dequantize", [made], result)

@@ -49,7 +49,11 @@ def float_ready(
         proto = _with_opset(folded_file(proto, path, notes), notes)
     if _bodies(proto):  # branches whose condition only follows from sizes go
         proto = _with_folded_shapes(proto, fold)
-        _refuse_bodies(proto)
+    if kinds := _bodies(proto):
+        raise ModelError(
+            f"the model has {kinds[0]}: what is inside cannot be calibrated",
+            hint="export one static graph without control flow",
+        )
     proto = folded_file(proto, path, notes)
     _name_nodes(proto)
     proto = _with_folded_shapes(proto, fold)
@@ -65,14 +69,6 @@ def float_ready(
 def _bodies(proto: Any) -> list[str]:
     """Kinds of control flow in the model."""
     return sorted({node.op_type for node in proto.graph.node}.intersection(_LOOPS))
-
-
-def _refuse_bodies(proto: Any) -> None:
-    if kinds := _bodies(proto):
-        raise ModelError(
-            f"the model has {kinds[0]}: what is inside cannot be calibrated",
-            hint="export one static graph without control flow",
-        )
 
 
 def _drop_constant_inputs(proto: Any) -> None:
@@ -126,14 +122,11 @@ def _stated(entry: Any) -> Dims:
     return tuple(d.dim_value if d.dim_value > 0 else d.dim_param or None for d in dims)
 
 
-def _opset(proto: Any) -> int:
-    return next((int(e.version) for e in proto.opset_import if e.domain in ("", "ai.onnx")), 0)
-
-
 def _with_opset(proto: Any, notes: list[str]) -> Any:
     from onnx import version_converter
 
-    found = _opset(proto)
+    versions = (int(e.version) for e in proto.opset_import if e.domain in ("", "ai.onnx"))
+    found = next(versions, 0)
     if _OLDEST_OPSET <= found <= _NEWEST_OPSET:
         return proto
     try:

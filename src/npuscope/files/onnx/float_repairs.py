@@ -11,7 +11,7 @@ from npuscope.ops.traits import Trait
 
 
 def use_float32(proto: Any, notes: list[str]) -> None:
-    from onnx import TensorProto
+    from onnx import TensorProto, numpy_helper
 
     half, single = TensorProto.FLOAT16, TensorProto.FLOAT
     tensors = [*proto.graph.initializer]
@@ -22,7 +22,8 @@ def use_float32(proto: Any, notes: list[str]) -> None:
     if not found and not borders:
         return
     for tensor in found:
-        _widen(tensor)
+        values = np.asarray(numpy_helper.to_array(tensor), np.float32)
+        tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
     for border in borders:
         border.elem_type = single
     for node in proto.graph.node:
@@ -31,13 +32,6 @@ def use_float32(proto: Any, notes: list[str]) -> None:
                 attribute.i = single
     del proto.graph.value_info[:]
     notes.append("16-bit floats became 32-bit ones")
-
-
-def _widen(tensor: Any) -> None:
-    from onnx import numpy_helper
-
-    values = np.asarray(numpy_helper.to_array(tensor), np.float32)
-    tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
 
 
 def own_biases(proto: Any) -> None:

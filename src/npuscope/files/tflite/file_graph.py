@@ -29,13 +29,13 @@ class TfliteFileGraph(StoredTflite):
         return found if found in self.nodes else None
 
     def kind(self, op: FileOp) -> str:
-        return KINDS.get(op.kind, op.kind)
+        return KINDS.get(op.word, op.word)
 
     def word(self, op: FileOp) -> str:
-        return op.kind
+        return op.word
 
     def title(self, op: FileOp) -> str:
-        return op.origin or f"{op.kind}:'{op.outputs[0].name}'"
+        return op.origin or f"{op.word}:'{op.outputs[0].name}'"
 
     def inputs(self, op: FileOp) -> list[FileTensor | None]:
         return op.inputs
@@ -48,7 +48,7 @@ class TfliteFileGraph(StoredTflite):
         return values[0] if len(values) == 1 else tuple(values)
 
     def alike(self, one: FileOp, other: FileOp) -> bool:
-        if one.kind != other.kind or not same(one.options, other.options):
+        if one.word != other.word or not same(one.options, other.options):
             return False
         pairs = zip(one.outputs, other.outputs, strict=False)
         return all(a.meaning == b.meaning for a, b in pairs)
@@ -130,7 +130,7 @@ class TfliteFileGraph(StoredTflite):
         options = op.options.copy() if op.options else None
         if options is not None:
             options.fields |= {fields_of(name)[0]: value for name, value in changes.items()}
-        return self.add_operator(op.kind, inputs, [output], options, op.version)
+        return self.add_operator(op.word, inputs, [output], options, op.version)
 
     def add_operator(
         self,
@@ -141,7 +141,7 @@ class TfliteFileGraph(StoredTflite):
         version: int = 1,
     ) -> FileOp:
         """Its place is found when the file is written; the version is that of its kind here."""
-        versions = [op.version for op in self.nodes if op.kind == word]
+        versions = [op.version for op in self.nodes if op.word == word]
         op = FileOp(word, [*inputs], [*outputs], options, max([version, *versions]))
         self.nodes.append(op)
         return op

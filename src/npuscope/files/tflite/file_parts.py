@@ -74,10 +74,10 @@ class FileTensor:
 
 @dataclass(slots=True, eq=False)
 class FileOp:
-    """An operator; an absent optional input is None. `options` is a record of the schema, `code`
-    that of its kind in the file, None for a new one."""
+    """An operator; an absent optional input is None. `word` is its kind as the schema spells it,
+    `options` a record of the schema, `code` that of its kind in the file, None for a new one."""
 
-    kind: str
+    word: str
     inputs: list[FileTensor | None]
     outputs: list[FileTensor]
     options: Record | None = None
@@ -110,7 +110,7 @@ class FileOp:
         """Whether what it reads and writes is fixed elsewhere: in a subgraph, in a variable, or in
         code of others."""
         keeps = any(t.type in _HANDLES or t.is_variable for t in self.tensors)
-        return self.names_subgraphs or self.kind == CUSTOM or keeps
+        return self.names_subgraphs or self.word == CUSTOM or keeps
 
 
 @dataclass(slots=True, eq=False)

@@ -222,7 +222,7 @@ class StoredTflite:
         tensor.held = data
 
     def _set_code(self, op: FileOp) -> None:
-        key = (op.kind, op.version, op.code.get("CustomCode") if op.code else None)
+        key = (op.word, op.version, op.code.get("CustomCode") if op.code else None)
         if op.code is None or _key(op.code) != key:
             codes = {_key(code): code for code in (*self._used_codes(), *self.codes)}
             op.code = codes[key] if key in codes else _new_code(*key)
