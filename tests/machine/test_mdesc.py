@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from models import mobilenet_like, save, to_tflite
+from npuscope.cli.main import main
 from npuscope.errors import FileError
 from npuscope.machine.load import load_machine
 from npuscope.machine.vendor_options import apply_mdesc, read_mdesc
@@ -74,3 +76,13 @@ def test_wrong_values(tmp_path: Path, accelerators: list[dict[str, Any]], messag
     with pytest.raises(FileError) as caught:
         read_mdesc(write(tmp_path / "a.mdesc", accelerators))
     assert message in str(caught.value)
+
+
+def test_the_command_line_takes_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    conv = {"num": 1, "type": "CONVACC", "version": "5.1", "power": 30.1, "inPorts": [0, 0, 0]}
+    path = write(tmp_path / "small.mdesc", [engines(0, 3, 0), engines(3, 4, 1), conv])
+    model = str(save(tmp_path, "net.tflite", to_tflite(mobilenet_like())))
+    assert main(["estimate", model, "--json"]) == 0
+    whole = json.loads(capsys.readouterr().out)
+    assert main(["estimate", model, "--json", "--mdesc", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out)["total_ms"] > whole["total_ms"]

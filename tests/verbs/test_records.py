@@ -75,8 +75,8 @@ def test_files_that_are_read_are_options_or_arguments(name: str) -> None:
 def test_a_verb_loads_no_other() -> None:
     code = (
         "import sys, npuscope; npuscope.estimate\n"
-        "own = {m for m in sys.modules if m.startswith('npuscope.verbs.')}\n"
-        "assert own == {f'npuscope.verbs.{m}' for m in ('estimate', 'table', 'check')}, own\n"
+        "own = {m.removeprefix('npuscope.verbs.') for m in sys.modules if 'npuscope.verbs.' in m}\n"
+        "assert own == {'estimate', 'table', 'check', 'families'}, own\n"
         "assert 'numpy' not in sys.modules and 'argparse' not in sys.modules"
     )
     env = {**os.environ, "PYTHONPATH": str(Path(npuscope.__file__).parents[1])}

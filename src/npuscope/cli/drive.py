@@ -17,6 +17,7 @@ from npuscope.cli.output import dump, logged, print_text, working, write_file
 from npuscope.errors import UsageError
 from npuscope.options.kinds import Kind, Option, VendorEffect, Verb
 from npuscope.verbs.check import about
+from npuscope.verbs.families import refuse_other_families
 from npuscope.verbs.table import function_of, module_of, record
 from npuscope.whole_file import appear
 
@@ -28,7 +29,7 @@ def perform(args: argparse.Namespace) -> int:
     module, verb = module_of(args.verb), record(args.verb)
     offers = {"verb": args.verb, **values(verb, args)}
     _refuse_overwrite(verb, offers)
-    _refuse_other_families(verb, offers)
+    refuse_other_families(verb, args.verb, offers.get("machine"))
     offers |= {
         "every": args.verbose,
         "unused": without_effect(verb, args),
@@ -142,15 +143,6 @@ def _refuse_overwrite(verb: Verb, offers: Mapping[str, Any]) -> None:
             with contextlib.suppress(OSError):
                 if os.path.samefile(path, source.removeprefix("log:")):
                     raise UsageError("this is the file to read", where=f"{option.long} {path}")
-
-
-def _refuse_other_families(verb: Verb, offers: Mapping[str, Any]) -> None:
-    machine = offers.get("machine")
-    if verb.all_families or machine in (None, "stm32n6"):
-        return
-    from npuscope.families import refuse
-
-    refuse(offers["verb"], machine)
 
 
 # --- What was given, in words ---

@@ -6,8 +6,6 @@ import argparse
 import contextlib
 import errno
 import gc
-import json
-import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -154,7 +152,7 @@ def _run(argv: list[str]) -> int:
     if verb is not None and verb not in VERBS:
         raise _unknown_verb(verb)
     # Words before the verb may ask for help about all of them.
-    parser = build_parser(verb, whole=argv[:1] != [verb])
+    parser = build_parser(verb, whole=argv[:1] not in ([verb], ["--version"]))
     # Unknown words are collected, not refused by argparse: the error can then suggest an option.
     args, unknown = parser.parse_known_args(_json_before_source(argv))
     if unknown:
@@ -192,6 +190,8 @@ def _unknown_verb(verb: str) -> UsageError:
 
 
 def _start_logging(args: argparse.Namespace) -> None:
+    import logging
+
     level = logging.ERROR if args.quiet else logging.DEBUG if args.verbose else logging.WARNING
     from npuscope.cli.output import SafeFormatter
 
@@ -224,6 +224,8 @@ def _report(error: NpuscopeError, argv: Sequence[str]) -> int:
 
 def _print_json(error: dict[str, dict[str, str]]) -> None:
     """The sentence is on stderr already, so a stdout that fails as well is ignored."""
+    import json
+
     try:
         print(json.dumps(error, indent=2, ensure_ascii=False), flush=True)
     except _StdoutError:

@@ -26,7 +26,7 @@ class Parser(argparse.ArgumentParser):
 def build_parser(verb: str | None, whole: bool = True) -> Parser:
     """All verbs by name, the chosen one with its options; without the others if not `whole`.
 
-    The name of the chosen one is in `verb` of what it parses, as `manycore compile` too.
+    What it parses has the name of the verb as `verb`: `manycore compile` too.
     """
     parser = Parser(
         prog="npuscope",
@@ -35,7 +35,7 @@ def build_parser(verb: str | None, whole: bool = True) -> Parser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"npuscope {__version__}")
-    names = [name for name in NAMES if " " not in name] if whole or verb is None else [verb]
+    names = [name for name in NAMES if " " not in name and (whole or name == verb)]
     _add_verbs(parser.add_subparsers(metavar="VERB"), names, [verb])
     return parser
 

@@ -36,8 +36,8 @@ _ITERATIONS = 17
 _SHOWN_LEVERS = 8
 _MADE_FOR_OTHERS = (
     "generation", "epoch_controller", "art_profile", "mpool", "input_data_type",
-    "output_data_type", "mcu_mhz", "npu_mhz", "flash", "psram", "mdesc", "as_int8", "compiled_from", "ec_single_epoch",
-    "relocatable",
+    "output_data_type", "mcu_mhz", "npu_mhz", "flash", "psram", "mdesc", "as_int8",
+    "compiled_from", "ec_single_epoch", "relocatable",
 )  # fmt: skip
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.build import Package
 from npuscope.loadable.build_network import Network
-from npuscope.loadable.codes import PackageOptions
 from npuscope.loadable.pack_pools import PoolPlan
 from npuscope.report.loadable import boxed, image_text, pool_table, size_lines
 from npuscope.shown import counted
@@ -24,7 +23,6 @@ class Packaging:
 
     package: Package
     paths: tuple[Path, ...]
-    options: PackageOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,9 @@ def packaging_text(packaging: Packaging, *, verbosity: int, unused: tuple[str, .
     return "\n".join([answer, "", *indented, *([""] if told else []), *told])
 
 
-def packaging_json(packaging: Packaging, *, unused: tuple[str, ...]) -> dict[str, Any]:
+def packaging_json(
+    packaging: Packaging, *, cpu: str, split: bool, unused: tuple[str, ...]
+) -> dict[str, Any]:
     made, paths = packaging.package, packaging.paths
     image = made.image
     return {
@@ -86,11 +86,11 @@ def packaging_json(packaging: Packaging, *, unused: tuple[str, ...]) -> dict[str
         "xip": not made.obstacle,
         "xip_reason": made.obstacle,
         "external_ram_bytes": image.context.ext_ram_sz,
-        "cpu": packaging.options.cpu,
+        "cpu": cpu,
         "toolchain": made.toolchain,
         "runtime": image.runtime,
         "secure": image.flags.secure,
-        "split": packaging.options.split,
+        "split": split,
         "notes": [*unused, *made.notes],
     }
 

@@ -11,6 +11,7 @@ from npuscope.options.kinds import Argument, Group, Kind, Verb, flag, list_, tex
 from npuscope.options.rows import HTML, OUTPUT, READING, RUN_HELP, TARGET
 from npuscope.options.words import parse_overrides, parse_shapes
 from npuscope.verbs.check import checked
+from npuscope.verbs.families import is_other_run
 
 if TYPE_CHECKING:
     from npuscope.advice.compare.model import Comparison
@@ -85,9 +86,8 @@ def compare(
     from npuscope.advice.compare.run import compare as run_compare
     from npuscope.advice.compare.sides import open_sides
     from npuscope.advice.gate import parse_share
-    from npuscope.many_core.buffer_format import is_core_run
 
-    if is_core_run(a) or is_core_run(b):
+    if is_other_run(a) or is_other_run(b):
         from npuscope.report.core_runs import CoreComparison, read_core_run
 
         _check_core_runs(a, b, html)
@@ -110,10 +110,8 @@ def compare(
 
 
 def _check_core_runs(a: object, b: object, html: object) -> None:
-    from npuscope.many_core.buffer_format import is_core_run
-
     for source in (a, b):
-        if not is_core_run(source):
+        if not is_other_run(source):
             raise UsageError(
                 "a run of many cores is compared with another one",
                 where=str(source or "B"),

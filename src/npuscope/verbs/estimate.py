@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
 from npuscope.options.kinds import Group, Verb, file, flag
 from npuscope.options.rows import HTML, OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
+from npuscope.verbs.families import other_family, timed
 
 if TYPE_CHECKING:
     from npuscope.building import Options, Source
-    from npuscope.families import Family, Report
+    from npuscope.families import Report
     from npuscope.profiling.model import Profile
     from npuscope.report.estimate import Screen
 
@@ -63,15 +64,15 @@ def estimate(
 
     >>> npuscope.estimate("model.tflite", generation="2.2", npu_mhz=800).total_ms
     """
-    family = _family(options)
+    family = other_family(options)
     if family is not None:
-        timed: Any = _timed(family, source, options, model=model, html=html)
-        return timed  # type: ignore[no-any-return]
+        _refuse_options(options, model=model, html=html)
+        return timed(family, source, options)  # type: ignore[no-any-return]
     if html:
         from npuscope.report.result_files import write_explained
         from npuscope.verbs.explain import explanation
 
-        found = explanation(source, options, model=model, timed=True)
+        found = explanation(source, options, model=model, with_trials=True)
         write_explained(html, found)
         return found.profile
     from npuscope.building import build, without_collector
@@ -93,10 +94,10 @@ def screen(
     **options: Unpack[Options],
 ) -> Screen | Report:
     """The estimate as the command line shows it."""
-    family = _family(options)
+    family = other_family(options)
     if family is not None:
-        timed = _timed(family, source, options, model=model, html=html, sensitivity=sensitivity)
-        return family.report(timed)
+        _refuse_options(options, model=model, html=html, sensitivity=sensitivity)
+        return family.report(timed(family, source, options))
     from npuscope.report.estimate import Screen
     from npuscope.verbs.sensitivity import sensitivity as sensitivity_of
     from npuscope.verbs.what_if import what_if
@@ -112,21 +113,14 @@ def screen(
     from npuscope.report.result_files import write_explained
     from npuscope.verbs.explain import explanation
 
-    found = explanation(source, options, timed=bool(html))
+    found = explanation(source, options, with_trials=bool(html))
     write_explained(html, found)
     return Screen(found.profile, changed, keys, found.findings)
 
 
-def _family(options: Options) -> Family | None:
-    from npuscope.families import family_of
-    from npuscope.machine.load import known_machines
-
-    return family_of(options.get("machine"), known_machines())
-
-
-def _timed(family: Family, source: Source, options: Options, **others: object) -> Any:
+def _refuse_options(options: Options, **others: object) -> None:
+    """What only the first family has."""
     for name, value in others.items():
         if value:
             machine = options.get("machine")
             raise UsageError(f"this option is not made for {machine}", where=f"--{name}")
-    return family.time(family.compile(str(source), dict(options)))

@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from npuscope.errors import UsageError
 from npuscope.options.kinds import Group, Kind, Verb, flag, option
 from npuscope.options.rows import COMPILED_FROM, FINDINGS, OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
+from npuscope.verbs.families import is_other_run, other_family, timed
 
 if TYPE_CHECKING:
     from npuscope.advice.explain import Explanation
     from npuscope.building import Options, Source
-    from npuscope.families import Family
     from npuscope.machine.model import Machine
     from npuscope.report.core_explain import CoreExplanation
     from npuscope.rulebook.finding import Finding
@@ -65,11 +64,11 @@ def explain(
     """
     from npuscope.report.result_files import write_findings
 
-    of_cores = _of_cores(source, options)
-    if of_cores is not None:
-        write_findings("explain", source, of_cores.findings, "", sarif=sarif, junit=junit)
-        return of_cores  # type: ignore[return-value]
-    found = explanation(source, options, batch=batch, model=model, timed=not batch)
+    other = _of_other_family(source, options)
+    if other is not None:
+        write_findings("explain", source, other.findings, "", sarif=sarif, junit=junit)
+        return other  # type: ignore[return-value]
+    found = explanation(source, options, batch=batch, model=model, with_trials=not batch)
     generation = found.profile.machine.generation
     write_findings("explain", source, found.findings, generation, sarif=sarif, junit=junit)
     return found
@@ -85,9 +84,9 @@ def explanation(
     *,
     batch: int = 0,
     model: str | Path | None = None,
-    timed: bool = False,
+    with_trials: bool = False,
 ) -> Explanation:
-    """The explanation alone; changes are compiled only where they shall be `timed`."""
+    """The explanation alone; changes are compiled and timed only `with_trials`."""
     from npuscope.advice.compare.sides import with_model
     from npuscope.advice.explain import explain as run_explain
     from npuscope.advice.fix.trials import trials_of
@@ -102,7 +101,7 @@ def explanation(
             found = run_profile(made.program, made.machine, made.graph, batch=batch)
         else:
             found = run_estimate(made.program, made.machine, made.graph)
-        trials = trials_of(source, options, made, found) if timed else None
+        trials = trials_of(source, options, made, found) if with_trials else None
         return run_explain(made, found, file_findings(source, made.machine), trials=trials)
 
 
@@ -118,26 +117,13 @@ def file_findings(source: Source, machine: Machine) -> tuple[Finding, ...]:
     return lint_model_file(source, machine)
 
 
-def _of_cores(source: Source, options: Options) -> CoreExplanation | None:
+def _of_other_family(source: Source, options: Options) -> CoreExplanation | None:
     """Of a model for a machine with many cores, or of a run of one."""
-    from npuscope.families import family_of
-    from npuscope.machine.load import known_machines
-    from npuscope.many_core.buffer_format import is_core_run
-
-    family = family_of(options.get("machine"), known_machines())
-    if family is None and not is_core_run(source):
+    family = other_family(options)
+    if family is None and not is_other_run(source):
         return None
     from npuscope.report.core_explain import explain_model, explain_run
 
     if family is None:
         return explain_run(str(source))
-    check_family(family, "explain")
-    return explain_model(family.time(family.compile(str(source), dict(options))))
-
-
-def check_family(family: Family, verb: str) -> None:
-    """Rules know the families that npuscope itself has."""
-    from npuscope.many_core.family import FAMILY
-
-    if family.name != FAMILY.name:
-        raise UsageError(f"{verb} is not made for {family.name} machines", where="machine")
+    return explain_model(timed(family, source, options, "explain"))

@@ -12,6 +12,7 @@ from npuscope.errors import UsageError
 from npuscope.options.kinds import Argument, Group, Verb, file, flag, list_, result_file, text
 from npuscope.options.rows import FINDINGS, HTML, OUTPUT, READING, RUN_HELP, TARGET
 from npuscope.verbs.check import checked
+from npuscope.verbs.families import is_other_run, other_family, timed
 
 if TYPE_CHECKING:
     from npuscope.advice.gate import Gate
@@ -110,7 +111,7 @@ def gate(
     from npuscope.advice.gate import gate as run_gate
 
     share = parse_share(str(tolerance), "--tol")
-    run = _core_run(source, options)
+    run = _other_run(source, options)
     if run is not None:
         from npuscope.report.core_runs import gate_core_run
 
@@ -140,22 +141,16 @@ def gate(
     return found
 
 
-def _core_run(source: Source, options: Options) -> CoreRun | None:
+def _other_run(source: Source, options: Options) -> CoreRun | None:
     """A run of many cores, or an estimate for a machine with them."""
-    from npuscope.families import family_of
-    from npuscope.machine.load import known_machines
-    from npuscope.many_core.buffer_format import is_core_run
-
-    family = family_of(options.get("machine"), known_machines())
-    if family is None and not is_core_run(source):
+    family = other_family(options)
+    if family is None and not is_other_run(source):
         return None
     from npuscope.report.core_runs import model_run, read_core_run
-    from npuscope.verbs.explain import check_family
 
     if family is None:
         return read_core_run(str(source))
-    check_family(family, "gate")
-    return model_run(family.time(family.compile(str(source), dict(options))))
+    return model_run(timed(family, source, options, "gate"))
 
 
 def _findings_of(side: Any, source: Source, options: Options) -> Any:

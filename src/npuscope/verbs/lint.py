@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 from npuscope.options.kinds import Argument, Verb
 from npuscope.options.rows import FINDINGS, LOOKED_AT, OUTPUT, READING
 from npuscope.verbs.check import checked
+from npuscope.verbs.families import check_rules, other_family
 
 if TYPE_CHECKING:
     from npuscope.building import ReadOptions, Source
@@ -40,12 +41,10 @@ def lint(
 
     >>> npuscope.lint("model.onnx").to_dataframe()
     """
-    from npuscope.families import family_of
-    from npuscope.machine.load import known_machines
     from npuscope.report.result_files import write_findings
     from npuscope.rulebook.finding import Findings, gravest_first
 
-    family = family_of(options.get("machine"), known_machines())
+    family = other_family(options)
     if family is not None:
         found, generation = _core_risks(source, family, options), ""
     else:
@@ -70,9 +69,8 @@ def _core_risks(source: Source, family: Family, options: ReadOptions) -> tuple[F
     from npuscope.building import read_graph
     from npuscope.many_core.machine import load_core_machine
     from npuscope.many_core.rules import core_lints
-    from npuscope.verbs.explain import check_family
 
-    check_family(family, "lint")
+    check_rules(family, "lint")
     plain: ReadOptions = {**options}
     plain.pop("machine", None)
     machine = load_core_machine(str(options.get("machine")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npuscope.errors import UsageError
 from npuscope.options.kinds import Argument, Group, VendorEffect, Verb, file, flag, text
@@ -109,13 +109,7 @@ def packaging(
     source: str | None = None,
     input: str | None = None,
     parse_only: bool,
-    name: str,
-    cpu: str,
-    toolchain: str,
-    split: bool,
-    no_secure: bool,
-    gen_c_file: bool,
-    no_clean: bool,
+    **options: Any,
 ) -> Packaging | PackagePlan:
     """The vendor's tool takes the folder with an option, and may only look at it."""
     if source is not None and input is not None:
@@ -126,16 +120,9 @@ def packaging(
     from npuscope.report.package import PackagePlan, Packaging
 
     path = Path(source or input or _DEFAULT_BUILD)
-    options = PackageOptions(
-        name=name,
-        cpu=cpu,
-        toolchain=toolchain,
-        split=split,
-        secure=not no_secure,
-        c_file=gen_c_file,
-    )
     if parse_only:
-        return PackagePlan(*parse(path, options))
+        asked = PackageOptions(name=options["name"], secure=not options["no_secure"])
+        return PackagePlan(*parse(path, asked))
     with kept_at_interrupt("what was compiled so far is kept"):
-        made = package(path, directory, options, no_clean=no_clean)
-    return Packaging(made, tuple(Path(directory) / name for name in made.files), options)
+        made = package(path, directory, **options)
+    return Packaging(made, tuple(Path(directory) / name for name in made.files))

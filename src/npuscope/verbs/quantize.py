@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Unpack
 from npuscope.errors import INTERRUPTED
 from npuscope.options.kinds import Argument, Group, Verb, file, real, text, whole
 from npuscope.options.rows import IMAGES, OUTPUT, READING, TARGET
-from npuscope.progress import progress as report_progress
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
@@ -75,6 +74,7 @@ def quantize(
     >>> npuscope.quantize("model.onnx", "int8.onnx", data="images").sqnr_db
     """
     from npuscope.building import refuse_stand_ins
+    from npuscope.progress import progress as report_progress
     from npuscope.quantizing.run import Wish
     from npuscope.quantizing.run import quantize as run_quantize
     from npuscope.quantizing.samples import image_form

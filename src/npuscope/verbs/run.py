@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npuscope.errors import UsageError
 from npuscope.options.kinds import (
@@ -128,10 +128,7 @@ def on_board(
     board: str,
     mode: str,
     address: str,
-    generation: str,
-    batch: int,
-    mcu_mhz: float | None = None,
-    npu_mhz: float | None = None,
+    **options: Any,
 ) -> BoardRun | KitCommands:
     """The vendor's script takes the image with an option; for a real board it says how."""
     if source is not None and input is not None:
@@ -143,13 +140,5 @@ def on_board(
     modes = parse_modes(mode)
     if board == KIT:
         return kit_commands(path, modes, parse_addresses(address))
-    found = run(
-        path,
-        mode=mode,
-        address=address,
-        generation=generation,
-        batch=batch,
-        mcu_mhz=mcu_mhz,
-        npu_mhz=npu_mhz,
-    )
+    found = run(path, mode=mode, address=address, **options)
     return BoardRun(path, found, "no-run" in modes)
