@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from npuscope import verbs as _verbs
+from npuscope.verbs import __all__ as _VERBS
 from npuscope.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _PLACES = {
     "load_machine": "npuscope.loading",
     "load_model": "npuscope.loading",
 }
-__all__ = [*sorted((*_PLACES, "__version__", *_verbs.__all__))]
+__all__ = [*sorted((*_PLACES, "__version__", *_VERBS))]
 
 
 def __dir__() -> list[str]:
@@ -43,7 +43,7 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     if name in _PLACES:
         return getattr(import_module(_PLACES[name]), name)
-    if name not in _verbs.__all__:
+    if name not in _VERBS:
         raise AttributeError(f"module 'npuscope' has no attribute '{name}'")
     from npuscope.verbs.table import module_of
 

@@ -153,6 +153,28 @@ INPUTS = list_("inputs", "input data; once for every input, in order", "F.npy",
 SEEDS = whole("seeds", "random inputs to try (1)", default=1)
 DATA = Group("data", (INPUTS, SEEDS), exclusive=("inputs", "seeds"))
 
+# --- Devices, and stores of sweeps ---
+
+BATCH = whole("batch", "samples of every counter; means are reported (default 1; log: all)")
+DEVICE = (
+    text("connect",
+        "simulated (default), emulated, serial[:PORT][:BAUD], socket:HOST:PORT or log:FILE", "DESC",
+        default="simulated"),
+    text("network", "which network, if the device has several", default="", flags=("-n", "--name")),
+    file("cfile", "the build that runs there, as SOURCE: network.c, c_info.json or the folder",
+        flags=("-c", "--cfile"), python=False),
+    flag("vendor_plan",
+        "use the passes of the vendor's profiler (a warm-up and three) instead of the fewest"),
+    flag("vendor_figures", "report in the vendor's layout and with its means", python=False),
+    SINGLE,
+    result_file("log", "save every counter of every inference, for --connect log:FILE"),
+)
+SWEEP_REPORT = Group("report", (
+    result_file("html", "tables and plots as one offline HTML file"),
+    result_file("csv", "one line per run"),
+    result_file("parquet", "the same with types (needs pyarrow)"),
+))
+
 # --- Machines with many cores ---
 
 CORE_MACHINE = (

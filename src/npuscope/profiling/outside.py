@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from npuscope import child
+import npuscope.child as child
 from npuscope.graph.model import Graph, Numerics
 from npuscope.lean_dataclass import dataclass
 from npuscope.whole_file import work_folder

@@ -8,11 +8,10 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from npuscope import verbs
 from npuscope.errors import FileError, ModelError, TargetError, UsageError
 from npuscope.options.kinds import Verb
 from npuscope.verbs.families import refuse_other_families
-from npuscope.verbs.table import record, records
+from npuscope.verbs.table import FUNCTIONS, record, records
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,7 +55,7 @@ def keywords(function: str) -> frozenset[str]:
 
 
 def _wrong_keyword(function: str, verb: Verb, given: str) -> UsageError:
-    users = [name for name in verbs.__all__ if given in keywords(name)]
+    users = [name for name in FUNCTIONS if given in keywords(name)]
     here = {spelling: o.name for o in verb.options for spelling in o.spellings}
     shell = here.get(f"--{given.replace('_', '-')}")
     where = f"npuscope.{function}"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.options.kinds import Group, Verb
-from npuscope.options.rows import READING, SOURCE, TARGET
+from npuscope.options.rows import BATCH, DEVICE, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
-from npuscope.verbs.profile import BATCH, DEVICE
 
 if TYPE_CHECKING:
     from npuscope.building import Options, Source

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
 from npuscope.lean_dataclass import replace
-from npuscope.options.kinds import Group, Verb, file, flag, result_file, text, whole
-from npuscope.options.rows import HTML, OUTPUT, READING, SINGLE, SOURCE, TARGET
+from npuscope.options.kinds import Group, Verb, flag, result_file, text
+from npuscope.options.rows import BATCH, DEVICE, HTML, OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
     from npuscope.building import Options, Source
     from npuscope.profiling.model import Profile
+    from npuscope.program.model import Program
     from npuscope.report.profile_report import ProfileReport
 
 # A list longer than any program; keeps `--epochs 0-99999999999` from eating memory.
@@ -37,20 +38,6 @@ def epoch_numbers(text: str) -> frozenset[int]:
 
 # One option per row is easier to read than the formatter's layout.
 # fmt: off
-BATCH = whole("batch", "samples of every counter; means are reported (default 1; log: all)")
-DEVICE = (
-    text("connect",
-        "simulated (default), emulated, serial[:PORT][:BAUD], socket:HOST:PORT or log:FILE", "DESC",
-        default="simulated"),
-    text("network", "which network, if the device has several", default="", flags=("-n", "--name")),
-    file("cfile", "the build that runs there, as SOURCE: network.c, c_info.json or the folder",
-        flags=("-c", "--cfile"), python=False),
-    flag("vendor_plan",
-        "use the passes of the vendor's profiler (a warm-up and three) instead of the fewest"),
-    flag("vendor_figures", "report in the vendor's layout and with its means", python=False),
-    SINGLE,
-    result_file("log", "save every counter of every inference, for --connect log:FILE"),
-)
 VERB = Verb(
     "run a model on a device and report every epoch",
     (replace(SOURCE, many="?"),),
@@ -151,13 +138,7 @@ def report(
         raise UsageError("nothing to profile", hint="give a model, a build folder or --connect")
     from npuscope.profiling.saved import is_saved_profile, read_profile
     from npuscope.report.profile_report import ProfileReport
-    from npuscope.report.result_files import (
-        write_explained,
-        write_log,
-        write_measured,
-        write_page,
-        write_profile,
-    )
+    from npuscope.report.result_files import write_log, write_measured, write_page, write_profile
 
     program = None
     if isinstance(source, str | Path) and is_saved_profile(source):
@@ -181,23 +162,32 @@ def report(
         program = measured.program
         write_measured(html, measured)
         write_log(log, measured)
-    # Findings and the build are needed for these outputs only; without them the run is faster.
-    elif json is not None or html or trace or chrome:
-        from npuscope.verbs.explain import explain
-
-        assert source is not None
-        explained = explain(source, batch=batch or 1, **options)
-        found = ProfileReport(explained.profile, explained.findings)
-        program = explained.build.program if explained.build else None
-        write_explained(html, explained)
     else:
-        from npuscope.building import build, without_collector
-        from npuscope.profiling.run import profile as run_profile
-
         assert source is not None
-        with without_collector():
-            made = build(source, options)
-            counted = run_profile(made.program, made.machine, made.graph, batch=batch or 1)
-        found = ProfileReport(counted)
+        # Findings and the build are needed for these outputs only; without them it is faster.
+        with_findings = bool(json is not None or html or trace or chrome)
+        found, program = _simulation(source, batch or 1, html, with_findings, options)
     write_profile(found.profile, program, csv=csv, save=save, trace=trace, chrome=chrome)
     return found
+
+
+def _simulation(
+    source: Source, batch: int, html: str | Path | None, with_findings: bool, options: Options
+) -> tuple[ProfileReport, Program | None]:
+    from npuscope.report.profile_report import ProfileReport
+
+    if with_findings:
+        from npuscope.report.result_files import write_explained
+        from npuscope.verbs.explain import explain
+
+        found = explain(source, batch=batch, **options)
+        write_explained(html, found)
+        program = found.build.program if found.build else None
+        return ProfileReport(found.profile, found.findings), program
+    from npuscope.building import build, without_collector
+    from npuscope.profiling.run import profile as run_profile
+
+    with without_collector():
+        made = build(source, options)
+        counted = run_profile(made.program, made.machine, made.graph, batch=batch)
+    return ProfileReport(counted), None

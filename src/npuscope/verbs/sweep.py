@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npuscope.errors import UsageError
-from npuscope.options.kinds import Argument, Group, Verb, file, flag, real, result_file, text, whole
-from npuscope.options.rows import OUTPUT
+from npuscope.options.kinds import Argument, Group, Verb, file, flag, real, text, whole
+from npuscope.options.rows import OUTPUT, SWEEP_REPORT
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
 
@@ -35,11 +35,6 @@ CLUSTER = Group("dask cluster", (
     file("tls_key", "the key of our certificate"),
     flag("dashboard", "serve dask's dashboard for --local-cluster, on loopback"),
 ))
-REPORT = Group("report", (
-    result_file("html", "tables and plots as one offline HTML file"),
-    result_file("csv", "one line per run"),
-    result_file("parquet", "the same with types (needs pyarrow)"),
-))
 VERB = Verb(
     "many models, machines and options: one row per run, resumable",
     (
@@ -47,7 +42,13 @@ VERB = Verb(
             "the sweep file with the runs to do, or `report` and the store that they left", "+",
             (), False),
     ),
-    (Group("", (file("spec", "the sweep file", shell=False),)), RUNS, CLUSTER, REPORT, OUTPUT),
+    (
+        Group("", (file("spec", "the sweep file", shell=False),)),
+        RUNS,
+        CLUSTER,
+        SWEEP_REPORT,
+        OUTPUT,
+    ),
     run="run_or_report",
     text="npuscope.report.sweep:sweep_text",
     json="npuscope.report.sweep:sweep_json",

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from npuscope.errors import FileError
 from npuscope.options.kinds import Argument, Verb
-from npuscope.options.rows import OUTPUT
+from npuscope.options.rows import OUTPUT, SWEEP_REPORT
 from npuscope.verbs.check import checked
-from npuscope.verbs.sweep import REPORT
 
 if TYPE_CHECKING:
     from npuscope.advice.sweep.summary import Summary
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 VERB = Verb(
     "evaluate a store: best runs, latency against memory, failures",
     (Argument("store", "STORE", "the store that runs left"),),
-    (REPORT, OUTPUT),
+    (SWEEP_REPORT, OUTPUT),
 )
 
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from importlib import import_module
 from types import ModuleType
 
-from npuscope import verbs
 from npuscope.options.kinds import Verb
+
+# Listed in the package itself, which Python loads before its modules.
+FUNCTIONS: tuple[str, ...] = tuple(import_module(__package__).__all__)
 
 # Functions that the command line has under another name, and those that it does not have.
 _RENAMED = {"board_serve": "board"}
@@ -16,7 +18,7 @@ PYTHON_ONLY = ("what_if", "sensitivity", "measure")
 
 def _names() -> Iterator[str]:
     """As typed: `manycore compile`, and before it the word that both of them begin with."""
-    for function in verbs.__all__:
+    for function in FUNCTIONS:
         if function not in PYTHON_ONLY:
             name = _RENAMED.get(function, function.replace("_", " "))
             yield name.partition(" ")[0]

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from npuscope import child
+import npuscope.child as child
 from npuscope.advice.sweep.drive import SweepOptions, Tls
 from npuscope.advice.sweep.one_run import failed_row, run_json
 from npuscope.advice.sweep.pool import Keep, Waiting, answer_of, deadly_row, overdue_row

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from npuscope import child
+import npuscope.child as child
 from npuscope.advice.sweep.one_run import failed_row
 from npuscope.advice.sweep.runs import Run, versions
 from npuscope.errors import InternalError, TargetError, UsageError

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from npuscope import child
+import npuscope.child as child
 from npuscope.boards.emulated.cpu import FaultError
 from npuscope.errors import DeviceError
 from npuscope.text import safe_terminal
