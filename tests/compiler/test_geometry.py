@@ -14,7 +14,7 @@ from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics
 from npuscope.ops.functions import EluAttrs
 from npuscope.ops.images import Coordinates, NearestRounding, ResizeAttrs, ResizeMode
-from npuscope.ops.moves import SliceAttrs
+from npuscope.ops.moves import PadAttrs, SliceAttrs
 from npuscope.ops.reduce import ArgAttrs
 from npuscope.ops.run import run
 from npuscope.program.model import EpochKind
@@ -152,6 +152,15 @@ def test_a_batch_is_refused(kind: str, build: Callable[[Net, str], str]) -> None
 
 
 # Bytes above 127
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_channels_of_several_maps_are_padded_by_software(generation: str) -> None:
+    net = Net(3)
+    x = net.input((5, 1, 2, 9), (0.014, 52))
+    pads = ((0, 0), (0, 0), (0, 0), (0, 2))
+    net.op("Pad", (x,), PadAttrs(pads, -0.9), (5, 1, 2, 11), per_tensor(0.014, 52))
+    check(net.graph(), generation)
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)

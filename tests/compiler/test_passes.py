@@ -152,6 +152,33 @@ def test_batch_norm_folds_into_a_quantized_convolution() -> None:
     assert (difference == 0).mean() > 0.99
 
 
+def test_integers_in_front_of_a_batch_norm_saturate() -> None:
+    net = Net(1, Numerics.QDQ)
+    conv = net.conv(net.input(IMAGE), 4, quant=(0.001, 3))
+    batch_norm(net, conv, np.ones(4), per_tensor(0.002, 3))
+    graph = net.graph()
+    result, changed = after(FoldBatchNorm(), graph)
+    assert not changed and kinds(result) == ["Conv2D", "BatchNorm"]
+
+
+def test_a_kernel_of_two_layers_is_folded_for_one_alone() -> None:
+    net = Net(1, Numerics.QDQ)
+    x = net.input(IMAGE)
+    first = net.conv(x, 4)
+    second = net.built.ops[-1]
+    scale = net.quant(first).scale
+    alone = net.op("Conv2D", second.inputs, second.attrs, net.shape(first), net.quant(first))
+    net.built.tensors[first] = replace(net.built.tensor(first), dtype=DType.FLOAT32, quant=None)
+    norm = batch_norm(net, first, np.array([1.3, -0.7, 0.9, -1.1]), per_tensor(scale, 3))
+    graph = net.graph(alone, norm)
+    result, changed = after(FoldBatchNorm(), graph)
+    assert changed and kinds(result) == ["Conv2D", "Conv2D"]
+    values = sample(graph)
+    wanted, found = run(graph, values), run(result, values)
+    assert np.array_equal(found[alone], wanted[alone])
+    assert np.abs(found[norm].astype(int) - wanted[norm]).max() <= 1
+
+
 _DEAD = "numbers.py divides by the scale of a channel (or layer) whose weights are all dead"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import field
+from math import fsum
 
 from npuscope.advice.explain import Built
 from npuscope.graph.model import Graph, Op
@@ -191,7 +192,8 @@ def _exposed(graph: Graph, removed: set[_Unit]) -> Iterator[str]:
 
 def _told(graph: Graph, profile: Profile, removed: set[_Unit], names: tuple[str, ...]) -> Frontier:
     tensors = tuple(_info(graph, name) for name in names)
-    cpu_ms, npu_ms = sum(u.cpu_ms for u in removed), sum(u.npu_ms for u in removed)
+    # Exact, because a set has no order: the same network gives the same figures.
+    cpu_ms, npu_ms = fsum(u.cpu_ms for u in removed), fsum(u.npu_ms for u in removed)
     ops = tuple(_source_ops(graph, removed))
     count = counted(len(tensors), "tensor")
     size = sum(tensor.size_bytes for tensor in tensors)

@@ -40,9 +40,10 @@ def lower_pad(context: Context, op: Op) -> None:
 
 
 def _pads_channels(context: Context, op: Op) -> bool:
-    """Channels of a map alone; zeros in front of a depth-to-space are written by its own call."""
+    """Channels of one map alone; zeros in front of a depth-to-space are written by its own call."""
     tensor, pads = context.graph.first_input(op), op.attrs_as(PadAttrs).pads
-    plain = is_npu_tensor(tensor) and len(pads) == 4 and not any(map(any, pads[:3]))
+    one_map = len(pads) == 4 and tensor.shape[0] == 1
+    plain = is_npu_tensor(tensor) and one_map and not any(map(any, pads[:3]))
     readers = context.graph.consumers()[op.outputs[0]]
     spread = [reader.kind for reader in readers] == ["DepthToSpace"]
     return plain and context.machine.generation.pads_by_transposes and not spread

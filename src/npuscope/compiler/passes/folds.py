@@ -45,6 +45,9 @@ def _foldable(edits: Edits, op: Op) -> Op | None:
     clamps = getattr(op.attrs, "activation", Activation.NONE) is not Activation.NONE
     if reader is None or reader.kind != "BatchNorm" or clamps:
         return None
+    # Integers between the two saturate; of one layer nothing would.
+    if graph.output_tensor(op).quant is not None:
+        return None
     # -(-128) does not fit int8, so such a kernel cannot change its sign, nor one with a zero point.
     weights, gain = graph.tensor(op.inputs[1]), gain_and_offset(graph, reader)[0]
     turned = np.asarray(weights.data)[gain < 0]
@@ -59,10 +62,13 @@ def _fold(edits: Edits, op: Op, norm: Op) -> None:
     graph = edits.graph
     gain, offset = gain_and_offset(graph, norm)
     weights = graph.tensor(op.inputs[1])
-    graph.tensors[weights.name] = _scaled(weights, gain)
+    scaled = _scaled(weights, gain)
+    if edits.only_reader(weights.name) is None:  # another layer has the same kernel
+        scaled = replace(scaled, name=graph.fresh_name(weights.name))
+    graph.tensors[scaled.name] = scaled
     bias = graph.add(_bias(graph, op, norm, gain, offset))
     folded = op.replace(
-        inputs=(*op.inputs[:2], bias.name),
+        inputs=(op.inputs[0], scaled.name, bias.name),
         outputs=norm.outputs,
         attrs=replace(op.attrs, activation=cast(BatchNormAttrs, norm.attrs).activation),  # type: ignore[call-arg]
         origin=(*op.origin, *norm.origin),
