@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+import npuscope
 from many_core.nets import EncoderShape, encoder
 from npuscope import families
 from npuscope.cli.main import main
+from npuscope.errors import UsageError
 from npuscope.families import Report, family_of
 
 COMMON = {"schema", "model", "machine", "total_ms", "interval_ms", "unknown_ops", "model_error",
@@ -63,12 +65,23 @@ def test_values_of_the_machine_can_be_set(model: Path, capsys: pytest.CaptureFix
     assert "machine  cloudai100, 2 of 2 cores" in answer(capsys, *words)
 
 
+def test_python_refuses_in_the_same_sentence(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["profile", str(model), "--machine", "cloudai100"]) == 2
+    with pytest.raises(UsageError) as caught:
+        npuscope.profile(model, machine="cloudai100")
+    assert capsys.readouterr().err == f"npuscope: {caught.value}\n"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("profile",), "profile is not made for cloudai100: many-core machines have estimate"),
         (("estimate", "--generation", "2.2"), "this option is not made for cloudai100"),
         (("estimate", "--html", "x.html"), "this option is not made for cloudai100"),
+        (("estimate", "--npu-mhz", "500"), "--npu-mhz: this option is not made for cloudai100"),
+        (("estimate", "--flash", "octo-dtr-50"), "--flash: this option is not made for cloudai"),
     ],
 )
 def test_what_a_family_cannot_do_is_said_in_one_sentence(
