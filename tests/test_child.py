@@ -25,7 +25,7 @@ DOORS = {
     "child.py": {"subprocess.Popen", "subprocess.run", "sys.executable"},  # Python
     "loadable/toolchain.py": {"subprocess.run"},  # a cross compiler
     "loadable/deploy.py": {"subprocess.run"},  # the programmer of a board, when asked to
-    "cli/doctor.py": {"sys.executable"},  # nothing: it prints the path
+    "report/doctor.py": {"sys.executable"},  # nothing: it prints the path
     "advice/sweep/cluster.py": {"LocalCluster"},  # Pythons, within child.safe_spawning
 }
 STARTERS = re.compile(

@@ -8,8 +8,8 @@ import pytest
 
 from npuscope.errors import UsageError
 from npuscope.graph.model import DType
-from npuscope.options.rows import APPLICATIONS as CHOICES
 from npuscope.program.app_applications import APPLICATIONS, application_lines
+from npuscope.verbs.compile import APPLICATIONS as CHOICES
 from program.app_networks import FOUND, network
 from program.network_c.nets import compile_c
 
