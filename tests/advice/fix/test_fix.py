@@ -15,8 +15,9 @@ from edits.channel_nets import denoiser, shuffle_net
 from models import Net, OnnxWriter, mobilenet_like, save, to_onnx, to_tflite
 from npuscope.advice.explain import catalogue
 from npuscope.advice.fix.candidates import Candidate, Choice, Place, only
+from npuscope.advice.fix.judge import judge
 from npuscope.advice.fix.numeric import OutputEffect, effects
-from npuscope.advice.fix.run import Fixed, Step, judge
+from npuscope.advice.fix.run import Fixed, Step
 from npuscope.advice.fix.workbench import Look, Workbench
 from npuscope.edits import edits, formats, open_document
 from npuscope.errors import TargetError, UsageError

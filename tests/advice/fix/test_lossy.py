@@ -66,9 +66,9 @@ def test_data_of_another_shape_is_refused(path: Path, tmp_path: Path) -> None:
 def test_answers_that_change_on_real_data_are_refused(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from npuscope.advice.fix import run
+    from npuscope.advice.fix import judge
 
-    monkeypatch.setattr(run, "_LEAST_SAME", 1.1)  # nothing is as good as that
+    monkeypatch.setattr(judge, "_LEAST_SAME", 1.1)  # nothing is as good as that
     data = tmp_path / "photos.npz"
     np.savez(data, np.random.default_rng(1).normal(size=(2, *SIZE[1:])).astype(np.float32))
     fixed = npuscope.fix(path, lossy=True, data=data)
