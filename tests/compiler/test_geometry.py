@@ -278,6 +278,23 @@ def test_channels_that_software_reads_and_the_network_gives_out(generation: str)
     check(net.graph(part, real, net.reshape(part, (1, 15, 4))), generation)
 
 
+@pytest.mark.parametrize("with_others", [False, True])
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_software_reads_channels_that_a_concatenation_took_in(
+    generation: str, with_others: bool
+) -> None:
+    """Their gathered copy became a part of the Concat, and is no longer gathered."""
+    net = Net(14)
+    x, y = net.input((1, 3, 16)), net.input((1, 1, 3, 4))
+    attrs = SliceAttrs((0, 0, 8), (1, 3, 4), (1, 1, 1))
+    part = net.op("Slice", (x,), attrs, (1, 3, 4), net.quant(x))
+    packed = net.reshape(part, (1, 1, 3, 4))
+    others = (y,) if with_others else ()
+    quant = (net.quant(x).scale, net.quant(x).zero_point)
+    whole = net.concat((packed, *others), quant=quant, axis=3)
+    check(net.graph(net.clip(whole, 0, 6), net.softmax(part)), generation)
+
+
 @pytest.mark.parametrize("scale", [1e-38, 1e20, 1e38])
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_more_channels_than_coefficients_at_any_scale(scale: float, generation: str) -> None:

@@ -117,7 +117,7 @@ class Context:
             output = value.named(name, tensor=tensor, batch=0, pitch=0, first=0)
             stage = CopyStage(f"{name}.copy", "Identity", (value,), output, origin)
             self.shifted[name] = self.emit(stage)
-        return self.shifted[name]
+        return self.gathered(self.shifted[name], origin)  # a Concat may hold it by now
 
     def define(self, tensor_name: str, value: Value) -> None:
         self.values[tensor_name] = value
