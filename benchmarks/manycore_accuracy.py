@@ -20,11 +20,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from many_core.nets import graph_of
 from many_core.public_nets import bert, gpt2, mobilenet_v2, resnet50
+from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.pipeline import compile_graph
+from npuscope.families.many_core.execute import execute
+from npuscope.families.many_core.machine import load_core_machine
 from npuscope.graph.model import Graph
-from npuscope.many_core.compiler.options import CompileOptions
-from npuscope.many_core.compiler.pipeline import compile_graph
-from npuscope.many_core.execute import execute
-from npuscope.many_core.machine import load_core_machine
 
 LIMIT = 0.005
 NETWORKS: dict[str, Callable[[int], bytes]] = {

@@ -23,17 +23,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from many_core.nets import graph_of, wide_product
 from many_core.public_nets import bert, resnet50
+from npuscope.families.many_core.buffer_format import Stats
+from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.pipeline import compile_graph
+from npuscope.families.many_core.machine import load_core_machine
+from npuscope.families.many_core.opstats.model import Opstats
+from npuscope.families.many_core.opstats.tables import opstats_of
+from npuscope.families.many_core.program import CoreProgram
+from npuscope.families.many_core.records import SectionId
+from npuscope.families.many_core.sim.conditions import RunOptions, RunResult
+from npuscope.families.many_core.sim.run import simulate
 from npuscope.graph.model import Graph
-from npuscope.many_core.buffer_format import Stats
-from npuscope.many_core.compiler.options import CompileOptions
-from npuscope.many_core.compiler.pipeline import compile_graph
-from npuscope.many_core.machine import load_core_machine
-from npuscope.many_core.opstats.model import Opstats
-from npuscope.many_core.opstats.tables import opstats_of
-from npuscope.many_core.program import CoreProgram
-from npuscope.many_core.records import SectionId
-from npuscope.many_core.sim.conditions import RunOptions, RunResult
-from npuscope.many_core.sim.run import simulate
 
 PROFILER = "cloud-ai-sdk, NLP Profiler notebook"
 TUNING = "cloud-ai-sdk, NLP tuning notebook"

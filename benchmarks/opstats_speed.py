@@ -103,7 +103,7 @@ def measure(case: str, options: argparse.Namespace) -> Found:
 
 
 def decoding(options: argparse.Namespace) -> Found:
-    from npuscope.many_core.buffer import read_buffer, sums
+    from npuscope.families.many_core.buffer import read_buffer, sums
 
     data, layout, count = _buffer(options.records)
     seconds = _best(lambda: sums(read_buffer(data, layout, "buffer")), options.runs)
@@ -121,9 +121,9 @@ def decoding(options: argparse.Namespace) -> Found:
 def _buffer(records: int) -> tuple[bytes, Any, int]:
     """Ops of a sample program in a loop, each time with its number in `sample`."""
     from many_core.samples import layout, stats, with_rows
-    from npuscope.many_core.buffer import write_buffer
-    from npuscope.many_core.layout import Pmu
-    from npuscope.many_core.records import SectionId
+    from npuscope.families.many_core.buffer import write_buffer
+    from npuscope.families.many_core.layout import Pmu
+    from npuscope.families.many_core.records import SectionId
 
     made = stats(layout(cores=16, level=70, pmu=Pmu(), ddr=False, repeat=100))
     once = made.of(SectionId.OP_REC)

@@ -234,9 +234,9 @@ def _transformer() -> Row:
     """Four times the layers may take 4.8 times as long."""
     from many_core.nets import graph_of
     from many_core.public_nets import bert
-    from npuscope.many_core.compiler.options import CompileOptions
-    from npuscope.many_core.compiler.pipeline import compile_graph
-    from npuscope.many_core.machine import load_core_machine
+    from npuscope.families.many_core.compiler.options import CompileOptions
+    from npuscope.families.many_core.compiler.pipeline import compile_graph
+    from npuscope.families.many_core.machine import load_core_machine
 
     machine, options = load_core_machine(), CompileOptions(cores=16, stats_level=70)
     found = {}

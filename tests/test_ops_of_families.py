@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
+from npuscope.families.many_core.compiler.kinds import KERNELS, group_of
 from npuscope.machine.npu_ops import SUPPORT
-from npuscope.many_core.compiler.kinds import KERNELS, group_of
 from npuscope.ops.row import named
 from npuscope.ops.table import OPS, having
 from npuscope.ops.traits import Trait
@@ -92,7 +92,7 @@ def test_functions_that_an_stm32n6_row_names_exist(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KERNELS)
 def test_functions_that_a_core_row_names_exist(kind: str) -> None:
-    assert callable(named("npuscope.many_core.compiler", KERNELS[kind].needs))
+    assert callable(named("npuscope.families.many_core.compiler", KERNELS[kind].needs))
 
 
 def test_a_unit_needs_a_lowering() -> None:

@@ -19,11 +19,11 @@ sys.path.insert(0, str(ROOT / "src"))
 import npuscope  # noqa: E402
 from npuscope import verbs  # noqa: E402
 from npuscope.advice.explain import catalogue  # noqa: E402
+from npuscope.families.many_core.compiler.kinds import KERNELS, group_of  # noqa: E402
 from npuscope.graph.model import Graph  # noqa: E402
 from npuscope.machine.load import load_machine, packaged, read_table  # noqa: E402
 from npuscope.machine.model import Machine  # noqa: E402
 from npuscope.machine.npu_ops import SUPPORT  # noqa: E402
-from npuscope.many_core.compiler.kinds import KERNELS, group_of  # noqa: E402
 from npuscope.ops.table import OPS  # noqa: E402
 from npuscope.options import rows as option_rows  # noqa: E402
 from npuscope.options.kinds import Group, Kind, Option  # noqa: E402

@@ -15,10 +15,10 @@ from npuscope.advice.sweep.journal import check_row
 from npuscope.bounded_file import MACHINE, read_toml
 from npuscope.cli.main import main
 from npuscope.errors import FileError, UsageError
+from npuscope.families.many_core import machine as manycore_machine
+from npuscope.families.many_core.machine import load_core_machine
 from npuscope.machine.load import load_machine, packaged
 from npuscope.machine.set_keys import leaves, machine_keys
-from npuscope.many_core import machine as manycore_machine
-from npuscope.many_core.machine import load_core_machine
 
 Capture = pytest.CaptureFixture[str]
 NET = mobilenet_like(size=6, width=4)

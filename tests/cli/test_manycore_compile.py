@@ -11,8 +11,8 @@ from many_core.nets import convolutions, encoder, integer_net
 from npuscope.cli.drive import perform
 from npuscope.cli.parser import build_parser
 from npuscope.errors import FileError, NpuscopeError, UsageError
-from npuscope.many_core.container import read_program
-from npuscope.many_core.layout import Layout
+from npuscope.families.many_core.container import read_program
+from npuscope.families.many_core.layout import Layout
 
 
 @pytest.fixture

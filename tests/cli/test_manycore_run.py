@@ -11,7 +11,7 @@ from many_core.samples import layout, program
 from npuscope.cli.drive import perform
 from npuscope.cli.parser import build_parser
 from npuscope.errors import UsageError
-from npuscope.many_core.container import write_program
+from npuscope.families.many_core.container import write_program
 
 NAME = "aic-profiling-program-0-activation-0-inf-{}-QAicGraph-aiccyclecounts.bin"
 

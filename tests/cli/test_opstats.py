@@ -13,11 +13,11 @@ from many_core.samples import UTC_NS, layout, program, stats
 from npuscope.cli.drive import perform
 from npuscope.cli.parser import build_parser
 from npuscope.errors import FileError, OutputError, UsageError
-from npuscope.many_core.buffer import write_buffer
-from npuscope.many_core.container import write_program
-from npuscope.many_core.layout import Layout
-from npuscope.many_core.opstats.tables import opstats_of
-from npuscope.report.opstats import summary_text
+from npuscope.families.many_core.buffer import write_buffer
+from npuscope.families.many_core.container import write_program
+from npuscope.families.many_core.layout import Layout
+from npuscope.families.many_core.opstats.tables import opstats_of
+from npuscope.families.many_core.report.opstats import summary_text
 from npuscope.verbs.table import record
 
 STEM = "aic-profiling-program-0-activation-0-inf-{}-{}"

@@ -33,12 +33,12 @@ from many_core.test_adapters_device import (
 )
 from npuscope.cli.main import main
 from npuscope.errors import FileError
-from npuscope.many_core import machine as machines
-from npuscope.many_core.buffer import write_buffer
-from npuscope.many_core.buffer_format import ROW, Stats
-from npuscope.many_core.container import with_program_id, write_program
-from npuscope.many_core.networkdesc import NetworkDesc, encode_networkdesc
-from npuscope.many_core.qpc import read_qpc, write_qpc
+from npuscope.families.many_core import machine as machines
+from npuscope.families.many_core.buffer import write_buffer
+from npuscope.families.many_core.buffer_format import ROW, Stats
+from npuscope.families.many_core.container import with_program_id, write_program
+from npuscope.families.many_core.networkdesc import NetworkDesc, encode_networkdesc
+from npuscope.families.many_core.qpc import read_qpc, write_qpc
 
 MACHINE = Path(machines.__file__).parent / "cloudai100.toml"
 STEM = "aic-profiling-program-0-activation-0-inf-3-QAicGraph"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from itertools import combinations
 
+from npuscope.families.many_core.compiler.boxes import Box, common, elements
+from npuscope.families.many_core.compiler.draft import Draft, Role
+from npuscope.families.many_core.compiler.emit import find_waits
+from npuscope.families.many_core.compiler.kinds import Group
+from npuscope.families.many_core.compiler.vtcm import Placement
+from npuscope.families.many_core.program import CoreOp, CoreProgram, DevicePart, Space
 from npuscope.graph.model import Graph
-from npuscope.many_core.compiler.boxes import Box, common, elements
-from npuscope.many_core.compiler.draft import Draft, Role
-from npuscope.many_core.compiler.emit import find_waits
-from npuscope.many_core.compiler.kinds import Group
-from npuscope.many_core.compiler.vtcm import Placement
-from npuscope.many_core.program import CoreOp, CoreProgram, DevicePart, Space
 
 
 def check_parts(graph: Graph, draft: Draft) -> None:

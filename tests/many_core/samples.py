@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from npuscope.many_core.buffer_format import Stats
-from npuscope.many_core.layout import (
+from npuscope.families.many_core.buffer_format import Stats
+from npuscope.families.many_core.layout import (
     CoreOpInfo,
     Dependency,
     Engine,
@@ -24,7 +24,7 @@ from npuscope.many_core.layout import (
     Thread,
     ThreadGroup,
 )
-from npuscope.many_core.program import (
+from npuscope.families.many_core.program import (
     Binding,
     CoreOp,
     CoreProgram,
@@ -33,7 +33,7 @@ from npuscope.many_core.program import (
     Space,
     Transfer,
 )
-from npuscope.many_core.records import ASYNCHRONOUS, SECTIONS, UTIMER_HZ, Needs, SectionId
+from npuscope.families.many_core.records import ASYNCHRONOUS, SECTIONS, UTIMER_HZ, Needs, SectionId
 
 UUID = "00112233445566778899aabbccddeeff"
 CORE_HZ = 1_200_000_000
@@ -147,7 +147,7 @@ def layout(
 
 def program(made: Layout | None = None) -> CoreProgram:
     """A program of a layout, with waits, transfers and constants; it carries its own id."""
-    from npuscope.many_core.container import with_program_id
+    from npuscope.families.many_core.container import with_program_id
 
     made = made or layout()
     devices = tuple(_device(part, made.cores) for part in made.specializations)

@@ -6,8 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from many_core.samples import CORE_HZ, DMA, GROUPS, HMX, HVX, THREADS, UUID
-from npuscope.many_core.layout import CoreOpInfo, Layout, MemorySpace, Pmu, Port, Specialization
-from npuscope.many_core.program import Binding, CoreOp, CoreProgram, DevicePart, Space, Transfer
+from npuscope.families.many_core.layout import (
+    CoreOpInfo,
+    Layout,
+    MemorySpace,
+    Pmu,
+    Port,
+    Specialization,
+)
+from npuscope.families.many_core.program import (
+    Binding,
+    CoreOp,
+    CoreProgram,
+    DevicePart,
+    Space,
+    Transfer,
+)
 
 KB = 1024
 

@@ -11,17 +11,17 @@ import pytest
 
 from many_core import samples
 from npuscope.errors import FileError, UsageError
-from npuscope.many_core.adapters.model import Companions
-from npuscope.many_core.adapters.registry import find_adapter, read_sheet
-from npuscope.many_core.adapters.tables import sheet_tables, sheet_text
-from npuscope.many_core.buffer import write_buffer
-from npuscope.many_core.buffer_format import Stats
-from npuscope.many_core.container import with_program_id, write_program
-from npuscope.many_core.layout_json import layout_json
-from npuscope.many_core.networkdesc import NetworkDesc, encode_networkdesc
-from npuscope.many_core.opstats.tables import opstats_of
-from npuscope.many_core.qpc import write_qpc
-from npuscope.many_core.records import SectionId
+from npuscope.families.many_core.adapters.model import Companions
+from npuscope.families.many_core.adapters.registry import find_adapter, read_sheet
+from npuscope.families.many_core.adapters.tables import sheet_tables, sheet_text
+from npuscope.families.many_core.buffer import write_buffer
+from npuscope.families.many_core.buffer_format import Stats
+from npuscope.families.many_core.container import with_program_id, write_program
+from npuscope.families.many_core.layout_json import layout_json
+from npuscope.families.many_core.networkdesc import NetworkDesc, encode_networkdesc
+from npuscope.families.many_core.opstats.tables import opstats_of
+from npuscope.families.many_core.qpc import write_qpc
+from npuscope.families.many_core.records import SectionId
 from npuscope.profiling.model import Provenance
 from protobuf_samples import described, field
 

@@ -11,10 +11,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from many_core.adapter_samples import ETDUMP_RUNS, etdump, trace_text, written
 from npuscope.errors import FileError
-from npuscope.many_core.adapters.model import Sheet
-from npuscope.many_core.adapters.onnxruntime import HostEvent, own_times
-from npuscope.many_core.adapters.registry import find_adapter, read_sheet
-from npuscope.many_core.adapters.tables import sheet_trace
+from npuscope.families.many_core.adapters.model import Sheet
+from npuscope.families.many_core.adapters.onnxruntime import HostEvent, own_times
+from npuscope.families.many_core.adapters.registry import find_adapter, read_sheet
+from npuscope.families.many_core.adapters.tables import sheet_trace
 from npuscope.profiling.model import Provenance
 from npuscope.profiling.runtimes import onnxruntime_session
 from npuscope.trace_model import check

@@ -16,11 +16,11 @@ from many_core.adapter_samples import (
     written,
 )
 from npuscope.errors import UsageError
-from npuscope.many_core.adapters.model import OpRow, Sheet, Totals
-from npuscope.many_core.adapters.profile import profile_of
-from npuscope.many_core.adapters.registry import read_sheet
-from npuscope.many_core.adapters.tables import sheet_tables
-from npuscope.many_core.container import write_program
+from npuscope.families.many_core.adapters.model import OpRow, Sheet, Totals
+from npuscope.families.many_core.adapters.profile import profile_of
+from npuscope.families.many_core.adapters.registry import read_sheet
+from npuscope.families.many_core.adapters.tables import sheet_tables
+from npuscope.families.many_core.container import write_program
 from npuscope.profiling.model import Profile, Provenance
 from npuscope.program.model import EpochKind
 from npuscope.report.json_report import profile_json

@@ -20,12 +20,17 @@ from many_core.adapter_samples import (
     trace_text,
 )
 from npuscope.errors import FileError, NpuscopeError, UsageError
-from npuscope.many_core.adapters import registry
-from npuscope.many_core.adapters.model import Sheet
-from npuscope.many_core.adapters.profile import profile_of
-from npuscope.many_core.adapters.registry import ADAPTERS, Adapter, find_adapter, read_sheet
-from npuscope.many_core.adapters.tables import sheet_tables, sheet_trace
-from npuscope.many_core.container import write_program
+from npuscope.families.many_core.adapters import registry
+from npuscope.families.many_core.adapters.model import Sheet
+from npuscope.families.many_core.adapters.profile import profile_of
+from npuscope.families.many_core.adapters.registry import (
+    ADAPTERS,
+    Adapter,
+    find_adapter,
+    read_sheet,
+)
+from npuscope.families.many_core.adapters.tables import sheet_tables, sheet_trace
+from npuscope.families.many_core.container import write_program
 from npuscope.profiling.model import Provenance
 
 NODE = {

@@ -8,11 +8,11 @@ import pytest
 
 from many_core.adapter_samples import SUMMARY, written
 from npuscope.errors import FileError
-from npuscope.many_core.adapters.model import Sheet
-from npuscope.many_core.adapters.registry import find_adapter, read_sheet
-from npuscope.many_core.adapters.tables import sheet_tables
+from npuscope.families.many_core.adapters.model import Sheet
+from npuscope.families.many_core.adapters.registry import find_adapter, read_sheet
+from npuscope.families.many_core.adapters.tables import sheet_tables
+from npuscope.families.many_core.report.opstats import summary_text
 from npuscope.profiling.model import Provenance
-from npuscope.report.opstats import summary_text
 
 
 def sheet(folder: Path, text: str = SUMMARY) -> Sheet:

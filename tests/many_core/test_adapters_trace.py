@@ -9,11 +9,11 @@ import pytest
 
 from many_core.adapter_samples import newer_events, older_events, trace_text, written
 from npuscope.errors import FileError
-from npuscope.many_core.adapters import columns as json_events
-from npuscope.many_core.adapters.columns import EventReader
-from npuscope.many_core.adapters.model import OpRow, Sheet
-from npuscope.many_core.adapters.registry import find_adapter, read_sheet
-from npuscope.many_core.adapters.tables import sheet_tables, sheet_trace
+from npuscope.families.many_core.adapters import columns as json_events
+from npuscope.families.many_core.adapters.columns import EventReader
+from npuscope.families.many_core.adapters.model import OpRow, Sheet
+from npuscope.families.many_core.adapters.registry import find_adapter, read_sheet
+from npuscope.families.many_core.adapters.tables import sheet_tables, sheet_trace
 from npuscope.trace_model import check
 
 

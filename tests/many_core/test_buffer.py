@@ -12,10 +12,10 @@ import pytest
 
 from many_core import samples
 from npuscope.errors import FileError, InternalError
-from npuscope.many_core.buffer import read_buffer, write_buffer
-from npuscope.many_core.buffer_format import ROW, Stats, collected
-from npuscope.many_core.layout import Layout, Pmu
-from npuscope.many_core.records import LEVELS, SECTIONS, SectionId
+from npuscope.families.many_core.buffer import read_buffer, write_buffer
+from npuscope.families.many_core.buffer_format import ROW, Stats, collected
+from npuscope.families.many_core.layout import Layout, Pmu
+from npuscope.families.many_core.records import LEVELS, SECTIONS, SectionId
 
 LAYOUT = samples.layout()
 STATS = samples.stats()

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from many_core import samples
-from npuscope.many_core.buffer import read_buffer, write_buffer
-from npuscope.many_core.buffer_format import Records, Stats
-from npuscope.many_core.records import SectionId
+from npuscope.families.many_core.buffer import read_buffer, write_buffer
+from npuscope.families.many_core.buffer_format import Records, Stats
+from npuscope.families.many_core.records import SectionId
 
 LAYOUT = samples.layout()
 STATS = samples.stats()

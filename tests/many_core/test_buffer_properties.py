@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from many_core import samples
 from npuscope.errors import FileError
-from npuscope.many_core.buffer import read_buffer, write_buffer
-from npuscope.many_core.buffer_format import Stats
-from npuscope.many_core.records import SectionId
+from npuscope.families.many_core.buffer import read_buffer, write_buffer
+from npuscope.families.many_core.buffer_format import Stats
+from npuscope.families.many_core.records import SectionId
 
 LAYOUT = samples.layout()
 STATS = samples.stats(LAYOUT)

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from many_core import samples
-from npuscope.many_core.buffer import read_buffer, sums, write_buffer
-from npuscope.many_core.buffer_format import Stats
-from npuscope.many_core.layout import Layout
-from npuscope.many_core.records import SectionId
+from npuscope.families.many_core.buffer import read_buffer, sums, write_buffer
+from npuscope.families.many_core.buffer_format import Stats
+from npuscope.families.many_core.layout import Layout
+from npuscope.families.many_core.records import SectionId
 
 LAYOUT = samples.layout()
 STATS = samples.stats()

@@ -20,14 +20,14 @@ from many_core.nets import (
     zoo,
 )
 from npuscope.errors import ModelError, UsageError
+from npuscope.families.many_core.buffer import write_buffer
+from npuscope.families.many_core.compiler.options import RECIPES, CompileOptions
+from npuscope.families.many_core.compiler.pipeline import compile_graph
+from npuscope.families.many_core.container import read_program, write_program
+from npuscope.families.many_core.layout import Pmu
+from npuscope.families.many_core.machine import load_core_machine
+from npuscope.families.many_core.program import CoreOp, CoreProgram, Space
 from npuscope.graph.model import Graph
-from npuscope.many_core.buffer import write_buffer
-from npuscope.many_core.compiler.options import RECIPES, CompileOptions
-from npuscope.many_core.compiler.pipeline import compile_graph
-from npuscope.many_core.container import read_program, write_program
-from npuscope.many_core.layout import Pmu
-from npuscope.many_core.machine import load_core_machine
-from npuscope.many_core.program import CoreOp, CoreProgram, Space
 
 MACHINE = load_core_machine()
 NETS = {
@@ -195,8 +195,8 @@ def test_cores_without_work_are_left_out_unless_asked_for() -> None:
 @pytest.mark.parametrize("level", [0, 40, 50, 70, 100])
 @pytest.mark.parametrize("devices", [1, 2])
 def test_the_last_op_writes_the_whole_stats_buffer(level: int, devices: int) -> None:
-    from npuscope.many_core.sim.conditions import RunOptions
-    from npuscope.many_core.sim.run import simulate
+    from npuscope.families.many_core.sim.conditions import RunOptions
+    from npuscope.families.many_core.sim.run import simulate
 
     program = _compile(
         encoder(),

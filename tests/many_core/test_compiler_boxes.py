@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from npuscope.many_core.compiler.boxes import around, common, cut, elements, full, reshaped
+from npuscope.families.many_core.compiler.boxes import around, common, cut, elements, full, reshaped
 
 
 def test_cuts_are_whole_granules_and_all_of_the_box() -> None:

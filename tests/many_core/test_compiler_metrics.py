@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from many_core.nets import encoder, graph_of, wide_product
-from npuscope.many_core.compiler.metrics import metrics_lines, perf_metrics
-from npuscope.many_core.compiler.options import CompileOptions
-from npuscope.many_core.compiler.pipeline import compile_graph
-from npuscope.many_core.machine import load_core_machine
-from npuscope.many_core.program import CoreProgram
+from npuscope.families.many_core.compiler.metrics import metrics_lines, perf_metrics
+from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.pipeline import compile_graph
+from npuscope.families.many_core.machine import load_core_machine
+from npuscope.families.many_core.program import CoreProgram
 
 MACHINE = load_core_machine()
 

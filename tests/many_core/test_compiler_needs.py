@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from many_core.nets import convolutions, encoder, graph_of, zoo
+from npuscope.families.many_core.compiler.boxes import Box, common, cut, elements, full, reach
+from npuscope.families.many_core.compiler.needs import needs, split_axes
+from npuscope.families.many_core.compiler.simplify import simplified
 from npuscope.graph.model import Graph, Op
-from npuscope.many_core.compiler.boxes import Box, common, cut, elements, full, reach
-from npuscope.many_core.compiler.needs import needs, split_axes
-from npuscope.many_core.compiler.simplify import simplified
 from npuscope.ops.run import run, trace
 
 

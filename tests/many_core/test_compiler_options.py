@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 from npuscope.errors import UsageError
-from npuscope.many_core.compiler.options import RECIPES, CompileOptions, pmu_of, stats_level
-from npuscope.many_core.layout import Pmu
-from npuscope.many_core.machine import load_core_machine
+from npuscope.families.many_core.compiler.options import (
+    RECIPES,
+    CompileOptions,
+    pmu_of,
+    stats_level,
+)
+from npuscope.families.many_core.layout import Pmu
+from npuscope.families.many_core.machine import load_core_machine
 
 
 @pytest.mark.parametrize(

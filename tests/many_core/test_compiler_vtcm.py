@@ -11,14 +11,14 @@ import pytest
 
 from many_core.compiler_checks import check_parts, check_places, check_reads, check_received
 from many_core.nets import EncoderShape, convolutions, encoder, graph_of, integer_net, wide_product
-from npuscope.many_core.compiler import vtcm
-from npuscope.many_core.compiler.draft import Draft
-from npuscope.many_core.compiler.options import CompileOptions
-from npuscope.many_core.compiler.pipeline import compile_graph, lower
-from npuscope.many_core.compiler.simplify import simplified
-from npuscope.many_core.compiler.vtcm import issue_order, lifetimes, place
-from npuscope.many_core.layout import MemorySpace
-from npuscope.many_core.machine import load_core_machine
+from npuscope.families.many_core.compiler import vtcm
+from npuscope.families.many_core.compiler.draft import Draft
+from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.pipeline import compile_graph, lower
+from npuscope.families.many_core.compiler.simplify import simplified
+from npuscope.families.many_core.compiler.vtcm import issue_order, lifetimes, place
+from npuscope.families.many_core.layout import MemorySpace
+from npuscope.families.many_core.machine import load_core_machine
 
 MACHINE = load_core_machine()
 SMALL = load_core_machine(overrides={"memory.vtcm_bytes": 32768, "memory.weight_chunk_bytes": 8192})

@@ -12,17 +12,17 @@ import pytest
 
 from many_core import samples
 from npuscope.errors import FileError, InternalError
-from npuscope.many_core.container import (
+from npuscope.families.many_core.container import (
     is_own,
     read_layout,
     read_program,
     with_program_id,
     write_program,
 )
-from npuscope.many_core.container_prog import read_constants_desc
-from npuscope.many_core.layout import Dependency
-from npuscope.many_core.program import CoreProgram
-from npuscope.many_core.qpc import read_qpc, write_qpc
+from npuscope.families.many_core.container_prog import read_constants_desc
+from npuscope.families.many_core.layout import Dependency
+from npuscope.families.many_core.program import CoreProgram
+from npuscope.families.many_core.qpc import read_qpc, write_qpc
 
 PROGRAM = samples.program()
 DATA = write_program(PROGRAM)

@@ -15,12 +15,12 @@ import pytest
 
 from many_core import samples
 from npuscope.errors import FileError
-from npuscope.many_core.buffer import read_buffer, sums, write_buffer
-from npuscope.many_core.buffer_format import ROW, Stats
-from npuscope.many_core.container import read_program, write_program
-from npuscope.many_core.networkdesc import decode_networkdesc
-from npuscope.many_core.qpc import read_qpc, write_qpc
-from npuscope.many_core.records import SECTIONS, SectionId
+from npuscope.families.many_core.buffer import read_buffer, sums, write_buffer
+from npuscope.families.many_core.buffer_format import ROW, Stats
+from npuscope.families.many_core.container import read_program, write_program
+from npuscope.families.many_core.networkdesc import decode_networkdesc
+from npuscope.families.many_core.qpc import read_qpc, write_qpc
+from npuscope.families.many_core.records import SECTIONS, SectionId
 
 PROGRAM = samples.program(samples.layout(devices=2))
 CONTAINER = write_program(PROGRAM)

@@ -11,7 +11,7 @@ import pytest
 import npuscope
 from many_core.nets import encoder
 from npuscope.cli.main import main
-from npuscope.many_core.buffer_format import HEADER, ROW
+from npuscope.families.many_core.buffer_format import HEADER, ROW
 
 NAME = "aic-profiling-program-0-activation-0-inf-{}-QAicGraph-aiccyclecounts.bin"
 

@@ -18,13 +18,13 @@ from many_core.nets import (
 )
 from many_core.public_nets import bert, gpt2, mobilenet_v2
 from npuscope.errors import ModelError, TargetError, UsageError
+from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.pipeline import compile_graph
+from npuscope.families.many_core.container import read_program, write_program
+from npuscope.families.many_core.execute import execute
+from npuscope.families.many_core.machine import CoreMachine, load_core_machine
+from npuscope.families.many_core.program import CoreProgram
 from npuscope.graph.model import Graph
-from npuscope.many_core.compiler.options import CompileOptions
-from npuscope.many_core.compiler.pipeline import compile_graph
-from npuscope.many_core.container import read_program, write_program
-from npuscope.many_core.execute import execute
-from npuscope.many_core.machine import CoreMachine, load_core_machine
-from npuscope.many_core.program import CoreProgram
 from npuscope.ops.run import run
 
 MACHINE = load_core_machine()

@@ -10,9 +10,9 @@ import pytest
 
 from many_core import samples
 from npuscope.cli.main import main
-from npuscope.many_core.buffer import write_buffer
-from npuscope.many_core.container import write_program
-from npuscope.many_core.qpc import read_qpc, write_qpc
+from npuscope.families.many_core.buffer import write_buffer
+from npuscope.families.many_core.container import write_program
+from npuscope.families.many_core.qpc import read_qpc, write_qpc
 
 PROGRAM = samples.program()
 BUFFER_NAME = "aic-profiling-program-0-activation-0-inf-3-QAicGraph-aiccyclecounts.bin"
@@ -100,8 +100,8 @@ def test_other_raw_bytes_get_no_such_sentence(
 
 
 def test_tables_of_stats_buffers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from npuscope.many_core.opstats.tables import opstats_of
-    from npuscope.report.opstats_json import opstats_json
+    from npuscope.families.many_core.opstats.tables import opstats_of
+    from npuscope.families.many_core.report.opstats_json import opstats_json
 
     tables = opstats_of(samples.stats(PROGRAM.layout, inference=3))
     data = json.dumps(opstats_json([tables])).encode()

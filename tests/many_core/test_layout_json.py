@@ -11,9 +11,9 @@ import pytest
 
 from many_core import samples
 from npuscope.errors import FileError
-from npuscope.many_core.layout import Layout, Pmu
-from npuscope.many_core.layout_json import layout_from_json, layout_json
-from npuscope.many_core.records import SECTIONS, SectionId
+from npuscope.families.many_core.layout import Layout, Pmu
+from npuscope.families.many_core.layout_json import layout_from_json, layout_json
+from npuscope.families.many_core.records import SECTIONS, SectionId
 
 LAYOUTS = {
     "one device": samples.layout(),

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-import npuscope.many_core
+import npuscope.families.many_core
 from npuscope.errors import FileError, UsageError
-from npuscope.many_core.layout import Engine
-from npuscope.many_core.machine import known_core_machines, load_core_machine
+from npuscope.families.many_core.layout import Engine
+from npuscope.families.many_core.machine import known_core_machines, load_core_machine
 
-TOML = Path(npuscope.many_core.__file__).parent / "cloudai100.toml"
+TOML = Path(npuscope.families.many_core.__file__).parent / "cloudai100.toml"
 
 
 def test_the_packaged_machine_has_the_known_engines() -> None:

@@ -9,8 +9,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from many_core import samples
 from npuscope.errors import FileError
-from npuscope.many_core.container import networkdesc_of, stats_bytes
-from npuscope.many_core.networkdesc import (
+from npuscope.families.many_core.container import networkdesc_of, stats_bytes
+from npuscope.families.many_core.networkdesc import (
     MAJOR,
     CopyDmaBuffer,
     DmaBuffer,
@@ -203,7 +203,7 @@ def test_the_table_has_core_then_group_then_op() -> None:
 
 
 def test_a_buffer_has_room_for_what_its_level_collects() -> None:
-    from npuscope.many_core.buffer import write_buffer
+    from npuscope.families.many_core.buffer import write_buffer
 
     for level in (40, 50, 70, 100):
         layout = samples.layout(level=level)

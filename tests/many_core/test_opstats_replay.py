@@ -9,20 +9,26 @@ import numpy as np
 import pytest
 
 from many_core.nets import EncoderShape, convolutions, encoder, graph_of
-from npuscope.many_core.buffer_format import Stats
-from npuscope.many_core.compiler.options import CompileOptions
-from npuscope.many_core.compiler.pipeline import compile_graph
-from npuscope.many_core.container import read_layout, read_program, write_program
-from npuscope.many_core.machine import load_core_machine
-from npuscope.many_core.opstats.index import OpIndex, op_index
-from npuscope.many_core.opstats.replay import Replay, replay_of
-from npuscope.many_core.opstats.runs import OpRuns, Transfers, op_runs, transfers_of, until_done
-from npuscope.many_core.opstats.tables import opstats_of
-from npuscope.many_core.opstats.trace import trace_of
-from npuscope.many_core.opstats.vtcm import holds_of, in_use
-from npuscope.many_core.program import CoreProgram
-from npuscope.many_core.sim.conditions import RunOptions
-from npuscope.many_core.sim.run import simulate
+from npuscope.families.many_core.buffer_format import Stats
+from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.pipeline import compile_graph
+from npuscope.families.many_core.container import read_layout, read_program, write_program
+from npuscope.families.many_core.machine import load_core_machine
+from npuscope.families.many_core.opstats.index import OpIndex, op_index
+from npuscope.families.many_core.opstats.replay import Replay, replay_of
+from npuscope.families.many_core.opstats.runs import (
+    OpRuns,
+    Transfers,
+    op_runs,
+    transfers_of,
+    until_done,
+)
+from npuscope.families.many_core.opstats.tables import opstats_of
+from npuscope.families.many_core.opstats.trace import trace_of
+from npuscope.families.many_core.opstats.vtcm import holds_of, in_use
+from npuscope.families.many_core.program import CoreProgram
+from npuscope.families.many_core.sim.conditions import RunOptions
+from npuscope.families.many_core.sim.run import simulate
 
 MACHINE = load_core_machine()
 NETWORKS = {

@@ -9,15 +9,15 @@ import pytest
 
 from many_core.samples import RECIPE, layout, program, stats, with_rows
 from npuscope.errors import FileError
-from npuscope.many_core.buffer_format import Stats
-from npuscope.many_core.layout import Pmu
-from npuscope.many_core.machine import load_core_machine
-from npuscope.many_core.opstats.index import op_index
-from npuscope.many_core.opstats.model import CoreTables, OpRow, Opstats
-from npuscope.many_core.opstats.tables import opstats_of
-from npuscope.many_core.records import LEVELS, SATURATED, SECTIONS, SectionId
-from npuscope.many_core.sim.conditions import RunOptions
-from npuscope.many_core.sim.run import simulate
+from npuscope.families.many_core.buffer_format import Stats
+from npuscope.families.many_core.layout import Pmu
+from npuscope.families.many_core.machine import load_core_machine
+from npuscope.families.many_core.opstats.index import op_index
+from npuscope.families.many_core.opstats.model import CoreTables, OpRow, Opstats
+from npuscope.families.many_core.opstats.tables import opstats_of
+from npuscope.families.many_core.records import LEVELS, SATURATED, SECTIONS, SectionId
+from npuscope.families.many_core.sim.conditions import RunOptions
+from npuscope.families.many_core.sim.run import simulate
 
 
 def row(tables: CoreTables, details: str) -> OpRow:

@@ -17,16 +17,16 @@ import pytest
 
 from many_core.samples import FIRST_TICK, UTC_NS, layout, program, stats, with_rows
 from npuscope.errors import FileError, UsageError
-from npuscope.many_core.buffer_format import Stats
-from npuscope.many_core.layout import Dependency
-from npuscope.many_core.machine import load_core_machine
-from npuscope.many_core.opstats.host_trace import of_inferences, read_host_trace
-from npuscope.many_core.opstats.model import Opstats
-from npuscope.many_core.opstats.tables import opstats_of
-from npuscope.many_core.opstats.trace import TraceOptions, trace_of, undrawn_note
-from npuscope.many_core.records import SectionId
-from npuscope.many_core.sim.conditions import RunOptions
-from npuscope.many_core.sim.run import simulate
+from npuscope.families.many_core.buffer_format import Stats
+from npuscope.families.many_core.layout import Dependency
+from npuscope.families.many_core.machine import load_core_machine
+from npuscope.families.many_core.opstats.host_trace import of_inferences, read_host_trace
+from npuscope.families.many_core.opstats.model import Opstats
+from npuscope.families.many_core.opstats.tables import opstats_of
+from npuscope.families.many_core.opstats.trace import TraceOptions, trace_of, undrawn_note
+from npuscope.families.many_core.records import SectionId
+from npuscope.families.many_core.sim.conditions import RunOptions
+from npuscope.families.many_core.sim.run import simulate
 from npuscope.report.trace.chrome import write_chrome
 
 Event = dict[str, Any]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from npuscope.errors import FileError
-from npuscope.many_core.qpc import read_qpc, read_qpc_file, write_qpc
+from npuscope.families.many_core.qpc import read_qpc, read_qpc_file, write_qpc
 
 SEGMENTS = {"networkdesc.bin": b"desc", "constants.bin": bytes(range(10)), "empty": b""}
 STREAMED = write_qpc(SEGMENTS)

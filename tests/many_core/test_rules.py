@@ -15,17 +15,17 @@ import npuscope
 from many_core.nets import EncoderShape, encoder, graph_of
 from models_onnx import OnnxWriter
 from npuscope.cli.main import main
+from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.pipeline import compile_graph
+from npuscope.families.many_core.machine import load_core_machine
+from npuscope.families.many_core.opstats.lever import Lever, LeverKind
+from npuscope.families.many_core.opstats.model import Bound, OpLabel, Opstats, Verdict
+from npuscope.families.many_core.opstats.tables import opstats_of
+from npuscope.families.many_core.rule_subject import Run
+from npuscope.families.many_core.rules import core_findings, core_lints, core_rules
+from npuscope.families.many_core.sim.conditions import RunOptions
+from npuscope.families.many_core.sim.run import simulate
 from npuscope.graph.model import Graph
-from npuscope.many_core.compiler.options import CompileOptions
-from npuscope.many_core.compiler.pipeline import compile_graph
-from npuscope.many_core.machine import load_core_machine
-from npuscope.many_core.opstats.lever import Lever, LeverKind
-from npuscope.many_core.opstats.model import Bound, OpLabel, Opstats, Verdict
-from npuscope.many_core.opstats.tables import opstats_of
-from npuscope.many_core.rule_subject import Run
-from npuscope.many_core.rules import core_findings, core_lints, core_rules
-from npuscope.many_core.sim.conditions import RunOptions
-from npuscope.many_core.sim.run import simulate
 from npuscope.rulebook.fix import GainBasis
 from npuscope.rulebook.registry import Kind
 

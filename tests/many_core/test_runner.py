@@ -12,12 +12,17 @@ import pytest
 
 from many_core.samples import layout, program
 from npuscope.errors import FileError, OutputError, UsageError
-from npuscope.many_core.buffer import read_buffer
-from npuscope.many_core.container import read_layout, write_program
-from npuscope.many_core.layout import Pmu
-from npuscope.many_core.runner import ProfilingType, load_program, run_lines, run_program
-from npuscope.many_core.runner_files import HOST_SCHEMA, absent_notes, check_views, safe_name
-from npuscope.many_core.sim.conditions import RunOptions
+from npuscope.families.many_core.buffer import read_buffer
+from npuscope.families.many_core.container import read_layout, write_program
+from npuscope.families.many_core.layout import Pmu
+from npuscope.families.many_core.runner import ProfilingType, load_program, run_lines, run_program
+from npuscope.families.many_core.runner_files import (
+    HOST_SCHEMA,
+    absent_notes,
+    check_views,
+    safe_name,
+)
+from npuscope.families.many_core.sim.conditions import RunOptions
 
 PREFIX = "aic-profiling-program-0-activation-0"
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from npuscope.many_core.sim.conditions import CoreClock
+from npuscope.families.many_core.sim.conditions import CoreClock
 
 STEPS = (960e6, 1152e6, 1344e6)  # 50, 60 and 70 cycles a tick
 

@@ -7,15 +7,15 @@ from collections import Counter
 import pytest
 
 from many_core.nets import EncoderShape, convolutions, encoder, graph_of, integer_net
-from npuscope.many_core.buffer import read_buffer, write_buffer
-from npuscope.many_core.compiler.options import RECIPES, CompileOptions
-from npuscope.many_core.compiler.pipeline import compile_graph
-from npuscope.many_core.layout import Pmu
-from npuscope.many_core.machine import load_core_machine
-from npuscope.many_core.program import CoreProgram
-from npuscope.many_core.records import SectionId
-from npuscope.many_core.sim.conditions import RunOptions
-from npuscope.many_core.sim.run import simulate
+from npuscope.families.many_core.buffer import read_buffer, write_buffer
+from npuscope.families.many_core.compiler.options import RECIPES, CompileOptions
+from npuscope.families.many_core.compiler.pipeline import compile_graph
+from npuscope.families.many_core.layout import Pmu
+from npuscope.families.many_core.machine import load_core_machine
+from npuscope.families.many_core.program import CoreProgram
+from npuscope.families.many_core.records import SectionId
+from npuscope.families.many_core.sim.conditions import RunOptions
+from npuscope.families.many_core.sim.run import simulate
 
 NETWORKS = {"encoder": encoder, "convolutions": convolutions, "integer": integer_net}
 MACHINE = load_core_machine()

@@ -10,12 +10,12 @@ import pytest
 from many_core.samples import DMA, HMX, HVX
 from many_core.sim_programs import KB, Writer, program_of
 from npuscope.errors import TargetError
-from npuscope.many_core.buffer_format import Stats
-from npuscope.many_core.machine import CoreMachine, load_core_machine
-from npuscope.many_core.program import CoreProgram, Space, Transfer
-from npuscope.many_core.records import ASYNCHRONOUS, UTIMER_HZ, SectionId
-from npuscope.many_core.sim.conditions import RunOptions
-from npuscope.many_core.sim.run import simulate
+from npuscope.families.many_core.buffer_format import Stats
+from npuscope.families.many_core.machine import CoreMachine, load_core_machine
+from npuscope.families.many_core.program import CoreProgram, Space, Transfer
+from npuscope.families.many_core.records import ASYNCHRONOUS, UTIMER_HZ, SectionId
+from npuscope.families.many_core.sim.conditions import RunOptions
+from npuscope.families.many_core.sim.run import simulate
 
 
 @pytest.fixture(scope="module")

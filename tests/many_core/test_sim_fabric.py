@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from npuscope.many_core.sim.plan import Fabric, Flow
+from npuscope.families.many_core.sim.plan import Fabric, Flow
 
 
 def ends(capacity: tuple[float, ...], flows: list[tuple[float, float, float, tuple[int, ...]]]):

@@ -6,11 +6,11 @@ from itertools import pairwise
 
 from many_core.samples import DMA, HVX, layout, program
 from many_core.sim_programs import Writer, program_of
-from npuscope.many_core.machine import load_core_machine
-from npuscope.many_core.program import CoreProgram
-from npuscope.many_core.records import SectionId
-from npuscope.many_core.sim.conditions import RunOptions, RunResult
-from npuscope.many_core.sim.run import simulate
+from npuscope.families.many_core.machine import load_core_machine
+from npuscope.families.many_core.program import CoreProgram
+from npuscope.families.many_core.records import SectionId
+from npuscope.families.many_core.sim.conditions import RunOptions, RunResult
+from npuscope.families.many_core.sim.run import simulate
 
 MACHINE = load_core_machine()
 

@@ -10,14 +10,14 @@ import pytest
 from many_core.samples import DMA, HMX, HVX, RECIPE, layout, program
 from many_core.sim_programs import KB, Writer, at_level, program_of
 from npuscope.errors import UsageError
-from npuscope.many_core.buffer import read_buffer, write_buffer
-from npuscope.many_core.buffer_format import Stats
-from npuscope.many_core.layout import Pmu
-from npuscope.many_core.machine import load_core_machine
-from npuscope.many_core.program import CoreProgram, Space, Transfer
-from npuscope.many_core.records import LEVELS, SECTIONS, UTIMER_HZ, SectionId
-from npuscope.many_core.sim.conditions import RunOptions, RunResult
-from npuscope.many_core.sim.run import simulate
+from npuscope.families.many_core.buffer import read_buffer, write_buffer
+from npuscope.families.many_core.buffer_format import Stats
+from npuscope.families.many_core.layout import Pmu
+from npuscope.families.many_core.machine import load_core_machine
+from npuscope.families.many_core.program import CoreProgram, Space, Transfer
+from npuscope.families.many_core.records import LEVELS, SECTIONS, UTIMER_HZ, SectionId
+from npuscope.families.many_core.sim.conditions import RunOptions, RunResult
+from npuscope.families.many_core.sim.run import simulate
 
 MACHINE = load_core_machine()
 

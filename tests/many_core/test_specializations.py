@@ -12,9 +12,9 @@ import npuscope
 from models_onnx import OnnxWriter
 from npuscope.cli.main import main
 from npuscope.errors import FileError, UsageError
-from npuscope.many_core.container import read_program
-from npuscope.many_core.qpc import CONSTANTS, read_qpc
-from npuscope.many_core.specializations import read_config, read_layouts, read_programs
+from npuscope.families.many_core.container import read_program
+from npuscope.families.many_core.qpc import CONSTANTS, read_qpc
+from npuscope.families.many_core.specializations import read_config, read_layouts, read_programs
 
 CONFIG = {"specializations": [{"rows": "16"}, {"rows": 64}]}
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 import pytest
 
 from many_core.nets import EncoderShape, encoder, graph_of, wide_product
+from npuscope.families.many_core.buffer_format import Stats
+from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.pipeline import compile_graph
+from npuscope.families.many_core.machine import load_core_machine
+from npuscope.families.many_core.opstats.model import OpRow
+from npuscope.families.many_core.opstats.tables import opstats_of
+from npuscope.families.many_core.program import CoreProgram
+from npuscope.families.many_core.records import UTIMER_HZ, SectionId
+from npuscope.families.many_core.sim.conditions import RunOptions
+from npuscope.families.many_core.sim.run import simulate
 from npuscope.graph.model import Graph
-from npuscope.many_core.buffer_format import Stats
-from npuscope.many_core.compiler.options import CompileOptions
-from npuscope.many_core.compiler.pipeline import compile_graph
-from npuscope.many_core.machine import load_core_machine
-from npuscope.many_core.opstats.model import OpRow
-from npuscope.many_core.opstats.tables import opstats_of
-from npuscope.many_core.program import CoreProgram
-from npuscope.many_core.records import UTIMER_HZ, SectionId
-from npuscope.many_core.sim.conditions import RunOptions
-from npuscope.many_core.sim.run import simulate
 
 # Cycles of the core's clock per KB of output.
 CALIBRATED = {

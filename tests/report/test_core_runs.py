@@ -10,8 +10,8 @@ import pytest
 import npuscope
 from many_core.nets import encoder
 from npuscope.cli.main import main
-from npuscope.many_core.buffer_format import is_core_run
-from npuscope.report.core_runs import read_core_run
+from npuscope.families.many_core.buffer_format import is_core_run
+from npuscope.families.many_core.report.runs import read_core_run
 
 
 @pytest.fixture(scope="module")

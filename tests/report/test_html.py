@@ -16,13 +16,13 @@ from many_core.samples import layout, program, stats
 from models import conv_net, mobilenet_like, save, to_tflite
 from npuscope.cli.main import main
 from npuscope.demo_network import demo_graph
-from npuscope.many_core.buffer import write_buffer
-from npuscope.many_core.container import write_program
-from npuscope.many_core.opstats.tables import opstats_of
+from npuscope.families.many_core.buffer import write_buffer
+from npuscope.families.many_core.container import write_program
+from npuscope.families.many_core.opstats.tables import opstats_of
+from npuscope.families.many_core.report.opstats_page import opstats_page
 from npuscope.profiling.model import UNKNOWN_FIT, UNKNOWN_MEMORY
 from npuscope.report.html.data import epoch_edges, epoch_modules, profile_data, profile_page
 from npuscope.report.html.memory_map import memory_map, pool_kind, roofs
-from npuscope.report.html.opstats import opstats_page
 from npuscope.report.html.page import as_json
 from report.html_samples import ATTACKS, deep_graph, explained, hostile_graph, page_of
 from sample_profile import sample_profile

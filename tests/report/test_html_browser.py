@@ -13,15 +13,15 @@ from many_core.samples import layout, program, stats
 from models import mobilenet_like, save, to_tflite
 from npuscope.cli.main import main
 from npuscope.demo_network import demo_graph
-from npuscope.many_core.compiler.options import CompileOptions
-from npuscope.many_core.compiler.pipeline import compile_graph
-from npuscope.many_core.machine import load_core_machine
-from npuscope.many_core.opstats.tables import opstats_of
-from npuscope.many_core.sim.conditions import RunOptions
-from npuscope.many_core.sim.run import simulate
+from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.pipeline import compile_graph
+from npuscope.families.many_core.machine import load_core_machine
+from npuscope.families.many_core.opstats.tables import opstats_of
+from npuscope.families.many_core.report.opstats_page import opstats_page
+from npuscope.families.many_core.sim.conditions import RunOptions
+from npuscope.families.many_core.sim.run import simulate
 from npuscope.profiling.model import UNKNOWN_FIT, UNKNOWN_MEMORY, Profile, Provenance
 from npuscope.report.html.data import profile_page
-from npuscope.report.html.opstats import opstats_page
 from report.browser import Page, browser, find_browser
 from report.html_samples import deep_graph, explained, hostile_graph, page_of
 from sample_profile import sample_profile

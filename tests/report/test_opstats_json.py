@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from many_core.samples import layout, stats
-from npuscope.many_core.adapters.model import OpRow, Sheet
-from npuscope.many_core.opstats.tables import opstats_of
+from npuscope.families.many_core.adapters.model import OpRow, Sheet
+from npuscope.families.many_core.opstats.tables import opstats_of
+from npuscope.families.many_core.report.opstats_json import opstats_json
 from npuscope.profiling.model import Provenance
-from npuscope.report.opstats_json import opstats_json
 
 
 def test_the_keys_that_others_rely_on() -> None:

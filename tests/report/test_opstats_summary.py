@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from many_core.samples import layout, stats
-from npuscope.many_core.adapters.registry import read_sheet
-from npuscope.many_core.layout import Pmu
-from npuscope.many_core.opstats.model import (
+from npuscope.families.many_core.adapters.registry import read_sheet
+from npuscope.families.many_core.layout import Pmu
+from npuscope.families.many_core.opstats.model import (
     ActivationRow,
     CoreTables,
     DdrRow,
@@ -20,8 +20,8 @@ from npuscope.many_core.opstats.model import (
     ThreadRow,
     Totals,
 )
-from npuscope.many_core.opstats.tables import opstats_of
-from npuscope.report.opstats import summary_text
+from npuscope.families.many_core.opstats.tables import opstats_of
+from npuscope.families.many_core.report.opstats import summary_text
 
 # Figures of a published run (BERT on 2 cores, batch 8), to check widths and formulas.
 ORIGIN = 9803252406782

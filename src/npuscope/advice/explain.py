@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from npuscope.advice.refused import refused_findings
 from npuscope.advice.subject import Bench, Subject
-from npuscope.families import RULES
+from npuscope.families.registry import families
 from npuscope.graph.model import Graph, Op
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
@@ -36,8 +36,10 @@ def advices() -> dict[str, Rule]:
 def catalogue() -> dict[str, Rule]:
     """Every rule by id: those that refuse, then lint, then advice."""
     every = {**rules(), **advices()}
-    for package, themes in RULES.items():
-        every |= themed(package, themes)
+    for family in families():
+        for module in family.rules:
+            package, _, theme = module.rpartition(".")
+            every |= themed(package, (theme,))
     order = list(Kind)
     return dict(sorted(every.items(), key=lambda entry: order.index(entry[1].kind)))
 
@@ -131,12 +133,19 @@ class Built(Protocol):
     def program(self) -> Program: ...
 
 
-class Explained(Shown):
-    """A verdict and findings, of a run on any family of machines."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation(Shown):
+    """A verdict with its findings, of a run on a machine of any family."""
 
-    __slots__ = ()
     verdict: str
+    profile: Profile
+    changes: tuple[Change, ...]
     findings: tuple[Finding, ...]
+    tried: tuple[Change, ...] = ()  # with their timed gains, the best first
+    build: Built | None = field(default=None, compare=False, repr=False)  # what was explained
+    editing: Editing | None = None  # None where the source is no model file
+    lines: tuple[str, ...] = ()  # of what was explained, in the words of another family
+    about: dict[str, Any] = field(default_factory=dict)  # the same as keys of --json
 
     @property
     def has_problems(self) -> bool:
@@ -148,17 +157,6 @@ class Explained(Shown):
     def table(self) -> Rows:
         """One row per finding."""
         return Findings(self.findings).table()
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Explanation(Explained):
-    verdict: str
-    profile: Profile
-    changes: tuple[Change, ...]
-    findings: tuple[Finding, ...]
-    tried: tuple[Change, ...] = ()  # with their timed gains, the best first
-    build: Built | None = field(default=None, compare=False, repr=False)  # what was explained
-    editing: Editing | None = None  # None where the source is no model file
 
 
 def explain(
@@ -366,10 +364,14 @@ def _is_worth_it(change: Change, problems: set[str], least_ms: float) -> bool:
 
 def verdict(program: Program, profile: Profile, findings: tuple[Finding, ...]) -> str:
     """The first line: the whole answer in one sentence."""
-    where = _where(program, profile)
+    return verdict_of(_where(program, profile), findings)
+
+
+def verdict_of(answer: str, findings: tuple[Finding, ...]) -> str:
+    """An answer with the number of findings behind it."""
     if not findings:
-        return f"nothing to change: {where}, and no rule found anything"
-    return f"{where}; {_counted(findings)}"
+        return f"nothing to change: {answer}, and no rule found anything"
+    return f"{answer}; {_counted(findings)}"
 
 
 def _where(program: Program, profile: Profile) -> str:

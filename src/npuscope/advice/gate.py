@@ -54,6 +54,7 @@ def figures(profile: Profile, findings: Iterable[Finding] | None = None) -> dict
         "hybrid_ms": time.hybrid_ms,
         "epochs": len(profile.epochs),
         **{name: profile.counts.get(name, 0) for name in _KINDS},
+        **profile.figures,
     }
     if memory != UNKNOWN_MEMORY:
         found["internal_ram_bytes"] = memory.internal_ram_bytes
@@ -87,7 +88,7 @@ def parse_limits(
 def is_bytes(name: str, known: Figures) -> bool:
     """Memories, by their own name or by the sum they belong to."""
     plain = {"total_ms", "inferences_per_s", "epochs", *_KINDS}
-    timed = name.endswith("_ms") or name.startswith(_FINDINGS)
+    timed = name.endswith(("_ms", "_share")) or name.startswith(_FINDINGS)
     return name in known and name not in plain and not timed
 
 
@@ -316,7 +317,7 @@ def _limited(limit: Limit, known: Figures) -> Check:
 
 
 def _held(known: Figures, baseline: Baseline, tolerance: float, noise: float) -> Iterator[Check]:
-    for name in _HELD:
+    for name in _names_held(known):
         if name not in known or name not in baseline.figures:
             continue
         before = baseline.figures[name]
@@ -328,6 +329,12 @@ def _held(known: Figures, baseline: Baseline, tolerance: float, noise: float) ->
             limit = floor(limit)
         size = is_bytes(name, known)
         yield Check(name, "baseline", known[name], limit, size, before, band)
+
+
+def _names_held(known: Figures) -> tuple[str, ...]:
+    """Those of all families, and the bytes that only one counts."""
+    own = (name for name in known if name.endswith("_bytes") and name not in _HELD)
+    return (*_HELD, *own)
 
 
 def _noise_ms(side: Side) -> float:

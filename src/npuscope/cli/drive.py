@@ -17,7 +17,7 @@ from npuscope.cli.output import dump, logged, print_text, working, write_file
 from npuscope.errors import UsageError
 from npuscope.options.kinds import Kind, Option, VendorEffect, Verb
 from npuscope.verbs.check import about
-from npuscope.verbs.families import refuse_other_families
+from npuscope.verbs.families import check_family
 from npuscope.verbs.table import function_of, module_of, record
 from npuscope.whole_file import appear
 
@@ -29,7 +29,7 @@ def perform(args: argparse.Namespace) -> int:
     module, verb = module_of(args.verb), record(args.verb)
     offers = {"verb": args.verb, **values(verb, args)}
     _refuse_overwrite(verb, offers)
-    refuse_other_families(verb, args.verb, offers.get("machine"))
+    check_family(verb, args.verb, offers)
     offers |= {
         "every": args.verbose,
         "unused": without_effect(verb, args),

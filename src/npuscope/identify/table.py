@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from npuscope.bounded_file import REPORT
 from npuscope.errors import FileError
-from npuscope.identify import binary, build_files, cores, documents, loadable, texts
+from npuscope.identify import binary, build_files, documents, loadable, texts
 from npuscope.identify.sample import Found, Sample
 from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
@@ -39,12 +40,23 @@ class Identity:
     ignored: tuple[str, ...] = ()
 
 
+def _of(family: str, function: str) -> Inspector:
+    """An inspector of a family's own file, loaded when such a file is there."""
+
+    def inspect(sample: Sample) -> Found:
+        module = import_module(f"npuscope.families.{family}.inspect")
+        found: Found = getattr(module, function)(sample)
+        return found
+
+    return inspect
+
+
 # The first row that fits wins: what may contain another kind stands before it.
 FORMATS: tuple[Format, ...] = (
     Format("tflite", binary.is_tflite, binary.inspect_model),
     Format("loadable", binary.is_loadable, loadable.inspect_loadable),
-    Format("qpc", binary.is_qpc, cores.inspect_qpc),
-    Format("stats_buffer", binary.is_stats_buffer, cores.inspect_stats_buffer),
+    Format("qpc", binary.is_qpc, _of("many_core", "inspect_qpc")),
+    Format("stats_buffer", binary.is_stats_buffer, _of("many_core", "inspect_stats_buffer")),
     Format("ec_blob", binary.is_blob, binary.inspect_blob),
     Format("intel_hex", build_files.is_hex_file, build_files.inspect_hex),
     Format("elf", build_files.is_elf_file, build_files.inspect_elf),
@@ -74,7 +86,7 @@ FORMATS: tuple[Format, ...] = (
     Format("weights_c", build_files.is_weights_c, build_files.inspect_weights_c),
     Format("network_h", build_files.is_network_h, build_files.inspect_network_h),
     Format("stai_api", build_files.is_stai_api, build_files.inspect_stai_api),
-    Format("raw_image", binary.is_raw_image, cores.inspect_raw),
+    Format("raw_image", binary.is_raw_image, _of("many_core", "inspect_raw")),
 )
 
 

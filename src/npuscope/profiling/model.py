@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from npuscope.lean_dataclass import dataclass
 from npuscope.program.model import Claims, EpochKind
@@ -188,6 +190,11 @@ class Profile(Shown):
     notes: tuple[str, ...] = ()
     unknown_ops: tuple[str, ...] = ()  # of unknown cost: then `total_ms` is a lower bound
     device: DevicePart | None = None  # where one was asked
+    family: str = ""  # of machines; "" is the one that had no other beside it when files began
+    machine_words: str = ""  # the machine in a line, where its family has words of its own
+    batch: int = 1  # inferences in one run
+    figures: dict[str, float] = field(default_factory=dict)  # that only this family knows
+    payload: Any = field(default=None, compare=False, repr=False)  # what the family ran
 
     @property
     def is_lower_bound(self) -> bool:
@@ -203,7 +210,7 @@ class Profile(Shown):
 
     @property
     def inferences_per_s(self) -> float:
-        return 1000.0 / self.total_ms if self.total_ms else 0.0
+        return 1000.0 * self.batch / self.total_ms if self.total_ms else 0.0
 
     def told(self) -> str:
         kinds = ", ".join(f"{n} {k}" for k, n in self.counts.items() if n and k != "blobs")

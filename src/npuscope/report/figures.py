@@ -310,6 +310,8 @@ def machine_line(profile: Profile) -> str:
 
 
 def machine_words(profile: Profile) -> str:
+    if profile.machine_words:
+        return safe_terminal(profile.machine_words)
     machine = profile.machine
     clocks = clocks_of(profile)
     controller = "on" if machine.epoch_controller else "off"

@@ -46,6 +46,7 @@ def explain_json(explanation: Explanation) -> dict[str, Any]:
         "schema": EXPLAIN_SCHEMA,
         "verdict": explanation.verdict,
         **{key: profile[key] for key in _OF_PROFILE},
+        **explanation.about,
         "changes": [change_json(change) for change in explanation.changes],
         "tried": [change_json(change) for change in explanation.tried],
         "findings": [finding_json(finding) for finding in explanation.findings],
@@ -273,13 +274,12 @@ def explain_text(
     if not explanation.findings:
         return explanation.verdict + "\n"
     profile = explanation.profile
+    about = (model_line(profile), machine_line(profile), *note_lines(profile))
     lines = [
         explanation.verdict,
-        time_line(profile),
+        *([] if explanation.lines else [time_line(profile)]),
         *change_lines(explanation.changes),
-        model_line(profile),
-        machine_line(profile),
-        *note_lines(profile),
+        *(explanation.lines or about),
         *next_lines(explanation, words),
         "",
         *finding_lines(explanation.findings, every=every, tried=explanation.tried),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from npuscope.families import Report
+from npuscope.families.interface import Report
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.report.estimate import keys_json, keys_text, known_keys, shown
@@ -14,46 +14,36 @@ from npuscope.report.estimate import keys_json, keys_text, known_keys, shown
 
 @dataclass(frozen=True, slots=True)
 class KnownMachines:
-    """Those of the first family, with the titles of their generations; others as they describe
-    themselves. `keys` are for --set, if asked for."""
+    """Each as its family describes it, or its keys for --set."""
 
-    machines: tuple[tuple[Machine, dict[str, str]], ...] = ()
-    others: tuple[Report, ...] = ()
-    keys: tuple[MachineKeys, ...] = ()
+    machines: tuple[Report, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MachineKeys:
-    """The settable values of a machine as text and as JSON."""
-
-    name: str
-    text: str
-    json: list[dict[str, Any]]
+def machine_report(machine: Machine, titles: dict[str, str]) -> Report:
+    """A machine with the titles of its compiler generations."""
+    return Report(_text(machine, titles), _as_json(machine, titles))
 
 
-def machine_keys(name: str, text: str) -> MachineKeys:
+def keys_report(name: str, text: str) -> Report:
+    """Keys with marks and sources."""
     rows = known_keys(name, text)
-    return MachineKeys(name, keys_text(name, rows), keys_json(rows))
+    return Report(keys_text(name, rows), {"name": name, "keys": keys_json(rows)})
 
 
-def plain_keys(name: str, rows: Sequence[tuple[str, object]]) -> MachineKeys:
+def plain_keys(name: str, rows: Sequence[tuple[str, object]]) -> Report:
     """Of a family whose keys have no marks."""
     lines = [f"{name}: {len(rows)} keys for --set"]
     lines += [f"  {key:<42} {shown(value):>18}" for key, value in rows]
-    return MachineKeys(name, "\n".join(lines), [{"key": k, "value": v} for k, v in rows])
+    keys = [{"key": key, "value": value} for key, value in rows]
+    return Report("\n".join(lines), {"name": name, "keys": keys})
 
 
 def machines_text(known: KnownMachines) -> str:
-    texts = [_text(machine, titles) for machine, titles in known.machines]
-    texts += [report.text for report in known.others]
-    return "\n\n".join([*texts, *(keys.text for keys in known.keys)])
+    return "\n\n".join(report.text for report in known.machines)
 
 
 def machines_json(known: KnownMachines) -> dict[str, Any]:
-    entries = [_as_json(machine, titles) for machine, titles in known.machines]
-    entries += [report.json for report in known.others]
-    entries += [{"name": keys.name, "keys": keys.json} for keys in known.keys]
-    return {"schema": "npuscope/machines/1", "machines": entries}
+    return {"schema": "npuscope/machines/1", "machines": [one.json for one in known.machines]}
 
 
 def _text(machine: Machine, titles: dict[str, str]) -> str:

@@ -63,8 +63,8 @@ def write_profile(
         write_whole(save, profile_to_json(profile))
     if not (trace or chrome):
         return
-    from npuscope.report.opstats_json import write_trace
     from npuscope.report.profile_trace import trace_of_profile
+    from npuscope.report.trace.files import write_trace
 
     model = trace_of_profile(profile, program)
     for path, ending in ((trace, "perfetto-trace"), (chrome, "trace.json")):

@@ -10,6 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for type checkers alone: a verb loads when it is used
+    from npuscope.families.many_core.verbs.manycore_compile import (
+        manycore_compile as manycore_compile,
+    )
+    from npuscope.families.many_core.verbs.manycore_run import manycore_run as manycore_run
+    from npuscope.families.many_core.verbs.opstats import opstats as opstats
     from npuscope.verbs.asm import asm as asm
     from npuscope.verbs.bisect import bisect as bisect
     from npuscope.verbs.board import board_serve as board_serve
@@ -29,10 +34,7 @@ if TYPE_CHECKING:  # for type checkers alone: a verb loads when it is used
     from npuscope.verbs.inspect import inspect as inspect
     from npuscope.verbs.lint import lint as lint
     from npuscope.verbs.machines import machines as machines
-    from npuscope.verbs.manycore_compile import manycore_compile as manycore_compile
-    from npuscope.verbs.manycore_run import manycore_run as manycore_run
     from npuscope.verbs.measure import measure as measure
-    from npuscope.verbs.opstats import opstats as opstats
     from npuscope.verbs.package import package as package
     from npuscope.verbs.profile import profile as profile
     from npuscope.verbs.quantize import quantize as quantize

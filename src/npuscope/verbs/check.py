@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 
 from npuscope.errors import FileError, ModelError, TargetError, UsageError
 from npuscope.options.kinds import Verb
-from npuscope.verbs.families import refuse_other_families
+from npuscope.verbs.families import check_family
 from npuscope.verbs.table import FUNCTIONS, record, records
 
 P = ParamSpec("P")
@@ -26,7 +26,7 @@ def checked(verb: Verb) -> Callable[[Callable[P, R]], Callable[P, R]]:
             for name in options:
                 if name not in keywords(function.__name__):
                     raise _wrong_keyword(function.__name__, verb, name)
-            refuse_other_families(verb, function.__name__, options.get("machine"))
+            check_family(verb, function.__name__, options)
             with about(args[0] if args else None):
                 return function(*args, **options)
 

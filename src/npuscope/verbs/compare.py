@@ -11,7 +11,6 @@ from npuscope.options.kinds import Argument, Group, Kind, Verb, flag, list_, tex
 from npuscope.options.rows import HTML, OUTPUT, READING, RUN_HELP, TARGET
 from npuscope.options.words import parse_overrides, parse_shapes
 from npuscope.verbs.check import checked
-from npuscope.verbs.families import is_other_run
 
 if TYPE_CHECKING:
     from npuscope.advice.compare.model import Comparison
@@ -59,6 +58,7 @@ VERB = Verb(
     json="npuscope.report.compare:compare_json",
     busy="comparing",
     reads=("a", "b"),
+    all_families=True,
 )
 
 
@@ -87,11 +87,6 @@ def compare(
     from npuscope.advice.compare.sides import open_sides
     from npuscope.advice.gate import parse_share
 
-    if is_other_run(a) or is_other_run(b):
-        from npuscope.report.core_runs import CoreComparison, read_core_run
-
-        _check_core_runs(a, b, html)
-        return CoreComparison(read_core_run(a), read_core_run(b))  # type: ignore[arg-type,return-value]
     share = parse_share(noise, "--noise") if isinstance(noise, str) else noise
     first: Options = {**options, **(a_options or {})}
     second: Options = {**options, **(b_options or {})}
@@ -107,18 +102,6 @@ def compare(
 
         write_html(html, lambda: compare_page(found))
     return found
-
-
-def _check_core_runs(a: object, b: object, html: object) -> None:
-    for source in (a, b):
-        if not is_other_run(source):
-            raise UsageError(
-                "a run of many cores is compared with another one",
-                where=str(source or "B"),
-                hint="give two results of `npuscope opstats --json`, or two folders of buffers",
-            )
-    if html:
-        raise UsageError("not made for runs of many cores", where="--html")
 
 
 # --- Options of one side, as words ---

@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from npuscope.errors import UsageError
+from npuscope.families.registry import family_for
 from npuscope.options.kinds import Group, Verb, file, flag
 from npuscope.options.rows import HTML, OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
-from npuscope.verbs.families import other_family, timed
 
 if TYPE_CHECKING:
     from npuscope.building import Options, Source
-    from npuscope.families import Report
+    from npuscope.families.interface import Report
     from npuscope.profiling.model import Profile
     from npuscope.report.estimate import Screen
 
@@ -59,29 +58,20 @@ def estimate(
     In: a model or a compiled program, with its `model` where a changed machine needs a new
     mapping. Out: a Profile with times, memory and what bounds each epoch.
 
-    For a machine of another family (`machine="cloudai100"`) it is what that family timed, with
-    `total_ms` and `inferences_per_s` too.
+    For a machine of another family (`machine="cloudai100"`) the Profile holds what that family
+    knows: times, figures, and its own tables as `payload`.
 
     >>> npuscope.estimate("model.tflite", generation="2.2", npu_mhz=800).total_ms
     """
-    family = other_family(options)
-    if family is not None:
-        _refuse_options(options, model=model, html=html)
-        return timed(family, source, options)  # type: ignore[no-any-return]
+    family = family_for(source, options)
+    asked = {**options, "compiled_from": model or options.get("compiled_from")}
     if html:
         from npuscope.report.result_files import write_explained
-        from npuscope.verbs.explain import explanation
 
-        found = explanation(source, options, model=model, with_trials=True)
+        found = family.explain(source, {**asked, "model": model, "trials": True})
         write_explained(html, found)
         return found.profile
-    from npuscope.building import build, without_collector
-
-    with without_collector():
-        made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
-        from npuscope.profiling.run import estimate as run_estimate
-
-        return run_estimate(made.program, made.machine, made.graph)
+    return family.estimate(source, asked)
 
 
 def screen(
@@ -94,33 +84,26 @@ def screen(
     **options: Unpack[Options],
 ) -> Screen | Report:
     """The estimate as the command line shows it."""
-    family = other_family(options)
-    if family is not None:
-        _refuse_options(options, model=model, html=html, sensitivity=sensitivity)
-        return family.report(timed(family, source, options))
+    family = family_for(source, options)
+    asked: Options = {**options, "compiled_from": model}
+    if json is not None or html:
+        from npuscope.report.result_files import write_explained
+
+        found = family.explain(source, {**asked, "trials": bool(html)})
+        write_explained(html, found)
+        profile, findings = found.profile, found.findings
+    else:
+        profile, findings = family.estimate(source, asked), ()
+    own = family.screen(profile)
+    if own is not None:
+        return own
     from npuscope.report.estimate import Screen
     from npuscope.verbs.sensitivity import sensitivity as sensitivity_of
     from npuscope.verbs.what_if import what_if
 
-    options = {**options, "compiled_from": model}
     values = options.get("overrides")
     # Compared with the machine as the other options describe it.
-    plain: Options = {**options, "overrides": {}}
+    plain: Options = {**asked, "overrides": {}}
     changed = what_if(source, values, **plain) if values else None
-    keys = sensitivity_of(source, **options) if sensitivity else None
-    if json is None and not html:
-        return Screen(changed.profile if changed else estimate(source, **options), changed, keys)
-    from npuscope.report.result_files import write_explained
-    from npuscope.verbs.explain import explanation
-
-    found = explanation(source, options, with_trials=bool(html))
-    write_explained(html, found)
-    return Screen(found.profile, changed, keys, found.findings)
-
-
-def _refuse_options(options: Options, **others: object) -> None:
-    """What only the first family has."""
-    for name, value in others.items():
-        if value:
-            machine = options.get("machine")
-            raise UsageError(f"this option is not made for {machine}", where=f"--{name}")
+    keys = sensitivity_of(source, **asked) if sensitivity else None
+    return Screen(profile, changed, keys, findings)

@@ -1,52 +1,35 @@
-"""Machines of other families: which verbs know them, and how they compile and time."""
+"""Which verbs and options are for which machines: one sentence where they are not."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from npuscope.errors import UsageError
+from npuscope.families.registry import family_of, first_family
 from npuscope.options.kinds import Verb
+from npuscope.options.rows import READING, TARGET
 
-if TYPE_CHECKING:
-    from npuscope.families import Family
-
-
-def other_family(options: Mapping[str, Any]) -> Family | None:
-    """The family of the machine that options name; None for the first one."""
-    from npuscope.families import family_of
-    from npuscope.machine.load import known_machines
-
-    return family_of(options.get("machine"), known_machines())
+# Options that only make sense with what a family knows; the others are the verbs' own.
+_OF_FAMILIES = {option.name for option in (*TARGET.options, *READING.options)}
+_OF_FAMILIES |= {"model", "sensitivity"}
 
 
-def refuse_other_families(verb: Verb, name: str, machine: object) -> None:
-    """One sentence where a verb is not for the family of a machine."""
-    default = next((option.default for option in verb.options if option.name == "machine"), None)
-    if verb.all_families or machine in (None, default):
+def check_family(verb: Verb, name: str, keywords: Mapping[str, Any]) -> None:
+    """Refuse a verb, or an option, that the family of the machine does not have."""
+    options = {option.name: option for option in verb.options}
+    machine = keywords.get("machine")
+    if machine is None or "machine" not in options or machine == options["machine"].default:
         return
-    from npuscope.families import refuse
-
-    refuse(name, machine)
-
-
-def timed(family: Family, source: object, options: Mapping[str, Any], verb: str = "") -> Any:
-    """A network compiled and timed; `verb` is one whose rules know npuscope's own families only."""
-    if verb:
-        check_rules(family, verb)
-    return family.time(family.compile(str(source), dict(options)))
-
-
-def check_rules(family: Family, verb: str) -> None:
-    from npuscope.many_core.family import FAMILY
-
-    if family.name != FAMILY.name:
-        raise UsageError(f"{verb} is not made for {family.name} machines", where="machine")
-
-
-def is_other_run(source: object) -> bool:
-    """What a device of another family left: stats buffers, or a result of opstats."""
-    from npuscope.many_core.buffer_format import is_core_run
-
-    return isinstance(source, str | Path) and is_core_run(source)
+    family = family_of(machine)
+    if family is first_family():
+        return
+    if not verb.all_families:
+        raise family.lacks(name)
+    family.refuse_options(
+        machine,
+        (
+            name
+            for name, value in keywords.items()
+            if name in _OF_FAMILIES and name in options and value not in (None, False, (), {})
+        ),
+    )

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from npuscope.errors import UsageError
+from npuscope.families.registry import family_for, first_family
 from npuscope.options.kinds import Argument, Group, Verb, file, flag, list_, result_file, text
 from npuscope.options.rows import FINDINGS, HTML, OUTPUT, READING, RUN_HELP, TARGET
 from npuscope.verbs.check import checked
-from npuscope.verbs.families import is_other_run, other_family, timed
 
 if TYPE_CHECKING:
     from npuscope.advice.gate import Gate
     from npuscope.building import Options, Source
-    from npuscope.report.core_runs import CoreGate, CoreRun
 
 _GITHUB_SUMMARY = "GITHUB_STEP_SUMMARY"
 
@@ -111,14 +110,6 @@ def gate(
     from npuscope.advice.gate import gate as run_gate
 
     share = parse_share(str(tolerance), "--tol")
-    run = _other_run(source, options)
-    if run is not None:
-        from npuscope.report.core_runs import gate_core_run
-
-        for name, given in (("--sarif", sarif), ("--junit", junit), ("--html", html)):
-            if given:
-                raise UsageError("not made for runs of many cores", where=name)
-        return gate_core_run(run, most, least, baseline, share)  # type: ignore[arg-type,return-value]
     side = open_side(source, options)
     wanted = bool(with_findings or sarif or junit) or needs_findings(most, least)
     findings = _findings_of(side, source, options) if wanted else None
@@ -141,29 +132,16 @@ def gate(
     return found
 
 
-def _other_run(source: Source, options: Options) -> CoreRun | None:
-    """A run of many cores, or an estimate for a machine with them."""
-    family = other_family(options)
-    if family is None and not is_other_run(source):
-        return None
-    from npuscope.report.core_runs import model_run, read_core_run
-
-    if family is None:
-        return read_core_run(str(source))
-    return model_run(timed(family, source, options, "gate"))
-
-
 def _findings_of(side: Any, source: Source, options: Options) -> Any:
+    family = family_for(source, options)
     # Rules look at the program; a saved result holds times only.
-    if side.program is None or side.is_measured:
+    if family is first_family() and (side.program is None or side.is_measured):
         raise UsageError(
             "findings need a model or a build, not a saved run",
             where=side.name,
             hint="give the model or the build itself",
         )
-    from npuscope.verbs.explain import explanation
-
-    return explanation(source, options).findings
+    return family.explain(source, options).findings
 
 
 def _append(path: Path, text: str) -> None:
@@ -192,28 +170,25 @@ def judge(
             "nothing to check", hint="give --max KEY=VALUE, --min KEY=VALUE or --baseline FILE"
         )
     found = gate(source, most=most, least=least, baseline=baseline, **options)
-    from npuscope.advice.gate import Gate
     from npuscope.report.gate import gate_markdown
     from npuscope.whole_file import appear
 
-    if isinstance(found, Gate):
-        appear()  # first what can be refused: a summary that has grown stays so
-        of_job = os.environ.get(_GITHUB_SUMMARY) if github else None
-        # Both options may name one file; it gets the table once.
-        for path in dict.fromkeys(path for path in (summary, of_job) if path):
-            _append(Path(path), gate_markdown(found))
+    appear()  # first what can be refused: a summary that has grown stays so
+    of_job = os.environ.get(_GITHUB_SUMMARY) if github else None
+    # Both options may name one file; it gets the table once.
+    for path in dict.fromkeys(path for path in (summary, of_job) if path):
+        _append(Path(path), gate_markdown(found))
     return found
 
 
-def annotate(found: Gate | CoreGate, github: bool, json: str | None = None) -> None:
+def annotate(found: Gate, github: bool, json: str | None = None) -> None:
     """With JSON on stdout nothing else may be printed there."""
-    from npuscope.advice.gate import Gate
     from npuscope.report.gate import error_commands
 
-    if github and json != "-" and isinstance(found, Gate):
+    if github and json != "-":
         for line in error_commands(found):
             print(line)
 
 
-def verdict_code(found: Gate | CoreGate) -> int:
+def verdict_code(found: Gate) -> int:
     return 0 if found.passed else 1

@@ -46,23 +46,10 @@ def machines() -> tuple[Machine, ...]:
 
 def known(keys: str | None = None) -> KnownMachines:
     """Machines of all families, or their `keys` that hold this text."""
-    from npuscope.families import families
-    from npuscope.machine.load import known_machines, packaged, read_table
-    from npuscope.report.machines import KnownMachines, machine_keys, plain_keys
+    from npuscope.families.registry import families
+    from npuscope.report.machines import KnownMachines
 
-    others = [(family, name) for family in families() for name in family.machines()]
+    names = [(family, name) for family in families() for name in family.machines()]
     if keys is not None:
-        return KnownMachines(
-            keys=(
-                *(machine_keys(name, keys) for name in known_machines()),
-                *(
-                    plain_keys(name, [row for row in family.keys(name) if keys in row[0]])
-                    for family, name in others
-                ),
-            )
-        )
-    own = []
-    for machine in machines():
-        generations = read_table(packaged(machine.name))["generations"]
-        own.append((machine, {key: str(table["title"]) for key, table in generations.items()}))
-    return KnownMachines(tuple(own), tuple(family.described(name) for family, name in others))
+        return KnownMachines(tuple(family.keys(name, keys) for family, name in names))
+    return KnownMachines(tuple(family.describe(name) for family, name in names))

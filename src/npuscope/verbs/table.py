@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from types import ModuleType
 
+from npuscope.families.registry import VERBS
 from npuscope.options.kinds import Verb
 
 # Listed in the package itself, which Python loads before its modules.
@@ -30,7 +31,8 @@ NAMES = tuple(dict.fromkeys(_names()))
 
 def module_of(name: str) -> ModuleType:
     """The module of a verb, by the name of the verb or of its function."""
-    return import_module(f"npuscope.verbs.{_RENAMED.get(name, name.replace(' ', '_'))}")
+    file = _RENAMED.get(name, name.replace(" ", "_"))
+    return import_module(f"{VERBS.get(file, __package__)}.{file}")
 
 
 def record(name: str) -> Verb:

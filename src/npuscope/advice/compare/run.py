@@ -166,6 +166,8 @@ def _explained(row: Row, moves: tuple[Move, ...], explain: _Explain) -> Row:
 def _explainer(a: Side, b: Side, rows: tuple[Row, ...]) -> _Explain:
     if not has_common_op(rows):
         return _strangers
+    if a.profile.family or b.profile.family:
+        return _other_machines(a, b)
     inner = _by_timing(a, b) if a.is_timed and b.is_timed else _by_counters(a, b)
 
     def explain(row: Row, moves: tuple[Move, ...]) -> Iterator[Cause]:
@@ -177,6 +179,19 @@ def _explainer(a: Side, b: Side, rows: tuple[Row, ...]) -> _Explain:
 def _strangers(row: Row, moves: tuple[Move, ...]) -> Iterator[Cause]:
     """That an op is new says something only where others are not."""
     yield Cause(CauseKind.UNEXPLAINED, "the two sides have no source op in common", row.delta_ms)
+
+
+def _other_machines(a: Side, b: Side) -> _Explain:
+    """Families have no counters in common: what is known is the machine, and who has the op."""
+    names = [side.profile.machine.name for side in (a, b)]
+
+    def explain(row: Row, moves: tuple[Move, ...]) -> Iterator[Cause]:
+        if not (row.a and row.b):
+            yield _one_sided(row)
+        elif names[0] != names[1]:
+            yield Cause(CauseKind.MACHINE, f"{names[0]} -> {names[1]}", row.delta_ms)
+
+    return explain
 
 
 def _one_sided(row: Row) -> Cause:
@@ -262,6 +277,8 @@ def _notes(a: Side, b: Side, rows: tuple[Row, ...], named: bool) -> Iterator[str
         yield "the model files differ: ops are matched by their names alone"
     if is_same_program(a, b):
         yield "both ran the same program"
+    if a.profile.family or b.profile.family:
+        yield "engines work beside each other: times of ops do not add up to the total"
     for name, side in (("A", a), ("B", b)):
         yield from (f"{name}: {note}" for note in side.profile.notes)
         if side.profile.is_lower_bound:

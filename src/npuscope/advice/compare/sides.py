@@ -15,6 +15,7 @@ from npuscope.bounded_file import RESULT, read_bytes, read_head
 from npuscope.building import Build, Options, Source, build, model_beside, read_graph
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.errors import FileError
+from npuscope.families.registry import family_for
 from npuscope.graph.model import Graph
 from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
@@ -213,7 +214,17 @@ def open_sides(a: Source, b: Source, a_options: Options, b_options: Options) -> 
 
 
 def open_side(source: Source, options: Options) -> Side:
-    """A run of the source: read where it was kept, else predicted."""
+    """A run of the source on a machine of any family: read where it was kept, else predicted."""
+    family = family_for(source, options)
+    side = family.side(source, options)
+    if side is not None:
+        return side
+    name = source.name if isinstance(source, Graph) else Path(source).name or str(source)
+    return Side(safe_terminal(name), family.estimate(source, options))
+
+
+def neural_art_side(source: Source, options: Options) -> Side:
+    """With the program and the machine, where they are known."""
     if isinstance(source, Graph):
         return _predicted_side(source, source.name, options)
     name = safe_terminal(Path(source).name or str(source))

@@ -1,0 +1,346 @@
+"""The program around the ops: layout, bindings, constants, and the op that ends an inference."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from npuscope.families.many_core.buffer_format import HEADER, ROW, aligned, present
+from npuscope.families.many_core.compiler.boxes import Box, full
+from npuscope.families.many_core.compiler.draft import (
+    INPUT_PORT,
+    INPUT_SEMAPHORE_NUMBER,
+    OUTPUT_PORT,
+    OUTPUT_SEMAPHORE_NUMBER,
+    Access,
+    Context,
+    CoreStep,
+    Draft,
+    Role,
+    ports,
+)
+from npuscope.families.many_core.compiler.kinds import (
+    COPY_OUT,
+    END_STATS,
+    INPUT_SEMAPHORE,
+    MULTICAST,
+    OUTPUT_SEMAPHORE,
+    SEND,
+    Group,
+    device_dtype,
+    size_bytes,
+)
+from npuscope.families.many_core.compiler.operands import operand
+from npuscope.families.many_core.compiler.options import CompileOptions, stats_level
+from npuscope.families.many_core.compiler.vtcm import Placement
+from npuscope.families.many_core.layout import (
+    Capacity,
+    CoreOpInfo,
+    Dependency,
+    Layout,
+    MemorySpace,
+    Specialization,
+)
+from npuscope.families.many_core.machine import CoreMachine
+from npuscope.families.many_core.program import Binding, CoreOp, CoreProgram, DevicePart, Space
+from npuscope.families.many_core.records import SECTIONS, SectionId
+from npuscope.graph.model import DType, Graph, Tensor
+from npuscope.lean_dataclass import replace
+from npuscope.ops.table import total_macs
+
+# --- Size of the stats buffer that the last op of every thread group writes ---
+
+
+def stats_bytes(
+    counts: Mapping[SectionId, int], level: int, *, has_pmu: bool, ddr_stats: bool
+) -> int:
+    """Header, table of contents and the sections that level and options allow."""
+    kept = present(level, has_pmu=has_pmu, ddr_stats=ddr_stats)
+    size = aligned(HEADER.size + ROW.itemsize * len(kept))
+    return size + sum(aligned(counts.get(key, 0) * SECTIONS[key].dtype.itemsize) for key in kept)
+
+
+# --- Inputs and outputs: doorbells for the cores, semaphores for the host ---
+
+
+def add_outputs(context: Context) -> None:
+    """Every core writes its parts to DDR once the host has room, then tells the host."""
+    draft = context.draft
+    draft.rank = (len(context.graph.ops), 0, 0)
+    draft.next_unit()
+    copies: dict[int, list[int]] = {}
+    for name in context.graph.outputs:
+        for core, box, reads in _parts(context, name):
+            wait = None if core in copies else OUTPUT_PORT
+            copies.setdefault(core, []).append(_copy_out(context, (name, box), core, reads, wait))
+    for core, steps in copies.items():
+        step = _semaphore(core, OUTPUT_SEMAPHORE, OUTPUT_SEMAPHORE_NUMBER)
+        draft.add_work(replace(step, after=tuple(steps)))
+
+
+def _parts(context: Context, name: str) -> list[tuple[int, Box, tuple[Access, ...]]]:
+    value = context.draft.values.get(name)
+    if value is None:  # an input or constant handed through
+        box = full(context.graph.tensors[name].shape)
+        found = operand(context, name, {0: box}, (f"output:{name}",))
+        return [(core, box, reads) for core, reads in found.items()]
+    return [
+        (core, box, (Access(buffer, context.bytes_of(name, box), (name, box)),))
+        for core, box, buffer in value.all_pieces()
+    ]
+
+
+def _copy_out(
+    context: Context, part: tuple[str, Box], core: int, reads: tuple[Access, ...], wait: int | None
+) -> int:
+    name = part[0]
+    writes = (Access(context.in_ddr(name), context.bytes_of(*part)),)
+    step = context.move(core, COPY_OUT, part, reads, writes, (f"output:{name}",))
+    return context.draft.add_work(replace(step, port_wait=wait))
+
+
+def mark_inputs(context: Context) -> None:
+    """The first load of an input waits for the doorbell; after the last the host may continue."""
+    draft = context.draft
+    loads: dict[int, list[int]] = {}
+    last_unit: dict[int, int] = {}
+    for number, unit in enumerate(draft.units):
+        for step in filter(lambda step: _loads_input(context, step), unit.loads):
+            core = draft.steps[step].core
+            loads.setdefault(core, []).append(step)
+            last_unit[core] = number
+    for core, steps in loads.items():
+        draft.steps[steps[0]] = replace(draft.steps[steps[0]], port_wait=INPUT_PORT)
+        told = _semaphore(core, INPUT_SEMAPHORE, INPUT_SEMAPHORE_NUMBER)
+        draft.steps.append(replace(told, after=tuple(steps)))
+        draft.units[last_unit[core]].work.insert(0, len(draft.steps) - 1)
+
+
+def _loads_input(context: Context, step: int) -> bool:
+    written = context.draft.steps[step].writes
+    return any(context.draft.buffers[a.buffer].role is Role.INPUT for a in written)
+
+
+def _semaphore(core: int, kind: str, number: int) -> CoreStep:
+    return CoreStep(core, Group.DMA, kind, kind, (), (), 0, (), (), (), semaphore=number)
+
+
+# --- Warnings: what makes a program slower than necessary ---
+
+
+def add_warnings(draft: Draft, placement: Placement, machine: CoreMachine) -> None:
+    draft.warnings += _spills(draft, placement)
+    draft.warnings += _exchanges(draft, machine)
+    draft.warnings += _unknown_rates(draft, machine)
+
+
+def _spills(draft: Draft, placement: Placement) -> list[str]:
+    largest: dict[str, int] = {}
+    for buffer in draft.buffers:
+        largest[buffer.family] = max(largest.get(buffer.family, 0), buffer.bytes)
+    return [
+        f"{family}: {largest[family] / 1024:.0f} KB per core do not fit VTCM and go to DDR"
+        for family in placement.spilled
+    ]
+
+
+def _exchanges(draft: Draft, machine: CoreMachine) -> list[str]:
+    """Activations of which more than a cache full goes from core to core."""
+    sent: dict[str, int] = {}
+    for step in draft.steps:
+        between_cores = step.kind in (MULTICAST, SEND)
+        if between_cores and draft.buffers[step.reads[0].buffer].role is not Role.CONSTANT:
+            sent[step.name] = sent.get(step.name, 0) + step.out_bytes
+    limit = machine.memory.l2_bytes
+    return [
+        f"{name}: {size / 1024:.0f} KB of it are sent from core to core"
+        for name, size in sent.items()
+        if size > limit
+    ]
+
+
+def _unknown_rates(draft: Draft, machine: CoreMachine) -> list[str]:
+    known = machine.pcycles_per_kb
+    kinds = {step.kind for step in draft.steps if step.group is Group.HVX}
+    return [
+        f"{kind}: its speed is not published; {machine.rate(kind):g} cycles per KB are assumed"
+        for kind in sorted(kinds)
+        if kind not in known
+    ]
+
+
+_NO_ID = "0" * 32
+_HALF_FLOATS = "float values have 16 bits on the device; the host converts inputs and outputs"
+_MOST_HALF = float(np.finfo(np.float16).max)
+Edges = tuple[Dependency, ...]
+
+
+def with_ends(
+    part: DevicePart, edges: Edges, machine: CoreMachine, options: CompileOptions
+) -> tuple[DevicePart, Edges]:
+    """Every group of every core ends with the op that writes the stats buffer."""
+    size = _buffer_bytes(part, machine, options)
+    ops, more = [], list(edges)
+    for core, groups in enumerate(part.ops):
+        last = [group[-1].key for group in groups if group]
+        first_free = sum(len(group) for group in groups)
+        ends = [_end(core, group, first_free + group, last, size) for group in range(len(groups))]
+        ops.append(tuple((*group, end) for group, end in zip(groups, ends, strict=True)))
+        more += [Dependency(key, end.key, False) for end in ends for key in end.waits_for]
+    return replace(part, ops=tuple(ops)), tuple(more)
+
+
+def _end(core: int, group: int, oc: int, last: list[tuple[int, int]], size: int) -> CoreOp:
+    """It waits for the last op of all groups of its core, so that all records are there."""
+    name = f"{END_STATS}/__{group}"
+    info = CoreOpInfo(oc, name, END_STATS, MemorySpace.DDR, ("int8",), (size,), size)
+    return CoreOp(replace(info, wr_bytes=size), core, group, tuple(last))
+
+
+def _buffer_bytes(part: DevicePart, machine: CoreMachine, options: CompileOptions) -> int:
+    counts = record_counts(part, machine)
+    return stats_bytes(
+        counts,
+        options.stats_level,
+        has_pmu=bool(options.pmu.events),
+        ddr_stats=options.ddr_stats,
+    )
+
+
+def record_counts(part: DevicePart, machine: CoreMachine) -> Counter[SectionId]:
+    """Records of one inference, those of the ops that end it included."""
+    counts: Counter[SectionId] = Counter()
+    width = [len(group.threads) for group in machine.groups()]
+    cores, threads = len(part.ops), sum(width)
+    for section in (SectionId.THREAD_INF, SectionId.THREAD_ACT, SectionId.PMU_THREAD):
+        counts[section] = cores * threads
+    counts[SectionId.DDR_CORE] = counts[SectionId.PORT_RING] = cores
+    counts[SectionId.OP_REC] = cores * threads
+    for op in part.all_ops():
+        rows = 1 if op.info.asynchronous else width[op.group]
+        counts[SectionId.OP_REC] += rows
+        counts[SectionId.SEM_OP] += rows if op.semaphore is not None else 0
+        counts[SectionId.DMA_REC] += op.transfer is not None
+        counts[SectionId.P2P_REC] += _is_remote(op)
+    counts[SectionId.OP_PMU] = counts[SectionId.OP_REC]
+    # Every thread records both ports of the host; other ports only the threads that waited there.
+    peers = {(op.core, op.port_wait) for op in part.all_ops() if _is_remote(op) and op.port_wait}
+    counts[SectionId.PORT_WAIT] = 2 * cores * threads + len(peers)
+    return counts
+
+
+def _is_remote(op: CoreOp) -> bool:
+    ends = (op.transfer.source, op.transfer.target) if op.transfer is not None else ()
+    return Space.PEER in ends
+
+
+def assemble(
+    graph: Graph,
+    draft: Draft,
+    parts: list[tuple[DevicePart, Edges]],
+    held: list[np.ndarray],
+    machine: CoreMachine,
+    options: CompileOptions,
+) -> CoreProgram:
+    constants = _constants(graph, draft)
+    named = [replace(part, name=_name(options, i)) for i, (part, _) in enumerate(parts)]
+    edges = [found for _, found in parts]
+    layout = _layout(graph, named, edges, machine, options)
+    networks = zip(layout.specializations, held, strict=True)
+    layout = replace(
+        layout, specializations=tuple(replace(part, held=rows) for part, rows in networks)
+    )
+    return CoreProgram(
+        layout,
+        tuple(named),
+        tuple(_binding(graph.tensors[name]) for name in graph.inputs),
+        tuple(_binding(graph.tensors[name]) for name in graph.outputs),
+        constants,
+        sum(data.nbytes for data in constants.values()),
+        total_macs(graph),
+        tuple(dict.fromkeys(draft.warnings)),
+    )
+
+
+def _name(options: CompileOptions, device: int) -> str:
+    return options.network if options.devices == 1 else f"{options.network}_slice{device:02d}"
+
+
+def _layout(
+    graph: Graph,
+    parts: list[DevicePart],
+    edges: list[Edges],
+    machine: CoreMachine,
+    options: CompileOptions,
+) -> Layout:
+    networks = tuple(
+        Specialization(part.name, _infos(part), found)
+        for part, found in zip(parts, edges, strict=True)
+    )
+    return Layout(
+        _NO_ID,
+        options.network,
+        stats_level(options.stats_level)[0],
+        options.stats_batch,
+        options.ddr_stats,
+        machine.core_hz,
+        len(parts[0].ops),
+        machine.threads(),
+        machine.groups(),
+        ports(options.devices),
+        options.pmu,
+        networks,
+        _notes(graph, options),
+        _capacity(graph, machine),
+    )
+
+
+def _capacity(graph: Graph, machine: CoreMachine) -> Capacity:
+    hmx = machine.hmx
+    floats = any(tensor.dtype is DType.FLOAT32 for tensor in graph.tensors.values())
+    return Capacity(
+        machine.name,
+        machine.cores.count,
+        machine.memory.vtcm_bytes,
+        round(hmx.float16_macs_per_cycle if floats else hmx.int8_macs_per_cycle),
+        round(machine.ddr.effective_gb_per_s * 1e9),
+    )
+
+
+def _infos(part: DevicePart) -> tuple[tuple[tuple[CoreOpInfo, ...], ...], ...]:
+    return tuple(tuple(tuple(op.info for op in group) for group in groups) for groups in part.ops)
+
+
+def _notes(graph: Graph, options: CompileOptions) -> tuple[str, ...]:
+    notes = [stats_level(options.stats_level)[1]]
+    if any(tensor.dtype is DType.FLOAT32 for tensor in graph.tensors.values()):
+        notes.append(_HALF_FLOATS)
+    return tuple(note for note in notes if note)
+
+
+def _binding(tensor: Tensor) -> Binding:
+    size = size_bytes(tensor, tensor.elements)
+    return Binding(tensor.name, tensor.shape, device_dtype(tensor), size)
+
+
+def _constants(graph: Graph, draft: Draft) -> dict[str, np.ndarray]:
+    """What the program loads, as it lies in DDR."""
+    found: dict[str, np.ndarray] = {}
+    for name in draft.in_ddr:
+        tensor = graph.tensors[name]
+        if tensor.data is not None:
+            wide = tensor.dtype is DType.FLOAT32
+            found[name] = _halves(name, tensor.data, draft) if wide else tensor.data
+    return found
+
+
+def _halves(name: str, data: np.ndarray, draft: Draft) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        halves = data.astype(np.float16)
+    if not np.isinf(halves).any():
+        return halves
+    draft.warnings.append(f"{name}: values beyond {_MOST_HALF:g} are clipped")
+    within: np.ndarray = np.clip(data, -_MOST_HALF, _MOST_HALF)
+    return within.astype(np.float16)

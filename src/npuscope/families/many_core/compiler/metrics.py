@@ -1,0 +1,137 @@
+"""What a program moves and counts, core by core: known when it is compiled, not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npuscope.families.many_core.compiler.draft import INPUT_PORT, OUTPUT_PORT
+from npuscope.families.many_core.compiler.kinds import END_STATS, Group
+from npuscope.families.many_core.program import CoreOp, CoreProgram, DevicePart
+from npuscope.lean_dataclass import dataclass
+from npuscope.text import safe_terminal
+
+_KB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class CoreMetrics:
+    """Of one core and inference; what the stats buffer itself costs is left out."""
+
+    device: int
+    core: int
+    ops: int
+    barriers: int
+    ddr_read_bytes: int
+    ddr_write_bytes: int
+    multicast_read_bytes: int
+    multicast_write_bytes: int
+    vtcm_bytes: int
+    macs: int
+
+
+@dataclass(frozen=True, slots=True)
+class PortMetrics:
+    device: int
+    port: int
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PerfMetrics:
+    cores: tuple[CoreMetrics, ...]
+    ports: tuple[PortMetrics, ...]
+    constant_bytes: int
+    stats_bytes: int  # of one device's buffer
+    macs: int  # of the network, from its shapes
+
+
+def perf_metrics(program: CoreProgram) -> PerfMetrics:
+    cores = [
+        _core(part, device, core)
+        for device, part in enumerate(program.devices)
+        for core in range(len(part.ops))
+    ]
+    ends = [op.info.out_bytes for op in program.devices[0].all_ops() if op.info.kind == END_STATS]
+    return PerfMetrics(
+        tuple(cores), tuple(_ports(program)), program.constant_bytes, max(ends), program.macs
+    )
+
+
+def _core(part: DevicePart, device: int, core: int) -> CoreMetrics:
+    ops = [op for group in part.ops[core] for op in group if op.info.kind != END_STATS]
+    sent = sum(op.transfer.bytes for op in ops if op.transfer and op.transfer.receivers)
+    return CoreMetrics(
+        device,
+        core,
+        len(ops),
+        _barriers(ops),
+        sum(op.info.rd_bytes for op in ops),
+        sum(op.info.wr_bytes for op in ops),
+        _received(part, core),
+        sent,
+        part.vtcm_bytes[core],
+        sum(op.info.macs for op in ops),
+    )
+
+
+def _barriers(ops: list[CoreOp]) -> int:
+    """One behind every op that several threads execute together, and the one that ends it all."""
+    return 1 + sum(op.group == Group.HVX and not op.info.asynchronous for op in ops)
+
+
+def _received(part: DevicePart, core: int) -> int:
+    return sum(
+        op.transfer.bytes
+        for op in part.all_ops()
+        if op.transfer and op.core != core and op.transfer.receivers >> core & 1
+    )
+
+
+def _ports(program: CoreProgram) -> Iterator[PortMetrics]:
+    """What passes every port of every device in one inference."""
+    host = {
+        INPUT_PORT: sum(binding.bytes for binding in program.inputs),
+        OUTPUT_PORT: sum(binding.bytes for binding in program.outputs),
+    }
+    for device, part in enumerate(program.devices):
+        passed: dict[int, int] = {}
+        for op in part.all_ops():
+            if op.transfer is not None and op.transfer.port is not None:
+                number = op.transfer.port
+                passed[number] = passed.get(number, 0) + op.transfer.bytes
+        for port in program.layout.ports:
+            size = host.get(port.id, passed.get(port.id, 0))
+            if port.id in host or size:
+                yield PortMetrics(device, port.id, port.name, size)
+
+
+def metrics_lines(metrics: PerfMetrics) -> list[str]:
+    """As a table, KB where a memory or road is meant."""
+    head = ("core", "ops", "barriers", "DDR rd KB", "DDR wr KB", "MC rd KB", "MC wr KB", "VTCM KB")
+    rows = [head, *(_row(core, metrics) for core in metrics.cores)]
+    lines = [" ".join(f"{cell:>10}" for cell in row) for row in rows]
+    lines += [_port_line(port) for port in metrics.ports]
+    done = sum(core.macs for core in metrics.cores)
+    lines.append(f"constants {metrics.constant_bytes / _KB:.2f} KB")
+    lines.append(f"stats buffer {metrics.stats_bytes / _KB:.2f} KB per device")
+    lines.append(f"MACs {metrics.macs} in the network, {done} on HMX")
+    return lines
+
+
+def _row(core: CoreMetrics, metrics: PerfMetrics) -> tuple[str, ...]:
+    several = any(other.device for other in metrics.cores)
+    name = f"{core.device}.{core.core}" if several else f"{core.core}"
+    sizes = (
+        core.ddr_read_bytes,
+        core.ddr_write_bytes,
+        core.multicast_read_bytes,
+        core.multicast_write_bytes,
+        core.vtcm_bytes,
+    )
+    return name, f"{core.ops}", f"{core.barriers}", *(f"{size / _KB:.2f}" for size in sizes)
+
+
+def _port_line(port: PortMetrics) -> str:
+    name = safe_terminal(port.name)
+    return f"port {port.port} {name} of device {port.device}: {port.bytes / _KB:.2f} KB"

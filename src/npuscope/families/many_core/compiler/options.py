@@ -1,0 +1,121 @@
+"""What may be asked of the many-core compiler, and what is wrong with it if something is."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from npuscope.errors import UsageError
+from npuscope.families.many_core.layout import Pmu
+from npuscope.families.many_core.machine import CoreMachine
+from npuscope.families.many_core.records import DEFAULT_LEVEL, LEVELS, PMU_COUNTERS
+from npuscope.lean_dataclass import dataclass
+
+# Events of the same processor family; which ones the vendor's recipes hold is not public.
+RECIPES: dict[str, tuple[int, ...]] = {
+    "AxiRd": (0x40, 0x41, 0xCE, 0x3F, 0xCD),
+    "AxiWr": (0x42, 0x43, 0xCF, 0x46, 0x55),
+    "AxiRdWr": (0x40, 0xCE, 0x3F, 0xCD, 0x42, 0xCF, 0x46, 0x55),
+    "KernelUtil": (0x100, 0x200, 0x240, 0x3, 0x111, 0x105),
+    "HmxMacs": (0x200, 0x205, 0x211, 0x212, 0x209, 0x20A, 0x214),
+}
+MOST_DEVICES = 16
+_MOST_EVENT = 0x3FF  # ten bits select an event
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """`cores` None takes all that the network has work for; levels between the known ones
+    collect what the next lower one does."""
+
+    cores: int | None = None
+    devices: int = 1
+    stats_level: int = DEFAULT_LEVEL
+    stats_batch: int = 1
+    ddr_stats: bool = False
+    pmu: Pmu = field(default_factory=Pmu)
+    network: str = "QAicGraph"
+    mos: int | None = None  # cores over which the channels of a product are split at most
+
+    def check(self, machine: CoreMachine) -> None:
+        most = machine.cores.count
+        if self.cores is not None and not 1 <= self.cores <= most:
+            raise UsageError(
+                f"{self.cores} cores: {machine.name} has 1 to {most}", where="-aic-num-cores"
+            )
+        if not 1 <= self.devices <= MOST_DEVICES:
+            raise UsageError(
+                f"{self.devices} devices: expected 1 to {MOST_DEVICES}", where="--devices"
+            )
+        stats_level(self.stats_level)
+        if self.mos is not None and self.mos < 1:
+            raise UsageError(f"expected at least 1, found {self.mos}", where="-mos")
+        if self.stats_batch < 1:
+            raise UsageError("a batch has at least 1 inference", where="-stats-batchsize")
+        self._check_level(self.ddr_stats, "DDR traffic", "-ddr-stats")
+        self._check_level(bool(self.pmu.events), "counting events", "-aic-pmu-events")
+
+    def _check_level(self, asked: bool, what: str, option: str) -> None:
+        lowest = LEVELS[0]
+        if asked and self.stats_level < lowest:
+            raise UsageError(
+                f"{what} needs stats level {lowest} or more, not {self.stats_level}",
+                where=option,
+                hint=f"leave -stats-level out: {DEFAULT_LEVEL} is the default",
+            )
+
+
+def stats_level(asked: int) -> tuple[int, str]:
+    """The level that `asked` amounts to, and a note where that is another number."""
+    if asked < 0:
+        raise UsageError(f"level {asked} is below 0", where="-stats-level")
+    level = max((known for known in LEVELS if known <= asked), default=0)
+    if level == asked or asked == 0:
+        return level, ""
+    if level == 0:
+        return level, f"level {asked} collects nothing: {LEVELS[0]} is the lowest that does"
+    return level, f"level {asked} collects what level {level} does"
+
+
+def pmu_of(recipe: str | None, events: str | None) -> Pmu:
+    """Counters from a recipe's name or from hexadecimal numbers."""
+    if recipe and events:
+        raise UsageError(
+            "a recipe and single events exclude each other",
+            where="-aic-pmu-recipe, -aic-pmu-events",
+            hint="give one of them",
+        )
+    if recipe:
+        return Pmu(recipe, _recipe(recipe))
+    return Pmu("", _events(events)) if events is not None else Pmu()
+
+
+def _recipe(name: str) -> tuple[int, ...]:
+    if name not in RECIPES:
+        known = ", ".join(RECIPES)
+        raise UsageError(
+            f"unknown recipe '{name}'", where="-aic-pmu-recipe", hint=f"known: {known}"
+        )
+    return RECIPES[name]
+
+
+def _events(text: str) -> tuple[int, ...]:
+    found = tuple(_event(word.strip()) for word in text.split(","))
+    if len(found) > PMU_COUNTERS:
+        raise UsageError(
+            f"{len(found)} events: there are {PMU_COUNTERS} counters", where="-aic-pmu-events"
+        )
+    if len(set(found)) != len(found):
+        raise UsageError("an event is named twice", where="-aic-pmu-events")
+    return found
+
+
+def _event(word: str) -> int:
+    digits = word.lower().removeprefix("0x")
+    if not digits or any(char not in "0123456789abcdef" for char in digits):
+        raise UsageError(
+            f"expected hexadecimal numbers such as 3F,70,200, found '{word}'",
+            where="-aic-pmu-events",
+        )
+    if int(digits, 16) > _MOST_EVENT:
+        raise UsageError(f"event {word} is above {_MOST_EVENT:X}", where="-aic-pmu-events")
+    return int(digits, 16)

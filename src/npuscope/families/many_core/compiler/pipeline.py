@@ -1,0 +1,83 @@
+"""The many-core compiler, top to bottom: from a Graph to a CoreProgram."""
+
+from __future__ import annotations
+
+from npuscope.building import without_collector
+from npuscope.errors import ModelError
+from npuscope.families.many_core.compiler.draft import Context, Draft
+from npuscope.families.many_core.compiler.emit import Emitter
+from npuscope.families.many_core.compiler.finish import (
+    add_outputs,
+    add_warnings,
+    assemble,
+    mark_inputs,
+    with_ends,
+)
+from npuscope.families.many_core.compiler.lower import lower_op
+from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.schedule import schedule
+from npuscope.families.many_core.compiler.simplify import Prepared, prepared
+from npuscope.families.many_core.compiler.vtcm import place
+from npuscope.families.many_core.machine import CoreMachine
+from npuscope.families.many_core.program import CoreProgram
+from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import replace
+
+
+def compile_graph(
+    graph: Graph, machine: CoreMachine, options: CompileOptions | None = None
+) -> CoreProgram:
+    """Split over cores, bring operands there, place, order and number; give it its id."""
+    options = options or CompileOptions()
+    options.check(machine)
+    if not graph.ops:
+        raise ModelError("the network has no ops", where=graph.name)
+    with without_collector():
+        ready = prepared(graph)
+        cores = options.cores or machine.cores.count
+        draft = lower(ready.graph, machine, cores, options.devices, options.mos)
+        if options.cores is None:
+            draft = _on_busy_cores(ready.graph, machine, options, draft)
+        return _identified(finish(ready, draft, machine, options))
+
+
+def lower(
+    graph: Graph, machine: CoreMachine, cores: int, devices: int, mos: int | None = None
+) -> Draft:
+    """All steps of all cores, in units of work, in the order in which they are worked on."""
+    context = Context(graph, Draft(cores, devices, mos), machine)
+    for number, op in enumerate(graph.ops):
+        lower_op(context, op, number)
+    add_outputs(context)
+    schedule(context.draft, machine)
+    mark_inputs(context)
+    return context.draft
+
+
+def finish(
+    ready: Prepared, draft: Draft, machine: CoreMachine, options: CompileOptions
+) -> CoreProgram:
+    """Places in VTCM, order of issue, waits, and the program around it."""
+    placement = place(draft, machine)
+    add_warnings(draft, placement, machine)
+    emitter = Emitter(draft, placement, machine)
+    pairs = zip(emitter.devices(), emitter.dependencies(), strict=True)
+    parts = [with_ends(part, edges, machine, options) for part, edges in pairs]
+    program = assemble(ready.graph, draft, parts, emitter.held(), machine, options)
+    return replace(program, code=emitter.code(ready), spilled=placement.spilled)
+
+
+def _on_busy_cores(
+    graph: Graph, machine: CoreMachine, options: CompileOptions, draft: Draft
+) -> Draft:
+    """Again without the cores that got nothing to do."""
+    busy = 1 + max(draft.local(step.core) for step in draft.steps)
+    if busy == draft.cores:
+        return draft
+    return lower(graph, machine, busy, options.devices, options.mos)
+
+
+def _identified(program: CoreProgram) -> CoreProgram:
+    from npuscope.families.many_core.container import with_program_id
+
+    return with_program_id(program)

@@ -1,0 +1,124 @@
+"""Tiles: a core's part of an output in pieces that VTCM holds twice, cut where its inputs are cut.
+
+Ops that are cut alike form a chain: its tiles go through all ops one after the other, so that a
+value is used while it is in VTCM, and products and vector ops of neighbouring tiles overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npuscope.families.many_core.compiler.boxes import Box, common, cut
+from npuscope.families.many_core.compiler.draft import Context, Value
+from npuscope.families.many_core.compiler.kinds import D32, Group, core_kind, group_of, is_splat
+from npuscope.families.many_core.compiler.needs import needs, split_axes
+from npuscope.graph.model import Op
+from npuscope.lean_dataclass import dataclass
+
+Parts = dict[int, Box]  # by core
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """Tile by tile the cores' boxes; `chain` is the first op that is cut alike."""
+
+    tiles: tuple[Parts, ...]
+    chain: int
+
+
+def tiling(context: Context, op: Op, number: int, parts: Parts) -> Tiling:
+    """The cut that touches fewest pieces of the inputs, of about the size that is wanted."""
+    wanted = _wanted(context, op, parts)
+    options = list(_options(context, op, parts, wanted))
+    touched = [_touched(context, op, tiles) / len(tiles) for tiles in options]
+    costs = [(t, abs(len(tiles) - wanted)) for t, tiles in zip(touched, options, strict=True)]
+    best = min(range(len(options)), key=costs.__getitem__)
+    tiles = options[best]
+    return Tiling(tiles, _chain(context, op, number, len(tiles), touched[best]))
+
+
+def _wanted(context: Context, op: Op, parts: Parts) -> int:
+    largest = max(context.bytes_of(op.outputs[0], box) for box in parts.values())
+    return max(-(-largest // context.machine.memory.tile_bytes), 1)
+
+
+def _options(context: Context, op: Op, parts: Parts, wanted: int) -> Iterator[tuple[Parts, ...]]:
+    yield (parts,)
+    before = {len(pieces) for value in _values(context, op) for pieces in value.pieces.values()}
+    for axis in _axes(context, op, parts):
+        for count in sorted({wanted, *before} - {1}):
+            tiles = _cut(parts, axis, count)
+            if len(tiles) == count:
+                yield tiles
+
+
+def _axes(context: Context, op: Op, parts: Parts) -> tuple[int, ...]:
+    """Weights that do not stay in VTCM are read once: then tiles have all rows."""
+    axes = split_axes(context.graph, op)
+    if group_of(core_kind(context.graph, op)) is not Group.HMX:
+        return axes
+    last = len(next(iter(parts.values()))) - 1
+    if weights_stay(context, op, parts):
+        return tuple(axis for axis in axes if axis != last)
+    return tuple(axis for axis in axes if axis == last)
+
+
+def weights_stay(context: Context, op: Op, parts: Parts) -> bool:
+    """Whether the second operand is in VTCM from the first tile to the last."""
+    name = op.inputs[1]
+    if not context.graph.tensors[name].is_constant:
+        return True
+    largest = max(
+        context.bytes_of(name, needs(context.graph, op, box)[1]) for box in parts.values()
+    )
+    return largest <= context.machine.memory.keep_constant_bytes
+
+
+def _cut(parts: Parts, axis: int, count: int) -> tuple[Parts, ...]:
+    boxes = {
+        core: cut(box, axis, count, D32 if axis == len(box) - 1 else 1)
+        for core, box in parts.items()
+    }
+    longest = max(len(tiles) for tiles in boxes.values())
+    return tuple(
+        {core: tiles[i] for core, tiles in boxes.items() if i < len(tiles)} for i in range(longest)
+    )
+
+
+def _values(context: Context, op: Op) -> list[Value]:
+    found = (context.draft.values.get(name) for name in op.inputs)
+    return [value for value in found if value is not None]
+
+
+def _touched(context: Context, op: Op, tiles: tuple[Parts, ...]) -> int:
+    """Pieces of the inputs that the tiles of the first core read, all together."""
+    core = next(iter(tiles[0]))
+    count = 0
+    for parts in tiles:
+        if core not in parts:
+            continue
+        for name, need in zip(op.inputs, needs(context.graph, op, parts[core]), strict=True):
+            value = context.draft.values.get(name)
+            if value is None or need is None or is_splat(context.graph.tensors[name]):
+                continue
+            count += sum(common(box, need) is not None for box, _ in value.pieces.get(core, ()))
+    return count
+
+
+def _chain(context: Context, op: Op, number: int, tiles: int, touched: float) -> int:
+    """That of an input with as many tiles, where each tile reads one piece per input."""
+    values = _values(context, op)
+    if tiles == 1 or touched > len(values):
+        return number
+    alike = [value.chain for value in values if tiles in map(len, value.pieces.values())]
+    return min((chain for chain in alike if chain >= 0), default=number)
+
+
+def channel_cuts(context: Context, name: str) -> tuple[tuple[int, int], ...]:
+    """Ranges of the last axis that the pieces of a tensor have, where these are whole slices."""
+    size = context.graph.tensors[name].shape[-1]
+    value = context.draft.values.get(name)
+    found = sorted({box[-1] for _, box, _ in value.all_pieces()}) if value else []
+    bounds = [0, *(stop for _, stop in found)]
+    if len(found) < 2 or bounds[-1] != size or [start for start, _ in found] != bounds[:-1]:
+        return ((0, size),)
+    return tuple(found)

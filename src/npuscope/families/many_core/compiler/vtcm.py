@@ -1,0 +1,193 @@
+"""Places in VTCM by lifetime. What does not fit goes to DDR, a tensor at a time."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import field
+
+from npuscope.families.many_core.compiler.draft import Buffer, Draft, Role
+from npuscope.families.many_core.machine import CoreMachine
+from npuscope.lean_dataclass import dataclass
+
+_SPILLED_FIRST = (Role.OUTPUT, Role.RECEIVED, Role.BLOCKED)
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    first: int  # position of the step that writes it first
+    last: int  # of the last one that reads or writes it
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """By buffer its offset, absent where it lies in DDR, and the buffers whose place it takes."""
+
+    order: tuple[int, ...]  # steps
+    offsets: dict[int, int]
+    replaces: dict[int, tuple[int, ...]]
+    most_bytes: dict[int, int]  # by core
+    spilled: tuple[str, ...] = ()  # families
+
+
+def place(draft: Draft, machine: CoreMachine) -> Placement:
+    """With loads as far ahead as fits; if nothing else helps, activations leave VTCM."""
+    # Loads give way first; activations leave VTCM only if that is not enough.
+    for ahead in _aheads(machine.memory.prefetch):
+        attempt = _Attempt(draft, issue_order(draft, ahead), machine, frozenset())
+        if attempt.victim is None:
+            return attempt.result()
+    spilled: set[str] = set()
+    order = issue_order(draft, min(machine.memory.prefetch, 1))
+    while True:
+        attempt = _Attempt(draft, order, machine, frozenset(spilled))
+        if attempt.victim is None:
+            return attempt.result()
+        spilled.add(attempt.victim)
+
+
+def _aheads(most: int) -> list[int]:
+    """Half as far each time, then not at all."""
+    found = []
+    while most:
+        found.append(most)
+        most //= 2
+    return [*found, 0]
+
+
+def issue_order(draft: Draft, ahead: int) -> tuple[int, ...]:
+    """All steps in one order; loads stand `ahead` units before the work that needs them."""
+    units = draft.units
+    order = [step for unit in units[:ahead] for step in unit.loads]
+    for number, unit in enumerate(units):
+        if number + ahead < len(units):
+            order += units[number + ahead].loads
+        order += unit.work
+    return tuple(order)
+
+
+def lifetimes(draft: Draft, order: tuple[int, ...]) -> dict[int, Lifetime]:
+    found: dict[int, Lifetime] = {}
+    for position, number in enumerate(order):
+        step = draft.steps[number]
+        for access in (*step.writes, *step.reads):
+            before = found.get(access.buffer)
+            first = before.first if before else position
+            found[access.buffer] = Lifetime(first, position)
+    return found
+
+
+@dataclass(slots=True)
+class _Core:
+    """VTCM of one core: what is in it, what was, and where the search continues."""
+
+    live: list[tuple[int, int, int]] = field(default_factory=list)  # start, stop, buffer
+    former: list[tuple[int, int, int]] = field(default_factory=list)  # apart, in order
+    hand: int = 0
+    used: int = 0
+    most: int = 0
+
+
+class _Attempt:
+    """One walk along the order; `victim` is the family to spill if it fails."""
+
+    def __init__(
+        self, draft: Draft, order: tuple[int, ...], machine: CoreMachine, spilled: frozenset[str]
+    ) -> None:
+        self.draft, self.order, self.spilled = draft, order, spilled
+        self.size = machine.memory.vtcm_bytes
+        self.alignment = machine.memory.vtcm_alignment_bytes
+        self.cores: dict[int, _Core] = {}
+        self.offsets: dict[int, int] = {}
+        self.replaces: dict[int, tuple[int, ...]] = {}
+        self.victim = self._walk()
+
+    def result(self) -> Placement:
+        most = {core: memory.most for core, memory in sorted(self.cores.items())}
+        spilled = tuple(sorted(self.spilled))
+        return Placement(self.order, self.offsets, self.replaces, most, spilled)
+
+    def _walk(self) -> str | None:
+        lives = lifetimes(self.draft, self.order)
+        ends: dict[int, list[int]] = {}
+        for buffer, life in lives.items():
+            ends.setdefault(life.last, []).append(buffer)
+        for position, number in enumerate(self.order):
+            for access in self.draft.steps[number].writes:
+                if lives[access.buffer].first == position and not self._enter(access.buffer):
+                    return self._choose(self.draft.buffers[access.buffer])
+            for buffer in ends.get(position, ()):
+                self._leave(self.draft.buffers[buffer])
+        return None
+
+    def _enter(self, number: int) -> bool:
+        buffer = self.draft.buffers[number]
+        if buffer.role is Role.IN_DDR or buffer.family in self.spilled or number in self.offsets:
+            return True
+        core = self.cores.setdefault(buffer.core, _Core())
+        size = -(-max(buffer.bytes, 1) // self.alignment) * self.alignment
+        start = self._gap(core, size)
+        if start is None:
+            return False
+        self._occupy(core, number, start, start + size)
+        return True
+
+    def _gap(self, core: _Core, size: int) -> int | None:
+        """The next one behind what was placed last: fresh places need not be waited for."""
+        starts = sorted({core.hand, 0, *(stop for _, stop, _ in core.live)})
+        ahead = [s for s in starts if s >= core.hand] + [s for s in starts if s < core.hand]
+        for start in ahead:
+            if start + size <= self.size and not _touching(core.live, start, start + size):
+                return start
+        return None
+
+    def _occupy(self, core: _Core, number: int, start: int, stop: int) -> None:
+        self.offsets[number] = start
+        here = _ordered_touching(core.former, start, stop)
+        before = core.former[here]
+        self.replaces[number] = tuple(sorted(owner for _, _, owner in before))
+        core.former[here] = [rest for old in before for rest in _without(old, start, stop)]
+        core.live.append((start, stop, number))
+        core.hand = stop % self.size
+        core.used += stop - start
+        core.most = max(core.most, core.used)
+
+    def _leave(self, buffer: Buffer) -> None:
+        core = self.cores.get(buffer.core)
+        if core is None or buffer.id not in self.offsets:
+            return
+        gone = next(place for place in core.live if place[2] == buffer.id)
+        core.live.remove(gone)
+        insort(core.former, gone)
+        core.used -= gone[1] - gone[0]
+
+    def _choose(self, buffer: Buffer) -> str:
+        """The largest activation that is there now, or else the largest of all."""
+        there = [self.draft.buffers[owner] for _, _, owner in self.cores[buffer.core].live]
+        # Constants come from DDR anyway, so activations are chosen first; the name makes ties
+        # stable.
+        most = max((buffer, *there), key=lambda b: (b.role in _SPILLED_FIRST, b.bytes, b.family))
+        return most.family
+
+
+_Place = tuple[int, int, int]
+
+
+def _touching(places: list[_Place], start: int, stop: int) -> list[_Place]:
+    return [place for place in places if place[0] < stop and start < place[1]]
+
+
+def _ordered_touching(places: list[_Place], start: int, stop: int) -> slice:
+    """The same of places that are apart and in order, found without looking at all of them."""
+    first = bisect_left(places, (start,))
+    if first and places[first - 1][1] > start:
+        first -= 1
+    return slice(first, bisect_left(places, (stop,)))
+
+
+def _without(place: _Place, start: int, stop: int) -> list[_Place]:
+    """What is left of a place when another takes [start, stop)."""
+    low, high, owner = place
+    if high <= start or stop <= low:
+        return [place]
+    left = [(low, start, owner)] if low < start else []
+    return left + ([(stop, high, owner)] if stop < high else [])

@@ -1,0 +1,219 @@
+"""Execute a CoreProgram: its ops on the bytes of VTCM and DDR, in any order that its waits allow.
+
+Values lie where the compiler has put them, in half floats or integers. An order drawn by `seed`
+shows that the waits are enough: an op that starts too early reads what is not there yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+
+import numpy as np
+
+from npuscope.errors import ModelError, TargetError, UsageError
+from npuscope.families.many_core.compiler.boxes import Box, common, shape_of
+from npuscope.families.many_core.compiler.kinds import is_splat
+from npuscope.families.many_core.program import Code, CoreOp, CoreProgram, Held, Work
+from npuscope.families.many_core.tile_kernels import compute, part_of
+from npuscope.lean_dataclass import dataclass
+
+_GARBAGE = 0xFF  # not a number as half floats, and -1 as integers
+
+
+def execute(
+    program: CoreProgram, inputs: Mapping[str, np.ndarray], seed: int = 0
+) -> dict[str, np.ndarray]:
+    """One inference: the outputs, floats in the precision of the network."""
+    if program.code is None:
+        raise UsageError(
+            "this program has no arithmetic: it was read from a container",
+            hint="execute the program that the compiler returns",
+        )
+    memory = _Memory(program, program.code, inputs)
+    for device, op in _order(program, program.code, seed):
+        work = program.code.work.get((device, *op.key))
+        if work is not None:
+            memory.do(work)
+    return memory.outputs()
+
+
+# --- Order: each thread group in line, groups and cores as they please ---
+
+
+@dataclass(slots=True)
+class _Queue:
+    device: int
+    ops: tuple[CoreOp, ...]
+    next: int = 0
+
+
+def _order(program: CoreProgram, code: Code, seed: int) -> list[tuple[int, CoreOp]]:
+    random = Random(seed)
+    queues = [
+        _Queue(device, ops)
+        for device, part in enumerate(program.devices)
+        for groups in part.ops
+        for ops in groups
+        if ops
+    ]
+    done: set[tuple[int, int, int]] = set()
+    sent: set[int] = set()
+    found: list[tuple[int, CoreOp]] = []
+    while queues:
+        ready = [queue for queue in queues if _ready(queue, code, done, sent)]
+        if not ready:
+            raise TargetError("the program waits forever", where=queues[0].ops[0].info.name)
+        for queue in random.sample(ready, len(ready)):
+            for _ in range(random.randint(1, 8)):
+                if queue.next == len(queue.ops) or not _ready(queue, code, done, sent):
+                    break
+                _take(queue, code, done, sent, found)
+        queues = [queue for queue in queues if queue.next < len(queue.ops)]
+    return found
+
+
+def _ready(queue: _Queue, code: Code, done: set[tuple[int, int, int]], sent: set[int]) -> bool:
+    op = queue.ops[queue.next]
+    work = code.work.get((queue.device, *op.key))
+    if work is not None and work.receives is not None and work.receives not in sent:
+        return False
+    return all((queue.device, *key) in done for key in op.waits_for)
+
+
+def _take(
+    queue: _Queue,
+    code: Code,
+    done: set[tuple[int, int, int]],
+    sent: set[int],
+    found: list[tuple[int, CoreOp]],
+) -> None:
+    op = queue.ops[queue.next]
+    work = code.work.get((queue.device, *op.key))
+    if work is not None and work.sends is not None:
+        sent.add(work.sends)
+    done.add((queue.device, *op.key))
+    found.append((queue.device, op))
+    queue.next += 1
+
+
+# --- Memory: the bytes of every core, and DDR ---
+
+
+class _Memory:
+    def __init__(self, program: CoreProgram, code: Code, inputs: Mapping[str, np.ndarray]) -> None:
+        self.program, self.code = program, code
+        self._vtcm: dict[int, np.ndarray] = {}
+        self._ddr: dict[str, np.ndarray] = {}
+        self._spilled: dict[int, np.ndarray] = {}
+        self._sent: dict[int, np.ndarray] = {}
+        for name, data in program.constants.items():
+            self._ddr[name] = data
+        for binding in program.inputs:
+            self._ddr[binding.name] = self._input(binding.name, inputs)
+
+    def _input(self, name: str, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+        tensor = self.code.graph.tensors[name]
+        if name not in inputs or inputs[name].shape != tensor.shape:
+            raise ModelError(f"expected values of shape {tensor.shape}", where=f"input '{name}'")
+        wide = tensor.dtype.is_float
+        with np.errstate(over="ignore"):
+            return inputs[name].astype(np.float16 if wide else tensor.dtype.numpy)
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        found = {}
+        for binding in self.program.outputs:
+            tensor = self.code.graph.tensors[binding.name]
+            found[binding.name] = self._ddr[binding.name].astype(tensor.dtype.numpy)
+        return found
+
+    def do(self, work: Work) -> None:
+        made = work.made
+        if work.receives is not None:
+            self._write_all(work, self._sent.pop(work.receives))
+        elif made.op is None:
+            value = self._gather(work, work.tensor, made.box)
+            if work.sends is not None:
+                self._sent[work.sends] = value
+            else:
+                self._write_all(work, value)
+        else:
+            self._compute(work)
+
+    def _compute(self, work: Work) -> None:
+        made, graph = work.made, self.code.graph
+        assert made.op is not None
+        op = graph.ops[made.op]
+        part = part_of(graph, op, made)
+        parts = {
+            name: self._gather(work, name, need)
+            for name, need in zip(part.op.inputs, part.needs, strict=True)
+            if need is not None and name and not is_splat(graph.tensors[name])
+        }
+        (target,) = work.writes
+        held = self.code.buffers[target]
+        before = self._view(target)[_inside(held.box, made.box)] if not made.first else None
+        self._write_all(work, compute(self.code, made, parts, before))
+
+    def _gather(self, work: Work, name: str, box: Box) -> np.ndarray:
+        """A part of a tensor from all buffers that the op reads; what is missing is garbage."""
+        dtype = _dtype(self._dtype_of(name))
+        size = int(np.prod(shape_of(box), dtype=np.int64)) * dtype.itemsize
+        found = np.full(size, _GARBAGE, np.uint8).view(dtype).reshape(shape_of(box))
+        for buffer, tensor, seen in work.reads:
+            if tensor != name:
+                continue
+            shared = common(seen, box)
+            if shared is not None:
+                data = self._view(buffer).reshape(shape_of(seen))
+                found[_inside(box, shared)] = data[_inside(seen, shared)]
+        return found
+
+    def _dtype_of(self, name: str) -> str:
+        tensor = self.code.graph.tensors[name]
+        return "float16" if tensor.dtype.is_float else tensor.dtype.value
+
+    def _write_all(self, work: Work, value: np.ndarray) -> None:
+        for buffer in work.writes:
+            held = self.code.buffers[buffer]
+            view = self._view(buffer)
+            with np.errstate(over="ignore"):
+                view[_inside(held.box, work.made.box)] = value
+
+    def _view(self, number: int) -> np.ndarray:
+        """The values of a buffer, where they lie."""
+        held = self.code.buffers[number]
+        if held.offset is None:
+            return self._outside(number, held)
+        core = self._vtcm.get(held.core)
+        if core is None:
+            core = np.full(self.code.vtcm_bytes, _GARBAGE, np.uint8)
+            self._vtcm[held.core] = core
+        dtype = _dtype(held.dtype)
+        shape = shape_of(held.box)
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        return core[held.offset : held.offset + size].view(dtype).reshape(shape)
+
+    def _outside(self, number: int, held: Held) -> np.ndarray:
+        if held.core < 0:
+            if held.tensor not in self._ddr:
+                self._ddr[held.tensor] = _garbage(held)
+            return self._ddr[held.tensor]
+        if number not in self._spilled:
+            self._spilled[number] = _garbage(held)
+        return self._spilled[number]
+
+
+def _garbage(held: Held) -> np.ndarray:
+    dtype, shape = _dtype(held.dtype), shape_of(held.box)
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    return np.full(size, _GARBAGE, np.uint8).view(dtype).reshape(shape)
+
+
+def _dtype(name: str) -> np.dtype[np.generic]:
+    return np.dtype(np.bool_ if name == "bool" else name)
+
+
+def _inside(outer: Box, inner: Box) -> tuple[slice, ...]:
+    """A part of a box, counted from where the box starts."""
+    pairs = zip(outer, inner, strict=True)
+    return tuple(slice(low - start, high - start) for (start, _), (low, high) in pairs)

@@ -1,0 +1,91 @@
+"""The family of many-core machines behind the verbs that all families share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from npuscope.families.interface import Family, Options, Report, Source
+
+if TYPE_CHECKING:
+    from npuscope.advice.explain import Explanation
+    from npuscope.families.many_core.inference import CoreBuild
+    from npuscope.profiling.model import Profile
+    from npuscope.rulebook.finding import Finding
+
+
+class ManyCore(Family):
+    name = "many-core"
+    options: ClassVar[frozenset[str] | None] = frozenset(
+        {"machine", "machine_file", "overrides", "shapes"}
+    )
+    rules = ("npuscope.families.many_core.rules",)
+    instead = "npuscope manycore --help, npuscope opstats --help"
+
+    # --- Machines ---
+
+    def machines(self) -> tuple[str, ...]:
+        from npuscope.families.many_core.machine import known_core_machines
+
+        return known_core_machines()
+
+    def describe(self, machine: str) -> Report:
+        from npuscope.families.many_core.machine import load_core_machine
+        from npuscope.families.many_core.report.machine import machine_report
+
+        return machine_report(load_core_machine(machine))
+
+    def keys(self, machine: str, text: str = "") -> Report:
+        from npuscope.families.many_core.machine import load_core_machine
+        from npuscope.families.many_core.report.machine import settable
+        from npuscope.report.machines import plain_keys
+
+        rows = settable(load_core_machine(machine))
+        return plain_keys(machine, [row for row in rows if text in row[0]])
+
+    # --- A network on a machine ---
+
+    def compile(self, source: Source, options: Options) -> CoreBuild:
+        from npuscope.families.many_core.inference import compiled
+
+        return compiled(source, options)
+
+    def time(self, build: CoreBuild) -> Profile:
+        from npuscope.families.many_core.inference import inference
+
+        return inference(build)
+
+    def recognises(self, path: Path) -> bool:
+        from npuscope.families.many_core.buffer_format import is_core_run
+
+        return is_core_run(path)
+
+    def read(self, path: Path, options: Options) -> Profile:
+        from npuscope.families.many_core.report.runs import read_core_run
+
+        return read_core_run(path)
+
+    # --- What verbs make of it ---
+
+    def screen(self, profile: Profile) -> Report | None:
+        from npuscope.families.many_core.report.estimate import core_screen
+
+        return core_screen(profile)
+
+    def explain(self, source: Source, options: Options) -> Explanation:
+        from npuscope.families.many_core.report.explain import explain_model, explain_run
+
+        if isinstance(source, str | Path) and self.recognises(Path(source)):
+            return explain_run(Path(source))
+        return explain_model(self.time(self.compile(source, options)))
+
+    def lint(self, source: Source, options: Options) -> tuple[Finding, ...]:
+        from npuscope.building import ReadOptions, read_graph
+        from npuscope.families.many_core.machine import load_core_machine
+        from npuscope.families.many_core.rules import core_lints
+
+        shapes: ReadOptions = {"shapes": options.get("shapes") or {}}
+        return core_lints(read_graph(source, shapes), load_core_machine(str(options["machine"])))
+
+
+FAMILY = ManyCore()

@@ -1,0 +1,149 @@
+"""A network on a many-core machine: compiled, simulated, as the Profile that all verbs share."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from npuscope.bounded_file import MODEL, read_bytes
+from npuscope.families.many_core.compiler.metrics import perf_metrics
+from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.pipeline import compile_graph
+from npuscope.families.many_core.levers import Scaling, levers, scaling
+from npuscope.families.many_core.machine import CoreMachine, known_core_machines, load_core_machine
+from npuscope.families.many_core.opstats.lever import Lever, helpful
+from npuscope.families.many_core.opstats.model import Opstats
+from npuscope.families.many_core.opstats.tables import opstats_of
+from npuscope.families.many_core.program import CoreProgram
+from npuscope.families.many_core.records import UTIMER_HZ
+from npuscope.families.many_core.rules import FAMILY, core_findings
+from npuscope.families.many_core.sim.conditions import RunOptions, RunResult
+from npuscope.families.many_core.sim.run import simulate
+from npuscope.files.load import load_model
+from npuscope.graph.model import Graph
+from npuscope.lean_dataclass import dataclass, replace
+from npuscope.profiling.model import MachineInfo, ModelInfo, Profile, TensorInfo
+from npuscope.profiling.plain import plain_part, plain_profile
+from npuscope.rulebook.finding import Finding, Severity
+
+# All of the simulator's different inferences are among so many, most likely.
+_ITERATIONS = 17
+_MS = 1e3 / UTIMER_HZ
+
+
+@dataclass(frozen=True, slots=True)
+class CoreBuild:
+    """A program with its machine and the network that it was made of."""
+
+    program: CoreProgram
+    machine: CoreMachine
+    graph: Graph
+    file: str
+    md5: str
+
+    @property
+    def batch(self) -> int:
+        """Inferences in one run: the first size that all inputs have."""
+        shapes = [self.graph.tensors[name].shape for name in self.graph.inputs]
+        sizes = {shape[0] for shape in shapes if shape}
+        return sizes.pop() if len(sizes) == 1 else 1
+
+    @property
+    def machine_words(self) -> str:
+        cores = f"{self.program.layout.cores} of {self.machine.cores.count} cores"
+        return f"{self.machine.name}, {cores}, batch {self.batch}"
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """A simulated run with its tables and what changes of it would give."""
+
+    build: CoreBuild
+    result: RunResult
+    tables: Opstats
+    levers: tuple[Lever, ...] = ()
+    scaling: Scaling | None = None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the rules find in the run, with the gains of the levers that were tried."""
+        return core_findings(replace(self.tables, levers=self.levers))
+
+    @property
+    def times_ms(self) -> list[float]:
+        """Of the device, without the wait for the host's input."""
+        return [(one.exec_us - one.input_wait_us) / 1e3 for one in self.result.iterations]
+
+
+def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> CoreBuild:
+    machine = load_core_machine(
+        options.get("machine") or known_core_machines()[0],
+        overrides=options.get("overrides"),
+        machine_file=options.get("machine_file"),
+    )
+    graph = source if isinstance(source, Graph) else load_model(source, options.get("shapes"))
+    program = compile_graph(graph, machine, CompileOptions(stats_level=70, ddr_stats=True))
+    if isinstance(source, Graph):
+        return CoreBuild(program, machine, graph, graph.name, "")
+    path = Path(source)
+    md5 = hashlib.md5(read_bytes(path, MODEL), usedforsecurity=False).hexdigest()
+    return CoreBuild(program, machine, graph, path.name, md5)
+
+
+def inference(build: CoreBuild) -> Profile:
+    """Simulated, with the levers that were tried; its Inference is the payload."""
+    asked = RunOptions(iterations=_ITERATIONS, start_iteration=1)
+    result = simulate(build.program, build.machine, asked)
+    tables = opstats_of(result.stats[0])
+    found = levers(build.graph, build.program, build.machine)
+    # Another batch needs another file; what it would bring is read off the run.
+    batch = [lever for lever in tables.levers if lever.most is not None]
+    halves = scaling(build.graph, build.program, build.machine)
+    fewer = [] if halves is None else [halves.lever]
+    run = Inference(build, result, tables, helpful([*found, *batch, *fewer]), halves)
+    times, mhz = run.times_ms, build.machine.clocks.core_mhz
+    return plain_profile(
+        ModelInfo(
+            build.file,
+            build.md5,
+            _tensors(build.graph, build.graph.inputs),
+            _tensors(build.graph, build.graph.outputs),
+            perf_metrics(build.program).macs,
+            build.graph.parameters(),
+        ),
+        MachineInfo(build.machine.name, "", False, mhz, mhz),
+        [
+            plain_part(number, row.node, (row.end_uc - row.start_uc) * _MS, origin=(row.node,))
+            for number, row in enumerate(tables.nodes)
+        ],
+        total_ms=fmean(times),
+        interval_ms=(min(times), max(times)),
+        notes=build.program.layout.notes,
+        family=FAMILY,
+        machine_words=build.machine_words,
+        batch=build.batch,
+        figures=core_figures(tables.ddr_bytes, dict(tables.verdict.shares), run.findings),
+        payload=run,
+    )
+
+
+def core_figures(
+    ddr_bytes: float | None, shares: Mapping[str, float], findings: tuple[Finding, ...] | None
+) -> dict[str, float]:
+    """What only this family counts, by the names that limits take."""
+    figures = {} if ddr_bytes is None else {"ddr_bytes": float(ddr_bytes)}
+    figures |= {f"{name.lower()}_share": share for name, share in shares.items()}
+    if findings is not None:
+        severities = [finding.severity for finding in findings]
+        figures |= {f"findings.{one}": float(severities.count(one)) for one in Severity}
+    return figures
+
+
+def _tensors(graph: Graph, names: tuple[str, ...]) -> tuple[TensorInfo, ...]:
+    tensors = (graph.tensor(name) for name in names)
+    return tuple(
+        TensorInfo(t.name, t.shape, t.dtype.value, None, None, t.size_bytes) for t in tensors
+    )

@@ -1,0 +1,175 @@
+"""What `identify` tells about program containers and stats buffers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from npuscope.bounded_file import CORE_BUFFER, CORE_PROGRAM, read_bytes
+from npuscope.errors import FileError
+from npuscope.families.many_core.buffer import read_sections
+from npuscope.families.many_core.buffer_format import read_header, read_rows
+from npuscope.families.many_core.container import (
+    DEPENDENCIES,
+    LAYOUT,
+    PROGRAM,
+    VTCM,
+    is_own,
+)
+from npuscope.families.many_core.layout import Layout
+from npuscope.families.many_core.networkdesc import NetworkDesc, decode_networkdesc
+from npuscope.families.many_core.program import CoreProgram
+from npuscope.families.many_core.qpc import (
+    CONSTANTS,
+    CONSTANTS_DESC,
+    NETWORK_DESC,
+    Qpc,
+    placed,
+    read_qpc,
+)
+from npuscope.families.many_core.specializations import SEGMENT, read_programs
+from npuscope.identify.binary import inspect_raw_image
+from npuscope.identify.sample import Found, Sample, plain
+from npuscope.lean_dataclass import replace
+
+# The vendor's runner names the buffers of several devices with a number behind.
+_BUFFER_NAME = re.compile(r"aiccyclecounts(_[^./]*)?\.bin$")
+_RAW_SENTENCE = (
+    "by its name a raw stats buffer of the vendor's runtime: its layout is not public, so nothing "
+    "in it can be read here"
+)
+_IGNORED = {
+    "network.elf": "the device's code",
+    "opstatsdesc.bin": "the field numbers of this descriptor are not public",
+    CONSTANTS: "the bytes of constants",
+}
+_READ = (NETWORK_DESC, CONSTANTS_DESC, LAYOUT, DEPENDENCIES, PROGRAM, VTCM)
+
+
+def inspect_qpc(sample: Sample) -> Found:
+    data = read_bytes(sample.path, CORE_PROGRAM)
+    try:
+        qpc = read_qpc(data)
+        found = _own(data) if is_own(qpc) else _vendor(qpc)
+    except FileError as error:
+        raise placed(error, sample.path) from None
+    segments = [f"{part.name} {part.size_bytes:,} bytes" for part in qpc.segments]
+    summary = {**found.summary, "segments": segments, "notes": [*found.ignored, *qpc.notes]}
+    values = {**found.values, "base": qpc.base, "segments": _rows(qpc)}
+    return Found(f"{qpc.major}.{qpc.minor}", summary, values, _left_out(qpc))
+
+
+def _own(data: bytes) -> Found:
+    programs = read_programs(data)
+    layout = programs[0].layout
+    parts = layout.specializations
+    kinds = (op.kind for part in parts for core in part.ops for group in core for op in group)
+    summary = {
+        "written_by": "npuscope",
+        "network": layout.network,
+        "program_uuid": layout.program_uuid,
+        "level": layout.stats_level,
+        "devices": len(parts),
+        "cores": layout.cores,
+        "threads": len(layout.threads),
+        "dependencies": sum(len(part.dependencies) for part in parts),
+        **_inventory(kinds),
+    }
+    if len(programs) > 1:
+        summary["programs"] = [f"{one.layout.network}: {_inputs(one)}" for one in programs]
+    return Found("", summary, {"layout": plain(_without_ops(layout))})
+
+
+def _inputs(program: CoreProgram) -> str:
+    return ", ".join(f"{b.name} {'x'.join(map(str, b.shape)) or '1'}" for b in program.inputs)
+
+
+def _without_ops(layout: Layout) -> Layout:
+    """Ops are told by kind: a program may have 10^5 of them."""
+    return replace(layout, specializations=())
+
+
+def _vendor(qpc: Qpc) -> Found:
+    summary: dict[str, Any] = {"written_by": "another compiler: no osb.layout"}
+    data = qpc.get(NETWORK_DESC)
+    if data is None:
+        return Found("", summary)
+    try:
+        desc = decode_networkdesc(data)
+    except FileError as error:
+        return Found("", summary, ignored=(str(error),))
+    stats = None if desc.stats is None else replace(desc.stats, core_op_name_kinds=())
+    values = {"networkdesc": plain(replace(desc, stats=stats))}
+    return Found("", {**summary, **_described(desc)}, values)
+
+
+def _described(desc: NetworkDesc) -> dict[str, Any]:
+    summary: dict[str, Any] = {
+        "network": desc.network_name,
+        "cores": desc.num_cores,
+        "threads": desc.num_threads,
+        "inputs": [binding.name for binding in desc.inputs],
+        "outputs": [binding.name for binding in desc.outputs],
+    }
+    if desc.stats is None:
+        return summary
+    ops = (
+        op.kind
+        for core in desc.stats.core_op_name_kinds
+        for group in core.tg_op_name_kinds
+        for op in group.op_name_kinds
+    )
+    return {**summary, "level": desc.stats.stats_level, **_inventory(ops)}
+
+
+def _inventory(kinds: Iterable[str]) -> dict[str, Any]:
+    counts = Counter(kinds)
+    return {"ops": counts.total(), "op_kinds": dict(counts.most_common())}
+
+
+def _rows(qpc: Qpc) -> list[dict[str, Any]]:
+    return [
+        {"name": part.name, "bytes": part.size_bytes, "offset": part.offset, "start": part.start}
+        for part in qpc.segments
+    ]
+
+
+def _left_out(qpc: Qpc) -> tuple[str, ...]:
+    names = [name for name in qpc.names if name not in _READ and not name.startswith(SEGMENT)]
+    return tuple(f"{name}: {_IGNORED[name]}" if name in _IGNORED else name for name in names)
+
+
+def inspect_stats_buffer(sample: Sample) -> Found:
+    """Header, sections and their CRCs; records mean something only with their program."""
+    data = read_bytes(sample.path, CORE_BUFFER)
+    try:
+        header = read_header(data)
+        found = read_sections(data, header)
+        contents = read_rows(data, header)
+    except FileError as error:
+        raise placed(error, sample.path) from None
+    summary = {
+        "program_uuid": header.program_uuid,
+        "level": header.level,
+        "cores": header.cores,
+        "threads": header.threads,
+        "device": header.device,
+        "inference": header.inference,
+        "sections": header.sections,
+        "records": {key.name: len(records) for key, records in found.sections.items()},
+        "notes": [*found.lost.values(), *found.notes],
+    }
+    rows = [dict(zip(contents.dtype.names or (), row, strict=True)) for row in contents.tolist()]
+    values = {"header": plain(header), "contents": rows}
+    ignored = ("the records: see `npuscope opstats`",)
+    return Found(f"1.{header.minor}", summary, values, ignored)
+
+
+def inspect_raw(sample: Sample) -> Found:
+    """Bytes of no known kind; a vendor's stats buffer is known by its name alone."""
+    found = inspect_raw_image(sample)
+    if not _BUFFER_NAME.search(sample.path.name):
+        return found
+    return replace(found, summary={**found.summary, "notes": [_RAW_SENTENCE]})

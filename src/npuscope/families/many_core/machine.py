@@ -1,0 +1,281 @@
+"""CoreMachine: the many-core accelerator as data, from a TOML file in this package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from math import prod
+from pathlib import Path
+from typing import Annotated, Any
+
+from npuscope.bounded_file import MACHINE, read_toml
+from npuscope.errors import FileError, NpuscopeError, UsageError
+from npuscope.families.many_core.layout import Engine, Thread, ThreadGroup
+from npuscope.lean_dataclass import dataclass
+from npuscope.machine.load import UnknownMachine
+from npuscope.machine.marks import (
+    Bytes,
+    Count,
+    Cycles,
+    Elements,
+    Mhz,
+    Micros,
+    Rate,
+    Room,
+    Some,
+)
+from npuscope.machine.schema import UNRANGED, range_faults
+from npuscope.machine.set_keys import apply_overrides
+from npuscope.plain_data import Range
+from npuscope.records import decode
+
+# --- Parts of a CoreMachine, as in its TOML, which states the sources of all numbers ---
+
+ThreadNumber = Annotated[int, Range(0, 63)]
+Ticks = Annotated[int, Range(0, 1 << 32)]
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    count: Annotated[int, Range(1, 32)]  # masks of receivers have as many bits
+    hvx_threads: tuple[ThreadNumber, ...]
+    hmx_thread: ThreadNumber
+    dma_thread: ThreadNumber
+
+
+@dataclass(frozen=True, slots=True)
+class CoreMemory:
+    vtcm_bytes: Bytes
+    vtcm_alignment_bytes: Bytes
+    l2_bytes: Room
+    l2tcm_bytes: Room
+    tile_bytes: Bytes
+    activation_share: Annotated[float, Range(0, 1)]
+    weight_chunk_bytes: Bytes
+    keep_constant_bytes: Room
+    multicast_min_bytes: Room
+    multicast_entries: Count
+    semaphores: Some
+    prefetch: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    utimer_hz: Annotated[int, Range(1_000, 1 << 40)]
+    core_mhz: Mhz
+    dvfs_mhz: tuple[Mhz, ...]
+    dvfs_period_us: Annotated[float, Range(0.001, 1e9)]
+
+
+@dataclass(frozen=True, slots=True)
+class Hmx:
+    int8_macs_per_cycle: Elements
+    float16_macs_per_cycle: Elements
+    reduction_block: Elements
+    least_rows: Elements
+    store_bytes_per_cycle: Elements
+    start_cycles: Cycles
+
+
+@dataclass(frozen=True, slots=True)
+class Ddr:
+    peak_gb_per_s: Rate
+    effective_gb_per_s: Rate
+    latency_us: Micros
+
+
+@dataclass(frozen=True, slots=True)
+class Noc:
+    gb_per_s: Rate
+    latency_us: Micros
+
+
+@dataclass(frozen=True, slots=True)
+class Dma:
+    ddr_ucycles_per_kb: Rate
+    multicast_ucycles_per_kb: Rate
+    issue_cycles: Cycles
+    max_bytes: Bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    gb_per_s: Rate
+    latency_us: Micros
+    submit_us: Micros
+    complete_us: Micros
+    queue_depth: Some
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    gb_per_s: Rate
+    latency_us: Micros
+
+
+@dataclass(frozen=True, slots=True)
+class StatsCost:
+    """Spreads of a real run, and what storing records costs."""
+
+    start_skew_ticks: Ticks
+    end_spread: Annotated[float, Range(0, 1)]
+    end_ticks: tuple[Ticks, ...]
+    activate_ticks: tuple[Ticks, ...]
+    record_cycles: Cycles
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    hvx_barrier_cycles: Cycles
+    hmx_barrier_cycles: Cycles
+    dma_barrier_cycles: Cycles
+    semaphore_cycles: Cycles
+
+
+DEFAULT_CORE_MACHINE = "cloudai100"
+HMX_KINDS = ("aicconvolutiond32", "aicconvtransposed32")
+_FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class CoreMachine:
+    """One device: cores, memories, roads and what ops cost."""
+
+    name: str
+    description: str
+    cores: Cores
+    memory: CoreMemory
+    clocks: Clocks
+    hmx: Hmx
+    ddr: Ddr
+    noc: Noc
+    dma: Dma
+    host: Host
+    peer: Peer
+    stats: StatsCost
+    sync: Sync
+    pcycles_per_kb: dict[str, Rate]
+
+    @property
+    def core_hz(self) -> int:
+        return round(self.clocks.core_mhz * 1e6)
+
+    def groups(self) -> tuple[ThreadGroup, ...]:
+        """Thread groups in the order that ops are listed: HVX, HMX, DMA."""
+        return (
+            ThreadGroup("HVX", self.cores.hvx_threads),
+            ThreadGroup("HMX", (self.cores.hmx_thread,)),
+            ThreadGroup("DMAIssue", (self.cores.dma_thread,)),
+        )
+
+    def threads(self) -> tuple[Thread, ...]:
+        found = [
+            Thread(thread, Engine(group.name), number)
+            for number, group in enumerate(self.groups())
+            for thread in group.threads
+        ]
+        return tuple(sorted(found, key=lambda thread: thread.id))
+
+    def macs_per_cycle(self, dtype: str) -> int:
+        wide = dtype.startswith("float")
+        return self.hmx.float16_macs_per_cycle if wide else self.hmx.int8_macs_per_cycle
+
+    def pcycles(
+        self,
+        kind: str,
+        out_bytes: int,
+        macs: int = 0,
+        dtype: str = "float16",
+        shape: Sequence[int] = (),
+    ) -> float:
+        """Cycles of the core's clock that an op executes: by its products on HMX, else by KB."""
+        if kind not in HMX_KINDS or not macs:
+            return self.rate(kind) * out_bytes / 1024
+        # HMX works on whole blocks of rows and writes its sums when they are done.
+        rows = max(prod(shape[:-1]), 1)
+        whole = -(-rows // self.hmx.least_rows) * self.hmx.least_rows / rows if shape else 1.0
+        products = whole * macs / self.macs_per_cycle(dtype)
+        return self.hmx.start_cycles + products + out_bytes / self.hmx.store_bytes_per_cycle
+
+    def barrier_cycles(self, engine: Engine) -> float:
+        sync = self.sync
+        if engine is Engine.HVX:
+            return sync.hvx_barrier_cycles
+        return sync.hmx_barrier_cycles if engine is Engine.HMX else sync.dma_barrier_cycles
+
+    def rate(self, kind: str) -> float:
+        return self.pcycles_per_kb.get(kind, self.pcycles_per_kb["default"])
+
+    def ddr_bytes_per_s(self) -> float:
+        """What one core's transfers get from DDR when the others are quiet."""
+        return self.clocks.utimer_hz * 1024 / self.dma.ddr_ucycles_per_kb
+
+    def multicast_bytes_per_s(self) -> float:
+        return self.clocks.utimer_hz * 1024 / self.dma.multicast_ucycles_per_kb
+
+
+def load_core_machine(
+    name: str = DEFAULT_CORE_MACHINE,
+    *,
+    overrides: Mapping[str, object] | None = None,
+    machine_file: str | Path | None = None,
+) -> CoreMachine:
+    """The machine `name`; `overrides` replaces single values by their path in the TOML."""
+    if machine_file is None and not overrides:
+        return _packaged_machine(name)
+    path = Path(machine_file) if machine_file is not None else _packaged(name)
+    table = read_toml(path, MACHINE)
+    machine = _build(table, path)
+    if not overrides:
+        return machine
+    settable = {key: value for key, value in table.items() if isinstance(value, dict)}
+    apply_overrides(settable, overrides)
+    return _build(table, path, by_user=True)
+
+
+@lru_cache(maxsize=4)
+def _packaged_machine(name: str) -> CoreMachine:
+    path = _packaged(name)
+    return _build(read_toml(path, MACHINE), path)
+
+
+def known_core_machines() -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+def _packaged(name: str) -> Path:
+    if name not in known_core_machines():
+        raise UnknownMachine(name, known_core_machines())
+    return _FOLDER / f"{name}.toml"
+
+
+def _build(table: dict[str, Any], path: Path, *, by_user: bool = False) -> CoreMachine:
+    try:
+        machine: CoreMachine = decode(table, CoreMachine, "", UNRANGED)
+    except FileError as error:
+        raise _fault(path, error.where, error.message, by_user, error.hint) from None
+    for place, message in _faults(machine):
+        raise _fault(path, place, message, by_user)
+    return machine
+
+
+def _fault(path: Path, place: str, message: str, by_user: bool, hint: str = "") -> NpuscopeError:
+    if by_user:
+        return UsageError(message, where=f"--set {place}", hint=hint)
+    return FileError(f"{place}: {message}", where=str(path), hint=hint)
+
+
+def _faults(machine: CoreMachine) -> Iterator[tuple[str, str]]:
+    """Values out of range, and what fields do not say each for itself."""
+    yield from range_faults(machine)
+    threads = [thread for group in machine.groups() for thread in group.threads]
+    if len(set(threads)) != len(threads) or not machine.cores.hvx_threads or min(threads) < 0:
+        yield "cores.hvx_threads", "expected different thread numbers, 0 or higher"
+    if "default" not in machine.pcycles_per_kb:
+        yield "pcycles_per_kb.default", "this key is missing"
+    if not machine.clocks.dvfs_mhz:
+        yield "clocks.dvfs_mhz", "needs at least one step"
+    for name in ("end_ticks", "activate_ticks"):
+        found = getattr(machine.stats, name)
+        if len(found) != 2 or found[0] > found[1]:
+            yield f"stats.{name}", "expected two numbers, the lower one first"

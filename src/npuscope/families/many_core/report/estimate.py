@@ -1,0 +1,102 @@
+"""An estimate of a many-core inference, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from npuscope.families.interface import Report
+from npuscope.families.many_core.compiler.metrics import perf_metrics
+from npuscope.families.many_core.inference import Inference
+from npuscope.families.many_core.rules import FAMILY
+from npuscope.profiling.model import Profile
+from npuscope.rulebook.finding import finding_json
+from npuscope.text import safe_terminal
+
+SCHEMA = "npuscope/estimate/1"
+_SHOWN_LEVERS = 8
+
+
+def core_screen(profile: Profile) -> Report | None:
+    """None for a run that was read: only a simulated one has a program."""
+    if not isinstance(profile.payload, Inference):
+        return None
+    return Report("\n".join(_lines(profile, profile.payload)), core_json(profile, profile.payload))
+
+
+def _lines(profile: Profile, timed: Inference) -> Iterator[str]:
+    built, metrics = timed.build, perf_metrics(timed.build.program)
+    low, high = profile.interval_ms
+    fit = f"activations {'leave' if built.program.spilled else 'stay in'} VTCM"
+    speed = f"{profile.total_ms:.4g} ms, {profile.inferences_per_s:.4g} inf/s"
+    yield f"{fit}; {speed} (predicted)"
+    ops = sum(len(part.all_ops()) for part in built.program.devices)
+    macs, params = metrics.macs / 1e6, built.graph.parameters() / 1e6
+    millions = f"{macs:,.2f} M MACs, {params:,.2f} M parameters"
+    yield f"model    {safe_terminal(built.file)}: {millions}, {ops:,} ops"
+    yield f"machine  {profile.machine_words}"
+    yield f"range    {low:.4g} to {high:.4g} ms with the clock"
+    yield ""
+    yield "Engine       at work"
+    for name, share in timed.tables.verdict.shares:
+        yield f"  {name:<8}{100 * share:>10.1f}%"
+    yield ""
+    traffic = (timed.tables.ddr_bytes or 0) / 1e6
+    rate = traffic / profile.total_ms
+    peak = built.machine.ddr.peak_gb_per_s
+    yield f"DDR      {traffic:,.1f} MB per run, {rate:.1f} GB/s of {peak:g}"
+    most = max(core.vtcm_bytes for core in metrics.cores) / 1024
+    room = built.machine.memory.vtcm_bytes / 1024
+    yield f"VTCM     {most:,.0f} of {room:,.0f} KB on the fullest core"
+    if timed.tables.roofline is not None:
+        yield f"roofline {timed.tables.roofline.sentence}"
+    if timed.tables.path:
+        told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in timed.tables.path)
+        yield f"path     {told}"
+    yield f"verdict  {timed.tables.verdict.sentence}"
+    if timed.scaling is not None:
+        yield f"cores    {timed.scaling.sentence}"
+    yield from (f"lever    {lever.sentence}" for lever in timed.levers[:_SHOWN_LEVERS])
+    yield from (f"note     {safe_terminal(note)}" for note in built.program.layout.notes)
+
+
+def core_json(profile: Profile, timed: Inference) -> dict[str, Any]:
+    built = timed.build
+    metrics = perf_metrics(built.program)
+    return {
+        "schema": SCHEMA,
+        "model": {
+            "file": built.file,
+            "md5": built.md5,
+            "inputs": [asdict(binding) for binding in built.program.inputs],
+            "outputs": [asdict(binding) for binding in built.program.outputs],
+            "macs": metrics.macs,
+            "params": built.graph.parameters(),
+        },
+        "machine": {
+            "name": built.machine.name,
+            "family": FAMILY,
+            "cores": built.program.layout.cores,
+            "core_mhz": built.machine.clocks.core_mhz,
+        },
+        "total_ms": round(profile.total_ms, 6),
+        "interval_ms": [round(limit or 0.0, 6) for limit in profile.interval_ms],
+        "unknown_ops": [],
+        "model_error": "",
+        "inferences_per_s": round(profile.inferences_per_s, 3),
+        "memory": {
+            "vtcm_bytes": [core.vtcm_bytes for core in metrics.cores],
+            "ddr_bytes": timed.tables.ddr_bytes,
+            "constant_bytes": metrics.constant_bytes,
+        },
+        "engines": {name: round(share, 6) for name, share in timed.tables.verdict.shares},
+        "verdict": timed.tables.verdict.bound.name,
+        "levers": [lever.plain() for lever in timed.levers],
+        "scaling": None if timed.scaling is None else asdict(timed.scaling),
+        "path": dict(timed.tables.path),
+        "modules": [asdict(row) for row in timed.tables.modules],
+        "nodes": [asdict(row) for row in timed.tables.nodes],
+        "findings": [finding_json(finding) for finding in timed.findings],
+        "notes": [*built.program.layout.notes, *built.program.warnings],
+    }

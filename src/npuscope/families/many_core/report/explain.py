@@ -1,0 +1,80 @@
+"""Why a many-core inference is slow and what to change: of a model, or of buffers of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from npuscope.advice.explain import Explanation, best_changes, verdict_of
+from npuscope.families.many_core.inference import Inference
+from npuscope.families.many_core.report.estimate import core_json
+from npuscope.families.many_core.report.runs import read_core_run, result_findings
+from npuscope.families.many_core.rules import FAMILY, core_lints
+from npuscope.profiling.model import Profile
+from npuscope.rulebook.finding import Finding, worst_first
+from npuscope.shown import counted
+from npuscope.text import safe_terminal
+
+
+def explain_model(profile: Profile) -> Explanation:
+    """A network that was compiled and simulated; its levers were tried."""
+    run: Inference = profile.payload
+    build = run.build
+    findings = worst_first((*run.findings, *core_lints(build.graph, build.machine)))
+    report = core_json(profile, run)
+    about = {key: report[key] for key in ("model", "machine", "interval_ms", "engines")}
+    lines = (
+        *_path(dict(run.tables.path)),
+        f"model    {safe_terminal(build.file)}",
+        f"machine  {profile.machine_words}",
+        *_notes(profile.notes),
+    )
+    return _explanation(profile, run.tables.verdict.sentence, findings, lines, about)
+
+
+def explain_run(path: Path) -> Explanation:
+    """Buffers, or what `opstats --json` wrote of them; the first speaks for the run."""
+    profile = read_core_run(path)
+    first = profile.payload["buffers"][0]
+    verdict, cores = first["verdict"], len(first["cores"])
+    about = {
+        "model": {"file": path.name},
+        "machine": {"name": profile.machine.name, "family": FAMILY, "cores": cores},
+        "engines": dict(verdict["shares"]),
+    }
+    name = safe_terminal(str(first["name"]))
+    lines = (
+        *_path(first.get("path") or {}),
+        f"run      {name}, inference {int(first['inference'])}, {counted(cores, 'core')}",
+        *_notes(profile.notes),
+    )
+    sentence = safe_terminal(str(verdict.get("sentence") or verdict["bound"]))
+    return _explanation(profile, sentence, result_findings(path, first), lines, about)
+
+
+def _path(shares: dict[str, float]) -> Iterator[str]:
+    parts = [f"{safe_terminal(str(name))} {100 * share:.0f} %" for name, share in shares.items()]
+    if parts:
+        yield f"path     {', '.join(parts)}"
+
+
+def _notes(notes: Iterable[str]) -> Iterator[str]:
+    return (f"note     {safe_terminal(note)}" for note in notes)
+
+
+def _explanation(
+    profile: Profile,
+    sentence: str,
+    findings: tuple[Finding, ...],
+    lines: tuple[str, ...],
+    about: dict[str, Any],
+) -> Explanation:
+    return Explanation(
+        verdict_of(f"{profile.total_ms:.4g} ms, {sentence}", findings),
+        profile,
+        best_changes(findings, profile.total_ms),
+        findings,
+        lines=lines,
+        about=about,
+    )

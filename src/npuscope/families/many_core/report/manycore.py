@@ -1,0 +1,152 @@
+"""Programs for many cores and their runs, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from npuscope.families.many_core.compiler.metrics import metrics_lines
+from npuscope.families.many_core.compiler.metrics import perf_metrics as metrics_of
+from npuscope.families.many_core.machine import CoreMachine
+from npuscope.families.many_core.program import CoreProgram
+from npuscope.families.many_core.runner import RunReport, run_lines
+from npuscope.lean_dataclass import dataclass
+from npuscope.shown import Shown, counted
+from npuscope.text import safe_terminal
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CoreBuild(Shown):
+    """A program for many cores, its machine, and its file if one was written."""
+
+    program: CoreProgram
+    machine: CoreMachine
+    file: Path | None
+    others: tuple[CoreProgram, ...] = ()  # for other sets of sizes, in the same file
+
+    @property
+    def several(self) -> tuple[CoreProgram, ...]:
+        """All programs, where there is one for each of several sets of sizes."""
+        return (self.program, *self.others) if self.others else ()
+
+    def told(self) -> str:
+        layout = self.program.layout
+        return f"{layout.network} on {counted(layout.cores, 'core')} of {self.machine.name}"
+
+
+def compile_text(
+    made: CoreBuild, *, perf_warnings: bool, perf_metrics: bool, unused: tuple[str, ...]
+) -> str:
+    program = made.program
+    lines = [_answer(program, made.file), _assumptions(program, made.machine)]
+    lines += [f"note     {note}" for note in (*program.layout.notes, *unused)]
+    if perf_warnings:
+        lines += [f"warning  {safe_terminal(text)}" for text in program.warnings]
+    if perf_metrics:
+        lines += metrics_lines(metrics_of(program))
+    lines += [_specialization(number, one) for number, one in enumerate(made.several)]
+    return "\n".join(lines)
+
+
+def _answer(program: CoreProgram, path: Path | None) -> str:
+    layout = program.layout
+    ops = sum(len(part.all_ops()) for part in program.devices)
+    where = counted(layout.cores, "core")
+    if len(program.devices) > 1:
+        where = f"{counted(len(program.devices), 'device')} of {where}"
+    return f"{layout.network}: {counted(ops, 'op')} on {where} in {safe_terminal(str(path))}"
+
+
+def _specialization(number: int, program: CoreProgram) -> str:
+    ops = sum(len(part.all_ops()) for part in program.devices)
+    return f"program  {number}: {program.layout.network}, {_inputs(program)}, {counted(ops, 'op')}"
+
+
+def _inputs(program: CoreProgram) -> str:
+    """Names and shapes, as one reads them."""
+    shapes = (f"{b.name} {'x'.join(map(str, b.shape)) or '1'}" for b in program.inputs)
+    return safe_terminal(", ".join(shapes))
+
+
+def _sizes_json(program: CoreProgram) -> dict[str, Any]:
+    return {
+        "network": program.layout.network,
+        "program_uuid": program.layout.program_uuid,
+        "cores": program.layout.cores,
+        "inputs": [asdict(binding) for binding in program.inputs],
+    }
+
+
+def _assumptions(program: CoreProgram, machine: CoreMachine) -> str:
+    layout = program.layout
+    flags = ["DDR stats"] * layout.ddr_stats
+    if layout.pmu.events:
+        flags.append(f"PMU {layout.pmu.recipe or ','.join(f'{e:X}' for e in layout.pmu.events)}")
+    rest = "".join(f", {flag}" for flag in flags)
+    mhz = machine.clocks.core_mhz
+    return f"machine  {machine.name} at {mhz:g} MHz, stats level {layout.stats_level}{rest}"
+
+
+def compile_json(made: CoreBuild) -> dict[str, Any]:
+    program, machine = made.program, made.machine
+    layout = program.layout
+    kinds = Counter(op.info.kind for part in program.devices for op in part.all_ops())
+    return {
+        "schema": "npuscope/manycore-compile/1",
+        "file": str(made.file),
+        "program_uuid": layout.program_uuid,
+        "network": layout.network,
+        "machine": machine.name,
+        "core_mhz": machine.clocks.core_mhz,
+        "cores": layout.cores,
+        "devices": len(program.devices),
+        "stats_level": layout.stats_level,
+        "stats_batch": layout.stats_batch,
+        "ddr_stats": layout.ddr_stats,
+        "pmu": {"recipe": layout.pmu.recipe, "events": list(layout.pmu.events)},
+        "ops": dict(sorted(kinds.items())),
+        "inputs": [asdict(binding) for binding in program.inputs],
+        "outputs": [asdict(binding) for binding in program.outputs],
+        "metrics": asdict(metrics_of(program)),
+        "warnings": list(program.warnings),
+        "notes": list(layout.notes),
+        "specializations": [_sizes_json(program) for program in made.several],
+    }
+
+
+# --- Runs ---
+
+
+def run_text(report: RunReport) -> str:
+    return "\n".join([*run_lines(report), *_files(report)])
+
+
+def _files(report: RunReport) -> list[str]:
+    lines = [f"wrote    {safe_terminal(str(path))}" for path in report.files]
+    lines += [f"note     {safe_terminal(note)}" for note in report.notes]
+    return ["", *lines] if lines else []
+
+
+def run_json(report: RunReport) -> dict[str, Any]:
+    return {
+        "schema": "npuscope/manycore-run/1",
+        "network": report.network,
+        "inferences": report.inferences,
+        "total_us": report.total_us,
+        "batch": report.batch,
+        "inferences_per_s": report.inferences_per_s,
+        "metrics": {
+            row.name: {
+                "avg": row.average,
+                "min": row.least,
+                "max": row.most,
+                "std": row.deviation,
+            }
+            for row in report.metrics
+        },
+        "sampled": list(report.result.sampled),
+        "files": [str(path) for path in report.files],
+        "notes": list(report.notes),
+    }

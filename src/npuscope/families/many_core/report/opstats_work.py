@@ -1,0 +1,352 @@
+"""What `npuscope opstats` does: find the files, make tables and traces, write them."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+from npuscope.bounded_file import CORE_PROGRAM, read_bytes
+from npuscope.errors import FileError, UsageError
+from npuscope.families.many_core.adapters.model import Companions, Sheet, open_source
+from npuscope.families.many_core.adapters.registry import all_adapters, named_adapter, read_sheet
+from npuscope.families.many_core.adapters.tables import sheet_tables, sheet_text, sheet_trace
+from npuscope.families.many_core.buffer_format import Stats
+from npuscope.families.many_core.layout import Layout
+from npuscope.families.many_core.opstats.host_trace import HostTrace, of_inferences, read_host_trace
+from npuscope.families.many_core.opstats.inputs import (
+    SCHEME,
+    BufferFile,
+    BufferReader,
+    by_run,
+    device_of,
+    find_buffers,
+    is_own,
+    of_program,
+)
+from npuscope.families.many_core.opstats.model import Opstats
+from npuscope.families.many_core.opstats.tables import opstats_of
+from npuscope.families.many_core.opstats.trace import TraceOptions, trace_of, undrawn_note
+from npuscope.families.many_core.report.opstats import opstats_text, summary_text
+from npuscope.families.many_core.report.opstats_json import (
+    SUMMARY,
+    opstats_json,
+    output_path,
+    write_text,
+)
+from npuscope.families.many_core.specializations import read_layouts
+from npuscope.lean_dataclass import dataclass
+from npuscope.report.trace.files import write_trace
+from npuscope.shown import Shown, counted
+from npuscope.text import safe_terminal
+from npuscope.trace_model import TraceModel
+
+# Nothing else writes buffers of this layout.
+_SIMULATED = "times are simulated, not measured: docs/manycore.md states how accurate they are"
+_LOG = logging.getLogger(__name__)
+# Adapters of what lies beside a profile, not of a profile: only by name.
+_BY_NAME_ONLY = ("osb", "qaic-desc", "qaic-raw")
+
+
+@dataclass(frozen=True, slots=True)
+class OpstatsRequest:
+    """The command line, checked."""
+
+    qpc: Path | None
+    source: Path
+    target: Path
+    summary: bool
+    traces: tuple[str, ...]  # endings of the files
+    host_trace: str | None
+    cores: frozenset[int] | None
+    devices: frozenset[int] | None
+    merge_devices: bool
+    merge_thread_groups: bool
+    flows: bool
+    barriers: bool
+    ignore_uuid: bool
+    adapter: str | None
+    raw_layout: Path | None
+    descriptors: Path | None
+
+    @classmethod
+    def to_read(cls, qpc: Path, source: Path) -> OpstatsRequest:
+        """Tables only: no file is written."""
+        return cls(
+            qpc=qpc,
+            source=source,
+            target=Path(),
+            summary=False,
+            traces=(),
+            host_trace=None,
+            cores=None,
+            devices=None,
+            merge_devices=True,
+            merge_thread_groups=True,
+            flows=False,
+            barriers=False,
+            ignore_uuid=False,
+            adapter=None,
+            raw_layout=None,
+            descriptors=None,
+        )
+
+    @property
+    def companions(self) -> Companions:
+        return Companions(self.qpc, self.raw_layout, self.descriptors, self.ignore_uuid)
+
+
+@dataclass(slots=True, repr=False)
+class Outcome(Shown):
+    """Tables in the order of the files, what was written, and what the user should know."""
+
+    tables: list[Opstats] = field(default_factory=list)
+    inventories: list[Sheet] = field(default_factory=list)
+    files: dict[str, list[str]] = field(default_factory=dict)  # by buffer
+    written: list[Path] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)  # what was lost, file by file
+
+    def told(self) -> str:
+        made = counted(len(self.written), "file")
+        return f"{counted(len(self.tables), 'stats buffer')}, {made} written"
+
+    def add_file(self, names: Sequence[str], path: Path) -> None:
+        _LOG.info("made %s", safe_terminal(str(path)))
+        self.written.append(path)
+        for name in names:
+            self.files.setdefault(name, []).append(str(path))
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+def outcome_text(outcome: Outcome) -> str:
+    return opstats_text(outcome.tables, outcome.written, outcome.notes)
+
+
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
+    result = opstats_json(outcome.tables, outcome.files, outcome.inventories)
+    return result | {"notes": list(outcome.notes), "damaged": list(outcome.damaged)}
+
+
+def work(request: OpstatsRequest) -> Outcome:
+    files = _files(request.source)
+    outcome = Outcome()
+    buffers = [] if request.adapter else _not_empty(find_buffers(files), outcome)
+    own = [file for file in buffers if is_own(file)]
+    if own:
+        _own_buffers(request, own, outcome)
+        outcome.note(_SIMULATED)
+    foreign = [file.path for file in buffers if file not in own]
+    # Other profiles in a folder of buffers are by-products, such as our own traces.
+    foreign += _foreign(request, files) if not buffers else []
+    for path in foreign:
+        with _one_of(outcome, len(foreign) + len(own)):
+            _foreign_file(request, path, outcome)
+    if not outcome.tables and not outcome.inventories:
+        if outcome.damaged:
+            raise FileError("; ".join(outcome.damaged), where=safe_terminal(str(request.source)))
+        raise FileError(
+            "no stats buffer found here",
+            where=safe_terminal(str(request.source)),
+            hint=f"buffers are called {SCHEME}; `npuscope manycore run` writes them with "
+            "--aic-profiling-type=raw_device_stats",
+        )
+    return outcome
+
+
+def _not_empty(files: list[BufferFile], outcome: Outcome) -> list[BufferFile]:
+    empty = [file for file in files if not file.path.stat().st_size]
+    outcome.damaged += [f"{safe_terminal(file.path.name)} is empty" for file in empty]
+    return [file for file in files if file not in empty]
+
+
+@contextlib.contextmanager
+def _one_of(outcome: Outcome, files: int) -> Iterator[None]:
+    """A file that cannot be read does not stop the others; a single one is an error."""
+    try:
+        yield
+    except FileError as error:
+        if files < 2:
+            raise
+        told = f"{error.where}: {error.message}" if error.where else error.message
+        outcome.damaged.append(f"{told}; {error.hint}" if error.hint else told)
+
+
+def _files(source: Path) -> list[Path]:
+    """One file, or those of a folder (not of folders in it)."""
+    if source.is_file():
+        return [source]
+    return sorted(path for path in source.iterdir() if path.is_file() and path.name[0] != ".")
+
+
+def _own_buffers(request: OpstatsRequest, files: list[BufferFile], outcome: Outcome) -> None:
+    layouts, others, found = _layouts(request), files, []
+    for layout in layouts:
+        mine, others = of_program(others, layout)
+        if mine:
+            found.append((layout, mine))
+    for file in others:
+        outcome.note(f"{file.path.name}: left out, its network is not part of the program")
+    if not found:
+        networks = ", ".join(part.name for one in layouts for part in one.specializations)
+        raise FileError(
+            f"no buffer of this program: the first is of network '{files[0].network}'",
+            where=safe_terminal(str(request.source)),
+            hint=f"networks of the program: {safe_terminal(networks)}",
+        )
+    for layout, mine in found:
+        _check_selection(request, layout, mine)
+    host = read_host_trace(request.host_trace) if request.host_trace else None
+    groups = [(layout, group) for layout, mine in found for group in by_run(mine)]
+    readers = {layout.program_uuid: BufferReader(layout, request.ignore_uuid) for layout in layouts}
+    for layout, group in groups:
+        with _one_of(outcome, len(groups)):
+            _run(request, readers[layout.program_uuid], host, group, outcome)
+
+
+def _layouts(request: OpstatsRequest) -> tuple[Layout, ...]:
+    if request.qpc is None:
+        raise UsageError(
+            "stats buffers are read with the program that wrote them",
+            hint="name its programqpc.bin with --qpc",
+        )
+    data = read_bytes(request.qpc, CORE_PROGRAM)
+    try:
+        return read_layouts(data)
+    except FileError as error:
+        place = safe_terminal(str(request.qpc))
+        where = f"{place}, {error.where}" if error.where else place
+        raise FileError(error.message, where=where, hint=error.hint) from None
+
+
+def _check_selection(request: OpstatsRequest, layout: Layout, files: list[BufferFile]) -> None:
+    """Before anything is written."""
+    for option, wanted, known in (
+        ("core", request.cores, set(range(layout.cores))),
+        # Headers are looked at only where a device was asked for: they may be damaged.
+        ("device", request.devices, {device_of(f) for f in files} if request.devices else set()),
+    ):
+        missing = sorted((wanted or frozenset()) - known)
+        if missing:
+            raise UsageError(
+                f"there is no {option} {missing[0]}",
+                where=f"--select-{option}s",
+                hint=f"there are {', '.join(map(str, sorted(known)))}",
+            )
+
+
+def _run(
+    request: OpstatsRequest,
+    reader: BufferReader,
+    host: HostTrace | None,
+    group: list[BufferFile],
+    outcome: Outcome,
+) -> None:
+    """The devices of one inference."""
+    _LOG.info("reading %s", ", ".join(file.place for file in group))
+    read = [reader.read(file) for file in group]
+    for file, stats in zip(group, read, strict=True):
+        tables = opstats_of(stats, reader.index(stats))
+        outcome.tables.append(tables)
+        if stats.lost:
+            outcome.damaged.append(f"{file.place}: lost {', '.join(stats.lost)}")
+        for note in tables.notes:
+            outcome.note(note)
+        if request.summary:
+            path = output_path(request.target, file.stem, SUMMARY)
+            outcome.add_file([tables.name], write_text(path, summary_text(tables)))
+    if request.traces:
+        _traces(request, reader, host, list(zip(group, read, strict=True)), outcome)
+
+
+def _traces(
+    request: OpstatsRequest,
+    reader: BufferReader,
+    host: HostTrace | None,
+    read: list[tuple[BufferFile, Stats]],
+    outcome: Outcome,
+) -> None:
+    shown = [
+        (file, stats)
+        for file, stats in read
+        if request.devices is None or stats.device in request.devices
+    ]
+    apart = len(shown) < 2 or not request.merge_devices
+    for part in [[one] for one in shown] if apart else [shown]:
+        stats = [made for _, made in part]
+        model = trace_of(
+            stats, _trace_options(request, host, stats), list(map(reader.index, stats))
+        )
+        stem = part[0][0].stem if apart else _merged_stem(part[0][0], reader.layout)
+        _write_traces(request, stem, [made.name for made in stats], model, outcome)
+
+
+def _merged_stem(file: BufferFile, layout: Layout) -> str:
+    program, activation, inference = file.run
+    head = f"aic-profiling-program-{program}-activation-{activation}-inf-{inference}"
+    return f"{head}-{layout.network}-merged"
+
+
+def _trace_options(
+    request: OpstatsRequest, host: HostTrace | None, stats: list[Stats]
+) -> TraceOptions:
+    return TraceOptions(
+        cores=request.cores,
+        merge_thread_groups=request.merge_thread_groups,
+        flows=request.flows,
+        barriers=request.barriers,
+        host=None if host is None else of_inferences(host, {made.inference for made in stats}),
+    )
+
+
+def _write_traces(
+    request: OpstatsRequest, stem: str, names: list[str], model: TraceModel, outcome: Outcome
+) -> None:
+    for ending in request.traces:
+        path = output_path(request.target, stem, ending)
+        outcome.add_file(names, write_trace(path, ending, model))
+    note = undrawn_note(model)
+    if note is not None:
+        outcome.note(f"{stem}: {note}")
+
+
+def _foreign(request: OpstatsRequest, files: list[Path]) -> list[Path]:
+    """Files that an adapter knows: the named one, or any that reads profiles."""
+    if request.adapter:
+        chosen = [named_adapter(request.adapter)]
+    else:
+        chosen = [made for name, made in all_adapters().items() if name not in _BY_NAME_ONLY]
+    found = [path for path in files if any(one.probe(open_source(path)) > 0 for one in chosen)]
+    if request.adapter and not found:
+        raise FileError(
+            f"no file that the adapter '{safe_terminal(request.adapter)}' knows",
+            where=safe_terminal(str(request.source)),
+        )
+    return found
+
+
+def _foreign_file(request: OpstatsRequest, path: Path, outcome: Outcome) -> None:
+    sheet = read_sheet(path, request.companions, adapter=request.adapter)
+    for note in sheet.notes:
+        outcome.note(f"{path.name}: {note}")
+    if not sheet.timed and not sheet.threads:
+        outcome.inventories.append(sheet)
+        text = sheet_text(sheet)
+    else:
+        outcome.tables.append(sheet_tables(sheet))
+        text = summary_text(outcome.tables[-1])
+    if request.summary:
+        target = output_path(request.target, path.stem, SUMMARY)
+        outcome.add_file([sheet.file], write_text(target, text))
+    if not request.traces:
+        return
+    if sheet.timeline is None:
+        outcome.note(f"{path.name}: no trace, this source has sums only")
+        return
+    _write_traces(request, path.stem, [sheet.file], sheet_trace(sheet), outcome)

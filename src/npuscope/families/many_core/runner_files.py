@@ -1,0 +1,223 @@
+"""Files of a run: raw buffers, and what the host saw as text and as a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from npuscope.errors import FileError, OutputError, UsageError
+from npuscope.families.many_core.buffer_format import collected, options_for
+from npuscope.families.many_core.layout import Layout
+from npuscope.families.many_core.records import SectionId
+from npuscope.families.many_core.sim.conditions import Iteration, RunOptions, RunResult, to_us
+from npuscope.lean_dataclass import dataclass
+from npuscope.text import safe_terminal
+
+# --- Views, with the compiler option they need ---
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Something to look at, and the section that it is made of."""
+
+    name: str
+    meaning: str
+    section: SectionId
+
+
+VIEWS = {
+    view.name: view
+    for view in (
+        View("threads", "durations of inference and activation by thread", SectionId.THREAD_INF),
+        View("pmu", "PMU counts by thread", SectionId.PMU_THREAD),
+        View("ddr", "DDR traffic by core", SectionId.DDR_CORE),
+        View("ports", "waits for doorbells", SectionId.PORT_WAIT),
+        View("semaphores", "semaphore increments", SectionId.SEM_OP),
+        View("ops", "operators: op tables and traces", SectionId.OP_REC),
+        View("op-pmu", "PMU counts by operator", SectionId.OP_PMU),
+    )
+}
+
+
+def missing(layout: Layout) -> list[View]:
+    """Views that the records of this program cannot give."""
+    there = collected(layout.stats_level, layout)
+    return [view for view in VIEWS.values() if view.section not in there]
+
+
+def check_views(layout: Layout, wanted: Sequence[str]) -> None:
+    """Refuse before anything runs what the program was not compiled for."""
+    unknown = [name for name in wanted if name not in VIEWS]
+    if unknown:
+        raise UsageError(
+            f"unknown view '{safe_terminal(unknown[0])}'",
+            where="--want",
+            hint=f"known: {', '.join(VIEWS)}",
+        )
+    for view in missing(layout):
+        if view.name in wanted:
+            raise UsageError(
+                f"{view.meaning}: the program was compiled with -stats-level="
+                f"{layout.stats_level} and does not collect them",
+                where=f"--want {view.name}",
+                hint=f"compile with {options_for(view.section)}",
+            )
+
+
+def absent_notes(layout: Layout) -> tuple[str, ...]:
+    """One sentence for each view that the buffers will not have."""
+    return tuple(
+        f"not collected: {view.meaning}: needs {options_for(view.section)}"
+        for view in missing(layout)
+    )
+
+
+HOST_SCHEMA = "npuscope/host-trace/1"
+_HOST_PID = 18  # as in published traces
+# Threads of the host's process; 0 would be taken for the process itself.
+_LANES = {1: "Enqueue", 2: "InputDMA", 3: "Device", 4: "OutputDMA", 5: "Completion"}
+_UNSAFE = '<>:"/\\|?*'
+
+
+def buffer_files(result: RunResult) -> dict[str, bytes]:
+    from npuscope.families.many_core.buffer import write_buffer
+
+    return {f"{safe_name(stats.name)}.bin": write_buffer(stats) for stats in result.stats}
+
+
+def safe_name(name: str) -> str:
+    """A network's name as part of a file's."""
+    plain = (c if c.isprintable() and not c.isspace() and c not in _UNSAFE else "_" for c in name)
+    return "".join(plain)
+
+
+def host_trace(result: RunResult, layout: Layout) -> dict[str, Any]:
+    """Chrome events of the sampled inferences. `ts` 0 is tick 0 of the devices' timer."""
+    events: list[dict[str, Any]] = [_named("process_name", 0, "HOST_PROC")]
+    events += [_named("thread_name", lane, name) for lane, name in _LANES.items()]
+    for number in result.sampled:
+        events += _events(result.iterations[number])
+    about = {
+        "schema": HOST_SCHEMA,
+        "utc_ns": result.utc_ns,
+        "program_uuid": layout.program_uuid,
+        "network": layout.network,
+        "inferences": list(result.sampled),
+    }
+    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": about}
+
+
+def _named(what: str, lane: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": _HOST_PID, "tid": lane, "args": {"name": name}}
+
+
+def _events(iteration: Iteration) -> Iterator[dict[str, Any]]:
+    number, args = iteration.number, {"queueDepth": iteration.queued}
+    for lane, name, begin, end in spans(iteration):
+        start, stop = _ns(begin), _ns(end)
+        yield {
+            "ph": "X",
+            "cat": "host",
+            "name": f"{name}-Inf-{number}",
+            "pid": _HOST_PID,
+            "tid": lane,
+            "ts": start / 1000,
+            "dur": (stop - start) / 1000,
+            "args": {"inference": number, **args},
+        }
+
+
+def spans(iteration: Iteration) -> list[tuple[int, str, float, float]]:
+    """Lane, name and ticks of what the host and its driver did for one inference."""
+    one = iteration
+    return [
+        (1, "enqueue", one.enqueued, one.submitted),
+        (2, "inputDma", one.input_begin, one.doorbell),
+        (3, "execute", float(one.device_start), float(one.device_end)),
+        (4, "outputDma", one.output_begin, one.output_end),
+        (5, "complete", one.answered, one.completed),
+    ]
+
+
+def _ns(ticks: float) -> int:
+    return round(to_us(ticks) * 1000)
+
+
+def host_summary(result: RunResult, layout: Layout, head: list[str]) -> str:
+    """What the host saw of the whole run, then of each sampled inference."""
+    lines = [f"Network {safe_terminal(layout.network)} program {layout.program_uuid}", *head]
+    columns = ("queueDepth", "enqueueUs", "inputDmaUs", "execUs", "outputDmaUs", "completeUs")
+    lines += ["", " ".join(f"{name:>12}" for name in ("Inference", *columns, "roundTripUs"))]
+    for number in result.sampled:
+        one = result.iterations[number]
+        times = [to_us(end - begin) for _, _, begin, end in spans(one)]
+        values = (*times, to_us(one.completed - one.enqueued))
+        cells = (f"{number:>12}", f"{one.queued:>12}", *(f"{value:>12.3f}" for value in values))
+        lines.append(" ".join(cells))
+    return "\n".join(lines) + "\n"
+
+
+def host_files(
+    result: RunResult, layout: Layout, kind: str, head: list[str], options: RunOptions
+) -> dict[str, bytes]:
+    """The runtime's own summary (`stats`), trace (`trace`) or times (`latency`), by activation."""
+    program, copies = f"aic-profiling-program-{options.program}", options.activations
+    if kind == "latency":
+        return {f"{program}-latency.txt": latency_table(result, copies).encode()}
+    if kind == "stats":
+        name, text = "stats.txt", host_summary(result, layout, head)
+    else:
+        trace = host_trace(result, layout)
+        name, text = "trace.json", json.dumps(trace, indent=None, separators=(",", ":"))
+    # Copies start and end together: the host sees the same of all.
+    return {f"{program}-activation-{a}-{name}": text.encode() for a in range(copies)}
+
+
+_LATENCIES = (
+    "devExec", "devInWaitTime", "devOutWaitTime", "hostRoundTrip", "enqTime", "submitTime",
+    "execToComplete", "totalRoundtripTime",
+)  # fmt: skip
+
+
+def latency_table(result: RunResult, copies: int) -> str:
+    """Microseconds of the sampled inferences, one row each, after four lines about the file."""
+    lines = [
+        "Latency of inferences, in us, of the simulated device",
+        f"Samples {len(result.sampled) * copies}",
+        f"Activations {copies}",
+        ",".join(("Sample", "Activation", "queueDepth", "numInfInQueue", *_LATENCIES)),
+    ]
+    for number in result.sampled:
+        one = result.iterations[number]
+        times = (
+            one.exec_us,
+            one.input_wait_us,
+            one.output_wait_us,
+            to_us(one.output_end - one.submitted),
+            to_us(one.submitted - one.enqueued),
+            to_us(one.input_begin - one.submitted),
+            to_us(one.completed - one.submitted),
+            to_us(one.completed - one.enqueued),
+        )
+        row = ",".join(f"{value:.3f}" for value in times)
+        queue = f"{one.queued},{one.queued + 1}"
+        lines += [f"{number},{copy},{queue},{row}" for copy in range(copies)]
+    return "\n".join(lines) + "\n"
+
+
+def check_folder(folder: Path) -> None:
+    """The folder must be there before anything runs."""
+    if not folder.is_dir():
+        raise FileError(
+            "this folder does not exist" if not folder.exists() else "is not a folder",
+            where=f"--aic-profiling-out-dir {safe_terminal(str(folder))}",
+            hint=f"mkdir -p {safe_terminal(str(folder))}",
+        )
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise OutputError(
+            "this folder is not writable",
+            where=f"--aic-profiling-out-dir {safe_terminal(str(folder))}",
+        )

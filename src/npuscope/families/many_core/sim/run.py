@@ -1,0 +1,360 @@
+"""Simulate a program: inferences on the devices, their host, and the records they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+from random import Random
+
+from npuscope.errors import UsageError
+from npuscope.families.many_core.buffer_format import Records, Stats
+from npuscope.families.many_core.machine import CoreMachine
+from npuscope.families.many_core.program import CoreProgram
+from npuscope.families.many_core.records import UTIMER_HZ, SectionId
+from npuscope.families.many_core.sim.collect import Collector, Origin
+from npuscope.families.many_core.sim.conditions import (
+    INPUT_PORT,
+    OUTPUT_PORT,
+    Conditions,
+    Iteration,
+    RunOptions,
+    RunResult,
+    conditions_of,
+    to_ticks,
+    to_us,
+)
+from npuscope.families.many_core.sim.events import Timeline, run_inference
+from npuscope.families.many_core.sim.plan import Costs, Plan, plan_of
+from npuscope.families.many_core.sim.pmu import not_modelled
+from npuscope.lean_dataclass import dataclass, replace
+from npuscope.shown import counted
+
+# --- The host: requests, queue, input and output DMA, doorbells, completion ---
+
+# Inferences differ in a few ways only, so that a long run is simulated in short time.
+_PATTERNS = 8
+_MOST_ITERATIONS = 1_000_000  # of a run that is told by its time
+# The timer has run since the device was switched on.
+BOOT_TICKS = 19_200_000
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceRequest:
+    """All that decides how an inference goes: equal requests give equal inferences."""
+
+    pattern: int
+    input_ring: int
+    output_ring: int
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceOutcome:
+    """Of an inference, in ticks from its begin."""
+
+    start: int
+    end: float
+    input_free: float
+    output_ready: float
+    input_wait: float
+    output_wait: float
+    output_asked: float  # when the first op asks whether the output buffer is free
+    cycles: int
+
+
+class Devices:
+    """Runs inferences on the devices; what was run once is remembered by its figures."""
+
+    def __init__(self, plan: Plan, seed: int) -> None:
+        self._plan, self._seed = plan, seed
+        self._outcomes: dict[InferenceRequest, InferenceOutcome] = {}
+        self._last: tuple[InferenceRequest, Conditions, Timeline] | None = None
+
+    def settled(self, request: InferenceRequest) -> InferenceRequest:
+        """An output buffer that is free before anybody asks might as well be free at once."""
+        early = replace(request, output_ring=0)
+        return early if request.output_ring <= self.outcome(early).output_asked else request
+
+    def outcome(self, request: InferenceRequest) -> InferenceOutcome:
+        if request not in self._outcomes:
+            conditions, line = self.timeline(request)
+            self._outcomes[request] = _outcome(self._plan, conditions, line)
+        return self._outcomes[request]
+
+    def timeline(self, request: InferenceRequest) -> tuple[Conditions, Timeline]:
+        if self._last is None or self._last[0] != request:
+            rings = {INPUT_PORT: request.input_ring, OUTPUT_PORT: request.output_ring}
+            conditions = conditions_of(self._plan, self._seed, request.pattern, rings)
+            self._last = (request, conditions, run_inference(self._plan, conditions))
+        return self._last[1], self._last[2]
+
+
+def _outcome(plan: Plan, conditions: Conditions, line: Timeline) -> InferenceOutcome:
+    end = max(line.barrier, default=0.0)
+    return InferenceOutcome(
+        min(min(cores) for cores in conditions.skew),
+        end,
+        _last_of(plan, line, "aicinputsemaphoreinc", end),
+        _last_of(plan, line, "aicoutputsemaphoreinc", end),
+        _longest_wait(line, INPUT_PORT),
+        _longest_wait(line, OUTPUT_PORT),
+        line.port_asked.get(OUTPUT_PORT, inf),
+        max(int(clock.cycles_at(end)) for clock in conditions.clocks),
+    )
+
+
+def _last_of(plan: Plan, line: Timeline, kind: str, otherwise: float) -> float:
+    ends = (line.done[task.index] for task in plan.tasks if task.op.info.kind == kind)
+    return max(ends, default=otherwise)
+
+
+def _longest_wait(line: Timeline, port: int) -> float:
+    return max((wait[1] for key, wait in line.port_waits.items() if key[3] == port), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """An iteration with what is needed to run it again."""
+
+    iteration: Iteration
+    request: InferenceRequest
+    tick: int
+    cycle: int  # of the cores' clock at that tick
+
+
+def run_iterations(
+    program: CoreProgram, machine: CoreMachine, devices: Devices, options: RunOptions, begin: int
+) -> Iterator[Ran]:
+    """Inference after inference; the next is asked for while the device has work."""
+    host = _Host(_Link(program, machine, options), devices, begin, machine.core_hz)
+    random = Random(options.seed)
+    number, enough = 0, options.iterations if options.time_us is None else _MOST_ITERATIONS
+    end = inf if options.time_us is None else begin + to_ticks(options.time_us)
+    while number < enough:
+        ran = host.infer(number, random.randrange(_PATTERNS))
+        yield ran
+        number += 1
+        if ran.iteration.completed >= end:
+            return
+
+
+class _Host:
+    """What of host and device is in use until when. There is one input and one output buffer."""
+
+    def __init__(self, link: _Link, devices: Devices, begin: int, core_hz: int) -> None:
+        self._link, self._devices = link, devices
+        self._tick, self._cycle = begin, begin * core_hz // UTIMER_HZ
+        self._host_free = self._input_free = self._output_free = float(begin)
+        self._completed: list[float] = []
+
+    def infer(self, number: int, pattern: int) -> Ran:
+        link, tick = self._link, self._tick
+        enqueued = max(self._host_free, self._room())
+        submitted = enqueued + link.submit
+        input_begin = max(submitted, self._input_free)
+        doorbell = input_begin + link.input_time
+        asked = InferenceRequest(pattern, self._ahead(doorbell), self._ahead(self._output_free))
+        # Requests that lead to the same inference become equal, so that it is simulated once.
+        request = self._devices.settled(asked)
+        found = self._devices.outcome(request)
+        output_begin = max(tick + found.output_ready, self._output_free)
+        output_end = output_begin + link.output_time
+        # The stats buffer is an output too: the device has ended when the host is told. The host
+        # answers in order, also when an output arrived earlier than the one before.
+        answered = max(output_end, tick + found.end, *self._completed[-1:])
+        iteration = Iteration(
+            number=number,
+            enqueued=enqueued,
+            submitted=submitted,
+            input_begin=input_begin,
+            doorbell=doorbell,
+            device_start=tick + found.start,
+            device_end=tick + int(found.end),
+            output_begin=output_begin,
+            output_end=output_end,
+            answered=answered,
+            completed=answered + link.complete,
+            input_wait=found.input_wait,
+            output_wait=found.output_wait,
+            queued=sum(1 for done in self._completed[-link.depth :] if done > enqueued),
+        )
+        ran = Ran(iteration, request, tick, self._cycle)
+        self._pass(iteration, found)
+        return ran
+
+    def _room(self) -> float:
+        """When the queue has a place: it holds a few inferences that are not completed."""
+        depth = self._link.depth
+        return self._completed[-depth] if len(self._completed) >= depth else 0.0
+
+    def _ahead(self, when: float) -> int:
+        """Ticks from the begin of the inference to something; 0 where it was before."""
+        return max(int(when) - self._tick, 0)
+
+    def _pass(self, iteration: Iteration, found: InferenceOutcome) -> None:
+        self._host_free, self._output_free = iteration.submitted, iteration.output_end
+        self._input_free = self._tick + found.input_free
+        self._completed.append(iteration.completed)
+        # The next inference starts at the first whole tick after this one.
+        self._tick += int(found.end) + 1
+        self._cycle += found.cycles + 1
+
+
+class _Link:
+    """Times of the host and its link, in ticks."""
+
+    def __init__(self, program: CoreProgram, machine: CoreMachine, options: RunOptions) -> None:
+        host, copies = machine.host, options.activations
+        self.depth = options.set_size or max(host.queue_depth, 1)
+        self.submit = to_ticks(host.submit_us)
+        self.complete = to_ticks(host.complete_us)
+        self.input_time = _dma(machine, copies * sum(binding.bytes for binding in program.inputs))
+        self.output_time = _dma(machine, copies * sum(binding.bytes for binding in program.outputs))
+
+
+def _dma(machine: CoreMachine, size: int) -> float:
+    return to_ticks(machine.host.latency_us + size / machine.host.gb_per_s / 1e3)
+
+
+# The same for every run, so that the same seed gives the same bytes.
+UTC_NS_OF_TICK_0 = 1_700_000_000_000_000_000
+
+
+def simulate(program: CoreProgram, machine: CoreMachine, options: RunOptions) -> RunResult:
+    """Run a program; the same options and seed give the same result, byte for byte."""
+    numbers = _device_numbers(program, options)
+    _check(options)
+    _check_activations(program, machine, options)
+    plan = plan_of(program, _costs(program, machine, options))
+    activated = _activations(plan, options.seed)
+    begin = max(end for spans in activated for _, end in spans)
+    devices = Devices(plan, options.seed)
+    ran = list(run_iterations(program, machine, devices, options, begin))
+    samples, notes = _sampled(ran, options)
+    stats: list[Stats] = []
+    if options.collect:
+        every = tuple(number for number in numbers for _ in range(options.activations))
+        collectors = [Collector(plan, device, every) for device in range(plan.devices)]
+        for one in samples:
+            conditions, line = devices.timeline(one.request)
+            for device, collector in enumerate(collectors):
+                origin = Origin(one.tick, one.cycle, int(one.iteration.doorbell), activated[device])
+                sections = collector.sections(line, conditions, origin)
+                place = divmod(device, options.activations)
+                made = _stats(program, one, place, numbers[place[0]], sections)
+                name = buffer_name(made.inference, made.network.name, place[1], options.program)
+                stats.append(replace(made, name=name))
+        notes += not_modelled(program.layout.pmu.events)
+    iterations = tuple(one.iteration for one in ran)
+    kept = tuple(one.iteration.number for one in samples)
+    return RunResult(iterations, kept, tuple(stats), UTC_NS_OF_TICK_0, notes)
+
+
+def buffer_name(inference: int, network: str, activation: int = 0, program: int = 0) -> str:
+    """Of a buffer's file without its ending, as the vendor's runtime names them."""
+    place = f"program-{program}-activation-{activation}-inf-{inference}"
+    return f"aic-profiling-{place}-{network}-aiccyclecounts"
+
+
+def _stats(
+    program: CoreProgram,
+    ran: Ran,
+    place: tuple[int, int],
+    device: int,
+    sections: dict[SectionId, Records],
+) -> Stats:
+    """Of one part of the program and one copy of it."""
+    layout, (part, _) = program.layout, place
+    number = ran.iteration.number
+    return Stats(
+        layout=layout,
+        name="",
+        level=layout.stats_level,
+        device=device,
+        specialization=part,
+        inference=number,
+        utc_ns=UTC_NS_OF_TICK_0,
+        sections=sections,
+    )
+
+
+def _costs(program: CoreProgram, machine: CoreMachine, options: RunOptions) -> Costs:
+    layout = program.layout
+    level = layout.stats_level if options.stats_overhead else 0
+    return Costs(machine, level, bool(layout.pmu.events), options.activations)
+
+
+def _check_activations(program: CoreProgram, machine: CoreMachine, options: RunOptions) -> None:
+    copies, cores, most = options.activations, program.layout.cores, machine.cores.count
+    if copies < 1:
+        raise UsageError(f"expected at least 1, found {copies}", where="-a")
+    if copies > 1 and len(program.devices) > 1:
+        raise UsageError(
+            "a program for several devices runs once: its devices work together",
+            where="-a",
+            hint="compile it for one device to run several copies",
+        )
+    if copies * cores > most and copies > 1:
+        raise UsageError(
+            f"{copies} activations of {counted(cores, 'core')} need {copies * cores}: "
+            f"{machine.name} has {most}",
+            where="-a",
+            hint=f"at most {most // cores}",
+        )
+
+
+def _activations(plan: Plan, seed: int) -> list[tuple[tuple[int, int], ...]]:
+    """By device and thread: when it was made ready, long before the first inference."""
+    random = Random(f"activation {seed}")
+    low, high = plan.costs.machine.stats.activate_ticks
+    threads = plan.cores * len(plan.layout.threads)
+    return [
+        tuple((BOOT_TICKS, BOOT_TICKS + random.randint(low, high)) for _ in range(threads))
+        for _ in range(plan.devices)
+    ]
+
+
+def _sampled(ran: list[Ran], options: RunOptions) -> tuple[list[Ran], tuple[str, ...]]:
+    """The first inferences from the wanted iteration and delay on; else the last of the run."""
+    begin = ran[0].iteration.enqueued
+    delay = to_ticks(options.start_delay_ms * 1000)
+    late = [
+        one for one in ran[options.start_iteration :] if one.iteration.enqueued - begin >= delay
+    ]
+    if late:
+        return late[: options.samples], ()
+    last = ran[-options.samples :]
+    ended = to_us(ran[-1].iteration.completed - begin) / 1000
+    return last, (
+        f"the run ended after {len(ran)} iterations and {ended:.3f} ms, before profiling should "
+        f"start (iteration {options.start_iteration}, {options.start_delay_ms:g} ms): "
+        f"its last {len(last)} are saved",
+    )
+
+
+def _device_numbers(program: CoreProgram, options: RunOptions) -> tuple[int, ...]:
+    wanted, found = len(program.devices), options.devices
+    if not found:
+        return tuple(range(wanted))
+    if len(found) != wanted:
+        raise UsageError(
+            f"the program is for {counted(wanted, 'device')}, "
+            f"found {counted(len(found), 'number')}",
+            where="--devices",
+        )
+    if len(set(found)) != wanted or not all(0 <= number <= 0xFFFF for number in found):
+        raise UsageError("device numbers must differ and be 0 to 65535", where="--devices")
+    return found
+
+
+def _check(options: RunOptions) -> None:
+    for value, low, name in (
+        (options.iterations, 1, "--num-iter"),
+        (options.samples, 1, "--aic-profiling-num-samples"),
+        (options.start_iteration, 0, "--aic-profiling-start-iter"),
+        (options.start_delay_ms, 0, "--aic-profiling-start-delay"),
+        (1 if options.set_size is None else options.set_size, 1, "--set-size"),
+        (1 if options.time_us is None else options.time_us, 0, "--time"),
+        (options.program, 0, "--program"),
+    ):
+        if value < low:
+            raise UsageError(f"expected at least {low}, found {value:g}", where=name)

@@ -1,0 +1,123 @@
+"""Several programs of one network in one container: one for each set of sizes.
+
+The first program is the container itself; each further one is a whole container in a segment of
+its own, without its constants where they are those of the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from npuscope.bounded_file import VENDOR_JSON, parse_json, read_bytes
+from npuscope.errors import FileError, UsageError
+from npuscope.families.many_core.container import read_layout, read_program, write_program
+from npuscope.families.many_core.layout import Layout
+from npuscope.families.many_core.program import CoreProgram
+from npuscope.families.many_core.qpc import CONSTANTS, read_qpc, write_qpc
+from npuscope.text import safe_terminal
+
+SEGMENT = "osb.spec."
+_MOST = 64  # sets of sizes
+_MOST_SIZE = 1 << 31
+
+Sizes = dict[str, int]  # by the names that the file has for them
+
+
+# --- -network-specialization-config ---
+
+
+def read_config(path: str | Path) -> tuple[Sizes, ...]:
+    """{"specializations": [{"batch_size": "1", "seq_len": "128"}, ...]}, as the vendor's has it."""
+    where = safe_terminal(str(path))
+    try:
+        table = parse_json(read_bytes(path, VENDOR_JSON))
+    except ValueError as error:
+        raise FileError(f"is not valid JSON: {error}", where=where) from None
+    rows = table.get("specializations") if isinstance(table, dict) else None
+    if not isinstance(rows, list) or not 0 < len(rows) <= _MOST:
+        raise FileError(
+            f"expected a list of 1 to {_MOST} objects",
+            where=f"{where}: $.specializations",
+            hint='{"specializations": [{"batch_size": "1", "seq_len": "128"}]}',
+        )
+    return tuple(_sizes(row, f"{where}: $.specializations[{n}]") for n, row in enumerate(rows))
+
+
+def _sizes(row: Any, where: str) -> Sizes:
+    if not isinstance(row, dict) or not row:
+        raise FileError("expected an object of sizes by name", where=where)
+    return {name: _size(value, f"{where}.{safe_terminal(name)}") for name, value in row.items()}
+
+
+def _size(value: Any, where: str) -> int:
+    text = str(value) if type(value) in (int, str) else ""
+    digits = text.isascii() and text.isdecimal() and len(text) < 11
+    if not digits or not 0 < int(text) < _MOST_SIZE:
+        raise FileError("expected a size of at least 1", where=where)
+    return int(text)
+
+
+def network_name(network: str, number: int) -> str:
+    """Buffers are called after it, so that they are found again."""
+    return network if number == 0 else f"{network}_s{number}"
+
+
+# --- The container ---
+
+
+def write_programs(programs: Sequence[CoreProgram]) -> bytes:
+    first, *others = (_segments(write_program(program)) for program in programs)
+    for number, segments in enumerate(others, 1):
+        if segments[CONSTANTS] == first[CONSTANTS]:
+            segments[CONSTANTS] = b""
+        first[f"{SEGMENT}{number}"] = write_qpc(segments)
+    return write_qpc(first)
+
+
+def read_programs(data: bytes) -> tuple[CoreProgram, ...]:
+    return tuple(read_program(part) for part in _containers(data))
+
+
+def read_layouts(data: bytes) -> tuple[Layout, ...]:
+    return tuple(read_layout(part) for part in _containers(data))
+
+
+def chosen(programs: Sequence[CoreProgram], wanted: str) -> CoreProgram:
+    """By its number or by the name of its network; the first where nothing is asked for."""
+    if not wanted:
+        return programs[0]
+    for number, program in enumerate(programs):
+        if wanted in (str(number), program.layout.network):
+            return program
+    known = ", ".join(f"{n} ({p.layout.network})" for n, p in enumerate(programs))
+    raise UsageError(
+        f"there is no specialization '{safe_terminal(wanted)}'",
+        where="--specialization",
+        hint=f"there are {safe_terminal(known)}",
+    )
+
+
+def _segments(data: bytes) -> dict[str, bytes]:
+    qpc = read_qpc(data)
+    return {name: qpc.need(name) for name in qpc.names}
+
+
+def _containers(data: bytes) -> Iterator[bytes]:
+    yield data
+    qpc = read_qpc(data)
+    for name in qpc.names:
+        if name.startswith(SEGMENT):
+            yield _whole(qpc.need(name), qpc.get(CONSTANTS) or b"", name)
+
+
+def _whole(data: bytes, constants: bytes, name: str) -> bytes:
+    """With the constants that it shares."""
+    try:
+        segments = _segments(data)
+    except FileError as error:
+        place = f"{name}, {error.where}" if error.where else name
+        raise FileError(error.message, where=place, hint=error.hint) from None
+    if not segments.get(CONSTANTS):
+        segments[CONSTANTS] = constants
+    return write_qpc(segments)

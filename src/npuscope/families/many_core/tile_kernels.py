@@ -1,0 +1,225 @@
+"""Arithmetic of one tile: an op of the network on the parts of its inputs that its core holds.
+
+Float values are half floats in memory; an op works in single precision and rounds what it stores
+to the nearest half, ties to even. Parts of a sum are stored and rounded one by one. Quantized ops
+are those of the reference executor: integer sums are exact, so that only their end is rounded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from npuscope.families.many_core.compiler.boxes import Bounds, Box, full, shape_of, with_axis
+from npuscope.families.many_core.compiler.kinds import KERNELS, is_splat
+from npuscope.families.many_core.compiler.needs import needs
+from npuscope.families.many_core.program import Code, Made
+from npuscope.graph.model import Activation, Graph, Op, Tensor
+from npuscope.lean_dataclass import dataclass, replace
+from npuscope.ops.kernels.table import make_step
+from npuscope.ops.layers import ConvAttrs, DenseAttrs, MatMulAttrs
+from npuscope.ops.reduce import PoolAttrs
+
+Parts = Mapping[str, np.ndarray]  # by tensor, of the box that is needed
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a step makes of an op: boxes of its inputs, and the op that works on such parts."""
+
+    op: Op
+    needs: tuple[Box | None, ...]
+    box: Box
+    cropped: bool
+
+
+def part_of(graph: Graph, op: Op, made: Made) -> Part:
+    wanted = list(needs(graph, op, made.box))
+    whole = tuple(wanted)
+    if made.channels is not None:
+        wanted[0], wanted[1] = _channels(op, whole, made.channels)
+        if not made.first and len(wanted) > 2:
+            wanted = wanted[:2]
+            op = op.replace(inputs=op.inputs[:2])
+    if not KERNELS[op.kind].cropped:
+        return Part(op, tuple(wanted), made.box, False)
+    if isinstance(op.attrs, ConvAttrs):
+        return _conv_part(graph, op, tuple(wanted), made)
+    if isinstance(op.attrs, PoolAttrs):
+        return _pool_part(op, op.attrs, tuple(wanted), made)
+    return Part(op, tuple(wanted), made.box, True)
+
+
+def _channels(op: Op, whole: tuple[Box | None, ...], channels: Bounds) -> tuple[Box, Box]:
+    """The axis that is summed up, in both operands."""
+    left, right = whole[0], whole[1]
+    assert left is not None and right is not None
+    attrs = op.attrs if isinstance(op.attrs, MatMulAttrs) else None
+    first = len(left) - (2 if attrs and attrs.transpose_a else 1)
+    second = len(right) - (2 if attrs and not attrs.transpose_b else 1)
+    return with_axis(left, first, *channels), with_axis(right, second, *channels)
+
+
+def _conv_part(graph: Graph, op: Op, wanted: tuple[Box | None, ...], made: Made) -> Part:
+    attrs = op.attrs_as(ConvAttrs)
+    source, weights = wanted[0], graph.tensors[op.inputs[1]].shape
+    assert source is not None
+    each = weights[0] // attrs.groups
+    low, high = made.box[3]
+    if attrs.groups > 1 and (low % each or high % each):
+        return Part(op, wanted, made.box, False)
+    reach = [(weights[1 + axis] - 1) * attrs.dilations[axis] + 1 for axis in (0, 1)]
+    pads = _pads(made.box, source, reach, attrs)
+    groups = (high - low) // each if attrs.groups > 1 else 1
+    local = op.replace(attrs=replace(attrs, pads=pads, groups=groups))
+    return Part(local, wanted, made.box, True)
+
+
+def _pool_part(op: Op, attrs: PoolAttrs, wanted: tuple[Box | None, ...], made: Made) -> Part:
+    source = wanted[0]
+    assert source is not None
+    pads = _pads(made.box, source, list(attrs.window), attrs)
+    return Part(op.replace(attrs=replace(attrs, pads=pads)), wanted, made.box, True)
+
+
+def _pads(
+    out: Box, source: Box, reach: list[int], attrs: ConvAttrs | PoolAttrs
+) -> tuple[int, int, int, int]:
+    """Padding before and behind the rows and columns that are there."""
+    found = []
+    for axis in (0, 1):
+        (low, high), (first, last) = out[1 + axis], source[1 + axis]
+        start = low * attrs.strides[axis] - attrs.pads[axis]
+        stop = (high - 1) * attrs.strides[axis] - attrs.pads[axis] + reach[axis]
+        found.append((first - start, stop - last))
+    (top, bottom), (left, right) = found
+    return top, left, bottom, right
+
+
+def compute(code: Code, made: Made, parts: Parts, before: np.ndarray | None) -> np.ndarray:
+    """The values that a step stores; `before` is the sum so far, where it adds to one."""
+    assert made.op is not None
+    op = code.graph.ops[made.op]
+    part = part_of(code.graph, op, made)
+    ends = code.ends.get(op.outputs[0], ())
+    chain = [part.op.replace(outputs=(ends[0].inputs[0],)) if ends else part.op, *ends]
+    adds = made.channels is not None
+    if adds:
+        chain[0] = _without_activation(chain[0])
+    value = _run(code, part, chain[0], parts)
+    if before is not None:
+        value = value + before.astype(np.float32)
+    if not made.last:
+        return value
+    if adds:
+        value = _activated(op, value)
+    for end in ends:
+        value = _end(code, end, value)
+    return value
+
+
+def _run(code: Code, part: Part, op: Op, parts: Parts) -> np.ndarray:
+    """One op as a network of its own, on parts or on whole tensors with holes."""
+    graph = code.graph
+    tensors: list[Tensor] = []
+    values: list[np.ndarray] = []
+    for name, need in zip(op.inputs, part.needs, strict=True):
+        if not name:
+            continue
+        tensor, data = _operand(graph.tensors[name], need, parts, part.cropped)
+        values.append(data)
+        if all(tensor.name != known.name for known in tensors):
+            tensors.append(tensor)
+    out = code.between.get(op.outputs[0]) or graph.tensors[op.outputs[0]]
+    tensors.append(_cropped(out, part.box) if part.cropped else out)
+    small = Graph("tile", tensors, [op], [], op.outputs, graph.numerics)
+    with np.errstate(all="ignore"):
+        (result,) = make_step(small, op)(values)
+    return result if part.cropped else result[_index(part.box)]
+
+
+def _operand(
+    tensor: Tensor, need: Box | None, parts: Parts, cropped: bool
+) -> tuple[Tensor, np.ndarray]:
+    if is_splat(tensor):
+        data = _stored(tensor)
+        return replace(tensor, data=data), data
+    held = parts[tensor.name] if need is not None else None
+    if cropped and held is not None and need is not None:
+        data = _wide(tensor, held)
+        small = _cropped(tensor, need)
+        return (replace(small, data=data) if tensor.is_constant else small), data
+    whole = _holes(tensor)
+    if held is not None and need is not None:
+        whole[_index(need)] = _wide(tensor, held)
+    return (replace(tensor, data=whole) if tensor.is_constant else tensor), whole
+
+
+def _stored(tensor: Tensor) -> np.ndarray:
+    """A constant as the device has it."""
+    assert tensor.data is not None
+    data = tensor.data
+    return data.astype(np.float16).astype(data.dtype) if tensor.dtype.is_float else data
+
+
+def _wide(tensor: Tensor, data: np.ndarray) -> np.ndarray:
+    return data.astype(tensor.dtype.numpy) if data.dtype != tensor.dtype.numpy else data
+
+
+def _holes(tensor: Tensor) -> np.ndarray:
+    """Values that no core may use: not a number, or far from everything."""
+    dtype = tensor.dtype.numpy
+    if tensor.dtype.is_float:
+        return np.full(tensor.shape, np.nan, dtype)
+    return np.full(tensor.shape, 0, dtype)
+
+
+def _cropped(tensor: Tensor, box: Box) -> Tensor:
+    quant = tensor.quant
+    if quant is not None and quant.axis is not None and len(quant.scales) > 1:
+        low, high = box[quant.axis]
+        points = quant.zero_points[low:high] if len(quant.zero_points) > 1 else quant.zero_points
+        quant = replace(quant, scales=quant.scales[low:high], zero_points=points)
+    return replace(tensor, shape=shape_of(box), quant=quant)
+
+
+def _index(box: Box) -> tuple[slice, ...]:
+    return tuple(slice(start, stop) for start, stop in box)
+
+
+_LIMITS = {
+    Activation.RELU: (0.0, np.inf),
+    Activation.RELU6: (0.0, 6.0),
+    Activation.RELU_N1_TO_1: (-1.0, 1.0),
+}
+
+
+def _without_activation(op: Op) -> Op:
+    if isinstance(op.attrs, ConvAttrs | DenseAttrs):
+        return op.replace(attrs=replace(op.attrs, activation=Activation.NONE))
+    return op
+
+
+def _activated(op: Op, value: np.ndarray) -> np.ndarray:
+    kind = getattr(op.attrs, "activation", Activation.NONE)
+    return value if kind is Activation.NONE else np.clip(value, *_LIMITS[kind])
+
+
+def _end(code: Code, op: Op, value: np.ndarray) -> np.ndarray:
+    """A clamp or a factor on what is about to be stored."""
+    box = full(value.shape)
+    tensors, values = [], []
+    for name in op.inputs:
+        known = code.between.get(name) or code.graph.tensors.get(name)
+        if known is not None and known.is_constant:
+            data = _stored(known)
+            tensors.append(replace(known, data=data))
+        else:
+            data = value
+            tensors.append(_cropped(code.between[name], box))
+        values.append(data)
+    out = code.between.get(op.outputs[0]) or code.graph.tensors[op.outputs[0]]
+    tensors.append(_cropped(out, box))
+    small = Graph("end", tensors, [op], [], op.outputs, code.graph.numerics)
+    (result,) = make_step(small, op)(values)
+    return result

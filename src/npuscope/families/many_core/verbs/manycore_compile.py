@@ -1,0 +1,207 @@
+"""`npuscope manycore compile`: a network to a program for many cores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npuscope.errors import FileError, OutputError, UsageError
+from npuscope.lean_dataclass import replace
+from npuscope.options.kinds import (
+    Group,
+    Kind,
+    Mark,
+    Option,
+    VendorEffect,
+    Verb,
+    file,
+    flag,
+    list_,
+    option,
+    text,
+    whole,
+)
+from npuscope.options.rows import CORE_MACHINE, OUTPUT, SET, SHAPE
+from npuscope.text import safe_terminal
+from npuscope.verbs.check import checked
+
+if TYPE_CHECKING:
+    from npuscope.families.many_core.program import CoreProgram
+    from npuscope.families.many_core.report.manycore import CoreBuild
+
+
+def _idle(name: str, means: str, kind: Kind = Kind.FLAG, value: str = "") -> Option:
+    """An option of the vendor's compiler that changes nothing here."""
+    spelling = f"-{name.replace('_', '-')}"
+    default: object = {Kind.FLAG: False, Kind.LIST: ()}.get(kind)
+    return option(
+        name,
+        kind,
+        means,
+        default=default,
+        value=value,
+        flags=(spelling, f"-{spelling}"),
+        python=False,
+        effect=VendorEffect.NONE,
+    )
+
+
+# One option per row is easier to read than the formatter's layout.
+# fmt: off
+_NETWORK = Group("", (
+    file("model", "a network, float or int8: .onnx or .tflite", flags=("-model", "--model", "-m"),
+        required=True),
+    file(
+        "directory",
+        "folder for programqpc.bin",
+        "DIR",
+        flags=("-aic-binary-dir", "--binary-dir", "-o"),
+        required=True,
+    ),
+))
+_STATS = Group("stats", (
+    whole("stats_level",
+        "what to collect: 40 (default) threads, 50 ports, 70 ops, 100 counters per op", "LEVEL",
+        default=40, flags=("-stats-level", "--stats-level")),
+    whole("stats_batchsize", "inferences in one run of the network (1)", default=1,
+        flags=("-stats-batchsize", "--stats-batchsize")),
+    flag("ddr_stats", "DDR traffic per core; needs level 40 or higher",
+        flags=("-ddr-stats", "--ddr-stats")),
+    text("pmu_recipe", "counters: AxiRd, AxiWr, AxiRdWr, KernelUtil or HmxMacs",
+        flags=("-aic-pmu-recipe", "--pmu-recipe")),
+    text("pmu_events", "counters by number, up to 8, such as 3F,70,200", "HEX,...",
+        flags=("-aic-pmu-events", "--pmu-events")),
+    flag("perf_warnings", "what makes the program slower than necessary",
+        flags=("-aic-perf-warnings", "--perf-warnings"), python=False),
+    flag("perf_metrics", "traffic, VTCM, barriers and MACs per core", flags=("-aic-perf-metrics",
+        "--perf-metrics"), python=False),
+))
+_TARGET = Group("machine", (
+    whole("cores", "number of cores to use on a device (default: all that have work)",
+        flags=("-aic-num-cores", "--aic-num-cores", "--cores")),
+    whole("devices", "devices that share the network (1)", default=1),
+    *CORE_MACHINE,
+    replace(SET, means="what-if: replace one value of the machine, e.g. clocks.core_mhz=1000",
+        mark=Mark.NONE),
+    replace(SHAPE, value="NAME=1,128", mark=Mark.NONE),
+))
+_VENDOR = Group("the vendor's options", (
+    whole("batchsize", "the size of a batch where the file leaves it open",
+        flags=("-batchsize", "--batchsize")),
+    list_("onnx_define_symbol", "a size that the file has a name for", "NAME=SIZE",
+        flags=("-onnx-define-symbol", "--onnx-define-symbol")),
+    file("network_specialization_config", "sets of sizes (JSON): one container, a program for each",
+        flags=("-network-specialization-config", "--network-specialization-config")),
+    whole("mos", "cores over which the channels of a product are split at most (any number)",
+        flags=("-mos", "--mos")),
+    _idle("aic_hw", "not needed: there is one target, a simulated device"),
+    _idle("aic_hw_version", "accepted, no effect", Kind.TEXT, "V"),
+    _idle("convert_to_fp16", "not needed: float values have 16 bits on the device"),
+    _idle("compile_only", "not needed: `manycore run` runs it"),
+    _idle("multicast_weights", "not needed: cores share loads wherever they need the same weights"),
+    _idle("ols", "accepted, no effect", Kind.TEXT, "N"),
+    _idle("aic_profiling_type", "not needed: -stats-level says what is collected", Kind.LIST, "T"),
+))
+VERB = Verb(
+    "a network to a program for many cores, with its stats layout",
+    (),
+    (_NETWORK, _STATS, _TARGET, _VENDOR, OUTPUT),
+    text="npuscope.families.many_core.report.manycore:compile_text",
+    json="npuscope.families.many_core.report.manycore:compile_json",
+    busy="compiling",
+    reads=("model",),
+    all_families=True,
+)
+# fmt: on
+
+
+@checked(VERB)
+def manycore_compile(
+    model: str | Path,
+    directory: str | Path | None = None,
+    *,
+    stats_level: int = 40,
+    stats_batchsize: int = 1,
+    ddr_stats: bool = False,
+    pmu_recipe: str | None = None,
+    pmu_events: str | None = None,
+    cores: int | None = None,
+    devices: int = 1,
+    batchsize: int | None = None,
+    onnx_define_symbol: Mapping[str, int] | Sequence[str] | None = None,
+    network_specialization_config: str | Path | None = None,
+    mos: int | None = None,
+    machine: str = "cloudai100",
+    machine_file: str | Path | None = None,
+    overrides: Mapping[str, object] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> CoreBuild:
+    """A network to a program for a many-core accelerator.
+
+    In: an .onnx or .tflite model, float or int8, and what its program has to collect; with a
+    `network_specialization_config` there is one program for each of its sets of sizes. Out: the
+    program with its machine; with `directory`, programqpc.bin there.
+
+    >>> npuscope.manycore_compile("model.onnx", "qpc", stats_level=70).program
+    """
+    from npuscope.families.many_core.compiler.options import CompileOptions, pmu_of
+    from npuscope.families.many_core.compiler.pipeline import compile_graph
+    from npuscope.families.many_core.machine import load_core_machine
+    from npuscope.families.many_core.report.manycore import CoreBuild
+    from npuscope.families.many_core.specializations import network_name, read_config
+    from npuscope.files.load import load_model
+
+    asked = CompileOptions(
+        cores=cores,
+        devices=devices,
+        stats_level=stats_level,
+        stats_batch=stats_batchsize,
+        ddr_stats=ddr_stats,
+        pmu=pmu_of(pmu_recipe, pmu_events),
+        mos=mos,
+    )
+    found = load_core_machine(machine, overrides=overrides, machine_file=machine_file)
+    asked.check(found)
+    if batchsize is not None and batchsize < 1:
+        raise UsageError(f"expected at least 1, found {batchsize}", where="-batchsize")
+    config = network_specialization_config
+    programs = []
+    for number, sizes in enumerate(read_config(config) if config else ({},)):
+        symbols = {**_symbols(onnx_define_symbol), **sizes}
+        graph = load_model(model, shapes, batchsize, symbols)
+        named = replace(asked, network=network_name(asked.network, number))
+        programs.append(compile_graph(graph, found, named))
+    file = None if directory is None else _write_programs(Path(directory), programs)
+    return CoreBuild(programs[0], found, file, tuple(programs[1:]))
+
+
+def _symbols(given: Mapping[str, int] | Sequence[str] | None) -> dict[str, int]:
+    """Sizes by the names that the file has for them; as words, NAME=SIZE or NAME,SIZE each."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    found = {}
+    for word in given or ():
+        name, _, size = word.replace("=", ",").rpartition(",")
+        if not name or not (size.isascii() and size.isdecimal()) or not 0 < int(size) < 1 << 31:
+            raise UsageError(
+                f"expected a name and a size such as batch_size=8, found '{safe_terminal(word)}'",
+                where="-onnx-define-symbol",
+            )
+        found[name] = int(size)
+    return found
+
+
+def _write_programs(folder: Path, programs: Sequence[CoreProgram]) -> Path:
+    from npuscope.families.many_core.container import FILE_NAME
+    from npuscope.families.many_core.specializations import write_programs
+    from npuscope.whole_file import write_files
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise FileError("is a file, expected a folder", where=str(folder)) from None
+    except OSError as error:
+        raise OutputError(f"cannot be made: {error.strerror}", where=str(folder)) from None
+    write_files(folder, {FILE_NAME: write_programs(programs)})
+    return folder / FILE_NAME

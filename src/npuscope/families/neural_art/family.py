@@ -1,0 +1,122 @@
+"""The family of STM32N6 machines behind the verbs that all families share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from npuscope.families.interface import Family, Options, Report, Source
+
+if TYPE_CHECKING:
+    from npuscope.advice.compare.model import Side
+    from npuscope.advice.explain import Explanation
+    from npuscope.building import Build
+    from npuscope.profiling.model import Profile
+    from npuscope.rulebook.finding import Finding
+
+
+class NeuralArt(Family):
+    name = "neural-art"
+    options: ClassVar[frozenset[str] | None] = None
+
+    # --- Machines ---
+
+    def machines(self) -> tuple[str, ...]:
+        from npuscope.machine.load import known_machines
+
+        return known_machines()
+
+    def describe(self, machine: str) -> Report:
+        from npuscope.machine.load import load_machine, packaged, read_table
+        from npuscope.report.machines import machine_report
+
+        generations = read_table(packaged(machine))["generations"]
+        titles = {key: str(table["title"]) for key, table in generations.items()}
+        return machine_report(load_machine(machine), titles)
+
+    def keys(self, machine: str, text: str = "") -> Report:
+        from npuscope.report.machines import keys_report
+
+        return keys_report(machine, text)
+
+    # --- A network on a machine ---
+
+    def compile(self, source: Source, options: Options) -> Build:
+        from npuscope.building import build
+
+        return build(source, options)  # type: ignore[arg-type]
+
+    def time(self, build: Build) -> Profile:
+        from npuscope.profiling.run import estimate
+
+        return estimate(build.program, build.machine, build.graph)
+
+    def recognises(self, path: Path) -> bool:
+        from npuscope.building import is_program
+        from npuscope.profiling.saved import is_saved_profile
+
+        return is_saved_profile(path) or is_program(path)
+
+    def estimate(self, source: Source, options: Options) -> Profile:
+        from npuscope.building import without_collector
+
+        with without_collector():
+            return self.time(self.compile(source, options))
+
+    # --- What verbs make of it ---
+
+    def side(self, source: Source, options: Options) -> Side:
+        from npuscope.advice.compare.sides import neural_art_side
+
+        return neural_art_side(source, options)  # type: ignore[arg-type]
+
+    def explain(self, source: Source, options: Options) -> Explanation:
+        """With `trials` changes are compiled and timed; with a `batch` it is run, not estimated;
+        `model` is what a program was compiled from."""
+        from npuscope.advice.compare.sides import with_model
+        from npuscope.advice.explain import explain
+        from npuscope.advice.fix.trials import trials_of
+        from npuscope.building import Options as Building
+        from npuscope.building import build, without_collector
+        from npuscope.profiling.run import profile
+
+        own = ("trials", "batch", "model")
+        plain: Building = {k: v for k, v in options.items() if k not in own}  # type: ignore[assignment]
+        model = options.get("model")
+        made = build(source, {**plain, "compiled_from": model or plain.get("compiled_from")})
+        made = with_model(made, source, model, plain)
+        with without_collector():
+            if options.get("batch"):
+                run = profile(made.program, made.machine, made.graph, batch=options["batch"])
+            else:
+                run = self.time(made)
+            trials = trials_of(source, plain, made, run) if options.get("trials") else None
+            return explain(made, run, file_findings(source, made.machine), trials=trials)
+
+    def lint(self, source: Source, options: Options) -> tuple[Finding, ...]:
+        from npuscope.building import machine_for, read_graph
+        from npuscope.rulebook.finding import gravest_first
+        from npuscope.rulebook.registry import lint_graph
+
+        machine = machine_for(options)  # type: ignore[arg-type]
+        graph = read_graph(source, options)  # type: ignore[arg-type]
+        return gravest_first((*lint_graph(graph, machine), *file_findings(source, machine)))
+
+    def generation(self, options: Options) -> str:
+        from npuscope.building import machine_for
+
+        return options.get("generation") or machine_for(options).generation.name  # type: ignore[arg-type]
+
+
+FAMILY = NeuralArt()
+
+
+def file_findings(source: Source, machine: object) -> tuple[Finding, ...]:
+    """What only the file itself shows, before the reader normalises it."""
+    from npuscope.building import is_program
+    from npuscope.graph.model import Graph
+    from npuscope.rulebook.registry import lint_model_file
+
+    if isinstance(source, Graph) or is_program(source):
+        return ()
+    return lint_model_file(source, machine)  # type: ignore[arg-type]

@@ -1,0 +1,62 @@
+"""Which family a machine or a file belongs to: those that come along, and those of packages with
+the entry point GROUP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from npuscope.families.interface import Family
+
+GROUP = "npuscope.machine_families"
+# The first is the family of machines that nothing names.
+PACKAGED = (
+    "npuscope.families.neural_art.family:FAMILY",
+    "npuscope.families.many_core.family:FAMILY",
+)
+# Verbs that only one family has, by the package that holds their modules.
+VERBS = dict.fromkeys(
+    ("manycore", "manycore_compile", "manycore_run", "opstats"), "npuscope.families.many_core.verbs"
+)
+_MODELS = (".tflite", ".onnx")
+
+
+@cache
+def families() -> tuple[Family, ...]:
+    from importlib.metadata import entry_points
+
+    return (*map(_named, PACKAGED), *(entry.load() for entry in entry_points(group=GROUP)))
+
+
+@cache
+def _named(name: str) -> Family:
+    module, _, attribute = name.partition(":")
+    family: Family = getattr(import_module(module), attribute)
+    return family
+
+
+def first_family() -> Family:
+    return _named(PACKAGED[0])
+
+
+def family_of(machine: object) -> Family:
+    """The family of a machine; the first one for its own and for names that nobody knows."""
+    first = first_family()
+    if not isinstance(machine, str) or machine in first.machines():
+        return first
+    return next((one for one in families() if machine in one.machines()), first)
+
+
+def family_for(source: object, options: Mapping[str, Any]) -> Family:
+    """Of the machine that the options name, else of a run or program that knows its own."""
+    family = family_of(options.get("machine"))
+    if family is not first_family() or not isinstance(source, str | Path):
+        return family
+    path = Path(source)
+    if path.suffix.lower() in _MODELS:
+        return family
+    return next((one for one in families()[1:] if one.recognises(path)), family)
