@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import npuscope
 from many_core.nets import EncoderShape, encoder
-from npuscope import families
+from npuscope.advice.explain import catalogue
 from npuscope.cli.main import main
 from npuscope.errors import UsageError
-from npuscope.families import Report, family_of
+from npuscope.families import registry
+from npuscope.families.registry import GROUP, family_of
 
+Capture = pytest.CaptureFixture[str]
 COMMON = {"schema", "model", "machine", "total_ms", "interval_ms", "unknown_ops", "model_error",
     "inferences_per_s", "memory", "findings", "notes"}  # fmt: skip
 
@@ -77,9 +80,9 @@ def test_python_refuses_in_the_same_sentence(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("profile",), "profile is not made for cloudai100: many-core machines have estimate"),
+        (("profile",), "--machine: many-core machines have no profile"),
         (("estimate", "--generation", "2.2"), "this option is not made for cloudai100"),
-        (("estimate", "--html", "x.html"), "this option is not made for cloudai100"),
+        (("estimate", "--sensitivity"), "this option is not made for cloudai100"),
         (("estimate", "--npu-mhz", "500"), "--npu-mhz: this option is not made for cloudai100"),
         (("estimate", "--flash", "octo-dtr-50"), "--flash: this option is not made for cloudai"),
     ],
@@ -91,46 +94,110 @@ def test_what_a_family_cannot_do_is_said_in_one_sentence(
     assert message in capsys.readouterr().err
 
 
-class Third:
-    """A family that nothing else knows."""
-
-    name = "third"
-
-    def machines(self) -> tuple[str, ...]:
-        return ("abacus",)
-
-    def described(self, machine: str) -> Report:
-        return Report(f"{machine}: beads", {"name": machine})
-
-    def keys(self, machine: str) -> tuple[tuple[str, object], ...]:
-        return (("beads.count", 10),)
-
-    def compile(self, source: str | Path, options: Any) -> str:
-        return f"{source} on {options['machine']}"
-
-    def time(self, program: str) -> str:
-        return f"{program}: slow"
-
-    def report(self, timed: str) -> Report:
-        return Report(timed, {"schema": "npuscope/estimate/1"})
+# --- A family from outside ---
 
 
-def test_another_family_needs_no_change_elsewhere(
-    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    known = families.families()
-    monkeypatch.setattr(families, "families", lambda: (*known, Third()))
-    assert family_of("abacus") is not None
-    assert answer(capsys, "estimate", "--machine", "abacus", str(model)).startswith(
-        "net.onnx on abacus: slow"
+@pytest.fixture
+def outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As an installed package with the entry point would bring it."""
+    entry = EntryPoint("abacus", "toy_family:FAMILY", GROUP)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [entry])
+    registry.families.cache_clear()
+    catalogue.cache_clear()
+    yield
+    monkeypatch.undo()
+    registry.families.cache_clear()
+    catalogue.cache_clear()
+
+
+@pytest.mark.usefixtures("outside")
+class TestOutside:
+    """A family of 150 lines: every verb of all families knows it, and none was touched."""
+
+    def test_its_machines_are_listed(self, capsys: Capture) -> None:
+        assert "soroban: 13 rods" in answer(capsys, "machines")
+        keys = json.loads(answer(capsys, "machines", "--keys", "rods", "--json"))["machines"]
+        assert keys[-1] == {"name": "soroban", "keys": [{"key": "rods", "value": 13}]}
+
+    def test_it_compiles_and_times(self, model: Path, capsys: Capture) -> None:
+        text = answer(capsys, "estimate", "--machine", "suanpan", str(model))
+        assert "machine  suanpan, 13 rods" in text
+        assert "known error: as steady as the hand" in text
+        slow = npuscope.estimate(model, machine="suanpan", overrides={"rods": 1}).total_ms
+        assert slow == pytest.approx(13 * npuscope.estimate(model, machine="suanpan").total_ms)
+
+    def test_it_explains_by_rules_of_its_own(self, model: Path, capsys: Capture) -> None:
+        found = npuscope.explain(model, machine="suanpan")
+        assert {finding.rule for finding in found.findings} == {"ABACUS-BY-HAND"}
+        assert "ABACUS-BY-HAND" in answer(capsys, "explain", "--machine", "suanpan", str(model))
+        assert "ABACUS-BY-HAND" in answer(capsys, "rules")
+
+    def test_it_lints(self, model: Path) -> None:
+        assert [finding.rule for finding in npuscope.lint(model, machine="suanpan")] == [
+            "ABACUS-LARGE"
+        ]
+
+    def test_it_is_compared(self, model: Path) -> None:
+        found = npuscope.compare(model, a_options={"machine": "suanpan"}, b_options={
+            "machine": "suanpan", "overrides": {"rods": 26}})  # fmt: skip
+        assert found.delta_ms == pytest.approx(-found.b.profile.total_ms)
+        assert all(row.a and row.b for row in found.rows)
+
+    def test_it_stands_in_a_table_of_machines(self, model: Path, capsys: Capture) -> None:
+        words = ("compare", str(model), "--machines", "soroban,cloudai100")
+        lines = answer(capsys, *words).splitlines()
+        assert lines[0].startswith("net.onnx: fastest on cloudai100, ")
+        assert [line.split()[0] for line in lines[2:]] == ["machine", "soroban", "cloudai100"]
+        assert "An op is done by hand" in lines[3]
+
+    def test_it_is_held_against_limits(self, model: Path, capsys: Capture) -> None:
+        words = ("gate", "--machine", "suanpan", str(model), "--max", "moves=1")
+        assert main(words) == 1
+        assert capsys.readouterr().out.startswith("FAILED: moves is ")
+        before = npuscope.gate(model, machine="suanpan", baseline=model)
+        assert before.passed and {"total_ms", "SW"} <= {check.name for check in before.checks}
+
+    def test_layers_are_exported(self, model: Path) -> None:
+        npuscope.export(model, machine="suanpan", model_explorer="costs.json")
+        assert "ms" in Path("costs.json").read_text()
+
+    def test_what_it_lacks_is_said_in_one_sentence(self, model: Path, capsys: Capture) -> None:
+        assert main(("fix", str(model), "--machine", "suanpan")) == 2
+        assert capsys.readouterr().err == (
+            "npuscope: --machine: abacus machines have no fix\n  hint: count on your fingers\n"
+        )
+        assert main(("estimate", str(model), "--machine", "suanpan", "--npu-mhz", "5")) == 2
+        assert "--npu-mhz: this option is not made for suanpan" in capsys.readouterr().err
+
+
+def test_a_sweep_over_machines_of_another_family(model: Path) -> None:
+    Path("sweep.toml").write_text(
+        f'models = ["{model}"]\nmachines = ["cloudai100"]\n'
+        '[[sets]]\n[[sets]]\nname = "few"\nset = {"cores.count" = 2}\n'
     )
-    assert "abacus: beads" in answer(capsys, "machines")
+    rows = npuscope.sweep("sweep.toml", jobs=1).rows
+    assert [(row["status"], row["set"]) for row in rows] == [("ok", "default"), ("ok", "few")]
+    direct = npuscope.estimate(model, machine="cloudai100").total_ms
+    assert rows[0]["total_ms"] == pytest.approx(direct)
+    assert rows[1]["total_ms"] != rows[0]["total_ms"]
 
 
-def test_machines_of_the_first_family_have_no_other() -> None:
-    assert family_of("stm32n6") is None
-    assert family_of("nothing") is None
-    assert family_of(None) is None
+def test_machines_belong_to_their_family() -> None:
+    assert family_of("stm32n6").name == "neural-art"
+    assert family_of("cloudai100").name == "many-core"
+    assert family_of("nothing") is family_of(None) is family_of("stm32n6")
+
+
+def test_a_name_that_no_family_has(model: Path, capsys: Capture) -> None:
+    assert main(("estimate", str(model), "--machine", "cloudai1000")) == 2
+    assert "known: stm32n6, cloudai100;" in capsys.readouterr().err
+
+
+def test_an_option_of_one_side_alone_is_checked_too(model: Path, capsys: Capture) -> None:
+    own = ("--b", "machine=cloudai100", "--b", "generation=2.2")
+    words = ("compare", str(model), "--a", "machine=cloudai100", *own)
+    assert main(words) == 2
+    assert "--generation: this option is not made for cloudai100" in capsys.readouterr().err
 
 
 def test_levers_are_tried_and_the_best_comes_first(

@@ -22,12 +22,12 @@ from npuscope.families.many_core.opstats.lever import Lever, LeverKind
 from npuscope.families.many_core.opstats.model import Bound, OpLabel, Opstats, Verdict
 from npuscope.families.many_core.opstats.tables import opstats_of
 from npuscope.families.many_core.rule_subject import Run
-from npuscope.families.many_core.rules import core_findings, core_lints, core_rules
+from npuscope.families.many_core.rules import core_findings, core_lints
 from npuscope.families.many_core.sim.conditions import RunOptions
 from npuscope.families.many_core.sim.run import simulate
 from npuscope.graph.model import Graph
 from npuscope.rulebook.fix import GainBasis
-from npuscope.rulebook.registry import Kind
+from npuscope.rulebook.registry import Kind, rules_in
 
 MACHINE = load_core_machine()
 
@@ -125,8 +125,10 @@ NETWORKS = {
 
 
 def test_every_rule_has_both_cases() -> None:
-    assert set(core_rules()) == {*RUNS, *NETWORKS}
-    assert {rule.family for rule in core_rules().values()} == {"many-core"}
+    assert set(rules_in("npuscope.families.many_core.rules")) == {*RUNS, *NETWORKS}
+    assert {rule.family for rule in rules_in("npuscope.families.many_core.rules").values()} == {
+        "many-core"
+    }
 
 
 @pytest.mark.parametrize("rule", RUNS)
@@ -192,7 +194,7 @@ def test_explain_and_lint_of_a_model(model: Path, capsys: pytest.CaptureFixture[
     assert {"verdict", "model", "machine", "total_ms", "changes", "findings", "notes"} <= set(found)
     assert found["machine"]["name"] == "cloudai100"
     rules = {row["rule"] for row in found["findings"]}
-    assert rules and rules <= set(core_rules())
+    assert rules and rules <= set(rules_in("npuscope.families.many_core.rules"))
     assert main(("explain", *words)) == 0
     text = capsys.readouterr().out
     assert " ms, bound by " in text.splitlines()[0]
@@ -201,7 +203,7 @@ def test_explain_and_lint_of_a_model(model: Path, capsys: pytest.CaptureFixture[
     assert "LINT-CORE-ROWS" in capsys.readouterr().out
     assert npuscope.explain(model, machine="cloudai100").findings
     lints = npuscope.lint(model, machine="cloudai100")
-    assert {finding.rule for finding in lints} <= set(core_rules())
+    assert {finding.rule for finding in lints} <= set(rules_in("npuscope.families.many_core.rules"))
 
 
 def test_gate_of_a_model(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -239,9 +241,12 @@ def test_explain_of_a_run_from_buffers_and_from_a_result(
 
 def test_rules_of_other_machines_do_not_ask_the_first(model: Path) -> None:
     found = {finding.rule for finding in npuscope.lint(model)}
-    assert found and not found & set(core_rules())
+    assert found and not found & set(rules_in("npuscope.families.many_core.rules"))
 
 
 def test_the_kinds_of_rules() -> None:
-    kinds = {rule.id.split("-")[0]: rule.kind for rule in core_rules().values()}
+    kinds = {
+        rule.id.split("-")[0]: rule.kind
+        for rule in rules_in("npuscope.families.many_core.rules").values()
+    }
     assert kinds == {"ADV": Kind.ADVISE, "LINT": Kind.LINT}

@@ -17,7 +17,7 @@ from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.program.model import EpochKind, Program
 from npuscope.rulebook.finding import Finding, Findings, Fix, Severity, worst_first
 from npuscope.rulebook.fix import FixEffect, FunctionEffect, Gain, GainBasis, at_most
-from npuscope.rulebook.registry import Kind, Rule, lint_graph, rules, themed
+from npuscope.rulebook.registry import Kind, Rule, lint_graph, rules, rules_in, themed
 from npuscope.shown import Rows, Shown, counted
 
 # --- All rules, and what they find in a run ---
@@ -38,8 +38,7 @@ def catalogue() -> dict[str, Rule]:
     every = {**rules(), **advices()}
     for family in families():
         for module in family.rules:
-            package, _, theme = module.rpartition(".")
-            every |= themed(package, (theme,))
+            every |= rules_in(module)
     order = list(Kind)
     return dict(sorted(every.items(), key=lambda entry: order.index(entry[1].kind)))
 
@@ -183,6 +182,20 @@ def explain(
     told = verdict(build.program, profile, findings)
     editing = trials.editing if trials else None
     return Explanation(told, profile, changes, findings, known, build, editing)
+
+
+def explanation(
+    answer: str,
+    profile: Profile,
+    findings: Iterable[Finding],
+    lines: tuple[str, ...] = (),
+    about: dict[str, Any] | None = None,
+) -> Explanation:
+    """Of a family that knows its findings; gains are those that they bring along."""
+    worst = worst_first(findings)
+    changes = best_changes(worst, profile.total_ms)
+    told = verdict_of(answer, worst)
+    return Explanation(told, profile, changes, worst, lines=lines, about=about or {})
 
 
 _Epochs = dict[str, list[tuple[int, EpochProfile]]]

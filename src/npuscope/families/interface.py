@@ -4,7 +4,7 @@ Nouns are named for type checkers alone: nothing above is loaded from here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Source = Any  # a path, or a Graph
 Options = Mapping[str, Any]  # keywords of the verb, by name
+_FLAGS = ("as_int8", "ec_single_epoch", "relocatable", "no_secure", "sensitivity")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +119,12 @@ class Family:
             f"{self.name} machines have no {verb}", where="--machine", hint=self.instead
         )
 
-    def refuse_options(self, machine: object, given: Iterable[str]) -> None:
-        """Options that mean nothing to its machines."""
-        for name in given:
-            if self.options is not None and name not in self.options:
+    def check(self, options: Options) -> None:
+        """Refuse what was given and means nothing to its machines."""
+        for name, value in options.items():
+            absent = value is None or value in ((), {}) or (value is False and name in _FLAGS)
+            if not absent and self.options is not None and name not in self.options:
+                machine = options.get("machine")
                 raise UsageError(
                     f"this option is not made for {machine}",
                     where=f"--{name.replace('_', '-')}",

@@ -52,8 +52,10 @@ def family_of(machine: object) -> Family:
 
 
 def family_for(source: object, options: Mapping[str, Any]) -> Family:
-    """Of the machine that the options name, else of a run or program that knows its own."""
+    """Of the machine that the options name, else of a run or program that knows its own. Options
+    that mean nothing there are refused."""
     family = family_of(options.get("machine"))
+    family.check(options)
     if family is not first_family() or not isinstance(source, str | Path):
         return family
     path = Path(source)

@@ -136,7 +136,9 @@ def answer(found: Comparison) -> str:
     told = f"B is {ms(abs(found.delta_ms))} ms {way}: {ms(before)} -> {ms(after)} ms{share}"
     if abs(found.delta_ms) < LEAST_MS:
         told = f"B takes as long as A, {ms(after)} ms, but spends the time differently"
-    return f"{told}; {_explained(found)}"
+    # Causes are known of epochs; other families have none.
+    followed = not (found.a.profile.family or found.b.profile.family)
+    return f"{told}; {_explained(found)}" if followed else told
 
 
 def _explained(found: Comparison) -> str:

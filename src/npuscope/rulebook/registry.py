@@ -317,8 +317,18 @@ def _sentence(function: Callable[..., object]) -> str:
 
 def themed(package: str, themes: Iterable[str]) -> dict[str, Rule]:
     """Rules of a package's modules by id, in the order of the themes."""
-    modules = [import_module(f"{package}.{theme}").__name__ for theme in themes]
-    return {rule.id: rule for name in modules for rule in _DECLARED[name].values()}
+    return {id_: rule for t in themes for id_, rule in rules_in(f"{package}.{t}").items()}
+
+
+def rules_in(module: str) -> dict[str, Rule]:
+    """Rules that one module declares, by id."""
+    return {rule.id: rule for rule in _DECLARED[import_module(module).__name__].values()}
+
+
+def findings_of(module: str, kind: Kind, *subject: object) -> list[Finding]:
+    """What the rules of one module and kind find in a subject of theirs."""
+    asked = [rule for rule in rules_in(module).values() if rule.kind is kind]
+    return [make_finding(rule, hit) for rule in asked if rule.look for hit in rule.look(*subject)]
 
 
 @cache

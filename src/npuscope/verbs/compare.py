@@ -42,6 +42,12 @@ VERB = Verb(
                     "and list epoch by epoch where the two compilers differ",
                 ),
                 text(
+                    "machines",
+                    "one table of A on these machines instead: stm32n6,cloudai100",
+                    "NAME,...",
+                    parse=lambda words: tuple(word.strip() for word in words.split(",")),
+                ),
+                text(
                     "noise",
                     "least noise of a measured row, e.g. 1%, beside the spread of its samples (0)",
                     "SHARE",
@@ -70,6 +76,7 @@ def compare(
     a_options: Options | None = None,
     b_options: Options | None = None,
     as_built: bool = False,
+    machines: Iterable[str] = (),
     noise: float | str = 0.0,
     html: str | Path | None = None,
     **options: Unpack[Options],
@@ -79,14 +86,24 @@ def compare(
     In: models, builds, saved profiles, results in JSON, or log:FILE. Rows of a measured run that
     differ by less than its spread, or than the share `noise`, are marked as noise. With `as_built`,
     A is a vendor's build and B its model, which is compiled with the options and pools of A.
-    Out: rows with milliseconds of both sides and the cause; `fidelity`: how alike the epochs are.
+    With `machines`, A on each of them, which may be of different families.
+    Out: rows with milliseconds of both sides and the cause; `fidelity`: how alike the epochs are;
+    for `machines`, one row each.
 
     >>> npuscope.compare("model.tflite", b_options={"generation": "2.2"}).rows
     """
     from npuscope.advice.compare.run import compare as run_compare
     from npuscope.advice.compare.sides import open_sides
     from npuscope.advice.gate import parse_share
+    from npuscope.graph.model import Graph
 
+    if machines:
+        if b is not None or as_built or html or a_options or b_options:
+            raise UsageError("A alone is put on several machines", where="--machines")
+        from npuscope.advice.compare.machines import on_machines
+
+        name = a.name if isinstance(a, Graph) else Path(a).name
+        return on_machines(a, tuple(machines), options, name)  # type: ignore[return-value]
     share = parse_share(noise, "--noise") if isinstance(noise, str) else noise
     first: Options = {**options, **(a_options or {})}
     second: Options = {**options, **(b_options or {})}
@@ -129,10 +146,13 @@ def compare_sides(
     a_options: Iterable[str] = (),
     b_options: Iterable[str] = (),
     as_built: bool = False,
+    machines: Iterable[str] = (),
     noise: str = "0",
     html: str | None = None,
     **options: Unpack[Options],
 ) -> Comparison:
+    if machines:
+        return compare(a, b, as_built=as_built, machines=machines, html=html, **options)
     return compare(
         a,
         b,

@@ -36,6 +36,7 @@ VERB = Verb(
     json="npuscope.report.export_text:export_json",
     busy="exporting",
     reads=("source", "model"),
+    all_families=True,
 )
 
 
@@ -69,12 +70,17 @@ def export(
 
 def _profile_of(source: Source, options: Options) -> tuple[Profile, Graph | None]:
     """Times of the source, and the network if the source is a model."""
-    from npuscope.building import build
+    from npuscope.building import build, read_graph
+    from npuscope.families.registry import family_for, first_family
     from npuscope.profiling.run import estimate
     from npuscope.profiling.saved import is_saved_profile, read_profile
 
     if isinstance(source, (str, Path)) and is_saved_profile(source):
         return read_profile(source), None
+    family = family_for(source, options)
+    if family is not first_family():
+        graph = read_graph(source, {"shapes": options.get("shapes") or {}})
+        return family.estimate(source, options), graph
     made = build(source, options)
     return estimate(made.program, made.machine, made.graph), made.graph
 

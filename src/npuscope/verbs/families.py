@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from npuscope.families.registry import family_of, first_family
+from npuscope.errors import UsageError
+from npuscope.families.registry import families, family_of, first_family
 from npuscope.options.kinds import Verb
-from npuscope.options.rows import READING, TARGET
+from npuscope.text import safe_terminal
 
-# Options that only make sense with what a family knows; the others are the verbs' own.
-_OF_FAMILIES = {option.name for option in (*TARGET.options, *READING.options)}
-_OF_FAMILIES |= {"model", "sensitivity"}
+_OF_BUILDS = ("model", "sensitivity")  # what only the first family's programs have
 
 
 def check_family(verb: Verb, name: str, keywords: Mapping[str, Any]) -> None:
@@ -22,14 +21,19 @@ def check_family(verb: Verb, name: str, keywords: Mapping[str, Any]) -> None:
         return
     family = family_of(machine)
     if family is first_family():
+        _refuse_unknown(machine, keywords)
         return
     if not verb.all_families:
         raise family.lacks(name)
-    family.refuse_options(
-        machine,
-        (
-            name
-            for name, value in keywords.items()
-            if name in _OF_FAMILIES and name in options and value not in (None, False, (), {})
-        ),
-    )
+    family.check({"machine": machine, **{name: keywords.get(name) for name in _OF_BUILDS}})
+
+
+def _refuse_unknown(machine: object, keywords: Mapping[str, Any]) -> None:
+    """A name that no family has; a file of one's own may have any."""
+    known = [name for family in families() for name in family.machines()]
+    if isinstance(machine, str) and machine not in known and not keywords.get("machine_file"):
+        raise UsageError(
+            f"unknown machine '{safe_terminal(machine)}'",
+            where="--machine",
+            hint=f"known: {', '.join(known)}; --machine-file reads your own",
+        )

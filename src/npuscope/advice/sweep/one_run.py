@@ -16,6 +16,7 @@ from npuscope.advice.sweep.runs import canonical, versions
 from npuscope.building import Build, Options, build
 from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, NpuscopeError
+from npuscope.families.registry import family_of
 from npuscope.files.load import read_model
 from npuscope.graph.model import Graph
 from npuscope.lean_dataclass import replace
@@ -130,6 +131,10 @@ def _ending(seconds: float) -> dict[str, Any]:
 
 def _figures(told: dict[str, Any], model: bytes | None, warnings: list[str]) -> dict[str, Any]:
     """Compile and estimate: a Profile as columns."""
+    other = _other_family(told)
+    if other is not None:
+        profile = family_of(other["machine"]).estimate(_graph(told, model), other)
+        return _columns(profile, profile)
     asked, machine = told["asked"], _machines.read(told["machine"])
     timer, made = _prepared(told, model, machine, warnings)
     profile = timer.estimate(machine)
@@ -137,6 +142,14 @@ def _figures(told: dict[str, Any], model: bytes | None, warnings: list[str]) -> 
     if not asked["findings"]:
         return found
     return found | _findings(replace(made, machine=machine), profile)
+
+
+def _other_family(told: dict[str, Any]) -> dict[str, Any] | None:
+    """What a family other than the first compiles with."""
+    if not told["machine"].startswith('{"family":'):
+        return None
+    options: dict[str, Any] = json.loads(told["machine"])["options"]
+    return options
 
 
 def _prepared(
@@ -211,7 +224,7 @@ def _checked(head: dict[str, Any], data: bytes) -> bytes:
     return data
 
 
-def _columns(found: Profile | Times, facts: ProgramFacts) -> dict[str, Any]:
+def _columns(found: Profile | Times, facts: ProgramFacts | Profile) -> dict[str, Any]:
     time_ms, memory, fit = found.time, facts.memory, facts.fit
     low, high = found.interval_ms
     return {

@@ -14,6 +14,8 @@ from npuscope.advice.sweep.spec import Choice, Spec, SpecMachine, SpecModel
 from npuscope.building import Options, machine_for
 from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, NpuscopeError
+from npuscope.families.interface import Family
+from npuscope.families.registry import family_of, first_family
 from npuscope.files.load import model_bytes
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.load import UnknownMachine, machine_text
@@ -102,7 +104,7 @@ class Run:
 
 def configuration_name(row: Mapping[str, Any]) -> str:
     """What distinguishes this run from others of its model, in a few words."""
-    parts = [f"{row['machine']} {row['generation']}"]
+    parts = [f"{row['machine']} {row['generation']}".strip()]
     if row["epoch_controller"] is False:
         parts.append("no epoch controller")
     if row["optimization"] is not None:
@@ -173,6 +175,9 @@ def _machine(
 ) -> tuple[dict[str, Any], str]:
     """The names of these choices, and the machine that they give."""
     overrides = {**pools.overrides, **clocks.overrides, **what_if.overrides}
+    family = family_of(machine.name)
+    if family is not first_family():
+        return _other_machine(family, machine, pools, clocks, what_if, overrides)
     options: Options = {
         "machine": machine.name,
         "machine_file": machine.file,
@@ -196,6 +201,29 @@ def _machine(
         "npu_mhz": made.clocks.npu_mhz,
     }
     return names, machine_text(made)
+
+
+def _other_machine(
+    family: Family,
+    machine: SpecMachine,
+    pools: Choice,
+    clocks: Choice,
+    what_if: Choice,
+    overrides: Mapping[str, object],
+) -> tuple[dict[str, Any], str]:
+    """Of a family without generations; the machine is then what the family compiles for."""
+    asked = {"machine": machine.name, "overrides": dict(overrides)}
+    names = {
+        "machine": machine.name,
+        "generation": "",
+        "epoch_controller": None,
+        "pools": pools.name,
+        "clocks": clocks.name,
+        "set": what_if.name,
+        "mcu_mhz": None,
+        "npu_mhz": None,
+    }
+    return names, canonical({"family": family.name, "options": asked})
 
 
 def _in_spec(error: NpuscopeError, spec: Spec) -> FileError:

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from npuscope.bounded_file import MODEL, read_bytes
-from npuscope.families.many_core.compiler.metrics import perf_metrics
+from npuscope.families.many_core.compiler.metrics import PerfMetrics, perf_metrics
 from npuscope.families.many_core.compiler.options import CompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.levers import Scaling, levers, scaling
@@ -25,7 +25,15 @@ from npuscope.families.many_core.sim.run import simulate
 from npuscope.files.load import load_model
 from npuscope.graph.model import Graph
 from npuscope.lean_dataclass import dataclass, replace
-from npuscope.profiling.model import MachineInfo, ModelInfo, Profile, TensorInfo
+from npuscope.profiling.model import (
+    Fit,
+    MachineInfo,
+    MemoryUse,
+    ModelInfo,
+    PoolUse,
+    Profile,
+    TensorInfo,
+)
 from npuscope.profiling.plain import plain_part, plain_profile
 from npuscope.rulebook.finding import Finding, Severity
 
@@ -105,22 +113,25 @@ def inference(build: CoreBuild) -> Profile:
     fewer = [] if halves is None else [halves.lever]
     run = Inference(build, result, tables, helpful([*found, *batch, *fewer]), halves)
     times, mhz = run.times_ms, build.machine.clocks.core_mhz
+    metrics = perf_metrics(build.program)
     return plain_profile(
         ModelInfo(
             build.file,
             build.md5,
             _tensors(build.graph, build.graph.inputs),
             _tensors(build.graph, build.graph.outputs),
-            perf_metrics(build.program).macs,
+            metrics.macs,
             build.graph.parameters(),
         ),
         MachineInfo(build.machine.name, "", False, mhz, mhz),
         [
-            plain_part(number, row.node, (row.end_uc - row.start_uc) * _MS, origin=(row.node,))
+            plain_part(number, row.node, (row.end_uc - row.start_uc) * _MS, origin=row.origin)
             for number, row in enumerate(tables.nodes)
         ],
         total_ms=fmean(times),
         interval_ms=(min(times), max(times)),
+        memory=_memory(build, metrics),
+        fit=Fit(False, False, True, "constants lie in DDR"),
         notes=build.program.layout.notes,
         family=FAMILY,
         machine_words=build.machine_words,
@@ -140,6 +151,14 @@ def core_figures(
         severities = [finding.severity for finding in findings]
         figures |= {f"findings.{one}": float(severities.count(one)) for one in Severity}
     return figures
+
+
+def _memory(build: CoreBuild, metrics: PerfMetrics) -> MemoryUse:
+    """VTCM of all cores, and DDR for the constants."""
+    used = [core.vtcm_bytes for core in metrics.cores]
+    room = build.machine.memory.vtcm_bytes * len(used)
+    vtcm = PoolUse("VTCM", sum(used), room, 0, sum(used), sum(used))
+    return MemoryUse(sum(used), 0, metrics.constant_bytes, 0, (vtcm,))
 
 
 def _tensors(graph: Graph, names: tuple[str, ...]) -> tuple[TensorInfo, ...]:

@@ -6,7 +6,7 @@ fixes would save comes from the levers of these tables."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ from npuscope.rulebook.finding import (
     worst_first,
 )
 from npuscope.rulebook.fix import at_most
-from npuscope.rulebook.registry import Kind, Rule, make_finding, themed
+from npuscope.rulebook.registry import Kind, findings_of
 
 if TYPE_CHECKING:
     from npuscope.families.many_core.machine import CoreMachine
@@ -46,25 +46,14 @@ advise = partial(rulebook.advise, family=FAMILY, confidence=Confidence.DOCUMENTE
 lint = partial(rulebook.lint, family=FAMILY, confidence=Confidence.DOCUMENTED)
 
 
-@cache
-def core_rules() -> dict[str, Rule]:
-    return themed("npuscope.families.many_core", ("rules",))
-
-
 def core_findings(tables: Opstats) -> tuple[Finding, ...]:
     """What the rules find in a run, what costs most first."""
-    asked = [rule for rule in core_rules().values() if rule.kind is Kind.ADVISE]
-    return worst_first(_found(asked, Run(tables)))
+    return worst_first(findings_of(__name__, Kind.ADVISE, Run(tables)))
 
 
 def core_lints(graph: Graph, machine: CoreMachine) -> tuple[Finding, ...]:
     """Risks that the network alone shows."""
-    asked = [rule for rule in core_rules().values() if rule.kind is Kind.LINT]
-    return gravest_first(_found(asked, graph, machine))
-
-
-def _found(asked: list[Rule], *subject: object) -> list[Finding]:
-    return [make_finding(rule, hit) for rule in asked if rule.look for hit in rule.look(*subject)]
+    return gravest_first(findings_of(__name__, Kind.LINT, graph, machine))
 
 
 @advise(

@@ -248,6 +248,7 @@ class NodeRow:
     ddr_bytes: int
     start_uc: int  # from its first op's start to its last one's end
     end_uc: int
+    origin: tuple[str, ...] = ()  # the source ops, in full
 
 
 @dataclass(frozen=True, slots=True)

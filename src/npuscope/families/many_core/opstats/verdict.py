@@ -145,6 +145,7 @@ def _node(
         ddr_bytes=sum(info.rd_bytes + info.wr_bytes for info in infos),
         start_uc=int(times[0][rows].min()),
         end_uc=int(times[1][rows].max()),
+        origin=origin,
     )
 
 

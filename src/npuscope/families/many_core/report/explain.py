@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
-from npuscope.advice.explain import Explanation, best_changes, verdict_of
+from npuscope.advice.explain import Explanation, explanation
 from npuscope.families.many_core.inference import Inference
 from npuscope.families.many_core.report.estimate import core_json
 from npuscope.families.many_core.report.runs import read_core_run, result_findings
 from npuscope.families.many_core.rules import FAMILY, core_lints
 from npuscope.profiling.model import Profile
-from npuscope.rulebook.finding import Finding, worst_first
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
@@ -21,7 +19,7 @@ def explain_model(profile: Profile) -> Explanation:
     """A network that was compiled and simulated; its levers were tried."""
     run: Inference = profile.payload
     build = run.build
-    findings = worst_first((*run.findings, *core_lints(build.graph, build.machine)))
+    findings = (*run.findings, *core_lints(build.graph, build.machine))
     report = core_json(profile, run)
     about = {key: report[key] for key in ("model", "machine", "interval_ms", "engines")}
     lines = (
@@ -30,7 +28,8 @@ def explain_model(profile: Profile) -> Explanation:
         f"machine  {profile.machine_words}",
         *_notes(profile.notes),
     )
-    return _explanation(profile, run.tables.verdict.sentence, findings, lines, about)
+    answer = f"{profile.total_ms:.4g} ms, {run.tables.verdict.sentence}"
+    return explanation(answer, profile, findings, lines, about)
 
 
 def explain_run(path: Path) -> Explanation:
@@ -50,7 +49,8 @@ def explain_run(path: Path) -> Explanation:
         *_notes(profile.notes),
     )
     sentence = safe_terminal(str(verdict.get("sentence") or verdict["bound"]))
-    return _explanation(profile, sentence, result_findings(path, first), lines, about)
+    answer = f"{profile.total_ms:.4g} ms, {sentence}"
+    return explanation(answer, profile, result_findings(path, first), lines, about)
 
 
 def _path(shares: dict[str, float]) -> Iterator[str]:
@@ -61,20 +61,3 @@ def _path(shares: dict[str, float]) -> Iterator[str]:
 
 def _notes(notes: Iterable[str]) -> Iterator[str]:
     return (f"note     {safe_terminal(note)}" for note in notes)
-
-
-def _explanation(
-    profile: Profile,
-    sentence: str,
-    findings: tuple[Finding, ...],
-    lines: tuple[str, ...],
-    about: dict[str, Any],
-) -> Explanation:
-    return Explanation(
-        verdict_of(f"{profile.total_ms:.4g} ms, {sentence}", findings),
-        profile,
-        best_changes(findings, profile.total_ms),
-        findings,
-        lines=lines,
-        about=about,
-    )

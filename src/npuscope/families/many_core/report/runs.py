@@ -22,7 +22,7 @@ from npuscope.rulebook.finding import Finding, finding_from_json
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
-_MS = 1e3 / UTIMER_HZ
+_MS = 1e3 / UTIMER_HZ  # nothing but the simulator writes buffers of this layout
 
 
 def read_core_run(path: Path) -> Profile:
@@ -75,12 +75,12 @@ def _run(path: Path, result: Mapping[str, Any]) -> Profile:
                 str(row["details"]),
                 float(row["ucycles"]) * _MS / number,
                 operators=(str(row["details"]),),
-                provenance=Provenance.LOG,
+                provenance=Provenance.SIMULATION,
             )
             for place, row in enumerate(result["ops"])
         ],
         total_ms=total_ms,
-        provenance=Provenance.LOG,
+        provenance=Provenance.SIMULATION,
         inferences=number,
         notes=[str(note) for note in first.get("notes", ())],
         family=FAMILY,

@@ -1,0 +1,99 @@
+"""One network on several machines, of any family: what each would give, and what holds it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from npuscope.errors import NpuscopeError, UsageError
+from npuscope.families.interface import Family
+from npuscope.families.registry import families, family_of
+from npuscope.lean_dataclass import dataclass
+from npuscope.profiling.model import UNKNOWN_MEMORY, Profile
+from npuscope.shown import Rows, Shown, counted
+
+
+@dataclass(frozen=True, slots=True)
+class MachineRow:
+    """What is not known is None; `error` says why a machine has no figures."""
+
+    machine: str
+    family: str
+    total_ms: float | None = None
+    interval_ms: tuple[float, float | None] | None = None
+    ram_bytes: int | None = None
+    flash_bytes: int | None = None
+    off_npu: int | None = None  # parts on the CPU or in library calls
+    reason: str = ""  # the gravest finding
+    change: str = ""  # what pays most
+    gain_ms: float | None = None
+    is_bound: bool = False  # the gain is at most this
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MachineTable(Shown):
+    TEXT = "npuscope.report.machine_table:table_text"
+    JSON = "npuscope.report.machine_table:table_json"
+
+    model: str
+    rows: tuple[MachineRow, ...]  # as they were named
+
+    @property
+    def fastest(self) -> MachineRow | None:
+        timed = [row for row in self.rows if row.total_ms is not None]
+        return min(timed, key=lambda row: row.total_ms or 0.0, default=None)
+
+    def told(self) -> str:
+        return f"{self.model} on {counted(len(self.rows), 'machine')}"
+
+    def table(self) -> Rows:
+        """One row per machine."""
+        return [asdict(row) for row in self.rows]
+
+
+def on_machines(
+    source: Any, names: Iterable[str], options: Mapping[str, Any], model: str
+) -> MachineTable:
+    """Options that a family does not know are not for its machines."""
+    known = [name for family in families() for name in family.machines()]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise UsageError(
+            f"unknown machine '{unknown[0]}'", where="--machines", hint=f"known: {', '.join(known)}"
+        )
+    return MachineTable(model, tuple(_row(family_of(n), n, source, options) for n in names))
+
+
+def _row(family: Family, name: str, source: Any, options: Mapping[str, Any]) -> MachineRow:
+    own = {k: v for k, v in options.items() if family.options is None or k in family.options}
+    try:
+        return _explained(family, name, source, {**own, "machine": name})
+    except NpuscopeError as error:
+        return MachineRow(name, family.name, error=error.message)
+
+
+def _explained(family: Family, name: str, source: Any, options: Mapping[str, Any]) -> MachineRow:
+    found = family.explain(source, {**options, "trials": True})
+    profile, best = found.profile, found.changes[0] if found.changes else None
+    return MachineRow(
+        name,
+        family.name,
+        None if profile.is_mostly_unknown else profile.total_ms,
+        profile.interval_ms,
+        *_memory(profile),
+        profile.counts.get("SW", 0) + profile.counts.get("HYBRID", 0),
+        found.findings[0].title if found.findings else "",
+        best.fix.title if best else "",
+        best.gain_ms if best else None,
+        best is not None and not best.gain.is_timed,
+    )
+
+
+def _memory(profile: Profile) -> tuple[int | None, int | None]:
+    """RAM and flash; weights lie in flash, or in what takes its place."""
+    memory = profile.memory
+    if memory == UNKNOWN_MEMORY:
+        return None, None
+    return memory.internal_ram_bytes + memory.external_ram_bytes, memory.weights_bytes
