@@ -164,6 +164,11 @@ def _signature(key: bytes, number: int, graph: Any) -> Any:
 # What a file may hold besides, by name. Each can be added to any file with a tensor and an op.
 
 
+def _old_metadata(model: Any) -> None:
+    """A list that nothing reads any more, with numbers of buffers that a tool has taken away."""
+    model.metadataBuffer = np.array([999, -1], np.int32)
+
+
 def _metadata(model: Any) -> None:
     number = _buffer(model, np.arange(20, dtype=np.uint8))
     model.metadata = [made("Metadata", name=b"notes", buffer=number)]
@@ -285,6 +290,7 @@ def _newer_fields(model: Any) -> None:
 
 ADDITIONS: dict[str, Callable[[Any], None]] = {
     "metadata": _metadata,
+    "old metadata": _old_metadata,
     "buffers": _odd_buffers,
     "codes": _odd_codes,
     "recurrent": _recurrent,

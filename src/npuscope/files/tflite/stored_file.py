@@ -64,13 +64,16 @@ class StoredTflite:
                 (entry, _at(self._buffers, entry.get("Buffer", 0)))
                 for entry in self.model.get("Metadata", [])
             ]
-            old = ints(self.model.get("MetadataBuffer"))
-            self._old_metadata = [_at(self._buffers, number) for number in old]
         except IndexError:
             raise FileError(
                 "the file is damaged: it names a tensor, a buffer or a subgraph that is not there",
                 hint="copy or export the model again",
             ) from None
+        # Nothing reads this list any more, and tools that move buffers leave it behind.
+        self._old_metadata: list[Record | int] = [
+            self._buffers[number] if 0 <= number < len(self._buffers) else number
+            for number in ints(self.model.get("MetadataBuffer"))
+        ]
         self._wires = _wires(self.nodes)
         # What nobody named when the file was read stays, though nobody names it now.
         self._unnamed = {*(t for g in self.subgraphs for t in g.tensors)} - self._named_tensors()
@@ -185,7 +188,10 @@ class StoredTflite:
             OperatorCodes=codes,
             Subgraphs=graphs,
             Buffers=buffers,
-            MetadataBuffer=int_array(numbers[id(buffer)] for buffer in self._old_metadata),
+            MetadataBuffer=int_array(
+                entry if isinstance(entry, int) else numbers[id(entry)]
+                for entry in self._old_metadata
+            ),
             Metadata=metadata,
             SignatureDefs=signatures,
         )
@@ -198,7 +204,8 @@ class StoredTflite:
     def _used_buffers(self) -> list[Record]:
         """The first one is kept for tensors without data."""
         tensors = (tensor.buffer for graph in self.subgraphs for tensor in graph.tensors)
-        metadata = (*(buffer for _, buffer in self._metadata), *self._old_metadata)
+        old = (entry for entry in self._old_metadata if isinstance(entry, Record))
+        metadata = (*(buffer for _, buffer in self._metadata), *old)
         buffers = (*self._buffers[:1], *tensors, *metadata)
         return [buffer for buffer in buffers if buffer is not None]
 
