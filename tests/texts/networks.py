@@ -21,12 +21,12 @@ from models import (
 )
 from models_tflite import VALID
 
+IMAGE = (1, 8, 8, 4)
 NETWORKS: dict[str, Callable[[], bytes]] = {
     "conv.tflite": lambda: to_tflite(conv_net(size=16, out=8)),
     "dense.tflite": lambda: to_tflite(dense_net()),
     "mobilenet.tflite": lambda: to_tflite(mobilenet_like()),
     "mobilenet.onnx": lambda: to_onnx(mobilenet_like()),
-    "prime_channels.tflite": lambda: to_tflite(_prime_channels()),
     "large_image.tflite": lambda: to_tflite(conv_net(size=1024, out=16)),
     "image_rel.bin": samples.image,
     "encoder.onnx": lambda: encoder(EncoderShape(hidden=64, sequence=16, feed_forward=128)),
@@ -44,15 +44,6 @@ def network(maker: Callable[[], bytes]) -> Callable[[], bytes]:
     return maker
 
 
-def _prime_channels() -> Net:
-    net = Net((1, 1, 1, 16), input_zero_point=0)
-    net.conv(257, kernel=1)
-    return net
-
-
-IMAGE = (1, 8, 8, 4)
-
-
 @network
 def scores_tflite() -> bytes:
     """A softmax at the end."""
@@ -68,6 +59,13 @@ def clean_tflite() -> bytes:
     net.conv(16, stride=2)
     net.conv(32, kernel=1)
     net.conv(0, depthwise=True)
+    return to_tflite(net)
+
+
+@network
+def prime_channels_tflite() -> bytes:
+    net = Net((1, 1, 1, 16), input_zero_point=0)
+    net.conv(257, kernel=1)
     return to_tflite(net)
 
 
@@ -94,14 +92,6 @@ def gather_tflite() -> bytes:
     net = Lite()
     places = net.integers(2, 0, 1)
     return net.finish(net.op("GATHER", [net.input(IMAGE), places], (1, 3, 8, 4), axis=1))
-
-
-@network
-def transpose_tflite() -> bytes:
-    net = Lite()
-    x = net.logistic(net.input(IMAGE), IMAGE)
-    y = net.op("TRANSPOSE", [x, net.integers(0, 3, 1, 2)], (1, 4, 8, 8), 1 / 256, -128)
-    return net.finish(net.logistic(y, (1, 4, 8, 8)))
 
 
 @network
