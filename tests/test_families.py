@@ -80,7 +80,7 @@ def test_python_refuses_in_the_same_sentence(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("profile",), "--machine: many-core machines have no profile"),
+        (("profile",), "--machine: profile is not made for many-core machines"),
         (("estimate", "--generation", "2.2"), "this option is not made for cloudai100"),
         (("estimate", "--sensitivity"), "this option is not made for cloudai100"),
         (("estimate", "--npu-mhz", "500"), "--npu-mhz: this option is not made for cloudai100"),
@@ -164,7 +164,7 @@ class TestOutside:
     def test_what_it_lacks_is_said_in_one_sentence(self, model: Path, capsys: Capture) -> None:
         assert main(("fix", str(model), "--machine", "suanpan")) == 2
         assert capsys.readouterr().err == (
-            "npuscope: --machine: abacus machines have no fix\n  hint: count on your fingers\n"
+            "npuscope: --machine: fix is not made for abacus machines\n  hint: count on your fingers\n"
         )
         assert main(("estimate", str(model), "--machine", "suanpan", "--npu-mhz", "5")) == 2
         assert "--npu-mhz: this option is not made for suanpan" in capsys.readouterr().err

@@ -33,15 +33,6 @@ def result(capsys: Capture, *arguments: object) -> dict[str, object]:
     return found
 
 
-def test_generations_of_one_model(model: Path, capsys: Capture) -> None:
-    code, out, err = run(capsys, "compare", model, "--a", "generation=2.2")
-    assert (code, err) == (0, "")
-    assert out.startswith("B is 0.")
-    assert "generation 2.2" in out.splitlines()[1]
-    code, short, _ = run(capsys, "compare", model, "--a", "generation=2.2", "-q")
-    assert short == out.splitlines()[0] + "\n"
-
-
 @pytest.mark.parametrize(
     ("words", "key", "value"),
     [

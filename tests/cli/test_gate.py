@@ -54,12 +54,10 @@ def test_exit_codes(words: tuple[str, ...], code: int, model: Path, capsys: Capt
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        ((), 2, "nothing to check\n  hint: give --max KEY=VALUE, --min KEY=VALUE or --baseline F"),
         (("--max", "total=1"), 2, "--max: unknown figure 'total'\n  hint: did you mean total_ms?"),
         (("--max", "total_ms"), 2, "--max: expected KEY=VALUE, found 'total_ms'"),
         (("--max", "SW=1", "--max", "SW=2"), 2, "--max: SW is given twice"),
         (("--min", "total_ms=x"), 2, "--min: cannot read the limit 'x' of total_ms"),
-        (("--baseline", "none.json"), 3, "none.json: there is no such baseline"),
         (("--max", "SW=1", "--tol", "x"), 2, "--tol: expected a share such as 3% or 0.03"),
         (("--max", "SW=1", "--summary", "/"), 74, "/: cannot be written: "),
     ],

@@ -83,7 +83,7 @@ class Family:
 
     def read(self, path: Path, options: Options) -> Profile:
         """What `recognises` said yes to."""
-        raise self.lacks("reading a run")
+        raise self.lacks("a run that was read")
 
     def estimate(self, source: Source, options: Options) -> Profile:
         if isinstance(source, str | Path) and self.recognises(Path(source)):
@@ -116,7 +116,7 @@ class Family:
 
     def lacks(self, verb: str) -> UsageError:
         return UsageError(
-            f"{self.name} machines have no {verb}", where="--machine", hint=self.instead
+            f"{verb} is not made for {self.name} machines", where="--machine", hint=self.instead
         )
 
     def check(self, options: Options) -> None:
