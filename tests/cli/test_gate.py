@@ -77,7 +77,7 @@ def test_a_baseline_from_an_earlier_result(
     before = tmp_path / "before.json"
     limits = ("--max", "SW=9") if verb == "gate" else ()
     assert run(capsys, verb, model, *limits, f"--json={before}")[0] == 0
-    same = ("gate", model, "--baseline", before, "--tol", "0.1%")
+    same = ("gate", model, "--baseline", before)
     assert run(capsys, *same)[0] == 0
     code, out, _ = run(capsys, *same, "--no-epoch-controller")
     assert code == 1

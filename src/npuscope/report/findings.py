@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npuscope.machine.load import DEFAULT_GENERATION
+from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE, known_machines
 from npuscope.profiling.model import Profile
 from npuscope.report.figures import machine_line, model_line, ms, note_lines, percent, shorten
 from npuscope.report.json_report import estimate_json
@@ -66,13 +66,16 @@ def change_json(change: Change) -> dict[str, Any]:
 
 
 def lint_json(
-    findings: Iterable[Finding], source: str, generation: str = DEFAULT_GENERATION
+    findings: Iterable[Finding],
+    source: str,
+    generation: str = DEFAULT_GENERATION,
+    machine: str = DEFAULT_MACHINE,
 ) -> dict[str, Any]:
     """The object of `npuscope lint --json`."""
     return {
         "schema": LINT_SCHEMA,
         "file": Path(source).name,
-        "generation": generation,
+        "generation": generation if machine in known_machines() else "",
         "findings": [finding_json(finding) for finding in findings],
     }
 
@@ -328,13 +331,15 @@ def lint_text(
     findings: tuple[Finding, ...],
     source: str,
     generation: str = DEFAULT_GENERATION,
+    machine: str = DEFAULT_MACHINE,
     *,
     every: bool = False,
 ) -> str:
     """The findings on a model file; one line where there are none."""
     name = safe_terminal(Path(source).name)
+    told = f"generation {generation}" if machine in known_machines() else safe_terminal(machine)
     if not findings:
-        return f"{name}: no rule found anything (generation {generation})\n"
+        return f"{name}: no rule found anything ({told})\n"
     problems = sum(finding.is_problem for finding in findings)
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     counts = ", ".join(
@@ -344,5 +349,5 @@ def lint_text(
             counted(len(findings) - problems, "note"),
         ]
     )
-    lines = [f"{name}: {counts} (generation {generation})", ""]
+    lines = [f"{name}: {counts} ({told})", ""]
     return "\n".join([*lines, *finding_lines(findings, every=every)]) + "\n"
