@@ -164,7 +164,8 @@ class TestOutside:
     def test_what_it_lacks_is_said_in_one_sentence(self, model: Path, capsys: Capture) -> None:
         assert main(("fix", str(model), "--machine", "suanpan")) == 2
         assert capsys.readouterr().err == (
-            "npuscope: --machine: fix is not made for abacus machines\n  hint: count on your fingers\n"
+            "npuscope: --machine: fix is not made for abacus machines\n"
+            "  hint: count on your fingers\n"
         )
         assert main(("estimate", str(model), "--machine", "suanpan", "--npu-mhz", "5")) == 2
         assert "--npu-mhz: this option is not made for suanpan" in capsys.readouterr().err

@@ -62,12 +62,13 @@ class Calls:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     found = Calls()
-    monkeypatch.setattr("npuscope.verbs.estimate.estimate", found.answer(PROFILE))
+    estimate = found.answer(PROFILE)
     explain = found.answer(Explanation("fine", PROFILE, (), (FINDING,)))
-    monkeypatch.setattr("npuscope.verbs.explain.explain", explain)
-    monkeypatch.setattr(
-        "npuscope.verbs.explain.explanation", lambda source, *_, **__: explain(source)
-    )
+    for name, function in (("estimate", estimate), ("explain", explain)):
+        monkeypatch.setattr(
+            f"npuscope.families.neural_art.family.NeuralArt.{name}",
+            lambda self, source, options, function=function: function(source, **options),
+        )
     made = types.SimpleNamespace(program=program(), machine=load_machine(), graph=None)
     build = found.answer(made)
     monkeypatch.setattr("npuscope.building.build", lambda source, options: build(source, **options))

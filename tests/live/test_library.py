@@ -13,12 +13,12 @@ import pytest
 from models import mobilenet_like, save, to_tflite
 from npuscope.cli.main import main
 from npuscope.errors import FileError, UsageError
+from npuscope.families.registry import first_family
 from npuscope.live import answers
 from npuscope.live.library import Library, check_models, fix_name
 from npuscope.live.setting import Setting, first_setting, setting_from
 from npuscope.machine.load import load_machine
 from npuscope.machine.mpool import mpool_text
-from npuscope.verbs.explain import explanation
 
 
 @pytest.fixture
@@ -48,7 +48,8 @@ def library(model: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
 def test_it_says_what_the_verbs_say(
     library: Library, model: Path, setting: Setting, options: dict
 ) -> None:
-    told = explanation(model, options)  # without compiled changes: the page offers them as switches
+    # Without compiled changes: the page offers them as switches.
+    told = first_family().explain(model, options)
     for _ in range(2):  # built, then kept
         found = library.shown(setting).found
         assert found.profile == told.profile

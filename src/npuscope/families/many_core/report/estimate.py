@@ -9,6 +9,7 @@ from typing import Any
 from npuscope.families.interface import Report
 from npuscope.families.many_core.compiler.metrics import perf_metrics
 from npuscope.families.many_core.inference import Inference
+from npuscope.families.many_core.report.opstats_json import node_json
 from npuscope.families.many_core.rules import FAMILY
 from npuscope.profiling.model import Profile
 from npuscope.rulebook.finding import finding_json
@@ -96,7 +97,7 @@ def core_json(profile: Profile, timed: Inference) -> dict[str, Any]:
         "scaling": None if timed.scaling is None else asdict(timed.scaling),
         "path": dict(timed.tables.path),
         "modules": [asdict(row) for row in timed.tables.modules],
-        "nodes": [asdict(row) for row in timed.tables.nodes],
+        "nodes": [node_json(row) for row in timed.tables.nodes],
         "findings": [finding_json(finding) for finding in timed.findings],
         "notes": [*built.program.layout.notes, *built.program.warnings],
     }

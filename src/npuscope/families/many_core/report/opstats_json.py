@@ -11,6 +11,7 @@ from npuscope.families.many_core.adapters.model import Sheet
 from npuscope.families.many_core.buffer_format import OPSTATS_SCHEMA
 from npuscope.families.many_core.opstats.model import (
     CoreTables,
+    NodeRow,
     OpRow,
     Opstats,
     Roofline,
@@ -74,7 +75,7 @@ def _buffer(made: Opstats) -> dict[str, Any]:
         "levers": [lever.plain() for lever in made.levers],
         "roofline": _roofline(made.roofline),
         "modules": [asdict(row) for row in made.modules],
-        "nodes": [asdict(row) for row in made.nodes],
+        "nodes": [node_json(row) for row in made.nodes],
         "vtcm": [_vtcm(row) for row in made.vtcm],
         "cores": [_core(made, core) for core in made.cores],
         "ops": [_op(core, row) for core in made.cores for row in core.ops],
@@ -142,6 +143,10 @@ def _thread(row: ThreadRow) -> dict[str, Any]:
         "idle_ucycles": row.idle_uc,
         "utilization": row.utilization,
     }
+
+
+def node_json(row: NodeRow) -> dict[str, Any]:
+    return {**asdict(row), "origin": list(row.origin)}
 
 
 def _op(core: CoreTables, row: OpRow) -> dict[str, Any]:
