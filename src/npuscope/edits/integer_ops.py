@@ -35,6 +35,7 @@ from npuscope.edits.request import EditRequest, Network
 from npuscope.edits.steps import dequantizer, float_steps, quantizers, steps_behind
 from npuscope.graph.model import Quant
 from npuscope.lean_dataclass import replace
+from npuscope.machine.npu_ops import BINARY
 
 # --- Other quantization of the same values: symmetric-weights, zero-point ---
 
@@ -106,10 +107,9 @@ _POOLS = ("MaxPool", "GlobalMaxPool", "AveragePool", "GlobalAveragePool", "Reduc
 _CLAMPS = ("Relu", "Clip")
 # The result lies on the steps of the input: nothing but the mean of a pool is rounded.
 _KEEPS = (*_MOVES, *_POOLS, *_CLAMPS)
-_BINARY = ("Add", "Sub", "Mul")
 _FIXED = {**FIXED, "Relu6": Quant((6 / 255,), (LOWEST,))}
 _FUNCTIONS = (*_FIXED, "HardSwish", "LeakyRelu", "PRelu", "Elu", "Abs", "Neg")
-_KNOWN = (*_KEEPS, *_BINARY, *_FUNCTIONS, "BatchNormalization", "Concat")
+_KNOWN = (*_KEEPS, *BINARY, *_FUNCTIONS, "BatchNormalization", "Concat")
 # LiteRT's integer kernels of these copy or average steps, or have one form of result only.
 _LITERT_FIXED = (
     *("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "PAD", "SLICE", "STRIDED_SLICE"),
@@ -119,7 +119,7 @@ _LITERT_KERNELS = (
     *(*_LITERT_FIXED, "MEAN", "RELU", "RELU6", "HARD_SWISH", "LEAKY_RELU", "PRELU"),
     *("ADD", "SUB", "MUL"),
 )
-_TWO_OPERANDS = (*_BINARY, "PRelu")
+_TWO_OPERANDS = (*BINARY, "PRelu")
 
 
 @edit("quantize-op")
@@ -241,7 +241,7 @@ class _Plan:
         found = reached(kind, operands, self._numbers(op))
         if has_fused(self.document, op):  # ReLU and its like leave the upper part
             found = max(0.0, found[0]), max(0.0, found[1])
-        if kind not in _BINARY:
+        if kind not in BINARY:
             return found
         document = self.document
         pairs = [p for p in zip(inputs, operands, strict=True) if document.values(p[0]) is None]

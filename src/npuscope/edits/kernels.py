@@ -13,18 +13,17 @@ from npuscope.edits.records import Interval, NotFitting, Op, Pads, QuantSteps, V
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest, Network, attrs_of
 from npuscope.edits.views import padded
+from npuscope.files.file_graph import kinds_having
 from npuscope.graph.model import Graph, Tensor
 from npuscope.graph.model import Op as GraphOp
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.layers import ConvAttrs
+from npuscope.ops.traits import Trait
 
 _SAME, _VALID = 0, 1  # `padding` in a .tflite file
 STRIDE = 2  # at which the unit takes twice the columns
 _MARGIN = 1.25  # a half may swing further on other data while the sum does not
-_BETWEEN = (
-    *("Quantize", "Dequantize", "Relu", "Relu6", "ReluN1To1", "Clip", "LeakyRelu", "HardSwish"),
-    "Identity",
-)
+_BETWEEN = {"Identity"} | kinds_having(Trait.FUNCTION)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,12 @@ from npuscope.edits.records import NotFitting, Op, Value
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest
 from npuscope.edits.steps import dequantizer, same_steps, step_nodes
+from npuscope.files.file_graph import kinds_having
+from npuscope.ops.table import OPS
+from npuscope.ops.traits import Trait
 
-_VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 # They treat every element alike.
-_UNARY = (
-    *("Quantize", "Dequantize", "Identity", "Cast", "Relu", "Relu6", "ReluN1To1", "LeakyRelu"),
-    *("Clip", "Elu", "Selu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Softplus", "Abs"),
-    *("Neg", "Exp", "Log", "Sqrt", "Rsqrt", "Square", "Erf", "Floor", "Ceil", "Round"),
-    *("Reciprocal", "Gelu", "Mish"),
-)
-_BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max")
+_BY_ELEMENT = {"Identity"} | kinds_having(Trait.FUNCTION, Trait.CONVERSION, Trait.ARITHMETIC)
 
 
 def _moves_of(document: Document, request: EditRequest, *kinds: str) -> list[Op]:
@@ -56,7 +52,7 @@ def _between(document: Document, first: Op, last: Op) -> list[Op]:
 
 def _is_elementwise(document: Document, op: Op) -> bool:
     """What else it reads are single numbers."""
-    if document.kind(op) not in (*_UNARY, *_BINARY):
+    if document.kind(op) not in _BY_ELEMENT:
         return False
     data = _data(document, op)
     others = [value for value in document.inputs(op) if value is not None and value != data]
@@ -110,7 +106,7 @@ def _drop_quantize(document: Document, op: Op) -> None:
 @edit("remove-reshapes")
 def remove_reshapes(document: Document, request: EditRequest) -> None:
     """Those that change nothing, pairs that undo each other, and the first of two."""
-    moves = _moves_of(document, request, *_VIEWS)
+    moves = _moves_of(document, request, *OPS["Reshape"].onnx)
     first, last = moves[0], moves[-1]
     source, result = _data(document, first), document.outputs(last)[0]
     chain = _between(document, first, last)

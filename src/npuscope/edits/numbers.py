@@ -4,6 +4,7 @@ nearest fast zero point, and channels of constants in another order."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import add, mul, sub
 
 import numpy as np
 
@@ -106,19 +107,18 @@ _FUNCTIONS: dict[str, Callable[[np.ndarray, Numbers], np.ndarray]] = {
 }
 
 
+_BINARY: dict[str, Callable[[float, float], float]] = {"Add": add, "Sub": sub, "Mul": mul}
+
+
 def reached(kind: str, inputs: Sequence[Interval], numbers: Numbers) -> Interval:
     """What an op can make of operands within these ranges."""
-    if kind in ("Add", "Sub", "Mul"):
-        ends = [_binary(kind, a, b) for a in inputs[0] for b in inputs[1]]
+    if kind in _BINARY:
+        ends = [_BINARY[kind](a, b) for a in inputs[0] for b in inputs[1]]
         return min(ends), max(ends)
     if kind not in _FUNCTIONS:  # values of the inputs, or means of them
         return min(low for low, _ in inputs), max(high for _, high in inputs)
     made = _FUNCTIONS[kind](np.linspace(*inputs[0], _POINTS), numbers)
     return float(made.min()), float(made.max())
-
-
-def _binary(kind: str, a: float, b: float) -> float:
-    return a * b if kind == "Mul" else a + b if kind == "Add" else a - b
 
 
 def seen(network: Network, output: str, operands: Mapping[str, Interval]) -> Interval | None:

@@ -10,6 +10,7 @@ from npuscope.edits.records import NotFitting, Op
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest
 from npuscope.files.onnx.evaluate import evaluated
+from npuscope.files.onnx.fold import FOLDERS
 from npuscope.graph.model import Graph
 
 _OLDER_IR = 9
@@ -17,13 +18,6 @@ _NEWEST_OPSET = 20  # of this IR version
 _NEWEST_TYPE = 20  # FLOAT8E5M2FNUZ: the last element type of this IR version
 _COMPUTED = "its bounds are computed"
 _MOVES = ("Unsqueeze", "Squeeze", "Reshape", "Gather")
-# What exporters do with the sizes that a Shape gives.
-_ARITHMETIC = (
-    *("Add", "Sub", "Mul", "Div", "Mod", "Neg", "Abs", "Floor", "Ceil", "Cast", "Min", "Max"),
-    *("Gather", "Concat", "Slice", "Unsqueeze", "Squeeze", "Reshape", "Identity", "Transpose"),
-    *("ConstantOfShape", "Expand", "Range", "Equal", "Less", "Greater", "And", "Or", "Not"),
-    *("Where", "ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin", "Tile"),
-)
 _MOST_ELEMENTS = 1 << 16
 
 
@@ -213,7 +207,7 @@ def _fold_shape(document: OnnxDocument, request: EditRequest) -> None:
 
 def _foldable(document: OnnxDocument, node: Op) -> np.ndarray | None:
     outputs = document.outputs(node)
-    plain = document.kind(node) in _ARITHMETIC and len(outputs) == 1
+    plain = document.kind(node) in FOLDERS and len(outputs) == 1
     if not plain or outputs[0] in document.network_outputs:
         return None
     value = value_of(document, node)

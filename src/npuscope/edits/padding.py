@@ -22,22 +22,24 @@ from npuscope.edits.regions import (
     find_region,
     layout,
 )
-from npuscope.edits.steps import dequantizer, in_steps_of
+from npuscope.edits.steps import PAIR, dequantizer, in_steps_of
+from npuscope.files.file_graph import kinds_having
+from npuscope.ops.table import OPS, having
+from npuscope.ops.traits import Trait
 from npuscope.text import safe_terminal
 
 # Ops that work on each channel apart, and their constants by channel.
 
-_ACTIVATIONS = (
-    *("Relu", "Relu6", "ReluN1To1", "Clip", "LeakyRelu", "Elu", "Sigmoid", "HardSigmoid"),
-    *("HardSwish", "Tanh", "Identity"),
-)
+# What they make of a channel of zeros is finite.
+_INFINITE = {"Log", "Reciprocal", "Rsqrt", "Acosh"}
+_ACTIVATIONS = {"Identity"} | kinds_having(Trait.FUNCTION) - {*PAIR, *_INFINITE}
 _OTHERS = (
     *("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Resize", "ResizeNearest"),
     *("ResizeLinear", "ReduceMean", "Quantize", "Dequantize", "Pad", "QLinearSigmoid"),
     *("QLinearLeakyRelu", "QLinearAveragePool", "QLinearGlobalAveragePool"),
 )
-_VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
-_BINARY = ("Add", "Sub", "Mul", "PRelu", "Max", "Min")
+_VIEWS = tuple(OPS["Reshape"].onnx)
+_BINARY = {"PRelu"} | having(Trait.ARITHMETIC) & having(Trait.INTEGER_FORM)
 _INTEGER = ("QLinearAdd", "QLinearMul")  # constants of theirs have scales beside them
 # Data inputs; what is not named here are scales, bounds and the like.
 _DATA: dict[str, tuple[int, ...]] = {

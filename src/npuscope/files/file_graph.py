@@ -18,14 +18,25 @@ What no primitive touches is written as it was read, byte by byte.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any, Protocol, Self
 
 import numpy as np
 
+from npuscope.files.tflite.spelling import KINDS
 from npuscope.graph.model import Graph, Quant
+from npuscope.ops.table import OPS, having, onnx_names
+from npuscope.ops.traits import Trait
 
 FileTensorId = Any  # a tensor: its name in ONNX, the tensor itself in TFLite
 FileNode = Any  # a node, an operator
+
+
+@cache
+def kinds_having(*traits: Trait) -> frozenset[str]:
+    """Kinds of the ops with any of these traits: ONNX's names, and those of TFLite alone."""
+    words = [word for kind in having(*traits) for word in OPS[kind].tflite]
+    return onnx_names(*traits) | {KINDS[word] for word in words if word in KINDS}
 
 
 class FileGraph(Protocol):
