@@ -8,8 +8,7 @@ import numpy as np
 
 from npuscope.edits.document import Document
 from npuscope.edits.numbers import (
-    BOUNDED,
-    FIXED,
+    FUNCTIONS,
     common,
     ends,
     fast_quant,
@@ -33,9 +32,11 @@ from npuscope.edits.records import (
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest, Network
 from npuscope.edits.steps import dequantizer, float_steps, quantizers, steps_behind
+from npuscope.files.file_graph import KIND_ROWS, kinds_having
 from npuscope.graph.model import Quant
 from npuscope.lean_dataclass import replace
-from npuscope.machine.npu_ops import BINARY
+from npuscope.machine.npu_ops import BINARY, SUPPORT
+from npuscope.ops.traits import Trait
 
 # --- Other quantization of the same values: symmetric-weights, zero-point ---
 
@@ -99,17 +100,16 @@ def _rescale_bias(document: Document, op: Op, ratio: float) -> None:
     document.set_input(op, number, document.store(bias.changed(values=values, scale=scale)))
 
 
-_MOVES = (
-    *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity", "Slice"),
-    *("StridedSlice", "Pad"),
-)
-_POOLS = ("MaxPool", "GlobalMaxPool", "AveragePool", "GlobalAveragePool", "ReduceMean")
 _CLAMPS = ("Relu", "Clip")
+_LOWERED = {kind for kind, row in KIND_ROWS.items() if SUPPORT[row.kind].lowering}
+_JOINS = {kind for kind, row in KIND_ROWS.items() if row.kind == "Concat"}
 # The result lies on the steps of the input: nothing but the mean of a pool is rounded.
-_KEEPS = (*_MOVES, *_POOLS, *_CLAMPS)
-_FIXED = {**FIXED, "Relu6": Quant((6 / 255,), (LOWEST,))}
-_FUNCTIONS = (*_FIXED, "HardSwish", "LeakyRelu", "PRelu", "Elu", "Abs", "Neg")
-_KNOWN = (*_KEEPS, *BINARY, *_FUNCTIONS, "BatchNormalization", "Concat")
+_KEEPS = {
+    *(_LOWERED & kinds_having(Trait.MOVES, Trait.POOL, Trait.REDUCES) - _JOINS),
+    *("GlobalMaxPool", *_CLAMPS),
+}
+_INTEGER_FORMS = {*_KEEPS, *BINARY, *FUNCTIONS, "Concat"}
+_RELU6 = Quant((6 / 255,), (LOWEST,))
 # LiteRT's integer kernels of these copy or average steps, or have one form of result only.
 _LITERT_FIXED = (
     *("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "PAD", "SLICE", "STRIDED_SLICE"),
@@ -167,7 +167,7 @@ def _quantize(document: Document, ops: Sequence[Op], network: Network) -> None:
 
 def _has_integer_form(document: Document, op: Op) -> bool:
     if document.steps_are_nodes:
-        return document.kind(op) in _KNOWN
+        return document.kind(op) in _INTEGER_FORMS
     return document.word(op) in _LITERT_KERNELS
 
 
@@ -218,10 +218,11 @@ class _Plan:
         maker = self.document.producer(value)
         if maker is None:
             raise NotFitting(f"'{name}' is a float input of the network: its range is not known")
-        found = BOUNDED.get(self.document.kind(maker)) or seen(self.network, name, {})
-        if found is None:
+        row = KIND_ROWS.get(self.document.kind(maker))
+        interval = (row and row.fixed_range) or seen(self.network, name, {})
+        if interval is None:
             raise NotFitting(f"the range of '{name}' is not known: real data (--data) tell it")
-        return QuantSteps(int8_quant(*found))
+        return QuantSteps(int8_quant(*interval))
 
     def _result(self, op: Op, operands: list[Interval]) -> QuantSteps:
         kind = self.document.kind(op)
@@ -231,23 +232,23 @@ class _Plan:
         source = self._steps(self.document.inputs(op)[0])
         if kind in _KEEPS and source is not None:
             return source
-        return QuantSteps(_FIXED.get(kind) or int8_quant(*self._reached(op, operands)))
+        fixed = _RELU6 if kind == "Relu6" else KIND_ROWS[kind].fixed_quant
+        return QuantSteps(fixed or int8_quant(*self._reached(op, operands)))
 
     def _reached(self, op: Op, operands: list[Interval]) -> Interval:
         kind, inputs = self.document.kind(op), self.document.inputs(op)
         if kind == "Relu":
             return max(0.0, operands[0][0]), max(0.0, operands[0][1])
-        kind = "Affine" if kind == "BatchNormalization" else kind
-        found = reached(kind, operands, self._numbers(op))
+        interval = reached(kind, operands, self._numbers(op))
         if has_fused(self.document, op):  # ReLU and its like leave the upper part
-            found = max(0.0, found[0]), max(0.0, found[1])
+            interval = max(0.0, interval[0]), max(0.0, interval[1])
         if kind not in BINARY:
-            return found
+            return interval
         document = self.document
         pairs = [p for p in zip(inputs, operands, strict=True) if document.values(p[0]) is None]
         computed = {document.name(value): interval for value, interval in pairs}
         output = document.name(document.outputs(op)[0])
-        return common(found, seen(self.network, output, computed))
+        return common(interval, seen(self.network, output, computed))
 
     def _is_stepped(self, value: Value) -> bool:
         """All readers take it as integers."""

@@ -20,22 +20,6 @@ _MARGIN = 1.1  # real data may reach further than seeded data
 _FILLED = 0.8  # of its range that an operand must use before seeded data say what follows
 _POINTS = 257  # where a function is looked at between two ends
 
-# LiteRT has no kernels for other steps, and no others use the byte better.
-FIXED = {
-    "Sigmoid": Quant((1 / 256,), (LOWEST,)),
-    "HardSigmoid": Quant((1 / 256,), (LOWEST,)),
-    "Tanh": Quant((1 / 128,), (0,)),
-}
-
-
-# What functions of float values can give, whatever they are given.
-BOUNDED: dict[str, Interval] = {
-    "Softmax": (0.0, 1.0),
-    "Sigmoid": (0.0, 1.0),
-    "HardSigmoid": (0.0, 1.0),
-    "Tanh": (-1.0, 1.0),
-}
-
 
 def int8_quant(low: float, high: float) -> Quant:
     """Steps that cover a range and hold zero exactly."""
@@ -92,7 +76,8 @@ def _affine(x: np.ndarray, numbers: Numbers) -> np.ndarray:
     return np.asarray(numbers["gain"].reshape(-1, 1) * x + numbers["offset"].reshape(-1, 1))
 
 
-_FUNCTIONS: dict[str, Callable[[np.ndarray, Numbers], np.ndarray]] = {
+# Functions whose reach is found from that of their operand.
+FUNCTIONS: dict[str, Callable[[np.ndarray, Numbers], np.ndarray]] = {
     "Sigmoid": lambda x, _: 1 / (1 + np.exp(-x)),
     "HardSigmoid": lambda x, _: np.clip(x, 0, 1),
     "Tanh": lambda x, _: np.tanh(x),
@@ -101,12 +86,10 @@ _FUNCTIONS: dict[str, Callable[[np.ndarray, Numbers], np.ndarray]] = {
     "PRelu": _slope,
     "Elu": lambda x, numbers: np.where(x < 0, numbers["slope"] * np.expm1(x), x),
     "Clip": lambda x, numbers: np.clip(x, numbers["low"], numbers["high"]),
-    "Affine": _affine,
+    "BatchNormalization": _affine,
     "Abs": lambda x, _: np.abs(x),
     "Neg": lambda x, _: -x,
 }
-
-
 _BINARY: dict[str, Callable[[float, float], float]] = {"Add": add, "Sub": sub, "Mul": mul}
 
 
@@ -115,10 +98,10 @@ def reached(kind: str, inputs: Sequence[Interval], numbers: Numbers) -> Interval
     if kind in _BINARY:
         ends = [_BINARY[kind](a, b) for a in inputs[0] for b in inputs[1]]
         return min(ends), max(ends)
-    if kind not in _FUNCTIONS:  # values of the inputs, or means of them
+    if kind not in FUNCTIONS:  # values of the inputs, or means of them
         return min(low for low, _ in inputs), max(high for _, high in inputs)
-    made = _FUNCTIONS[kind](np.linspace(*inputs[0], _POINTS), numbers)
-    return float(made.min()), float(made.max())
+    results = FUNCTIONS[kind](np.linspace(*inputs[0], _POINTS), numbers)
+    return float(results.min()), float(results.max())
 
 
 def seen(network: Network, output: str, operands: Mapping[str, Interval]) -> Interval | None:

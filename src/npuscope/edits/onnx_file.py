@@ -12,12 +12,12 @@ from npuscope.edits.request import EditRequest
 from npuscope.files.onnx.evaluate import evaluated
 from npuscope.files.onnx.fold import FOLDERS
 from npuscope.graph.model import Graph
+from npuscope.rulebook.onnx_file import CONSTANT_MOVES
 
 _OLDER_IR = 9
 _NEWEST_OPSET = 20  # of this IR version
 _NEWEST_TYPE = 20  # FLOAT8E5M2FNUZ: the last element type of this IR version
 _COMPUTED = "its bounds are computed"
-_MOVES = ("Unsqueeze", "Squeeze", "Reshape", "Gather")
 _MOST_ELEMENTS = 1 << 16
 
 
@@ -117,7 +117,7 @@ def fold_constants(document: OnnxDocument, request: EditRequest) -> None:
     real, result = dequantized(document, node), document.outputs(node)[0]
     if real is None:
         raise NotFitting("what it dequantizes is computed")
-    readers = [r for r in document.readers(result) if document.kind(r) in _MOVES]
+    readers = [r for r in document.readers(result) if document.kind(r) in CONSTANT_MOVES]
     if not readers:
         raise NotFitting("no op that only moves it reads the constant")
     table = ""

@@ -23,31 +23,25 @@ from npuscope.edits.regions import (
     layout,
 )
 from npuscope.edits.steps import PAIR, dequantizer, in_steps_of
-from npuscope.files.file_graph import kinds_having
-from npuscope.ops.table import OPS, having
+from npuscope.files.file_graph import KIND_ROWS, kinds_having
+from npuscope.ops.table import OPS
 from npuscope.ops.traits import Trait
 from npuscope.text import safe_terminal
 
 # Ops that work on each channel apart, and their constants by channel.
 
-# What they make of a channel of zeros is finite.
-_INFINITE = {"Log", "Reciprocal", "Rsqrt", "Acosh"}
-_ACTIVATIONS = {"Identity"} | kinds_having(Trait.FUNCTION) - {*PAIR, *_INFINITE}
-_OTHERS = (
-    *("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Resize", "ResizeNearest"),
-    *("ResizeLinear", "ReduceMean", "Quantize", "Dequantize", "Pad", "QLinearSigmoid"),
-    *("QLinearLeakyRelu", "QLinearAveragePool", "QLinearGlobalAveragePool"),
-)
+_APART = kinds_having(Trait.KEEPS_CHANNELS) - kinds_having(Trait.SINGULAR)
+POINTWISE = {"Identity"} | _APART & kinds_having(Trait.ELEMENTWISE) - {*PAIR}
 _VIEWS = tuple(OPS["Reshape"].onnx)
-_BINARY = {"PRelu"} | having(Trait.ARITHMETIC) & having(Trait.INTEGER_FORM)
+_GLOBAL = ("GlobalAveragePool", "GlobalMaxPool")  # reductions that always keep the channels
+_INTEGER_POOLS = ("QLinearAveragePool", "QLinearGlobalAveragePool")
 _INTEGER = ("QLinearAdd", "QLinearMul")  # constants of theirs have scales beside them
 # Data inputs; what is not named here are scales, bounds and the like.
-_DATA: dict[str, tuple[int, ...]] = {
-    **dict.fromkeys((*_ACTIVATIONS, *_OTHERS, *_VIEWS), (0,)),
-    **dict.fromkeys(_BINARY, (0, 1)),
+_DATA: dict[str, Sequence[int]] = {
+    **{kind: range(KIND_ROWS[kind].least) for kind in _APART},
+    **dict.fromkeys((*_VIEWS, *_INTEGER_POOLS, "QLinearSigmoid", "QLinearLeakyRelu"), (0,)),
     **dict.fromkeys(_INTEGER, (0, 3)),
 }
-POINTWISE = (*_ACTIVATIONS, *_BINARY)
 
 
 def is_channelwise(graph: FileConstants, op: Op, axis: int) -> bool:
@@ -55,24 +49,24 @@ def is_channelwise(graph: FileConstants, op: Op, axis: int) -> bool:
     kind, inputs = graph.kind(op), graph.inputs(op)
     if kind not in _DATA:
         return False
-    if kind in ("Quantize", "Dequantize"):
+    if kind in PAIR:
         scale = graph.values(inputs[1]) if graph.steps_are_nodes else np.ones(1)
         return scale is not None and scale.size == 1
     if kind == "Resize":
         return len(inputs) < 4 or graph.constant(inputs[3]) is not None
-    if kind == "Pad":
+    if kind in ("Pad", "MirrorPad"):
         return not graph.channels_first and _pads_beside(graph, op)
-    if kind == "ReduceMean":
+    if kind in kinds_having(Trait.REDUCES) and kind not in _GLOBAL:
         return _keeps(graph, op, axis)
     if kind in _VIEWS:
         return _keeps_place(graph, op)
-    if kind in ("QLinearGlobalAveragePool", "QLinearAveragePool"):
+    if kind in _INTEGER_POOLS:
         return not graph.attribute(op, "channels_last", 0)
     return all(_follows(graph, op, place) for place in _DATA[kind])
 
 
 def _keeps(graph: FileConstants, op: Op, axis: int) -> bool:
-    """A mean over other axes, behind which the channels stay where they are."""
+    """A reduction over other axes, behind which the channels stay where they are."""
     shape, axes = graph.shape(graph.inputs(op)[0]), axes_of(graph, op)
     if not axes or shape is None:
         return False

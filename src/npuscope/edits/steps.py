@@ -16,7 +16,8 @@ from npuscope.ops.traits import Trait
 PAIR = ("Quantize", "Dequantize")
 # Ops that hand integers on: the tensors on both sides share scale and zero point.
 MOVES = kinds_having(Trait.MOVES) - kinds_having(Trait.INDEXED) - {"Concat", "Pad"}
-_MOVERS = {*MOVES, "Pad", "Gather", "Relu", "Clip"}  # what they make lies on the same steps
+# What they make lies on the same steps.
+_MOVERS = kinds_having(Trait.MOVES) - {"Concat"} | {"Relu", "Clip"}
 # Scale and zero point of their results are inputs 6 and 7.
 _INTEGER_OPS = ("QLinearConv", "QLinearMatMul", "QLinearAdd", "QLinearMul")
 

@@ -25,18 +25,26 @@ import numpy as np
 
 from npuscope.files.tflite.spelling import KINDS
 from npuscope.graph.model import Graph, Quant
-from npuscope.ops.table import OPS, having, onnx_names
+from npuscope.ops.row import Row
+from npuscope.ops.table import OPS
 from npuscope.ops.traits import Trait
 
 FileTensorId = Any  # a tensor: its name in ONNX, the tensor itself in TFLite
 FileNode = Any  # a node, an operator
 
 
+# The row of each kind that a file graph can name.
+KIND_ROWS: dict[str, Row] = {
+    kind: row
+    for row in OPS.values()
+    for kind in (*row.onnx, *(KINDS.get(word, word) for word in row.tflite))
+}
+
+
 @cache
 def kinds_having(*traits: Trait) -> frozenset[str]:
-    """Kinds of the ops with any of these traits: ONNX's names, and those of TFLite alone."""
-    words = [word for kind in having(*traits) for word in OPS[kind].tflite]
-    return onnx_names(*traits) | {KINDS[word] for word in words if word in KINDS}
+    """Kinds with any of these traits, as file graphs name them."""
+    return frozenset(kind for kind, row in KIND_ROWS.items() if not row.traits.isdisjoint(traits))
 
 
 class FileGraph(Protocol):

@@ -9,29 +9,35 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 
-from npuscope.ops.table import onnx_names
+from npuscope.ops.table import ONNX_ROWS, onnx_names
 from npuscope.ops.traits import Trait
 from npuscope.quantizing.plan import Layer, Plan, Range, tied
 
 Part = Callable[[Plan], Plan]
 
-# Ranges that do not depend on data, as LiteRT's converter has them.
-FIXED = {
-    "Softmax": Range(0.0, 255 / 256),
-    "Sigmoid": Range(0.0, 255 / 256),
-    "HardSigmoid": Range(0.0, 255 / 256),
-    "Tanh": Range(-1.0, 127 / 128),
-}
 # Ranges so many times apart in one int8 tensor leave the smaller one less than 4 of its 8 bits.
 MOST_UNLIKE = 16.0
 _NEAR, _SMALL_LOSS = 0.3, 0.05  # bits that a zero point of 0 costs
 
 
+def fixed_range(kind: str) -> Range | None:
+    """The range that does not depend on data, up to its last step."""
+    quant = ONNX_ROWS[kind].fixed_quant if kind in ONNX_ROWS else None
+    if quant is None:
+        return None
+    low, high = ((limit - quant.zero_point) * quant.scale for limit in (-128, 127))
+    return Range(low, high)
+
+
 def fixed_tails(plan: Plan, layers: Sequence[Layer]) -> list[Part]:
     """Softmax, Sigmoid and Tanh in the ranges that they can have at all."""
-    known = {n: FIXED[layer.kind] for layer in layers if layer.kind in FIXED
-             for n in layer.outputs if n in plan.ranges}  # fmt: skip
-    changed = {name: found for name, found in known.items() if plan.ranges[name] != found}
+    ranges = {
+        name: fixed
+        for layer in layers
+        if (fixed := fixed_range(layer.kind)) is not None
+        for name in layer.outputs
+    }
+    changed = {n: fixed for n, fixed in ranges.items() if plan.ranges.get(n, fixed) != fixed}
     return [partial(Plan.with_ranges, changed=changed)] if changed else []
 
 

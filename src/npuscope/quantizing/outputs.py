@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from npuscope.lean_dataclass import dataclass
-from npuscope.quantizing.choices import FIXED, MOST_UNLIKE
+from npuscope.quantizing.choices import MOST_UNLIKE, fixed_range
 from npuscope.quantizing.plan import MOVES, Layer
 from npuscope.quantizing.sqnr import Noise
 
@@ -65,7 +65,7 @@ def output_loss(
 ) -> OutputLoss:
     """Of one output over all samples, which an axis in front of both arrays counts."""
     layer = _source(name, {each: layer for layer in layers for each in layer.outputs})
-    fixed = FIXED.get(layer.kind) if layer else None
+    fixed = fixed_range(layer.kind) if layer else None
     natural = fixed.high - fixed.low if fixed else None
     spans = [(None, 0, 0)] if fixed else _spans(real)
     groups = tuple(_group(real, found, span, scale, natural) for span in spans)

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from npuscope.lean_dataclass import dataclass, replace
+from npuscope.ops.table import onnx_names
+from npuscope.ops.traits import Trait
 
 _STEPS = 255
 _LOWEST, _HIGHEST = -128, 127
@@ -81,10 +83,7 @@ class Plan:
 
 
 # Ops whose results have the steps of their operand: quantizers tie them anyway.
-MOVES = (
-    *("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "MaxPool", "AveragePool"),
-    *("Slice", "Split", "Gather", "Pad", "Resize", "DepthToSpace", "SpaceToDepth", "Identity"),
-)
+MOVES = onnx_names(Trait.MOVES) - {"Concat"} | {"AveragePool", "Resize"}
 
 
 def tied(layers: Sequence[Layer], plan: Plan) -> dict[str, tuple[str, ...]]:

@@ -31,8 +31,8 @@ _FARTHEST = 4096  # channels that are added or left out at most; no search is lo
 _EVEN = 4  # zeros are cheap, so counts that do not suit every mode are tried too
 _WORTH = 0.8  # share of the cycles; a smaller saving is ignored
 SIDES = ("outputs", "inputs")
-# Ops that keep channels apart: one more channel in means one more channel out.
-_APART = having(Trait.KEEPS_CHANNELS)
+# Ops that keep channels apart: one more channel of zeros in is one more out, and a finite one.
+_APART = having(Trait.KEEPS_CHANNELS) - having(Trait.SINGULAR)
 _BORDER = ("Slice", "Split", "Concat")  # they can carry additional channels
 
 

@@ -12,6 +12,7 @@ from npuscope.rulebook import fixes
 from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.registry import lint_file
 
+CONSTANT_MOVES = ("Unsqueeze", "Squeeze", "Reshape", "Gather")  # they pass a constant on unchanged
 _SENTINEL = 2**31 - 1  # exporters write the largest int32 or int64 for "to the end"
 
 
@@ -180,13 +181,12 @@ def inputs_have_an_odd_form(file: OnnxFile, machine: Machine) -> Iterator[Hit]:
 )
 def constants_are_dequantized(file: OnnxFile, machine: Machine) -> Iterator[Hit]:
     """A constant other than a weight goes through a DequantizeLinear."""
-    # Layers fold their weights; these ops pass a constant on unchanged.
     readers = {name: node for node in file.nodes for name in node.inputs}
     for node in file.nodes:
         if node.kind != "DequantizeLinear" or node.inputs[0] not in file.constants:
             continue
         reader = readers.get(node.outputs[0])
-        if reader is not None and reader.kind in ("Unsqueeze", "Squeeze", "Reshape", "Gather"):
+        if reader is not None and reader.kind in CONSTANT_MOVES:
             yield _hit(node, f"constant of a {reader.kind}", "a folded initializer")
 
 
