@@ -30,7 +30,7 @@ from npuscope.edits.records import (
     Value,
 )
 from npuscope.edits.registry import edit
-from npuscope.edits.request import EditRequest, Network
+from npuscope.edits.request import EditRequest, NetworkFacts
 from npuscope.edits.steps import dequantizer, float_steps, quantizers, steps_behind
 from npuscope.files.file_graph import KIND_ROWS, kinds_having
 from npuscope.graph.model import Quant
@@ -125,10 +125,10 @@ _TWO_OPERANDS = (*BINARY, "PRelu")
 @edit("quantize-op")
 def quantize_op(document: Document, request: EditRequest) -> None:
     """Every float op of the finding that the NPU has a form for."""
-    found = [op for name in request.ops if (op := document.op(name)) is not None]
-    ops = [op for op in found if _has_integer_form(document, op)]
+    named_ops = [op for name in request.ops if (op := document.op(name)) is not None]
+    ops = [op for op in named_ops if _has_integer_form(document, op)]
     if not ops:
-        others = sorted({document.word(op) for op in found})
+        others = sorted({document.word(op) for op in named_ops})
         raise NotFitting(f"the NPU has no integer form of {', '.join(others) or 'this op'}")
     _quantize(document, ops, request.network)
 
@@ -148,7 +148,7 @@ def quantize_slope(document: Document, request: EditRequest) -> None:
     _quantize(document, ops, request.network)
 
 
-def _quantize(document: Document, ops: Sequence[Op], network: Network) -> None:
+def _quantize(document: Document, ops: Sequence[Op], network: NetworkFacts) -> None:
     """All of them at once: what one makes the next may read."""
     plan = _Plan(document, network)
     floats = [op for op in document.nodes if any(op is other for other in ops)]
@@ -174,7 +174,7 @@ def _has_integer_form(document: Document, op: Op) -> bool:
 class _Plan:
     """What will be quantized, before anything is changed."""
 
-    def __init__(self, document: Document, network: Network) -> None:
+    def __init__(self, document: Document, network: NetworkFacts) -> None:
         self.document = document
         self.network = network
         self.ops: list[Op] = []

@@ -178,17 +178,16 @@ def _share(document: Document, first: Op, second: Op) -> None:
     """Then the nodes that stand for steps behind the two are the same as well."""
     for one, other in zip(document.outputs(first), document.outputs(second), strict=True):
         if one != other:
-            kept = document.replace(other, one)
-            _share_readers(document, kept)
+            _share_readers(document, document.replace(other, one))
     document.remove(second)
 
 
 def _share_readers(document: Document, tensor: Value) -> None:
-    known: list[Op] = []
+    nodes: list[Op] = []
     for op in step_nodes(document, tensor):
-        twin = next((other for other in known if _same(document, other, op)), None)
+        twin = next((other for other in nodes if _same(document, other, op)), None)
         if twin is None:
-            known.append(op)
+            nodes.append(op)
         elif document.outputs(op)[0] not in document.network_outputs:
             _share(document, twin, op)
 

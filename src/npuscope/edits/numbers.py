@@ -9,7 +9,7 @@ from operator import add, mul, sub
 import numpy as np
 
 from npuscope.edits.records import HIGHEST, LOWEST, NEW, Interval, NotFitting
-from npuscope.edits.request import Network
+from npuscope.edits.request import NetworkFacts
 from npuscope.graph.model import Quant
 
 Numbers = Mapping[str, np.ndarray]
@@ -104,15 +104,15 @@ def reached(kind: str, inputs: Sequence[Interval], numbers: Numbers) -> Interval
     return float(results.min()), float(results.max())
 
 
-def seen(network: Network, output: str, operands: Mapping[str, Interval]) -> Interval | None:
+def seen(network: NetworkFacts, output: str, operands: Mapping[str, Interval]) -> Interval | None:
     """The range of a tensor on real data, with a margin; None unless its operands filled
     their ranges, for then more may come."""
     for name, (low, high) in operands.items():
-        found = network.range(name)
-        if found is None or found[1] - found[0] < _FILLED * (high - low):
+        reach = network.range(name)
+        if reach is None or reach[1] - reach[0] < _FILLED * (high - low):
             return None
-    found = network.range(output)
-    return (found[0] * _MARGIN, found[1] * _MARGIN) if found else None
+    reach = network.range(output)
+    return (reach[0] * _MARGIN, reach[1] * _MARGIN) if reach else None
 
 
 def common(a: Interval, b: Interval | None) -> Interval:

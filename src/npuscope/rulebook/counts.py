@@ -151,7 +151,7 @@ def _is_layer(graph: Graph, op: Op) -> bool:
 
 
 def _keeps_apart(graph: Graph, op: Op) -> bool:
-    return op.kind in _APART or (op.kind == "Conv2D" and is_depthwise(graph, op))
+    return op.kind in _APART or is_depthwise(graph, op)
 
 
 def _may_grow(graph: Graph, op: Op) -> bool:
