@@ -11,25 +11,25 @@ from functools import partial, reduce
 
 from npuscope.ops.table import ONNX_ROWS, onnx_names
 from npuscope.ops.traits import Trait
-from npuscope.quantizing.plan import Layer, Plan, Range, tied
+from npuscope.quantizing.plan import ActivationRange, FloatLayer, RangePlan, tied
 
-Part = Callable[[Plan], Plan]
+Part = Callable[[RangePlan], RangePlan]
 
 # Ranges so many times apart in one int8 tensor leave the smaller one less than 4 of its 8 bits.
 MOST_UNLIKE = 16.0
 _NEAR, _SMALL_LOSS = 0.3, 0.05  # bits that a zero point of 0 costs
 
 
-def fixed_range(kind: str) -> Range | None:
+def fixed_range(kind: str) -> ActivationRange | None:
     """The range that does not depend on data, up to its last step."""
     quant = ONNX_ROWS[kind].fixed_quant if kind in ONNX_ROWS else None
     if quant is None:
         return None
     low, high = ((limit - quant.zero_point) * quant.scale for limit in (-128, 127))
-    return Range(low, high)
+    return ActivationRange(low, high)
 
 
-def fixed_tails(plan: Plan, layers: Sequence[Layer]) -> list[Part]:
+def fixed_tails(plan: RangePlan, layers: Sequence[FloatLayer]) -> list[Part]:
     """Softmax, Sigmoid and Tanh in the ranges that they can have at all."""
     ranges = {
         name: fixed
@@ -38,10 +38,10 @@ def fixed_tails(plan: Plan, layers: Sequence[Layer]) -> list[Part]:
         for name in layer.outputs
     }
     changed = {n: fixed for n, fixed in ranges.items() if plan.ranges.get(n, fixed) != fixed}
-    return [partial(Plan.with_ranges, changed=changed)] if changed else []
+    return [partial(RangePlan.with_ranges, changed=changed)] if changed else []
 
 
-def shared_scales(plan: Plan, layers: Sequence[Layer], kind: str) -> list[Part]:
+def shared_scales(plan: RangePlan, layers: Sequence[FloatLayer], kind: str) -> list[Part]:
     """The operands of a Concat and its result in one range: the join then moves bytes. Those of
     an Add: neither is rescaled (LINT-ADD-SCALES). Not where the range of one would swallow
     another."""
@@ -57,14 +57,14 @@ def shared_scales(plan: Plan, layers: Sequence[Layer], kind: str) -> list[Part]:
     return parts
 
 
-def _shared(plan: Plan, layers: Sequence[Layer], tie: tuple[str, ...]) -> Plan:
+def _shared(plan: RangePlan, layers: Sequence[FloatLayer], tie: tuple[str, ...]) -> RangePlan:
     joint = tied(layers, plan.with_ranges({}, (tie,)))[tie[0]]
-    whole = reduce(Range.joined, (plan.ranges[name] for name in joint))
+    whole = reduce(ActivationRange.joined, (plan.ranges[name] for name in joint))
     return plan.with_ranges(dict.fromkeys(joint, whole), (tie,))
 
 
 def fast_zero_points(
-    plan: Plan, layers: Sequence[Layer], gains_ms: Mapping[str, float]
+    plan: RangePlan, layers: Sequence[FloatLayer], gains_ms: Mapping[str, float]
 ) -> list[Part]:
     """Inputs of layers with zero point 0, so that the units need not subtract one (ADV-MODE-16X8).
 
@@ -88,7 +88,7 @@ def fast_zero_points(
     return [partial(_centred, layers=layers, names=group) for group in groups]
 
 
-def _centred(plan: Plan, layers: Sequence[Layer], names: Sequence[str]) -> Plan:
+def _centred(plan: RangePlan, layers: Sequence[FloatLayer], names: Sequence[str]) -> RangePlan:
     groups = tied(layers, plan)
     changed = {m: plan.ranges[name].centred() for name in names for m in groups[name]}
     return plan.with_ranges(changed)
