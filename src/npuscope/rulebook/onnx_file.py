@@ -84,12 +84,10 @@ def slice_has_sentinels(file: OnnxFile, machine: Machine) -> Iterator[Hit]:
     """A Slice ends at a negative index or at 'the largest number'."""
     for node in file.nodes:
         ends = file.small.get(node.inputs[2]) if len(node.inputs) > 2 else None
-        if node.kind == "Slice" and ends is not None and _is_sentinel(ends):
+        if node.kind != "Slice" or ends is None:
+            continue
+        if np.any((ends < 0) | (ends >= _SENTINEL)):
             yield _hit(node, f"ends {ends.ravel().tolist()}", "0 to the size of the axis")
-
-
-def _is_sentinel(ends: np.ndarray) -> bool:
-    return bool(ends.size and ((ends < 0) | (ends >= _SENTINEL)).any())
 
 
 @lint_file(
