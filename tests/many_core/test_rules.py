@@ -27,7 +27,7 @@ from npuscope.many_core.rules import core_findings, core_lints, core_rules
 from npuscope.many_core.sim.conditions import RunOptions
 from npuscope.many_core.sim.run import simulate
 from npuscope.rulebook.fix import GainBasis
-from npuscope.rulebook.registry import Kind
+from npuscope.rulebook.registry import RuleKind
 
 MACHINE = load_core_machine()
 
@@ -244,4 +244,4 @@ def test_rules_of_other_machines_do_not_ask_the_first(model: Path) -> None:
 
 def test_the_kinds_of_rules() -> None:
     kinds = {rule.id.split("-")[0]: rule.kind for rule in core_rules().values()}
-    assert kinds == {"ADV": Kind.ADVISE, "LINT": Kind.LINT}
+    assert kinds == {"ADV": RuleKind.ADVISE, "LINT": RuleKind.LINT}

@@ -17,7 +17,7 @@ from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.program.model import EpochKind, Program
 from npuscope.rulebook.finding import Finding, Findings, Fix, Severity, worst_first
 from npuscope.rulebook.fix import FixEffect, FunctionEffect, Gain, GainBasis, at_most
-from npuscope.rulebook.registry import Kind, Rule, lint_graph, rules, themed
+from npuscope.rulebook.registry import Rule, RuleKind, lint_graph, rules, themed
 from npuscope.shown import Rows, Shown, counted
 
 # --- All rules, and what they find in a run ---
@@ -38,7 +38,7 @@ def catalogue() -> dict[str, Rule]:
     every = {**rules(), **advices()}
     for package, themes in RULES.items():
         every |= themed(package, themes)
-    order = list(Kind)
+    order = list(RuleKind)
     return dict(sorted(every.items(), key=lambda entry: order.index(entry[1].kind)))
 
 

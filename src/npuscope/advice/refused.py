@@ -21,7 +21,7 @@ from npuscope.rulebook.finding import Confidence, Finding, Hit, Severity, Value
 from npuscope.rulebook.fix import FixEffect, FixTemplate, Gain, at_most
 from npuscope.rulebook.layout import shuffle_fix
 from npuscope.rulebook.queries import CONVERSIONS
-from npuscope.rulebook.registry import Kind, Rule, make_finding, rule
+from npuscope.rulebook.registry import Rule, RuleKind, make_finding, rule
 
 _ALONE = "NPU"  # the way that needs no CPU
 # Rules that say no more than that the op has no unit: each kind of op is a cause of its own.
@@ -40,7 +40,7 @@ def _unknown(refused: Refused) -> Rule:
     """A rule that we do not know (a program of another version)."""
     return Rule(
         refused.rule,
-        Kind.REFUSE,
+        RuleKind.REFUSE,
         "The op does not run on the NPU",
         Severity.WARNING,
         Confidence.REPORTED,

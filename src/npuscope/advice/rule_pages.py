@@ -9,19 +9,19 @@ from collections.abc import Iterator
 from npuscope.advice.explain import catalogue
 from npuscope.edits import formats
 from npuscope.rulebook.fix import FixTemplate, FunctionEffect
-from npuscope.rulebook.registry import Kind, Rule
+from npuscope.rulebook.registry import Rule, RuleKind
 from npuscope.rulebook.training import SPELLINGS
 
 _WIDTH = 100
 _KINDS = {
-    Kind.REFUSE: "keeps an op off the NPU",
-    Kind.LINT: "a risk that the model file alone shows",
-    Kind.ADVISE: "what hurts in a run",
+    RuleKind.REFUSE: "keeps an op off the NPU",
+    RuleKind.LINT: "a risk that the model file alone shows",
+    RuleKind.ADVISE: "what hurts in a run",
 }
 _HEADINGS = {
-    Kind.REFUSE: "Refuse: why an op is not on the NPU",
-    Kind.LINT: "Lint: risks in the model file",
-    Kind.ADVISE: "Advise: what slows a run down",
+    RuleKind.REFUSE: "Refuse: why an op is not on the NPU",
+    RuleKind.LINT: "Lint: risks in the model file",
+    RuleKind.ADVISE: "Advise: what slows a run down",
 }
 
 

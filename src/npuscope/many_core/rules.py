@@ -29,7 +29,7 @@ from npuscope.rulebook.finding import (
     worst_first,
 )
 from npuscope.rulebook.fix import at_most
-from npuscope.rulebook.registry import Kind, Rule, make_finding, themed
+from npuscope.rulebook.registry import Rule, RuleKind, make_finding, themed
 
 if TYPE_CHECKING:
     from npuscope.graph.model import Graph, Op
@@ -53,13 +53,13 @@ def core_rules() -> dict[str, Rule]:
 
 def core_findings(tables: Opstats) -> tuple[Finding, ...]:
     """What the rules find in a run, what costs most first."""
-    asked = [rule for rule in core_rules().values() if rule.kind is Kind.ADVISE]
+    asked = [rule for rule in core_rules().values() if rule.kind is RuleKind.ADVISE]
     return worst_first(_found(asked, Run(tables)))
 
 
 def core_lints(graph: Graph, machine: CoreMachine) -> tuple[Finding, ...]:
     """Risks that the network alone shows."""
-    asked = [rule for rule in core_rules().values() if rule.kind is Kind.LINT]
+    asked = [rule for rule in core_rules().values() if rule.kind is RuleKind.LINT]
     return gravest_first(_found(asked, graph, machine))
 
 

@@ -27,9 +27,9 @@ from npuscope.rulebook.queries import (
     shape_text,
 )
 from npuscope.rulebook.registry import (
-    Kind,
     Refusal,
     Rule,
+    RuleKind,
     declare,
     foretells,
     lint,
@@ -44,7 +44,7 @@ declare(
     __name__,
     Rule(
         "NA-OP-SOFTWARE",
-        Kind.REFUSE,
+        RuleKind.REFUSE,
         "No unit of the NPU computes this op",
         Severity.WARNING,
         Confidence.DOCUMENTED,

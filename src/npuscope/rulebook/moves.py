@@ -14,9 +14,9 @@ from npuscope.rulebook.conditions import comes_in, holds_for, leads_out
 from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.queries import hit, is_npu_tensor, of_kind
 from npuscope.rulebook.registry import (
-    Kind,
     Refusal,
     Rule,
+    RuleKind,
     declare,
     foretells,
     lint,
@@ -188,7 +188,7 @@ declare(
     __name__,
     Rule(
         "NA-SPLIT-AXIS",
-        Kind.REFUSE,
+        RuleKind.REFUSE,
         "Split along another axis than the channels",
         Severity.WARNING,
         Confidence.DOCUMENTED,

@@ -46,7 +46,7 @@ THEMES = (
 )
 
 
-class Kind(StrEnum):
+class RuleKind(StrEnum):
     REFUSE = "refuse"  # keeps an op off the NPU; checked by lowering
     LINT = "lint"  # a risk that the model file alone shows
     ADVISE = "advise"  # what hurts in a run
@@ -84,7 +84,7 @@ class Rule(Shown):
     """
 
     id: str
-    kind: Kind
+    kind: RuleKind
     title: str
     severity: Severity
     confidence: Confidence
@@ -196,7 +196,7 @@ def refuse(
     def register(check: Check) -> Check:
         rule = Rule(
             rule_id,
-            Kind.REFUSE,
+            RuleKind.REFUSE,
             title,
             severity,
             confidence,
@@ -240,7 +240,7 @@ def foretells(
         rule = replace(
             first,
             id=rule_id,
-            kind=Kind.LINT,
+            kind=RuleKind.LINT,
             title=title or first.title,
             severity=severity or first.severity,
             confidence=confidence or first.confidence,
@@ -283,23 +283,23 @@ class Statements(TypedDict, total=False):
 
 def lint(rule_id: str, title: str, **statements: Unpack[Statements]) -> Callable[[LookT], LookT]:
     """A risk in a network: `look(graph, machine)` yields hits."""
-    return _looking(Kind.LINT, rule_id, title, statements)
+    return _looking(RuleKind.LINT, rule_id, title, statements)
 
 
 def lint_file(
     rule_id: str, title: str, **statements: Unpack[Statements]
 ) -> Callable[[LookT], LookT]:
     """A risk in an ONNX file: `look(file, machine)` yields hits."""
-    return _looking(Kind.LINT, rule_id, title, statements, on_file=True)
+    return _looking(RuleKind.LINT, rule_id, title, statements, on_file=True)
 
 
 def advise(rule_id: str, title: str, **statements: Unpack[Statements]) -> Callable[[LookT], LookT]:
     """What hurts in a run: `look(subject)` yields hits."""
-    return _looking(Kind.ADVISE, rule_id, title, statements)
+    return _looking(RuleKind.ADVISE, rule_id, title, statements)
 
 
 def _looking(
-    kind: Kind, rule_id: str, title: str, statements: Statements, *, on_file: bool = False
+    kind: RuleKind, rule_id: str, title: str, statements: Statements, *, on_file: bool = False
 ) -> Callable[[LookT], LookT]:
     def register(look: LookT) -> LookT:
         text = _sentence(look)
@@ -349,7 +349,7 @@ def refusals(graph: Graph, op: Op, machine: Machine) -> tuple[Refused, ...]:
 
 def lints() -> dict[str, Rule]:
     """Rules on a network."""
-    return {name: r for name, r in rules().items() if r.kind is Kind.LINT and not r.on_file}
+    return {name: r for name, r in rules().items() if r.kind is RuleKind.LINT and not r.on_file}
 
 
 def lint_graph(graph: Graph, machine: Machine) -> tuple[Finding, ...]:
