@@ -14,7 +14,7 @@ from edits.channel_case import FORMATS, SCALE, LiteNet, Net, QdqNet, constants
 from edits.channel_nets import check_exact, denoiser, explained, shuffle_net, total_ms
 from edits.moves_case import kinds, off_npu
 from npuscope.advice.fix.numeric import effects
-from npuscope.advice.fix.workbench import Network
+from npuscope.advice.fix.workbench import BenchNetwork
 from npuscope.edits import EditRequest, NotFitting, apply_edit, open_document
 from npuscope.files.load import read_model
 from npuscope.rulebook.counts import shared_count
@@ -45,7 +45,7 @@ def every_finding(data: bytes, rule: str, generation: str) -> bytes:
     graph = graph_of(data)
     document = open_document("net", data)
     for finding, given in explained(graph, rule, "pad-channels", generation):
-        network = Network(graph, MACHINES[generation])
+        network = BenchNetwork(graph, MACHINES[generation])
         apply_edit(document, "pad-channels", EditRequest(finding.ops, given, network))
     return document.to_bytes()
 
@@ -326,7 +326,7 @@ def test_a_real_network_gives_the_same(shared_models: Path) -> None:
     graph = read_model(path, data)
     document = open_document(path, data)
     for finding, given in explained(graph, "ADV-CHANNELS", "pad-channels", "4.0"):
-        request = EditRequest(finding.ops, given, Network(graph, MACHINES["4.0"]))
+        request = EditRequest(finding.ops, given, BenchNetwork(graph, MACHINES["4.0"]))
         apply_edit(document, "pad-channels", request)
     after = read_model(path, document.to_bytes())
     assert all(effect.exact for effect in effects(graph, after, 1))

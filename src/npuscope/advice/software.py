@@ -91,13 +91,12 @@ def software_makes_large_tensors(subject: Subject) -> Iterator[Hit]:
             is_output = buffer.name in subject.program.outputs
             if is_output and buffer.size_bytes >= _LARGE_OUTPUT_BYTES:
                 yield _large(epoch, buffer, _LARGE_OUTPUT_BYTES)
-            elif _is_float_outside(buffer, outside):
+            elif (
+                buffer.is_float
+                and buffer.name in outside
+                and buffer.size_bytes >= _LARGE_FLOAT_BYTES
+            ):
                 yield _large(epoch, buffer, _LARGE_FLOAT_BYTES)
-
-
-def _is_float_outside(buffer: Buffer, outside: set[str]) -> bool:
-    large = buffer.is_float and buffer.size_bytes >= _LARGE_FLOAT_BYTES
-    return large and buffer.name in outside
 
 
 def _touched(epoch: Epoch, subject: Subject) -> list[Buffer]:
