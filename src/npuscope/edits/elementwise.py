@@ -48,7 +48,11 @@ def gate_form(document: Document, request: EditRequest) -> None:
     new tensors get steps that cover all that their operands can hold."""
     op = place(document, request, "Sub")
     one, z = document.inputs(op)
-    _check_one(document, one)
+    constant = document.constant(one)
+    if constant is None:
+        raise NotFitting("the left operand is computed")
+    if np.abs(constant.real - 1).max() > _LEAST:
+        raise NotFitting(_NO_GATE)
     first = _next(document, op, "Mul")
     n = _other(document, first, document.outputs(op)[0])
     total = _next(document, first, "Add")
@@ -75,14 +79,6 @@ def _gate_steps(z: Interval, n: Interval, h: Interval) -> tuple[QuantSteps, Quan
     difference = (h[0] - n[1], h[1] - n[0])
     corners = [a * b for a in z for b in difference]
     return QuantSteps(int8_quant(*difference)), QuantSteps(int8_quant(min(corners), max(corners)))
-
-
-def _check_one(document: Document, tensor: Value) -> None:
-    constant = document.constant(tensor)
-    if constant is None:
-        raise NotFitting("the left operand is computed")
-    if np.abs(constant.real - 1).max() > _LEAST:
-        raise NotFitting(_NO_GATE)
 
 
 def _next(document: Document, op: Op, kind: str) -> Op:

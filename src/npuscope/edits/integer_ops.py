@@ -22,7 +22,6 @@ from npuscope.edits.records import (
     HIGHEST,
     LAYERS,
     LOWEST,
-    Constant,
     Interval,
     NotFitting,
     Op,
@@ -51,20 +50,15 @@ def symmetric_weights(document: Document, request: EditRequest) -> None:
     if layer is None or layer.weights.scale is None or layer.weights.zero_point is None:
         raise NotFitting("its weights are not constant integers")
     weights = layer.weights
-    values = _taken_off(weights)
-    zeros = np.zeros_like(layer.weights.zero_point, np.int8)
-    document.set_layer(replace(layer, weights=weights.changed(values=values, zero_point=zeros)))
-
-
-def _taken_off(weights: Constant) -> np.ndarray:
-    """The same weights about zero, exactly."""
     if not np.any(weights.zeros) and weights.values.dtype == np.int8:
         raise NotFitting(f"'{weights.name}' already has zero point 0")
     steps = weights.values.astype(np.int16) - weights.zeros
     low, high = int(steps.min()), int(steps.max())
     if low < LOWEST or high > HIGHEST:
         raise NotFitting(f"'{weights.name}' ranges from {low} to {high}, beyond int8")
-    return steps.astype(np.int8)
+    zeros = np.zeros_like(weights.zero_point, np.int8)
+    centred = weights.changed(values=steps.astype(np.int8), zero_point=zeros)
+    document.set_layer(replace(layer, weights=centred))
 
 
 @edit("zero-point")
@@ -126,7 +120,10 @@ _TWO_OPERANDS = (*BINARY, "PRelu")
 def quantize_op(document: Document, request: EditRequest) -> None:
     """Every float op of the finding that the NPU has a form for."""
     named_ops = [op for name in request.ops if (op := document.op(name)) is not None]
-    ops = [op for op in named_ops if _has_integer_form(document, op)]
+    if document.steps_are_nodes:
+        ops = [op for op in named_ops if document.kind(op) in _INTEGER_FORMS]
+    else:
+        ops = [op for op in named_ops if document.word(op) in _LITERT_KERNELS]
     if not ops:
         others = sorted({document.word(op) for op in named_ops})
         raise NotFitting(f"the NPU has no integer form of {', '.join(others) or 'this op'}")
@@ -163,12 +160,6 @@ def _quantize(document: Document, ops: Sequence[Op], network: NetworkFacts) -> N
     for op, number in plan.constants:
         document.quantize_constant(op, number)
     document.quantize_results(plan.ops, plan.results)
-
-
-def _has_integer_form(document: Document, op: Op) -> bool:
-    if document.steps_are_nodes:
-        return document.kind(op) in _INTEGER_FORMS
-    return document.word(op) in _LITERT_KERNELS
 
 
 class _Plan:

@@ -159,19 +159,16 @@ def _same(document: Document, first: Op, second: Op) -> bool:
 def _same_value(document: Document, one: Value, other: Value) -> bool:
     if one is None or other is None or one == other:
         return one is other or one == other
-    if document.values(one) is not None and document.values(other) is not None:
-        return _same_constant(document, one, other)
+    first, second = document.values(one), document.values(other)
+    if first is not None and second is not None:
+        same = document.quant(one) == document.quant(other) and first.dtype == second.dtype
+        same = same and document.shape(one) == document.shape(other)
+        return same and np.array_equal(first, second)
     makers = document.producer(one), document.producer(other)
     if makers[0] is None or makers[1] is None:
         return False
     places = document.outputs(makers[0]).index(one), document.outputs(makers[1]).index(other)
     return places[0] == places[1] and _same(document, *makers)
-
-
-def _same_constant(document: Document, one: Value, other: Value) -> bool:
-    first, second = (np.asarray(document.values(value)) for value in (one, other))
-    same = document.quant(one) == document.quant(other) and first.dtype == second.dtype
-    return same and document.shape(one) == document.shape(other) and np.array_equal(first, second)
 
 
 def _share(document: Document, first: Op, second: Op) -> None:

@@ -172,11 +172,8 @@ def write_shapes(document: OnnxDocument, request: EditRequest) -> None:
     kinds = {origin.partition(":")[0] for origin in request.ops}
     if "Shape" in kinds:
         _fold_shape(document, request)
-    else:
-        _without_allowzero(document, the_node(document, request, "Reshape"))
-
-
-def _without_allowzero(document: OnnxDocument, node: Op) -> None:
+        return
+    node = the_node(document, request, "Reshape")
     sizes = document.values(document.inputs(node)[1])
     if sizes is None:
         raise NotFitting("its shape is computed")

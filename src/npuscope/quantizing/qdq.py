@@ -48,8 +48,8 @@ def quantized(network: FloatNetwork, plan: RangePlan) -> bytes:
 
     graph = network.graph
     ranges = {
-        name: TensorData(lowest=np.float32(found.low), highest=np.float32(found.high))
-        for name, found in plan.ranges.items()
+        name: TensorData(lowest=np.float32(r.low), highest=np.float32(r.high))
+        for name, r in plan.ranges.items()
     }
     steps = {name: [_steps(r.scale, r.zero_point)] for name, r in plan.ranges.items()}
     extra = {

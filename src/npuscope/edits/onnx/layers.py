@@ -125,20 +125,19 @@ class OnnxLayers(OnnxSteps):
         """The node's inputs with the constants of this layer, which are added to the file."""
         places = _LAYERS[self.kind(layer.op)]
         inputs = self.inputs(layer.op)
-        if places.integer:
-            inputs[places.weights : places.weights + 3] = self._beside(layer.weights)
-        else:
-            inputs[places.weights] = self.store(layer.weights)
+        weights = layer.weights
+        if not places.integer:
+            inputs[places.weights] = self.store(weights)
+        else:  # scale and zero point stand beside them
+            assert weights.scale is not None and weights.zero_point is not None
+            name = self.add_constant(weights.name, weights.values)
+            scale = self.add_constant(f"{name}_scale", weights.scale)
+            zero = self.add_constant(f"{name}_zero_point", weights.zero_point)
+            inputs[places.weights : places.weights + 3] = [name, scale, zero]
         if layer.bias is not None and places.bias is not None:
             plain = replace(layer.bias, scale=None) if places.integer else layer.bias
             inputs[places.bias] = self.store(plain)
         return inputs
-
-    def _beside(self, constant: Constant) -> list[str]:
-        assert constant.scale is not None and constant.zero_point is not None
-        name = self.add_constant(constant.name, constant.values)
-        scale = self.add_constant(f"{name}_scale", constant.scale)
-        return [name, scale, self.add_constant(f"{name}_zero_point", constant.zero_point)]
 
     # layers in parts
 
