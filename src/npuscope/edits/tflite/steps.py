@@ -9,6 +9,7 @@ from npuscope.edits.places import drop_unread
 from npuscope.edits.records import DEPTHWISE, LAYERS, NotFitting, QuantSteps, Tied
 from npuscope.files.tflite.file_graph import TfliteFileGraph
 from npuscope.files.tflite.file_parts import FileOp, FileTensor
+from npuscope.files.tflite.spelling import int8_version
 from npuscope.graph.model import Quant
 
 FLOAT, INT8 = "FLOAT32", "INT8"
@@ -23,8 +24,6 @@ _FREE = (
     *("LEAKY_RELU", "HARD_SWISH", "RELU", "RELU6", "QUANTIZE", "DEQUANTIZE"),
 )
 _FREE_READERS = (*_FREE, "LOGISTIC", "TANH", "SOFTMAX")
-# Kernels that take int8 from the first version on; the others do from 2.
-_FIRST = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "PRELU", "HARD_SWISH")
 
 
 class TfliteSteps(TfliteFileGraph):
@@ -103,7 +102,7 @@ class TfliteSteps(TfliteFileGraph):
     def _make_integer(self, op: FileOp, quant: Quant) -> None:
         result = op.outputs[0]
         op.inputs = [self._integer(tensor) for tensor in op.inputs]
-        op.version = max(op.version, 1 if op.word in _FIRST else 2)
+        op.version = max(op.version, int8_version(op.word))
         integers = self.add_tensor(f"{result.name}_int8", INT8, result.shape, quant)
         op.outputs = [integers]
         for reader in self.readers(result):
