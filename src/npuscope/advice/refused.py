@@ -60,7 +60,7 @@ def _hit(info: Rule, fallen: Fallen, subject: Subject) -> Hit:
         "ms": round(fallen.ms, 6),
         "share": round(subject.share(fallen.ms), 4),
         "ms_known": _time_is_known(epoch, subject),
-        "tensors": [_tensor(buffer) for buffer in _buffers(epoch, subject)],
+        "tensors": [_tensor(buffer) for buffer in subject.buffers_of(epoch)],
         "way": refused.way,
         "also": [*others],
     }
@@ -70,12 +70,6 @@ def _hit(info: Rule, fallen: Fallen, subject: Subject) -> Hit:
     value = str(refused.found) or refused.sentence
     limit = None if refused.limit is None else str(refused.limit)
     return Hit(epoch.origin, value, limit, evidence, parameters, gains, epoch.number)
-
-
-def _buffers(epoch: Epoch, subject: Subject) -> list[Buffer]:
-    buffers = subject.program.buffer_map()
-    names = (*epoch.call.inputs, *epoch.call.outputs) if epoch.call else ()
-    return [buffers[name] for name in dict.fromkeys(names) if name in buffers]
 
 
 def _tensor(buffer: Buffer) -> Value:

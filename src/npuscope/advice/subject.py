@@ -203,6 +203,12 @@ class Subject:
         wholes = [buffer for buffer in buffers if not buffer.view_of]
         return sorted(wholes, key=lambda buffer: -buffer.size_bytes)
 
+    def buffers_of(self, epoch: Epoch) -> list[Buffer]:
+        """What a library call reads and makes, each once."""
+        buffers = self.program.buffer_map()
+        names = (*epoch.call.inputs, *epoch.call.outputs) if epoch.call else ()
+        return [buffers[name] for name in dict.fromkeys(names) if name in buffers]
+
     def is_of_layers(self, epoch: Epoch) -> bool:
         """Work of convolutions and dense layers alone, such as joining their pieces."""
         return bool(epoch.origin) and all(name in self.layer_ops for name in epoch.origin)

@@ -11,7 +11,7 @@ from npuscope.edits.numbers import covered, int8_quant
 from npuscope.edits.places import place
 from npuscope.edits.records import Interval, NotFitting, Op, Pads, QuantSteps, Value
 from npuscope.edits.registry import edit
-from npuscope.edits.request import EditRequest, NetworkFacts, attrs_of
+from npuscope.edits.request import EditRequest, NetworkFacts, attrs_of, network_op
 from npuscope.edits.views import padded
 from npuscope.files.file_graph import kinds_having
 from npuscope.graph.model import Graph, Tensor
@@ -56,7 +56,7 @@ def narrower_kernel(document: Document, request: EditRequest) -> None:
     """
     op = place(document, request, *document.depthwise)
     limits = request.network.machine.convacc
-    conv = _convolution(request)
+    conv = network_op(request, "Conv2D")
     strides = _strides_of_one_column(request.network.graph, conv, limits.max_kernel_width_strided)
     if strides is not None:
         _set_strides(document, op, strides)
@@ -72,14 +72,6 @@ def narrower_kernel(document: Document, request: EditRequest) -> None:
         weights, steps = layer.weights.changed(values=values), QuantSteps(int8_quant(*half.reach))
         sums.append(document.columns_of(layer, weights, half.pads, steps, number))
     document.insert("Add", sums, document.outputs(op)[0], fused=op)
-
-
-def _convolution(request: EditRequest) -> GraphOp:
-    """The convolution of the finding, as the graph has it."""
-    for op in request.network.graph.ops:
-        if op.kind == "Conv2D" and set(op.origin) & set(request.ops):
-            return op
-    raise NotFitting("there is no convolution here")
 
 
 def _strides_of_one_column(graph: Graph, op: GraphOp, limit: int) -> tuple[int, int] | None:

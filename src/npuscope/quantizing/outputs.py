@@ -15,7 +15,7 @@ import numpy as np
 from npuscope.lean_dataclass import dataclass
 from npuscope.quantizing.choices import MOST_UNLIKE, fixed_range
 from npuscope.quantizing.plan import MOVES, FloatLayer
-from npuscope.quantizing.sqnr import Noise
+from npuscope.quantizing.sqnr import pair_db
 
 # Fewer steps over the whole range tell no two results apart that a task wants apart.
 _FEWEST_STEPS = 4.0
@@ -70,7 +70,7 @@ def output_loss(
     spans = [(None, 0, 0)] if fixed else _spans(real)
     groups = tuple(_group(real, quantized, span, scale, natural) for span in spans)
     joined = layer.inputs if layer is not None and layer.kind == "Concat" else ()
-    return OutputLoss(name, _db(real, quantized), groups, joined)
+    return OutputLoss(name, pair_db(real, quantized), groups, joined)
 
 
 def _source(name: str, makers: Mapping[str, FloatLayer]) -> FloatLayer | None:
@@ -116,13 +116,7 @@ def _group(
         real, quantized = (np.take(values, places, axis + 1) for values in (real, quantized))
     finite = real[np.isfinite(real)]
     width = natural or (float(np.ptp(finite)) if finite.size else 0.0)
-    db = _db(real, quantized)
+    db = pair_db(real, quantized)
     if natural is not None and scale is not None and scale <= natural / _FEWEST_STEPS:
         db = max(db, _LEAST_DB)  # values near zero of a function that has a range: small errors
     return ColumnGroup(axis, first, last, width, width / scale if scale else None, db)
-
-
-def _db(real: np.ndarray, quantized: np.ndarray) -> float:
-    noise = Noise()
-    noise.add("", real, quantized)
-    return noise.db("")

@@ -37,6 +37,13 @@ class Noise:
         return {name: self.db(name) for name in self.signal}
 
 
+def pair_db(real: np.ndarray, other: np.ndarray) -> float:
+    """Of one tensor."""
+    noise = Noise()
+    noise.add("", real, other)
+    return noise.db("")
+
+
 def decibels(signal: float, noise: float) -> float:
     if noise == 0.0:
         return MOST_DB
@@ -84,7 +91,7 @@ def layer_losses(
             sums.total.db(layer.outputs[0]),
             round(sums.before(layer, makers) - sums.total.db(layer.outputs[0]), 2),
             sums.rounding.db(layer.outputs[0]),
-            _weights_db(weights(layer.weights) if layer.weights else None),
+            pair_db(*pair) if layer.weights and (pair := weights(layer.weights)) else None,
             sums.peak_ratio(layer.outputs[0]),
         )
         for layer in layers
@@ -125,14 +132,6 @@ class _Seen:
     def peak_ratio(self, name: str) -> float:
         mean = self.total.signal[name] / max(self.sizes[name], 1)
         return round(self.peaks[name] / mean**0.5, 1) if mean > 0 else 0.0
-
-
-def _weights_db(pair: tuple[np.ndarray, np.ndarray] | None) -> float | None:
-    if pair is None:
-        return None
-    noise = Noise()
-    noise.add("", *pair)
-    return noise.db("")
 
 
 def rounded(values: np.ndarray, range: ActivationRange) -> np.ndarray:

@@ -3,7 +3,7 @@ behind them runs in the application."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import field
 from math import fsum
 
@@ -196,7 +196,9 @@ def _frontier_at(
     tensors = tuple(_info(graph, name) for name in names)
     # Exact, because a set has no order: the same network gives the same figures.
     cpu_ms, npu_ms = fsum(u.cpu_ms for u in removed), fsum(u.npu_ms for u in removed)
-    ops = tuple(_source_ops(graph, removed))
+    removed_ops = {op.name for unit in removed for op in unit.ops}
+    origins = (name for op in graph.ops if op.name in removed_ops for name in op.origin)
+    ops = tuple(dict.fromkeys(name for name in origins if not name.startswith(_BORDER)))
     count = counted(len(tensors), "tensor")
     size = sum(tensor.size_bytes for tensor in tensors)
     lost = f", {npu_ms:.2g} ms of NPU work among them" if npu_ms else ""
@@ -206,12 +208,6 @@ def _frontier_at(
         f"on the CPU{lost}"
     )
     return Frontier(tensors, ops, cpu_ms, npu_ms, sentence)
-
-
-def _source_ops(graph: Graph, removed: set[_Unit]) -> Iterable[str]:
-    removed_ops = {op.name for unit in removed for op in unit.ops}
-    names = (name for op in graph.ops if op.name in removed_ops for name in op.origin)
-    return dict.fromkeys(name for name in names if not name.startswith(_BORDER))
 
 
 def _info(graph: Graph, name: str) -> TensorInfo:

@@ -50,21 +50,18 @@ def judge(
         return Judgement(False, "it needs more external RAM")
     worst = _furthest_db(effects)
     if worst < _LEAST_SQNR_DB:
-        return Judgement(False, _too_far(worst, before.network.unrest_db))
+        # With what to hold it against: some networks are numerically sensitive by themselves.
+        return Judgement(
+            False,
+            f"the results differ too much (SQNR {worst:.0f} dB; one step more in every 256th "
+            f"input value gives {before.network.unrest_db:.0f} dB): --only applies it",
+        )
     same = min((e.same_answers for e in effects if e.same_answers is not None), default=1.0)
     if candidate.is_lossy and before.network.has_real_data and same < _LEAST_SAME:
         return Judgement(
             False, f"the top score changes at {1 - same:.1%} of the places on your data"
         )
     return _by_time(candidate, before, after, risks)
-
-
-def _too_far(found_db: float, unrest_db: float) -> str:
-    """With what to hold it against: some networks are numerically sensitive by themselves."""
-    return (
-        f"the results differ too much (SQNR {found_db:.0f} dB; one step more in every 256th input "
-        f"value gives {unrest_db:.0f} dB): --only applies it"
-    )
 
 
 def _by_time(

@@ -78,7 +78,11 @@ class _Fixed:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.ops, self.tensors = list(graph.ops), list(graph.tensors.values())
-        self.constants = {t.name: _constant_key(t) for t in self.tensors if t.is_constant}
+        self.constants = {
+            t.name: _digest(b"constant", _meaning(t), np.ascontiguousarray(t.data).data)
+            for t in self.tensors
+            if t.is_constant
+        }
         self.rows = [(op, *_does(graph, op)) for op in self.ops]
 
     def fits(self, graph: Graph) -> bool:
@@ -102,10 +106,6 @@ class _Fixed:
             whole = _digest(b"op", does, *read, *makes)
             keys |= {name: _digest(whole, str(n).encode()) for n, name in enumerate(op.outputs)}
         return keys
-
-
-def _constant_key(tensor: Tensor) -> bytes:
-    return _digest(b"constant", _meaning(tensor), np.ascontiguousarray(tensor.data).data)
 
 
 def _does(graph: Graph, op: Op) -> tuple[bytes, list[bytes]]:

@@ -51,23 +51,20 @@ class FileTrials:
         return self.editing.possible and has_edit(change.fix.id, self.look.document.format)
 
     def gain(self, change: Change) -> Gain | None:
-        try:
-            return self._gain(change)
-        except NpuscopeError:  # it does not compile like that
-            return None
-
-    def _gain(self, change: Change) -> Gain | None:
+        """None where it cannot be made, or does not compile like that."""
         option, before = option_of(change.fix, self.build.machine), self.profile.total_ms
-        if option is not None:
-            other = build(self.bench.path, with_option(self.bench.options, option))
-            return timed(before - estimate(other.program, other.machine, other.graph).total_ms)
-        places = tuple(FixPlace(finding.ops, fix) for finding, fix in change.places)
-        document = open_document(self.bench.path, self.look.data)
-        candidate = Candidate(change.rule, change.fix, places)
-        if len(apply_places(document, candidate, self.look)) == len(places):
+        try:
+            if option is not None:
+                other = build(self.bench.path, with_option(self.bench.options, option))
+                return timed(before - estimate(other.program, other.machine, other.graph).total_ms)
+            places = tuple(FixPlace(finding.ops, fix) for finding, fix in change.places)
+            document = open_document(self.bench.path, self.look.data)
+            candidate = Candidate(change.rule, change.fix, places)
+            if len(apply_places(document, candidate, self.look)) == len(places):
+                return None
+            return timed(before - self.bench.look(document).total_ms, self._moves(change))
+        except NpuscopeError:
             return None
-        after = self.bench.look(document)
-        return timed(before - after.total_ms, self._moves(change))
 
     def _moves(self, change: Change) -> str:
         if change.fix.id != CUT:
