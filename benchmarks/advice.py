@@ -23,7 +23,7 @@ from typing import Any
 
 import npuscope
 from npuscope.advice.explain import Change, Explanation, changes_of
-from npuscope.advice.fix.candidates import Candidate, Place
+from npuscope.advice.fix.candidates import Candidate, FixPlace
 from npuscope.advice.fix.run import apply_places
 from npuscope.advice.fix.trials import option_of, with_option
 from npuscope.advice.fix.workbench import Workbench
@@ -121,7 +121,7 @@ def followed(change: Change, path: Path, generation: str, found: Explanation) ->
 def _edited(change: Change, path: Path, generation: str) -> bytes | None:
     bench = Workbench(path, {"generation": generation})
     look = bench.look(bench.open())
-    places = tuple(Place(finding.ops, fix) for finding, fix in change.places)
+    places = tuple(FixPlace(finding.ops, fix) for finding, fix in change.places)
     document = open_document(path)
     misfits = apply_places(document, Candidate(change.rule, change.fix, places), look)
     return None if len(misfits) == len(places) else document.to_bytes()

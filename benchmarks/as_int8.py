@@ -98,9 +98,9 @@ def fastest_form(path: Path, generation: str, keep: Path | None) -> float:
     of 0 at all layers; no time goes into signal to noise."""
     from npuscope.building import Options
     from npuscope.lean_dataclass import replace
-    from npuscope.quantizing.bench import Bench
+    from npuscope.quantizing.bench import QuantizingBench
     from npuscope.quantizing.choices import fast_zero_points
-    from npuscope.quantizing.plan import Plan
+    from npuscope.quantizing.plan import RangePlan
     from npuscope.quantizing.run import opened
     from npuscope.quantizing.samples import ImageForm, load_samples
 
@@ -108,9 +108,9 @@ def fastest_form(path: Path, generation: str, keep: Path | None) -> float:
     with tempfile.TemporaryDirectory() as folder:
         work = opened(path, options, Path(folder))
         samples = load_samples("random", work.borders(), ImageForm(), 2, 0)
-        bench = Bench(path, work, samples, options, 1.0, lambda text: None)
+        bench = QuantizingBench(path, work, samples, options, 1.0, lambda text: None)
         ranges = work.ranges("minmax", samples.calibration, False, lambda text: None)
-        plain = Plan("minmax", ranges)
+        plain = RangePlan("minmax", ranges)
         fast = reduce(
             lambda plan, part: part(plan), fast_zero_points(plain, work.layers, {}), plain
         )

@@ -21,7 +21,7 @@ from quantize_networks import Case, cases, pictures, sounds
 
 import npuscope
 from npuscope.profiling.runtimes import onnxruntime_session
-from npuscope.quantizing.bench import given, told
+from npuscope.quantizing.bench import in_steps, real_values
 from npuscope.quantizing.run import Quantized
 
 _NEW, _SEED = 240, 99
@@ -86,8 +86,11 @@ def right(case: Case, source: Path, target: Path, made: Quantized) -> list[float
     (name,), (result,) = [tensor.name for tensor in made.inputs], made.outputs
     hits = np.zeros(2)
     for sample, label in zip(data[:, None], labels, strict=True):
-        steps = given(made.inputs[0], sample)
-        scores = real.run(None, {name: sample})[0], told(result, small.run(None, {name: steps})[0])
+        steps = in_steps(made.inputs[0], sample)
+        scores = (
+            real.run(None, {name: sample})[0],
+            real_values(result, small.run(None, {name: steps})[0]),
+        )
         hits += [int(np.argmax(score)) == label for score in scores]
     return [float(hit) for hit in hits / len(labels)]
 

@@ -19,7 +19,7 @@ from npuscope.profiling.plain import plain_part, plain_profile
 from npuscope.program.model import EpochKind
 from npuscope.rulebook import fixes
 from npuscope.rulebook.finding import Confidence, Finding, Hit, Severity
-from npuscope.rulebook.registry import Kind, advise, findings_of, lint
+from npuscope.rulebook.registry import RuleKind, advise, findings_of, lint
 
 RODS, MOVES_PER_MS = 13, 100_000.0
 
@@ -120,11 +120,11 @@ class Abacus(Family):
 
     def explain(self, source: Source, options: Options) -> Explanation:
         profile = self.estimate(source, options)
-        findings = findings_of(__name__, Kind.ADVISE, profile)
+        findings = findings_of(__name__, RuleKind.ADVISE, profile)
         return explanation(f"{profile.total_ms:.3g} ms of moving beads", profile, findings)
 
     def lint(self, source: Source, options: Options) -> tuple[Finding, ...]:
-        return tuple(findings_of(__name__, Kind.LINT, read_graph(source, {}), _rods(options)))
+        return tuple(findings_of(__name__, RuleKind.LINT, read_graph(source, {}), _rods(options)))
 
 
 FAMILY = Abacus()

@@ -30,7 +30,7 @@ from npuscope.options.kinds import Group, Kind, Option  # noqa: E402
 from npuscope.profiling.model import Profile  # noqa: E402
 from npuscope.program.model import Program  # noqa: E402
 from npuscope.rulebook.finding import Finding  # noqa: E402
-from npuscope.rulebook.registry import Kind as RuleKind  # noqa: E402
+from npuscope.rulebook.registry import RuleKind  # noqa: E402
 from npuscope.verbs.table import record  # noqa: E402
 
 CLI = ROOT / "docs" / "cli.md"

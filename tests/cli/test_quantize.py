@@ -10,7 +10,7 @@ import pytest
 
 import npuscope
 from npuscope.cli.main import main
-from npuscope.quantizing.bench import Bench
+from npuscope.quantizing.bench import QuantizingBench
 from quantizing.float_nets import picture_file, small_net
 
 pytest.importorskip("onnxruntime")
@@ -105,7 +105,7 @@ def test_an_interruption_keeps_the_best(
     def pressed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Bench, "tried", pressed)
+    monkeypatch.setattr(QuantizingBench, "tried", pressed)
     target = tmp_path / "int8.onnx"
     given = ("quantize", small_net(tmp_path), "-o", target, "--data", picture_file(tmp_path))
     code, out, err = run(capsys, *given, "--json")

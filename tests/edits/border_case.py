@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from compiler.nets import MACHINES
-from npuscope.advice.fix.workbench import Network
+from npuscope.advice.fix.workbench import BenchNetwork
 from npuscope.edits import EditRequest, NotFitting, apply_edit, open_document
 from npuscope.files.load import is_tflite, read_model
 from npuscope.graph import Graph
@@ -23,7 +23,7 @@ def graph_of(data: bytes) -> Graph:
 def applied(data: bytes, fix: str, *ops: str, **parameters: Value) -> bytes:
     """The file after one edit."""
     document = open_document("net", data)
-    network = Network(graph_of(data), MACHINES["4.0"])
+    network = BenchNetwork(graph_of(data), MACHINES["4.0"])
     apply_edit(document, fix, EditRequest(ops, parameters, network))
     return document.to_bytes()
 
@@ -39,7 +39,7 @@ def misfit(data: bytes, fix: str, *ops: str, **parameters: Value) -> str:
     """Why the edit cannot be made; the file is as it was then."""
     document = open_document("net", data)
     before = document.copy().to_bytes()
-    network = Network(graph_of(data), MACHINES["4.0"])
+    network = BenchNetwork(graph_of(data), MACHINES["4.0"])
     with pytest.raises(NotFitting) as caught:
         apply_edit(document, fix, EditRequest(ops, parameters, network))
     assert document.to_bytes() == before

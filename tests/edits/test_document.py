@@ -11,7 +11,7 @@ import pytest
 import npuscope
 import npuscope.edits
 from npuscope.edits import edits
-from npuscope.edits.document import Dialect, Document, FileConstants
+from npuscope.edits.document import Document, FileConstants, FormatDialect
 from npuscope.edits.onnx.document import OnnxDocument
 from npuscope.edits.tflite.document import TfliteDocument
 from npuscope.files.file_graph import FileGraph
@@ -36,7 +36,7 @@ QUESTIONS = methods(Document, FileGraph)
 def test_the_file_graph_is_small() -> None:
     assert len(PRIMITIVES) <= MOST_PRIMITIVES
     assert {"add_op", "rewire", "values", "set_network_outputs"} <= PRIMITIVES
-    assert methods(Dialect) | methods(FileConstants, FileGraph) == QUESTIONS
+    assert methods(FormatDialect) | methods(FileConstants, FileGraph) == QUESTIONS
 
 
 @pytest.mark.parametrize("format", [OnnxFileGraph, TfliteFileGraph])

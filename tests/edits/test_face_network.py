@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from npuscope.advice.explain import explain
-from npuscope.advice.fix.workbench import Network
+from npuscope.advice.fix.workbench import BenchNetwork
 from npuscope.building import Build, build
 from npuscope.edits import EditRequest, apply_edit, open_document
 from npuscope.profiling.run import estimate
@@ -38,7 +38,7 @@ def fixed(path: Path, fix: str, into: Path) -> Path:
     assert made.graph is not None
     profile = estimate(made.program, made.machine, made.graph)
     findings = explain(made, profile, ()).findings
-    document, network = open_document(path), Network(made.graph, made.machine)
+    document, network = open_document(path), BenchNetwork(made.graph, made.machine)
     places = [(f.ops, x) for f in findings for x in f.fixes if x.id == fix]
     for ops, offered in places:
         apply_edit(document, fix, EditRequest(ops, offered.parameters, network))

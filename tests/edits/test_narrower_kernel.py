@@ -19,7 +19,7 @@ from edits.number_case import (
 )
 from models import OnnxWriter, TfliteWriter
 from models_tflite import NONE, RELU, SAME, VALID
-from npuscope.advice.fix.workbench import Network
+from npuscope.advice.fix.workbench import BenchNetwork
 from npuscope.edits.kernels import halves
 from npuscope.ops.layers import ConvAttrs
 
@@ -84,7 +84,7 @@ def test_the_half_with_the_bias_has_room_for_it() -> None:
     step = 400_000
     graph = graph_of(integer_net(13, 7, 3, step))
     (layer,) = [op for op in graph.ops if op.kind == "Conv2D"]
-    first, second = halves(Network(graph, MACHINES["2.2"]), layer, 6)
+    first, second = halves(BenchNetwork(graph, MACHINES["2.2"]), layer, 6)
     most = (C - 1) * step * IN_SCALE / 128
     assert first.reach[1] > most
     assert second.reach[1] < most / 2

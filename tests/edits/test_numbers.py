@@ -7,7 +7,7 @@ import pytest
 
 from compiler.nets import MACHINES
 from npuscope.advice.fix.numeric import InputData
-from npuscope.advice.fix.workbench import Network
+from npuscope.advice.fix.workbench import BenchNetwork
 from npuscope.edits import NotFitting
 from npuscope.edits.numbers import (
     common,
@@ -60,10 +60,10 @@ def test_what_ops_can_make(
     assert reached(kind, inputs, {}) == pytest.approx(wanted, abs=1e-2)
 
 
-def network(**values: list[float]) -> Network:
+def network(**values: list[float]) -> BenchNetwork:
     arrays = {name: np.array(row) for name, row in values.items()}
     data = InputData((), "three images", is_real=True)
-    return Network(Graph("net", (), (), (), ()), MACHINES["4.0"], data=data, _values=arrays)
+    return BenchNetwork(Graph("net", (), (), (), ()), MACHINES["4.0"], data=data, _values=arrays)
 
 
 def test_random_numbers_tell_no_ranges() -> None:

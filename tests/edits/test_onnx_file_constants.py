@@ -12,7 +12,7 @@ import pytest
 from compiler.nets import MACHINES
 from edits.border_case import edited, graph_of, misfit, outside
 from models import OnnxWriter, save
-from npuscope.advice.fix.workbench import Network
+from npuscope.advice.fix.workbench import BenchNetwork
 from npuscope.edits import EditRequest, NotFitting, apply_edit, open_document
 from npuscope.ops.run import run
 from npuscope.rulebook.registry import lint_model_file
@@ -203,7 +203,7 @@ def test_sizes_that_stay_open() -> None:
 
 def misread(data: bytes, op: str) -> str:
     """Why an edit does not fit a file that our reader would not take."""
-    network = Network(graph_of(net(flattened)), MACHINES["4.0"])
+    network = BenchNetwork(graph_of(net(flattened)), MACHINES["4.0"])
     with pytest.raises(NotFitting) as caught:
         apply_edit(open_document("net", data), "static-export", EditRequest((op,), {}, network))
     return str(caught.value)

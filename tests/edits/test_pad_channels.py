@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,10 @@ from edits.channel_case import FORMATS, SCALE, LiteNet, Net, QdqNet, constants
 from edits.channel_nets import check_exact, denoiser, explained, shuffle_net, total_ms
 from edits.moves_case import kinds, off_npu
 from npuscope.advice.fix.numeric import effects
-from npuscope.advice.fix.workbench import Network
+from npuscope.advice.fix.workbench import BenchNetwork
 from npuscope.edits import EditRequest, NotFitting, apply_edit, open_document
 from npuscope.files.load import read_model
+from npuscope.rulebook.counts import shared_count
 
 GENERATIONS = ("2.2", "4.0")
 
@@ -43,7 +45,7 @@ def every_finding(data: bytes, rule: str, generation: str) -> bytes:
     graph = graph_of(data)
     document = open_document("net", data)
     for finding, given in explained(graph, rule, "pad-channels", generation):
-        network = Network(graph, MACHINES[generation])
+        network = BenchNetwork(graph, MACHINES[generation])
         apply_edit(document, "pad-channels", EditRequest(finding.ops, given, network))
     return document.to_bytes()
 
@@ -77,6 +79,37 @@ def test_what_keeps_channels_apart_is_padded_along(form: type[Net]) -> None:
     again = {"channels": 29, "padded": 32, "side": "outputs"}
     done = applied(after, "pad-channels", *origin(after, 0), **again)
     assert done == open_document("net", after).to_bytes()
+
+
+def with_function(kind: str, **attributes: object) -> bytes:
+    """Two layers with a function of one value between them."""
+    net = QdqNet()
+    x = net.conv(net.input((1, 6, 6, 4)), 29)
+    y = net.writer.qdq(net.writer.node(kind, x.id, **attributes), SCALE, -128)
+    return net.finish(net.conv(replace(x, id=y), 8))
+
+
+@pytest.mark.parametrize("kind", ["Erf", "Exp", "Cos", "Softplus", "Celu", "Sqrt", "Round"])
+def test_the_rule_and_the_edit_take_channels_through_a_function(kind: str) -> None:
+    data = with_function(kind)
+    graph = graph_of(data)
+    last = [op for op in graph.ops if op.kind == "Conv2D"][-1]
+    shared = shared_count(graph, last, "inputs")
+    assert shared is not None and not shared.repeats
+    after = padded(data, 1, "inputs", 29, 32)
+    check_exact(data, after)
+    assert layers(after) == [(4, 32), (32, 8)]
+
+
+@pytest.mark.parametrize("kind", ["Log", "Reciprocal", "Acosh"])
+def test_neither_makes_channels_that_are_not_finite(kind: str) -> None:
+    """The first layer keeps its channels; the last one may read some a second time."""
+    data = with_function(kind)
+    graph = graph_of(data)
+    last = [op for op in graph.ops if op.kind == "Conv2D"][-1]
+    shared = shared_count(graph, last, "inputs")
+    assert shared is not None and shared.repeats
+    assert layers(padded(data, 1, "inputs", 29, 32)) == [(4, 29), (32, 8)]
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -293,7 +326,7 @@ def test_a_real_network_gives_the_same(shared_models: Path) -> None:
     graph = read_model(path, data)
     document = open_document(path, data)
     for finding, given in explained(graph, "ADV-CHANNELS", "pad-channels", "4.0"):
-        request = EditRequest(finding.ops, given, Network(graph, MACHINES["4.0"]))
+        request = EditRequest(finding.ops, given, BenchNetwork(graph, MACHINES["4.0"]))
         apply_edit(document, "pad-channels", request)
     after = read_model(path, document.to_bytes())
     assert all(effect.exact for effect in effects(graph, after, 1))

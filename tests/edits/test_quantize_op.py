@@ -20,7 +20,7 @@ from edits.number_case import (
 from models import OnnxWriter, TfliteWriter
 from models_tflite import SAME
 from npuscope.edits import open_document
-from npuscope.edits.numbers import FIXED
+from npuscope.files.file_graph import KIND_ROWS
 
 STEP, ZERO = 1 / 20, 10
 SHAPE = (1, 6, 8, 8)
@@ -60,7 +60,7 @@ def test_an_op_at_the_end(kind: str, attrs: dict[str, Any], generation: str) -> 
     step = graph.tensor(graph.outputs[0]).quant
     assert step is not None
     # Steps of 1/256 and 1/128 end just below 1.
-    assert furthest(before, data) <= (1.01 if kind in FIXED else 0.51) * step.scale
+    assert furthest(before, data) <= (1.01 if KIND_ROWS[kind].fixed_range else 0.51) * step.scale
 
 
 def test_moves_and_clamps_are_exact() -> None:

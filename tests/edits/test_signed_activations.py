@@ -144,6 +144,18 @@ def test_moves_of_bytes_keep_the_version_that_kernels_have() -> None:
     assert len(outside(data)) == 1  # a runtime opens and runs it
 
 
+def test_a_kernel_with_one_version_keeps_it() -> None:
+    """LiteRT's HARD_SWISH takes int8 in its first version, and has no second."""
+    writer = TfliteWriter()
+    x = writer.tensor("x", (1, 2, 2, 4), "uint8", scale=1 / 16, zero_point=125)
+    bent = writer.tensor("bent", (1, 2, 2, 4), "uint8", scale=1 / 16, zero_point=125)
+    y = writer.tensor("y", (1, 2, 2, 4), "uint8", scale=OUT, zero_point=100)
+    writer.op("HARD_SWISH", [x], [bent])
+    writer.op("QUANTIZE", [bent], [y])
+    data = edited(writer.finish([x], [y]), "signed-activations")
+    assert len(outside(data)) == 1  # a runtime opens and runs it
+
+
 def layers(shared: bool) -> bytes:
     """Two layers with the same weights, or one whose weights come from outside."""
     writer = TfliteWriter()

@@ -27,7 +27,7 @@ from npuscope.families.many_core.sim.conditions import RunOptions
 from npuscope.families.many_core.sim.run import simulate
 from npuscope.graph.model import Graph
 from npuscope.rulebook.fix import GainBasis
-from npuscope.rulebook.registry import Kind, rules_in
+from npuscope.rulebook.registry import RuleKind, rules_in
 
 CORE_RULES = rules_in("npuscope.families.many_core.rules")
 
@@ -246,4 +246,4 @@ def test_rules_of_other_machines_do_not_ask_the_first(model: Path) -> None:
 
 def test_the_kinds_of_rules() -> None:
     kinds = {rule.id.split("-")[0]: rule.kind for rule in CORE_RULES.values()}
-    assert kinds == {"ADV": Kind.ADVISE, "LINT": Kind.LINT}
+    assert kinds == {"ADV": RuleKind.ADVISE, "LINT": RuleKind.LINT}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from npuscope.quantizing.histogram import METHODS, Histogram, Histograms
-from npuscope.quantizing.plan import Range
+from npuscope.quantizing.plan import ActivationRange
 from npuscope.quantizing.sqnr import rounded
 
 
@@ -17,13 +17,13 @@ def seen(*arrays: np.ndarray) -> Histogram:
     return histogram
 
 
-def noise(values: np.ndarray, found: Range) -> float:
+def noise(values: np.ndarray, found: ActivationRange) -> float:
     return float(np.mean((values - rounded(values, found)) ** 2))
 
 
 def test_minmax_is_exact() -> None:
     values = np.array([0.3, -1.25, 2.5], np.float32)
-    assert seen(values).range("minmax") == Range(-1.25, 2.5)
+    assert seen(values).range("minmax") == ActivationRange(-1.25, 2.5)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -61,7 +61,7 @@ def test_mse_rounds_better_than_minmax() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_tensor_of_zeros_and_infinite_values(method: str) -> None:
-    assert seen(np.zeros(5, np.float32)).range(method) == Range(0.0, 0.0)
+    assert seen(np.zeros(5, np.float32)).range(method) == ActivationRange(0.0, 0.0)
     masked = seen(np.array([-np.inf, 1.0, np.nan], np.float32)).range(method)
     assert np.isfinite([masked.low, masked.high]).all()
 

@@ -15,7 +15,7 @@ from npuscope.machine.load import load_machine
 from npuscope.quantizing.advice import rescue
 from npuscope.quantizing.choices import shared_scales
 from npuscope.quantizing.outputs import output_loss
-from npuscope.quantizing.plan import Layer, Plan, Range
+from npuscope.quantizing.plan import ActivationRange, FloatLayer, RangePlan
 from quantizing.float_nets import SIZE, conv, picture_file, weights
 
 
@@ -86,7 +86,10 @@ def test_an_output_that_is_noise_is_useless() -> None:
 @pytest.mark.parametrize("scale", [1 / 256, 1.25])
 def test_small_scores_in_a_step_of_their_own_are_no_loss(scale: float) -> None:
     """Nothing is to be seen in the samples: a Sigmoid near zero is still one with 256 steps."""
-    layers = [Layer("s", "Sigmoid", ("x",), ("s",)), Layer("r", "Reshape", ("s",), ("y",))]
+    layers = [
+        FloatLayer("s", "Sigmoid", ("x",), ("s",)),
+        FloatLayer("r", "Reshape", ("s",), ("y",)),
+    ]
     real = np.random.default_rng(0).uniform(0, 0.001, (2, 1, 50))
     loss = output_loss("y", real, rounded(real, scale), scale, layers)
     assert bool(loss.useless) is (scale > 1)
@@ -98,7 +101,11 @@ def test_a_constant_output_has_nothing_to_lose() -> None:
 
 
 def test_a_join_of_unlike_ranges_gets_no_common_scale() -> None:
-    layers = [Layer("c", "Concat", ("a", "b"), ("y",))]
+    layers = [FloatLayer("c", "Concat", ("a", "b"), ("y",))]
     for high, offers in ((300.0, 0), (4.0, 1)):
-        ranges = {"a": Range(0, high), "b": Range(0, 1), "y": Range(0, high)}
-        assert len(shared_scales(Plan("minmax", ranges), layers, "Concat")) == offers
+        ranges = {
+            "a": ActivationRange(0, high),
+            "b": ActivationRange(0, 1),
+            "y": ActivationRange(0, high),
+        }
+        assert len(shared_scales(RangePlan("minmax", ranges), layers, "Concat")) == offers

@@ -5,26 +5,26 @@ from __future__ import annotations
 import pytest
 
 from npuscope.quantizing.choices import fast_zero_points, fixed_tails, shared_scales
-from npuscope.quantizing.plan import Layer, Plan, Range, tied
+from npuscope.quantizing.plan import ActivationRange, FloatLayer, RangePlan, tied
 
 LAYERS = (
-    Layer("c1", "Conv", ("image",), ("a",), "w1"),
-    Layer("pool", "MaxPool", ("a",), ("b",)),
-    Layer("c2", "Conv", ("b",), ("c",), "w2"),
-    Layer("join", "Concat", ("b", "c"), ("d",)),
-    Layer("c3", "Conv", ("d",), ("e",), "w3"),
-    Layer("tail", "Sigmoid", ("e",), ("f",)),
+    FloatLayer("c1", "Conv", ("image",), ("a",), "w1"),
+    FloatLayer("pool", "MaxPool", ("a",), ("b",)),
+    FloatLayer("c2", "Conv", ("b",), ("c",), "w2"),
+    FloatLayer("join", "Concat", ("b", "c"), ("d",)),
+    FloatLayer("c3", "Conv", ("d",), ("e",), "w3"),
+    FloatLayer("tail", "Sigmoid", ("e",), ("f",)),
 )
 RANGES = {
-    "image": Range(-1.0, 3.0),
-    "a": Range(0.0, 4.0),
-    "b": Range(0.0, 4.0),
-    "c": Range(-2.0, 2.1),
-    "d": Range(-2.0, 4.0),
-    "e": Range(-5.0, 5.0),
-    "f": Range(0.1, 0.9),
+    "image": ActivationRange(-1.0, 3.0),
+    "a": ActivationRange(0.0, 4.0),
+    "b": ActivationRange(0.0, 4.0),
+    "c": ActivationRange(-2.0, 2.1),
+    "d": ActivationRange(-2.0, 4.0),
+    "e": ActivationRange(-5.0, 5.0),
+    "f": ActivationRange(0.1, 0.9),
 }
-PLAN = Plan("minmax", RANGES)
+PLAN = RangePlan("minmax", RANGES)
 
 
 @pytest.mark.parametrize(
@@ -38,17 +38,21 @@ PLAN = Plan("minmax", RANGES)
     ],
 )
 def test_steps_of_a_range_hold_zero(low: float, high: float, scale: float, zero: int) -> None:
-    found = Range(low, high)
+    found = ActivationRange(low, high)
     assert (found.scale, found.zero_point) == (pytest.approx(scale, rel=1e-6), zero)
 
 
 def test_a_range_of_nothing_has_a_scale() -> None:
-    assert Range(0.0, 0.0).scale > 0
-    assert Range(0.0, 0.0).zero_point == -128
+    assert ActivationRange(0.0, 0.0).scale > 0
+    assert ActivationRange(0.0, 0.0).zero_point == -128
 
 
 def test_a_centred_range_covers_the_old_one_with_zero_point_0() -> None:
-    for old in (Range(-1.0, 3.0), Range(-3.0, 1.0), Range(-0.375, 6.0)):
+    for old in (
+        ActivationRange(-1.0, 3.0),
+        ActivationRange(-3.0, 1.0),
+        ActivationRange(-0.375, 6.0),
+    ):
         new = old.centred()
         assert new.zero_point == 0
         assert new.low <= old.low and new.high >= old.high - 1e-9
@@ -57,9 +61,9 @@ def test_a_centred_range_covers_the_old_one_with_zero_point_0() -> None:
 
 
 def test_lost_bits_run_from_none_to_one() -> None:
-    assert Range(-1.0, 1.0).lost_bits == 0
-    assert Range(0.0, 1.0).lost_bits == 1
-    assert 0.5 < Range(-1.0, 3.0).lost_bits < 0.6
+    assert ActivationRange(-1.0, 1.0).lost_bits == 0
+    assert ActivationRange(0.0, 1.0).lost_bits == 1
+    assert 0.5 < ActivationRange(-1.0, 3.0).lost_bits < 0.6
 
 
 def test_moves_and_choices_tie_tensors() -> None:
@@ -72,7 +76,7 @@ def test_moves_and_choices_tie_tensors() -> None:
 def test_a_join_in_one_range_covers_all_parts() -> None:
     (part,) = shared_scales(PLAN, LAYERS, "Concat")
     found = part(PLAN).ranges
-    assert {found[name] for name in "abcd"} == {Range(-2.0, 4.0)}
+    assert {found[name] for name in "abcd"} == {ActivationRange(-2.0, 4.0)}
     assert found["e"] == RANGES["e"]
     assert shared_scales(part(PLAN), LAYERS, "Concat") == []  # nothing is left to do
 

@@ -11,15 +11,15 @@ import pytest
 
 from models_onnx import OnnxWriter
 from npuscope.quantizing.onnx_work import OnnxWork
-from npuscope.quantizing.plan import Plan, Range
+from npuscope.quantizing.plan import ActivationRange, RangePlan
 from quantizing.float_nets import SIZE, conv, pictures, small_net, weights
 
 pytest.importorskip("onnxruntime")
 SAMPLES = [{"image": picture[None]} for picture in pictures(4)]
 
 
-def planned(work: OnnxWork) -> Plan:
-    return Plan("minmax", work.ranges("minmax", SAMPLES, False, lambda text: None))
+def planned(work: OnnxWork) -> RangePlan:
+    return RangePlan("minmax", work.ranges("minmax", SAMPLES, False, lambda text: None))
 
 
 def kinds(data: bytes) -> list[str]:
@@ -39,14 +39,14 @@ def test_slopes_are_integers_unless_the_plan_is_narrow(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("found", "stays"),
     [
-        (Range(0.0, 6.0), False),
-        (Range(0.0, 4.0), False),
-        (Range(0.0, 9.0), True),  # the steps would let through what the clamp cuts
-        (Range(-3.0, 6.0), True),
+        (ActivationRange(0.0, 6.0), False),
+        (ActivationRange(0.0, 4.0), False),
+        (ActivationRange(0.0, 9.0), True),  # the steps would let through what the clamp cuts
+        (ActivationRange(-3.0, 6.0), True),
     ],
 )
 def test_a_clamp_goes_only_if_the_steps_clamp_as_it_does(
-    tmp_path: Path, found: Range, stays: bool
+    tmp_path: Path, found: ActivationRange, stays: bool
 ) -> None:
     w = OnnxWriter()
     x = conv(w, w.input("image", (1, 3, SIZE, SIZE)), weights(4, 3, 3, 3, spread=3.0))

@@ -15,7 +15,7 @@ from npuscope.files.load import load_model
 from npuscope.graph.model import DType
 from npuscope.profiling.runtimes import onnxruntime_session
 from npuscope.quantizing.bench import Trial, verdict
-from npuscope.quantizing.plan import Plan
+from npuscope.quantizing.plan import RangePlan
 from npuscope.quantizing.run import Quantized
 from quantizing.float_nets import picture_file, pictures, small_net
 
@@ -131,7 +131,7 @@ def test_bytes_without_a_sign_at_the_input(folder: Path) -> None:
 
 def test_random_data_is_told(folder: Path) -> None:
     found = npuscope.quantize(folder / "net.onnx", data="random", samples=8, calibration="minmax")
-    assert not found.samples.real and "random" in found.samples.told
+    assert not found.samples.real and "random" in found.samples.source
 
 
 def test_progress_is_told(folder: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_quantized_model_is_refused(made: Quantized, folder: Path) -> None:
 
 
 def trial(made: Quantized, ms: float, db: float) -> Trial:
-    return Trial(Plan("minmax", {}), b"", replace(made.after, total_ms=ms), {"y": db})
+    return Trial(RangePlan("minmax", {}), b"", replace(made.after, total_ms=ms), {"y": db})
 
 
 @pytest.mark.parametrize(

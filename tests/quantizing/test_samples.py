@@ -27,7 +27,7 @@ def test_every_fourth_sample_is_held_out(tmp_path: Path) -> None:
     found = load_samples(tmp_path / "x.npy", [BORDER], FORM, 100, 0)
     assert [float(s["image"].max()) for s in found.held_out] == [0, 4, 8]
     assert [float(s["image"].max()) for s in found.calibration] == [1, 2, 3, 5, 6, 7]
-    assert found.told == "9 samples of x.npy" and found.real
+    assert found.source == "9 samples of x.npy" and found.real
     assert found.held_out[0]["image"].shape == (1, 3, 4, 5)
 
 
@@ -47,7 +47,7 @@ def test_arrays_of_several_inputs_go_by_name(tmp_path: Path) -> None:
 
 def test_random_data_says_so_and_repeats() -> None:
     one, two = (load_samples("random", [BORDER], FORM, 6, 3) for _ in range(2))
-    assert not one.real and "random samples, seed 3" in one.told
+    assert not one.real and "random samples, seed 3" in one.source
     assert np.array_equal(one.calibration[0]["image"], two.calibration[0]["image"])
 
 

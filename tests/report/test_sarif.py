@@ -13,7 +13,7 @@ import npuscope
 from models import mobilenet_like, save, to_tflite
 from npuscope.advice.explain import catalogue
 from npuscope.report.findings_files import FINGERPRINT, Checked, sarif_json, source_uri
-from npuscope.rulebook.registry import Kind
+from npuscope.rulebook.registry import RuleKind
 from report.hostile import hostile_findings
 from report.sarif_rules import Invalid, check_sarif
 
@@ -74,7 +74,7 @@ def test_rules_carry_the_catalogues_help(log: dict[str, Any]) -> None:
 
 def test_lint_asks_only_its_own_rules() -> None:
     asked = Checked("lint", "m.tflite", "4.0", ()).rules
-    assert asked and {info.kind for info in asked} == {Kind.LINT}
+    assert asked and {info.kind for info in asked} == {RuleKind.LINT}
 
 
 def test_fingerprints_differ_and_do_not_move_with_epochs(slow: Path) -> None:

@@ -21,8 +21,8 @@ from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.fix import FixTemplate, FunctionEffect, at_most
 from npuscope.rulebook.registry import (
     THEMES,
-    Kind,
     Rule,
+    RuleKind,
     declare,
     file_lints,
     lints,
@@ -45,16 +45,16 @@ def lint_cases() -> list[Case]:
 
 
 def test_every_refusing_rule_checks_ops() -> None:
-    refusing = [info for info in INFOS if info.kind is Kind.REFUSE]
+    refusing = [info for info in INFOS if info.kind is RuleKind.REFUSE]
     assert {info.id for info in refusing if info.check is None} == WITHOUT_CHECK
     assert all(info.ops for info in refusing if info.check)
 
 
 def test_every_lint_and_advise_rule_looks_for_something() -> None:
     own = [info for info in INFOS if not info.family]  # tests of a family stand beside it
-    by_kind = {kind: {i.id for i in own if i.kind is kind} for kind in Kind}
-    assert by_kind[Kind.LINT] == {*lints(), *file_lints()}
-    assert by_kind[Kind.ADVISE] == set(advices())
+    by_kind = {kind: {i.id for i in own if i.kind is kind} for kind in RuleKind}
+    assert by_kind[RuleKind.LINT] == {*lints(), *file_lints()}
+    assert by_kind[RuleKind.ADVISE] == set(advices())
     assert all(info.look for info in INFOS if info.family)
 
 
@@ -66,7 +66,7 @@ def test_every_lint_and_advise_rule_has_both_tests() -> None:
 
 @pytest.mark.parametrize("info", INFOS, ids=lambda info: info.id)
 def test_an_entry_is_complete(info: Rule) -> None:
-    prefix = {Kind.REFUSE: "NA", Kind.LINT: "LINT", Kind.ADVISE: "ADV"}[info.kind]
+    prefix = {RuleKind.REFUSE: "NA", RuleKind.LINT: "LINT", RuleKind.ADVISE: "ADV"}[info.kind]
     assert re.fullmatch(rf"{prefix}-[A-Z0-9]+(-[A-Z0-9]+)*", info.id)
     assert info.title[0].isupper() or info.title[0].isdigit() or info.title.startswith("uint8")
     assert not info.title.endswith(".")
@@ -141,7 +141,7 @@ def test_pages_are_up_to_date() -> None:
     ],
 )
 def test_rules_hold_for_their_generations(since: str, until: str, expected: object) -> None:
-    info = Rule("X", Kind.LINT, "", Severity.INFO, Confidence.REPORTED, "", (), since, until)
+    info = Rule("X", RuleKind.LINT, "", Severity.INFO, Confidence.REPORTED, "", (), since, until)
     assert tuple(name for name in GENERATIONS if info.applies_to(name)) == expected
     assert info.applies_to("5.1-beta")
 
@@ -151,7 +151,7 @@ def test_a_fix_without_its_parameters_is_left_out() -> None:
         FixTemplate("split", "split into {parts}", FunctionEffect.EXACT),
         FixTemplate("cut", "cut it"),
     )
-    info = Rule("X", Kind.LINT, "t", Severity.INFO, Confidence.REPORTED, "c", fixes)
+    info = Rule("X", RuleKind.LINT, "t", Severity.INFO, Confidence.REPORTED, "c", fixes)
     plain = make_finding(info, Hit(("op",), 7, 3))
     assert [fix.title for fix in plain.fixes] == ["cut it"]
     assert plain.evidence == {"value": 7, "limit": 3}

@@ -17,7 +17,7 @@ from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.program.model import EpochKind, Program
 from npuscope.rulebook.finding import Finding, Findings, Fix, Severity, worst_first
 from npuscope.rulebook.fix import FixEffect, FunctionEffect, Gain, GainBasis, at_most
-from npuscope.rulebook.registry import Kind, Rule, lint_graph, rules, rules_in, themed
+from npuscope.rulebook.registry import Rule, RuleKind, lint_graph, rules, rules_in, themed
 from npuscope.shown import Rows, Shown, counted
 
 # --- All rules, and what they find in a run ---
@@ -39,7 +39,7 @@ def catalogue() -> dict[str, Rule]:
     for family in families():
         for module in family.rules:
             every |= rules_in(module)
-    order = list(Kind)
+    order = list(RuleKind)
     return dict(sorted(every.items(), key=lambda entry: order.index(entry[1].kind)))
 
 

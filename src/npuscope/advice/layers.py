@@ -120,10 +120,12 @@ def channels_have_no_good_divisors(subject: Subject) -> Iterator[Hit]:
         if factor < _SLOW:
             continue
         fixes = channel_fixes(subject.graph, op, subject.machine)
-        gains = {fix: _count_gain(subject, op, fix, given) for fix, given in fixes.items()}
+        gains = {
+            fix: _count_gain(subject, op, fix, parameters) for fix, parameters in fixes.items()
+        }
         least = _WORTH * run.ms
         if not _joins_pay(subject, gains.get("split-outputs"), least):
-            fixes = {fix: given for fix, given in fixes.items() if fix != "split-outputs"}
+            fixes = {fix: parameters for fix, parameters in fixes.items() if fix != "split-outputs"}
             gains.pop("split-outputs", None)
         if max((gain or 0.0 for gain in gains.values()), default=0.0) >= least:
             text = f"{layer.shape.inputs} -> {layer.shape.outputs} channels"
@@ -137,14 +139,16 @@ def _joins_pay(subject: Subject, gain: float | None, least: float) -> bool:
     return gain is None or subject.machine.generation.concat_in_place or gain >= least
 
 
-def _count_gain(subject: Subject, op: Op, fix: str, given: Mapping[str, Value]) -> float | None:
+def _count_gain(
+    subject: Subject, op: Op, fix: str, parameters: Mapping[str, Value]
+) -> float | None:
     assert subject.graph is not None
     if fix == "split-outputs":
         layer = dense_layer(subject.graph, op, subject.machine)
         return _split_gain(subject, op, output_parts(layer, subject.machine))
     if fix == "pad-channels":
-        return _pad_gain(subject, op, str(given["side"]), int(str(given["padded"])))
-    count = int(str(given["channels"]))
+        return _pad_gain(subject, op, str(parameters["side"]), int(str(parameters["padded"])))
+    count = int(str(parameters["channels"]))
     change = LayerChange(inputs=count) if fix == "change-inputs" else LayerChange(outputs=count)
     gain = subject.bench.gain_ms(subject.graph, op, change)
     return None if gain is None else max(0.0, gain)

@@ -11,7 +11,6 @@ from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.ops.layers import ConvAttrs, is_depthwise
 from npuscope.profiling.run import estimate
-from npuscope.program.model import Epoch
 from npuscope.program.units import Streng
 from npuscope.rulebook import fixes
 from npuscope.rulebook.conv import internal_ram_bytes
@@ -50,15 +49,11 @@ def weights_come_from_flash(subject: Subject) -> Iterator[Hit]:
     ops = tuple(name for run in slowest for name in run.origin)
     text = f"{subject.share(ms):.0%} of the time"
     gains = {name: at_most(ms) for name in ("weights-on-chip", "fewer-weights")}
-    yield Hit(ops, text, f"below {_FLASH_SHARE:.0%}", evidence, _on_chip(subject), gains)
-
-
-def _on_chip(subject: Subject) -> dict[str, dict[str, Value]]:
-    """Without external memories, where the network fits like that."""
-    if not subject.profile.fit.on_chip:
-        return {}
-    settings = (f"--set {key}={value}" for key, value in on_chip(subject.machine).items())
-    return {"weights-on-chip": {"settings": " ".join(settings)}}
+    fixes: dict[str, dict[str, Value]] = {}
+    if subject.profile.fit.on_chip:
+        settings = (f"--set {key}={value}" for key, value in on_chip(subject.machine).items())
+        fixes["weights-on-chip"] = {"settings": " ".join(settings)}
+    yield Hit(ops, text, f"below {_FLASH_SHARE:.0%}", evidence, fixes, gains)
 
 
 def on_chip(machine: Machine) -> dict[str, object]:
@@ -90,18 +85,14 @@ def activations_left_the_chip(subject: Subject) -> Iterator[Hit]:
     }
     ops = tuple(dict.fromkeys(name for run in waiting[:_SHOWN] for name in run.origin))
     # As if all activations were on chip: a smaller input may do less work besides.
-    gains = {"smaller-input": at_most(_all_inside_gain(subject))}
+    inside_ms = estimate(subject.program, _with_fast_ram(subject.machine)).total_ms
+    gains = {"smaller-input": at_most(subject.profile.total_ms - inside_ms)}
     size = subject.profile.memory.external_ram_bytes
     yield Hit(ops, f"{size} bytes", 0, evidence, gains=gains)
 
 
-def _all_inside_gain(subject: Subject) -> float:
-    """The same program timed with external RAM as fast as the NPU's own."""
-    after = estimate(subject.program, _with_fast_ram(subject.machine)).total_ms
-    return subject.profile.total_ms - after
-
-
 def _with_fast_ram(machine: Machine) -> Machine:
+    """External RAM as fast as the NPU's own."""
     inside = machine.memory(machine.placement.bank_order[0]).path
 
     def fast(pool: MemoryPool) -> MemoryPool:
@@ -144,12 +135,12 @@ def partial_sums_left_the_chip(subject: Subject) -> Iterator[Hit]:
     if partial:
         names = {buffer.name for buffer in partial}
         size = sum(buffer.size_bytes for buffer in partial)
-        ops = (name for e, _ in subject.hardware() if _touches(e, names) for name in e.origin)
-        yield Hit(tuple(dict.fromkeys(ops)), f"{size} bytes", 0, {"buffers": len(partial)})
-
-
-def _touches(epoch: Epoch, names: set[str]) -> bool:
-    return any(isinstance(u, Streng) and u.addr_base.buffer in names for u in epoch.units)
+        ops: dict[str, None] = {}
+        for epoch, _ in subject.hardware():
+            engines = [unit for unit in epoch.units if isinstance(unit, Streng)]
+            if any(engine.addr_base.buffer in names for engine in engines):
+                ops |= dict.fromkeys(epoch.origin)
+        yield Hit(tuple(ops), f"{size} bytes", 0, {"buffers": len(partial)})
 
 
 @advise(

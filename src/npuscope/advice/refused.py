@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from npuscope.advice.subject import UNCOSTED, Subject, convolutions
-from npuscope.graph.model import Op
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.npu_ops import LAYERS
 from npuscope.ops.table import having
@@ -21,7 +20,7 @@ from npuscope.rulebook.finding import Confidence, Finding, Hit, Severity, Value
 from npuscope.rulebook.fix import FixEffect, FixTemplate, Gain, at_most
 from npuscope.rulebook.layout import shuffle_fix
 from npuscope.rulebook.queries import CONVERSIONS
-from npuscope.rulebook.registry import Kind, Rule, make_finding, rule
+from npuscope.rulebook.registry import Rule, RuleKind, make_finding, rule
 
 _ALONE = "NPU"  # the way that needs no CPU
 # Rules that say no more than that the op has no unit: each kind of op is a cause of its own.
@@ -33,25 +32,20 @@ def refused_findings(subject: Subject) -> Iterator[Finding]:
     for fallen in fallen_ops(subject):
         info = rule(fallen.refused.rule) or _unknown(fallen.refused)
         hit = _hit(info, fallen, subject)
-        yield make_finding(_fitting(info, fallen, subject), hit, subject.graph)
+        fixes = (t for t in info.fixes if is_fitting(t.id, fallen.main, subject.program))
+        yield make_finding(replace(info, fixes=tuple(fixes)), hit, subject.graph)
 
 
 def _unknown(refused: Refused) -> Rule:
     """A rule that we do not know (a program of another version)."""
     return Rule(
         refused.rule,
-        Kind.REFUSE,
+        RuleKind.REFUSE,
         "The op does not run on the NPU",
         Severity.WARNING,
         Confidence.REPORTED,
         refused.reason,
     )
-
-
-def _fitting(info: Rule, fallen: Fallen, subject: Subject) -> Rule:
-    """The rule with the fixes that make sense at this place of the network."""
-    fixes = (t for t in info.fixes if is_fitting(t.id, fallen.main, subject.program))
-    return replace(info, fixes=tuple(fixes))
 
 
 def _hit(info: Rule, fallen: Fallen, subject: Subject) -> Hit:
@@ -66,7 +60,7 @@ def _hit(info: Rule, fallen: Fallen, subject: Subject) -> Hit:
         "ms": round(fallen.ms, 6),
         "share": round(subject.share(fallen.ms), 4),
         "ms_known": _time_is_known(epoch, subject),
-        "tensors": [_tensor(buffer) for buffer in _buffers(epoch, subject)],
+        "tensors": [_tensor(buffer) for buffer in subject.buffers_of(epoch)],
         "way": refused.way,
         "also": [*others],
     }
@@ -76,12 +70,6 @@ def _hit(info: Rule, fallen: Fallen, subject: Subject) -> Hit:
     value = str(refused.found) or refused.sentence
     limit = None if refused.limit is None else str(refused.limit)
     return Hit(epoch.origin, value, limit, evidence, parameters, gains, epoch.number)
-
-
-def _buffers(epoch: Epoch, subject: Subject) -> list[Buffer]:
-    buffers = subject.program.buffer_map()
-    names = (*epoch.call.inputs, *epoch.call.outputs) if epoch.call else ()
-    return [buffers[name] for name in dict.fromkeys(names) if name in buffers]
 
 
 def _tensor(buffer: Buffer) -> Value:
@@ -106,11 +94,16 @@ def _time_is_known(epoch: Epoch, subject: Subject) -> bool:
 
 def _parameters(subject: Subject, epoch: Epoch) -> dict[str, Mapping[str, Value]]:
     """Channel counts that a layer should have, for the fixes that name them."""
-    if epoch.call is not None and epoch.call.kernel == "Transpose":
-        return _shuffle(subject, epoch)
-    op = _layer(subject, epoch)
-    if op is None or subject.graph is None:
+    if subject.graph is None:
         return {}
+    is_transpose = epoch.call is not None and epoch.call.kernel == "Transpose"
+    kinds = ("Transpose",) if is_transpose else LAYERS
+    ops = (op for op in subject.graph.ops if op.kind in kinds)
+    op = next((op for op in ops if set(op.origin) & set(epoch.origin)), None)
+    if op is None:
+        return {}
+    if is_transpose:
+        return {**shuffle_fix(subject.graph, op)}
     layer = dense_layer(subject.graph, op, subject.machine)
     outputs = layer.shape.outputs
     if outputs < 2:
@@ -125,23 +118,11 @@ def _parameters(subject: Subject, epoch: Epoch) -> dict[str, Mapping[str, Value]
     }
 
 
-def _shuffle(subject: Subject, epoch: Epoch) -> dict[str, Mapping[str, Value]]:
-    ops = subject.graph.ops if subject.graph else ()
-    found = (op for op in ops if op.kind == "Transpose" and set(op.origin) & set(epoch.origin))
-    op = next(found, None)
-    return {} if op is None or subject.graph is None else {**shuffle_fix(subject.graph, op)}
-
-
-def _layer(subject: Subject, epoch: Epoch) -> Op | None:
-    ops = subject.graph.ops if subject.graph else ()
-    layers = (op for op in ops if op.kind in LAYERS and set(op.origin) & set(epoch.origin))
-    return next(layers, None)
-
-
 def _gain(template: FixTemplate, fallen: Fallen, subject: Subject) -> Gain:
     """No fix of an op saves more than the op takes, where that is known."""
-    known = _time_is_known(fallen.main, subject) and template.effect is not FixEffect.OTHER
-    return at_most(fallen.ms) if known else Gain()
+    if template.effect is FixEffect.OTHER or not _time_is_known(fallen.main, subject):
+        return Gain()
+    return at_most(fallen.ms)
 
 
 # --- Which epochs belong together ---
@@ -188,8 +169,9 @@ def fallen_ops(subject: Subject) -> list[Fallen]:
             key = (epoch.origin or (epoch.name,), reason.rule)
             groups.setdefault(key, []).append((epoch, run))
             reasons[key] = reason
-    found = [Fallen(tuple(epochs), reasons[key]) for key, epochs in groups.items()]
-    return _with_conversions(found)
+    return _with_conversions(
+        [Fallen(tuple(epochs), reasons[key]) for key, epochs in groups.items()]
+    )
 
 
 def deciding(epoch: Epoch) -> Refused:
@@ -198,19 +180,22 @@ def deciding(epoch: Epoch) -> Refused:
     return helped[0] if helped and epoch.kind is EpochKind.SW else epoch.trail[0]
 
 
-def _with_conversions(found: list[Fallen]) -> list[Fallen]:
+def _with_conversions(everything: list[Fallen]) -> list[Fallen]:
     """Dequantize and Quantize around a float op cost what they cost because of that op."""
-    ops = [fallen for fallen in found if not fallen.only_converts]
+    ops = [fallen for fallen in everything if not fallen.only_converts]
     apart: list[Fallen] = []
     added: dict[int, list[tuple[Epoch, EpochProfile]]] = {}
-    for fallen in found:
+    for fallen in everything:
         if fallen.only_converts:
             place = _cause(fallen, ops)
             if place is None:
                 apart.append(fallen)
             else:
                 added.setdefault(place, []).extend(fallen.epochs)
-    joined = [replace(op, epochs=_ordered(op.epochs, added.get(n, ()))) for n, op in enumerate(ops)]
+    joined = []
+    for place, op in enumerate(ops):
+        epochs = sorted((*op.epochs, *added.get(place, ())), key=lambda pair: pair[0].number)
+        joined.append(replace(op, epochs=tuple(epochs)))
     return sorted((*joined, *apart), key=lambda fallen: fallen.epochs[0][0].number)
 
 
@@ -224,12 +209,6 @@ def _cause(conversion: Fallen, ops: list[Fallen]) -> int | None:
         if meets:
             return place
     return None
-
-
-def _ordered(
-    first: Iterable[tuple[Epoch, EpochProfile]], second: Iterable[tuple[Epoch, EpochProfile]]
-) -> tuple[tuple[Epoch, EpochProfile], ...]:
-    return tuple(sorted((*first, *second), key=lambda pair: pair[0].number))
 
 
 # --- Which fixes make sense for an epoch, by its place in the program ---
@@ -249,16 +228,12 @@ def _makes_output(epoch: Epoch, program: Program) -> bool:
     return bool(_makes(epoch, program) & roots(program.outputs, program))
 
 
-def _is_inside(epoch: Epoch, program: Program) -> bool:
-    return not (_reads_input(epoch, program) or _makes_output(epoch, program))
-
-
 def _is_last(epoch: Epoch, program: Program) -> bool:
     """Its result is an output, as it is or dequantized."""
     if _makes_output(epoch, program):
         return True
-    made = _makes(epoch, program)
-    readers = [e for e in program.executed if made & _reads(e, program)]
+    results = _makes(epoch, program)
+    readers = [e for e in program.executed if results & _reads(e, program)]
     return bool(readers) and all(
         e.call is not None and e.call.kernel == "Dequantize" and _makes_output(e, program)
         for e in readers
@@ -310,21 +285,23 @@ def _engines(epoch: Epoch, direction: int) -> tuple[str, ...]:
 def roots(names: Iterable[str], program: Program) -> set[str]:
     """Buffers by the name of the one they lie in: a reshape is the same bytes."""
     buffers = program.buffer_map()
-    found = set()
+    wholes = set()
     for name in names:
-        seen: set[str] = set()
+        views: set[str] = set()
         # A pool that a file refers to as a whole lies in itself.
-        while name in buffers and buffers[name].view_of and name not in seen:
-            seen.add(name)
+        while name in buffers and buffers[name].view_of and name not in views:
+            views.add(name)
             name = buffers[name].view_of
-        found.add(name)
-    return found
+        wholes.add(name)
+    return wholes
 
 
 _PLACES: dict[str, Callable[[Epoch, Program], bool]] = {
     "integer-input": _reads_input,
     "integer-output": _makes_output,
-    "quantize-neighbours": _is_inside,
+    "quantize-neighbours": lambda e, program: (
+        not (_reads_input(e, program) or _makes_output(e, program))
+    ),
     "drop-softmax": _is_last,
     "cut-tail": _is_behind_layers,
     "replace-block": _computes_features,

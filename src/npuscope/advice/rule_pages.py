@@ -9,19 +9,19 @@ from collections.abc import Iterator
 from npuscope.advice.explain import catalogue
 from npuscope.edits import formats
 from npuscope.rulebook.fix import FixTemplate, FunctionEffect
-from npuscope.rulebook.registry import Kind, Rule
+from npuscope.rulebook.registry import Rule, RuleKind
 from npuscope.rulebook.training import SPELLINGS
 
 _WIDTH = 100
 _KINDS = {
-    Kind.REFUSE: "keeps an op off the NPU",
-    Kind.LINT: "a risk that the model file alone shows",
-    Kind.ADVISE: "what hurts in a run",
+    RuleKind.REFUSE: "keeps an op off the NPU",
+    RuleKind.LINT: "a risk that the model file alone shows",
+    RuleKind.ADVISE: "what hurts in a run",
 }
 _HEADINGS = {
-    Kind.REFUSE: "Refuse: why an op is not on the NPU",
-    Kind.LINT: "Lint: risks in the model file",
-    Kind.ADVISE: "Advise: what slows a run down",
+    RuleKind.REFUSE: "Refuse: why an op is not on the NPU",
+    RuleKind.LINT: "Lint: risks in the model file",
+    RuleKind.ADVISE: "Advise: what slows a run down",
 }
 
 
@@ -40,8 +40,8 @@ def rule_pages() -> dict[str, str]:
     """File name -> text, the index included."""
     rules = list(catalogue().values())
     pages = {f"{info.id}.md": _page(info) for info in rules}
-    made = {"fixes.md": _edits(rules), "training.md": _training(rules)}
-    return {"index.md": _index(rules), **made, **pages}
+    tables = {"fixes.md": _edits(rules), "training.md": _training(rules)}
+    return {"index.md": _index(rules), **tables, **pages}
 
 
 def _page(info: Rule) -> str:
@@ -84,11 +84,11 @@ def _fixes(info: Rule) -> Iterator[str]:
 
 
 def _fix(fix: FixTemplate) -> str:
-    made = formats(fix.id)
-    known = made or fix.function is not FunctionEffect.CHANGED
-    kept = f"; {_FUNCTIONS[fix.function]}" if known else ""
-    by_us = f" ([`npuscope fix`](../fix.md): {' and '.join(made)})" if made else ""
-    return f"* `{fix.id}`: {_title(fix)}{kept}{by_us}"
+    files = formats(fix.id)
+    tells = files or fix.function is not FunctionEffect.CHANGED
+    outputs = f"; {_FUNCTIONS[fix.function]}" if tells else ""
+    by_us = f" ([`npuscope fix`](../fix.md): {' and '.join(files)})" if files else ""
+    return f"* `{fix.id}`: {_title(fix)}{outputs}{by_us}"
 
 
 def _title(fix: FixTemplate) -> str:
@@ -97,7 +97,7 @@ def _title(fix: FixTemplate) -> str:
 
 def _edits(rules: list[Rule]) -> str:
     """Fixes that `npuscope fix` can make."""
-    known = {fix.id: fix for info in rules for fix in info.fixes if formats(fix.id)}
+    edits = {fix.id: fix for info in rules for fix in info.fixes if formats(fix.id)}
     lines = ["# Fixes that npuscope makes", ""]
     lines += _wrapped(
         "What [`npuscope fix`](../fix.md) can edit, what that does to the network's outputs, and "
@@ -105,17 +105,16 @@ def _edits(rules: list[Rule]) -> str:
         "rounding; the others wait until they are asked for."
     )
     lines += ["", "| fix | does | outputs | files | offered by |", "|---|---|---|---|---|"]
-    for fix in sorted(known.values(), key=lambda fix: fix.id):
+    for fix in sorted(edits.values(), key=lambda fix: fix.id):
         offered = ", ".join(_link(i.id) for i in rules if fix.id in {f.id for f in i.fixes})
-        kept = _FUNCTIONS[fix.function]
-        made = ", ".join(formats(fix.id))
-        lines.append(f"| `{fix.id}` | {_title(fix)} | {kept} | {made} | {offered} |")
+        outputs, files = _FUNCTIONS[fix.function], ", ".join(formats(fix.id))
+        lines.append(f"| `{fix.id}` | {_title(fix)} | {outputs} | {files} | {offered} |")
     return "\n".join([*lines, "", "[All rules](index.md)", ""])
 
 
 def _training(rules: list[Rule]) -> str:
     """Fixes in the words of those who train the network."""
-    known = {fix.id: fix for info in rules for fix in info.fixes if fix.id in SPELLINGS}
+    spellings = {fix.id: fix for info in rules for fix in info.fixes if fix.id in SPELLINGS}
     lines = ["# What to change in training", ""]
     lines += _wrapped(
         "Each fix as it is spelled in Keras and in PyTorch, for changes that are better made where "
@@ -123,7 +122,7 @@ def _training(rules: list[Rule]) -> str:
         "the numbers of a finding, `--json` has them as `training` of each fix."
     )
     lines += ["", "| fix | Keras | PyTorch | offered by |", "|---|---|---|---|"]
-    for fix in sorted(known.values(), key=lambda fix: fix.id):
+    for fix in sorted(spellings.values(), key=lambda fix: fix.id):
         spelled = SPELLINGS[fix.id].told({})
         offered = ", ".join(_link(i.id) for i in rules if fix.id in {f.id for f in i.fixes})
         cells = (fix.in_general, spelled["keras"], spelled["torch"], offered)
@@ -148,15 +147,15 @@ def _index(rules: list[Rule]) -> str:
         "hardware, or checked by us), documented, or reported (one public source)."
     )
     lines.append("")
-    for kind, heading in _HEADINGS.items():
-        lines += [f"## {heading}", "", "| rule | severity | says |", "|---|---|---|"]
-        chosen = [info for info in rules if info.kind is kind and not info.family]
-        lines += [f"| {_link(i.id)} | {i.severity.value} | {i.title} |" for i in chosen]
-        lines.append("")
+    sections = {
+        heading: [info for info in rules if info.kind is kind and not info.family]
+        for kind, heading in _HEADINGS.items()
+    }
     for family in dict.fromkeys(info.family for info in rules if info.family):
-        lines += [f"## Machines with {_FAMILIES.get(family, family)}", ""]
-        lines += ["| rule | severity | says |", "|---|---|---|"]
-        chosen = [info for info in rules if info.family == family]
-        lines += [f"| {_link(i.id)} | {i.severity.value} | {i.title} |" for i in chosen]
+        heading = f"Machines with {_FAMILIES.get(family, family)}"
+        sections[heading] = [info for info in rules if info.family == family]
+    for heading, infos in sections.items():
+        lines += [f"## {heading}", "", "| rule | severity | says |", "|---|---|---|"]
+        lines += [f"| {_link(i.id)} | {i.severity.value} | {i.title} |" for i in infos]
         lines.append("")
     return "\n".join(lines)

@@ -87,23 +87,18 @@ def software_makes_large_tensors(subject: Subject) -> Iterator[Hit]:
     RAM."""
     outside = {buffer.name for buffer in subject.external()}
     for epoch, _ in subject.epochs(EpochKind.SW):
-        for buffer in _touched(epoch, subject):
+        for buffer in subject.buffers_of(epoch):
+            if buffer.is_param:
+                continue
             is_output = buffer.name in subject.program.outputs
             if is_output and buffer.size_bytes >= _LARGE_OUTPUT_BYTES:
                 yield _large(epoch, buffer, _LARGE_OUTPUT_BYTES)
-            elif _is_float_outside(buffer, outside):
+            elif (
+                buffer.is_float
+                and buffer.name in outside
+                and buffer.size_bytes >= _LARGE_FLOAT_BYTES
+            ):
                 yield _large(epoch, buffer, _LARGE_FLOAT_BYTES)
-
-
-def _is_float_outside(buffer: Buffer, outside: set[str]) -> bool:
-    large = buffer.is_float and buffer.size_bytes >= _LARGE_FLOAT_BYTES
-    return large and buffer.name in outside
-
-
-def _touched(epoch: Epoch, subject: Subject) -> list[Buffer]:
-    buffers = subject.program.buffer_map()
-    names = (*epoch.call.inputs, *epoch.call.outputs) if epoch.call else ()
-    return [buffers[name] for name in names if name in buffers and not buffers[name].is_param]
 
 
 def _large(epoch: Epoch, buffer: Buffer, limit: int) -> Hit:

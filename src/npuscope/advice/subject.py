@@ -47,7 +47,7 @@ class Bench:
     def __init__(self, machine: Machine, layers: Layers | None = None) -> None:
         self.machine = machine
         self._layers: Layers = {} if layers is None else layers
-        self._known: dict[tuple[object, ...], float | None] = {}
+        self._times_ms: dict[tuple[object, ...], float | None] = {}
 
     def layer_ms(self, graph: Graph, op: Op, change: LayerChange | None = None) -> float | None:
         """A dense layer alone; None when it does not compile."""
@@ -55,10 +55,10 @@ class Bench:
         key = _fingerprint(alone)
         if key not in self._layers:
             self._layers[key] = _timer(alone, self.machine)
-        if key not in self._known:
+        if key not in self._times_ms:
             timer = self._layers[key]
-            self._known[key] = None if timer is None else timer.estimate(self.machine).total_ms
-        return self._known[key]
+            self._times_ms[key] = None if timer is None else timer.estimate(self.machine).total_ms
+        return self._times_ms[key]
 
     def gain_ms(self, graph: Graph, op: Op, *changes: LayerChange) -> float | None:
         """What a layer saves when these take its place, one after the other."""
@@ -185,12 +185,13 @@ class Subject:
     def layers(self, share: float) -> Iterator[tuple[Epoch, EpochProfile, Op]]:
         """Slow epochs with the layer of the network that they run; a layer in several epochs
         is reported with its first."""
-        ops, told = self.layer_ops, set()
+        names: set[str] = set()
         for epoch, run in self.hardware(share):
-            found = [ops[name] for name in epoch.origin if name in ops]
-            if found and convolutions(epoch) and found[0].name not in told:
-                told.add(found[0].name)
-                yield epoch, run, found[0]
+            ops = (self.layer_ops[name] for name in epoch.origin if name in self.layer_ops)
+            layer = next(ops, None)
+            if layer is not None and convolutions(epoch) and layer.name not in names:
+                names.add(layer.name)
+                yield epoch, run, layer
 
     def share(self, ms: float) -> float:
         return ms / self.profile.total_ms if self.profile.total_ms else 0.0
@@ -198,9 +199,15 @@ class Subject:
     def external(self) -> list[Buffer]:
         """Activations outside the chip, the largest first."""
         pools = {m.name for m in self.machine.pools if m.cacheable and m.writable}
-        found = [b for b in self.program.buffers if b.pool in pools and not b.is_param]
-        found = [buffer for buffer in found if not buffer.view_of]
-        return sorted(found, key=lambda buffer: -buffer.size_bytes)
+        buffers = [b for b in self.program.buffers if b.pool in pools and not b.is_param]
+        wholes = [buffer for buffer in buffers if not buffer.view_of]
+        return sorted(wholes, key=lambda buffer: -buffer.size_bytes)
+
+    def buffers_of(self, epoch: Epoch) -> list[Buffer]:
+        """What a library call reads and makes, each once."""
+        buffers = self.program.buffer_map()
+        names = (*epoch.call.inputs, *epoch.call.outputs) if epoch.call else ()
+        return [buffers[name] for name in dict.fromkeys(names) if name in buffers]
 
     def is_of_layers(self, epoch: Epoch) -> bool:
         """Work of convolutions and dense layers alone, such as joining their pieces."""

@@ -38,19 +38,19 @@ class Sensitivity:
     saved_ms: float
 
 
-def sensitivity(made: Build) -> tuple[Sensitivity, ...]:
+def sensitivity(original: Build) -> tuple[Sensitivity, ...]:
     """Keys that save time when they are a tenth better; the largest saving first.
 
     Better is lower for costs and higher for clocks and widths, so both ways are tried.
     """
-    timer = retimer(made.program, made.machine, made.graph)
-    now_ms = timer.estimate(made.machine).total_ms
-    found = []
-    for key, better in _trials(made.machine):
-        saved_ms = now_ms - timer.estimate(with_value(made.machine, key, better)).total_ms
+    timer = retimer(original.program, original.machine, original.graph)
+    now_ms = timer.estimate(original.machine).total_ms
+    savings = []
+    for key, better in _trials(original.machine):
+        saved_ms = now_ms - timer.estimate(with_value(original.machine, key, better)).total_ms
         if saved_ms > now_ms * _NOISE:
-            found.append(Sensitivity(key.name, key.value, better, saved_ms))
-    return tuple(sorted(found, key=lambda row: -row.saved_ms))
+            savings.append(Sensitivity(key.name, key.value, better, saved_ms))
+    return tuple(sorted(savings, key=lambda row: -row.saved_ms))
 
 
 def _trials(machine: Machine) -> Iterator[tuple[Key, float]]:
@@ -91,17 +91,17 @@ class WhatIf(Shown):
 
 def what_if(source: Source | Build, values: Mapping[str, object], options: Options) -> WhatIf:
     """Timing keys re-time what was built; a mapping key needs the model and compiles it again."""
-    made = source if isinstance(source, Build) else _built(source, values, options)
-    plain = plain_overrides(values, made.machine.name, options.get("machine_file"))
-    changes = changes_of(made.machine, plain)
-    machine = with_overrides(made.machine, plain)
+    original = source if isinstance(source, Build) else _built(source, values, options)
+    plain = plain_overrides(values, original.machine.name, options.get("machine_file"))
+    changes = changes_of(original.machine, plain)
+    machine = with_overrides(original.machine, plain)
     if any(change.remaps for change in changes):
-        again = _compiled_again(source, made, machine, plain, options)
-        return _compared(made, again, changes, options)
-    timer = retimer(made.program, made.machine, made.graph)
+        again = _compiled_again(source, original, machine, plain, options)
+        return _compared(original, again, changes, options)
+    timer = retimer(original.program, original.machine, original.graph)
     after = timer.estimate(machine)
     return WhatIf(
-        changes, timer.estimate(made.machine), after, False, replace(made, machine=machine)
+        changes, timer.estimate(original.machine), after, False, replace(original, machine=machine)
     )
 
 
@@ -115,7 +115,7 @@ def _built(source: Source, values: Mapping[str, object], options: Options) -> Bu
 
 def _compiled_again(
     source: Source | Build,
-    made: Build,
+    original: Build,
     machine: Machine,
     values: Mapping[str, object],
     options: Options,
@@ -123,10 +123,10 @@ def _compiled_again(
     if not isinstance(source, Build):
         merged = {**(options.get("overrides") or {}), **values}
         return build(source, {**options, "overrides": merged})
-    if made.graph is None:
-        raise needs_model([c for c in changes_of(made.machine, values) if c.remaps])
-    again = _compile(made.graph, machine, options)
-    file, md5 = made.program.model_file, made.program.model_md5
+    if original.graph is None:
+        raise needs_model([c for c in changes_of(original.machine, values) if c.remaps])
+    again = _compile(original.graph, machine, options)
+    file, md5 = original.program.model_file, original.program.model_md5
     return replace(again, program=replace(again.program, model_file=file, model_md5=md5))
 
 
@@ -135,14 +135,14 @@ def _compile(graph: Graph, machine: Machine, options: Options) -> Build:
 
 
 def _compared(
-    made: Build, again: Build, changes: tuple[KeyChange, ...], options: Options
+    original: Build, again: Build, changes: tuple[KeyChange, ...], options: Options
 ) -> WhatIf:
-    before, after = _estimate(made), _estimate(again)
-    if made.program.source == "npuscope" or again.graph is None:
+    before, after = _estimate(original), _estimate(again)
+    if original.program.source == "npuscope" or again.graph is None:
         return WhatIf(changes, before, after, True, again)
-    ours = _estimate(_compile(again.graph, made.machine, options))
+    ours = _estimate(_compile(again.graph, original.machine, options))
     return WhatIf(changes, ours, after, True, again, vendor=before)
 
 
-def _estimate(made: Build) -> Profile:
-    return estimate(made.program, made.machine, made.graph)
+def _estimate(original: Build) -> Profile:
+    return estimate(original.program, original.machine, original.graph)

@@ -10,12 +10,12 @@ the other modules are the edits by theme. `registry` finds an edit by its id.
 from npuscope.edits.document import Document
 from npuscope.edits.records import NotFitting
 from npuscope.edits.registry import apply_edit, edits, formats, has_edit, open_document, whole_bytes
-from npuscope.edits.request import EditRequest, Network
+from npuscope.edits.request import EditRequest, NetworkFacts
 
 __all__ = [
     "Document",
     "EditRequest",
-    "Network",
+    "NetworkFacts",
     "NotFitting",
     "apply_edit",
     "edits",

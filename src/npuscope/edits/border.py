@@ -33,14 +33,14 @@ def batch_one(document: Document, request: EditRequest) -> None:
 def drop_input(document: Document, request: EditRequest) -> None:
     """An input that no op reads is removed from the file."""
     inputs = document.network_inputs
-    found = [value for value in inputs if document.name(value) in request.ops]
-    if not found:
+    targets = [value for value in inputs if document.name(value) in request.ops]
+    if not targets:
         raise NotFitting("there is no such input")
-    if any(document.readers(value) or value in document.network_outputs for value in found):
+    if any(document.readers(value) or value in document.network_outputs for value in targets):
         raise NotFitting("the input is read")
-    if len(found) == len(inputs):
+    if len(targets) == len(inputs):
         raise NotFitting("it is the only input")
-    document.network_inputs = [value for value in inputs if value not in found]
+    document.network_inputs = [value for value in inputs if value not in targets]
 
 
 @edit("cut-tail")
@@ -48,36 +48,29 @@ def cut_tail(document: Document, request: EditRequest) -> None:
     """The network ends where the NPU's work ends, with integers where tensors are quantized; the
     rest is for the application."""
     graph = request.network.graph
-    found: list[Value] = []
-    for name in _tensors(request):
+    ends: list[Value] = []
+    tensors = request.parameters.get("tensors")
+    names = tensors if isinstance(tensors, list) and tensors else request.network.ends()
+    for name in map(str, names):
         tensor = document.in_file(graph, name)
         if tensor is None:
             raise NotFitting(f"no op of the file computes the tensor '{safe_terminal(name)}'")
-        found.append(tensor)
-    if found == document.network_outputs:
+        ends.append(tensor)
+    if ends == document.network_outputs:
         raise NotFitting("the network already ends there")
     try:
-        document.set_network_outputs(found, graph)
+        document.set_network_outputs(ends, graph)
     except ValueError as reason:
         raise NotFitting(str(reason)) from reason
-
-
-def _tensors(request: EditRequest) -> list[str]:
-    """Those asked for; without any, those where the NPU's work ends."""
-    asked = request.parameters.get("tensors")
-    if isinstance(asked, list) and asked:
-        return [str(name) for name in asked]
-    return request.network.ends()
 
 
 @edit("drop-softmax")
 def drop_softmax(document: Document, request: EditRequest) -> None:
     """The network gives the scores that the last Softmax would normalise: floats where it gave
     floats, else integers with the scale of the scores."""
-    found = ops_of(document, request, ("Softmax",))
-    if not found:
+    softmax = next(iter(ops_of(document, request, ("Softmax",))), None)
+    if softmax is None:
         raise NotFitting("there is no Softmax")
-    softmax = found[0]
     way = _way_out(document, document.outputs(softmax)[0])
     scores = as_sent(document, document.inputs(softmax)[0], way)
     if document.producer(scores) is None:
@@ -90,10 +83,9 @@ def drop_softmax(document: Document, request: EditRequest) -> None:
 @edit("separate-outputs")
 def separate_outputs(document: Document, request: EditRequest) -> None:
     """Parts that a last Concat joins become outputs of their own, as the joint output was."""
-    found = ops_of(document, request, ("Concat", "QLinearConcat"))
-    if not found:
+    concat = next(iter(ops_of(document, request, ("Concat", "QLinearConcat"))), None)
+    if concat is None:
         raise NotFitting("there is no Concat")
-    concat = found[0]
     if has_fused(document, concat):
         raise NotFitting("the Concat has an activation of its own")
     way = _way_out(document, document.outputs(concat)[0])
@@ -126,12 +118,12 @@ def _way_out(document: Document, tensor: Value) -> list[Op]:
 @edit("integer-input")
 def integer_input(document: Document, request: EditRequest) -> None:
     """Inputs that are quantized at once become what that makes; `type` may ask for uint8."""
-    wanted = str(request.parameters.get("type", ""))
-    found = convertible(document, document.network_inputs)
-    named = ops_of(document, request, _CONVERSIONS)
-    if named:  # a request for the whole border names none
-        found = [v for v in found if any(v in document.inputs(op) for op in named)]
-    _each(found, lambda tensor: _take_integers(document, tensor, wanted))
+    type = str(request.parameters.get("type", ""))
+    inputs = convertible(document, document.network_inputs)
+    conversions = ops_of(document, request, _CONVERSIONS)
+    if conversions:  # a request for the whole border names none
+        inputs = [v for v in inputs if any(v in document.inputs(op) for op in conversions)]
+    _each(inputs, lambda tensor: _take_integers(document, tensor, type))
 
 
 def convertible(document: Document, tensors: Sequence[Value]) -> list[Value]:
@@ -154,29 +146,28 @@ def _each(tensors: Sequence[Value], change: Callable[[Value], None]) -> None:
         raise reasons[0] if reasons else NotFitting("nothing is converted at this input or output")
 
 
-def _take_integers(document: Document, tensor: Value, wanted: str) -> None:
+def _take_integers(document: Document, tensor: Value, type: str) -> None:
     readers, name = document.readers(tensor), document.name(tensor)
     others = {document.word(op) for op in readers if document.kind(op) != "Quantize"}
     if others or not readers or tensor in document.network_outputs:
         who = ", ".join(sorted(others)) or "nobody"
         word = document.words("Quantize")[0]
         raise NotFitting(f"input '{name}' is read by {who}, not by {word} alone")
-    made = [document.outputs(op)[0] for op in readers]
-    found = {document.made_steps(op) for op in readers}
-    if len(found) > 1 or any(value in document.network_outputs for value in made):
+    results = [document.outputs(op)[0] for op in readers]
+    steps, *more_steps = {document.made_steps(op) for op in readers}
+    if more_steps or any(value in document.network_outputs for value in results):
         raise NotFitting(f"input '{name}' is quantized in more than one way")
-    steps = found.pop()
-    document.take_integers(tensor, readers, steps, wanted or steps.type)
+    document.take_integers(tensor, readers, steps, type or steps.type)
 
 
 @edit("integer-output")
 def integer_output(document: Document, request: EditRequest) -> None:
     """Outputs that a conversion makes become what it reads."""
-    found = convertible(document, document.network_outputs)
-    named = ops_of(document, request, _CONVERSIONS)
-    if named:
-        found = [v for v in found if any(v in document.outputs(op) for op in named)]
-    _each(found, lambda tensor: _give_integers(document, tensor))
+    outputs = convertible(document, document.network_outputs)
+    conversions = ops_of(document, request, _CONVERSIONS)
+    if conversions:
+        outputs = [v for v in outputs if any(v in document.outputs(op) for op in conversions)]
+    _each(outputs, lambda tensor: _give_integers(document, tensor))
 
 
 def _give_integers(document: Document, tensor: Value) -> None:

@@ -15,7 +15,7 @@ from npuscope.edits.document import Document
 from npuscope.edits.numbers import FREE, parts_of
 from npuscope.edits.padding import pad_tensor, repeat_channels
 from npuscope.edits.places import axis_of_channels, image, order_of, place
-from npuscope.edits.records import CONVS, LAYERS, Layer, NotFitting, Op, QuantSteps, Value
+from npuscope.edits.records import CONVS, LAYERS, FileLayer, NotFitting, Op, QuantSteps, Value
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest
 from npuscope.edits.steps import PAIR, dequantizer, same_steps
@@ -32,7 +32,7 @@ _SCALE = 1 / _ONE
 _SIDES = ("inputs", "outputs")
 
 
-def _layer_of(document: Document, op: Op) -> Layer:
+def _layer_of(document: Document, op: Op) -> FileLayer:
     layer = document.layer(op)
     if layer is None:
         raise NotFitting(f"the weights or the bias of {document.title(op)} are computed")
@@ -98,8 +98,8 @@ def dense_groups(document: Document, request: EditRequest) -> None:
     if in_axis is None:
         weights, in_axis = weights.turned((3, 1, 2, 0)), 3
     dense = block_diagonal(weights.values, layer.groups, in_axis, weights.zeros)
-    made = weights.changed(values=dense)
-    document.set_layer(replace(layer, weights=made, groups=1, out_axis=0, in_axis=in_axis))
+    kernels = weights.changed(values=dense)
+    document.set_layer(replace(layer, weights=kernels, groups=1, out_axis=0, in_axis=in_axis))
 
 
 def block_diagonal(

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from npuscope.edits.records import Constant, Layer, Op, Pads, QuantSteps, Tied, Value
+from npuscope.edits.records import Constant, FileLayer, Op, Pads, QuantSteps, Tied, Value
 from npuscope.files.file_graph import FileGraph
 from npuscope.graph.model import Graph
 
@@ -36,7 +36,7 @@ class FileConstants(FileGraph, Protocol):
         """A constant as an input of an op."""
 
 
-class Dialect(Protocol):
+class FormatDialect(Protocol):
     """See `npuscope.edits.onnx` and `npuscope.edits.tflite`."""
 
     depthwise: tuple[str, ...]  # kinds that a depthwise convolution may have
@@ -73,20 +73,20 @@ class Dialect(Protocol):
 
     # layers
 
-    def layer(self, op: Op) -> Layer | None:
+    def layer(self, op: Op) -> FileLayer | None:
         """None where it is not a layer, or its weights or bias are computed or packed."""
 
-    def set_layer(self, layer: Layer) -> None:
+    def set_layer(self, layer: FileLayer) -> None:
         """The op takes the constants and groups of this layer."""
 
     def bias_place(self, op: Op) -> int | None:
         """Of a layer: which input is the bias."""
 
-    def split_layer(self, layer: Layer, parts: Sequence[Sequence[int]]) -> None:
+    def split_layer(self, layer: FileLayer, parts: Sequence[Sequence[int]]) -> None:
         """Each part some of the output channels, quantized as the whole is; joined again."""
 
     def columns_of(
-        self, layer: Layer, weights: Constant, pads: Pads, steps: QuantSteps, number: int
+        self, layer: FileLayer, weights: Constant, pads: Pads, steps: QuantSteps, number: int
     ) -> Value:
         """The convolution with other columns; only the first of them has the bias."""
 
@@ -141,7 +141,7 @@ class Dialect(Protocol):
     ) -> None: ...
 
     def take_integers(
-        self, tensor: Value, readers: Sequence[Op], steps: QuantSteps, wanted: str
+        self, tensor: Value, readers: Sequence[Op], steps: QuantSteps, type: str
     ) -> None:
         """An input becomes what its readers make of it, or bytes of the other sign."""
 
@@ -149,5 +149,5 @@ class Dialect(Protocol):
         """An output becomes what its conversion reads."""
 
 
-class Document(FileConstants, Dialect, Protocol):
+class Document(FileConstants, FormatDialect, Protocol):
     """The file graph in its dialect."""

@@ -48,7 +48,11 @@ def gate_form(document: Document, request: EditRequest) -> None:
     new tensors get steps that cover all that their operands can hold."""
     op = place(document, request, "Sub")
     one, z = document.inputs(op)
-    _check_one(document, one)
+    constant = document.constant(one)
+    if constant is None:
+        raise NotFitting("the left operand is computed")
+    if np.abs(constant.real - 1).max() > _LEAST:
+        raise NotFitting(_NO_GATE)
     first = _next(document, op, "Mul")
     n = _other(document, first, document.outputs(op)[0])
     total = _next(document, first, "Add")
@@ -61,8 +65,8 @@ def gate_form(document: Document, request: EditRequest) -> None:
     difference, product = _gate_steps(*(document.steps(value).covered for value in (z, n, h)))
     result = document.outputs(total)[0]
     shape, name = document.shape(result) or (), document.name(result)
-    for gone in (op, first, second, total):
-        document.remove(gone)
+    for old in (op, first, second, total):
+        document.remove(old)
     apart = document.new_tensor(f"{name}_difference", shape, difference)
     gated = document.new_tensor(f"{name}_gated", shape, product)
     document.insert("Sub", (h, n), apart)
@@ -75,14 +79,6 @@ def _gate_steps(z: Interval, n: Interval, h: Interval) -> tuple[QuantSteps, Quan
     difference = (h[0] - n[1], h[1] - n[0])
     corners = [a * b for a in z for b in difference]
     return QuantSteps(int8_quant(*difference)), QuantSteps(int8_quant(min(corners), max(corners)))
-
-
-def _check_one(document: Document, tensor: Value) -> None:
-    constant = document.constant(tensor)
-    if constant is None:
-        raise NotFitting("the left operand is computed")
-    if np.abs(constant.real - 1).max() > _LEAST:
-        raise NotFitting(_NO_GATE)
 
 
 def _next(document: Document, op: Op, kind: str) -> Op:
@@ -241,12 +237,12 @@ def mean_both_axes(document: Document, request: EditRequest) -> None:
     if len(document.shape(source) or ()) != 4:
         raise NotFitting(_NO_PAIR)
     order, turn = _order_in_front(document, source)
-    left = [axis for axis in range(4) if axis not in _averaged(document, first, second)]
+    others = [axis for axis in range(4) if axis not in _averaged(document, first, second)]
     # The axes that stay: the batch and, at the place where the format has it, the channels.
     stays = [0, axis_of_channels(document, 4)]
     rank = len(document.shape(result) or ())
     keeps = rank == 4 and turn is None
-    if [order[axis] for axis in left] != stays or not (keeps or rank == 2):
+    if [order[axis] for axis in others] != stays or not (keeps or rank == 2):
         raise NotFitting(_NO_PAIR)
     document.remove(first)
     document.remove(second)
@@ -267,8 +263,8 @@ def _order_in_front(document: Document, source: Value) -> tuple[tuple[int, ...],
 def _averaged(document: Document, first: Op, second: Op) -> set[int]:
     """The axes of what the first mean reads that are gone or 1 behind the second."""
     one = {axis % 4 for axis in axes_of(document, first) or range(4)}
-    kept = len(document.shape(document.outputs(first)[0]) or ()) == 4
-    between = [axis for axis in range(4) if kept or axis not in one]
+    same_rank = len(document.shape(document.outputs(first)[0]) or ()) == 4
+    between = [axis for axis in range(4) if same_rank or axis not in one]
     return one | {between[axis % len(between)] for axis in axes_of(document, second) or ()}
 
 
@@ -276,9 +272,9 @@ def _means(document: Document, op: Op) -> tuple[Op, Op]:
     """The op with the mean in front of it or behind it; nobody else reads what is between."""
     before = _maker(document, document.inputs(op)[0])
     first = before if before is not None and document.kind(before) == "ReduceMean" else op
-    made = document.outputs(first)[0]
-    readers = users(document, made)
-    if made in document.network_outputs or [document.kind(op) for op in readers] != ["ReduceMean"]:
+    mean = document.outputs(first)[0]
+    readers = users(document, mean)
+    if mean in document.network_outputs or [document.kind(op) for op in readers] != ["ReduceMean"]:
         raise NotFitting(_NO_PAIR)
     return first, readers[0]
 
@@ -312,18 +308,18 @@ def expand_operand(document: Document, request: EditRequest) -> None:
     values = np.broadcast_to(constant.values, shape).reshape(flat)
     full = document.store(constant.changed(name=f"{constant.name}_full", values=values))
     row = document.new_tensor(f"{document.name(data)}_row", flat, before)
-    made = document.new_tensor(f"{document.name(result)}_row", flat, after)
+    sum_row = document.new_tensor(f"{document.name(result)}_row", flat, after)
     document.insert("Reshape", (data,), row, sizes=(-1, *flat[1:]))
     row = document.stepped(row, before)
     operands = (full, row) if small == 0 else (row, full)
     if document.steps_are_nodes:
-        document.again(op, operands, made)
+        document.again(op, operands, sum_row)
         document.remove(op)
     else:  # the operator keeps its place in the file
         for number, value in enumerate(operands):
             document.set_input(op, number, value)
-        document.set_output(op, result, made)
-    back = document.stepped(made, after)
+        document.set_output(op, result, sum_row)
+    back = document.stepped(sum_row, after)
     document.insert("Reshape", (back,), result, sizes=(-1, *shape[1:]))
 
 
@@ -338,11 +334,11 @@ def _repeat_channel(document: Document, op: Op) -> None:
     if document.shape(source) != image_shape(document, size._replace(channels=1)):
         raise NotFitting(_BOTH)
     steps = document.steps(source)
-    made = document.new_tensor(f"{document.name(source)}_full", full, steps)
+    repeats = document.new_tensor(f"{document.name(source)}_full", full, steps)
     ones = np.ones((size.channels, 1, 1, 1), np.int8)
-    document.insert_conv(source, made, ones)
-    document.set_input(op, small, made)
-    document.bind(made, steps)
+    document.insert_conv(source, repeats, ones)
+    document.set_input(op, small, repeats)
+    document.bind(repeats, steps)
 
 
 @edit("add-behind", "onnx")

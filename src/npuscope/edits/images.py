@@ -155,9 +155,9 @@ def plain_nearest(document: Document, request: EditRequest) -> None:
     """A nearest resize stated as asymmetric and floor, where it picks the same."""
     op = place(document, request, "Resize", "ResizeNearest")
     check_version(document, "Resize")
-    found = network_op(request, "Resize")
-    if not repeats_pixels(request.network.graph, found):
-        name = found.attrs_as(ResizeAttrs).coordinates.value
+    resize = network_op(request, "Resize")
+    if not repeats_pixels(request.network.graph, resize):
+        name = resize.attrs_as(ResizeAttrs).coordinates.value
         raise NotFitting(f"'{name}' picks other pixels than 'asymmetric' here")
     for name, value in _PLAIN_NEAREST[document.format].items():
         document.set_attribute(op, name, value)
@@ -198,8 +198,8 @@ def stride_instead(document: Document, request: EditRequest) -> None:
         raise NotFitting("the Slice drops an axis")
     attrs = attrs_of(request, "Slice", SliceAttrs)
     rows = zip(attrs.starts, attrs.sizes, attrs.steps, strict=True)
-    taken = [range(start, start + size * step, step) for start, size, step in rows]
-    picks = _by_axis(document, request, "Slice", taken)
+    places = [range(start, start + size * step, step) for start, size, step in rows]
+    picks = _by_axis(document, request, "Slice", places)
     if [*picks[0]] != [*range(size.images)] or [*picks[3]] != [*range(size.channels)]:
         raise NotFitting("the Slice cuts images or channels too")
     down, across = _window(picks[1], size.height), _window(picks[2], size.width)

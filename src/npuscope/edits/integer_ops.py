@@ -8,8 +8,7 @@ import numpy as np
 
 from npuscope.edits.document import Document
 from npuscope.edits.numbers import (
-    BOUNDED,
-    FIXED,
+    FUNCTIONS,
     common,
     ends,
     fast_quant,
@@ -23,7 +22,6 @@ from npuscope.edits.records import (
     HIGHEST,
     LAYERS,
     LOWEST,
-    Constant,
     Interval,
     NotFitting,
     Op,
@@ -31,10 +29,13 @@ from npuscope.edits.records import (
     Value,
 )
 from npuscope.edits.registry import edit
-from npuscope.edits.request import EditRequest, Network
+from npuscope.edits.request import EditRequest, NetworkFacts
 from npuscope.edits.steps import dequantizer, float_steps, quantizers, steps_behind
+from npuscope.files.file_graph import KIND_ROWS, kinds_having
 from npuscope.graph.model import Quant
 from npuscope.lean_dataclass import replace
+from npuscope.machine.npu_ops import BINARY, SUPPORT
+from npuscope.ops.traits import Trait
 
 # --- Other quantization of the same values: symmetric-weights, zero-point ---
 
@@ -49,20 +50,15 @@ def symmetric_weights(document: Document, request: EditRequest) -> None:
     if layer is None or layer.weights.scale is None or layer.weights.zero_point is None:
         raise NotFitting("its weights are not constant integers")
     weights = layer.weights
-    values = _taken_off(weights)
-    zeros = np.zeros_like(layer.weights.zero_point, np.int8)
-    document.set_layer(replace(layer, weights=weights.changed(values=values, zero_point=zeros)))
-
-
-def _taken_off(weights: Constant) -> np.ndarray:
-    """The same weights about zero, exactly."""
     if not np.any(weights.zeros) and weights.values.dtype == np.int8:
         raise NotFitting(f"'{weights.name}' already has zero point 0")
     steps = weights.values.astype(np.int16) - weights.zeros
     low, high = int(steps.min()), int(steps.max())
     if low < LOWEST or high > HIGHEST:
         raise NotFitting(f"'{weights.name}' ranges from {low} to {high}, beyond int8")
-    return steps.astype(np.int8)
+    zeros = np.zeros_like(weights.zero_point, np.int8)
+    centred = weights.changed(values=steps.astype(np.int8), zero_point=zeros)
+    document.set_layer(replace(layer, weights=centred))
 
 
 @edit("zero-point")
@@ -98,18 +94,16 @@ def _rescale_bias(document: Document, op: Op, ratio: float) -> None:
     document.set_input(op, number, document.store(bias.changed(values=values, scale=scale)))
 
 
-_MOVES = (
-    *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity", "Slice"),
-    *("StridedSlice", "Pad"),
-)
-_POOLS = ("MaxPool", "GlobalMaxPool", "AveragePool", "GlobalAveragePool", "ReduceMean")
 _CLAMPS = ("Relu", "Clip")
+_LOWERED = {kind for kind, row in KIND_ROWS.items() if SUPPORT[row.kind].lowering}
+_JOINS = {kind for kind, row in KIND_ROWS.items() if row.kind == "Concat"}
 # The result lies on the steps of the input: nothing but the mean of a pool is rounded.
-_KEEPS = (*_MOVES, *_POOLS, *_CLAMPS)
-_BINARY = ("Add", "Sub", "Mul")
-_FIXED = {**FIXED, "Relu6": Quant((6 / 255,), (LOWEST,))}
-_FUNCTIONS = (*_FIXED, "HardSwish", "LeakyRelu", "PRelu", "Elu", "Abs", "Neg")
-_KNOWN = (*_KEEPS, *_BINARY, *_FUNCTIONS, "BatchNormalization", "Concat")
+_KEEPS = {
+    *(_LOWERED & kinds_having(Trait.MOVES, Trait.POOL, Trait.REDUCES) - _JOINS),
+    *("GlobalMaxPool", *_CLAMPS),
+}
+_INTEGER_FORMS = {*_KEEPS, *BINARY, *FUNCTIONS, "Concat"}
+_RELU6 = Quant((6 / 255,), (LOWEST,))
 # LiteRT's integer kernels of these copy or average steps, or have one form of result only.
 _LITERT_FIXED = (
     *("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "PAD", "SLICE", "STRIDED_SLICE"),
@@ -119,16 +113,19 @@ _LITERT_KERNELS = (
     *(*_LITERT_FIXED, "MEAN", "RELU", "RELU6", "HARD_SWISH", "LEAKY_RELU", "PRELU"),
     *("ADD", "SUB", "MUL"),
 )
-_TWO_OPERANDS = (*_BINARY, "PRelu")
+_TWO_OPERANDS = (*BINARY, "PRelu")
 
 
 @edit("quantize-op")
 def quantize_op(document: Document, request: EditRequest) -> None:
     """Every float op of the finding that the NPU has a form for."""
-    found = [op for name in request.ops if (op := document.op(name)) is not None]
-    ops = [op for op in found if _has_integer_form(document, op)]
+    named_ops = [op for name in request.ops if (op := document.op(name)) is not None]
+    if document.steps_are_nodes:
+        ops = [op for op in named_ops if document.kind(op) in _INTEGER_FORMS]
+    else:
+        ops = [op for op in named_ops if document.word(op) in _LITERT_KERNELS]
     if not ops:
-        others = sorted({document.word(op) for op in found})
+        others = sorted({document.word(op) for op in named_ops})
         raise NotFitting(f"the NPU has no integer form of {', '.join(others) or 'this op'}")
     _quantize(document, ops, request.network)
 
@@ -148,7 +145,7 @@ def quantize_slope(document: Document, request: EditRequest) -> None:
     _quantize(document, ops, request.network)
 
 
-def _quantize(document: Document, ops: Sequence[Op], network: Network) -> None:
+def _quantize(document: Document, ops: Sequence[Op], network: NetworkFacts) -> None:
     """All of them at once: what one makes the next may read."""
     plan = _Plan(document, network)
     floats = [op for op in document.nodes if any(op is other for other in ops)]
@@ -165,16 +162,10 @@ def _quantize(document: Document, ops: Sequence[Op], network: Network) -> None:
     document.quantize_results(plan.ops, plan.results)
 
 
-def _has_integer_form(document: Document, op: Op) -> bool:
-    if document.steps_are_nodes:
-        return document.kind(op) in _KNOWN
-    return document.word(op) in _LITERT_KERNELS
-
-
 class _Plan:
     """What will be quantized, before anything is changed."""
 
-    def __init__(self, document: Document, network: Network) -> None:
+    def __init__(self, document: Document, network: NetworkFacts) -> None:
         self.document = document
         self.network = network
         self.ops: list[Op] = []
@@ -218,10 +209,11 @@ class _Plan:
         maker = self.document.producer(value)
         if maker is None:
             raise NotFitting(f"'{name}' is a float input of the network: its range is not known")
-        found = BOUNDED.get(self.document.kind(maker)) or seen(self.network, name, {})
-        if found is None:
+        row = KIND_ROWS.get(self.document.kind(maker))
+        interval = (row and row.fixed_range) or seen(self.network, name, {})
+        if interval is None:
             raise NotFitting(f"the range of '{name}' is not known: real data (--data) tell it")
-        return QuantSteps(int8_quant(*found))
+        return QuantSteps(int8_quant(*interval))
 
     def _result(self, op: Op, operands: list[Interval]) -> QuantSteps:
         kind = self.document.kind(op)
@@ -231,23 +223,23 @@ class _Plan:
         source = self._steps(self.document.inputs(op)[0])
         if kind in _KEEPS and source is not None:
             return source
-        return QuantSteps(_FIXED.get(kind) or int8_quant(*self._reached(op, operands)))
+        fixed = _RELU6 if kind == "Relu6" else KIND_ROWS[kind].fixed_quant
+        return QuantSteps(fixed or int8_quant(*self._reached(op, operands)))
 
     def _reached(self, op: Op, operands: list[Interval]) -> Interval:
         kind, inputs = self.document.kind(op), self.document.inputs(op)
         if kind == "Relu":
             return max(0.0, operands[0][0]), max(0.0, operands[0][1])
-        kind = "Affine" if kind == "BatchNormalization" else kind
-        found = reached(kind, operands, self._numbers(op))
+        interval = reached(kind, operands, self._numbers(op))
         if has_fused(self.document, op):  # ReLU and its like leave the upper part
-            found = max(0.0, found[0]), max(0.0, found[1])
-        if kind not in _BINARY:
-            return found
+            interval = max(0.0, interval[0]), max(0.0, interval[1])
+        if kind not in BINARY:
+            return interval
         document = self.document
         pairs = [p for p in zip(inputs, operands, strict=True) if document.values(p[0]) is None]
         computed = {document.name(value): interval for value, interval in pairs}
         output = document.name(document.outputs(op)[0])
-        return common(found, seen(self.network, output, computed))
+        return common(interval, seen(self.network, output, computed))
 
     def _is_stepped(self, value: Value) -> bool:
         """All readers take it as integers."""

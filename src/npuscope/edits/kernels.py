@@ -11,24 +11,23 @@ from npuscope.edits.numbers import covered, int8_quant
 from npuscope.edits.places import place
 from npuscope.edits.records import Interval, NotFitting, Op, Pads, QuantSteps, Value
 from npuscope.edits.registry import edit
-from npuscope.edits.request import EditRequest, Network, attrs_of
+from npuscope.edits.request import EditRequest, NetworkFacts, attrs_of, network_op
 from npuscope.edits.views import padded
+from npuscope.files.file_graph import kinds_having
 from npuscope.graph.model import Graph, Tensor
 from npuscope.graph.model import Op as GraphOp
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.layers import ConvAttrs
+from npuscope.ops.traits import Trait
 
 _SAME, _VALID = 0, 1  # `padding` in a .tflite file
 STRIDE = 2  # at which the unit takes twice the columns
 _MARGIN = 1.25  # a half may swing further on other data while the sum does not
-_BETWEEN = (
-    *("Quantize", "Dequantize", "Relu", "Relu6", "ReluN1To1", "Clip", "LeakyRelu", "HardSwish"),
-    "Identity",
-)
+_BETWEEN = {"Identity"} | kinds_having(Trait.FUNCTION)
 
 
 @dataclass(frozen=True, slots=True)
-class Half:
+class KernelHalf:
     """Columns of a kernel from `first` to `end`; the first `silent` ones are zeros here, for
     the other half has them. `reach` is what its sums hold."""
 
@@ -57,7 +56,7 @@ def narrower_kernel(document: Document, request: EditRequest) -> None:
     """
     op = place(document, request, *document.depthwise)
     limits = request.network.machine.convacc
-    conv = _convolution(request)
+    conv = network_op(request, "Conv2D")
     strides = _strides_of_one_column(request.network.graph, conv, limits.max_kernel_width_strided)
     if strides is not None:
         _set_strides(document, op, strides)
@@ -75,14 +74,6 @@ def narrower_kernel(document: Document, request: EditRequest) -> None:
     document.insert("Add", sums, document.outputs(op)[0], fused=op)
 
 
-def _convolution(request: EditRequest) -> GraphOp:
-    """The convolution of the finding, as the graph has it."""
-    for op in request.network.graph.ops:
-        if op.kind == "Conv2D" and set(op.origin) & set(request.ops):
-            return op
-    raise NotFitting("there is no convolution here")
-
-
 def _strides_of_one_column(graph: Graph, op: GraphOp, limit: int) -> tuple[int, int] | None:
     """Strides that change nothing, for a single column results: the unit takes more columns.
 
@@ -95,7 +86,7 @@ def _strides_of_one_column(graph: Graph, op: GraphOp, limit: int) -> tuple[int, 
     return STRIDE if height == 1 else op.attrs_as(ConvAttrs).strides[0], STRIDE
 
 
-def halves(network: Network, op: GraphOp, limit: int) -> tuple[Half, Half]:
+def halves(network: NetworkFacts, op: GraphOp, limit: int) -> tuple[KernelHalf, KernelHalf]:
     """Two kernels whose sums add up to that of the layer; both lie within the padded map."""
     attrs = op.attrs_as(ConvAttrs)
     top, left, bottom, right = attrs.pads
@@ -110,11 +101,11 @@ def halves(network: Network, op: GraphOp, limit: int) -> tuple[Half, Half]:
     pads = (top, left, bottom, 0), (top, 0, bottom, right)
     spans = (0, end, 0), (first, columns, end - first)
     reaches = _reaches(network, op, (spans[0], spans[1]), pads)
-    return Half(*spans[0], pads[0], reaches[0]), Half(*spans[1], pads[1], reaches[1])
+    return KernelHalf(*spans[0], pads[0], reaches[0]), KernelHalf(*spans[1], pads[1], reaches[1])
 
 
 def _reaches(
-    network: Network,
+    network: NetworkFacts,
     op: GraphOp,
     spans: tuple[tuple[int, int, int], tuple[int, int, int]],
     pads: tuple[Pads, Pads],
@@ -133,9 +124,9 @@ def _reaches(
         parts.append(_depthwise(features, part, strides, pad))
     bias = _bias(graph, op)
     parts[0] = parts[0] + bias
-    known = max(abs(end) for end in covered(output.quant, *output.dtype.limits))
-    made = float(np.abs(parts[0] + parts[1]).max()) or 1.0
-    factor = _MARGIN * max(1.0, known / made)
+    limit = max(abs(end) for end in covered(output.quant, *output.dtype.limits))
+    largest = float(np.abs(parts[0] + parts[1]).max()) or 1.0
+    factor = _MARGIN * max(1.0, limit / largest)
     return [(float(p.min()) * factor, float(p.max()) * factor) for p in parts]
 
 

@@ -10,16 +10,12 @@ from npuscope.edits.records import NotFitting, Op, Value
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest
 from npuscope.edits.steps import dequantizer, same_steps, step_nodes
+from npuscope.files.file_graph import kinds_having
+from npuscope.ops.table import OPS
+from npuscope.ops.traits import Trait
 
-_VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 # They treat every element alike.
-_UNARY = (
-    *("Quantize", "Dequantize", "Identity", "Cast", "Relu", "Relu6", "ReluN1To1", "LeakyRelu"),
-    *("Clip", "Elu", "Selu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Softplus", "Abs"),
-    *("Neg", "Exp", "Log", "Sqrt", "Rsqrt", "Square", "Erf", "Floor", "Ceil", "Round"),
-    *("Reciprocal", "Gelu", "Mish"),
-)
-_BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max")
+_BY_ELEMENT = {"Identity"} | kinds_having(Trait.FUNCTION, Trait.CONVERSION, Trait.ARITHMETIC)
 
 
 def _moves_of(document: Document, request: EditRequest, *kinds: str) -> list[Op]:
@@ -56,7 +52,7 @@ def _between(document: Document, first: Op, last: Op) -> list[Op]:
 
 def _is_elementwise(document: Document, op: Op) -> bool:
     """What else it reads are single numbers."""
-    if document.kind(op) not in (*_UNARY, *_BINARY):
+    if document.kind(op) not in _BY_ELEMENT:
         return False
     data = _data(document, op)
     others = [value for value in document.inputs(op) if value is not None and value != data]
@@ -110,7 +106,7 @@ def _drop_quantize(document: Document, op: Op) -> None:
 @edit("remove-reshapes")
 def remove_reshapes(document: Document, request: EditRequest) -> None:
     """Those that change nothing, pairs that undo each other, and the first of two."""
-    moves = _moves_of(document, request, *_VIEWS)
+    moves = _moves_of(document, request, *OPS["Reshape"].onnx)
     first, last = moves[0], moves[-1]
     source, result = _data(document, first), document.outputs(last)[0]
     chain = _between(document, first, last)
@@ -163,8 +159,11 @@ def _same(document: Document, first: Op, second: Op) -> bool:
 def _same_value(document: Document, one: Value, other: Value) -> bool:
     if one is None or other is None or one == other:
         return one is other or one == other
-    if document.values(one) is not None and document.values(other) is not None:
-        return _same_constant(document, one, other)
+    first, second = document.values(one), document.values(other)
+    if first is not None and second is not None:
+        same = document.quant(one) == document.quant(other) and first.dtype == second.dtype
+        same = same and document.shape(one) == document.shape(other)
+        return same and np.array_equal(first, second)
     makers = document.producer(one), document.producer(other)
     if makers[0] is None or makers[1] is None:
         return False
@@ -172,27 +171,20 @@ def _same_value(document: Document, one: Value, other: Value) -> bool:
     return places[0] == places[1] and _same(document, *makers)
 
 
-def _same_constant(document: Document, one: Value, other: Value) -> bool:
-    first, second = (np.asarray(document.values(value)) for value in (one, other))
-    same = document.quant(one) == document.quant(other) and first.dtype == second.dtype
-    return same and document.shape(one) == document.shape(other) and np.array_equal(first, second)
-
-
 def _share(document: Document, first: Op, second: Op) -> None:
     """Then the nodes that stand for steps behind the two are the same as well."""
     for one, other in zip(document.outputs(first), document.outputs(second), strict=True):
         if one != other:
-            kept = document.replace(other, one)
-            _share_readers(document, kept)
+            _share_readers(document, document.replace(other, one))
     document.remove(second)
 
 
 def _share_readers(document: Document, tensor: Value) -> None:
-    known: list[Op] = []
+    nodes: list[Op] = []
     for op in step_nodes(document, tensor):
-        twin = next((other for other in known if _same(document, other, op)), None)
+        twin = next((other for other in nodes if _same(document, other, op)), None)
         if twin is None:
-            known.append(op)
+            nodes.append(op)
         elif document.outputs(op)[0] not in document.network_outputs:
             _share(document, twin, op)
 

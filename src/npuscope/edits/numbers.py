@@ -4,11 +4,12 @@ nearest fast zero point, and channels of constants in another order."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import add, mul, sub
 
 import numpy as np
 
 from npuscope.edits.records import HIGHEST, LOWEST, NEW, Interval, NotFitting
-from npuscope.edits.request import Network
+from npuscope.edits.request import NetworkFacts
 from npuscope.graph.model import Quant
 
 Numbers = Mapping[str, np.ndarray]
@@ -18,22 +19,6 @@ _NEAR = 4  # steps of the range that may be cut off rather than made coarser
 _MARGIN = 1.1  # real data may reach further than seeded data
 _FILLED = 0.8  # of its range that an operand must use before seeded data say what follows
 _POINTS = 257  # where a function is looked at between two ends
-
-# LiteRT has no kernels for other steps, and no others use the byte better.
-FIXED = {
-    "Sigmoid": Quant((1 / 256,), (LOWEST,)),
-    "HardSigmoid": Quant((1 / 256,), (LOWEST,)),
-    "Tanh": Quant((1 / 128,), (0,)),
-}
-
-
-# What functions of float values can give, whatever they are given.
-BOUNDED: dict[str, Interval] = {
-    "Softmax": (0.0, 1.0),
-    "Sigmoid": (0.0, 1.0),
-    "HardSigmoid": (0.0, 1.0),
-    "Tanh": (-1.0, 1.0),
-}
 
 
 def int8_quant(low: float, high: float) -> Quant:
@@ -91,7 +76,8 @@ def _affine(x: np.ndarray, numbers: Numbers) -> np.ndarray:
     return np.asarray(numbers["gain"].reshape(-1, 1) * x + numbers["offset"].reshape(-1, 1))
 
 
-_FUNCTIONS: dict[str, Callable[[np.ndarray, Numbers], np.ndarray]] = {
+# Functions whose reach is found from that of their operand.
+FUNCTIONS: dict[str, Callable[[np.ndarray, Numbers], np.ndarray]] = {
     "Sigmoid": lambda x, _: 1 / (1 + np.exp(-x)),
     "HardSigmoid": lambda x, _: np.clip(x, 0, 1),
     "Tanh": lambda x, _: np.tanh(x),
@@ -100,36 +86,33 @@ _FUNCTIONS: dict[str, Callable[[np.ndarray, Numbers], np.ndarray]] = {
     "PRelu": _slope,
     "Elu": lambda x, numbers: np.where(x < 0, numbers["slope"] * np.expm1(x), x),
     "Clip": lambda x, numbers: np.clip(x, numbers["low"], numbers["high"]),
-    "Affine": _affine,
+    "BatchNormalization": _affine,
     "Abs": lambda x, _: np.abs(x),
     "Neg": lambda x, _: -x,
 }
+_BINARY: dict[str, Callable[[float, float], float]] = {"Add": add, "Sub": sub, "Mul": mul}
 
 
 def reached(kind: str, inputs: Sequence[Interval], numbers: Numbers) -> Interval:
     """What an op can make of operands within these ranges."""
-    if kind in ("Add", "Sub", "Mul"):
-        ends = [_binary(kind, a, b) for a in inputs[0] for b in inputs[1]]
+    if kind in _BINARY:
+        ends = [_BINARY[kind](a, b) for a in inputs[0] for b in inputs[1]]
         return min(ends), max(ends)
-    if kind not in _FUNCTIONS:  # values of the inputs, or means of them
+    if kind not in FUNCTIONS:  # values of the inputs, or means of them
         return min(low for low, _ in inputs), max(high for _, high in inputs)
-    made = _FUNCTIONS[kind](np.linspace(*inputs[0], _POINTS), numbers)
-    return float(made.min()), float(made.max())
+    results = FUNCTIONS[kind](np.linspace(*inputs[0], _POINTS), numbers)
+    return float(results.min()), float(results.max())
 
 
-def _binary(kind: str, a: float, b: float) -> float:
-    return a * b if kind == "Mul" else a + b if kind == "Add" else a - b
-
-
-def seen(network: Network, output: str, operands: Mapping[str, Interval]) -> Interval | None:
+def seen(network: NetworkFacts, output: str, operands: Mapping[str, Interval]) -> Interval | None:
     """The range of a tensor on real data, with a margin; None unless its operands filled
     their ranges, for then more may come."""
     for name, (low, high) in operands.items():
-        found = network.range(name)
-        if found is None or found[1] - found[0] < _FILLED * (high - low):
+        reach = network.range(name)
+        if reach is None or reach[1] - reach[0] < _FILLED * (high - low):
             return None
-    found = network.range(output)
-    return (found[0] * _MARGIN, found[1] * _MARGIN) if found else None
+    reach = network.range(output)
+    return (reach[0] * _MARGIN, reach[1] * _MARGIN) if reach else None
 
 
 def common(a: Interval, b: Interval | None) -> Interval:

@@ -10,20 +10,14 @@ from npuscope.edits.records import NotFitting, Op
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest
 from npuscope.files.onnx.evaluate import evaluated
+from npuscope.files.onnx.fold import FOLDERS
 from npuscope.graph.model import Graph
+from npuscope.rulebook.onnx_file import CONSTANT_MOVES
 
 _OLDER_IR = 9
 _NEWEST_OPSET = 20  # of this IR version
 _NEWEST_TYPE = 20  # FLOAT8E5M2FNUZ: the last element type of this IR version
 _COMPUTED = "its bounds are computed"
-_MOVES = ("Unsqueeze", "Squeeze", "Reshape", "Gather")
-# What exporters do with the sizes that a Shape gives.
-_ARITHMETIC = (
-    *("Add", "Sub", "Mul", "Div", "Mod", "Neg", "Abs", "Floor", "Ceil", "Cast", "Min", "Max"),
-    *("Gather", "Concat", "Slice", "Unsqueeze", "Squeeze", "Reshape", "Identity", "Transpose"),
-    *("ConstantOfShape", "Expand", "Range", "Equal", "Less", "Greater", "And", "Or", "Not"),
-    *("Where", "ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin", "Tile"),
-)
 _MOST_ELEMENTS = 1 << 16
 
 
@@ -82,13 +76,13 @@ def write_plain_bounds(document: OnnxDocument, request: EditRequest) -> None:
 
 def _bounds(document: OnnxDocument, names: list[str]) -> list[np.ndarray]:
     """Starts, ends, axes and steps; the last two may be absent."""
-    given = {place: document.values(name) for place, name in enumerate(names) if place and name}
-    known = {place: value for place, value in given.items() if value is not None}
-    if len(known) < len(given) or not {1, 2} <= known.keys():
+    inputs = {place: document.values(name) for place, name in enumerate(names) if place and name}
+    constants = {place: value for place, value in inputs.items() if value is not None}
+    if len(constants) < len(inputs) or not {1, 2} <= constants.keys():
         raise NotFitting(_COMPUTED)
-    count = known[1].size
+    count = constants[1].size
     absent = {3: np.arange(count), 4: np.ones(count, np.int64)}
-    return [{**absent, **known}[place].reshape(-1) for place in (1, 2, 3, 4)]
+    return [{**absent, **constants}[place].reshape(-1) for place in (1, 2, 3, 4)]
 
 
 @edit("fold-bounds", "onnx")
@@ -97,10 +91,10 @@ def fold_bounds(document: OnnxDocument, request: EditRequest) -> None:
     inputs = document.inputs(node)
     if document.type(inputs[0]) not in ("", "float32"):
         raise NotFitting("the Clip itself does not work on float numbers")
-    found = {p: _bound(document, name) for p, name in enumerate(inputs) if p and name}
-    if not found:
+    bounds = {p: _bound(document, name) for p, name in enumerate(inputs) if p and name}
+    if not bounds:
         raise NotFitting("it has no bounds among its inputs")
-    for place, value in found.items():
+    for place, value in bounds.items():
         stem = f"{document.outputs(node)[0]}_{'min' if place == 1 else 'max'}"
         document.set_input(node, place, document.add_constant(stem, value))
 
@@ -123,7 +117,7 @@ def fold_constants(document: OnnxDocument, request: EditRequest) -> None:
     real, result = dequantized(document, node), document.outputs(node)[0]
     if real is None:
         raise NotFitting("what it dequantizes is computed")
-    readers = [r for r in document.readers(result) if document.kind(r) in _MOVES]
+    readers = [r for r in document.readers(result) if document.kind(r) in CONSTANT_MOVES]
     if not readers:
         raise NotFitting("no op that only moves it reads the constant")
     table = ""
@@ -144,18 +138,18 @@ def _moved(document: OnnxDocument, node: Op, reader: Op) -> np.ndarray | None:
     source, result = document.inputs(node)[0], document.outputs(node)[0]
     steps, inputs = document.values(source), document.inputs(reader)
     rest = {name: document.values(name) for name in inputs if name and name != result}
-    known = {name: value for name, value in rest.items() if value is not None}
-    if steps is None or len(known) < len(rest) or document.node_quant(node).per_channel:
+    constants = {name: value for name, value in rest.items() if value is not None}
+    if steps is None or len(constants) < len(rest) or document.node_quant(node).per_channel:
         return None
     if inputs[0] != result:
         return None
-    return evaluated(reader, document.opset, {result: steps, **known})
+    return evaluated(reader, document.opset, {result: steps, **constants})
 
 
 @edit("own-weights", "onnx")
 def own_weights(document: OnnxDocument, request: EditRequest) -> None:
     """Each Gemm that shares weights with a MatMul gets a copy."""
-    done = False
+    is_shared = False
     for name in request.ops:
         values = document.values(name)
         readers = [op for op in document.readers(name) if name in document.inputs(op)[1:2]]
@@ -164,8 +158,8 @@ def own_weights(document: OnnxDocument, request: EditRequest) -> None:
             continue
         own = document.add_constant(f"{name}_gemm", values)
         document.rewire(name, own, [op for op in readers if document.kind(op) == "Gemm"])
-        done = True
-    if not done:
+        is_shared = True
+    if not is_shared:
         raise NotFitting("no weights are shared by a Gemm and a MatMul")
 
 
@@ -178,11 +172,8 @@ def write_shapes(document: OnnxDocument, request: EditRequest) -> None:
     kinds = {origin.partition(":")[0] for origin in request.ops}
     if "Shape" in kinds:
         _fold_shape(document, request)
-    else:
-        _without_allowzero(document, the_node(document, request, "Reshape"))
-
-
-def _without_allowzero(document: OnnxDocument, node: Op) -> None:
+        return
+    node = the_node(document, request, "Reshape")
     sizes = document.values(document.inputs(node)[1])
     if sizes is None:
         raise NotFitting("its shape is computed")
@@ -213,7 +204,7 @@ def _fold_shape(document: OnnxDocument, request: EditRequest) -> None:
 
 def _foldable(document: OnnxDocument, node: Op) -> np.ndarray | None:
     outputs = document.outputs(node)
-    plain = document.kind(node) in _ARITHMETIC and len(outputs) == 1
+    plain = document.kind(node) in FOLDERS and len(outputs) == 1
     if not plain or outputs[0] in document.network_outputs:
         return None
     value = value_of(document, node)
@@ -232,17 +223,17 @@ def _replaced(document: OnnxDocument, node: Op, value: np.ndarray) -> str:
 def the_node(document: OnnxDocument, request: EditRequest, kind: str) -> Op:
     """The node of this kind among those of the finding."""
     nodes = [document.op(origin) for origin in request.ops]
-    found = next((n for n in nodes if n is not None and document.kind(n) == kind), None)
-    if found is None:
+    node = next((n for n in nodes if n is not None and document.kind(n) == kind), None)
+    if node is None:
         raise NotFitting(f"there is no {document.words(kind)[0]}")
-    return found
+    return node
 
 
 def file_shape(document: OnnxDocument, graph: Graph, tensor: str) -> tuple[int, ...] | None:
     """As ONNX infers it, or as the Graph knows it: some kinds of ops stop the inference."""
     shape = document.shape(tensor)
-    known = document.in_graph(graph, tensor) if shape is None else None
-    return (known.source_shape or known.shape) if known is not None else shape
+    in_graph = document.in_graph(graph, tensor) if shape is None else None
+    return (in_graph.source_shape or in_graph.shape) if in_graph is not None else shape
 
 
 def dequantized(document: OnnxDocument, node: Op) -> np.ndarray | None:
@@ -262,5 +253,5 @@ def dequantized(document: OnnxDocument, node: Op) -> np.ndarray | None:
 def value_of(document: OnnxDocument, node: Op) -> np.ndarray | None:
     """The result of a node on constants; None where an input is computed."""
     inputs = {name: document.values(name) for name in document.inputs(node) if name}
-    known = {name: value for name, value in inputs.items() if value is not None}
-    return evaluated(node, document.opset, known) if len(known) == len(inputs) else None
+    constants = {name: value for name, value in inputs.items() if value is not None}
+    return evaluated(node, document.opset, constants) if len(constants) == len(inputs) else None

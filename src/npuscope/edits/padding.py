@@ -11,41 +11,37 @@ import numpy as np
 from npuscope.edits.document import Document, FileConstants
 from npuscope.edits.numbers import padded_index
 from npuscope.edits.places import axes_of, axis_of_channels
-from npuscope.edits.records import DEPTHWISE, LAYERS, Constant, Layer, NotFitting, Op, Value
+from npuscope.edits.records import DEPTHWISE, LAYERS, Constant, FileLayer, NotFitting, Op, Value
 from npuscope.edits.regions import (
     FRONT,
     ChannelOp,
-    Region,
-    Role,
+    ChannelRegion,
+    ChannelRole,
+    ChannelView,
     Unjoined,
-    View,
     find_region,
     layout,
 )
-from npuscope.edits.steps import dequantizer, in_steps_of
+from npuscope.edits.steps import PAIR, dequantizer, in_steps_of
+from npuscope.files.file_graph import KIND_ROWS, kinds_having
+from npuscope.ops.table import OPS
+from npuscope.ops.traits import Trait
 from npuscope.text import safe_terminal
 
 # Ops that work on each channel apart, and their constants by channel.
 
-_ACTIVATIONS = (
-    *("Relu", "Relu6", "ReluN1To1", "Clip", "LeakyRelu", "Elu", "Sigmoid", "HardSigmoid"),
-    *("HardSwish", "Tanh", "Identity"),
-)
-_OTHERS = (
-    *("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Resize", "ResizeNearest"),
-    *("ResizeLinear", "ReduceMean", "Quantize", "Dequantize", "Pad", "QLinearSigmoid"),
-    *("QLinearLeakyRelu", "QLinearAveragePool", "QLinearGlobalAveragePool"),
-)
-_VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
-_BINARY = ("Add", "Sub", "Mul", "PRelu", "Max", "Min")
+_APART = kinds_having(Trait.KEEPS_CHANNELS) - kinds_having(Trait.SINGULAR)
+POINTWISE = {"Identity"} | _APART & kinds_having(Trait.ELEMENTWISE) - {*PAIR}
+_VIEWS = tuple(OPS["Reshape"].onnx)
+_GLOBAL = ("GlobalAveragePool", "GlobalMaxPool")  # reductions that always keep the channels
+_INTEGER_POOLS = ("QLinearAveragePool", "QLinearGlobalAveragePool")
 _INTEGER = ("QLinearAdd", "QLinearMul")  # constants of theirs have scales beside them
 # Data inputs; what is not named here are scales, bounds and the like.
-_DATA: dict[str, tuple[int, ...]] = {
-    **dict.fromkeys((*_ACTIVATIONS, *_OTHERS, *_VIEWS), (0,)),
-    **dict.fromkeys(_BINARY, (0, 1)),
+_DATA: dict[str, Sequence[int]] = {
+    **{kind: range(KIND_ROWS[kind].least) for kind in _APART},
+    **dict.fromkeys((*_VIEWS, *_INTEGER_POOLS, "QLinearSigmoid", "QLinearLeakyRelu"), (0,)),
     **dict.fromkeys(_INTEGER, (0, 3)),
 }
-POINTWISE = (*_ACTIVATIONS, *_BINARY)
 
 
 def is_channelwise(graph: FileConstants, op: Op, axis: int) -> bool:
@@ -53,24 +49,25 @@ def is_channelwise(graph: FileConstants, op: Op, axis: int) -> bool:
     kind, inputs = graph.kind(op), graph.inputs(op)
     if kind not in _DATA:
         return False
-    if kind in ("Quantize", "Dequantize"):
+    if kind in PAIR:
         scale = graph.values(inputs[1]) if graph.steps_are_nodes else np.ones(1)
         return scale is not None and scale.size == 1
     if kind == "Resize":
         return len(inputs) < 4 or graph.constant(inputs[3]) is not None
-    if kind == "Pad":
-        return not graph.channels_first and _pads_beside(graph, op)
-    if kind == "ReduceMean":
+    if kind in ("Pad", "MirrorPad"):
+        amounts = graph.values(inputs[1])
+        return not graph.channels_first and amounts is not None and not amounts[-1].any()
+    if kind in kinds_having(Trait.REDUCES) and kind not in _GLOBAL:
         return _keeps(graph, op, axis)
     if kind in _VIEWS:
         return _keeps_place(graph, op)
-    if kind in ("QLinearGlobalAveragePool", "QLinearAveragePool"):
+    if kind in _INTEGER_POOLS:
         return not graph.attribute(op, "channels_last", 0)
     return all(_follows(graph, op, place) for place in _DATA[kind])
 
 
 def _keeps(graph: FileConstants, op: Op, axis: int) -> bool:
-    """A mean over other axes, behind which the channels stay where they are."""
+    """A reduction over other axes, behind which the channels stay where they are."""
     shape, axes = graph.shape(graph.inputs(op)[0]), axes_of(graph, op)
     if not axes or shape is None:
         return False
@@ -93,18 +90,11 @@ def _keeps_place(graph: FileConstants, op: Op) -> bool:
     return same and prod(before) == prod(after)
 
 
-def _pads_beside(graph: FileConstants, op: Op) -> bool:
-    """Of other axes than the last one."""
-    amounts = graph.values(graph.inputs(op)[1])
-    return amounts is not None and not amounts[-1].any()
-
-
 def _follows(graph: FileConstants, op: Op, place: int) -> bool:
     """A constant operand must be one that can be cut or padded by channel."""
     if graph.constant(graph.inputs(op)[place]) is None:
         return True
-    known = graph.shape(graph.outputs(op)[0]) is not None
-    return graph.kind(op) not in _INTEGER and known
+    return graph.kind(op) not in _INTEGER and graph.shape(graph.outputs(op)[0]) is not None
 
 
 def computed_data(graph: FileConstants, op: Op) -> list[Value]:
@@ -151,8 +141,8 @@ class Channels:
         self.shapes: dict[Value, tuple[int, ...]] = {}
         self._makers: dict[Value, Op] = {}
         self._readers: dict[Value, list[Op]] = {}
-        self._known: dict[int, ChannelOp[Value]] = {}
-        self._layers: dict[int, Layer] = {}
+        self._steps: dict[int, ChannelOp[Value]] = {}
+        self._layers: dict[int, FileLayer] = {}
         for op in document.nodes:
             self._makers |= dict.fromkeys(document.outputs(op), op)
             inputs = dict.fromkeys(v for v in document.inputs(op) if v is not None)
@@ -174,7 +164,14 @@ class Channels:
         return None if op is None else self._step(op)
 
     def readers(self, tensor: Value) -> list[ChannelOp[Value]]:
-        return [self._for(self._step(op), tensor) for op in self._readers.get(tensor, ())]
+        """One that reads the tensor as something else than data is foreign to it."""
+        steps = [self._step(op) for op in self._readers.get(tensor, ())]
+        return [
+            step
+            if tensor in step.inputs
+            else ChannelOp(step.name, ChannelRole.OTHER, (tensor,), step.outputs, step.node)
+            for step in steps
+        ]
 
     def is_output(self, tensor: Value) -> bool:
         return tensor in self.document.network_outputs
@@ -182,52 +179,43 @@ class Channels:
     def title(self, tensor: Value) -> str:
         return f"'{safe_terminal(self.document.name(tensor))}'"
 
-    def _for(self, step: ChannelOp[Value], tensor: Value) -> ChannelOp[Value]:
-        """An op that reads the tensor as something else than data is foreign to it."""
-        if tensor in step.inputs:
-            return step
-        return ChannelOp(step.name, Role.OTHER, (tensor,), step.outputs, step.node)
-
     def _step(self, op: Op) -> ChannelOp[Value]:
-        if id(op) not in self._known:
-            self._known[id(op)] = self._found(op)
-        return self._known[id(op)]
+        if id(op) not in self._steps:
+            self._steps[id(op)] = self._channel_op(op)
+        return self._steps[id(op)]
 
-    def _found(self, op: Op) -> ChannelOp[Value]:
+    def _channel_op(self, op: Op) -> ChannelOp[Value]:
         document, kind = self.document, self.document.kind(op)
         name, outputs = document.title(op), tuple(document.outputs(op))
         inputs = tuple(value for value in document.inputs(op) if value is not None)
         rank = len(self.shapes[outputs[0]])
+        axis = self._axis(rank)
         if kind in (*LAYERS, DEPTHWISE):
             return ChannelOp(name, self._layer_role(op), inputs[:1], outputs, op)
-        if kind == "Concat" and self._is_axis(op, rank):
-            return ChannelOp(name, Role.JOIN, inputs, outputs, op)
+        if kind == "Concat" and document.attribute(op, "axis", 0) % max(rank, 1) == axis:
+            return ChannelOp(name, ChannelRole.JOIN, inputs, outputs, op)
         if kind in _SLICES:
-            found = document.picks(op, self._axis(rank))
-            if found is not None:
+            picks = document.picks(op, axis)
+            if picks is not None:
                 even = kind == "Split" and not document.channels_first  # a SPLIT has no sizes
-                return ChannelOp(name, Role.SLICE, (found[0],), outputs, op, found[1], even)
-        elif is_channelwise(document, op, self._axis(rank)):
+                return ChannelOp(name, ChannelRole.SLICE, (picks[0],), outputs, op, picks[1], even)
+        elif is_channelwise(document, op, axis):
             full = self._full(op, rank)
             if full:
-                return ChannelOp(name, Role.APART, full, outputs[:1], op)
-        return ChannelOp(name, Role.OTHER, inputs, outputs, op)
+                return ChannelOp(name, ChannelRole.APART, full, outputs[:1], op)
+        return ChannelOp(name, ChannelRole.OTHER, inputs, outputs, op)
 
-    def _is_axis(self, op: Op, rank: int) -> bool:
-        axis = int(self.document.attribute(op, "axis", 0))
-        return axis % max(rank, 1) == self._axis(rank)
-
-    def _layer_role(self, op: Op) -> Role:
+    def _layer_role(self, op: Op) -> ChannelRole:
         layer = self.document.layer(op)
         data, result = self.document.inputs(op)[0], self.document.outputs(op)[0]
         if layer is None or layer.channel_axis != self._axis(len(self.shapes[result])):
-            return Role.OTHER
+            return ChannelRole.OTHER
         if self.channels(data) not in (0, layer.inputs):
-            return Role.OTHER
+            return ChannelRole.OTHER
         self._layers[id(op)] = layer
         if layer.is_depthwise:
-            return Role.APART
-        return Role.LAYER if layer.is_dense else Role.OTHER
+            return ChannelRole.APART
+        return ChannelRole.LAYER if layer.is_dense else ChannelRole.OTHER
 
     def _full(self, op: Op, rank: int) -> tuple[Value, ...]:
         """Data with all channels; empty where an operand has other ones, or is broadcast."""
@@ -242,7 +230,7 @@ class Channels:
 
     # editing
 
-    def pad(self, region: Region[Value]) -> None:
+    def pad(self, region: ChannelRegion[Value]) -> None:
         for step in region.steps:
             self._pad_step(step, region)
         for tensor, pads in region.pads.items():
@@ -252,22 +240,22 @@ class Channels:
         for tensor, outside in region.cut.items():
             self._cut(tensor, region.pads[tensor].get(FRONT, 0), [step.node for step in outside])
 
-    def _pad_step(self, step: ChannelOp[Value], region: Region[Value]) -> None:
+    def _pad_step(self, step: ChannelOp[Value], region: ChannelRegion[Value]) -> None:
         document, op, pads = self.document, step.node, region.pads
         if id(op) in self._layers:
             self._pad_layer(step, region)
-        elif step.role is Role.APART:
+        elif step.role is ChannelRole.APART:
             result = step.outputs[0]
             count, rank = self.channels(result), len(self.shapes[result])
             index, axis = layout(count, pads[result]), self._axis(rank)
             for place, value in enumerate(follow(document, op, axis, rank, count, index)):
                 document.set_input(op, place, value)
             document.set_channels(op, axis, len(index))
-        elif step.role is Role.SLICE:
+        elif step.role is ChannelRole.SLICE:
             axis = self._axis(len(self.shapes[step.inputs[0]]))
             document.set_picks(op, axis, region.bounds[id(op)])
 
-    def _pad_layer(self, step: ChannelOp[Value], region: Region[Value]) -> None:
+    def _pad_layer(self, step: ChannelOp[Value], region: ChannelRegion[Value]) -> None:
         layer = self._layers[id(step.node)]
         source, result = region.pads.get(step.inputs[0]), region.pads.get(step.outputs[0])
         inputs, outputs = layer.inputs, layer.outputs
@@ -323,7 +311,7 @@ def _as_made(document: Document, maker: Op | None, tensor: Value) -> Value:
     return real
 
 
-def _region(view: View[Value], tensor: Value, new: int) -> Region[Value]:
+def _region(view: ChannelView[Value], tensor: Value, new: int) -> ChannelRegion[Value]:
     """New channels behind the old ones; in front of them where a slice has room only there; up to
     the joins where what is behind them cannot do with more."""
     behind, front = {view.channels(tensor) - 1: new}, {FRONT: new}
@@ -349,8 +337,8 @@ def repeat_channels(document: Document, tensor: Value, axis: int, new: int) -> N
     of what is there cost less than a constant, which the CPU would have to join.
     """
     shape = document.shape(tensor)
-    found = [document.layer(op) for op in document.readers(tensor)]
-    layers = [one for one in found if one and one.is_dense]
+    readers = [document.layer(op) for op in document.readers(tensor)]
+    layers = [one for one in readers if one and one.is_dense]
     layers = [one for one in layers if document.inputs(one.op)[0] == tensor]
     if not layers or shape is None or new > shape[axis]:
         name = safe_terminal(document.name(tensor))

@@ -110,9 +110,9 @@ class Constant:
         if self.scale is None or self.scale.size == 1 or axis != self.axis:
             return self.changed(values=picked(self.values, index, axis, self.zeros))
         points = None if self.zero_point is None else repeated(self.zero_point, index)
-        made = self.changed(scale=repeated(self.scale, index), zero_point=points)
-        zeros = replace(made, values=repeated(self.values, index, axis)).zeros
-        return replace(made, values=picked(self.values, index, axis, zeros))
+        scaled = self.changed(scale=repeated(self.scale, index), zero_point=points)
+        zeros = replace(scaled, values=repeated(self.values, index, axis)).zeros
+        return replace(scaled, values=picked(self.values, index, axis, zeros))
 
     def turned(self, axes: Sequence[int]) -> Constant:
         """Its axes in another order."""
@@ -126,10 +126,10 @@ def picked(
     """The channels of `index` along `axis`; a new one holds `new`, which may differ by channel
     of another axis."""
     places = np.asarray(index)
-    taken = np.take(values, np.maximum(places, 0), axis)
+    channels = np.take(values, np.maximum(places, 0), axis)
     shape = [1] * values.ndim
     shape[axis] = len(places)
-    return np.asarray(np.where((places == NEW).reshape(shape), new, taken), values.dtype)
+    return np.asarray(np.where((places == NEW).reshape(shape), new, channels), values.dtype)
 
 
 def repeated(values: np.ndarray, index: Sequence[int], axis: int = 0) -> np.ndarray:
@@ -138,7 +138,7 @@ def repeated(values: np.ndarray, index: Sequence[int], axis: int = 0) -> np.ndar
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class FileLayer:
     """An op with constant weights. Axes are those of the weights as the file has them; `in_axis`
     is None where each kernel sees one channel only, so that it has no such axis."""
 
@@ -161,14 +161,14 @@ class Layer:
     def is_dense(self) -> bool:
         return self.groups == 1 and self.in_axis is not None and not self.is_depthwise
 
-    def with_outputs(self, index: Sequence[int]) -> Layer:
+    def with_outputs(self, index: Sequence[int]) -> FileLayer:
         bias = self.bias
         if bias is not None and bias.values.shape[-1:] == (self.outputs,):
             bias = bias.picked(index, -1)
-        made = replace(self, weights=self.weights.picked(index, self.out_axis), bias=bias)
-        return replace(made, groups=len(index), inputs=len(index)) if self.is_depthwise else made
+        layer = replace(self, weights=self.weights.picked(index, self.out_axis), bias=bias)
+        return replace(layer, groups=len(index), inputs=len(index)) if self.is_depthwise else layer
 
-    def with_inputs(self, index: Sequence[int]) -> Layer:
+    def with_inputs(self, index: Sequence[int]) -> FileLayer:
         assert self.in_axis is not None
         return replace(
             self, weights=self.weights.picked(index, self.in_axis), inputs=len(index) * self.groups

@@ -22,7 +22,7 @@ Pads = dict[int, int]
 FRONT = -1
 
 
-class Role(Enum):
+class ChannelRole(Enum):
     """What an op does with the channels of its data."""
 
     LAYER = auto()  # mixes them with constant weights
@@ -38,7 +38,7 @@ class ChannelOp(Generic[T]):
     are equally many where it is `even`."""
 
     name: str
-    role: Role
+    role: ChannelRole
     inputs: tuple[T, ...]
     outputs: tuple[T, ...]
     node: Any
@@ -46,7 +46,7 @@ class ChannelOp(Generic[T]):
     even: bool = False
 
 
-class View(Protocol[T]):
+class ChannelView(Protocol[T]):
     """A document as far as channels go."""
 
     def channels(self, tensor: T) -> int: ...
@@ -60,7 +60,7 @@ class View(Protocol[T]):
 class Unjoined(Generic[T]):
     """A view in which regions end at joins."""
 
-    view: View[T]
+    view: ChannelView[T]
 
     def channels(self, tensor: T) -> int:
         return self.view.channels(tensor)
@@ -80,11 +80,11 @@ class Unjoined(Generic[T]):
 
 
 def _unjoined(step: ChannelOp[T]) -> ChannelOp[T]:
-    return replace(step, role=Role.OTHER) if step.role is Role.JOIN else step
+    return replace(step, role=ChannelRole.OTHER) if step.role is ChannelRole.JOIN else step
 
 
 @dataclass(frozen=True, slots=True)
-class Region(Generic[T]):
+class ChannelRegion(Generic[T]):
     """Tensors with their new channels, all ops that touch them, and readers that must not.
 
     `bounds` are the ranges that the outputs of its slices take in the padded source, by op.
@@ -102,9 +102,9 @@ def layout(count: int, pads: Pads) -> list[int]:
     return [*[NEW] * pads.get(FRONT, 0), *behind]
 
 
-def widened(view: View[T], step: ChannelOp[T], pads: Pads | None) -> range | None:
+def widened(view: ChannelView[T], step: ChannelOp[T], pads: Pads | None) -> range | None:
     """Channels that a slice with one output may take instead, so that its source stays as it is."""
-    if step.role is not Role.SLICE or step.even or len(step.outputs) > 1 or not pads:
+    if step.role is not ChannelRole.SLICE or step.even or len(step.outputs) > 1 or not pads:
         return None
     part, count = step.ranges[0], view.channels(step.inputs[0])
     if not pads.keys() <= {FRONT, len(part) - 1}:
@@ -113,52 +113,55 @@ def widened(view: View[T], step: ChannelOp[T], pads: Pads | None) -> range | Non
     return wide if wide.start >= 0 and wide.stop <= count else None
 
 
-def find_region(view: View[T], start: T, pads: Pads) -> Region[T]:
+def find_region(view: ChannelView[T], start: T, pads: Pads) -> ChannelRegion[T]:
     """All that is padded when `start` is; NotFitting where it cannot be done exactly."""
-    found = _grown(view, start, pads)
+    padded = _spread_pads(view, start, pads)
     steps: dict[int, ChannelOp[T]] = {}
     cut: dict[T, tuple[ChannelOp[T], ...]] = {}
-    for tensor, added in found.items():
+    for tensor, added in padded.items():
         maker, readers = _maker(view, tensor), view.readers(tensor)
-        inside = [step for step in readers if step.role is not Role.OTHER]
-        outside = tuple(step for step in readers if step.role is Role.OTHER)
+        inside = [step for step in readers if step.role is not ChannelRole.OTHER]
+        outside = tuple(step for step in readers if step.role is ChannelRole.OTHER)
         if outside or view.is_output(tensor):
             _check_cut(view, tensor, added, outside)
             cut[tensor] = outside
         steps.update({id(step.node): step for step in (maker, *inside)})
-    slices = (step for step in steps.values() if step.role is Role.SLICE)
-    bounds = {id(step.node): _bounds(view, step, found) for step in slices}
-    return Region(found, tuple(steps.values()), cut, bounds)
+    slices = (step for step in steps.values() if step.role is ChannelRole.SLICE)
+    bounds = {id(step.node): _bounds(view, step, padded) for step in slices}
+    return ChannelRegion(padded, tuple(steps.values()), cut, bounds)
 
 
-def _grown(view: View[T], start: T, pads: Pads) -> dict[T, Pads]:
-    found: dict[T, Pads] = {}
+def _spread_pads(view: ChannelView[T], start: T, pads: Pads) -> dict[T, Pads]:
+    """The new channels of every tensor that shares those of the first."""
+    region: dict[T, Pads] = {}
     waiting = [(start, pads)]
     while waiting:
-        tensor, wanted = waiting.pop()
-        known = found.get(tensor, {})
-        if wanted.keys() <= known.keys():
+        tensor, more = waiting.pop()
+        old = region.get(tensor, {})
+        if more.keys() <= old.keys():
             continue
-        known = found[tensor] = {**known, **wanted}
+        region[tensor] = {**old, **more}
         maker = view.maker(tensor)
         for step in (*([maker] if maker else []), *view.readers(tensor)):
-            waiting.extend(_spread(view, step, tensor, known))
-    return found
+            waiting.extend(_spread(view, step, tensor, region[tensor]))
+    return region
 
 
-def _spread(view: View[T], step: ChannelOp[T], tensor: T, pads: Pads) -> Iterator[tuple[T, Pads]]:
+def _spread(
+    view: ChannelView[T], step: ChannelOp[T], tensor: T, pads: Pads
+) -> Iterator[tuple[T, Pads]]:
     """The other tensors of an op, with the new channels that they get from this one."""
-    if step.role is Role.APART:
+    if step.role is ChannelRole.APART:
         yield from ((other, pads) for other in (*step.inputs, *step.outputs))
         return
-    if step.role is Role.JOIN:
+    if step.role is ChannelRole.JOIN:
         pieces, whole = _joined(view, step), step.outputs[0]
-    elif step.role is Role.SLICE:
+    elif step.role is ChannelRole.SLICE:
         pieces, whole = [*zip(step.outputs, step.ranges, strict=True)], step.inputs[0]
     else:
         return
     for piece, part in pieces:
-        if tensor == whole and not (step.role is Role.JOIN and FRONT in pads):
+        if tensor == whole and not (step.role is ChannelRole.JOIN and FRONT in pads):
             yield piece, {n - part.start: new for n, new in pads.items() if n in part}
         elif tensor == piece and widened(view, step, pads) is None:
             if FRONT in pads:
@@ -167,21 +170,23 @@ def _spread(view: View[T], step: ChannelOp[T], tensor: T, pads: Pads) -> Iterato
             yield whole, {n + p.start: new for p in places for n, new in pads.items()}
 
 
-def _bounds(view: View[T], step: ChannelOp[T], found: Mapping[T, Pads]) -> tuple[range, ...]:
+def _bounds(
+    view: ChannelView[T], step: ChannelOp[T], padded: Mapping[T, Pads]
+) -> tuple[range, ...]:
     """Ranges in the padded source; each must have what its output needs."""
     source = step.inputs[0]
-    index = layout(view.channels(source), found.get(source, {}))
-    made = []
+    index = layout(view.channels(source), padded.get(source, {}))
+    ranges = []
     for output, part in zip(step.outputs, step.ranges, strict=True):
-        pads = found.get(output, {})
+        pads = padded.get(output, {})
         wide = widened(view, step, pads) or part
         length = len(part) + sum(pads.values())
         fitting = (r for r in (_placed(index, part), _placed(index, wide)) if len(r) == length)
         place = next(fitting, None)
         if place is None:
             raise NotFitting(f"{step.name} cannot carry the new channels")
-        made.append(place)
-    return tuple(made)
+        ranges.append(place)
+    return tuple(ranges)
 
 
 def _placed(index: list[int], part: range) -> range:
@@ -190,7 +195,7 @@ def _placed(index: list[int], part: range) -> range:
     return range(index.index(part.start), end)
 
 
-def _joined(view: View[T], step: ChannelOp[T]) -> list[tuple[T, range]]:
+def _joined(view: ChannelView[T], step: ChannelOp[T]) -> list[tuple[T, range]]:
     pieces, first = [], 0
     for tensor in step.inputs:
         count = view.channels(tensor)
@@ -199,16 +204,18 @@ def _joined(view: View[T], step: ChannelOp[T]) -> list[tuple[T, range]]:
     return pieces
 
 
-def _maker(view: View[T], tensor: T) -> ChannelOp[T]:
+def _maker(view: ChannelView[T], tensor: T) -> ChannelOp[T]:
     maker = view.maker(tensor)
     if maker is None:
         raise NotFitting(f"the channels of {view.title(tensor)} come from outside the network")
-    if maker.role is Role.OTHER:
+    if maker.role is ChannelRole.OTHER:
         raise NotFitting(f"{maker.name} computes these channels and cannot compute more of them")
     return maker
 
 
-def _check_cut(view: View[T], tensor: T, pads: Pads, outside: tuple[ChannelOp[T], ...]) -> None:
+def _check_cut(
+    view: ChannelView[T], tensor: T, pads: Pads, outside: tuple[ChannelOp[T], ...]
+) -> None:
     """Old channels can be sliced out where the new ones are all on their sides."""
     if pads.keys() <= {FRONT, view.channels(tensor) - 1}:
         return

@@ -16,7 +16,7 @@ from npuscope.rulebook.finding import Value
 A = TypeVar("A", bound=Attrs)
 
 
-class Network(Protocol):
+class NetworkFacts(Protocol):
     """The network as it stands before the edit. Edits stand below compilers and profiles, so
     whoever asks for an edit brings what only those can tell."""
 
@@ -41,17 +41,16 @@ class EditRequest:
 
     ops: tuple[str, ...]
     parameters: Mapping[str, Value]
-    network: Network
+    network: NetworkFacts
 
 
 def network_op(request: EditRequest, kind: str) -> Op:
     """The op of the graph that a finding is about: its numbers are resolved there, in one
     layout for all formats."""
-    ops = (op for op in request.network.graph.ops if op.kind == kind)
-    found = next((op for op in ops if set(op.origin) & set(request.ops)), None)
-    if found is None:
-        raise NotFitting(f"none of its ops is a {kind} of the network")
-    return found
+    for op in request.network.graph.ops:
+        if op.kind == kind and set(op.origin) & set(request.ops):
+            return op
+    raise NotFitting(f"none of its ops is a {kind} of the network")
 
 
 def attrs_of(request: EditRequest, kind: str, record: type[A]) -> A:

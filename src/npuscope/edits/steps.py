@@ -9,16 +9,15 @@ import numpy as np
 
 from npuscope.edits.document import Document, FileConstants
 from npuscope.edits.records import Constant, NotFitting, Op, QuantSteps, Value
-from npuscope.files.file_graph import FileGraph
+from npuscope.files.file_graph import FileGraph, kinds_having
 from npuscope.graph.model import Quant
+from npuscope.ops.traits import Trait
 
 PAIR = ("Quantize", "Dequantize")
 # Ops that hand integers on: the tensors on both sides share scale and zero point.
-MOVES = (
-    *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "MaxPool", "Identity", "Slice"),
-    *("Split", "DepthToSpace", "SpaceToDepth"),
-)
-_MOVERS = (*MOVES, "Pad", "Gather", "Relu", "Clip")  # what they make lies on the same steps
+MOVES = kinds_having(Trait.MOVES) - kinds_having(Trait.INDEXED) - {"Concat", "Pad"}
+# What they make lies on the same steps.
+_MOVERS = kinds_having(Trait.MOVES) - {"Concat"} | {"Relu", "Clip"}
 # Scale and zero point of their results are inputs 6 and 7.
 _INTEGER_OPS = ("QLinearConv", "QLinearMatMul", "QLinearAdd", "QLinearMul")
 

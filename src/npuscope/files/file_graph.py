@@ -18,14 +18,33 @@ What no primitive touches is written as it was read, byte by byte.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any, Protocol, Self
 
 import numpy as np
 
+from npuscope.files.tflite.spelling import KINDS
 from npuscope.graph.model import Graph, Quant
+from npuscope.ops.row import Row
+from npuscope.ops.table import OPS
+from npuscope.ops.traits import Trait
 
 FileTensorId = Any  # a tensor: its name in ONNX, the tensor itself in TFLite
 FileNode = Any  # a node, an operator
+
+
+# The row of each kind that a file graph can name.
+KIND_ROWS: dict[str, Row] = {
+    kind: row
+    for row in OPS.values()
+    for kind in (*row.onnx, *(KINDS.get(word, word) for word in row.tflite))
+}
+
+
+@cache
+def kinds_having(*traits: Trait) -> frozenset[str]:
+    """Kinds with any of these traits, as file graphs name them."""
+    return frozenset(kind for kind, row in KIND_ROWS.items() if not row.traits.isdisjoint(traits))
 
 
 class FileGraph(Protocol):

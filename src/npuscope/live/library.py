@@ -18,9 +18,9 @@ from pathlib import Path
 
 from npuscope.advice.compare.half import EpochTimer, without_waiting
 from npuscope.advice.explain import Explanation, explain
-from npuscope.advice.fix.candidates import CUT, Candidate, Choice, candidates
+from npuscope.advice.fix.candidates import CUT, Candidate, FixChoice, candidates
 from npuscope.advice.fix.run import apply_places
-from npuscope.advice.fix.workbench import Look, Network, Workbench
+from npuscope.advice.fix.workbench import BenchNetwork, Look, Workbench
 from npuscope.advice.subject import Bench, Layers
 from npuscope.building import Build, Options, build, is_program, machine_for, optimization_level
 from npuscope.edits import Document, open_document, whole_bytes
@@ -217,7 +217,7 @@ class Library:
         document, data = self._document(bench.path)
         timer = retimer(made.program, made.machine, made.graph)
         profile = timer.estimate(made.machine)
-        look = Look(document, data, made, profile, Network(graph, made.machine))
+        look = Look(document, data, made, profile, BenchNetwork(graph, made.machine))
         return self._prepared(bench, look, timer)
 
     def _document(self, path: Path) -> tuple[Document, bytes]:
@@ -258,7 +258,7 @@ class Library:
         """Every edit there is, each once; stand-in scales leave nothing to edit."""
         if self.options.get("as_int8"):
             return ()
-        every = [one for one in candidates(look, found, Choice(everything=True)) if one.places]
+        every = [one for one in candidates(look, found, FixChoice(everything=True)) if one.places]
         by_rules = {one.fix.id for one in every if one.rule and one.fix.id != CUT}
         # The cut at the last NPU op is the one that `fix --cut` makes; other fixes that need no
         # finding are left to the rules that found a place.

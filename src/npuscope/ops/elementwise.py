@@ -78,6 +78,7 @@ def slope_shape(graph: Graph, op: Op) -> Shapes:
 _BY_PLACE = {Trait.ELEMENTWISE, Trait.KEEPS_CHANNELS}
 _ARITHMETIC = {*_BY_PLACE, Trait.ARITHMETIC}
 _INTEGER = {*_ARITHMETIC, Trait.INTEGER_FORM}
+_QUOTIENT = {*_ARITHMETIC, Trait.SINGULAR}
 _EXTREME = {*_INTEGER, Trait.PICKS}
 _LOGIC = {*_BY_PLACE, Trait.LOGIC}
 
@@ -160,7 +161,11 @@ ROWS = (
         traits=_INTEGER,
     ),
     _binary(
-        "Div", Kernel("values", "float_ops:div", "litert_functions:divide"), "DIV", "DivOptions"
+        "Div",
+        Kernel("values", "float_ops:div", "litert_functions:divide"),
+        "DIV",
+        "DivOptions",
+        traits=_QUOTIENT,
     ),
     _binary(
         "Min",
@@ -179,6 +184,7 @@ ROWS = (
         Kernel("values", "float_ops:power"),
         "POW",
         onnx=Onnx("convert_values:power", parameters=(1,), any_order=True),
+        traits=_QUOTIENT,
     ),
     Row(
         "SquaredDifference",
@@ -199,7 +205,7 @@ ROWS = (
         shape=broadcast_shape,
         types=number_type,
         kernel=Kernel("values", "float_ops:remainder"),
-        traits=_ARITHMETIC,
+        traits=_QUOTIENT,
         tflite={"FLOOR_MOD": Tflite("convert_values:operands", ("Mod", 2, ModAttrs()))},
         onnx={"Mod": Onnx("convert_values:modulo", any_order=True)},
     ),
@@ -210,7 +216,7 @@ ROWS = (
         shape=broadcast_shape,
         types=number_type,
         kernel=Kernel("values", "float_ops:floor_divide"),
-        traits=_ARITHMETIC,
+        traits=_QUOTIENT,
         tflite={"FLOOR_DIV": Tflite("convert_values:operands", ("FloorDiv", 2))},
     ),
     Row(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 
 from npuscope.graph.model import Attrs, Graph, Op
 from npuscope.lean_dataclass import dataclass
@@ -94,6 +94,8 @@ def _function(
     tflite: Mapping[str, Tflite] | str = "",
     onnx: Mapping[str, Onnx] | str = "",
     sign: Sign = "any",
+    fixed_range: tuple[float, float] | None = None,
+    traits: Set[Trait] = frozenset(),
 ) -> Row:
     """One value in, one out; a plain string is the file's name of an op without attributes."""
     return Row(
@@ -103,8 +105,9 @@ def _function(
         shape=same_shape,
         types=types,
         kernel=Kernel("function" if attrs is Attrs else "values", real, litert),
-        traits=_FUNCTION,
+        traits={*_FUNCTION, *traits},
         sign=sign,
+        fixed_range=fixed_range,
         tflite=_plain_tflite(kind, tflite) if isinstance(tflite, str) else tflite,
         onnx=_plain_onnx(kind, onnx) if isinstance(onnx, str) else onnx,
     )
@@ -139,9 +142,16 @@ _SMOOTH = (
         tflite="LOGISTIC",
         onnx="Sigmoid",
         sign="positive",
+        fixed_range=(0.0, 1.0),
     ),
     _function(
-        "Tanh", "real_math:tanh", "functions:litert_tanh", tflite="TANH", onnx="Tanh", sign="kept"
+        "Tanh",
+        "real_math:tanh",
+        "functions:litert_tanh",
+        tflite="TANH",
+        onnx="Tanh",
+        sign="kept",
+        fixed_range=(-1.0, 1.0),
     ),
     _function(
         "HardSwish",
@@ -178,6 +188,7 @@ _SMOOTH = (
         attrs=HardSigmoidAttrs,
         onnx=_numbers("HardSigmoid", HardSigmoidAttrs, alpha=0.2, beta=0.5),
         sign="positive",
+        fixed_range=(0.0, 1.0),
     ),
     _function(
         "Gelu",
@@ -243,19 +254,38 @@ _ARITHMETIC = (
         "Sqrt", "numpy:sqrt", "functions:litert_sqrt", tflite="SQRT", onnx="Sqrt", sign="positive"
     ),
     _function(
-        "Rsqrt", "functions:rsqrt", "litert_functions:rsqrt", tflite="RSQRT", sign="positive"
+        "Rsqrt",
+        "functions:rsqrt",
+        "litert_functions:rsqrt",
+        tflite="RSQRT",
+        sign="positive",
+        traits={Trait.SINGULAR},
     ),
-    _function("Reciprocal", "functions:reciprocal", onnx="Reciprocal", sign="kept"),
+    _function(
+        "Reciprocal",
+        "functions:reciprocal",
+        onnx="Reciprocal",
+        sign="kept",
+        traits={Trait.SINGULAR},
+    ),
     _function(
         "Exp", "real_math:exp", "functions:litert_exp", tflite="EXP", onnx="Exp", sign="positive"
     ),
-    _function("Log", "real_math:log", "functions:litert_log", tflite="LOG", onnx="Log"),
+    _function(
+        "Log",
+        "real_math:log",
+        "functions:litert_log",
+        tflite="LOG",
+        onnx="Log",
+        traits={Trait.SINGULAR},
+    ),
     _function("Sin", "real_math:sin", tflite="SIN", onnx="Sin"),
     _function("Cos", "real_math:cos", tflite="COS", onnx="Cos"),
     *(
         _function(kind, f"circle_math:{kind.lower()}", onnx=kind)
-        for kind in ("Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh")
+        for kind in ("Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Atanh")
     ),
+    _function("Acosh", "circle_math:acosh", onnx="Acosh", traits={Trait.SINGULAR}),
 )
 _CONVERSIONS = (
     Row(

@@ -109,6 +109,7 @@ ROWS = (
         kernel=Kernel("whole", "float_ops:softmax", "reduce:litert_softmax"),
         traits={Trait.NORMALISES, Trait.INTEGER_FORM},
         sign="positive",
+        fixed_range=(0.0, 1.0),
         tflite={"SOFTMAX": Tflite("convert_values:softmax", options=("SoftmaxOptions", "Beta"))},
         onnx={"Softmax": Onnx("convert_values:softmax", ("Softmax",), any_order=True)},
     ),
@@ -130,7 +131,6 @@ ROWS = (
         shape=batch_norm_shape,
         types=real_type,
         kernel=Kernel("whole", "float_ops:batch_norm"),
-        traits={Trait.KEEPS_CHANNELS},
         onnx={
             "BatchNormalization": Onnx(
                 "convert_values:batch_norm", parameters=(1, 2, 3, 4), windowed=True
@@ -154,7 +154,7 @@ ROWS = (
         shape=channel_norm_shape,
         types=real_type,
         kernel=Kernel("whole", "reduce:instance_norm"),
-        traits={Trait.NORMALISES, Trait.KEEPS_CHANNELS},
+        traits={Trait.NORMALISES},
         onnx={
             "InstanceNormalization": Onnx(
                 "convert_values:instance_norm", parameters=(1, 2), windowed=True

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from npuscope.errors import ModelError
-from npuscope.graph.model import Attrs, DType, Graph, Op
+from npuscope.graph.model import Attrs, DType, Graph, Op, Quant
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.traits import Trait
 
@@ -92,6 +92,7 @@ class Row:
     `traits` are what is true of it for every machine. `data_inputs` is how many of the inputs
     an op moves that only moves values (None: all).
     `sign` tells results that are never below zero from those that are not if no operand is.
+    `fixed_range` is what results lie in whatever the data are: quantizers take no other range.
     `types` returns what is wrong with the element types as text, or "".
     """
 
@@ -107,9 +108,19 @@ class Row:
     traits: Set[Trait] = frozenset()
     data_inputs: int | None = None
     sign: Sign = "any"
+    fixed_range: tuple[float, float] | None = None
 
     def has(self, trait: Trait) -> bool:
         return trait in self.traits
+
+    @property
+    def fixed_quant(self) -> Quant | None:
+        """The int8 steps of the fixed range, as LiteRT's converter has them."""
+        if self.fixed_range is None:
+            return None
+        low, high = self.fixed_range
+        scale = (high - low) / 256
+        return Quant((scale,), (-128 - round(low / scale),))
 
     @property
     def least(self) -> int:

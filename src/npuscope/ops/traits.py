@@ -23,6 +23,7 @@ class Trait(Enum):
     INDEXED = auto()  # an operand holds the places that are read or written
     PICKS = auto()  # the largest or smallest of several values: comparing raw integers will do
     KEEPS_CHANNELS = auto()  # a channel of the result comes of the same channel of the operands
+    SINGULAR = auto()  # zeros can make the result infinite or undefined
 
     # What it sums up.
     LAYER = auto()  # inputs are x, weights with the outputs first, and maybe a bias

@@ -18,7 +18,7 @@ def same_answers(graph: Graph, name: str, found: np.ndarray, expected: np.ndarra
     answers as they are. Of several equal scores any may win.
     """
     kind = _maker(graph, name)
-    if kind in ("ArgMax", "ArgMin"):
+    if kind in having(Trait.FINDS_PLACES):
         return np.asarray(found == expected).ravel()
     classes = expected.shape[-1] if expected.ndim else 0
     if classes < 2 or (expected.size != classes and kind != "Softmax"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from npuscope.graph.model import DType, Graph, Quant
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.moves import TransposeAttrs
+from npuscope.ops.table import having
+from npuscope.ops.traits import Trait
 
 Shape = tuple[int, ...]
 
@@ -58,7 +60,7 @@ def is_channel_first(graph: Graph, name: str) -> bool:
     producers, consumers = graph.producers(), graph.consumers()
     inward = name not in producers
     op = next(iter(consumers.get(name, ())), None) if inward else producers[name]
-    while op is not None and op.kind in ("Quantize", "Dequantize"):
+    while op is not None and op.kind in having(Trait.RESCALING):
         beyond = consumers.get(op.outputs[0], ()) if inward else (producers.get(op.inputs[0]),)
         op = next(iter(beyond), None)
     turned = (0, 2, 3, 1) if inward else (0, 3, 1, 2)

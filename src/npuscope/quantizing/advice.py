@@ -14,8 +14,8 @@ _SIXTEEN = "16x8"  # how the machine's modes with activations of 16 bits are cal
 
 def worst(layers: tuple[LayerLoss, ...], most: int) -> list[LayerLoss]:
     """Those that lose most, largest first."""
-    found = [loss for loss in layers if loss.drop_db >= _WORTH_DB]
-    return sorted(found, key=lambda loss: loss.drop_db, reverse=True)[:most]
+    losses = [loss for loss in layers if loss.drop_db >= _WORTH_DB]
+    return sorted(losses, key=lambda loss: loss.drop_db, reverse=True)[:most]
 
 
 def remedy(loss: LayerLoss, machine: Machine) -> str:

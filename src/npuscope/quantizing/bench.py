@@ -20,10 +20,10 @@ from npuscope.profiling.model import Profile
 from npuscope.profiling.run import estimate
 from npuscope.quantizing.choices import Part
 from npuscope.quantizing.outputs import OutputLoss, output_loss
-from npuscope.quantizing.plan import Plan
-from npuscope.quantizing.samples import Samples
+from npuscope.quantizing.plan import RangePlan
+from npuscope.quantizing.samples import CalibrationSamples
 from npuscope.quantizing.sqnr import Noise
-from npuscope.quantizing.work import Progress, Work
+from npuscope.quantizing.work import FloatFile, Progress
 
 _NOISE = 0.001  # share of the time below which a change is not a gain
 _SAME_DB = 0.1  # what other samples would change anyway
@@ -34,7 +34,7 @@ _MOST_PARTS = 8  # of one choice that are tried one by one
 class Trial:
     """A plan carried out: the file with a float border, its time, and how near its outputs are."""
 
-    plan: Plan
+    plan: RangePlan
     data: bytes
     profile: Profile
     sqnr_db: Mapping[str, float]
@@ -49,7 +49,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ChoiceStep:
     """One choice: at how many of its places it was taken, why, and what it gave."""
 
     title: str
@@ -60,14 +60,14 @@ class Step:
     after: Trial
 
 
-class Bench:
+class QuantizingBench:
     """What stays the same while plans are tried."""
 
     def __init__(
         self,
         path: Path,
-        work: Work,
-        samples: Samples,
+        work: FloatFile,
+        samples: CalibrationSamples,
         options: Options,
         loss_db: float,
         progress: Progress,
@@ -79,29 +79,29 @@ class Bench:
         self.loss_db = loss_db
         self.progress = progress
         self.notes: list[str] = []
-        self.wanted = list(work.outputs(None, samples.held_out))
+        self.float_outputs = list(work.outputs(None, samples.held_out))
         self.floor_db: Mapping[str, float] = {}
         self.best_db: dict[str, float] = {}
 
     # one trial
 
-    def trial(self, data: bytes, plan: Plan) -> Trial:
+    def trial(self, data: bytes, plan: RangePlan) -> Trial:
         noise = Noise()
-        found = self.work.outputs(data, self.samples.held_out)
-        for wanted, values in zip(self.wanted, found, strict=True):
-            for name, real in wanted.items():
+        outputs = self.work.outputs(data, self.samples.held_out)
+        for reals, values in zip(self.float_outputs, outputs, strict=True):
+            for name, real in reals.items():
                 if real.dtype.kind == "f":
                     noise.add(name, real, values[name])
         if not noise.signal:
             raise ModelError("no output of the network is float: there is nothing to compare")
         return Trial(plan, data, self.timed(self.bordered(data))[1], noise.all_db())
 
-    def planned(self, plan: Plan) -> Trial:
+    def planned(self, plan: RangePlan) -> Trial:
         return self.trial(self.work.make(plan), plan)
 
     def calibrated(self, method: str, equalised: bool, narrow: bool = False) -> Trial:
         ranges = self.work.ranges(method, self.samples.calibration, equalised, self.progress)
-        return self.planned(Plan(method, ranges, equalised, narrow))
+        return self.planned(RangePlan(method, ranges, equalised, narrow))
 
     def plain(self) -> Trial | None:
         """By the defaults of the tool underneath, on the same data: the floor for all choices."""
@@ -110,18 +110,18 @@ class Bench:
         if data is None:
             return None
         try:
-            made = self.trial(data, Plan("plain", {}))
+            trial = self.trial(data, RangePlan("plain", {}))
         except NpuscopeError:
             return None
-        self.floor_db = made.sqnr_db
-        return made
+        self.floor_db = trial.sqnr_db
+        return trial
 
     # time
 
     def timed(self, data: bytes) -> tuple[Build, Profile]:
-        made = build(read_model(self.path, data), self._without_border())
-        made = replace(made, program=replace(made.program, model_file=self.path.name))
-        return made, estimate(made.program, made.machine, made.graph)
+        result = build(read_model(self.path, data), self._without_border())
+        result = replace(result, program=replace(result.program, model_file=self.path.name))
+        return result, estimate(result.program, result.machine, result.graph)
 
     def _without_border(self) -> Options:
         """The types at the border are those of the file."""
@@ -131,21 +131,20 @@ class Bench:
         """The float network as if it were int8; None where it cannot be compiled."""
         try:
             graph = read_model(self.path, self.work.float_bytes())
-            made = build(graph, {**self._without_border(), "as_int8": True})
+            result = build(graph, {**self._without_border(), "as_int8": True})
         except NpuscopeError:
             return None
-        return estimate(made.program, made.machine, made.graph)
+        return estimate(result.program, result.machine, result.graph)
 
     def zero_point_gains(self, trial: Trial) -> dict[str, float]:
         """Milliseconds by layer, as the rules find them."""
-        made, profile = self.timed(self.bordered(trial.data))
-        found: dict[str, float] = {}
-        for finding in explain(made, profile, ()).findings:
-            gains = [fix.gain_ms or 0.0 for fix in finding.fixes if fix.id == "zero-point"]
-            for op in finding.ops if gains else ():
+        gains: dict[str, float] = {}
+        for finding in explain(*self.timed(self.bordered(trial.data)), ()).findings:
+            fixes = [fix for fix in finding.fixes if fix.id == "zero-point"]
+            for op in finding.ops if fixes else ():
                 name = op.partition(":")[2]
-                found[name] = max(found.get(name, 0.0), gains[0])
-        return {name: gain for name, gain in found.items() if gain > 0}
+                gains[name] = max(gains.get(name, 0.0), fixes[0].gain_ms or 0.0)
+        return {name: gain for name, gain in gains.items() if gain > 0}
 
     # the border
 
@@ -183,19 +182,19 @@ class Bench:
         self, data: bytes, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
     ) -> tuple[OutputLoss, ...]:
         """Of the file as it is written: given integers, giving integers."""
-        held = [
-            {n: given(t, v) for (n, v), t in zip(sample.items(), inputs, strict=True)}
+        samples = [
+            {n: in_steps(t, v) for (n, v), t in zip(sample.items(), inputs, strict=True)}
             for sample in self.samples.held_out
         ]
-        results = list(self.work.outputs(data, held))
+        results = list(self.work.outputs(data, samples))
         losses = []
-        for name, output in zip(self.wanted[0], outputs, strict=True):
-            if self.wanted[0][name].dtype.kind != "f":
+        for name, output in zip(self.float_outputs[0], outputs, strict=True):
+            if self.float_outputs[0][name].dtype.kind != "f":
                 continue
-            real = np.stack([wanted[name] for wanted in self.wanted])
-            found = np.stack([told(output, values[name]) for values in results])
+            real = np.stack([values[name] for values in self.float_outputs])
+            other = np.stack([real_values(output, values[name]) for values in results])
             scale = None if output.quant is None else output.quant.scale
-            losses.append(output_loss(name, real, found, scale, self.work.layers))
+            losses.append(output_loss(name, real, other, scale, self.work.layers))
         return tuple(losses)
 
     # judging
@@ -204,34 +203,36 @@ class Bench:
         for name, db in trial.sqnr_db.items():
             self.best_db[name] = max(db, self.best_db.get(name, db))
 
-    def judged(self, title: str, before: Trial, after: Trial) -> tuple[Trial, Step]:
-        kept, reason = self._verdict(before, after)
-        if kept:
+    def judged(self, title: str, before: Trial, after: Trial) -> tuple[Trial, ChoiceStep]:
+        helps, reason = self._verdict(before, after)
+        if helps:
             self.remember(after)
-        return after if kept else before, Step(title, int(kept), 1, reason, before, after)
+        return after if helps else before, ChoiceStep(title, int(helps), 1, reason, before, after)
 
     def _verdict(self, before: Trial, after: Trial) -> tuple[bool, str]:
         return verdict(before, after, self.best_db, self.floor_db, self.loss_db)
 
-    def tried(self, title: str, best: Trial, parts: Sequence[Part]) -> tuple[Trial, list[Step]]:
+    def tried(
+        self, title: str, best: Trial, parts: Sequence[Part]
+    ) -> tuple[Trial, list[ChoiceStep]]:
         """All parts together; if that does not help, one by one."""
         if not parts:
             return best, []
         self.progress(f"{_best(best)}; trying: {title}")
         whole = reduce(lambda plan, part: part(plan), parts, best.plan)
-        found, step = self.judged(title, best, self.planned(whole))
+        better, step = self.judged(title, best, self.planned(whole))
         count = len(parts)
         if step.kept or count == 1:
-            return found, [replace(step, kept=step.kept * count, places=count)]
-        kept, first = 0, best
+            return better, [replace(step, kept=step.kept * count, places=count)]
+        helpful, first = 0, best
         for number, part in enumerate(parts[:_MOST_PARTS], 1):
             self.progress(f"{_best(best)}; trying: {title}, {number} of {count}")
             best, one = self.judged(title, best, self.planned(part(best.plan)))
-            kept += one.kept
-        if not kept:
+            helpful += one.kept
+        if not helpful:
             return best, [replace(step, places=count)]
         _, reason = self._verdict(first, best)
-        return best, [Step(title, kept, count, reason, first, best)]
+        return best, [ChoiceStep(title, helpful, count, reason, first, best)]
 
 
 def _best(trial: Trial) -> str:
@@ -271,7 +272,7 @@ def _as_float(tensor: Tensor) -> Tensor:
     return replace(tensor, dtype=DType.FLOAT32, quant=None)
 
 
-def given(tensor: Tensor, values: np.ndarray) -> np.ndarray:
+def in_steps(tensor: Tensor, values: np.ndarray) -> np.ndarray:
     """Real values as an input of the written file takes them."""
     quant = tensor.quant
     if quant is None or tensor.dtype.is_float or values.dtype.kind != "f":
@@ -280,7 +281,7 @@ def given(tensor: Tensor, values: np.ndarray) -> np.ndarray:
     return np.asarray(np.clip(steps, *tensor.dtype.limits), tensor.dtype.numpy)
 
 
-def told(tensor: Tensor, values: np.ndarray) -> np.ndarray:
+def real_values(tensor: Tensor, values: np.ndarray) -> np.ndarray:
     """An output of the written file as real values."""
     quant = tensor.quant
     if quant is None or values.dtype.kind == "f":

@@ -9,33 +9,39 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 
-from npuscope.ops.table import onnx_names
+from npuscope.ops.table import ONNX_ROWS, onnx_names
 from npuscope.ops.traits import Trait
-from npuscope.quantizing.plan import Layer, Plan, Range, tied
+from npuscope.quantizing.plan import ActivationRange, FloatLayer, RangePlan, tied
 
-Part = Callable[[Plan], Plan]
+Part = Callable[[RangePlan], RangePlan]
 
-# Ranges that do not depend on data, as LiteRT's converter has them.
-FIXED = {
-    "Softmax": Range(0.0, 255 / 256),
-    "Sigmoid": Range(0.0, 255 / 256),
-    "HardSigmoid": Range(0.0, 255 / 256),
-    "Tanh": Range(-1.0, 127 / 128),
-}
 # Ranges so many times apart in one int8 tensor leave the smaller one less than 4 of its 8 bits.
 MOST_UNLIKE = 16.0
 _NEAR, _SMALL_LOSS = 0.3, 0.05  # bits that a zero point of 0 costs
 
 
-def fixed_tails(plan: Plan, layers: Sequence[Layer]) -> list[Part]:
+def fixed_range(kind: str) -> ActivationRange | None:
+    """The range that does not depend on data, up to its last step."""
+    quant = ONNX_ROWS[kind].fixed_quant if kind in ONNX_ROWS else None
+    if quant is None:
+        return None
+    low, high = ((limit - quant.zero_point) * quant.scale for limit in (-128, 127))
+    return ActivationRange(low, high)
+
+
+def fixed_tails(plan: RangePlan, layers: Sequence[FloatLayer]) -> list[Part]:
     """Softmax, Sigmoid and Tanh in the ranges that they can have at all."""
-    known = {n: FIXED[layer.kind] for layer in layers if layer.kind in FIXED
-             for n in layer.outputs if n in plan.ranges}  # fmt: skip
-    changed = {name: found for name, found in known.items() if plan.ranges[name] != found}
-    return [partial(Plan.with_ranges, changed=changed)] if changed else []
+    ranges = {
+        name: fixed
+        for layer in layers
+        if (fixed := fixed_range(layer.kind)) is not None
+        for name in layer.outputs
+    }
+    changed = {n: fixed for n, fixed in ranges.items() if plan.ranges.get(n, fixed) != fixed}
+    return [partial(RangePlan.with_ranges, changed=changed)] if changed else []
 
 
-def shared_scales(plan: Plan, layers: Sequence[Layer], kind: str) -> list[Part]:
+def shared_scales(plan: RangePlan, layers: Sequence[FloatLayer], kind: str) -> list[Part]:
     """The operands of a Concat and its result in one range: the join then moves bytes. Those of
     an Add: neither is rescaled (LINT-ADD-SCALES). Not where the range of one would swallow
     another."""
@@ -51,14 +57,14 @@ def shared_scales(plan: Plan, layers: Sequence[Layer], kind: str) -> list[Part]:
     return parts
 
 
-def _shared(plan: Plan, layers: Sequence[Layer], tie: tuple[str, ...]) -> Plan:
+def _shared(plan: RangePlan, layers: Sequence[FloatLayer], tie: tuple[str, ...]) -> RangePlan:
     joint = tied(layers, plan.with_ranges({}, (tie,)))[tie[0]]
-    whole = reduce(Range.joined, (plan.ranges[name] for name in joint))
+    whole = reduce(ActivationRange.joined, (plan.ranges[name] for name in joint))
     return plan.with_ranges(dict.fromkeys(joint, whole), (tie,))
 
 
 def fast_zero_points(
-    plan: Plan, layers: Sequence[Layer], gains_ms: Mapping[str, float]
+    plan: RangePlan, layers: Sequence[FloatLayer], gains_ms: Mapping[str, float]
 ) -> list[Part]:
     """Inputs of layers with zero point 0, so that the units need not subtract one (ADV-MODE-16X8).
 
@@ -82,7 +88,7 @@ def fast_zero_points(
     return [partial(_centred, layers=layers, names=group) for group in groups]
 
 
-def _centred(plan: Plan, layers: Sequence[Layer], names: Sequence[str]) -> Plan:
+def _centred(plan: RangePlan, layers: Sequence[FloatLayer], names: Sequence[str]) -> RangePlan:
     groups = tied(layers, plan)
     changed = {m: plan.ranges[name].centred() for name in names for m in groups[name]}
     return plan.with_ranges(changed)

@@ -28,10 +28,10 @@ def equalised(network: FloatNetwork, peaks: Mapping[str, np.ndarray]) -> FloatNe
     of layers allows it."""
     work = _Work(replace(network, graph=network.graph.copy()))
     pairs = work.pairs()
-    seen = dict(peaks)
+    scaled_peaks = dict(peaks)
     for _ in range(_PASSES):
         for first, second in pairs:
-            work.balance(first, second, seen)
+            work.balance(first, second, scaled_peaks)
     for name, values in work.values.items():
         work.graph.set_values(name, values.astype(np.float32))
     return work.network if pairs else None
@@ -49,8 +49,8 @@ class _Work:
 
     def pairs(self) -> list[tuple[FileNode, FileNode]]:
         """Convolutions that follow each other with nothing else reading what is between."""
-        found = [(op, self._next(op)) for op in self.graph.nodes if self._is_conv(op)]
-        return [(first, second) for first, second in found if second is not None]
+        pairs = [(op, self._next(op)) for op in self.graph.nodes if self._is_conv(op)]
+        return [(first, second) for first, second in pairs if second is not None]
 
     def _is_conv(self, op: FileNode) -> bool:
         inputs = self.graph.inputs(op)
@@ -74,27 +74,27 @@ class _Work:
             if graph.kind(op) not in _HOMOGENEOUS:
                 return None
 
-    def balance(self, first: FileNode, second: FileNode, seen: dict[str, np.ndarray]) -> None:
+    def balance(self, first: FileNode, second: FileNode, all_peaks: dict[str, np.ndarray]) -> None:
         graph, result = self.graph, self.graph.outputs(first)[0]
-        peaks = seen.get(result)
+        peaks = all_peaks.get(result)
         if peaks is None:
             return
         inputs, behind = graph.inputs(first), graph.inputs(second)[1]
         weights = self._value(behind)
         depthwise = graph.attribute(second, "group", 1) > 1
         axes = tuple(range(1, weights.ndim)) if depthwise else (0, *range(2, weights.ndim))
-        taken = np.abs(weights).max(axis=axes)
-        if depthwise and len(taken) != len(peaks):
+        sizes = np.abs(weights).max(axis=axes)
+        if depthwise and len(sizes) != len(peaks):
             return
-        alive = (peaks > 0) & (taken > 0)
+        alive = (peaks > 0) & (sizes > 0)
         factors = np.ones(len(peaks))
-        factors[alive] = np.sqrt(peaks[alive] / taken[alive])
+        factors[alive] = np.sqrt(peaks[alive] / sizes[alive])
         factors[alive] /= np.exp(np.mean(np.log(factors[alive]))) if alive.any() else 1.0
         factors = np.clip(factors, 1 / _MOST, _MOST)
         for name in filter(None, inputs[1:3]):
             self._scale(name, 1 / factors, 0)
         self._scale(behind, factors, 0 if depthwise else 1)
-        seen[result] = peaks / factors
+        all_peaks[result] = peaks / factors
 
     def _scale(self, name: str, factors: np.ndarray, axis: int) -> None:
         values = self._value(name)
@@ -104,21 +104,21 @@ class _Work:
 
     def _value(self, name: str) -> Any:
         if name not in self.values:
-            found = self.network.constant(name)
-            if found is None:
+            values = self.network.constant(name)
+            if values is None:
                 return None
-            self.values[name] = found.astype(np.float64)
+            self.values[name] = values.astype(np.float64)
         return self.values[name]
 
 
 def _own_constants(graph: OnnxFileGraph) -> None:
     """Equal constants were merged when the network was folded; each layer gets its own again."""
-    held, taken = graph.constant_names, set[str]()
+    constants, owned = graph.constant_names, set[str]()
     for op in graph.nodes:
         for place, name in enumerate(graph.inputs(op)[1:], 1):
-            if graph.kind(op) == "Conv" and name in held and name in taken:
+            if graph.kind(op) == "Conv" and name in constants and name in owned:
                 values = graph.values(name)
                 assert values is not None
                 own = graph.add_constant(f"{name}/{graph.outputs(op)[0]}", values)
                 graph.set_input(op, place, own)
-            taken.add(name)
+            owned.add(name)

@@ -16,7 +16,7 @@ from npuscope.files.onnx.stored_file import node_kinds
 from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.runtimes import write_folded
 from npuscope.quantizing.others import FLOAT_ONE, first_line
-from npuscope.quantizing.plan import Layer
+from npuscope.quantizing.plan import FloatLayer
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,15 @@ class FloatNetwork:
     def data(self) -> bytes:
         return self.graph.written()
 
-    def layers(self) -> tuple[Layer, ...]:
+    def layers(self) -> tuple[FloatLayer, ...]:
         graph, constants, layers = self.graph, self.graph.constant_names, []
         for op in graph.nodes:
             inputs, outputs = graph.inputs(op), tuple(graph.outputs(op))
             computed = tuple(name for name in inputs if name and name not in constants)
             weights = next((name for name in inputs[1:2] if name in constants), "")
-            layers.append(Layer(graph.own_name(op), graph.word(op), computed, outputs, weights))
+            layers.append(
+                FloatLayer(graph.own_name(op), graph.word(op), computed, outputs, weights)
+            )
         return tuple(layers)
 
     def constant(self, name: str) -> np.ndarray | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.quantizing.plan import Range
+from npuscope.quantizing.plan import ActivationRange
 
 METHODS = ("minmax", "percentile", "mse", "entropy")
 _BINS = 4096  # from -reach to reach
@@ -41,27 +41,27 @@ class Histogram:
 
     def _reach(self, largest: float) -> None:
         """A power of two, so that merged bins fit."""
-        wanted = 2.0 ** np.ceil(np.log2(max(largest, _TINY)))
-        while self.reach and self.reach < wanted:
+        reach = 2.0 ** np.ceil(np.log2(max(largest, _TINY)))
+        while self.reach and self.reach < reach:
             pairs = self.counts.reshape(-1, 2).sum(1)
             quarter = _BINS // 4
             self.counts = np.pad(pairs, (quarter, quarter))
             self.reach *= 2
-        self.reach = self.reach or wanted
+        self.reach = self.reach or reach
 
-    def range(self, method: str) -> Range:
-        whole = Range(self.low, self.high)
+    def range(self, method: str) -> ActivationRange:
+        whole = ActivationRange(self.low, self.high)
         if method == "minmax" or not self.counts.any():
             return whole
-        found = {"percentile": self._percentile, "mse": self._mse, "entropy": self._entropy}
-        return found[method](whole)
+        methods = {"percentile": self._percentile, "mse": self._mse, "entropy": self._entropy}
+        return methods[method](whole)
 
     @property
     def _middles(self) -> np.ndarray:
         width = 2 * self.reach / _BINS
         return -self.reach + width * (np.arange(_BINS) + 0.5)
 
-    def _percentile(self, whole: Range) -> Range:
+    def _percentile(self, whole: ActivationRange) -> ActivationRange:
         share = np.cumsum(self.counts) / self.counts.sum()
         out = (1 - _PERCENTILE / 100) / 2
         edges = np.linspace(-self.reach, self.reach, _BINS + 1)
@@ -69,7 +69,7 @@ class Histogram:
         high = float(edges[np.searchsorted(share, 1 - out) + 1])
         return _within(low, high, whole)
 
-    def _mse(self, whole: Range) -> Range:
+    def _mse(self, whole: ActivationRange) -> ActivationRange:
         """The end that is wider is cut first."""
         low, high = whole.low, whole.high
         for side in ("high", "low") if high > -low else ("low", "high"):
@@ -87,7 +87,7 @@ class Histogram:
         step = (high - low) / _STEPS
         return float(self.counts @ (cut * cut) + self.counts[inside].sum() * step * step / 12)
 
-    def _entropy(self, whole: Range) -> Range:
+    def _entropy(self, whole: ActivationRange) -> ActivationRange:
         best = min(_SHARES[::3], key=lambda s: self._divergence(s * whole.low, s * whole.high))
         return _within(float(best * whole.low), float(best * whole.high), whole)
 
@@ -96,28 +96,28 @@ class Histogram:
         middles, counts = self._middles, self.counts.astype(np.float64)
         counts[_BINS // 2] = 0.0  # what a ReLU cuts off says nothing of the range
         inside = (middles >= low) & (middles <= high)
-        seen = np.where(inside, counts, 0.0)
-        if not seen.sum():
+        inner = np.where(inside, counts, 0.0)
+        if not inner.sum():
             return np.inf
         ends = np.flatnonzero(inside)[[0, -1]]
-        clipped = seen.copy()
+        clipped = inner.copy()
         clipped[ends[0]] += counts[: ends[0]].sum()
         clipped[ends[1]] += counts[ends[1] + 1 :].sum()
         steps = np.rint((middles - low) / max((high - low) / _STEPS, _TINY)).astype(np.int64)
         steps = np.clip(steps, 0, _STEPS)
-        totals = np.bincount(steps, weights=seen, minlength=_STEPS + 1)
-        filled = np.bincount(steps, weights=seen > 0, minlength=_STEPS + 1)
-        told = np.where(seen > 0, (totals / np.maximum(filled, 1))[steps], 0.0)
-        p, q = clipped / clipped.sum(), told / told.sum()
+        totals = np.bincount(steps, weights=inner, minlength=_STEPS + 1)
+        filled = np.bincount(steps, weights=inner > 0, minlength=_STEPS + 1)
+        spread = np.where(inner > 0, (totals / np.maximum(filled, 1))[steps], 0.0)
+        p, q = clipped / clipped.sum(), spread / spread.sum()
         both = (p > 0) & (q > 0)
         missed = float(p[(p > 0) & (q == 0)].sum())
         return float((p[both] * np.log(p[both] / q[both])).sum()) + missed * 10
 
 
-def _within(low: float, high: float, whole: Range) -> Range:
+def _within(low: float, high: float, whole: ActivationRange) -> ActivationRange:
     """No method may widen what was seen: a ReLU's range starts at 0 in all of them."""
     low, high = max(min(low, 0.0), whole.low), min(max(high, 0.0), whole.high)
-    return Range(low, high) if high > low else whole
+    return ActivationRange(low, high) if high > low else whole
 
 
 class Histograms:
@@ -131,5 +131,5 @@ class Histograms:
             if value.dtype.kind == "f":
                 self.found.setdefault(name, Histogram()).add(value)
 
-    def ranges(self, method: str) -> dict[str, Range]:
+    def ranges(self, method: str) -> dict[str, ActivationRange]:
         return {name: histogram.range(method) for name, histogram in self.found.items()}

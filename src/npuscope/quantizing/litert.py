@@ -19,7 +19,7 @@ from npuscope.graph.model import Quant
 from npuscope.profiling.runtimes import Kernels, litert_interpreter
 from npuscope.quantizing.histogram import Histograms
 from npuscope.quantizing.others import FLOAT_ONE, first_line, needs, quiet
-from npuscope.quantizing.plan import Layer, Plan, Range
+from npuscope.quantizing.plan import ActivationRange, FloatLayer, RangePlan
 from npuscope.quantizing.samples import Border, Sample
 from npuscope.quantizing.work import Progress, Weights
 
@@ -69,12 +69,13 @@ class LitertWork:
 
     def ranges(
         self, method: str, samples: Sequence[Sample], equalised: bool, progress: Progress
-    ) -> dict[str, Range]:
+    ) -> dict[str, ActivationRange]:
         if self._seen is None:
             self._seen = Histograms()
+            activations = self._made | {tensor.name for tensor in self.inputs}
             for number, values in enumerate(self._run(self.data, samples, True), 1):
-                kept = {n: v for n, v in values.items() if n in self._made or _is_input(self, n)}
-                self._seen.add(kept)
+                floats = {n: v for n, v in values.items() if n in activations}
+                self._seen.add(floats)
                 progress(f"calibrating: sample {number} of {len(samples)}")
         return self._seen.ranges(method)
 
@@ -82,15 +83,15 @@ class LitertWork:
         """Weights are not moved between layers of this format."""
         return False
 
-    def make(self, plan: Plan) -> bytes:
-        made = self._quantized(plan)
+    def make(self, plan: RangePlan) -> bytes:
+        file = self._quantized(plan)
         if plan.narrow:
-            return self._with_integers(made, plan, ())
+            return self._with_integers(file, plan, ())
         if self._more is None:
-            self._more = tuple(kind for kind in _LEFT_OUT if self._opens_with(made, plan, kind))
-        return self._with_integers(made, plan, self._more)
+            self._more = tuple(kind for kind in _LEFT_OUT if self._opens_with(file, plan, kind))
+        return self._with_integers(file, plan, self._more)
 
-    def _with_integers(self, data: bytes, plan: Plan, kinds: Sequence[str]) -> bytes:
+    def _with_integers(self, data: bytes, plan: RangePlan, kinds: Sequence[str]) -> bytes:
         """The file with ops of these kinds in integers too, under the names of the float file."""
         document = open_document(Path("made.tflite"), data)
         assert isinstance(document, TfliteDocument)
@@ -99,7 +100,7 @@ class LitertWork:
         self._keep_names(document)
         return document.to_bytes()
 
-    def _opens_with(self, data: bytes, plan: Plan, kind: str) -> bool:
+    def _opens_with(self, data: bytes, plan: RangePlan, kind: str) -> bool:
         """LiteRT has the integer kernel: versions of it differ in that."""
         try:
             self._opened(self._with_integers(data, plan, (kind,)), False)
@@ -115,11 +116,11 @@ class LitertWork:
                     other.name = f"{name}{_INTEGERS}"
             output.name = name
 
-    def _quantized(self, plan: Plan) -> bytes:
+    def _quantized(self, plan: RangePlan) -> bytes:
         from ai_edge_quantizer import algorithm_manager, quantizer, recipe
 
         ranks = {t.name: len(t.shape) for t in self._tensors()}
-        found = {n: _statistics(r, ranks[n]) for n, r in plan.ranges.items() if n in ranks}
+        statistics = {n: _statistics(r, ranks[n]) for n, r in plan.ranges.items() if n in ranks}
         try:
             with quiet(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -128,21 +129,21 @@ class LitertWork:
                     tool.update_quantization_recipe(
                         ".*", border, algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE
                     )
-                made = tool.quantize(
-                    found, enable_progress_bar=False, enable_progress_report=False
+                result = tool.quantize(
+                    statistics, enable_progress_bar=False, enable_progress_report=False
                 ).quantized_model
         except Exception as error:
             raise ModelError(
                 f"ai-edge-quantizer cannot quantize it: {first_line(error)}"
             ) from error
-        return bytes(made)
+        return bytes(result)
 
     def _tensors(self) -> list[FileTensor]:
         return TfliteDocument.parse(self.data).tensors
 
     def plain(self, samples: Sequence[Sample]) -> bytes | None:
         return self._quantized(
-            Plan("minmax", self.ranges("minmax", samples, False, lambda t: None))
+            RangePlan("minmax", self.ranges("minmax", samples, False, lambda t: None))
         )
 
     def border_is_float(self, data: bytes) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
@@ -157,15 +158,17 @@ class LitertWork:
         return self._run(self.data if data is None else data, samples, False)
 
     def inside(
-        self, data: bytes, plan: Plan, samples: Iterable[Sample]
+        self, data: bytes, plan: RangePlan, samples: Iterable[Sample]
     ) -> Iterator[tuple[Values, Values]]:
-        held = list(samples)
-        rows = zip(self._run(self.data, held, True), self._run(data, held, True), strict=True)
-        for real, found in rows:
-            named = {n: found.get(f"{n}{_INTEGERS}", found.get(n)) for n in self._made}
-            yield real, {n: v for n, v in named.items() if v is not None}
+        all_samples = list(samples)
+        rows = zip(
+            self._run(self.data, all_samples, True), self._run(data, all_samples, True), strict=True
+        )
+        for real, integers in rows:
+            results = {n: integers.get(f"{n}{_INTEGERS}", integers.get(n)) for n in self._made}
+            yield real, {n: v for n, v in results.items() if v is not None}
 
-    def weights(self, data: bytes, plan: Plan) -> Weights:
+    def weights(self, data: bytes, plan: RangePlan) -> Weights:
         was = {t.name: t for t in self._tensors() if t.is_constant}
         now = {t.name: t for t in TfliteDocument.parse(data).tensors if t.is_constant}
 
@@ -198,8 +201,8 @@ class LitertWork:
             if every:
                 yield _all_values(interpreter)
             else:
-                found = (interpreter.get_tensor(detail["index"]) for detail in outputs)
-                yield dict(zip(self.output_names, found, strict=True))
+                results = (interpreter.get_tensor(detail["index"]) for detail in outputs)
+                yield dict(zip(self.output_names, results, strict=True))
 
     def _opened(self, data: bytes, every: bool) -> Any:
         with warnings.catch_warnings():
@@ -210,10 +213,6 @@ class LitertWork:
                 except (ValueError, RuntimeError) as error:
                     reason = first_line(error)
         raise ModelError(f"LiteRT cannot open the model: {reason}")
-
-
-def _is_input(work: LitertWork, name: str) -> bool:
-    return any(tensor.name == name for tensor in work.inputs)
 
 
 def _check(document: TfliteDocument) -> None:
@@ -231,36 +230,36 @@ def _check(document: TfliteDocument) -> None:
 
 def _use_float32(document: TfliteDocument) -> bool:
     """Constants of 16 bits, which a DEQUANTIZE makes 32 of, are written as such."""
-    found = False
+    is_changed = False
     for op in [op for op in document.nodes if op.word == "DEQUANTIZE"]:
         source = op.inputs[0]
         if source is not None and source.data is not None and source.type == "FLOAT16":
             op.outputs[0].data = source.data.astype(np.float32)
             document.remove(op)
-            found = True
-    return found
+            is_changed = True
+    return is_changed
 
 
-def _layer(document: TfliteDocument, op: FileOp) -> Layer:
+def _layer(document: TfliteDocument, op: FileOp) -> FloatLayer:
     kind = document.kind(op)
     tensors = [tensor for tensor in op.inputs if tensor is not None]
     computed = tuple(tensor.name for tensor in tensors if not tensor.is_constant)
-    held = op.input(1)
-    weights = held.name if held is not None and held.is_constant else ""
+    second = op.input(1)
+    weights = second.name if second is not None and second.is_constant else ""
     names = tuple(tensor.name for tensor in op.outputs)
-    return Layer(document.title(op), _KINDS.get(kind, kind), computed, names, weights)
+    return FloatLayer(document.title(op), _KINDS.get(kind, kind), computed, names, weights)
 
 
-def _statistics(found: Range, rank: int) -> dict[str, np.ndarray]:
-    ends = {"min": found.low, "max": found.high}
+def _statistics(range: ActivationRange, rank: int) -> dict[str, np.ndarray]:
+    ends = {"min": range.low, "max": range.high}
     return {name: np.full((1,) * rank, value, np.float32) for name, value in ends.items()}
 
 
-def _make_integer(document: TfliteDocument, op: FileOp, plan: Plan) -> None:
+def _make_integer(document: TfliteDocument, op: FileOp, plan: RangePlan) -> None:
     """One op between a DEQUANTIZE and a QUANTIZE; it stays where its operand is float."""
     result = op.outputs[0]
-    found = plan.ranges.get(result.name)
-    if result.type != _FLOAT or found is None:
+    range = plan.ranges.get(result.name)
+    if result.type != _FLOAT or range is None:
         return
     try:
         for tensor in op.inputs:
@@ -271,12 +270,12 @@ def _make_integer(document: TfliteDocument, op: FileOp, plan: Plan) -> None:
     for place, tensor in enumerate(op.inputs):
         if tensor is not None and tensor.is_constant:
             document.quantize_constant(op, place)
-    steps = QuantSteps(Quant((found.scale,), (found.zero_point,)))
+    steps = QuantSteps(Quant((range.scale,), (range.zero_point,)))
     document.quantize_results([op], {result: steps})
 
 
 def _all_values(interpreter: Any) -> Values:
-    made: Values = {}
+    results: Values = {}
     for detail in interpreter.get_tensor_details():
         try:
             values = interpreter.get_tensor(detail["index"])
@@ -285,5 +284,5 @@ def _all_values(interpreter: Any) -> Values:
         scales, zeros = (detail["quantization_parameters"][k] for k in ("scales", "zero_points"))
         if values.dtype != np.float32 and len(scales) == 1:
             values = (values.astype(np.float64) - zeros[0]) * scales[0]
-        made[detail["name"]] = values
-    return made
+        results[detail["name"]] = values
+    return results

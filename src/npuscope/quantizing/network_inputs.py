@@ -25,7 +25,7 @@ def network_inputs(
     # A single sample serves for both parts.
     every = {id(sample): sample for sample in (*data.held_out, *data.calibration)}.values()
     reals = ({name: v.astype(np.float64) for name, v in sample.items()} for sample in every)
-    return InputData(tuple(reals), data.told, is_real=True)
+    return InputData(tuple(reals), data.source, is_real=True)
 
 
 def _border(tensor: Tensor) -> Border:

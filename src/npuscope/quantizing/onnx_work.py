@@ -16,7 +16,7 @@ from npuscope.quantizing.equalise import equalised
 from npuscope.quantizing.float_onnx import FloatNetwork, prepare
 from npuscope.quantizing.histogram import Histograms
 from npuscope.quantizing.others import first_line, needs
-from npuscope.quantizing.plan import Layer, Plan, Range
+from npuscope.quantizing.plan import ActivationRange, FloatLayer, RangePlan
 from npuscope.quantizing.samples import Border, Sample
 from npuscope.quantizing.work import Progress, Weights
 
@@ -36,7 +36,7 @@ class OnnxWork:
         needs("onnxruntime", "onnxruntime", "quantize")
         self.folder = folder
         self.networks: dict[bool, FloatNetwork] = {False: prepare(path, shapes, folder)}
-        self.layers: tuple[Layer, ...] = self.networks[False].layers()
+        self.layers: tuple[FloatLayer, ...] = self.networks[False].layers()
         self.notes = self.networks[False].notes
         self._seen: dict[bool, Histograms] = {}
 
@@ -52,7 +52,7 @@ class OnnxWork:
 
     def ranges(
         self, method: str, samples: Sequence[Sample], equalised: bool, progress: Progress
-    ) -> dict[str, Range]:
+    ) -> dict[str, ActivationRange]:
         """One pass over the samples serves all methods."""
         if equalised not in self._seen:
             self._seen[equalised] = self._histograms(samples, equalised, progress)
@@ -61,13 +61,13 @@ class OnnxWork:
     def _histograms(
         self, samples: Sequence[Sample], equalised: bool, progress: Progress
     ) -> Histograms:
-        network, seen = self.networks[equalised], Histograms()
+        network, histograms = self.networks[equalised], Histograms()
         names = [name for layer in self.layers for name in layer.outputs if name]
-        found = self.run(network.data, samples, names)
-        for number, (sample, values) in enumerate(zip(samples, found, strict=True), 1):
-            seen.add({**sample, **values})
+        outputs = self.run(network.data, samples, names)
+        for number, (sample, values) in enumerate(zip(samples, outputs, strict=True), 1):
+            histograms.add({**sample, **values})
             progress(f"calibrating: sample {number} of {len(samples)}")
-        return seen
+        return histograms
 
     def equalise(self, samples: Iterable[Sample]) -> bool:
         """False where no pair of layers allows it."""
@@ -75,14 +75,14 @@ class OnnxWork:
         peaks: dict[str, np.ndarray] = {}
         for values in self.run(self.networks[False].data, samples, convs):
             for name, value in values.items():
-                seen = np.abs(value).max(axis=(0, *range(2, value.ndim))).astype(np.float64)
-                peaks[name] = np.maximum(peaks.get(name, 0.0), seen)
-        found = equalised(self.networks[False], peaks)
-        if found is not None:
-            self.networks[True] = found
-        return found is not None
+                sample_peaks = np.abs(value).max(axis=(0, *range(2, value.ndim))).astype(np.float64)
+                peaks[name] = np.maximum(peaks.get(name, 0.0), sample_peaks)
+        network = equalised(self.networks[False], peaks)
+        if network is not None:
+            self.networks[True] = network
+        return network is not None
 
-    def make(self, plan: Plan) -> bytes:
+    def make(self, plan: RangePlan) -> bytes:
         """The QDQ file with a float border."""
         return qdq.quantized(self.networks[plan.equalised], plan)
 
@@ -106,21 +106,21 @@ class OnnxWork:
         return self.run(self.float_bytes() if data is None else data, samples, [])
 
     def inside(
-        self, data: bytes, plan: Plan, samples: Iterable[Sample]
+        self, data: bytes, plan: RangePlan, samples: Iterable[Sample]
     ) -> Iterator[tuple[Values, Values]]:
         """All activations that have steps, in float and quantized."""
         graph = OnnxFileGraph.parse(data, Path())
-        made = {name for op in graph.nodes for name in graph.outputs(op)}
+        computed = {name for op in graph.nodes for name in graph.outputs(op)}
         names = [n for layer in self.layers for n in layer.outputs if n in plan.ranges]
-        now = {n: n + _BEHIND if n + _BEHIND in made else n for n in names}
-        names = [n for n in names if now[n] in made]
-        held = list(samples)
-        reals = self.run(self.networks[plan.equalised].data, held, names)
-        steps = self.run(data, held, [now[n] for n in names])
-        for sample, real, found in zip(held, reals, steps, strict=True):
-            yield {**sample, **real}, {n: found[now[n]] for n in names}
+        now = {n: n + _BEHIND if n + _BEHIND in computed else n for n in names}
+        names = [n for n in names if now[n] in computed]
+        all_samples = list(samples)
+        reals = self.run(self.networks[plan.equalised].data, all_samples, names)
+        steps = self.run(data, all_samples, [now[n] for n in names])
+        for sample, real, values in zip(all_samples, reals, steps, strict=True):
+            yield {**sample, **real}, {n: values[now[n]] for n in names}
 
-    def weights(self, data: bytes, plan: Plan) -> Weights:
+    def weights(self, data: bytes, plan: RangePlan) -> Weights:
         """A constant as it was and as it is in a quantized file."""
         graph, network = OnnxFileGraph.parse(data, Path()), self.networks[plan.equalised]
 
@@ -145,10 +145,10 @@ class OnnxWork:
             session = onnxruntime_session(with_outputs(data, names))
         except Exception as error:
             raise ModelError(f"onnxruntime cannot open it: {first_line(error)}") from error
-        wanted = [*dict.fromkeys(names)] or [output.name for output in session.get_outputs()]
+        outputs = [*dict.fromkeys(names)] or [output.name for output in session.get_outputs()]
         for sample in samples:
             try:
-                values = session.run(wanted, dict(sample))
+                values = session.run(outputs, dict(sample))
             except Exception as error:
                 raise ModelError(f"onnxruntime cannot run it: {first_line(error)}") from error
-            yield dict(zip(wanted, map(np.asarray, values), strict=True))
+            yield dict(zip(outputs, map(np.asarray, values), strict=True))

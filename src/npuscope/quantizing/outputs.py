@@ -13,9 +13,9 @@ from itertools import pairwise
 import numpy as np
 
 from npuscope.lean_dataclass import dataclass
-from npuscope.quantizing.choices import FIXED, MOST_UNLIKE
-from npuscope.quantizing.plan import MOVES, Layer
-from npuscope.quantizing.sqnr import Noise
+from npuscope.quantizing.choices import MOST_UNLIKE, fixed_range
+from npuscope.quantizing.plan import MOVES, FloatLayer
+from npuscope.quantizing.sqnr import pair_db
 
 # Fewer steps over the whole range tell no two results apart that a task wants apart.
 _FEWEST_STEPS = 4.0
@@ -59,21 +59,21 @@ class OutputLoss:
 def output_loss(
     name: str,
     real: np.ndarray,
-    found: np.ndarray,
+    quantized: np.ndarray,
     scale: float | None,
-    layers: Sequence[Layer],
+    layers: Sequence[FloatLayer],
 ) -> OutputLoss:
     """Of one output over all samples, which an axis in front of both arrays counts."""
     layer = _source(name, {each: layer for layer in layers for each in layer.outputs})
-    fixed = FIXED.get(layer.kind) if layer else None
+    fixed = fixed_range(layer.kind) if layer else None
     natural = fixed.high - fixed.low if fixed else None
     spans = [(None, 0, 0)] if fixed else _spans(real)
-    groups = tuple(_group(real, found, span, scale, natural) for span in spans)
+    groups = tuple(_group(real, quantized, span, scale, natural) for span in spans)
     joined = layer.inputs if layer is not None and layer.kind == "Concat" else ()
-    return OutputLoss(name, _db(real, found), groups, joined)
+    return OutputLoss(name, pair_db(real, quantized), groups, joined)
 
 
-def _source(name: str, makers: Mapping[str, Layer]) -> Layer | None:
+def _source(name: str, makers: Mapping[str, FloatLayer]) -> FloatLayer | None:
     """The layer that computes the values; what only moves them is passed over."""
     layer = makers.get(name)
     while layer is not None and layer.kind in MOVES and layer.inputs:
@@ -108,21 +108,15 @@ def _runs(large: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _group(
-    real: np.ndarray, found: np.ndarray, span: Span, scale: float | None, natural: float | None
+    real: np.ndarray, quantized: np.ndarray, span: Span, scale: float | None, natural: float | None
 ) -> ColumnGroup:
     axis, first, last = span
     if axis is not None:
         places = range(first, last + 1)
-        real, found = (np.take(values, places, axis + 1) for values in (real, found))
+        real, quantized = (np.take(values, places, axis + 1) for values in (real, quantized))
     finite = real[np.isfinite(real)]
     width = natural or (float(np.ptp(finite)) if finite.size else 0.0)
-    db = _db(real, found)
+    db = pair_db(real, quantized)
     if natural is not None and scale is not None and scale <= natural / _FEWEST_STEPS:
         db = max(db, _LEAST_DB)  # values near zero of a function that has a range: small errors
     return ColumnGroup(axis, first, last, width, width / scale if scale else None, db)
-
-
-def _db(real: np.ndarray, found: np.ndarray) -> float:
-    noise = Noise()
-    noise.add("", real, found)
-    return noise.db("")

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from npuscope.lean_dataclass import dataclass, replace
+from npuscope.ops.table import onnx_names
+from npuscope.ops.traits import Trait
 
 _STEPS = 255
 _LOWEST, _HIGHEST = -128, 127
@@ -14,14 +16,14 @@ _SMALLEST_SCALE = 1e-8  # a tensor that was 0 in all samples still needs a scale
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class ActivationRange:
     """Real values that the int8 steps of a tensor cover; zero is always among them."""
 
     low: float
     high: float
 
-    def joined(self, other: Range) -> Range:
-        return Range(min(self.low, other.low), max(self.high, other.high))
+    def joined(self, other: ActivationRange) -> ActivationRange:
+        return ActivationRange(min(self.low, other.low), max(self.high, other.high))
 
     @property
     def scale(self) -> float:
@@ -45,14 +47,14 @@ class Range:
         largest = max(-self.low, self.high, 0.0)
         return float(np.log2(2 * largest / width)) if width > 0 else 0.0
 
-    def centred(self) -> Range:
+    def centred(self) -> ActivationRange:
         """With zero point 0."""
         step = max(-self.low / -_LOWEST, self.high / _HIGHEST, _SMALLEST_SCALE)
-        return Range(_LOWEST * step, _HIGHEST * step)
+        return ActivationRange(_LOWEST * step, _HIGHEST * step)
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class FloatLayer:
     """One op of the float file as both formats have it; kinds are those of ONNX."""
 
     name: str
@@ -63,34 +65,35 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RangePlan:
     """`equalised`: the float network has weights moved between its layers. `narrow`: ops that the
     tool underneath leaves in float by default stay so."""
 
     method: str
-    ranges: Mapping[str, Range]
+    ranges: Mapping[str, ActivationRange]
     equalised: bool = False
     narrow: bool = False
     ties: tuple[tuple[str, ...], ...] = ()  # tensors that share their steps by choice
 
     def with_ranges(
-        self, changed: Mapping[str, Range], ties: tuple[tuple[str, ...], ...] = ()
-    ) -> Plan:
+        self, changed: Mapping[str, ActivationRange], ties: tuple[tuple[str, ...], ...] = ()
+    ) -> RangePlan:
         ranges = {**self.ranges, **changed}
         return replace(self, ranges=ranges, ties=(*self.ties, *ties))
 
 
 # Ops whose results have the steps of their operand: quantizers tie them anyway.
-MOVES = (
-    *("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "MaxPool", "AveragePool"),
-    *("Slice", "Split", "Gather", "Pad", "Resize", "DepthToSpace", "SpaceToDepth", "Identity"),
-)
+MOVES = onnx_names(Trait.MOVES) - {"Concat"} | {"AveragePool", "Resize"}
 
 
-def tied(layers: Sequence[Layer], plan: Plan) -> dict[str, tuple[str, ...]]:
+def tied(layers: Sequence[FloatLayer], plan: RangePlan) -> dict[str, tuple[str, ...]]:
     """For every tensor all that have its steps: by moves, or by a choice."""
     first: dict[str, str] = {}
-    links = [(layer.inputs[0], *layer.outputs) for layer in layers if _moves(layer)]
+    links = [
+        (layer.inputs[0], *layer.outputs)
+        for layer in layers
+        if layer.kind in MOVES and layer.inputs
+    ]
     for link in (*links, *plan.ties):
         roots = {_root(first, name) for name in link}
         first.update(dict.fromkeys(roots, _root(first, link[0])))
@@ -98,10 +101,6 @@ def tied(layers: Sequence[Layer], plan: Plan) -> dict[str, tuple[str, ...]]:
     for name in plan.ranges:
         members.setdefault(_root(first, name), []).append(name)
     return {name: tuple(members[_root(first, name)]) for name in plan.ranges}
-
-
-def _moves(layer: Layer) -> bool:
-    return layer.kind in MOVES and bool(layer.inputs)
 
 
 def _root(first: Mapping[str, str], name: str) -> str:

@@ -16,7 +16,7 @@ from npuscope.ops.table import OPS, having
 from npuscope.ops.traits import Trait
 from npuscope.quantizing.float_onnx import FloatNetwork
 from npuscope.quantizing.others import first_line, quiet
-from npuscope.quantizing.plan import Plan
+from npuscope.quantizing.plan import RangePlan
 
 Sample = Mapping[str, np.ndarray]
 _LARGEST = 127
@@ -40,7 +40,7 @@ def _default_kinds() -> list[str]:
     return sorted({*QDQRegistry, *QLinearOpsRegistry})
 
 
-def quantized(network: FloatNetwork, plan: Plan) -> bytes:
+def quantized(network: FloatNetwork, plan: RangePlan) -> bytes:
     """The QDQ model with a float border: int8 activations, int8 weights per channel."""
     from onnxruntime.quantization import QuantType
     from onnxruntime.quantization.calibrate import TensorData
@@ -48,8 +48,8 @@ def quantized(network: FloatNetwork, plan: Plan) -> bytes:
 
     graph = network.graph
     ranges = {
-        name: TensorData(lowest=np.float32(found.low), highest=np.float32(found.high))
-        for name, found in plan.ranges.items()
+        name: TensorData(lowest=np.float32(r.low), highest=np.float32(r.high))
+        for name, r in plan.ranges.items()
     }
     steps = {name: [_steps(r.scale, r.zero_point)] for name, r in plan.ranges.items()}
     extra = {
@@ -57,7 +57,7 @@ def quantized(network: FloatNetwork, plan: Plan) -> bytes:
         "WeightSymmetric": True,
         "ForceQuantizeNoInputCheck": not plan.narrow,
     }
-    kept = [graph.own_name(op) for op in graph.nodes if not _may_go(op, plan, network)]
+    floats = [graph.own_name(op) for op in graph.nodes if not _may_go(op, plan, network)]
     with quiet():
         quantizer = QDQQuantizer(
             graph.message(),
@@ -67,7 +67,7 @@ def quantized(network: FloatNetwork, plan: Plan) -> bytes:
             QuantType.QInt8,
             ranges,
             [],
-            kept,
+            floats,
             _default_kinds() if plan.narrow else list(integer_kinds()),
             extra,
         )
@@ -83,16 +83,16 @@ def _steps(scale: float, zero_point: int) -> dict[str, Any]:
     return {"scale": np.array(scale, np.float32), "zero_point": np.array(zero_point, np.int8)}
 
 
-def _may_go(op: FileNode, plan: Plan, network: FloatNetwork) -> bool:
+def _may_go(op: FileNode, plan: RangePlan, network: FloatNetwork) -> bool:
     """A clamp is dropped if the steps of its result clamp as it does; else it stays."""
     if network.graph.kind(op) not in ("Relu", "Clip"):
         return True
-    found = plan.ranges.get(network.graph.outputs(op)[0])
-    if found is None:
+    range = plan.ranges.get(network.graph.outputs(op)[0])
+    if range is None:
         return False
     low, high = clamp(op, network)
-    slack = found.scale / 2
-    return abs(found.low - low) <= slack and found.high <= high + slack
+    slack = range.scale / 2
+    return abs(range.low - low) <= slack and range.high <= high + slack
 
 
 def clamp(op: FileNode, network: FloatNetwork) -> tuple[float, float]:
@@ -109,15 +109,15 @@ def clamp(op: FileNode, network: FloatNetwork) -> tuple[float, float]:
 def _operands(network: FloatNetwork) -> dict[str, list[dict[str, Any]]]:
     """Constants beside activations (slopes, factors, offsets): symmetric, where they have both
     signs or none; the units want no zero point there."""
-    made, graph = {}, network.graph
+    steps, graph = {}, network.graph
     for op in graph.nodes:
         if graph.kind(op) in _BESIDE_CONSTANTS:
             for name in graph.inputs(op):
                 values = network.constant(name)
                 if values is not None and values.dtype == np.float32 and values.size:
                     largest = float(np.abs(values).max()) or 1.0
-                    made[name] = [_steps(largest / _LARGEST, 0)]
-    return made
+                    steps[name] = [_steps(largest / _LARGEST, 0)]
+    return steps
 
 
 def plain(network: FloatNetwork, samples: Sequence[Sample], folder: Path) -> bytes:

@@ -15,13 +15,13 @@ from npuscope.graph.model import Tensor
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import Profile
-from npuscope.quantizing.bench import Bench, Step, Trial
+from npuscope.quantizing.bench import ChoiceStep, QuantizingBench, Trial
 from npuscope.quantizing.choices import Part, fast_zero_points, fixed_tails, shared_scales
 from npuscope.quantizing.histogram import METHODS
 from npuscope.quantizing.outputs import OutputLoss
-from npuscope.quantizing.samples import ImageForm, Samples, load_samples
+from npuscope.quantizing.samples import CalibrationSamples, ImageForm, load_samples
 from npuscope.quantizing.sqnr import LayerLoss, layer_losses
-from npuscope.quantizing.work import Progress, Work
+from npuscope.quantizing.work import FloatFile, Progress
 from npuscope.shown import Rows, Shown
 from npuscope.whole_file import work_folder
 
@@ -42,11 +42,11 @@ class Wish:
 
     def __post_init__(self) -> None:
         if self.calibration not in (AUTO, *METHODS):
-            known = ", ".join((AUTO, *METHODS))
+            methods = ", ".join((AUTO, *METHODS))
             raise UsageError(
                 f"there is no calibration '{self.calibration}'",
                 where="--calibration",
-                hint=f"one of {known}",
+                hint=f"one of {methods}",
             )
         if self.samples < 2:
             raise UsageError(f"expected 2 or more, found {self.samples}", where="--samples")
@@ -68,9 +68,9 @@ class Quantized(Shown):
     after: Profile
     results: tuple[OutputLoss, ...]
     layers: tuple[LayerLoss, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ChoiceStep, ...]
     notes: tuple[str, ...]
-    samples: Samples
+    samples: CalibrationSamples
     wish: Wish
     tool: str
     method: str
@@ -108,15 +108,11 @@ class Chosen:
     """The best plan, and what was tried on the way."""
 
     best: Trial
-    steps: list[Step]
+    steps: list[ChoiceStep]
     interrupted: bool = False
 
 
-def _fast(bench: Bench, best: Trial) -> list[Part]:
-    return fast_zero_points(best.plan, bench.work.layers, bench.zero_point_gains(best))
-
-
-_OFFERS: tuple[tuple[str, Callable[[Bench, Trial], Sequence[Part]]], ...] = (
+_OFFERS: tuple[tuple[str, Callable[[QuantizingBench, Trial], Sequence[Part]]], ...] = (
     (
         "the whole range of Softmax, Sigmoid and Tanh",
         lambda bench, best: fixed_tails(best.plan, bench.work.layers),
@@ -129,7 +125,12 @@ _OFFERS: tuple[tuple[str, Callable[[Bench, Trial], Sequence[Part]]], ...] = (
         "one scale for the operands of an Add",
         lambda bench, best: shared_scales(best.plan, bench.work.layers, "Add"),
     ),
-    ("zero points that free the fast mode", _fast),
+    (
+        "zero points that free the fast mode",
+        lambda bench, best: fast_zero_points(
+            best.plan, bench.work.layers, bench.zero_point_gains(best)
+        ),
+    ),
 )
 
 
@@ -140,10 +141,10 @@ def quantize(
         progress("preparing the float network")
         work = opened(path, options, folder)
         samples = load_samples(wish.data, work.borders(), wish.form, wish.samples, wish.seed)
-        bench = Bench(path, work, samples, options, wish.loss_db, progress)
+        bench = QuantizingBench(path, work, samples, options, wish.loss_db, progress)
         plain = bench.plain()
-        found = chosen(bench, wish.calibration)
-        best = found.best
+        choice = chosen(bench, wish.calibration)
+        best = choice.best
         data = bench.bordered(best.data)
         build, profile = bench.timed(data)
         assert build.graph is not None
@@ -158,18 +159,23 @@ def quantize(
             plain=plain,
             after=profile,
             results=bench.final_losses(data, inputs, outputs),
-            layers=_losses(work, best, samples),
-            steps=tuple(found.steps),
+            layers=layer_losses(
+                work.layers,
+                best.plan,
+                work.inside(best.data, best.plan, samples.held_out),
+                work.weights(best.data, best.plan),
+            ),
+            steps=tuple(choice.steps),
             notes=(*work.notes, *bench.notes),
             samples=samples,
             wish=wish,
             tool=work.tool,
             method=best.plan.method,
-            interrupted=found.interrupted,
+            interrupted=choice.interrupted,
         )
 
 
-def opened(path: Path, options: Options, folder: Path) -> Work:
+def opened(path: Path, options: Options, folder: Path) -> FloatFile:
     if is_tflite(model_bytes(path)):
         from npuscope.quantizing.litert import LitertWork
 
@@ -179,30 +185,32 @@ def opened(path: Path, options: Options, folder: Path) -> Work:
     return OnnxWork(path, options.get("shapes"), folder)
 
 
-def chosen(bench: Bench, calibration: str) -> Chosen:
+def chosen(bench: QuantizingBench, calibration: str) -> Chosen:
     """The choices in order, each on what the one before left. An interruption ends the search: the
     best so far is the result."""
-    found = Chosen(*_calibrated(bench, METHODS if calibration == AUTO else (calibration,)))
+    choice = Chosen(*_calibrated(bench, METHODS if calibration == AUTO else (calibration,)))
     try:
         for title, offer in _OFFERS:
-            best, more = bench.tried(title, found.best, offer(bench, found.best))
-            found = Chosen(best, [*found.steps, *more])
+            best, more = bench.tried(title, choice.best, offer(bench, choice.best))
+            choice = Chosen(best, [*choice.steps, *more])
     except KeyboardInterrupt:
-        log.warning("interrupted after %d choices: the best so far is kept", len(found.steps))
-        return replace(found, interrupted=True)
-    return found
+        log.warning("interrupted after %d choices: the best so far is kept", len(choice.steps))
+        return replace(choice, interrupted=True)
+    return choice
 
 
-def _calibrated(bench: Bench, methods: tuple[str, ...]) -> tuple[Trial, list[Step]]:
+def _calibrated(bench: QuantizingBench, methods: tuple[str, ...]) -> tuple[Trial, list[ChoiceStep]]:
     """The method whose ranges serve best, then the same with equalised layers."""
-    made = [bench.calibrated(method, False) for method in methods]
-    best = max(made, key=lambda trial: trial.mean_db)
+    trials = [bench.calibrated(method, False) for method in methods]
+    best = max(trials, key=lambda trial: trial.mean_db)
     bench.remember(best)
-    steps: list[Step] = []
-    if len(made) > 1:
-        told = ", ".join(f"{trial.plan.method} {trial.mean_db:.1f}" for trial in made)
+    steps: list[ChoiceStep] = []
+    if len(trials) > 1:
+        means = ", ".join(f"{trial.plan.method} {trial.mean_db:.1f}" for trial in trials)
         title = f"calibration by {best.plan.method}"
-        steps.append(Step(title, 1, 1, f"mean of the outputs in dB: {told}", made[0], best))
+        steps.append(
+            ChoiceStep(title, 1, 1, f"mean of the outputs in dB: {means}", trials[0], best)
+        )
     best, more = _narrowed(bench, best)
     steps += more
     bench.progress("equalising layers")
@@ -213,7 +221,7 @@ def _calibrated(bench: Bench, methods: tuple[str, ...]) -> tuple[Trial, list[Ste
     return best, [*steps, step]
 
 
-def _narrowed(bench: Bench, best: Trial) -> tuple[Trial, list[Step]]:
+def _narrowed(bench: QuantizingBench, best: Trial) -> tuple[Trial, list[ChoiceStep]]:
     """An op alone among floats gains nothing from integers."""
     other = bench.planned(replace(best.plan, narrow=True))
     if other.data == best.data:
@@ -221,12 +229,3 @@ def _narrowed(bench: Bench, best: Trial) -> tuple[Trial, list[Step]]:
     title = f"ops that {bench.work.tool} leaves in float stay so"
     best, step = bench.judged(title, best, other)
     return best, [step]
-
-
-def _losses(work: Work, best: Trial, samples: Samples) -> tuple[LayerLoss, ...]:
-    return layer_losses(
-        work.layers,
-        best.plan,
-        work.inside(best.data, best.plan, samples.held_out),
-        work.weights(best.data, best.plan),
-    )

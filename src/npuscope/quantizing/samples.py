@@ -65,45 +65,45 @@ def image_form(
     return ImageForm(_numbers(mean, "--mean"), spread, pixel_max / 255, layout or "")
 
 
-def _numbers(given: str | Sequence[float] | None, flag: str) -> tuple[float, ...]:
-    parts = given.split(",") if isinstance(given, str) else given or ()
+def _numbers(numbers: str | Sequence[float] | None, flag: str) -> tuple[float, ...]:
+    parts = numbers.split(",") if isinstance(numbers, str) else numbers or ()
     try:
         return tuple(float(part) for part in parts)
     except ValueError:
-        raise UsageError(f"expected numbers with commas, found '{given}'", where=flag) from None
+        raise UsageError(f"expected numbers with commas, found '{numbers}'", where=flag) from None
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
-    """`told` says where they are from; `real` is False for random numbers."""
+class CalibrationSamples:
+    """`source` says where they are from; `real` is False for random numbers."""
 
     calibration: tuple[Sample, ...]
     held_out: tuple[Sample, ...]
-    told: str
+    source: str
     real: bool
 
 
 def load_samples(
     source: str | Path, borders: Sequence[Border], form: ImageForm, most: int, seed: int
-) -> Samples:
+) -> CalibrationSamples:
     path = Path(source)
     if str(source) == RANDOM and not path.exists():
         count = min(most, _RANDOM_COUNT)
-        told = f"{count} random samples, seed {seed}: figures of accuracy mean little"
-        return _split(_random(borders, count, seed), told, False)
+        source_text = f"{count} random samples, seed {seed}: figures of accuracy mean little"
+        return _split(_random(borders, count, seed), source_text, False)
     if path.is_dir():
-        found = _pictures(path, borders, form, most, seed)
-        return _split(found, f"{len(found)} images of {path.name}", True)
-    found = _arrays(path, borders, most, seed)
-    return _split(found, f"{len(found)} samples of {path.name}", True)
+        samples = _pictures(path, borders, form, most, seed)
+        return _split(samples, f"{len(samples)} images of {path.name}", True)
+    samples = _arrays(path, borders, most, seed)
+    return _split(samples, f"{len(samples)} samples of {path.name}", True)
 
 
-def _split(found: Sequence[Sample], told: str, real: bool) -> Samples:
-    held = found[::_HELD_OUT][:_MOST_HELD_OUT]
-    rest = [sample for number, sample in enumerate(found) if number % _HELD_OUT]
+def _split(samples: Sequence[Sample], source: str, real: bool) -> CalibrationSamples:
+    held_out = samples[::_HELD_OUT][:_MOST_HELD_OUT]
+    rest = [sample for number, sample in enumerate(samples) if number % _HELD_OUT]
     if not rest:  # one sample serves for both
-        rest = list(found)
-    return Samples(tuple(rest), tuple(held), told, real)
+        rest = list(samples)
+    return CalibrationSamples(tuple(rest), tuple(held_out), source, real)
 
 
 def _chosen(count: int, most: int, seed: int) -> list[int]:
@@ -139,17 +139,17 @@ def _noise(border: Border, generator: np.random.Generator) -> np.ndarray:
 def _arrays(path: Path, borders: Sequence[Border], most: int, seed: int) -> list[Sample]:
     """A .npz holds an array for every input, by name or in order; a .npy one for the only input.
     The first axis counts the samples."""
-    named = _read_npz(path) if path.suffix.lower() == ".npz" else {"": read_array(path)}
-    if not set(named) >= {b.name for b in borders}:
-        if len(named) != len(borders):
+    arrays = _read_npz(path) if path.suffix.lower() == ".npz" else {"": read_array(path)}
+    if not set(arrays) >= {b.name for b in borders}:
+        if len(arrays) != len(borders):
             inputs = ", ".join(safe_terminal(b.name) for b in borders)
             raise FileError(
-                f"holds {len(named)} arrays, the model has {len(borders)} inputs",
+                f"holds {len(arrays)} arrays, the model has {len(borders)} inputs",
                 where=str(path),
                 hint=f"name the arrays as the inputs: {inputs}",
             )
-        named = dict(zip((b.name for b in borders), named.values(), strict=True))
-    columns = {b.name: _column(named[b.name], b, path) for b in borders}
+        arrays = dict(zip((b.name for b in borders), arrays.values(), strict=True))
+    columns = {b.name: _column(arrays[b.name], b, path) for b in borders}
     count = min(len(column) for column in columns.values())
     if not count:
         raise FileError("holds no sample", where=str(path))
@@ -170,10 +170,10 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
 def _column(values: np.ndarray, border: Border, path: Path) -> list[np.ndarray]:
     """Samples as the input takes them, with or without an axis for the batch."""
     one = border.shape[1:] if border.shape[:1] == (1,) else border.shape
-    for wanted in (border.shape, one):
-        if values.ndim == len(wanted) + 1 and values.shape[1:] == wanted:
+    for shape in (border.shape, one):
+        if values.ndim == len(shape) + 1 and values.shape[1:] == shape:
             return [v.reshape(border.shape).astype(border.dtype) for v in values]
-        if values.shape == wanted:
+        if values.shape == shape:
             return [values.reshape(border.shape).astype(border.dtype)]
     raise FileError(
         f"samples have the shape {values.shape[1:]}, input '{safe_terminal(border.name)}' is "
@@ -201,8 +201,8 @@ def _pictures(
         raise FileError("holds no images", where=str(folder), hint=f"known: {', '.join(_PICTURES)}")
     border = borders[0]
     first = channels_first(border.shape, form.layout)
-    chosen = [files[number] for number in _chosen(len(files), most, seed)]
-    return [{border.name: _picture(file, border, form, first)} for file in chosen]
+    selection = [files[number] for number in _chosen(len(files), most, seed)]
+    return [{border.name: _picture(file, border, form, first)} for file in selection]
 
 
 def channels_first(shape: Sequence[int], layout: str) -> bool:

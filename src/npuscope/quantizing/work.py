@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from npuscope.quantizing.plan import Layer, Plan, Range
+from npuscope.quantizing.plan import ActivationRange, FloatLayer, RangePlan
 from npuscope.quantizing.samples import Border, Sample
 
 Values = Mapping[str, np.ndarray]
@@ -15,11 +15,11 @@ Progress = Callable[[str], None]
 Weights = Callable[[str], tuple[np.ndarray, np.ndarray] | None]
 
 
-class Work(Protocol):
+class FloatFile(Protocol):
     """One float file, prepared; `notes` say what was repaired."""
 
     tool: str
-    layers: tuple[Layer, ...]
+    layers: tuple[FloatLayer, ...]
     notes: tuple[str, ...]
 
     def float_bytes(self) -> bytes: ...
@@ -28,13 +28,13 @@ class Work(Protocol):
 
     def ranges(
         self, method: str, samples: Sequence[Sample], equalised: bool, progress: Progress
-    ) -> dict[str, Range]:
+    ) -> dict[str, ActivationRange]:
         """Of all float activations, inputs included."""
 
     def equalise(self, samples: Iterable[Sample]) -> bool:
         """Make the other form of the float network; False where there is none."""
 
-    def make(self, plan: Plan) -> bytes:
+    def make(self, plan: RangePlan) -> bytes:
         """A quantized file, still with floats at its border."""
 
     def plain(self, samples: Sequence[Sample]) -> bytes | None:
@@ -47,9 +47,9 @@ class Work(Protocol):
         """Of a quantized file, or of the float network."""
 
     def inside(
-        self, data: bytes, plan: Plan, samples: Iterable[Sample]
+        self, data: bytes, plan: RangePlan, samples: Iterable[Sample]
     ) -> Iterator[tuple[Values, Values]]:
         """Real values of all tensors that have steps, in float and quantized."""
 
-    def weights(self, data: bytes, plan: Plan) -> Weights:
+    def weights(self, data: bytes, plan: RangePlan) -> Weights:
         """A constant as it was and as it is in a quantized file."""

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from npuscope.lean_dataclass import dataclass
 from npuscope.report.findings import finding_line
 from npuscope.rulebook.finding import Finding, Severity, finding_json
-from npuscope.rulebook.registry import Kind, Rule, rules
+from npuscope.rulebook.registry import Rule, RuleKind, rules
 from npuscope.text import link_free, safe_terminal, xml_text
 from npuscope.version import __version__
 
@@ -40,7 +40,7 @@ class Checked:
     def _asks(self, info: Rule) -> bool:
         """lint compiles nothing, so that only its own rules have a say."""
         fits = info.applies_to(self.generation) and not info.family
-        return fits and (self.verb != "lint" or info.kind is Kind.LINT)
+        return fits and (self.verb != "lint" or info.kind is RuleKind.LINT)
 
 
 def _every() -> dict[str, Rule]:
@@ -54,7 +54,7 @@ def _foreign(finding: Finding) -> Rule:
     """A rule that only the file of a program names."""
     return Rule(
         finding.rule,
-        Kind.REFUSE,
+        RuleKind.REFUSE,
         finding.title,
         finding.severity,
         finding.confidence,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from npuscope.advice.fix.numeric import InputData, OutputEffect
-    from npuscope.advice.fix.run import Fixed, Step
+    from npuscope.advice.fix.run import Fixed, FixStep
 
 
 # --- JSON; keys are added, never renamed ---
@@ -62,7 +62,7 @@ def _profile(profile: Profile) -> dict[str, Any]:
     }
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: FixStep) -> dict[str, Any]:
     candidate = step.candidate
     return {
         "rule": candidate.rule or None,
@@ -187,7 +187,7 @@ def _db(value: float) -> str:
     return "infinite" if value == inf else f"{value:.1f} dB"
 
 
-def _applied(steps: tuple[Step, ...], every: bool) -> list[str]:
+def _applied(steps: tuple[FixStep, ...], every: bool) -> list[str]:
     lines = ["applied"] if steps else []
     for number, step in enumerate(steps, 1):
         after, outputs = step.after or step.before, step_outputs(step)
@@ -201,18 +201,18 @@ def _applied(steps: tuple[Step, ...], every: bool) -> list[str]:
     return lines
 
 
-def _notes(step: Step, every: bool) -> list[str]:
+def _notes(step: FixStep, every: bool) -> list[str]:
     """What the application has to do; converters write names of several lines."""
     notes = [safe_terminal(note) for note in step.notes]
     return [f"     {note if every else shorten(note, _NOTE)}" for note in notes]
 
 
-def step_outputs(step: Step) -> str:
+def step_outputs(step: FixStep) -> str:
     """What became of the outputs; empty where they were not compared."""
     return effect_words(step.effects, function=step.candidate.fix.function) if step.effects else ""
 
 
-def _refused(steps: tuple[Step, ...], every: bool) -> list[str]:
+def _refused(steps: tuple[FixStep, ...], every: bool) -> list[str]:
     shown = [step for step in steps if every or _tells(step)]
     lines = ["refused"] if shown else []
     for step in shown:
@@ -223,18 +223,18 @@ def _refused(steps: tuple[Step, ...], every: bool) -> list[str]:
     return lines
 
 
-def _tells(step: Step) -> bool:
+def _tells(step: FixStep) -> bool:
     """A request for the whole network that found nothing to do is not reported."""
     return bool(step.candidate.rule or step.candidate.notes) or step.after is not None
 
 
-def _title(step: Step) -> str:
+def _title(step: FixStep) -> str:
     places = f" (and {step.places - 1} alike)" if step.places > 1 else ""
     rule = f" [{step.candidate.rule}]" if step.candidate.rule else ""
     return f"{safe_terminal(step.candidate.fix.title)}{places}{rule}"
 
 
-def _misfits(step: Step, every: bool) -> list[str]:
+def _misfits(step: FixStep, every: bool) -> list[str]:
     if not step.misfits:
         return []
     if not every:

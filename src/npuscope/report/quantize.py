@@ -12,7 +12,7 @@ from npuscope.text import safe_terminal
 if TYPE_CHECKING:
     from npuscope.graph.model import Tensor
     from npuscope.machine.model import Machine
-    from npuscope.quantizing.bench import Step, Trial
+    from npuscope.quantizing.bench import ChoiceStep, Trial
     from npuscope.quantizing.outputs import OutputLoss
     from npuscope.quantizing.run import Quantized
     from npuscope.quantizing.sqnr import LayerLoss
@@ -32,7 +32,7 @@ def quantize_json(made: Quantized, output: str | None = None) -> dict[str, Any]:
         "output": output,
         "tool": made.tool,
         "data": {
-            "source": samples.told,
+            "source": samples.source,
             "real": samples.real,
             "calibration": len(samples.calibration),
             "held_out": len(samples.held_out),
@@ -103,7 +103,7 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
     }
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: ChoiceStep) -> dict[str, Any]:
     return {
         "title": step.title,
         "kept": step.kept,
@@ -136,7 +136,7 @@ def quantize_text(made: Quantized, output: str | None = None, *, every: bool = F
         _answer(made),
         *([f"written  {safe_terminal(output)}"] if output else ["written  nothing: give -o OUT"]),
         *_plain(made),
-        f"data     {safe_terminal(made.samples.told)}; ranges from "
+        f"data     {safe_terminal(made.samples.source)}; ranges from "
         f"{len(made.samples.calibration)}, compared on {len(made.samples.held_out)} held out",
         *_border(made),
         *_groups(made),

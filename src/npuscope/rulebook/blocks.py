@@ -149,9 +149,9 @@ def _anchors(graph: Graph, op: Op) -> bool:
 
 def _frontier(graph: Graph, tail: list[Op]) -> tuple[str, ...]:
     """Tensors that the tail takes from the rest of the network."""
-    made = {name for op in tail for name in op.outputs}
-    taken = (n for op in tail for n in op.inputs if n and not graph.tensor(n).is_constant)
-    return tuple(dict.fromkeys(name for name in taken if name not in made))
+    results = {name for op in tail for name in op.outputs}
+    operands = (n for op in tail for n in op.inputs if n and not graph.tensor(n).is_constant)
+    return tuple(dict.fromkeys(name for name in operands if name not in results))
 
 
 # --- When fixes are true ---
@@ -186,9 +186,9 @@ def is_behind_the_layers(graph: Graph, op: Op) -> bool:
 
 def _all_behind(graph: Graph, op: Op) -> list[Op]:
     """All that depends on an op."""
-    reached, found = set(op.outputs), []
+    tensors, ops = set(op.outputs), []
     for other in graph.ops:
-        if reached.intersection(other.inputs):
-            reached.update(other.outputs)
-            found.append(other)
-    return found
+        if tensors.intersection(other.inputs):
+            tensors.update(other.outputs)
+            ops.append(other)
+    return ops

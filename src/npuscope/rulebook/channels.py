@@ -68,17 +68,17 @@ def channel_fixes(graph: Graph, op: Op, machine: Machine) -> Mapping[str, Mappin
     """Better counts on the side that hurts, a split of the outputs, and zeros beside them."""
     layer = dense_layer(graph, op, machine)
     now = layer.cycles(machine)
-    found: dict[str, Mapping[str, Value]] = {}
+    fixes: dict[str, Mapping[str, Value]] = {}
     for side, fix in (("outputs", "change-outputs"), ("inputs", "change-inputs")):
         count = better_count(layer, machine, side)
         if layer.with_count(side, count).cycles(machine) < 0.8 * now:
-            found[fix] = {"channels": count}
-    if "change-outputs" in found:
-        found["split-outputs"] = split_fix(output_parts(layer, machine))
+            fixes[fix] = {"channels": count}
+    if "change-outputs" in fixes:
+        fixes["split-outputs"] = split_fix(output_parts(layer, machine))
     padded = padding(graph, op, machine)
     if padded is not None:
-        found["pad-channels"] = padded
-    return found
+        fixes["pad-channels"] = padded
+    return fixes
 
 
 @lint(

@@ -43,14 +43,14 @@ def holds_for(fix: str, *ops: str) -> Callable[[C], C]:
 def fitting(fix: str, graph: Graph, names: Iterable[str]) -> Mapping[str, Value] | None:
     """Values for the title where the fix is true of one of the ops that a finding names; None
     where it is true of none."""
-    row, wanted = _CONDITIONS.get(fix), set(names)
+    row, sources = _CONDITIONS.get(fix), set(names)
     if row is None:
         return {}
-    ops = [op for op in graph.ops if wanted & {*op.origin, op.name}]
-    asked = [op for op in ops if not row.ops or op.kind in row.ops]
-    if not asked:
+    ops = [op for op in graph.ops if sources & {*op.origin, op.name}]
+    ops = [op for op in ops if not row.ops or op.kind in row.ops]
+    if not ops:
         return {}  # the condition is about other ops
-    for op in asked:
+    for op in ops:
         answer = row.holds(graph, op)
         if answer or answer == {}:
             return answer if isinstance(answer, Mapping) else {}

@@ -300,15 +300,11 @@ def bias_is_an_activation(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """A layer's bias is computed at run time."""
     readers = graph.consumers()
     for op in of_kind(graph, *LAYERS):
-        bias = _computed_bias(graph, op, readers[op.outputs[0]])
-        if bias is not None:
+        bias = op.inputs[2] if len(op.inputs) > 2 else ""
+        if not bias or graph.tensor(bias).is_constant:
+            bias = _added_by_the_same_source(op, readers[op.outputs[0]]) or ""
+        if bias:
             yield hit(op, f"bias '{bias}' is computed", "constant")
-
-
-def _computed_bias(graph: Graph, op: Op, readers: list[Op]) -> str | None:
-    if len(op.inputs) > 2 and op.inputs[2] and not graph.tensor(op.inputs[2]).is_constant:
-        return op.inputs[2]
-    return _added_by_the_same_source(op, readers)
 
 
 def _added_by_the_same_source(op: Op, readers: list[Op]) -> str | None:
@@ -342,8 +338,8 @@ def kernel_is_cut(graph: Graph, machine: Machine) -> Iterator[Hit]:
         size = pieces * _PARTIAL_BYTES * graph.output_tensor(op).elements
         kernel = f"{weights[1]}x{weights[2]}"
         text = f"{kernel} in {pieces} pieces, {size:,} bytes of sums in {room:,} of RAM"
-        found = hit(op, text, pieces=pieces, kernel=kernel, bytes=size, room_bytes=room)
-        yield replace(found, severity=Severity.WARNING) if size > room else found
+        partials = hit(op, text, pieces=pieces, kernel=kernel, bytes=size, room_bytes=room)
+        yield replace(partials, severity=Severity.WARNING) if size > room else partials
 
 
 @lint(

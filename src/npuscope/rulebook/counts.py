@@ -31,8 +31,8 @@ _FARTHEST = 4096  # channels that are added or left out at most; no search is lo
 _EVEN = 4  # zeros are cheap, so counts that do not suit every mode are tried too
 _WORTH = 0.8  # share of the cycles; a smaller saving is ignored
 SIDES = ("outputs", "inputs")
-# Ops that keep channels apart: one more channel in means one more channel out.
-_APART = having(Trait.KEEPS_CHANNELS)
+# Ops that keep channels apart: one more channel of zeros in is one more out, and a finite one.
+_APART = having(Trait.KEEPS_CHANNELS) - having(Trait.SINGULAR)
 _BORDER = ("Slice", "Split", "Concat")  # they can carry additional channels
 
 
@@ -105,9 +105,9 @@ class SharedCount:
 
 def shared_count(graph: Graph, op: Op, side: str) -> SharedCount | None:
     """The count on one side of a layer; None where an output cannot get more of it."""
-    found = _set_by_layers(graph, op, side)
-    if found is not None or side == "outputs":
-        return found
+    shared = _set_by_layers(graph, op, side)
+    if shared is not None or side == "outputs":
+        return shared
     data = graph.first_input(op)
     readers = _readers(graph)[data.name]
     takers = tuple(o for o in readers if _is_layer(graph, o) and o.inputs[0] == data.name)
@@ -118,32 +118,35 @@ def _set_by_layers(graph: Graph, op: Op, side: str) -> SharedCount | None:
     start = graph.first_input(op).name if side == "inputs" else op.outputs[0]
     makers, readers = graph.producers(), _readers(graph)
     count = graph.tensor(start).shape[-1]
-    seen: dict[str, None] = {}
-    waiting, made, taken = [start], [], []
+    region: set[str] = set()
+    waiting, sources, takers = [start], [], []
     while waiting:
         name = waiting.pop()
         tensor = graph.tensor(name)
-        if name in seen or tensor.is_constant or tensor.shape[-1:] != (count,):
+        if name in region or tensor.is_constant or tensor.shape[-1:] != (count,):
             continue
-        seen[name] = None
+        region.add(name)
         maker = makers.get(name)
-        if maker is None or not _may_grow(graph, maker):
+        if maker is None:
             return None
-        made += [maker] if _is_layer(graph, maker) else []
+        is_layer = _is_layer(graph, maker)
+        if not (is_layer or maker.kind in _BORDER or _keeps_apart(graph, maker)):
+            return None
+        sources += [maker] if is_layer else []
         behind = readers.get(name, [])
-        taken += [o for o in behind if _is_layer(graph, o) and o.inputs[0] == name]
+        takers += [o for o in behind if _is_layer(graph, o) and o.inputs[0] == name]
         for other in (maker, *behind):
             if _keeps_apart(graph, other):
                 waiting += [*other.inputs[:2], *other.outputs]
-    return SharedCount(count, tuple(made), tuple(taken))
+    return SharedCount(count, tuple(sources), tuple(takers))
 
 
 def _readers(graph: Graph) -> dict[str, list[Op]]:
-    found: dict[str, list[Op]] = {}
+    readers: dict[str, list[Op]] = {}
     for op in graph.ops:
         for name in dict.fromkeys(op.inputs):
-            found.setdefault(name, []).append(op)
-    return found
+            readers.setdefault(name, []).append(op)
+    return readers
 
 
 def _is_layer(graph: Graph, op: Op) -> bool:
@@ -151,11 +154,7 @@ def _is_layer(graph: Graph, op: Op) -> bool:
 
 
 def _keeps_apart(graph: Graph, op: Op) -> bool:
-    return op.kind in _APART or (op.kind == "Conv2D" and is_depthwise(graph, op))
-
-
-def _may_grow(graph: Graph, op: Op) -> bool:
-    return op.kind in _BORDER or _keeps_apart(graph, op) or _is_layer(graph, op)
+    return op.kind in _APART or is_depthwise(graph, op)
 
 
 def padding(graph: Graph, op: Op, machine: Machine) -> Mapping[str, Value] | None:

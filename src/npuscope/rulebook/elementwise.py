@@ -27,9 +27,9 @@ from npuscope.rulebook.queries import (
     shape_text,
 )
 from npuscope.rulebook.registry import (
-    Kind,
     Refusal,
     Rule,
+    RuleKind,
     declare,
     foretells,
     lint,
@@ -44,7 +44,7 @@ declare(
     __name__,
     Rule(
         "NA-OP-SOFTWARE",
-        Kind.REFUSE,
+        RuleKind.REFUSE,
         "No unit of the NPU computes this op",
         Severity.WARNING,
         Confidence.DOCUMENTED,
@@ -81,8 +81,9 @@ def no_unit_computes_it(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """An op that only a software kernel computes."""
     for op in live_ops(graph):
         if support(op.kind).documented or _needs_two(graph, op):
-            found = hit(op, f"{op.kind}, {graph.output_tensor(op).elements} elements", 0)
-            yield replace(found, fixes={"mapped-form": form} if (form := _form(graph, op)) else {})
+            form = _form(graph, op)
+            text = f"{op.kind}, {graph.output_tensor(op).elements} elements"
+            yield replace(hit(op, text, 0), fixes={"mapped-form": form} if form else {})
 
 
 def _form(graph: Graph, op: Op) -> dict[str, Value] | None:
@@ -91,14 +92,11 @@ def _form(graph: Graph, op: Op) -> dict[str, Value] | None:
         return {"form": "a mean times the number of pixels"}
     if op.kind == "Max" and leaky_slopes(graph, op) is not None:
         return {"form": "Max(x, a*x) is a PReLU"}
-    if op.kind == "Pow" and _is_square(graph.tensor(op.inputs[1])):
-        return {"form": "x * x"}
+    if op.kind == "Pow":
+        exponent = graph.tensor(op.inputs[1])
+        if exponent.data is not None and not exponent.quant and np.all(exponent.data == 2):
+            return {"form": "x * x"}
     return None
-
-
-def _is_square(exponent: Tensor) -> bool:
-    data = exponent.data
-    return data is not None and not exponent.quant and bool(np.all(data == 2))
 
 
 def _needs_two(graph: Graph, op: Op) -> bool:
@@ -219,14 +217,12 @@ def leaky_slopes(graph: Graph, op: Op) -> np.ndarray | None:
     sides = [_before_quantizing(makers, name) for name in op.inputs[:2]]
     for one, other in (sides, sides[::-1]):
         product = makers.get(one)
-        if product is not None and product.kind == "Mul" and other in _roots(makers, product):
+        if product is None or product.kind != "Mul":
+            continue
+        if other in [_before_quantizing(makers, name) for name in product.inputs[:2]]:
             constants = [t for t in map(graph.tensor, product.inputs[:2]) if t.is_constant]
             return constants[0].data if len(constants) == 1 else None
     return None
-
-
-def _roots(makers: dict[str, Op], op: Op) -> list[str]:
-    return [_before_quantizing(makers, name) for name in op.inputs[:2]]
 
 
 def _before_quantizing(makers: dict[str, Op], name: str) -> str:

@@ -73,8 +73,7 @@ class Finding(Shown):
     @property
     def stake_ms(self) -> float:
         """What decides the order: the predicted gain, or the cost where no gain is known."""
-        known = self.gain_ms
-        return self.cost_ms if known is None else known
+        return self.cost_ms if self.gain_ms is None else self.gain_ms
 
     @property
     def pattern(self) -> tuple[str, str]:

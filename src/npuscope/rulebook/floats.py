@@ -129,8 +129,8 @@ def _merge(
         return
     # This op joins two islands that were separate until now.
     island.extend(other)
-    islands[:] = [known for known in islands if known is not other]
-    home.update({name: island for name, known in home.items() if known is other})
+    islands[:] = [one for one in islands if one is not other]
+    home.update({name: island for name, one in home.items() if one is other})
 
 
 @refuse(

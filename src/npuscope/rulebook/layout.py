@@ -47,8 +47,8 @@ _BY_ELEMENT = having(Trait.FUNCTION, Trait.CONVERSION, Trait.ARITHMETIC) | {"Ide
 def transpose_moves_channels_only(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """Only the change between channel-first and channel-last of one 8-bit image is a plain DMA."""
     tensor, permutation = graph.first_input(op), op.attrs_as(TransposeAttrs).permutation
-    kept = [axis for axis in permutation if tensor.shape[axis] != 1]
-    if kept == sorted(kept):
+    axes = [axis for axis in permutation if tensor.shape[axis] != 1]
+    if axes == sorted(axes):
         return None  # moves nothing
     # The engines step through one image: rows, columns, channels, a byte each.
     plain = len(tensor.shape) == 4 and tensor.shape[0] == 1 and tensor.dtype.bits == 8
@@ -79,8 +79,8 @@ def axes_are_permuted(graph: Graph, op: Op) -> Hit | None:
     at_border = {*graph.inputs, *graph.outputs} & {op.inputs[0], op.outputs[0]}
     if at_border or permutation in _BY_ENGINES:
         return None
-    found = hit(op, f"permutation {permutation}", "channel-first to channel-last or back")
-    return replace(found, fixes=shuffle_fix(graph, op))
+    text, limit = f"permutation {permutation}", "channel-first to channel-last or back"
+    return replace(hit(op, text, limit), fixes=shuffle_fix(graph, op))
 
 
 def shuffle_fix(graph: Graph, op: Op) -> Mapping[str, Mapping[str, Value]]:
@@ -108,19 +108,16 @@ def shuffle_fix(graph: Graph, op: Op) -> Mapping[str, Mapping[str, Value]]:
 )
 def op_is_there_twice(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """The same op works on the same inputs twice."""
-    known: dict[tuple[object, ...], Op] = {}
+    originals: dict[tuple[object, ...], Op] = {}
     for op in live_ops(graph):
         # Formats are compared too: two layers may read the same tensor and quantize differently.
-        first = known.setdefault((op.kind, op.attrs, op.inputs, _formats(graph, op)), op)
+        results = [graph.tensor(name) for name in op.outputs]
+        formats = tuple((tensor.shape, tensor.dtype, tensor.quant) for tensor in results)
+        first = originals.setdefault((op.kind, op.attrs, op.inputs, formats), op)
         # One op of the file may be read as several, some of them alike: nobody wrote it twice.
         if first.origin != op.origin:
             elements = graph.output_tensor(op).elements
             yield Hit((*source(first), *source(op)), f"{op.kind}, {elements} elements", 1)
-
-
-def _formats(graph: Graph, op: Op) -> tuple[object, ...]:
-    made = [graph.tensor(name) for name in op.outputs]
-    return tuple((tensor.shape, tensor.dtype, tensor.quant) for tensor in made)
 
 
 @refuse(
@@ -312,10 +309,10 @@ def _pair(graph: Graph, op: Op) -> _Pair | None:
 
 
 def _treats_all_alike(graph: Graph, op: Op) -> bool:
-    computed = operands(graph, op)
+    if op.kind not in _BY_ELEMENT or len(operands(graph, op)) != 1:
+        return False
     others = [t for t in graph.input_tensors(op) if t is not None and t.is_constant]
-    known = op.kind in _BY_ELEMENT and len(computed) == 1
-    return known and all(tensor.elements == 1 for tensor in others)
+    return all(tensor.elements == 1 for tensor in others)
 
 
 def _keeps_order(op: Op) -> bool:

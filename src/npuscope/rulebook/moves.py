@@ -14,9 +14,9 @@ from npuscope.rulebook.conditions import comes_in, holds_for, leads_out
 from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.queries import hit, is_npu_tensor, of_kind
 from npuscope.rulebook.registry import (
-    Kind,
     Refusal,
     Rule,
+    RuleKind,
     declare,
     foretells,
     lint,
@@ -77,21 +77,13 @@ def parts_have_the_same_channels(graph: Graph, op: Op, machine: Machine) -> Refu
     """This compiler joins parts of the same number of channels only; others are copied by a
     library call."""
     counts = [graph.tensor(name).shape[-1] for name in op.inputs]
-    same = len(set(counts)) == 1
-    if (
-        machine.generation.concat_in_place
-        or same
-        or op.attrs_as(ConcatAttrs).axis in _rows(graph, op)
-    ):
+    last = len(graph.output_tensor(op).shape) - 1
+    along_channels = not 0 <= op.attrs_as(ConcatAttrs).axis < last
+    if machine.generation.concat_in_place or len(set(counts)) == 1 or not along_channels:
         return None
     return refusal(
         "parts of $parts channels", f"{counts[0]} each", parts=", ".join(map(str, counts))
     )
-
-
-def _rows(graph: Graph, op: Op) -> range:
-    """Axes before the channels."""
-    return range(len(graph.output_tensor(op).shape) - 1)
 
 
 @foretells(
@@ -196,7 +188,7 @@ declare(
     __name__,
     Rule(
         "NA-SPLIT-AXIS",
-        Kind.REFUSE,
+        RuleKind.REFUSE,
         "Split along another axis than the channels",
         Severity.WARNING,
         Confidence.DOCUMENTED,

@@ -168,11 +168,6 @@ def balanced_weights_overflow(graph: Graph, machine: Machine) -> Iterator[Hit]:
             )
 
 
-def _rows(weights: Tensor) -> np.ndarray:
-    assert weights.data is not None
-    return weights.data.reshape(weights.shape[0], -1).astype(np.float64)
-
-
 def _largest_sum_that_matters(graph: Graph, op: Op, weights: Tensor) -> float | None:
     """Over all channels: the largest sum that is likely and still changes the output.
 
@@ -183,11 +178,12 @@ def _largest_sum_that_matters(graph: Graph, op: Op, weights: Tensor) -> float | 
     if not plain or weights.quant is None or any(weights.quant.zero_points):
         return None
     assert source.quant is not None and target.quant is not None
-    rows = _rows(weights)
+    assert weights.data is not None
+    rows = weights.data.reshape(weights.shape[0], -1).astype(np.float64)
     unit = source.quant.scale * np.broadcast_to(np.array(weights.quant.scales), len(rows))
     likely = _likely(rows, source.quant.zero_point)
-    told = _told(target, unit, _bias(graph, op, unit))
-    return float(np.minimum(likely, told).max())
+    clamping = _clamping_sum(target, unit, _bias(graph, op, unit))
+    return float(np.minimum(likely, clamping).max())
 
 
 def _likely(rows: np.ndarray, zero: int) -> np.ndarray:
@@ -198,7 +194,7 @@ def _likely(rows: np.ndarray, zero: int) -> np.ndarray:
     return np.asarray(np.minimum(mean + _RARE * spread, np.maximum(highest, -lowest)[:, 0]))
 
 
-def _told(target: Tensor, unit: np.ndarray, bias: np.ndarray) -> np.ndarray:
+def _clamping_sum(target: Tensor, unit: np.ndarray, bias: np.ndarray) -> np.ndarray:
     """The sum at the far end of the output's range; beyond it the output clamps anyway."""
     assert target.quant is not None
     scale, zero = target.quant.scale, target.quant.zero_point
@@ -270,11 +266,10 @@ def parts_have_unlike_scales(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """Parts of a Concat have very different ranges; the small ones lose most of their bits."""
     producers = graph.producers()
     for op in of_kind(graph, "Concat"):
-        scales = [scale(_before_requantize(graph, producers, name)) for name in op.inputs]
-        out = scale(graph.output_tensor(op))
-        known = [value for value in scales if value]
-        if len(known) > 1 and out and out > _CONCAT_RATIO * min(known):
-            yield hit(op, round(out / min(known), 1), _CONCAT_RATIO)
+        parts = [scale(_before_requantize(graph, producers, name)) for name in op.inputs]
+        scales, out = [value for value in parts if value], scale(graph.output_tensor(op))
+        if len(scales) > 1 and out and out > _CONCAT_RATIO * min(scales):
+            yield hit(op, round(out / min(scales), 1), _CONCAT_RATIO)
 
 
 def _before_requantize(graph: Graph, producers: dict[str, Op], name: str) -> Tensor:

@@ -12,6 +12,7 @@ from npuscope.rulebook import fixes
 from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.registry import lint_file
 
+CONSTANT_MOVES = ("Unsqueeze", "Squeeze", "Reshape", "Gather")  # they pass a constant on unchanged
 _SENTINEL = 2**31 - 1  # exporters write the largest int32 or int64 for "to the end"
 
 
@@ -83,12 +84,10 @@ def slice_has_sentinels(file: OnnxFile, machine: Machine) -> Iterator[Hit]:
     """A Slice ends at a negative index or at 'the largest number'."""
     for node in file.nodes:
         ends = file.small.get(node.inputs[2]) if len(node.inputs) > 2 else None
-        if node.kind == "Slice" and ends is not None and _is_sentinel(ends):
+        if node.kind != "Slice" or ends is None:
+            continue
+        if np.any((ends < 0) | (ends >= _SENTINEL)):
             yield _hit(node, f"ends {ends.ravel().tolist()}", "0 to the size of the axis")
-
-
-def _is_sentinel(ends: np.ndarray) -> bool:
-    return bool(ends.size and ((ends < 0) | (ends >= _SENTINEL)).any())
 
 
 @lint_file(
@@ -180,13 +179,12 @@ def inputs_have_an_odd_form(file: OnnxFile, machine: Machine) -> Iterator[Hit]:
 )
 def constants_are_dequantized(file: OnnxFile, machine: Machine) -> Iterator[Hit]:
     """A constant other than a weight goes through a DequantizeLinear."""
-    # Layers fold their weights; these ops pass a constant on unchanged.
     readers = {name: node for node in file.nodes for name in node.inputs}
     for node in file.nodes:
         if node.kind != "DequantizeLinear" or node.inputs[0] not in file.constants:
             continue
         reader = readers.get(node.outputs[0])
-        if reader is not None and reader.kind in ("Unsqueeze", "Squeeze", "Reshape", "Gather"):
+        if reader is not None and reader.kind in CONSTANT_MOVES:
             yield _hit(node, f"constant of a {reader.kind}", "a folded initializer")
 
 

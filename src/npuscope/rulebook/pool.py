@@ -192,9 +192,9 @@ def is_half_of_a_mean(graph: Graph, op: Op) -> bool:
 
 def _together(graph: Graph, first: Op, second: Op) -> bool:
     own = _axes(graph, first)
-    kept = len(graph.output_tensor(first).shape) == 4
-    left = [axis for axis in range(4) if kept or axis not in own]
-    also = {left[axis] for axis in second.attrs_as(ReduceAttrs).axes if axis < len(left)}
+    same_rank = len(graph.output_tensor(first).shape) == 4
+    axes = [axis for axis in range(4) if same_rank or axis not in own]
+    also = {axes[axis] for axis in second.attrs_as(ReduceAttrs).axes if axis < len(axes)}
     # Axes of channel-first tensors that a Transpose brought here are looked at by the edit.
     return len(graph.first_input(first).shape) == 4 and len(own | also) == 2 and 0 not in own | also
 

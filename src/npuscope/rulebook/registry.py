@@ -46,7 +46,7 @@ THEMES = (
 )
 
 
-class Kind(StrEnum):
+class RuleKind(StrEnum):
     REFUSE = "refuse"  # keeps an op off the NPU; checked by lowering
     LINT = "lint"  # a risk that the model file alone shows
     ADVISE = "advise"  # what hurts in a run
@@ -84,7 +84,7 @@ class Rule(Shown):
     """
 
     id: str
-    kind: Kind
+    kind: RuleKind
     title: str
     severity: Severity
     confidence: Confidence
@@ -156,12 +156,12 @@ def make_finding(rule: Rule, hit: Hit, graph: Graph | None = None) -> Finding:
 def _fixes(rule: Rule, hit: Hit, graph: Graph | None) -> Iterator[Fix]:
     """One whose parameters nobody gives is left out, too."""
     for template in rule.fixes:
-        told = fitting(template.id, graph, hit.ops) if graph is not None else {}
-        if template.id in hit.unfit or told is None:
+        values = fitting(template.id, graph, hit.ops) if graph is not None else {}
+        if template.id in hit.unfit or values is None:
             continue
-        given = {**told, **hit.fixes.get(template.id, {})}
-        if set(template.parameters) <= set(given):
-            yield template.fix(given, hit.gains.get(template.id))
+        values = {**values, **hit.fixes.get(template.id, {})}
+        if set(template.parameters) <= set(values):
+            yield template.fix(values, hit.gains.get(template.id))
 
 
 # --- Declaring rules ---
@@ -172,7 +172,7 @@ _DECLARED: dict[str, dict[str, Rule]] = {}
 
 def declare(module: str, rule: Rule) -> None:
     """A rule of a module; the decorators below make it of a function."""
-    if any(rule.id in known for known in _DECLARED.values()):
+    if any(rule.id in rules_of_module for rules_of_module in _DECLARED.values()):
         raise InternalError(f"rule '{rule.id}' is declared twice")
     _DECLARED.setdefault(module, {})[rule.id] = rule
 
@@ -196,7 +196,7 @@ def refuse(
     def register(check: Check) -> Check:
         rule = Rule(
             rule_id,
-            Kind.REFUSE,
+            RuleKind.REFUSE,
             title,
             severity,
             confidence,
@@ -240,7 +240,7 @@ def foretells(
         rule = replace(
             first,
             id=rule_id,
-            kind=Kind.LINT,
+            kind=RuleKind.LINT,
             title=title or first.title,
             severity=severity or first.severity,
             confidence=confidence or first.confidence,
@@ -261,14 +261,14 @@ def _foreseen(refusal: Rule, tell: Tell, kinds: tuple[str, ...]) -> Look:
     def look(graph: Graph, machine: Machine) -> Iterator[Hit]:
         for op in live_ops(graph):
             if op.kind in kinds and refusal.check and refusal.check(graph, op, machine):
-                found = tell(graph, op)
-                if found is not None:
-                    yield found
+                hit = tell(graph, op)
+                if hit is not None:
+                    yield hit
 
     return look
 
 
-class Told(TypedDict, total=False):
+class Statements(TypedDict, total=False):
     """What a rule states besides id and title: fields of Rule."""
 
     severity: Required[Severity]
@@ -281,27 +281,29 @@ class Told(TypedDict, total=False):
     family: str
 
 
-def lint(rule_id: str, title: str, **told: Unpack[Told]) -> Callable[[LookT], LookT]:
+def lint(rule_id: str, title: str, **statements: Unpack[Statements]) -> Callable[[LookT], LookT]:
     """A risk in a network: `look(graph, machine)` yields hits."""
-    return _looking(Kind.LINT, rule_id, title, told)
+    return _looking(RuleKind.LINT, rule_id, title, statements)
 
 
-def lint_file(rule_id: str, title: str, **told: Unpack[Told]) -> Callable[[LookT], LookT]:
+def lint_file(
+    rule_id: str, title: str, **statements: Unpack[Statements]
+) -> Callable[[LookT], LookT]:
     """A risk in an ONNX file: `look(file, machine)` yields hits."""
-    return _looking(Kind.LINT, rule_id, title, told, on_file=True)
+    return _looking(RuleKind.LINT, rule_id, title, statements, on_file=True)
 
 
-def advise(rule_id: str, title: str, **told: Unpack[Told]) -> Callable[[LookT], LookT]:
+def advise(rule_id: str, title: str, **statements: Unpack[Statements]) -> Callable[[LookT], LookT]:
     """What hurts in a run: `look(subject)` yields hits."""
-    return _looking(Kind.ADVISE, rule_id, title, told)
+    return _looking(RuleKind.ADVISE, rule_id, title, statements)
 
 
 def _looking(
-    kind: Kind, rule_id: str, title: str, told: Told, *, on_file: bool = False
+    kind: RuleKind, rule_id: str, title: str, statements: Statements, *, on_file: bool = False
 ) -> Callable[[LookT], LookT]:
     def register(look: LookT) -> LookT:
         text = _sentence(look)
-        rule = Rule(rule_id, kind, title, sentence=text, on_file=on_file, look=look, **told)
+        rule = Rule(rule_id, kind, title, sentence=text, on_file=on_file, look=look, **statements)
         declare(look.__module__, rule)
         return look
 
@@ -325,7 +327,7 @@ def rules_in(module: str) -> dict[str, Rule]:
     return {rule.id: rule for rule in _DECLARED[import_module(module).__name__].values()}
 
 
-def findings_of(module: str, kind: Kind, *subject: object) -> list[Finding]:
+def findings_of(module: str, kind: RuleKind, *subject: object) -> list[Finding]:
     """What the rules of one module and kind find in a subject of theirs."""
     asked = [rule for rule in rules_in(module).values() if rule.kind is kind]
     return [make_finding(rule, hit) for rule in asked if rule.look for hit in rule.look(*subject)]
@@ -344,26 +346,28 @@ def rule(rule_id: str) -> Rule | None:
 @cache
 def _refusing() -> dict[str, tuple[Rule, ...]]:
     """Refuse rules by the kind of op: lowering asks for every op of a network."""
-    asked = sorted((rule for rule in rules().values() if rule.check), key=lambda rule: rule.turn)
-    kinds = dict.fromkeys(kind for rule in asked for kind in rule.ops)
-    return {kind: tuple(rule for rule in asked if kind in rule.ops) for kind in kinds}
+    ordered = sorted((rule for rule in rules().values() if rule.check), key=lambda rule: rule.turn)
+    kinds = dict.fromkeys(kind for rule in ordered for kind in rule.ops)
+    return {kind: tuple(rule for rule in ordered if kind in rule.ops) for kind in kinds}
 
 
 def refusals(graph: Graph, op: Op, machine: Machine) -> tuple[Refused, ...]:
     """All reasons why the op cannot run on the NPU alone; empty when it can."""
-    found = (rule.refused(graph, op, machine) for rule in _refusing().get(op.kind, ()))
-    return tuple(refused for refused in found if refused is not None)
+    answers = (rule.refused(graph, op, machine) for rule in _refusing().get(op.kind, ()))
+    return tuple(refused for refused in answers if refused is not None)
 
 
 def lints() -> dict[str, Rule]:
     """Rules on a network."""
-    return {name: r for name, r in rules().items() if r.kind is Kind.LINT and not r.on_file}
+    return {name: r for name, r in rules().items() if r.kind is RuleKind.LINT and not r.on_file}
 
 
 def lint_graph(graph: Graph, machine: Machine) -> tuple[Finding, ...]:
     """What all rules find in a network, the worst first."""
-    asked = lints().values()
-    return gravest_first(f for rule in asked for f in rule.findings(machine, graph, machine))
+    network_rules = lints().values()
+    return gravest_first(
+        f for rule in network_rules for f in rule.findings(machine, graph, machine)
+    )
 
 
 def file_lints() -> dict[str, Rule]:
@@ -381,5 +385,5 @@ def lint_model_file(
     file: OnnxFile | None = read_onnx_file(path, data) if is_onnx else None
     if file is None:
         return ()
-    asked = file_lints().values()
-    return tuple(f for rule in asked for f in rule.findings(machine, file, machine))
+    file_rules = file_lints().values()
+    return tuple(f for rule in file_rules for f in rule.findings(machine, file, machine))

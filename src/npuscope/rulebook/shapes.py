@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from npuscope.graph.model import Graph, Op, Tensor
+from npuscope.graph.model import Graph, Tensor
 from npuscope.machine.model import Machine
 from npuscope.rulebook import fixes
 from npuscope.rulebook.finding import Confidence, Hit, Severity
@@ -49,15 +49,12 @@ def axes_are_long(graph: Graph, machine: Machine) -> Iterator[Hit]:
 
 def _by_tensor(graph: Graph, wrong: Callable[[Tensor], bool], limit: int) -> Iterator[Hit]:
     """One hit for all affected tensors; the first is the evidence."""
-    found = [tensor for tensor in computed(graph) if wrong(tensor)]
-    if found:
+    tensors = [tensor for tensor in computed(graph) if wrong(tensor)]
+    if tensors:
         makers = graph.producers()
-        ops = tuple(dict.fromkeys(n for t in found for n in _made_by(makers, t)))
-        yield Hit(ops, shape_text(found[0].shape), limit, {"tensors": len(found)})
-
-
-def _made_by(makers: dict[str, Op], tensor: Tensor) -> tuple[str, ...]:
-    return source(makers[tensor.name]) if tensor.name in makers else (tensor.name,)
+        names = [source(makers[t.name]) if t.name in makers else (t.name,) for t in tensors]
+        ops = tuple(dict.fromkeys(name for row in names for name in row))
+        yield Hit(ops, shape_text(tensors[0].shape), limit, {"tensors": len(tensors)})
 
 
 @lint(

@@ -89,7 +89,7 @@ def fix(
 
     >>> npuscope.fix("model.tflite", "fixed.tflite", cut=True).steps
     """
-    from npuscope.advice.fix.candidates import Choice
+    from npuscope.advice.fix.candidates import FixChoice
     from npuscope.advice.fix.candidates import only as known
     from npuscope.advice.fix.run import fix as run_fix
     from npuscope.building import refuse_stand_ins
@@ -103,7 +103,7 @@ def fix(
         raise UsageError(f"expected 1 or more, found {seeds}", where="--seeds")
     if output is not None:
         check_output(Path(model), Path(output), "fixed")
-    choice = Choice(known(only), cut, drop_softmax, integer_io, everything, lossy)
+    choice = FixChoice(known(only), cut, drop_softmax, integer_io, everything, lossy)
     form = image_form(mean, std, pixel_max, layout)
     inputs = network_inputs(load_model(model, options.get("shapes")), data, form, seeds)
     fixed = run_fix(model, choice, options, inputs)

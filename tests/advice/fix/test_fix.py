@@ -14,10 +14,10 @@ from edits.channel_case import LiteNet, QdqNet
 from edits.channel_nets import denoiser, shuffle_net
 from models import Net, OnnxWriter, mobilenet_like, save, to_onnx, to_tflite
 from npuscope.advice.explain import catalogue
-from npuscope.advice.fix.candidates import Candidate, Choice, Place, only
+from npuscope.advice.fix.candidates import Candidate, FixChoice, FixPlace, only
 from npuscope.advice.fix.judge import judge
 from npuscope.advice.fix.numeric import OutputEffect, effects
-from npuscope.advice.fix.run import Fixed, Step
+from npuscope.advice.fix.run import Fixed, FixStep
 from npuscope.advice.fix.workbench import Look, Workbench
 from npuscope.edits import edits, formats, open_document
 from npuscope.errors import TargetError, UsageError
@@ -55,7 +55,7 @@ def scores_net(folder: Path) -> Path:
     return save(folder, "scores.tflite", to_tflite(net))
 
 
-def step(fixed: Fixed, fix: str) -> Step:
+def step(fixed: Fixed, fix: str) -> FixStep:
     return next(found for found in fixed.steps if found.candidate.fix.id == fix)
 
 
@@ -208,7 +208,7 @@ def changed(look: Look, share: float, **memory: int) -> Look:
 
 def candidate(**changes: object) -> Candidate:
     fix = Fix("some-fix", "do something")
-    made = Candidate("LINT-DUPLICATE", fix, (Place(("a",), fix),))
+    made = Candidate("LINT-DUPLICATE", fix, (FixPlace(("a",), fix),))
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -285,17 +285,17 @@ def test_choice_of_fixes() -> None:
     kept = Fix("share-result", "", function=FunctionEffect.EXACT)
     lossy = Fix("nearest-resize", "", function=FunctionEffect.CHANGED)
     moved = Fix("drop-softmax", "", function=FunctionEffect.MOVED)
-    assert Choice().allows("R", kept)
-    assert not Choice(only=frozenset({"X"})).allows("R", kept)
-    assert not Choice().allows("R", lossy)
-    assert not Choice(everything=True).allows("R", lossy)
-    assert Choice(lossy=True).allows("R", lossy)
-    assert Choice(only=frozenset({"R"})).allows("R", lossy)
-    assert Choice(only=frozenset({"nearest-resize"})).allows("R", lossy)
-    assert not Choice(only=frozenset({"X"}), lossy=True).allows("R", lossy)
-    assert not Choice().allows("R", moved)
-    assert Choice(everything=True).allows("R", moved)
-    assert Choice(drop_softmax=True).allows("R", moved)
+    assert FixChoice().allows("R", kept)
+    assert not FixChoice(only=frozenset({"X"})).allows("R", kept)
+    assert not FixChoice().allows("R", lossy)
+    assert not FixChoice(everything=True).allows("R", lossy)
+    assert FixChoice(lossy=True).allows("R", lossy)
+    assert FixChoice(only=frozenset({"R"})).allows("R", lossy)
+    assert FixChoice(only=frozenset({"nearest-resize"})).allows("R", lossy)
+    assert not FixChoice(only=frozenset({"X"}), lossy=True).allows("R", lossy)
+    assert not FixChoice().allows("R", moved)
+    assert FixChoice(everything=True).allows("R", moved)
+    assert FixChoice(drop_softmax=True).allows("R", moved)
 
 
 # what is measured

@@ -9,7 +9,7 @@ import pytest
 
 from models import mobilenet_like, save, to_tflite
 from npuscope.advice.fix import results
-from npuscope.advice.fix.numeric import given, seeded_inputs
+from npuscope.advice.fix.numeric import input_values, seeded_inputs
 from npuscope.advice.fix.results import Results
 from npuscope.files.load import load_model
 from npuscope.graph.model import Graph, Op
@@ -35,7 +35,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[list[Op]]:
 
 
 def inputs_of(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:
-    return given(graph, seeded_inputs(graph, seed))
+    return input_values(graph, seeded_inputs(graph, seed))
 
 
 def same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:

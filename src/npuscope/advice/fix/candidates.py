@@ -25,7 +25,7 @@ INTEGER_IO = ("integer-input", "integer-output")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class FixChoice:
     """`only` names rules or fixes; `everything` asks for every edit that keeps the network's
     function, `lossy` also for those that do not."""
 
@@ -58,12 +58,12 @@ class Choice:
         return self._named(rule, fix) or self._flagged(fix.id)
 
     def _flagged(self, fix: str) -> bool:
-        given = {
+        options = {
             "--cut": self.cut,
             "--drop-softmax": self.drop_softmax,
             "--integer-io": self.integer_border,
         }
-        return given.get(FLAGS.get(fix, ""), False)
+        return options.get(FLAGS.get(fix, ""), False)
 
     def _named(self, rule: str, fix: Fix) -> bool:
         return bool(self.only & {rule, fix.id})
@@ -71,18 +71,18 @@ class Choice:
 
 def only(names: Iterable[str]) -> frozenset[str]:
     """Names of rules and fixes, checked."""
-    known = catalogue()
-    fixes = {fix.id for info in known.values() for fix in info.fixes}
-    wanted = frozenset(name for name in names if name)
-    for name in sorted(wanted - known.keys() - fixes):
-        near = difflib.get_close_matches(name, [*known, *fixes], n=3, cutoff=0.5)
+    rules = catalogue()
+    fixes = {fix.id for info in rules.values() for fix in info.fixes}
+    chosen_names = frozenset(name for name in names if name)
+    for name in sorted(chosen_names - rules.keys() - fixes):
+        near = difflib.get_close_matches(name, [*rules, *fixes], n=3, cutoff=0.5)
         hint = f"nearest: {', '.join(near)}" if near else "`npuscope rules` lists them"
         raise UsageError(f"there is no rule and no fix '{name}'", where="--only", hint=hint)
-    return wanted
+    return chosen_names
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FixPlace:
     """One finding's share of a candidate; no ops stand for the whole network."""
 
     ops: tuple[str, ...]
@@ -95,7 +95,7 @@ class Candidate:
 
     rule: str
     fix: Fix
-    places: tuple[Place, ...]
+    places: tuple[FixPlace, ...]
     severity: Severity = Severity.INFO
     forced: bool = False
     notes: tuple[str, ...] = ()  # what the application has to do then
@@ -113,44 +113,44 @@ class Candidate:
 
     @property
     def gain_ms(self) -> float | None:
-        known = [p.fix.gain_ms for p in self.places if p.fix.gain_ms is not None]
-        return sum(known) if known else None
+        gains = [p.fix.gain_ms for p in self.places if p.fix.gain_ms is not None]
+        return sum(gains) if gains else None
 
 
-def candidates(look: Look, found: Explanation, choice: Choice) -> list[Candidate]:
+def candidates(look: Look, explanation: Explanation, choice: FixChoice) -> list[Candidate]:
     """In the order in which they should be tried: what shortens the network, what pays most, and
     at last the border, which other fixes may have brought to integers."""
-    offered = _offered(found.findings, look.document.format, choice)
+    offered = _offered(explanation.findings, look.document.format, choice)
     return [*_cut(look, choice), *sorted(offered, key=_order), *_border(look, choice)]
 
 
-def _offered(findings: tuple[Finding, ...], format: str, choice: Choice) -> Iterator[Candidate]:
-    places: dict[tuple[str, str], list[Place]] = {}
+def _offered(findings: tuple[Finding, ...], format: str, choice: FixChoice) -> Iterator[Candidate]:
+    places: dict[tuple[str, str], list[FixPlace]] = {}
     severity: dict[tuple[str, str], Severity] = {}
     for finding in findings:
         for fix in finding.fixes:
             offered = has_edit(fix.id, format) and choice.allows(finding.rule, fix)
             if offered and fix.gain.may_pay:  # else not worth a compilation
                 key = (finding.rule, fix.id)
-                places.setdefault(key, []).append(Place(finding.ops, fix))
+                places.setdefault(key, []).append(FixPlace(finding.ops, fix))
                 severity[key] = finding.severity
-    for (name, _), found in places.items():
-        fix = found[0].fix
-        yield Candidate(name, fix, tuple(found), severity[name, fix.id], choice.forces(name, fix))
+    for (name, _), rows in places.items():
+        fix = rows[0].fix
+        yield Candidate(name, fix, tuple(rows), severity[name, fix.id], choice.forces(name, fix))
 
 
-def _cut(look: Look, choice: Choice) -> Iterator[Candidate]:
+def _cut(look: Look, choice: FixChoice) -> Iterator[Candidate]:
     if not choice.asked(CUT) or not has_edit(CUT, look.document.format):
         return
     end = frontier(look.build, look.profile)
     title = "end the network after the last NPU op; run the rest in the application"
     parameters: dict[str, Value] = {"tensors": [tensor.name for tensor in end.tensors]}
     fix = Fix(CUT, title, parameters, FunctionEffect.MOVED)
-    places = (Place(end.removed, fix),) if end.tensors else ()
-    yield Candidate("", fix, places, forced=True, notes=_told(end), left_ms=end.cpu_ms)
+    places = (FixPlace(end.removed, fix),) if end.tensors else ()
+    yield Candidate("", fix, places, forced=True, notes=_notes(end), left_ms=end.cpu_ms)
 
 
-def _told(end: Frontier) -> tuple[str, ...]:
+def _notes(end: Frontier) -> tuple[str, ...]:
     """What the application finds, and what it has to do with it."""
     tensors = (
         f"output {t.name}: {t.dtype}{list(t.shape)}"
@@ -161,12 +161,12 @@ def _told(end: Frontier) -> tuple[str, ...]:
     return end.sentence, *tensors, *rest
 
 
-def _border(look: Look, choice: Choice) -> Iterator[Candidate]:
+def _border(look: Look, choice: FixChoice) -> Iterator[Candidate]:
     """Integers at the border need no finding."""
     for template in (INTEGER_INPUT, INTEGER_OUTPUT):
         if choice.asked(template.id) and has_edit(template.id, look.document.format):
             fix = template.fix({})
-            yield Candidate("", fix, (Place((), fix),), forced=True)
+            yield Candidate("", fix, (FixPlace((), fix),), forced=True)
 
 
 def _order(candidate: Candidate) -> tuple[int, float, int]:

@@ -3,7 +3,7 @@ behind them runs in the application."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import field
 from math import fsum
 
@@ -56,7 +56,7 @@ def frontier(build: Built, profile: Profile) -> Frontier:
         return Frontier(sentence="the network ends with the NPU's work: nothing to cut")
     if not names:
         return Frontier(sentence="nothing would be left of the network")
-    return _told(build.graph, profile, removed, names)
+    return _frontier_at(build.graph, profile, removed, names)
 
 
 @dataclass(eq=False, slots=True)
@@ -94,19 +94,19 @@ def _units(graph: Graph, profile: Profile) -> list[_Unit]:
     for unit in units.values():
         unit.live = any(op.name in live for op in unit.ops)
         unit.makes_output = any(set(op.outputs) & set(graph.outputs) for op in unit.ops)
-        taken, given = _bytes(graph, unit)
-        unit.shrinks, unit.moved = given < taken, taken + given
+        before, after = _bytes(graph, unit)
+        unit.shrinks, unit.moved = after < before, before + after
     _charge(graph, profile, by_op)
     return list(units.values())
 
 
 def _bytes(graph: Graph, unit: _Unit) -> tuple[int, int]:
     """Taken and given, without constants."""
-    made = {name for op in unit.ops for name in op.outputs}
-    read = {name for op in unit.ops for name in op.inputs if name}
-    taken = [graph.tensor(n) for n in read - made if not graph.tensor(n).is_constant]
-    given = [graph.tensor(n) for n in made - read]
-    return sum(t.size_bytes for t in taken), sum(t.size_bytes for t in given)
+    results = {name for op in unit.ops for name in op.outputs}
+    operands = {name for op in unit.ops for name in op.inputs if name}
+    inputs = [graph.tensor(n) for n in operands - results if not graph.tensor(n).is_constant]
+    outputs = [graph.tensor(n) for n in results - operands]
+    return sum(t.size_bytes for t in inputs), sum(t.size_bytes for t in outputs)
 
 
 def _link(graph: Graph, by_op: dict[str, _Unit]) -> None:
@@ -118,9 +118,9 @@ def _link(graph: Graph, by_op: dict[str, _Unit]) -> None:
     for unit in next_units:
         waiting = [unit]
         while waiting:
-            found = next_units[waiting.pop()] - unit.behind
-            unit.behind |= found
-            waiting += found
+            new = next_units[waiting.pop()] - unit.behind
+            unit.behind |= new
+            waiting += new
         unit.behind.discard(unit)
 
 
@@ -174,27 +174,31 @@ def _leads_to(unit: _Unit, removed: set[_Unit]) -> bool:
 
 def _exposed(graph: Graph, removed: set[_Unit]) -> Iterator[str]:
     """Tensors that the rest of the network makes and the application needs, in output order."""
-    gone = {op.name for unit in removed for op in unit.ops}
+    removed_ops = {op.name for unit in removed for op in unit.ops}
     makers = graph.producers()
-    seen: set[str] = set()
+    visited: set[str] = set()
     waiting = [*reversed(graph.outputs)]
     while waiting:
         name = waiting.pop()
         maker = makers.get(name)
-        if name in seen or maker is None:
+        if name in visited or maker is None:
             continue
-        seen.add(name)
-        if maker.name in gone:
+        visited.add(name)
+        if maker.name in removed_ops:
             waiting += reversed([n for n in maker.inputs if n])
         else:
             yield name
 
 
-def _told(graph: Graph, profile: Profile, removed: set[_Unit], names: tuple[str, ...]) -> Frontier:
+def _frontier_at(
+    graph: Graph, profile: Profile, removed: set[_Unit], names: tuple[str, ...]
+) -> Frontier:
     tensors = tuple(_info(graph, name) for name in names)
     # Exact, because a set has no order: the same network gives the same figures.
     cpu_ms, npu_ms = fsum(u.cpu_ms for u in removed), fsum(u.npu_ms for u in removed)
-    ops = tuple(_source_ops(graph, removed))
+    removed_ops = {op.name for unit in removed for op in unit.ops}
+    origins = (name for op in graph.ops if op.name in removed_ops for name in op.origin)
+    ops = tuple(dict.fromkeys(name for name in origins if not name.startswith(_BORDER)))
     count = counted(len(tensors), "tensor")
     size = sum(tensor.size_bytes for tensor in tensors)
     lost = f", {npu_ms:.2g} ms of NPU work among them" if npu_ms else ""
@@ -204,12 +208,6 @@ def _told(graph: Graph, profile: Profile, removed: set[_Unit], names: tuple[str,
         f"on the CPU{lost}"
     )
     return Frontier(tensors, ops, cpu_ms, npu_ms, sentence)
-
-
-def _source_ops(graph: Graph, removed: set[_Unit]) -> Iterable[str]:
-    gone = {op.name for unit in removed for op in unit.ops}
-    names = (name for op in graph.ops if op.name in gone for name in op.origin)
-    return dict.fromkeys(name for name in names if not name.startswith(_BORDER))
 
 
 def _info(graph: Graph, name: str) -> TensorInfo:

@@ -12,13 +12,12 @@ from npuscope.advice.fix.candidates import Candidate
 from npuscope.advice.fix.numeric import OutputEffect
 from npuscope.advice.fix.workbench import Look, Opened
 from npuscope.lean_dataclass import dataclass
-from npuscope.profiling.model import Profile
 from npuscope.rulebook.finding import Finding, Severity
 from npuscope.rulebook.registry import file_lints
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Judgement:
     """Kept or not, and why in a few words."""
 
     kept: bool
@@ -40,29 +39,29 @@ def judge(
     after: Look,
     effects: tuple[OutputEffect, ...],
     risks: Risks,
-) -> Outcome:
+) -> Judgement:
     """`risks` gives the findings on a file; it is called only where time does not decide."""
     if candidate.forced:
-        return Outcome(True, "asked for")
+        return Judgement(True, "asked for")
     # Before time is looked at: the cost of external RAM depends on placement and is predicted least
     # well.
-    if _spills(before.profile, after.profile):
-        return Outcome(False, "it needs more external RAM")
+    old, new = before.profile.memory, after.profile.memory
+    if new.external_ram_bytes > old.external_ram_bytes:
+        return Judgement(False, "it needs more external RAM")
     worst = _furthest_db(effects)
     if worst < _LEAST_SQNR_DB:
-        return Outcome(False, _too_far(worst, before.network.unrest_db))
+        # With what to hold it against: some networks are numerically sensitive by themselves.
+        return Judgement(
+            False,
+            f"the results differ too much (SQNR {worst:.0f} dB; one step more in every 256th "
+            f"input value gives {before.network.unrest_db:.0f} dB): --only applies it",
+        )
     same = min((e.same_answers for e in effects if e.same_answers is not None), default=1.0)
     if candidate.is_lossy and before.network.has_real_data and same < _LEAST_SAME:
-        return Outcome(False, f"the top score changes at {1 - same:.1%} of the places on your data")
+        return Judgement(
+            False, f"the top score changes at {1 - same:.1%} of the places on your data"
+        )
     return _by_time(candidate, before, after, risks)
-
-
-def _too_far(found_db: float, unrest_db: float) -> str:
-    """With what to hold it against: some networks are numerically sensitive by themselves."""
-    return (
-        f"the results differ too much (SQNR {found_db:.0f} dB; one step more in every 256th input "
-        f"value gives {unrest_db:.0f} dB): --only applies it"
-    )
 
 
 def _by_time(
@@ -70,23 +69,23 @@ def _by_time(
     before: Look,
     after: Look,
     risks: Risks,
-) -> Outcome:
+) -> Judgement:
     change = (after.total_ms - before.total_ms) / max(before.total_ms, 1e-9)
     if change < -_NOISE:
-        return Outcome(True, "faster")
+        return Judgement(True, "faster")
     # Predicted times of such layers are lower bounds, so a slower prediction may be faster in
     # truth.
     if after.layers_on_cpu < before.layers_on_cpu:
-        return Outcome(True, "layers leave the CPU, whose time there is not known")
+        return Judgement(True, "layers leave the CPU, whose time there is not known")
     if change <= _NOISE and after.off_npu < before.off_npu:
-        return Outcome(True, "fewer epochs on the CPU")
+        return Judgement(True, "fewer epochs on the CPU")
     # Fewer ops with the risk, not none: an edit may fit only some of its places.
     if _count(risks(before), candidate.rule) > _count(risks(after), candidate.rule):
         if is_hazard(candidate) and change <= _HAZARD_PRICE:
-            return Outcome(True, "the hazard is gone")
+            return Judgement(True, "the hazard is gone")
         if change <= 0 and _is_free(before, after):
-            return Outcome(True, "simpler at no cost")
-    return Outcome(False, "it does not help" if change <= _NOISE else "it is slower")
+            return Judgement(True, "simpler at no cost")
+    return Judgement(False, "it does not help" if change <= _NOISE else "it is slower")
 
 
 def _is_free(before: Look, after: Look) -> bool:
@@ -104,10 +103,6 @@ def is_hazard(candidate: Candidate) -> bool:
 def _count(findings: tuple[Finding, ...], rule: str) -> int:
     """Ops that a rule complains about; some rules report all of them in one finding."""
     return sum(max(1, len(finding.ops)) for finding in findings if finding.rule == rule)
-
-
-def _spills(before: Profile, after: Profile) -> bool:
-    return after.memory.external_ram_bytes > before.memory.external_ram_bytes
 
 
 def runtime_fault(runtime: Opened, effects: tuple[OutputEffect, ...]) -> str:

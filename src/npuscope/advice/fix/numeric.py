@@ -59,36 +59,36 @@ def as_given(tensor: Tensor, reals: np.ndarray) -> np.ndarray:
     return np.asarray(np.clip(steps, *tensor.dtype.limits), tensor.dtype.numpy)
 
 
-def given(graph: Graph, reals: Arrays) -> dict[str, np.ndarray]:
+def input_values(graph: Graph, reals: Arrays) -> dict[str, np.ndarray]:
     """Values for all inputs of a graph from real ones; layouts and names of the border may differ,
     and inputs that nothing reads may be gone."""
-    named = {name: reals[name] for name in graph.inputs if name in reals}
-    if len(named) < len(graph.inputs):
-        named = dict(zip(graph.inputs, reals.values(), strict=True))
+    values = {name: reals[name] for name in graph.inputs if name in reals}
+    if len(values) < len(graph.inputs):
+        values = dict(zip(graph.inputs, reals.values(), strict=True))
     tensors = {name: graph.tensor(name) for name in graph.inputs}
-    return {n: as_given(t, named[n].reshape(t.shape)) for n, t in tensors.items()}
+    return {n: as_given(t, values[n].reshape(t.shape)) for n, t in tensors.items()}
 
 
 def real_outputs(
-    graph: Graph, reals: Arrays, keep: list[str], known: Results
+    graph: Graph, reals: Arrays, keep: list[str], results: Results
 ) -> dict[str, np.ndarray]:
     """Real values of the outputs, and of the tensors named in `keep`."""
-    made = known.run(graph, given(graph, reals), keep)
-    return {name: real(graph.tensor(name), values) for name, values in made.items()}
+    raw = results.run(graph, input_values(graph, reals), keep)
+    return {name: real(graph.tensor(name), values) for name, values in raw.items()}
 
 
-def all_values(graph: Graph, reals: Arrays, known: Results) -> dict[str, np.ndarray]:
+def all_values(graph: Graph, reals: Arrays, results: Results) -> dict[str, np.ndarray]:
     """Real values of every tensor that an op makes, and of the inputs."""
-    inputs = given(graph, reals)
-    made = {**inputs, **known.trace(graph, inputs)}
-    return {name: real(graph.tensor(name), values) for name, values in made.items()}
+    inputs = input_values(graph, reals)
+    raw = {**inputs, **results.trace(graph, inputs)}
+    return {name: real(graph.tensor(name), values) for name, values in raw.items()}
 
 
 _BORDER = "output:"  # layout changes that the reader adds at the network's border
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class OutputPair:
     """An output, and the two tensors to compare for it; `before` is None for a new one.
 
     Where an inner tensor became an output, both are in front of the layout change at the border.
@@ -103,18 +103,18 @@ class Pair:
         return self.after == self.output == self.before
 
 
-def pairs(before: Graph, after: Graph) -> tuple[Pair, ...]:
+def pairs(before: Graph, after: Graph) -> tuple[OutputPair, ...]:
     return tuple(_pair(before, after, name) for name in after.outputs)
 
 
-def _pair(before: Graph, after: Graph, name: str) -> Pair:
+def _pair(before: Graph, after: Graph, name: str) -> OutputPair:
     if name in before.outputs and before.tensor(name).shape == after.tensor(name).shape:
-        return Pair(name, name, name)
+        return OutputPair(name, name, name)
     maker = _maker(after, name)
     if maker is None:
-        return Pair(name, name, None)
+        return OutputPair(name, name, None)
     inner = maker.outputs[0]
-    return Pair(name, inner, _inside(before, after, maker, name))
+    return OutputPair(name, inner, _inside(before, after, maker, name))
 
 
 def _maker(graph: Graph, name: str) -> Op | None:
@@ -133,8 +133,8 @@ def _inside(before: Graph, after: Graph, maker: Op, name: str) -> str | None:
     if name in before.tensors and before.tensor(name).shape == shape:
         return name
     same = [op for op in before.ops if op.origin[-1:] == maker.origin[-1:]]
-    found = [n for op in same for n in op.outputs if before.tensor(n).shape == shape]
-    return found[-1] if found else None
+    names = [n for op in same for n in op.outputs if before.tensor(n).shape == shape]
+    return names[-1] if names else None
 
 
 _EQUAL = 1e-3  # of a step: dequantized outputs are not exact multiples of one
@@ -170,22 +170,22 @@ def effects(before: Graph, after: Graph, seeds: int) -> tuple[OutputEffect, ...]
 
 
 def effects_on(
-    data: InputData, before: Graph, after: Graph, known: Results
+    data: InputData, before: Graph, after: Graph, results: Results
 ) -> tuple[OutputEffect, ...]:
     """One for each output of the edited network."""
     matched = pairs(before, after)
     both = [(pair, pair.before) for pair in matched if pair.before is not None]
     rows: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {p.output: [] for p in matched}
     for reals in data.samples:
-        old = real_outputs(before, reals, [found for _, found in both], known)
-        new = real_outputs(after, reals, [pair.after for pair, _ in both], known)
-        for pair, found in both:
-            rows[pair.output].append((old[found], new[pair.after]))
+        old = real_outputs(before, reals, [name for _, name in both], results)
+        new = real_outputs(after, reals, [pair.after for pair, _ in both], results)
+        for pair, name in both:
+            rows[pair.output].append((old[name], new[pair.after]))
     return tuple(effect(pair, before, rows[pair.output]) for pair in matched)
 
 
 def effect(
-    pair: Pair, before: Graph, rows: Sequence[tuple[np.ndarray, np.ndarray]]
+    pair: OutputPair, before: Graph, rows: Sequence[tuple[np.ndarray, np.ndarray]]
 ) -> OutputEffect:
     """From real values (before, after), sample by sample."""
     if pair.before is None:
@@ -235,21 +235,21 @@ def _decibels(old: np.ndarray, new: np.ndarray) -> float:
     return round(10 * log10(signal / noise), 1) if signal else -inf
 
 
-def unrest_db(graph: Graph, calm: Arrays, known: Results) -> float:
+def unrest_db(graph: Graph, calm: Arrays, results: Results) -> float:
     """SQNR of the worst output when every 256th value of the inputs moves by one step."""
-    inputs = given(graph, calm)
+    inputs = input_values(graph, calm)
     moved = {
         name: _nudged(graph, name, real(graph.tensor(name), values))
         for name, values in inputs.items()
     }
-    old, new = (real_outputs(graph, values, [], known) for values in (calm, moved))
+    old, new = (real_outputs(graph, values, [], results) for values in (calm, moved))
     return min(_decibels(old[n].reshape(-1), new[n].reshape(-1)) for n in graph.outputs)
 
 
 def _nudged(graph: Graph, name: str, values: np.ndarray) -> np.ndarray:
-    found = values.astype(np.float64).reshape(-1).copy()
-    found[::_NUDGED] += step(graph, graph.tensor(name)) or _float_step(values)
-    return found.reshape(values.shape)
+    flat = values.astype(np.float64).reshape(-1).copy()
+    flat[::_NUDGED] += step(graph, graph.tensor(name)) or _float_step(values)
+    return flat.reshape(values.shape)
 
 
 def border_notes(before: Graph, after: Graph) -> tuple[str, ...]:
@@ -264,10 +264,10 @@ def _changes(side: str, before: Graph, after: Graph, names: list[tuple[str, str]
     for old, new in names:
         was, now = before.tensor(old), after.tensor(new)
         if (was.dtype, was.quant) != (now.dtype, now.quant):
-            yield f"{side} {new} is {_told(now)} now, was {_told(was)}"
+            yield f"{side} {new} is {_format(now)} now, was {_format(was)}"
 
 
-def _told(tensor: Tensor) -> str:
+def _format(tensor: Tensor) -> str:
     quant = tensor.quant
     if quant is None or quant.per_channel:
         return tensor.dtype.value

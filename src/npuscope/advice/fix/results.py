@@ -29,21 +29,20 @@ class Results:
 
     def run(self, graph: Graph, inputs: Arrays, keep: Iterable[str] = ()) -> dict[str, np.ndarray]:
         """One inference, as the reference executor's `run` gives it."""
-        wanted = tuple(dict.fromkeys((*keep, *graph.outputs)))
+        targets = tuple(dict.fromkeys((*keep, *graph.outputs)))
         keys = self._keys(graph, inputs)
         self._values |= {keys[name]: values for name, values in inputs.items()}
-        part = self._missing(graph, keys, wanted)
+        part = self._missing(graph, keys, targets)
         size_bytes = sum(part.tensor(n).size_bytes for op in part.ops for n in op.outputs)
         if self._bytes + size_bytes > _MOST_BYTES:
-            return run(graph, inputs, wanted)
+            return run(graph, inputs, targets)
         if part.ops:
-            given = {name: self._values[keys[name]] for name in part.inputs}
-            for name, values in run(
-                part, given, [n for op in part.ops for n in op.outputs]
-            ).items():
+            part_inputs = {name: self._values[keys[name]] for name in part.inputs}
+            names = [name for op in part.ops for name in op.outputs]
+            for name, values in run(part, part_inputs, names).items():
                 self._values[keys[name]] = values
             self._bytes += size_bytes
-        constants = {name: graph.tensor(name).data for name in wanted}
+        constants = {name: graph.tensor(name).data for name in targets}
         return {n: self._values[keys[n]] if c is None else c for n, c in constants.items()}
 
     def trace(self, graph: Graph, inputs: Arrays) -> dict[str, np.ndarray]:
@@ -52,25 +51,25 @@ class Results:
 
     def _keys(self, graph: Graph, inputs: Arrays) -> dict[str, bytes]:
         """By tensor: a fingerprint of all that it is computed from."""
-        known = next((one for one in self._networks if one.fits(graph)), None)
-        if known is None:
-            known = _Fixed(graph)
-            self._networks = [known, *self._networks[: _MOST_NETWORKS - 1]]
-        return known.keys(inputs)
+        network = next((one for one in self._networks if one.fits(graph)), None)
+        if network is None:
+            network = _Fixed(graph)
+            self._networks = [network, *self._networks[: _MOST_NETWORKS - 1]]
+        return network.keys(inputs)
 
-    def _missing(self, graph: Graph, keys: dict[str, bytes], wanted: tuple[str, ...]) -> Graph:
+    def _missing(self, graph: Graph, keys: dict[str, bytes], targets: tuple[str, ...]) -> Graph:
         """The ops whose results are not known yet, behind those that are."""
-        needed, ops, names = set(wanted), [], dict.fromkeys(wanted)
+        needed, ops, names = set(targets), [], dict.fromkeys(targets)
         for op in reversed(graph.ops):
             if any(n in needed and keys[n] not in self._values for n in op.outputs):
                 ops.append(op)
                 needed.update(op.inputs)
                 names |= dict.fromkeys((*op.inputs, *op.outputs))
-        made = {name for op in ops for name in op.outputs}
+        results = {name for op in ops for name in op.outputs}
         tensors = [graph.tensor(name) for name in names if name]
-        given = [t.name for t in tensors if not (t.is_constant or t.name in made)]
-        ends = [name for name in wanted if name in made]
-        return Graph(graph.name, tensors, reversed(ops), given, ends, graph.numerics)
+        inputs = [t.name for t in tensors if not (t.is_constant or t.name in results)]
+        outputs = [name for name in targets if name in results]
+        return Graph(graph.name, tensors, reversed(ops), inputs, outputs, graph.numerics)
 
 
 class _Fixed:
@@ -79,7 +78,11 @@ class _Fixed:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.ops, self.tensors = list(graph.ops), list(graph.tensors.values())
-        self.constants = {t.name: _constant_key(t) for t in self.tensors if t.is_constant}
+        self.constants = {
+            t.name: _digest(b"constant", _meaning(t), np.ascontiguousarray(t.data).data)
+            for t in self.tensors
+            if t.is_constant
+        }
         self.rows = [(op, *_does(graph, op)) for op in self.ops]
 
     def fits(self, graph: Graph) -> bool:
@@ -105,10 +108,6 @@ class _Fixed:
         return keys
 
 
-def _constant_key(tensor: Tensor) -> bytes:
-    return _digest(b"constant", _meaning(tensor), np.ascontiguousarray(tensor.data).data)
-
-
 def _does(graph: Graph, op: Op) -> tuple[bytes, list[bytes]]:
     """Not its name and origin: edits leave the numbers of other ops behind."""
     does = repr((graph.numerics, op.kind, op.attrs)).encode()
@@ -120,8 +119,8 @@ def _meaning(tensor: Tensor) -> bytes:
 
 
 def _digest(*parts: bytes | memoryview) -> bytes:
-    made = blake2b(digest_size=20)
+    digest = blake2b(digest_size=20)
     for part in parts:
-        made.update(b"%d:" % memoryview(part).nbytes)
-        made.update(part)
-    return made.digest()
+        digest.update(b"%d:" % memoryview(part).nbytes)
+        digest.update(part)
+    return digest.digest()

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from npuscope.advice.fix.candidates import Candidate, Choice, Place, candidates
-from npuscope.advice.fix.judge import Outcome, judge, runtime_fault
+from npuscope.advice.fix.candidates import Candidate, FixChoice, candidates
+from npuscope.advice.fix.judge import Judgement, judge, runtime_fault
 from npuscope.advice.fix.numeric import InputData, OutputEffect, border_notes, effects_on
 from npuscope.advice.fix.workbench import Look, Opened, Workbench, opened
 from npuscope.blas_threads import one_thread
@@ -28,14 +28,14 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FixStep:
     """`places` counts the findings it was applied to; `misfits` say where it could not be.
 
     `after` is None and `effects` are empty where the edit was not possible at all.
     """
 
     candidate: Candidate
-    outcome: Outcome
+    outcome: Judgement
     places: int
     misfits: tuple[str, ...]
     before: Profile
@@ -64,7 +64,7 @@ class Fixed(Shown):
     data: bytes
     before: Profile
     after: Profile
-    steps: tuple[Step, ...]
+    steps: tuple[FixStep, ...]
     effects: tuple[OutputEffect, ...]
     inputs: InputData
     runtime: Opened | None = None
@@ -96,17 +96,18 @@ class Fixed(Shown):
         return max(functions, key=order.index, default=FunctionEffect.EXACT)
 
     @property
-    def applied(self) -> tuple[Step, ...]:
+    def applied(self) -> tuple[FixStep, ...]:
         return tuple(step for step in self.steps if step.outcome.kept)
 
     @property
-    def refused(self) -> tuple[Step, ...]:
+    def refused(self) -> tuple[FixStep, ...]:
         """Without wishes for the whole network that came true in another step."""
-        done = {step.candidate.fix.id for step in self.applied}
+        applied = {step.candidate.fix.id for step in self.applied}
         return tuple(
             step
             for step in self.steps
-            if not step.outcome.kept and (step.candidate.rule or step.candidate.fix.id not in done)
+            if not step.outcome.kept
+            and (step.candidate.rule or step.candidate.fix.id not in applied)
         )
 
 
@@ -116,12 +117,12 @@ _MOST_STEPS = 100  # each kept step helps, but the loop must end for every file
 class _Bench:
     """The file on its way: what was tried, and the best that was found so far."""
 
-    def __init__(self, bench: Workbench, choice: Choice, data: InputData) -> None:
+    def __init__(self, bench: Workbench, choice: FixChoice, data: InputData) -> None:
         self.bench, self.choice, self.data = bench, choice, data
         progress("reading and compiling %s", bench.path.name)
         self.first = self.look = bench.look(bench.open())
         check_executable(unknown_names(self.first.network.graph), "compared before and after")
-        self.steps: list[Step] = []
+        self.steps: list[FixStep] = []
 
     def run(self) -> None:
         if self.choice.integer_border and self.bench.has_float_border:
@@ -162,7 +163,7 @@ class _Bench:
         return candidates(self.look, self.bench.explained(self.look), self.choice)
 
 
-def fix(path: str | Path, choice: Choice, options: Options, data: InputData) -> Fixed:
+def fix(path: str | Path, choice: FixChoice, options: Options, data: InputData) -> Fixed:
     """All fixes that may be applied and help, judged on `data`; the file itself is not touched.
 
     An interruption ends the search, not the work: the best that was found is the result.
@@ -171,19 +172,19 @@ def fix(path: str | Path, choice: Choice, options: Options, data: InputData) -> 
         return _fixed(path, choice, options, data)
 
 
-def _fixed(path: str | Path, choice: Choice, options: Options, data: InputData) -> Fixed:
+def _fixed(path: str | Path, choice: FixChoice, options: Options, data: InputData) -> Fixed:
     work = _Bench(Workbench(Path(path), options, data=data), choice, data)
     interrupted = False
     try:
         work.run()
     except KeyboardInterrupt:
         interrupted = True
-        told = "interrupted after %d steps: what was found until then is checked and kept"
-        log.warning(told, len(work.steps))
+        text = "interrupted after %d steps: what was found until then is checked and kept"
+        log.warning(text, len(work.steps))
     progress("comparing outputs before and after")
     first, last = work.first, work.look
     runtime = opened(work.bench.path, first, last, data) if last.data != first.data else None
-    effects = effects_on(data, first.network.graph, last.network.graph, work.bench.known)
+    effects = effects_on(data, first.network.graph, last.network.graph, work.bench.results)
     fault = runtime_fault(runtime, effects) if runtime else ""
     if fault:
         names = ", ".join(dict.fromkeys(s.candidate.fix.id for s in work.steps if s.outcome.kept))
@@ -206,12 +207,12 @@ def _fixed(path: str | Path, choice: Choice, options: Options, data: InputData) 
     )
 
 
-def _integer_border(before: Look, after: Look) -> Step:
+def _integer_border(before: Look, after: Look) -> FixStep:
     """Float was asked for by an option: that is undone by not asking."""
     title = "compile without float32 at the border"
     fix = Fix("integer-input", title, {}, FunctionEffect.MOVED)
     candidate = Candidate("", fix, (), forced=True)
-    return Step(candidate, Outcome(True, "asked for"), 1, (), before.profile, after.profile)
+    return FixStep(candidate, Judgement(True, "asked for"), 1, (), before.profile, after.profile)
 
 
 _MOST_PARTS = 12  # compilations spent on one candidate
@@ -226,9 +227,9 @@ def attempt(
     candidate: Candidate,
     data: InputData,
     tell: Tell = lambda part, places: None,
-) -> tuple[Step, Look]:
+) -> tuple[FixStep, Look]:
     """The step and what the document is afterwards: the edited one only if it was kept."""
-    first: Step | None = None
+    first: FixStep | None = None
     for number, part in enumerate(_parts(candidate), 1):
         tell(number, len(part.places))
         step, after = _try(bench, look, part, data)
@@ -257,31 +258,34 @@ def _parts(candidate: Candidate) -> Iterator[Candidate]:
             waiting += [places[:middle], places[middle:]]
 
 
-def _try(bench: Workbench, look: Look, candidate: Candidate, data: InputData) -> tuple[Step, Look]:
+def _try(
+    bench: Workbench, look: Look, candidate: Candidate, data: InputData
+) -> tuple[FixStep, Look]:
     # An edit that turns out not to help leaves the kept document untouched; its bytes are known.
     document = open_document(bench.path, look.data)
     misfits = apply_places(document, candidate, look)
-    done = len(candidate.places) - len(misfits)
-    refused = Step(candidate, Outcome(False, ""), done, tuple(misfits), look.profile)
-    if not done:
+    edits = len(candidate.places) - len(misfits)
+    refused = FixStep(candidate, Judgement(False, ""), edits, tuple(misfits), look.profile)
+    if not edits:
         reasons = (*misfits, *candidate.notes)
-        return replace(refused, outcome=Outcome(False, reasons[0])), look
+        return replace(refused, outcome=Judgement(False, reasons[0])), look
     try:
         after = bench.look(document)
     except NpuscopeError as error:
         reason = f"the edited file cannot be written or read: {error}"
-        return replace(refused, outcome=Outcome(False, reason)), look
-    found = effects_on(data, look.network.graph, after.network.graph, bench.known)
-    outcome = judge(candidate, look, after, found, bench.risks)
+        return replace(refused, outcome=Judgement(False, reason)), look
+    effects = effects_on(data, look.network.graph, after.network.graph, bench.results)
+    outcome = judge(candidate, look, after, effects, bench.risks)
     border = border_notes(look.network.graph, after.network.graph)
-    step = replace(refused, outcome=outcome, after=after.profile, effects=found, border=border)
+    step = replace(refused, outcome=outcome, after=after.profile, effects=effects, border=border)
     return step, after
 
 
 def apply_places(document: Document, candidate: Candidate, look: Look) -> list[str]:
     """Edit all places; gives the sentences of those that do not fit."""
     misfits = []
-    places = _unique(candidate.places)
+    # Two findings may be about one op.
+    places = {(place.ops, str(place.fix.parameters)): place for place in candidate.places}.values()
     there = {name for place in places for name in place.ops if document.op(name) is not None}
     for place in places:
         own = there.intersection(place.ops)
@@ -293,8 +297,3 @@ def apply_places(document: Document, candidate: Candidate, look: Look) -> list[s
         except NotFitting as misfit:
             misfits.append(str(misfit))
     return misfits
-
-
-def _unique(places: tuple[Place, ...]) -> list[Place]:
-    """Two findings may be about one op."""
-    return list({(place.ops, str(place.fix.parameters)): place for place in places}.values())

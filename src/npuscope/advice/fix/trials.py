@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 
 from npuscope.advice.explain import Change, Editing, moved_work
-from npuscope.advice.fix.candidates import CUT, Candidate, Place
+from npuscope.advice.fix.candidates import CUT, Candidate, FixPlace
 from npuscope.advice.fix.frontier import frontier
 from npuscope.advice.fix.run import apply_places
-from npuscope.advice.fix.workbench import Look, Network, Workbench
+from npuscope.advice.fix.workbench import BenchNetwork, Look, Workbench
 from npuscope.advice.memory import on_chip
 from npuscope.building import Build, Options, Source, build, is_program
 from npuscope.edits import has_edit, open_document
@@ -42,39 +42,35 @@ def option_of(fix: Fix, machine: Machine) -> Options | None:
 class FileTrials:
     """Of a model file that was built and timed as it is."""
 
-    def __init__(self, path: Path, options: Options, made: Build, profile: Profile) -> None:
-        self.bench, self.made, self.profile = Workbench(path, options), made, profile
+    def __init__(self, path: Path, options: Options, build: Build, profile: Profile) -> None:
+        self.bench, self.build, self.profile = Workbench(path, options), build, profile
 
     def can_try(self, change: Change) -> bool:
-        if option_of(change.fix, self.made.machine) is not None:
+        if option_of(change.fix, self.build.machine) is not None:
             return True
         return self.editing.possible and has_edit(change.fix.id, self.look.document.format)
 
     def gain(self, change: Change) -> Gain | None:
+        """None where it cannot be made, or does not compile like that."""
+        option, before = option_of(change.fix, self.build.machine), self.profile.total_ms
         try:
-            return self._gain(change)
-        except NpuscopeError:  # it does not compile like that
+            if option is not None:
+                other = build(self.bench.path, with_option(self.bench.options, option))
+                return timed(before - estimate(other.program, other.machine, other.graph).total_ms)
+            places = tuple(FixPlace(finding.ops, fix) for finding, fix in change.places)
+            document = open_document(self.bench.path, self.look.data)
+            candidate = Candidate(change.rule, change.fix, places)
+            if len(apply_places(document, candidate, self.look)) == len(places):
+                return None
+            return timed(before - self.bench.look(document).total_ms, self._moves(change))
+        except NpuscopeError:
             return None
-
-    def _gain(self, change: Change) -> Gain | None:
-        option, before = option_of(change.fix, self.made.machine), self.profile.total_ms
-        if option is not None:
-            made = build(self.bench.path, with_option(self.bench.options, option))
-            return timed(before - estimate(made.program, made.machine, made.graph).total_ms)
-        places = tuple(Place(finding.ops, fix) for finding, fix in change.places)
-        document = open_document(self.bench.path, self.look.data)
-        if len(
-            apply_places(document, Candidate(change.rule, change.fix, places), self.look)
-        ) == len(places):
-            return None
-        after = self.bench.look(document)
-        return timed(before - after.total_ms, self._moves(change))
 
     def _moves(self, change: Change) -> str:
         if change.fix.id != CUT:
             return change.moves
-        end = frontier(self.made, self.profile)
-        work = moved_work(self.made.graph, end.removed)
+        end = frontier(self.build, self.profile)
+        work = moved_work(self.build.graph, end.removed)
         return f"the application then does {work}: {end.cpu_ms:.3g} ms of the CPU here"
 
     @cached_property
@@ -97,15 +93,17 @@ class FileTrials:
         data = model_bytes(self.bench.path)
         document = open_document(self.bench.path, data)
         graph = load_model(self.bench.path, self.bench.options.get("shapes"))
-        network = Network(graph, self.made.machine, self.bench.known)
-        return Look(document, data, self.made, self.profile, network)
+        network = BenchNetwork(graph, self.build.machine, self.bench.results)
+        return Look(document, data, self.build, self.profile, network)
 
 
-def trials_of(source: Source, options: Options, made: Build, profile: Profile) -> FileTrials | None:
+def trials_of(
+    source: Source, options: Options, build: Build, profile: Profile
+) -> FileTrials | None:
     """None where the source is not a model file: a program of another compiler."""
     if isinstance(source, Graph) or is_program(source):
         return None
-    return FileTrials(Path(source), options, made, profile)
+    return FileTrials(Path(source), options, build, profile)
 
 
 def with_option(options: Options, option: Options) -> Options:

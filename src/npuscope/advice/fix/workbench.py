@@ -17,7 +17,7 @@ from npuscope.advice.fix.numeric import (
     OutputEffect,
     all_values,
     effect,
-    given,
+    input_values,
     pairs,
     real,
     seeded_inputs,
@@ -45,13 +45,13 @@ _CONTRADICTIONS = (LookupError, ValueError, TypeError, AttributeError, Arithmeti
 
 
 @dataclass(slots=True)
-class Network:
+class BenchNetwork:
     """The network as it stands before the edit, and what its tensors hold: on real data where it
     was given, else on random numbers."""
 
     graph: Graph
     machine: Machine
-    known: Results = field(default_factory=Results)
+    results: Results = field(default_factory=Results)
     data: InputData | None = None
     _values: dict[str, np.ndarray] | None = field(default=None, repr=False)
     _unrest_db: float | None = field(default=None, repr=False)
@@ -59,7 +59,7 @@ class Network:
     def values(self, tensor: str) -> np.ndarray | None:
         """Real values of a tensor of the graph in one inference."""
         if self._values is None:
-            self._values = all_values(self.graph, self._sample, self.known)
+            self._values = all_values(self.graph, self._sample, self.results)
         return self._values.get(tensor)
 
     @property
@@ -82,8 +82,8 @@ class Network:
 
     def ends(self) -> list[str]:
         """Tensors at which the NPU's work ends."""
-        made = build(self.graph, {"machine": self.machine})
-        end = frontier(made, estimate(made.program, made.machine, made.graph))
+        result = build(self.graph, {"machine": self.machine})
+        end = frontier(result, estimate(result.program, result.machine, result.graph))
         if not end.tensors:
             raise NotFitting(end.sentence)
         return [tensor.name for tensor in end.tensors]
@@ -93,7 +93,7 @@ class Network:
         """SQNR of the worst output when every 256th input value moves by one step: no edit can be
         asked to disturb a network less than that."""
         if self._unrest_db is None:
-            self._unrest_db = unrest_db(self.graph, self._sample, self.known)
+            self._unrest_db = unrest_db(self.graph, self._sample, self.results)
         return self._unrest_db
 
 
@@ -105,7 +105,7 @@ class Look:
     data: bytes
     build: Build
     profile: Profile
-    network: Network
+    network: BenchNetwork
     risks: list[Finding] = field(default_factory=list, compare=False, repr=False)  # once asked for
 
     @property
@@ -121,9 +121,9 @@ class Look:
     @property
     def layers_on_cpu(self) -> int:
         """Layers whose time on the CPU was never measured: it is reported as a lower bound."""
-        known = self.build.machine.software
+        costs = self.build.machine.software
         calls = [epoch.call for epoch in self.build.program.executed if epoch.call]
-        return sum(c.kernel in UNCOSTED and c.kernel not in known for c in calls)
+        return sum(c.kernel in UNCOSTED and c.kernel not in costs for c in calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +132,15 @@ class Workbench:
 
     path: Path
     options: Options
-    known: Results = field(default_factory=Results)  # an inference costs more than a compilation
+    results: Results = field(default_factory=Results)  # an inference costs more than a compilation
     timed: list[Bench] = field(default_factory=list)  # layers that were timed alone
     data: InputData | None = None  # what networks are compared on
 
     @property
     def has_float_border(self) -> bool:
         """An option asks for float inputs or outputs."""
-        asked = (self.options.get("input_data_type"), self.options.get("output_data_type"))
-        return "float32" in asked
+        types = (self.options.get("input_data_type"), self.options.get("output_data_type"))
+        return "float32" in types
 
     def with_integer_border(self) -> Workbench:
         return replace(self, options=_without_border(self.options))
@@ -161,11 +161,11 @@ class Workbench:
     def look(self, document: Document) -> Look:
         data = document.to_bytes()
         graph = read_model(self.path, data, self.options.get("shapes"))
-        made = build(read_graph(graph, self.options), _without_border(self.options))
-        made = replace(made, program=replace(made.program, model_file=self.path.name))
-        profile = estimate(made.program, made.machine, made.graph)
-        network = Network(graph, made.machine, self.known, self.data)
-        return Look(document, data, made, profile, network)
+        result = build(read_graph(graph, self.options), _without_border(self.options))
+        result = replace(result, program=replace(result.program, model_file=self.path.name))
+        profile = estimate(result.program, result.machine, result.graph)
+        network = BenchNetwork(graph, result.machine, self.results, self.data)
+        return Look(document, data, result, profile, network)
 
     def explained(self, look: Look) -> Explanation:
         machine = look.build.machine
@@ -221,7 +221,9 @@ def opened(path: Path, before: Look, after: Look, data: InputData) -> Opened | N
         for model, look in zip(models, (before, after), strict=True):
             model.write_bytes(look.data)
         rows = zip(models, graphs, strict=True)
-        runs = [OutsideRun(model, g, [given(g, values) for values in reals]) for model, g in rows]
+        runs = [
+            OutsideRun(model, g, [input_values(g, values) for values in reals]) for model, g in rows
+        ]
         results = outside_runs(runs, any_kernels=True)
         old, new = (_columns(g, values) for g, values in zip(graphs, results, strict=True))
         if old is None or new is None:
@@ -242,20 +244,18 @@ def _in_file(look: Look) -> Graph:
     return Graph(graph.name, tensors, graph.ops, inputs, outputs, graph.numerics)
 
 
-def _columns(graph: Graph, found: list[list[np.ndarray]] | None) -> dict[str, np.ndarray] | None:
-    if found is None:
+def _columns(graph: Graph, runs: list[list[np.ndarray]] | None) -> dict[str, np.ndarray] | None:
+    if runs is None:
         return None
-    columns = zip(graph.outputs, zip(*found, strict=True), strict=True)
-    return {name: _joined(graph, name, rows) for name, rows in columns}
-
-
-def _joined(graph: Graph, name: str, rows: tuple[np.ndarray, ...]) -> np.ndarray:
-    return np.concatenate([real(graph.tensor(name), row).reshape(-1) for row in rows])
+    return {
+        name: np.concatenate([real(graph.tensor(name), row).reshape(-1) for row in rows])
+        for name, rows in zip(graph.outputs, zip(*runs, strict=True), strict=True)
+    }
 
 
 def _effects(
     before: Graph, after: Graph, old: dict[str, np.ndarray], new: dict[str, np.ndarray]
 ) -> tuple[OutputEffect, ...]:
     """Of the outputs that both networks have."""
-    kept = [pair for pair in pairs(before, after) if pair.is_output and pair.output in old]
-    return tuple(effect(p, before, [(old[p.output], new[p.output])]) for p in kept)
+    common = [pair for pair in pairs(before, after) if pair.is_output and pair.output in old]
+    return tuple(effect(p, before, [(old[p.output], new[p.output])]) for p in common)

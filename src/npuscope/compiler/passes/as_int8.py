@@ -23,13 +23,6 @@ from npuscope.ops.verify import verify
 _SCALE = 1 / 16
 _RECTIFIED = Quant((_SCALE,), (-128,))
 _PLAIN = Quant((_SCALE,), (0,))
-# Ranges that do not depend on data: as LiteRT's converter has them.
-_FIXED = {
-    "Softmax": Quant((1 / 256,), (-128,)),
-    "Sigmoid": Quant((1 / 256,), (-128,)),
-    "HardSigmoid": Quant((1 / 256,), (-128,)),
-    "Tanh": Quant((1 / 128,), (0,)),
-}
 _LARGEST = 127
 NOTE = "float network, timed as if it were int8: stand-in scales, nothing was calibrated"
 
@@ -93,7 +86,7 @@ class _Work:
         if OPS[op.kind].has(Trait.MOVES) and inputs:
             return self.made.tensors[inputs[0]].quant or _PLAIN
         plain = _RECTIFIED if self.positive.issuperset(op.outputs) else _PLAIN
-        return _FIXED.get(op.kind, plain)
+        return OPS[op.kind].fixed_quant or plain
 
     def _is_positive(self, op: Op) -> bool:
         row = OPS[op.kind]

@@ -12,6 +12,8 @@ from npuscope.graph.symmetric import symmetric_weights
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import LAYERS
+from npuscope.ops.table import having
+from npuscope.ops.traits import Trait
 from npuscope.shown import counted
 
 # --- uint8 tensors inside the network become int8: the units' bytes are signed ---
@@ -242,7 +244,7 @@ def _quant(graph: Graph, tensor: Tensor, wanted: DType) -> Quant | None:
 def _neighbour_quant(graph: Graph, tensor: Tensor) -> Quant:
     """The quantization on the other side of the border's Quantize or Dequantize."""
     for op in graph.ops:
-        if tensor.name in (*op.inputs, *op.outputs) and op.kind in ("Quantize", "Dequantize"):
+        if tensor.name in (*op.inputs, *op.outputs) and op.kind in having(Trait.RESCALING):
             other = graph.tensor(op.outputs[0] if tensor.name in op.inputs else op.inputs[0])
             if other.quant is not None and other.dtype is DType.INT8:
                 return other.quant

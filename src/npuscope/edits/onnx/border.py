@@ -70,20 +70,20 @@ class OnnxBorder(OnnxOps):
     # integers at the border
 
     def take_integers(
-        self, tensor: str, readers: Sequence[Op], steps: QuantSteps, wanted: str
+        self, tensor: str, readers: Sequence[Op], steps: QuantSteps, type: str
     ) -> None:
-        self.state(tensor, type=wanted)
-        if wanted == steps.type:
+        self.state(tensor, type=type)
+        if type == steps.type:
             for op in readers:
                 self.remove(op)
                 self.rewire(self.outputs(op)[0], tensor)
             return
         # The Quantize behind stays and moves the zero point.
-        zero = steps.quant.zero_point + (-LOWEST if wanted == "uint8" else LOWEST)
+        zero = steps.quant.zero_point + (-LOWEST if type == "uint8" else LOWEST)
         real = self.fresh(f"{tensor}_real")
-        outer = QuantSteps(Quant(steps.quant.scales, (zero,)), wanted)
+        outer = QuantSteps(Quant(steps.quant.scales, (zero,)), type)
         self.rewire(tensor, real, self.readers(tensor))
-        self.add_op("Dequantize", (tensor, *add_steps(self, f"{tensor}_{wanted}", outer)), real)
+        self.add_op("Dequantize", (tensor, *add_steps(self, f"{tensor}_{type}", outer)), real)
 
     def give_integers(self, tensor: str, maker: Op, integers: str) -> None:
         steps, source = self.made_steps(maker), self.producer(integers)

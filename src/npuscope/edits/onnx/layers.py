@@ -10,7 +10,7 @@ import numpy as np
 
 from npuscope.edits.onnx.steps import OnnxSteps
 from npuscope.edits.padding import POINTWISE, computed_data, follow, is_channelwise
-from npuscope.edits.records import Constant, Layer, Op, Pads, QuantSteps
+from npuscope.edits.records import Constant, FileLayer, Op, Pads, QuantSteps
 from npuscope.edits.steps import add_steps, dequantizer, in_steps_of, quantizers
 from npuscope.lean_dataclass import dataclass, replace
 
@@ -67,7 +67,7 @@ class OnnxLayers(OnnxSteps):
         self.add_op("Dequantize", inputs, result, **attributes)
         return result
 
-    def layer(self, op: Op) -> Layer | None:
+    def layer(self, op: Op) -> FileLayer | None:
         places = _LAYERS.get(self.kind(op))
         if places is None:
             return None
@@ -80,13 +80,13 @@ class OnnxLayers(OnnxSteps):
             return None
         return self._with_axes(op, weights, self.constant(bias) if bias else None)
 
-    def _with_axes(self, op: Op, weights: Constant, bias: Constant | None) -> Layer | None:
+    def _with_axes(self, op: Op, weights: Constant, bias: Constant | None) -> FileLayer | None:
         shape, kind = weights.values.shape, self.kind(op)
         if kind in _CONVS:
             groups, inputs = int(self.attribute(op, "group", 1)), shape[1]
             apart = groups > 1 and groups == inputs * groups == shape[0]
             axes = tuple(range(2, len(shape)))
-            return Layer(op, weights, bias, inputs * groups, groups, apart, 0, 1, axes, 1)
+            return FileLayer(op, weights, bias, inputs * groups, groups, apart, 0, 1, axes, 1)
         turned = kind in ("Gemm", "QGemm") and bool(self.attribute(op, "transB", 0))
         out_axis, in_axis = (0, 1) if turned else (1, 0)
         channel_axis = 1
@@ -98,7 +98,7 @@ class OnnxLayers(OnnxSteps):
         elif self.attribute(op, "transA", 0):
             return None
         inputs = int(shape[in_axis])
-        return Layer(op, weights, bias, inputs, 1, False, out_axis, in_axis, (), channel_axis)
+        return FileLayer(op, weights, bias, inputs, 1, False, out_axis, in_axis, (), channel_axis)
 
     def _weights(self, op: Op, places: _Places) -> Constant | None:
         inputs, kind = self.inputs(op), self.kind(op)
@@ -115,35 +115,34 @@ class OnnxLayers(OnnxSteps):
     def bias_place(self, op: Op) -> int | None:
         return _LAYERS[self.kind(op)].bias
 
-    def set_layer(self, layer: Layer) -> None:
+    def set_layer(self, layer: FileLayer) -> None:
         for place, name in enumerate(self._inputs_of(layer)):
             self.set_input(layer.op, place, name)
         if self.kind(layer.op) in _CONVS and layer.groups != self.attribute(layer.op, "group", 1):
             self.set_attribute(layer.op, "group", layer.groups)
 
-    def _inputs_of(self, layer: Layer) -> list[Any]:
+    def _inputs_of(self, layer: FileLayer) -> list[Any]:
         """The node's inputs with the constants of this layer, which are added to the file."""
         places = _LAYERS[self.kind(layer.op)]
         inputs = self.inputs(layer.op)
-        if places.integer:
-            inputs[places.weights : places.weights + 3] = self._beside(layer.weights)
-        else:
-            inputs[places.weights] = self.store(layer.weights)
+        weights = layer.weights
+        if not places.integer:
+            inputs[places.weights] = self.store(weights)
+        else:  # scale and zero point stand beside them
+            assert weights.scale is not None and weights.zero_point is not None
+            name = self.add_constant(weights.name, weights.values)
+            scale = self.add_constant(f"{name}_scale", weights.scale)
+            zero = self.add_constant(f"{name}_zero_point", weights.zero_point)
+            inputs[places.weights : places.weights + 3] = [name, scale, zero]
         if layer.bias is not None and places.bias is not None:
             plain = replace(layer.bias, scale=None) if places.integer else layer.bias
             inputs[places.bias] = self.store(plain)
         return inputs
 
-    def _beside(self, constant: Constant) -> list[str]:
-        assert constant.scale is not None and constant.zero_point is not None
-        name = self.add_constant(constant.name, constant.values)
-        scale = self.add_constant(f"{name}_scale", constant.scale)
-        return [name, scale, self.add_constant(f"{name}_zero_point", constant.zero_point)]
-
     # layers in parts
 
     def columns_of(
-        self, layer: Layer, weights: Constant, pads: Pads, steps: QuantSteps, number: int
+        self, layer: FileLayer, weights: Constant, pads: Pads, steps: QuantSteps, number: int
     ) -> str:
         """A convolution with some of the columns; gives its dequantized result."""
         op, inputs = layer.op, self.inputs(layer.op)
@@ -158,14 +157,14 @@ class OnnxLayers(OnnxSteps):
             self.again(op, inputs, integers, **window)
         else:
             kernels, bias = self.store(weights), inputs[2:3] if number == 0 else []
-            made = self.fresh(f"{stem}_float")
-            self.again(op, (inputs[0], kernels, *bias), made, **window)
-            self.add_op("Quantize", (made, *constants), integers)
+            sums = self.fresh(f"{stem}_float")
+            self.again(op, (inputs[0], kernels, *bias), sums, **window)
+            self.add_op("Quantize", (sums, *constants), integers)
         result = self.fresh(stem)
         self.add_op("Dequantize", (integers, *constants), result)
         return result
 
-    def split_layer(self, layer: Layer, parts: Sequence[Sequence[int]]) -> None:
+    def split_layer(self, layer: FileLayer, parts: Sequence[Sequence[int]]) -> None:
         """A part must be quantized before it is joined, for compilers look for the Quantize at
         the layer: what stands between is made for each part."""
         tail = self._tail(layer)
@@ -177,7 +176,7 @@ class OnnxLayers(OnnxSteps):
         self.rewire(last, whole)
         self.remove(maker)
 
-    def _layer_part(self, layer: Layer, tail: list[Op], channels: Sequence[int]) -> str:
+    def _layer_part(self, layer: FileLayer, tail: list[Op], channels: Sequence[int]) -> str:
         rank = len(self.shape(self.outputs(layer.op)[0]) or ()) or layer.channel_axis + 1
         tensor = self._part(layer.op, self._inputs_of(layer.with_outputs(channels)))
         for before, op in pairwise([layer.op, *tail]):
@@ -195,7 +194,7 @@ class OnnxLayers(OnnxSteps):
         self.again(op, inputs, result)
         return result
 
-    def _tail(self, layer: Layer) -> list[Op]:
+    def _tail(self, layer: FileLayer) -> list[Op]:
         """Nodes behind a layer of floats up to its Quantize; none where there is more."""
         chain: list[Op] = []
         tensor = self.outputs(layer.op)[0]
@@ -219,10 +218,10 @@ class OnnxLayers(OnnxSteps):
     ) -> Op:
         source, result = self.inputs(around[0])[0], self.outputs(around[1])[0]
         weights, step = kernel[:, :, np.newaxis, np.newaxis], np.array(scale, np.float32)
-        held = self.store(Constant(f"{result}_shuffle", weights, step, np.array(0, np.int8)))
+        constant = self.store(Constant(f"{result}_shuffle", weights, step, np.array(0, np.int8)))
         self.remove(around[1])
         self.remove(op)
-        layer = self.add_op("Conv", [source, held], result, name=self.own_name(op) or "shuffle")
+        layer = self.add_op("Conv", [source, constant], result, name=self.own_name(op) or "shuffle")
         alone = len(self.readers(result)) == 1 and len(quantizers(self, result)) == 1
         if alone and result not in self.network_outputs:
             return layer

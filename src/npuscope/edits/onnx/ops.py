@@ -64,9 +64,9 @@ class OnnxOps(OnnxLayers):
         **attributes: Any,
     ) -> Op:
         weights = kernels.transpose(0, 3, 1, 2)
-        held = int8_constant(self, f"{stem or output}_kernels", weights, scale)
+        constant = int8_constant(self, f"{stem or output}_kernels", weights, scale)
         window = [*weights.shape[2:]]
-        return self.add_op("Conv", (tensor, held), output, kernel_shape=window, **attributes)
+        return self.add_op("Conv", (tensor, constant), output, kernel_shape=window, **attributes)
 
     def replace(self, old: str, new: str) -> str:
         is_output = old in self.network_outputs

@@ -9,9 +9,10 @@ from npuscope.edits.onnx.steps import Site
 from npuscope.edits.records import LOWEST, NotFitting
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest
-from npuscope.edits.steps import MOVES
+from npuscope.files.file_graph import kinds_having
+from npuscope.ops.traits import Trait
 
-_MOVES_OF_TYPES = (*MOVES, "Concat", "Gather", "Tile", "Expand")  # a Pad fills in its own zeros
+_MOVES_OF_TYPES = kinds_having(Trait.MOVES) - {"Pad"}  # it fills in its own zeros
 
 
 @edit("signed-activations", "onnx")

@@ -3,7 +3,7 @@ QLinear ops. Here they become what a tensor of integers has: one scale and one z
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -148,7 +148,7 @@ class OnnxSteps(OnnxFileGraph):
     def _sites_in(self, tensors: Iterable[str]) -> list[Site]:
         return [site for site in self.sites() if site.tensor in tensors]
 
-    def foreign(self, tensor: str, sites: list[Site], moves: Sequence[str]) -> Iterator[Op]:
+    def foreign(self, tensor: str, sites: list[Site], moves: Container[str]) -> Iterator[Op]:
         """Nodes that touch a tensor and neither state its steps nor only move it."""
         maker = self.producer(tensor)
         for op in [*self.readers(tensor), *([maker] if maker is not None else [])]:

@@ -43,20 +43,20 @@ class TfliteDocument(TfliteOps):
     ) -> None:
         """Each part gets the conversions that stood behind the whole."""
         output = (way[-1] if way else op).outputs[0]
-        sent = []
+        results = []
         for part in parts:
             for step in way:
                 result = self.new_tensor(f"{part.name}_out", part.shape, step.outputs[0])
                 self.again(step, [part], result)
                 part = result
-            sent.append(part)
-        groups = [[tensor] if tensor is not output else sent for tensor in self.network_outputs]
+            results.append(part)
+        groups = [[tensor] if tensor is not output else results for tensor in self.network_outputs]
         self.set_network_outputs([tensor for group in groups for tensor in group], graph)
 
     def take_integers(
-        self, tensor: FileTensor, readers: Sequence[FileOp], steps: QuantSteps, wanted: str
+        self, tensor: FileTensor, readers: Sequence[FileOp], steps: QuantSteps, type: str
     ) -> None:
-        if wanted == steps.type:
+        if type == steps.type:
             results = [op.outputs[0] for op in readers]
             place = self.network_inputs.index(tensor)
             for op in readers:
@@ -68,8 +68,8 @@ class TfliteDocument(TfliteOps):
             return
         if tensor.type == "UINT8":
             raise NotFitting(f"input '{tensor.name}' is already uint8")
-        zero = steps.quant.zero_point + (-LOWEST if wanted == "uint8" else LOWEST)
-        self.state(tensor, type=wanted, quant=Quant(steps.quant.scales, (zero,)))
+        zero = steps.quant.zero_point + (-LOWEST if type == "uint8" else LOWEST)
+        self.state(tensor, type=type, quant=Quant(steps.quant.scales, (zero,)))
 
     def give_integers(self, tensor: FileTensor, maker: FileOp, integers: FileTensor) -> None:
         self.network_outputs = [integers if t is tensor else t for t in self.network_outputs]

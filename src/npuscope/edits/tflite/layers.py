@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npuscope.edits.records import DEPTHWISE, LAYERS, Constant, Layer, Pads, QuantSteps
+from npuscope.edits.records import DEPTHWISE, LAYERS, Constant, FileLayer, Pads, QuantSteps
 from npuscope.edits.tflite.steps import INT8, TfliteSteps
 from npuscope.edits.views import padded
 from npuscope.files.tflite.file_parts import FileOp, FileTensor
@@ -35,8 +35,8 @@ class TfliteLayers(TfliteSteps):
 
     def store(self, constant: Constant) -> FileTensor:
         if constant.held is not None:
-            held: FileTensor = constant.held
-            return held
+            tensor: FileTensor = constant.held
+            return tensor
         quant, values = None, constant.values
         if constant.scale is not None and constant.zero_point is not None:
             scales = tuple(float(scale) for scale in constant.scale.reshape(-1))
@@ -45,46 +45,50 @@ class TfliteLayers(TfliteSteps):
             quant = Quant(scales, points, constant.axis if len(scales) > 1 else None)
         return self.add_constant(constant.name, values.reshape(values.shape or (1,)), quant)
 
-    def layer(self, op: FileOp) -> Layer | None:
+    def layer(self, op: FileOp) -> FileLayer | None:
         weights, bias, data = op.input(1), op.input(2), op.input(0)
         if self.kind(op) not in (*LAYERS, DEPTHWISE) or weights is None or data is None:
             return None
         if weights.data is None or weights.data.shape != weights.shape:
             return None  # computed, or packed
-        held = self.constant(weights)
-        added = None if bias is None else self.constant(bias)
-        if held is None or (bias is not None and added is None):
+        kernels = self.constant(weights)
+        offsets = None if bias is None else self.constant(bias)
+        if kernels is None or (bias is not None and offsets is None):
             return None
         channel_axis = len(op.outputs[0].shape) - 1
         if op.word == "DEPTHWISE_CONV_2D":
             count = data.shape[-1]
             apart = weights.shape[-1] == count
-            return Layer(op, held, added, count, count, apart, 3, None, (1, 2), channel_axis)
+            return FileLayer(
+                op, kernels, offsets, count, count, apart, 3, None, (1, 2), channel_axis
+            )
         inputs = weights.shape[-1] if op.word == "FULLY_CONNECTED" else data.shape[-1]
         groups = inputs // weights.shape[-1]
         in_axis = len(weights.shape) - 1
-        return Layer(op, held, added, inputs, groups, False, 0, in_axis, (1, 2), channel_axis)
+        return FileLayer(
+            op, kernels, offsets, inputs, groups, False, 0, in_axis, (1, 2), channel_axis
+        )
 
     def bias_place(self, op: FileOp) -> int:
         return 2
 
-    def set_layer(self, layer: Layer) -> None:
+    def set_layer(self, layer: FileLayer) -> None:
         op = layer.op
         op.inputs = self._inputs_of(layer)[: max(len(op.inputs), 2)]
         if layer.is_dense and op.word == "DEPTHWISE_CONV_2D":
             options = op.options.fields if op.options else {}
-            kept = {name: options[name] for name in _DENSE_OPTIONS if name in options}
-            op.word, op.options = "CONV_2D", Record("Conv2DOptions", kept)
+            dense = {name: options[name] for name in _DENSE_OPTIONS if name in options}
+            op.word, op.options = "CONV_2D", Record("Conv2DOptions", dense)
             op.version = max(o.version for o in self.nodes if o is op or o.word == op.word)
 
-    def _inputs_of(self, layer: Layer) -> list[FileTensor | None]:
+    def _inputs_of(self, layer: FileLayer) -> list[FileTensor | None]:
         weights = self.store(layer.weights)
         bias = None if layer.bias is None else self.store(layer.bias)
         return [layer.op.inputs[0], weights, bias]
 
     # layers in parts
 
-    def split_layer(self, layer: Layer, parts: Sequence[Sequence[int]]) -> None:
+    def split_layer(self, layer: FileLayer, parts: Sequence[Sequence[int]]) -> None:
         op, whole = layer.op, layer.op.outputs[0]
         joined = []
         for channels in parts:
@@ -96,12 +100,12 @@ class TfliteLayers(TfliteSteps):
         self.add_op("Concat", joined, whole, axis=layer.channel_axis)
 
     def columns_of(
-        self, layer: Layer, weights: Constant, pads: Pads, steps: QuantSteps, number: int
+        self, layer: FileLayer, weights: Constant, pads: Pads, steps: QuantSteps, number: int
     ) -> FileTensor:
         """A pad and a convolution without one: SAME would centre the narrower kernel anew."""
         op, result = layer.op, layer.op.outputs[0]
         kernel = self.store(weights)
-        made = self.new_tensor(f"{result.name}_half{number + 1}", result.shape, steps)
+        half = self.new_tensor(f"{result.name}_half{number + 1}", result.shape, steps)
         bias = op.input(2)
         if bias is not None and bias.data is not None and number:
             # Zeros in its place: the kernels of LiteRT want one.
@@ -109,8 +113,8 @@ class TfliteLayers(TfliteSteps):
             bias = self.add_tensor(f"{bias.name}_none", bias.type, bias.shape, bias.quant, zeros)
         source = padded(self, op.inputs[0], pads)
         options = {"padding": VALID, "fused_activation_function": 0}
-        self.again(op, [source, kernel, bias], made, **options)
-        return made
+        self.again(op, [source, kernel, bias], half, **options)
+        return half
 
     def shuffle_instead(
         self, op: FileOp, around: tuple[FileOp, FileOp], kernel: np.ndarray, scale: float

@@ -18,7 +18,7 @@ class TfliteOps(TfliteLayers):
     """Reading and writing of ops."""
 
     def words(self, kind: str) -> list[str]:
-        return [word for word, known in KINDS.items() if known == kind]
+        return [word for word, other in KINDS.items() if other == kind]
 
     def _integers(self, stem: str, values: Sequence[Any] | np.ndarray) -> FileTensor:
         return self.add_constant(stem, np.array(values, np.int32))

@@ -9,6 +9,7 @@ from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest
 from npuscope.edits.tflite.document import TfliteDocument
 from npuscope.files.tflite.file_parts import FileOp, FileTensor
+from npuscope.files.tflite.spelling import int8_version
 from npuscope.graph.model import Quant
 from npuscope.graph.symmetric import symmetric_weights
 from npuscope.lean_dataclass import replace
@@ -16,15 +17,6 @@ from npuscope.lean_dataclass import replace
 _WEIGHTS = ("CONV_2D", "FULLY_CONNECTED", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 _OUTPUT_AXES = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3}  # others have one scale for all weights
 _BIAS = {"TRANSPOSE_CONV": 3}  # others: 2
-_INT8_VERSIONS = {  # others: 2
-    "CONV_2D": 3,
-    "DEPTHWISE_CONV_2D": 3,
-    "FULLY_CONNECTED": 4,
-    "RESHAPE": 1,
-    "EXPAND_DIMS": 1,
-    "SQUEEZE": 1,
-    "PRELU": 1,  # kernels of bytes have the first
-}
 
 
 @edit("signed-activations", "tflite")
@@ -43,7 +35,7 @@ def signed_activations(document: TfliteDocument, request: EditRequest) -> None:
             tensor.data = (tensor.data.astype(np.int16) + LOWEST).astype(np.int8)
     for op in document.nodes:
         if any(t in inside for t in (*op.inputs, *op.outputs)):
-            op.version = max(op.version, _INT8_VERSIONS.get(op.word, 2))
+            op.version = max(op.version, int8_version(op.word))
 
 
 def _unsigned(document: TfliteDocument) -> list[FileTensor]:

@@ -9,6 +9,7 @@ from npuscope.edits.places import drop_unread
 from npuscope.edits.records import DEPTHWISE, LAYERS, NotFitting, QuantSteps, Tied
 from npuscope.files.tflite.file_graph import TfliteFileGraph
 from npuscope.files.tflite.file_parts import FileOp, FileTensor
+from npuscope.files.tflite.spelling import int8_version
 from npuscope.graph.model import Quant
 
 FLOAT, INT8 = "FLOAT32", "INT8"
@@ -23,8 +24,6 @@ _FREE = (
     *("LEAKY_RELU", "HARD_SWISH", "RELU", "RELU6", "QUANTIZE", "DEQUANTIZE"),
 )
 _FREE_READERS = (*_FREE, "LOGISTIC", "TANH", "SOFTMAX")
-# Kernels that take int8 from the first version on; the others do from 2.
-_FIRST = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "PRELU", "HARD_SWISH")
 
 
 class TfliteSteps(TfliteFileGraph):
@@ -36,10 +35,10 @@ class TfliteSteps(TfliteFileGraph):
         return QuantSteps(tensor.quant)
 
     def made_steps(self, op: FileOp) -> QuantSteps:
-        made = op.outputs[0]
-        if made.quant is None:
-            raise NotFitting(f"'{made.name}' is not quantized")
-        return QuantSteps(made.quant, made.type.lower())
+        result = op.outputs[0]
+        if result.quant is None:
+            raise NotFitting(f"'{result.name}' is not quantized")
+        return QuantSteps(result.quant, result.type.lower())
 
     def stepped(self, tensor: FileTensor, steps: QuantSteps) -> FileTensor:
         return tensor
@@ -103,14 +102,14 @@ class TfliteSteps(TfliteFileGraph):
     def _make_integer(self, op: FileOp, quant: Quant) -> None:
         result = op.outputs[0]
         op.inputs = [self._integer(tensor) for tensor in op.inputs]
-        op.version = max(op.version, 1 if op.word in _FIRST else 2)
-        made = self.add_tensor(f"{result.name}_int8", INT8, result.shape, quant)
-        op.outputs = [made]
+        op.version = max(op.version, int8_version(op.word))
+        integers = self.add_tensor(f"{result.name}_int8", INT8, result.shape, quant)
+        op.outputs = [integers]
         for reader in self.readers(result):
             if reader.word == "QUANTIZE":
-                self._requantize(reader, made)
+                self._requantize(reader, integers)
         if self.readers(result) or result in self.network_outputs:
-            self.add_op("Dequantize", [made], result)
+            self.add_op("Dequantize", [integers], result)
 
     def _integer(self, tensor: FileTensor | None) -> FileTensor | None:
         """The int8 tensor that a float one was made of; weights and axes as they are."""
@@ -119,18 +118,18 @@ class TfliteSteps(TfliteFileGraph):
         maker = self.producer(tensor)
         return maker.inputs[0] if maker is not None else tensor
 
-    def _requantize(self, reader: FileOp, made: FileTensor) -> None:
+    def _requantize(self, reader: FileOp, integers: FileTensor) -> None:
         """A QUANTIZE of the float result reads integers now, or is not needed any more."""
         target = reader.outputs[0]
-        if (target.type, target.quant) != (made.type, made.quant):
-            reader.inputs = [made]
+        if (target.type, target.quant) != (integers.type, integers.quant):
+            reader.inputs = [integers]
             reader.version = max(reader.version, 2)
         elif target in self.network_outputs:
-            maker = self.producer(made)
+            maker = self.producer(integers)
             assert maker is not None
             self.remove(reader)
             maker.outputs = [target]
-            self.rewire(made, target)
+            self.rewire(integers, target)
         else:
             self.remove(reader)
-            self.rewire(target, made)
+            self.rewire(target, integers)

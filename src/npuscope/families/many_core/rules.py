@@ -29,7 +29,7 @@ from npuscope.rulebook.finding import (
     worst_first,
 )
 from npuscope.rulebook.fix import at_most
-from npuscope.rulebook.registry import Kind, findings_of
+from npuscope.rulebook.registry import RuleKind, findings_of
 
 if TYPE_CHECKING:
     from npuscope.families.many_core.machine import CoreMachine
@@ -48,12 +48,12 @@ lint = partial(rulebook.lint, family=FAMILY, confidence=Confidence.DOCUMENTED)
 
 def core_findings(tables: Opstats) -> tuple[Finding, ...]:
     """What the rules find in a run, what costs most first."""
-    return worst_first(findings_of(__name__, Kind.ADVISE, Run(tables)))
+    return worst_first(findings_of(__name__, RuleKind.ADVISE, Run(tables)))
 
 
 def core_lints(graph: Graph, machine: CoreMachine) -> tuple[Finding, ...]:
     """Risks that the network alone shows."""
-    return gravest_first(findings_of(__name__, Kind.LINT, graph, machine))
+    return gravest_first(findings_of(__name__, RuleKind.LINT, graph, machine))
 
 
 @advise(

@@ -10,7 +10,7 @@ import numpy as np
 
 from npuscope.files.tflite.file_parts import FileOp, FileTensor
 from npuscope.files.tflite.records import Record, same
-from npuscope.files.tflite.spelling import KINDS, NEW, fields_of, word_of
+from npuscope.files.tflite.spelling import KINDS, OPTIONS, fields_of, int8_version, word_of
 from npuscope.files.tflite.stored_file import StoredTflite
 from npuscope.graph.model import Graph, Quant
 
@@ -118,11 +118,11 @@ class TfliteFileGraph(StoredTflite):
         **attributes: Any,
     ) -> FileOp:
         """In the first version that takes int8."""
-        table, version = NEW.get(kind, ("", 1))
+        table, word = OPTIONS.get(kind, ""), word_of(kind)
         fields = {fields_of(name)[0]: value for name, value in attributes.items()}
         outputs = [output] if isinstance(output, FileTensor) else [*output]
         options = Record(table, fields) if table else None
-        return self.add_operator(word_of(kind), inputs, outputs, options, version)
+        return self.add_operator(word, inputs, outputs, options, int8_version(word))
 
     def again(
         self, op: FileOp, inputs: Iterable[FileTensor | None], output: FileTensor, **changes: Any
@@ -149,7 +149,7 @@ class TfliteFileGraph(StoredTflite):
     # changes
 
     def set_attribute(self, op: FileOp, name: str, value: Any) -> None:
-        options = op.options.copy() if op.options else Record(NEW[self.kind(op)][0])
+        options = op.options.copy() if op.options else Record(OPTIONS[self.kind(op)])
         fields = fields_of(name)
         values = [value] if len(fields) == 1 else value
         options.fields |= dict(zip(fields, values, strict=True))

@@ -57,26 +57,39 @@ KINDS = {
     "GATHER": "Gather",
     "MIRROR_PAD": "MirrorPad",
 }
-# Of new ones, by kind: the table of options, and the version that takes int8.
-NEW: dict[str, tuple[str, int]] = {
-    "Add": ("AddOptions", 2),
-    "Sub": ("SubOptions", 2),
-    "Mul": ("MulOptions", 2),
-    "Slice": ("SliceOptions", 2),
-    "Reshape": ("ReshapeOptions", 1),
-    "Concat": ("ConcatenationOptions", 2),
-    "ResizeNearest": ("ResizeNearestNeighborOptions", 2),
-    "PRelu": ("", 1),
-    "ReduceMean": ("ReducerOptions", 2),
-    "Pad": ("PadOptions", 2),
-    "MirrorPad": ("MirrorPadOptions", 2),
-    "Conv": ("Conv2DOptions", 3),
-    "DepthwiseConv": ("DepthwiseConv2DOptions", 3),
-    "Quantize": ("", 2),
-    "Dequantize": ("", 2),
+# Tables of options of new ones, by kind.
+OPTIONS = {
+    "Add": "AddOptions",
+    "Sub": "SubOptions",
+    "Mul": "MulOptions",
+    "Slice": "SliceOptions",
+    "Reshape": "ReshapeOptions",
+    "Concat": "ConcatenationOptions",
+    "ResizeNearest": "ResizeNearestNeighborOptions",
+    "ReduceMean": "ReducerOptions",
+    "Pad": "PadOptions",
+    "MirrorPad": "MirrorPadOptions",
+    "Conv": "Conv2DOptions",
+    "DepthwiseConv": "DepthwiseConv2DOptions",
+}
+# The version in which LiteRT's kernels take int8 where that is not the second.
+_INT8_VERSIONS = {
+    "CONV_2D": 3,
+    "DEPTHWISE_CONV_2D": 3,
+    "FULLY_CONNECTED": 4,
+    "RESHAPE": 1,
+    "EXPAND_DIMS": 1,
+    "SQUEEZE": 1,
+    "PRELU": 1,
+    "HARD_SWISH": 1,
 }
 # Attributes that are fields of their own for height and width.
 _PAIRS = {"strides": ("StrideH", "StrideW"), "dilations": ("DilationHFactor", "DilationWFactor")}
+
+
+def int8_version(word: str) -> int:
+    """The first that takes int8."""
+    return _INT8_VERSIONS.get(word, 2)
 
 
 def word_of(kind: str) -> str:

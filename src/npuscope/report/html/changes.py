@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from npuscope.advice.compare.model import Side
-from npuscope.advice.fix.run import Fixed, Step
+from npuscope.advice.fix.run import Fixed, FixStep
 from npuscope.advice.gate import Check, Gate
 from npuscope.report.figures import clocks_of
 from npuscope.report.fix import answer as fix_answer
@@ -42,7 +42,7 @@ def fix_page(fixed: Fixed, output: str | None = None) -> str:
     )
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: FixStep) -> dict[str, Any]:
     candidate = step.candidate
     return {
         "title": candidate.fix.title,
