@@ -45,25 +45,21 @@ _ORT_AT, _ORT = 4, b"ORTM"
 def refuse_others(data: bytes, name: str = "FILE") -> None:
     """Raise for a file that is known to be something else."""
     try:
-        _refuse(data, name)
+        if data[_ORT_AT : _ORT_AT + 4] == _ORT:
+            raise _error(
+                "onnxruntime's own format (.ort)",
+                "give the .onnx file that it was made from: .ort files cannot be converted back",
+            )
+        for start, what, hint in _STARTS:
+            if data.startswith(start):
+                raise _error(what, hint)
+        if data.startswith(_ZIP):
+            raise _error(*_in_zip(data))
+        if name.lower().endswith(".mlmodel"):
+            raise _error("a Core ML model", _CORE_ML)
     except FileError as error:
         error.hint = error.hint.replace("{name}", name)
         raise
-
-
-def _refuse(data: bytes, name: str) -> None:
-    if data[_ORT_AT : _ORT_AT + 4] == _ORT:
-        raise _error(
-            "onnxruntime's own format (.ort)",
-            "give the .onnx file that it was made from: .ort files cannot be converted back",
-        )
-    for start, what, hint in _STARTS:
-        if data.startswith(start):
-            raise _error(what, hint)
-    if data.startswith(_ZIP):
-        raise _error(*_in_zip(data))
-    if name.lower().endswith(".mlmodel"):
-        raise _error("a Core ML model", _CORE_ML)
 
 
 def refuse_folder(path: Path) -> None:
@@ -79,9 +75,9 @@ def _in_zip(data: bytes) -> tuple[str, str]:
         names = zipfile.ZipFile(io.BytesIO(data)).namelist()[:10_000]
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
         names = []
-    found = (row for row in _INSIDE if any(name.split("/")[-1] == row[0] for name in names))
+    rows = (row for row in _INSIDE if any(name.split("/")[-1] == row[0] for name in names))
     _, what, hint = next(
-        found, ("", "a zip archive", "unpack it: unzip '{name}', and give the model inside")
+        rows, ("", "a zip archive", "unpack it: unzip '{name}', and give the model inside")
     )
     return what, hint
 

@@ -28,30 +28,39 @@ def walk_branch(reader: OnnxReader, node: Node) -> bool:
         return False
     condition = reader.constants.get(node.input(0))
     if condition is None:
-        taken = max(bodies, key=lambda name: (body_weights(bodies[name]), len(bodies[name].node)))
+        branch = max(bodies, key=lambda name: (body_weights(bodies[name]), len(bodies[name].node)))
     else:
-        taken = "then_branch" if condition.data.all() else "else_branch"
-    part = _part(bodies[taken], reader.source)
-    made = [name for inner in part.nodes for name in inner.outputs]
-    if len(part.outputs) != len(node.outputs) or any(name in reader.shapes for name in made):
+        branch = "then_branch" if condition.data.all() else "else_branch"
+    # The body as a model of its own.
+    graph = bodies[branch]
+    constants_reader = TensorReader(reader.source.folder)
+    constants = {text(entry.name): constants_reader.read(entry) for entry in graph.initializer}
+    nodes = sorted_nodes(tuple(to_nodes(graph.node, constants_reader)))
+    outputs = tuple(text(info.name) for info in graph.output)
+    part = OnnxModel(
+        reader.source.opset,
+        nodes,
+        constants,
+        (),
+        outputs,
+        reader.source.folder,
+        proto=reader.source.proto,
+    )
+    results = [name for inner in part.nodes for name in inner.outputs]
+    if len(part.outputs) != len(node.outputs) or any(name in reader.shapes for name in results):
         return False  # a name of the network means something else in here
     if condition is None:
         reader.graph.notes.append(
-            f"{node.origin}: its condition is not known before run time; read as its {taken}, "
+            f"{node.origin}: its condition is not known before run time; read as its {branch}, "
             "the one with more weights"
         )
-    reader.protos.update((text(inner.output[0]), inner) for inner in bodies[taken].node)
+    reader.protos.update((text(inner.output[0]), inner) for inner in bodies[branch].node)
     part = rewrite(unfuse(replace(part, constants={**reader.constants, **part.constants})))
     reader.constants.update(part.constants)
     reader.read.update((*part.outputs, *(name for inner in part.nodes for name in inner.inputs)))
     for inner in part.nodes:
         reader.located(inner)
-    _hand_out(reader, node, part)
-    return True
-
-
-def _hand_out(reader: OnnxReader, node: Node, part: OnnxModel) -> None:
-    """The results of the branch under the names of the node's."""
+    # The results of the branch under the names of the node's.
     tables: list[dict[str, Any]] = [
         reader.constants, reader.values, reader.integers, reader.shapes
     ]  # fmt: skip
@@ -59,12 +68,4 @@ def _hand_out(reader: OnnxReader, node: Node, part: OnnxModel) -> None:
         for table in tables:
             if result in table:
                 table[name] = table[result]
-
-
-def _part(graph: Any, outer: OnnxModel) -> OnnxModel:
-    """A body as a model of its own."""
-    constants_reader = TensorReader(outer.folder)
-    constants = {text(entry.name): constants_reader.read(entry) for entry in graph.initializer}
-    nodes = sorted_nodes(tuple(to_nodes(graph.node, constants_reader)))
-    outputs = tuple(text(info.name) for info in graph.output)
-    return OnnxModel(outer.opset, nodes, constants, (), outputs, outer.folder, proto=outer.proto)
+    return True

@@ -96,14 +96,14 @@ def _target(task: Task, shape: Shape) -> tuple[list[int], list[float]]:
     first = 2 if task.node.kind == "Resize" and task.opset >= _WITH_COORDINATES else 1
     sizes, scales = task.constant(first + 1), task.constant(first)
     axes = task.node.integers("axes") or tuple(range(len(shape)))
-    chosen = [checked_axis(axis, len(shape)) for axis in axes]
+    resized_axes = [checked_axis(axis, len(shape)) for axis in axes]
     result, ratios = list(shape), [1.0] * len(shape)
     if sizes is not None and sizes.data.size:
-        rows = _one_each(chosen, [float(size) for size in sizes.whole()])
+        rows = _one_each(resized_axes, [float(size) for size in sizes.whole()])
         for axis, size in rows:
             result[axis], ratios[axis] = int(size), size / shape[axis]
     elif scales is not None and scales.data.size:
-        rows = _one_each(chosen, [float(scale) for scale in scales.real().ravel()])
+        rows = _one_each(resized_axes, [float(scale) for scale in scales.real().ravel()])
         for axis, scale in rows:
             result[axis], ratios[axis] = floor(shape[axis] * scale), scale
     else:

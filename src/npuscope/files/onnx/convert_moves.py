@@ -47,7 +47,12 @@ def pad(task: Task) -> None:
     if mode in _MIRRORS and mode != MirrorMode.SYMMETRIC:
         task.emit("MirrorPad", (x.tensor,), MirrorPadAttrs(pads, _MIRRORS[mode]), x.layout, x.via)
     elif mode == "constant":
-        fill = _fill(task, x)
+        # The real value. A node between integers states one of them.
+        number, quant = _stated_fill(task), task.tensor(x).quant
+        if quant is None or task.node.input(0) in task.reader.integers:
+            fill = number
+        else:
+            fill = (number - quant.zero_point) * quant.scale
         x = _on_the_final_grid(task, x) if fill else x
         task.emit("Pad", (x.tensor,), PadAttrs(pads, fill), x.layout, x.via)
     else:
@@ -59,18 +64,10 @@ def pad(task: Task) -> None:
 
 def _on_the_final_grid(task: Task, x: Value) -> Value:
     """The fill value may be rounded only once, so a change of scale comes before the padding."""
-    wanted = task.following_type() if task.moved else None
-    if wanted is None:
+    grid = task.following_type() if task.moved else None
+    if grid is None:
         return x
-    return task.reader.quantize(x, wanted, f"{task.node.output}_values", task.node.origin)
-
-
-def _fill(task: Task, x: Value) -> float:
-    """The real value. A node between integers states one of them."""
-    number, quant = _stated_fill(task), task.tensor(x).quant
-    if quant is None or task.node.input(0) in task.reader.integers:
-        return number
-    return (number - quant.zero_point) * quant.scale
+    return task.reader.quantize(x, grid, f"{task.node.output}_values", task.node.origin)
 
 
 def _stated_fill(task: Task) -> float:
@@ -85,12 +82,12 @@ def _stated_fill(task: Task) -> float:
 def _pad_table(task: Task, rank: int) -> list[tuple[int, int]]:
     """(before, after) per source axis."""
     flat = task.whole(1) or []
-    chosen = task.whole(3)
+    stated_axes = task.whole(3)
     if task.opset < _PADS_ARE_INPUTS:
         flat = list(task.node.integers("pads") or ())
     axes = list(range(rank))
-    if chosen is not None:
-        axes = [checked_axis(axis, rank) for axis in chosen]
+    if stated_axes is not None:
+        axes = [checked_axis(axis, rank) for axis in stated_axes]
     if len(flat) != 2 * len(axes):
         raise ModelError(f"{len(flat)} pads do not fit {len(axes)} axes")
     table = [(0, 0)] * rank
@@ -152,23 +149,22 @@ def split(task: Task) -> None:
     shape = task.shape(x)
     axis = checked_axis(task.node.integer("axis", 0), len(shape))
     names = tuple(name or f"{task.node.output}_unused" for name in task.node.outputs)
-    sizes = _split_sizes(task, shape[axis], len(names))
+    total = shape[axis]
+    count = len(names)
+    stated = task.whole(1) or task.node.integers("split")
+    if stated:
+        sizes = tuple(stated)
+    else:
+        if task.node.integer("num_outputs", count) != count:
+            raise ModelError(f"num_outputs does not fit {count} outputs")
+        even = -(-total // count)
+        sizes = (*[even] * (count - 1), total - even * (count - 1))
     if len(sizes) != len(names):
         raise ModelError(f"sizes {sizes} do not fit {len(names)} outputs")
     parts = task.emit_all("Split", x, SplitAttrs(x.layout.index(axis), sizes), names)
     for name, part in zip(task.node.outputs, parts, strict=True):
         if name:
             task.finish_as(name, part)
-
-
-def _split_sizes(task: Task, total: int, count: int) -> tuple[int, ...]:
-    given = task.whole(1) or task.node.integers("split")
-    if given:
-        return tuple(given)
-    if task.node.integer("num_outputs", count) != count:
-        raise ModelError(f"num_outputs does not fit {count} outputs")
-    part = -(-total // count)
-    return (*[part] * (count - 1), total - part * (count - 1))
 
 
 def gather(task: Task) -> None:
@@ -180,48 +176,38 @@ def gather(task: Task) -> None:
     x = task.value(0)
     shape = task.shape(x)
     axis = checked_axis(task.node.integer("axis", 0), len(shape))
-    chosen = _inside(places, shape[axis])
+    size = shape[axis]
+    indices = places.integers()
+    if not indices.size or indices.min() < -size or indices.max() >= size:
+        raise ModelError(
+            f"indices {indices[:8].tolist()} are outside of an axis of {size} elements"
+        )
+    indices = np.where(indices < 0, indices + size, indices) if indices.min() < 0 else indices
     spans = [range(size) for size in shape]
-    even = _as_range(chosen)
+    even = _as_range(indices)
     if even is None:
-        _gather_some(task, x, axis, chosen)
+        data = Const(indices, "int64")
+        stored = task.store(data, (task.node.input(1), ("places", task.shape(x)[axis])))
+        attrs = GatherAttrs(x.layout.index(axis))
+        task.emit("Gather", (x.tensor, stored.name), attrs, x.layout, x.via)
     elif places.data.ndim:
         spans[axis] = even
         _emit_cut(task, x, spans)
     else:
         spans[axis] = even
-        _gather_one(task, x, axis, spans)
+        # A single index: the axis is removed.
+        cut, name = _slice_attrs(x, spans), f"{task.node.output}_cut"
+        one = task.make("Slice", (x.tensor,), cut, x.layout, x.via, name=name)
+        before = task.shape(x)
+        target = (*before[:axis], *before[axis + 1 :])
+        task.finish(task.arranger.reshape(one, target, task.node.origin, task.node.output))
 
 
-def _gather_some(task: Task, x: Value, axis: int, chosen: np.ndarray) -> None:
-    data = Const(chosen, "int64")
-    stored = task.store(data, (task.node.input(1), ("places", task.shape(x)[axis])))
-    attrs = GatherAttrs(x.layout.index(axis))
-    task.emit("Gather", (x.tensor, stored.name), attrs, x.layout, x.via)
-
-
-def _gather_one(task: Task, x: Value, axis: int, spans: Sequence[range]) -> None:
-    """A single index: the axis is removed."""
-    attrs, name = _slice_attrs(x, spans), f"{task.node.output}_cut"
-    one = task.make("Slice", (x.tensor,), attrs, x.layout, x.via, name=name)
-    shape = task.shape(x)
-    target = (*shape[:axis], *shape[axis + 1 :])
-    task.finish(task.arranger.reshape(one, target, task.node.origin, task.node.output))
-
-
-def _inside(places: Const, size: int) -> np.ndarray:
-    """The indices, counted from the front."""
-    chosen = places.integers()
-    if not chosen.size or chosen.min() < -size or chosen.max() >= size:
-        raise ModelError(f"indices {chosen[:8].tolist()} are outside of an axis of {size} elements")
-    return np.where(chosen < 0, chosen + size, chosen) if chosen.min() < 0 else chosen
-
-
-def _as_range(chosen: np.ndarray) -> range | None:
+def _as_range(indices: np.ndarray) -> range | None:
     """Evenly spaced indices as a range; None for others."""
-    first, last = int(chosen[0]), int(chosen[-1])
-    step = int(chosen[1]) - first if len(chosen) > 1 else 1
-    if step == 0 or last != first + step * (len(chosen) - 1) or (np.diff(chosen) != step).any():
+    first, last = int(indices[0]), int(indices[-1])
+    step = int(indices[1]) - first if len(indices) > 1 else 1
+    if step == 0 or last != first + step * (len(indices) - 1) or (np.diff(indices) != step).any():
         return None
     return range(first, last + (1 if step > 0 else -1), step)
 
@@ -248,7 +234,10 @@ def expand(task: Task) -> None:
     """BroadcastTo, after a Reshape where axes are added in front."""
     x = task.value(0)
     shape = task.shape(x)
-    target = _expanded(shape, tuple(task.whole(1) or ()))
+    sizes = tuple(task.whole(1) or ())
+    if min(sizes, default=1) < 1:
+        raise ModelError(f"shape {sizes} has an empty axis")
+    target = broadcast(shape, sizes) if shape or sizes else ()
     if target == shape:
         task.finish(x)
         return
@@ -257,12 +246,6 @@ def expand(task: Task) -> None:
         x = task.arranger.reshape(x, wider, task.node.origin, f"{task.node.output}_axes")
     attrs = BroadcastAttrs(stored_shape(x.layout, target))
     task.emit("BroadcastTo", (x.tensor,), attrs, x.layout, x.via)
-
-
-def _expanded(shape: Shape, asked: Shape) -> Shape:
-    if min(asked, default=1) < 1:
-        raise ModelError(f"shape {asked} has an empty axis")
-    return broadcast(shape, asked) if shape or asked else ()
 
 
 # --- Ops that only change shapes or the order of axes ---
@@ -276,12 +259,12 @@ def _to_shape(task: Task, target: Shape) -> None:
 
 
 def reshape(task: Task) -> None:
-    asked = task.whole(1)
-    if asked is None:
+    target = task.whole(1)
+    if target is None:
         raise ModelError("the target shape is missing")
     source = task.shape(task.value(0))
     keep_zeros = task.node.integer("allowzero", 0) == 1
-    _to_shape(task, resolve_shape(source, asked, keep_zeros))
+    _to_shape(task, resolve_shape(source, target, keep_zeros))
 
 
 def flatten(task: Task) -> None:
@@ -350,10 +333,10 @@ def _same_type(task: Task, values: list[Value]) -> list[str]:
     if not task.moved:
         return [value.tensor for value in values]
     first = task.tensor(values[0])
-    wanted = task.following_type()
-    if wanted is None and first.quant is not None:
-        wanted = QuantType(first.dtype, first.quant)
-    if wanted is None:
+    common = task.following_type()
+    if common is None and first.quant is not None:
+        common = QuantType(first.dtype, first.quant)
+    if common is None:
         raise NotComputed("an integer part has no scale")
     stem = f"{task.node.output}_part"
-    return [task.reader.quantize(value, wanted, stem, task.node.origin).tensor for value in values]
+    return [task.reader.quantize(value, common, stem, task.node.origin).tensor for value in values]

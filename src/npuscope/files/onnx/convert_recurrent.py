@@ -31,16 +31,17 @@ def recurrent(task: Task) -> None:
     direction = Direction(node.text("direction", "forward"))
     attrs = RecurrentAttrs(direction, bool(node.integer("linear_before_reset", 0)))
     outputs = (*node.outputs, "", "")
-    wanted = [name if name in task.reader.read else "" for name in outputs[:3]]
-    made = task.make(node.kind, inputs, attrs, plain(4), x.via, name=wanted[0])
-    if wanted[0]:
-        task.finish(made)
-    if wanted[1]:
-        task.finish_as(wanted[1], _last(task, made, attrs, wanted[1]))
-    if wanted[2]:
+    outputs_read = [name if name in task.reader.read else "" for name in outputs[:3]]
+    states = task.make(node.kind, inputs, attrs, plain(4), x.via, name=outputs_read[0])
+    if outputs_read[0]:
+        task.finish(states)
+    if outputs_read[1]:
+        task.finish_as(outputs_read[1], _last(task, states, attrs, outputs_read[1]))
+    if outputs_read[2]:
         cells = RecurrentAttrs(direction, attrs.reset_last, cells=True)
         task.finish_as(
-            wanted[2], task.make(node.kind, inputs, cells, plain(3), x.via, name=wanted[2])
+            outputs_read[2],
+            task.make(node.kind, inputs, cells, plain(3), x.via, name=outputs_read[2]),
         )
 
 
@@ -73,16 +74,18 @@ def _given(task: Task, index: int, shape: tuple[int, ...]) -> str:
     return task.in_source_order(index).tensor
 
 
-def _last(task: Task, made: Value, attrs: RecurrentAttrs, name: str) -> Value:
+def _last(task: Task, states: Value, attrs: RecurrentAttrs, name: str) -> Value:
     """The state after the last step: at the end, or at the beginning for what walks back."""
-    shape = task.shape(made)
+    shape = task.shape(states)
     steps, directions, batch, units = shape
     parts = []
     for direction in range(directions):
         back = attrs.direction is Direction.REVERSE or direction == 1
         start = (0 if back else steps - 1, direction, 0, 0)
         cut = SliceAttrs(start, (1, 1, batch, units), (1, 1, 1, 1))
-        parts.append(task.make("Slice", (made.tensor,), cut, plain(4), name=f"{name}_{direction}"))
+        parts.append(
+            task.make("Slice", (states.tensor,), cut, plain(4), name=f"{name}_{direction}")
+        )
     whole = parts[0]
     if directions > 1:
         inputs = tuple(part.tensor for part in parts)

@@ -113,24 +113,20 @@ def power(task: Task) -> None:
     if exponent is not None and exponent.data.ndim <= 1 and number in kinds:
         unary(kinds[number])(task)
     elif exponent is not None and exponent.quant is None:
-        _power_of_numbers(task, exponent)
+        # The result has the type of the base, whatever that of the exponent is.
+        layout = _common_layout(task, (0, 1))
+        base = task.operand(0, layout)
+        tensor = task.reader.graph.tensors[base]
+        name = task.operand(1, layout)
+        data = task.reader.graph.tensors[name].data
+        if tensor.quant is None and data is not None and data.dtype != tensor.dtype.numpy:
+            stored = task.reader.builder.constant(
+                f"{name}_as_{tensor.dtype.value}", data.astype(tensor.dtype.numpy), tensor.dtype
+            )
+            name = stored.name
+        task.emit("Pow", (base, name), BinaryAttrs(), layout, _via(task, (0, 1)))
     else:
         binary("Pow")(task)
-
-
-def _power_of_numbers(task: Task, exponent: Const) -> None:
-    """The result has the type of the base, whatever that of the exponent is."""
-    layout = _common_layout(task, (0, 1))
-    base = task.operand(0, layout)
-    held = task.reader.graph.tensors[base]
-    name = task.operand(1, layout)
-    data = task.reader.graph.tensors[name].data
-    if held.quant is None and data is not None and data.dtype != held.dtype.numpy:
-        stored = task.reader.builder.constant(
-            f"{name}_as_{held.dtype.value}", data.astype(held.dtype.numpy), held.dtype
-        )
-        name = stored.name
-    task.emit("Pow", (base, name), BinaryAttrs(), layout, _via(task, (0, 1)))
 
 
 def _broadcasting(
@@ -184,22 +180,22 @@ def _common_layout(task: Task, places: Sequence[int]) -> Layout:
 
 
 def cast(task: Task) -> None:
-    wanted = TYPE_NAMES.get(task.node.integer("to", 0), "")
+    type_name = TYPE_NAMES.get(task.node.integer("to", 0), "")
     x = task.value(0)
-    held = task.tensor(x).dtype
-    if wanted in REAL_TYPES and (held.is_float or task.integer):
+    dtype = task.tensor(x).dtype
+    if type_name in REAL_TYPES and (dtype.is_float or task.integer):
         task.pass_on(x)
         return
-    if wanted == held.value:
+    if type_name == dtype.value:
         task.finish(x)  # integers with their scales stay what they are
         return
     types = {**INTEGER_TYPES, **PLAIN_TYPES, **dict.fromkeys(REAL_TYPES, DType.FLOAT32)}
-    if wanted not in types or wanted == "int4":
+    if type_name not in types or type_name == "int4":
         raise NotComputed(
-            f"a cast to {wanted or 'an unknown type'} is not supported",
+            f"a cast to {type_name or 'an unknown type'} is not supported",
             hint="export the model in float32",
         )
-    task.emit("Cast", (x.tensor,), Attrs(), x.layout, x.via, types[wanted])
+    task.emit("Cast", (x.tensor,), Attrs(), x.layout, x.via, types[type_name])
 
 
 # --- Ops along axes: reductions, softmax, normalizations ---
@@ -210,7 +206,14 @@ _ALONG_AXIS_OPSET = 13  # before it, Softmax saw all axes from `axis` on as one
 def reduction(kind: str) -> Convert:
     def convert(task: Task) -> None:
         x = task.value(0)
-        source = _axes(task, len(task.shape(x)))
+        rank = len(task.shape(x))
+        if task.node.input(1) and task.constant(1) is None:
+            raise NotComputed("the axes must be constants")
+        axes = axes_of(task.node, [None, task.constant(1)])
+        if not axes:
+            source = () if task.node.integer("noop_with_empty_axes", 0) else tuple(range(rank))
+        else:
+            source = tuple(sorted({checked_axis(axis, rank) for axis in axes}))
         if not source:
             task.pass_on(x)
             return
@@ -220,15 +223,6 @@ def reduction(kind: str) -> Convert:
         task.emit(kind, (x.tensor,), ReduceAttrs(stored, keep), layout, x.via)
 
     return convert
-
-
-def _axes(task: Task, rank: int) -> tuple[int, ...]:
-    if task.node.input(1) and task.constant(1) is None:
-        raise NotComputed("the axes must be constants")
-    axes = axes_of(task.node, [None, task.constant(1)])
-    if not axes:
-        return () if task.node.integer("noop_with_empty_axes", 0) else tuple(range(rank))
-    return tuple(sorted({checked_axis(axis, rank) for axis in axes}))
 
 
 def global_pool(kind: str) -> Convert:
@@ -288,8 +282,8 @@ def layer_norm(task: Task) -> None:
         raise NotComputed("only the first output is supported; mean and deviation are not")
     x = task.in_source_order(0)
     axis = checked_axis(task.node.integer("axis", -1), len(task.shape(x)))
-    given = [index for index in (1, 2) if task.node.input(index)]
-    parameters = tuple(task.real_parameter(index).name for index in given)
+    places = [index for index in (1, 2) if task.node.input(index)]
+    parameters = tuple(task.real_parameter(index).name for index in places)
     attrs = LayerNormAttrs(axis, task.node.number("epsilon", 1e-5))
     task.emit("LayerNorm", (x.tensor, *parameters), attrs, x.layout, x.via)
 

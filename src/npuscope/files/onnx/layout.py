@@ -71,9 +71,10 @@ def shifted(layout: Layout, by: int) -> Layout:
 
 def dropped(layout: Layout, axes: tuple[int, ...]) -> Layout:
     """The layout after source `axes` were reduced away."""
-    kept = [axis for axis in layout if axis not in axes]
+    remaining = [axis for axis in layout if axis not in axes]
     return tuple(
-        axis if axis == ADDED else axis - sum(gone < axis for gone in axes) for axis in kept
+        axis if axis == ADDED else axis - sum(dropped_axis < axis for dropped_axis in axes)
+        for axis in remaining
     )
 
 
@@ -162,23 +163,33 @@ class Arranger:
     def source_shape(self, value: Value) -> Shape:
         return source_shape(value.layout, self.graph.tensors[value.tensor].shape)
 
-    def arrange(self, value: Value, wanted: Layout, origin: str) -> Value:
-        """The value stored as `wanted`."""
-        if value.layout == wanted:
+    def arrange(self, value: Value, layout: Layout, origin: str) -> Value:
+        """The value stored as `layout`."""
+        if value.layout == layout:
             return value
         source = self.source_shape(value)
-        if len(without_added(wanted)) != len(source):
-            raise ModelError(f"expected {len(without_added(wanted))} axes, found shape {source}")
+        if len(without_added(layout)) != len(source):
+            raise ModelError(f"expected {len(without_added(layout))} axes, found shape {source}")
         tensor = self.graph.tensors[value.tensor]
         origins = value.via or (origin,)
-        if order_of_values(value.layout, source) != order_of_values(wanted, source):
-            held = without_added(value.layout)
-            tensor = self._reshape(tensor, stored_shape(held, source), origins)
-            order = without_added(wanted)
-            tensor = self._transpose(tensor, tuple(held.index(axis) for axis in order), origins)
-        tensor = self._reshape(tensor, stored_shape(wanted, source), origins)
-        self._note_source(tensor, wanted, source)
-        return Value(tensor.name, wanted)
+        if order_of_values(value.layout, source) != order_of_values(layout, source):
+            stored_axes = without_added(value.layout)
+            tensor = self._reshape(tensor, stored_shape(stored_axes, source), origins)
+            order = without_added(layout)
+            permutation = tuple(stored_axes.index(axis) for axis in order)
+            key = (tensor.name, permutation, "Transpose")
+            if key not in self.made:
+                shape = tuple(tensor.shape[axis] for axis in permutation)
+                result = Tensor(f"{tensor.name}_transposed", shape, tensor.dtype, tensor.quant)
+                result = self.builder.add(result)
+                self.builder.emit(
+                    "Transpose", (tensor.name,), TransposeAttrs(permutation), result, origins
+                )
+                self.made[key] = result.name
+            tensor = self.graph.tensors[self.made[key]]
+        tensor = self._reshape(tensor, stored_shape(layout, source), origins)
+        self._note_source(tensor, layout, source)
+        return Value(tensor.name, layout)
 
     def reshape(self, value: Value, target: Shape, origin: str, name: str) -> Value:
         """The value with the source shape `target`."""
@@ -210,20 +221,6 @@ class Arranger:
             result = self.builder.add(result)
             self.builder.emit("Reshape", (root.name,), Attrs(), result, origins)
             self.roots[result.name] = root.name
-            self.made[key] = result.name
-        return self.graph.tensors[self.made[key]]
-
-    def _transpose(
-        self, tensor: Tensor, permutation: tuple[int, ...], origins: tuple[str, ...]
-    ) -> Tensor:
-        key = (tensor.name, permutation, "Transpose")
-        if key not in self.made:
-            shape = tuple(tensor.shape[axis] for axis in permutation)
-            result = Tensor(f"{tensor.name}_transposed", shape, tensor.dtype, tensor.quant)
-            result = self.builder.add(result)
-            self.builder.emit(
-                "Transpose", (tensor.name,), TransposeAttrs(permutation), result, origins
-            )
             self.made[key] = result.name
         return self.graph.tensors[self.made[key]]
 

@@ -27,30 +27,26 @@ def finish_outputs(reader: OnnxReader) -> None:
     _rename(reader.graph, {old: new for new, old in names.items() if old != new})
 
 
-def _output(reader: OnnxReader, name: str, origin: str, taken: set[str]) -> str:
+def _output(reader: OnnxReader, name: str, origin: str, names: set[str]) -> str:
     if name in reader.constants:
-        return _constant_output(reader, name)
+        # A result that does not depend on the inputs, such as anchors that a network hands on.
+        const = reader.constants[name]
+        types = {**INTEGER_TYPES, **PLAIN_TYPES, "float32": DType.FLOAT32}
+        if const.type not in types:
+            raise ModelError(f"output '{safe_terminal(name)}' is a constant of {const.type}")
+        reader.graph.notes.append(f"output '{safe_terminal(name)}' is a constant")
+        dtype = types[const.type]
+        data = const.data.astype(dtype.numpy, copy=False)
+        return reader.builder.constant(name, data, dtype).name
     value = reader.integers[name] if name in reader.integers else reader.real(name)
     rank = len(reader.arranger.source_shape(value))
     value = reader.arranger.arrange(value, plain(rank), origin)
     tensor = reader.graph.tensors[value.tensor]
-    if tensor.name not in taken and tensor.name not in reader.graph.inputs:
+    if tensor.name not in names and tensor.name not in reader.graph.inputs:
         return tensor.name
     copy = reader.builder.add(Tensor(name, tensor.shape, tensor.dtype, tensor.quant))
     reader.builder.emit("Identity", (tensor.name,), Attrs(), copy, (*value.via, origin))
     return copy.name
-
-
-def _constant_output(reader: OnnxReader, name: str) -> str:
-    """A result that does not depend on the inputs, such as anchors that a network hands on."""
-    const = reader.constants[name]
-    types = {**INTEGER_TYPES, **PLAIN_TYPES, "float32": DType.FLOAT32}
-    if const.type not in types:
-        raise ModelError(f"output '{safe_terminal(name)}' is a constant of {const.type}")
-    reader.graph.notes.append(f"output '{safe_terminal(name)}' is a constant")
-    dtype = types[const.type]
-    data = const.data.astype(dtype.numpy, copy=False)
-    return reader.builder.constant(name, data, dtype).name
 
 
 def _rename(graph: Graph, names: dict[str, str]) -> None:

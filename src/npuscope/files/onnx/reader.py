@@ -68,28 +68,26 @@ from npuscope.text import safe_terminal
 _ORDERLESS = ("QuantizeLinear", "DequantizeLinear")
 
 
-def _any_order(node: Node) -> bool:
-    return node.kind in _ORDERLESS or (node.kind in ONNX and ONNX[node.kind].any_order)
-
-
 def channel_first(source: OnnxModel) -> set[str]:
     """Names of tensors that a windowed op reads, directly or through ops of any axis order."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in reversed(source.nodes):
         row = ONNX.get(node.kind)
         if row is not None and row.windowed:
-            found.add(node.input(0))
-        elif _any_order(node) and found.intersection(node.outputs):
-            found.update(node.inputs)
-    return found
+            names.add(node.input(0))
+        elif names.intersection(node.outputs) and (
+            node.kind in _ORDERLESS or (row is not None and row.any_order)
+        ):
+            names.update(node.inputs)
+    return names
 
 
 @cache
 def converter(kind: str) -> Convert:
     """The function that converts a node to ops."""
     row = ONNX[kind]
-    found = named("npuscope.files.onnx", row.converter)
-    convert: Convert = found(*row.arguments) if row.arguments else found
+    function = named("npuscope.files.onnx", row.converter)
+    convert: Convert = function(*row.arguments) if row.arguments else function
     return convert
 
 
@@ -145,7 +143,14 @@ class OnnxReader:
         self.read = {name for node in source.nodes for name in node.inputs} | set(source.outputs)
 
     def run(self) -> Graph:
-        self._size_inputs()
+        dims = {entry.name: self._dims(entry) for entry in self.source.inputs}
+        results = {name for node in self.source.nodes for name in node.outputs}
+        self.pins.check_names(dims, results)
+        for entry in self.source.inputs:
+            real = entry.type in REAL_TYPES
+            self.shapes[entry.name] = static_shape(
+                entry.name, dims[entry.name], self.pins, self.graph.notes, real=real
+            )
         self.stated = stated_of(self)
         self.plan = self._bind()
         self.graph.inputs = tuple(self._input(entry) for entry in self.source.inputs)
@@ -166,16 +171,6 @@ class OnnxReader:
             lambda node: clamp_of(node, self.constants),
         )
         return binder.run()
-
-    def _size_inputs(self) -> None:
-        dims = {entry.name: self._dims(entry) for entry in self.source.inputs}
-        made = {name for node in self.source.nodes for name in node.outputs}
-        self.pins.check_names(dims, made)
-        for entry in self.source.inputs:
-            real = entry.type in REAL_TYPES
-            self.shapes[entry.name] = static_shape(
-                entry.name, dims[entry.name], self.pins, self.graph.notes, real=real
-            )
 
     def _dims(self, entry: Input) -> Dims:
         """Sizes as the file has them; a convolution that reads the input knows its channels."""
@@ -247,7 +242,12 @@ class OnnxReader:
         if node.kind == DEQUANTIZE:
             self._dequantize(node)
         elif node.kind == QUANTIZE:
-            self._quantize(node)
+            target = node_type(node, self.constants)
+            if target.quant.axis is not None:
+                raise ModelError("an activation has one scale per channel, which is not supported")
+            name = node.input(0)
+            value = self.integers[name] if name in self.integers else self.real(name)
+            self.define(node.output, self.quantize(value, target, node.output, node.origin))
         elif node.kind in ("Shape", "Size"):
             self._shape(node)
         elif node.kind == "CastLike":
@@ -285,18 +285,15 @@ class OnnxReader:
             raise ModelError(f"tensor '{safe_terminal(name)}' is used before it is computed")
         value = self.integers[name]
         if value.tensor not in self.floats:
-            self.floats[value.tensor] = self._emit_dequantize(value, name)
+            source = self.graph.tensors[value.tensor]
+            tensor = self.builder.add(
+                Tensor(name, source.shape, DType.FLOAT32, source_shape=source.source_shape)
+            )
+            origin = (*value.via, self.dequantizers.get(name, "DequantizeLinear:"))
+            self.builder.emit("Dequantize", (source.name,), Attrs(), tensor, origin)
+            self.floats[value.tensor] = tensor.name
         self.values[name] = Value(self.floats[value.tensor], value.layout)
         return self.values[name]
-
-    def _emit_dequantize(self, value: Value, name: str) -> str:
-        source = self.graph.tensors[value.tensor]
-        tensor = self.builder.add(
-            Tensor(name, source.shape, DType.FLOAT32, source_shape=source.source_shape)
-        )
-        origin = (*value.via, self.dequantizers.get(name, "DequantizeLinear:"))
-        self.builder.emit("Dequantize", (source.name,), Attrs(), tensor, origin)
-        return tensor.name
 
     # --- Nodes that are not converted one to one ---
 
@@ -307,25 +304,26 @@ class OnnxReader:
                 f"tensor '{safe_terminal(node.input(0))}' is used before it is computed"
             )
         tensor = self.graph.tensors[value.tensor]
-        wanted = node_type(node, self.constants)
-        if tensor.quant is None and wanted.quant.axis is None:
-            self.define(node.output, self._scaled(node, value, wanted.quant))
+        stated = node_type(node, self.constants)
+        if tensor.quant is None and stated.quant.axis is None:
+            # Plain integers, as an op computed them, as real numbers: (x - zero point) * scale.
+            scaled = self._step(node, value, "Cast", Attrs())
+            if stated.quant.zero_point:
+                scaled = self._step(
+                    node, scaled, "Sub", BinaryAttrs(), float(stated.quant.zero_point)
+                )
+            self.define(
+                node.output, self._step(node, scaled, "Mul", BinaryAttrs(), stated.quant.scale)
+            )
             return
-        if tensor.quant != wanted.quant:
+        if tensor.quant != stated.quant:
             raise ModelError(
-                f"the tensor has {tensor.quant}, but it is read as {wanted.quant}: scales must "
+                f"the tensor has {tensor.quant}, but it is read as {stated.quant}: scales must "
                 f"not change in between"
             )
         self.integers[node.output] = value
         self.dequantizers[node.output] = node.origin
         self.shapes[node.output] = self.arranger.source_shape(value)
-
-    def _scaled(self, node: Node, value: Value, quant: Quant) -> Value:
-        """Plain integers, as an op computed them, as real numbers: (x - zero point) * scale."""
-        made = self._step(node, value, "Cast", Attrs())
-        if quant.zero_point:
-            made = self._step(node, made, "Sub", BinaryAttrs(), float(quant.zero_point))
-        return self._step(node, made, "Mul", BinaryAttrs(), quant.scale)
 
     def _step(
         self, node: Node, value: Value, kind: str, attrs: Attrs, number: float | None = None
@@ -337,33 +335,27 @@ class OnnxReader:
             data = np.asarray(number, np.float32)
             stored = self.builder.constant(f"{node.output}_{kind}", data, DType.FLOAT32)
             inputs.append(stored.name)
-        shape, shown = source.shape, source.source_shape
-        tensor = self.builder.add(Tensor(node.output, shape, DType.FLOAT32, source_shape=shown))
+        shape, source_shape = source.shape, source.source_shape
+        tensor = self.builder.add(
+            Tensor(node.output, shape, DType.FLOAT32, source_shape=source_shape)
+        )
         self.builder.emit(kind, tuple(inputs), attrs, tensor, (*value.via, node.origin))
         return Value(tensor.name, value.layout)
 
-    def _quantize(self, node: Node) -> None:
-        wanted = node_type(node, self.constants)
-        if wanted.quant.axis is not None:
-            raise ModelError("an activation has one scale per channel, which is not supported")
-        name = node.input(0)
-        value = self.integers[name] if name in self.integers else self.real(name)
-        self.define(node.output, self.quantize(value, wanted, node.output, node.origin))
-
-    def quantize(self, value: Value, wanted: QuantType, name: str, origin: str) -> Value:
+    def quantize(self, value: Value, target: QuantType, name: str, origin: str) -> Value:
         """The value in an integer type; unchanged if it has that type already."""
         source = self.graph.tensors[value.tensor]
-        if (source.dtype, source.quant) == (wanted.dtype, wanted.quant):
+        if (source.dtype, source.quant) == (target.dtype, target.quant):
             return value
         tensor = self.builder.add(
-            Tensor(name, source.shape, wanted.dtype, wanted.quant, None, source.source_shape)
+            Tensor(name, source.shape, target.dtype, target.quant, None, source.source_shape)
         )
         self.builder.emit("Quantize", (source.name,), Attrs(), tensor, (*value.via, origin))
         return Value(tensor.name, value.layout)
 
     def _shape(self, node: Node) -> None:
-        known = self.constants.get(node.input(0))
-        shape = self.shapes.get(node.input(0)) if known is None else known.data.shape
+        const = self.constants.get(node.input(0))
+        shape = self.shapes.get(node.input(0)) if const is None else const.data.shape
         if shape is None:
             raise ModelError(
                 f"tensor '{safe_terminal(node.input(0))}' is used before it is computed"

@@ -47,8 +47,8 @@ Stated = tuple[str, Shape]  # element type, shape
 
 def stated_of(reader: OnnxReader) -> dict[str, Stated]:
     """What the file says of the results of nodes that no converter knows."""
-    known = ONNX.keys() | set(_OWN_WALK)
-    nodes = [node for node in reader.source.nodes if node.kind not in known]
+    computed_kinds = ONNX.keys() | set(_OWN_WALK)
+    nodes = [node for node in reader.source.nodes if node.kind not in computed_kinds]
     refuse_other_npus((node.kind, node.origin) for node in nodes)
     names = {name for node in nodes for name in node.outputs if name}
     return _Stated(reader.source.proto, reader.shapes, reader.pins.symbols).of(names)
@@ -62,21 +62,21 @@ class _Stated:
         self.shapes = shapes
         self.symbols = symbols
 
-    def of(self, wanted: set[str]) -> dict[str, Stated]:
-        found = self._read(self.proto.graph, wanted) if wanted else {}
-        if wanted - found.keys() and self.proto.ByteSize() <= _MOST_BYTES:
-            found = {**self._read(self._inferred(), wanted), **found}
-        return found
+    def of(self, names: set[str]) -> dict[str, Stated]:
+        forms = self._read(self.proto.graph, names) if names else {}
+        if names - forms.keys() and self.proto.ByteSize() <= _MOST_BYTES:
+            forms = {**self._read(self._inferred(), names), **forms}
+        return forms
 
-    def _read(self, graph: Any, wanted: set[str]) -> dict[str, Stated]:
+    def _read(self, graph: Any, names: set[str]) -> dict[str, Stated]:
         infos = (info for infos in (graph.value_info, graph.output) for info in infos)
-        found: dict[str, Stated] = {}
+        forms: dict[str, Stated] = {}
         for info in infos:
             name = text(info.name)
-            shape = _shape(info.type.tensor_type, self.symbols) if name in wanted else None
+            shape = _shape(info.type.tensor_type, self.symbols) if name in names else None
             if shape is not None and min(shape, default=1) > 0:
-                found[name] = (TYPE_NAMES.get(info.type.tensor_type.elem_type, ""), shape)
-        return found
+                forms[name] = (TYPE_NAMES.get(info.type.tensor_type.elem_type, ""), shape)
+        return forms
 
     def _inferred(self) -> Any:
         """The graph with inferred shapes; what onnx cannot follow stays as it is."""
@@ -108,10 +108,10 @@ def unknown(reader: OnnxReader, node: Node, refusal: ModelError | None = None) -
     if refusal is not None:
         reader.graph.notes.append(f"{node.origin}: {refusal.message}: work of unknown cost")
     inputs = tuple(_plain(reader, name, node.origin) for name in node.inputs if name)
-    held = tuple(name for name in inputs if name) or reader.graph.inputs[:1]
+    sources = tuple(name for name in inputs if name) or reader.graph.inputs[:1]
     outputs = [name for name in node.outputs if name in reader.read]
     try:
-        _find(reader, node, outputs, held)
+        _find(reader, node, outputs, sources)
     except ModelError as error:
         raise refusal or error from None
     for part, name in enumerate(outputs):
@@ -120,27 +120,23 @@ def unknown(reader: OnnxReader, node: Node, refusal: ModelError | None = None) -
             continue  # made before the converter gave up
         dtype = {**INTEGER_TYPES, **PLAIN_TYPES}.get(type_name, DType.FLOAT32)
         tensor = reader.builder.add(Tensor(name, shape, dtype))
-        attrs = UnknownAttrs(node.kind, shape, part, _weights(reader, node))
-        reader.builder.emit(UNKNOWN, held, attrs, tensor, (node.origin,))
+        # Numbers of matrices among its operands, and in its bodies.
+        operands = (reader.constants[name] for name in node.inputs if name in reader.constants)
+        proto = reader.node_protos().get(node.output)
+        bodies = (item.g for item in proto.attribute if item.HasField("g")) if proto else ()
+        rows = (const.data.size for const in operands if const.data.ndim > 1)
+        attrs = UnknownAttrs(node.kind, shape, part, sum(rows) + sum(map(body_weights, bodies)))
+        reader.builder.emit(UNKNOWN, sources, attrs, tensor, (node.origin,))
         reader.define(name, Value(tensor.name, plain(len(shape))))
-
-
-def _weights(reader: OnnxReader, node: Node) -> int:
-    """Numbers of matrices among its operands, and in its bodies."""
-    given = (reader.constants[name] for name in node.inputs if name in reader.constants)
-    proto = reader.node_protos().get(node.output)
-    bodies = (item.g for item in proto.attribute if item.HasField("g")) if proto else ()
-    rows = (const.data.size for const in given if const.data.ndim > 1)
-    return sum(rows) + sum(map(body_weights, bodies))
 
 
 def body_weights(body: Any) -> int:
     """Numbers that a body of control flow, and those inside it, hold."""
-    held = sum(int(prod(entry.dims)) for entry in body.initializer)
+    total = sum(int(prod(entry.dims)) for entry in body.initializer)
     for item in (item for node in body.node for item in node.attribute):
-        held += prod(item.t.dims) if item.HasField("t") else 0
-        held += body_weights(item.g) if item.HasField("g") else 0
-    return held
+        total += prod(item.t.dims) if item.HasField("t") else 0
+        total += body_weights(item.g) if item.HasField("g") else 0
+    return total
 
 
 def _plain(reader: OnnxReader, name: str, origin: str) -> str:
@@ -152,23 +148,27 @@ def _plain(reader: OnnxReader, name: str, origin: str) -> str:
     return reader.arranger.arrange(value, plain(rank), origin).tensor
 
 
-def _find(reader: OnnxReader, node: Node, outputs: list[str], held: tuple[str, ...]) -> None:
+def _find(reader: OnnxReader, node: Node, outputs: list[str], sources: tuple[str, ...]) -> None:
     """Add the shapes of a node's results to `reader.stated`."""
     if any(name not in reader.stated for name in outputs):
-        for name, found in _inferred_here(reader, node, outputs).items():
-            reader.stated.setdefault(name, found)
+        for name, form in _inferred_here(reader, node, outputs).items():
+            reader.stated.setdefault(name, form)
     for name in outputs:
         pinned = reader.pins.shapes.get(name)
         if pinned is not None:
             reader.stated[name] = (reader.stated.get(name, ("float32", ()))[0], pinned)
         if name in reader.stated:
             continue
-        if node.kind.rpartition(".")[2] in SAME_SHAPE and held:
-            reader.stated[name] = ("float32", reader.graph.tensors[held[0]].shape)
+        if node.kind.rpartition(".")[2] in SAME_SHAPE and sources:
+            reader.stated[name] = ("float32", reader.graph.tensors[sources[0]].shape)
             continue
-        if _has_schema(reader, node) or not held:
+        # The shapes of ONNX's own ops can be inferred if the node is right.
+        import onnx
+
+        control = node.kind in ("If", "Loop", "Scan")
+        if (not control and onnx.defs.has(node.kind, reader.source.opset, "")) or not sources:
             raise ModelError(f"the file does not state the shape of '{safe_terminal(name)}'")
-        shape = reader.graph.tensors[held[0]].shape
+        shape = reader.graph.tensors[sources[0]].shape
         reader.stated[name] = ("float32", shape)
         reader.guessed = True
         label = safe_terminal(name)
@@ -176,14 +176,6 @@ def _find(reader: OnnxReader, node: Node, outputs: list[str], held: tuple[str, .
             f"{node.kind} is not known here, and no shape of '{label}' is stated: taken as that of "
             f"its first input, {shape}; --shape {label}=... states another"
         )
-
-
-def _has_schema(reader: OnnxReader, node: Node) -> bool:
-    """Whether the op is one of ONNX's own, whose shapes can be inferred if the node is right."""
-    import onnx
-
-    control = node.kind in ("If", "Loop", "Scan")
-    return not control and onnx.defs.has(node.kind, reader.source.opset, "")
 
 
 def _inferred_here(reader: OnnxReader, node: Node, outputs: Iterable[str]) -> dict[str, Stated]:
@@ -205,7 +197,7 @@ def _inferred_here(reader: OnnxReader, node: Node, outputs: Iterable[str]) -> di
         opset_imports=reader.source.proto.opset_import,
         functions=reader.source.proto.functions,
     )
-    found: dict[str, Stated] = {}
+    forms: dict[str, Stated] = {}
     for info in infer(model).value_info:
         name = text(info.name)
         shape = _shape(info.type.tensor_type, reader.pins.symbols)
@@ -218,8 +210,8 @@ def _inferred_here(reader: OnnxReader, node: Node, outputs: Iterable[str]) -> di
                 f"--shape {safe_terminal(name)}=... states another"
             )
         sizes = tuple(size or 1 for size in shape)
-        found[name] = (TYPE_NAMES.get(info.type.tensor_type.elem_type, ""), sizes)
-    return found
+        forms[name] = (TYPE_NAMES.get(info.type.tensor_type.elem_type, ""), sizes)
+    return forms
 
 
 def known_form(reader: OnnxReader, name: str) -> Stated:

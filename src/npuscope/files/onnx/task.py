@@ -107,9 +107,15 @@ class Parameters:
         """A constant that broadcasts to the source axes of `layout`."""
         const = self.needed(index)
         missing = len([axis for axis in layout if axis >= 0]) - const.data.ndim
-        wanted = operand_layout(layout, missing)
-        key = (self.node.input(index), (wanted, self.integer))
-        return self.store(_broadcastable(const, wanted), key).name
+        target = operand_layout(layout, missing)
+        key = (self.node.input(index), (target, self.integer))
+        # Without the leading axes of size 1 that broadcasting adds.
+        stored_axes = tuple(axis for axis in target if axis >= 0)
+        turned = const.transpose(stored_axes)
+        shape = [1 if axis < 0 else const.data.shape[axis] for axis in target]
+        while shape and shape[0] == 1:
+            shape = shape[1:]
+        return self.store(turned.reshape(tuple(shape)), key).name
 
 
 def _is_product(bias: Const, x: Quant | None, weights: Quant | None) -> bool:
@@ -121,16 +127,6 @@ def _is_product(bias: Const, x: Quant | None, weights: Quant | None) -> bool:
         abs(scale - x.scale * factor) <= _BIAS_TOLERANCE * scale
         for scale, factor in zip(bias.quant.scales, weights.scales, strict=True)
     )
-
-
-def _broadcastable(const: Const, layout: Layout) -> Const:
-    """The constant in `layout`, without the leading axes of size 1 that broadcasting adds."""
-    held = tuple(axis for axis in layout if axis >= 0)
-    turned = const.transpose(held)
-    shape = [1 if axis < 0 else const.data.shape[axis] for axis in layout]
-    while shape and shape[0] == 1:
-        shape = shape[1:]
-    return turned.reshape(tuple(shape))
 
 
 _ACTIVATIONS = {
@@ -204,8 +200,8 @@ class Task(Parameters):
             return self.broadcast_constant(index, layout)
         value = self.value(index)
         missing = len([axis for axis in layout if axis >= 0]) - len(self.shape(value))
-        wanted = operand_layout(layout, missing)
-        return self.arranger.arrange(value, wanted, self.node.origin).tensor
+        target = operand_layout(layout, missing)
+        return self.arranger.arrange(value, target, self.node.origin).tensor
 
     def tensor(self, value: Value) -> Tensor:
         return self.reader.graph.tensors[value.tensor]
@@ -239,12 +235,9 @@ class Task(Parameters):
         origins, self.origins = self.origins, self.node.origins
         value = self.make(kind, inputs, fused, layout, via, dtype, like=like)
         self.origins = origins[len(self.node.origins) :]
-        self.finish(self._clipped(value, rest))
-
-    def _clipped(self, value: Value, attrs: ClipAttrs) -> Value:
-        """The same scale on both sides: clamping the quantized values is exact."""
+        # The same scale on both sides: clamping the quantized values is exact.
         name = self.bound.reals[-1] if self.bound else ""
-        return self.make("Clip", (value.tensor,), attrs, value.layout, name=name)
+        self.finish(self.make("Clip", (value.tensor,), rest, value.layout, name=name))
 
     def make(
         self,
@@ -273,10 +266,10 @@ class Task(Parameters):
         shapes = self.reader.builder.infer_all(kind, (x.tensor,), attrs, self.node.origin)
         form = self._type(x.tensor, None)
         rows = zip(names, shapes, strict=True)
-        made = tuple(self._result(name, shape, x.layout, form) for name, shape in rows)
+        results = tuple(self._result(name, shape, x.layout, form) for name, shape in rows)
         origin = (*x.via, *self.origins)
-        self.reader.builder.emit_all(kind, (x.tensor,), attrs, made, origin)
-        return tuple(Value(tensor.name, x.layout) for tensor in made)
+        self.reader.builder.emit_all(kind, (x.tensor,), attrs, results, origin)
+        return tuple(Value(tensor.name, x.layout) for tensor in results)
 
     def _result(
         self, name: str, shape: Shape, layout: Layout, form: tuple[DType, Quant | None]
@@ -287,8 +280,8 @@ class Task(Parameters):
                 hint="fold constants before export",
             )
         source = source_shape(layout, shape)
-        shown = source if layout != plain(len(source)) else None
-        return self.reader.builder.add(Tensor(name, shape, *form, None, shown))
+        stated = source if layout != plain(len(source)) else None
+        return self.reader.builder.add(Tensor(name, shape, *form, None, stated))
 
     def _fuse(self, attrs: Attrs) -> tuple[Attrs, ClipAttrs | None]:
         """The clamp behind the node goes into its attributes, or stays an op of its own."""
@@ -328,8 +321,8 @@ class Task(Parameters):
         if self.bound is not None:
             return self.bound.type.dtype, self.bound.type.quant
         first = self.reader.graph.tensors[like]
-        known = first.dtype.is_float or (first.dtype in _PLAIN and first.quant is None)
-        if not known and not moves(self.node):
+        is_plain = first.dtype.is_float or (first.dtype in _PLAIN and first.quant is None)
+        if not is_plain and not moves(self.node):
             raise NotComputed(
                 f"it computes on {first.dtype.value} values without a DequantizeLinear"
             )

@@ -136,16 +136,8 @@ class StoredTflite:
         file = self._numbered()
         if self._original and same(file.model, self._file.model):
             return self._original
-        self._check_bound()
-        return write_model_file(file)
-
-    def written(self) -> bytes:
-        """By the writer, whether something was changed or not."""
-        return write_model_file(self._numbered())
-
-    def _check_bound(self) -> None:
-        """Operators whose operands are fixed elsewhere must find them as they were, in the order
-        in which they were: variables are read and written without a tensor between."""
+        # Operators whose operands are fixed elsewhere must find them as they were, in the order
+        # in which they were: variables are read and written without a tensor between.
         for op, meanings in self._bound.items():
             if op in self.nodes and [tensor.meaning for tensor in op.tensors] != meanings:
                 raise ModelError(
@@ -155,6 +147,11 @@ class StoredTflite:
         bound = [op for op in self.nodes if op in self._bound]
         if bound != [op for op in self._bound if op in bound]:
             raise ModelError("operators that handle variables would be in another order")
+        return write_model_file(file)
+
+    def written(self) -> bytes:
+        """By the writer, whether something was changed or not."""
+        return write_model_file(self._numbered())
 
     def _settle(self) -> None:
         """Operators in order, no tensor that an edit left behind, a buffer and a code for each."""
@@ -168,7 +165,10 @@ class StoredTflite:
             for tensor in graph.tensors:
                 self._place(tensor)
             for op in graph.ops:
-                self._set_code(op)
+                key = (op.word, op.version, op.code.get("CustomCode") if op.code else None)
+                if op.code is None or _key(op.code) != key:
+                    codes = {_key(code): code for code in (*self._used_codes(), *self.codes)}
+                    op.code = codes[key] if key in codes else _new_code(*key)
 
     def _numbered(self) -> ModelFile:
         """All records with the numbers that things have now."""
@@ -220,12 +220,6 @@ class StoredTflite:
         else:
             tensor.buffer = Record("Buffer")
         tensor.held = data
-
-    def _set_code(self, op: FileOp) -> None:
-        key = (op.word, op.version, op.code.get("CustomCode") if op.code else None)
-        if op.code is None or _key(op.code) != key:
-            codes = {_key(code): code for code in (*self._used_codes(), *self.codes)}
-            op.code = codes[key] if key in codes else _new_code(*key)
 
     # reading
 
@@ -292,10 +286,10 @@ def _others(records: Sequence[Record], used: Iterable[Record]) -> set[int]:
 
 def _kept(records: Sequence[Record], used: Sequence[Record], unused: set[int]) -> list[Record]:
     """Those that are used, and those that never were, in the order of the file; then new ones."""
-    wanted = {id(record): record for record in used}
-    old = [record for record in records if id(record) in wanted or id(record) in unused]
-    new = wanted.keys() - {id(record) for record in records}
-    return [*old, *(record for key, record in wanted.items() if key in new)]
+    by_id = {id(record): record for record in used}
+    old = [record for record in records if id(record) in by_id or id(record) in unused]
+    new = by_id.keys() - {id(record) for record in records}
+    return [*old, *(record for key, record in by_id.items() if key in new)]
 
 
 def _key(code: Record) -> tuple[str, int, bytes | None]:
@@ -311,5 +305,5 @@ def _operator_number(code: Record) -> int:
 def _new_code(kind: str, version: int, custom: bytes | None) -> Record:
     number = OPERATORS.index(kind)
     fields = {"DeprecatedBuiltinCode": min(number, _OLD_CODES), "BuiltinCode": number}
-    named = {} if custom is None else {"CustomCode": custom}
-    return Record("OperatorCode", {**fields, **named, "Version": version})
+    custom_code = {} if custom is None else {"CustomCode": custom}
+    return Record("OperatorCode", {**fields, **custom_code, "Version": version})
