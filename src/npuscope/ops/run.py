@@ -71,11 +71,13 @@ def each_alone(
 ) -> Iterator[tuple[str, Array]]:
     """What every op of some kinds makes by itself of known inputs that are changed."""
     plan = plan_of(graph)
-    known = {**plan.constants, **values}
+    tensors = {**plan.constants, **values}
     for stage in plan.stages:
         if stage.op.kind not in kinds:
             continue
-        inputs = {n: known[n] if n in plan.constants else change(n, known[n]) for n in stage.reads}
+        inputs = {
+            n: tensors[n] if n in plan.constants else change(n, tensors[n]) for n in stage.reads
+        }
         _execute(stage, inputs)
         yield from ((name, inputs[name]) for name in stage.op.outputs)
 
@@ -108,21 +110,21 @@ class Plan:
     stages: tuple[Stage, ...]
 
     def run(self, inputs: Mapping[str, Array], keep: Iterable[str] = ()) -> dict[str, Array]:
-        wanted = dict.fromkeys((*self._known(keep), *self.outputs))
+        names = dict.fromkeys((*self._known(keep), *self.outputs))
         values = {**self.constants, **checked_inputs(self.inputs, inputs)}
         for stage in self.stages:
             _execute(stage, values)
             for name in stage.dying:
-                if name not in wanted:
+                if name not in names:
                     del values[name]
-        return {name: values[name] for name in wanted}
+        return {name: values[name] for name in names}
 
     def _known(self, names: Iterable[str]) -> list[str]:
-        wanted = list(names)
-        for name in wanted:
+        listed = list(names)
+        for name in listed:
             if name not in self.tensors:
                 raise ModelError(f"the graph has no tensor '{safe_terminal(name)}' to keep")
-        return wanted
+        return listed
 
     def fits(self, graph: Graph) -> bool:
         """The graph was not edited since; ops and tensors are frozen, so identity is enough."""
@@ -258,23 +260,23 @@ def plan_of(graph: Graph) -> Plan:
     return plan
 
 
-def checked_inputs(tensors: Iterable[Tensor], given: Mapping[str, Array]) -> dict[str, Array]:
+def checked_inputs(tensors: Iterable[Tensor], values: Mapping[str, Array]) -> dict[str, Array]:
     """The inputs by name, each of the right type and shape."""
-    wanted = {tensor.name: tensor for tensor in tensors}
-    unknown = [name for name in given if name not in wanted]
+    by_name = {tensor.name: tensor for tensor in tensors}
+    unknown = [name for name in values if name not in by_name]
     if unknown:
-        expected = ", ".join(f"'{safe_terminal(name)}'" for name in wanted)
+        expected = ", ".join(f"'{safe_terminal(name)}'" for name in by_name)
         raise ModelError(
             f"the graph has no input '{safe_terminal(unknown[0])}', it takes {expected}"
         )
-    return {name: _checked(tensor, given) for name, tensor in wanted.items()}
+    return {name: _checked(tensor, values) for name, tensor in by_name.items()}
 
 
-def _checked(tensor: Tensor, given: Mapping[str, Array]) -> Array:
+def _checked(tensor: Tensor, values: Mapping[str, Array]) -> Array:
     name = safe_terminal(tensor.name)
-    if tensor.name not in given:
+    if tensor.name not in values:
         raise ModelError(f"no values were given for input '{name}'")
-    value = given[tensor.name]
+    value = values[tensor.name]
     if not isinstance(value, np.ndarray):
         raise ModelError(f"input '{name}' is a {type(value).__name__}, expected a numpy array")
     if value.dtype != tensor.dtype.numpy or value.shape != tensor.shape:
