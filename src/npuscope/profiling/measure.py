@@ -131,12 +131,12 @@ def _emulated(program: Program, machine: Machine) -> Device:
     from npuscope.loadable.build import package_program
     from npuscope.loadable.codes import PackageOptions
 
-    made = package_program(program, machine, PackageOptions(cpu=CPU))
-    image = next(iter(made.files.values()))
+    package = package_program(program, machine, PackageOptions(cpu=CPU))
+    image = next(iter(package.files.values()))
     dialect = 2 if dialect_of(program.generation) is DIALECT_2 else 3
-    found = load([Placed(image)], program.generation, machine.clocks, dialect=dialect)
-    found.require_all()
-    return found.board
+    loaded = load([Placed(image)], program.generation, machine.clocks, dialect=dialect)
+    loaded.require_all()
+    return loaded.board
 
 
 def measure(
@@ -150,7 +150,9 @@ def measure(
     """Counters of `batch` samples per pass (a log: as many as it holds)."""
     recorder = _Recorder(device)
     described = _chosen(device.info(), network)
-    notes = list(_link_notes(device)) + list(_clock_notes(device.info(), subject))
+    notes = list(_link_notes(device)) + list(
+        clock_warnings(subject.program, device.info().clocks) if subject.program else ()
+    )
     if isinstance(device, LogDevice):
         plan, held = recorded_plan(device, described.name)
         inputs, batch = None, min(batch or held, held)
@@ -160,12 +162,12 @@ def measure(
         notes += _output_notes(device, described, subject, inputs)
         # With inputs of its own the simulated board also times what cannot be executed.
         inputs = None if isinstance(device, SimulatedBoard) else inputs
-    known = (subject.program, subject.machine, subject.graph)
-    found = collect(recorder, described.name, plan, inputs, batch, *known)
+    subject_parts = (subject.program, subject.machine, subject.graph)
+    collected = collect(recorder, described.name, plan, inputs, batch, *subject_parts)
     said = device.said if isinstance(device, LogDevice) else {}
     profile = replace(
-        with_compiler(found, said),
-        notes=(*found.notes, *notes),
+        with_compiler(collected, said),
+        notes=(*collected.notes, *notes),
         device=device_part(device.info(), described),
     )
     kept = tuple(recorder.recorded)
@@ -212,14 +214,14 @@ def _output_notes(
     if [(t.shape, t.dtype.numpy) for t in tensors] != [(a.shape, a.dtype) for a in inputs]:
         yield "outputs not compared: the inputs of model and device differ"
         return
-    asked = Request(network.name, inputs, per_layer=False, options=NOTHING)
+    request = Request(network.name, inputs, per_layer=False, options=NOTHING)
     try:
-        found = device.run(asked).outputs
+        outputs = device.run(request).outputs
     except TargetError as error:
         yield f"outputs not compared: {error.message}"
         return
     expected = run_reference(graph, dict(zip(graph.inputs, inputs, strict=True)))
-    for name, output in zip(graph.outputs, found, strict=True):
+    for name, output in zip(graph.outputs, outputs, strict=True):
         tally = Tally(output_step(graph, name, expected[name]))
         tally.add(output, expected[name].reshape(output.shape))
         agreement = tally.agreement(name)
@@ -249,7 +251,3 @@ def _link_notes(device: Device) -> Iterator[str]:
         yield device.note
     if isinstance(device, RemoteBoard) and not device.info().link_checked:
         yield "link unchecked: the board offers no checksum of its memory"
-
-
-def _clock_notes(info: DeviceInfo, subject: Subject) -> tuple[str, ...]:
-    return clock_warnings(subject.program, info.clocks) if subject.program else ()

@@ -143,13 +143,15 @@ def main() -> None:
         _litert(files[0], "any") if name == "litert" else _onnxruntime(files[0], {})
         return
     for place in range(0, len(files), 3):
-        model, given, made = files[place : place + 3]
-        _write_outputs(name, kernels, model, given, Path(made))
+        model, inputs, outputs = files[place : place + 3]
+        _write_outputs(name, kernels, model, inputs, Path(outputs))
 
 
-def _write_outputs(name: str, kernels: str, model: str, given: str, made: Path) -> None:
+def _write_outputs(
+    name: str, kernels: str, model: str, inputs_file: str, outputs_file: Path
+) -> None:
     results: dict[str, np.ndarray] = {}
-    with np.load(given, allow_pickle=False) as file:
+    with np.load(inputs_file, allow_pickle=False) as file:
         scales = {key: file[key] for key in file.files if key.startswith("scale_")}
         runtime = _litert(model, kernels) if name == "litert" else _onnxruntime(model, scales)
         arrays = [key.split("_") for key in file.files if key not in scales]
@@ -159,9 +161,9 @@ def _write_outputs(name: str, kernels: str, model: str, given: str, made: Path) 
             outputs = runtime([file[f"{sample}_{number}"] for number in range(inputs)])
             results |= {f"{sample}_{number}": value for number, value in enumerate(outputs)}
     # Whoever reads may find a whole file only: the next network may end this process.
-    with made.with_suffix(".part").open("wb") as part:
+    with outputs_file.with_suffix(".part").open("wb") as part:
         np.savez(part, **results)  # type: ignore[arg-type]
-    made.with_suffix(".part").replace(made)
+    outputs_file.with_suffix(".part").replace(outputs_file)
 
 
 def _litert(model: str, kernels: str) -> Runtime:
@@ -184,13 +186,13 @@ _WRONG = ("SUM",)  # on integers its reference kernel reads memory that it never
 def _interpreter(model: str, kernels: str) -> Any:
     """Some operators have no reference kernel in the version that a file asks for, one a wrong."""
     try:
-        found = litert_interpreter(model)
+        interpreter = litert_interpreter(model)
     except (ValueError, RuntimeError):
         if kernels != "any":
             raise
         return litert_interpreter(model, Kernels.DEFAULT)
-    wrong = any(op["op_name"] in _WRONG for op in found._get_ops_details())
-    return litert_interpreter(model, Kernels.DEFAULT) if wrong else found
+    wrong = any(op["op_name"] in _WRONG for op in interpreter._get_ops_details())
+    return litert_interpreter(model, Kernels.DEFAULT) if wrong else interpreter
 
 
 def _wanted(node: Any, value: np.ndarray, scale: np.ndarray | None) -> np.ndarray:

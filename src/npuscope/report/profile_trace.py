@@ -93,7 +93,7 @@ def add_memory(scene: Scene, program: Program, machine: Machine | None) -> None:
 
 def _alive(program: Program, pool: Pool) -> Iterable[tuple[int, int, int]]:
     """(first epoch, last epoch, bytes) of what lies in the pool, if only with a part of it."""
-    addresses = {known.name: known.address for known in program.pools}
+    addresses = {own.name: own.address for own in program.pools}
     for buffer in program.buffers:
         if buffer.is_param or buffer.view_of or buffer.pool not in addresses:
             continue
@@ -107,11 +107,10 @@ def _most(spans: list[tuple[int, int, int]], first: int, last: int) -> int:
     """A block may hold many epochs; alive bytes change only where a buffer starts to live."""
     here = [span for span in spans if span[0] <= last and span[1] >= first]
     moments = {max(first, span[0]) for span in here}
-    return max((_at(here, moment) for moment in moments), default=0)
-
-
-def _at(spans: list[tuple[int, int, int]], epoch: int) -> int:
-    return sum(size for first, last, size in spans if first <= epoch <= last)
+    return max(
+        (sum(size for first, last, size in here if first <= moment <= last) for moment in moments),
+        default=0,
+    )
 
 
 # --- Arrows from the epoch that writes a tensor to those that read it ---
@@ -119,22 +118,17 @@ def _at(spans: list[tuple[int, int, int]], epoch: int) -> int:
 
 def add_flows(scene: Scene, program: Program, slices: NDArray[np.int64]) -> None:
     """`slices` are the numbers of the epochs' slices. What passes inside of a block has none."""
-    place = _places(scene, program)
-    pairs = {(place.get(a), place.get(b)): None for a, b in producers_and_consumers(program)}
-    drawn = [(a, b) for a, b in pairs if a is not None and b is not None and a != b]
-    ends = np.array(drawn, np.int64).reshape(-1, 2)
-    scene.builder.add_flows(slices[ends[:, 0]], slices[ends[:, 1]], "tensor")
-
-
-def _places(scene: Scene, program: Program) -> dict[int, int]:
-    """An epoch's number -> the slice that covers it."""
     numbers = [epoch.number for epoch in program.executed]
-    return {
+    place = {
         number: place
         for place, epoch in enumerate(scene.epochs)
         for number in numbers
         if epoch.first <= number <= epoch.last
     }
+    pairs = {(place.get(a), place.get(b)): None for a, b in producers_and_consumers(program)}
+    flows = [(a, b) for a, b in pairs if a is not None and b is not None and a != b]
+    ends = np.array(flows, np.int64).reshape(-1, 2)
+    scene.builder.add_flows(slices[ends[:, 0]], slices[ends[:, 1]], "tensor")
 
 
 def producers_and_consumers(program: Program) -> Iterator[tuple[int, int]]:
@@ -199,7 +193,7 @@ def trace_of_profile(
 def _add_inference(scene: Scene) -> None:
     """The run as a whole: what the numbers stand for and where they come from."""
     profile, builder = scene.profile, scene.builder
-    told = {
+    facts = {
         "model": profile.model.file,
         "machine": profile.machine.name,
         "generation": profile.machine.generation,
@@ -207,7 +201,7 @@ def _add_inference(scene: Scene) -> None:
         "model_error": profile.model_error,
         "notes": " | ".join(profile.notes),
     }
-    args = {name: texts(builder.text(text)) for name, text in told.items() if text}
+    args = {name: texts(builder.text(text)) for name, text in facts.items() if text}
     builder.add_slices(
         scene.row("inference"),
         0,

@@ -13,7 +13,7 @@ from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.program.model import EpochKind
 from npuscope.report.figures import clocks_of
 from npuscope.sim.counters import EngineActivity
-from npuscope.trace_builder import Args, TraceBuilder
+from npuscope.trace_builder import TraceBuilder
 from npuscope.trace_model import Column, Times, floats, ints, texts
 
 # --- Where epochs lie in time, and the trace under construction ---
@@ -52,8 +52,8 @@ class Scene:
     def work_ns(self) -> Times:
         """First and last moment of the work itself: the core, or the kernel that follows it."""
         software = np.array([epoch.kind is not EpochKind.HW for epoch in self.epochs], bool)
-        found: Times = np.where(software[:, None], self.borders[:, 1:4:2], self.borders[:, 1:3])
-        return found
+        spans: Times = np.where(software[:, None], self.borders[:, 1:4:2], self.borders[:, 1:3])
+        return spans
 
 
 def scene_of(profile: Profile) -> Scene:
@@ -84,18 +84,47 @@ EngineKey = tuple[int, str]
 def add_epochs(scene: Scene) -> NDArray[np.int64]:
     """One slice per epoch, its phases inside; gives the numbers of the epochs' slices."""
     row, borders = scene.row("epochs"), scene.borders
-    made = scene.builder.add_slices(
+    epochs = scene.epochs
+    counters = [epoch.counters for epoch in epochs]
+    blobs = [epoch.blob for epoch in epochs]
+    predicted = [epoch.predicted_ms for epoch in epochs]
+    slices = scene.builder.add_slices(
         np.full(len(scene.epochs), row),
         borders[:, 0],
         borders[:, 3],
         scene.builder.texts(map(slice_name, scene.epochs)),
         scene.builder.texts(epoch.kind.value for epoch in scene.epochs),
-        _epoch_args(scene),
+        {
+            "epoch": scene.ids(epoch.name for epoch in epochs),
+            "first": ints([epoch.first for epoch in epochs]),
+            "last": ints([epoch.last for epoch in epochs]),
+            "kind": scene.ids(epoch.kind.value for epoch in epochs),
+            "bound": scene.ids(counted.bound.value for counted in counters),
+            "blob": ints([blob or 0 for blob in blobs], [blob is not None for blob in blobs]),
+            "operators": scene.ids(", ".join(epoch.operators) for epoch in epochs),
+            "origin": scene.ids(" | ".join(epoch.origin) for epoch in epochs),
+            "ms": floats([epoch.ms for epoch in epochs]),
+            "predicted_ms": floats(
+                [ms or 0 for ms in predicted], [ms is not None for ms in predicted]
+            ),
+            "pre_mcu_cycles": ints([round(counted.pre_cycles) for counted in counters]),
+            "core_npu_cycles": ints([round(counted.core_cycles) for counted in counters]),
+            "post_mcu_cycles": ints([round(counted.post_cycles) for counted in counters]),
+            "compute_cycles": ints([epoch.claims.compute_cycles for epoch in epochs]),
+            "max_cycles": ints([epoch.claims.max_cycles for epoch in epochs]),
+            "read_bytes": ints(
+                [sum(t.read_bytes for t in counted.traffic) for counted in counters]
+            ),
+            "write_bytes": ints(
+                [sum(t.write_bytes for t in counted.traffic) for counted in counters]
+            ),
+            "provenance": scene.ids(epoch.provenance.value for epoch in epochs),
+        },
     )
     for phase, name in enumerate(_PHASES):
         spans = borders[:, phase : phase + 2]
         _add_spans(scene, row, spans[spans[:, 1] > spans[:, 0]], name, "phase")
-    return made
+    return slices
 
 
 def slice_name(epoch: EpochProfile) -> str:
@@ -104,33 +133,6 @@ def slice_name(epoch: EpochProfile) -> str:
         return epoch.name
     number = str(epoch.first) if epoch.first == epoch.last else f"{epoch.first}-{epoch.last}"
     return f"{number} {', '.join(dict.fromkeys(epoch.operators))}"
-
-
-def _epoch_args(scene: Scene) -> Args:
-    epochs = scene.epochs
-    counters = [epoch.counters for epoch in epochs]
-    blobs = [epoch.blob for epoch in epochs]
-    predicted = [epoch.predicted_ms for epoch in epochs]
-    return {
-        "epoch": scene.ids(epoch.name for epoch in epochs),
-        "first": ints([epoch.first for epoch in epochs]),
-        "last": ints([epoch.last for epoch in epochs]),
-        "kind": scene.ids(epoch.kind.value for epoch in epochs),
-        "bound": scene.ids(counted.bound.value for counted in counters),
-        "blob": ints([blob or 0 for blob in blobs], [blob is not None for blob in blobs]),
-        "operators": scene.ids(", ".join(epoch.operators) for epoch in epochs),
-        "origin": scene.ids(" | ".join(epoch.origin) for epoch in epochs),
-        "ms": floats([epoch.ms for epoch in epochs]),
-        "predicted_ms": floats([ms or 0 for ms in predicted], [ms is not None for ms in predicted]),
-        "pre_mcu_cycles": ints([round(counted.pre_cycles) for counted in counters]),
-        "core_npu_cycles": ints([round(counted.core_cycles) for counted in counters]),
-        "post_mcu_cycles": ints([round(counted.post_cycles) for counted in counters]),
-        "compute_cycles": ints([epoch.claims.compute_cycles for epoch in epochs]),
-        "max_cycles": ints([epoch.claims.max_cycles for epoch in epochs]),
-        "read_bytes": ints([sum(t.read_bytes for t in counted.traffic) for counted in counters]),
-        "write_bytes": ints([sum(t.write_bytes for t in counted.traffic) for counted in counters]),
-        "provenance": scene.ids(epoch.provenance.value for epoch in epochs),
-    }
 
 
 def add_control(scene: Scene) -> None:
@@ -192,19 +194,19 @@ def add_engines(scene: Scene) -> None:
 
     Devices count for how long, not when: the time is drawn from the start of the core.
     """
-    found = [_by_engine(epoch.counters.engines) for epoch in scene.epochs]
-    for key in sorted({key for engines in found for key in engines}):
-        places = [place for place, engines in enumerate(found) if key in engines]
-        _add_engine(scene, key, places, [found[place][key] for place in places])
+    by_epoch = [_by_engine(epoch.counters.engines) for epoch in scene.epochs]
+    for key in sorted({key for engines in by_epoch for key in engines}):
+        places = [place for place, engines in enumerate(by_epoch) if key in engines]
+        _add_engine(scene, key, places, [by_epoch[place][key] for place in places])
 
 
 def _by_engine(engines: tuple[EngineActivity, ...]) -> dict[EngineKey, list[EngineActivity]]:
     """A block of several epochs starts an engine more than once."""
-    found: dict[EngineKey, list[EngineActivity]] = {}
+    by_engine: dict[EngineKey, list[EngineActivity]] = {}
     for engine in engines:
         if engine.active_cycles > 0:
-            found.setdefault((engine.id, engine.dir), []).append(engine)
-    return found
+            by_engine.setdefault((engine.id, engine.dir), []).append(engine)
+    return by_engine
 
 
 def _add_engine(
