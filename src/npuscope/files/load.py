@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from npuscope.bounded_file import MODEL, read_bytes
@@ -53,26 +53,6 @@ def nearest_form(kind: str) -> str:
         if any(plain == word if word in _EXACT else word in plain for word in words):
             return hint
     return _CUT
-
-
-# Custom ops in which compilers for other NPUs hide the layers that they took.
-_OTHER_NPUS = {
-    "edgetpu-custom-op": ("the Coral Edge TPU", "the .tflite file that edgetpu_compiler was given"),
-    "ethos-u": ("an Arm Ethos-U", "the .tflite file that Vela was given"),
-    "DISPATCH_OP": ("a phone's NPU", "the .tflite file before LiteRT's ahead-of-time compiler"),
-}
-
-
-def refuse_other_npus(ops: Iterable[tuple[str, str]]) -> None:
-    """A file whose layers are inside of another compiler's op says nothing about them."""
-    for kind, origin in ops:
-        if kind in _OTHER_NPUS:
-            npu, original = _OTHER_NPUS[kind]
-            raise ModelError(
-                f"the model was compiled for {npu}: its layers are hidden in '{kind}'",
-                where=origin,
-                hint=f"give {original}",
-            )
 
 
 # --- Reading a model file ---

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from pathlib import Path
 
-from npuscope.errors import FileError
+from npuscope.errors import FileError, ModelError
 
 # Commands that make the right file: they can be pasted, with the names changed.
 _TFLITE = (
@@ -84,3 +85,25 @@ def _in_zip(data: bytes) -> tuple[str, str]:
 
 def _error(what: str, hint: str) -> FileError:
     return FileError(f"this is {what}", hint=hint)
+
+
+# --- Models that were compiled for other NPUs ---
+
+# Custom ops in which compilers for other NPUs hide the layers that they took.
+_OTHER_NPUS = {
+    "edgetpu-custom-op": ("the Coral Edge TPU", "the .tflite file that edgetpu_compiler was given"),
+    "ethos-u": ("an Arm Ethos-U", "the .tflite file that Vela was given"),
+    "DISPATCH_OP": ("a phone's NPU", "the .tflite file before LiteRT's ahead-of-time compiler"),
+}
+
+
+def refuse_other_npus(ops: Iterable[tuple[str, str]]) -> None:
+    """A file whose layers are inside of another compiler's op says nothing about them."""
+    for kind, origin in ops:
+        if kind in _OTHER_NPUS:
+            npu, original = _OTHER_NPUS[kind]
+            raise ModelError(
+                f"the model was compiled for {npu}: its layers are hidden in '{kind}'",
+                where=origin,
+                hint=f"give {original}",
+            )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuscope.graph.model import Graph, Tensor
+from npuscope.graph.model import Graph
 
 
 def same_network(a: Graph, b: Graph) -> bool:
@@ -64,14 +64,12 @@ class _Comparison:
             return f"'{mine}' is connected differently"
         self.pairs[mine] = other
         self.taken.add(other)
-        return _tensor_difference(self.a.tensors[mine], self.b.tensors[other])
-
-
-def _tensor_difference(a: Tensor, b: Tensor) -> str:
-    for field in ("shape", "dtype", "quant", "is_constant"):
-        left, right = getattr(a, field), getattr(b, field)
-        if left != right:
-            return f"{field} of '{a.name}' is {left} and {right}"
-    if a.data is not None and b.data is not None and not np.array_equal(a.data, b.data):
-        return f"values of '{a.name}' differ"
-    return ""
+        a = self.a.tensors[mine]
+        b = self.b.tensors[other]
+        for field in ("shape", "dtype", "quant", "is_constant"):
+            left, right = getattr(a, field), getattr(b, field)
+            if left != right:
+                return f"{field} of '{a.name}' is {left} and {right}"
+        if a.data is not None and b.data is not None and not np.array_equal(a.data, b.data):
+            return f"values of '{a.name}' differ"
+        return ""

@@ -167,8 +167,8 @@ class Op:
     def attrs_as(self, record: type[A]) -> A:
         """The attributes as the record the caller expects for this kind of op."""
         if not isinstance(self.attrs, record):
-            found = type(self.attrs).__name__
-            raise InternalError(f"{self.kind} carries {found}, not {record.__name__}")
+            attrs_type = type(self.attrs).__name__
+            raise InternalError(f"{self.kind} carries {attrs_type}, not {record.__name__}")
         return self.attrs
 
     def replace(self, **changes: object) -> Op:

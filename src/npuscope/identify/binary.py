@@ -47,15 +47,15 @@ def is_onnx(sample: Sample) -> bool:
 
 
 def _comes_to_a_graph(data: bytes) -> bool:
-    at, seen = 0, set()
+    at, numbers = 0, set()
     while at < len(data):
         key, at = read_varint(data, at)
         number, wire = key >> 3, key & 7
         if number == _ONNX_GRAPH and wire == BYTES:
-            return 1 in seen
+            return 1 in numbers
         if not 1 <= number <= 8 or wire not in (VARINT, BYTES):
             return False
-        seen.add(number)
+        numbers.add(number)
         length, at = read_varint(data, at)
         at += length if wire == BYTES else 0
     return False
@@ -74,10 +74,6 @@ def inspect_model(sample: Sample) -> Found:
         return Found("", summary, {}, (f"the graph: {error.message}",))
     summary |= {"ops": len(graph.ops), "tensors": len(graph.tensors)}
     summary |= {"macs": total_macs(graph), "params": graph.parameters()}
-    return Found("", summary, _graph_values(graph), ("the bytes of constants",))
-
-
-def _graph_values(graph: Any) -> dict[str, Any]:
     tensors = [
         {
             "name": tensor.name,
@@ -92,12 +88,17 @@ def _graph_values(graph: Any) -> dict[str, Any]:
         {"kind": op.kind, "name": op.name, "inputs": list(op.inputs), "outputs": list(op.outputs)}
         for op in graph.ops
     ]
-    return {
-        "inputs": list(graph.inputs),
-        "outputs": list(graph.outputs),
-        "tensors": tensors,
-        "ops": ops,
-    }
+    return Found(
+        "",
+        summary,
+        {
+            "inputs": list(graph.inputs),
+            "outputs": list(graph.outputs),
+            "tensors": tensors,
+            "ops": ops,
+        },
+        ("the bytes of constants",),
+    )
 
 
 def _word(sample: Sample) -> int:

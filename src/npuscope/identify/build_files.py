@@ -23,15 +23,16 @@ def is_hex_file(sample: Sample) -> bool:
 
 def inspect_hex(sample: Sample) -> Found:
     segments = read_hex(sample.path)
-    return Found("", _size(segments), {"segments": _rows(segments)}, ("the bytes",))
-
-
-def _size(segments: tuple[Segment, ...]) -> dict[str, Any]:
-    return {
-        "segments": len(segments),
-        "data_bytes": sum(len(one.data) for one in segments),
-        "addresses": [f"{one.address:#x}-{one.end:#x}" for one in segments[:8]],
-    }
+    return Found(
+        "",
+        {
+            "segments": len(segments),
+            "data_bytes": sum(len(one.data) for one in segments),
+            "addresses": [f"{one.address:#x}-{one.end:#x}" for one in segments[:8]],
+        },
+        {"segments": _rows(segments)},
+        ("the bytes",),
+    )
 
 
 def _rows(segments: tuple[Segment, ...]) -> list[dict[str, Any]]:
@@ -181,8 +182,8 @@ def inspect_validation_csv(sample: Sample) -> Found:
     text = sample.text.replace("\r", "")
     head = _CSV_HEAD.match(text)
     rows = sum(1 for line in text.split("\n") if line and not line.startswith("#"))
-    told = {"type": head[1], "what": head[2]} if head else {}
-    return Found("", {**told, "rows": rows}, {}, ("the values of the rows",))
+    form = {"type": head[1], "what": head[2]} if head else {}
+    return Found("", {**form, "rows": rows}, {}, ("the values of the rows",))
 
 
 # Reports of analyze and generate for targets without an NPU.
@@ -202,9 +203,9 @@ def inspect_cpu_report(sample: Sample) -> Found:
     tool = _CPU_TOOL.search(sample.text[:400])
     rows = {key.strip(): value for key, value in _ROW.findall(sample.text)}
     md5 = rows.get("model_hash", "").removeprefix("0x")
-    told = {key: rows[key] for key in _KEPT if key in rows}
+    facts = {key: rows[key] for key in _KEPT if key in rows}
     what = "a report for the CPU alone: layers of a runtime library, no epochs of the NPU"
-    return Found(tool[1] if tool else "", {"what": what, **told, "model_md5": md5}, rows)
+    return Found(tool[1] if tool else "", {"what": what, **facts, "model_md5": md5}, rows)
 
 
 # Models of Keras, and text without a network: what it is in one sentence.
@@ -227,8 +228,8 @@ class OtherFile(FileError):
 
 def refusal(sample: Sample) -> OtherFile | None:
     """What a file is that holds nothing to read here."""
-    told = _told(sample)
-    return OtherFile(told[0], where=str(sample.path), hint=told[1]) if told else None
+    verdict = _told(sample)
+    return OtherFile(verdict[0], where=str(sample.path), hint=verdict[1]) if verdict else None
 
 
 def _told(sample: Sample) -> tuple[str, str] | None:

@@ -151,14 +151,14 @@ def inspect_mpool(sample: Sample) -> Found:
     from npuscope.machine.load import load_machine
     from npuscope.machine.mpool import read_mpool_file
 
-    found = read_mpool_file(sample.path, load_machine())
-    real = [pool for pool in found.pools if pool.size_bytes]
+    pools = read_mpool_file(sample.path, load_machine())
+    real = [pool for pool in pools.pools if pool.size_bytes]
     summary = {
-        "pools": len(found.pools),
+        "pools": len(pools.pools),
         "pools_in_use": len(real),
         "total_bytes": sum(pool.size_bytes for pool in real),
-        "cache_bytes": found.cache_bytes,
-        "notes": list(found.notes),
+        "cache_bytes": pools.cache_bytes,
+        "notes": list(pools.notes),
     }
     return Found("", summary, plain(sample.document))
 
@@ -170,14 +170,14 @@ def is_mdesc(sample: Sample) -> bool:
 def inspect_mdesc(sample: Sample) -> Found:
     from npuscope.machine.vendor_options import read_mdesc
 
-    found = read_mdesc(sample.path)
+    description = read_mdesc(sample.path)
     summary = {
-        "machine": found.name,
-        "units": found.counts,
-        "mpool": found.mpool_name,
-        "notes": list(found.notes),
+        "machine": description.name,
+        "units": description.counts,
+        "mpool": description.mpool_name,
+        "notes": list(description.notes),
     }
-    return Found(found.version, summary, plain(sample.document))
+    return Found(description.version, summary, plain(sample.document))
 
 
 def is_art_profile(sample: Sample) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from pathlib import Path
 from typing import Any
 
 from npuscope.bounded_file import REPORT
@@ -78,19 +77,6 @@ FORMATS: tuple[Format, ...] = (
 )
 
 
-def identify(path: str | Path) -> Identity:
-    """Say what a file or a folder is and what is in it."""
-    if _is_folder(path):
-        from npuscope.identify.folder import identity_of, recognise
-
-        return identity_of(recognise(path))
-    sample = Sample(path)
-    row = format_of(sample)
-    found = row.inspect(sample)
-    summary = {"bytes": sample.size, **found.summary, "values": found.values}
-    return Identity(row.kind, found.version, summary, found.ignored)
-
-
 def format_of(sample: Sample) -> Format:
     """The row of the table that fits."""
     row = next((row for row in FORMATS if row.detect(sample)), None)
@@ -105,9 +91,9 @@ def unknown(sample: Sample) -> FileError:
             f"has {sample.size:,} bytes of text, at most {REPORT.most_bytes:,}",
             where=str(sample.path),
         )
-    told = build_files.refusal(sample)
-    if told is not None:
-        return told
+    refusal = build_files.refusal(sample)
+    if refusal is not None:
+        return refusal
     kinds = ", ".join(dict.fromkeys(row.kind for row in FORMATS))
     start = safe_terminal(sample.head[:24].decode("utf-8", errors="replace"))
     return build_files.OtherFile(
@@ -115,10 +101,3 @@ def unknown(sample: Sample) -> FileError:
         where=str(sample.path),
         hint=f"known kinds: {kinds}",
     )
-
-
-def _is_folder(path: str | Path) -> bool:
-    try:
-        return Path(path).is_dir()
-    except (OSError, ValueError):
-        return False

@@ -52,12 +52,13 @@ def report_values(report: GenerateReport) -> dict[str, Any]:
 def report_counts(report: GenerateReport) -> dict[str, Any]:
     """The report's own counts; rows of the table where it does not give one."""
     counts, total = report.counts, report.total
+    stated = report.counts.hybrid if report.counts else None
     return {
         "tool": report.tools[0].name if report.tools else "",
         "compiler": report.compiler_version,
         "epochs": counts.total if counts else sum(r.last - r.first + 1 for r in report.epochs),
         "sw_epochs": counts.software if counts else report.count(EpochKind.SW),
-        "hybrid_epochs": _hybrids(report),
+        "hybrid_epochs": report.count(EpochKind.HYBRID) if stated is None else stated,
         "blobs": counts.blobs if counts else None,
         "epoch_rows": len(report.epochs),
         "layers": len(report.layers),
@@ -68,11 +69,6 @@ def report_counts(report: GenerateReport) -> dict[str, Any]:
         "activations_bytes": total.activations.bytes if total else None,
         "model_md5": report.model_hash.removeprefix("0x"),
     }
-
-
-def _hybrids(report: GenerateReport) -> int:
-    counted = report.counts.hybrid if report.counts else None
-    return report.count(EpochKind.HYBRID) if counted is None else counted
 
 
 def is_validate_report(sample: Sample) -> bool:
@@ -124,8 +120,11 @@ def is_blob_header(sample: Sample) -> bool:
 
 
 def inspect_blob_header(sample: Sample) -> Found:
-    found, others = _blobs(sample.text)
-    blobs = {name: _words(body) for name, body in found}
+    bodies, others = _blobs(sample.text)
+    blobs = {
+        name: [int(word, 0) for word in re.findall(r"0x[0-9A-Fa-f]{1,16}", body)]
+        for name, body in bodies
+    }
     summary = {
         "blobs": len(blobs),
         "words": sum(len(words) for words in blobs.values()),
@@ -169,10 +168,6 @@ def _blobs(text: str) -> tuple[list[tuple[str, str]], str]:
     return blobs, "".join([*around, text[at:]])
 
 
-def _words(body: str) -> list[int]:
-    return [int(word, 0) for word in re.findall(r"0x[0-9A-Fa-f]{1,16}", body)]
-
-
 def is_network_c(sample: Sample) -> bool:
     text = sample.text
     has_table = _NEW_ITEM in text or _OLD_ITEM in text
@@ -212,12 +207,12 @@ def inspect_network_c(sample: Sample) -> Found:
 
 def _numbers_by_line(text: str) -> dict[str, list[int | float]]:
     """Line number -> the numeric literals in it, in order."""
-    found: dict[str, list[int | float]] = {}
+    numbers: dict[str, list[int | float]] = {}
     for number, line in enumerate(text.split("\n"), 1):
         values = [_literal(literal) for literal in _C_NUMBER.findall(line)]
         if values:
-            found[str(number)] = values
-    return found
+            numbers[str(number)] = values
+    return numbers
 
 
 def _literal(text: str) -> int | float:
@@ -234,7 +229,7 @@ def inspect_validate_report(sample: Sample) -> Found:
 
 def validate_counts(report: ValidateReport) -> dict[str, Any]:
     """Counts of what ran; those of the generate report beside them where the log has it."""
-    built = report_counts(report.report) if report.report.counts else {}
+    counts = report_counts(report.report) if report.report.counts else {}
     measured = {
         "network": report.network,
         "results_version": report.results_version,
@@ -247,7 +242,7 @@ def validate_counts(report: ValidateReport) -> dict[str, Any]:
         "outputs": sum(bool(row.output) for row in report.metrics),
         "model_md5": report.report.model_hash.removeprefix("0x"),
     }
-    return {**built, **measured}
+    return {**counts, **measured}
 
 
 def inspect_profiler_log(sample: Sample) -> Found:
@@ -256,6 +251,7 @@ def inspect_profiler_log(sample: Sample) -> Found:
 
 
 def log_counts(log: ProfilerLog) -> dict[str, Any]:
+    # From the board's lines, else from the header of the report.
     return {
         "network": log.results.network or ", ".join(log.networks),
         "nodes": len({(node.first, node.last) for node in log.nodes}),
@@ -263,13 +259,15 @@ def log_counts(log: ProfilerLog) -> dict[str, Any]:
         "inferences": sum(bool(row.name) for row in log.inferences),
         "epoch_reports": len(log.epochs),
         "duration_ms": log.results.duration.mean_ms if log.results.duration else None,
-        **{f"{name}_hz": _clock_hz(log, name) for name in ("mcu", "noc", "npu", "nic")},
+        **{
+            f"{name}_hz": (
+                log.clock_hz(name)
+                or round(1e6 * getattr(log.results.clocks, f"{name}_mhz"))
+                or None
+            )
+            for name in ("mcu", "noc", "npu", "nic")
+        },
     }
-
-
-def _clock_hz(log: ProfilerLog, name: str) -> int | None:
-    """From the board's lines, else from the header of the report."""
-    return log.clock_hz(name) or round(1e6 * getattr(log.results.clocks, f"{name}_mhz")) or None
 
 
 def _record_values(record: ValidateReport | ProfilerLog) -> dict[str, Any]:

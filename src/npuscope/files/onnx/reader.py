@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from functools import cache
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from npuscope.errors import ModelError, NotComputed, NpuscopeError
-from npuscope.files.builder import Builder
 from npuscope.files.onnx.binding import (
     DEQUANTIZE,
     QUANTIZE,
@@ -27,7 +25,6 @@ from npuscope.files.onnx.constants import (
     TYPE_NUMBERS,
     Const,
     QuantType,
-    text,
 )
 from npuscope.files.onnx.control import walk_branch
 from npuscope.files.onnx.convert_values import Convert, clamp_of
@@ -45,14 +42,15 @@ from npuscope.files.onnx.fold import FOLDERS, Computing
 from npuscope.files.onnx.front_end import with_numbers
 from npuscope.files.onnx.fused import unfuse
 from npuscope.files.onnx.layer_folds import fold_batch_norm
-from npuscope.files.onnx.layout import CHANNEL_LAST, Arranger, Shape, Value, plain
+from npuscope.files.onnx.layout import CHANNEL_LAST, Value, plain
 from npuscope.files.onnx.outputs import finish_outputs
 from npuscope.files.onnx.rewrite import rewrite, tidy
-from npuscope.files.onnx.stated import Stated, known_form, stated_of, unknown
+from npuscope.files.onnx.stated import known_form, stated_of, unknown
 from npuscope.files.onnx.task import Task
 from npuscope.files.onnx.trained import undo_training
+from npuscope.files.onnx.walk import OnnxWalk
 from npuscope.files.sizes import Dims, Pins, static_shape
-from npuscope.graph.model import Attrs, DType, Graph, Numerics, Quant, Tensor
+from npuscope.graph.model import Attrs, DType, Graph, Quant, Tensor
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.row import named
 from npuscope.ops.table import ONNX, ONNX_ROWS
@@ -110,37 +108,10 @@ def read_onnx(data: bytes, path: Path, pins: Pins, to_quantize: bool = False) ->
     return OnnxReader(source, path.stem, pins, computing).run()
 
 
-class OnnxReader:
-    """State of the walk. Names on the left are ONNX's.
-
-    `values` holds tensors as they are; `integers` holds float tensors that exist as the integers
-    they were dequantized from, until an op needs the floats.
-    """
-
+class OnnxReader(OnnxWalk):
     def __init__(self, source: OnnxModel, name: str, pins: Pins, computing: Computing) -> None:
-        self.source = source
-        self.computing = computing
-        self.pins = pins
-        self.builder = Builder(name, Numerics.QDQ)
-        self.graph = self.builder.graph
-        self.graph.notes.extend(source.notes)
-        self.arranger = Arranger(self.builder)
-        self.constants = dict(source.constants)
-        self.values: dict[str, Value] = {}
-        self.integers: dict[str, Value] = {}
-        self.shapes: dict[str, Shape] = {}  # source shapes, also of floats that never exist
-        self.dequantizers: dict[str, str] = {}  # float name -> origin of its DequantizeLinear
-        self.stored: dict[tuple[str, object], str] = {}  # constant in some form -> graph tensor
-        self.floats: dict[str, str] = {}  # integer tensor -> its Dequantize's output
-        self.readers: dict[tuple[str, str], list[Node]] = {}  # (kind, first input) -> nodes
-        for node in source.nodes:
-            self.readers.setdefault((node.kind, node.input(0)), []).append(node)
+        super().__init__(source, name, pins, computing)
         self.channel_first = channel_first(source)
-        self.plan: Plan = Plan()
-        self.stated: dict[str, Stated] = {}  # of nodes that nothing here computes
-        self.protos: dict[str, Any] = {}
-        self.guessed = False  # whether a shape is not what the file says
-        self.read = {name for node in source.nodes for name in node.inputs} | set(source.outputs)
 
     def run(self) -> Graph:
         dims = {entry.name: self._dims(entry) for entry in self.source.inputs}
@@ -180,12 +151,6 @@ class OnnxReader:
                 channels = weights.data.shape[1] * node.integer("group", 1)
                 return (entry.dims[0], entry.dims[1] or channels, *entry.dims[2:])
         return entry.dims
-
-    def node_protos(self) -> dict[str, Any]:
-        """Nodes of the file by their first output."""
-        if not self.protos:
-            self.protos = {text(node.output[0]): node for node in self.source.proto.graph.node}
-        return self.protos
 
     def _input(self, entry: Input) -> str:
         shape = self.shapes[entry.name]
@@ -258,7 +223,7 @@ class OnnxReader:
 
     def _convert(self, node: Node) -> None:
         if node.kind not in ONNX:
-            if not walk_branch(self, node):
+            if not walk_branch(self, node, self.located):
                 self.plan.release(node.output)
                 unknown(self, node)
             return
@@ -270,30 +235,6 @@ class OnnxReader:
                 raise
             self.plan.release(node.output)
             unknown(self, node, refusal)
-
-    # --- Tensors by ONNX name ---
-
-    def define(self, name: str, value: Value) -> None:
-        self.values[name] = value
-        self.shapes[name] = self.arranger.source_shape(value)
-
-    def real(self, name: str) -> Value:
-        """A tensor as ops outside of QDQ pairs see it."""
-        if name in self.values:
-            return self.values[name]
-        if name not in self.integers:
-            raise ModelError(f"tensor '{safe_terminal(name)}' is used before it is computed")
-        value = self.integers[name]
-        if value.tensor not in self.floats:
-            source = self.graph.tensors[value.tensor]
-            tensor = self.builder.add(
-                Tensor(name, source.shape, DType.FLOAT32, source_shape=source.source_shape)
-            )
-            origin = (*value.via, self.dequantizers.get(name, "DequantizeLinear:"))
-            self.builder.emit("Dequantize", (source.name,), Attrs(), tensor, origin)
-            self.floats[value.tensor] = tensor.name
-        self.values[name] = Value(self.floats[value.tensor], value.layout)
-        return self.values[name]
 
     # --- Nodes that are not converted one to one ---
 
@@ -340,17 +281,6 @@ class OnnxReader:
             Tensor(node.output, shape, DType.FLOAT32, source_shape=source_shape)
         )
         self.builder.emit(kind, tuple(inputs), attrs, tensor, (*value.via, node.origin))
-        return Value(tensor.name, value.layout)
-
-    def quantize(self, value: Value, target: QuantType, name: str, origin: str) -> Value:
-        """The value in an integer type; unchanged if it has that type already."""
-        source = self.graph.tensors[value.tensor]
-        if (source.dtype, source.quant) == (target.dtype, target.quant):
-            return value
-        tensor = self.builder.add(
-            Tensor(name, source.shape, target.dtype, target.quant, None, source.source_shape)
-        )
-        self.builder.emit("Quantize", (source.name,), Attrs(), tensor, (*value.via, origin))
         return Value(tensor.name, value.layout)
 
     def _shape(self, node: Node) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING
 
 from npuscope.errors import ModelError, NotComputed
 from npuscope.files.onnx.binding import QUANTIZE, moves, node_type
 from npuscope.files.onnx.constants import INTEGER_TYPES, PLAIN_TYPES, Const, QuantType
+from npuscope.files.onnx.file import Node
 from npuscope.files.onnx.layout import (
     CHANNEL_LAST,
     Layout,
@@ -18,15 +18,11 @@ from npuscope.files.onnx.layout import (
     plain,
     source_shape,
 )
+from npuscope.files.onnx.walk import OnnxWalk
 from npuscope.graph.model import Activation, Attrs, DType, Quant, Tensor
 from npuscope.lean_dataclass import replace
 from npuscope.ops.functions import ClipAttrs
 from npuscope.text import safe_terminal
-
-if TYPE_CHECKING:
-    from npuscope.files.onnx.file import Node
-    from npuscope.files.onnx.reader import OnnxReader
-
 
 # --- Constants of a node: weights, biases, broadcast operands, in the form the graph keeps ---
 
@@ -36,7 +32,7 @@ _BIAS_TOLERANCE = 1e-5  # relative; exporters multiply scales in float32 or in f
 class Parameters:
     """The constants of one node; `integer` says whether it computes on integers."""
 
-    def __init__(self, reader: OnnxReader, node: Node, integer: bool) -> None:
+    def __init__(self, reader: OnnxWalk, node: Node, integer: bool) -> None:
         self.reader = reader
         self.node = node
         self.integer = integer
@@ -140,7 +136,7 @@ _PLAIN = (DType.INT32, DType.INT64, DType.BOOL)  # integers that never had scale
 class Task(Parameters):
     """The conversion of one node."""
 
-    def __init__(self, reader: OnnxReader, node: Node) -> None:
+    def __init__(self, reader: OnnxWalk, node: Node) -> None:
         self.bound = reader.plan.bound.get(node.output)
         self.moved = node.output in reader.plan.moved
         super().__init__(reader, node, self.bound is not None or self.moved)

@@ -13,7 +13,7 @@ import numpy as np
 
 from npuscope.errors import InternalError, ModelError, NotComputed
 from npuscope.files.builder import Builder, drop_dead, fold_last_op
-from npuscope.files.load import refuse_other_npus
+from npuscope.files.other_files import refuse_other_npus
 from npuscope.files.sizes import Dims, Pins, static_shape
 from npuscope.files.tflite.file import SourceOp, SourceTensor, TfliteModel, parse
 from npuscope.files.tflite.state import with_state
