@@ -10,7 +10,7 @@ from typing import Any
 from npuscope.bounded_file import CORE_BUFFER, CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError
 from npuscope.identify.binary import inspect_raw_image
-from npuscope.identify.sample import Found, Sample, plain
+from npuscope.identify.sample import FileFacts, Sample, plain
 from npuscope.lean_dataclass import replace
 from npuscope.many_core.buffer import read_sections
 from npuscope.many_core.buffer_format import read_header, read_rows
@@ -40,7 +40,7 @@ _IGNORED = {
 _READ = (NETWORK_DESC, CONSTANTS_DESC, LAYOUT, DEPENDENCIES, PROGRAM, VTCM)
 
 
-def inspect_qpc(sample: Sample) -> Found:
+def inspect_qpc(sample: Sample) -> FileFacts:
     data = read_bytes(sample.path, CORE_PROGRAM)
     try:
         qpc = read_qpc(data)
@@ -63,7 +63,7 @@ def inspect_qpc(sample: Sample) -> Found:
         ],
     }
     names = [name for name in qpc.names if name not in _READ and not name.startswith(SEGMENT)]
-    return Found(
+    return FileFacts(
         f"{qpc.major}.{qpc.minor}",
         summary,
         values,
@@ -71,7 +71,7 @@ def inspect_qpc(sample: Sample) -> Found:
     )
 
 
-def _own(data: bytes) -> Found:
+def _own(data: bytes) -> FileFacts:
     programs = read_programs(data)
     layout = programs[0].layout
     parts = layout.specializations
@@ -90,25 +90,25 @@ def _own(data: bytes) -> Found:
     if len(programs) > 1:
         summary["programs"] = [f"{one.layout.network}: {_inputs(one)}" for one in programs]
     # Ops are told by kind: a program may have 10^5 of them.
-    return Found("", summary, {"layout": plain(replace(layout, specializations=()))})
+    return FileFacts("", summary, {"layout": plain(replace(layout, specializations=()))})
 
 
 def _inputs(program: CoreProgram) -> str:
     return ", ".join(f"{b.name} {'x'.join(map(str, b.shape)) or '1'}" for b in program.inputs)
 
 
-def _vendor(qpc: Qpc) -> Found:
+def _vendor(qpc: Qpc) -> FileFacts:
     summary: dict[str, Any] = {"written_by": "another compiler: no osb.layout"}
     data = qpc.get(NETWORK_DESC)
     if data is None:
-        return Found("", summary)
+        return FileFacts("", summary)
     try:
         desc = decode_networkdesc(data)
     except FileError as error:
-        return Found("", summary, ignored=(str(error),))
+        return FileFacts("", summary, ignored=(str(error),))
     stats = None if desc.stats is None else replace(desc.stats, core_op_name_kinds=())
     values = {"networkdesc": plain(replace(desc, stats=stats))}
-    return Found("", {**summary, **_described(desc)}, values)
+    return FileFacts("", {**summary, **_described(desc)}, values)
 
 
 def _described(desc: NetworkDesc) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def _inventory(kinds: Iterable[str]) -> dict[str, Any]:
     return {"ops": counts.total(), "op_kinds": dict(counts.most_common())}
 
 
-def inspect_stats_buffer(sample: Sample) -> Found:
+def inspect_stats_buffer(sample: Sample) -> FileFacts:
     """Header, sections and their CRCs; records mean something only with their program."""
     data = read_bytes(sample.path, CORE_BUFFER)
     try:
@@ -158,10 +158,10 @@ def inspect_stats_buffer(sample: Sample) -> Found:
     rows = [dict(zip(contents.dtype.names or (), row, strict=True)) for row in contents.tolist()]
     values = {"header": plain(header), "contents": rows}
     ignored = ("the records: see `npuscope opstats`",)
-    return Found(f"1.{header.minor}", summary, values, ignored)
+    return FileFacts(f"1.{header.minor}", summary, values, ignored)
 
 
-def inspect_raw(sample: Sample) -> Found:
+def inspect_raw(sample: Sample) -> FileFacts:
     """Bytes of no known kind; a vendor's stats buffer is known by its name alone."""
     facts = inspect_raw_image(sample)
     if not _BUFFER_NAME.search(sample.path.name):

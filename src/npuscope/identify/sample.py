@@ -24,7 +24,7 @@ _CONTROL = bytes(set(range(32)) - {9, 10, 12, 13, 27})
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FileFacts:
     """What an inspector tells: the version, counts by name, all numbers, what it left out."""
 
     version: str

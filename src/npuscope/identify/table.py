@@ -9,11 +9,11 @@ from typing import Any
 from npuscope.bounded_file import REPORT
 from npuscope.errors import FileError
 from npuscope.identify import binary, build_files, cores, documents, loadable, texts
-from npuscope.identify.sample import Found, Sample
+from npuscope.identify.sample import FileFacts, Sample
 from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
-Inspector = Callable[[Sample], Found]
+Inspector = Callable[[Sample], FileFacts]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from npuscope.errors import FileError
-from npuscope.identify.sample import Found, Sample, plain
+from npuscope.identify.sample import FileFacts, Sample, plain
 from npuscope.profiling.profiler_log import ProfilerLog, read_profiler_log
 from npuscope.profiling.validate_report import ValidateReport, read_validate_report
 from npuscope.program.generate_report.model import GenerateReport
@@ -36,9 +36,9 @@ def is_generate_report(sample: Sample) -> bool:
     return "Total number of epochs" in text or "Memory usage information" in text
 
 
-def inspect_generate_report(sample: Sample) -> Found:
+def inspect_generate_report(sample: Sample) -> FileFacts:
     report = read_generate_report(sample.path)
-    return Found(
+    return FileFacts(
         report.version, report_counts(report), plain(report_values(report)), report.ignored
     )
 
@@ -85,7 +85,7 @@ def is_network_csv(sample: Sample) -> bool:
     return sample.text.startswith("epochs,")
 
 
-def inspect_network_csv(sample: Sample) -> Found:
+def inspect_network_csv(sample: Sample) -> FileFacts:
     """Rows up to the first blank line are epochs; the first and last of them do not run."""
     rows = [[_cell(cell) for cell in line.text.split(",")] for line in sample.lines]
     head = [str(name) for name in rows[0]]
@@ -99,7 +99,7 @@ def inspect_network_csv(sample: Sample) -> Found:
         "total_compute_cycles": totals.get("Total ideal cycles"),
         "total_ops": totals.get("Total OPS"),
     }
-    return Found("", summary, {"columns": head, "rows": rows[1:]})
+    return FileFacts("", summary, {"columns": head, "rows": rows[1:]})
 
 
 def _cell(text: str) -> int | float | str:
@@ -119,7 +119,7 @@ def is_blob_header(sample: Sample) -> bool:
     return "_ec_blob_" in sample.text and bool(_blobs(sample.text)[0])
 
 
-def inspect_blob_header(sample: Sample) -> Found:
+def inspect_blob_header(sample: Sample) -> FileFacts:
     bodies, others = _blobs(sample.text)
     blobs = {
         name: [int(word, 0) for word in re.findall(r"0x[0-9A-Fa-f]{1,16}", body)]
@@ -131,14 +131,14 @@ def inspect_blob_header(sample: Sample) -> Found:
         "blob_bytes": 8 * sum(len(words) for words in blobs.values()),
         "magic": sorted({f"{words[0] & 0xFFFFFFFF:#x}" for words in blobs.values() if words}),
     }
-    return Found("", summary, {"words": blobs, "numbers_elsewhere": _numbers_by_line(others)})
+    return FileFacts("", summary, {"words": blobs, "numbers_elsewhere": _numbers_by_line(others)})
 
 
 def is_listing(sample: Sample) -> bool:
     return sample.is_text and _LISTED.search(sample.text[:4096]) is not None
 
 
-def inspect_listing(sample: Sample) -> Found:
+def inspect_listing(sample: Sample) -> FileFacts:
     """Text of blobs, as `npuscope disasm` writes it."""
     rows = [(int(words), int(epochs)) for words, epochs in _LISTED.findall(sample.text)]
     summary = {
@@ -147,7 +147,7 @@ def inspect_listing(sample: Sample) -> Found:
         "epochs": sum(epochs for _, epochs in rows),
     }
     values = {"numbers": _numbers_by_line(sample.text)}
-    return Found("", summary, values, ("the instructions: `npuscope asm` reads them",))
+    return FileFacts("", summary, values, ("the instructions: `npuscope asm` reads them",))
 
 
 def _blobs(text: str) -> tuple[list[tuple[str, str]], str]:
@@ -180,7 +180,7 @@ def is_network_c(sample: Sample) -> bool:
     )
 
 
-def inspect_network_c(sample: Sample) -> Found:
+def inspect_network_c(sample: Sample) -> FileFacts:
     """Counts from the table of epoch blocks; every literal by the line it stands in."""
     text = sample.text
     name = _ITEMS.search(text)
@@ -202,7 +202,7 @@ def inspect_network_c(sample: Sample) -> Found:
         "buffers": text.count(".is_param"),
         "pools": text.count("global pool "),
     }
-    return Found(compiler, summary, {"numbers_by_line": _numbers_by_line(text)})
+    return FileFacts(compiler, summary, {"numbers_by_line": _numbers_by_line(text)})
 
 
 def _numbers_by_line(text: str) -> dict[str, list[int | float]]:
@@ -222,9 +222,11 @@ def _literal(text: str) -> int | float:
         return float(text) if abs(float(text)) < 1e300 else 0
 
 
-def inspect_validate_report(sample: Sample) -> Found:
+def inspect_validate_report(sample: Sample) -> FileFacts:
     report = read_validate_report(sample.path)
-    return Found(report.version, validate_counts(report), _record_values(report), report.ignored)
+    return FileFacts(
+        report.version, validate_counts(report), _record_values(report), report.ignored
+    )
 
 
 def validate_counts(report: ValidateReport) -> dict[str, Any]:
@@ -245,9 +247,9 @@ def validate_counts(report: ValidateReport) -> dict[str, Any]:
     return {**counts, **measured}
 
 
-def inspect_profiler_log(sample: Sample) -> Found:
+def inspect_profiler_log(sample: Sample) -> FileFacts:
     log = read_profiler_log(sample.path)
-    return Found(log.version, log_counts(log), _record_values(log), log.ignored)
+    return FileFacts(log.version, log_counts(log), _record_values(log), log.ignored)
 
 
 def log_counts(log: ProfilerLog) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from npuscope.advice.compare.model import Side
 from npuscope.advice.compare.run import compare
 from npuscope.advice.sweep.summary import short_names
 from npuscope.lean_dataclass import replace
-from npuscope.live.library import Library, Shown, Timed, fix_name
+from npuscope.live.library import Library, LiveView, TimedView, fix_name
 from npuscope.live.setting import Setting, command, setting_from
 from npuscope.machine.load import DEFAULT_MACHINE, generations, packaged, read_table
 from npuscope.machine.set_keys import machine_keys
@@ -120,7 +120,7 @@ def comparison(library: Library, question: object) -> Answer:
     return compare_data(compare(_side("A", a), _side("B", b), same_model=same))
 
 
-def _side(letter: str, view: Timed) -> Side:
+def _side(letter: str, view: TimedView) -> Side:
     """Under the names that ops have in the file: an edit shifts the numbers of those behind it."""
     profile, program = view.profile, view.build.program
     names = _names_in_file(view)
@@ -135,7 +135,7 @@ def _side(letter: str, view: Timed) -> Side:
     )
 
 
-def _names_in_file(view: Timed) -> dict[str, str]:
+def _names_in_file(view: TimedView) -> dict[str, str]:
     """Ops that make the same tensor as one of the file have its name; others are new."""
     before, after = (state.look.build.graph for state in (view.states[0], view.states[-1]))
     if before is None or after is None or before is after:
@@ -157,7 +157,7 @@ def _setting(library: Library, question: object) -> Setting:
     return setting_from(question, len(library.models), len(library.pools))
 
 
-def _applied(view: Shown) -> list[Answer]:
+def _applied(view: LiveView) -> list[Answer]:
     """In their order, each with what it saved, or why it changed nothing."""
     totals = view.totals_ms
     rows = []

@@ -48,7 +48,7 @@ _MOST_AHEAD = 12  # builds made beforehand for one setting
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedModel:
     """A file as it stands after its fixes, built and ready to be timed on similar machines."""
 
     look: Look
@@ -69,12 +69,12 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class TimedView:
     """What a setting takes: every state from the file as it is to the last fix."""
 
     setting: Setting
     machine: Machine
-    states: tuple[Prepared, ...]
+    states: tuple[PreparedModel, ...]
     profile: Profile
 
     @property
@@ -88,7 +88,7 @@ class Timed:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown(Timed):
+class LiveView(TimedView):
     """The same with its reasons and what may be changed."""
 
     found: Explanation
@@ -101,7 +101,7 @@ class Library:
     def __init__(self, models: Sequence[Path], pools: Sequence[Path], options: Options) -> None:
         self.models, self.pools = tuple(models), tuple(pools)
         self.options = fixed_options(options)
-        self._known: OrderedDict[object, tuple[Future[Prepared], int]] = OrderedDict()
+        self._known: OrderedDict[object, tuple[Future[PreparedModel], int]] = OrderedDict()
         self._machine: dict[object, Machine] = {}
         self._documents: dict[Path, tuple[tuple[int, int], Document, bytes]] = {}
         self._lock = threading.Lock()
@@ -110,7 +110,7 @@ class Library:
         self._round = 0  # of work beforehand: a new one ends those before it
         self._beforehand = threading.local()
 
-    def timed(self, setting: Setting) -> Timed:
+    def timed(self, setting: Setting) -> TimedView:
         """The time alone, for a comparison; raises what the verbs raise."""
         with self._in_front():
             silicon, machine = self._machines(setting)
@@ -118,9 +118,9 @@ class Library:
             last = states[-1]
             # Where nothing differs, the profile that was made with the build is the one.
             profile = last.found.profile if machine == silicon else last.timer.estimate(machine)
-            return Timed(setting, machine, states, profile)
+            return TimedView(setting, machine, states, profile)
 
-    def shown(self, setting: Setting) -> Shown:
+    def shown(self, setting: Setting) -> LiveView:
         """All of a setting."""
         with self._in_front():
             timed = self.timed(setting)
@@ -130,7 +130,9 @@ class Library:
                 bench = Bench(timed.machine, last.layers)
                 explanation = explain(timed.build, timed.profile, last.risks, bench)
                 offers = self._offers(last.look, explanation)
-            return Shown(setting, timed.machine, timed.states, timed.profile, explanation, offers)
+            return LiveView(
+                setting, timed.machine, timed.states, timed.profile, explanation, offers
+            )
 
     def mpool(self, setting: Setting) -> Path | None:
         return self.pools[setting.pools - 1] if setting.pools else None
@@ -162,7 +164,7 @@ class Library:
 
     # --- States of a file: each is the one before with one more fix ---
 
-    def _states(self, setting: Setting, machine: Machine) -> tuple[Prepared, ...]:
+    def _states(self, setting: Setting, machine: Machine) -> tuple[PreparedModel, ...]:
         path = self.models[setting.model]
         bench = Workbench(path, self._bench_options(setting, machine))
         stamp = path.stat()  # a file that was written again is read again
@@ -181,10 +183,10 @@ class Library:
         level = optimization_level(self._build_options(setting))
         return {**others, "machine": machine, "optimization": level}  # type: ignore[typeddict-item]
 
-    def _kept(self, key: object, size: int, make: Callable[[], Prepared]) -> Prepared:
+    def _kept(self, key: object, size: int, make: Callable[[], PreparedModel]) -> PreparedModel:
         with self._lock:
             entry = self._known.get(key)
-            future = entry[0] if entry else Future[Prepared]()
+            future = entry[0] if entry else Future[PreparedModel]()
             self._known[key] = (future, size)
             self._known.move_to_end(key)
             # Beyond the limits what was asked for longest ago goes; the newest stays.
@@ -203,7 +205,7 @@ class Library:
                 return future.result()
         return future.result()
 
-    def _opened(self, bench: Workbench) -> Prepared:
+    def _opened(self, bench: Workbench) -> PreparedModel:
         """The file itself, so that figures are those of the other verbs."""
         network_build = build(bench.path, bench.options)
         changed = any(bench.options.get(name) for name in _BORDER)
@@ -226,7 +228,7 @@ class Library:
             entry = self._documents[path] = (key, open_document(path), whole_bytes(path))
         return entry[1], entry[2]
 
-    def _fixed(self, bench: Workbench, before: Prepared, fix: str) -> Prepared:
+    def _fixed(self, bench: Workbench, before: PreparedModel, fix: str) -> PreparedModel:
         candidate = next((one for one in before.offers if fix_name(one) == fix), None)
         if candidate is None:
             return replace(before, refused="not offered for the network as it is now")
@@ -241,7 +243,9 @@ class Library:
         except NpuscopeError as error:
             return replace(before, refused=f"the edited file cannot be read: {error}")
 
-    def _prepared(self, bench: Workbench, look: Look, timer: Retimer | None = None) -> Prepared:
+    def _prepared(
+        self, bench: Workbench, look: Look, timer: Retimer | None = None
+    ) -> PreparedModel:
         self._calm()
         network_build = look.build
         risks = lint_model_file(bench.path, network_build.machine, look.data)
@@ -251,7 +255,9 @@ class Library:
         )
         self._calm()
         timer = timer or retimer(network_build.program, network_build.machine, network_build.graph)
-        return Prepared(look, timer, risks, explanation, self._offers(look, explanation), layers)
+        return PreparedModel(
+            look, timer, risks, explanation, self._offers(look, explanation), layers
+        )
 
     def _offers(self, look: Look, explanation: Explanation) -> tuple[Candidate, ...]:
         """Every edit there is, each once; stand-in scales leave nothing to edit."""
@@ -299,7 +305,7 @@ class Library:
             with self._quiet:
                 self._busy += mine
 
-    def ahead(self, view: Shown) -> None:
+    def ahead(self, view: LiveView) -> None:
         """Builds for settings one click away, in a thread, until somebody asks for another."""
         with self._quiet:
             self._round += 1
@@ -325,7 +331,7 @@ def fix_name(candidate: Candidate) -> str:
     return f"{candidate.rule}/{candidate.fix.id}"
 
 
-def _neighbours(view: Shown) -> Iterator[Setting]:
+def _neighbours(view: LiveView) -> Iterator[Setting]:
     setting = view.setting
     for fix in view.setting.fixes:
         yield setting.without_fix(fix)

@@ -88,7 +88,7 @@ def trace(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class RunStage:
     """One op ready to run; `dying` are the tensors nobody reads after it."""
 
     op: Op
@@ -99,7 +99,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """A prepared graph. It may be run from several threads: runs share constants only."""
 
     ops: tuple[Op, ...]
@@ -107,7 +107,7 @@ class Plan:
     constants: dict[str, Array]
     inputs: tuple[Tensor, ...]
     outputs: tuple[str, ...]
-    stages: tuple[Stage, ...]
+    stages: tuple[RunStage, ...]
 
     def run(self, inputs: Mapping[str, Array], keep: Iterable[str] = ()) -> dict[str, Array]:
         names = dict.fromkeys((*self._known(keep), *self.outputs))
@@ -138,7 +138,7 @@ class Plan:
         )
 
 
-def _execute(stage: Stage, values: dict[str, Array]) -> None:
+def _execute(stage: RunStage, values: dict[str, Array]) -> None:
     try:
         with np.errstate(all="ignore"):  # infinities and NaN are results like any other
             results = stage.step([values[name] for name in stage.reads])
@@ -207,7 +207,7 @@ def _windows(graph: Graph, op: Op) -> int:
     return _ITEM_BYTES * pixels
 
 
-def prepare(graph: Graph) -> Plan:
+def prepare(graph: Graph) -> RunPlan:
     """Makes all kernels; an op without one is refused here, before anything runs."""
     check_work(graph)
     last_reader = {name: index for index, op in enumerate(graph.ops) for name in op.inputs}
@@ -215,7 +215,7 @@ def prepare(graph: Graph) -> Plan:
         _stage(graph, op, [n for n in _touched(graph, op) if last_reader.get(n, index) == index])
         for index, op in enumerate(graph.ops)
     )
-    return Plan(
+    return RunPlan(
         tuple(graph.ops),
         dict(graph.tensors),
         {name: t.data for name, t in graph.tensors.items() if t.data is not None},
@@ -231,7 +231,7 @@ def _touched(graph: Graph, op: Op) -> list[str]:
     return [name for name in names if name and not graph.tensors[name].is_constant]
 
 
-def _stage(graph: Graph, op: Op, dying: list[str]) -> Stage:
+def _stage(graph: Graph, op: Op, dying: list[str]) -> RunStage:
     try:
         step = make_step(graph, op)
     except ModelError as error:
@@ -242,13 +242,13 @@ def _stage(graph: Graph, op: Op, dying: list[str]) -> Stage:
     outputs = [graph.tensors[name] for name in op.outputs]
     makes = tuple((tensor.name, tensor.shape, tensor.dtype.numpy) for tensor in outputs)
     reads = tuple(name for name in op.inputs if name)
-    return Stage(op, step, reads, makes, tuple(dying))
+    return RunStage(op, step, reads, makes, tuple(dying))
 
 
-_PLANS: dict[int, Plan] = {}
+_PLANS: dict[int, RunPlan] = {}
 
 
-def plan_of(graph: Graph) -> Plan:
+def plan_of(graph: Graph) -> RunPlan:
     """The graph's plan, prepared again after an edit. Graphs have no hash, so ids are keys."""
     key = id(graph)
     plan = _PLANS.get(key)

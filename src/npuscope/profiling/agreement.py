@@ -96,7 +96,7 @@ _FEWEST = 16  # elements of a layer or a channel; of fewer a single one would de
 
 
 @dataclass(slots=True)
-class Tally:
+class AgreementTally:
     """Running sums for an Agreement. `lsb` is the size of one step, `near_lsb` how many of them
     count as near, of all channels or of each."""
 
@@ -175,7 +175,7 @@ class Tally:
         return float(self.near.min()) / self.channel_elements
 
 
-def layer_agreement(epoch: Epoch, tallies: Sequence[Tally]) -> LayerAgreement:
+def layer_agreement(epoch: Epoch, tallies: Sequence[AgreementTally]) -> LayerAgreement:
     """Of an epoch that writes one buffer or several."""
     elements = max(1, sum(tally.elements for tally in tallies))
     return LayerAgreement(
@@ -196,7 +196,7 @@ def layer_agreement(epoch: Epoch, tallies: Sequence[Tally]) -> LayerAgreement:
 Values = Mapping[str, Array]
 
 
-class Bridge(Protocol):
+class NetworkBridge(Protocol):
     def inputs(self, sample: Values) -> dict[str, Array]:
         """A sample of the network as values of the program's input buffers."""
         ...

@@ -37,7 +37,7 @@ _PROBE = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class BufferPair:
     """A buffer, the tensor it carries, in which order of its axes (those longer than 1; None: as
     stored), and what is added to it."""
 
@@ -58,7 +58,7 @@ class Pair:
 class ForeignBridge:
     program: Program
     graph: Graph
-    pairs: dict[str, Pair] = field(default_factory=dict)
+    pairs: dict[str, BufferPair] = field(default_factory=dict)
     results: dict[str, str] = field(default_factory=dict)  # network output -> program output
 
     def inputs(self, sample: Values) -> dict[str, Array]:
@@ -109,10 +109,10 @@ class _Learner:
         self.candidates = Candidates(graph, expected)
         self.lineage = Lineage(graph)
         self.borders = dict(zip(program.inputs, graph.inputs, strict=True))
-        self.near: dict[str, Pair] = {}
+        self.near: dict[str, BufferPair] = {}
         # Far from the tensor that it should carry: it disagrees, unless what is made of it, with
         # the values that it has, agrees. Then it is an inner value of an op.
-        self.far: dict[str, Pair] = {}
+        self.far: dict[str, BufferPair] = {}
         # Several epochs may fill one buffer: it is whole after the last of them.
         self.last = {name: e.number for e in program.executed for name in written(e)}
 
@@ -131,14 +131,18 @@ class _Learner:
                 self.far.pop(name, None)
 
     @property
-    def pairs(self) -> dict[str, Pair]:
+    def pairs(self) -> dict[str, BufferPair]:
         """A buffer far from a tensor that another one carries is an inner value of an op too."""
         carried = {pair.tensor for pair in self.near.values()}
         far = {name: pair for name, pair in self.far.items() if pair.tensor not in carried}
         return self.near | far
 
     def _pair(
-        self, memory: Memory, buffer: Buffer, options: Sequence[Pair], sources: Collection[str]
+        self,
+        memory: Memory,
+        buffer: Buffer,
+        options: Sequence[BufferPair],
+        sources: Collection[str],
     ) -> None:
         values = memory.read(buffer.name)
         apart = _apart(values, buffer, options, self.expected)
@@ -200,7 +204,7 @@ class Candidates:
                 tensor = self.names[name] = graph.tensor(name)
                 self.sizes.setdefault(value.size, []).append(tensor)
 
-    def of(self, memory: Memory, buffer: Buffer) -> Iterator[Pair]:
+    def of(self, memory: Memory, buffer: Buffer) -> Iterator[BufferPair]:
         if buffer.is_float or buffer.is_param or buffer.nbits not in (8, 16):
             return
         # A kernel's arguments are views without a scale of their own.
@@ -215,7 +219,7 @@ class Candidates:
             shifts = {t: shift for t in of_size if (shift := _shift(t, stated)) is not None}
         for tensor, shift in shifts.items():
             for axes in _orders(tensor.shape, buffer):
-                yield Pair(tensor.name, axes, shift)
+                yield BufferPair(tensor.name, axes, shift)
 
 
 def _bits(tensor: Tensor) -> int:
@@ -257,14 +261,14 @@ def _limits(buffer: Buffer) -> tuple[int, int]:
 
 
 def _apart(
-    value: Array, buffer: Buffer, options: Sequence[Pair], expected: Values
-) -> dict[Pair, float]:
+    value: Array, buffer: Buffer, options: Sequence[BufferPair], expected: Values
+) -> dict[BufferPair, float]:
     """Mean differences of a buffer from the tensors that it may carry."""
     # A fixed seed, so that the same files always give the same pairs.
     places = np.random.default_rng(0).integers(0, max(1, value.size), min(value.size, _PROBE))
     probe = value.reshape(-1)[places].astype(np.int32)
 
-    def apart(pair: Pair) -> float:
+    def apart(pair: BufferPair) -> float:
         reference = pair.values(buffer, expected[pair.tensor]).reshape(-1)[places]
         return float(np.abs(probe - reference).mean())
 

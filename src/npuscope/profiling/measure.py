@@ -28,11 +28,11 @@ from npuscope.graph.model import Graph
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.ops.run import run as run_reference
-from npuscope.profiling.agreement import Tally
+from npuscope.profiling.agreement import AgreementTally
 from npuscope.profiling.clock_check import clock_warnings
 from npuscope.profiling.collect import collect
 from npuscope.profiling.model import DevicePart, Profile
-from npuscope.profiling.passes import CounterPlan, Pass, counter_plan
+from npuscope.profiling.passes import CounterPass, CounterPlan, counter_plan
 from npuscope.profiling.printed import CompilerText, with_compiler
 from npuscope.profiling.recorded import LogDevice, Recorded
 from npuscope.profiling.validate import output_step
@@ -46,7 +46,7 @@ _SEED = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class RunSubject:
     """What is known of the network on the device; nothing of it has to be."""
 
     program: Program | None = None
@@ -63,7 +63,7 @@ class Measurement(Shown):
     network: NetworkDesc
     recorded: tuple[Recorded, ...]
     program: Program | None
-    subject: Subject = Subject()
+    subject: RunSubject = RunSubject()
     # By first and last epoch: what a printed report says of the compiler, where one was read.
     said: Mapping[tuple[int, int], CompilerText] = field(default_factory=dict)
 
@@ -101,7 +101,7 @@ class _Recorder:
 
 @contextmanager
 def opened(
-    descriptor: Descriptor, subject: Subject, timeouts: Timeouts | None = None
+    descriptor: Descriptor, subject: RunSubject, timeouts: Timeouts | None = None
 ) -> Iterator[Device]:
     device = _open(descriptor, subject, timeouts)
     try:
@@ -110,7 +110,7 @@ def opened(
         device.close()
 
 
-def _open(descriptor: Descriptor, subject: Subject, timeouts: Timeouts | None) -> Device:
+def _open(descriptor: Descriptor, subject: RunSubject, timeouts: Timeouts | None) -> Device:
     match descriptor.kind:
         case DescriptorKind.LOG:
             return LogDevice.open(descriptor.path)
@@ -141,7 +141,7 @@ def _emulated(program: Program, machine: Machine) -> Device:
 
 def measure(
     device: Device,
-    subject: Subject,
+    subject: RunSubject,
     *,
     network: str = "",
     batch: int | None = None,
@@ -192,7 +192,7 @@ def recorded_plan(device: LogDevice, network: str) -> tuple[CounterPlan, int]:
     samples = Counter(row.options for row in rows)
     if not samples:
         raise DeviceError("the log has no per-layer inference", where=device.where)
-    return CounterPlan(tuple(Pass(o, "as recorded") for o in samples)), min(samples.values())
+    return CounterPlan(tuple(CounterPass(o, "as recorded") for o in samples)), min(samples.values())
 
 
 # --- Inputs and outputs ---
@@ -204,7 +204,7 @@ def random_inputs(network: NetworkDesc) -> tuple[np.ndarray, ...]:
 
 
 def _output_notes(
-    device: Device, network: NetworkDesc, subject: Subject, inputs: tuple[np.ndarray, ...]
+    device: Device, network: NetworkDesc, subject: RunSubject, inputs: tuple[np.ndarray, ...]
 ) -> Iterator[str]:
     """One inference's outputs against the reference executor's."""
     graph = subject.graph
@@ -222,7 +222,7 @@ def _output_notes(
         return
     expected = run_reference(graph, dict(zip(graph.inputs, inputs, strict=True)))
     for name, output in zip(graph.outputs, outputs, strict=True):
-        tally = Tally(output_step(graph, name, expected[name]))
+        tally = AgreementTally(output_step(graph, name, expected[name]))
         tally.add(output, expected[name].reshape(output.shape))
         agreement = tally.agreement(name)
         yield (

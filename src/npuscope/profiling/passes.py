@@ -19,18 +19,18 @@ from npuscope.sim.debug_unit import COUNTERS
 # --- Which counters in which inference: with 16 counters, some exclude each other ---
 
 
-class Metric(Enum):
+class CounterMetric(Enum):
     CYCLES = "cycles"  # NPU cycles by phase; the MCU's are in every run
     ENGINES = "engines"  # active cycles by stream engine
     BURSTS = "bursts"
     CACHE = "cache"
 
 
-ALL_METRICS = frozenset(Metric)
+ALL_METRICS = frozenset(CounterMetric)
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class CounterPass:
     """One configuration of the counters; it is run once for every sample."""
 
     options: Option
@@ -41,7 +41,7 @@ class Pass:
 class CounterPlan:
     """`warm_up`: an inference before the others, whose numbers are thrown away."""
 
-    passes: tuple[Pass, ...]
+    passes: tuple[CounterPass, ...]
     warm_up: bool = False
 
     def inferences(self, batch: int = 1) -> int:
@@ -52,11 +52,11 @@ class CounterPlan:
 ENGINE_COUNTERS = COUNTERS - 1
 
 _TIMED = Option.EPOCH_LEN
-_BURSTS = Pass(Option.BUSIF_RW_DATA, "bursts by interface and length")
+_BURSTS = CounterPass(Option.BUSIF_RW_DATA, "bursts by interface and length")
 VENDOR_PLAN = CounterPlan(
     (
-        Pass(Option.STRG_I_ACTIVE | _TIMED | Option.NPU_CACHE, "input engines, cache"),
-        Pass(Option.STRG_O_ACTIVE | _TIMED | Option.NPU_CACHE, "output engines, cache"),
+        CounterPass(Option.STRG_I_ACTIVE | _TIMED | Option.NPU_CACHE, "input engines, cache"),
+        CounterPass(Option.STRG_O_ACTIVE | _TIMED | Option.NPU_CACHE, "output engines, cache"),
         _BURSTS,
     ),
     warm_up=True,
@@ -64,7 +64,7 @@ VENDOR_PLAN = CounterPlan(
 
 
 def counter_plan(
-    metrics: Collection[Metric] = ALL_METRICS,
+    metrics: Collection[CounterMetric] = ALL_METRICS,
     program: Program | None = None,
     *,
     vendor_plan: bool = False,
@@ -79,15 +79,15 @@ def counter_plan(
         return VENDOR_PLAN
     chosen_metrics = set(metrics)
     passes = [*_timed(chosen_metrics, program is not None and engines_fit(program))]
-    if Metric.BURSTS in chosen_metrics:
+    if CounterMetric.BURSTS in chosen_metrics:
         passes.append(_BURSTS)
-    if Metric.CACHE in chosen_metrics and passes:
+    if CounterMetric.CACHE in chosen_metrics and passes:
         # The cache has monitors of its own: they go with the first pass.
         first = passes[0]
-        passes[0] = Pass(first.options | Option.NPU_CACHE, f"{first.purpose}, cache")
+        passes[0] = CounterPass(first.options | Option.NPU_CACHE, f"{first.purpose}, cache")
     if not passes:
-        options = Option.NPU_CACHE if Metric.CACHE in chosen_metrics else Option(0)
-        passes = [Pass(options, "MCU cycles")]
+        options = Option.NPU_CACHE if CounterMetric.CACHE in chosen_metrics else Option(0)
+        passes = [CounterPass(options, "MCU cycles")]
     return CounterPlan(tuple(passes))
 
 
@@ -96,15 +96,15 @@ def engines_fit(program: Program) -> bool:
     return all(block.engines <= ENGINE_COUNTERS for block in epoch_blocks(program))
 
 
-def _timed(metrics: set[Metric], together: bool) -> Iterator[Pass]:
+def _timed(metrics: set[CounterMetric], together: bool) -> Iterator[CounterPass]:
     """Passes that count NPU cycles; engines bring them along."""
-    if Metric.ENGINES in metrics and together:
-        yield Pass(Option.STRG_ACTIVE | _TIMED, "engines both ways")
-    elif Metric.ENGINES in metrics:
-        yield Pass(Option.STRG_I_ACTIVE | _TIMED, "input engines")
-        yield Pass(Option.STRG_O_ACTIVE | _TIMED, "output engines")
-    elif Metric.CYCLES in metrics:
-        yield Pass(_TIMED, "NPU cycles")
+    if CounterMetric.ENGINES in metrics and together:
+        yield CounterPass(Option.STRG_ACTIVE | _TIMED, "engines both ways")
+    elif CounterMetric.ENGINES in metrics:
+        yield CounterPass(Option.STRG_I_ACTIVE | _TIMED, "input engines")
+        yield CounterPass(Option.STRG_O_ACTIVE | _TIMED, "output engines")
+    elif CounterMetric.CYCLES in metrics:
+        yield CounterPass(_TIMED, "NPU cycles")
 
 
 Inputs = tuple[np.ndarray, ...] | None

@@ -37,7 +37,7 @@ _INFERENCE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class LogEvent:
     """A line of the board: `s:category:key:value:value...`."""
 
     category: str
@@ -106,11 +106,11 @@ class InferenceLine:
     text: str
 
 
-def event(text: str, draft: Draft) -> Event | None:
+def event(text: str, draft: Draft) -> LogEvent | None:
     match = _EVENT.match(text)
     if not match:
         return None
-    return Event(match[1], match[2], tuple(match[3].split(":")))
+    return LogEvent(match[1], match[2], tuple(match[3].split(":")))
 
 
 def title(text: str, draft: Draft) -> BlockTitle | None:
@@ -266,10 +266,10 @@ class _Open:
         )
 
 
-def nodes_of(events: tuple[Event, ...]) -> tuple[tuple[NodeRun, ...], tuple[Event, ...]]:
+def nodes_of(events: tuple[LogEvent, ...]) -> tuple[tuple[NodeRun, ...], tuple[LogEvent, ...]]:
     """The nodes, and the events that fit none."""
     nodes: list[_Open] = []
-    others: list[Event] = []
+    others: list[LogEvent] = []
     for event in events:
         start = _start(event) if event.key == _START else None
         if start:
@@ -279,7 +279,7 @@ def nodes_of(events: tuple[Event, ...]) -> tuple[tuple[NodeRun, ...], tuple[Even
     return tuple(node.closed() for node in nodes), tuple(others)
 
 
-def _start(event: Event) -> tuple[int, int, int, int, int, int, str] | None:
+def _start(event: LogEvent) -> tuple[int, int, int, int, int, int, str] | None:
     """Index, current, first and last epoch, flags and type in hex, kind in words."""
     if len(event.values) != 7:
         return None
@@ -306,7 +306,7 @@ def _hex(text: str) -> int | None:
         return None
 
 
-def _take(node: _Open, event: Event) -> bool:
+def _take(node: _Open, event: LogEvent) -> bool:
     """Add the event to the node if it has a known form."""
     if event.key in ("streng_active", "streng_henv"):
         # `i:4:cycles:rest`, or `max:i:4:cycles` for the busiest.

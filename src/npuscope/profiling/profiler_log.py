@@ -13,8 +13,8 @@ from npuscope.profiling.profiler_events import (
     BusLine,
     CacheLine,
     EngineLine,
-    Event,
     InferenceLine,
+    LogEvent,
     NodeRun,
     nodes_of,
 )
@@ -74,7 +74,7 @@ class ProfilerLog:
 
     config: tuple[tuple[str, str], ...]
     nodes: tuple[NodeRun, ...]
-    other_events: tuple[Event, ...]
+    other_events: tuple[LogEvent, ...]
     inferences: tuple[InferenceLine, ...]
     epochs: tuple[EpochText, ...]
     results: ValidateReport

@@ -29,7 +29,7 @@ from npuscope.boards.wire.statistics import BLOCK_KINDS, block_name
 from npuscope.errors import DeviceError, FileError
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.printed import compiler_texts, printed_nodes, printed_note
-from npuscope.profiling.profiler_events import Event, InferenceLine, NodeRun
+from npuscope.profiling.profiler_events import InferenceLine, LogEvent, NodeRun
 from npuscope.profiling.profiler_log import ProfilerLog, parse_profiler_log, read_profiler_log
 from npuscope.profiling.validate_report import MeasuredEpoch
 from npuscope.program.generate_report.lines import Entry, number, read_lines, whole
@@ -84,7 +84,7 @@ def recorded_inferences(log: ProfilerLog, clocks: Clocks, where: str) -> Iterato
         yield Recorded(end.name, bool(group), options, _inference(group, end, clocks, where))
 
 
-def _is_lost(event: Event) -> bool:
+def _is_lost(event: LogEvent) -> bool:
     """Without the busiest engine, which is -1 where none ran, and a line cut off at the end."""
     engine = event.key.startswith("streng_") and event.values[0] != "max"
     return event.key == "evt_pre_start" or (engine and len(event.values) == 4)

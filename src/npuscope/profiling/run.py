@@ -175,9 +175,9 @@ class Retimer:
         counters = count_work(self.work, machine)
         return profile_of(self.facts, counters, machine, Provenance.ESTIMATE)
 
-    def times(self, machines: Sequence[Machine]) -> tuple[Times, ...]:
+    def times(self, machines: Sequence[Machine]) -> tuple[RunTimes, ...]:
         """The times that `estimate` gives for each of the machines, all computed together."""
-        by_number: dict[int, Times] = {}
+        by_number: dict[int, RunTimes] = {}
         for numbers in alike(machines):
             part = [machines[number] for number in numbers]
             phases = count_many(self.work, part)
@@ -187,7 +187,7 @@ class Retimer:
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class RunTimes:
     """Of a Profile, what the machine's timing keys decide, without the epochs."""
 
     total_ms: float
@@ -214,7 +214,7 @@ class _TimedEpoch(NamedTuple):
     counters: _Counted
 
 
-def _times(timer: Retimer, machine: Machine, phases: Sequence[Phases]) -> Times:
+def _times(timer: Retimer, machine: Machine, phases: Sequence[Phases]) -> RunTimes:
     facts = timer.facts
     epochs = [
         _TimedEpoch(
@@ -230,7 +230,7 @@ def _times(timer: Retimer, machine: Machine, phases: Sequence[Phases]) -> Times:
     ]
     total_ms = sum(epoch.ms for epoch in epochs)
     interval_ms, notes, _ = _judged(facts, epochs, machine, total_ms)
-    return Times(total_ms, interval_ms, _shares(facts, epochs, machine), notes)
+    return RunTimes(total_ms, interval_ms, _shares(facts, epochs, machine), notes)
 
 
 def retimer(program: Program, machine: Machine, graph: Graph | None = None) -> Retimer:

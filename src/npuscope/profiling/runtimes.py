@@ -33,7 +33,7 @@ _HALF = 128  # between int8 and uint8 of the same real value
 _ONLY_FATAL = 4  # errors are raised anyway
 
 
-class Kernels(Enum):
+class LitertKernels(Enum):
     """LiteRT's. The default ones are for what has no reference kernel, or a wrong one."""
 
     REFERENCE = "reference"
@@ -41,14 +41,14 @@ class Kernels(Enum):
 
 
 def litert_interpreter(
-    model: str | bytes, kernels: Kernels = Kernels.REFERENCE, keep_all: bool = False
+    model: str | bytes, kernels: LitertKernels = LitertKernels.REFERENCE, keep_all: bool = False
 ) -> Any:
     """An interpreter, ready to be given inputs. `keep_all`: tensors inside can be read too."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     types = {
-        Kernels.REFERENCE: OpResolverType.BUILTIN_REF,
-        Kernels.DEFAULT: OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        LitertKernels.REFERENCE: OpResolverType.BUILTIN_REF,
+        LitertKernels.DEFAULT: OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
     }
     interpreter = Interpreter(
         **{"model_path" if isinstance(model, str) else "model_content": model},
@@ -190,9 +190,9 @@ def _interpreter(model: str, kernels: str) -> Any:
     except (ValueError, RuntimeError):
         if kernels != "any":
             raise
-        return litert_interpreter(model, Kernels.DEFAULT)
+        return litert_interpreter(model, LitertKernels.DEFAULT)
     wrong = any(op["op_name"] in _WRONG for op in interpreter._get_ops_details())
-    return litert_interpreter(model, Kernels.DEFAULT) if wrong else interpreter
+    return litert_interpreter(model, LitertKernels.DEFAULT) if wrong else interpreter
 
 
 def _wanted(node: Any, value: np.ndarray, scale: np.ndarray | None) -> np.ndarray:

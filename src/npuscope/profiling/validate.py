@@ -17,10 +17,10 @@ from npuscope.machine.model import Machine
 from npuscope.ops.run import check_work, trace
 from npuscope.profiling.agreement import (
     Agreement,
-    Bridge,
+    AgreementTally,
     LayerAgreement,
+    NetworkBridge,
     OwnBridge,
-    Tally,
     layer_agreement,
     random_sample,
 )
@@ -185,19 +185,19 @@ def _run_all(collected: _Collected, samples: Sequence[dict[str, Array]]) -> _Col
 class _Collected:
     """Agreement over all samples."""
 
-    def __init__(self, program: Program, graph: Graph, bridge: Bridge) -> None:
+    def __init__(self, program: Program, graph: Graph, bridge: NetworkBridge) -> None:
         self.program = program
         self.bridge = bridge
         self.graph = graph
         self.runtime: str | None = None
         self.expected: list[dict[str, Array]] = []
-        self.outputs: dict[str, Tally] = {}
+        self.outputs: dict[str, AgreementTally] = {}
         self.rounding = dict.fromkeys(graph.outputs, 0.0)
-        self.answers = {name: Tally(1.0) for name in graph.outputs}
-        self.layers: dict[int, dict[str, Tally]] = {}  # by epoch and buffer
+        self.answers = {name: AgreementTally(1.0) for name in graph.outputs}
+        self.layers: dict[int, dict[str, AgreementTally]] = {}  # by epoch and buffer
         self.inside: dict[str, float] = {}
         # An output has its own number of channels, so it has sums of its own.
-        self.reference = {name: Tally(1.0) for name in graph.outputs}
+        self.reference = {name: AgreementTally(1.0) for name in graph.outputs}
         self.saturated: list[float] = []
 
     def snapshot(self) -> _Collected:
@@ -225,7 +225,7 @@ class _Collected:
         outputs = self.bridge.outputs(run.outputs)
         for name in self.graph.outputs:
             step = output_step(self.graph, name, expected[name])
-            self.outputs.setdefault(name, Tally(step)).add(outputs[name], expected[name])
+            self.outputs.setdefault(name, AgreementTally(step)).add(outputs[name], expected[name])
             same = same_answers(self.graph, name, outputs[name], expected[name])
             self.answers[name].add(same, np.ones_like(same))
         for draw in range(_DRAWS):
@@ -235,7 +235,7 @@ class _Collected:
 
     def _add_rounding(self, moved: dict[str, Array], expected: dict[str, Array]) -> None:
         for name, values in moved.items():
-            tally = Tally(self.outputs[name].lsb)
+            tally = AgreementTally(self.outputs[name].lsb)
             tally.add(values, expected[name])
             self.rounding[name] = max(self.rounding[name], tally.rms)
 
@@ -276,7 +276,7 @@ class _Collected:
                     if name not in tallies:
                         inside = self.inside.get(self.bridge.tensor(name), 0.0)
                         coarse = coefficient_lsb(epoch, memory, integers[name].shape[-1])
-                        tallies[name] = Tally(1.0, LAYER_LSB * max(1.0, inside) + coarse)
+                        tallies[name] = AgreementTally(1.0, LAYER_LSB * max(1.0, inside) + coarse)
                     tallies[name].add(memory.read(name), integers[name])
                 # Whoever reads these bytes under another name starts from the reference too.
                 memory.write(name, integers[name])

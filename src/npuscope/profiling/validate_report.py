@@ -212,7 +212,7 @@ class Duration:
 
 
 @dataclass(frozen=True, slots=True)
-class Clocks:
+class ReportClocks:
     """MHz of the board as it reported them; 0 where it did not."""
 
     mcu_mhz: float = 0.0
@@ -249,7 +249,7 @@ class ValidateReport:
     nodes: tuple[NodeLine, ...]
     total: TotalTime | None
     rate: RateLine | None
-    clocks: Clocks
+    clocks: ReportClocks
     tensors: tuple[TensorLine, ...]
     metrics: tuple[MetricsLine, ...]
     report: GenerateReport
@@ -344,10 +344,10 @@ def _duration(text: str) -> Duration | None:
     return Duration(*(value for value in values if value is not None))
 
 
-def _clocks(text: str) -> Clocks:
+def _clocks(text: str) -> ReportClocks:
     """`mcu_freq=800MHz,noc_freq=400MHz,...` among other attributes."""
     pairs = (part.strip().partition("=") for part in text.split(","))
     mhz = {key: number(value.removesuffix("MHz")) for key, _, value in pairs if "_freq" in key}
     stated = {key.replace("_freq", "_mhz"): value for key, value in mhz.items() if value}
     names = ("mcu_mhz", "noc_mhz", "npu_mhz", "nic_mhz")
-    return Clocks(**{name: stated[name] for name in names if name in stated})
+    return ReportClocks(**{name: stated[name] for name in names if name in stated})

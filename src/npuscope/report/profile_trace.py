@@ -13,7 +13,7 @@ from npuscope.program.model import Epoch, Pool, Program
 from npuscope.program.units import Streng
 from npuscope.report.figures import label, source_of
 from npuscope.report.profile_trace_rows import (
-    Scene,
+    ProfileScene,
     add_control,
     add_engines,
     add_epochs,
@@ -28,7 +28,7 @@ from npuscope.trace_model import Times, TraceModel, floats, texts
 Moved = list[dict[str, int]]  # an epoch's bytes by the name of the counter
 
 
-def add_bandwidth(scene: Scene) -> None:
+def add_bandwidth(scene: ProfileScene) -> None:
     """Means over the core of an epoch; those of pools cover a kernel's work too."""
     buses = [_bus_bytes(scene, place) for place in range(len(scene.epochs))]
     pools = [_pool_bytes(scene, place) for place in range(len(scene.epochs))]
@@ -36,7 +36,7 @@ def add_bandwidth(scene: Scene) -> None:
     _add_rates(scene, pools, scene.work_ns())
 
 
-def _bus_bytes(scene: Scene, place: int) -> dict[str, int]:
+def _bus_bytes(scene: ProfileScene, place: int) -> dict[str, int]:
     ways = [
         (f"busif {bus.id} {way}", moved)
         for bus in scene.epochs[place].counters.busif
@@ -45,7 +45,7 @@ def _bus_bytes(scene: Scene, place: int) -> dict[str, int]:
     return dict(ways)
 
 
-def _pool_bytes(scene: Scene, place: int) -> dict[str, int]:
+def _pool_bytes(scene: ProfileScene, place: int) -> dict[str, int]:
     ways = [
         (f"{row.pool} {way}", moved)
         for row in scene.epochs[place].counters.traffic
@@ -54,7 +54,7 @@ def _pool_bytes(scene: Scene, place: int) -> dict[str, int]:
     return dict(ways)
 
 
-def _add_rates(scene: Scene, moved: Moved, spans: Times) -> None:
+def _add_rates(scene: ProfileScene, moved: Moved, spans: Times) -> None:
     length = spans[:, 1] - spans[:, 0]
     for name in dict.fromkeys(name for epoch in moved for name, size in epoch.items() if size):
         sizes = np.array([epoch.get(name, 0) for epoch in moved], np.float64)
@@ -65,7 +65,7 @@ def _add_rates(scene: Scene, moved: Moved, spans: Times) -> None:
         _add_steps(scene, track, spans[timed], rates[timed])
 
 
-def _add_steps(scene: Scene, track: int, spans: Times, values: NDArray[np.float64]) -> None:
+def _add_steps(scene: ProfileScene, track: int, spans: Times, values: NDArray[np.float64]) -> None:
     """A value while a span lasts and 0 between spans; of equal times the later one counts."""
     at: dict[int, float] = {0: 0.0}
     for (start, end), value in zip(spans.tolist(), values.tolist(), strict=True):
@@ -74,7 +74,7 @@ def _add_steps(scene: Scene, track: int, spans: Times, values: NDArray[np.float6
     scene.builder.add_samples(track, list(at), list(at.values()))
 
 
-def add_memory(scene: Scene, program: Program, machine: Machine | None) -> None:
+def add_memory(scene: ProfileScene, program: Program, machine: Machine | None) -> None:
     """Bytes of activations alive in each RAM, the most of them within an epoch."""
     limits = {memory.name: memory.size_bytes for memory in machine.pools} if machine else {}
     for pool in program.pools:
@@ -116,7 +116,7 @@ def _most(spans: list[tuple[int, int, int]], first: int, last: int) -> int:
 # --- Arrows from the epoch that writes a tensor to those that read it ---
 
 
-def add_flows(scene: Scene, program: Program, slices: NDArray[np.int64]) -> None:
+def add_flows(scene: ProfileScene, program: Program, slices: NDArray[np.int64]) -> None:
     """`slices` are the numbers of the epochs' slices. What passes inside of a block has none."""
     numbers = [epoch.number for epoch in program.executed]
     place = {
@@ -190,7 +190,7 @@ def trace_of_profile(
     return scene.builder.build(profile.model.file)
 
 
-def _add_inference(scene: Scene) -> None:
+def _add_inference(scene: ProfileScene) -> None:
     """The run as a whole: what the numbers stand for and where they come from."""
     profile, builder = scene.profile, scene.builder
     facts = {

@@ -22,7 +22,7 @@ PID = 1  # one process: the device
 
 
 @dataclass(slots=True)
-class Scene:
+class ProfileScene:
     """`borders` has a row an epoch: where it starts, where its core starts and ends, its end."""
 
     profile: Profile
@@ -56,8 +56,8 @@ class Scene:
         return spans
 
 
-def scene_of(profile: Profile) -> Scene:
-    scene = Scene(profile, _borders(profile))
+def scene_of(profile: Profile) -> ProfileScene:
+    scene = ProfileScene(profile, _borders(profile))
     scene.process = scene.builder.process("NPU", PID)
     return scene
 
@@ -81,7 +81,7 @@ _WAYS = {"i": "in", "o": "out"}
 EngineKey = tuple[int, str]
 
 
-def add_epochs(scene: Scene) -> NDArray[np.int64]:
+def add_epochs(scene: ProfileScene) -> NDArray[np.int64]:
     """One slice per epoch, its phases inside; gives the numbers of the epochs' slices."""
     row, borders = scene.row("epochs"), scene.borders
     epochs = scene.epochs
@@ -135,7 +135,7 @@ def slice_name(epoch: EpochProfile) -> str:
     return f"{number} {', '.join(dict.fromkeys(epoch.operators))}"
 
 
-def add_control(scene: Scene) -> None:
+def add_control(scene: ProfileScene) -> None:
     """What the MCU does around the NPU's work; its kernels have a row of their own."""
     row, borders = scene.row("MCU control"), scene.borders
     hardware = np.array([epoch.kind is EpochKind.HW for epoch in scene.epochs], bool)
@@ -144,12 +144,12 @@ def add_control(scene: Scene) -> None:
     _add_spans(scene, row, after[hardware & (after[:, 1] > after[:, 0])], "finish", "control")
 
 
-def _add_spans(scene: Scene, row: int, spans: Times, name: str, category: str) -> None:
+def _add_spans(scene: ProfileScene, row: int, spans: Times, name: str, category: str) -> None:
     rows = np.full(len(spans), row)
     scene.builder.add_slices(rows, spans[:, 0], spans[:, 1], name, category)
 
 
-def add_software(scene: Scene) -> None:
+def add_software(scene: ProfileScene) -> None:
     """Kernels of the MCU, those that drive the NPU's DMA included: counted as the post phase."""
     places = [i for i, epoch in enumerate(scene.epochs) if epoch.kind is not EpochKind.HW]
     if not places:
@@ -168,7 +168,7 @@ def add_software(scene: Scene) -> None:
     )
 
 
-def add_units(scene: Scene) -> None:
+def add_units(scene: ProfileScene) -> None:
     """One row per kind of unit, busy while the core of an epoch that has some runs."""
     kinds = dict.fromkeys(kind for epoch in scene.epochs for kind in epoch.units)
     for kind in kinds:
@@ -189,7 +189,7 @@ def add_units(scene: Scene) -> None:
         )
 
 
-def add_engines(scene: Scene) -> None:
+def add_engines(scene: ProfileScene) -> None:
     """One row per stream engine and direction: how long it was active of each core.
 
     Devices count for how long, not when: the time is drawn from the start of the core.
@@ -210,7 +210,7 @@ def _by_engine(engines: tuple[EngineActivity, ...]) -> dict[EngineKey, list[Engi
 
 
 def _add_engine(
-    scene: Scene, key: EngineKey, places: list[int], used: list[list[EngineActivity]]
+    scene: ProfileScene, key: EngineKey, places: list[int], used: list[list[EngineActivity]]
 ) -> None:
     number, way = key[0], _WAYS.get(key[1], key[1])
     active = [sum(engine.active_cycles for engine in engines) for engines in used]

@@ -11,7 +11,9 @@ from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
     from npuscope.graph.model import Tensor
+    from npuscope.machine.model import Machine
     from npuscope.quantizing.bench import Trial
+    from npuscope.quantizing.outputs import OutputLoss
     from npuscope.quantizing.run import Quantized
     from npuscope.quantizing.sqnr import LayerLoss
 
@@ -42,25 +44,7 @@ def quantize_json(result: Quantized, output: str | None = None) -> dict[str, Any
         "model_error": result.after.model_error,
         "plain": result.plain and _trial(result.plain),
         "usable": result.usable,
-        "outputs": [
-            {
-                "name": loss.name,
-                "sqnr_db": loss.sqnr_db,
-                "groups": [
-                    {
-                        **{
-                            key: getattr(group, key)
-                            for key in ("axis", "first", "last", "width", "steps")
-                        },
-                        "sqnr_db": group.sqnr_db,
-                        "useless": group.useless,
-                        "help": rescue(loss, group, result.machine) if group.useless else None,
-                    }
-                    for group in loss.groups
-                ],
-            }
-            for loss in result.results
-        ],
+        "outputs": [_output(loss, result.machine) for loss in result.results],
         "inputs": [_tensor(tensor) for tensor in result.inputs],
         "results": [_tensor(tensor) for tensor in result.outputs],
         "choices": [
@@ -126,6 +110,22 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
 
 
 # --- Text ---
+
+
+def _output(loss: OutputLoss, machine: Machine) -> dict[str, Any]:
+    return {
+        "name": loss.name,
+        "sqnr_db": loss.sqnr_db,
+        "groups": [
+            {
+                **{key: getattr(group, key) for key in ("axis", "first", "last", "width", "steps")},
+                "sqnr_db": group.sqnr_db,
+                "useless": group.useless,
+                "help": rescue(loss, group, machine) if group.useless else None,
+            }
+            for group in loss.groups
+        ],
+    }
 
 
 def quantize_text(result: Quantized, output: str | None = None, *, every: bool = False) -> str:

@@ -193,7 +193,7 @@ def sweep_text(sweep: Sweep) -> str:
 
 def report_text(summary: Summary, store: str) -> str:
     """The answer of `npuscope sweep report`."""
-    names = Names(summary.rows)
+    names = ShortNames(summary.rows)
     lines = [
         answer(summary),
         f"store    {safe_terminal(store)}",
@@ -222,7 +222,7 @@ def outcome(summary: Summary) -> str:
     )
 
 
-class Names:
+class ShortNames:
     """How models are called: without folders where possible, cut where too long."""
 
     def __init__(self, rows: Iterable[TextRow]) -> None:
@@ -236,7 +236,7 @@ class Names:
         return name if len(name) <= self.width else f"...{name[3 - self.width :]}"
 
 
-def _best_lines(models: Iterable[ModelSummary], names: Names) -> list[str]:
+def _best_lines(models: Iterable[ModelSummary], names: ShortNames) -> list[str]:
     heading = (
         f"  {'model':<{names.width}} {'ms':>8} {'range':>17} {'internal':>11} {'external':>11} "
         f"{'weights':>11}  with"
@@ -252,7 +252,7 @@ def extent(row: dict[str, Any]) -> str:
     return f"{ms(row['low_ms'])} to {ms(row['high_ms'])}"
 
 
-def _best_line(model: ModelSummary, names: Names) -> str:
+def _best_line(model: ModelSummary, names: ShortNames) -> str:
     row = model.best
     name = f"  {names[model.name]:<{names.width}}"
     if row is None:
@@ -279,7 +279,7 @@ def _configuration_lines(summary: Summary) -> list[str]:
     return lines
 
 
-def _front_lines(summary: Summary, names: Names) -> list[str]:
+def _front_lines(summary: Summary, names: ShortNames) -> list[str]:
     """The front over all models, then models whose own front offers a choice."""
     lines = ["Front: runs that no other beats in both latency and internal RAM"]
     lines += [f"  {_point(row)}  {names[row['model']]}" for row in summary.front]
@@ -306,7 +306,7 @@ def failure_lines(rows: Sequence[TextRow]) -> list[str]:
         groups.setdefault((row["model"], row["error"]["message"]), []).append(row)
     if not groups:
         return []
-    names = Names(rows)
+    names = ShortNames(rows)
     lines = [f"failed   {counted(sum(map(len, groups.values())), 'run')}"]
     for (model, message), failures in list(groups.items())[:_MOST_FAILURES]:
         lines.append(f"  {names[model]}: {shorten_end(safe_terminal(message), 150)}")

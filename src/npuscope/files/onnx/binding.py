@@ -111,7 +111,7 @@ def moves(node: Node) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundResult:
     """An integer op: the type of its result, and the source nodes that become part of it."""
 
     type: QuantType
@@ -122,10 +122,10 @@ class Bound:
 
 
 @dataclass(slots=True)
-class Plan:
+class BindingPlan:
     """The outcome; nodes are named by their first output."""
 
-    bound: dict[str, Bound] = field(default_factory=dict)
+    bound: dict[str, BoundResult] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)  # all outputs of movers
     absorbed: set[str] = field(default_factory=set)
     inputs: dict[str, QuantType] = field(default_factory=dict)
@@ -150,7 +150,7 @@ class Binder:
         self.source = source
         self.type_of = type_of
         self.clamp_of = clamp_of
-        self.plan = Plan()
+        self.plan = BindingPlan()
         self.outputs = set(source.outputs)
         self.producers = {name: node for node in source.nodes for name in node.outputs}
         self.readers: dict[str, list[Node]] = {}
@@ -159,7 +159,7 @@ class Binder:
                 for name in dict.fromkeys(node.inputs):
                     self.readers.setdefault(name, []).append(node)
 
-    def run(self) -> Plan:
+    def run(self) -> BindingPlan:
         # A QuantizeLinear directly after a float input makes it an integer input.
         for entry in self.source.inputs:
             quantizers = self._quantizers(entry.name)
@@ -222,7 +222,7 @@ class Binder:
             return
         names = tuple(quantizer.output for quantizer in quantizers)
         origins = (*node.origins, *(clamp.origin for clamp in clamps))
-        self.plan.bound[node.output] = Bound(
+        self.plan.bound[node.output] = BoundResult(
             self.type_of(quantizers[0]), limits, reals, names, origins
         )
         self.plan.absorbed.update(names, reals[1:])

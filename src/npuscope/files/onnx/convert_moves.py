@@ -11,14 +11,14 @@ from npuscope.files.onnx.constants import Const, QuantType
 from npuscope.files.onnx.fold import axes_of, resolve_shape, squeezed, unsqueezed
 from npuscope.files.onnx.layout import (
     ADDED,
+    LayoutValue,
     Shape,
-    Value,
     checked_axis,
     plain,
     relabel,
     stored_shape,
 )
-from npuscope.files.onnx.task import Task
+from npuscope.files.onnx.task import NodeTask
 from npuscope.ops.moves import (
     BroadcastAttrs,
     ConcatAttrs,
@@ -39,7 +39,7 @@ _BOUNDS_ARE_INPUTS = 10  # opset from which Slice takes them as inputs
 _PADS_ARE_INPUTS = 11  # the same for Pad
 
 
-def pad(task: Task) -> None:
+def pad(task: NodeTask) -> None:
     mode = task.node.text("mode", "constant")
     x = task.value(0)
     table = _pad_table(task, len(task.shape(x)))
@@ -62,7 +62,7 @@ def pad(task: Task) -> None:
         )
 
 
-def _on_the_final_grid(task: Task, x: Value) -> Value:
+def _on_the_final_grid(task: NodeTask, x: LayoutValue) -> LayoutValue:
     """The fill value may be rounded only once, so a change of scale comes before the padding."""
     grid = task.following_type() if task.moved else None
     if grid is None:
@@ -70,7 +70,7 @@ def _on_the_final_grid(task: Task, x: Value) -> Value:
     return task.reader.quantize(x, grid, f"{task.node.output}_values", task.node.origin)
 
 
-def _stated_fill(task: Task) -> float:
+def _stated_fill(task: NodeTask) -> float:
     if task.opset < _PADS_ARE_INPUTS:
         return task.node.number("value", 0.0)
     fill = task.constant(2)
@@ -79,7 +79,7 @@ def _stated_fill(task: Task) -> float:
     return float(fill.real().ravel()[0]) if fill is not None else 0.0
 
 
-def _pad_table(task: Task, rank: int) -> list[tuple[int, int]]:
+def _pad_table(task: NodeTask, rank: int) -> list[tuple[int, int]]:
     """(before, after) per source axis."""
     flat = task.whole(1) or []
     stated_axes = task.whole(3)
@@ -96,7 +96,7 @@ def _pad_table(task: Task, rank: int) -> list[tuple[int, int]]:
     return table
 
 
-def cut(task: Task) -> None:
+def cut(task: NodeTask) -> None:
     """Slice: bounds from the back, beyond the end or INT64_MAX are resolved."""
     x = task.value(0)
     spans = [range(size) for size in task.shape(x)]
@@ -109,7 +109,7 @@ def cut(task: Task) -> None:
     _emit_cut(task, x, spans)
 
 
-def _bounds(task: Task, rank: int) -> list[tuple[int, int, int, int]]:
+def _bounds(task: NodeTask, rank: int) -> list[tuple[int, int, int, int]]:
     """(axis, start, end, step) of every axis that is cut."""
     if task.opset < _BOUNDS_ARE_INPUTS:
         lists = [task.node.integers(name) for name in ("starts", "ends", "axes")]
@@ -128,14 +128,14 @@ def _bounds(task: Task, rank: int) -> list[tuple[int, int, int, int]]:
     return list(zip(checked, starts, ends, steps, strict=True))
 
 
-def _emit_cut(task: Task, x: Value, spans: Sequence[range]) -> None:
+def _emit_cut(task: NodeTask, x: LayoutValue, spans: Sequence[range]) -> None:
     if tuple(map(len, spans)) == task.shape(x) and all(span.step == 1 for span in spans):
         task.finish(x)
         return
     task.emit("Slice", (x.tensor,), _slice_attrs(x, spans), x.layout, x.via)
 
 
-def _slice_attrs(x: Value, spans: Sequence[range]) -> SliceAttrs:
+def _slice_attrs(x: LayoutValue, spans: Sequence[range]) -> SliceAttrs:
     stored = [range(1) if axis == ADDED else spans[axis] for axis in x.layout]
     return SliceAttrs(
         tuple(span[0] for span in stored),
@@ -144,7 +144,7 @@ def _slice_attrs(x: Value, spans: Sequence[range]) -> SliceAttrs:
     )
 
 
-def split(task: Task) -> None:
+def split(task: NodeTask) -> None:
     x = task.value(0)
     shape = task.shape(x)
     axis = checked_axis(task.node.integer("axis", 0), len(shape))
@@ -167,7 +167,7 @@ def split(task: Task) -> None:
             task.finish_as(name, part)
 
 
-def gather(task: Task) -> None:
+def gather(task: NodeTask) -> None:
     """Constant indices along one axis keep the storage; a range of them is a Slice."""
     places = task.constant(1)
     if places is None or places.data.ndim > 1 or task.constant(0) is not None:
@@ -212,7 +212,7 @@ def _as_range(indices: np.ndarray) -> range | None:
     return range(first, last + (1 if step > 0 else -1), step)
 
 
-def _gather_any(task: Task) -> None:
+def _gather_any(task: NodeTask) -> None:
     """Computed indices, or a constant table as data: in source order."""
     data, places = task.in_source_order(0), task.in_source_order(1)
     ranks = len(task.shape(data)), len(task.shape(places))
@@ -221,7 +221,7 @@ def _gather_any(task: Task) -> None:
     task.emit("Gather", inputs, attrs, plain(sum(ranks) - 1), (*data.via, *places.via))
 
 
-def tile(task: Task) -> None:
+def tile(task: NodeTask) -> None:
     x = task.value(0)
     repeats = task.whole(1) or []
     if len(repeats) != len(task.shape(x)):
@@ -230,7 +230,7 @@ def tile(task: Task) -> None:
     task.emit("Tile", (x.tensor,), TileAttrs(stored), x.layout, x.via)
 
 
-def expand(task: Task) -> None:
+def expand(task: NodeTask) -> None:
     """BroadcastTo, after a Reshape where axes are added in front."""
     x = task.value(0)
     shape = task.shape(x)
@@ -253,12 +253,12 @@ def expand(task: Task) -> None:
 _MOST_ORIGINS = 16  # Transposes in a row; limits the work for a hostile file
 
 
-def _to_shape(task: Task, target: Shape) -> None:
+def _to_shape(task: NodeTask, target: Shape) -> None:
     x = task.value(0)
     task.finish(task.arranger.reshape(x, target, task.node.origin, task.node.output))
 
 
-def reshape(task: Task) -> None:
+def reshape(task: NodeTask) -> None:
     target = task.whole(1)
     if target is None:
         raise ModelError("the target shape is missing")
@@ -267,7 +267,7 @@ def reshape(task: Task) -> None:
     _to_shape(task, resolve_shape(source, target, keep_zeros))
 
 
-def flatten(task: Task) -> None:
+def flatten(task: NodeTask) -> None:
     source = task.shape(task.value(0))
     axis = task.node.integer("axis", 1)
     if not -len(source) <= axis <= len(source):
@@ -277,21 +277,21 @@ def flatten(task: Task) -> None:
     _to_shape(task, (rows, int(np.prod(source[cut:], dtype=object))))
 
 
-def squeeze(task: Task) -> None:
+def squeeze(task: NodeTask) -> None:
     _to_shape(task, squeezed(task.shape(task.value(0)), _axes(task)))
 
 
-def unsqueeze(task: Task) -> None:
+def unsqueeze(task: NodeTask) -> None:
     _to_shape(task, unsqueezed(task.shape(task.value(0)), _axes(task) or ()))
 
 
-def _axes(task: Task) -> tuple[int, ...] | None:
+def _axes(task: NodeTask) -> tuple[int, ...] | None:
     if task.node.input(1) and task.constant(1) is None:
         raise NotComputed("the axes must be constants")
     return axes_of(task.node, [None, task.constant(1)])
 
 
-def transpose(task: Task) -> None:
+def transpose(task: NodeTask) -> None:
     """Nothing moves here: axes are renumbered; the next op that needs an order moves the data."""
     x = task.value(0)
     rank = len(task.shape(x))
@@ -299,10 +299,10 @@ def transpose(task: Task) -> None:
     if sorted(order) != list(range(rank)):
         raise ModelError(f"permutation {order} does not fit a tensor with {rank} axes")
     layout = relabel(x.layout, order)
-    task.finish(Value(x.tensor, layout, (*x.via, task.node.origin)[-_MOST_ORIGINS:]))
+    task.finish(LayoutValue(x.tensor, layout, (*x.via, task.node.origin)[-_MOST_ORIGINS:]))
 
 
-def identity(task: Task) -> None:
+def identity(task: NodeTask) -> None:
     """After a DequantizeLinear the value stays integer until an op needs floats."""
     name = task.node.input(0)
     if name not in task.reader.integers:
@@ -312,7 +312,7 @@ def identity(task: Task) -> None:
     task.reader.shapes[task.node.output] = task.shape(task.reader.integers[name])
 
 
-def concat(task: Task) -> None:
+def concat(task: NodeTask) -> None:
     values = [task.value(index) for index in range(len(task.node.inputs))]
     if not values:
         raise ModelError("it has no parts to join")
@@ -328,7 +328,7 @@ def concat(task: Task) -> None:
     task.emit("Concat", names, attrs, layout, tuple(o for value in values for o in value.via))
 
 
-def _same_type(task: Task, values: list[Value]) -> list[str]:
+def _same_type(task: NodeTask, values: list[LayoutValue]) -> list[str]:
     """Integer parts must share one quantization; those with another are requantized first."""
     if not task.moved:
         return [value.tensor for value in values]

@@ -6,8 +6,8 @@ import numpy as np
 
 from npuscope.errors import NotComputed
 from npuscope.files.onnx.constants import Const
-from npuscope.files.onnx.layout import Value, plain
-from npuscope.files.onnx.task import Task
+from npuscope.files.onnx.layout import LayoutValue, plain
+from npuscope.files.onnx.task import NodeTask
 from npuscope.ops.moves import ConcatAttrs, SliceAttrs
 from npuscope.ops.recurrent import GATES, Direction, RecurrentAttrs
 
@@ -15,7 +15,7 @@ _STANDARD = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "R
 _BIAS, _LENGTHS, _STATE, _CELLS, _PEEPHOLES = 3, 4, 5, 6, 7
 
 
-def recurrent(task: Task) -> None:
+def recurrent(task: NodeTask) -> None:
     node = task.node
     _check_form(task)
     x = task.in_source_order(0)
@@ -45,7 +45,7 @@ def recurrent(task: Task) -> None:
         )
 
 
-def _check_form(task: Task) -> None:
+def _check_form(task: NodeTask) -> None:
     node = task.node
     functions = node.attributes.get("activations")
     if node.input(_PEEPHOLES) or "clip" in node.attributes or node.integer("input_forget", 0):
@@ -58,13 +58,13 @@ def _check_form(task: Task) -> None:
         raise NotComputed("sequences of different lengths are not supported")
 
 
-def _is_standard(task: Task) -> bool:
+def _is_standard(task: NodeTask) -> bool:
     names = task.node.attributes.get("activations")
     standard = _STANDARD[task.node.kind]
     return names in (standard, standard * 2)
 
 
-def _given(task: Task, index: int, shape: tuple[int, ...]) -> str:
+def _given(task: NodeTask, index: int, shape: tuple[int, ...]) -> str:
     """An optional input; zeros where it is absent."""
     if not task.node.input(index):
         zeros = Const(np.zeros(shape, np.float32), "float32")
@@ -74,7 +74,7 @@ def _given(task: Task, index: int, shape: tuple[int, ...]) -> str:
     return task.in_source_order(index).tensor
 
 
-def _last(task: Task, states: Value, attrs: RecurrentAttrs, name: str) -> Value:
+def _last(task: NodeTask, states: LayoutValue, attrs: RecurrentAttrs, name: str) -> LayoutValue:
     """The state after the last step: at the end, or at the beginning for what walks back."""
     shape = task.shape(states)
     steps, directions, batch, units = shape

@@ -7,8 +7,8 @@ import numpy as np
 from npuscope.errors import ModelError, NotComputed
 from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.file import Node
-from npuscope.files.onnx.layout import ADDED, Layout, Shape, Value, plain
-from npuscope.files.onnx.task import Task
+from npuscope.files.onnx.layout import ADDED, Layout, LayoutValue, Shape, plain
+from npuscope.files.onnx.task import NodeTask
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.layers import ConvAttrs, DenseAttrs, MatMulAttrs, TransposeConvAttrs
 
@@ -130,7 +130,7 @@ def _pads(
 # --- Ops with weights: Conv, ConvTranspose, Gemm, MatMul ---
 
 
-def conv(task: Task) -> None:
+def conv(task: NodeTask) -> None:
     """Weights O, I, kh, kw (or O, I, k) become O, kh, kw, I."""
     x = task.windowed(0)
     rank = len(task.shape(x))
@@ -155,7 +155,7 @@ def _two_axes(const: Const) -> Const:
     return const.reshape((first, second, 1, *kernel)) if len(kernel) == 1 else const
 
 
-def conv_transpose(task: Task) -> None:
+def conv_transpose(task: NodeTask) -> None:
     """Weights I, O / groups, kh, kw become O, kh, kw, I / groups."""
     x = task.windowed(0)
     const = task.constant(1)
@@ -190,7 +190,7 @@ def _turned(const: Const, groups: int) -> Const:
     return replace(const, data=np.ascontiguousarray(data), quant=quant)
 
 
-def gemm(task: Task) -> None:
+def gemm(task: NodeTask) -> None:
     """rewrite.py left an alpha for constant weights only, and no beta."""
     node = task.node
     turned = bool(node.integer("transA", 0))
@@ -202,7 +202,7 @@ def gemm(task: Task) -> None:
     task.emit("MatMul", (a.tensor, b.tensor), attrs, plain(2), (*a.via, *b.via))
 
 
-def matmul(task: Task) -> None:
+def matmul(task: NodeTask) -> None:
     """With constant weights it is a FullyConnected; rewrite.py may have given it a bias."""
     const = task.constant(1)
     if const is not None and const.data.ndim == 2 and task.constant(0) is None:
@@ -227,7 +227,7 @@ def matmul(task: Task) -> None:
         task.emit("MatMul", (a.tensor, b.tensor), MatMulAttrs(), layout, (*a.via, *b.via))
 
 
-def _dense(task: Task, transposed: bool, layout: Layout) -> None:
+def _dense(task: NodeTask, transposed: bool, layout: Layout) -> None:
     x = task.arranged(0, layout)
     order = (0, 1) if transposed else (1, 0)
     alpha = task.node.number("alpha", 1.0)
@@ -266,7 +266,7 @@ class _Product:
     columns: str
 
 
-def einsum(task: Task) -> None:
+def einsum(task: NodeTask) -> None:
     """The operands are stored as (batch, rows, inner) and (batch, inner, columns)."""
     equation = task.node.text("equation", "")
     plain = equation.replace(" ", "")
@@ -285,7 +285,7 @@ def einsum(task: Task) -> None:
     task.emit("MatMul", (a.tensor, b.tensor), MatMulAttrs(), layout, (*a.via, *b.via))
 
 
-def _stored(task: Task, index: int, labels: str, order: tuple[str, ...]) -> Value:
+def _stored(task: NodeTask, index: int, labels: str, order: tuple[str, ...]) -> LayoutValue:
     if len(task.shape(task.value(index))) != len(labels):
         raise NotComputed(f"operand {index} does not have the axes '{labels}'", hint=_HINT)
     return task.arranged(index, _places(labels, order))

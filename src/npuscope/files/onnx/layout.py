@@ -79,16 +79,16 @@ def dropped(layout: Layout, axes: tuple[int, ...]) -> Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class AxisGroup:
     """Neighbouring source axes that a Reshape turns into neighbouring target axes."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
 
 
-def reshape_groups(source: Shape, target: Shape) -> list[Group]:
+def reshape_groups(source: Shape, target: Shape) -> list[AxisGroup]:
     """Split a Reshape into the smallest independent groups of axes with equal element counts."""
-    groups: list[Group] = []
+    groups: list[AxisGroup] = []
     i = j = 0
     while i < len(source) or j < len(target):
         first, second = i, j
@@ -103,7 +103,7 @@ def reshape_groups(source: Shape, target: Shape) -> list[Group]:
             else:
                 right, j = right * target[j], j + 1
         i, j = _absorb_ones(source, target, i, j)
-        groups.append(Group(tuple(range(first, i)), tuple(range(second, j))))
+        groups.append(AxisGroup(tuple(range(first, i)), tuple(range(second, j))))
     return groups
 
 
@@ -129,7 +129,7 @@ def reshape_layouts(layout: Layout, source: Shape, target: Shape) -> tuple[Layou
     return before, tuple(axis for group in groups for axis in group.after)
 
 
-def _position(layout: Layout, source: Shape, group: Group) -> int:
+def _position(layout: Layout, source: Shape, group: AxisGroup) -> int:
     """Where the group starts in storage; axes of size 1 matter only if there is no other."""
     axes = [axis for axis in group.before if source[axis] > 1] or group.before
     return layout.index(axes[0]) if axes else ADDED
@@ -142,7 +142,7 @@ def _position(layout: Layout, source: Shape, group: Group) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class LayoutValue:
     """An ONNX tensor: the graph tensor that stores it, and how.
 
     `via` lists source ops that changed the layout only; the next op made from it names them.
@@ -160,10 +160,10 @@ class Arranger:
         self.roots: dict[str, str] = {}  # tensor after Reshapes -> tensor before them
         self.made: dict[tuple[str, Layout | Shape, str], str] = {}
 
-    def source_shape(self, value: Value) -> Shape:
+    def source_shape(self, value: LayoutValue) -> Shape:
         return source_shape(value.layout, self.graph.tensors[value.tensor].shape)
 
-    def arrange(self, value: Value, layout: Layout, origin: str) -> Value:
+    def arrange(self, value: LayoutValue, layout: Layout, origin: str) -> LayoutValue:
         """The value stored as `layout`."""
         if value.layout == layout:
             return value
@@ -189,9 +189,9 @@ class Arranger:
             tensor = self.graph.tensors[self.made[key]]
         tensor = self._reshape(tensor, stored_shape(layout, source), origins)
         self._note_source(tensor, layout, source)
-        return Value(tensor.name, layout)
+        return LayoutValue(tensor.name, layout)
 
-    def reshape(self, value: Value, target: Shape, origin: str, name: str) -> Value:
+    def reshape(self, value: LayoutValue, target: Shape, origin: str, name: str) -> LayoutValue:
         """The value with the source shape `target`."""
         source = self.source_shape(value)
         before, layout = reshape_layouts(value.layout, source, target)
@@ -201,7 +201,7 @@ class Arranger:
         origins = (*value.via, origin)
         tensor = self._reshape(tensor, stored_shape(layout, target), origins, name)
         self._note_source(tensor, layout, target)
-        return Value(tensor.name, layout)
+        return LayoutValue(tensor.name, layout)
 
     def _note_source(self, tensor: Tensor, layout: Layout, source: Shape) -> None:
         if layout != plain(len(source)) and tensor.source_shape is None:

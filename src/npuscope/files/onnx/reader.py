@@ -14,7 +14,7 @@ from npuscope.files.onnx.binding import (
     DEQUANTIZE,
     QUANTIZE,
     Binder,
-    Plan,
+    BindingPlan,
     fold_constants,
     node_type,
 )
@@ -42,11 +42,11 @@ from npuscope.files.onnx.fold import FOLDERS, Computing
 from npuscope.files.onnx.front_end import with_numbers
 from npuscope.files.onnx.fused import unfuse
 from npuscope.files.onnx.layer_folds import fold_batch_norm
-from npuscope.files.onnx.layout import CHANNEL_LAST, Value, plain
+from npuscope.files.onnx.layout import CHANNEL_LAST, LayoutValue, plain
 from npuscope.files.onnx.outputs import finish_outputs
 from npuscope.files.onnx.rewrite import rewrite, tidy
 from npuscope.files.onnx.stated import known_form, stated_of, unknown
-from npuscope.files.onnx.task import Task
+from npuscope.files.onnx.task import NodeTask
 from npuscope.files.onnx.trained import undo_training
 from npuscope.files.onnx.walk import OnnxWalk
 from npuscope.files.sizes import Dims, Pins, static_shape
@@ -130,7 +130,7 @@ class OnnxReader(OnnxWalk):
         finish_outputs(self)
         return self.graph
 
-    def _bind(self) -> Plan:
+    def _bind(self) -> BindingPlan:
         @cache
         def type_of(output: str) -> QuantType:
             return node_type(nodes[output], self.constants)
@@ -156,7 +156,7 @@ class OnnxReader(OnnxWalk):
         shape = self.shapes[entry.name]
         dtype, quant = self._input_type(entry)
         tensor = self.builder.add(Tensor(entry.name, shape, dtype, quant))
-        value = Value(tensor.name, plain(len(shape)))
+        value = LayoutValue(tensor.name, plain(len(shape)))
         if entry.name in self.channel_first and len(shape) in CHANNEL_LAST:
             origin = f"input:{safe_terminal(entry.name)}"
             value = self.arranger.arrange(value, CHANNEL_LAST[len(shape)], origin)
@@ -228,7 +228,7 @@ class OnnxReader(OnnxWalk):
                 unknown(self, node)
             return
         try:
-            converter(node.kind)(Task(self, node))
+            converter(node.kind)(NodeTask(self, node))
         except ModelError as refusal:
             # Behind a guessed shape the file may be right and the guess wrong.
             if not isinstance(refusal, NotComputed) and not self.guessed:
@@ -267,8 +267,8 @@ class OnnxReader(OnnxWalk):
         self.shapes[node.output] = self.arranger.source_shape(value)
 
     def _step(
-        self, node: Node, value: Value, kind: str, attrs: Attrs, number: float | None = None
-    ) -> Value:
+        self, node: Node, value: LayoutValue, kind: str, attrs: Attrs, number: float | None = None
+    ) -> LayoutValue:
         """A float op on a value and maybe a number."""
         source = self.graph.tensors[value.tensor]
         inputs = [value.tensor]
@@ -281,7 +281,7 @@ class OnnxReader(OnnxWalk):
             Tensor(node.output, shape, DType.FLOAT32, source_shape=source_shape)
         )
         self.builder.emit(kind, tuple(inputs), attrs, tensor, (*value.via, node.origin))
-        return Value(tensor.name, value.layout)
+        return LayoutValue(tensor.name, value.layout)
 
     def _shape(self, node: Node) -> None:
         const = self.constants.get(node.input(0))

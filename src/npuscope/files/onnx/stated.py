@@ -21,7 +21,7 @@ from npuscope.files.onnx.constants import (
 )
 from npuscope.files.onnx.file import Node
 from npuscope.files.onnx.inference import infer
-from npuscope.files.onnx.layout import Value, plain
+from npuscope.files.onnx.layout import LayoutValue, plain
 from npuscope.files.onnx.walk import OnnxWalk, Stated
 from npuscope.files.other_files import refuse_other_npus
 from npuscope.graph.limits import MAX_RANK
@@ -124,7 +124,7 @@ def unknown(walk: OnnxWalk, node: Node, refusal: ModelError | None = None) -> No
         rows = (const.data.size for const in operands if const.data.ndim > 1)
         attrs = UnknownAttrs(node.kind, shape, part, sum(rows) + sum(map(body_weights, bodies)))
         walk.builder.emit(UNKNOWN, sources, attrs, tensor, (node.origin,))
-        walk.define(name, Value(tensor.name, plain(len(shape))))
+        walk.define(name, LayoutValue(tensor.name, plain(len(shape))))
 
 
 def body_weights(body: Any) -> int:

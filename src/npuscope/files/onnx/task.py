@@ -11,8 +11,8 @@ from npuscope.files.onnx.file import Node
 from npuscope.files.onnx.layout import (
     CHANNEL_LAST,
     Layout,
+    LayoutValue,
     Shape,
-    Value,
     channel_last,
     operand_layout,
     plain,
@@ -66,11 +66,11 @@ class Parameters:
             raise NotComputed(f"'{safe_terminal(name)}' is {const.type} and has no scale")
         return add(name, const.real(), DType.FLOAT32)
 
-    def constant_value(self, name: str) -> Value:
+    def constant_value(self, name: str) -> LayoutValue:
         """A constant in place of an activation."""
         const = self.reader.constants[name]
         tensor = self.store(const, (name, self.integer))
-        return Value(tensor.name, plain(const.data.ndim))
+        return LayoutValue(tensor.name, plain(const.data.ndim))
 
     def parameter(self, index: int, form: str, permutation: tuple[int, ...]) -> Tensor:
         """Constant weights with their axes in the given order."""
@@ -133,7 +133,7 @@ _ACTIVATIONS = {
 _PLAIN = (DType.INT32, DType.INT64, DType.BOOL)  # integers that never had scales
 
 
-class Task(Parameters):
+class NodeTask(Parameters):
     """The conversion of one node."""
 
     def __init__(self, reader: OnnxWalk, node: Node) -> None:
@@ -146,7 +146,7 @@ class Task(Parameters):
 
     # --- Inputs ---
 
-    def value(self, index: int) -> Value:
+    def value(self, index: int) -> LayoutValue:
         """An activation."""
         name = self.node.input(index)
         if not name:
@@ -157,23 +157,23 @@ class Task(Parameters):
             return self.reader.integers[name]
         return self.reader.real(name)
 
-    def raw_value(self, index: int) -> Value:
+    def raw_value(self, index: int) -> LayoutValue:
         """The integers behind a DequantizeLinear, for ops that only compare values."""
         name = self.node.input(index)
         return self.reader.integers[name] if name in self.reader.integers else self.value(index)
 
-    def shape(self, value: Value) -> Shape:
+    def shape(self, value: LayoutValue) -> Shape:
         """The source shape."""
         return self.arranger.source_shape(value)
 
-    def arranged(self, index: int, layout: Layout) -> Value:
+    def arranged(self, index: int, layout: Layout) -> LayoutValue:
         return self.arranger.arrange(self.value(index), layout, self.node.origin)
 
-    def in_source_order(self, index: int) -> Value:
+    def in_source_order(self, index: int) -> LayoutValue:
         value = self.value(index)
         return self.arranger.arrange(value, plain(len(self.shape(value))), self.node.origin)
 
-    def windowed(self, index: int) -> Value:
+    def windowed(self, index: int) -> LayoutValue:
         """An input of a windowed op: N, H, W, C, with H = 1 for one spatial axis."""
         value = self.value(index)
         rank = len(self.shape(value))
@@ -184,7 +184,7 @@ class Task(Parameters):
             )
         return self.arranger.arrange(value, CHANNEL_LAST[rank], self.node.origin)
 
-    def channel_last(self, index: int) -> Value:
+    def channel_last(self, index: int) -> LayoutValue:
         """An input with its channels (source axis 1) stored last, at any rank."""
         value = self.value(index)
         layout = channel_last(len(self.shape(value)))
@@ -199,7 +199,7 @@ class Task(Parameters):
         target = operand_layout(layout, missing)
         return self.arranger.arrange(value, target, self.node.origin).tensor
 
-    def tensor(self, value: Value) -> Tensor:
+    def tensor(self, value: LayoutValue) -> Tensor:
         return self.reader.graph.tensors[value.tensor]
 
     def following_type(self) -> QuantType | None:
@@ -245,7 +245,7 @@ class Task(Parameters):
         dtype: DType | None = None,
         name: str = "",
         like: int = 0,
-    ) -> Value:
+    ) -> LayoutValue:
         """Append one of possibly several ops that replace the node."""
         while inputs and not inputs[-1]:
             inputs = inputs[:-1]
@@ -253,11 +253,11 @@ class Task(Parameters):
         form = self._type(inputs[like], dtype)
         tensor = self._result(name or self.node.output, shape, layout, form)
         self.reader.builder.emit(kind, inputs, attrs, tensor, (*via, *self.origins))
-        return Value(tensor.name, layout)
+        return LayoutValue(tensor.name, layout)
 
     def emit_all(
-        self, kind: str, x: Value, attrs: Attrs, names: tuple[str, ...]
-    ) -> tuple[Value, ...]:
+        self, kind: str, x: LayoutValue, attrs: Attrs, names: tuple[str, ...]
+    ) -> tuple[LayoutValue, ...]:
         """Append an op with several outputs, all stored like its input."""
         shapes = self.reader.builder.infer_all(kind, (x.tensor,), attrs, self.node.origin)
         form = self._type(x.tensor, None)
@@ -265,7 +265,7 @@ class Task(Parameters):
         results = tuple(self._result(name, shape, x.layout, form) for name, shape in rows)
         origin = (*x.via, *self.origins)
         self.reader.builder.emit_all(kind, (x.tensor,), attrs, results, origin)
-        return tuple(Value(tensor.name, x.layout) for tensor in results)
+        return tuple(LayoutValue(tensor.name, x.layout) for tensor in results)
 
     def _result(
         self, name: str, shape: Shape, layout: Layout, form: tuple[DType, Quant | None]
@@ -288,7 +288,7 @@ class Task(Parameters):
             return replace(attrs, activation=activation), None  # type: ignore[call-arg]
         return attrs, ClipAttrs(*self.bound.clamp)
 
-    def finish(self, value: Value) -> None:
+    def finish(self, value: LayoutValue) -> None:
         """Make `value` the output of the node."""
         self.reader.shapes[self.node.output] = self.shape(value)
         if self.bound is not None:
@@ -299,14 +299,14 @@ class Task(Parameters):
         else:
             self.finish_as(self.node.output, value)
 
-    def pass_on(self, value: Value) -> None:
+    def pass_on(self, value: LayoutValue) -> None:
         """The node changes nothing, but a QuantizeLinear after it may."""
         if self.bound is None:
             self.finish(value)
         else:
             self.emit("Quantize", (value.tensor,), Attrs(), value.layout, value.via)
 
-    def finish_as(self, name: str, value: Value) -> None:
+    def finish_as(self, name: str, value: LayoutValue) -> None:
         """One output of a node that only moves values, or that stays real."""
         self.reader.shapes[name] = self.shape(value)
         (self.reader.integers if self.moved else self.reader.values)[name] = value

@@ -6,11 +6,11 @@ from typing import Any
 
 from npuscope.errors import ModelError
 from npuscope.files.builder import Builder
-from npuscope.files.onnx.binding import Plan
+from npuscope.files.onnx.binding import BindingPlan
 from npuscope.files.onnx.constants import QuantType, text
 from npuscope.files.onnx.file import Node, OnnxModel
 from npuscope.files.onnx.fold import Computing
-from npuscope.files.onnx.layout import Arranger, Shape, Value
+from npuscope.files.onnx.layout import Arranger, LayoutValue, Shape
 from npuscope.files.sizes import Pins
 from npuscope.graph.model import Attrs, DType, Numerics, Tensor
 from npuscope.text import safe_terminal
@@ -34,8 +34,8 @@ class OnnxWalk:
         self.graph.notes.extend(source.notes)
         self.arranger = Arranger(self.builder)
         self.constants = dict(source.constants)
-        self.values: dict[str, Value] = {}
-        self.integers: dict[str, Value] = {}
+        self.values: dict[str, LayoutValue] = {}
+        self.integers: dict[str, LayoutValue] = {}
         self.shapes: dict[str, Shape] = {}  # source shapes, also of floats that never exist
         self.dequantizers: dict[str, str] = {}  # float name -> origin of its DequantizeLinear
         self.stored: dict[tuple[str, object], str] = {}  # constant in some form -> graph tensor
@@ -43,7 +43,7 @@ class OnnxWalk:
         self.readers: dict[tuple[str, str], list[Node]] = {}  # (kind, first input) -> nodes
         for node in source.nodes:
             self.readers.setdefault((node.kind, node.input(0)), []).append(node)
-        self.plan: Plan = Plan()
+        self.plan: BindingPlan = BindingPlan()
         self.stated: dict[str, Stated] = {}  # of nodes that nothing here computes
         self.protos: dict[str, Any] = {}
         self.guessed = False  # whether a shape is not what the file says
@@ -55,11 +55,11 @@ class OnnxWalk:
             self.protos = {text(node.output[0]): node for node in self.source.proto.graph.node}
         return self.protos
 
-    def define(self, name: str, value: Value) -> None:
+    def define(self, name: str, value: LayoutValue) -> None:
         self.values[name] = value
         self.shapes[name] = self.arranger.source_shape(value)
 
-    def real(self, name: str) -> Value:
+    def real(self, name: str) -> LayoutValue:
         """A tensor as ops outside of QDQ pairs see it."""
         if name in self.values:
             return self.values[name]
@@ -74,10 +74,12 @@ class OnnxWalk:
             origin = (*value.via, self.dequantizers.get(name, "DequantizeLinear:"))
             self.builder.emit("Dequantize", (source.name,), Attrs(), tensor, origin)
             self.floats[value.tensor] = tensor.name
-        self.values[name] = Value(self.floats[value.tensor], value.layout)
+        self.values[name] = LayoutValue(self.floats[value.tensor], value.layout)
         return self.values[name]
 
-    def quantize(self, value: Value, target: QuantType, name: str, origin: str) -> Value:
+    def quantize(
+        self, value: LayoutValue, target: QuantType, name: str, origin: str
+    ) -> LayoutValue:
         """The value in an integer type; unchanged if it has that type already."""
         source = self.graph.tensors[value.tensor]
         if (source.dtype, source.quant) == (target.dtype, target.quant):
@@ -86,4 +88,4 @@ class OnnxWalk:
             Tensor(name, source.shape, target.dtype, target.quant, None, source.source_shape)
         )
         self.builder.emit("Quantize", (source.name,), Attrs(), tensor, (*value.via, origin))
-        return Value(tensor.name, value.layout)
+        return LayoutValue(tensor.name, value.layout)

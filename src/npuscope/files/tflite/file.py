@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from npuscope.errors import FileError, ModelError
-from npuscope.files.tflite.schema import OPERATORS, TENSOR_TYPES, Field, options_of
+from npuscope.files.tflite.schema import OPERATORS, TENSOR_TYPES, OptionField, options_of
 from npuscope.files.tflite.sparse import Sparsity, read_sparsity
 from npuscope.graph.limits import (
     MAX_NAME_BYTES,
@@ -120,7 +120,7 @@ def _shared_name(operator: Table) -> str:
     return content.data[start : start + length].decode(errors="backslashreplace")
 
 
-def _read(table: Table, field: Field) -> Option:
+def _read(table: Table, field: OptionField) -> Option:
     if not field.is_vector:
         value: int | float = table.number(field.slot, field.format, field.default)
         return value

@@ -88,7 +88,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFile:
+class TfliteFile:
     """A file as records. `attached` stands behind everything that the flatbuffer names, such as an
     archive of labels. `unknown` says what in the file is newer than the schema known here: it
     would be lost in writing."""
@@ -102,7 +102,7 @@ class ModelFile:
 # reading
 
 
-def read_model_file(data: bytes) -> ModelFile:
+def read_model_file(data: bytes) -> TfliteFile:
     """What the network's reader does not look at is foreign too, so wild offsets and tables that
     hang on many others are refused here."""
     reader = _Reader(data)
@@ -114,7 +114,7 @@ def read_model_file(data: bytes) -> ModelFile:
             "the file is damaged: a table outside of the network cannot be read",
             hint="copy or export the model again",
         ) from None
-    return ModelFile(model, data[4:8], attached, reader.unknown)
+    return TfliteFile(model, data[4:8], attached, reader.unknown)
 
 
 class _Reader:
@@ -206,7 +206,7 @@ class _Reader:
 # writing
 
 
-def write_model_file(file: ModelFile) -> bytes:
+def write_model_file(file: TfliteFile) -> bytes:
     """A flatbuffer, the data behind it, then what was attached."""
     if file.unknown:
         raise ModelError(
@@ -246,7 +246,7 @@ def _set_places(records: list[Record], places: list[int]) -> None:
         record.fields |= {start: place, size: record.outside.size}
 
 
-def _flatbuffer(file: ModelFile) -> bytes:
+def _flatbuffer(file: TfliteFile) -> bytes:
     import flatbuffers
 
     buffers = file.model.get("Buffers", [])

@@ -19,7 +19,7 @@ _DENSE = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Axis:
+class SparseAxis:
     """A dense axis of `size` places, or a sparse one: where each row's places begin, and they."""
 
     size: int
@@ -31,7 +31,7 @@ class Axis:
 class Sparsity:
     order: tuple[int, ...]  # of the axes; blocks are counted behind them
     blocks: tuple[int, ...]  # the axis that each block divides
-    axes: tuple[Axis, ...]
+    axes: tuple[SparseAxis, ...]
 
 
 def read_sparsity(table: Any, rank: int) -> Sparsity | None:
@@ -48,12 +48,12 @@ def read_sparsity(table: Any, rank: int) -> Sparsity | None:
     )
 
 
-def _axis(entry: Any) -> Axis:
+def _axis(entry: Any) -> SparseAxis:
     if entry.Format() == _DENSE:
-        return Axis(int(entry.DenseSize()))
+        return SparseAxis(int(entry.DenseSize()))
     segments = _vector(entry.ArraySegments(), entry.ArraySegmentsType())
     indices = _vector(entry.ArrayIndices(), entry.ArrayIndicesType())
-    return Axis(0, segments, indices)
+    return SparseAxis(0, segments, indices)
 
 
 def _vector(table: Any, kind: int) -> np.ndarray:

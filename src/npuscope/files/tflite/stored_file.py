@@ -34,8 +34,8 @@ from npuscope.files.tflite.file_parts import (
     typed,
 )
 from npuscope.files.tflite.records import (
-    ModelFile,
     Record,
+    TfliteFile,
     read_model_file,
     same,
     write_model_file,
@@ -51,7 +51,7 @@ T = TypeVar("T")
 class StoredTflite:
     """The first subgraph is the network, which edits are about."""
 
-    def __init__(self, file: ModelFile, original: bytes = b"") -> None:
+    def __init__(self, file: TfliteFile, original: bytes = b"") -> None:
         self._file, self._original = file, original
         self.model = Record("Model", dict(file.model.fields))
         self.codes: list[Record] = [code.copy() for code in self.model.get("OperatorCodes", [])]
@@ -170,7 +170,7 @@ class StoredTflite:
                     codes = {_key(code): code for code in (*self._used_codes(), *self.codes)}
                     op.code = codes[key] if key in codes else _new_code(*key)
 
-    def _numbered(self) -> ModelFile:
+    def _numbered(self) -> TfliteFile:
         """All records with the numbers that things have now."""
         self._settle()
         buffers = _kept(self._buffers, self._used_buffers(), self._unused)

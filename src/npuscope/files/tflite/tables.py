@@ -130,11 +130,11 @@ def _is_in_package(table: str) -> bool:
 def _field(module: Any, table: str, name: str, add: Any) -> TableField:
     calls: list[tuple[str, int, Any]] = []
 
-    class Builder:
+    class Recorder:
         def __getattr__(self, method: str) -> Any:
             return lambda slot, value, default: calls.append((method, slot, default))
 
-    add(Builder(), 0)
+    add(Recorder(), 0)
     method, slot, default = calls[0]
     kind = re.fullmatch(r"Prepend(\w+)Slot", method)
     assert kind is not None

@@ -53,7 +53,7 @@ _LONG_ROW = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class ConvSums:
     """What is known about the accumulators before a run: bias and bound of |sum|, per channel."""
 
     bias: Array  # int64
@@ -61,7 +61,7 @@ class Sums:
     row: int = 1  # sums arrive in multiples of this many pixels
 
 
-def rescale_twice(factors: Array, sums: Sums, target: Target) -> Emit:
+def rescale_twice(factors: Array, sums: ConvSums, target: Target) -> Emit:
     """The rule in floats where that is proven exact, else in integers."""
     multipliers = quantized_multipliers(np.broadcast_to(factors, sums.bias.shape))
     exact = ExactRescale(scale_twice, multipliers, sums.bias, target)
@@ -235,7 +235,7 @@ def litert_rescale(graph: Graph, op: Op, weights: IntegerWeights, activation: Ac
     factors = output_factors(weights, output)
     if weights.input.dtype is DType.INT16 and not _has_int32_bias(graph, op):
         return ExactRescale(scale_reduced, quantized_multipliers(factors), bias, target)
-    return rescale_twice(factors, Sums(bias, weights.reach, output.shape[2]), target)
+    return rescale_twice(factors, ConvSums(bias, weights.reach, output.shape[2]), target)
 
 
 def _has_int32_bias(graph: Graph, op: Op) -> bool:
