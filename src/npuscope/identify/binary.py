@@ -41,24 +41,20 @@ def is_tflite(sample: Sample) -> bool:
 def is_onnx(sample: Sample) -> bool:
     """A protobuf message that begins with a version and comes to a graph."""
     try:
-        return _comes_to_a_graph(sample.head)
+        at, numbers = 0, set()
+        while at < len(sample.head):
+            key, at = read_varint(sample.head, at)
+            number, wire = key >> 3, key & 7
+            if number == _ONNX_GRAPH and wire == BYTES:
+                return 1 in numbers
+            if not 1 <= number <= 8 or wire not in (VARINT, BYTES):
+                return False
+            numbers.add(number)
+            length, at = read_varint(sample.head, at)
+            at += length if wire == BYTES else 0
+        return False
     except BrokenMessage:
         return False
-
-
-def _comes_to_a_graph(data: bytes) -> bool:
-    at, numbers = 0, set()
-    while at < len(data):
-        key, at = read_varint(data, at)
-        number, wire = key >> 3, key & 7
-        if number == _ONNX_GRAPH and wire == BYTES:
-            return 1 in numbers
-        if not 1 <= number <= 8 or wire not in (VARINT, BYTES):
-            return False
-        numbers.add(number)
-        length, at = read_varint(data, at)
-        at += length if wire == BYTES else 0
-    return False
 
 
 def inspect_model(sample: Sample) -> FileFacts:

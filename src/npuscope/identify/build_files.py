@@ -228,11 +228,11 @@ class OtherFile(FileError):
 
 def refusal(sample: Sample) -> OtherFile | None:
     """What a file is that holds nothing to read here."""
-    verdict = _told(sample)
+    verdict = _kind_and_hint(sample)
     return OtherFile(verdict[0], where=str(sample.path), hint=verdict[1]) if verdict else None
 
 
-def _told(sample: Sample) -> tuple[str, str] | None:
+def _kind_and_hint(sample: Sample) -> tuple[str, str] | None:
     head, suffix = sample.head, sample.path.suffix.lower()
     if head.startswith(_HDF5) or (suffix == ".keras" and head.startswith(b"PK\x03\x04")):
         return _KERAS, _KERAS_HINT

@@ -63,7 +63,7 @@ def outside_runs(
     """
     results: list[list[list[np.ndarray]] | None] = []
     with work_folder(Path(tempfile.gettempdir())) as folder:
-        files = [_given(folder, number, run) for number, run in enumerate(runs)]
+        files = [_write_inputs(folder, number, run) for number, run in enumerate(runs)]
         while len(results) < len(runs):
             first = len(results)
             failure = _run_child(runs[first:], files[first:], any_kernels)
@@ -91,7 +91,7 @@ def _opens(name: str, model: Path) -> bool:
     return process.returncode == 0
 
 
-def _given(folder: Path, number: int, run: OutsideRun) -> tuple[Path, Path]:
+def _write_inputs(folder: Path, number: int, run: OutsideRun) -> tuple[Path, Path]:
     """The inputs in a file, and where the outputs will be."""
     inputs, outputs = folder / f"inputs{number}.npz", folder / f"outputs{number}.npz"
     rows = [[sample[n] for n in run.graph.inputs] for sample in run.samples]

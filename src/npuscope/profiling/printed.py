@@ -127,13 +127,15 @@ def compiler_texts(log: ProfilerLog) -> dict[tuple[int, int], CompilerText]:
 def with_compiler(profile: Profile, said: Mapping[tuple[int, int], CompilerText]) -> Profile:
     """Epochs with what the report said of them, where no program tells it."""
     epochs = tuple(
-        _told(epoch, said[epoch.first, epoch.last]) if (epoch.first, epoch.last) in said else epoch
+        _with_text(epoch, said[epoch.first, epoch.last])
+        if (epoch.first, epoch.last) in said
+        else epoch
         for epoch in profile.epochs
     )
     return replace(profile, epochs=epochs)
 
 
-def _told(epoch: EpochProfile, text: CompilerText) -> EpochProfile:
+def _with_text(epoch: EpochProfile, text: CompilerText) -> EpochProfile:
     if epoch.claims != Claims():
         return epoch
     claims = text.claims

@@ -152,7 +152,7 @@ def validate(
     refuse_other_network(program, graph)
     # Before memory is taken: the reference keeps every tensor for the comparison by layer.
     check_work(graph, keeps_all=True)
-    samples = list(_given(graph, inputs) if inputs else _random(graph, seeds))
+    samples = list(_user_samples(graph, inputs) if inputs else _random(graph, seeds))
     # Own programs keep the network's names; those of other compilers have to be matched.
     own = program.source == "npuscope"
     bridge = OwnBridge(program, graph) if own else foreign_bridge(program, graph, samples[0])
@@ -368,7 +368,7 @@ def _random(graph: Graph, seeds: int) -> Iterator[dict[str, Array]]:
         yield random_sample(graph, np.random.default_rng(seed))
 
 
-def _given(graph: Graph, inputs: Sequence[Array]) -> Iterator[dict[str, Array]]:
+def _user_samples(graph: Graph, inputs: Sequence[Array]) -> Iterator[dict[str, Array]]:
     """Samples along the first axis of the arrays, one array per input."""
     if len(inputs) != len(graph.inputs):
         raise UsageError(

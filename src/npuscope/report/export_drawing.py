@@ -164,16 +164,13 @@ def export_files(
 ) -> Export:
     files: list[str] = []
     if model_explorer:
-        files += _write_node_data(subject, Path(model_explorer))
+        path = Path(model_explorer)
+        tables = node_data(subject.nodes, subject.costs, label(source_of(subject.profile)))
+        data = {target.name: _dumped(tables[name]) for name, target in data_paths(path).items()}
+        files += [str(file) for file in write_files(path.parent, data)]
     if netron:
         files += _write_onnx(subject, Path(netron))
     return replace(subject, files=tuple(files))
-
-
-def _write_node_data(subject: Export, path: Path) -> list[str]:
-    tables = node_data(subject.nodes, subject.costs, label(source_of(subject.profile)))
-    data = {target.name: _dumped(tables[name]) for name, target in data_paths(path).items()}
-    return [str(file) for file in write_files(path.parent, data)]
 
 
 def _dumped(result: Mapping[str, Any]) -> bytes:

@@ -138,7 +138,7 @@ def quantize_text(result: Quantized, output: str | None = None, *, every: bool =
         *_plain(result),
         f"data     {safe_terminal(result.samples.told)}; ranges from "
         f"{len(result.samples.calibration)}, compared on {len(result.samples.held_out)} held out",
-        *[f"{side}   {_told(tensor)}" for side, tensor in rows],
+        *[f"{side}   {_tensor_line(tensor)}" for side, tensor in rows],
         *_groups(result),
         *_choices(result, every),
         *_losses(result, every),
@@ -198,7 +198,7 @@ def _groups(result: Quantized) -> list[str]:
     return lines
 
 
-def _told(tensor: Tensor) -> str:
+def _tensor_line(tensor: Tensor) -> str:
     shape = "x".join(map(str, tensor.shape))
     text = f"{safe_terminal(tensor.name)}: {tensor.dtype.value} {shape}"
     if tensor.quant is None or tensor.dtype.is_float:

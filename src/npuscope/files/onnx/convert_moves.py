@@ -100,17 +100,7 @@ def cut(task: NodeTask) -> None:
     """Slice: bounds from the back, beyond the end or INT64_MAX are resolved."""
     x = task.value(0)
     spans = [range(size) for size in task.shape(x)]
-    for axis, start, end, step in _bounds(task, len(spans)):
-        if step == 0:
-            raise ModelError("a step of 0 is not allowed")
-        spans[axis] = spans[axis][slice(start, end, step)]
-        if not spans[axis]:
-            raise ModelError(f"[{start}:{end}:{step}] of axis {axis} is empty")
-    _emit_cut(task, x, spans)
 
-
-def _bounds(task: NodeTask, rank: int) -> list[tuple[int, int, int, int]]:
-    """(axis, start, end, step) of every axis that is cut."""
     if task.opset < _BOUNDS_ARE_INPUTS:
         lists = [task.node.integers(name) for name in ("starts", "ends", "axes")]
         starts, ends, axes = (list(part) if part is not None else None for part in lists)
@@ -124,8 +114,14 @@ def _bounds(task: NodeTask, rank: int) -> list[tuple[int, int, int, int]]:
         raise ModelError(
             f"starts {starts}, ends {ends}, axes {axes} and steps {steps} do not fit together"
         )
-    checked = [checked_axis(axis, rank) for axis in axes]
-    return list(zip(checked, starts, ends, steps, strict=True))
+    checked = [checked_axis(axis, len(spans)) for axis in axes]
+    for axis, start, end, step in zip(checked, starts, ends, steps, strict=True):
+        if step == 0:
+            raise ModelError("a step of 0 is not allowed")
+        spans[axis] = spans[axis][slice(start, end, step)]
+        if not spans[axis]:
+            raise ModelError(f"[{start}:{end}:{step}] of axis {axis} is empty")
+    _emit_cut(task, x, spans)
 
 
 def _emit_cut(task: NodeTask, x: LayoutValue, spans: Sequence[range]) -> None:

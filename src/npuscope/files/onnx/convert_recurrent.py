@@ -24,9 +24,9 @@ def recurrent(task: NodeTask) -> None:
     directions, rows, _ = weights[1].shape
     units = rows // GATES[node.kind]
     shapes = {_BIAS: (directions, 2 * rows), _STATE: (directions, batch, units)}
-    names = [_given(task, index, shape) for index, shape in shapes.items()]
+    names = [_operand(task, index, shape) for index, shape in shapes.items()]
     if node.kind == "LSTM":
-        names.append(_given(task, _CELLS, shapes[_STATE]))
+        names.append(_operand(task, _CELLS, shapes[_STATE]))
     inputs = (x.tensor, *(tensor.name for tensor in weights), *names)
     direction = Direction(node.text("direction", "forward"))
     attrs = RecurrentAttrs(direction, bool(node.integer("linear_before_reset", 0)))
@@ -64,7 +64,7 @@ def _is_standard(task: NodeTask) -> bool:
     return names in (standard, standard * 2)
 
 
-def _given(task: NodeTask, index: int, shape: tuple[int, ...]) -> str:
+def _operand(task: NodeTask, index: int, shape: tuple[int, ...]) -> str:
     """An optional input; zeros where it is absent."""
     if not task.node.input(index):
         zeros = Const(np.zeros(shape, np.float32), "float32")

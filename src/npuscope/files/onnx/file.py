@@ -183,7 +183,7 @@ def _updated(proto: Any) -> Any:
 
 def _inlined(proto: Any) -> Any:
     """Calls of functions, the file's own or ONNX's, replaced by what they stand for."""
-    from onnx import inliner
+    from onnx import defs, inliner
 
     proto = inline_own_functions(proto)
     try:
@@ -191,8 +191,6 @@ def _inlined(proto: Any) -> Any:
         names = [("", kind) for kind in sorted(kinds.intersection(FUNCTIONS))]
         if names:
             # Attributes that the nodes leave out: definitions name them.
-            from onnx import defs
-
             opset = _opset(proto)
             for node in proto.graph.node:
                 if node.domain not in _OWN_DOMAINS or node.op_type not in FUNCTIONS:
