@@ -129,6 +129,7 @@ def node_data(
     times = {
         key: {
             "value": round(cost.ms, 6),
+            # For other readers of the file; the viewer takes no notice.
             "kind": cost.kind,
             "epochs": list(cost.epochs),
             "bound": cost.bound,

@@ -193,6 +193,7 @@ def _applied(steps: tuple[Step, ...], every: bool) -> list[str]:
     lines = ["applied"] if steps else []
     for number, step in enumerate(steps, 1):
         after, outputs = step.after or step.before, step_outputs(step)
+        # What the application has to do; converters write names of several lines.
         notes = [safe_terminal(note) for note in step.notes]
         lines += [
             f"  {number}. {_title(step)}",

@@ -112,6 +112,7 @@ def epoch_lines(profile: Profile, epoch: EpochProfile) -> list[str]:
             f"evict={c.read_evict}], W[hit={c.write_hit}, miss={c.write_miss}, "
             f"alloc-miss={c.write_alloc_miss}, through={c.write_through}]",
         ),
+        # The time in which the bytes moved: kernels on the CPU work outside the core phase.
         *_pool_rates(
             traffic((epoch,)), cycles.core_ms if epoch.kind is EpochKind.HW else cycles.total_ms
         ),

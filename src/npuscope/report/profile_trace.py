@@ -119,6 +119,7 @@ def _most(spans: list[tuple[int, int, int]], first: int, last: int) -> int:
 def add_flows(scene: ProfileScene, program: Program, slices: NDArray[np.int64]) -> None:
     """`slices` are the numbers of the epochs' slices. What passes inside of a block has none."""
     numbers = [epoch.number for epoch in program.executed]
+    # An epoch's number -> the slice that covers it.
     place = {
         number: place
         for place, epoch in enumerate(scene.epochs)

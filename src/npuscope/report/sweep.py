@@ -160,6 +160,7 @@ def _typed(name: str, values: list[Any]) -> Any:
         return pyarrow.array(values, pyarrow.string())
     if any(isinstance(value, float) for value in values):
         return pyarrow.array(values, pyarrow.float64())
+    # File names may hold bytes that are not text.
     clean = [
         (value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value)
         for value in values

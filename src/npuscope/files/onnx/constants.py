@@ -249,6 +249,7 @@ class TensorReader:
                 size_bytes = count * dtype.itemsize
                 raise FileError(f"expected {size_bytes} bytes, found {len(raw)}", where=label)
             return np.frombuffer(raw, dtype)
+        # Values in the typed repeated fields.
         field, carrier = _FIELDS.get(dtype.name, ("int32_data", "int32"))
         values = getattr(proto, field)
         if len(values) != count:

@@ -100,7 +100,6 @@ def cut(task: NodeTask) -> None:
     """Slice: bounds from the back, beyond the end or INT64_MAX are resolved."""
     x = task.value(0)
     spans = [range(size) for size in task.shape(x)]
-
     if task.opset < _BOUNDS_ARE_INPUTS:
         lists = [task.node.integers(name) for name in ("starts", "ends", "axes")]
         starts, ends, axes = (list(part) if part is not None else None for part in lists)
@@ -178,6 +177,7 @@ def gather(task: NodeTask) -> None:
         raise ModelError(
             f"indices {indices[:8].tolist()} are outside of an axis of {size} elements"
         )
+    # Counted from the front.
     indices = np.where(indices < 0, indices + size, indices) if indices.min() < 0 else indices
     spans = [range(size) for size in shape]
     even = _as_range(indices)

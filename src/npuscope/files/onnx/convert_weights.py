@@ -203,31 +203,36 @@ def gemm(task: NodeTask) -> None:
 
 
 def matmul(task: NodeTask) -> None:
-    """With constant weights it is a FullyConnected; rewrite.py may have given it a bias."""
+    """With constant weights it is a FullyConnected; rewrite.py may have given it a bias.
+
+    Activations have any ranks; a vector is a row on the left, a column on the right, and loses
+    that axis.
+    """
     const = task.constant(1)
     if const is not None and const.data.ndim == 2 and task.constant(0) is None:
         rank = len(task.shape(task.value(0)))
         _dense(task, False, plain(rank))
-    else:
-        if task.node.input(2):
-            raise NotComputed("a product of two activations cannot have a bias")
-        a, b = task.value(0), task.value(1)
-        ranks = len(task.shape(a)), len(task.shape(b))
-        if min(ranks) < 1:
-            raise NotComputed("a product with a single number is not supported", hint="use Mul")
-        left = (ADDED, 0) if ranks[0] == 1 else plain(ranks[0])
-        right = (0, ADDED) if ranks[1] == 1 else plain(ranks[1])
-        a = task.arranger.arrange(a, left, task.node.origin)
-        b = task.arranger.arrange(b, right, task.node.origin)
-        no_rows = ranks[0] == 1
-        lead = max(*ranks, 2) - 2
-        rows = ADDED if no_rows else lead
-        columns = ADDED if (ranks[1] == 1) else lead + (not no_rows)
-        layout = (*range(lead), rows, columns)
-        task.emit("MatMul", (a.tensor, b.tensor), MatMulAttrs(), layout, (*a.via, *b.via))
+        return
+    if task.node.input(2):
+        raise NotComputed("a product of two activations cannot have a bias")
+    a, b = task.value(0), task.value(1)
+    ranks = len(task.shape(a)), len(task.shape(b))
+    if min(ranks) < 1:
+        raise NotComputed("a product with a single number is not supported", hint="use Mul")
+    one_row, one_column = ranks[0] == 1, ranks[1] == 1
+    a_layout = (ADDED, 0) if one_row else plain(ranks[0])
+    b_layout = (0, ADDED) if one_column else plain(ranks[1])
+    a = task.arranger.arrange(a, a_layout, task.node.origin)
+    b = task.arranger.arrange(b, b_layout, task.node.origin)
+    lead = max(*ranks, 2) - 2
+    rows = ADDED if one_row else lead
+    columns = ADDED if one_column else lead + (not one_row)
+    layout = (*range(lead), rows, columns)
+    task.emit("MatMul", (a.tensor, b.tensor), MatMulAttrs(), layout, (*a.via, *b.via))
 
 
 def _dense(task: NodeTask, transposed: bool, layout: Layout) -> None:
+    """Weights (O, I), with Gemm's alpha in their scales."""
     x = task.arranged(0, layout)
     order = (0, 1) if transposed else (1, 0)
     alpha = task.node.number("alpha", 1.0)
@@ -269,13 +274,12 @@ class _Product:
 def einsum(task: NodeTask) -> None:
     """The operands are stored as (batch, rows, inner) and (batch, inner, columns)."""
     equation = task.node.text("equation", "")
-    plain = equation.replace(" ", "")
-    operands, arrow, result = plain.partition("->")
+    operands, arrow, result = equation.replace(" ", "").partition("->")
     parts = operands.split(",")
     wrong = not arrow or len(parts) != 2 or not (operands.replace(",", "") + result).isalpha()
     if wrong or any(len(set(part)) != len(part) for part in (*parts, result)):
         raise NotComputed(f"equation '{equation}' is not supported", hint=_HINT)
-    first, second, result = parts[0], parts[1], result
+    first, second = parts
     product = _einsum_product(first, second, result)
     rows = tuple(product.rows) or ("",)
     a = _stored(task, 0, first, (*product.batch, *rows, product.inner))

@@ -58,6 +58,7 @@ class _Dynamic:
         if node.kind in _PRODUCTS and node.input(0) in self.reals:
             return self._product(node)
         if node.kind == "Add" and self.products.intersection(node.inputs):
+            # A bias that was rounded like the sums it is added to is as real as they are.
             casts, inputs = [], list(node.inputs)
             for place, name in enumerate(node.inputs):
                 if name not in self.products:

@@ -88,6 +88,7 @@ def side_data(letter: str, side: Side) -> dict[str, Any]:
         "total_ms": profile.total_ms,
         "time": [[name, value] for name, value in profile.time.by_work],
         "figures": [list(row) for row in rows],
+        # Epochs in their order, for the two timelines: [first, kind, ms, from].
         "starts": [
             [epoch.first, epoch.kind.value, epoch.ms, ", ".join(epoch.origin[:3])]
             for epoch in side.profile.epochs
