@@ -305,12 +305,12 @@ def outcome_of(path: Path) -> dict[str, Any]:
 
 
 def _litert(path: Path) -> Any:
-    from npuscope.profiling.runtimes import Kernels, litert_interpreter
+    from npuscope.profiling.runtimes import LitertKernels, litert_interpreter
 
-    litert_interpreter(str(path), Kernels.DEFAULT)
+    litert_interpreter(str(path), LitertKernels.DEFAULT)
 
     def run() -> str:
-        interpreter = litert_interpreter(str(path), Kernels.DEFAULT)
+        interpreter = litert_interpreter(str(path), LitertKernels.DEFAULT)
         generator = np.random.default_rng(3)
         for detail in interpreter.get_input_details():
             values = _values(generator, tuple(detail["shape"]), np.dtype(detail["dtype"]))

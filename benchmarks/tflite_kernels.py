@@ -28,7 +28,7 @@ from npuscope.errors import NpuscopeError, TargetError
 from npuscope.files.load import read_model
 from npuscope.files.tflite.file import parse
 from npuscope.ops.run import run
-from npuscope.profiling.runtimes import Kernels, litert_interpreter
+from npuscope.profiling.runtimes import LitertKernels, litert_interpreter
 
 LIMIT = 1e-4
 AGREES, DIFFERS, REFUSED, KEPT, LITERT = "agrees", "differs", "refused", "unknown cost", "no LiteRT"
@@ -153,11 +153,11 @@ def _child(data: bytes, pipe: Any) -> None:
 def _interpreter(data: bytes) -> Any:
     """Some operators have no reference kernel in the version that a file asks for."""
     if _kind(data) in _WRONG:
-        return litert_interpreter(data, Kernels.DEFAULT)
+        return litert_interpreter(data, LitertKernels.DEFAULT)
     try:
         return litert_interpreter(data)
     except (ValueError, RuntimeError):
-        return litert_interpreter(data, Kernels.DEFAULT)
+        return litert_interpreter(data, LitertKernels.DEFAULT)
 
 
 def _values(detail: Any) -> np.ndarray:

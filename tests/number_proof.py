@@ -7,7 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from npuscope.identify.table import Identity, identify
+from npuscope.identify.path import identify
+from npuscope.identify.table import Identity
 from npuscope.program.generate_report.lines import read_lines
 
 # Digits inside a word are part of a name; commas stand between groups of three.

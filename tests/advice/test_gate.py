@@ -255,7 +255,7 @@ def test_as_a_function(tmp_path: Path) -> None:
 
 
 def test_findings_need_a_build(tmp_path: Path) -> None:
-    from npuscope.profiling.saved import profile_to_json
+    from npuscope.profiling.model import profile_to_json
 
     path = tmp_path / "kept.json"
     path.write_bytes(profile_to_json(npuscope.estimate(network())))

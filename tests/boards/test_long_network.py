@@ -12,7 +12,7 @@ from npuscope.boards.remote import RemoteBoard
 from npuscope.boards.server import VirtualBoard
 from npuscope.boards.simulated import SimulatedBoard
 from npuscope.building import Build, build
-from npuscope.profiling.measure import Subject, measure
+from npuscope.profiling.measure import RunSubject, measure
 from npuscope.profiling.model import Profile
 from npuscope.profiling.run import profile
 
@@ -40,7 +40,7 @@ def test_it_profiles_without_a_time_out(made: Build, baud: int) -> None:
     simulated = SimulatedBoard(made.program, made.machine)
     pump = Pump(VirtualBoard(simulated, memory=simulated), baud=baud)
     board = RemoteBoard(pump.open, attempts=1)
-    found = measure(board, Subject(made.program, made.machine))
+    found = measure(board, RunSubject(made.program, made.machine))
     board.close()
     expected = profile(made.program, made.machine)
     assert len(found.profile.epochs) == len(expected.epochs) == EPOCHS

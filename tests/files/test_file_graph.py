@@ -13,8 +13,7 @@ from npuscope.files.file_graph import FileGraph
 from npuscope.files.load import read_model
 from npuscope.files.onnx.file_graph import OnnxFileGraph
 from npuscope.files.tflite.file_graph import TfliteFileGraph
-from npuscope.graph.compare import first_difference
-from npuscope.graph.model import Graph
+from npuscope.graph.model import Graph, first_difference
 
 FORMATS = ["onnx", "tflite"]
 

@@ -13,7 +13,7 @@ import pytest
 from models import mobilenet_like, to_tflite
 from npuscope.identify import folder as folder_module
 from npuscope.identify.folder import Folder, identity_of, network_of, recognise
-from npuscope.identify.table import identify
+from npuscope.identify.path import identify
 from report_texts import CONSOLE, NEW_REPORT
 
 MODEL = to_tflite(mobilenet_like())

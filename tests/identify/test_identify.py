@@ -13,8 +13,9 @@ import pytest
 
 from models import mobilenet_like, to_onnx, to_tflite
 from npuscope.errors import FileError, NpuscopeError
+from npuscope.identify.path import identify
 from npuscope.identify.sample import Sample
-from npuscope.identify.table import FORMATS, Identity, format_of, identify
+from npuscope.identify.table import FORMATS, Identity, format_of
 from npuscope.program.serialize import to_json
 from number_proof import lost_numbers, numbers, numbers_in
 from program.sample import sample

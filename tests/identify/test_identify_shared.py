@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from npuscope.errors import FileError
-from npuscope.identify.table import identify
+from npuscope.identify.path import identify
 from npuscope.profiling.profiler_log import read_profiler_log
 from npuscope.profiling.validate_report import read_validate_report
 from npuscope.program.generate_report import read_generate_report

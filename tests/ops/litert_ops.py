@@ -13,7 +13,7 @@ import pytest
 
 from npuscope.files.load import load_model
 from npuscope.ops.run import run
-from npuscope.profiling.runtimes import Kernels, litert_interpreter
+from npuscope.profiling.runtimes import LitertKernels, litert_interpreter
 
 schema = pytest.importorskip(
     "ai_edge_litert.schema_py_generated", reason="ai_edge_litert is not installed"
@@ -138,7 +138,9 @@ def reference(model: bytes, values: list[np.ndarray], number: int = 0) -> np.nda
 
 def references(model: bytes, values: list[np.ndarray], plain: bool = False) -> list[np.ndarray]:
     """All outputs; `plain` takes the kernels that LiteRT runs by default, without delegates."""
-    interpreter = litert_interpreter(model, Kernels.DEFAULT if plain else Kernels.REFERENCE)
+    interpreter = litert_interpreter(
+        model, LitertKernels.DEFAULT if plain else LitertKernels.REFERENCE
+    )
     for detail, value in zip(interpreter.get_input_details(), values, strict=True):
         interpreter.set_tensor(detail["index"], value)
     interpreter.invoke()

@@ -15,7 +15,7 @@ from npuscope.demo_network import demo_graph
 from npuscope.errors import DeviceError, UsageError
 from npuscope.profiling.collect import collect
 from npuscope.profiling.model import Provenance
-from npuscope.profiling.passes import CounterPlan, Metric, Pass, counter_plan
+from npuscope.profiling.passes import CounterMetric, CounterPass, CounterPlan, counter_plan
 from npuscope.profiling.run import profile
 from npuscope.program.model import EpochKind
 from npuscope.report.json_report import profile_json
@@ -226,7 +226,7 @@ def test_a_device_without_epochs_is_refused():
 
 
 def test_without_npu_cycles_the_mcus_are_converted():
-    plan = CounterPlan((Pass(Option.BUSIF_RW_DATA, "bursts"),))
+    plan = CounterPlan((CounterPass(Option.BUSIF_RW_DATA, "bursts"),))
     net = made()
     found = collected(net, plan)
     node = (
@@ -240,7 +240,7 @@ def test_without_npu_cycles_the_mcus_are_converted():
 
 def test_only_what_was_asked_for_is_counted():
     net = made()
-    found = collected(net, counter_plan([Metric.CYCLES]))
+    found = collected(net, counter_plan([CounterMetric.CYCLES]))
     assert not any(e.counters.engines or e.counters.busif for e in found.epochs)
 
 

@@ -14,7 +14,7 @@ from npuscope.boards.simulated import SimulatedBoard
 from npuscope.cli.main import main
 from npuscope.demo_network import demo_graph
 from npuscope.errors import DeviceError, UsageError
-from npuscope.profiling.measure import Subject, measure
+from npuscope.profiling.measure import RunSubject, measure
 from npuscope.report.vendor_text import counter_log_text
 
 
@@ -73,10 +73,10 @@ def test_the_network_is_named_when_there_are_several():
     other = replace(made.program, name="other")
     board = SimulatedBoard([made.program, other], made.machine)
     with pytest.raises(UsageError, match="several networks"):
-        measure(board, Subject())
+        measure(board, RunSubject())
     with pytest.raises(DeviceError, match="no network 'third'"):
-        measure(board, Subject(), network="third")
-    assert measure(board, Subject(), network="other").network.name == "other"
+        measure(board, RunSubject(), network="third")
+    assert measure(board, RunSubject(), network="other").network.name == "other"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from npuscope.boards.device import Option
 from npuscope.building import build
 from npuscope.demo_network import demo_graph
-from npuscope.profiling.passes import Metric, counter_plan, engines_fit
+from npuscope.profiling.passes import CounterMetric, counter_plan, engines_fit
 from npuscope.program.units import Streng
 
 
@@ -49,7 +49,7 @@ def test_without_the_program_engines_are_counted_one_way_at_a_time():
 
 
 def test_the_vendors_own_passes():
-    plan = counter_plan([Metric.CYCLES], program(False), vendor_plan=True)
+    plan = counter_plan([CounterMetric.CYCLES], program(False), vendor_plan=True)
     assert options(plan) == [0x31, 0x51, 0x08] and plan.warm_up
     assert plan.inferences(batch=10) == 31
 
@@ -58,12 +58,12 @@ def test_the_vendors_own_passes():
     ("metrics", "passes"),
     [
         ([], [0]),
-        ([Metric.CYCLES], [Option.EPOCH_LEN]),
-        ([Metric.CACHE], [Option.NPU_CACHE]),
-        ([Metric.BURSTS], [Option.BUSIF_RW_DATA]),
-        ([Metric.BURSTS, Metric.CACHE], [Option.BUSIF_RW_DATA | Option.NPU_CACHE]),
-        ([Metric.CYCLES, Metric.BURSTS], [Option.EPOCH_LEN, Option.BUSIF_RW_DATA]),
-        ([Metric.ENGINES], [Option.STRG_ACTIVE | Option.EPOCH_LEN]),
+        ([CounterMetric.CYCLES], [Option.EPOCH_LEN]),
+        ([CounterMetric.CACHE], [Option.NPU_CACHE]),
+        ([CounterMetric.BURSTS], [Option.BUSIF_RW_DATA]),
+        ([CounterMetric.BURSTS, CounterMetric.CACHE], [Option.BUSIF_RW_DATA | Option.NPU_CACHE]),
+        ([CounterMetric.CYCLES, CounterMetric.BURSTS], [Option.EPOCH_LEN, Option.BUSIF_RW_DATA]),
+        ([CounterMetric.ENGINES], [Option.STRG_ACTIVE | Option.EPOCH_LEN]),
     ],
 )
 def test_only_what_is_wanted_takes_an_inference(metrics, passes):

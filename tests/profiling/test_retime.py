@@ -18,7 +18,7 @@ from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import Key, machine_keys, with_value
 from npuscope.profiling.facts import program_hash
 from npuscope.profiling.model import Profile
-from npuscope.profiling.run import Retimer, Times, estimate, retimer
+from npuscope.profiling.run import Retimer, RunTimes, estimate, retimer
 from npuscope.program.c_info.from_program import c_info_of
 from npuscope.program.c_info.to_program import program_from_c_info
 
@@ -89,8 +89,8 @@ def test_timing_again_is_an_estimate(key: Key, network: str) -> None:
     assert timer.estimate(machine) == estimate(made.program, machine, made.graph)
 
 
-def as_times(profile: Profile) -> Times:
-    return Times(profile.total_ms, profile.interval_ms, profile.time, profile.notes)
+def as_times(profile: Profile) -> RunTimes:
+    return RunTimes(profile.total_ms, profile.interval_ms, profile.time, profile.notes)
 
 
 @pytest.mark.parametrize("network", NETWORKS)

@@ -13,12 +13,10 @@ from models import mobilenet_like, save, to_tflite
 from npuscope.cli.main import main
 from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError
-from npuscope.profiling.model import Profile
+from npuscope.profiling.model import SCHEMA, Profile, profile_to_json
 from npuscope.profiling.saved import (
-    SCHEMA,
     is_saved_profile,
     profile_from_json,
-    profile_to_json,
     read_profile,
 )
 from sample_profile import sample_profile

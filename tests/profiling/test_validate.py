@@ -21,7 +21,7 @@ from npuscope.machine.load import load_machine
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.reduce import ArgAttrs
 from npuscope.profiling import validate as validating
-from npuscope.profiling.agreement import Tally
+from npuscope.profiling.agreement import AgreementTally
 from npuscope.profiling.validate import validate
 from npuscope.profiling.verdict import Verdict, agrees
 from npuscope.sim.arithmetic import units as arith
@@ -209,7 +209,7 @@ def test_without_a_file_there_is_no_outside_runtime(tmp_path):
 
 
 def test_agreement_counts_steps():
-    tally = Tally(0.5)
+    tally = AgreementTally(0.5)
     tally.add(np.array([0.0, 0.5, 1.0, 3.0]), np.array([0.0, 0.0, 0.0, 0.0]))
     found = tally.agreement("y")
     assert (found.exact_share, found.within_1_lsb_share) == (0.25, 0.5)
@@ -221,7 +221,7 @@ def test_agreement_counts_steps():
 def test_agreement_adds_up_over_samples():
     rng = np.random.default_rng(0)
     pairs = rng.integers(-128, 128, (3, 2, 50))
-    apart, together = Tally(1.0), Tally(1.0)
+    apart, together = AgreementTally(1.0), AgreementTally(1.0)
     for found, expected in pairs:
         apart.add(found, expected)
     together.add(pairs[:, 0], pairs[:, 1])
@@ -231,7 +231,7 @@ def test_agreement_adds_up_over_samples():
 
 
 def test_agreement_of_a_scalar():
-    tally = Tally(1.0)
+    tally = AgreementTally(1.0)
     tally.add(np.array(3.0), np.array(5.0))
     found = tally.agreement("y")
     assert (found.max_lsb, found.exact_share) == (2.0, 0.0)

@@ -9,7 +9,7 @@ import pytest
 
 from npuscope.errors import FileError
 from npuscope.profiling.validate_report import (
-    Clocks,
+    ReportClocks,
     ValidateReport,
     parse_validate_report,
     read_validate_report,
@@ -29,7 +29,7 @@ def test_the_run() -> None:
     assert report.duration is not None
     assert (report.duration.mean_ms, report.duration.std_ms) == (2.147, 0.003)
     assert report.cycles == (8412, 1106920, 602599)
-    assert report.clocks == Clocks(800.0, 400.0, 1000.0, 900.0)
+    assert report.clocks == ReportClocks(800.0, 400.0, 1000.0, 900.0)
     assert report.rate is not None
     assert (report.rate.inferences_per_s, report.rate.percents) == (465.77, (0.5, 64.4, 35.1))
 

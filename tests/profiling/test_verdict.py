@@ -18,7 +18,7 @@ from npuscope.errors import ModelError
 from npuscope.graph.model import Attrs, DType, Graph, Op, Tensor
 from npuscope.ops.moves import GatherAttrs
 from npuscope.ops.run import run
-from npuscope.profiling.agreement import Agreement, Array, LayerAgreement, Tally, Values
+from npuscope.profiling.agreement import Agreement, AgreementTally, Array, LayerAgreement, Values
 from npuscope.profiling.rounding import coefficient_lsb
 from npuscope.profiling.validate import Reference, Validation, validate
 from npuscope.profiling.verdict import Coverage, Verdict, judge
@@ -148,13 +148,13 @@ def test_a_coefficient_of_few_steps_makes_its_channel_coarse() -> None:
 
 
 def test_values_that_are_no_numbers_are_far_off() -> None:
-    tally = Tally(0.5)
+    tally = AgreementTally(0.5)
     tally.add(np.array([1.0, np.nan, np.inf]), np.ones(3))
     assert (tally.equal, tally.largest) == (1, 1e6)
 
 
 def test_a_row_of_values_may_have_a_limit_for_each() -> None:
-    tally = Tally(1.0, np.array([1.0, 4.0, 1.0]))
+    tally = AgreementTally(1.0, np.array([1.0, 4.0, 1.0]))
     tally.add(np.array([0.0, 3.0, 3.0]), np.zeros(3))
     assert tally.near.tolist() == [1, 1, 0]
 

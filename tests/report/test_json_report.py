@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from npuscope.profiling.saved import profile_to_json
+from npuscope.profiling.model import profile_to_json
 from npuscope.report.json_report import estimate_json, profile_json
 from sample_profile import sample_profile
 

@@ -82,8 +82,8 @@ class Builder:
         name: str = "",
     ) -> Op:
         """The same for an op with several outputs."""
-        made = tuple(tensor.name for tensor in outputs)
-        op = Op(kind, self._op_name(name or made[0]), inputs, made, attrs, origin)
+        names = tuple(tensor.name for tensor in outputs)
+        op = Op(kind, self._op_name(name or names[0]), inputs, names, attrs, origin)
         self.graph.ops.append(op)
         return op
 

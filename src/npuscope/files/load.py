@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from npuscope.bounded_file import MODEL, read_bytes
@@ -55,26 +55,6 @@ def nearest_form(kind: str) -> str:
     return _CUT
 
 
-# Custom ops in which compilers for other NPUs hide the layers that they took.
-_OTHER_NPUS = {
-    "edgetpu-custom-op": ("the Coral Edge TPU", "the .tflite file that edgetpu_compiler was given"),
-    "ethos-u": ("an Arm Ethos-U", "the .tflite file that Vela was given"),
-    "DISPATCH_OP": ("a phone's NPU", "the .tflite file before LiteRT's ahead-of-time compiler"),
-}
-
-
-def refuse_other_npus(ops: Iterable[tuple[str, str]]) -> None:
-    """A file whose layers are inside of another compiler's op says nothing about them."""
-    for kind, origin in ops:
-        if kind in _OTHER_NPUS:
-            npu, wanted = _OTHER_NPUS[kind]
-            raise ModelError(
-                f"the model was compiled for {npu}: its layers are hidden in '{kind}'",
-                where=origin,
-                hint=f"give {wanted}",
-            )
-
-
 # --- Reading a model file ---
 
 _TFLITE_MAGIC = b"TFL3"
@@ -94,9 +74,9 @@ def load_model(
     The content decides the format, the file name only helps with the error text. With
     `to_quantize` a float network comes in the form that quantizers take.
     """
-    named = {name: (size,) for name, size in (symbols or {}).items()}
-    given = Given({**(shapes or {}), **named}, batch)
-    return _located(Path(path), None, given, to_quantize)
+    symbol_sizes = {name: (size,) for name, size in (symbols or {}).items()}
+    sizes = Given({**(shapes or {}), **symbol_sizes}, batch)
+    return _located(Path(path), None, sizes, to_quantize)
 
 
 def read_model(path: Path, data: bytes, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
@@ -108,11 +88,11 @@ def is_tflite(data: bytes) -> bool:
     return data[4:8] == _TFLITE_MAGIC
 
 
-def _located(path: Path, data: bytes | None, given: Given, to_quantize: bool = False) -> Graph:
+def _located(path: Path, data: bytes | None, sizes: Given, to_quantize: bool = False) -> Graph:
     """Add the file to the place of an error."""
     try:
         data = model_bytes(path) if data is None else data
-        graph = _sized(path, data, given, to_quantize)
+        graph = _sized(path, data, sizes, to_quantize)
     except NpuscopeError as error:
         error.where = f"{path}: {error.where}" if error.where else str(path)
         raise
@@ -125,11 +105,11 @@ def _located(path: Path, data: bytes | None, given: Given, to_quantize: bool = F
     return graph
 
 
-def _sized(path: Path, data: bytes, given: Given, to_quantize: bool) -> Graph:
+def _sized(path: Path, data: bytes, sizes: Given, to_quantize: bool) -> Graph:
     """The graph with the usual sizes where the file leaves them open, the first that fit."""
     first: ModelError | None = None
     for usual in USUAL:
-        pins = Pins(given.shapes, usual, given.batch)
+        pins = Pins(sizes.shapes, usual, sizes.batch)
         try:
             return _read(path, data, pins, to_quantize)
         except ModelError as error:

@@ -10,15 +10,15 @@ T = TypeVar("T", bound=Hashable)
 
 def in_order(items: Sequence[T], needs: Mapping[T, Sequence[T]]) -> list[T]:
     """A stable order in which everything stands behind its needs; items of a ring keep theirs."""
-    done: dict[T, None] = {}
+    order: dict[T, None] = {}
     for start in items:
         waiting = [start]
         entered: set[T] = set()
         while waiting:
             item = waiting[-1]
-            if item in done or item in entered:
-                done.setdefault(waiting.pop())
+            if item in order or item in entered:
+                order.setdefault(waiting.pop())
                 continue
             entered.add(item)
-            waiting.extend(n for n in reversed(needs[item]) if n not in done and n not in entered)
-    return list(done)
+            waiting.extend(n for n in reversed(needs[item]) if n not in order and n not in entered)
+    return list(order)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from pathlib import Path
 
-from npuscope.errors import FileError
+from npuscope.errors import FileError, ModelError
 
 # Commands that make the right file: they can be pasted, with the names changed.
 _TFLITE = (
@@ -45,25 +46,21 @@ _ORT_AT, _ORT = 4, b"ORTM"
 def refuse_others(data: bytes, name: str = "FILE") -> None:
     """Raise for a file that is known to be something else."""
     try:
-        _refuse(data, name)
+        if data[_ORT_AT : _ORT_AT + 4] == _ORT:
+            raise _error(
+                "onnxruntime's own format (.ort)",
+                "give the .onnx file that it was made from: .ort files cannot be converted back",
+            )
+        for start, what, hint in _STARTS:
+            if data.startswith(start):
+                raise _error(what, hint)
+        if data.startswith(_ZIP):
+            raise _error(*_in_zip(data))
+        if name.lower().endswith(".mlmodel"):
+            raise _error("a Core ML model", _CORE_ML)
     except FileError as error:
         error.hint = error.hint.replace("{name}", name)
         raise
-
-
-def _refuse(data: bytes, name: str) -> None:
-    if data[_ORT_AT : _ORT_AT + 4] == _ORT:
-        raise _error(
-            "onnxruntime's own format (.ort)",
-            "give the .onnx file that it was made from: .ort files cannot be converted back",
-        )
-    for start, what, hint in _STARTS:
-        if data.startswith(start):
-            raise _error(what, hint)
-    if data.startswith(_ZIP):
-        raise _error(*_in_zip(data))
-    if name.lower().endswith(".mlmodel"):
-        raise _error("a Core ML model", _CORE_ML)
 
 
 def refuse_folder(path: Path) -> None:
@@ -79,12 +76,34 @@ def _in_zip(data: bytes) -> tuple[str, str]:
         names = zipfile.ZipFile(io.BytesIO(data)).namelist()[:10_000]
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
         names = []
-    found = (row for row in _INSIDE if any(name.split("/")[-1] == row[0] for name in names))
+    rows = (row for row in _INSIDE if any(name.split("/")[-1] == row[0] for name in names))
     _, what, hint = next(
-        found, ("", "a zip archive", "unpack it: unzip '{name}', and give the model inside")
+        rows, ("", "a zip archive", "unpack it: unzip '{name}', and give the model inside")
     )
     return what, hint
 
 
 def _error(what: str, hint: str) -> FileError:
     return FileError(f"this is {what}", hint=hint)
+
+
+# --- Models that were compiled for other NPUs ---
+
+# Custom ops in which compilers for other NPUs hide the layers that they took.
+_OTHER_NPUS = {
+    "edgetpu-custom-op": ("the Coral Edge TPU", "the .tflite file that edgetpu_compiler was given"),
+    "ethos-u": ("an Arm Ethos-U", "the .tflite file that Vela was given"),
+    "DISPATCH_OP": ("a phone's NPU", "the .tflite file before LiteRT's ahead-of-time compiler"),
+}
+
+
+def refuse_other_npus(ops: Iterable[tuple[str, str]]) -> None:
+    """A file whose layers are inside of another compiler's op says nothing about them."""
+    for kind, origin in ops:
+        if kind in _OTHER_NPUS:
+            npu, original = _OTHER_NPUS[kind]
+            raise ModelError(
+                f"the model was compiled for {npu}: its layers are hidden in '{kind}'",
+                where=origin,
+                hint=f"give {original}",
+            )

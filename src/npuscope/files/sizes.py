@@ -68,33 +68,33 @@ class Pins:
         self.used = False
         self.guessed: list[str] = []  # options that would pin what was guessed
 
-    def check_names(self, inputs: Mapping[str, Dims], made: Container[str] = ()) -> None:
-        """Every pinned name must be an input, a symbol with one size, or what an op has `made`."""
+    def check_names(self, inputs: Mapping[str, Dims], op_outputs: Container[str] = ()) -> None:
+        """Every pinned name must be an input, a symbol with one size, or one of `op_outputs`."""
         symbols = _symbols(inputs.values())
         for name, sizes in list(self.shapes.items()):
             if name in inputs:
-                self._take_symbols(inputs[name], sizes)
+                # What an input was pinned to holds for its symbols at other inputs too.
+                dims = inputs[name]
+                for dim, size in zip(dims, sizes, strict=False):
+                    if isinstance(dim, str) and dim not in self.shapes:
+                        self.symbols.setdefault(dim, size)
                 continue
-            if name in made:
+            if name in op_outputs:
                 continue
             if name not in symbols:
-                known = ", ".join(safe_terminal(text) for text in inputs)
-                raise UsageError(f"the model has no input '{name}'", hint=f"inputs: {known}")
+                input_names = ", ".join(safe_terminal(text) for text in inputs)
+                raise UsageError(f"the model has no input '{name}'", hint=f"inputs: {input_names}")
             if len(sizes) != 1:
                 raise UsageError(f"'{name}' is one size of an input, found {len(sizes)} sizes")
             self.symbols[name] = sizes[0]
 
-    def _take_symbols(self, dims: Dims, sizes: Shape) -> None:
-        """What an input was pinned to holds for its symbols at other inputs too."""
-        for dim, size in zip(dims, sizes, strict=False):
-            if isinstance(dim, str) and dim not in self.shapes:
-                self.symbols.setdefault(dim, size)
-
 
 def _symbols(inputs: Iterable[Dims]) -> set[str]:
     """Names of sizes, and those inside of sums and products of them."""
-    found = {dim for dims in inputs for dim in dims if isinstance(dim, str)}
-    return found | {part for dim in found for part in _TERM.split(dim)[::2] if not part.isdigit()}
+    symbols = {dim for dims in inputs for dim in dims if isinstance(dim, str)}
+    return symbols | {
+        part for dim in symbols for part in _TERM.split(dim)[::2] if not part.isdigit()
+    }
 
 
 def static_shape(
@@ -108,10 +108,10 @@ def static_shape(
     if name in pins.shapes:
         return _pinned(label, dims, pins, pins.shapes[name])
     open_axes = [axis for axis, dim in enumerate(dims) if not isinstance(dim, int)]
-    asked = [axis for axis in open_axes if _defined(dims[axis], pins) is not None]
-    pins.open = pins.open or len(asked) < len(open_axes)
+    pinned_axes = [axis for axis in open_axes if _defined(dims[axis], pins) is not None]
+    pins.open = pins.open or len(pinned_axes) < len(open_axes)
     rows = open_axes == [0] and len(dims) == 2 and pins.usual.rows > _BATCH
-    if open_axes in ([], [0]) and not asked and not rows:
+    if open_axes in ([], [0]) and not pinned_axes and not rows:
         if open_axes:
             notes.append(f"input '{label}': the dynamic batch size was set to {pins.batch}")
             if isinstance(dims[0], str):
@@ -122,7 +122,7 @@ def static_shape(
         if isinstance(dim, str):
             pins.symbols.setdefault(dim, size)
     pins.used = pins.used or shape != stated
-    if asked != open_axes:
+    if pinned_axes != open_axes:
         option = f"--shape {label}={','.join(map(str, shape))}"
         pins.guessed.append(option)
         notes.append(f"input '{label}': dynamic sizes {_text(dims)} were taken as {option}")
@@ -188,17 +188,17 @@ def _defined(dim: int | str | None, pins: Pins) -> int | None:
     return total if total > 0 else None
 
 
-def _pinned(label: str, dims: Dims, pins: Pins, wanted: Shape) -> Shape:
-    fits = len(dims) == len(wanted) and all(
+def _pinned(label: str, dims: Dims, pins: Pins, shape: Shape) -> Shape:
+    fits = len(dims) == len(shape) and all(
         size > 0 and (not isinstance(dim, int) or dim == size)
-        for dim, size in zip(dims, wanted, strict=False)
+        for dim, size in zip(dims, shape, strict=False)
     )
     if not fits:
         raise UsageError(
-            f"shape {','.join(map(str, wanted))} does not fit input '{label}': {_text(dims)}"
+            f"shape {','.join(map(str, shape))} does not fit input '{label}': {_text(dims)}"
         )
     pins.used = True
-    return wanted
+    return shape
 
 
 def _text(dims: Dims) -> str:

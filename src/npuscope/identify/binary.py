@@ -9,7 +9,7 @@ import numpy as np
 
 from npuscope.bounded_file import CORE_BUFFER, check_size, opened
 from npuscope.errors import FileError, NpuscopeError
-from npuscope.identify.sample import Found, Sample, plain
+from npuscope.identify.sample import FileFacts, Sample, plain
 from npuscope.ops.table import total_macs
 from npuscope.protobuf import BYTES, VARINT, BrokenMessage, read_varint
 
@@ -41,27 +41,23 @@ def is_tflite(sample: Sample) -> bool:
 def is_onnx(sample: Sample) -> bool:
     """A protobuf message that begins with a version and comes to a graph."""
     try:
-        return _comes_to_a_graph(sample.head)
+        at, numbers = 0, set()
+        while at < len(sample.head):
+            key, at = read_varint(sample.head, at)
+            number, wire = key >> 3, key & 7
+            if number == _ONNX_GRAPH and wire == BYTES:
+                return 1 in numbers
+            if not 1 <= number <= 8 or wire not in (VARINT, BYTES):
+                return False
+            numbers.add(number)
+            length, at = read_varint(sample.head, at)
+            at += length if wire == BYTES else 0
+        return False
     except BrokenMessage:
         return False
 
 
-def _comes_to_a_graph(data: bytes) -> bool:
-    at, seen = 0, set()
-    while at < len(data):
-        key, at = read_varint(data, at)
-        number, wire = key >> 3, key & 7
-        if number == _ONNX_GRAPH and wire == BYTES:
-            return 1 in seen
-        if not 1 <= number <= 8 or wire not in (VARINT, BYTES):
-            return False
-        seen.add(number)
-        length, at = read_varint(data, at)
-        at += length if wire == BYTES else 0
-    return False
-
-
-def inspect_model(sample: Sample) -> Found:
+def inspect_model(sample: Sample) -> FileFacts:
     """A model that cannot be used is still a model: the reason is told, the file is not refused."""
     from npuscope.files.load import load_model
 
@@ -71,13 +67,9 @@ def inspect_model(sample: Sample) -> Found:
     except FileError:
         raise
     except NpuscopeError as error:
-        return Found("", summary, {}, (f"the graph: {error.message}",))
+        return FileFacts("", summary, {}, (f"the graph: {error.message}",))
     summary |= {"ops": len(graph.ops), "tensors": len(graph.tensors)}
     summary |= {"macs": total_macs(graph), "params": graph.parameters()}
-    return Found("", summary, _graph_values(graph), ("the bytes of constants",))
-
-
-def _graph_values(graph: Any) -> dict[str, Any]:
     tensors = [
         {
             "name": tensor.name,
@@ -92,12 +84,17 @@ def _graph_values(graph: Any) -> dict[str, Any]:
         {"kind": op.kind, "name": op.name, "inputs": list(op.inputs), "outputs": list(op.outputs)}
         for op in graph.ops
     ]
-    return {
-        "inputs": list(graph.inputs),
-        "outputs": list(graph.outputs),
-        "tensors": tensors,
-        "ops": ops,
-    }
+    return FileFacts(
+        "",
+        summary,
+        {
+            "inputs": list(graph.inputs),
+            "outputs": list(graph.outputs),
+            "tensors": tensors,
+            "ops": ops,
+        },
+        ("the bytes of constants",),
+    )
 
 
 def _word(sample: Sample) -> int:
@@ -109,7 +106,7 @@ def is_blob(sample: Sample) -> bool:
     return word == _BLOB_MAGIC or word & 0xFFFF0000 == _CONTAINER_MAGIC
 
 
-def inspect_blob(sample: Sample) -> Found:
+def inspect_blob(sample: Sample) -> FileFacts:
     """The words of the header: a plain blob's length, a container's table offsets."""
     word = _word(sample)
     plain_blob = word == _BLOB_MAGIC
@@ -121,7 +118,7 @@ def inspect_blob(sample: Sample) -> Found:
     header = dict(zip(names, struct.unpack_from(f"<{len(names)}I", sample.head), strict=True))
     summary = {"blobs": 1, "container": not plain_blob, "magic": f"{word:#x}"}
     version = "" if plain_blob else f"{word & 0xFFFF:#x}"
-    return Found(version, summary, header, ("the instructions: see `npuscope disasm`",))
+    return FileFacts(version, summary, header, ("the instructions: see `npuscope disasm`",))
 
 
 def is_loadable(sample: Sample) -> bool:
@@ -141,7 +138,7 @@ def is_raw_image(sample: Sample) -> bool:
     return not sample.is_text and not sample.head.startswith(_OTHERS)
 
 
-def inspect_raw_image(sample: Sample) -> Found:
+def inspect_raw_image(sample: Sample) -> FileFacts:
     used, end, at = 0, 0, 0
     check_size(sample.path, sample.size, CORE_BUFFER)
     with opened(sample.path) as file:
@@ -152,4 +149,4 @@ def inspect_raw_image(sample: Sample) -> Found:
             at += len(chunk)
     summary = {"nonzero_bytes": used, "last_nonzero": end, "md5": sample.digest()}
     ignored = (f"bytes 0-{sample.size}",) if sample.size else ()
-    return Found("", summary, plain({"bytes": sample.size}), ignored)
+    return FileFacts("", summary, plain({"bytes": sample.size}), ignored)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from npuscope.identify.sample import Found, Sample, plain
+from npuscope.identify.sample import FileFacts, Sample, plain
 
 _OWN = "npuscope/"
 _POOLS = "memory_pools"
@@ -23,7 +23,7 @@ def is_schema(kind: str) -> Callable[[Sample], bool]:
     return detect
 
 
-def inspect_own(sample: Sample) -> Found:
+def inspect_own(sample: Sample) -> FileFacts:
     record = sample.document
     epochs = _rows(record, "epochs")
     kinds = Counter(_text(row.get("kind")) for row in epochs if isinstance(row, dict))
@@ -36,10 +36,10 @@ def inspect_own(sample: Sample) -> Found:
         "pools": len(_rows(record, "pools")),
         "model_md5": _text(record.get("model_md5")) or _text(_table(record, "model").get("md5")),
     }
-    return Found(str(record["schema"]).rpartition("/")[2], summary, plain(record))
+    return FileFacts(str(record["schema"]).rpartition("/")[2], summary, plain(record))
 
 
-def inspect_opstats(sample: Sample) -> Found:
+def inspect_opstats(sample: Sample) -> FileFacts:
     """Tables of stats buffers, as `npuscope opstats --json` writes them."""
     record = sample.document
     buffers = [row for row in _rows(record, "buffers") if isinstance(row, dict)]
@@ -53,7 +53,7 @@ def inspect_opstats(sample: Sample) -> Found:
         "inferences_per_s_mean": totals.get("inferences_per_s_mean"),
         "bound_by": sorted({_text(_table(row, "verdict").get("bound")) for row in buffers}),
     }
-    return Found(str(record["schema"]).rpartition("/")[2], summary, plain(record))
+    return FileFacts(str(record["schema"]).rpartition("/")[2], summary, plain(record))
 
 
 def is_c_info(sample: Sample) -> bool:
@@ -63,7 +63,7 @@ def is_c_info(sample: Sample) -> bool:
     )
 
 
-def inspect_c_info(sample: Sample) -> Found:
+def inspect_c_info(sample: Sample) -> FileFacts:
     record = sample.document
     nodes = _epoch_nodes(record)
     kinds = Counter(_text(node.get("mapping")) for node in nodes)
@@ -85,7 +85,7 @@ def inspect_c_info(sample: Sample) -> Found:
         "model_md5": model_md5(record),
         **_notes(sample),
     }
-    return Found(_text(record.get("json_schema_version")), summary, plain(record))
+    return FileFacts(_text(record.get("json_schema_version")), summary, plain(record))
 
 
 def _epoch_nodes(record: dict[str, Any]) -> list[dict[str, Any]]:
@@ -118,7 +118,7 @@ def is_quant_json(sample: Sample) -> bool:
     return isinstance(record.get("tensors"), dict) and isinstance(record.get("nodes"), dict)
 
 
-def inspect_quant_json(sample: Sample) -> Found:
+def inspect_quant_json(sample: Sample) -> FileFacts:
     record = sample.document
     info = _table(record, "model_info")
     summary = {
@@ -130,7 +130,7 @@ def inspect_quant_json(sample: Sample) -> Found:
         "model_md5": model_md5(record),
         **_notes(sample),
     }
-    return Found(_text(record.get("version")), summary, plain(record))
+    return FileFacts(_text(record.get("version")), summary, plain(record))
 
 
 def model_md5(record: dict[str, Any]) -> str:
@@ -147,47 +147,47 @@ def is_mpool(sample: Sample) -> bool:
     return "mempools" in _table(sample.document, "memory")
 
 
-def inspect_mpool(sample: Sample) -> Found:
+def inspect_mpool(sample: Sample) -> FileFacts:
     from npuscope.machine.load import load_machine
     from npuscope.machine.mpool import read_mpool_file
 
-    found = read_mpool_file(sample.path, load_machine())
-    real = [pool for pool in found.pools if pool.size_bytes]
+    pools = read_mpool_file(sample.path, load_machine())
+    real = [pool for pool in pools.pools if pool.size_bytes]
     summary = {
-        "pools": len(found.pools),
+        "pools": len(pools.pools),
         "pools_in_use": len(real),
         "total_bytes": sum(pool.size_bytes for pool in real),
-        "cache_bytes": found.cache_bytes,
-        "notes": list(found.notes),
+        "cache_bytes": pools.cache_bytes,
+        "notes": list(pools.notes),
     }
-    return Found("", summary, plain(sample.document))
+    return FileFacts("", summary, plain(sample.document))
 
 
 def is_mdesc(sample: Sample) -> bool:
     return "accelerators" in _table(sample.document, "machine")
 
 
-def inspect_mdesc(sample: Sample) -> Found:
+def inspect_mdesc(sample: Sample) -> FileFacts:
     from npuscope.machine.vendor_options import read_mdesc
 
-    found = read_mdesc(sample.path)
+    description = read_mdesc(sample.path)
     summary = {
-        "machine": found.name,
-        "units": found.counts,
-        "mpool": found.mpool_name,
-        "notes": list(found.notes),
+        "machine": description.name,
+        "units": description.counts,
+        "mpool": description.mpool_name,
+        "notes": list(description.notes),
     }
-    return Found(found.version, summary, plain(sample.document))
+    return FileFacts(description.version, summary, plain(sample.document))
 
 
 def is_art_profile(sample: Sample) -> bool:
     return isinstance(sample.document.get("Profiles"), dict)
 
 
-def inspect_art_profile(sample: Sample) -> Found:
+def inspect_art_profile(sample: Sample) -> FileFacts:
     profiles = sample.document["Profiles"]
     summary = {"profiles": len(profiles), "names": [str(name) for name in profiles]}
-    return Found("", {**summary, **_notes(sample)}, plain(sample.document))
+    return FileFacts("", {**summary, **_notes(sample)}, plain(sample.document))
 
 
 def _notes(sample: Sample) -> dict[str, list[str]]:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from npuscope.errors import FileError
 from npuscope.identify.build_files import OtherFile
+from npuscope.identify.folder_check import (
+    FolderFile,
+    contradictions,
+    missing,
+    relations_of_c,
+    relations_of_json,
+    relations_of_text,
+    together,
+)
 from npuscope.identify.sample import Sample
 from npuscope.identify.table import Identity, format_of
 from npuscope.lean_dataclass import dataclass
@@ -28,26 +36,6 @@ _READ = (
     "ec_blob",
     "program",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class FolderFile:
-    """A file that was recognised; `facts` is the summary of its inspector."""
-
-    path: str  # below the folder, with /
-    kind: str
-    version: str
-    size_bytes: int
-    network: str
-    facts: dict[str, Any] = field(default_factory=dict, compare=False)
-
-    @property
-    def name(self) -> str:
-        return self.path.rpartition("/")[2]
-
-    @property
-    def folder(self) -> str:
-        return self.path.rpartition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +59,6 @@ class Folder:
 
 def recognise(folder: str | Path) -> Folder:
     """Look at every file, then at how they fit."""
-    from npuscope.identify.folder_check import contradictions, missing, together
-
     root = Path(folder)
     paths, notes = _walk(root)
     files: list[FolderFile] = []
@@ -85,9 +71,9 @@ def recognise(folder: str | Path) -> Folder:
             others.append(below)
             if not isinstance(error, OtherFile):  # what is damaged is told
                 notes.append(f"{below}: {error.message}")
-    found = tuple(files)
-    notes += contradictions(found)
-    return Folder(str(folder), found, tuple(others), together(found), missing(found), tuple(notes))
+    rows = tuple(files)
+    notes += contradictions(rows)
+    return Folder(str(folder), rows, tuple(others), together(rows), missing(rows), tuple(notes))
 
 
 def identity_of(folder: Folder) -> Identity:
@@ -119,14 +105,14 @@ def identity_of(folder: Folder) -> Identity:
 
 def _walk(root: Path) -> tuple[list[Path], list[str]]:
     """Regular files below the folder, in order, up to the limits."""
-    found: list[Path] = []
+    paths: list[Path] = []
     notes: list[str] = []
     for path in _files(root, notes):
-        if len(found) == MAX_FILES:
+        if len(paths) == MAX_FILES:
             notes.append(f"only the first {MAX_FILES} files were looked at")
             break
-        found.append(path)
-    return found, notes
+        paths.append(path)
+    return paths, notes
 
 
 def _files(root: Path, notes: list[str]) -> Iterator[Path]:
@@ -156,21 +142,19 @@ def _look(path: Path, below: str) -> FolderFile:
     if row.kind in _DIGESTED:
         facts = {"model_md5": sample.digest()}
     elif row.kind in _READ:
-        found = row.inspect(sample)
-        facts, version = found.summary, found.version
+        inspection = row.inspect(sample)
+        facts, version = inspection.summary, inspection.version
     facts = {**facts, **_relations(row.kind, sample)}
     return FolderFile(below, row.kind, version, sample.size, network_of(path.name, row.kind), facts)
 
 
 def _relations(kind: str, sample: Sample) -> dict[str, Any]:
     """What a file says about others."""
-    from npuscope.identify import folder_check
-
     if kind in ("c_info", "quant_json"):
-        return folder_check.relations_of_json(sample.document)
+        return relations_of_json(sample.document)
     if kind in ("generate_report", "validate_report"):
-        return folder_check.relations_of_text(sample.text)
-    return folder_check.relations_of_c(sample.text) if kind == "network_c" else {}
+        return relations_of_text(sample.text)
+    return relations_of_c(sample.text) if kind == "network_c" else {}
 
 
 # What tools put behind the network's name.

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from dataclasses import field
+from typing import Any
 
 from npuscope.identify.documents import model_md5
 from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
-if TYPE_CHECKING:
-    from npuscope.identify.folder import FolderFile
-
-
-Files = tuple["FolderFile", ...]
 _MODELS = ("tflite", "onnx")
 _DATA_HEX = re.compile(r"_data\b|_data[-_.]", re.IGNORECASE)
 _MODEL_HASH = re.compile(r"model_hash {0,40}: {0,10}0x([0-9A-Fa-f]{32})\b")
@@ -23,6 +19,29 @@ _C_POOL = re.compile(
     r"global pool \d{1,6} is (\S{1,20})[^\n]{0,200}\n[^\n]{0,40}index=\d{1,6} +"
     r"file postfix=(\S{1,80}) +name=(\S{1,200}) [^\n]{0,400}READ_ONLY"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFile:
+    """A file that was recognised; `facts` is the summary of its inspector."""
+
+    path: str  # below the folder, with /
+    kind: str
+    version: str
+    size_bytes: int
+    network: str
+    facts: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    @property
+    def folder(self) -> str:
+        return self.path.rpartition("/")[0]
+
+
+Files = tuple[FolderFile, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +59,19 @@ def relations_of_json(record: dict[str, Any]) -> dict[str, Any]:
     tools = environment.get("tools") if isinstance(environment, dict) else None
     inputs = [tool.get("input_model") for tool in _dicts(tools)]
     names = [_first_name(model) for model in inputs]
+    # Of every pool with a parameter in it.
+    params = [b for b in _dicts(record.get("buffers")) if b.get("is_param") is True]
+    used = {b.get("mpool_id") for b in params if isinstance(b.get("mpool_id"), int)}
+    pools = [p for p in _dicts(record.get("memory_pools")) if p.get("id") in tuple(used)]
     return {
         "model_md5": model_md5(record),
         "model_file": next((name for name in names if name), ""),
         "copy_md5": _copy_md5(record),
-        "images": _images(record),
+        "images": [
+            PoolImage(str(pool.get("name")), pool["fname"], pool.get("used_size_bytes"))
+            for pool in pools
+            if isinstance(pool.get("fname"), str)
+        ],
     }
 
 
@@ -62,37 +89,25 @@ def _first_name(model: object) -> str:
 def _copy_md5(record: dict[str, Any]) -> str:
     """Fingerprint of the model that the front-end wrote for the compiler."""
     environment = record.get("environment")
-    made = environment.get("generated_model") if isinstance(environment, dict) else None
-    files = _dicts(made.get("model_files")) if isinstance(made, dict) else []
+    model = environment.get("generated_model") if isinstance(environment, dict) else None
+    files = _dicts(model.get("model_files")) if isinstance(model, dict) else []
     signs = [file.get("signature") for file in files]
     return next((s.removeprefix("0x") for s in signs if isinstance(s, str) and len(s) == 34), "")
 
 
-def _images(record: dict[str, Any]) -> list[PoolImage]:
-    """Of every pool with a parameter in it."""
-    params = [b for b in _dicts(record.get("buffers")) if b.get("is_param") is True]
-    used = {b.get("mpool_id") for b in params if isinstance(b.get("mpool_id"), int)}
-    pools = [p for p in _dicts(record.get("memory_pools")) if p.get("id") in tuple(used)]
-    return [
-        PoolImage(str(pool.get("name")), pool["fname"], pool.get("used_size_bytes"))
-        for pool in pools
-        if isinstance(pool.get("fname"), str)
-    ]
-
-
 def relations_of_c(text: str) -> dict[str, Any]:
-    found = _C_POOL.findall(text)
+    pools = _C_POOL.findall(text)
     return {
         "images": [
-            PoolImage(name, f"atonbuf.{file}.raw") for used, file, name in found if used != "?"
+            PoolImage(name, f"atonbuf.{file}.raw") for used, file, name in pools if used != "?"
         ]
     }
 
 
 def relations_of_text(text: str) -> dict[str, Any]:
     """Console output names the model by its fingerprint."""
-    found = _MODEL_HASH.search(text)
-    return {"model_md5": found[1].lower()} if found else {}
+    match = _MODEL_HASH.search(text)
+    return {"model_md5": match[1].lower()} if match else {}
 
 
 def together(files: Files) -> tuple[str, ...]:
@@ -116,10 +131,10 @@ def _matched_images(files: Files) -> Iterable[str]:
             fitting = (
                 f for f in images_for(image, file, files) if f.size_bytes == image.size_bytes
             )
-            found = next(fitting, None)
-            if found:
+            match = next(fitting, None)
+            if match:
                 pool = safe_terminal(image.pool)
-                yield f"{_shown(found)} is the image of {pool} in {_shown(file)}: same size"
+                yield f"{_shown(match)} is the image of {pool} in {_shown(file)}: same size"
 
 
 def _packed(files: Files) -> Iterable[str]:
@@ -134,9 +149,9 @@ def _packed(files: Files) -> Iterable[str]:
 def contradictions(files: Files) -> tuple[str, ...]:
     """Descriptions of one network in one folder that name different models."""
     lines = []
-    told: dict[tuple[str, str], FolderFile] = {}
+    statements: dict[tuple[str, str], FolderFile] = {}
     for file in (f for f in _described(files) if f.network):
-        first = told.setdefault((file.folder, file.network), file)
+        first = statements.setdefault((file.folder, file.network), file)
         if first.facts["model_md5"] != file.facts["model_md5"]:
             names = f"{_shown(first)} and {_shown(file)}"
             lines.append(f"{names} contradict each other: they were made from different models")
@@ -167,24 +182,26 @@ def _missing_models(files: Files) -> Iterable[str]:
     for file in _described(files):
         if file.facts["model_md5"] not in models:
             absent.setdefault(file.facts["model_md5"], []).append(file)
-    for digits, named in absent.items():
-        names = [name for file in named if (name := file.facts.get("model_file"))]
+    for digits, holders in absent.items():
+        names = [name for file in holders if (name := file.facts.get("model_file"))]
         model = f" {safe_terminal(names[0])}" if names else ""
-        whose = f"{', '.join(map(_shown, named))}: {'its' if len(named) == 1 else 'their'}"
+        whose = f"{', '.join(map(_shown, holders))}: {'its' if len(holders) == 1 else 'their'}"
         yield f"{whose} model{model} (MD5 {digits}) is not here"
 
 
 def _missing_images(files: Files) -> Iterable[str]:
     for file in files:
         for image in file.facts.get("images", ()):
-            found = images_for(image, file, files)
+            candidates = images_for(image, file, files)
             what = f"{_shown(file)}: the image of {safe_terminal(image.pool)}"
-            if not found and not packed_for(image, file, files):
+            if not candidates and not packed_for(image, file, files):
                 yield f"{what} ({safe_terminal(image.file)}) is not here"
             elif (
-                found and image.size_bytes and image.size_bytes not in [f.size_bytes for f in found]
+                candidates
+                and image.size_bytes
+                and image.size_bytes not in [f.size_bytes for f in candidates]
             ):
-                sizes = " or ".join(f"{f.size_bytes:,}" for f in found)
+                sizes = " or ".join(f"{f.size_bytes:,}" for f in candidates)
                 yield f"{what} should have {image.size_bytes:,} bytes, found {sizes}"
 
 
@@ -198,12 +215,12 @@ def images_for(image: PoolImage, file: FolderFile, files: Files) -> Files:
     shipped = f"network_data.{memory}.bin"
     renamed = f"atonbuf.{memory}.bin"
     raw = (other for other in files if other.kind == "raw_image" and other.size_bytes)
-    found = [
+    candidates = [
         f
         for f in raw
         if f.name in (image.file, shipped) or f.name.endswith((f"_{image.file}", renamed))
     ]
-    return tuple(sorted(found, key=lambda other: other.folder != file.folder))
+    return tuple(sorted(candidates, key=lambda other: other.folder != file.folder))
 
 
 def packed_for(image: PoolImage, file: FolderFile, files: Files) -> Files:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from npuscope.identify.sample import Found, Sample, plain
+from npuscope.identify.sample import FileFacts, Sample, plain
 from npuscope.loadable.image import Image, ImagePool, read_image_file
 from npuscope.loadable.image_model import flags_text, version_text
 
 
-def inspect_loadable(sample: Sample) -> Found:
+def inspect_loadable(sample: Sample) -> FileFacts:
     image = read_image_file(sample.path)
     ignored = ("the instructions of the code", "the bytes of parameters")
-    return Found(version_text(image), image_counts(image), image_values(image), ignored)
+    return FileFacts(version_text(image), image_counts(image), image_values(image), ignored)
 
 
 def image_counts(image: Image) -> dict[str, Any]:

@@ -24,7 +24,7 @@ _CONTROL = bytes(set(range(32)) - {9, 10, 12, 13, 27})
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FileFacts:
     """What an inspector tells: the version, counts by name, all numbers, what it left out."""
 
     version: str
@@ -91,8 +91,8 @@ class Sample:
     def digest(self, name: str = "md5") -> str:
         """A fingerprint for telling files apart; nothing depends on it for safety."""
         with opened(self.path) as file:
-            made = hashlib.file_digest(file, lambda: hashlib.new(name, usedforsecurity=False))
-        return made.hexdigest()
+            content = hashlib.file_digest(file, lambda: hashlib.new(name, usedforsecurity=False))
+        return content.hexdigest()
 
 
 def plain(value: Any) -> Any:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from npuscope.bounded_file import REPORT
 from npuscope.errors import FileError
 from npuscope.identify import binary, build_files, documents, loadable, texts
-from npuscope.identify.sample import Found, Sample
+from npuscope.identify.sample import FileFacts, Sample
 from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
-Inspector = Callable[[Sample], Found]
+Inspector = Callable[[Sample], FileFacts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +42,9 @@ class Identity:
 def _of(family: str, function: str) -> Inspector:
     """An inspector of a family's own file, loaded when such a file is there."""
 
-    def inspect(sample: Sample) -> Found:
+    def inspect(sample: Sample) -> FileFacts:
         module = import_module(f"npuscope.families.{family}.inspect")
-        found: Found = getattr(module, function)(sample)
+        found: FileFacts = getattr(module, function)(sample)
         return found
 
     return inspect
@@ -90,19 +89,6 @@ FORMATS: tuple[Format, ...] = (
 )
 
 
-def identify(path: str | Path) -> Identity:
-    """Say what a file or a folder is and what is in it."""
-    if _is_folder(path):
-        from npuscope.identify.folder import identity_of, recognise
-
-        return identity_of(recognise(path))
-    sample = Sample(path)
-    row = format_of(sample)
-    found = row.inspect(sample)
-    summary = {"bytes": sample.size, **found.summary, "values": found.values}
-    return Identity(row.kind, found.version, summary, found.ignored)
-
-
 def format_of(sample: Sample) -> Format:
     """The row of the table that fits."""
     row = next((row for row in FORMATS if row.detect(sample)), None)
@@ -117,9 +103,9 @@ def unknown(sample: Sample) -> FileError:
             f"has {sample.size:,} bytes of text, at most {REPORT.most_bytes:,}",
             where=str(sample.path),
         )
-    told = build_files.refusal(sample)
-    if told is not None:
-        return told
+    refusal = build_files.refusal(sample)
+    if refusal is not None:
+        return refusal
     kinds = ", ".join(dict.fromkeys(row.kind for row in FORMATS))
     start = safe_terminal(sample.head[:24].decode("utf-8", errors="replace"))
     return build_files.OtherFile(
@@ -127,10 +113,3 @@ def unknown(sample: Sample) -> FileError:
         where=str(sample.path),
         hint=f"known kinds: {kinds}",
     )
-
-
-def _is_folder(path: str | Path) -> bool:
-    try:
-        return Path(path).is_dir()
-    except (OSError, ValueError):
-        return False

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from npuscope.errors import FileError
-from npuscope.identify.sample import Found, Sample, plain
+from npuscope.identify.sample import FileFacts, Sample, plain
 from npuscope.profiling.profiler_log import ProfilerLog, read_profiler_log
 from npuscope.profiling.validate_report import ValidateReport, read_validate_report
 from npuscope.program.generate_report.model import GenerateReport
@@ -36,9 +36,9 @@ def is_generate_report(sample: Sample) -> bool:
     return "Total number of epochs" in text or "Memory usage information" in text
 
 
-def inspect_generate_report(sample: Sample) -> Found:
+def inspect_generate_report(sample: Sample) -> FileFacts:
     report = read_generate_report(sample.path)
-    return Found(
+    return FileFacts(
         report.version, report_counts(report), plain(report_values(report)), report.ignored
     )
 
@@ -52,12 +52,13 @@ def report_values(report: GenerateReport) -> dict[str, Any]:
 def report_counts(report: GenerateReport) -> dict[str, Any]:
     """The report's own counts; rows of the table where it does not give one."""
     counts, total = report.counts, report.total
+    stated = report.counts.hybrid if report.counts else None
     return {
         "tool": report.tools[0].name if report.tools else "",
         "compiler": report.compiler_version,
         "epochs": counts.total if counts else sum(r.last - r.first + 1 for r in report.epochs),
         "sw_epochs": counts.software if counts else report.count(EpochKind.SW),
-        "hybrid_epochs": _hybrids(report),
+        "hybrid_epochs": report.count(EpochKind.HYBRID) if stated is None else stated,
         "blobs": counts.blobs if counts else None,
         "epoch_rows": len(report.epochs),
         "layers": len(report.layers),
@@ -68,11 +69,6 @@ def report_counts(report: GenerateReport) -> dict[str, Any]:
         "activations_bytes": total.activations.bytes if total else None,
         "model_md5": report.model_hash.removeprefix("0x"),
     }
-
-
-def _hybrids(report: GenerateReport) -> int:
-    counted = report.counts.hybrid if report.counts else None
-    return report.count(EpochKind.HYBRID) if counted is None else counted
 
 
 def is_validate_report(sample: Sample) -> bool:
@@ -89,7 +85,7 @@ def is_network_csv(sample: Sample) -> bool:
     return sample.text.startswith("epochs,")
 
 
-def inspect_network_csv(sample: Sample) -> Found:
+def inspect_network_csv(sample: Sample) -> FileFacts:
     """Rows up to the first blank line are epochs; the first and last of them do not run."""
     rows = [[_cell(cell) for cell in line.text.split(",")] for line in sample.lines]
     head = [str(name) for name in rows[0]]
@@ -103,7 +99,7 @@ def inspect_network_csv(sample: Sample) -> Found:
         "total_compute_cycles": totals.get("Total ideal cycles"),
         "total_ops": totals.get("Total OPS"),
     }
-    return Found("", summary, {"columns": head, "rows": rows[1:]})
+    return FileFacts("", summary, {"columns": head, "rows": rows[1:]})
 
 
 def _cell(text: str) -> int | float | str:
@@ -123,23 +119,26 @@ def is_blob_header(sample: Sample) -> bool:
     return "_ec_blob_" in sample.text and bool(_blobs(sample.text)[0])
 
 
-def inspect_blob_header(sample: Sample) -> Found:
-    found, others = _blobs(sample.text)
-    blobs = {name: _words(body) for name, body in found}
+def inspect_blob_header(sample: Sample) -> FileFacts:
+    bodies, others = _blobs(sample.text)
+    blobs = {
+        name: [int(word, 0) for word in re.findall(r"0x[0-9A-Fa-f]{1,16}", body)]
+        for name, body in bodies
+    }
     summary = {
         "blobs": len(blobs),
         "words": sum(len(words) for words in blobs.values()),
         "blob_bytes": 8 * sum(len(words) for words in blobs.values()),
         "magic": sorted({f"{words[0] & 0xFFFFFFFF:#x}" for words in blobs.values() if words}),
     }
-    return Found("", summary, {"words": blobs, "numbers_elsewhere": _numbers_by_line(others)})
+    return FileFacts("", summary, {"words": blobs, "numbers_elsewhere": _numbers_by_line(others)})
 
 
 def is_listing(sample: Sample) -> bool:
     return sample.is_text and _LISTED.search(sample.text[:4096]) is not None
 
 
-def inspect_listing(sample: Sample) -> Found:
+def inspect_listing(sample: Sample) -> FileFacts:
     """Text of blobs, as `npuscope disasm` writes it."""
     rows = [(int(words), int(epochs)) for words, epochs in _LISTED.findall(sample.text)]
     summary = {
@@ -148,7 +147,7 @@ def inspect_listing(sample: Sample) -> Found:
         "epochs": sum(epochs for _, epochs in rows),
     }
     values = {"numbers": _numbers_by_line(sample.text)}
-    return Found("", summary, values, ("the instructions: `npuscope asm` reads them",))
+    return FileFacts("", summary, values, ("the instructions: `npuscope asm` reads them",))
 
 
 def _blobs(text: str) -> tuple[list[tuple[str, str]], str]:
@@ -169,10 +168,6 @@ def _blobs(text: str) -> tuple[list[tuple[str, str]], str]:
     return blobs, "".join([*around, text[at:]])
 
 
-def _words(body: str) -> list[int]:
-    return [int(word, 0) for word in re.findall(r"0x[0-9A-Fa-f]{1,16}", body)]
-
-
 def is_network_c(sample: Sample) -> bool:
     text = sample.text
     has_table = _NEW_ITEM in text or _OLD_ITEM in text
@@ -185,7 +180,7 @@ def is_network_c(sample: Sample) -> bool:
     )
 
 
-def inspect_network_c(sample: Sample) -> Found:
+def inspect_network_c(sample: Sample) -> FileFacts:
     """Counts from the table of epoch blocks; every literal by the line it stands in."""
     text = sample.text
     name = _ITEMS.search(text)
@@ -207,17 +202,17 @@ def inspect_network_c(sample: Sample) -> Found:
         "buffers": text.count(".is_param"),
         "pools": text.count("global pool "),
     }
-    return Found(compiler, summary, {"numbers_by_line": _numbers_by_line(text)})
+    return FileFacts(compiler, summary, {"numbers_by_line": _numbers_by_line(text)})
 
 
 def _numbers_by_line(text: str) -> dict[str, list[int | float]]:
     """Line number -> the numeric literals in it, in order."""
-    found: dict[str, list[int | float]] = {}
+    numbers: dict[str, list[int | float]] = {}
     for number, line in enumerate(text.split("\n"), 1):
         values = [_literal(literal) for literal in _C_NUMBER.findall(line)]
         if values:
-            found[str(number)] = values
-    return found
+            numbers[str(number)] = values
+    return numbers
 
 
 def _literal(text: str) -> int | float:
@@ -227,14 +222,16 @@ def _literal(text: str) -> int | float:
         return float(text) if abs(float(text)) < 1e300 else 0
 
 
-def inspect_validate_report(sample: Sample) -> Found:
+def inspect_validate_report(sample: Sample) -> FileFacts:
     report = read_validate_report(sample.path)
-    return Found(report.version, validate_counts(report), _record_values(report), report.ignored)
+    return FileFacts(
+        report.version, validate_counts(report), _record_values(report), report.ignored
+    )
 
 
 def validate_counts(report: ValidateReport) -> dict[str, Any]:
     """Counts of what ran; those of the generate report beside them where the log has it."""
-    built = report_counts(report.report) if report.report.counts else {}
+    counts = report_counts(report.report) if report.report.counts else {}
     measured = {
         "network": report.network,
         "results_version": report.results_version,
@@ -247,15 +244,16 @@ def validate_counts(report: ValidateReport) -> dict[str, Any]:
         "outputs": sum(bool(row.output) for row in report.metrics),
         "model_md5": report.report.model_hash.removeprefix("0x"),
     }
-    return {**built, **measured}
+    return {**counts, **measured}
 
 
-def inspect_profiler_log(sample: Sample) -> Found:
+def inspect_profiler_log(sample: Sample) -> FileFacts:
     log = read_profiler_log(sample.path)
-    return Found(log.version, log_counts(log), _record_values(log), log.ignored)
+    return FileFacts(log.version, log_counts(log), _record_values(log), log.ignored)
 
 
 def log_counts(log: ProfilerLog) -> dict[str, Any]:
+    # From the board's lines, else from the header of the report.
     return {
         "network": log.results.network or ", ".join(log.networks),
         "nodes": len({(node.first, node.last) for node in log.nodes}),
@@ -263,13 +261,15 @@ def log_counts(log: ProfilerLog) -> dict[str, Any]:
         "inferences": sum(bool(row.name) for row in log.inferences),
         "epoch_reports": len(log.epochs),
         "duration_ms": log.results.duration.mean_ms if log.results.duration else None,
-        **{f"{name}_hz": _clock_hz(log, name) for name in ("mcu", "noc", "npu", "nic")},
+        **{
+            f"{name}_hz": (
+                log.clock_hz(name)
+                or round(1e6 * getattr(log.results.clocks, f"{name}_mhz"))
+                or None
+            )
+            for name in ("mcu", "noc", "npu", "nic")
+        },
     }
-
-
-def _clock_hz(log: ProfilerLog, name: str) -> int | None:
-    """From the board's lines, else from the header of the report."""
-    return log.clock_hz(name) or round(1e6 * getattr(log.results.clocks, f"{name}_mhz")) or None
 
 
 def _record_values(record: ValidateReport | ProfilerLog) -> dict[str, Any]:

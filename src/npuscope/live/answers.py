@@ -9,7 +9,7 @@ from npuscope.advice.compare.model import Side
 from npuscope.advice.compare.run import compare
 from npuscope.advice.sweep.summary import short_names
 from npuscope.lean_dataclass import replace
-from npuscope.live.library import Library, Shown, Timed, fix_name
+from npuscope.live.library import Library, LiveView, TimedView, fix_name
 from npuscope.live.setting import Setting, command, setting_from
 from npuscope.machine.load import DEFAULT_MACHINE, generations, packaged, read_table
 from npuscope.machine.set_keys import machine_keys
@@ -73,76 +73,96 @@ def setting_json(setting: Setting) -> Answer:
     }
 
 
-def report(library: Library, asked: object) -> Answer:
+def report(library: Library, question: object) -> Answer:
     """Figures, findings and fixes of one setting."""
-    shown = library.shown(_setting(library, asked))
-    library.ahead(shown)
-    setting, machine, found = shown.setting, shown.machine, shown.found
+    view = library.shown(_setting(library, question))
+    library.ahead(view)
+    setting, machine, explanation = view.setting, view.machine, view.found
     model = library.models[setting.model]
     return {
-        "report": profile_data(found.profile, found.findings, shown.build, found.verdict),
-        "fixes": [*_applied(shown), *_offered(shown)],
+        "report": profile_data(
+            explanation.profile, explanation.findings, view.build, explanation.verdict
+        ),
+        "fixes": [
+            *_applied(view),
+            *[
+                {
+                    "id": fix_name(one),
+                    "rule": one.rule,
+                    "title": one.fix.title,
+                    "places": len(one.places),
+                    "gain": None if one.gain_ms is None else round(one.gain_ms, 6),
+                    "on": False,
+                    "notes": list(one.notes),
+                }
+                for one in view.offers
+                if fix_name(one) not in view.setting.fixes
+            ],
+        ],
         "generation": machine.generation.name,
         "epoch_controller": machine.epoch_controller,
         "keys": {
-            key.name: [_plain(key.value), key.effect.value]
+            key.name: [
+                (list(key.value) if isinstance(key.value, tuple) else key.value),
+                key.effect.value,
+            ]
             for key in machine_keys(machine).values()
         },
         "command": command(setting, model, library.mpool(setting), library.options),
     }
 
 
-def comparison(library: Library, asked: object) -> Answer:
+def comparison(library: Library, question: object) -> Answer:
     """Two settings against each other."""
-    pair = asked if isinstance(asked, list) and len(asked) == 2 else [None, None]
+    pair = question if isinstance(question, list) and len(question) == 2 else [None, None]
     a, b = (library.timed(_setting(library, one)) for one in pair)
     same = library.models[a.setting.model] == library.models[b.setting.model]
     return compare_data(compare(_side("A", a), _side("B", b), same_model=same))
 
 
-def _side(letter: str, shown: Timed) -> Side:
+def _side(letter: str, view: TimedView) -> Side:
     """Under the names that ops have in the file: an edit shifts the numbers of those behind it."""
-    profile, program = shown.profile, shown.build.program
-    named = _names_in_file(shown)
-    runs = (replace(epoch, origin=_renamed(epoch.origin, named)) for epoch in profile.epochs)
-    epochs = (replace(epoch, origin=_renamed(epoch.origin, named)) for epoch in program.epochs)
+    profile, program = view.profile, view.build.program
+    names = _names_in_file(view)
+    runs = (replace(epoch, origin=_renamed(epoch.origin, names)) for epoch in profile.epochs)
+    epochs = (replace(epoch, origin=_renamed(epoch.origin, names)) for epoch in program.epochs)
     return Side(
         profile.model.file or letter,
         replace(profile, epochs=tuple(runs)),
         replace(program, epochs=tuple(epochs)),
-        shown.machine,
-        shown.states[-1].epochs,
+        view.machine,
+        view.states[-1].epochs,
     )
 
 
-def _names_in_file(shown: Timed) -> dict[str, str]:
+def _names_in_file(view: TimedView) -> dict[str, str]:
     """Ops that make the same tensor as one of the file have its name; others are new."""
-    before, after = (state.look.build.graph for state in (shown.states[0], shown.states[-1]))
+    before, after = (state.look.build.graph for state in (view.states[0], view.states[-1]))
     if before is None or after is None or before is after:
         return {}
-    made = {name: op.origin for op in before.ops for name in op.outputs}
-    found = {}
+    origins = {name: op.origin for op in before.ops for name in op.outputs}
+    names = {}
     for op in after.ops:
-        known = next((made[name] for name in op.outputs if name in made), ())
+        origin = next((origins[name] for name in op.outputs if name in origins), ())
         for place, name in enumerate(op.origin):
-            found[name] = known[place] if place < len(known) else f"{name} (new)"
-    return found
+            names[name] = origin[place] if place < len(origin) else f"{name} (new)"
+    return names
 
 
-def _renamed(origin: tuple[str, ...], named: dict[str, str]) -> tuple[str, ...]:
-    return tuple(named.get(name, name) for name in origin)
+def _renamed(origin: tuple[str, ...], names: dict[str, str]) -> tuple[str, ...]:
+    return tuple(names.get(name, name) for name in origin)
 
 
-def _setting(library: Library, asked: object) -> Setting:
-    return setting_from(asked, len(library.models), len(library.pools))
+def _setting(library: Library, question: object) -> Setting:
+    return setting_from(question, len(library.models), len(library.pools))
 
 
-def _applied(shown: Shown) -> list[Answer]:
+def _applied(view: LiveView) -> list[Answer]:
     """In their order, each with what it saved, or why it changed nothing."""
-    totals = shown.totals_ms
+    totals = view.totals_ms
     rows = []
-    for number, name in enumerate(shown.setting.fixes):
-        before, after = shown.states[number], shown.states[number + 1]
+    for number, name in enumerate(view.setting.fixes):
+        before, after = view.states[number], view.states[number + 1]
         offer = next((one for one in before.offers if fix_name(one) == name), None)
         rule, _, fix = name.partition("/")
         row = {
@@ -156,23 +176,3 @@ def _applied(shown: Shown) -> list[Answer]:
         }
         rows.append(row)
     return rows
-
-
-def _offered(shown: Shown) -> list[Answer]:
-    return [
-        {
-            "id": fix_name(one),
-            "rule": one.rule,
-            "title": one.fix.title,
-            "places": len(one.places),
-            "gain": None if one.gain_ms is None else round(one.gain_ms, 6),
-            "on": False,
-            "notes": list(one.notes),
-        }
-        for one in shown.offers
-        if fix_name(one) not in shown.setting.fixes
-    ]
-
-
-def _plain(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value

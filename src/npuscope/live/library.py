@@ -48,7 +48,7 @@ _MOST_AHEAD = 12  # builds made beforehand for one setting
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedModel:
     """A file as it stands after its fixes, built and ready to be timed on similar machines."""
 
     look: Look
@@ -62,19 +62,19 @@ class Prepared:
     @cached_property
     def epochs(self) -> EpochTimer:
         """For comparisons; most settings are never compared."""
-        made = self.look.build
+        build = self.look.build
         return EpochTimer(
-            self.timer.work, program_work(made.program, without_waiting(made.machine))
+            self.timer.work, program_work(build.program, without_waiting(build.machine))
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class TimedView:
     """What a setting takes: every state from the file as it is to the last fix."""
 
     setting: Setting
     machine: Machine
-    states: tuple[Prepared, ...]
+    states: tuple[PreparedModel, ...]
     profile: Profile
 
     @property
@@ -88,7 +88,7 @@ class Timed:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown(Timed):
+class LiveView(TimedView):
     """The same with its reasons and what may be changed."""
 
     found: Explanation
@@ -101,7 +101,7 @@ class Library:
     def __init__(self, models: Sequence[Path], pools: Sequence[Path], options: Options) -> None:
         self.models, self.pools = tuple(models), tuple(pools)
         self.options = fixed_options(options)
-        self._known: OrderedDict[object, tuple[Future[Prepared], int]] = OrderedDict()
+        self._known: OrderedDict[object, tuple[Future[PreparedModel], int]] = OrderedDict()
         self._machine: dict[object, Machine] = {}
         self._documents: dict[Path, tuple[tuple[int, int], Document, bytes]] = {}
         self._lock = threading.Lock()
@@ -110,27 +110,29 @@ class Library:
         self._round = 0  # of work beforehand: a new one ends those before it
         self._beforehand = threading.local()
 
-    def timed(self, setting: Setting) -> Timed:
+    def timed(self, setting: Setting) -> TimedView:
         """The time alone, for a comparison; raises what the verbs raise."""
         with self._in_front():
             silicon, machine = self._machines(setting)
             states = self._states(setting, silicon)
             last = states[-1]
             # Where nothing differs, the profile that was made with the build is the one.
-            known = last.found.profile if machine == silicon else last.timer.estimate(machine)
-            return Timed(setting, machine, states, known)
+            profile = last.found.profile if machine == silicon else last.timer.estimate(machine)
+            return TimedView(setting, machine, states, profile)
 
-    def shown(self, setting: Setting) -> Shown:
+    def shown(self, setting: Setting) -> LiveView:
         """All of a setting."""
         with self._in_front():
             timed = self.timed(setting)
             last = timed.states[-1]
-            found, offers = last.found, last.offers
-            if timed.profile is not found.profile:
+            explanation, offers = last.found, last.offers
+            if timed.profile is not explanation.profile:
                 bench = Bench(timed.machine, last.layers)
-                found = explain(timed.build, timed.profile, last.risks, bench)
-                offers = self._offers(last.look, found)
-            return Shown(setting, timed.machine, timed.states, timed.profile, found, offers)
+                explanation = explain(timed.build, timed.profile, last.risks, bench)
+                offers = self._offers(last.look, explanation)
+            return LiveView(
+                setting, timed.machine, timed.states, timed.profile, explanation, offers
+            )
 
     def mpool(self, setting: Setting) -> Path | None:
         return self.pools[setting.pools - 1] if setting.pools else None
@@ -138,8 +140,8 @@ class Library:
     def _machines(self, setting: Setting) -> tuple[Machine, Machine]:
         """Without and with the values that only timing reads."""
         plain = self._plain(setting)
-        named = self.options.get("machine_file")
-        values = plain_overrides(setting.parsed(), plain.name, named)
+        machine_file = self.options.get("machine_file")
+        values = plain_overrides(setting.parsed(), plain.name, machine_file)
         changes = changes_of(plain, values)
         mapping = {change.key: change.new for change in changes if change.remaps}
         return with_overrides(plain, mapping), with_overrides(plain, values)
@@ -162,7 +164,7 @@ class Library:
 
     # --- States of a file: each is the one before with one more fix ---
 
-    def _states(self, setting: Setting, machine: Machine) -> tuple[Prepared, ...]:
+    def _states(self, setting: Setting, machine: Machine) -> tuple[PreparedModel, ...]:
         path = self.models[setting.model]
         bench = Workbench(path, self._bench_options(setting, machine))
         stamp = path.stat()  # a file that was written again is read again
@@ -176,18 +178,21 @@ class Library:
 
     def _bench_options(self, setting: Setting, machine: Machine) -> Options:
         """The machine as a whole stands for all that describes it."""
-        told = ("machine_file", "art_profile", "mpool")
-        kept = {k: v for k, v in self._build_options(setting).items() if k not in told}
+        descriptions = ("machine_file", "art_profile", "mpool")
+        others = {k: v for k, v in self._build_options(setting).items() if k not in descriptions}
         level = optimization_level(self._build_options(setting))
-        return {**kept, "machine": machine, "optimization": level}  # type: ignore[typeddict-item]
+        return {**others, "machine": machine, "optimization": level}  # type: ignore[typeddict-item]
 
-    def _kept(self, key: object, size: int, make: Callable[[], Prepared]) -> Prepared:
+    def _kept(self, key: object, size: int, make: Callable[[], PreparedModel]) -> PreparedModel:
         with self._lock:
             entry = self._known.get(key)
-            future = entry[0] if entry else Future[Prepared]()
+            future = entry[0] if entry else Future[PreparedModel]()
             self._known[key] = (future, size)
             self._known.move_to_end(key)
-            self._forget()
+            # Beyond the limits what was asked for longest ago goes; the newest stays.
+            total = sum(size for _, size in self._known.values())
+            while len(self._known) > 1 and (len(self._known) > _MOST_BUILDS or total > _MOST_BYTES):
+                total -= self._known.popitem(last=False)[1][1]
         if entry is None:
             try:
                 future.set_result(make())
@@ -200,36 +205,32 @@ class Library:
                 return future.result()
         return future.result()
 
-    def _forget(self) -> None:
-        """What was not asked for longest, beyond the limits; the newest stays."""
-        total = sum(size for _, size in self._known.values())
-        while len(self._known) > 1 and (len(self._known) > _MOST_BUILDS or total > _MOST_BYTES):
-            total -= self._known.popitem(last=False)[1][1]
-
-    def _opened(self, bench: Workbench) -> Prepared:
+    def _opened(self, bench: Workbench) -> PreparedModel:
         """The file itself, so that figures are those of the other verbs."""
-        made = build(bench.path, bench.options)
+        network_build = build(bench.path, bench.options)
         changed = any(bench.options.get(name) for name in _BORDER)
-        graph = None if changed else made.graph
+        graph = None if changed else network_build.graph
         if graph is None:
             graph = load_model(bench.path, bench.options.get("shapes"))
         self._calm()
         document, data = self._document(bench.path)
-        timer = retimer(made.program, made.machine, made.graph)
-        profile = timer.estimate(made.machine)
-        look = Look(document, data, made, profile, BenchNetwork(graph, made.machine))
+        timer = retimer(network_build.program, network_build.machine, network_build.graph)
+        profile = timer.estimate(network_build.machine)
+        look = Look(
+            document, data, network_build, profile, BenchNetwork(graph, network_build.machine)
+        )
         return self._prepared(bench, look, timer)
 
     def _document(self, path: Path) -> tuple[Document, bytes]:
         """The file to edit copies of, read once for all machines, and when it was written again."""
         stamp = path.stat()
         key = (stamp.st_mtime_ns, stamp.st_size)
-        known = self._documents.get(path)
-        if known is None or known[0] != key:
-            known = self._documents[path] = (key, open_document(path), whole_bytes(path))
-        return known[1], known[2]
+        entry = self._documents.get(path)
+        if entry is None or entry[0] != key:
+            entry = self._documents[path] = (key, open_document(path), whole_bytes(path))
+        return entry[1], entry[2]
 
-    def _fixed(self, bench: Workbench, before: Prepared, fix: str) -> Prepared:
+    def _fixed(self, bench: Workbench, before: PreparedModel, fix: str) -> PreparedModel:
         candidate = next((one for one in before.offers if fix_name(one) == fix), None)
         if candidate is None:
             return replace(before, refused="not offered for the network as it is now")
@@ -244,27 +245,35 @@ class Library:
         except NpuscopeError as error:
             return replace(before, refused=f"the edited file cannot be read: {error}")
 
-    def _prepared(self, bench: Workbench, look: Look, timer: Retimer | None = None) -> Prepared:
+    def _prepared(
+        self, bench: Workbench, look: Look, timer: Retimer | None = None
+    ) -> PreparedModel:
         self._calm()
-        made = look.build
-        risks = lint_model_file(bench.path, made.machine, look.data)
+        network_build = look.build
+        risks = lint_model_file(bench.path, network_build.machine, look.data)
         layers: Layers = {}
-        found = explain(made, look.profile, risks, Bench(made.machine, layers))
+        explanation = explain(
+            network_build, look.profile, risks, Bench(network_build.machine, layers)
+        )
         self._calm()
-        timer = timer or retimer(made.program, made.machine, made.graph)
-        return Prepared(look, timer, risks, found, self._offers(look, found), layers)
+        timer = timer or retimer(network_build.program, network_build.machine, network_build.graph)
+        return PreparedModel(
+            look, timer, risks, explanation, self._offers(look, explanation), layers
+        )
 
-    def _offers(self, look: Look, found: Explanation) -> tuple[Candidate, ...]:
+    def _offers(self, look: Look, explanation: Explanation) -> tuple[Candidate, ...]:
         """Every edit there is, each once; stand-in scales leave nothing to edit."""
         if self.options.get("as_int8"):
             return ()
-        every = [one for one in candidates(look, found, FixChoice(everything=True)) if one.places]
+        every = [
+            one for one in candidates(look, explanation, FixChoice(everything=True)) if one.places
+        ]
         by_rules = {one.fix.id for one in every if one.rule and one.fix.id != CUT}
         # The cut at the last NPU op is the one that `fix --cut` makes; other fixes that need no
         # finding are left to the rules that found a place.
-        kept = [one for one in every if one.rule or one.fix.id not in by_rules]
-        cuts = any(one.fix.id == CUT and not one.rule for one in kept)
-        return tuple(one for one in kept if not (cuts and one.rule and one.fix.id == CUT))
+        offers = [one for one in every if one.rule or one.fix.id not in by_rules]
+        cuts = any(one.fix.id == CUT and not one.rule for one in offers)
+        return tuple(one for one in offers if not (cuts and one.rule and one.fix.id == CUT))
 
     # --- What the next click may need ---
 
@@ -298,12 +307,12 @@ class Library:
             with self._quiet:
                 self._busy += mine
 
-    def ahead(self, shown: Shown) -> None:
+    def ahead(self, view: LiveView) -> None:
         """Builds for settings one click away, in a thread, until somebody asks for another."""
         with self._quiet:
             self._round += 1
             current = self._round
-        steps = list(_neighbours(shown))[:_MOST_AHEAD]
+        steps = list(_neighbours(view))[:_MOST_AHEAD]
         threading.Thread(target=self._build_ahead, args=(steps, current), daemon=True).start()
 
     def _build_ahead(self, steps: list[Setting], current: int) -> None:
@@ -324,14 +333,14 @@ def fix_name(candidate: Candidate) -> str:
     return f"{candidate.rule}/{candidate.fix.id}"
 
 
-def _neighbours(shown: Shown) -> Iterator[Setting]:
-    setting = shown.setting
-    for fix in shown.setting.fixes:
+def _neighbours(view: LiveView) -> Iterator[Setting]:
+    setting = view.setting
+    for fix in view.setting.fixes:
         yield setting.without_fix(fix)
-    for offer in shown.offers:
+    for offer in view.offers:
         if fix_name(offer) not in setting.fixes:
             yield setting.with_fix(fix_name(offer))
-    now = shown.machine.generation.name
+    now = view.machine.generation.name
     for name in generations():
         if name != now:
             yield replace(setting, generation=name)

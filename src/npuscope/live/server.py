@@ -102,7 +102,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, make: Callable[[], tuple[str, bytes]]) -> None:
         try:
-            self._check_host()
+            if self.headers.get_all("Host") not in [[name] for name in self.server.hosts]:
+                raise _Refused(HTTPStatus.MISDIRECTED_REQUEST, "this address is not served here")
             kind, body = make()
         except _Refused as refusal:
             # What was sent along is not read, so it must not be taken for the next request.
@@ -124,20 +125,16 @@ class _Handler(BaseHTTPRequestHandler):
         self._check_origin()
         body = self._body()
         try:
-            told = ask(self.server.library, _parsed(body))
+            reply = ask(self.server.library, _parsed(body))
         except NpuscopeError as error:
-            told = {"error": _error(error)}
+            reply = {"error": _error(error)}
         except OSError as error:
             where = str(error.filename or "")
-            told = {"error": {"message": error.strerror or str(error), "where": where, "hint": ""}}
+            reply = {"error": {"message": error.strerror or str(error), "where": where, "hint": ""}}
         except Exception as error:  # one question must not end the others
             log.exception("a question was not answered")
-            told = {"error": _error(InternalError(f"this is a bug: {error}"))}
-        return "application/json", as_json(told).encode("utf-8", "backslashreplace")
-
-    def _check_host(self) -> None:
-        if self.headers.get_all("Host") not in [[name] for name in self.server.hosts]:
-            raise _Refused(HTTPStatus.MISDIRECTED_REQUEST, "this address is not served here")
+            reply = {"error": _error(InternalError(f"this is a bug: {error}"))}
+        return "application/json", as_json(reply).encode("utf-8", "backslashreplace")
 
     def _check_origin(self) -> None:
         """Pages of others may send to us, but they cannot hide that they are others."""
@@ -151,23 +148,20 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _inside(self) -> str:
         """The path behind the token."""
-        token, separator, rest = self._path().removeprefix("/").partition("/")
-        known = hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode())
-        if not known or not separator:
+        # The query is the tab's own note of what it shows.
+        token, separator, rest = self.path.partition("?")[0].removeprefix("/").partition("/")
+        allowed = hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode())
+        if not allowed or not separator:
             raise _Refused(HTTPStatus.FORBIDDEN, "the address lacks the token that was printed")
         return rest
 
-    def _path(self) -> str:
-        """Without the query: that is the tab's own note of what it shows."""
-        return self.path.partition("?")[0]
-
     def _body(self) -> bytes:
-        told = self.headers.get("Content-Length", "")
-        if not (told.isascii() and told.isdigit() and len(told) < 10):
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit() and len(length) < 10):
             raise _Refused(HTTPStatus.LENGTH_REQUIRED, "expected a Content-Length")
-        if int(told) > _MOST_BYTES:
+        if int(length) > _MOST_BYTES:
             raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the question is too long")
-        return self.rfile.read(int(told))
+        return self.rfile.read(int(length))
 
     def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
         self.send_response(status)
@@ -186,10 +180,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _parsed(body: bytes) -> object:
     try:
-        found: object = orjson.loads(body)
+        document: object = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise UsageError(f"not JSON: {error}") from None
-    return found
+    return document
 
 
 def _error(error: NpuscopeError) -> dict[str, str]:

@@ -59,21 +59,21 @@ class Setting:
 
 def setting_from(data: object, models: int, pools: int) -> Setting:
     """Checked: what a browser sends is as foreign as a file."""
-    asked: Setting = decode(data, Setting, "$", JSON)
+    setting: Setting = decode(data, Setting, "$", JSON)
     for name, most in (("fixes", _MOST_FIXES), ("values", _MOST_VALUES)):
-        count = len(getattr(asked, name))
+        count = len(getattr(setting, name))
         if count > most:
             raise UsageError(f"expected at most {most}, found {count}", where=f"$.{name}")
     for option in TARGET.options:
-        value = getattr(asked, option.name, None)
+        value = getattr(setting, option.name, None)
         if option.choices and value is not None and value not in option.choices:
-            known = ", ".join(map(str, option.choices))
-            raise UsageError(f"expected one of {known}, found {value}", where=f"$.{option.name}")
-    if not 0 <= asked.model < models:
-        raise UsageError(f"there is no model {asked.model}", where="$.model")
-    if not 0 <= asked.pools <= pools:
-        raise UsageError(f"there is no pool file {asked.pools}", where="$.pools")
-    return replace(asked, values=tuple(dict(asked.values).items()))
+            choices = ", ".join(map(str, option.choices))
+            raise UsageError(f"expected one of {choices}, found {value}", where=f"$.{option.name}")
+    if not 0 <= setting.model < models:
+        raise UsageError(f"there is no model {setting.model}", where="$.model")
+    if not 0 <= setting.pools <= pools:
+        raise UsageError(f"there is no pool file {setting.pools}", where="$.pools")
+    return replace(setting, values=tuple(dict(setting.values).items()))
 
 
 def first_setting(options: Options, pools: int) -> Setting:
@@ -92,8 +92,8 @@ def first_setting(options: Options, pools: int) -> Setting:
 
 def fixed_options(options: Options) -> Options:
     """Those that no tab changes."""
-    kept = {k: v for k, v in options.items() if k not in (*_CHOSEN, *_VALUES) and v is not None}
-    return cast("Options", kept)
+    fixed = {k: v for k, v in options.items() if k not in (*_CHOSEN, *_VALUES) and v is not None}
+    return cast("Options", fixed)
 
 
 def _spelt(value: object) -> str:
@@ -110,8 +110,14 @@ def command(setting: Setting, model: Path, mpool: Path | None, fixed: Options) -
     """What gives these figures in a shell; with fixes, what writes the fixed file."""
     words = ["npuscope", "fix" if setting.fixes else "estimate", str(model)]
     if setting.fixes:
-        words += _fix_words(setting.fixes, model)
-    chosen: dict[str, object] = {
+        # `--only` keeps `fix` from trying others.
+        pairs = [fix.partition("/") for fix in setting.fixes]
+        names = dict.fromkeys(name for _, _, name in pairs)
+        flags = dict.fromkeys(
+            _FLAGS[name] for rule, _, name in pairs if not rule and name in _FLAGS
+        )
+        words += ["--only", ",".join(names), *flags, "-o", f"{model.stem}_fixed{model.suffix}"]
+    choices: dict[str, object] = {
         "generation": setting.generation,
         "epoch_controller": setting.epoch_controller,
         "optimization": setting.optimization,
@@ -119,18 +125,10 @@ def command(setting: Setting, model: Path, mpool: Path | None, fixed: Options) -
         "overrides": setting.parsed(),
     }
     for option in (*TARGET.options, *READING.options):
-        value = {**fixed, **chosen}.get(option.name)
+        value = {**fixed, **choices}.get(option.name)
         if option.shell and value is not None:
             words += _option_words(option.spellings, option.kind, value)
     return shlex.join(words)
-
-
-def _fix_words(fixes: tuple[str, ...], model: Path) -> list[str]:
-    """`--only` keeps `fix` from trying others."""
-    pairs = [fix.partition("/") for fix in fixes]
-    names = dict.fromkeys(name for _, _, name in pairs)
-    flags = dict.fromkeys(_FLAGS[name] for rule, _, name in pairs if not rule and name in _FLAGS)
-    return ["--only", ",".join(names), *flags, "-o", f"{model.stem}_fixed{model.suffix}"]
 
 
 def _option_words(spellings: tuple[str, ...], kind: Kind, value: object) -> list[str]:

@@ -213,13 +213,13 @@ def tile_shape(graph: Graph, op: Op) -> Shapes:
 
 
 def broadcast_to_shape(graph: Graph, op: Op) -> Shapes:
-    wanted: Shape = op.attrs_as(BroadcastAttrs).shape
+    target: Shape = op.attrs_as(BroadcastAttrs).shape
     source = input_shape(graph, op, 0)
-    if not wanted and not source:
+    if not target and not source:
         return ((),)
-    if broadcast(source, wanted) != wanted:
-        raise ModelError(f"shape {source} does not broadcast to {wanted}")
-    return (wanted,)
+    if broadcast(source, target) != target:
+        raise ModelError(f"shape {source} does not broadcast to {target}")
+    return (target,)
 
 
 _MOVES = {Trait.MOVES, Trait.INTEGER_FORM}

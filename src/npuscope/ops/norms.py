@@ -75,8 +75,8 @@ def layer_norm_shape(graph: Graph, op: Op) -> Shapes:
     check_axis(axis, source)
     for index in range(1, len(op.inputs)):
         if op.inputs[index] and input_shape(graph, op, index) != source[axis:]:
-            found = input_shape(graph, op, index)
-            raise ModelError(f"parameter {index} has shape {found}, expected {source[axis:]}")
+            shape = input_shape(graph, op, index)
+            raise ModelError(f"parameter {index} has shape {shape}, expected {source[axis:]}")
     return (source,)
 
 
@@ -87,9 +87,9 @@ def channel_norm_shape(graph: Graph, op: Op) -> Shapes:
     if len(source) < 3 or groups < 1 or source[-1] % groups:
         raise ModelError(f"shape {source} does not fit {groups} groups of channels")
     for index in (1, 2):
-        found = input_shape(graph, op, index)
-        if found != source[-1:]:
-            raise ModelError(f"parameter {index} has shape {found}, expected {source[-1:]}")
+        shape = input_shape(graph, op, index)
+        if shape != source[-1:]:
+            raise ModelError(f"parameter {index} has shape {shape}, expected {source[-1:]}")
     return (source,)
 
 

@@ -50,14 +50,14 @@ def recurrent_shape(graph: Graph, op: Op) -> Shapes:
     if [len(shape) for shape in shapes[:4]] != [3, 3, 3, 2]:
         raise ModelError(f"inputs of shapes {shapes[:4]}: expected 3, 3, 3 and 2 axes")
     (steps, batch, inputs), units = shapes[0], shapes[2][2]
-    wanted = [
+    expected = [
         (directions, gates * units, inputs),
         (directions, gates * units, units),
         (directions, 2 * gates * units),
         *[(directions, batch, units)] * (len(shapes) - 4),
     ]
-    if shapes[1:] != wanted:
-        raise ModelError(f"weights and states {shapes[1:]}, expected {wanted}")
+    if shapes[1:] != expected:
+        raise ModelError(f"weights and states {shapes[1:]}, expected {expected}")
     if attrs.cells:
         return ((directions, batch, units),)
     return ((steps, directions, batch, units),)
@@ -86,13 +86,13 @@ def sequence_lstm_shape(graph: Graph, op: Op) -> Shapes:
     if len(shapes[0]) != 3 or len(shapes[1]) != 2:
         raise ModelError(f"inputs of shapes {shapes[:2]}: expected 3 and 2 axes")
     inputs, units = shapes[0][2], shapes[1][0]
-    wanted = [
+    expected = [
         *[(units, inputs)] * _LSTM_GATES,
         *[(units, units)] * _LSTM_GATES,
         *[(units,)] * _LSTM_GATES,
     ]
-    if shapes[1:] != wanted:
-        raise ModelError(f"weights and biases {shapes[1:]}, expected {wanted}")
+    if shapes[1:] != expected:
+        raise ModelError(f"weights and biases {shapes[1:]}, expected {expected}")
     return ((*shapes[0][:2], units),)
 
 

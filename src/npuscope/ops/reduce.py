@@ -80,8 +80,8 @@ def arg_shape(graph: Graph, op: Op) -> Shapes:
     attrs = op.attrs_as(ArgAttrs)
     source = input_shape(graph, op, 0)
     check_axis(attrs.axis, source)
-    kept = (1,) if attrs.keep_dims else ()
-    return ((*source[: attrs.axis], *kept, *source[attrs.axis + 1 :]),)
+    reduced_axis = (1,) if attrs.keep_dims else ()
+    return ((*source[: attrs.axis], *reduced_axis, *source[attrs.axis + 1 :]),)
 
 
 _EXTREME = {Trait.PICKS, Trait.MOVES, Trait.INTEGER_FORM}

@@ -155,11 +155,11 @@ def number_type(graph: Graph, op: Op) -> str:
     return "" if len(types) < 2 else f"operands are {' and '.join(sorted(t.value for t in types))}"
 
 
-def wrong_type(graph: Graph, name: str, wanted: tuple[DType, ...], what: str) -> str:
-    found = graph.tensors[name].dtype
-    if found in wanted:
+def wrong_type(graph: Graph, name: str, allowed: tuple[DType, ...], what: str) -> str:
+    dtype = graph.tensors[name].dtype
+    if dtype in allowed:
         return ""
-    return f"the {what} is {found.value}, expected {' or '.join(t.value for t in wanted)}"
+    return f"the {what} is {dtype.value}, expected {' or '.join(t.value for t in allowed)}"
 
 
 def input_shape(graph: Graph, op: Op, index: int) -> Shape:

@@ -71,11 +71,13 @@ def each_alone(
 ) -> Iterator[tuple[str, Array]]:
     """What every op of some kinds makes by itself of known inputs that are changed."""
     plan = plan_of(graph)
-    known = {**plan.constants, **values}
+    tensors = {**plan.constants, **values}
     for stage in plan.stages:
         if stage.op.kind not in kinds:
             continue
-        inputs = {n: known[n] if n in plan.constants else change(n, known[n]) for n in stage.reads}
+        inputs = {
+            n: tensors[n] if n in plan.constants else change(n, tensors[n]) for n in stage.reads
+        }
         _execute(stage, inputs)
         yield from ((name, inputs[name]) for name in stage.op.outputs)
 
@@ -86,7 +88,7 @@ def trace(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class RunStage:
     """One op ready to run; `dying` are the tensors nobody reads after it."""
 
     op: Op
@@ -97,7 +99,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """A prepared graph. It may be run from several threads: runs share constants only."""
 
     ops: tuple[Op, ...]
@@ -105,24 +107,24 @@ class Plan:
     constants: dict[str, Array]
     inputs: tuple[Tensor, ...]
     outputs: tuple[str, ...]
-    stages: tuple[Stage, ...]
+    stages: tuple[RunStage, ...]
 
     def run(self, inputs: Mapping[str, Array], keep: Iterable[str] = ()) -> dict[str, Array]:
-        wanted = dict.fromkeys((*self._known(keep), *self.outputs))
+        names = dict.fromkeys((*self._known(keep), *self.outputs))
         values = {**self.constants, **checked_inputs(self.inputs, inputs)}
         for stage in self.stages:
             _execute(stage, values)
             for name in stage.dying:
-                if name not in wanted:
+                if name not in names:
                     del values[name]
-        return {name: values[name] for name in wanted}
+        return {name: values[name] for name in names}
 
     def _known(self, names: Iterable[str]) -> list[str]:
-        wanted = list(names)
-        for name in wanted:
+        listed = list(names)
+        for name in listed:
             if name not in self.tensors:
                 raise ModelError(f"the graph has no tensor '{safe_terminal(name)}' to keep")
-        return wanted
+        return listed
 
     def fits(self, graph: Graph) -> bool:
         """The graph was not edited since; ops and tensors are frozen, so identity is enough."""
@@ -136,7 +138,7 @@ class Plan:
         )
 
 
-def _execute(stage: Stage, values: dict[str, Array]) -> None:
+def _execute(stage: RunStage, values: dict[str, Array]) -> None:
     try:
         with np.errstate(all="ignore"):  # infinities and NaN are results like any other
             results = stage.step([values[name] for name in stage.reads])
@@ -205,7 +207,7 @@ def _windows(graph: Graph, op: Op) -> int:
     return _ITEM_BYTES * pixels
 
 
-def prepare(graph: Graph) -> Plan:
+def prepare(graph: Graph) -> RunPlan:
     """Makes all kernels; an op without one is refused here, before anything runs."""
     check_work(graph)
     last_reader = {name: index for index, op in enumerate(graph.ops) for name in op.inputs}
@@ -213,7 +215,7 @@ def prepare(graph: Graph) -> Plan:
         _stage(graph, op, [n for n in _touched(graph, op) if last_reader.get(n, index) == index])
         for index, op in enumerate(graph.ops)
     )
-    return Plan(
+    return RunPlan(
         tuple(graph.ops),
         dict(graph.tensors),
         {name: t.data for name, t in graph.tensors.items() if t.data is not None},
@@ -229,7 +231,7 @@ def _touched(graph: Graph, op: Op) -> list[str]:
     return [name for name in names if name and not graph.tensors[name].is_constant]
 
 
-def _stage(graph: Graph, op: Op, dying: list[str]) -> Stage:
+def _stage(graph: Graph, op: Op, dying: list[str]) -> RunStage:
     try:
         step = make_step(graph, op)
     except ModelError as error:
@@ -240,13 +242,13 @@ def _stage(graph: Graph, op: Op, dying: list[str]) -> Stage:
     outputs = [graph.tensors[name] for name in op.outputs]
     makes = tuple((tensor.name, tensor.shape, tensor.dtype.numpy) for tensor in outputs)
     reads = tuple(name for name in op.inputs if name)
-    return Stage(op, step, reads, makes, tuple(dying))
+    return RunStage(op, step, reads, makes, tuple(dying))
 
 
-_PLANS: dict[int, Plan] = {}
+_PLANS: dict[int, RunPlan] = {}
 
 
-def plan_of(graph: Graph) -> Plan:
+def plan_of(graph: Graph) -> RunPlan:
     """The graph's plan, prepared again after an edit. Graphs have no hash, so ids are keys."""
     key = id(graph)
     plan = _PLANS.get(key)
@@ -258,23 +260,23 @@ def plan_of(graph: Graph) -> Plan:
     return plan
 
 
-def checked_inputs(tensors: Iterable[Tensor], given: Mapping[str, Array]) -> dict[str, Array]:
+def checked_inputs(tensors: Iterable[Tensor], values: Mapping[str, Array]) -> dict[str, Array]:
     """The inputs by name, each of the right type and shape."""
-    wanted = {tensor.name: tensor for tensor in tensors}
-    unknown = [name for name in given if name not in wanted]
+    by_name = {tensor.name: tensor for tensor in tensors}
+    unknown = [name for name in values if name not in by_name]
     if unknown:
-        expected = ", ".join(f"'{safe_terminal(name)}'" for name in wanted)
+        expected = ", ".join(f"'{safe_terminal(name)}'" for name in by_name)
         raise ModelError(
             f"the graph has no input '{safe_terminal(unknown[0])}', it takes {expected}"
         )
-    return {name: _checked(tensor, given) for name, tensor in wanted.items()}
+    return {name: _checked(tensor, values) for name, tensor in by_name.items()}
 
 
-def _checked(tensor: Tensor, given: Mapping[str, Array]) -> Array:
+def _checked(tensor: Tensor, values: Mapping[str, Array]) -> Array:
     name = safe_terminal(tensor.name)
-    if tensor.name not in given:
+    if tensor.name not in values:
         raise ModelError(f"no values were given for input '{name}'")
-    value = given[tensor.name]
+    value = values[tensor.name]
     if not isinstance(value, np.ndarray):
         raise ModelError(f"input '{name}' is a {type(value).__name__}, expected a numpy array")
     if value.dtype != tensor.dtype.numpy or value.shape != tensor.shape:

@@ -50,10 +50,10 @@ def onnx_names(*traits: Trait) -> frozenset[str]:
 
 def spec(op: Op) -> Row:
     """The row of an op's kind."""
-    found = OPS.get(op.kind)
-    if found is None:
+    row = OPS.get(op.kind)
+    if row is None:
         raise InternalError(f"op '{op.name}' has the unknown kind '{op.kind}'")
-    return found
+    return row
 
 
 def macs(graph: Graph, op: Op) -> int:

@@ -33,8 +33,8 @@ ROWS = (Row(UNKNOWN, UnknownAttrs, (0, None), _stated, Kernel("plain")),)
 
 def unknown_names(graph: Graph) -> tuple[str, ...]:
     """One name an op, in the order of the network."""
-    found = (op.attrs_as(UnknownAttrs) for op in graph.ops if op.kind == UNKNOWN)
-    return tuple(attrs.name for attrs in found if not attrs.part)
+    unknown = (op.attrs_as(UnknownAttrs) for op in graph.ops if op.kind == UNKNOWN)
+    return tuple(attrs.name for attrs in unknown if not attrs.part)
 
 
 def unknown_weights(graph: Graph) -> tuple[int, int]:
@@ -42,8 +42,8 @@ def unknown_weights(graph: Graph) -> tuple[int, int]:
     they are."""
     ops = [op for op in graph.ops if op.kind == UNKNOWN and not op.attrs_as(UnknownAttrs).part]
     names = {name for op in ops for name in op.inputs if graph.tensors[name].is_constant}
-    known = {name for op in graph.ops if op.kind != UNKNOWN for name in op.inputs}
-    inside = sum(graph.tensors[name].elements for name in names - known)
+    computed_inputs = {name for op in graph.ops if op.kind != UNKNOWN for name in op.inputs}
+    inside = sum(graph.tensors[name].elements for name in names - computed_inputs)
     return inside, sum(op.attrs_as(UnknownAttrs).weights for op in ops)
 
 
@@ -51,13 +51,10 @@ def check_executable(names: Iterable[str], doing: str = "executed") -> None:
     """Refuse a network of which a part cannot be computed, with all its names."""
     listed = list(names)
     if listed:
+        kinds = ", ".join(dict.fromkeys(listed))
+        ops = f"{listed[0]} is" if len(listed) == 1 else f"{len(listed)} ops ({kinds}) are"
         raise TargetError(
-            f"cannot be {doing}: {_counted(listed)} not known here",
+            f"cannot be {doing}: {ops} not known here",
             hint="estimate and explain work without them; to run the network, cut the model before "
             "them",
         )
-
-
-def _counted(names: list[str]) -> str:
-    kinds = ", ".join(dict.fromkeys(names))
-    return f"{names[0]} is" if len(names) == 1 else f"{len(names)} ops ({kinds}) are"

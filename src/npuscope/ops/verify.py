@@ -44,8 +44,8 @@ def _known_kind(graph: Graph) -> Iterator[Problem]:
 def _attribute_type(graph: Graph) -> Iterator[Problem]:
     for op in graph.ops:
         if type(op.attrs) is not spec(op).attrs:
-            found, wanted = type(op.attrs).__name__, spec(op).attrs.__name__
-            yield _place(op), f"the attributes are {found}, expected {wanted}"
+            attrs_type, expected = type(op.attrs).__name__, spec(op).attrs.__name__
+            yield _place(op), f"the attributes are {attrs_type}, expected {expected}"
 
 
 def _numbers(graph: Graph) -> Iterator[Problem]:
@@ -91,25 +91,25 @@ def _tensor_names(graph: Graph) -> Iterator[Problem]:
 
 
 def _single_producer(graph: Graph) -> Iterator[Problem]:
-    made = dict.fromkeys(graph.inputs, "a graph input")
+    makers = dict.fromkeys(graph.inputs, "a graph input")
     for op in graph.ops:
         for name in op.outputs:
-            if name in made or graph.tensors[name].is_constant:
-                maker = made.get(name, "a constant")
+            if name in makers or graph.tensors[name].is_constant:
+                maker = makers.get(name, "a constant")
                 yield _place(op), f"output '{safe_terminal(name)}' is {maker} already"
-            made[name] = f"made by '{safe_terminal(op.name)}'"
+            makers[name] = f"made by '{safe_terminal(op.name)}'"
 
 
 def _defined_before_use(graph: Graph) -> Iterator[Problem]:
-    known = {name for name, tensor in graph.tensors.items() if tensor.is_constant}
-    known.update(graph.inputs)
+    defined = {name for name, tensor in graph.tensors.items() if tensor.is_constant}
+    defined.update(graph.inputs)
     for op in graph.ops:
         for name in op.inputs:
-            if name and name not in known:
+            if name and name not in defined:
                 yield _place(op), f"input '{safe_terminal(name)}' is used before it is made"
-        known.update(op.outputs)
+        defined.update(op.outputs)
     for name in graph.outputs:
-        if name not in known:
+        if name not in defined:
             yield "graph", f"output '{safe_terminal(name)}' is never made"
 
 
@@ -124,13 +124,16 @@ def _no_dangling_outputs(graph: Graph) -> Iterator[Problem]:
 def _inferred_shape(graph: Graph) -> Iterator[Problem]:
     for op in graph.ops:
         try:
-            wanted = spec(op).shape(graph, op)
+            inferred = spec(op).shape(graph, op)
         except ModelError as error:
             yield _place(op), error.message
             continue
-        found = tuple(graph.tensors[name].shape for name in op.outputs)
-        if found != wanted:
-            yield _place(op), f"output shapes are {list(found)}, but the inputs give {list(wanted)}"
+        shapes = tuple(graph.tensors[name].shape for name in op.outputs)
+        if shapes != inferred:
+            yield (
+                _place(op),
+                f"output shapes are {list(shapes)}, but the inputs give {list(inferred)}",
+            )
 
 
 def _dimensions(graph: Graph) -> Iterator[Problem]:
@@ -156,8 +159,8 @@ def _moved_type(graph: Graph) -> Iterator[Problem]:
             moved = op.inputs[: spec(op).data_inputs]
             types = {graph.tensors[name].dtype.value for name in (*moved, *op.outputs)}
             if len(types) > 1:
-                found = " and ".join(sorted(types))
-                yield _place(op), f"it only moves data, but the types differ: {found}"
+                names = " and ".join(sorted(types))
+                yield _place(op), f"it only moves data, but the types differ: {names}"
 
 
 def _element_types(graph: Graph) -> Iterator[Problem]:
@@ -203,9 +206,9 @@ def _constant_data(graph: Graph) -> Iterator[Problem]:
         if tensor.data is None:
             continue
         if tensor.data.shape != tensor.shape or tensor.data.dtype != tensor.dtype.numpy:
-            found = f"{tensor.data.dtype} {tensor.data.shape}"
-            wanted = f"{tensor.dtype.numpy} {tensor.shape}"
-            yield _tensor_place(tensor), f"the data is {found}, expected {wanted}"
+            stored = f"{tensor.data.dtype} {tensor.data.shape}"
+            expected = f"{tensor.dtype.numpy} {tensor.shape}"
+            yield _tensor_place(tensor), f"the data is {stored}, expected {expected}"
 
 
 def _tensor_place(tensor: Tensor) -> str:

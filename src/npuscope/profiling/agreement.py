@@ -23,15 +23,15 @@ _WHOLE = (DType.INT32, DType.INT64)
 
 def random_sample(graph: Graph, generator: np.random.Generator) -> dict[str, np.ndarray]:
     """One value for each input; indices stay inside of the tables that they are looked up in."""
-    found: dict[str, np.ndarray] = {}
+    sample: dict[str, np.ndarray] = {}
     for name in graph.inputs:
         tensor = graph.tensor(name)
         if tensor.dtype in _WHOLE and tensor.quant is None:
             most = _table_size(graph, name)
-            found[name] = generator.integers(0, most, tensor.shape).astype(tensor.dtype.numpy)
+            sample[name] = generator.integers(0, most, tensor.shape).astype(tensor.dtype.numpy)
         else:
-            found[name] = noise(tensor, generator)
-    return found
+            sample[name] = noise(tensor, generator)
+    return sample
 
 
 def _table_size(graph: Graph, name: str) -> int:
@@ -96,7 +96,7 @@ _FEWEST = 16  # elements of a layer or a channel; of fewer a single one would de
 
 
 @dataclass(slots=True)
-class Tally:
+class AgreementTally:
     """Running sums for an Agreement. `lsb` is the size of one step, `near_lsb` how many of them
     count as near, of all channels or of each."""
 
@@ -115,11 +115,11 @@ class Tally:
     # Sums for the cosine, and for mean and standard deviation of what was found.
     products: Array = field(default_factory=lambda: np.zeros(5))
 
-    def add(self, found: Array, expected: Array) -> None:
+    def add(self, values: Array, expected: Array) -> None:
         y = expected.astype(np.float64).ravel()
         # What is no number at all is far from every number.
-        lost = ~np.isfinite(found.ravel())
-        x = np.where(lost, y + _LOST_LSB * self.lsb, found.ravel()).astype(np.float64)
+        lost = ~np.isfinite(values.ravel())
+        x = np.where(lost, y + _LOST_LSB * self.lsb, values.ravel()).astype(np.float64)
         # Steps of a float output are not exact multiples: a thousandth of a step is equal.
         steps = np.abs(x - y) / self.lsb
         self.elements += x.size
@@ -175,7 +175,7 @@ class Tally:
         return float(self.near.min()) / self.channel_elements
 
 
-def layer_agreement(epoch: Epoch, tallies: Sequence[Tally]) -> LayerAgreement:
+def layer_agreement(epoch: Epoch, tallies: Sequence[AgreementTally]) -> LayerAgreement:
     """Of an epoch that writes one buffer or several."""
     elements = max(1, sum(tally.elements for tally in tallies))
     return LayerAgreement(
@@ -196,12 +196,12 @@ def layer_agreement(epoch: Epoch, tallies: Sequence[Tally]) -> LayerAgreement:
 Values = Mapping[str, Array]
 
 
-class Bridge(Protocol):
+class NetworkBridge(Protocol):
     def inputs(self, sample: Values) -> dict[str, Array]:
         """A sample of the network as values of the program's input buffers."""
         ...
 
-    def outputs(self, found: Values) -> dict[str, Array]:
+    def outputs(self, values: Values) -> dict[str, Array]:
         """The program's outputs under the network's names and shapes."""
         ...
 
@@ -224,8 +224,8 @@ class OwnBridge:
     def inputs(self, sample: Values) -> dict[str, Array]:
         return dict(sample)
 
-    def outputs(self, found: Values) -> dict[str, Array]:
-        return {name: found[name] for name in self.graph.outputs}
+    def outputs(self, values: Values) -> dict[str, Array]:
+        return {name: values[name] for name in self.graph.outputs}
 
     def forced(self, expected: Values) -> dict[str, Array]:
         return dict(_forced(self.program.buffers, expected))

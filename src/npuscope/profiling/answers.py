@@ -11,7 +11,7 @@ from npuscope.ops.traits import Trait
 _MOST_STEPS_BACK = 4
 
 
-def same_answers(graph: Graph, name: str, found: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def same_answers(graph: Graph, name: str, values: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """One value for each answer, true where it is the same; none where there are no classes.
 
     Classes are the last axis of a vector, and of whatever a Softmax made. Places of ArgMax are
@@ -19,13 +19,13 @@ def same_answers(graph: Graph, name: str, found: np.ndarray, expected: np.ndarra
     """
     kind = _maker(graph, name)
     if kind in having(Trait.FINDS_PLACES):
-        return np.asarray(found == expected).ravel()
+        return np.asarray(values == expected).ravel()
     classes = expected.shape[-1] if expected.ndim else 0
     if classes < 2 or (expected.size != classes and kind != "Softmax"):
         return np.zeros(0, bool)
-    rows, wanted = found.reshape(-1, classes), expected.reshape(-1, classes)
-    chosen = np.take_along_axis(wanted, rows.argmax(1)[:, None], 1)[:, 0]
-    return np.asarray(chosen == wanted.max(1))
+    rows, scores = values.reshape(-1, classes), expected.reshape(-1, classes)
+    scores_of_choice = np.take_along_axis(scores, rows.argmax(1)[:, None], 1)[:, 0]
+    return np.asarray(scores_of_choice == scores.max(1))
 
 
 def _maker(graph: Graph, name: str) -> str:

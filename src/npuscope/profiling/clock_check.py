@@ -56,11 +56,15 @@ def clock_misfits(program: Program, board: Machine | Clocks | BoardClocks) -> tu
     groups: dict[tuple[str, float, int], list[Pool]] = {}
     for pool in _used(program):
         road = _road(pool, machine)
-        if road is not None and _stated(pool) and _known(road, machine):
+        stated = pool.freq_ratio > 0 and pool.byte_width > 0
+        if road is None or not stated:
+            continue
+        # A board may leave a clock out: 0.
+        if machine.clocks.npu_mhz and getattr(machine.clocks, machine.paths[road].clock):
             # Banks of one road with the same figures are one sentence, not four.
             groups.setdefault((road, pool.freq_ratio, pool.byte_width), []).append(pool)
-    found = (_misfit(tuple(pools), road, machine) for (road, _, _), pools in groups.items())
-    return tuple(row for row in found if abs(row.stated_by_right - 1) > _TOLERANCE)
+    misfits = (_misfit(tuple(pools), road, machine) for (road, _, _), pools in groups.items())
+    return tuple(row for row in misfits if abs(row.stated_by_right - 1) > _TOLERANCE)
 
 
 def _machine(board: Machine | Clocks | BoardClocks) -> Machine:
@@ -117,15 +121,6 @@ def _on_chip(pool: Pool, machine: Machine) -> bool:
     return secure_alias(pool.address) >> 28 in windows
 
 
-def _stated(pool: Pool) -> bool:
-    return pool.freq_ratio > 0 and pool.byte_width > 0
-
-
-def _known(road: str, machine: Machine) -> bool:
-    """A board may leave a clock out: 0."""
-    return bool(machine.clocks.npu_mhz and getattr(machine.clocks, machine.paths[road].clock))
-
-
 def _misfit(pools: tuple[Pool, ...], road: str, machine: Machine) -> Misfit:
     path, clocks = machine.paths[road], machine.clocks
     clock_mhz: float = getattr(clocks, path.clock)
@@ -137,20 +132,16 @@ def _sentence(misfit: Misfit, program: Program) -> str:
     pool, off = misfit.pools[0], misfit.stated_by_right - 1
     clock = _CLOCK_NAMES.get(misfit.clock, misfit.clock)
     way = "high" if off > 0 else "low"
+    rated = [epoch for epoch in program.epochs if epoch.claims.max_cycles]
+    pools = {pool.name for pool in misfit.pools}
+    number = sum(_decides(pools, misfit, epoch) for epoch in rated)
     return (
         f"{names}: the compiler assumed freqRatio {pool.freq_ratio:g} and byteWidth "
         f"{pool.byte_width}, the clocks give {misfit.freq_ratio:.3g} and {misfit.byte_width:g} "
         f"(NPU {misfit.npu_mhz:g} MHz by {clock} {misfit.clock_mhz:g} MHz): memory terms of "
         f"max_cycles are {abs(off):.1%} too {way}, and they decide it in "
-        f"{_decided(misfit, program)}"
+        f"{number} of {len(rated)} epochs"
     )
-
-
-def _decided(misfit: Misfit, program: Program) -> str:
-    rated = [epoch for epoch in program.epochs if epoch.claims.max_cycles]
-    names = {pool.name for pool in misfit.pools}
-    number = sum(_decides(names, misfit, epoch) for epoch in rated)
-    return f"{number} of {len(rated)} epochs"
 
 
 def _decides(names: set[str], misfit: Misfit, epoch: Epoch) -> bool:

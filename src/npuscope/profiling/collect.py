@@ -128,20 +128,33 @@ def collect(
 ) -> Profile:
     """Counters of `batch` inferences per pass; with the program, what it says of each epoch."""
     info = device.info()
-    described = _described(info, network)
+    described = next((net for net in info.networks if net.name == network), None)
+    if described is None:
+        names = ", ".join(net.name for net in info.networks) or "none"
+        raise DeviceError(f"the device has no network '{network}'", hint=f"it has: {names}")
     measured = run_passes(device, network, plan, inputs, batch)
     source = provenance(device, info)
-    machine = machine or (_machine_of(program) if program else None)
-    clocks = _clocks(info)
+    if machine is None and program is not None:
+        machine = load_machine(
+            program.machine,
+            generation=program.generation,
+            epoch_controller=program.epoch_controller,
+        )
+    hertz = info.clocks
+    values = (hertz.mcu_hz, hertz.npu_hz, hertz.noc_hz, hertz.nic_hz)
+    mcu, npu, noc, nic = (value / 1e6 for value in values)
+    clocks = RunClocks(mcu, npu, noc, nic)
     machine = machine and _at_clocks(machine, clocks)
-    known = simulate(program, machine, graph) if program and machine else None
-    epochs = tuple(_epoch(index, one, known, clocks, source) for index, one in enumerate(measured))
-    programmed = _programmed_ms(known, machine, clocks)
-    found = _bare(info, described, measured, epochs, clocks, source, batch, programmed)
-    if program is None or machine is None or known is None:
-        return found
-    told = _with_program(found, known, epochs)
-    return replace(told, notes=(*told.notes, *run_notes(program, machine, told)))
+    predicted = simulate(program, machine, graph) if program and machine else None
+    epochs = tuple(
+        _epoch(index, one, predicted, clocks, source) for index, one in enumerate(measured)
+    )
+    programmed = _programmed_ms(predicted, machine, clocks)
+    profile = _bare(info, described, measured, epochs, clocks, source, batch, programmed)
+    if program is None or machine is None or predicted is None:
+        return profile
+    complete = _with_program(profile, predicted, epochs)
+    return replace(complete, notes=(*complete.notes, *run_notes(program, machine, complete)))
 
 
 def provenance(device: Device, info: DeviceInfo) -> Provenance:
@@ -155,51 +168,30 @@ def provenance(device: Device, info: DeviceInfo) -> Provenance:
     return Provenance(device.source)
 
 
-def _described(info: DeviceInfo, network: str) -> NetworkDesc:
-    found = next((net for net in info.networks if net.name == network), None)
-    if found is None:
-        names = ", ".join(net.name for net in info.networks) or "none"
-        raise DeviceError(f"the device has no network '{network}'", hint=f"it has: {names}")
-    return found
-
-
-def _machine_of(program: Program) -> Machine:
-    return load_machine(
-        program.machine,
-        generation=program.generation,
-        epoch_controller=program.epoch_controller,
-    )
-
-
-def _clocks(info: DeviceInfo) -> RunClocks:
-    hertz = info.clocks
-    values = (hertz.mcu_hz, hertz.npu_hz, hertz.noc_hz, hertz.nic_hz)
-    mcu, npu, noc, nic = (value / 1e6 for value in values)
-    return RunClocks(mcu, npu, noc, nic)
-
-
 def _at_clocks(machine: Machine, clocks: RunClocks) -> Machine:
     """Predictions beside a run are for the clocks that the device states."""
-    told = {f"clocks.{name}": getattr(clocks, name) for name in RunClocks.__slots__}
-    return with_overrides(machine, {key: mhz for key, mhz in told.items() if mhz > 0})
+    stated = {f"clocks.{name}": getattr(clocks, name) for name in RunClocks.__slots__}
+    return with_overrides(machine, {key: mhz for key, mhz in stated.items() if mhz > 0})
 
 
 # --- One epoch ---
 
 
-def _said(one: Measured, known: Profile | None) -> Said:
-    if known is None:
+def _said(one: Measured, predicted: Profile | None) -> Said:
+    if predicted is None:
         return Said()
     first, last = one.node.number, one.node.last
     # A device counts blocks, and a blob is one block of several epochs.
-    return Said(tuple(e for e in known.epochs if first <= e.first and e.last <= last))
+    return Said(tuple(e for e in predicted.epochs if first <= e.first and e.last <= last))
 
 
 def _epoch(
-    index: int, one: Measured, known: Profile | None, clocks: RunClocks, source: Provenance
+    index: int, one: Measured, predicted: Profile | None, clocks: RunClocks, source: Provenance
 ) -> EpochProfile:
-    node, said = one.node, _said(one, known)
+    node, said = one.node, _said(one, predicted)
     times = [_ms(sample, clocks) for sample in one.samples]
+    # A simulation beside itself would look like a perfect prediction.
+    beside = bool(said.epochs) and source is not Provenance.SIMULATION
     return EpochProfile(
         index=index,
         name=node.name,
@@ -215,13 +207,8 @@ def _epoch(
         ms=_ms(one.cycles, clocks),
         provenance=source,
         spread=Spread(min(times), median(times), max(times), len(times)),
-        # A simulation beside itself would look like a perfect prediction.
-        predicted_ms=_predicted_ms(said) if source is not Provenance.SIMULATION else None,
+        predicted_ms=sum(epoch.ms for epoch in said.epochs) if beside else None,
     )
-
-
-def _predicted_ms(said: Said) -> float | None:
-    return sum(epoch.ms for epoch in said.epochs) if said.epochs else None
 
 
 def _ms(cycles: tuple[float, float, float], clocks: RunClocks) -> float:
@@ -277,7 +264,14 @@ def _bare(
     del kinds[EpochKind.EMPTY.value]
     return Profile(
         program_hash="",
-        model=_model(network),
+        model=ModelInfo(
+            network.name,
+            "",
+            tuple(map(_tensor, network.inputs)),
+            tuple(map(_tensor, network.outputs)),
+            network.macc,
+            network.params_bytes,
+        ),
         machine=MachineInfo(info.description, "", blobs > 0, clocks.mcu_mhz, clocks.npu_mhz),
         runs=(Run(source, clocks, batch),),
         epochs=epochs,
@@ -291,32 +285,32 @@ def _bare(
     )
 
 
-def _with_program(found: Profile, known: Profile, epochs: tuple[EpochProfile, ...]) -> Profile:
+def _with_program(bare: Profile, compiled: Profile, epochs: tuple[EpochProfile, ...]) -> Profile:
     """What was compiled: the model, where it lies, and a prediction's error if it is one."""
-    predicted = found.runs[0].source is Provenance.SIMULATION and known.total_ms > 0
+    predicted = bare.runs[0].source is Provenance.SIMULATION and compiled.total_ms > 0
     # The device may run at other clocks than the machine; the relative error stays the same.
-    scale = found.total_ms / known.total_ms if predicted else 0.0
+    scale = bare.total_ms / compiled.total_ms if predicted else 0.0
     return replace(
-        found,
-        program_hash=known.program_hash,
-        model=known.model,
+        bare,
+        program_hash=compiled.program_hash,
+        model=compiled.model,
         machine=replace(
-            known.machine, mcu_mhz=found.machine.mcu_mhz, npu_mhz=found.machine.npu_mhz
+            compiled.machine, mcu_mhz=bare.machine.mcu_mhz, npu_mhz=bare.machine.npu_mhz
         ),
-        interval_ms=_scaled(known.interval_ms, scale) if predicted else found.interval_ms,
-        model_error=known.model_error if predicted else "",
-        memory=known.memory,
-        fit=known.fit,
+        interval_ms=_scaled(compiled.interval_ms, scale) if predicted else bare.interval_ms,
+        model_error=compiled.model_error if predicted else "",
+        memory=compiled.memory,
+        fit=compiled.fit,
         # The program knows the epochs inside blobs, which the device counts as one.
-        counts=known.counts,
-        unknown_ops=known.unknown_ops if predicted else (),
-        notes=(*known.notes, *_strange(epochs, known)),
+        counts=compiled.counts,
+        unknown_ops=compiled.unknown_ops if predicted else (),
+        notes=(*compiled.notes, *_strange(epochs, compiled)),
     )
 
 
-def _strange(epochs: tuple[EpochProfile, ...], known: Profile) -> list[str]:
+def _strange(epochs: tuple[EpochProfile, ...], compiled: Profile) -> list[str]:
     """Blocks whose borders are not borders of epochs: the device runs another build."""
-    firsts, lasts = {e.first for e in known.epochs}, {e.last for e in known.epochs}
+    firsts, lasts = {e.first for e in compiled.epochs}, {e.last for e in compiled.epochs}
     names = [e.name for e in epochs if e.first not in firsts or e.last not in lasts]
     if not names:
         return []
@@ -329,23 +323,12 @@ def _scaled(interval: tuple[float, float | None], scale: float) -> tuple[float, 
     return low * scale, None if high is None else high * scale
 
 
-def _programmed_ms(known: Profile | None, machine: Machine | None, clocks: RunClocks) -> float:
+def _programmed_ms(predicted: Profile | None, machine: Machine | None, clocks: RunClocks) -> float:
     """What the epoch controller adds to the cores of its epochs."""
-    if known is None or machine is None:
+    if predicted is None or machine is None:
         return 0.0
-    epochs = sum(e.kind is EpochKind.HW and e.blob is not None for e in known.epochs)
+    epochs = sum(e.kind is EpochKind.HW and e.blob is not None for e in predicted.epochs)
     return epochs * machine.generation.control.controller_cycles / clocks.npu_mhz / 1000
-
-
-def _model(network: NetworkDesc) -> ModelInfo:
-    return ModelInfo(
-        network.name,
-        "",
-        tuple(map(_tensor, network.inputs)),
-        tuple(map(_tensor, network.outputs)),
-        network.macc,
-        network.params_bytes,
-    )
 
 
 def _tensor(tensor: TensorDesc) -> TensorInfo:

@@ -26,7 +26,10 @@ def memory_use(program: Program, machine: Machine) -> MemoryUse:
     external = {m.name for m in machine.pools if m.cacheable and m.writable}
     read_only = {m.name for m in machine.pools if not m.writable}
     real = [pool for pool in program.pools if not pool.virtual and pool.size_bytes]
-    places = _places(program)
+    # Buffers that own memory, with their physical address.
+    pool_map = program.pool_map()
+    owners = (buffer for buffer in program.buffers if buffer.pool and not buffer.view_of)
+    places = [(buffer, pool_map[buffer.pool].address + buffer.offset) for buffer in owners]
     pools = tuple(_pool_use(pool, places) for pool in real)
     internal = [p for p in pools if p.name not in external | read_only]
     return MemoryUse(
@@ -41,13 +44,6 @@ def memory_use(program: Program, machine: Machine) -> MemoryUse:
 
 def _activations(program: Program) -> list[Buffer]:
     return [buffer for buffer in program.buffers if not (buffer.is_param or buffer.view_of)]
-
-
-def _places(program: Program) -> list[tuple[Buffer, int]]:
-    """Buffers that own memory, with their physical address."""
-    pools = program.pool_map()
-    owners = (buffer for buffer in program.buffers if buffer.pool and not buffer.view_of)
-    return [(buffer, pools[buffer.pool].address + buffer.offset) for buffer in owners]
 
 
 def _pool_use(pool: Pool, places: list[tuple[Buffer, int]]) -> PoolUse:
@@ -90,7 +86,7 @@ def fit(program: Program, machine: Machine) -> Fit:
     """
     chip = [m for m in machine.pools if not m.cacheable]
     # Cheap tests first: placing all buffers again takes longest.
-    on_chip = not _too_large(program, chip) and (
+    on_chip = sum(_needs(program)) <= sum(memory.size_bytes for memory in chip) and (
         _weights_fit_beside(program, chip) or _fits(program, machine, chip)
     )
     # The NPU cache serves external memories only; the writable one of them is RAM.
@@ -107,10 +103,6 @@ def _needs(program: Program) -> tuple[int, int]:
     weights = sum(b.size_bytes for b in program.buffers if b.is_param)
     live = _peak((b.first, b.last, b.size_bytes) for b in _activations(program))
     return weights, live
-
-
-def _too_large(program: Program, pools: list[MemoryPool]) -> bool:
-    return sum(_needs(program)) > sum(memory.size_bytes for memory in pools)
 
 
 def _weights_fit_beside(program: Program, chip: list[MemoryPool]) -> bool:
@@ -168,12 +160,13 @@ class ProgramFacts:
 
 def program_facts(program: Program, machine: Machine, graph: Graph | None) -> ProgramFacts:
     epochs = program.executed
+    kinds = {kind.value: program.count(kind) for kind in EpochKind if kind is not EpochKind.EMPTY}
     return ProgramFacts(
         program_hash(program),
         _model(program, graph),
         memory_use(program, machine),
         fit(program, machine),
-        _counts(program),
+        kinds | {"blobs": len({e.blob for e in program.epochs if e.blob is not None})},
         program.notes,
         epochs,
         tuple(epoch.name for epoch in epochs),
@@ -186,11 +179,6 @@ def program_hash(program: Program) -> str:
     """Fingerprint of what is executed and where; names of files and models do not count."""
     places = [(b.name, b.pool, b.offset, b.size_bytes) for b in program.buffers]
     return hashlib.sha256(orjson.dumps((places, program.epochs))).hexdigest()
-
-
-def _counts(program: Program) -> dict[str, int]:
-    kinds = {kind.value: program.count(kind) for kind in EpochKind if kind is not EpochKind.EMPTY}
-    return kinds | {"blobs": len({e.blob for e in program.epochs if e.blob is not None})}
 
 
 def _model(program: Program, graph: Graph | None) -> ModelInfo:

@@ -37,7 +37,7 @@ _PROBE = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class BufferPair:
     """A buffer, the tensor it carries, in which order of its axes (those longer than 1; None: as
     stored), and what is added to it."""
 
@@ -58,7 +58,7 @@ class Pair:
 class ForeignBridge:
     program: Program
     graph: Graph
-    pairs: dict[str, Pair] = field(default_factory=dict)
+    pairs: dict[str, BufferPair] = field(default_factory=dict)
     results: dict[str, str] = field(default_factory=dict)  # network output -> program output
 
     def inputs(self, sample: Values) -> dict[str, Array]:
@@ -70,10 +70,10 @@ class ForeignBridge:
             for here, there in pairs
         }
 
-    def outputs(self, found: Values) -> dict[str, Array]:
+    def outputs(self, values: Values) -> dict[str, Array]:
         buffers = self.program.buffer_map()
         return {
-            here: _back(found[there], buffers[there], self.graph.tensor(here))
+            here: _back(values[there], buffers[there], self.graph.tensor(here))
             for here, there in self.results.items()
         }
 
@@ -109,10 +109,10 @@ class _Learner:
         self.candidates = Candidates(graph, expected)
         self.lineage = Lineage(graph)
         self.borders = dict(zip(program.inputs, graph.inputs, strict=True))
-        self.near: dict[str, Pair] = {}
+        self.near: dict[str, BufferPair] = {}
         # Far from the tensor that it should carry: it disagrees, unless what is made of it, with
         # the values that it has, agrees. Then it is an inner value of an op.
-        self.far: dict[str, Pair] = {}
+        self.far: dict[str, BufferPair] = {}
         # Several epochs may fill one buffer: it is whole after the last of them.
         self.last = {name: e.number for e in program.executed for name in written(e)}
 
@@ -131,25 +131,29 @@ class _Learner:
                 self.far.pop(name, None)
 
     @property
-    def pairs(self) -> dict[str, Pair]:
+    def pairs(self) -> dict[str, BufferPair]:
         """A buffer far from a tensor that another one carries is an inner value of an op too."""
         carried = {pair.tensor for pair in self.near.values()}
         far = {name: pair for name, pair in self.far.items() if pair.tensor not in carried}
         return self.near | far
 
     def _pair(
-        self, memory: Memory, buffer: Buffer, options: Sequence[Pair], sources: Collection[str]
+        self,
+        memory: Memory,
+        buffer: Buffer,
+        options: Sequence[BufferPair],
+        sources: Collection[str],
     ) -> None:
         values = memory.read(buffer.name)
         apart = _apart(values, buffer, options, self.expected)
         pair = min(options, key=apart.__getitem__)
-        wanted = pair.values(buffer, self.expected[pair.tensor])
+        reference = pair.values(buffer, self.expected[pair.tensor])
         if apart[pair] <= _MOST_MEAN_LSB:
             self.near[buffer.name] = pair
             # The next epoch starts from the reference again, so that rounding does not add up.
-            memory.write(buffer.name, wanted)
+            memory.write(buffer.name, reference)
             return
-        steps = np.sort(values, axis=None).astype(np.int32) - np.sort(wanted, axis=None)
+        steps = np.sort(values, axis=None).astype(np.int32) - np.sort(reference, axis=None)
         # The same values in an order that is not known here cannot be compared.
         if int(np.abs(steps).max(initial=0)) <= _SAME_VALUES_LSB:
             return
@@ -200,22 +204,22 @@ class Candidates:
                 tensor = self.names[name] = graph.tensor(name)
                 self.sizes.setdefault(value.size, []).append(tensor)
 
-    def of(self, memory: Memory, buffer: Buffer) -> Iterator[Pair]:
+    def of(self, memory: Memory, buffer: Buffer) -> Iterator[BufferPair]:
         if buffer.is_float or buffer.is_param or buffer.nbits not in (8, 16):
             return
         # A kernel's arguments are views without a scale of their own.
         root = memory.buffers.get(buffer.view_of, buffer)
         stated = root if root.size_bytes == buffer.size_bytes else buffer
         size = int(np.prod(buffer.shape))
-        named = self.names.get(stated.tensor or stated.name.removesuffix(".sub"))
-        if named and named.elements == size and _bits(named) == buffer.nbits:
-            shifts = {named: _sign_shift(named, buffer)}
+        by_name = self.names.get(stated.tensor or stated.name.removesuffix(".sub"))
+        if by_name and by_name.elements == size and _bits(by_name) == buffer.nbits:
+            shifts = {by_name: _sign_shift(by_name, buffer)}
         else:
             of_size = self.sizes.get(size, [])
             shifts = {t: shift for t in of_size if (shift := _shift(t, stated)) is not None}
         for tensor, shift in shifts.items():
             for axes in _orders(tensor.shape, buffer):
-                yield Pair(tensor.name, axes, shift)
+                yield BufferPair(tensor.name, axes, shift)
 
 
 def _bits(tensor: Tensor) -> int:
@@ -244,10 +248,10 @@ def _orders(shape: tuple[int, ...], buffer: Buffer) -> Iterator[tuple[int, ...] 
     if 0 < buffer.batch < buffer.channels:
         yield None
     sizes = [size for size in shape if size > 1]
-    wanted = [size for size in buffer.shape if size > 1]
+    target = [size for size in buffer.shape if size > 1]
     if len(sizes) <= _MOST_AXES:
         for axes in permutations(range(len(sizes))):
-            if axes != tuple(range(len(sizes))) and [sizes[a] for a in axes] == wanted:
+            if axes != tuple(range(len(sizes))) and [sizes[a] for a in axes] == target:
                 yield axes
 
 
@@ -257,16 +261,16 @@ def _limits(buffer: Buffer) -> tuple[int, int]:
 
 
 def _apart(
-    value: Array, buffer: Buffer, options: Sequence[Pair], expected: Values
-) -> dict[Pair, float]:
+    value: Array, buffer: Buffer, options: Sequence[BufferPair], expected: Values
+) -> dict[BufferPair, float]:
     """Mean differences of a buffer from the tensors that it may carry."""
     # A fixed seed, so that the same files always give the same pairs.
     places = np.random.default_rng(0).integers(0, max(1, value.size), min(value.size, _PROBE))
     probe = value.reshape(-1)[places].astype(np.int32)
 
-    def apart(pair: Pair) -> float:
-        wanted = pair.values(buffer, expected[pair.tensor]).reshape(-1)[places]
-        return float(np.abs(probe - wanted).mean())
+    def apart(pair: BufferPair) -> float:
+        reference = pair.values(buffer, expected[pair.tensor]).reshape(-1)[places]
+        return float(np.abs(probe - reference).mean())
 
     return {pair: apart(pair) for pair in options}
 
@@ -275,43 +279,43 @@ def _results(program: Program, graph: Graph, free: Values, expected: Values) -> 
     """Every output of the network with the program's output of its size and scale; of several
     that with the nearest values."""
     buffers = program.buffer_map()
-    left = list(program.outputs)
-    found = {}
+    free_outputs = list(program.outputs)
+    results = {}
     for name in graph.outputs:
         tensor = graph.tensor(name)
-        same = [n for n in left if free[n].size == tensor.elements]
+        same = [n for n in free_outputs if free[n].size == tensor.elements]
         same = [n for n in same if _shift(tensor, buffers[n]) is not None] or same
-        wanted = expected[name].astype(np.float64).reshape(-1)
+        reference = expected[name].astype(np.float64).reshape(-1)
         near = min(
             same,
             key=lambda n: float(
                 np.abs(
-                    np.nan_to_num(_back(free[n], buffers[n], tensor)).reshape(-1) - wanted
+                    np.nan_to_num(_back(free[n], buffers[n], tensor)).reshape(-1) - reference
                 ).mean()
             ),
         )
-        found[name] = near
+        results[name] = near
         # Two outputs of the network never share one of the program.
-        left.remove(near)
-    return found
+        free_outputs.remove(near)
+    return results
 
 
 def _converted(value: Array, tensor: Tensor, buffer: Buffer) -> Array:
     """A network input in the element type of the program's input, and with its axes."""
     axes = _border_axes(value.shape, buffer)
     flat = (value.transpose(axes) if axes else value).reshape(-1)
-    number = _real(flat, tensor.quant) if _is_real(tensor, buffer) else flat
+    stored: Array
     if buffer.is_float:
-        stored = number.astype(np.float32)
+        is_real = tensor.dtype is DType.FLOAT32
+        stored = (flat if is_real else _real(flat, tensor.quant)).astype(np.float32)
     elif tensor.dtype is DType.FLOAT32:
-        stored = _quantized(flat, buffer)
+        quant = buffer.quant or Quant((1.0,), (0,))
+        low, high = (-128, 127) if buffer.signed else (0, 255)
+        steps = np.rint(flat / quant.scale) + quant.zero_point
+        stored = np.clip(steps, low, high).astype(element_type(buffer))
     else:
         stored = (flat.astype(np.int32) + _sign_shift(tensor, buffer)).astype(element_type(buffer))
     return from_stored(buffer, stored)
-
-
-def _is_real(tensor: Tensor, buffer: Buffer) -> bool:
-    return buffer.is_float and tensor.dtype is not DType.FLOAT32
 
 
 def _sign_shift(tensor: Tensor, buffer: Buffer) -> int:
@@ -326,14 +330,6 @@ def _real(flat: Array, quant: Quant | None) -> Array:
     return ((flat.astype(np.float32) - quant.zero_point) * np.float32(quant.scale)).astype(
         np.float32
     )
-
-
-def _quantized(flat: Array, buffer: Buffer) -> Array:
-    quant = buffer.quant or Quant((1.0,), (0,))
-    low, high = (-128, 127) if buffer.signed else (0, 255)
-    steps = np.rint(flat / quant.scale) + quant.zero_point
-    stored: Array = np.clip(steps, low, high).astype(element_type(buffer))
-    return stored
 
 
 def _back(value: Array, buffer: Buffer, tensor: Tensor) -> Array:

@@ -80,11 +80,11 @@ def contents(
     whole = total_ms or 1.0
     cpu = combining = outside = reported = 0.0
     unmeasured: dict[str, float] = {}
-    for epoch, known in zip(epochs, facts.epochs, strict=True):
-        kernel = known.call.kernel if known.call else ""
+    for epoch, facts_of_epoch in zip(epochs, facts.epochs, strict=True):
+        kernel = facts_of_epoch.call.kernel if facts_of_epoch.call else ""
         if epoch.counters.bound is Bound.EXTERNAL_RAM:
             outside += epoch.ms
-        elif epoch.kind is EpochKind.HW and known.groups is None:
+        elif epoch.kind is EpochKind.HW and facts_of_epoch.groups is None:
             reported += epoch.ms
         elif epoch.kind is EpochKind.HW:
             combining += 0.0 if "CONVACC" in epoch.units else epoch.ms
@@ -122,21 +122,21 @@ def doubts(
         if epoch.ms > _LARGE_PART * total_ms
         if epoch.kind is EpochKind.HW and not epoch.units.keys() & _REDUCING
     ]
-    found = [
+    sentences = [
         f"not credible: epoch {epoch.name} reads {ratio:,} times what it writes "
         f"and takes {epoch.ms / total_ms:.0%} of the time"
         for epoch in large
         if (ratio := _reads_to_writes(epoch.counters, machine)) >= _READS_TO_WRITES
     ]
-    return (*found, *_far_from_roofline(facts, epochs, machine))
+    return (*sentences, *_far_from_roofline(facts, epochs, machine))
 
 
 def _reads_to_writes(counters: Counted, machine: Machine) -> int:
     """Bytes read for every byte written; weights in flash do not count."""
     read_only = {memory.name for memory in machine.pools if not memory.writable}
     rows = [row for row in counters.traffic if row.pool not in read_only]
-    written = sum(row.write_bytes for row in rows)
-    return sum(row.read_bytes for row in rows) // written if written else 0
+    write_bytes = sum(row.write_bytes for row in rows)
+    return sum(row.read_bytes for row in rows) // write_bytes if write_bytes else 0
 
 
 def _far_from_roofline(
@@ -151,7 +151,12 @@ def _far_from_roofline(
     timing, control = machine.timing, machine.generation.control
     starts = len(hardware) * (timing.epoch_start_cycles + control.controller_cycles)
     core = sum(counters.core_cycles for counters in hardware)
-    bound = _roofline_cycles(facts, machine) + starts
+    # The larger of all MACs at the peak rate and all weights out of their memory.
+    window = machine.convacc.max_kernel_height**2
+    peak = machine.units["CONVACC"] * machine.convacc.tiles["dense8x8"].kernels * window
+    stored = {pool.name: pool.weights_bytes for pool in facts.memory.pools}
+    fetches = (stored.get(m.name, 0) * machine.cycles_per_byte(m.path) for m in machine.pools)
+    bound = max(facts.model.macs / peak, *fetches) + starts
     if not facts.model.macs or core <= _FAR_FROM_ROOFLINE * bound:
         return ()
     return (
@@ -160,35 +165,26 @@ def _far_from_roofline(
     )
 
 
-def _roofline_cycles(facts: ProgramFacts, machine: Machine) -> float:
-    """The larger of all MACs at the peak rate and all weights out of their memory."""
-    window = machine.convacc.max_kernel_height**2
-    peak = machine.units["CONVACC"] * machine.convacc.tiles["dense8x8"].kernels * window
-    stored = {pool.name: pool.weights_bytes for pool in facts.memory.pools}
-    fetches = (stored.get(m.name, 0) * machine.cycles_per_byte(m.path) for m in machine.pools)
-    return max(facts.model.macs / peak, *fetches)
-
-
 def remarks(of: Contents, machine: Machine) -> tuple[str, ...]:
     """What a reader has to know of a prediction that is credible."""
-    found = []
+    sentences = []
     if of.unmeasured >= _NOTED_PART:
         kernels = ", ".join(of.kernels)
-        found.append(
+        sentences.append(
             f"{of.unmeasured:.0%} of the time is in CPU kernels whose cost nobody measured: "
             f"{kernels}"
         )
     if of.external >= _NOTED_PART:
-        found.append(
+        sentences.append(
             f"{of.external:.0%} of the time waits for external RAM, whose cost follows published "
             "totals alone: no run there was measured epoch by epoch"
         )
     if of.reported >= _NOTED_PART:
-        found.append(
+        sentences.append(
             "timed from the compiler's report, which holds no registers: the network.c of the same "
             "build is timed more exactly"
         )
-    return (*found, *_other_setup(machine))
+    return (*sentences, *_other_setup(machine))
 
 
 def _other_setup(machine: Machine) -> tuple[str, ...]:

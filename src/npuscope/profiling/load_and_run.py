@@ -55,16 +55,16 @@ def parse_addresses(text: str) -> tuple[int, int]:
     parts = [part.strip() for part in text.split(",")]
     defaults = DEFAULT_ADDRESS.split(",")
     try:
-        found = [int(part, 0) for part in (*parts, *defaults[len(parts) :])]
+        addresses = [int(part, 0) for part in (*parts, *defaults[len(parts) :])]
     except ValueError:
-        found = []
-    if len(found) != 2 or not all(0 <= value < 1 << 32 for value in found):
+        addresses = []
+    if len(addresses) != 2 or not all(0 <= value < 1 << 32 for value in addresses):
         raise UsageError(
             f"expected NET[,PARAMS], found '{safe_terminal(text)}'",
             where="--address",
             hint=f"such as {DEFAULT_ADDRESS}",
         )
-    return found[0], found[1]
+    return addresses[0], addresses[1]
 
 
 def place(source: Path, modes: set[str], addresses: tuple[int, int]) -> Placed:
@@ -190,17 +190,17 @@ def load_and_run(
 ) -> LoadAndRun:
     """Start the board with one image and run it; no inference at all where `batch` is 0."""
     image = read_image(placed.image, placed.params)
-    known = load_machine(generation=generation or generation_of(image)).generation.name
+    generation_name = load_machine(generation=generation or generation_of(image)).generation.name
     _log_image(image, placed)
-    found = load([placed], known, clocks, dialect=dialect_of(image))
-    found.require_all()
-    board = found.board
+    loaded = load([placed], generation_name, clocks, dialect=dialect_of(image))
+    loaded.require_all()
+    board = loaded.board
     try:
         info = board.info()
         network = info.networks[0]
         _LOG.debug("board: %s, %s", info.description, ",".join(info.attributes))
-        asked = Request(network.name, _inputs(network, inputs), per_layer=True, options=NOTHING)
-        inferences = tuple(_inference(board, asked, number) for number in range(batch))
+        request = Request(network.name, _inputs(network, inputs), per_layer=True, options=NOTHING)
+        inferences = tuple(_inference(board, request, number) for number in range(batch))
     finally:
         board.close()
     return LoadAndRun(image, placed, info, network, inferences, fast_line)
@@ -208,33 +208,30 @@ def load_and_run(
 
 def _log_image(image: Image, placed: Placed) -> None:
     world = "secure" if image.flags.secure else "non-secure"
-    built = (cpu_name(image.flags.cpu), world, image.runtime, image.size_bytes)
-    _LOG.debug("image: %s, %s, runtime %s, %d bytes", *built)
+    target = (cpu_name(image.flags.cpu), world, image.runtime, image.size_bytes)
+    _LOG.debug("image: %s, %s, runtime %s, %d bytes", *target)
     for pool in image.pools:
         row = (pool.name, pool.flags.text, pool.descriptor.dst, pool.descriptor.size)
         _LOG.debug("pool %s: %s, dst %#010x, %d bytes", *row)
     _LOG.debug("flash: %#010x, mode %s", placed.address, placed.mode.name)
 
 
-def _inference(board: EmulatedBoard, asked: Request, number: int) -> Inference:
-    found = board.run(asked)
-    for node in found.nodes:
+def _inference(board: EmulatedBoard, request: Request, number: int) -> Inference:
+    inference = board.run(request)
+    for node in inference.nodes:
         cycles = " ".join(map(str, node.mcu_cycles))
         _LOG.debug("inference %d: %s (%s) [%s]", number + 1, node.name, node.kind.value, cycles)
-    for desc, values in zip(_network(board, asked).outputs, found.outputs, strict=True):
+    network = next(row for row in board.info().networks if row.name == request.network)
+    for desc, values in zip(network.outputs, inference.outputs, strict=True):
         checksum = zlib.crc32(np.ascontiguousarray(values).tobytes())
         row = (number + 1, desc.name, desc.dtype, list(desc.shape), checksum)
         _LOG.debug("inference %d: output '%s' %s%s, CRC-32 %#010x", *row)
-    return found
+    return inference
 
 
-def _network(board: EmulatedBoard, asked: Request) -> NetworkDesc:
-    return next(network for network in board.info().networks if network.name == asked.network)
-
-
-def _inputs(network: NetworkDesc, given: Sequence[np.ndarray] | None) -> tuple[np.ndarray, ...]:
-    if given is None:
+def _inputs(network: NetworkDesc, arrays: Sequence[np.ndarray] | None) -> tuple[np.ndarray, ...]:
+    if arrays is None:
         return random_inputs(network)
-    if len(given) != len(network.inputs):
-        raise UsageError(f"{len(given)} inputs for a network of {len(network.inputs)}")
-    return tuple(given)
+    if len(arrays) != len(network.inputs):
+        raise UsageError(f"{len(arrays)} inputs for a network of {len(network.inputs)}")
+    return tuple(arrays)

@@ -28,11 +28,11 @@ from npuscope.graph.model import Graph
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.ops.run import run as run_reference
-from npuscope.profiling.agreement import Tally
+from npuscope.profiling.agreement import AgreementTally
 from npuscope.profiling.clock_check import clock_warnings
 from npuscope.profiling.collect import collect
 from npuscope.profiling.model import DevicePart, Profile
-from npuscope.profiling.passes import CounterPlan, Pass, counter_plan
+from npuscope.profiling.passes import CounterPass, CounterPlan, counter_plan
 from npuscope.profiling.printed import CompilerText, with_compiler
 from npuscope.profiling.recorded import LogDevice, Recorded
 from npuscope.profiling.validate import output_step
@@ -46,7 +46,7 @@ _SEED = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class RunSubject:
     """What is known of the network on the device; nothing of it has to be."""
 
     program: Program | None = None
@@ -63,7 +63,7 @@ class Measurement(Shown):
     network: NetworkDesc
     recorded: tuple[Recorded, ...]
     program: Program | None
-    subject: Subject = Subject()
+    subject: RunSubject = RunSubject()
     # By first and last epoch: what a printed report says of the compiler, where one was read.
     said: Mapping[tuple[int, int], CompilerText] = field(default_factory=dict)
 
@@ -101,7 +101,7 @@ class _Recorder:
 
 @contextmanager
 def opened(
-    descriptor: Descriptor, subject: Subject, timeouts: Timeouts | None = None
+    descriptor: Descriptor, subject: RunSubject, timeouts: Timeouts | None = None
 ) -> Iterator[Device]:
     device = _open(descriptor, subject, timeouts)
     try:
@@ -110,7 +110,7 @@ def opened(
         device.close()
 
 
-def _open(descriptor: Descriptor, subject: Subject, timeouts: Timeouts | None) -> Device:
+def _open(descriptor: Descriptor, subject: RunSubject, timeouts: Timeouts | None) -> Device:
     match descriptor.kind:
         case DescriptorKind.LOG:
             return LogDevice.open(descriptor.path)
@@ -131,17 +131,17 @@ def _emulated(program: Program, machine: Machine) -> Device:
     from npuscope.loadable.build import package_program
     from npuscope.loadable.codes import PackageOptions
 
-    made = package_program(program, machine, PackageOptions(cpu=CPU))
-    image = next(iter(made.files.values()))
+    package = package_program(program, machine, PackageOptions(cpu=CPU))
+    image = next(iter(package.files.values()))
     dialect = 2 if dialect_of(program.generation) is DIALECT_2 else 3
-    found = load([Placed(image)], program.generation, machine.clocks, dialect=dialect)
-    found.require_all()
-    return found.board
+    loaded = load([Placed(image)], program.generation, machine.clocks, dialect=dialect)
+    loaded.require_all()
+    return loaded.board
 
 
 def measure(
     device: Device,
-    subject: Subject,
+    subject: RunSubject,
     *,
     network: str = "",
     batch: int | None = None,
@@ -150,7 +150,9 @@ def measure(
     """Counters of `batch` samples per pass (a log: as many as it holds)."""
     recorder = _Recorder(device)
     described = _chosen(device.info(), network)
-    notes = list(_link_notes(device)) + list(_clock_notes(device.info(), subject))
+    notes = list(_link_notes(device)) + list(
+        clock_warnings(subject.program, device.info().clocks) if subject.program else ()
+    )
     if isinstance(device, LogDevice):
         plan, held = recorded_plan(device, described.name)
         inputs, batch = None, min(batch or held, held)
@@ -160,12 +162,12 @@ def measure(
         notes += _output_notes(device, described, subject, inputs)
         # With inputs of its own the simulated board also times what cannot be executed.
         inputs = None if isinstance(device, SimulatedBoard) else inputs
-    known = (subject.program, subject.machine, subject.graph)
-    found = collect(recorder, described.name, plan, inputs, batch, *known)
+    subject_parts = (subject.program, subject.machine, subject.graph)
+    collected = collect(recorder, described.name, plan, inputs, batch, *subject_parts)
     said = device.said if isinstance(device, LogDevice) else {}
     profile = replace(
-        with_compiler(found, said),
-        notes=(*found.notes, *notes),
+        with_compiler(collected, said),
+        notes=(*collected.notes, *notes),
         device=device_part(device.info(), described),
     )
     kept = tuple(recorder.recorded)
@@ -190,7 +192,7 @@ def recorded_plan(device: LogDevice, network: str) -> tuple[CounterPlan, int]:
     samples = Counter(row.options for row in rows)
     if not samples:
         raise DeviceError("the log has no per-layer inference", where=device.where)
-    return CounterPlan(tuple(Pass(o, "as recorded") for o in samples)), min(samples.values())
+    return CounterPlan(tuple(CounterPass(o, "as recorded") for o in samples)), min(samples.values())
 
 
 # --- Inputs and outputs ---
@@ -202,7 +204,7 @@ def random_inputs(network: NetworkDesc) -> tuple[np.ndarray, ...]:
 
 
 def _output_notes(
-    device: Device, network: NetworkDesc, subject: Subject, inputs: tuple[np.ndarray, ...]
+    device: Device, network: NetworkDesc, subject: RunSubject, inputs: tuple[np.ndarray, ...]
 ) -> Iterator[str]:
     """One inference's outputs against the reference executor's."""
     graph = subject.graph
@@ -212,15 +214,15 @@ def _output_notes(
     if [(t.shape, t.dtype.numpy) for t in tensors] != [(a.shape, a.dtype) for a in inputs]:
         yield "outputs not compared: the inputs of model and device differ"
         return
-    asked = Request(network.name, inputs, per_layer=False, options=NOTHING)
+    request = Request(network.name, inputs, per_layer=False, options=NOTHING)
     try:
-        found = device.run(asked).outputs
+        outputs = device.run(request).outputs
     except TargetError as error:
         yield f"outputs not compared: {error.message}"
         return
     expected = run_reference(graph, dict(zip(graph.inputs, inputs, strict=True)))
-    for name, output in zip(graph.outputs, found, strict=True):
-        tally = Tally(output_step(graph, name, expected[name]))
+    for name, output in zip(graph.outputs, outputs, strict=True):
+        tally = AgreementTally(output_step(graph, name, expected[name]))
         tally.add(output, expected[name].reshape(output.shape))
         agreement = tally.agreement(name)
         yield (
@@ -249,7 +251,3 @@ def _link_notes(device: Device) -> Iterator[str]:
         yield device.note
     if isinstance(device, RemoteBoard) and not device.info().link_checked:
         yield "link unchecked: the board offers no checksum of its memory"
-
-
-def _clock_notes(info: DeviceInfo, subject: Subject) -> tuple[str, ...]:
-    return clock_warnings(subject.program, info.clocks) if subject.program else ()

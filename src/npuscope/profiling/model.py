@@ -13,6 +13,8 @@ from npuscope.shown import Rows, Shown
 from npuscope.sim.counters import EpochCounters
 from npuscope.whole_file import write_whole
 
+SCHEMA = "npuscope/profile/record/1"  # of a saved profile
+
 
 class Provenance(Enum):
     ESTIMATE = "estimate"  # timing model alone, no data run
@@ -238,6 +240,13 @@ class Profile(Shown):
 
     def save(self, path: str | Path) -> None:
         """In full, as JSON; `npuscope.load` reads it again."""
-        from npuscope.profiling.saved import profile_to_json
-
         write_whole(path, profile_to_json(self))
+
+
+def profile_to_json(profile: Profile) -> bytes:
+    import orjson
+
+    from npuscope.records import encode
+
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
+    return orjson.dumps({"schema": SCHEMA, **encode(profile)}, option=options)

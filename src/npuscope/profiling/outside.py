@@ -41,8 +41,8 @@ def outside_outputs(
     name = installed_runtime(graph)
     if model is None or name is None:
         return None
-    found = outside_runs([OutsideRun(model, graph, samples)], any_kernels)[0]
-    return None if found is None else (name, found)
+    rows = outside_runs([OutsideRun(model, graph, samples)], any_kernels)[0]
+    return None if rows is None else (name, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +61,20 @@ def outside_runs(
 
     They share a process, because to start one takes longer than most networks.
     """
-    found: list[list[list[np.ndarray]] | None] = []
+    results: list[list[list[np.ndarray]] | None] = []
     with work_folder(Path(tempfile.gettempdir())) as folder:
-        files = [_given(folder, number, run) for number, run in enumerate(runs)]
-        while len(found) < len(runs):
-            first = len(found)
-            told = _run_child(runs[first:], files[first:], any_kernels)
-            for run, (_, made) in zip(runs[first:], files[first:], strict=True):
-                if not made.exists():
+        files = [_write_inputs(folder, number, run) for number, run in enumerate(runs)]
+        while len(results) < len(runs):
+            first = len(results)
+            failure = _run_child(runs[first:], files[first:], any_kernels)
+            for run, (_, outputs) in zip(runs[first:], files[first:], strict=True):
+                if not outputs.exists():
                     break
-                found.append(_results(run, made))
-            if len(found) < len(runs):  # this one ended it; those behind it get another process
-                _log.warning(told, installed_runtime(runs[first].graph))
-                found.append(None)
-    return found
+                results.append(_results(run, outputs))
+            if len(results) < len(runs):  # this one ended it; those behind it get another process
+                _log.warning(failure, installed_runtime(runs[first].graph))
+                results.append(None)
+    return results
 
 
 def outside_opens(name: str, models: Sequence[Path]) -> list[bool]:
@@ -85,24 +85,19 @@ def outside_opens(name: str, models: Sequence[Path]) -> list[bool]:
 def _opens(name: str, model: Path) -> bool:
     module = "npuscope.profiling.runtimes"
     try:
-        done = child.run_module(module, name, "open", str(model), timeout_s=_SECONDS_A_SAMPLE)
+        process = child.run_module(module, name, "open", str(model), timeout_s=_SECONDS_A_SAMPLE)
     except subprocess.TimeoutExpired:
         return False
-    return done.returncode == 0
+    return process.returncode == 0
 
 
-def _given(folder: Path, number: int, run: OutsideRun) -> tuple[Path, Path]:
+def _write_inputs(folder: Path, number: int, run: OutsideRun) -> tuple[Path, Path]:
     """The inputs in a file, and where the outputs will be."""
-    given, made = folder / f"inputs{number}.npz", folder / f"outputs{number}.npz"
+    inputs, outputs = folder / f"inputs{number}.npz", folder / f"outputs{number}.npz"
     rows = [[sample[n] for n in run.graph.inputs] for sample in run.samples]
-    np.savez(given, **_numbered(rows), **_scales(run.graph))  # type: ignore[arg-type]
-    return given, made
-
-
-def _results(run: OutsideRun, made: Path) -> list[list[np.ndarray]]:
-    rows = _listed(made, len(run.samples), len(run.graph.outputs))
-    pairs = [zip(row, run.graph.outputs, strict=True) for row in rows]
-    return [[_quantized(value, run.graph, output) for value, output in row] for row in pairs]
+    arrays = {f"{r}_{c}": value for r, row in enumerate(rows) for c, value in enumerate(row)}
+    np.savez(inputs, **arrays, **_scales(run.graph))  # type: ignore[arg-type]
+    return inputs, outputs
 
 
 def _run_child(
@@ -111,8 +106,8 @@ def _run_child(
     """What to say of a file without outputs."""
     kernels = "any" if any_kernels else "reference"
     words = [str(installed_runtime(runs[0].graph)), kernels]
-    for run, (given, made) in zip(runs, files, strict=True):
-        words += [str(run.model), str(given), str(made)]
+    for run, (inputs, outputs) in zip(runs, files, strict=True):
+        words += [str(run.model), str(inputs), str(outputs)]
     timeout_s = _SECONDS_A_SAMPLE * sum(len(run.samples) + 1 for run in runs)
     try:
         child.run_module("npuscope.profiling.runtimes", *words, timeout_s=timeout_s)
@@ -121,14 +116,15 @@ def _run_child(
     return "%s failed on this model: its comparison is left out"
 
 
-def _numbered(rows: Sequence[Sequence[np.ndarray]]) -> dict[str, np.ndarray]:
-    places = ((r, c, value) for r, row in enumerate(rows) for c, value in enumerate(row))
-    return {f"{row}_{column}": value for row, column, value in places}
-
-
-def _listed(path: Path, rows: int, columns: int) -> list[list[np.ndarray]]:
+def _results(run: OutsideRun, path: Path) -> list[list[np.ndarray]]:
     with np.load(path, allow_pickle=False) as file:
-        return [[file[f"{row}_{column}"] for column in range(columns)] for row in range(rows)]
+        return [
+            [
+                _quantized(file[f"{row}_{column}"], run.graph, output)
+                for column, output in enumerate(run.graph.outputs)
+            ]
+            for row in range(len(run.samples))
+        ]
 
 
 def _scales(graph: Graph) -> dict[str, np.ndarray]:

@@ -19,18 +19,18 @@ from npuscope.sim.debug_unit import COUNTERS
 # --- Which counters in which inference: with 16 counters, some exclude each other ---
 
 
-class Metric(Enum):
+class CounterMetric(Enum):
     CYCLES = "cycles"  # NPU cycles by phase; the MCU's are in every run
     ENGINES = "engines"  # active cycles by stream engine
     BURSTS = "bursts"
     CACHE = "cache"
 
 
-ALL_METRICS = frozenset(Metric)
+ALL_METRICS = frozenset(CounterMetric)
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class CounterPass:
     """One configuration of the counters; it is run once for every sample."""
 
     options: Option
@@ -41,7 +41,7 @@ class Pass:
 class CounterPlan:
     """`warm_up`: an inference before the others, whose numbers are thrown away."""
 
-    passes: tuple[Pass, ...]
+    passes: tuple[CounterPass, ...]
     warm_up: bool = False
 
     def inferences(self, batch: int = 1) -> int:
@@ -52,11 +52,11 @@ class CounterPlan:
 ENGINE_COUNTERS = COUNTERS - 1
 
 _TIMED = Option.EPOCH_LEN
-_BURSTS = Pass(Option.BUSIF_RW_DATA, "bursts by interface and length")
+_BURSTS = CounterPass(Option.BUSIF_RW_DATA, "bursts by interface and length")
 VENDOR_PLAN = CounterPlan(
     (
-        Pass(Option.STRG_I_ACTIVE | _TIMED | Option.NPU_CACHE, "input engines, cache"),
-        Pass(Option.STRG_O_ACTIVE | _TIMED | Option.NPU_CACHE, "output engines, cache"),
+        CounterPass(Option.STRG_I_ACTIVE | _TIMED | Option.NPU_CACHE, "input engines, cache"),
+        CounterPass(Option.STRG_O_ACTIVE | _TIMED | Option.NPU_CACHE, "output engines, cache"),
         _BURSTS,
     ),
     warm_up=True,
@@ -64,7 +64,7 @@ VENDOR_PLAN = CounterPlan(
 
 
 def counter_plan(
-    metrics: Collection[Metric] = ALL_METRICS,
+    metrics: Collection[CounterMetric] = ALL_METRICS,
     program: Program | None = None,
     *,
     vendor_plan: bool = False,
@@ -77,15 +77,18 @@ def counter_plan(
     """
     if vendor_plan:
         return VENDOR_PLAN
-    wanted = set(metrics)
-    passes = [*_timed(wanted, program is not None and engines_fit(program))]
-    if Metric.BURSTS in wanted:
+    chosen_metrics = set(metrics)
+    passes = [*_timed(chosen_metrics, program is not None and engines_fit(program))]
+    if CounterMetric.BURSTS in chosen_metrics:
         passes.append(_BURSTS)
-    if Metric.CACHE in wanted and passes:
+    if CounterMetric.CACHE in chosen_metrics and passes:
         # The cache has monitors of its own: they go with the first pass.
         first = passes[0]
-        passes[0] = Pass(first.options | Option.NPU_CACHE, f"{first.purpose}, cache")
-    return CounterPlan(tuple(passes) or (Pass(_cache_only(wanted), "MCU cycles"),))
+        passes[0] = CounterPass(first.options | Option.NPU_CACHE, f"{first.purpose}, cache")
+    if not passes:
+        options = Option.NPU_CACHE if CounterMetric.CACHE in chosen_metrics else Option(0)
+        passes = [CounterPass(options, "MCU cycles")]
+    return CounterPlan(tuple(passes))
 
 
 def engines_fit(program: Program) -> bool:
@@ -93,19 +96,15 @@ def engines_fit(program: Program) -> bool:
     return all(block.engines <= ENGINE_COUNTERS for block in epoch_blocks(program))
 
 
-def _timed(wanted: set[Metric], together: bool) -> Iterator[Pass]:
+def _timed(metrics: set[CounterMetric], together: bool) -> Iterator[CounterPass]:
     """Passes that count NPU cycles; engines bring them along."""
-    if Metric.ENGINES in wanted and together:
-        yield Pass(Option.STRG_ACTIVE | _TIMED, "engines both ways")
-    elif Metric.ENGINES in wanted:
-        yield Pass(Option.STRG_I_ACTIVE | _TIMED, "input engines")
-        yield Pass(Option.STRG_O_ACTIVE | _TIMED, "output engines")
-    elif Metric.CYCLES in wanted:
-        yield Pass(_TIMED, "NPU cycles")
-
-
-def _cache_only(wanted: set[Metric]) -> Option:
-    return Option.NPU_CACHE if Metric.CACHE in wanted else Option(0)
+    if CounterMetric.ENGINES in metrics and together:
+        yield CounterPass(Option.STRG_ACTIVE | _TIMED, "engines both ways")
+    elif CounterMetric.ENGINES in metrics:
+        yield CounterPass(Option.STRG_I_ACTIVE | _TIMED, "input engines")
+        yield CounterPass(Option.STRG_O_ACTIVE | _TIMED, "output engines")
+    elif CounterMetric.CYCLES in metrics:
+        yield CounterPass(_TIMED, "NPU cycles")
 
 
 Inputs = tuple[np.ndarray, ...] | None
@@ -145,7 +144,17 @@ def run_passes(
         for one in plan.passes
     ]
     # Before the passes are zipped: a mismatch would pair counters of different epochs.
-    _check_names(runs)
+    # Counters of different inferences are put side by side: it must have been one program.
+    expected = [node.name for node in runs[0][0]]
+    for number, nodes in enumerate((nodes for samples in runs for nodes in samples), 1):
+        names = [node.name for node in nodes]
+        if names != expected:
+            pairs = zip(expected, names, strict=False)
+            apart = next((f"'{a}' and '{b}'" for a, b in pairs if a != b), "their number")
+            raise DeviceError(
+                f"inferences 1 and {number} do not have the same epochs: {apart}",
+                hint="nothing else may use the device while it is profiled",
+            )
     clocks = device.info().clocks
     ratio = clocks.npu_hz / clocks.mcu_hz
     blocks = zip(*(zip(*samples, strict=True) for samples in runs), strict=True)
@@ -171,35 +180,18 @@ def merge_extra(nodes: Iterable[NodeCounters]) -> Nodes:
         elif not merged or merged[-1].kind is not EpochKind.HYBRID:
             raise DeviceError("an internal block without a hybrid before it", where=node.name)
         else:
-            merged[-1] = _joined(merged[-1], node)
-    return tuple(merged)
-
-
-def _joined(hybrid: NodeCounters, extra: NodeCounters) -> NodeCounters:
-    npu = (hybrid.npu_cycles, extra.npu_cycles)
-    return replace(
-        hybrid,
-        mcu_cycles=_three(zip(hybrid.mcu_cycles, extra.mcu_cycles, strict=True)),
-        npu_cycles=_three(zip(npu[0], npu[1], strict=True)) if npu[0] and npu[1] else None,
-        engines=_summed([hybrid.engines, extra.engines]),
-        bursts=_summed_bursts([hybrid.bursts, extra.bursts]),
-        cache_read=_added(hybrid.cache_read, extra.cache_read),
-        cache_write=_added(hybrid.cache_write, extra.cache_write),
-    )
-
-
-def _check_names(runs: Sequence[Sequence[Nodes]]) -> None:
-    """Counters of different inferences are put side by side: it must have been one program."""
-    expected = [node.name for node in runs[0][0]]
-    for number, nodes in enumerate((nodes for samples in runs for nodes in samples), 1):
-        found = [node.name for node in nodes]
-        if found != expected:
-            pairs = zip(expected, found, strict=False)
-            apart = next((f"'{a}' and '{b}'" for a, b in pairs if a != b), "their number")
-            raise DeviceError(
-                f"inferences 1 and {number} do not have the same epochs: {apart}",
-                hint="nothing else may use the device while it is profiled",
+            hybrid = merged[-1]
+            npu = (hybrid.npu_cycles, node.npu_cycles)
+            merged[-1] = replace(
+                hybrid,
+                mcu_cycles=_three(zip(hybrid.mcu_cycles, node.mcu_cycles, strict=True)),
+                npu_cycles=_three(zip(npu[0], npu[1], strict=True)) if npu[0] and npu[1] else None,
+                engines=_summed([hybrid.engines, node.engines]),
+                bursts=_summed_bursts([hybrid.bursts, node.bursts]),
+                cache_read=_added(hybrid.cache_read, node.cache_read),
+                cache_write=_added(hybrid.cache_write, node.cache_write),
             )
+    return tuple(merged)
 
 
 def _measured(passes: Sequence[Sequence[NodeCounters]], ratio: float) -> Measured:
@@ -207,12 +199,18 @@ def _measured(passes: Sequence[Sequence[NodeCounters]], ratio: float) -> Measure
     # Several passes may count the cycles and the cache: all of them are samples.
     timed = [node for nodes in passes for node in nodes if node.npu_cycles] or passes[0]
     cached = [node for nodes in passes for node in nodes if node.cache_read]
+    # A log may lack one of a node's two lines: each is the mean of those that are there.
+    lines = (
+        [node.cache_read for node in cached if node.cache_read],
+        [node.cache_write for node in cached if node.cache_write],
+    )
+    columns = (values for rows in lines for values in zip(*rows, strict=True))
     return Measured(
         timed[0],
         tuple(_cycles(node, ratio) for node in timed),
         {key: value for nodes in passes for key, value in _mean_engines(nodes).items()},
         {key: value for nodes in passes for key, value in _mean_bursts(nodes).items()},
-        _mean_cache(cached),
+        CacheCounts(*(round(fmean(values)) for values in columns)),
     )
 
 
@@ -232,16 +230,6 @@ def _mean_bursts(nodes: Sequence[NodeCounters]) -> dict[tuple[int, str], Four]:
     return {key: _four(round(value / len(nodes)) for value in row) for key, row in total.items()}
 
 
-def _mean_cache(nodes: Sequence[NodeCounters]) -> CacheCounts:
-    """A log may lack one of a node's two lines: each is the mean of those that are there."""
-    lines = (
-        [node.cache_read for node in nodes if node.cache_read],
-        [node.cache_write for node in nodes if node.cache_write],
-    )
-    columns = (values for rows in lines for values in zip(*rows, strict=True))
-    return CacheCounts(*(round(fmean(values)) for values in columns))
-
-
 def _summed(rows: Sequence[dict[tuple[int, str], int]]) -> dict[tuple[int, str], int]:
     keys = dict.fromkeys(key for row in rows for key in row)
     return {key: sum(row.get(key, 0) for row in rows) for key in keys}
@@ -249,8 +237,8 @@ def _summed(rows: Sequence[dict[tuple[int, str], int]]) -> dict[tuple[int, str],
 
 def _summed_bursts(rows: Sequence[dict[tuple[int, str], Four]]) -> dict[tuple[int, str], Four]:
     keys = dict.fromkeys(key for row in rows for key in row)
-    found = {key: [row[key] for row in rows if key in row] for key in keys}
-    return {key: _four(map(sum, zip(*values, strict=True))) for key, values in found.items()}
+    rows_of_key = {key: [row[key] for row in rows if key in row] for key in keys}
+    return {key: _four(map(sum, zip(*values, strict=True))) for key, values in rows_of_key.items()}
 
 
 def _added(one: Four | None, two: Four | None) -> Four | None:

@@ -120,20 +120,22 @@ def _counts(text: str) -> dict[str, int]:
 
 def compiler_texts(log: ProfilerLog) -> dict[tuple[int, int], CompilerText]:
     """By first and last epoch; blocks without such a part are left out."""
-    found = {(e.title.first, e.title.last): compiler_text(e) for e in log.epochs}
-    return {key: text for key, text in found.items() if text.type}
+    texts = {(e.title.first, e.title.last): compiler_text(e) for e in log.epochs}
+    return {key: text for key, text in texts.items() if text.type}
 
 
 def with_compiler(profile: Profile, said: Mapping[tuple[int, int], CompilerText]) -> Profile:
     """Epochs with what the report said of them, where no program tells it."""
     epochs = tuple(
-        _told(epoch, said[epoch.first, epoch.last]) if (epoch.first, epoch.last) in said else epoch
+        _with_text(epoch, said[epoch.first, epoch.last])
+        if (epoch.first, epoch.last) in said
+        else epoch
         for epoch in profile.epochs
     )
     return replace(profile, epochs=epochs)
 
 
-def _told(epoch: EpochProfile, text: CompilerText) -> EpochProfile:
+def _with_text(epoch: EpochProfile, text: CompilerText) -> EpochProfile:
     if epoch.claims != Claims():
         return epoch
     claims = text.claims
@@ -163,6 +165,6 @@ def printed_note(log: ProfilerLog, nodes: int) -> str:
     """How much of a run the text shows."""
     totals = {e.value("duration").rpartition("total=")[2] for e in log.epochs} - {""}
     total = f"; the report's own total is {', '.join(sorted(totals))}" if totals else ""
-    shown = len(log.epochs)
-    of = f" of {nodes}" if nodes > shown else ""
-    return f"read from a printed report with {shown}{of} epochs{total}"
+    count = len(log.epochs)
+    of = f" of {nodes}" if nodes > count else ""
+    return f"read from a printed report with {count}{of} epochs{total}"

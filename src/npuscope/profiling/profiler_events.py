@@ -37,7 +37,7 @@ _INFERENCE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class LogEvent:
     """A line of the board: `s:category:key:value:value...`."""
 
     category: str
@@ -106,31 +106,31 @@ class InferenceLine:
     text: str
 
 
-def event(text: str, draft: Draft) -> Event | None:
-    found = _EVENT.match(text)
-    if not found:
+def event(text: str, draft: Draft) -> LogEvent | None:
+    match = _EVENT.match(text)
+    if not match:
         return None
-    return Event(found[1], found[2], tuple(found[3].split(":")))
+    return LogEvent(match[1], match[2], tuple(match[3].split(":")))
 
 
 def title(text: str, draft: Draft) -> BlockTitle | None:
-    found = _TITLE.match(text)
-    if not found:
+    match = _TITLE.match(text)
+    if not match:
         return None
-    c_idx, first, last, extra = (int(found[i]) for i in (2, 3, 4, 6))
-    return BlockTitle(found[1], c_idx, first, last, found[5], extra)
+    c_idx, first, last, extra = (int(match[i]) for i in (2, 3, 4, 6))
+    return BlockTitle(match[1], c_idx, first, last, match[5], extra)
 
 
 def bus(text: str, draft: Draft) -> BusLine | None:
-    found = _BUS.match(text)
-    if not found:
+    match = _BUS.match(text)
+    if not match:
         return None
-    rate = _RATE.search(text, found.end())
+    rate = _RATE.search(text, match.end())
     return BusLine(
-        whole(found[1]),
-        int(found[2]),
-        int(found[3]),
-        tuple(_bursts(*hit) for hit in _BURSTS.findall(text, found.end())),
+        whole(match[1]),
+        int(match[2]),
+        int(match[3]),
+        tuple(_bursts(*hit) for hit in _BURSTS.findall(text, match.end())),
         number(rate[1]) if rate else None,
         rate[2] if rate else "",
     )
@@ -146,16 +146,16 @@ def _whole_list(text: str) -> tuple[int, ...]:
 
 
 def engine(text: str, draft: Draft) -> EngineLine | None:
-    found = _ENGINE.match(text)
-    if not found:
+    match = _ENGINE.match(text)
+    if not match:
         return None
-    number_of, direction, busif, cycles, data, percent = found.groups()
+    number_of, direction, busif, cycles, data, percent = match.groups()
     return EngineLine(int(number_of), direction, int(busif), int(cycles), data, int(percent))
 
 
 def cache(text: str, draft: Draft) -> CacheLine | None:
-    found = _CACHE.match(text)
-    return CacheLine(_named(found[1]), _named(found[2])) if found else None
+    match = _CACHE.match(text)
+    return CacheLine(_named(match[1]), _named(match[2])) if match else None
 
 
 def _named(text: str) -> tuple[tuple[str, int], ...]:
@@ -165,18 +165,18 @@ def _named(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def inference(text: str, draft: Draft) -> InferenceLine | None:
-    found = _INFERENCE.match(text)
-    ms = number(found[4]) if found else None
-    if not found or ms is None:
+    match = _INFERENCE.match(text)
+    ms = number(match[4]) if match else None
+    if not match or ms is None:
         return None
-    counters = _whole_list(found[3])
-    kind = int(found[6], 16)
-    return InferenceLine(found[1], found[2], counters, ms, found[5], kind, found[7])
+    counters = _whole_list(match[3])
+    kind = int(match[6], 16)
+    return InferenceLine(match[1], match[2], counters, ms, match[5], kind, match[7])
 
 
 def summary(text: str, draft: Draft) -> str | None:
-    found = _SUMMARY.match(text)
-    return found[1] if found else None
+    match = _SUMMARY.match(text)
+    return match[1] if match else None
 
 
 PROFILER_RULES: tuple[LineRule, ...] = (
@@ -266,10 +266,10 @@ class _Open:
         )
 
 
-def nodes_of(events: tuple[Event, ...]) -> tuple[tuple[NodeRun, ...], tuple[Event, ...]]:
+def nodes_of(events: tuple[LogEvent, ...]) -> tuple[tuple[NodeRun, ...], tuple[LogEvent, ...]]:
     """The nodes, and the events that fit none."""
     nodes: list[_Open] = []
-    others: list[Event] = []
+    others: list[LogEvent] = []
     for event in events:
         start = _start(event) if event.key == _START else None
         if start:
@@ -279,7 +279,7 @@ def nodes_of(events: tuple[Event, ...]) -> tuple[tuple[NodeRun, ...], tuple[Even
     return tuple(node.closed() for node in nodes), tuple(others)
 
 
-def _start(event: Event) -> tuple[int, int, int, int, int, int, str] | None:
+def _start(event: LogEvent) -> tuple[int, int, int, int, int, int, str] | None:
     """Index, current, first and last epoch, flags and type in hex, kind in words."""
     if len(event.values) != 7:
         return None
@@ -306,12 +306,26 @@ def _hex(text: str) -> int | None:
         return None
 
 
-def _take(node: _Open, event: Event) -> bool:
+def _take(node: _Open, event: LogEvent) -> bool:
     """Add the event to the node if it has a known form."""
     if event.key in ("streng_active", "streng_henv"):
-        return _take_engine(node, event)
+        # `i:4:cycles:rest`, or `max:i:4:cycles` for the busiest.
+        most = event.values[0] == "max"
+        direction, *rest = event.values[1:] if most else event.values
+        values = _wholes(tuple(rest))
+        if values is None or direction not in ("i", "o") or len(values) != (2 if most else 3):
+            return False
+        if most:
+            node.busiest.append(Busiest(event.key, direction, *values))
+        else:
+            node.engines.append(EngineCount(event.key, direction, *values))
+        return True
     if event.key.startswith("port"):
-        return _take_bursts(node, event)
+        values = _wholes(event.values[2:])
+        if values is None or event.values[0] != "burst":
+            return False
+        node.bursts.append(PortBursts(event.key, event.values[1], values))
+        return True
     if event.key == "npu_cache" and event.values[0] in ("r", "w"):
         return _take_plain(node, f"npu_cache:{event.values[0]}", event.values[1:])
     if event.key in ("mcu_cycles", "npu_cycles", "evt_post_end"):
@@ -321,8 +335,8 @@ def _take(node: _Open, event: Event) -> bool:
 
 def _wholes(words: tuple[str, ...]) -> tuple[int, ...] | None:
     values = [_signed(word) for word in words]
-    found = tuple(value for value in values if value is not None)
-    return found if found and len(found) == len(values) else None
+    wholes = tuple(value for value in values if value is not None)
+    return wholes if wholes and len(wholes) == len(values) else None
 
 
 def _take_plain(node: _Open, name: str, words: tuple[str, ...]) -> bool:
@@ -330,26 +344,4 @@ def _take_plain(node: _Open, name: str, words: tuple[str, ...]) -> bool:
     if values is None or name in node.triples:
         return False
     node.triples[name] = values
-    return True
-
-
-def _take_engine(node: _Open, event: Event) -> bool:
-    """`i:4:cycles:rest`, or `max:i:4:cycles` for the busiest."""
-    most = event.values[0] == "max"
-    direction, *rest = event.values[1:] if most else event.values
-    values = _wholes(tuple(rest))
-    if values is None or direction not in ("i", "o") or len(values) != (2 if most else 3):
-        return False
-    if most:
-        node.busiest.append(Busiest(event.key, direction, *values))
-    else:
-        node.engines.append(EngineCount(event.key, direction, *values))
-    return True
-
-
-def _take_bursts(node: _Open, event: Event) -> bool:
-    values = _wholes(event.values[2:])
-    if values is None or event.values[0] != "burst":
-        return False
-    node.bursts.append(PortBursts(event.key, event.values[1], values))
     return True

@@ -13,8 +13,8 @@ from npuscope.profiling.profiler_events import (
     BusLine,
     CacheLine,
     EngineLine,
-    Event,
     InferenceLine,
+    LogEvent,
     NodeRun,
     nodes_of,
 )
@@ -74,7 +74,7 @@ class ProfilerLog:
 
     config: tuple[tuple[str, str], ...]
     nodes: tuple[NodeRun, ...]
-    other_events: tuple[Event, ...]
+    other_events: tuple[LogEvent, ...]
     inferences: tuple[InferenceLine, ...]
     epochs: tuple[EpochText, ...]
     results: ValidateReport
@@ -110,28 +110,26 @@ def parse_profiler_log(lines: tuple[Line, ...]) -> ProfilerLog:
     nodes, others = nodes_of(tuple(event for event in events if event.category == "node"))
     config = (e for e in events if e.category == "config")
     loose = tuple(e for e in events if e.category not in ("node", "config"))
-    left = left_over(lines, draft.used())
+    rest = left_over(lines, draft.used())
+    # Each title with the lines up to the next one.
+    titles = draft.rows.get("titles_of_epochs", [])
+    starts = [line.number for line, _ in titles]
+    ends = [*starts[1:], math.inf][: len(starts)]
+    spans = zip(titles, starts, ends, strict=True)
+    walks = {
+        name: _Walk(draft.rows.get(name, [])) for name in ("bus", "engine", "cache", "entries")
+    }
     return ProfilerLog(
         config=tuple((event.key, ":".join(event.values)) for event in config),
         nodes=nodes,
         other_events=(*others, *loose),
         inferences=draft.get("inferences"),
-        epochs=_blocks(draft),
+        epochs=tuple(_block(title, start, end, walks) for (_, title), start, end in spans),
         results=validate_part(draft),
         networks=tuple(dict.fromkeys(draft.get("summaries"))),
-        messages=tuple(Entry(line.number, "", line.text.strip()) for line in left),
+        messages=tuple(Entry(line.number, "", line.text.strip()) for line in rest),
         ignored=unread(lines, {line.number for line in lines}),
     )
-
-
-def _blocks(draft: Draft) -> tuple[EpochText, ...]:
-    """Each title with the lines up to the next one."""
-    titles = draft.rows.get("titles_of_epochs", [])
-    starts = [line.number for line, _ in titles]
-    ends = [*starts[1:], math.inf][: len(starts)]
-    spans = zip(titles, starts, ends, strict=True)
-    held = {name: _Walk(draft.rows.get(name, [])) for name in ("bus", "engine", "cache", "entries")}
-    return tuple(_block(title, start, end, held) for (_, title), start, end in spans)
 
 
 class _Walk:
@@ -151,12 +149,12 @@ class _Walk:
 
 
 def _block(title: BlockTitle, start: int, end: float, rows: dict[str, _Walk]) -> EpochText:
-    found = {name: walk.between(start, end) for name, walk in rows.items()}
-    caches = [row for row in found["cache"] if isinstance(row, CacheLine)]
+    lines = {name: walk.between(start, end) for name, walk in rows.items()}
+    caches = [row for row in lines["cache"] if isinstance(row, CacheLine)]
     return EpochText(
         title,
-        tuple(row for row in found["bus"] if isinstance(row, BusLine)),
-        tuple(row for row in found["engine"] if isinstance(row, EngineLine)),
+        tuple(row for row in lines["bus"] if isinstance(row, BusLine)),
+        tuple(row for row in lines["engine"] if isinstance(row, EngineLine)),
         caches[0] if caches else None,
-        tuple(row for row in found["entries"] if isinstance(row, Entry)),
+        tuple(row for row in lines["entries"] if isinstance(row, Entry)),
     )

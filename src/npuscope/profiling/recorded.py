@@ -29,7 +29,7 @@ from npuscope.boards.wire.statistics import BLOCK_KINDS, block_name
 from npuscope.errors import DeviceError, FileError
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.printed import compiler_texts, printed_nodes, printed_note
-from npuscope.profiling.profiler_events import Event, InferenceLine, NodeRun
+from npuscope.profiling.profiler_events import InferenceLine, LogEvent, NodeRun
 from npuscope.profiling.profiler_log import ProfilerLog, parse_profiler_log, read_profiler_log
 from npuscope.profiling.validate_report import MeasuredEpoch
 from npuscope.program.generate_report.lines import Entry, number, read_lines, whole
@@ -55,21 +55,8 @@ class Recorded:
 
 
 def recorded_inferences(log: ProfilerLog, clocks: Clocks, where: str) -> Iterator[Recorded]:
-    _refuse_unread(log, where)
-    ends = [line for line in log.inferences if line.type == 0]
-    if not ends:
-        name = log.networks[0] if len(log.networks) == 1 else ""
-        for group in _bare_groups(log.nodes):
-            yield Recorded(name, True, _counted(group), _inference(group, None, clocks, where))
-        return
-    for end, group, asked in zip_longest(ends, _groups(log), _requests(log)[: len(ends)]):
-        options = _options(group, asked)
-        yield Recorded(end.name, bool(group), options, _inference(group, end, clocks, where))
-
-
-def _refuse_unread(log: ProfilerLog, where: str) -> None:
-    """Counters of a node that was not understood would be taken for the node before it, and an
-    engine that was not would look idle."""
+    # Counters of a node that was not understood would be taken for the node before it, and an
+    # engine that was not would look idle.
     odd = [event for event in log.other_events if _is_lost(event)]
     if odd:
         line = safe_terminal(":".join((odd[0].key, *odd[0].values)))
@@ -78,9 +65,26 @@ def _refuse_unread(log: ProfilerLog, where: str) -> None:
             where=where,
             hint="expected whole numbers, in a node's first line flags and type in hexadecimal",
         )
+    ends = [line for line in log.inferences if line.type == 0]
+    if not ends:
+        name = log.networks[0] if len(log.networks) == 1 else ""
+        starts = [i for i, n in enumerate(log.nodes) if i == 0 or n.index <= log.nodes[i - 1].index]
+        groups = [
+            log.nodes[a:b] for a, b in zip(starts, [*starts[1:], len(log.nodes)], strict=False)
+        ]
+        # A capture may stop in the middle of an inference.
+        cut = len(groups) > 1 and (
+            len(groups[-1]) < len(groups[0]) or not groups[-1][-1].mcu_cycles
+        )
+        for group in groups[:-1] if cut else groups:
+            yield Recorded(name, True, _counted(group), _inference(group, None, clocks, where))
+        return
+    for end, group, request in zip_longest(ends, _groups(log), _requests(log)[: len(ends)]):
+        options = _options(group, request)
+        yield Recorded(end.name, bool(group), options, _inference(group, end, clocks, where))
 
 
-def _is_lost(event: Event) -> bool:
+def _is_lost(event: LogEvent) -> bool:
     """Without the busiest engine, which is -1 where none ran, and a line cut off at the end."""
     engine = event.key.startswith("streng_") and event.values[0] != "max"
     return event.key == "evt_pre_start" or (engine and len(event.values) == 4)
@@ -93,14 +97,18 @@ def _requests(log: ProfilerLog) -> list[Option]:
     return [Option(int(hit[1], 16) >> 8) for hit in hits if hit]
 
 
-def _options(nodes: tuple[NodeRun, ...], asked: Option | None) -> Option:
+def _options(nodes: tuple[NodeRun, ...], request: Option | None) -> Option:
     """As asked, unless something else was counted: after a failed run requests are one too many.
 
     A network of software epochs shows no engine, so that what was asked for says more.
     """
-    counted = _counted(nodes)
-    fits = asked is not None and counted in asked | Option.EPOCH_LEN and bool(nodes) >= bool(asked)
-    return asked if asked is not None and fits else counted
+    counters = _counted(nodes)
+    fits = (
+        request is not None
+        and counters in request | Option.EPOCH_LEN
+        and bool(nodes) >= bool(request)
+    )
+    return request if request is not None and fits else counters
 
 
 def _groups(log: ProfilerLog) -> Iterator[tuple[NodeRun, ...]]:
@@ -114,29 +122,21 @@ def _groups(log: ProfilerLog) -> Iterator[tuple[NodeRun, ...]]:
         at, size = at + size, 0
 
 
-def _bare_groups(nodes: tuple[NodeRun, ...]) -> list[tuple[NodeRun, ...]]:
-    starts = [i for i, n in enumerate(nodes) if i == 0 or n.index <= nodes[i - 1].index]
-    groups = [nodes[a:b] for a, b in zip(starts, [*starts[1:], len(nodes)], strict=False)]
-    # A capture may stop in the middle of an inference.
-    cut = len(groups) > 1 and (len(groups[-1]) < len(groups[0]) or not groups[-1][-1].mcu_cycles)
-    return groups[:-1] if cut else groups
-
-
 def _counted(nodes: tuple[NodeRun, ...]) -> Option:
     """The options that make a board send these counters."""
-    found = NOTHING
+    options = NOTHING
     for node in nodes:
         # A block without engines names -1 as the busiest, in whatever direction.
         busiest = {row.direction for row in node.busiest if row.id >= 0}
         ways = busiest | {row.direction for row in node.engines}
         henv = any(row.counter == "streng_henv" for row in node.engines)
-        found |= Option.EPOCH_LEN if node.npu_cycles else NOTHING
-        found |= Option.NPU_CACHE if node.cache_read else NOTHING
-        found |= Option.BUSIF_RW_DATA if node.bursts else NOTHING
-        found |= Option.STRG_HENV if henv else NOTHING
-        found |= Option.STRG_I_ACTIVE if "i" in ways and not henv else NOTHING
-        found |= Option.STRG_O_ACTIVE if "o" in ways else NOTHING
-    return found & ~_BOTH_WAYS | Option.STRG_ACTIVE if _BOTH_WAYS in found else found
+        options |= Option.EPOCH_LEN if node.npu_cycles else NOTHING
+        options |= Option.NPU_CACHE if node.cache_read else NOTHING
+        options |= Option.BUSIF_RW_DATA if node.bursts else NOTHING
+        options |= Option.STRG_HENV if henv else NOTHING
+        options |= Option.STRG_I_ACTIVE if "i" in ways and not henv else NOTHING
+        options |= Option.STRG_O_ACTIVE if "o" in ways else NOTHING
+    return options & ~_BOTH_WAYS | Option.STRG_ACTIVE if _BOTH_WAYS in options else options
 
 
 def _inference(
@@ -236,12 +236,19 @@ class LogDevice:
     def __init__(self, log: ProfilerLog, where: str = "log", clocks: Clocks | None = None) -> None:
         self.where = where
         self.said = {} if log.nodes else compiler_texts(log)
-        self.note = printed_note(log, _stated_nodes(log)) if log.epochs and not log.nodes else ""
+        self.note = ""
+        if log.epochs and not log.nodes:
+            stated = _first_values(log.results.report.entries).get("n_nodes", "")
+            self.note = printed_note(log, whole(stated) or 0)
         if not log.nodes:
             log = replace(log, nodes=printed_nodes(log) or _table_nodes(log.results.epochs))
         self.clocks = clocks or recorded_clocks(log, where)
         self.recorded = tuple(recorded_inferences(log, self.clocks, where))
-        self._info = self._described(log)
+        try:
+            self._info = _info(log, self.clocks, self.recorded)
+        except FileError as error:
+            error.where = self.where
+            raise
         self._given: Counter[tuple[str, bool, Option]] = Counter()
 
     @classmethod
@@ -252,23 +259,16 @@ class LogDevice:
             log = read_profiler_log(path)  # refuses what is none of these
         return cls(log, str(path))
 
-    def _described(self, log: ProfilerLog) -> DeviceInfo:
-        try:
-            return _info(log, self.clocks, self.recorded)
-        except FileError as error:
-            error.where = self.where
-            raise
-
     def info(self) -> DeviceInfo:
         return self._info
 
     def run(self, request: Request) -> Inference:
-        found = self.inferences(request.options, request.network, request.per_layer)
+        inferences = self.inferences(request.options, request.network, request.per_layer)
         key = (request.network, request.per_layer, request.options)
-        if self._given[key] >= len(found):
-            raise self._exhausted(request, len(found))
+        if self._given[key] >= len(inferences):
+            raise self._exhausted(request, len(inferences))
         self._given[key] += 1
-        return found[self._given[key] - 1]
+        return inferences[self._given[key] - 1]
 
     def inferences(
         self, options: Option, network: str = "", per_layer: bool = True
@@ -285,25 +285,21 @@ class LogDevice:
         """Back to the first inference: nothing is held open."""
         self._given.clear()
 
-    def _exhausted(self, request: Request, given: int) -> DeviceError:
+    def _exhausted(self, request: Request, count: int) -> DeviceError:
         what = f"options {int(request.options):#x} for '{safe_terminal(request.network)}'"
-        if given:
+        if count:
             return DeviceError(
-                f"no more inferences with {what}: the log has {given}",
+                f"no more inferences with {what}: the log has {count}",
                 where=self.where,
                 hint="ask for fewer, or record a longer run (npu_profiler --batch)",
             )
         passes = Counter(f"{int(row.options):#x}" for row in self.recorded if row.per_layer)
-        held = ", ".join(f"{option} ({n})" for option, n in passes.items()) or "none"
+        passes_text = ", ".join(f"{option} ({n})" for option, n in passes.items()) or "none"
         return DeviceError(
             f"the log has no inference with {what}",
             where=self.where,
-            hint=f"per-layer passes in it, with their inferences: {held}",
+            hint=f"per-layer passes in it, with their inferences: {passes_text}",
         )
-
-
-def _stated_nodes(log: ProfilerLog) -> int:
-    return whole(_first_values(log.results.report.entries).get("n_nodes", "")) or 0
 
 
 def recorded_clocks(log: ProfilerLog, where: str = "log") -> Clocks:
@@ -311,15 +307,15 @@ def recorded_clocks(log: ProfilerLog, where: str = "log") -> Clocks:
     names = ("mcu", "noc", "npu", "nic")
     header = log.results.clocks
     stated = {name: getattr(header, f"{name}_mhz") for name in names}
-    found = {name: log.clock_hz(name) or round(stated[name] * 1e6) for name in names}
-    missing = [f"{name}_freq" for name in names if not found[name]]
+    hertz = {name: log.clock_hz(name) or round(stated[name] * 1e6) for name in names}
+    missing = [f"{name}_freq" for name in names if not hertz[name]]
     if missing:
         raise FileError(
             f"the log does not say {', '.join(missing)}",
             where=where,
             hint="keep the lines s:config:... of the board in the log, or give the clocks",
         )
-    return Clocks(*(found[name] for name in names))
+    return Clocks(*(hertz[name] for name in names))
 
 
 def _info(log: ProfilerLog, clocks: Clocks, recorded: tuple[Recorded, ...]) -> DeviceInfo:
@@ -341,10 +337,10 @@ def _info(log: ProfilerLog, clocks: Clocks, recorded: tuple[Recorded, ...]) -> D
 
 
 def _first_values(entries: Iterable[Entry]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for entry in entries:
-        found.setdefault(entry.key, entry.value)
-    return found
+        values.setdefault(entry.key, entry.value)
+    return values
 
 
 def _networks(log: ProfilerLog, recorded: tuple[Recorded, ...]) -> Iterator[NetworkDesc]:

@@ -52,14 +52,14 @@ def steps_inside(graph: Graph, sample: Values, expected: Values) -> dict[str, fl
     def change(name: str, values: Array) -> Array:
         return _moved(graph.tensors[name], values, 1.0, generator)
 
-    found = {}
+    sizes = {}
     for name, values in each_alone(
         graph, {**sample, **expected}, having(Trait.ELEMENTWISE), change
     ):
         if _is_quantized(graph.tensors[name]):
             steps = values.astype(np.float64) - expected[name]
-            found[name] = float(np.sqrt((steps * steps).mean())) if steps.size else 0.0
-    return found
+            sizes[name] = float(np.sqrt((steps * steps).mean())) if steps.size else 0.0
+    return sizes
 
 
 def coefficient_lsb(epoch: Epoch, memory: Memory, channels: int) -> Array:

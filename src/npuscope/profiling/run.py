@@ -59,17 +59,24 @@ def profile_of(
 ) -> Profile:
     """What was counted, with what is known of the program and what follows from both."""
     epochs = tuple(
-        _epoch(index, facts, counted, machine, source, batch)
-        for index, counted in enumerate(counters)
+        _epoch(index, facts, row, machine, source, batch) for index, row in enumerate(counters)
     )
     total_ms = sum(epoch.ms for epoch in epochs)
     time = _shares(facts, epochs, machine)
     interval_ms, notes, half = _judged(facts, epochs, machine, total_ms)
+    clocks = machine.clocks
+    run_clocks = RunClocks(clocks.mcu_mhz, clocks.npu_mhz, clocks.noc_mhz, clocks.nic_mhz)
     return Profile(
         program_hash=facts.program_hash,
         model=facts.model,
-        machine=_machine(machine),
-        runs=(Run(source, _clocks(machine), batch),),
+        machine=MachineInfo(
+            machine.name,
+            machine.generation.name,
+            machine.epoch_controller,
+            clocks.mcu_mhz,
+            clocks.npu_mhz,
+        ),
+        runs=(Run(source, run_clocks, batch),),
         epochs=epochs,
         total_ms=total_ms,
         interval_ms=interval_ms,
@@ -98,14 +105,14 @@ def _judged(
 def _epoch(
     index: int,
     facts: ProgramFacts,
-    counted: EpochCounters,
+    counters: EpochCounters,
     machine: Machine,
     source: Provenance,
     batch: int,
 ) -> EpochProfile:
     epoch = facts.epochs[index]
-    mcu_cycles = counted.pre_cycles + counted.post_cycles
-    ms = _milliseconds(mcu_cycles, counted.core_cycles, machine)
+    mcu_cycles = counters.pre_cycles + counters.post_cycles
+    ms = _milliseconds(mcu_cycles, counters.core_cycles, machine)
     return EpochProfile(
         index=index,
         name=facts.names[index],
@@ -117,7 +124,7 @@ def _epoch(
         origin=epoch.origin,
         units=dict(facts.units[index]),
         claims=epoch.claims,
-        counters=counted,
+        counters=counters,
         ms=ms,
         provenance=source,
         # The simulation gives the same cycles in every inference.
@@ -150,21 +157,6 @@ def time_shares(epochs: Sequence[TimedEpoch], npu_mhz: float, programmed_ms: flo
     )
 
 
-def _machine(machine: Machine) -> MachineInfo:
-    return MachineInfo(
-        machine.name,
-        machine.generation.name,
-        machine.epoch_controller,
-        machine.clocks.mcu_mhz,
-        machine.clocks.npu_mhz,
-    )
-
-
-def _clocks(machine: Machine) -> RunClocks:
-    clocks = machine.clocks
-    return RunClocks(clocks.mcu_mhz, clocks.npu_mhz, clocks.noc_mhz, clocks.nic_mhz)
-
-
 # --- One Program on many machines that differ in timing keys: prepare once, time often ---
 
 
@@ -183,19 +175,19 @@ class Retimer:
         counters = count_work(self.work, machine)
         return profile_of(self.facts, counters, machine, Provenance.ESTIMATE)
 
-    def times(self, machines: Sequence[Machine]) -> tuple[Times, ...]:
+    def times(self, machines: Sequence[Machine]) -> tuple[RunTimes, ...]:
         """The times that `estimate` gives for each of the machines, all computed together."""
-        found: dict[int, Times] = {}
+        by_number: dict[int, RunTimes] = {}
         for numbers in alike(machines):
             part = [machines[number] for number in numbers]
-            counted = count_many(self.work, part)
-            for number, machine, epochs in zip(numbers, part, counted, strict=True):
-                found[number] = _times(self, machine, epochs)
-        return tuple(found[number] for number in range(len(machines)))
+            phases = count_many(self.work, part)
+            for number, machine, epochs in zip(numbers, part, phases, strict=True):
+                by_number[number] = _times(self, machine, epochs)
+        return tuple(by_number[number] for number in range(len(machines)))
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class RunTimes:
     """Of a Profile, what the machine's timing keys decide, without the epochs."""
 
     total_ms: float
@@ -222,7 +214,7 @@ class _TimedEpoch(NamedTuple):
     counters: _Counted
 
 
-def _times(timer: Retimer, machine: Machine, phases: Sequence[Phases]) -> Times:
+def _times(timer: Retimer, machine: Machine, phases: Sequence[Phases]) -> RunTimes:
     facts = timer.facts
     epochs = [
         _TimedEpoch(
@@ -238,7 +230,7 @@ def _times(timer: Retimer, machine: Machine, phases: Sequence[Phases]) -> Times:
     ]
     total_ms = sum(epoch.ms for epoch in epochs)
     interval_ms, notes, _ = _judged(facts, epochs, machine, total_ms)
-    return Times(total_ms, interval_ms, _shares(facts, epochs, machine), notes)
+    return RunTimes(total_ms, interval_ms, _shares(facts, epochs, machine), notes)
 
 
 def retimer(program: Program, machine: Machine, graph: Graph | None = None) -> Retimer:

@@ -12,41 +12,42 @@ from npuscope.profiling.run import Retimer, retimer
 from npuscope.program.model import EpochKind, Program
 
 
-def run_notes(program: Program, machine: Machine, found: Profile) -> tuple[str, ...]:
+def run_notes(program: Program, machine: Machine, profile: Profile) -> tuple[str, ...]:
     """What a run on that kind of board leaves out, or contradicts."""
-    source = found.runs[0].source
+    source = profile.runs[0].source
     if source is Provenance.SIMULATION:
-        return left_out(found)
+        return left_out(profile)
     if source is Provenance.EMULATION:
-        return own_kernels(found)
+        return own_kernels(profile)
     measured = source in (Provenance.BOARD, Provenance.LOG)
-    return flash_warning(program, machine, found.epochs) if measured else ()
+    return flash_warning(program, machine, profile.epochs) if measured else ()
 
 
 _NOTED = 0.05  # of the time: what is worth a note
 
 
-def left_out(found: Profile) -> tuple[str, ...]:
+def left_out(profile: Profile) -> tuple[str, ...]:
     """A simulated run knows the processor by measured kernels alone."""
-    kernels = found.time.software_ms + found.time.hybrid_ms
-    if not found.total_ms or kernels < _NOTED * found.total_ms:
+    kernels = profile.time.software_ms + profile.time.hybrid_ms
+    if not profile.total_ms or kernels < _NOTED * profile.total_ms:
         return ()
     return (
-        f"{kernels / found.total_ms:.0%} of the time is in CPU kernels and library calls, charged "
+        f"{kernels / profile.total_ms:.0%} of the time is in CPU kernels and library calls, "
+        "charged "
         "by element as boards were measured: caches, interrupts and other work of the processor "
         "are left out",
     )
 
 
-def own_kernels(found: Profile) -> tuple[str, ...]:
+def own_kernels(profile: Profile) -> tuple[str, ...]:
     """The emulated processor runs kernels of npuscope's, not those of the vendor's library."""
     off = (EpochKind.SW, EpochKind.HYBRID)
-    counted = sum(e.ms for e in found.epochs)
-    predicted = sum(e.predicted_ms or 0.0 for e in found.epochs)
-    if abs(counted - predicted) <= _NOTED * max(counted, predicted):
+    total_ms = sum(e.ms for e in profile.epochs)
+    predicted = sum(e.predicted_ms or 0.0 for e in profile.epochs)
+    if abs(total_ms - predicted) <= _NOTED * max(total_ms, predicted):
         return ()
-    kernels = [e for e in found.epochs if e.kind in off]
-    rest = [e for e in found.epochs if e.kind not in off]
+    kernels = [e for e in profile.epochs if e.kind in off]
+    rest = [e for e in profile.epochs if e.kind not in off]
     parts = (_beside("kernels and library calls", kernels), _beside("NPU blocks", rest))
     return (
         "the processor's time is that of npuscope's own C kernels and driver on an emulated "
@@ -56,9 +57,9 @@ def own_kernels(found: Profile) -> tuple[str, ...]:
 
 
 def _beside(name: str, epochs: list[EpochProfile]) -> str:
-    counted = sum(e.ms for e in epochs)
+    total_ms = sum(e.ms for e in epochs)
     predicted = sum(e.predicted_ms or 0.0 for e in epochs)
-    return f"{name} {counted:.4g} ms here, {predicted:.4g} ms by those costs"
+    return f"{name} {total_ms:.4g} ms here, {predicted:.4g} ms by those costs"
 
 
 # --- The flash of a measured run ---
@@ -79,10 +80,10 @@ def flash_warning(
         return ()
     timer = retimer(program, machine)
     own, run = _blocks(timer, machine, measured)
-    others = {
-        name: _blocks(timer, _with_flash(machine, name), measured)[0]
-        for name in set_ups(machine.name, "flash")
-    }
+    others = {}
+    for name in set_ups(machine.name, "flash"):
+        overrides = plain_overrides({"flash": name}, machine.name, None)
+        others[name] = _blocks(timer, with_overrides(machine, overrides), measured)[0]
     best = min(others, key=lambda name: _off(others[name], run))
     error = _off(others[best], run)
     if error > _RIGHT or _off(own, run) - error < _MORE:
@@ -91,10 +92,6 @@ def flash_warning(
         f"the run contradicts the flash that was assumed: it took {sum(run):.4g} ms, "
         f"{sum(own):.4g} predicted; --flash {best} gives {sum(others[best]):.4g}",
     )
-
-
-def _with_flash(machine: Machine, name: str) -> Machine:
-    return with_overrides(machine, plain_overrides({"flash": name}, machine.name, None))
 
 
 def _blocks(

@@ -33,7 +33,7 @@ _HALF = 128  # between int8 and uint8 of the same real value
 _ONLY_FATAL = 4  # errors are raised anyway
 
 
-class Kernels(Enum):
+class LitertKernels(Enum):
     """LiteRT's. The default ones are for what has no reference kernel, or a wrong one."""
 
     REFERENCE = "reference"
@@ -41,14 +41,14 @@ class Kernels(Enum):
 
 
 def litert_interpreter(
-    model: str | bytes, kernels: Kernels = Kernels.REFERENCE, keep_all: bool = False
+    model: str | bytes, kernels: LitertKernels = LitertKernels.REFERENCE, keep_all: bool = False
 ) -> Any:
     """An interpreter, ready to be given inputs. `keep_all`: tensors inside can be read too."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     types = {
-        Kernels.REFERENCE: OpResolverType.BUILTIN_REF,
-        Kernels.DEFAULT: OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        LitertKernels.REFERENCE: OpResolverType.BUILTIN_REF,
+        LitertKernels.DEFAULT: OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
     }
     interpreter = Interpreter(
         **{"model_path" if isinstance(model, str) else "model_content": model},
@@ -143,13 +143,15 @@ def main() -> None:
         _litert(files[0], "any") if name == "litert" else _onnxruntime(files[0], {})
         return
     for place in range(0, len(files), 3):
-        model, given, made = files[place : place + 3]
-        _write_outputs(name, kernels, model, given, Path(made))
+        model, inputs, outputs = files[place : place + 3]
+        _write_outputs(name, kernels, model, inputs, Path(outputs))
 
 
-def _write_outputs(name: str, kernels: str, model: str, given: str, made: Path) -> None:
+def _write_outputs(
+    name: str, kernels: str, model: str, inputs_file: str, outputs_file: Path
+) -> None:
     results: dict[str, np.ndarray] = {}
-    with np.load(given, allow_pickle=False) as file:
+    with np.load(inputs_file, allow_pickle=False) as file:
         scales = {key: file[key] for key in file.files if key.startswith("scale_")}
         runtime = _litert(model, kernels) if name == "litert" else _onnxruntime(model, scales)
         arrays = [key.split("_") for key in file.files if key not in scales]
@@ -159,9 +161,9 @@ def _write_outputs(name: str, kernels: str, model: str, given: str, made: Path) 
             outputs = runtime([file[f"{sample}_{number}"] for number in range(inputs)])
             results |= {f"{sample}_{number}": value for number, value in enumerate(outputs)}
     # Whoever reads may find a whole file only: the next network may end this process.
-    with made.with_suffix(".part").open("wb") as part:
+    with outputs_file.with_suffix(".part").open("wb") as part:
         np.savez(part, **results)  # type: ignore[arg-type]
-    made.with_suffix(".part").replace(made)
+    outputs_file.with_suffix(".part").replace(outputs_file)
 
 
 def _litert(model: str, kernels: str) -> Runtime:
@@ -184,13 +186,13 @@ _WRONG = ("SUM",)  # on integers its reference kernel reads memory that it never
 def _interpreter(model: str, kernels: str) -> Any:
     """Some operators have no reference kernel in the version that a file asks for, one a wrong."""
     try:
-        found = litert_interpreter(model)
+        interpreter = litert_interpreter(model)
     except (ValueError, RuntimeError):
         if kernels != "any":
             raise
-        return litert_interpreter(model, Kernels.DEFAULT)
-    wrong = any(op["op_name"] in _WRONG for op in found._get_ops_details())
-    return litert_interpreter(model, Kernels.DEFAULT) if wrong else found
+        return litert_interpreter(model, LitertKernels.DEFAULT)
+    wrong = any(op["op_name"] in _WRONG for op in interpreter._get_ops_details())
+    return litert_interpreter(model, LitertKernels.DEFAULT) if wrong else interpreter
 
 
 def _wanted(node: Any, value: np.ndarray, scale: np.ndarray | None) -> np.ndarray:

@@ -28,11 +28,12 @@ def refuse_other_network(program: Program, graph: Graph) -> None:
         ("input", program.inputs, graph.inputs),
         ("output", program.outputs, graph.outputs),
     ):
-        built = [elements[name] for name in names]
-        wanted = [graph.tensor(name).elements for name in tensors]
-        if Counter(built) != Counter(wanted):
+        build_sizes = [elements[name] for name in names]
+        network_sizes = [graph.tensor(name).elements for name in tensors]
+        if Counter(build_sizes) != Counter(network_sizes):
             raise ModelError(
-                f"{pair}: it has {_sizes(border, built)}, the network {_sizes(border, wanted)}",
+                f"{pair}: it has {_sizes(border, build_sizes)}, "
+                f"the network {_sizes(border, network_sizes)}",
                 where="--model",
                 hint=hint,
             )

@@ -12,20 +12,13 @@ import orjson
 
 from npuscope.bounded_file import RESULT, read_bytes, read_head
 from npuscope.errors import FileError
-from npuscope.profiling.model import Profile, RunClocks
-from npuscope.records import decode, encode
-from npuscope.sim.counters import EpochCounters
+from npuscope.profiling.model import SCHEMA, Profile
+from npuscope.records import decode
 from npuscope.text import safe_terminal
 
-SCHEMA = "npuscope/profile/record/1"
 _HEAD_BYTES = 256
 _MOST_MHZ = 1e6
 _MOST_COUNTED = 10**13  # hours of cycles
-_OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
-
-
-def profile_to_json(profile: Profile) -> bytes:
-    return orjson.dumps({"schema": SCHEMA, **encode(profile)}, option=_OPTIONS)
 
 
 def is_saved_profile(path: str | Path) -> bool:
@@ -52,29 +45,25 @@ def profile_from_json(data: bytes) -> Profile:
         record = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise FileError(f"not JSON: {error}") from None
-    found = record.pop("schema", None) if isinstance(record, dict) else None
-    if found != SCHEMA:
+    schema = record.pop("schema", None) if isinstance(record, dict) else None
+    if schema != SCHEMA:
         raise FileError(f"expected the schema {SCHEMA}", where="$.schema")
     profile: Profile = decode(record, Profile)
     for place, run in enumerate(profile.runs):
-        _check_clocks(run.clocks, f"$.runs[{place}].clocks")
+        # Times are cycles divided by them.
+        if not (0 < run.clocks.mcu_mhz < _MOST_MHZ and 0 < run.clocks.npu_mhz < _MOST_MHZ):
+            raise FileError("expected clocks above 0 MHz", where=f"$.runs[{place}].clocks")
     for place, epoch in enumerate(profile.epochs):
-        _check_counts(epoch.counters, f"$.epochs[{place}].counters")
+        # Reports calculate with them in 64 bits.
+        cycles = (epoch.counters.pre_cycles, epoch.counters.core_cycles, epoch.counters.post_cycles)
+        engines = [value for e in epoch.counters.engines for value in (e.active_cycles, e.bytes)]
+        pools = [
+            value for row in epoch.counters.traffic for value in (row.read_bytes, row.write_bytes)
+        ]
+        if not all(0 <= value < _MOST_COUNTED for value in (*cycles, *engines, *pools)):
+            raise FileError(
+                f"expected counts from 0 to {_MOST_COUNTED:,}", where=f"$.epochs[{place}].counters"
+            )
     if not profile.runs:
         raise FileError("expected at least one run", where="$.runs")
     return profile
-
-
-def _check_clocks(clocks: RunClocks, path: str) -> None:
-    """Times are cycles divided by them."""
-    if not (0 < clocks.mcu_mhz < _MOST_MHZ and 0 < clocks.npu_mhz < _MOST_MHZ):
-        raise FileError("expected clocks above 0 MHz", where=path)
-
-
-def _check_counts(counters: EpochCounters, path: str) -> None:
-    """Reports calculate with them in 64 bits."""
-    cycles = (counters.pre_cycles, counters.core_cycles, counters.post_cycles)
-    engines = [value for e in counters.engines for value in (e.active_cycles, e.bytes)]
-    pools = [value for row in counters.traffic for value in (row.read_bytes, row.write_bytes)]
-    if not all(0 <= value < _MOST_COUNTED for value in (*cycles, *engines, *pools)):
-        raise FileError(f"expected counts from 0 to {_MOST_COUNTED:,}", where=path)

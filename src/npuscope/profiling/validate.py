@@ -17,10 +17,10 @@ from npuscope.machine.model import Machine
 from npuscope.ops.run import check_work, trace
 from npuscope.profiling.agreement import (
     Agreement,
-    Bridge,
+    AgreementTally,
     LayerAgreement,
+    NetworkBridge,
     OwnBridge,
-    Tally,
     layer_agreement,
     random_sample,
 )
@@ -152,66 +152,62 @@ def validate(
     refuse_other_network(program, graph)
     # Before memory is taken: the reference keeps every tensor for the comparison by layer.
     check_work(graph, keeps_all=True)
-    samples = list(_given(graph, inputs) if inputs else _random(graph, seeds))
-    collected = _Collected(program, graph, _bridge(program, graph, samples[0]))
-    done = _run_all(collected, samples)
-    whole = samples[: done.count]
+    samples = list(_user_samples(graph, inputs) if inputs else _random(graph, seeds))
+    # Own programs keep the network's names; those of other compilers have to be matched.
+    own = program.source == "npuscope"
+    bridge = OwnBridge(program, graph) if own else foreign_bridge(program, graph, samples[0])
+    collected = _Collected(program, graph, bridge)
+    finished = _run_all(collected, samples)
+    whole = samples[: finished.count]
     progress("comparing with an outside runtime")
-    done.check_reference(outside_outputs(model, graph, whole))
-    return done.result(len(whole))
+    finished.check_reference(outside_outputs(model, graph, whole))
+    return finished.result(len(whole))
 
 
 def _run_all(collected: _Collected, samples: Sequence[dict[str, Array]]) -> _Collected:
     """After an interruption: what the samples before it gave."""
-    done = None
+    finished = None
     try:
         for number, sample in enumerate(samples, 1):
-            worst = f", worst so far {collected.worst:g} LSB" if done else ""
+            worst = f", worst so far {collected.worst:g} LSB" if finished else ""
             progress("sample %d of %d%s", number, len(samples), worst)
             collected.add(sample)
-            done = collected if number == len(samples) else collected.snapshot()
+            finished = collected if number == len(samples) else collected.snapshot()
     except KeyboardInterrupt:
-        if done is None:
+        if finished is None:
             raise
-        told = "interrupted: %d of %d samples were compared, the result is of these"
-        log.warning(told, done.count, len(samples))
-    assert done is not None  # there is at least one sample
-    return done
-
-
-def _bridge(program: Program, graph: Graph, sample: dict[str, Array]) -> Bridge:
-    """Own programs keep the network's names; those of other compilers have to be matched."""
-    if program.source == "npuscope":
-        return OwnBridge(program, graph)
-    return foreign_bridge(program, graph, sample)
+        message = "interrupted: %d of %d samples were compared, the result is of these"
+        log.warning(message, finished.count, len(samples))
+    assert finished is not None  # there is at least one sample
+    return finished
 
 
 class _Collected:
     """Agreement over all samples."""
 
-    def __init__(self, program: Program, graph: Graph, bridge: Bridge) -> None:
+    def __init__(self, program: Program, graph: Graph, bridge: NetworkBridge) -> None:
         self.program = program
         self.bridge = bridge
         self.graph = graph
         self.runtime: str | None = None
         self.expected: list[dict[str, Array]] = []
-        self.outputs: dict[str, Tally] = {}
+        self.outputs: dict[str, AgreementTally] = {}
         self.rounding = dict.fromkeys(graph.outputs, 0.0)
-        self.answers = {name: Tally(1.0) for name in graph.outputs}
-        self.layers: dict[int, dict[str, Tally]] = {}  # by epoch and buffer
+        self.answers = {name: AgreementTally(1.0) for name in graph.outputs}
+        self.layers: dict[int, dict[str, AgreementTally]] = {}  # by epoch and buffer
         self.inside: dict[str, float] = {}
         # An output has its own number of channels, so it has sums of its own.
-        self.reference = {name: Tally(1.0) for name in graph.outputs}
+        self.reference = {name: AgreementTally(1.0) for name in graph.outputs}
         self.saturated: list[float] = []
 
     def snapshot(self) -> _Collected:
         """A copy of the sums; program and network do not change."""
-        found = copy(self)
-        found.expected = list(self.expected)
-        found.saturated = list(self.saturated)
+        clone = copy(self)
+        clone.expected = list(self.expected)
+        clone.saturated = list(self.saturated)
         for name in ("outputs", "rounding", "answers", "layers", "reference"):
-            setattr(found, name, deepcopy(getattr(self, name)))
-        return found
+            setattr(clone, name, deepcopy(getattr(self, name)))
+        return clone
 
     @property
     def count(self) -> int:
@@ -226,11 +222,11 @@ class _Collected:
         expected = trace(self.graph, sample)
         self.expected.append({name: expected[name] for name in self.graph.outputs})
         run = execute(self.program, self.bridge.inputs(sample))
-        found = self.bridge.outputs(run.outputs)
+        outputs = self.bridge.outputs(run.outputs)
         for name in self.graph.outputs:
             step = output_step(self.graph, name, expected[name])
-            self.outputs.setdefault(name, Tally(step)).add(found[name], expected[name])
-            same = same_answers(self.graph, name, found[name], expected[name])
+            self.outputs.setdefault(name, AgreementTally(step)).add(outputs[name], expected[name])
+            same = same_answers(self.graph, name, outputs[name], expected[name])
             self.answers[name].add(same, np.ones_like(same))
         for draw in range(_DRAWS):
             self._add_rounding(rounded(self.graph, sample, draw), expected)
@@ -239,7 +235,7 @@ class _Collected:
 
     def _add_rounding(self, moved: dict[str, Array], expected: dict[str, Array]) -> None:
         for name, values in moved.items():
-            tally = Tally(self.outputs[name].lsb)
+            tally = AgreementTally(self.outputs[name].lsb)
             tally.add(values, expected[name])
             self.rounding[name] = max(self.rounding[name], tally.rms)
 
@@ -249,41 +245,43 @@ class _Collected:
             return
         self.runtime, results = outside
         for expected, row in zip(self.expected, results, strict=True):
-            for name, found in zip(self.graph.outputs, row, strict=True):
-                if found.shape != expected[name].shape:
+            for name, values in zip(self.graph.outputs, row, strict=True):
+                if values.shape != expected[name].shape:
                     raise ModelError(
-                        f"{self.runtime} gives it the shape {found.shape}, expected "
+                        f"{self.runtime} gives it the shape {values.shape}, expected "
                         f"{expected[name].shape}",
                         where=f"output '{safe_terminal(name)}'",
                     )
                 # In steps of the output, so that float and integer outputs share one figure.
                 lsb = self.outputs[name].lsb
-                self.reference[name].add(found / lsb, expected[name] / lsb)
+                self.reference[name].add(values / lsb, expected[name] / lsb)
 
     def _check_layers(self, sample: dict[str, Array], expected: dict[str, Array]) -> None:
         """Every epoch gets the reference's tensors; what it makes of them is compared."""
-        known = self.bridge.forced(expected)
+        forced = self.bridge.forced(expected)
         if not self.inside:
             self.inside = steps_inside(self.graph, sample, expected)
-        integers = {name: value for name, value in known.items() if value.dtype.kind != "f"}
+        integers = {name: value for name, value in forced.items() if value.dtype.kind != "f"}
         # A buffer that several epochs fill is whole only behind the last of them.
-        done = {name: epoch.number for epoch in self.program.executed for name in written(epoch)}
+        last_writers = {
+            name: epoch.number for epoch in self.program.executed for name in written(epoch)
+        }
 
         def compare(epoch: Epoch, memory: Memory) -> None:
             for name in written(epoch):
-                if name not in integers or done[name] != epoch.number:
+                if name not in integers or last_writers[name] != epoch.number:
                     continue
                 if self._is_layer(epoch):
                     tallies = self.layers.setdefault(epoch.number, {})
                     if name not in tallies:
                         inside = self.inside.get(self.bridge.tensor(name), 0.0)
                         coarse = coefficient_lsb(epoch, memory, integers[name].shape[-1])
-                        tallies[name] = Tally(1.0, LAYER_LSB * max(1.0, inside) + coarse)
+                        tallies[name] = AgreementTally(1.0, LAYER_LSB * max(1.0, inside) + coarse)
                     tallies[name].add(memory.read(name), integers[name])
                 # Whoever reads these bytes under another name starts from the reference too.
                 memory.write(name, integers[name])
 
-        execute(self.program, self.bridge.inputs(sample), observe=compare, force=known)
+        execute(self.program, self.bridge.inputs(sample), observe=compare, force=forced)
 
     def result(self, samples: int) -> Validation:
         epochs = {epoch.number: epoch for epoch in self.program.epochs}
@@ -370,7 +368,7 @@ def _random(graph: Graph, seeds: int) -> Iterator[dict[str, Array]]:
         yield random_sample(graph, np.random.default_rng(seed))
 
 
-def _given(graph: Graph, inputs: Sequence[Array]) -> Iterator[dict[str, Array]]:
+def _user_samples(graph: Graph, inputs: Sequence[Array]) -> Iterator[dict[str, Array]]:
     """Samples along the first axis of the arrays, one array per input."""
     if len(inputs) != len(graph.inputs):
         raise UsageError(

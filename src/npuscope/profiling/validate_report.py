@@ -84,12 +84,12 @@ class MetricsLine:
 
 def _bracket(text: str) -> tuple[list[str], list[str], str] | None:
     """Words before `[`, words inside, text behind `]`."""
-    left, opened, rest = text.partition("[")
+    before, opened, rest = text.partition("[")
     inside, closed, right = rest.partition("]")
     if not opened or not closed:
         return None
     words = inside.split(None, _MOST_CYCLES)
-    return (left.split(None, 20), words, right.strip()) if len(words) <= _MOST_CYCLES else None
+    return (before.split(None, 20), words, right.strip()) if len(words) <= _MOST_CYCLES else None
 
 
 def node(text: str, draft: Draft) -> NodeLine | None:
@@ -165,17 +165,15 @@ def metrics(text: str, draft: Draft) -> MetricsLine | None:
         return None
     if not words[0].startswith("X-cross") or not draft.columns:
         return None
-    return _metrics_row(text, draft.columns)
-
-
-def _metrics_row(text: str, columns: tuple[str, ...]) -> MetricsLine | None:
-    cells = text.split(None, 2 + len(columns))
-    if len(cells) < 2 + len(columns):
+    cells = text.split(None, 2 + len(draft.columns))
+    if len(cells) < 2 + len(draft.columns):
         return None
-    values = tuple(number(cell) for cell in cells[2 : 2 + len(columns)])
-    rest = cells[2 + len(columns) :]
+    values = tuple(number(cell) for cell in cells[2 : 2 + len(draft.columns)])
+    rest = cells[2 + len(draft.columns) :]
     output = " ".join(cells[:2])
-    return MetricsLine(output, tuple(zip(columns, values, strict=True)), "".join(rest).strip())
+    return MetricsLine(
+        output, tuple(zip(draft.columns, values, strict=True)), "".join(rest).strip()
+    )
 
 
 _ATTRS = "device.attrs"
@@ -214,7 +212,7 @@ class Duration:
 
 
 @dataclass(frozen=True, slots=True)
-class Clocks:
+class ReportClocks:
     """MHz of the board as it reported them; 0 where it did not."""
 
     mcu_mhz: float = 0.0
@@ -251,7 +249,7 @@ class ValidateReport:
     nodes: tuple[NodeLine, ...]
     total: TotalTime | None
     rate: RateLine | None
-    clocks: Clocks
+    clocks: ReportClocks
     tensors: tuple[TensorLine, ...]
     metrics: tuple[MetricsLine, ...]
     report: GenerateReport
@@ -264,13 +262,29 @@ class ValidateReport:
     @property
     def epochs(self) -> tuple[MeasuredEpoch, ...]:
         """Nodes by epoch; the extra blocks of a hybrid belong to the node before them."""
-        found: list[MeasuredEpoch] = []
+        rows: list[MeasuredEpoch] = []
         for node in self.nodes:
-            if _EXTRA in node.type and found and found[-1].kind is EpochKind.HYBRID:
-                found[-1] = _joined(found[-1], node)
+            if _EXTRA in node.type and rows and rows[-1].kind is EpochKind.HYBRID:
+                epoch = rows[-1]
+                pairs = zip(epoch.cycles, node.cycles, strict=False)
+                cycles = tuple(a + b for a, b in pairs)
+                rows[-1] = replace(
+                    epoch, ms=epoch.ms + node.ms, cycles=cycles, nodes=epoch.nodes + 1
+                )
             else:
-                found.append(_epoch(node))
-        return tuple(found)
+                mark = node.type.partition("(")[2].rstrip(")")
+                rows.append(
+                    MeasuredEpoch(
+                        node.first,
+                        node.last,
+                        _KINDS.get(mark, EpochKind.HW),
+                        mark == "EC",
+                        node.ms,
+                        node.cycles,
+                        1,
+                    )
+                )
+        return tuple(rows)
 
     def count(self, kind: EpochKind) -> int:
         return sum(epoch.kind is kind for epoch in self.epochs)
@@ -297,12 +311,14 @@ def validate_part(draft: Draft, ignored: tuple[str, ...] = ()) -> ValidateReport
     """What a draft has of this report; a profiler's log holds one too."""
     report = generate_part(draft)
     titles = [hit for title in report.titles if (hit := _RESULTS.match(title))]
+    text = _last(report.entries, "CPU cycles", "[")
+    values = [whole(part) for part in text.strip("[] ").split()]
     return ValidateReport(
         network=titles[-1][2] if titles else "",
         results_version=titles[-1][1] if titles else "",
         samples=whole(_last(report.entries, "nb sample(s)")),
         duration=_duration(_last(report.entries, "duration", " by sample ")),
-        cycles=_cycles(_last(report.entries, "CPU cycles", "[")),
+        cycles=tuple(value for value in values if value is not None),
         nodes=draft.get("nodes"),
         total=draft.last("total_time"),
         rate=draft.last("rate"),
@@ -315,47 +331,23 @@ def validate_part(draft: Draft, ignored: tuple[str, ...] = ()) -> ValidateReport
 
 
 def _last(entries: tuple[Entry, ...], key: str, part: str = "") -> str:
-    found = (entry.value for entry in reversed(entries) if entry.key == key)
-    return next((value for value in found if part in value), "")
+    values = (entry.value for entry in reversed(entries) if entry.key == key)
+    return next((value for value in values if part in value), "")
 
 
 def _duration(text: str) -> Duration | None:
-    found = _DURATION.match(text)
-    parts = [found[1], *found[2].split("/")] if found else []
+    match = _DURATION.match(text)
+    parts = [match[1], *match[2].split("/")] if match else []
     values = [number(part) for part in parts]
     if len(values) != 4 or None in values:
         return None
     return Duration(*(value for value in values if value is not None))
 
 
-def _cycles(text: str) -> tuple[int, ...]:
-    values = [whole(part) for part in text.strip("[] ").split()]
-    return tuple(value for value in values if value is not None)
-
-
-def _clocks(text: str) -> Clocks:
+def _clocks(text: str) -> ReportClocks:
     """`mcu_freq=800MHz,noc_freq=400MHz,...` among other attributes."""
     pairs = (part.strip().partition("=") for part in text.split(","))
     mhz = {key: number(value.removesuffix("MHz")) for key, _, value in pairs if "_freq" in key}
-    known = {key.replace("_freq", "_mhz"): value for key, value in mhz.items() if value}
+    stated = {key.replace("_freq", "_mhz"): value for key, value in mhz.items() if value}
     names = ("mcu_mhz", "noc_mhz", "npu_mhz", "nic_mhz")
-    return Clocks(**{name: known[name] for name in names if name in known})
-
-
-def _epoch(node: NodeLine) -> MeasuredEpoch:
-    mark = node.type.partition("(")[2].rstrip(")")
-    return MeasuredEpoch(
-        node.first,
-        node.last,
-        _KINDS.get(mark, EpochKind.HW),
-        mark == "EC",
-        node.ms,
-        node.cycles,
-        1,
-    )
-
-
-def _joined(epoch: MeasuredEpoch, node: NodeLine) -> MeasuredEpoch:
-    pairs = zip(epoch.cycles, node.cycles, strict=False)
-    cycles = tuple(a + b for a, b in pairs)
-    return replace(epoch, ms=epoch.ms + node.ms, cycles=cycles, nodes=epoch.nodes + 1)
+    return ReportClocks(**{name: stated[name] for name in names if name in stated})

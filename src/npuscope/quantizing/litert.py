@@ -16,7 +16,7 @@ from npuscope.edits.tflite.document import TfliteDocument
 from npuscope.errors import ModelError
 from npuscope.files.tflite.file_parts import FileOp, FileTensor
 from npuscope.graph.model import Quant
-from npuscope.profiling.runtimes import Kernels, litert_interpreter
+from npuscope.profiling.runtimes import LitertKernels, litert_interpreter
 from npuscope.quantizing.histogram import Histograms
 from npuscope.quantizing.others import FLOAT_ONE, first_line, needs, quiet
 from npuscope.quantizing.plan import ActivationRange, FloatLayer, RangePlan
@@ -207,7 +207,7 @@ class LitertWork:
     def _opened(self, data: bytes, every: bool) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for kernels in (Kernels.REFERENCE, Kernels.DEFAULT):
+            for kernels in (LitertKernels.REFERENCE, LitertKernels.DEFAULT):
                 try:
                     return litert_interpreter(data, kernels, keep_all=every)
                 except (ValueError, RuntimeError) as error:

@@ -18,16 +18,16 @@ class Listening:
     networks: tuple[str, ...]
 
 
-def board_text(found: Listening, *, emulated: bool) -> str:
+def board_text(board: Listening, *, emulated: bool) -> str:
     kind = "an emulated" if emulated else "a simulated"
-    networks = safe_terminal(", ".join(found.networks))
-    answer = f"{found.address}: {kind} board with {networks}"
+    networks = safe_terminal(", ".join(board.networks))
+    answer = f"{board.address}: {kind} board with {networks}"
     return f"{answer}\n  Ctrl-C or SIGTERM switches it off"
 
 
-def board_json(found: Listening) -> dict[str, Any]:
-    networks = list(found.networks)
-    return {"address": found.address, "networks": networks, "schema": "npuscope/board/1"}
+def board_json(board: Listening) -> dict[str, Any]:
+    networks = list(board.networks)
+    return {"address": board.address, "networks": networks, "schema": "npuscope/board/1"}
 
 
 def view_text(address: str, *, models: Sequence[str]) -> str:

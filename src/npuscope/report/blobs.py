@@ -26,14 +26,16 @@ class Disassembly(Shown):
         return f"{counted(len(self.blobs), 'blob')}, {counted(self.words, 'word')}"
 
 
-def disassembly_text(found: Disassembly, *, output: str | None = None) -> str:
-    return found.text if output is None else f"{found.told()} in {safe_terminal(output)}"
+def disassembly_text(disassembly: Disassembly, *, output: str | None = None) -> str:
+    return (
+        disassembly.text if output is None else f"{disassembly.told()} in {safe_terminal(output)}"
+    )
 
 
-def disassembly_json(found: Disassembly) -> dict[str, Any]:
+def disassembly_json(disassembly: Disassembly) -> dict[str, Any]:
     return {
         "schema": "npuscope/disasm/1",
-        "blobs": [{"name": name, **binary_json(blob)} for name, blob in found.blobs.items()],
+        "blobs": [{"name": name, **binary_json(blob)} for name, blob in disassembly.blobs.items()],
     }
 
 
@@ -52,14 +54,14 @@ class Assembled(Shown):
         return f"{counted(self.instructions, 'instruction')}, {len(self.data)} bytes"
 
 
-def assembled_text(made: Assembled, *, output: str) -> str:
-    return f"{made.told()} in {safe_terminal(output)}"
+def assembled_text(blob: Assembled, *, output: str) -> str:
+    return f"{blob.told()} in {safe_terminal(output)}"
 
 
-def assembled_json(made: Assembled, *, output: str) -> dict[str, Any]:
+def assembled_json(blob: Assembled, *, output: str) -> dict[str, Any]:
     return {
         "schema": "npuscope/asm/1",
         "file": output,
-        "size_bytes": len(made.data),
-        "instructions": made.instructions,
+        "size_bytes": len(blob.data),
+        "instructions": blob.instructions,
     }

@@ -51,12 +51,9 @@ def write_build(
     files |= table_files(program, machine, graph, profile, names)
     with together():
         save(program, folder)
-        write_files(folder, {name: _bytes(content) for name, content in files.items()})
+        data = {n: text.encode() if isinstance(text, str) else text for n, text in files.items()}
+        write_files(folder, data)
     return notes
-
-
-def _bytes(content: str | bytes) -> bytes:
-    return content.encode() if isinstance(content, str) else content
 
 
 def table_files(
@@ -66,17 +63,14 @@ def table_files(
     name = c_identifier(names.network)
     csv = file_name(names.csv) if names.csv else f"{name}.csv"
     info = file_name(names.info) if names.info else "c_info.json"
+    c_info = json.dumps(c_info_json(c_info_of(program, machine)), indent=1) + "\n"
     return {
         **pool_images(program),
         **data_files(program, name),
-        info if info.endswith(".json") else f"{info}.json": _json(program, machine),
+        info if info.endswith(".json") else f"{info}.json": c_info,
         csv if csv.endswith(".csv") else f"{csv}.csv": network_csv_text(program, machine),
         f"{machine.name}.mpool": mpool_text(machine),
         f"{name}_generate_report.txt": generate_report_text(program, machine, graph, profile),
         f"{name}.dot": dot_text(program, profile),
         "app_config.h": app_config_text(program, graph, name, names.application),
     }
-
-
-def _json(program: Program, machine: Machine) -> str:
-    return json.dumps(c_info_json(c_info_of(program, machine)), indent=1) + "\n"

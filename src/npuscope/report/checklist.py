@@ -12,41 +12,41 @@ from npuscope.text import safe_terminal
 _WHERE = " (where the CPU's data cache covers the memory)"
 
 
-def answer(found: Checklist) -> str:
+def answer(checklist: Checklist) -> str:
     """All of it in one line."""
-    files = f"{_count(len(found.initialisers), 'file')} to write"
-    banks = f"{_count(len(found.memories), 'memory', 'memories')} to power"
-    caches = f"{_count(len(found.caches), 'buffer')} with cache maintenance"
-    faults = sum(bool(row.problem) for row in found.initialisers)
+    files = f"{_count(len(checklist.initialisers), 'file')} to write"
+    banks = f"{_count(len(checklist.memories), 'memory', 'memories')} to power"
+    caches = f"{_count(len(checklist.caches), 'buffer')} with cache maintenance"
+    faults = sum(bool(row.problem) for row in checklist.initialisers)
     problem = f"; {_count(faults, 'file')} missing or too short" if faults else ""
     return f"{files}, {banks}, {caches}{problem}"
 
 
-def checklist_text(found: Checklist) -> str:
-    own = [work for work in found.caches if not work.generated]
-    generated = [work for work in found.caches if work.generated]
+def checklist_text(checklist: Checklist) -> str:
+    own = [work for work in checklist.caches if not work.generated]
+    generated = [work for work in checklist.caches if work.generated]
     parts = [
-        ("files to write before the first run", [_file(row) for row in found.initialisers]),
-        ("memories to power and open", [line for m in found.memories for line in _memory(m)]),
+        ("files to write before the first run", [_file(row) for row in checklist.initialisers]),
+        ("memories to power and open", [line for m in checklist.memories for line in _memory(m)]),
         (f"cache maintenance by the application{_WHERE}", [_cache(work) for work in own]),
         ("cache maintenance that network.c has to do", [_cache(work) for work in generated]),
-        ("alignment", [_box(line) for line in found.alignment]),
-        ("runtime and clocks", [_box(line) for line in found.notes]),
+        ("alignment", [_box(line) for line in checklist.alignment]),
+        ("runtime and clocks", [_box(line) for line in checklist.notes]),
     ]
     lines = [line for title, rows in parts if rows for line in ("", title, *rows)]
-    return "\n".join([answer(found), *lines])
+    return "\n".join([answer(checklist), *lines])
 
 
-def checklist_json(found: Checklist) -> dict[str, Any]:
+def checklist_json(checklist: Checklist) -> dict[str, Any]:
     return {
         "schema": "npuscope/checklist/1",
-        "network": found.network,
-        "source": found.source,
-        "files": [_file_json(row) for row in found.initialisers],
-        "memories": [asdict(memory) for memory in found.memories],
-        "buffers": [{**asdict(work), "aligned": work.aligned} for work in found.caches],
-        "alignment": list(found.alignment),
-        "notes": list(found.notes),
+        "network": checklist.network,
+        "source": checklist.source,
+        "files": [_file_json(row) for row in checklist.initialisers],
+        "memories": [asdict(memory) for memory in checklist.memories],
+        "buffers": [{**asdict(work), "aligned": work.aligned} for work in checklist.caches],
+        "alignment": list(checklist.alignment),
+        "notes": list(checklist.notes),
     }
 
 

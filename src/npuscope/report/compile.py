@@ -30,7 +30,7 @@ class Compilation:
 
 
 def compilation_text(
-    made: Compilation,
+    compilation: Compilation,
     *,
     directory: str,
     name: str,
@@ -39,38 +39,32 @@ def compilation_text(
     d_lower: int,
     unused: tuple[str, ...],
 ) -> str:
-    notes = (*made.notes, *unused)
-    lines = [_answer(made.program, directory)]
-    lines += [f"note     {safe_terminal(note)}" for note in notes]
-    if made.graph is not None and verbosity:
-        lines += ["", *summary_lines(made.program, made.graph, directory, name)]
-    if log_lowering or verbosity > 1:
-        lines += _trail(made.program)
-    if d_lower > 0:
-        lines += _vendor_trail(made.program)
-    return "\n".join(lines)
-
-
-def _answer(program: Program, directory: str) -> str:
+    notes = (*compilation.notes, *unused)
+    program = compilation.program
     counts = ", ".join(f"{number} {kind}" for kind, number in _counts(program).items())
-    return f"{counted(len(program.executed), 'epoch')} ({counts}) in {safe_terminal(directory)}"
+    epochs = counted(len(program.executed), "epoch")
+    lines = [f"{epochs} ({counts}) in {safe_terminal(directory)}"]
+    lines += [f"note     {safe_terminal(note)}" for note in notes]
+    if compilation.graph is not None and verbosity:
+        lines += ["", *summary_lines(program, compilation.graph, directory, name)]
+    if log_lowering or verbosity > 1:
+        # Why each epoch is what it is: the better ways that a rule did not allow.
+        lines += [
+            safe_terminal(
+                f"epoch {epoch.number} {epoch.kind.value} {', '.join(epoch.operators)}: "
+                f"not {refused.way}: {refused.reason} [{refused.rule}]"
+            )
+            for epoch in program.executed
+            for refused in epoch.trail
+        ]
+    if d_lower > 0:
+        lines += _vendor_trail(program)
+    return "\n".join(lines)
 
 
 def _counts(program: Program) -> dict[str, int]:
     kinds = (EpochKind.HW, EpochKind.SW, EpochKind.HYBRID)
     return {kind.value: program.count(kind) for kind in kinds}
-
-
-def _trail(program: Program) -> list[str]:
-    """Why each epoch is what it is: the better ways that a rule did not allow."""
-    return [
-        safe_terminal(
-            f"epoch {epoch.number} {epoch.kind.value} {', '.join(epoch.operators)}: "
-            f"not {refused.way}: {refused.reason} [{refused.rule}]"
-        )
-        for epoch in program.executed
-        for refused in epoch.trail
-    ]
 
 
 def _vendor_trail(program: Program) -> list[str]:
@@ -90,16 +84,16 @@ def _vendor_trail(program: Program) -> list[str]:
 
 
 def compilation_json(
-    made: Compilation, *, directory: str, unused: tuple[str, ...]
+    compilation: Compilation, *, directory: str, unused: tuple[str, ...]
 ) -> dict[str, Any]:
-    program = made.program
+    program = compilation.program
     return {
         "schema": "npuscope/compile/1",
         "directory": str(Path(directory)),
-        "files": list(made.files),
+        "files": list(compilation.files),
         "machine": program.machine,
         "generation": program.generation,
         "epoch_controller": program.epoch_controller,
         "counts": _counts(program),
-        "notes": [*program.notes, *made.notes, *unused],
+        "notes": [*program.notes, *compilation.notes, *unused],
     }

@@ -31,23 +31,27 @@ class Demo:
 
 
 def demo_text(demo: Demo, *, directory: str) -> str:
-    found = demo.explanation
+    explanation = demo.explanation
     where = f"{_NAMES} are in {directory}"
-    return "\n".join((estimate_text(found.profile), explain_text(found), where, *demo.kept))
+    return "\n".join(
+        (estimate_text(explanation.profile), explain_text(explanation), where, *demo.kept)
+    )
 
 
 def demo_json(demo: Demo) -> dict[str, Any]:
     return profile_json(demo.explanation.profile, demo.explanation.findings)
 
 
-def write_demo(folder: Path, program: Program, found: Explanation) -> None:
+def write_demo(folder: Path, program: Program, explanation: Explanation) -> None:
     serialize.save(program, folder / "program")
-    text = f"{profile_text(found.profile, full=True)}\n{explain_text(found)}"
+    text = f"{profile_text(explanation.profile, full=True)}\n{explain_text(explanation)}"
     write_whole(folder / "report.txt", text.encode("utf-8", "backslashreplace"))
-    result = profile_json(found.profile, found.findings)
+    result = profile_json(explanation.profile, explanation.findings)
     dumped = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     write_whole(folder / "report.json", dumped.encode("utf-8", "backslashreplace"))
-    page = profile_page(found.profile, found.findings, found.build, found.verdict)
+    page = profile_page(
+        explanation.profile, explanation.findings, explanation.build, explanation.verdict
+    )
     write_whole(folder / "report.html", page.encode("utf-8", "backslashreplace"))
     with fresh(folder / "report.perfetto-trace") as file:
-        write_perfetto(trace_of_profile(found.profile, program), file)
+        write_perfetto(trace_of_profile(explanation.profile, program), file)

@@ -10,8 +10,8 @@ from npuscope.text import safe_terminal
 
 
 def deploy_text(steps: tuple[Ran, ...], *, source: str, board: str, run: bool) -> str:
-    done = "deployed" if run else "nothing was done: `--run` does it"
-    lines = [f"{safe_terminal(source)} on {board}: {len(steps)} steps, {done}"]
+    outcome = "deployed" if run else "nothing was done: `--run` does it"
+    lines = [f"{safe_terminal(source)} on {board}: {len(steps)} steps, {outcome}"]
     for number, step in enumerate((one.step for one in steps), 1):
         lines.append(f"{number:>3}. {safe_terminal(step.what)}")
         if step.command:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from npuscope.cache import MOST_BYTES, MOST_DAYS
-from npuscope.installed import Cache, Extra, Installed, Package
+from npuscope.installed import Cache, Installed, Package
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 from npuscope.version import __version__
@@ -18,33 +18,37 @@ _WIDTH = 100
 _MIB = 1 << 20
 
 
-def doctor_text(found: Installed) -> str:
-    return "\n".join(_lines(found))
+def doctor_text(installed: Installed) -> str:
+    return "\n".join(_lines(installed))
 
 
-def _lines(found: Installed) -> Iterator[str]:
-    yield _verdict(found)
+def _lines(installed: Installed) -> Iterator[str]:
+    yield _verdict(installed)
     yield f"python    {platform.python_version()}, {safe_terminal(sys.executable)}"
     yield f"system    {safe_terminal(platform.platform())}"
     yield "packages"
-    yield from (f"  {package.name:<16} {_state(package)}" for package in found.required)
+    yield from (f"  {package.name:<16} {_state(package)}" for package in installed.required)
     yield "extras"
-    for extra, packages in found.extras:
-        yield from _extra_lines(extra, packages)
+    for extra, packages in installed.extras:
+        states = ", ".join(f"{package.name} {_state(package)}" for package in packages)
+        yield f"  {extra.name:<16} {states}"
+        yield from _wrapped(extra.gives)
+        if _complete(packages) == "no":
+            yield from _wrapped(f"get it: {extra.install}")
     yield "programs"
-    for program, path in found.programs:
+    for program, path in installed.programs:
         yield f"  {program.names[0]:<18} {safe_terminal(path) or 'not found'}"
         yield from _wrapped(f"for {program.good_for}")
-    yield f"cache     {safe_terminal(str(found.kept.folder))}: {_amount(found.kept)}"
+    yield f"cache     {safe_terminal(str(installed.kept.folder))}: {_amount(installed.kept)}"
 
 
-def _verdict(found: Installed) -> str:
+def _verdict(installed: Installed) -> str:
     """Whether the verbs work, and which groups of them need something more."""
-    lacking = [package for package in found.required if not package.is_fine]
+    lacking = [package for package in installed.required if not package.is_fine]
     if lacking:
         names = " ".join(f"'{package.name}>={package.least}'" for package in lacking)
         return f"npuscope {__version__} is not ready: pip install {names}"
-    states = (f"{extra.name} {_complete(packages)}" for extra, packages in found.extras)
+    states = (f"{extra.name} {_complete(packages)}" for extra, packages in installed.extras)
     return f"npuscope {__version__} is ready; extras: {', '.join(states)}"
 
 
@@ -59,44 +63,45 @@ def _state(package: Package) -> str:
     return f"{safe_terminal(package.version)}{old}"
 
 
-def _extra_lines(extra: Extra, packages: tuple[Package, ...]) -> Iterator[str]:
-    states = ", ".join(f"{package.name} {_state(package)}" for package in packages)
-    yield f"  {extra.name:<16} {states}"
-    yield from _wrapped(extra.gives)
-    if _complete(packages) == "no":
-        yield from _wrapped(f"get it: {extra.install}")
-
-
 def _wrapped(text: str) -> list[str]:
     indent = " " * 4
     return textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
 
 
-def _amount(kept: Cache) -> str:
-    if not kept.files:
+def _amount(cache: Cache) -> str:
+    if not cache.files:
         return "empty"
-    files = counted(kept.files, "file")
+    files = counted(cache.files, "file")
     limit = f"at most {MOST_BYTES / _MIB:.0f} MiB and {MOST_DAYS} days are kept"
-    return f"{files}, {kept.size_bytes / _MIB:.1f} MiB; {limit}; it may be deleted at any time"
+    return f"{files}, {cache.size_bytes / _MIB:.1f} MiB; {limit}; it may be deleted at any time"
 
 
-def doctor_json(found: Installed) -> dict[str, Any]:
+def doctor_json(installed: Installed) -> dict[str, Any]:
     return {
         "schema": "npuscope/doctor/1",
         "version": __version__,
-        "ready": found.ready,
+        "ready": installed.ready,
         "python": {"version": platform.python_version(), "executable": sys.executable},
         "system": platform.platform(),
-        "packages": [_package(package) for package in found.required],
-        "extras": [_extra(extra, packages) for extra, packages in found.extras],
+        "packages": [_package(package) for package in installed.required],
+        "extras": [
+            {
+                "name": extra.name,
+                "complete": _complete(packages) == "yes",
+                "gives": extra.gives,
+                "install": extra.install,
+                "packages": [_package(package) for package in packages],
+            }
+            for extra, packages in installed.extras
+        ],
         "programs": [
             {"name": program.names[0], "path": path or None, "for": program.good_for}
-            for program, path in found.programs
+            for program, path in installed.programs
         ],
         "cache": {
-            "folder": str(found.kept.folder),
-            "files": found.kept.files,
-            "size_bytes": found.kept.size_bytes,
+            "folder": str(installed.kept.folder),
+            "files": installed.kept.files,
+            "size_bytes": installed.kept.size_bytes,
             "most_bytes": MOST_BYTES,
         },
     }
@@ -108,14 +113,4 @@ def _package(package: Package) -> dict[str, Any]:
         "version": package.version or None,
         "least": package.least,
         "fine": package.is_fine,
-    }
-
-
-def _extra(extra: Extra, packages: tuple[Package, ...]) -> dict[str, Any]:
-    return {
-        "name": extra.name,
-        "complete": _complete(packages) == "yes",
-        "gives": extra.gives,
-        "install": extra.install,
-        "packages": [_package(package) for package in packages],
     }

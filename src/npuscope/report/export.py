@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,28 +45,21 @@ def layer_costs(profile: Profile, graph: Graph) -> dict[str, LayerCost]:
 
     Layers that run in one epoch share its time by their multiplications, evenly if none has any.
     """
-    work = _work(graph)
-    parts: dict[str, list[Part]] = {}
-    for epoch in profile.epochs:
-        for origin, share in _shares(epoch.origin, work):
-            parts.setdefault(origin, []).append((epoch, epoch.ms * share))
-    return {origin: _cost(origin, found) for origin, found in parts.items()}
-
-
-def _work(graph: Graph) -> Mapping[str, int]:
-    """Multiplications by source layer; what was fused behind a layer adds none."""
-    found: Counter[str] = Counter()
+    # Multiplications by source layer. The first origin is the layer itself, what was fused
+    # behind it adds none.
+    work: Counter[str] = Counter()
     for op in graph.ops:
         if op.origin:
             # The first origin is the layer itself, the others were fused behind it.
-            found[op.origin[0]] += macs(graph, op)
-    return found
-
-
-def _shares(origins: Iterable[str], work: Mapping[str, int]) -> list[tuple[str, float]]:
-    names = list(dict.fromkeys(origins))
-    total = sum(work.get(name, 0) for name in names)
-    return [(name, work.get(name, 0) / total if total else 1 / len(names)) for name in names]
+            work[op.origin[0]] += macs(graph, op)
+    parts: dict[str, list[Part]] = {}
+    for epoch in profile.epochs:
+        names = list(dict.fromkeys(epoch.origin))
+        total = sum(work.get(name, 0) for name in names)
+        for name in names:
+            share = work.get(name, 0) / total if total else 1 / len(names)
+            parts.setdefault(name, []).append((epoch, epoch.ms * share))
+    return {origin: _cost(origin, rows) for origin, rows in parts.items()}
 
 
 def _cost(origin: str, parts: list[Part]) -> LayerCost:
@@ -132,24 +125,27 @@ def node_data(
     nodes: Sequence[SourceNode], costs: Mapping[str, LayerCost], provenance: str
 ) -> dict[str, NodeData]:
     """Figure -> what its file holds. A file shows one figure: the viewer loads several at once."""
-    known = [(node.key, costs[node.origin]) for node in nodes if node.origin in costs]
-    times = {key: {"value": round(cost.ms, 6), **_beside(cost)} for key, cost in known}
-    found: dict[str, NodeData] = {
+    priced = [(node.key, costs[node.origin]) for node in nodes if node.origin in costs]
+    times = {
+        key: {
+            "value": round(cost.ms, 6),
+            # For other readers of the file; the viewer takes no notice.
+            "kind": cost.kind,
+            "epochs": list(cost.epochs),
+            "bound": cost.bound,
+        }
+        for key, cost in priced
+    }
+    data: dict[str, NodeData] = {
         "ms": {"name": f"ms ({provenance})", "results": times, "gradient": list(_GRADIENT)}
     }
     for name, text in _TEXTS.items():
-        results = {key: {"value": text(cost), "bgColor": _colour(cost)} for key, cost in known}
-        found[name] = {"name": name, "results": results}
-    return found
-
-
-def _beside(cost: LayerCost) -> dict[str, Any]:
-    """For other readers of the file; the viewer takes no notice."""
-    return {"kind": cost.kind, "epochs": list(cost.epochs), "bound": cost.bound}
-
-
-def _colour(cost: LayerCost) -> str:
-    return _COLOURS.get(cost.kind, _MIXED)
+        results = {
+            key: {"value": text(cost), "bgColor": _COLOURS.get(cost.kind, _MIXED)}
+            for key, cost in priced
+        }
+        data[name] = {"name": name, "results": results}
+    return data
 
 
 def data_paths(path: Path) -> dict[str, Path]:
@@ -174,9 +170,9 @@ def annotated_onnx(data: bytes, costs: Mapping[str, LayerCost], folder: Path) ->
     for node in onnx_nodes(data):
         cost = costs.get(node.origin)
         if cost is not None:
-            shown = figures(cost)
-            properties = {_PREFIX + name: value for name, value in shown.items()}
-            said = ", ".join(f"{name} {value}" for name, value in shown.items())
+            attributes = figures(cost)
+            properties = {_PREFIX + name: value for name, value in attributes.items()}
+            said = ", ".join(f"{name} {value}" for name, value in attributes.items())
             graph.remark(graph.nodes[node.index], properties, said)
     return graph.written()
 

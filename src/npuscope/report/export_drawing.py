@@ -55,34 +55,30 @@ def drawn_onnx(graph: Graph, costs: Mapping[str, LayerCost]) -> bytes:
 def _names(graph: Graph) -> dict[str, str]:
     """Printable names; those that become equal are told apart by a number."""
     names = {"": ""}
-    taken = {""}
+    unique = {""}
     for number, name in enumerate(graph.tensors):
         plain = safe_terminal(name)
-        names[name] = plain if plain not in taken else f"{plain} ({number})"
-        taken.add(names[name])
+        names[name] = plain if plain not in unique else f"{plain} ({number})"
+        unique.add(names[name])
     return names
 
 
 def _drawn_node(op: Op, costs: Mapping[str, LayerCost], names: Mapping[str, str]) -> NewNode:
-    cost = _cost_of(op, costs)
-    shown = figures(cost) if cost else {}
+    cost = next((costs[origin] for origin in op.origin if origin in costs), None)
+    costs_shown = figures(cost) if cost else {}
+    values = {field.name: getattr(op.attrs, field.name) for field in fields(op.attrs)}
     return NewNode(
         op.kind,
         tuple(names[name] for name in op.inputs),
         tuple(names[name] for name in op.outputs),
         safe_terminal(op.name),
-        {**_attributes(op), **shown, **({"ms": cost.ms} if cost else {})},
+        {
+            **{name: _plain(value) for name, value in values.items() if value is not None},
+            **costs_shown,
+            **({"ms": cost.ms} if cost else {}),
+        },
         ", ".join(map(safe_terminal, op.origin)),
     )
-
-
-def _cost_of(op: Op, costs: Mapping[str, LayerCost]) -> LayerCost | None:
-    return next((costs[origin] for origin in op.origin if origin in costs), None)
-
-
-def _attributes(op: Op) -> dict[str, Any]:
-    values = {field.name: getattr(op.attrs, field.name) for field in fields(op.attrs)}
-    return {name: _plain(value) for name, value in values.items() if value is not None}
 
 
 def _plain(value: object) -> object:
@@ -168,16 +164,13 @@ def export_files(
 ) -> Export:
     files: list[str] = []
     if model_explorer:
-        files += _write_node_data(subject, Path(model_explorer))
+        path = Path(model_explorer)
+        tables = node_data(subject.nodes, subject.costs, label(source_of(subject.profile)))
+        data = {target.name: _dumped(tables[name]) for name, target in data_paths(path).items()}
+        files += [str(file) for file in write_files(path.parent, data)]
     if netron:
         files += _write_onnx(subject, Path(netron))
     return replace(subject, files=tuple(files))
-
-
-def _write_node_data(subject: Export, path: Path) -> list[str]:
-    made = node_data(subject.nodes, subject.costs, label(source_of(subject.profile)))
-    data = {target.name: _dumped(made[name]) for name, target in data_paths(path).items()}
-    return [str(file) for file in write_files(path.parent, data)]
 
 
 def _dumped(result: Mapping[str, Any]) -> bytes:

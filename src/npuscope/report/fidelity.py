@@ -13,20 +13,20 @@ _SHOWN = 20
 _SIDE = 44
 
 
-def fidelity_json(found: Fidelity) -> dict[str, Any]:
+def fidelity_json(fidelity: Fidelity) -> dict[str, Any]:
     return {
-        "score": round(found.score, 4),
-        "epochs": {"theirs": found.theirs, "ours": found.ours},
-        "equal": {step: found.equal(step) for step in _steps(found)},
-        "ram_bytes": dict(zip(("theirs", "ours"), found.ram_bytes, strict=True)),
-        "weights_bytes": dict(zip(("theirs", "ours"), found.weights_bytes, strict=True)),
-        "differences": [_pair(pair) for pair in found.pairs if pair.differs],
-        "notes": list(found.notes),
+        "score": round(fidelity.score, 4),
+        "epochs": {"theirs": fidelity.theirs, "ours": fidelity.ours},
+        "equal": {step: fidelity.equal(step) for step in _steps(fidelity)},
+        "ram_bytes": dict(zip(("theirs", "ours"), fidelity.ram_bytes, strict=True)),
+        "weights_bytes": dict(zip(("theirs", "ours"), fidelity.weights_bytes, strict=True)),
+        "differences": [_pair(pair) for pair in fidelity.pairs if pair.differs],
+        "notes": list(fidelity.notes),
     }
 
 
-def _steps(found: Fidelity) -> tuple[str, ...]:
-    return STEPS if found.has_registers else STEPS[:2]
+def _steps(fidelity: Fidelity) -> tuple[str, ...]:
+    return STEPS if fidelity.has_registers else STEPS[:2]
 
 
 def _pair(pair: EpochPair) -> dict[str, Any]:
@@ -47,34 +47,35 @@ def _view(view: EpochView | None) -> dict[str, Any] | None:
     }
 
 
-def fidelity_lines(found: Fidelity, every: bool) -> Iterator[str]:
-    steps = ", ".join(f"{step} {found.equal(step)}" for step in _steps(found))
+def fidelity_lines(fidelity: Fidelity, every: bool) -> Iterator[str]:
+    steps = ", ".join(f"{step} {fidelity.equal(step)}" for step in _steps(fidelity))
     yield (
-        f"fidelity {100 * found.score:.1f}%: {found.theirs} epochs in the build, {found.ours} in "
-        f"ours; equal up to {steps}"
+        f"fidelity {100 * fidelity.score:.1f}%: {fidelity.theirs} epochs in the build, "
+        f"{fidelity.ours} in ours; equal up to {steps}"
     )
     yield (
-        f"memory   RAM {size(found.ram_bytes[0])} -> {size(found.ram_bytes[1])}"
-        f"{_share(found.ram_bytes)}, weights {size(found.weights_bytes[0])} -> "
-        f"{size(found.weights_bytes[1])}{_share(found.weights_bytes)}"
+        f"memory   RAM {size(fidelity.ram_bytes[0])} -> {size(fidelity.ram_bytes[1])}"
+        f"{_share(fidelity.ram_bytes)}, weights {size(fidelity.weights_bytes[0])} -> "
+        f"{size(fidelity.weights_bytes[1])}{_share(fidelity.weights_bytes)}"
     )
-    yield from (f"note     {safe_terminal(note)}" for note in found.notes)
-    if not found.has_registers:
+    yield from (f"note     {safe_terminal(note)}" for note in fidelity.notes)
+    if not fidelity.has_registers:
         yield "note     the build has no unit registers: only kinds and operations are compared"
-    yield from _difference_lines(found, every)
+    yield from _difference_lines(fidelity, every)
 
 
 def _share(pair: tuple[int, int]) -> str:
     return f" ({100 * (pair[1] / pair[0] - 1):+.1f}%)" if pair[0] else ""
 
 
-def _difference_lines(found: Fidelity, every: bool) -> Iterator[str]:
-    differences = [pair for pair in found.pairs if pair.differs]
+def _difference_lines(fidelity: Fidelity, every: bool) -> Iterator[str]:
+    differences = [pair for pair in fidelity.pairs if pair.differs]
     if not differences:
         return
     yield f"{'differs':<10} {'the build':<{_SIDE}} {'ours':<{_SIDE}} from"
     for pair in differences if every else differences[:_SHOWN]:
-        source = ", ".join(_origin(pair))
+        views = (view for view in (pair.ours, pair.theirs) if view is not None)
+        source = ", ".join(next((view.origin for view in views if view.origin), ()))
         what = pair.differs if pair.theirs and pair.ours else "only one"
         yield (
             f"{what:<10} {_side(pair.theirs, pair.differs):<{_SIDE}} "
@@ -87,10 +88,5 @@ def _difference_lines(found: Fidelity, every: bool) -> Iterator[str]:
 def _side(view: EpochView | None, differs: str) -> str:
     if view is None:
         return "-"
-    told = {"tile": ", ".join(view.tile), "placement": ", ".join(view.placement)}
-    return shorten(safe_terminal(f"{view.first}: {told.get(differs) or view.text}"), _SIDE)
-
-
-def _origin(pair: EpochPair) -> tuple[str, ...]:
-    views = (view for view in (pair.ours, pair.theirs) if view is not None)
-    return next((view.origin for view in views if view.origin), ())
+    texts = {"tile": ", ".join(view.tile), "placement": ", ".join(view.placement)}
+    return shorten(safe_terminal(f"{view.first}: {texts.get(differs) or view.text}"), _SIDE)

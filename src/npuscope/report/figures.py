@@ -82,8 +82,8 @@ def shorten(text: str, width: int) -> str:
     """A name in plain ASCII; the middle goes, for names of layers differ at their end."""
     if len(text) <= width:
         return text
-    kept = width - 3
-    return f"{text[: kept - kept // 2]}...{text[len(text) - kept // 2 :]}"
+    room = width - 3
+    return f"{text[: room - room // 2]}...{text[len(text) - room // 2 :]}"
 
 
 def shorten_end(text: str, width: int) -> str:
@@ -220,15 +220,15 @@ def operations(epoch: EpochProfile) -> dict[str, int]:
     A convolution counts once for every accelerator that works on it.
     """
     where = epoch.kind.value.lower()
-    found = Counter(f"{where}.{name.lower()}" for name in epoch.operators)
+    counts = Counter(f"{where}.{name.lower()}" for name in epoch.operators)
     convolutions = epoch.units.get("CONVACC", 0)
-    if epoch.kind is EpochKind.HW and f"{where}.conv" in found:
-        found[f"{where}.conv"] = max(convolutions, found[f"{where}.conv"])
+    if epoch.kind is EpochKind.HW and f"{where}.conv" in counts:
+        counts[f"{where}.conv"] = max(convolutions, counts[f"{where}.conv"])
     directions = Counter(engine.dir for engine in epoch.counters.engines)
     for direction, name in (("i", "dmain"), ("o", "dmaout")):
         if directions[direction]:
-            found[f"hw.{name}"] = directions[direction]
-    return dict(found)
+            counts[f"hw.{name}"] = directions[direction]
+    return dict(counts)
 
 
 def processor_units(epoch: EpochProfile) -> dict[str, int]:
@@ -243,7 +243,14 @@ def processor_units(epoch: EpochProfile) -> dict[str, int]:
 def answer(profile: Profile) -> str:
     """Does it fit and how fast: the line a reader may stop at."""
     if profile.is_mostly_unknown:
-        return f"the time of this network is not known: {_no_cost(profile)}"
+        number, params = len(profile.unknown_ops), profile.model.unknown_params
+        total = sum(len(epoch.operators) for epoch in profile.epochs)
+        kinds = shorten_end(safe_terminal(", ".join(dict.fromkeys(profile.unknown_ops))), 80)
+        weights = f" and {millions(params)} weights" if params else ""
+        return (
+            f"the time of this network is not known: {number} of its {total} ops{weights} have no "
+            f"known cost ({kinds})"
+        )
     if profile.is_lower_bound:
         return f"{verdict(profile.fit)}; {least_time(profile)} ({how_sure(profile)})"
     speed = f"{ms(profile.total_ms)} ms, {profile.inferences_per_s:.4g} inf/s"
@@ -259,14 +266,6 @@ def least_time(profile: Profile) -> str:
         return f"at least {ms(profile.total_ms)} ms; nothing is known of {kinds}"
     ops = "1 op" if number == 1 else f"{number} ops"
     return f"at least {ms(profile.total_ms)} ms; {ops} of unknown cost ({kinds}) on the CPU"
-
-
-def _no_cost(profile: Profile) -> str:
-    number, total = len(profile.unknown_ops), sum(len(epoch.operators) for epoch in profile.epochs)
-    kinds = shorten_end(safe_terminal(", ".join(dict.fromkeys(profile.unknown_ops))), 80)
-    model = profile.model
-    held = f" and {millions(model.unknown_params)} weights" if model.unknown_params else ""
-    return f"{number} of its {total} ops{held} have no known cost ({kinds})"
 
 
 def verdict(fit: Fit) -> str:
@@ -323,14 +322,14 @@ def machine_words(profile: Profile) -> str:
 
 
 def interval_line(profile: Profile) -> list[str]:
-    found = _range(profile)
-    return [f"range    {found}"] if found else []
+    interval = _range(profile)
+    return [f"range    {interval}"] if interval else []
 
 
 def label_with_range(profile: Profile) -> str:
     """No predicted figure stands without its range."""
-    found = _range(profile)
-    return f"{label(source_of(profile))}{f', {found}' if found else ''}"
+    interval = _range(profile)
+    return f"{label(source_of(profile))}{f', {interval}' if interval else ''}"
 
 
 def _range(profile: Profile) -> str:
@@ -339,12 +338,9 @@ def _range(profile: Profile) -> str:
     if not is_predicted(source_of(profile)) or low == high or profile.is_mostly_unknown:
         return ""
     if high is None:
-        return f"from {ms(low)} ms, without {_unknown(profile)}"
+        ops = "the unknown op" if len(profile.unknown_ops) == 1 else "the unknown ops"
+        return f"from {ms(low)} ms, without {ops}"
     return f"{ms(low)} to {ms(high)} ms"
-
-
-def _unknown(profile: Profile) -> str:
-    return "the unknown op" if len(profile.unknown_ops) == 1 else "the unknown ops"
 
 
 def tensor_lines(profile: Profile) -> list[str]:

@@ -32,10 +32,10 @@ class Checked:
     @property
     def rules(self) -> tuple[Rule, ...]:
         """The rules that were asked; those that found something are always among them."""
-        found = {finding.rule: finding for finding in self.findings}
-        known = rules() if self.verb == "lint" else _every()
-        asked = [info for info in known.values() if info.id in found or self._asks(info)]
-        return (*asked, *(_foreign(found[name]) for name in found if name not in known))
+        by_rule = {finding.rule: finding for finding in self.findings}
+        catalogue = rules() if self.verb == "lint" else _every()
+        checks = [info for info in catalogue.values() if info.id in by_rule or self._asks(info)]
+        return (*checks, *(_foreign(by_rule[name]) for name in by_rule if name not in catalogue))
 
     def _asks(self, info: Rule) -> bool:
         """lint compiles nothing, so that only its own rules have a say."""
@@ -78,7 +78,14 @@ def sarif_json(checked: Checked) -> dict[str, Any]:
     rules = checked.rules
     uri = source_uri(checked.source)
     run = {
-        "tool": {"driver": _driver(rules)},
+        "tool": {
+            "driver": {
+                "name": "npuscope",
+                "version": __version__,
+                "semanticVersion": __version__,
+                "rules": [_rule(info) for info in rules],
+            }
+        },
         "automationDetails": {"id": f"npuscope/{checked.verb}/"},
         "invocations": [{"executionSuccessful": True}],
         "artifacts": [{"location": {"uri": uri}, "roles": ["analysisTarget"]}],
@@ -96,21 +103,13 @@ def source_uri(source: str) -> str:
     return f"file://{quote(os.fsencode(path.as_posix()))}"
 
 
-def _driver(rules: Iterable[Rule]) -> dict[str, Any]:
-    return {
-        "name": "npuscope",
-        "version": __version__,
-        "semanticVersion": __version__,
-        "rules": [_rule(info) for info in rules],
-    }
-
-
 def _rule(info: Rule) -> dict[str, Any]:
+    fixes = [f"Fix: {fix.in_general}." for fix in info.fixes]
     return {
         "id": safe_terminal(info.id),
         "shortDescription": {"text": link_free(info.title)},
         "fullDescription": {"text": link_free(info.cause)},
-        "help": {"text": _help(info)},
+        "help": {"text": link_free(" ".join([info.cause, *fixes, f"See {info.docs}."]))},
         "defaultConfiguration": {"level": _LEVELS[info.severity]},
         "properties": {
             "tags": [info.kind.value],
@@ -122,19 +121,17 @@ def _rule(info: Rule) -> dict[str, Any]:
     }
 
 
-def _help(info: Rule) -> str:
-    fixes = [f"Fix: {fix.in_general}." for fix in info.fixes]
-    return link_free(" ".join([info.cause, *fixes, f"See {info.docs}."]))
-
-
 def _results(
     findings: Iterable[Finding], rules: tuple[Rule, ...], uri: str
 ) -> Iterator[dict[str, Any]]:
     index = {info.id: number for number, info in enumerate(rules)}
-    seen: Counter[tuple[str, ...]] = Counter()
+    earlier: Counter[tuple[str, ...]] = Counter()
     for finding in findings:
         # Equal findings are numbered, so that each has a fingerprint of its own.
         key = (finding.rule, *finding.ops)
+        # Epoch numbers move with every change of the network; rule and ops stay.
+        words = "\0".join([*key, str(earlier[key])])
+        whole = finding_json(finding)
         yield {
             "ruleId": safe_terminal(finding.rule),
             "ruleIndex": index[finding.rule],
@@ -142,10 +139,12 @@ def _results(
             "message": {"text": link_free(f"{finding.title}: {finding_line(finding)}")},
             "locations": [_location(finding, uri)],
             # Code hosts recognise a finding by this and do not report it again after every change.
-            "partialFingerprints": {FINGERPRINT: _fingerprint(key, seen[key])},
-            "properties": _properties(finding),
+            "partialFingerprints": {
+                FINGERPRINT: hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()
+            },
+            "properties": {key: whole[key] for key in _KEPT},
         }
-        seen[key] += 1
+        earlier[key] += 1
 
 
 def _location(finding: Finding, uri: str) -> dict[str, Any]:
@@ -156,17 +155,6 @@ def _location(finding: Finding, uri: str) -> dict[str, Any]:
     if finding.epoch is not None:
         logical.append({"name": f"epoch {finding.epoch}", "kind": "epoch"})
     return {"physicalLocation": physical, **({"logicalLocations": logical} if logical else {})}
-
-
-def _fingerprint(key: tuple[str, ...], earlier: int) -> str:
-    """Epoch numbers move with every change of the network; rule and ops stay."""
-    words = "\0".join([*key, str(earlier)])
-    return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _properties(finding: Finding) -> dict[str, Any]:
-    whole = finding_json(finding)
-    return {key: whole[key] for key in _KEPT}
 
 
 # --- JUnit: a test case for every rule without findings, and for every finding ---
@@ -209,22 +197,22 @@ def junit_xml(checked: Checked) -> str:
 
 
 def _cases(checked: Checked) -> Iterator[Case]:
-    found: dict[str, list[Finding]] = {}
+    by_rule: dict[str, list[Finding]] = {}
     for finding in checked.findings:
-        found.setdefault(finding.rule, []).append(finding)
+        by_rule.setdefault(finding.rule, []).append(finding)
     for info in checked.rules:
-        yield from _of_rule(info, found.get(info.id, []))
+        yield from _of_rule(info, by_rule.get(info.id, []))
 
 
 def _of_rule(info: Rule, findings: Iterable[Finding]) -> Iterator[Case]:
     """Names must differ: where two findings speak of the same ops, the later gets a number."""
-    seen: Counter[str] = Counter()
+    names: Counter[str] = Counter()
     for finding in findings:
         name = f"{info.title}: {', '.join(finding.ops) or 'network'}"
-        seen[name] += 1
-        number = f" ({seen[name]})" if seen[name] > 1 else ""
+        names[name] += 1
+        number = f" ({names[name]})" if names[name] > 1 else ""
         yield Case(info.id, name + number, finding)
-    if not seen:
+    if not names:
         yield Case(info.id, info.title)
 
 

@@ -107,7 +107,7 @@ def fix_text(fixed: Fixed, *, every: bool = False, output: str | None = None) ->
         *_applied(fixed.applied, every),
         *_refused(fixed.refused, every),
         *_effect_lines(fixed),
-        *_runtime_line(fixed),
+        *([f"checked  {safe_terminal(runtime_words(fixed))}"] if fixed.changed else []),
         model_line(fixed.after),
         machine_line(fixed.after),
         f"times    predicted, known error: {fixed.after.model_error}",
@@ -130,12 +130,12 @@ def answer(fixed: Fixed) -> str:
         tried = f"{len(fixed.steps)} tried, none helps" if fixed.steps else "no edit applies"
         return f"nothing to fix: {tried}; {ms(fixed.before.total_ms)} ms"
     left_ms = sum(step.candidate.left_ms for step in fixed.applied)
-    left = f"; what the application does then took {ms(left_ms)} ms here" if left_ms else ""
+    rest = f"; what the application does then took {ms(left_ms)} ms here" if left_ms else ""
     runtime = fixed.runtime
     checked = not fixed.changed or (runtime is not None and runtime.runs)
     alone = "" if checked else " (not checked by an outside runtime)"
     outputs = f"{effect_words(fixed.effects, fixed.inputs, fixed.function)}{alone}"
-    return f"{change(fixed.before, fixed.after)}; outputs {outputs}{_elsewhere(fixed)}{left}"
+    return f"{change(fixed.before, fixed.after)}; outputs {outputs}{_elsewhere(fixed)}{rest}"
 
 
 def _elsewhere(fixed: Fixed) -> str:
@@ -166,20 +166,22 @@ def effect_words(
     """The worst of all outputs in a few words. That a few inputs give the same says nothing of
     others, unless the edit keeps every bit; random ones prove nothing of one that changes
     outputs."""
-    known = [effect for effect in effects if effect.reference is not None]
+    comparable = [effect for effect in effects if effect.reference is not None]
     on = f" on {safe_terminal(inputs.told)}" if inputs else ""
-    if not known:
+    if not comparable:
         return "have nothing to be compared with"
     lossy = function is FunctionEffect.CHANGED
     unproven = lossy and not (inputs and inputs.is_real)
     advice = ", which says little of real ones: judge it with --data" if unproven else ""
-    if all(effect.exact for effect in known):
+    if all(effect.exact for effect in comparable):
         words = "exactly equal" if function is FunctionEffect.EXACT else "do not differ"
         return f"{words}{on}{advice}"
-    worst = min(known, key=lambda effect: effect.sqnr_db)
-    same = min((e.same_answers for e in known if e.same_answers is not None), default=1.0)
+    worst = min(comparable, key=lambda effect: effect.sqnr_db)
+    same = min((e.same_answers for e in comparable if e.same_answers is not None), default=1.0)
     top = f", the top score changes at {1 - same:.2%} of the places" if same < 1 else ""
-    differ = f"differ by up to {max(e.max_lsb for e in known):g} LSB, SQNR {_db(worst.sqnr_db)}"
+    differ = (
+        f"differ by up to {max(e.max_lsb for e in comparable):g} LSB, SQNR {_db(worst.sqnr_db)}"
+    )
     return f"{differ}{top}{on}{advice}"
 
 
@@ -191,20 +193,16 @@ def _applied(steps: tuple[FixStep, ...], every: bool) -> list[str]:
     lines = ["applied"] if steps else []
     for number, step in enumerate(steps, 1):
         after, outputs = step.after or step.before, step_outputs(step)
+        # What the application has to do; converters write names of several lines.
+        notes = [safe_terminal(note) for note in step.notes]
         lines += [
             f"  {number}. {_title(step)}",
             f"     {change(step.before, after)}{outputs and f'; outputs {outputs}'} "
             f"({step.outcome.reason})",
-            *_notes(step, every),
+            *[f"     {note if every else shorten(note, _NOTE)}" for note in notes],
             *_misfits(step, every),
         ]
     return lines
-
-
-def _notes(step: FixStep, every: bool) -> list[str]:
-    """What the application has to do; converters write names of several lines."""
-    notes = [safe_terminal(note) for note in step.notes]
-    return [f"     {note if every else shorten(note, _NOTE)}" for note in notes]
 
 
 def step_outputs(step: FixStep) -> str:
@@ -213,19 +211,19 @@ def step_outputs(step: FixStep) -> str:
 
 
 def _refused(steps: tuple[FixStep, ...], every: bool) -> list[str]:
-    shown = [step for step in steps if every or _tells(step)]
-    lines = ["refused"] if shown else []
-    for step in shown:
+    steps_shown = [
+        step
+        for step in steps
+        # A request for the whole network that found nothing to do is not reported.
+        if every or step.candidate.rule or step.candidate.notes or step.after is not None
+    ]
+    lines = ["refused"] if steps_shown else []
+    for step in steps_shown:
         times = f" ({change(step.before, step.after)})" if step.after else ""
         lines.append(f"  - {_title(step)}")
         lines.append(f"     {safe_terminal(step.outcome.reason)}{times}")
         lines += _misfits(step, every) if step.after else []
     return lines
-
-
-def _tells(step: FixStep) -> bool:
-    """A request for the whole network that found nothing to do is not reported."""
-    return bool(step.candidate.rule or step.candidate.notes) or step.after is not None
 
 
 def _title(step: FixStep) -> str:
@@ -259,24 +257,20 @@ def _effect_lines(fixed: Fixed) -> list[str]:
     return lines
 
 
-def _runtime_line(fixed: Fixed) -> list[str]:
-    return [f"checked  {safe_terminal(runtime_words(fixed))}"] if fixed.changed else []
-
-
 def runtime_words(fixed: Fixed) -> str:
     """What an outside runtime says of the fixed file."""
-    found = fixed.runtime
+    runtime = fixed.runtime
     if not fixed.changed:
         return "the file is not changed"
-    if found is None:
+    if runtime is None:
         return "in no outside runtime (pip install npuscope[reference])"
-    if found.runs:
+    if runtime.runs:
         same = (
-            f"outputs {effect_words(found.effects, function=fixed.function)} there"
-            if found.effects
+            f"outputs {effect_words(runtime.effects, function=fixed.function)} there"
+            if runtime.effects
             else ""
         )
-        return f"opens and runs in {found.name}; {same or 'its outputs are new'}"
-    if found.opens:
-        return f"opens in {found.name}, which does not run it, nor the original"
-    return f"not checked: {found.name} does not open the original either"
+        return f"opens and runs in {runtime.name}; {same or 'its outputs are new'}"
+    if runtime.opens:
+        return f"opens in {runtime.name}, which does not run it, nor the original"
+    return f"not checked: {runtime.name} does not open the original either"

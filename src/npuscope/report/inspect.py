@@ -75,73 +75,67 @@ class Inspection(Shown):
 
 
 def inspection_text(
-    found: Inspection, *, source: str, compare: str = "", every: bool = False
+    inspection: Inspection, *, source: str, compare: str = "", every: bool = False
 ) -> str:
     """Of an image by itself, or the answer to the question that the options ask about it."""
-    if found.image is None:
-        return _text(source, found.identity, every)
+    if inspection.image is None:
+        return _text(source, inspection.identity, every)
     from npuscope.report.loadable import comparison_text, fitting_text, image_text
 
     texts: list[str] = []
-    if found.fitting is not None:
-        texts.append(fitting_text(source, found.fitting))
-    if found.differences is not None:
-        texts.append(comparison_text(source, compare, found.differences))
-    return "\n\n".join(texts or [image_text(source, found.image)])
+    if inspection.fitting is not None:
+        texts.append(fitting_text(source, inspection.fitting))
+    if inspection.differences is not None:
+        texts.append(comparison_text(source, compare, inspection.differences))
+    return "\n\n".join(texts or [image_text(source, inspection.image)])
 
 
-def inspection_json(found: Inspection, *, compare: str = "") -> dict[str, Any]:
+def inspection_json(inspection: Inspection, *, compare: str = "") -> dict[str, Any]:
     result = {
         "schema": SCHEMA,
-        "kind": found.kind,
-        "version": found.identity.version,
-        "summary": found.summary,
-        "ignored": list(found.identity.ignored),
+        "kind": inspection.kind,
+        "version": inspection.identity.version,
+        "summary": inspection.summary,
+        "ignored": list(inspection.identity.ignored),
     }
-    if found.fitting is not None:
-        result["firmware"] = _fitting_json(found.fitting)
-    if found.differences is not None:
-        rows = [asdict(difference) for difference in found.differences]
+    if inspection.fitting is not None:
+        result["firmware"] = {
+            "name": inspection.fitting.firmware,
+            "loads": inspection.fitting.loads,
+            "modes": {"xip": inspection.fitting.xip_loads, "copy": inspection.fitting.copy_loads},
+            "checks": [
+                {"mode": mode, **asdict(check)}
+                for mode in ("common", "xip", "copy")
+                for check in getattr(inspection.fitting, mode)
+            ],
+        }
+    if inspection.differences is not None:
+        rows = [asdict(difference) for difference in inspection.differences]
         result["compare"] = {"other": compare, "same": not rows, "differences": rows}
     return result
 
 
-def _fitting_json(fitting: Fitting) -> dict[str, Any]:
-    return {
-        "name": fitting.firmware,
-        "loads": fitting.loads,
-        "modes": {"xip": fitting.xip_loads, "copy": fitting.copy_loads},
-        "checks": [
-            {"mode": mode, **asdict(check)}
-            for mode in ("common", "xip", "copy")
-            for check in getattr(fitting, mode)
-        ],
-    }
-
-
-def _text(source: str, found: Identity, every: bool) -> str:
+def _text(source: str, identity: Identity, every: bool) -> str:
     # `values` holds every number of the file, which is for --json only.
-    rows = {k: v for k, v in found.summary.items() if k != "values" and v not in (None, "", [], {})}
+    rows = {
+        k: v for k, v in identity.summary.items() if k != "values" and v not in (None, "", [], {})
+    }
     width = max((len(key) for key in rows), default=0)
-    lines = [_headline(source, found)]
+    # What it is, its version, and the count that matters most.
+    name = _NAMES.get(identity.kind, identity.kind)
+    version = f", version {safe_terminal(identity.version)}" if identity.version else ""
+    lines = [f"{safe_terminal(source)}: {name}{version}{_main_count(identity)}"]
     for key, value in rows.items():
         if isinstance(value, list) and any(isinstance(v, str) and " " in v for v in value):
             lines += _sentences(key, value, every)
         else:
             lines.append(f"  {key.replace('_', ' '):<{width}}  {safe_terminal(_shown(value))}")
-    return "\n".join([*lines, *_sentences("not read", list(found.ignored), every)])
+    return "\n".join([*lines, *_sentences("not read", list(identity.ignored), every)])
 
 
-def _headline(source: str, found: Identity) -> str:
-    """What it is, its version, and the count that matters most."""
-    name = _NAMES.get(found.kind, found.kind)
-    version = f", version {safe_terminal(found.version)}" if found.version else ""
-    return f"{safe_terminal(source)}: {name}{version}{_main_count(found)}"
-
-
-def _main_count(found: Identity) -> str:
-    counts = found.summary
-    if found.kind == "folder":
+def _main_count(identity: Identity) -> str:
+    counts = identity.summary
+    if identity.kind == "folder":
         networks = safe_terminal(", ".join(counts["networks"])) or "none"
         files = counted(counts["files"], "file")
         return f" of {files}, networks: {networks}; missing: {len(counts['missing'])}"
@@ -153,10 +147,10 @@ def _main_count(found: Identity) -> str:
 def _sentences(key: str, lines: list[str], every: bool) -> list[str]:
     if not lines:
         return []
-    shown = lines if every else lines[:_MOST_LINES]
-    rest = len(lines) - len(shown)
+    lines_shown = lines if every else lines[:_MOST_LINES]
+    rest = len(lines) - len(lines_shown)
     more = [f"    and {rest} more (-v shows them)"] if rest else []
-    return [f"  {key}", *(f"    {safe_terminal(str(line))}" for line in shown), *more]
+    return [f"  {key}", *(f"    {safe_terminal(str(line))}" for line in lines_shown), *more]
 
 
 def _shown(value: object) -> str:

@@ -26,18 +26,18 @@ PROFILE_SCHEMA = "npuscope/profile/1"
 
 def estimate_json(profile: Profile, findings: Iterable[Finding] = ()) -> dict[str, Any]:
     """The object of `npuscope estimate --json`."""
-    told = encode(profile, whole=True)
-    return _shared(profile, told, ESTIMATE_SCHEMA, map(_epoch, told["epochs"]), findings)
+    record = encode(profile, whole=True)
+    return _shared(profile, record, ESTIMATE_SCHEMA, map(_epoch, record["epochs"]), findings)
 
 
 def profile_json(profile: Profile, findings: Iterable[Finding] = ()) -> dict[str, Any]:
     """The object of `npuscope profile --json`: the estimate's keys, runs and counters."""
-    told = encode(profile, whole=True)
+    record = encode(profile, whole=True)
     clocks = clocks_of(profile)
-    pairs = zip(profile.epochs, told["epochs"], strict=True)
+    pairs = zip(profile.epochs, record["epochs"], strict=True)
     epochs = (_epoch(entry) | _counted(epoch, entry, clocks) for epoch, entry in pairs)
-    ran = {"runs": told["runs"]} | ({"device": told["device"]} if profile.device else {})
-    return _shared(profile, told, PROFILE_SCHEMA, epochs, findings) | ran
+    ran = {"runs": record["runs"]} | ({"device": record["device"]} if profile.device else {})
+    return _shared(profile, record, PROFILE_SCHEMA, epochs, findings) | ran
 
 
 def identity_json(profile: Profile) -> dict[str, Any]:
@@ -51,15 +51,15 @@ def identity_json(profile: Profile) -> dict[str, Any]:
 
 def _shared(
     profile: Profile,
-    told: dict[str, Any],
+    record: dict[str, Any],
     schema: str,
     epochs: Iterable[dict[str, Any]],
     findings: Iterable[Finding],
 ) -> dict[str, Any]:
     return {
         "schema": schema,
-        "model": told["model"],
-        "machine": told["machine"],
+        "model": record["model"],
+        "machine": record["machine"],
         # null where too little of the network is known for a figure; `time` is then of the rest
         "total_ms": None if profile.is_mostly_unknown else _ms(profile.total_ms),
         "interval_ms": [None if limit is None else _ms(limit) for limit in profile.interval_ms],
@@ -68,29 +68,29 @@ def _shared(
         "inferences_per_s": None
         if profile.is_mostly_unknown
         else round(profile.inferences_per_s, 3),
-        "time": {name: _ms(value) for name, value in told["time"].items()},
-        "memory": None if profile.memory == UNKNOWN_MEMORY else told["memory"],
-        "fit": None if profile.fit == UNKNOWN_FIT else told["fit"],
-        "counts": told["counts"],
+        "time": {name: _ms(value) for name, value in record["time"].items()},
+        "memory": None if profile.memory == UNKNOWN_MEMORY else record["memory"],
+        "fit": None if profile.fit == UNKNOWN_FIT else record["fit"],
+        "counts": record["counts"],
         "epochs": list(epochs),
         "findings": [finding_json(finding) for finding in findings],
-        "notes": told["notes"],
+        "notes": record["notes"],
     }
 
 
-def _epoch(told: dict[str, Any]) -> dict[str, Any]:
-    claims, counters = told["claims"], told["counters"]
+def _epoch(record: dict[str, Any]) -> dict[str, Any]:
+    claims, counters = record["claims"], record["counters"]
     traffic = {row["pool"]: row for row in counters["traffic"]}
     return {
-        **{key: told[key] for key in ("index", "name", "first", "last", "kind", "blob")},
-        "ops": told["operators"],
-        "origin": told["origin"],
+        **{key: record[key] for key in ("index", "name", "first", "last", "kind", "blob")},
+        "ops": record["operators"],
+        "origin": record["origin"],
         **{key: claims[key] for key in ("compute_cycles", "max_cycles")},
         **{key: round(counters[key]) for key in ("core_cycles", "pre_cycles", "post_cycles")},
-        "ms": _ms(told["ms"]),
-        "provenance": told["provenance"],
+        "ms": _ms(record["ms"]),
+        "provenance": record["provenance"],
         "bound": counters["bound"],
-        "units": told["units"],
+        "units": record["units"],
         "pools": {
             pool: {key: row[key] for key in ("read_bytes", "write_bytes")}
             for pool, row in traffic.items()
@@ -98,8 +98,8 @@ def _epoch(told: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _counted(epoch: EpochProfile, told: dict[str, Any], clocks: RunClocks) -> dict[str, Any]:
-    spread, counters = told["spread"], told["counters"]
+def _counted(epoch: EpochProfile, record: dict[str, Any], clocks: RunClocks) -> dict[str, Any]:
+    spread, counters = record["spread"], record["counters"]
     cycles = phases(epoch, clocks)
     predicted = epoch.predicted_ms
     return {
@@ -115,8 +115,8 @@ def _counted(epoch: EpochProfile, told: dict[str, Any], clocks: RunClocks) -> di
     }
 
 
-def _cache(told: dict[str, int], way: str) -> dict[str, int]:
-    return {key.removeprefix(way): value for key, value in told.items() if key.startswith(way)}
+def _cache(counts: dict[str, int], way: str) -> dict[str, int]:
+    return {key.removeprefix(way): value for key, value in counts.items() if key.startswith(way)}
 
 
 def _ms(value: float) -> float:

@@ -34,22 +34,26 @@ class BoardRun:
     loaded_only: bool
 
 
-def board_run_text(found: BoardRun, *, verbosity: int, unused: tuple[str, ...]) -> str:
+def board_run_text(board_run: BoardRun, *, verbosity: int, unused: tuple[str, ...]) -> str:
     """The steps, and what options had no effect, stand behind the answer."""
-    told = run_lines(found.run, verbosity)
-    steps = ["", *_steps(found.source, found.run.placed, found.loaded_only)] if verbosity else []
-    return "\n".join([told[0], *steps, *(f"note     {note}" for note in unused), *told[1:]])
+    lines = run_lines(board_run.run, verbosity)
+    steps = (
+        ["", *_steps(board_run.source, board_run.run.placed, board_run.loaded_only)]
+        if verbosity
+        else []
+    )
+    return "\n".join([lines[0], *steps, *(f"note     {note}" for note in unused), *lines[1:]])
 
 
-def board_run_json(found: BoardRun) -> dict[str, Any]:
-    return run_json(found.run)
+def board_run_json(board_run: BoardRun) -> dict[str, Any]:
+    return run_json(board_run.run)
 
 
-def board_run_log(found: BoardRun, *, verbosity: int) -> str:
+def board_run_log(board_run: BoardRun, *, verbosity: int) -> str:
     """The report as the vendor's script writes it."""
     banner = [f"npuscope {__version__} - load and run", f"Creating date : {ctime()}", ""]
-    steps = _steps(found.source, found.run.placed, found.loaded_only)
-    return "\n".join([*banner, *steps, *run_lines(found.run, verbosity)])
+    steps = _steps(board_run.source, board_run.run.placed, board_run.loaded_only)
+    return "\n".join([*banner, *steps, *run_lines(board_run.run, verbosity)])
 
 
 def _steps(source: Path, placed: Placed, loaded_only: bool) -> list[str]:

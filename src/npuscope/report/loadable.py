@@ -67,7 +67,8 @@ def boxed(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
 
 def image_text(source: str, image: Image) -> str:
     """All that a person asks first about an image."""
-    return "\n".join([_headline(source, image), "", *_facts(image), "", *_tables(image)])
+    tables = [f"   {line}".rstrip() for line in (*size_lines(image), "", *pool_table(image))]
+    return "\n".join([_headline(source, image), "", *_facts(image), "", *tables])
 
 
 def comparison_text(a: str, b: str, differences: tuple[Difference, ...]) -> str:
@@ -86,8 +87,8 @@ def fitting_text(source: str, fitting: Fitting) -> str:
     """Yes or no, by which way, then every check."""
     ways = [n for n, good in (("XIP", fitting.xip_loads), ("COPY", fitting.copy_loads)) if good]
     untold = sum(check.passed is None for check in fitting.common)
-    told = ", as far as the map states" if untold and ways else ""
-    answer = f"yes, as {' or '.join(ways)}{told}" if ways else "no"
+    limit = ", as far as the map states" if untold and ways else ""
+    answer = f"yes, as {' or '.join(ways)}{limit}" if ways else "no"
     target = f"{safe_terminal(source)} on {safe_terminal(fitting.firmware)}"
     checks = [
         *(("both", check) for check in fitting.common),
@@ -132,6 +133,9 @@ def _headline(source: str, image: Image) -> str:
 
 
 def _facts(image: Image) -> list[str]:
+    size = sum(blob.size_bytes for blob in image.blobs)
+    relocations = image.relocations
+    got = sum(1 for word in relocations.got if word)
     rows = {
         "flags": f"{image.header.flags:08x} {flags_text(image.flags)}",
         "runtime": f"{safe_terminal(image.runtime)} ({version_text(image)})",
@@ -139,8 +143,9 @@ def _facts(image: Image) -> list[str]:
         f"buffer info {image.context.buffer_info_bytes} bytes",
         "file": f"{image.size_bytes:,} bytes, {_SEALS[image.trailer]}",
         "parameters": _parameters(image),
-        "relocations": _relocations(image),
-        "blobs": _blobs(image),
+        "relocations": f"{got} in the GOT, {len(relocations.ram)} in data, "
+        f"{len(relocations.flash)} in code",
+        "blobs": f"{len(image.blobs)} of the epoch controller, {size:,} bytes",
         "fixed": _fixed(image),
     }
     return [f"  {key:<12} {text}" for key, text in rows.items()] + [
@@ -159,28 +164,12 @@ def _parameters(image: Image) -> str:
     return f"{place}, {crc} {states[image.params_crc]}"
 
 
-def _relocations(image: Image) -> str:
-    found = image.relocations
-    got = sum(1 for word in found.got if word)
-    return f"{got} in the GOT, {len(found.ram)} in data, {len(found.flash)} in code"
-
-
-def _blobs(image: Image) -> str:
-    size = sum(blob.size_bytes for blob in image.blobs)
-    return f"{len(image.blobs)} of the epoch controller, {size:,} bytes"
-
-
 def _fixed(image: Image) -> str:
     spans = [
         f"{safe_terminal(pool.name)} {pool.descriptor.dst:08x}+{pool.descriptor.size:,}"
         for pool in image.fixed_pools
     ]
     return ", ".join(spans) or "no address is fixed"
-
-
-def _tables(image: Image) -> list[str]:
-    lines = [*size_lines(image), "", *pool_table(image)]
-    return [f"   {line}".rstrip() for line in lines]
 
 
 def _pool_cells(pool: ImagePool) -> tuple[str, ...]:
@@ -216,99 +205,93 @@ _MODEL_ERROR = (
 )
 
 
-def run_json(found: LoadAndRun) -> dict[str, Any]:
+def run_json(run: LoadAndRun) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
-        "network": found.network.name,
-        "board": found.info.description,
-        "cpu": cpu_of(found),
-        "mode": _mode(found),
-        "total_ms": found.total_ms if found.inferences else None,
-        "inferences_per_s": 1e3 / found.total_ms if found.inferences else None,
-        "phases": [round(value) for value in found.phases] if found.inferences else None,
-        "line": {"baud": found.line.baud, "bytes": found.line.bytes, "ms": found.line.ms},
+        "network": run.network.name,
+        "board": run.info.description,
+        "cpu": cpu_of(run),
+        "mode": ("xip" if Mode.XIP in run.placed.mode else "copy"),
+        "total_ms": run.total_ms if run.inferences else None,
+        "inferences_per_s": 1e3 / run.total_ms if run.inferences else None,
+        "phases": [round(value) for value in run.phases] if run.inferences else None,
+        "line": {"baud": run.line.baud, "bytes": run.line.bytes, "ms": run.line.ms},
         "model_error": _MODEL_ERROR,
-        "epochs": [_epoch_json(row) for row in _nodes(found)],
-        "outputs": _outputs(found),
+        "epochs": [
+            {
+                "name": row.name,
+                "first": row.number,
+                "last": row.last,
+                "kind": row.kind.value,
+                "mcu_cycles": list(row.mcu_cycles),
+            }
+            for row in _nodes(run)
+        ],
+        "outputs": _outputs(run),
     }
 
 
-def _mode(found: LoadAndRun) -> str:
-    return "xip" if Mode.XIP in found.placed.mode else "copy"
+def _nodes(run: LoadAndRun) -> tuple[NodeCounters, ...]:
+    return run.inferences[-1].nodes if run.inferences else ()
 
 
-def _nodes(found: LoadAndRun) -> tuple[NodeCounters, ...]:
-    return found.inferences[-1].nodes if found.inferences else ()
-
-
-def _epoch_json(node: NodeCounters) -> dict[str, Any]:
-    return {
-        "name": node.name,
-        "first": node.number,
-        "last": node.last,
-        "kind": node.kind.value,
-        "mcu_cycles": list(node.mcu_cycles),
-    }
-
-
-def _outputs(found: LoadAndRun) -> list[dict[str, str]]:
-    if not found.inferences:
+def _outputs(run: LoadAndRun) -> list[dict[str, str]]:
+    if not run.inferences:
         return []
-    values = found.inferences[-1].outputs
+    values = run.inferences[-1].outputs
     return [
-        {"name": tensor.name, "sha256": _digest(value)}
-        for tensor, value in zip(found.network.outputs, values, strict=True)
+        {
+            "name": tensor.name,
+            "sha256": hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest(),
+        }
+        for tensor, value in zip(run.network.outputs, values, strict=True)
     ]
 
 
-def _digest(values: np.ndarray) -> str:
-    return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
-
-
-def run_lines(found: LoadAndRun, verbosity: int = 1) -> list[str]:
+def run_lines(run: LoadAndRun, verbosity: int = 1) -> list[str]:
     """The answer first, then the table of epochs with their phases."""
-    if not found.inferences:
-        return [f"{safe_terminal(found.network.name)} is loaded and ready: {_where(found)}"]
+    if not run.inferences:
+        return [f"{safe_terminal(run.network.name)} is loaded and ready: {_where(run)}"]
     answer = (
-        f"{safe_terminal(found.network.name)}: {found.total_ms:.3f} ms, "
-        f"{1e3 / found.total_ms:,.2f} inf/s on the emulated board ({cpu_of(found)}), "
-        f"{_where(found)}"
+        f"{safe_terminal(run.network.name)}: {run.total_ms:.3f} ms, "
+        f"{1e3 / run.total_ms:,.2f} inf/s on the emulated board ({cpu_of(run)}), "
+        f"{_where(run)}"
     )
     if verbosity == 0:
         return [answer]
-    more = ["", *_everything(found)] if verbosity > 1 else []
-    beside = f"  beside that the serial line of a board: {found.line.told}"
-    return [answer, *more, "", *_table(found), "", beside, f"  {_MODEL_ERROR}"]
+    more = ["", *_everything(run)] if verbosity > 1 else []
+    beside = f"  beside that the serial line of a board: {run.line.told}"
+    return [answer, *more, "", *_table(run), "", beside, f"  {_MODEL_ERROR}"]
 
 
-def _everything(found: LoadAndRun) -> list[str]:
+def _everything(run: LoadAndRun) -> list[str]:
     """Sizes and pools of the image, and what the board says of itself and the network."""
-    said = said_values(device_part(found.info, found.network))
+    said = said_values(device_part(run.info, run.network))
     return [
-        *size_lines(found.image),
+        *size_lines(run.image),
         "",
-        *pool_table(found.image),
+        *pool_table(run.image),
         "",
         *(f"{name:<20}: {value}" for name, value in said.items()),
     ]
 
 
-def cpu_of(found: LoadAndRun) -> str:
+def cpu_of(run: LoadAndRun) -> str:
     """The processor that ran: images for another one are refused."""
-    return cpu_name(found.image.flags.cpu)
+    return cpu_name(run.image.flags.cpu)
 
 
-def _where(found: LoadAndRun) -> str:
-    mode = "executed in place" if Mode.XIP in found.placed.mode else "copied to RAM"
-    return f"{mode} from {found.placed.address:#x}"
+def _where(run: LoadAndRun) -> str:
+    mode = "executed in place" if Mode.XIP in run.placed.mode else "copied to RAM"
+    return f"{mode} from {run.placed.address:#x}"
 
 
 _RULE = "  " + "-" * 82
 
 
-def _table(found: LoadAndRun) -> list[str]:
-    rows = [_epoch_row(node, found) for node in _nodes(found)]
-    pre, core, post = (round(value) for value in found.phases)
+def _table(run: LoadAndRun) -> list[str]:
+    rows = [_epoch_row(node, run) for node in _nodes(run)]
+    pre, core, post = (round(value) for value in run.phases)
     total = pre + core + post or 1
     shares = "".join(f"{100 * value / total:>11.1f}%" for value in (pre, core, post))
     return [
@@ -317,15 +300,15 @@ def _table(found: LoadAndRun) -> list[str]:
         _RULE,
         *rows,
         _RULE,
-        f"  {'total':<34}{found.total_ms:>8.3f}      [ {pre:>9,}  {core:>9,}  {post:>9,} ]",
-        f"  {'':<28}{1e3 / found.total_ms:>8.2f} inf/s      [{shares} ]",
+        f"  {'total':<34}{run.total_ms:>8.3f}      [ {pre:>9,}  {core:>9,}  {post:>9,} ]",
+        f"  {'':<28}{1e3 / run.total_ms:>8.2f} inf/s      [{shares} ]",
         _RULE,
     ]
 
 
-def _epoch_row(node: NodeCounters, found: LoadAndRun) -> str:
+def _epoch_row(node: NodeCounters, run: LoadAndRun) -> str:
     pre, core, post = node.mcu_cycles
-    duration_ms = (pre + core + post) / found.info.clocks.mcu_hz * 1e3
+    duration_ms = (pre + core + post) / run.info.clocks.mcu_hz * 1e3
     name = safe_terminal(node.name)[:26]
     return (
         f"  {name:<26}{node.kind.value:<8}{duration_ms:>8.3f}"

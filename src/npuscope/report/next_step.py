@@ -27,22 +27,18 @@ def next_lines(explanation: Explanation, words: Words | None) -> list[str]:
         return []
     words = words or (lambda verb: shlex.quote(file))
     if explanation.editing.quantizable:
-        return _quantize(words, file)
+        name = PurePath(file)
+        target = shlex.quote(f"{name.stem}_int8{name.suffix}")
+        command = f"npuscope quantize {words('quantize')} --data random -o {target}"
+        absent = find_spec(_QUANTIZERS[name.suffix.lower()]) is None
+        first = ["pip install 'npuscope[quantize]'"] if absent else []
+        heads = ("next     ", "then     ")
+        steps = zip(heads, (*first, safe_terminal(command)), strict=False)
+        return [
+            *(f"{head}{step}" for head, step in steps),
+            "         shows what int8 gives; ranges for real use need --data with your own samples",
+        ]
     return _fix(explanation, words) if explanation.editing.possible else []
-
-
-def _quantize(words: Words, file: str) -> list[str]:
-    name = PurePath(file)
-    target = shlex.quote(f"{name.stem}_int8{name.suffix}")
-    command = f"npuscope quantize {words('quantize')} --data random -o {target}"
-    absent = find_spec(_QUANTIZERS[name.suffix.lower()]) is None
-    first = ["pip install 'npuscope[quantize]'"] if absent else []
-    heads = ("next     ", "then     ")
-    steps = zip(heads, (*first, safe_terminal(command)), strict=False)
-    return [
-        *(f"{head}{step}" for head, step in steps),
-        "         shows what int8 gives; ranges for real use need --data with your own samples",
-    ]
 
 
 def _fix(explanation: Explanation, words: Words) -> list[str]:

@@ -37,37 +37,37 @@ class PackagePlan:
 
 
 def packaging_text(packaging: Packaging, *, verbosity: int, unused: tuple[str, ...]) -> str:
-    made, paths = packaging.package, packaging.paths
-    image = made.image
-    how = "runs in place (XIP) or from RAM" if not made.obstacle else "runs from RAM only"
+    package, paths = packaging.package, packaging.paths
+    image = package.image
+    how = "runs in place (XIP) or from RAM" if not package.obstacle else "runs from RAM only"
     answer = f"{safe_terminal(str(paths[0]))}: {image.size_bytes:,} bytes, {how}"
     if verbosity == _BRIEF:
         return answer
     body = [*size_lines(image), "", *pool_table(image)]
     if verbosity == _FULL:
         body = image_text(safe_terminal(str(paths[0])), image).splitlines()
-    written = [
-        f' creating "{safe_terminal(str(path))}" (size={len(made.files[path.name]):,})'
+    file_lines = [
+        f' creating "{safe_terminal(str(path))}" (size={len(package.files[path.name]):,})'
         for path in paths
     ]
-    told = [f"note     {safe_terminal(note)}" for note in (*unused, *made.notes)]
-    if made.obstacle:
-        told.insert(0, f"no XIP   {made.obstacle}")
+    notes = [f"note     {safe_terminal(note)}" for note in (*unused, *package.notes)]
+    if package.obstacle:
+        notes.insert(0, f"no XIP   {package.obstacle}")
     # Indentation and words follow the output of the vendor's packager.
-    indented = [f"   {line}".rstrip() for line in (*body, "", "Generating files...", *written)]
-    return "\n".join([answer, "", *indented, *([""] if told else []), *told])
+    indented = [f"   {line}".rstrip() for line in (*body, "", "Generating files...", *file_lines)]
+    return "\n".join([answer, "", *indented, *([""] if notes else []), *notes])
 
 
 def packaging_json(
     packaging: Packaging, *, cpu: str, split: bool, unused: tuple[str, ...]
 ) -> dict[str, Any]:
-    made, paths = packaging.package, packaging.paths
-    image = made.image
+    package, paths = packaging.package, packaging.paths
+    image = package.image
     return {
         "schema": SCHEMA,
-        "name": made.name,
+        "name": package.name,
         "files": [str(path) for path in paths],
-        "file_bytes": {str(path): len(made.files[path.name]) for path in paths},
+        "file_bytes": {str(path): len(package.files[path.name]) for path in paths},
         "xip_bytes": image.xip_bytes,
         "copy_bytes": image.copy_bytes,
         "params_offset": image.header.params_offset,
@@ -83,23 +83,23 @@ def packaging_json(
             )
             for p in image.pools
         ],
-        "xip": not made.obstacle,
-        "xip_reason": made.obstacle,
+        "xip": not package.obstacle,
+        "xip_reason": package.obstacle,
         "external_ram_bytes": image.context.ext_ram_sz,
         "cpu": cpu,
-        "toolchain": made.toolchain,
+        "toolchain": package.toolchain,
         "runtime": image.runtime,
         "secure": image.flags.secure,
         "split": split,
-        "notes": [*unused, *made.notes],
+        "notes": [*unused, *package.notes],
     }
 
 
 # --- What would be packaged ---
 
 
-def plan_text(found: PackagePlan) -> str:
-    network, plan = found.network, found.plan
+def plan_text(package_plan: PackagePlan) -> str:
+    network, plan = package_plan.network, package_plan.plan
     answer = (
         f"{safe_terminal(network.name)} can be packaged: {counted(len(plan.pools), 'pool')}, "
         f"{len(plan.parameters):,} bytes of parameters"
@@ -118,15 +118,15 @@ def plan_text(found: PackagePlan) -> str:
     return "\n".join([answer, "", *table])
 
 
-def plan_json(found: PackagePlan) -> dict[str, Any]:
+def plan_json(plan: PackagePlan) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
-        "name": found.network.name,
+        "name": plan.network.name,
         "parse_only": True,
         "files": [],
-        "params_bytes": len(found.plan.parameters),
-        "pools": _planned_pools(found.plan),
-        "notes": list(found.network.program.notes),
+        "params_bytes": len(plan.plan.parameters),
+        "pools": _planned_pools(plan.plan),
+        "notes": list(plan.network.program.notes),
     }
 
 

@@ -49,11 +49,11 @@ def epoch_label(epoch: EpochProfile) -> str:
 
 def names(parts: Iterable[str]) -> str:
     """Foreign names in one cell; repeated ones are counted."""
-    counted: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for part in parts:
-        counted[part] = counted.get(part, 0) + 1
-    shown = (f"{name} x{n}" if n > 1 else name for name, n in counted.items())
-    return safe_terminal(", ".join(shown))
+        counts[part] = counts.get(part, 0) + 1
+    words = (f"{name} x{n}" if n > 1 else name for name, n in counts.items())
+    return safe_terminal(", ".join(words))
 
 
 def table_lines(profile: Profile, epochs: tuple[EpochProfile, ...]) -> list[str]:
@@ -67,27 +67,21 @@ def table_lines(profile: Profile, epochs: tuple[EpochProfile, ...]) -> list[str]
     return [heading, *(_line(profile, epoch, compared) for epoch in epochs)]
 
 
-def _predicted(epoch: EpochProfile) -> str:
-    return f"{DASH if epoch.predicted_ms is None else ms(epoch.predicted_ms):>10}"
-
-
 def _line(profile: Profile, epoch: EpochProfile, compared: bool) -> str:
     total = phases(epoch, clocks_of(profile)).total_npu_cycles
     speed = DASH if is_bare(epoch) else per(epoch.claims.ops, total)
+    predicted = DASH if epoch.predicted_ms is None else ms(epoch.predicted_ms)
+    # Core cycles against the compiler's own estimate.
+    core, limit = epoch.counters.core_cycles, epoch.claims.max_cycles
+    against = f"{100 * (core - limit) / limit:+.0f}%" if limit else DASH
     return (
         f"{epoch_label(epoch):>9}  {epoch.kind.value:<6} {ms(epoch.ms):>7}"
-        f"{_predicted(epoch) if compared else ''} {percent(epoch.ms, profile.total_ms):>6} "
-        f"{count(epoch.counters.core_cycles):>12} "
-        f"{_against_max(epoch):>8} {speed:>9}  "
+        f"{f'{predicted:>10}' if compared else ''} {percent(epoch.ms, profile.total_ms):>6} "
+        f"{count(core):>12} "
+        f"{against:>8} {speed:>9}  "
         f"{epoch.counters.bound.value:<13}{shorten_end(names(epoch.operators), 19):<20} "
         f"{shorten(names(epoch.origin), 40)}"
     ).rstrip()
-
-
-def _against_max(epoch: EpochProfile) -> str:
-    """Core cycles against the compiler's own estimate."""
-    limit = epoch.claims.max_cycles
-    return f"{100 * (epoch.counters.core_cycles - limit) / limit:+.0f}%" if limit else DASH
 
 
 # --- The full block of one epoch: what the compiler stated, what was counted ---
@@ -98,6 +92,7 @@ _RULER = "-" * 60
 def epoch_lines(profile: Profile, epoch: EpochProfile) -> list[str]:
     clocks = clocks_of(profile)
     cycles = phases(epoch, clocks)
+    c = epoch.counters.cache
     return [
         _RULER,
         f"{safe_terminal(epoch.name)} (c_idx={epoch.index}, num={epoch.first}:{epoch.last}, "
@@ -111,8 +106,16 @@ def epoch_lines(profile: Profile, epoch: EpochProfile) -> list[str]:
         *_buses(epoch, cycles),
         *_speed(epoch, cycles),
         *_engines(epoch, cycles),
-        _cache(epoch),
-        *_pool_rates(traffic((epoch,)), _busy_ms(epoch, cycles)),
+        _row(
+            "NPU cache cnts",
+            f"R[hit={c.read_hit}, miss={c.read_miss}, alloc-miss={c.read_alloc_miss}, "
+            f"evict={c.read_evict}], W[hit={c.write_hit}, miss={c.write_miss}, "
+            f"alloc-miss={c.write_alloc_miss}, through={c.write_through}]",
+        ),
+        # The time in which the bytes moved: kernels on the CPU work outside the core phase.
+        *_pool_rates(
+            traffic((epoch,)), cycles.core_ms if epoch.kind is EpochKind.HW else cycles.total_ms
+        ),
     ]
 
 
@@ -237,21 +240,6 @@ def _engine(engine: EngineActivity, core: float) -> str:
     )
 
 
-def _cache(epoch: EpochProfile) -> str:
-    c = epoch.counters.cache
-    return _row(
-        "NPU cache cnts",
-        f"R[hit={c.read_hit}, miss={c.read_miss}, alloc-miss={c.read_alloc_miss}, "
-        f"evict={c.read_evict}], W[hit={c.write_hit}, miss={c.write_miss}, "
-        f"alloc-miss={c.write_alloc_miss}, through={c.write_through}]",
-    )
-
-
-def _busy_ms(epoch: EpochProfile, cycles: Phases) -> float:
-    """The time in which the bytes moved: kernels on the CPU work outside the core phase."""
-    return cycles.core_ms if epoch.kind is EpochKind.HW else cycles.total_ms
-
-
 def _pool_rates(pools: dict[str, tuple[int, int]], busy_ms: float) -> list[str]:
     """Bandwidth by pool while the epoch works, and all pools together."""
     reads, writes = (sum(row[i] for row in pools.values()) for i in (0, 1))
@@ -272,12 +260,12 @@ def profile_text(
     profile: Profile, *, full: bool = False, epochs: frozenset[int] | None = None
 ) -> str:
     """The report; `full` prints every field of every epoch, `epochs` picks some by number."""
-    chosen = select(profile, epochs)
+    epochs_shown = select(profile, epochs)
     lines = [*_runtime(profile), "", "Per epoch"]
     if full:
-        lines += [line for epoch in chosen for line in epoch_lines(profile, epoch)]
+        lines += [line for epoch in epochs_shown for line in epoch_lines(profile, epoch)]
     else:
-        lines += table_lines(profile, chosen)
+        lines += table_lines(profile, epochs_shown)
     lines += ["", *_compiler_lines(profile), "", *_target(profile), "", *_bandwidth(profile)]
     return "\n".join(lines) + "\n"
 
@@ -353,12 +341,11 @@ def _target(profile: Profile) -> list[str]:
         *([_figure_row("ops/cycle", f"{speed} (core only = {per(ops, core)})")] if ops else []),
         _figure_row("inf/s", f"{profile.inferences_per_s:.1f} ({ms(profile.total_ms)}ms)"),
         *([_figure_row("compute cycles ratio", ratio)] if ops else []),
-        _figure_row("time by work", _shares(profile)),
+        _figure_row(
+            "time by work",
+            ", ".join(f"{name.lower()} {ms(value)}ms" for name, value in profile.time.by_work),
+        ),
     ]
-
-
-def _shares(profile: Profile) -> str:
-    return ", ".join(f"{name.lower()} {ms(value)}ms" for name, value in profile.time.by_work)
 
 
 def _bandwidth(profile: Profile) -> list[str]:

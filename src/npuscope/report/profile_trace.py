@@ -13,7 +13,7 @@ from npuscope.program.model import Epoch, Pool, Program
 from npuscope.program.units import Streng
 from npuscope.report.figures import label, source_of
 from npuscope.report.profile_trace_rows import (
-    Scene,
+    ProfileScene,
     add_control,
     add_engines,
     add_epochs,
@@ -28,7 +28,7 @@ from npuscope.trace_model import Times, TraceModel, floats, texts
 Moved = list[dict[str, int]]  # an epoch's bytes by the name of the counter
 
 
-def add_bandwidth(scene: Scene) -> None:
+def add_bandwidth(scene: ProfileScene) -> None:
     """Means over the core of an epoch; those of pools cover a kernel's work too."""
     buses = [_bus_bytes(scene, place) for place in range(len(scene.epochs))]
     pools = [_pool_bytes(scene, place) for place in range(len(scene.epochs))]
@@ -36,7 +36,7 @@ def add_bandwidth(scene: Scene) -> None:
     _add_rates(scene, pools, scene.work_ns())
 
 
-def _bus_bytes(scene: Scene, place: int) -> dict[str, int]:
+def _bus_bytes(scene: ProfileScene, place: int) -> dict[str, int]:
     ways = [
         (f"busif {bus.id} {way}", moved)
         for bus in scene.epochs[place].counters.busif
@@ -45,7 +45,7 @@ def _bus_bytes(scene: Scene, place: int) -> dict[str, int]:
     return dict(ways)
 
 
-def _pool_bytes(scene: Scene, place: int) -> dict[str, int]:
+def _pool_bytes(scene: ProfileScene, place: int) -> dict[str, int]:
     ways = [
         (f"{row.pool} {way}", moved)
         for row in scene.epochs[place].counters.traffic
@@ -54,7 +54,7 @@ def _pool_bytes(scene: Scene, place: int) -> dict[str, int]:
     return dict(ways)
 
 
-def _add_rates(scene: Scene, moved: Moved, spans: Times) -> None:
+def _add_rates(scene: ProfileScene, moved: Moved, spans: Times) -> None:
     length = spans[:, 1] - spans[:, 0]
     for name in dict.fromkeys(name for epoch in moved for name, size in epoch.items() if size):
         sizes = np.array([epoch.get(name, 0) for epoch in moved], np.float64)
@@ -65,7 +65,7 @@ def _add_rates(scene: Scene, moved: Moved, spans: Times) -> None:
         _add_steps(scene, track, spans[timed], rates[timed])
 
 
-def _add_steps(scene: Scene, track: int, spans: Times, values: NDArray[np.float64]) -> None:
+def _add_steps(scene: ProfileScene, track: int, spans: Times, values: NDArray[np.float64]) -> None:
     """A value while a span lasts and 0 between spans; of equal times the later one counts."""
     at: dict[int, float] = {0: 0.0}
     for (start, end), value in zip(spans.tolist(), values.tolist(), strict=True):
@@ -74,7 +74,7 @@ def _add_steps(scene: Scene, track: int, spans: Times, values: NDArray[np.float6
     scene.builder.add_samples(track, list(at), list(at.values()))
 
 
-def add_memory(scene: Scene, program: Program, machine: Machine | None) -> None:
+def add_memory(scene: ProfileScene, program: Program, machine: Machine | None) -> None:
     """Bytes of activations alive in each RAM, the most of them within an epoch."""
     limits = {memory.name: memory.size_bytes for memory in machine.pools} if machine else {}
     for pool in program.pools:
@@ -93,7 +93,7 @@ def add_memory(scene: Scene, program: Program, machine: Machine | None) -> None:
 
 def _alive(program: Program, pool: Pool) -> Iterable[tuple[int, int, int]]:
     """(first epoch, last epoch, bytes) of what lies in the pool, if only with a part of it."""
-    addresses = {known.name: known.address for known in program.pools}
+    addresses = {own.name: own.address for own in program.pools}
     for buffer in program.buffers:
         if buffer.is_param or buffer.view_of or buffer.pool not in addresses:
             continue
@@ -107,34 +107,29 @@ def _most(spans: list[tuple[int, int, int]], first: int, last: int) -> int:
     """A block may hold many epochs; alive bytes change only where a buffer starts to live."""
     here = [span for span in spans if span[0] <= last and span[1] >= first]
     moments = {max(first, span[0]) for span in here}
-    return max((_at(here, moment) for moment in moments), default=0)
-
-
-def _at(spans: list[tuple[int, int, int]], epoch: int) -> int:
-    return sum(size for first, last, size in spans if first <= epoch <= last)
+    return max(
+        (sum(size for first, last, size in here if first <= moment <= last) for moment in moments),
+        default=0,
+    )
 
 
 # --- Arrows from the epoch that writes a tensor to those that read it ---
 
 
-def add_flows(scene: Scene, program: Program, slices: NDArray[np.int64]) -> None:
+def add_flows(scene: ProfileScene, program: Program, slices: NDArray[np.int64]) -> None:
     """`slices` are the numbers of the epochs' slices. What passes inside of a block has none."""
-    place = _places(scene, program)
-    pairs = {(place.get(a), place.get(b)): None for a, b in producers_and_consumers(program)}
-    drawn = [(a, b) for a, b in pairs if a is not None and b is not None and a != b]
-    ends = np.array(drawn, np.int64).reshape(-1, 2)
-    scene.builder.add_flows(slices[ends[:, 0]], slices[ends[:, 1]], "tensor")
-
-
-def _places(scene: Scene, program: Program) -> dict[int, int]:
-    """An epoch's number -> the slice that covers it."""
     numbers = [epoch.number for epoch in program.executed]
-    return {
+    # An epoch's number -> the slice that covers it.
+    place = {
         number: place
         for place, epoch in enumerate(scene.epochs)
         for number in numbers
         if epoch.first <= number <= epoch.last
     }
+    pairs = {(place.get(a), place.get(b)): None for a, b in producers_and_consumers(program)}
+    flows = [(a, b) for a, b in pairs if a is not None and b is not None and a != b]
+    ends = np.array(flows, np.int64).reshape(-1, 2)
+    scene.builder.add_flows(slices[ends[:, 0]], slices[ends[:, 1]], "tensor")
 
 
 def producers_and_consumers(program: Program) -> Iterator[tuple[int, int]]:
@@ -196,10 +191,10 @@ def trace_of_profile(
     return scene.builder.build(profile.model.file)
 
 
-def _add_inference(scene: Scene) -> None:
+def _add_inference(scene: ProfileScene) -> None:
     """The run as a whole: what the numbers stand for and where they come from."""
     profile, builder = scene.profile, scene.builder
-    told = {
+    facts = {
         "model": profile.model.file,
         "machine": profile.machine.name,
         "generation": profile.machine.generation,
@@ -207,7 +202,7 @@ def _add_inference(scene: Scene) -> None:
         "model_error": profile.model_error,
         "notes": " | ".join(profile.notes),
     }
-    args = {name: texts(builder.text(text)) for name, text in told.items() if text}
+    args = {name: texts(builder.text(text)) for name, text in facts.items() if text}
     builder.add_slices(
         scene.row("inference"),
         0,

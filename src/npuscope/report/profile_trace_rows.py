@@ -13,7 +13,7 @@ from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.program.model import EpochKind
 from npuscope.report.figures import clocks_of
 from npuscope.sim.counters import EngineActivity
-from npuscope.trace_builder import Args, TraceBuilder
+from npuscope.trace_builder import TraceBuilder
 from npuscope.trace_model import Column, Times, floats, ints, texts
 
 # --- Where epochs lie in time, and the trace under construction ---
@@ -22,7 +22,7 @@ PID = 1  # one process: the device
 
 
 @dataclass(slots=True)
-class Scene:
+class ProfileScene:
     """`borders` has a row an epoch: where it starts, where its core starts and ends, its end."""
 
     profile: Profile
@@ -52,12 +52,12 @@ class Scene:
     def work_ns(self) -> Times:
         """First and last moment of the work itself: the core, or the kernel that follows it."""
         software = np.array([epoch.kind is not EpochKind.HW for epoch in self.epochs], bool)
-        found: Times = np.where(software[:, None], self.borders[:, 1:4:2], self.borders[:, 1:3])
-        return found
+        spans: Times = np.where(software[:, None], self.borders[:, 1:4:2], self.borders[:, 1:3])
+        return spans
 
 
-def scene_of(profile: Profile) -> Scene:
-    scene = Scene(profile, _borders(profile))
+def scene_of(profile: Profile) -> ProfileScene:
+    scene = ProfileScene(profile, _borders(profile))
     scene.process = scene.builder.process("NPU", PID)
     return scene
 
@@ -81,21 +81,50 @@ _WAYS = {"i": "in", "o": "out"}
 EngineKey = tuple[int, str]
 
 
-def add_epochs(scene: Scene) -> NDArray[np.int64]:
+def add_epochs(scene: ProfileScene) -> NDArray[np.int64]:
     """One slice per epoch, its phases inside; gives the numbers of the epochs' slices."""
     row, borders = scene.row("epochs"), scene.borders
-    made = scene.builder.add_slices(
+    epochs = scene.epochs
+    counters = [epoch.counters for epoch in epochs]
+    blobs = [epoch.blob for epoch in epochs]
+    predicted = [epoch.predicted_ms for epoch in epochs]
+    slices = scene.builder.add_slices(
         np.full(len(scene.epochs), row),
         borders[:, 0],
         borders[:, 3],
         scene.builder.texts(map(slice_name, scene.epochs)),
         scene.builder.texts(epoch.kind.value for epoch in scene.epochs),
-        _epoch_args(scene),
+        {
+            "epoch": scene.ids(epoch.name for epoch in epochs),
+            "first": ints([epoch.first for epoch in epochs]),
+            "last": ints([epoch.last for epoch in epochs]),
+            "kind": scene.ids(epoch.kind.value for epoch in epochs),
+            "bound": scene.ids(counted.bound.value for counted in counters),
+            "blob": ints([blob or 0 for blob in blobs], [blob is not None for blob in blobs]),
+            "operators": scene.ids(", ".join(epoch.operators) for epoch in epochs),
+            "origin": scene.ids(" | ".join(epoch.origin) for epoch in epochs),
+            "ms": floats([epoch.ms for epoch in epochs]),
+            "predicted_ms": floats(
+                [ms or 0 for ms in predicted], [ms is not None for ms in predicted]
+            ),
+            "pre_mcu_cycles": ints([round(counted.pre_cycles) for counted in counters]),
+            "core_npu_cycles": ints([round(counted.core_cycles) for counted in counters]),
+            "post_mcu_cycles": ints([round(counted.post_cycles) for counted in counters]),
+            "compute_cycles": ints([epoch.claims.compute_cycles for epoch in epochs]),
+            "max_cycles": ints([epoch.claims.max_cycles for epoch in epochs]),
+            "read_bytes": ints(
+                [sum(t.read_bytes for t in counted.traffic) for counted in counters]
+            ),
+            "write_bytes": ints(
+                [sum(t.write_bytes for t in counted.traffic) for counted in counters]
+            ),
+            "provenance": scene.ids(epoch.provenance.value for epoch in epochs),
+        },
     )
     for phase, name in enumerate(_PHASES):
         spans = borders[:, phase : phase + 2]
         _add_spans(scene, row, spans[spans[:, 1] > spans[:, 0]], name, "phase")
-    return made
+    return slices
 
 
 def slice_name(epoch: EpochProfile) -> str:
@@ -106,34 +135,7 @@ def slice_name(epoch: EpochProfile) -> str:
     return f"{number} {', '.join(dict.fromkeys(epoch.operators))}"
 
 
-def _epoch_args(scene: Scene) -> Args:
-    epochs = scene.epochs
-    counters = [epoch.counters for epoch in epochs]
-    blobs = [epoch.blob for epoch in epochs]
-    predicted = [epoch.predicted_ms for epoch in epochs]
-    return {
-        "epoch": scene.ids(epoch.name for epoch in epochs),
-        "first": ints([epoch.first for epoch in epochs]),
-        "last": ints([epoch.last for epoch in epochs]),
-        "kind": scene.ids(epoch.kind.value for epoch in epochs),
-        "bound": scene.ids(counted.bound.value for counted in counters),
-        "blob": ints([blob or 0 for blob in blobs], [blob is not None for blob in blobs]),
-        "operators": scene.ids(", ".join(epoch.operators) for epoch in epochs),
-        "origin": scene.ids(" | ".join(epoch.origin) for epoch in epochs),
-        "ms": floats([epoch.ms for epoch in epochs]),
-        "predicted_ms": floats([ms or 0 for ms in predicted], [ms is not None for ms in predicted]),
-        "pre_mcu_cycles": ints([round(counted.pre_cycles) for counted in counters]),
-        "core_npu_cycles": ints([round(counted.core_cycles) for counted in counters]),
-        "post_mcu_cycles": ints([round(counted.post_cycles) for counted in counters]),
-        "compute_cycles": ints([epoch.claims.compute_cycles for epoch in epochs]),
-        "max_cycles": ints([epoch.claims.max_cycles for epoch in epochs]),
-        "read_bytes": ints([sum(t.read_bytes for t in counted.traffic) for counted in counters]),
-        "write_bytes": ints([sum(t.write_bytes for t in counted.traffic) for counted in counters]),
-        "provenance": scene.ids(epoch.provenance.value for epoch in epochs),
-    }
-
-
-def add_control(scene: Scene) -> None:
+def add_control(scene: ProfileScene) -> None:
     """What the MCU does around the NPU's work; its kernels have a row of their own."""
     row, borders = scene.row("MCU control"), scene.borders
     hardware = np.array([epoch.kind is EpochKind.HW for epoch in scene.epochs], bool)
@@ -142,12 +144,12 @@ def add_control(scene: Scene) -> None:
     _add_spans(scene, row, after[hardware & (after[:, 1] > after[:, 0])], "finish", "control")
 
 
-def _add_spans(scene: Scene, row: int, spans: Times, name: str, category: str) -> None:
+def _add_spans(scene: ProfileScene, row: int, spans: Times, name: str, category: str) -> None:
     rows = np.full(len(spans), row)
     scene.builder.add_slices(rows, spans[:, 0], spans[:, 1], name, category)
 
 
-def add_software(scene: Scene) -> None:
+def add_software(scene: ProfileScene) -> None:
     """Kernels of the MCU, those that drive the NPU's DMA included: counted as the post phase."""
     places = [i for i, epoch in enumerate(scene.epochs) if epoch.kind is not EpochKind.HW]
     if not places:
@@ -166,7 +168,7 @@ def add_software(scene: Scene) -> None:
     )
 
 
-def add_units(scene: Scene) -> None:
+def add_units(scene: ProfileScene) -> None:
     """One row per kind of unit, busy while the core of an epoch that has some runs."""
     kinds = dict.fromkeys(kind for epoch in scene.epochs for kind in epoch.units)
     for kind in kinds:
@@ -187,28 +189,28 @@ def add_units(scene: Scene) -> None:
         )
 
 
-def add_engines(scene: Scene) -> None:
+def add_engines(scene: ProfileScene) -> None:
     """One row per stream engine and direction: how long it was active of each core.
 
     Devices count for how long, not when: the time is drawn from the start of the core.
     """
-    found = [_by_engine(epoch.counters.engines) for epoch in scene.epochs]
-    for key in sorted({key for engines in found for key in engines}):
-        places = [place for place, engines in enumerate(found) if key in engines]
-        _add_engine(scene, key, places, [found[place][key] for place in places])
+    by_epoch = [_by_engine(epoch.counters.engines) for epoch in scene.epochs]
+    for key in sorted({key for engines in by_epoch for key in engines}):
+        places = [place for place, engines in enumerate(by_epoch) if key in engines]
+        _add_engine(scene, key, places, [by_epoch[place][key] for place in places])
 
 
 def _by_engine(engines: tuple[EngineActivity, ...]) -> dict[EngineKey, list[EngineActivity]]:
     """A block of several epochs starts an engine more than once."""
-    found: dict[EngineKey, list[EngineActivity]] = {}
+    by_engine: dict[EngineKey, list[EngineActivity]] = {}
     for engine in engines:
         if engine.active_cycles > 0:
-            found.setdefault((engine.id, engine.dir), []).append(engine)
-    return found
+            by_engine.setdefault((engine.id, engine.dir), []).append(engine)
+    return by_engine
 
 
 def _add_engine(
-    scene: Scene, key: EngineKey, places: list[int], used: list[list[EngineActivity]]
+    scene: ProfileScene, key: EngineKey, places: list[int], used: list[list[EngineActivity]]
 ) -> None:
     number, way = key[0], _WAYS.get(key[1], key[1])
     active = [sum(engine.active_cycles for engine in engines) for engines in used]

@@ -12,7 +12,7 @@ from npuscope.text import safe_terminal
 if TYPE_CHECKING:
     from npuscope.graph.model import Tensor
     from npuscope.machine.model import Machine
-    from npuscope.quantizing.bench import ChoiceStep, Trial
+    from npuscope.quantizing.bench import Trial
     from npuscope.quantizing.outputs import OutputLoss
     from npuscope.quantizing.run import Quantized
     from npuscope.quantizing.sqnr import LayerLoss
@@ -24,37 +24,59 @@ _WORST = 5  # layers that the text lists
 _NAME = 48  # characters of a layer's name
 
 
-def quantize_json(made: Quantized, output: str | None = None) -> dict[str, Any]:
+def quantize_json(result: Quantized, output: str | None = None) -> dict[str, Any]:
     """The object of `npuscope quantize --json`; `output` is the file that was written."""
-    samples = made.samples
+    samples = result.samples
     return {
         "schema": QUANTIZE_SCHEMA,
         "output": output,
-        "tool": made.tool,
+        "tool": result.tool,
         "data": {
             "source": samples.source,
             "real": samples.real,
             "calibration": len(samples.calibration),
             "held_out": len(samples.held_out),
-            "seed": made.wish.seed,
+            "seed": result.wish.seed,
         },
-        "calibration": made.method,
-        "before": made.before and _profile(made.before),
-        "after": _profile(made.after),
-        "model_error": made.after.model_error,
-        "plain": made.plain and _trial(made.plain),
-        "usable": made.usable,
-        "outputs": [_output(loss, made.machine) for loss in made.results],
-        "inputs": [_tensor(tensor) for tensor in made.inputs],
-        "results": [_tensor(tensor) for tensor in made.outputs],
-        "choices": [_step(step) for step in made.steps],
-        "layers": [_layer(loss) for loss in made.layers],
-        "worst": [
-            {"layer": loss.name, "drop_db": loss.drop_db, "help": remedy(loss, made.machine)}
-            for loss in worst(made.layers, _WORST)
+        "calibration": result.method,
+        "before": result.before and _profile(result.before),
+        "after": _profile(result.after),
+        "model_error": result.after.model_error,
+        "plain": result.plain and _trial(result.plain),
+        "usable": result.usable,
+        "outputs": [_output(loss, result.machine) for loss in result.results],
+        "inputs": [_tensor(tensor) for tensor in result.inputs],
+        "results": [_tensor(tensor) for tensor in result.outputs],
+        "choices": [
+            {
+                "title": step.title,
+                "kept": step.kept,
+                "places": step.places,
+                "reason": step.reason,
+                "before": _trial(step.before),
+                "after": _trial(step.after),
+            }
+            for step in result.steps
         ],
-        "notes": list(made.notes),
-        **({"interrupted": True} if made.interrupted else {}),
+        "layers": [
+            {
+                "name": loss.name,
+                "kind": loss.kind,
+                "tensor": loss.tensor,
+                "sqnr_db": loss.sqnr_db,
+                "drop_db": loss.drop_db,
+                "steps_db": loss.steps_db,
+                "weights_db": loss.weights_db,
+                "peak_ratio": loss.peak_ratio,
+            }
+            for loss in result.layers
+        ],
+        "worst": [
+            {"layer": loss.name, "drop_db": loss.drop_db, "help": remedy(loss, result.machine)}
+            for loss in worst(result.layers, _WORST)
+        ],
+        "notes": list(result.notes),
+        **({"interrupted": True} if result.interrupted else {}),
     }
 
 
@@ -76,6 +98,20 @@ def _trial(trial: Trial) -> dict[str, Any]:
     }
 
 
+def _tensor(tensor: Tensor) -> dict[str, Any]:
+    quant = tensor.quant
+    return {
+        "name": tensor.name,
+        "dtype": tensor.dtype.value,
+        "shape": list(tensor.shape),
+        "scale": quant.scale if quant else None,
+        "zero_point": quant.zero_point if quant else None,
+    }
+
+
+# --- Text ---
+
+
 def _output(loss: OutputLoss, machine: Machine) -> dict[str, Any]:
     return {
         "name": loss.name,
@@ -92,107 +128,62 @@ def _output(loss: OutputLoss, machine: Machine) -> dict[str, Any]:
     }
 
 
-def _tensor(tensor: Tensor) -> dict[str, Any]:
-    quant = tensor.quant
-    return {
-        "name": tensor.name,
-        "dtype": tensor.dtype.value,
-        "shape": list(tensor.shape),
-        "scale": quant.scale if quant else None,
-        "zero_point": quant.zero_point if quant else None,
-    }
-
-
-def _step(step: ChoiceStep) -> dict[str, Any]:
-    return {
-        "title": step.title,
-        "kept": step.kept,
-        "places": step.places,
-        "reason": step.reason,
-        "before": _trial(step.before),
-        "after": _trial(step.after),
-    }
-
-
-def _layer(loss: LayerLoss) -> dict[str, Any]:
-    return {
-        "name": loss.name,
-        "kind": loss.kind,
-        "tensor": loss.tensor,
-        "sqnr_db": loss.sqnr_db,
-        "drop_db": loss.drop_db,
-        "steps_db": loss.steps_db,
-        "weights_db": loss.weights_db,
-        "peak_ratio": loss.peak_ratio,
-    }
-
-
-# --- Text ---
-
-
-def quantize_text(made: Quantized, output: str | None = None, *, every: bool = False) -> str:
+def quantize_text(result: Quantized, output: str | None = None, *, every: bool = False) -> str:
     """`every` lists all layers, and the choices that were not taken."""
+    rows = [("input ", tensor) for tensor in result.inputs]
+    rows += [("output", tensor) for tensor in result.outputs]
     lines = [
-        _answer(made),
+        _answer(result),
         *([f"written  {safe_terminal(output)}"] if output else ["written  nothing: give -o OUT"]),
-        *_plain(made),
-        f"data     {safe_terminal(made.samples.source)}; ranges from "
-        f"{len(made.samples.calibration)}, compared on {len(made.samples.held_out)} held out",
-        *_border(made),
-        *_groups(made),
-        *_choices(made, every),
-        *_losses(made, every),
-        *(f"note     {safe_terminal(note)}" for note in made.notes),
-        model_line(made.after),
-        machine_line(made.after),
-        f"times    predicted, known error: {made.after.model_error}",
+        *_plain(result),
+        f"data     {safe_terminal(result.samples.source)}; ranges from "
+        f"{len(result.samples.calibration)}, compared on {len(result.samples.held_out)} held out",
+        *[f"{side}   {_tensor_line(tensor)}" for side, tensor in rows],
+        *_groups(result),
+        *_choices(result, every),
+        *_losses(result, every),
+        *(f"note     {safe_terminal(note)}" for note in result.notes),
+        model_line(result.after),
+        machine_line(result.after),
+        f"times    predicted, known error: {result.after.model_error}",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _answer(made: Quantized) -> str:
-    worst_db = min(made.sqnr_db.values())
-    word = "SQNR" if len(made.sqnr_db) == 1 else "worst output SQNR"
-    mark = "" if made.samples.real else " on random data"
-    least = "at least " if made.after.unknown_ops else ""
-    time = f"{least}{ms(made.after.total_ms)} ms in int8{_counts(made.after)}"
-    if not made.usable:
-        lost = [loss.name for loss in made.results if loss.useless]
+def _answer(result: Quantized) -> str:
+    worst_db = min(result.sqnr_db.values())
+    word = "SQNR" if len(result.sqnr_db) == 1 else "worst output SQNR"
+    mark = "" if result.samples.real else " on random data"
+    least = "at least " if result.after.unknown_ops else ""
+    off = result.after.counts["SW"] + result.after.counts["HYBRID"]
+    places = f"{off} of {len(result.after.epochs)} epochs off the NPU" if off else "all on the NPU"
+    time = f"{least}{ms(result.after.total_ms)} ms in int8, {places}"
+    if not result.usable:
+        lost = [loss.name for loss in result.results if loss.useless]
         names = ", ".join(f"'{safe_terminal(name)}'" for name in lost)
         return f"not usable{mark}: int8 loses {names} (see below); {time}"
     return f"{time}; {word} {worst_db:.1f} dB{mark}"
 
 
-def _counts(profile: Profile) -> str:
-    off = profile.counts["SW"] + profile.counts["HYBRID"]
-    return f", {off} of {len(profile.epochs)} epochs off the NPU" if off else ", all on the NPU"
-
-
-def _plain(made: Quantized) -> list[str]:
+def _plain(result: Quantized) -> list[str]:
     lines = []
-    if made.before is not None:
+    if result.before is not None:
         lines.append(
-            f"before   {ms(made.before.total_ms)} ms for the float model as if it were int8"
+            f"before   {ms(result.before.total_ms)} ms for the float model as if it were int8"
         )
-    if made.plain is not None:
-        db = min(made.plain.sqnr_db.values())
-        total, tool = ms(made.plain.profile.total_ms), made.tool
+    if result.plain is not None:
+        db = min(result.plain.sqnr_db.values())
+        total, tool = ms(result.plain.profile.total_ms), result.tool
         lines.append(
             f"plain    {total} ms, {db:.1f} dB: what {tool} makes by default from the same data"
         )
     return lines
 
 
-def _border(made: Quantized) -> list[str]:
-    rows = [("input ", tensor) for tensor in made.inputs]
-    rows += [("output", tensor) for tensor in made.outputs]
-    return [f"{side}   {_told(tensor)}" for side, tensor in rows]
-
-
-def _groups(made: Quantized) -> list[str]:
+def _groups(result: Quantized) -> list[str]:
     """Outputs that are lost, and columns that differ much from others of the same output."""
     lines = []
-    for loss in made.results:
+    for loss in result.results:
         for group in loss.groups:
             if group.axis is None and not group.useless:
                 continue
@@ -203,11 +194,11 @@ def _groups(made: Quantized) -> list[str]:
             mark = "LOST     " if group.useless else "columns  "
             lines.append(f"{mark}{place}: range {group.width:.4g}{steps}, {group.sqnr_db:.1f} dB")
             if group.useless:
-                lines.append(f"         {safe_terminal(rescue(loss, group, made.machine))}")
+                lines.append(f"         {safe_terminal(rescue(loss, group, result.machine))}")
     return lines
 
 
-def _told(tensor: Tensor) -> str:
+def _tensor_line(tensor: Tensor) -> str:
     shape = "x".join(map(str, tensor.shape))
     text = f"{safe_terminal(tensor.name)}: {tensor.dtype.value} {shape}"
     if tensor.quant is None or tensor.dtype.is_float:
@@ -217,28 +208,28 @@ def _told(tensor: Tensor) -> str:
     return f"{text}, real value = {tensor.quant.scale:.6g} * {byte}"
 
 
-def _choices(made: Quantized, every: bool) -> list[str]:
-    shown = [step for step in made.steps if every or step.kept]
-    lines = ["choices"] if shown else []
-    for step in shown:
+def _choices(result: Quantized, every: bool) -> list[str]:
+    steps = [step for step in result.steps if every or step.kept]
+    lines = ["choices"] if steps else []
+    for step in steps:
         places = f" ({step.kept} of {step.places})" if step.places > 1 else ""
         mark = "" if step.kept else "not taken: "
         lines.append(f"  - {step.title}{places}: {mark}{step.reason}")
     return lines
 
 
-def _losses(made: Quantized, every: bool) -> list[str]:
-    found = worst(made.layers, _WORST)
-    lines = ["layers that lose most, and what would help"] if found else []
-    for loss in found:
+def _losses(result: Quantized, every: bool) -> list[str]:
+    losses = worst(result.layers, _WORST)
+    lines = ["layers that lose most, and what would help"] if losses else []
+    for loss in losses:
         name = shorten(safe_terminal(loss.name), _NAME)
         lines.append(
             f"  {name} ({loss.kind}): {loss.drop_db:.1f} dB, down to {loss.sqnr_db:.1f} dB"
         )
-        lines.append(f"     {remedy(loss, made.machine)}")
+        lines.append(f"     {remedy(loss, result.machine)}")
     if every:
         lines.append("all layers: SQNR so far, lost here, of rounding alone, of weights (dB)")
-        lines += [_row(loss) for loss in made.layers]
+        lines += [_row(loss) for loss in result.layers]
     return lines
 
 

@@ -58,7 +58,7 @@ def write_profile(
 
         _write(csv, profile_csv_text(profile))
     if save:
-        from npuscope.profiling.saved import profile_to_json
+        from npuscope.profiling.model import profile_to_json
 
         write_whole(save, profile_to_json(profile))
     if not (trace or chrome):
@@ -80,12 +80,17 @@ def write_page(path: Name, profile: Profile) -> None:
         _write(path, profile_page(profile))
 
 
-def write_explained(path: Name, found: Explanation) -> None:
+def write_explained(path: Name, explanation: Explanation) -> None:
     """A profile with its findings, memory and roofs, for a browser."""
     if path:
         from npuscope.report.html.data import profile_page
 
-        _write(path, profile_page(found.profile, found.findings, found.build, found.verdict))
+        _write(
+            path,
+            profile_page(
+                explanation.profile, explanation.findings, explanation.build, explanation.verdict
+            ),
+        )
 
 
 def write_html(path: Name, make: Callable[[], str]) -> None:
@@ -105,8 +110,8 @@ def write_measured(path: Name, measured: Measurement) -> None:
     from npuscope.advice.explain import explain
     from npuscope.building import Build
 
-    made = Build(subject.graph, subject.machine, measured.program)
-    write_explained(path, explain(made, measured.profile))
+    build = Build(subject.graph, subject.machine, measured.program)
+    write_explained(path, explain(build, measured.profile))
 
 
 def write_log(path: Name, measured: Measurement) -> None:

@@ -46,18 +46,18 @@ def store_json(report: StoreReport) -> dict[str, Any]:
     return report_json(report.summary, Path(report.store))
 
 
-def sweep_json(found: Sweep) -> dict[str, Any]:
-    return counts_json(found.rows, found.store) | {"new": found.new}
+def sweep_json(sweep: Sweep) -> dict[str, Any]:
+    return counts_json(sweep.rows, sweep.store) | {"new": sweep.new}
 
 
 def counts_json(rows: Sequence[Row], store: Path) -> dict[str, Any]:
     """What every answer about a sweep has."""
-    done = sum(row["status"] == "ok" for row in rows)
+    finished = sum(row["status"] == "ok" for row in rows)
     return {
         "schema": SCHEMA,
         "runs": len(rows),
-        "done": done,
-        "failed": len(rows) - done,
+        "done": finished,
+        "failed": len(rows) - finished,
         "store": str(store),
     }
 
@@ -132,11 +132,11 @@ def sweep_parquet(rows: Sequence[Row]) -> bytes:
 
     table = [flat(row) for row in rows]
     columns = _columns(table)
-    found = pyarrow.table(
+    columns_table = pyarrow.table(
         {name: _typed(name, [row.get(name) for row in table]) for name in columns}
     )
     out = io.BytesIO()
-    parquet.write_table(found, out, compression="zstd")
+    parquet.write_table(columns_table, out, compression="zstd")
     return out.getvalue()
 
 
@@ -160,15 +160,12 @@ def _typed(name: str, values: list[Any]) -> Any:
         return pyarrow.array(values, pyarrow.string())
     if any(isinstance(value, float) for value in values):
         return pyarrow.array(values, pyarrow.float64())
-    clean = [_encodable(value) for value in values]
+    # File names may hold bytes that are not text.
+    clean = [
+        (value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value)
+        for value in values
+    ]
     return pyarrow.array(clean)
-
-
-def _encodable(value: Any) -> Any:
-    """File names may hold bytes that are not text."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    return value
 
 
 # --- Text: counts, the best run of every model, fronts, failures ---
@@ -178,26 +175,26 @@ _MOST_FAILURES = 20  # kinds of failures; the store holds all
 _MODEL_WIDTH = 48
 
 
-def sweep_text(found: Sweep) -> str:
+def sweep_text(sweep: Sweep) -> str:
     """The answer of `npuscope sweep`: counts, and what failed."""
-    before = found.runs - found.new
+    before = sweep.runs - sweep.new
     lines = [
-        f"{counted(found.runs, 'run')}: {found.done} done, {found.failed} failed; "
-        f"{found.new} new, in {found.seconds:.1f} s",
-        f"store    {safe_terminal(str(found.store))}",
+        f"{counted(sweep.runs, 'run')}: {sweep.done} done, {sweep.failed} failed; "
+        f"{sweep.new} new, in {sweep.seconds:.1f} s",
+        f"store    {safe_terminal(str(sweep.store))}",
     ]
     if before:
         lines.append(f"before   {counted(before, 'run')} found in the store and not repeated")
-    if found.same:
-        same = counted(found.same, "combination")
+    if sweep.same:
+        same = counted(sweep.same, "combination")
         lines.append(f"same     {same} left out, equal to another run")
-    lines += failure_lines([row for row in found.rows if row["status"] != "ok"])
-    return "\n".join([*lines, f"next     npuscope sweep report {safe_terminal(str(found.store))}"])
+    lines += failure_lines([row for row in sweep.rows if row["status"] != "ok"])
+    return "\n".join([*lines, f"next     npuscope sweep report {safe_terminal(str(sweep.store))}"])
 
 
 def report_text(summary: Summary, store: str) -> str:
     """The answer of `npuscope sweep report`."""
-    names = Names(summary.rows)
+    names = ShortNames(summary.rows)
     lines = [
         answer(summary),
         f"store    {safe_terminal(store)}",
@@ -226,7 +223,7 @@ def outcome(summary: Summary) -> str:
     )
 
 
-class Names:
+class ShortNames:
     """How models are called: without folders where possible, cut where too long."""
 
     def __init__(self, rows: Iterable[TextRow]) -> None:
@@ -240,7 +237,7 @@ class Names:
         return name if len(name) <= self.width else f"...{name[3 - self.width :]}"
 
 
-def _best_lines(models: Iterable[ModelSummary], names: Names) -> list[str]:
+def _best_lines(models: Iterable[ModelSummary], names: ShortNames) -> list[str]:
     heading = (
         f"  {'model':<{names.width}} {'ms':>8} {'range':>17} {'internal':>11} {'external':>11} "
         f"{'weights':>11}  with"
@@ -256,14 +253,14 @@ def extent(row: dict[str, Any]) -> str:
     return f"{ms(row['low_ms'])} to {ms(row['high_ms'])}"
 
 
-def _best_line(model: ModelSummary, names: Names) -> str:
+def _best_line(model: ModelSummary, names: ShortNames) -> str:
     row = model.best
     name = f"  {names[model.name]:<{names.width}}"
     if row is None:
         return f"{name} {DASH:>8}  all {model.runs} runs failed"
-    told = extent(row)
+    interval = extent(row)
     return (
-        f"{name} {ms(row['total_ms']):>8} {told:>17} {size(row['internal_ram_bytes']):>11} "
+        f"{name} {ms(row['total_ms']):>8} {interval:>17} {size(row['internal_ram_bytes']):>11} "
         f"{size(row['external_ram_bytes']):>11} {size(row['weights_bytes']):>11}  "
         f"{shorten(safe_terminal(configuration_name(row)), 60)}"
     )
@@ -283,7 +280,7 @@ def _configuration_lines(summary: Summary) -> list[str]:
     return lines
 
 
-def _front_lines(summary: Summary, names: Names) -> list[str]:
+def _front_lines(summary: Summary, names: ShortNames) -> list[str]:
     """The front over all models, then models whose own front offers a choice."""
     lines = ["Front: runs that no other beats in both latency and internal RAM"]
     lines += [f"  {_point(row)}  {names[row['model']]}" for row in summary.front]
@@ -310,11 +307,11 @@ def failure_lines(rows: Sequence[TextRow]) -> list[str]:
         groups.setdefault((row["model"], row["error"]["message"]), []).append(row)
     if not groups:
         return []
-    names = Names(rows)
+    names = ShortNames(rows)
     lines = [f"failed   {counted(sum(map(len, groups.values())), 'run')}"]
-    for (model, message), found in list(groups.items())[:_MOST_FAILURES]:
+    for (model, message), failures in list(groups.items())[:_MOST_FAILURES]:
         lines.append(f"  {names[model]}: {shorten_end(safe_terminal(message), 150)}")
-        choices = "; ".join(configuration_name(row) for row in found)
+        choices = "; ".join(configuration_name(row) for row in failures)
         lines.append(f"    with {shorten_end(safe_terminal(choices), 150)}")
-    left = len(groups) - _MOST_FAILURES
-    return [*lines, f"  and {left} more kinds"] if left > 0 else lines
+    rest = len(groups) - _MOST_FAILURES
+    return [*lines, f"  and {rest} more kinds"] if rest > 0 else lines

@@ -74,8 +74,8 @@ def _lines() -> Watch:
         now = time.monotonic()
         if now - said_at >= _LINE_EVERY_S or not tally.left:
             said_at = now
-            done = tally.total - tally.left
+            finished = tally.total - tally.left
             text = "%d of %d runs, %d failed, %s%s"
-            log.info(text, done, tally.total, tally.failed, _best(tally), _latest(tally))
+            log.info(text, finished, tally.total, tally.failed, _best(tally), _latest(tally))
 
     return watch

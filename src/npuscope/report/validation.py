@@ -80,30 +80,30 @@ def _reference(reference: dict[str, Any]) -> str:
     )
 
 
-def bisection_json(found: Bisection) -> dict[str, Any]:
+def bisection_json(bisection: Bisection) -> dict[str, Any]:
     """The first diverging layer, in the words of `validate`."""
-    layer = None if found.first is None else asdict(found.first)
+    layer = None if bisection.first is None else asdict(bisection.first)
     return {
         "schema": BISECT_SCHEMA,
-        "op": found.op,
+        "op": bisection.op,
         **{key: layer and layer[key] for key in _LAYER_KEYS},
-        "rule": found.rule or None,
-        "passed": found.passed,
-        "differing": found.differing,
-        "layers": found.layers,
-        "seeds": found.seeds,
+        "rule": bisection.rule or None,
+        "passed": bisection.passed,
+        "differing": bisection.differing,
+        "layers": bisection.layers,
+        "seeds": bisection.seeds,
     }
 
 
-def bisection_text(found: Bisection) -> str:
-    compared = f"{counted(found.layers, 'layer')} compared, {found.differing} differ"
-    layer = found.first
+def bisection_text(bisection: Bisection) -> str:
+    compared = f"{counted(bisection.layers, 'layer')} compared, {bisection.differing} differ"
+    layer = bisection.first
     if layer is None:
         return f"no layer differs from the reference\n{compared}\n"
     lines = [
-        f"first op to differ: {safe_terminal(str(found.op))}, by up to {layer.max_lsb:g} LSB",
+        f"first op to differ: {safe_terminal(str(bisection.op))}, by up to {layer.max_lsb:g} LSB",
         f"epoch    {safe_terminal(layer.epoch)}: {safe_terminal(', '.join(layer.ops))}",
-        f"rule     {found.rule}",
+        f"rule     {bisection.rule}",
         f"exact    {layer.exact_share:.2%}, within 1 LSB {layer.within_1_lsb_share:.2%}",
         compared,
     ]

@@ -135,14 +135,20 @@ def vendor_report(
     """
     if isinstance(source, ProfilerLog):
         device = LogDevice(source, clocks=clocks)
-        clocks, source, said = device.clocks, _of_network(device, network), said or device.said
+        rows = [row for row in device.recorded if row.per_layer]
+        names = dict.fromkeys(row.network for row in rows)
+        if not network and len(names) > 1:
+            listing = ", ".join(safe_terminal(name) for name in names)
+            raise UsageError(f"the log holds several networks: {listing}", hint="give `network`")
+        clocks, said = device.clocks, said or device.said
+        source = tuple(row.inference for row in rows if row.network == network or not network)
     if clocks is None:
         raise UsageError("the clocks cannot be derived from inferences", hint="give `clocks`")
     folded = [_folded(inference.nodes) for inference in source if inference.nodes]
     if not folded:
         raise FileError("no inference with counters by epoch was recorded")
     # Counters of different inferences are averaged by position, so the nodes must be the same.
-    if len({_shape(run) for run in folded}) > 1:
+    if len({tuple((node.name, len(extras)) for _, node, extras in run) for run in folded}) > 1:
         raise FileError("the inferences do not have the same nodes: more than one network?")
     epochs = (_epoch(rows, program) for rows in zip(*folded, strict=True))
     return VendorReport(clocks, tuple(_with_text(epoch, said or {}) for epoch in epochs))
@@ -162,32 +168,19 @@ def _with_text(epoch: VendorEpoch, said: Mapping[tuple[int, int], CompilerText])
     return replace(epoch, index=text.c_idx, engines=engines, compiled=compiled)
 
 
-def _of_network(device: LogDevice, network: str) -> tuple[Inference, ...]:
-    rows = [row for row in device.recorded if row.per_layer]
-    names = dict.fromkeys(row.network for row in rows)
-    if not network and len(names) > 1:
-        known = ", ".join(safe_terminal(name) for name in names)
-        raise UsageError(f"the log holds several networks: {known}", hint="give `network`")
-    return tuple(row.inference for row in rows if row.network == network or not network)
-
-
 # A node with its index in the inference and the DMA nodes merged into it.
 Folded = tuple[int, NodeCounters, tuple[NodeCounters, ...]]
 
 
 def _folded(nodes: tuple[NodeCounters, ...]) -> list[Folded]:
-    found: list[Folded] = []
+    rows: list[Folded] = []
     for index, node in enumerate(nodes):
-        if node.extra and found:
-            first, own, extras = found[-1]
-            found[-1] = first, own, (*extras, node)
+        if node.extra and rows:
+            first, own, extras = rows[-1]
+            rows[-1] = first, own, (*extras, node)
         else:
-            found.append((index, node, ()))
-    return found
-
-
-def _shape(run: list[Folded]) -> tuple[tuple[str, int], ...]:
-    return tuple((node.name, len(extras)) for _, node, extras in run)
+            rows.append((index, node, ()))
+    return rows
 
 
 def _epoch(samples: tuple[Folded, ...], program: Program | None) -> VendorEpoch:
@@ -195,7 +188,8 @@ def _epoch(samples: tuple[Folded, ...], program: Program | None) -> VendorEpoch:
     own = [row for _, row, _ in samples]
     # Each extra epoch has its own mean; the means are added, not the samples.
     more = list(zip(*(rows for _, _, rows in samples), strict=True))
-    covered = _covered(program, node)
+    executed = program.executed if program else ()
+    covered = tuple(e for e in executed if node.number <= e.number <= node.last)
     return VendorEpoch(
         name=f"EpochBlock_{node.number}",
         index=index,
@@ -216,11 +210,14 @@ def _epoch(samples: tuple[Folded, ...], program: Program | None) -> VendorEpoch:
 
 def _buses(samples: tuple[Folded, ...]) -> tuple[BusTraffic, ...]:
     """Of the first sample that counted any, as the vendor does; the counts hardly vary."""
-    counted = [(row, *more) for _, row, more in samples if row.bursts]
-    if not counted:
+    samples_with_bursts = [(row, *more) for _, row, more in samples if row.bursts]
+    if not samples_with_bursts:
         return ()
     return tuple(
-        BusTraffic(i, _bursts(counted[0], i, "r"), _bursts(counted[0], i, "w")) for i in (0, 1)
+        BusTraffic(
+            i, _bursts(samples_with_bursts[0], i, "r"), _bursts(samples_with_bursts[0], i, "w")
+        )
+        for i in (0, 1)
     )
 
 
@@ -263,12 +260,6 @@ def _data(
     return tuple((buffers[n].pool, buffers[n].size_bytes) for n in used if n in buffers)
 
 
-def _covered(program: Program | None, node: NodeCounters) -> tuple[Epoch, ...]:
-    if program is None:
-        return ()
-    return tuple(e for e in program.executed if node.number <= e.number <= node.last)
-
-
 def _compiled(epochs: tuple[Epoch, ...], program: Program | None) -> Compiled | None:
     if not epochs or program is None:
         return None
@@ -294,12 +285,12 @@ def _unit_name(unit: str) -> str:
 def _operations(epoch: Epoch, program: Program) -> Counter[str]:
     """A convolution counts once for every accelerator that works on it."""
     where = epoch.kind.value.lower()
-    found = Counter(f"{where}.{name.lower()}" for name in epoch.operators)
+    counts = Counter(f"{where}.{name.lower()}" for name in epoch.operators)
     convolutions = program.unit_counts(epoch).get("CONVACC", 0)
-    if f"{where}.conv" in found:
-        found[f"{where}.conv"] = max(convolutions, found[f"{where}.conv"])
+    if f"{where}.conv" in counts:
+        counts[f"{where}.conv"] = max(convolutions, counts[f"{where}.conv"])
     reads, writes = program.streams(epoch)
-    return found + Counter({"hw.dmain": reads, "hw.dmaout": writes})
+    return counts + Counter({"hw.dmain": reads, "hw.dmaout": writes})
 
 
 def _added(rows: Iterable[Cycles]) -> Cycles:
@@ -314,8 +305,8 @@ def _mean_mcu(nodes: Sequence[NodeCounters]) -> Cycles:
 
 def _mean_npu(nodes: Sequence[NodeCounters]) -> Cycles:
     """Over the samples that have them: a pass that counts bursts has no counter left."""
-    counted = [node.npu_cycles for node in nodes if node.npu_cycles is not None]
-    pre, core, post = _mean(counted) or _NONE
+    cycles = [node.npu_cycles for node in nodes if node.npu_cycles is not None]
+    pre, core, post = _mean(cycles) or _NONE
     return pre, core, post
 
 

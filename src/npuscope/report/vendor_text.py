@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npuscope.boards.device import Clocks, NetworkDesc, NodeCounters, TensorDesc
+from npuscope.boards.device import Clocks, NetworkDesc, TensorDesc
 from npuscope.boards.wire.statistics import Place, block_type, config_lines, node_lines
 from npuscope.profiling.measure import Measurement
 from npuscope.profiling.recorded import Recorded
@@ -118,6 +118,12 @@ def _core(epoch: VendorEpoch, clocks: Clocks) -> list[str]:
     against = (
         f"diff. vs max_cycles from compiler: {'+' * (gap > 0)}{gap} ({100 * per(gap, core):.2f}%)"
     )
+    names = (("hit", "miss", "alloc-miss", last) for last in ("evict", "through"))
+    rows = (row or _NO_COUNTS for row in (epoch.cache_read, epoch.cache_write))
+    parts = (
+        ", ".join(f"{name}={value}" for name, value in zip(keys, row, strict=True))
+        for keys, row in zip(names, rows, strict=True)
+    )
     return [
         _row(
             "core npu cycles",
@@ -129,7 +135,7 @@ def _core(epoch: VendorEpoch, clocks: Clocks) -> list[str]:
         _row("busif (total)", _moved(epoch.read_bytes, epoch.write_bytes, clocks.npu_hz, core)),
         _row("ops/cycle", _speed(claims, total, core, clocks, _EPOCH_SPEED)),
         *_engine_rows(epoch),
-        _row("NPU cache cnts", _cache(epoch)),
+        _row("NPU cache cnts", "R[{}], W[{}]".format(*parts)),
     ]
 
 
@@ -189,16 +195,6 @@ def _engine(engine: VendorEngine, core: int) -> str:
         f"{engine.active_cycles} cycles, {f'[{data}]' if data else '<no-data-size info>'}, "
         f"{100 * per(engine.active_cycles, core):.0f}%"
     )
-
-
-def _cache(epoch: VendorEpoch) -> str:
-    names = (("hit", "miss", "alloc-miss", last) for last in ("evict", "through"))
-    rows = (row or _NO_COUNTS for row in (epoch.cache_read, epoch.cache_write))
-    parts = (
-        ", ".join(f"{name}={value}" for name, value in zip(keys, row, strict=True))
-        for keys, row in zip(names, rows, strict=True)
-    )
-    return "R[{}], W[{}]".format(*parts)
 
 
 def _pools(epoch: VendorEpoch, clocks: Clocks) -> list[str]:
@@ -306,14 +302,10 @@ def _inference(row: Recorded) -> Iterator[str]:
     for index, node in enumerate(row.inference.nodes):
         current = current if node.extra else node.number
         yield from node_lines(node, Place(index, current), row.options)
-        yield _node_end(node)
+        place = f"id={node.number}.{node.last} type=0x1000000/INTERNAL"
+        yield _end("", [*node.mcu_cycles], 0.0, f'{place},"epoch ({block_type(node).name})"')
     cycles = [*row.inference.mcu_cycles, sum(row.inference.mcu_cycles), 0]
     yield _end(row.network, cycles, row.inference.duration_ms, 'id=0.0 type=0x0/NONE,"epoch"')
-
-
-def _node_end(node: NodeCounters) -> str:
-    place = f"id={node.number}.{node.last} type=0x1000000/INTERNAL"
-    return _end("", [*node.mcu_cycles], 0.0, f'{place},"epoch ({block_type(node).name})"')
 
 
 def _end(name: str, cycles: list[int], duration_ms: float, place: str) -> str:

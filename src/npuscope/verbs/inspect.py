@@ -47,7 +47,7 @@ def inspect(
 
     >>> npuscope.inspect("st_ai_output/network_c_info.json").kind
     """
-    from npuscope.identify.table import identify
+    from npuscope.identify.path import identify
     from npuscope.report.inspect import Inspection
 
     found = identify(source)

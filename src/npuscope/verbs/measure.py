@@ -43,15 +43,15 @@ def measure(
     """
     from npuscope.boards.device import DescriptorKind, parse_descriptor
     from npuscope.building import build
-    from npuscope.profiling.measure import Subject, opened
+    from npuscope.profiling.measure import RunSubject, opened
     from npuscope.profiling.measure import measure as run_measure
 
     descriptor = parse_descriptor(connect)
     if descriptor.kind is DescriptorKind.EMULATED:
         options = {**options, "relocatable": True}  # it loads images
-    subject = Subject()
+    subject = RunSubject()
     if source is not None:
         made = build(source, options)
-        subject = Subject(made.program, made.machine, made.graph)
+        subject = RunSubject(made.program, made.machine, made.graph)
     with opened(descriptor, subject) as device:
         return run_measure(device, subject, network=network, batch=batch, vendor_plan=vendor_plan)

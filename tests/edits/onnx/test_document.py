@@ -14,7 +14,7 @@ from npuscope.edits import open_document
 from npuscope.edits.onnx.document import OnnxDocument
 from npuscope.edits.records import NotFitting
 from npuscope.files.load import read_model
-from npuscope.graph.compare import first_difference
+from npuscope.graph.model import first_difference
 
 PATH = Path("net.onnx")
 

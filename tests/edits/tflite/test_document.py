@@ -18,8 +18,7 @@ from npuscope.edits import open_document
 from npuscope.edits.tflite.document import TfliteDocument
 from npuscope.files.load import load_model, read_model
 from npuscope.files.tflite.records import Record
-from npuscope.graph.compare import first_difference
-from npuscope.graph.model import Graph, Quant
+from npuscope.graph.model import Graph, Quant, first_difference
 
 PATH = Path("net.tflite")
 

@@ -9,7 +9,7 @@ import pytest
 
 from npuscope.files.onnx.layout import (
     ADDED,
-    Group,
+    AxisGroup,
     dropped,
     relabel,
     reshape_groups,
@@ -45,11 +45,14 @@ def test_dropped_axes() -> None:
 
 def test_groups() -> None:
     assert reshape_groups((1, 6, 5, 7), (1, 2, 3, 35)) == [
-        Group((0,), (0,)),
-        Group((1,), (1, 2)),
-        Group((2, 3), (3,)),
+        AxisGroup((0,), (0,)),
+        AxisGroup((1,), (1, 2)),
+        AxisGroup((2, 3), (3,)),
     ]
-    assert reshape_groups((1, 4, 1, 1), (1, 4)) == [Group((0,), (0,)), Group((1, 2, 3), (1,))]
+    assert reshape_groups((1, 4, 1, 1), (1, 4)) == [
+        AxisGroup((0,), (0,)),
+        AxisGroup((1, 2, 3), (1,)),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,7 @@ from models import (
 from models_onnx import checked
 from npuscope.files.load import load_model
 from npuscope.graph import DType, Graph, Quant
-from npuscope.graph.compare import first_difference
-from npuscope.graph.model import Activation, Numerics
+from npuscope.graph.model import Activation, Numerics, first_difference
 from npuscope.ops.functions import ClipAttrs
 from npuscope.ops.layers import ConvAttrs, DenseAttrs
 from npuscope.ops.moves import TransposeAttrs

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from npuscope.errors import FileError
-from npuscope.files.tflite.sparse import Axis, Sparsity, dense
+from npuscope.files.tflite.sparse import SparseAxis, Sparsity, dense
 
-EYE = Sparsity((0, 1), (), (Axis(3), Axis(0, np.array([0, 1, 2, 3]), np.array([0, 1, 2]))))
+EYE = Sparsity(
+    (0, 1), (), (SparseAxis(3), SparseAxis(0, np.array([0, 1, 2, 3]), np.array([0, 1, 2])))
+)
 
 
 def test_rows_with_their_columns() -> None:
@@ -17,15 +19,17 @@ def test_rows_with_their_columns() -> None:
 
 def test_columns_first() -> None:
     """A row vector of columns: the order of the walk is not that of the axes."""
-    table = Sparsity((1, 0), (), (Axis(2), Axis(0, np.array([0, 2, 3]), np.array([0, 2, 1]))))
+    table = Sparsity(
+        (1, 0), (), (SparseAxis(2), SparseAxis(0, np.array([0, 2, 3]), np.array([0, 2, 1])))
+    )
     found = dense(table, np.array([5, 6, 7]), (3, 2))
     assert found.tolist() == [[5, 0], [0, 7], [6, 0]]
 
 
 def test_blocks() -> None:
     """4x4 in blocks of 1x4: two of four rows are stored."""
-    rows = Axis(0, np.array([0, 2]), np.array([1, 3]))
-    table = Sparsity((0, 1, 2), (1,), (rows, Axis(1), Axis(4)))
+    rows = SparseAxis(0, np.array([0, 2]), np.array([1, 3]))
+    table = Sparsity((0, 1, 2), (1,), (rows, SparseAxis(1), SparseAxis(4)))
     found = dense(table, np.arange(1, 9), (4, 4))
     assert found.tolist() == [[0] * 4, [1, 2, 3, 4], [0] * 4, [5, 6, 7, 8]]
 
@@ -34,12 +38,14 @@ def test_blocks() -> None:
     ("table", "text"),
     [
         (Sparsity((0, 0), (), EYE.axes), "not in an order"),
-        (Sparsity((0, 1), (), (Axis(4), EYE.axes[1])), "fewer rows"),
+        (Sparsity((0, 1), (), (SparseAxis(4), EYE.axes[1])), "fewer rows"),
         (
-            Sparsity((0, 1), (), (Axis(1), Axis(0, np.array([0, 2]), np.array([0, 7])))),
+            Sparsity(
+                (0, 1), (), (SparseAxis(1), SparseAxis(0, np.array([0, 2]), np.array([0, 7])))
+            ),
             "places outside",
         ),
-        (Sparsity((0, 1), (), (Axis(99), Axis(99))), "more values than it has"),
+        (Sparsity((0, 1), (), (SparseAxis(99), SparseAxis(99))), "more values than it has"),
     ],
 )
 def test_damaged(table: Sparsity, text: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import DType
-from npuscope.ops.kernels.conv import FloatRescale, Sums, float_rescale, rescale_twice
+from npuscope.ops.kernels.conv import ConvSums, FloatRescale, float_rescale, rescale_twice
 from npuscope.ops.kernels.requantize import (
     ExactRescale,
     Multipliers,
@@ -98,7 +98,7 @@ def test_floats_round_like_integers(target: Target, reach: float) -> None:
     factors = np.concatenate((2.0 ** -np.arange(1.0, 30.0), 2.0 ** rng.uniform(-28, 2, 99)))
     bias = rng.integers(-(2**20), 2**20, len(factors)).astype(np.int64)
     bias[::7] = 0
-    emit = rescale_twice(factors, Sums(bias, np.full(len(factors), reach)), target)
+    emit = rescale_twice(factors, ConvSums(bias, np.full(len(factors), reach)), target)
     exact = ExactRescale(scale_twice, quantized_multipliers(factors), bias, target)
     steps = np.arange(target.low - 2, target.high + 2, 1 if target.dtype.bits == 8 else 97)
     near = np.rint((steps[:, np.newaxis] + 0.5 - target.zero_point) / factors - bias)
@@ -110,7 +110,7 @@ def test_floats_round_like_integers(target: Target, reach: float) -> None:
 
 def test_floats_serve_dead_channels_but_not_what_they_cannot_prove() -> None:
     target = Target(DType.INT8, -4, -128, 127)
-    dead = Sums(np.array([2**30, -(2**30)]), np.array([2.0**17, 2.0**17]))
+    dead = ConvSums(np.array([2**30, -(2**30)]), np.array([2.0**17, 2.0**17]))
     assert isinstance(rescale_twice(np.array([1e-9, 2e-8]), dead, target), FloatRescale)
     wide = Target(DType.INT16, 0, -32768, 32767)
     assert isinstance(rescale_twice(np.array([1e-9, 2e-8]), dead, wide), ExactRescale)
@@ -127,7 +127,7 @@ def test_a_float_that_rounds_wrongly_is_not_used(monkeypatch: pytest.MonkeyPatch
         )
 
     monkeypatch.setattr(double_rounding, "float_rescale", careless)
-    sums = Sums(np.array([100]), np.array([2.0**23]))
+    sums = ConvSums(np.array([100]), np.array([2.0**23]))
     emit = rescale_twice(np.array([2.0**-12 * 1.1]), sums, Target(DType.INT8, 0, -128, 127))
     assert isinstance(emit, ExactRescale)
 

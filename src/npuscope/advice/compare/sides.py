@@ -267,9 +267,9 @@ def open_log(source: Source, options: Options, other: Side | None = None) -> Sid
 
 def _measured(path: str, program: Program | None, machine: Machine | None) -> Profile:
     from npuscope.boards.device import parse_descriptor
-    from npuscope.profiling.measure import Subject, measure, opened
+    from npuscope.profiling.measure import RunSubject, measure, opened
 
-    subject = Subject(program, machine)
+    subject = RunSubject(program, machine)
     with opened(parse_descriptor(f"{_LOG}{path}"), subject) as device:
         return measure(device, subject).profile
 

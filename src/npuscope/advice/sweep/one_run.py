@@ -25,7 +25,7 @@ from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import same_mapping
 from npuscope.profiling.facts import ProgramFacts
 from npuscope.profiling.model import Profile
-from npuscope.profiling.run import Retimer, Times, retimer
+from npuscope.profiling.run import Retimer, RunTimes, retimer
 
 # Runs come ordered by model; a second place serves the worker that begins the next one.
 _KEPT_GRAPHS = 2
@@ -224,7 +224,7 @@ def _checked(head: dict[str, Any], data: bytes) -> bytes:
     return data
 
 
-def _columns(found: Profile | Times, facts: ProgramFacts | Profile) -> dict[str, Any]:
+def _columns(found: Profile | RunTimes, facts: ProgramFacts | Profile) -> dict[str, Any]:
     time_ms, memory, fit = found.time, facts.memory, facts.fit
     low, high = found.interval_ms
     return {

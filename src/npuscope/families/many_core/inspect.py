@@ -18,7 +18,6 @@ from npuscope.families.many_core.container import (
     VTCM,
     is_own,
 )
-from npuscope.families.many_core.layout import Layout
 from npuscope.families.many_core.networkdesc import NetworkDesc, decode_networkdesc
 from npuscope.families.many_core.program import CoreProgram
 from npuscope.families.many_core.qpc import (
@@ -31,7 +30,7 @@ from npuscope.families.many_core.qpc import (
 )
 from npuscope.families.many_core.specializations import SEGMENT, read_programs
 from npuscope.identify.binary import inspect_raw_image
-from npuscope.identify.sample import Found, Sample, plain
+from npuscope.identify.sample import FileFacts, Sample, plain
 from npuscope.lean_dataclass import replace
 
 # The vendor's runner names the buffers of several devices with a number behind.
@@ -48,20 +47,38 @@ _IGNORED = {
 _READ = (NETWORK_DESC, CONSTANTS_DESC, LAYOUT, DEPENDENCIES, PROGRAM, VTCM)
 
 
-def inspect_qpc(sample: Sample) -> Found:
+def inspect_qpc(sample: Sample) -> FileFacts:
     data = read_bytes(sample.path, CORE_PROGRAM)
     try:
         qpc = read_qpc(data)
-        found = _own(data) if is_own(qpc) else _vendor(qpc)
+        facts = _own(data) if is_own(qpc) else _vendor(qpc)
     except FileError as error:
         raise placed(error, sample.path) from None
     segments = [f"{part.name} {part.size_bytes:,} bytes" for part in qpc.segments]
-    summary = {**found.summary, "segments": segments, "notes": [*found.ignored, *qpc.notes]}
-    values = {**found.values, "base": qpc.base, "segments": _rows(qpc)}
-    return Found(f"{qpc.major}.{qpc.minor}", summary, values, _left_out(qpc))
+    summary = {**facts.summary, "segments": segments, "notes": [*facts.ignored, *qpc.notes]}
+    values = {
+        **facts.values,
+        "base": qpc.base,
+        "segments": [
+            {
+                "name": part.name,
+                "bytes": part.size_bytes,
+                "offset": part.offset,
+                "start": part.start,
+            }
+            for part in qpc.segments
+        ],
+    }
+    names = [name for name in qpc.names if name not in _READ and not name.startswith(SEGMENT)]
+    return FileFacts(
+        f"{qpc.major}.{qpc.minor}",
+        summary,
+        values,
+        tuple(f"{name}: {_IGNORED[name]}" if name in _IGNORED else name for name in names),
+    )
 
 
-def _own(data: bytes) -> Found:
+def _own(data: bytes) -> FileFacts:
     programs = read_programs(data)
     layout = programs[0].layout
     parts = layout.specializations
@@ -79,30 +96,26 @@ def _own(data: bytes) -> Found:
     }
     if len(programs) > 1:
         summary["programs"] = [f"{one.layout.network}: {_inputs(one)}" for one in programs]
-    return Found("", summary, {"layout": plain(_without_ops(layout))})
+    # Ops are told by kind: a program may have 10^5 of them.
+    return FileFacts("", summary, {"layout": plain(replace(layout, specializations=()))})
 
 
 def _inputs(program: CoreProgram) -> str:
     return ", ".join(f"{b.name} {'x'.join(map(str, b.shape)) or '1'}" for b in program.inputs)
 
 
-def _without_ops(layout: Layout) -> Layout:
-    """Ops are told by kind: a program may have 10^5 of them."""
-    return replace(layout, specializations=())
-
-
-def _vendor(qpc: Qpc) -> Found:
+def _vendor(qpc: Qpc) -> FileFacts:
     summary: dict[str, Any] = {"written_by": "another compiler: no osb.layout"}
     data = qpc.get(NETWORK_DESC)
     if data is None:
-        return Found("", summary)
+        return FileFacts("", summary)
     try:
         desc = decode_networkdesc(data)
     except FileError as error:
-        return Found("", summary, ignored=(str(error),))
+        return FileFacts("", summary, ignored=(str(error),))
     stats = None if desc.stats is None else replace(desc.stats, core_op_name_kinds=())
     values = {"networkdesc": plain(replace(desc, stats=stats))}
-    return Found("", {**summary, **_described(desc)}, values)
+    return FileFacts("", {**summary, **_described(desc)}, values)
 
 
 def _described(desc: NetworkDesc) -> dict[str, Any]:
@@ -129,24 +142,12 @@ def _inventory(kinds: Iterable[str]) -> dict[str, Any]:
     return {"ops": counts.total(), "op_kinds": dict(counts.most_common())}
 
 
-def _rows(qpc: Qpc) -> list[dict[str, Any]]:
-    return [
-        {"name": part.name, "bytes": part.size_bytes, "offset": part.offset, "start": part.start}
-        for part in qpc.segments
-    ]
-
-
-def _left_out(qpc: Qpc) -> tuple[str, ...]:
-    names = [name for name in qpc.names if name not in _READ and not name.startswith(SEGMENT)]
-    return tuple(f"{name}: {_IGNORED[name]}" if name in _IGNORED else name for name in names)
-
-
-def inspect_stats_buffer(sample: Sample) -> Found:
+def inspect_stats_buffer(sample: Sample) -> FileFacts:
     """Header, sections and their CRCs; records mean something only with their program."""
     data = read_bytes(sample.path, CORE_BUFFER)
     try:
         header = read_header(data)
-        found = read_sections(data, header)
+        sections = read_sections(data, header)
         contents = read_rows(data, header)
     except FileError as error:
         raise placed(error, sample.path) from None
@@ -158,18 +159,18 @@ def inspect_stats_buffer(sample: Sample) -> Found:
         "device": header.device,
         "inference": header.inference,
         "sections": header.sections,
-        "records": {key.name: len(records) for key, records in found.sections.items()},
-        "notes": [*found.lost.values(), *found.notes],
+        "records": {key.name: len(records) for key, records in sections.sections.items()},
+        "notes": [*sections.lost.values(), *sections.notes],
     }
     rows = [dict(zip(contents.dtype.names or (), row, strict=True)) for row in contents.tolist()]
     values = {"header": plain(header), "contents": rows}
     ignored = ("the records: see `npuscope opstats`",)
-    return Found(f"1.{header.minor}", summary, values, ignored)
+    return FileFacts(f"1.{header.minor}", summary, values, ignored)
 
 
-def inspect_raw(sample: Sample) -> Found:
+def inspect_raw(sample: Sample) -> FileFacts:
     """Bytes of no known kind; a vendor's stats buffer is known by its name alone."""
-    found = inspect_raw_image(sample)
+    facts = inspect_raw_image(sample)
     if not _BUFFER_NAME.search(sample.path.name):
-        return found
-    return replace(found, summary={**found.summary, "notes": [_RAW_SENTENCE]})
+        return facts
+    return replace(facts, summary={**facts.summary, "notes": [_RAW_SENTENCE]})

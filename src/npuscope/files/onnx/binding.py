@@ -70,14 +70,14 @@ def fold_constants(source: OnnxModel, computing: Computing) -> OnnxModel:
     nodes: list[Node] = []
     outputs = set(source.outputs)
     for node in source.nodes:
-        known = [constants.get(name) for name in node.inputs]
-        complete = all(const or not name for const, name in zip(known, node.inputs, strict=True))
+        inputs = [constants.get(name) for name in node.inputs]
+        complete = all(const or not name for const, name in zip(inputs, node.inputs, strict=True))
         if not complete or node.output in outputs or len(node.outputs) > 1:
             nodes.append(node)
         elif node.kind in (QUANTIZE, DEQUANTIZE):
             constants[node.output] = _fold_qdq(node, constants, computing)
         elif node.kind in FOLDERS:
-            constants[node.output] = computing.fold(node, known)
+            constants[node.output] = computing.fold(node, inputs)
         else:
             nodes.append(node)
     return replace(source, nodes=tuple(nodes), constants=constants)
@@ -111,7 +111,7 @@ def moves(node: Node) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundResult:
     """An integer op: the type of its result, and the source nodes that become part of it."""
 
     type: QuantType
@@ -122,10 +122,10 @@ class Bound:
 
 
 @dataclass(slots=True)
-class Plan:
+class BindingPlan:
     """The outcome; nodes are named by their first output."""
 
-    bound: dict[str, Bound] = field(default_factory=dict)
+    bound: dict[str, BoundResult] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)  # all outputs of movers
     absorbed: set[str] = field(default_factory=set)
     inputs: dict[str, QuantType] = field(default_factory=dict)
@@ -150,7 +150,7 @@ class Binder:
         self.source = source
         self.type_of = type_of
         self.clamp_of = clamp_of
-        self.plan = Plan()
+        self.plan = BindingPlan()
         self.outputs = set(source.outputs)
         self.producers = {name: node for node in source.nodes for name in node.outputs}
         self.readers: dict[str, list[Node]] = {}
@@ -159,25 +159,25 @@ class Binder:
                 for name in dict.fromkeys(node.inputs):
                     self.readers.setdefault(name, []).append(node)
 
-    def run(self) -> Plan:
-        self._bind_inputs()
-        leads_to_q = self._movers_before_q()
-        for node in self.source.nodes:
-            if node.kind in (QUANTIZE, DEQUANTIZE) or node.output in self.plan.absorbed:
-                continue
-            if moves(node):
-                self._move(node, leads_to_q)
-            else:
-                self._bind(node)
-        return self.plan
-
-    def _bind_inputs(self) -> None:
-        """A QuantizeLinear directly after a float input makes it an integer input."""
+    def run(self) -> BindingPlan:
+        # A QuantizeLinear directly after a float input makes it an integer input.
         for entry in self.source.inputs:
             quantizers = self._quantizers(entry.name)
             if quantizers and entry.type == "float32":
                 self.plan.inputs[entry.name] = self.type_of(quantizers[0])
                 self.plan.absorbed.update(node.output for node in quantizers)
+        leads_to_q = self._movers_before_q()
+        for node in self.source.nodes:
+            if node.kind in (QUANTIZE, DEQUANTIZE) or node.output in self.plan.absorbed:
+                continue
+            if moves(node):
+                joins = ONNX_ROWS[node.kind].most is None
+                inputs = node.inputs if joins else node.inputs[:1]
+                if node.output in leads_to_q and all(self._is_integer(name) for name in inputs):
+                    self.plan.moved.update(name for name in node.outputs if name)
+            else:
+                self._bind(node)
+        return self.plan
 
     def _quantizers(self, name: str) -> list[Node]:
         """The Q nodes that read `name`, if nothing else does and they agree; else none."""
@@ -193,21 +193,15 @@ class Binder:
 
     def _movers_before_q(self) -> set[str]:
         """Movers whose every reader is a Q or such a mover."""
-        found: set[str] = set()
+        movers: set[str] = set()
         for node in reversed(self.source.nodes):
             names = [name for name in node.outputs if name]
             readers = [reader for name in names for reader in self.readers.get(name, [])]
             if not moves(node) or not readers or self.outputs.intersection(names):
                 continue
-            if all(reader.kind == QUANTIZE or reader.output in found for reader in readers):
-                found.add(node.output)
-        return found
-
-    def _move(self, node: Node, leads_to_q: set[str]) -> None:
-        joins = ONNX_ROWS[node.kind].most is None
-        inputs = node.inputs if joins else node.inputs[:1]
-        if node.output in leads_to_q and all(self._is_integer(name) for name in inputs):
-            self.plan.moved.update(name for name in node.outputs if name)
+            if all(reader.kind == QUANTIZE or reader.output in movers for reader in readers):
+                movers.add(node.output)
+        return movers
 
     def _is_integer(self, name: str) -> bool:
         producer = self.producers.get(name)
@@ -228,7 +222,7 @@ class Binder:
             return
         names = tuple(quantizer.output for quantizer in quantizers)
         origins = (*node.origins, *(clamp.origin for clamp in clamps))
-        self.plan.bound[node.output] = Bound(
+        self.plan.bound[node.output] = BoundResult(
             self.type_of(quantizers[0]), limits, reals, names, origins
         )
         self.plan.absorbed.update(names, reals[1:])
@@ -238,10 +232,10 @@ class Binder:
         chain: list[Node] = []
         limits: Limits | None = None
         while name not in self.outputs and len(self.readers.get(name, [])) == 1:
-            found = self.clamp_of(self.readers[name][0])
-            if found is None:
+            clamp = self.clamp_of(self.readers[name][0])
+            if clamp is None:
                 break
-            limits = found if limits is None else _cut(limits, found)
+            limits = clamp if limits is None else _cut(limits, clamp)
             chain.append(self.readers[name][0])
             name = chain[-1].output
         return chain, limits

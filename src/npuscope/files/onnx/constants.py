@@ -246,10 +246,18 @@ class TensorReader:
             raw = proto.raw_data
         if raw or not count:
             if len(raw) != count * dtype.itemsize:
-                wanted = count * dtype.itemsize
-                raise FileError(f"expected {wanted} bytes, found {len(raw)}", where=label)
+                size_bytes = count * dtype.itemsize
+                raise FileError(f"expected {size_bytes} bytes, found {len(raw)}", where=label)
             return np.frombuffer(raw, dtype)
-        return _typed_field(proto, dtype, count, label)
+        # Values in the typed repeated fields.
+        field, carrier = _FIELDS.get(dtype.name, ("int32_data", "int32"))
+        values = getattr(proto, field)
+        if len(values) != count:
+            raise FileError(f"expected {count} elements, found {len(values)}", where=label)
+        array = np.array(values, dtype=carrier)
+        if dtype == np.float16:  # held as bit patterns
+            return array.astype(np.uint16).view(np.float16)
+        return array.astype(dtype)
 
     def outside(self, proto: Any) -> bytes:
         """What a file beside the model holds for a tensor, of any type."""
@@ -259,31 +267,10 @@ class TensorReader:
             return self._external(proto, label, int(lengths[0]))
         return self._external(proto, label, self.read(proto).data.nbytes)
 
-    def _external(self, proto: Any, label: str, wanted: int) -> bytes:
+    def _external(self, proto: Any, label: str, size_bytes: int) -> bytes:
         entries = {text(entry.key): text(entry.value) for entry in proto.external_data}
-        path = self._inside(entries.get("location", ""), label)
-        try:
-            offset, length = int(entries.get("offset", "0")), int(entries.get("length", wanted))
-            size = path.stat().st_size
-        except (ValueError, OSError):
-            raise FileError("its external data cannot be found", where=label) from None
-        if offset < 0 or length != wanted or offset + length > size:
-            raise FileError(
-                f"its external data, {wanted} bytes at offset {offset}, lies outside of the file "
-                f"of {size} bytes",
-                where=label,
-            )
-        self.external_bytes += length
-        check_count(self.external_bytes, MAX_FILE_BYTES, "bytes of external data")
-        try:
-            with opened(path) as file:
-                file.seek(offset)
-                return file.read(length)
-        except FileError as error:
-            raise FileError(f"external data: {error.message}", where=label) from None
-
-    def _inside(self, location: str, label: str) -> Path:
-        """The external file; with links followed it must be inside the model's folder."""
+        # With links followed, the external file must be inside the model's folder.
+        location = entries.get("location", "")
         try:
             folder = self.folder.resolve()
             path = (folder / location).resolve()
@@ -296,16 +283,22 @@ class TensorReader:
                 where=label,
                 hint="keep the data file beside the model, or save the model as one file",
             )
-        return path
-
-
-def _typed_field(proto: Any, dtype: np.dtype[Any], count: int, label: str) -> np.ndarray:
-    """Values in the typed repeated fields."""
-    field, carrier = _FIELDS.get(dtype.name, ("int32_data", "int32"))
-    values = getattr(proto, field)
-    if len(values) != count:
-        raise FileError(f"expected {count} elements, found {len(values)}", where=label)
-    array = np.array(values, dtype=carrier)
-    if dtype == np.float16:  # held as bit patterns
-        return array.astype(np.uint16).view(np.float16)
-    return array.astype(dtype)
+        try:
+            offset, length = int(entries.get("offset", "0")), int(entries.get("length", size_bytes))
+            size = path.stat().st_size
+        except (ValueError, OSError):
+            raise FileError("its external data cannot be found", where=label) from None
+        if offset < 0 or length != size_bytes or offset + length > size:
+            raise FileError(
+                f"its external data, {size_bytes} bytes at offset {offset}, lies outside of the "
+                f"file of {size} bytes",
+                where=label,
+            )
+        self.external_bytes += length
+        check_count(self.external_bytes, MAX_FILE_BYTES, "bytes of external data")
+        try:
+            with opened(path) as file:
+                file.seek(offset)
+                return file.read(length)
+        except FileError as error:
+            raise FileError(f"external data: {error.message}", where=label) from None

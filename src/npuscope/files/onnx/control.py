@@ -7,64 +7,64 @@ so: time and memory are then those of the worse case.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from npuscope.files.onnx.constants import TensorReader, text
 from npuscope.files.onnx.file import Node, OnnxModel, sorted_nodes, to_nodes
 from npuscope.files.onnx.fused import unfuse
 from npuscope.files.onnx.rewrite import rewrite
 from npuscope.files.onnx.stated import body_weights
+from npuscope.files.onnx.walk import OnnxWalk
 from npuscope.lean_dataclass import replace
 
-if TYPE_CHECKING:
-    from npuscope.files.onnx.reader import OnnxReader
 
-
-def walk_branch(reader: OnnxReader, node: Node) -> bool:
-    """Walk over one branch; False where there is none that can be walked."""
-    proto = reader.node_protos().get(node.output) if node.kind == "If" else None
+def walk_branch(walk: OnnxWalk, node: Node, visit: Callable[[Node], None]) -> bool:
+    """Visit the nodes of one branch; False where there is none that can be walked."""
+    proto = walk.node_protos().get(node.output) if node.kind == "If" else None
     bodies = {item.name: item.g for item in proto.attribute if item.HasField("g")} if proto else {}
     if not bodies.keys() >= {"then_branch", "else_branch"}:
         return False
-    condition = reader.constants.get(node.input(0))
+    condition = walk.constants.get(node.input(0))
     if condition is None:
-        taken = max(bodies, key=lambda name: (body_weights(bodies[name]), len(bodies[name].node)))
+        branch = max(bodies, key=lambda name: (body_weights(bodies[name]), len(bodies[name].node)))
     else:
-        taken = "then_branch" if condition.data.all() else "else_branch"
-    part = _part(bodies[taken], reader.source)
-    made = [name for inner in part.nodes for name in inner.outputs]
-    if len(part.outputs) != len(node.outputs) or any(name in reader.shapes for name in made):
+        branch = "then_branch" if condition.data.all() else "else_branch"
+    # The body as a model of its own.
+    graph = bodies[branch]
+    constants_reader = TensorReader(walk.source.folder)
+    constants = {text(entry.name): constants_reader.read(entry) for entry in graph.initializer}
+    nodes = sorted_nodes(tuple(to_nodes(graph.node, constants_reader)))
+    outputs = tuple(text(info.name) for info in graph.output)
+    part = OnnxModel(
+        walk.source.opset,
+        nodes,
+        constants,
+        (),
+        outputs,
+        walk.source.folder,
+        proto=walk.source.proto,
+    )
+    results = [name for inner in part.nodes for name in inner.outputs]
+    if len(part.outputs) != len(node.outputs) or any(name in walk.shapes for name in results):
         return False  # a name of the network means something else in here
     if condition is None:
-        reader.graph.notes.append(
-            f"{node.origin}: its condition is not known before run time; read as its {taken}, "
+        walk.graph.notes.append(
+            f"{node.origin}: its condition is not known before run time; read as its {branch}, "
             "the one with more weights"
         )
-    reader.protos.update((text(inner.output[0]), inner) for inner in bodies[taken].node)
-    part = rewrite(unfuse(replace(part, constants={**reader.constants, **part.constants})))
-    reader.constants.update(part.constants)
-    reader.read.update((*part.outputs, *(name for inner in part.nodes for name in inner.inputs)))
+    walk.protos.update((text(inner.output[0]), inner) for inner in bodies[branch].node)
+    part = rewrite(unfuse(replace(part, constants={**walk.constants, **part.constants})))
+    walk.constants.update(part.constants)
+    walk.read.update((*part.outputs, *(name for inner in part.nodes for name in inner.inputs)))
     for inner in part.nodes:
-        reader.located(inner)
-    _hand_out(reader, node, part)
-    return True
-
-
-def _hand_out(reader: OnnxReader, node: Node, part: OnnxModel) -> None:
-    """The results of the branch under the names of the node's."""
+        visit(inner)
+    # The results of the branch under the names of the node's.
     tables: list[dict[str, Any]] = [
-        reader.constants, reader.values, reader.integers, reader.shapes
+        walk.constants, walk.values, walk.integers, walk.shapes
     ]  # fmt: skip
     for name, result in zip(node.outputs, part.outputs, strict=True):
         for table in tables:
             if result in table:
                 table[name] = table[result]
-
-
-def _part(graph: Any, outer: OnnxModel) -> OnnxModel:
-    """A body as a model of its own."""
-    constants_reader = TensorReader(outer.folder)
-    constants = {text(entry.name): constants_reader.read(entry) for entry in graph.initializer}
-    nodes = sorted_nodes(tuple(to_nodes(graph.node, constants_reader)))
-    outputs = tuple(text(info.name) for info in graph.output)
-    return OnnxModel(outer.opset, nodes, constants, (), outputs, outer.folder, proto=outer.proto)
+    return True

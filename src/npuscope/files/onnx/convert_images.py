@@ -6,7 +6,7 @@ from math import floor, prod
 
 from npuscope.errors import ModelError, NotComputed
 from npuscope.files.onnx.layout import ADDED, Layout, Shape, checked_axis, plain
-from npuscope.files.onnx.task import Task
+from npuscope.files.onnx.task import NodeTask
 from npuscope.ops.images import (
     BlockAttrs,
     Coordinates,
@@ -28,7 +28,7 @@ _STORAGE: dict[int, tuple[tuple[set[int], Layout], ...]] = {
 }
 
 
-def resize(task: Task) -> None:
+def resize(task: NodeTask) -> None:
     """Resize and Upsample along one or two axes."""
     mode = task.node.text("mode", "nearest")
     if mode not in _MODES:
@@ -57,7 +57,7 @@ def resize(task: Task) -> None:
 
 
 def _resize_each(
-    task: Task, changed: list[int], sizes: list[int], scales: list[float], mode: ResizeMode
+    task: NodeTask, changed: list[int], sizes: list[int], scales: list[float], mode: ResizeMode
 ) -> None:
     """Axes that are no picture's, one after the other, each as the columns of pictures."""
     if mode is ResizeMode.LINEAR and len(changed) > 1:
@@ -76,7 +76,7 @@ def _resize_each(
     task.finish(task.arranger.reshape(x, tuple(shape), task.node.origin, task.node.output))
 
 
-def _places(task: Task) -> tuple[Coordinates, NearestRounding]:
+def _places(task: NodeTask) -> tuple[Coordinates, NearestRounding]:
     if task.node.kind == "Upsample" or task.opset < _WITH_COORDINATES:
         return Coordinates.ASYMMETRIC, NearestRounding.FLOOR
     places = task.node.text("coordinate_transformation_mode", "half_pixel")
@@ -89,21 +89,21 @@ def _places(task: Task) -> tuple[Coordinates, NearestRounding]:
     return _PLACES[places], _ROUNDINGS[rounding]
 
 
-def _target(task: Task, shape: Shape) -> tuple[list[int], list[float]]:
+def _target(task: NodeTask, shape: Shape) -> tuple[list[int], list[float]]:
     """Output sizes and scales per source axis."""
     if task.node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise NotComputed("keep_aspect_ratio_policy is not supported, only 'stretch'")
     first = 2 if task.node.kind == "Resize" and task.opset >= _WITH_COORDINATES else 1
     sizes, scales = task.constant(first + 1), task.constant(first)
     axes = task.node.integers("axes") or tuple(range(len(shape)))
-    chosen = [checked_axis(axis, len(shape)) for axis in axes]
+    resized_axes = [checked_axis(axis, len(shape)) for axis in axes]
     result, ratios = list(shape), [1.0] * len(shape)
     if sizes is not None and sizes.data.size:
-        rows = _one_each(chosen, [float(size) for size in sizes.whole()])
+        rows = _one_each(resized_axes, [float(size) for size in sizes.whole()])
         for axis, size in rows:
             result[axis], ratios[axis] = int(size), size / shape[axis]
     elif scales is not None and scales.data.size:
-        rows = _one_each(chosen, [float(scale) for scale in scales.real().ravel()])
+        rows = _one_each(resized_axes, [float(scale) for scale in scales.real().ravel()])
         for axis, scale in rows:
             result[axis], ratios[axis] = floor(shape[axis] * scale), scale
     else:
@@ -123,7 +123,7 @@ def _storage(rank: int, changed: set[int]) -> Layout | None:
     return next((layout for axes, layout in rows if changed <= axes), None)
 
 
-def depth_to_space(task: Task) -> None:
+def depth_to_space(task: NodeTask) -> None:
     order = task.node.text("mode", "DCR").lower()
     if order not in ("dcr", "crd"):
         raise NotComputed(f"mode '{order}' is not supported, expected DCR or CRD")
@@ -132,7 +132,7 @@ def depth_to_space(task: Task) -> None:
     task.emit("DepthToSpace", (x.tensor,), attrs, x.layout, x.via)
 
 
-def space_to_depth(task: Task) -> None:
+def space_to_depth(task: NodeTask) -> None:
     if task.node.text("mode", "DCR") != "DCR":
         raise NotComputed("mode CRD is not supported")
     x = task.channel_last(0)

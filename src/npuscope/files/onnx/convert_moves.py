@@ -11,14 +11,14 @@ from npuscope.files.onnx.constants import Const, QuantType
 from npuscope.files.onnx.fold import axes_of, resolve_shape, squeezed, unsqueezed
 from npuscope.files.onnx.layout import (
     ADDED,
+    LayoutValue,
     Shape,
-    Value,
     checked_axis,
     plain,
     relabel,
     stored_shape,
 )
-from npuscope.files.onnx.task import Task
+from npuscope.files.onnx.task import NodeTask
 from npuscope.ops.moves import (
     BroadcastAttrs,
     ConcatAttrs,
@@ -39,7 +39,7 @@ _BOUNDS_ARE_INPUTS = 10  # opset from which Slice takes them as inputs
 _PADS_ARE_INPUTS = 11  # the same for Pad
 
 
-def pad(task: Task) -> None:
+def pad(task: NodeTask) -> None:
     mode = task.node.text("mode", "constant")
     x = task.value(0)
     table = _pad_table(task, len(task.shape(x)))
@@ -47,7 +47,12 @@ def pad(task: Task) -> None:
     if mode in _MIRRORS and mode != MirrorMode.SYMMETRIC:
         task.emit("MirrorPad", (x.tensor,), MirrorPadAttrs(pads, _MIRRORS[mode]), x.layout, x.via)
     elif mode == "constant":
-        fill = _fill(task, x)
+        # The real value. A node between integers states one of them.
+        number, quant = _stated_fill(task), task.tensor(x).quant
+        if quant is None or task.node.input(0) in task.reader.integers:
+            fill = number
+        else:
+            fill = (number - quant.zero_point) * quant.scale
         x = _on_the_final_grid(task, x) if fill else x
         task.emit("Pad", (x.tensor,), PadAttrs(pads, fill), x.layout, x.via)
     else:
@@ -57,23 +62,15 @@ def pad(task: Task) -> None:
         )
 
 
-def _on_the_final_grid(task: Task, x: Value) -> Value:
+def _on_the_final_grid(task: NodeTask, x: LayoutValue) -> LayoutValue:
     """The fill value may be rounded only once, so a change of scale comes before the padding."""
-    wanted = task.following_type() if task.moved else None
-    if wanted is None:
+    grid = task.following_type() if task.moved else None
+    if grid is None:
         return x
-    return task.reader.quantize(x, wanted, f"{task.node.output}_values", task.node.origin)
+    return task.reader.quantize(x, grid, f"{task.node.output}_values", task.node.origin)
 
 
-def _fill(task: Task, x: Value) -> float:
-    """The real value. A node between integers states one of them."""
-    number, quant = _stated_fill(task), task.tensor(x).quant
-    if quant is None or task.node.input(0) in task.reader.integers:
-        return number
-    return (number - quant.zero_point) * quant.scale
-
-
-def _stated_fill(task: Task) -> float:
+def _stated_fill(task: NodeTask) -> float:
     if task.opset < _PADS_ARE_INPUTS:
         return task.node.number("value", 0.0)
     fill = task.constant(2)
@@ -82,15 +79,15 @@ def _stated_fill(task: Task) -> float:
     return float(fill.real().ravel()[0]) if fill is not None else 0.0
 
 
-def _pad_table(task: Task, rank: int) -> list[tuple[int, int]]:
+def _pad_table(task: NodeTask, rank: int) -> list[tuple[int, int]]:
     """(before, after) per source axis."""
     flat = task.whole(1) or []
-    chosen = task.whole(3)
+    stated_axes = task.whole(3)
     if task.opset < _PADS_ARE_INPUTS:
         flat = list(task.node.integers("pads") or ())
     axes = list(range(rank))
-    if chosen is not None:
-        axes = [checked_axis(axis, rank) for axis in chosen]
+    if stated_axes is not None:
+        axes = [checked_axis(axis, rank) for axis in stated_axes]
     if len(flat) != 2 * len(axes):
         raise ModelError(f"{len(flat)} pads do not fit {len(axes)} axes")
     table = [(0, 0)] * rank
@@ -99,21 +96,10 @@ def _pad_table(task: Task, rank: int) -> list[tuple[int, int]]:
     return table
 
 
-def cut(task: Task) -> None:
+def cut(task: NodeTask) -> None:
     """Slice: bounds from the back, beyond the end or INT64_MAX are resolved."""
     x = task.value(0)
     spans = [range(size) for size in task.shape(x)]
-    for axis, start, end, step in _bounds(task, len(spans)):
-        if step == 0:
-            raise ModelError("a step of 0 is not allowed")
-        spans[axis] = spans[axis][slice(start, end, step)]
-        if not spans[axis]:
-            raise ModelError(f"[{start}:{end}:{step}] of axis {axis} is empty")
-    _emit_cut(task, x, spans)
-
-
-def _bounds(task: Task, rank: int) -> list[tuple[int, int, int, int]]:
-    """(axis, start, end, step) of every axis that is cut."""
     if task.opset < _BOUNDS_ARE_INPUTS:
         lists = [task.node.integers(name) for name in ("starts", "ends", "axes")]
         starts, ends, axes = (list(part) if part is not None else None for part in lists)
@@ -127,18 +113,24 @@ def _bounds(task: Task, rank: int) -> list[tuple[int, int, int, int]]:
         raise ModelError(
             f"starts {starts}, ends {ends}, axes {axes} and steps {steps} do not fit together"
         )
-    checked = [checked_axis(axis, rank) for axis in axes]
-    return list(zip(checked, starts, ends, steps, strict=True))
+    checked = [checked_axis(axis, len(spans)) for axis in axes]
+    for axis, start, end, step in zip(checked, starts, ends, steps, strict=True):
+        if step == 0:
+            raise ModelError("a step of 0 is not allowed")
+        spans[axis] = spans[axis][slice(start, end, step)]
+        if not spans[axis]:
+            raise ModelError(f"[{start}:{end}:{step}] of axis {axis} is empty")
+    _emit_cut(task, x, spans)
 
 
-def _emit_cut(task: Task, x: Value, spans: Sequence[range]) -> None:
+def _emit_cut(task: NodeTask, x: LayoutValue, spans: Sequence[range]) -> None:
     if tuple(map(len, spans)) == task.shape(x) and all(span.step == 1 for span in spans):
         task.finish(x)
         return
     task.emit("Slice", (x.tensor,), _slice_attrs(x, spans), x.layout, x.via)
 
 
-def _slice_attrs(x: Value, spans: Sequence[range]) -> SliceAttrs:
+def _slice_attrs(x: LayoutValue, spans: Sequence[range]) -> SliceAttrs:
     stored = [range(1) if axis == ADDED else spans[axis] for axis in x.layout]
     return SliceAttrs(
         tuple(span[0] for span in stored),
@@ -147,12 +139,21 @@ def _slice_attrs(x: Value, spans: Sequence[range]) -> SliceAttrs:
     )
 
 
-def split(task: Task) -> None:
+def split(task: NodeTask) -> None:
     x = task.value(0)
     shape = task.shape(x)
     axis = checked_axis(task.node.integer("axis", 0), len(shape))
     names = tuple(name or f"{task.node.output}_unused" for name in task.node.outputs)
-    sizes = _split_sizes(task, shape[axis], len(names))
+    total = shape[axis]
+    count = len(names)
+    stated = task.whole(1) or task.node.integers("split")
+    if stated:
+        sizes = tuple(stated)
+    else:
+        if task.node.integer("num_outputs", count) != count:
+            raise ModelError(f"num_outputs does not fit {count} outputs")
+        even = -(-total // count)
+        sizes = (*[even] * (count - 1), total - even * (count - 1))
     if len(sizes) != len(names):
         raise ModelError(f"sizes {sizes} do not fit {len(names)} outputs")
     parts = task.emit_all("Split", x, SplitAttrs(x.layout.index(axis), sizes), names)
@@ -161,17 +162,7 @@ def split(task: Task) -> None:
             task.finish_as(name, part)
 
 
-def _split_sizes(task: Task, total: int, count: int) -> tuple[int, ...]:
-    given = task.whole(1) or task.node.integers("split")
-    if given:
-        return tuple(given)
-    if task.node.integer("num_outputs", count) != count:
-        raise ModelError(f"num_outputs does not fit {count} outputs")
-    part = -(-total // count)
-    return (*[part] * (count - 1), total - part * (count - 1))
-
-
-def gather(task: Task) -> None:
+def gather(task: NodeTask) -> None:
     """Constant indices along one axis keep the storage; a range of them is a Slice."""
     places = task.constant(1)
     if places is None or places.data.ndim > 1 or task.constant(0) is not None:
@@ -180,53 +171,44 @@ def gather(task: Task) -> None:
     x = task.value(0)
     shape = task.shape(x)
     axis = checked_axis(task.node.integer("axis", 0), len(shape))
-    chosen = _inside(places, shape[axis])
+    size = shape[axis]
+    indices = places.integers()
+    if not indices.size or indices.min() < -size or indices.max() >= size:
+        raise ModelError(
+            f"indices {indices[:8].tolist()} are outside of an axis of {size} elements"
+        )
+    # Counted from the front.
+    indices = np.where(indices < 0, indices + size, indices) if indices.min() < 0 else indices
     spans = [range(size) for size in shape]
-    even = _as_range(chosen)
+    even = _as_range(indices)
     if even is None:
-        _gather_some(task, x, axis, chosen)
+        data = Const(indices, "int64")
+        stored = task.store(data, (task.node.input(1), ("places", task.shape(x)[axis])))
+        attrs = GatherAttrs(x.layout.index(axis))
+        task.emit("Gather", (x.tensor, stored.name), attrs, x.layout, x.via)
     elif places.data.ndim:
         spans[axis] = even
         _emit_cut(task, x, spans)
     else:
         spans[axis] = even
-        _gather_one(task, x, axis, spans)
+        # A single index: the axis is removed.
+        cut, name = _slice_attrs(x, spans), f"{task.node.output}_cut"
+        one = task.make("Slice", (x.tensor,), cut, x.layout, x.via, name=name)
+        before = task.shape(x)
+        target = (*before[:axis], *before[axis + 1 :])
+        task.finish(task.arranger.reshape(one, target, task.node.origin, task.node.output))
 
 
-def _gather_some(task: Task, x: Value, axis: int, chosen: np.ndarray) -> None:
-    data = Const(chosen, "int64")
-    stored = task.store(data, (task.node.input(1), ("places", task.shape(x)[axis])))
-    attrs = GatherAttrs(x.layout.index(axis))
-    task.emit("Gather", (x.tensor, stored.name), attrs, x.layout, x.via)
-
-
-def _gather_one(task: Task, x: Value, axis: int, spans: Sequence[range]) -> None:
-    """A single index: the axis is removed."""
-    attrs, name = _slice_attrs(x, spans), f"{task.node.output}_cut"
-    one = task.make("Slice", (x.tensor,), attrs, x.layout, x.via, name=name)
-    shape = task.shape(x)
-    target = (*shape[:axis], *shape[axis + 1 :])
-    task.finish(task.arranger.reshape(one, target, task.node.origin, task.node.output))
-
-
-def _inside(places: Const, size: int) -> np.ndarray:
-    """The indices, counted from the front."""
-    chosen = places.integers()
-    if not chosen.size or chosen.min() < -size or chosen.max() >= size:
-        raise ModelError(f"indices {chosen[:8].tolist()} are outside of an axis of {size} elements")
-    return np.where(chosen < 0, chosen + size, chosen) if chosen.min() < 0 else chosen
-
-
-def _as_range(chosen: np.ndarray) -> range | None:
+def _as_range(indices: np.ndarray) -> range | None:
     """Evenly spaced indices as a range; None for others."""
-    first, last = int(chosen[0]), int(chosen[-1])
-    step = int(chosen[1]) - first if len(chosen) > 1 else 1
-    if step == 0 or last != first + step * (len(chosen) - 1) or (np.diff(chosen) != step).any():
+    first, last = int(indices[0]), int(indices[-1])
+    step = int(indices[1]) - first if len(indices) > 1 else 1
+    if step == 0 or last != first + step * (len(indices) - 1) or (np.diff(indices) != step).any():
         return None
     return range(first, last + (1 if step > 0 else -1), step)
 
 
-def _gather_any(task: Task) -> None:
+def _gather_any(task: NodeTask) -> None:
     """Computed indices, or a constant table as data: in source order."""
     data, places = task.in_source_order(0), task.in_source_order(1)
     ranks = len(task.shape(data)), len(task.shape(places))
@@ -235,7 +217,7 @@ def _gather_any(task: Task) -> None:
     task.emit("Gather", inputs, attrs, plain(sum(ranks) - 1), (*data.via, *places.via))
 
 
-def tile(task: Task) -> None:
+def tile(task: NodeTask) -> None:
     x = task.value(0)
     repeats = task.whole(1) or []
     if len(repeats) != len(task.shape(x)):
@@ -244,11 +226,14 @@ def tile(task: Task) -> None:
     task.emit("Tile", (x.tensor,), TileAttrs(stored), x.layout, x.via)
 
 
-def expand(task: Task) -> None:
+def expand(task: NodeTask) -> None:
     """BroadcastTo, after a Reshape where axes are added in front."""
     x = task.value(0)
     shape = task.shape(x)
-    target = _expanded(shape, tuple(task.whole(1) or ()))
+    sizes = tuple(task.whole(1) or ())
+    if min(sizes, default=1) < 1:
+        raise ModelError(f"shape {sizes} has an empty axis")
+    target = broadcast(shape, sizes) if shape or sizes else ()
     if target == shape:
         task.finish(x)
         return
@@ -259,32 +244,26 @@ def expand(task: Task) -> None:
     task.emit("BroadcastTo", (x.tensor,), attrs, x.layout, x.via)
 
 
-def _expanded(shape: Shape, asked: Shape) -> Shape:
-    if min(asked, default=1) < 1:
-        raise ModelError(f"shape {asked} has an empty axis")
-    return broadcast(shape, asked) if shape or asked else ()
-
-
 # --- Ops that only change shapes or the order of axes ---
 
 _MOST_ORIGINS = 16  # Transposes in a row; limits the work for a hostile file
 
 
-def _to_shape(task: Task, target: Shape) -> None:
+def _to_shape(task: NodeTask, target: Shape) -> None:
     x = task.value(0)
     task.finish(task.arranger.reshape(x, target, task.node.origin, task.node.output))
 
 
-def reshape(task: Task) -> None:
-    asked = task.whole(1)
-    if asked is None:
+def reshape(task: NodeTask) -> None:
+    target = task.whole(1)
+    if target is None:
         raise ModelError("the target shape is missing")
     source = task.shape(task.value(0))
     keep_zeros = task.node.integer("allowzero", 0) == 1
-    _to_shape(task, resolve_shape(source, asked, keep_zeros))
+    _to_shape(task, resolve_shape(source, target, keep_zeros))
 
 
-def flatten(task: Task) -> None:
+def flatten(task: NodeTask) -> None:
     source = task.shape(task.value(0))
     axis = task.node.integer("axis", 1)
     if not -len(source) <= axis <= len(source):
@@ -294,21 +273,21 @@ def flatten(task: Task) -> None:
     _to_shape(task, (rows, int(np.prod(source[cut:], dtype=object))))
 
 
-def squeeze(task: Task) -> None:
+def squeeze(task: NodeTask) -> None:
     _to_shape(task, squeezed(task.shape(task.value(0)), _axes(task)))
 
 
-def unsqueeze(task: Task) -> None:
+def unsqueeze(task: NodeTask) -> None:
     _to_shape(task, unsqueezed(task.shape(task.value(0)), _axes(task) or ()))
 
 
-def _axes(task: Task) -> tuple[int, ...] | None:
+def _axes(task: NodeTask) -> tuple[int, ...] | None:
     if task.node.input(1) and task.constant(1) is None:
         raise NotComputed("the axes must be constants")
     return axes_of(task.node, [None, task.constant(1)])
 
 
-def transpose(task: Task) -> None:
+def transpose(task: NodeTask) -> None:
     """Nothing moves here: axes are renumbered; the next op that needs an order moves the data."""
     x = task.value(0)
     rank = len(task.shape(x))
@@ -316,10 +295,10 @@ def transpose(task: Task) -> None:
     if sorted(order) != list(range(rank)):
         raise ModelError(f"permutation {order} does not fit a tensor with {rank} axes")
     layout = relabel(x.layout, order)
-    task.finish(Value(x.tensor, layout, (*x.via, task.node.origin)[-_MOST_ORIGINS:]))
+    task.finish(LayoutValue(x.tensor, layout, (*x.via, task.node.origin)[-_MOST_ORIGINS:]))
 
 
-def identity(task: Task) -> None:
+def identity(task: NodeTask) -> None:
     """After a DequantizeLinear the value stays integer until an op needs floats."""
     name = task.node.input(0)
     if name not in task.reader.integers:
@@ -329,7 +308,7 @@ def identity(task: Task) -> None:
     task.reader.shapes[task.node.output] = task.shape(task.reader.integers[name])
 
 
-def concat(task: Task) -> None:
+def concat(task: NodeTask) -> None:
     values = [task.value(index) for index in range(len(task.node.inputs))]
     if not values:
         raise ModelError("it has no parts to join")
@@ -345,15 +324,15 @@ def concat(task: Task) -> None:
     task.emit("Concat", names, attrs, layout, tuple(o for value in values for o in value.via))
 
 
-def _same_type(task: Task, values: list[Value]) -> list[str]:
+def _same_type(task: NodeTask, values: list[LayoutValue]) -> list[str]:
     """Integer parts must share one quantization; those with another are requantized first."""
     if not task.moved:
         return [value.tensor for value in values]
     first = task.tensor(values[0])
-    wanted = task.following_type()
-    if wanted is None and first.quant is not None:
-        wanted = QuantType(first.dtype, first.quant)
-    if wanted is None:
+    common = task.following_type()
+    if common is None and first.quant is not None:
+        common = QuantType(first.dtype, first.quant)
+    if common is None:
         raise NotComputed("an integer part has no scale")
     stem = f"{task.node.output}_part"
-    return [task.reader.quantize(value, wanted, stem, task.node.origin).tensor for value in values]
+    return [task.reader.quantize(value, common, stem, task.node.origin).tensor for value in values]

@@ -8,8 +8,8 @@ import numpy as np
 
 from npuscope.errors import NotComputed
 from npuscope.files.onnx.convert_weights import Pair, Window, pair, window_of
-from npuscope.files.onnx.layout import Shape, Value
-from npuscope.files.onnx.task import Task
+from npuscope.files.onnx.layout import LayoutValue, Shape
+from npuscope.files.onnx.task import NodeTask
 from npuscope.graph.model import Attrs, Tensor
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.moves import PadAttrs, SliceAttrs
@@ -17,7 +17,7 @@ from npuscope.ops.reduce import PoolAttrs
 from npuscope.ops.row import window_output
 
 
-def _pool_attrs(task: Task, shape: Shape, axes: int) -> tuple[PoolAttrs, Pair]:
+def _pool_attrs(task: NodeTask, shape: Shape, axes: int) -> tuple[PoolAttrs, Pair]:
     """The window, and its dilations."""
     node = task.node
     kernel = pair(node.integers("kernel_shape"), axes, 1)
@@ -44,8 +44,8 @@ def _ceil_pads(kernel: Pair, window: Window, shape: Shape) -> tuple[int, int, in
     return pads[0], pads[1], pads[2], pads[3]
 
 
-def pool(kind: str) -> Callable[[Task], None]:
-    def convert(task: Task) -> None:
+def pool(kind: str) -> Callable[[NodeTask], None]:
+    def convert(task: NodeTask) -> None:
         if len([name for name in task.node.outputs if name]) > 1:
             raise NotComputed("the second output (indices) is not supported")
         x = task.windowed(0)
@@ -60,7 +60,7 @@ def pool(kind: str) -> Callable[[Task], None]:
     return convert
 
 
-def _dilated_max(task: Task, x: Value, attrs: PoolAttrs, dilations: Pair) -> None:
+def _dilated_max(task: NodeTask, x: LayoutValue, attrs: PoolAttrs, dilations: Pair) -> None:
     """The largest of slices, a kernel's place apart: along the rows, then along the columns."""
     top, left, bottom, right = attrs.pads
     if any(attrs.pads):

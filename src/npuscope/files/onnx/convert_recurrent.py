@@ -6,8 +6,8 @@ import numpy as np
 
 from npuscope.errors import NotComputed
 from npuscope.files.onnx.constants import Const
-from npuscope.files.onnx.layout import Value, plain
-from npuscope.files.onnx.task import Task
+from npuscope.files.onnx.layout import LayoutValue, plain
+from npuscope.files.onnx.task import NodeTask
 from npuscope.ops.moves import ConcatAttrs, SliceAttrs
 from npuscope.ops.recurrent import GATES, Direction, RecurrentAttrs
 
@@ -15,7 +15,7 @@ _STANDARD = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "R
 _BIAS, _LENGTHS, _STATE, _CELLS, _PEEPHOLES = 3, 4, 5, 6, 7
 
 
-def recurrent(task: Task) -> None:
+def recurrent(task: NodeTask) -> None:
     node = task.node
     _check_form(task)
     x = task.in_source_order(0)
@@ -24,27 +24,28 @@ def recurrent(task: Task) -> None:
     directions, rows, _ = weights[1].shape
     units = rows // GATES[node.kind]
     shapes = {_BIAS: (directions, 2 * rows), _STATE: (directions, batch, units)}
-    names = [_given(task, index, shape) for index, shape in shapes.items()]
+    names = [_operand(task, index, shape) for index, shape in shapes.items()]
     if node.kind == "LSTM":
-        names.append(_given(task, _CELLS, shapes[_STATE]))
+        names.append(_operand(task, _CELLS, shapes[_STATE]))
     inputs = (x.tensor, *(tensor.name for tensor in weights), *names)
     direction = Direction(node.text("direction", "forward"))
     attrs = RecurrentAttrs(direction, bool(node.integer("linear_before_reset", 0)))
     outputs = (*node.outputs, "", "")
-    wanted = [name if name in task.reader.read else "" for name in outputs[:3]]
-    made = task.make(node.kind, inputs, attrs, plain(4), x.via, name=wanted[0])
-    if wanted[0]:
-        task.finish(made)
-    if wanted[1]:
-        task.finish_as(wanted[1], _last(task, made, attrs, wanted[1]))
-    if wanted[2]:
+    outputs_read = [name if name in task.reader.read else "" for name in outputs[:3]]
+    states = task.make(node.kind, inputs, attrs, plain(4), x.via, name=outputs_read[0])
+    if outputs_read[0]:
+        task.finish(states)
+    if outputs_read[1]:
+        task.finish_as(outputs_read[1], _last(task, states, attrs, outputs_read[1]))
+    if outputs_read[2]:
         cells = RecurrentAttrs(direction, attrs.reset_last, cells=True)
         task.finish_as(
-            wanted[2], task.make(node.kind, inputs, cells, plain(3), x.via, name=wanted[2])
+            outputs_read[2],
+            task.make(node.kind, inputs, cells, plain(3), x.via, name=outputs_read[2]),
         )
 
 
-def _check_form(task: Task) -> None:
+def _check_form(task: NodeTask) -> None:
     node = task.node
     functions = node.attributes.get("activations")
     if node.input(_PEEPHOLES) or "clip" in node.attributes or node.integer("input_forget", 0):
@@ -57,13 +58,13 @@ def _check_form(task: Task) -> None:
         raise NotComputed("sequences of different lengths are not supported")
 
 
-def _is_standard(task: Task) -> bool:
+def _is_standard(task: NodeTask) -> bool:
     names = task.node.attributes.get("activations")
     standard = _STANDARD[task.node.kind]
     return names in (standard, standard * 2)
 
 
-def _given(task: Task, index: int, shape: tuple[int, ...]) -> str:
+def _operand(task: NodeTask, index: int, shape: tuple[int, ...]) -> str:
     """An optional input; zeros where it is absent."""
     if not task.node.input(index):
         zeros = Const(np.zeros(shape, np.float32), "float32")
@@ -73,16 +74,18 @@ def _given(task: Task, index: int, shape: tuple[int, ...]) -> str:
     return task.in_source_order(index).tensor
 
 
-def _last(task: Task, made: Value, attrs: RecurrentAttrs, name: str) -> Value:
+def _last(task: NodeTask, states: LayoutValue, attrs: RecurrentAttrs, name: str) -> LayoutValue:
     """The state after the last step: at the end, or at the beginning for what walks back."""
-    shape = task.shape(made)
+    shape = task.shape(states)
     steps, directions, batch, units = shape
     parts = []
     for direction in range(directions):
         back = attrs.direction is Direction.REVERSE or direction == 1
         start = (0 if back else steps - 1, direction, 0, 0)
         cut = SliceAttrs(start, (1, 1, batch, units), (1, 1, 1, 1))
-        parts.append(task.make("Slice", (made.tensor,), cut, plain(4), name=f"{name}_{direction}"))
+        parts.append(
+            task.make("Slice", (states.tensor,), cut, plain(4), name=f"{name}_{direction}")
+        )
     whole = parts[0]
     if directions > 1:
         inputs = tuple(part.tensor for part in parts)

@@ -11,7 +11,7 @@ from npuscope.files.onnx.constants import INTEGER_TYPES, PLAIN_TYPES, REAL_TYPES
 from npuscope.files.onnx.file import Node
 from npuscope.files.onnx.fold import axes_of
 from npuscope.files.onnx.layout import ADDED, Layout, checked_axis, dropped, plain
-from npuscope.files.onnx.task import Task
+from npuscope.files.onnx.task import NodeTask
 from npuscope.graph.model import Attrs, DType
 from npuscope.ops.elementwise import BinaryAttrs, ModAttrs
 from npuscope.ops.functions import (
@@ -30,13 +30,13 @@ from npuscope.ops.reduce import ArgAttrs, ReduceAttrs
 
 # --- Element-wise ops ---
 
-Convert = Callable[[Task], None]
+Convert = Callable[[NodeTask], None]
 _INF = float("inf")
 _FLOAT32_MAX = 3.4e38  # some exporters write "no limit" as the largest float32
 
 
 def unary(kind: str, attrs: Attrs | None = None) -> Convert:
-    def convert(task: Task) -> None:
+    def convert(task: NodeTask) -> None:
         x = task.value(0)
         task.emit(kind, (x.tensor,), attrs or Attrs(), x.layout, x.via)
 
@@ -46,19 +46,19 @@ def unary(kind: str, attrs: Attrs | None = None) -> Convert:
 def function(kind: str, record: Callable[..., Attrs], numbers: Mapping[str, float]) -> Convert:
     """A function whose attributes are numbers, in the record's order with their defaults."""
 
-    def convert(task: Task) -> None:
+    def convert(task: NodeTask) -> None:
         stated = (task.node.number(name, usual) for name, usual in numbers.items())
         unary(kind, record(*stated))(task)
 
     return convert
 
 
-def gelu(task: Task) -> None:
+def gelu(task: NodeTask) -> None:
     approximate = task.node.text("approximate", "none") == "tanh"
     unary("Gelu", GeluAttrs(approximate))(task)
 
 
-def clip(task: Task) -> None:
+def clip(task: NodeTask) -> None:
     limits = clip_range(task.node, task.reader.constants)
     if limits is None:
         raise NotComputed("the limits must be constants")
@@ -100,12 +100,12 @@ def comparison(kind: str) -> Convert:
     return _broadcasting(kind, Attrs(), (0, 1), DType.BOOL)
 
 
-def modulo(task: Task) -> None:
+def modulo(task: NodeTask) -> None:
     attrs = ModAttrs(truncated=bool(task.node.integer("fmod", 0)))
     _broadcasting("Mod", attrs, (0, 1))(task)
 
 
-def power(task: Task) -> None:
+def power(task: NodeTask) -> None:
     """Squares and roots are ops of their own."""
     exponent = task.constant(1)
     number = float(exponent.real().ravel()[0]) if exponent and exponent.data.size == 1 else 0.0
@@ -113,30 +113,26 @@ def power(task: Task) -> None:
     if exponent is not None and exponent.data.ndim <= 1 and number in kinds:
         unary(kinds[number])(task)
     elif exponent is not None and exponent.quant is None:
-        _power_of_numbers(task, exponent)
+        # The result has the type of the base, whatever that of the exponent is.
+        layout = _common_layout(task, (0, 1))
+        base = task.operand(0, layout)
+        tensor = task.reader.graph.tensors[base]
+        name = task.operand(1, layout)
+        data = task.reader.graph.tensors[name].data
+        if tensor.quant is None and data is not None and data.dtype != tensor.dtype.numpy:
+            stored = task.reader.builder.constant(
+                f"{name}_as_{tensor.dtype.value}", data.astype(tensor.dtype.numpy), tensor.dtype
+            )
+            name = stored.name
+        task.emit("Pow", (base, name), BinaryAttrs(), layout, _via(task, (0, 1)))
     else:
         binary("Pow")(task)
-
-
-def _power_of_numbers(task: Task, exponent: Const) -> None:
-    """The result has the type of the base, whatever that of the exponent is."""
-    layout = _common_layout(task, (0, 1))
-    base = task.operand(0, layout)
-    held = task.reader.graph.tensors[base]
-    name = task.operand(1, layout)
-    data = task.reader.graph.tensors[name].data
-    if held.quant is None and data is not None and data.dtype != held.dtype.numpy:
-        stored = task.reader.builder.constant(
-            f"{name}_as_{held.dtype.value}", data.astype(held.dtype.numpy), held.dtype
-        )
-        name = stored.name
-    task.emit("Pow", (base, name), BinaryAttrs(), layout, _via(task, (0, 1)))
 
 
 def _broadcasting(
     kind: str, attrs: Attrs, places: Sequence[int], dtype: DType | None = None
 ) -> Convert:
-    def convert(task: Task) -> None:
+    def convert(task: NodeTask) -> None:
         layout = _common_layout(task, places)
         inputs = tuple(task.operand(index, layout) for index in places)
         task.emit(kind, inputs, attrs, layout, _via(task, places), dtype)
@@ -144,26 +140,26 @@ def _broadcasting(
     return convert
 
 
-def _via(task: Task, places: Sequence[int]) -> tuple[str, ...]:
+def _via(task: NodeTask, places: Sequence[int]) -> tuple[str, ...]:
     via = [task.value(index).via for index in places if task.constant(index) is None]
     return tuple(origin for one in via for origin in one)
 
 
-def prelu(task: Task) -> None:
+def prelu(task: NodeTask) -> None:
     """The slopes broadcast to x, which keeps its storage."""
     x = task.value(0)
     slopes = task.operand(1, x.layout)
     task.emit("PRelu", (x.tensor, slopes), Attrs(), x.layout, x.via)
 
 
-def where(task: Task) -> None:
+def where(task: NodeTask) -> None:
     """The result has the type of the values, not of the condition."""
     layout = _common_layout(task, (0, 1, 2))
     inputs = tuple(task.operand(index, layout) for index in (0, 1, 2))
     task.emit("Where", inputs, Attrs(), layout, _via(task, (0, 1, 2)), like=1)
 
 
-def _common_layout(task: Task, places: Sequence[int]) -> Layout:
+def _common_layout(task: NodeTask, places: Sequence[int]) -> Layout:
     """The storage in which all operands broadcast: that of the operand with most axes. Channel-last
     storage wins over source order, so that a channel-last chain stays channel-last.
     """
@@ -183,23 +179,23 @@ def _common_layout(task: Task, places: Sequence[int]) -> Layout:
     return (rearranged or full or [plain(rank)])[0]
 
 
-def cast(task: Task) -> None:
-    wanted = TYPE_NAMES.get(task.node.integer("to", 0), "")
+def cast(task: NodeTask) -> None:
+    type_name = TYPE_NAMES.get(task.node.integer("to", 0), "")
     x = task.value(0)
-    held = task.tensor(x).dtype
-    if wanted in REAL_TYPES and (held.is_float or task.integer):
+    dtype = task.tensor(x).dtype
+    if type_name in REAL_TYPES and (dtype.is_float or task.integer):
         task.pass_on(x)
         return
-    if wanted == held.value:
+    if type_name == dtype.value:
         task.finish(x)  # integers with their scales stay what they are
         return
     types = {**INTEGER_TYPES, **PLAIN_TYPES, **dict.fromkeys(REAL_TYPES, DType.FLOAT32)}
-    if wanted not in types or wanted == "int4":
+    if type_name not in types or type_name == "int4":
         raise NotComputed(
-            f"a cast to {wanted or 'an unknown type'} is not supported",
+            f"a cast to {type_name or 'an unknown type'} is not supported",
             hint="export the model in float32",
         )
-    task.emit("Cast", (x.tensor,), Attrs(), x.layout, x.via, types[wanted])
+    task.emit("Cast", (x.tensor,), Attrs(), x.layout, x.via, types[type_name])
 
 
 # --- Ops along axes: reductions, softmax, normalizations ---
@@ -208,9 +204,16 @@ _ALONG_AXIS_OPSET = 13  # before it, Softmax saw all axes from `axis` on as one
 
 
 def reduction(kind: str) -> Convert:
-    def convert(task: Task) -> None:
+    def convert(task: NodeTask) -> None:
         x = task.value(0)
-        source = _axes(task, len(task.shape(x)))
+        rank = len(task.shape(x))
+        if task.node.input(1) and task.constant(1) is None:
+            raise NotComputed("the axes must be constants")
+        axes = axes_of(task.node, [None, task.constant(1)])
+        if not axes:
+            source = () if task.node.integer("noop_with_empty_axes", 0) else tuple(range(rank))
+        else:
+            source = tuple(sorted({checked_axis(axis, rank) for axis in axes}))
         if not source:
             task.pass_on(x)
             return
@@ -222,19 +225,10 @@ def reduction(kind: str) -> Convert:
     return convert
 
 
-def _axes(task: Task, rank: int) -> tuple[int, ...]:
-    if task.node.input(1) and task.constant(1) is None:
-        raise NotComputed("the axes must be constants")
-    axes = axes_of(task.node, [None, task.constant(1)])
-    if not axes:
-        return () if task.node.integer("noop_with_empty_axes", 0) else tuple(range(rank))
-    return tuple(sorted({checked_axis(axis, rank) for axis in axes}))
-
-
 def global_pool(kind: str) -> Convert:
     """GlobalAveragePool and GlobalMaxPool reduce all axes between batch and channels."""
 
-    def convert(task: Task) -> None:
+    def convert(task: NodeTask) -> None:
         x = task.channel_last(0)
         axes = tuple(range(1, len(x.layout) - 1))
         task.emit(kind, (x.tensor,), ReduceAttrs(axes, True), x.layout, x.via)
@@ -245,7 +239,7 @@ def global_pool(kind: str) -> Convert:
 def place(kind: str) -> Convert:
     """ArgMax and ArgMin; they compare integers, whose order is that of the real values."""
 
-    def convert(task: Task) -> None:
+    def convert(task: NodeTask) -> None:
         x = task.raw_value(0)
         axis = checked_axis(task.node.integer("axis", 0), len(task.shape(x)))
         keep = bool(task.node.integer("keepdims", 1))
@@ -258,7 +252,7 @@ def place(kind: str) -> Convert:
 
 
 def softmax(kind: str) -> Convert:
-    def convert(task: Task) -> None:
+    def convert(task: NodeTask) -> None:
         x = task.value(0)
         shape = task.shape(x)
         old = task.opset < _ALONG_AXIS_OPSET
@@ -274,7 +268,7 @@ def softmax(kind: str) -> Convert:
     return convert
 
 
-def batch_norm(task: Task) -> None:
+def batch_norm(task: NodeTask) -> None:
     if task.node.integer("training_mode", 0):
         raise NotComputed("BatchNormalization in training mode is not supported")
     x = task.channel_last(0)
@@ -283,25 +277,25 @@ def batch_norm(task: Task) -> None:
     task.emit("BatchNorm", (x.tensor, *parameters), attrs, x.layout, x.via)
 
 
-def layer_norm(task: Task) -> None:
+def layer_norm(task: NodeTask) -> None:
     if any(task.node.outputs[1:]):
         raise NotComputed("only the first output is supported; mean and deviation are not")
     x = task.in_source_order(0)
     axis = checked_axis(task.node.integer("axis", -1), len(task.shape(x)))
-    given = [index for index in (1, 2) if task.node.input(index)]
-    parameters = tuple(task.real_parameter(index).name for index in given)
+    places = [index for index in (1, 2) if task.node.input(index)]
+    parameters = tuple(task.real_parameter(index).name for index in places)
     attrs = LayerNormAttrs(axis, task.node.number("epsilon", 1e-5))
     task.emit("LayerNorm", (x.tensor, *parameters), attrs, x.layout, x.via)
 
 
-def instance_norm(task: Task) -> None:
+def instance_norm(task: NodeTask) -> None:
     x = task.channel_last(0)
     parameters = tuple(task.real_parameter(index).name for index in (1, 2))
     attrs = InstanceNormAttrs(task.node.number("epsilon", 1e-5))
     task.emit("InstanceNorm", (x.tensor, *parameters), attrs, x.layout, x.via)
 
 
-def group_norm(task: Task) -> None:
+def group_norm(task: NodeTask) -> None:
     """Scale and bias are per group up to opset 20, per channel from then on."""
     x = task.channel_last(0)
     groups, channels = task.node.integer("num_groups", 1), (0, *task.tensor(x).shape)[-1]
@@ -310,7 +304,7 @@ def group_norm(task: Task) -> None:
     task.emit("GroupNorm", (x.tensor, *parameters), attrs, x.layout, x.via)
 
 
-def _per_channel(task: Task, index: int, channels: int) -> str:
+def _per_channel(task: NodeTask, index: int, channels: int) -> str:
     values = task.needed(index).real().ravel()
     if not values.size or channels % values.size:
         raise ModelError(f"{values.size} parameters do not fit {channels} channels")
@@ -319,7 +313,7 @@ def _per_channel(task: Task, index: int, channels: int) -> str:
     return task.store(const, (task.node.input(index), ("per channel", channels))).name
 
 
-def lp_normalization(task: Task) -> None:
+def lp_normalization(task: NodeTask) -> None:
     if task.node.integer("p", 2) != 2:
         raise NotComputed("only p = 2 is supported", hint="use LpNormalization with p = 2")
     x = task.value(0)

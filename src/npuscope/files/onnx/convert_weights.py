@@ -7,9 +7,8 @@ import numpy as np
 from npuscope.errors import ModelError, NotComputed
 from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.file import Node
-from npuscope.files.onnx.layout import ADDED, Layout, Shape, Value, plain
-from npuscope.files.onnx.task import Task
-from npuscope.graph.model import Tensor
+from npuscope.files.onnx.layout import ADDED, Layout, LayoutValue, Shape, plain
+from npuscope.files.onnx.task import NodeTask
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.layers import ConvAttrs, DenseAttrs, MatMulAttrs, TransposeConvAttrs
 
@@ -29,10 +28,10 @@ class Window:
 
 def pair(values: tuple[int, ...] | None, axes: int, default: int) -> Pair:
     """Height and width; one spatial axis is the width."""
-    found = values if values is not None else (default,) * axes
-    if len(found) != axes:
-        raise ModelError(f"{len(found)} values do not fit {axes} spatial axes")
-    return (default, found[0]) if axes == 1 else (found[0], found[1])
+    numbers = values if values is not None else (default,) * axes
+    if len(numbers) != axes:
+        raise ModelError(f"{len(numbers)} values do not fit {axes} spatial axes")
+    return (default, numbers[0]) if axes == 1 else (numbers[0], numbers[1])
 
 
 def _axes(node: Node, kernel: Pair) -> int:
@@ -80,11 +79,11 @@ def transposed_window(node: Node, kernel: Shape, shape: Shape, axes: int) -> Tra
 
 def _missing(node: Node, shape: Shape, strides: Pair, reach: Pair, more: Pair, axes: int) -> Pair:
     """Rows and columns of zeros behind a result that is smaller than what is asked for."""
-    given = node.integers("output_shape")
-    if not given:
+    output_shape = node.integers("output_shape")
+    if not output_shape:
         return more
-    wanted = pair(given[-axes:], axes, 1)
-    lacks = [wanted[i] - (shape[i + 1] - 1) * strides[i] - reach[i] for i in (0, 1)]
+    target = pair(output_shape[-axes:], axes, 1)
+    lacks = [target[i] - (shape[i + 1] - 1) * strides[i] - reach[i] for i in (0, 1)]
     return more[0] + max(lacks[0], 0), more[1] + max(lacks[1], 0)
 
 
@@ -92,12 +91,12 @@ def _cuts(
     node: Node, shape: Shape, strides: Pair, reach: Pair, axes: int
 ) -> tuple[int, int, int, int]:
     """What to crop to get the output's size; the odd one is cropped in front unless SAME_UPPER."""
-    given = node.integers("output_shape")
-    wanted = pair(given[-axes:], axes, 1) if given else None
+    output_shape = node.integers("output_shape")
+    target_shape = pair(output_shape[-axes:], axes, 1) if output_shape else None
     upper = node.text("auto_pad", "NOTSET") == "SAME_UPPER"
     before, after = [], []
     for axis in (0, 1):
-        target = wanted[axis] if wanted else shape[axis + 1] * strides[axis]
+        target = target_shape[axis] if target_shape else shape[axis + 1] * strides[axis]
         total = max((shape[axis + 1] - 1) * strides[axis] + reach[axis] - target, 0)
         before.append(total // 2 if upper else total - total // 2)
         after.append(total - before[-1])
@@ -111,51 +110,43 @@ def _pads(
     if mode == "VALID":
         return 0, 0, 0, 0
     if mode in ("SAME_UPPER", "SAME_LOWER"):
-        return _same_pads(mode, kernel, strides, dilations, shape)
+        before, after = [], []
+        for axis in (0, 1):
+            size, stride = shape[axis + 1], strides[axis]
+            reach = (kernel[axis] - 1) * dilations[axis] + 1
+            total = max((-(-size // stride) - 1) * stride + reach - size, 0)
+            small, large = total // 2, total - total // 2
+            before.append(small if mode == "SAME_UPPER" else large)
+            after.append(large if mode == "SAME_UPPER" else small)
+        return before[0], before[1], after[0], after[1]
     if mode != "NOTSET":
         raise NotComputed(f"auto_pad '{mode}' is not supported")
-    given = node.integers("pads") or (0,) * (2 * axes)
-    if len(given) != 2 * axes or min(given) < 0:
-        raise ModelError(f"pads {given} do not fit {axes} spatial axes")
-    return (0, given[0], 0, given[1]) if axes == 1 else (given[0], given[1], given[2], given[3])
-
-
-def _same_pads(
-    mode: str, kernel: Pair, strides: Pair, dilations: Pair, shape: Shape
-) -> tuple[int, int, int, int]:
-    before, after = [], []
-    for axis in (0, 1):
-        size, stride = shape[axis + 1], strides[axis]
-        reach = (kernel[axis] - 1) * dilations[axis] + 1
-        total = max((-(-size // stride) - 1) * stride + reach - size, 0)
-        small, large = total // 2, total - total // 2
-        before.append(small if mode == "SAME_UPPER" else large)
-        after.append(large if mode == "SAME_UPPER" else small)
-    return before[0], before[1], after[0], after[1]
+    pads = node.integers("pads") or (0,) * (2 * axes)
+    if len(pads) != 2 * axes or min(pads) < 0:
+        raise ModelError(f"pads {pads} do not fit {axes} spatial axes")
+    return (0, pads[0], 0, pads[1]) if axes == 1 else (pads[0], pads[1], pads[2], pads[3])
 
 
 # --- Ops with weights: Conv, ConvTranspose, Gemm, MatMul ---
 
 
-def conv(task: Task) -> None:
+def conv(task: NodeTask) -> None:
     """Weights O, I, kh, kw (or O, I, k) become O, kh, kw, I."""
     x = task.windowed(0)
-    weights = _conv_weights(task, len(task.shape(x)))
+    rank = len(task.shape(x))
+    const = task.constant(1)
+    if const is None or const.data.ndim != rank:
+        raise NotComputed("the weights must be a constant of the input's rank")
+    if rank == 4:
+        weights = task.parameter(1, "OHWI", (0, 2, 3, 1))
+    else:
+        key = (task.node.input(1), ("O1WI", task.integer))
+        weights = task.store(_two_axes(const).transpose((0, 2, 3, 1)), key)
     window = window_of(task.node, weights.shape[1:3], task.tensor(x).shape)
     groups = task.node.integer("group", 1)
     attrs = ConvAttrs(window.strides, window.pads, window.dilations, groups)
     bias = task.bias(2, task.tensor(x), weights)
     task.emit("Conv2D", (x.tensor, weights.name, bias), attrs, x.layout, x.via)
-
-
-def _conv_weights(task: Task, rank: int) -> Tensor:
-    const = task.constant(1)
-    if const is None or const.data.ndim != rank:
-        raise NotComputed("the weights must be a constant of the input's rank")
-    if rank == 4:
-        return task.parameter(1, "OHWI", (0, 2, 3, 1))
-    key = (task.node.input(1), ("O1WI", task.integer))
-    return task.store(_two_axes(const).transpose((0, 2, 3, 1)), key)
 
 
 def _two_axes(const: Const) -> Const:
@@ -164,7 +155,7 @@ def _two_axes(const: Const) -> Const:
     return const.reshape((first, second, 1, *kernel)) if len(kernel) == 1 else const
 
 
-def conv_transpose(task: Task) -> None:
+def conv_transpose(task: NodeTask) -> None:
     """Weights I, O / groups, kh, kw become O, kh, kw, I / groups."""
     x = task.windowed(0)
     const = task.constant(1)
@@ -175,17 +166,13 @@ def conv_transpose(task: Task) -> None:
         raise ModelError(f"{const.data.shape[0]} input channels do not divide into {groups} groups")
     key = (task.node.input(1), ("transposed", groups, task.integer))
     weights = task.store(_turned(_two_axes(const), groups), key)
-    attrs = _transposed_attrs(task, weights, x, groups)
-    bias = task.bias(2, task.tensor(x), weights)
-    task.emit("TransposeConv", (x.tensor, weights.name, bias), attrs, x.layout, x.via)
-
-
-def _transposed_attrs(task: Task, weights: Tensor, x: Value, groups: int) -> TransposeConvAttrs:
     axes = len(task.shape(x)) - 2
     window = transposed_window(task.node, weights.shape[1:3], task.tensor(x).shape, axes)
-    return TransposeConvAttrs(
+    attrs = TransposeConvAttrs(
         window.strides, window.pads, window.output_pads, window.dilations, groups
     )
+    bias = task.bias(2, task.tensor(x), weights)
+    task.emit("TransposeConv", (x.tensor, weights.name, bias), attrs, x.layout, x.via)
 
 
 def _turned(const: Const, groups: int) -> Const:
@@ -203,7 +190,7 @@ def _turned(const: Const, groups: int) -> Const:
     return replace(const, data=np.ascontiguousarray(data), quant=quant)
 
 
-def gemm(task: Task) -> None:
+def gemm(task: NodeTask) -> None:
     """rewrite.py left an alpha for constant weights only, and no beta."""
     node = task.node
     turned = bool(node.integer("transA", 0))
@@ -215,35 +202,51 @@ def gemm(task: Task) -> None:
     task.emit("MatMul", (a.tensor, b.tensor), attrs, plain(2), (*a.via, *b.via))
 
 
-def matmul(task: Task) -> None:
-    """With constant weights it is a FullyConnected; rewrite.py may have given it a bias."""
+def matmul(task: NodeTask) -> None:
+    """With constant weights it is a FullyConnected; rewrite.py may have given it a bias.
+
+    Activations have any ranks; a vector is a row on the left, a column on the right, and loses
+    that axis.
+    """
     const = task.constant(1)
     if const is not None and const.data.ndim == 2 and task.constant(0) is None:
         rank = len(task.shape(task.value(0)))
         _dense(task, False, plain(rank))
-    else:
-        _product(task)
+        return
+    if task.node.input(2):
+        raise NotComputed("a product of two activations cannot have a bias")
+    a, b = task.value(0), task.value(1)
+    ranks = len(task.shape(a)), len(task.shape(b))
+    if min(ranks) < 1:
+        raise NotComputed("a product with a single number is not supported", hint="use Mul")
+    one_row, one_column = ranks[0] == 1, ranks[1] == 1
+    a_layout = (ADDED, 0) if one_row else plain(ranks[0])
+    b_layout = (0, ADDED) if one_column else plain(ranks[1])
+    a = task.arranger.arrange(a, a_layout, task.node.origin)
+    b = task.arranger.arrange(b, b_layout, task.node.origin)
+    lead = max(*ranks, 2) - 2
+    rows = ADDED if one_row else lead
+    columns = ADDED if one_column else lead + (not one_row)
+    layout = (*range(lead), rows, columns)
+    task.emit("MatMul", (a.tensor, b.tensor), MatMulAttrs(), layout, (*a.via, *b.via))
 
 
-def _dense(task: Task, transposed: bool, layout: Layout) -> None:
+def _dense(task: NodeTask, transposed: bool, layout: Layout) -> None:
+    """Weights (O, I), with Gemm's alpha in their scales."""
     x = task.arranged(0, layout)
-    weights = _dense_weights(task, transposed)
-    bias = task.bias(2, task.tensor(x), weights)
-    inputs = (x.tensor, weights.name, bias)
-    task.emit("FullyConnected", inputs, DenseAttrs(), plain(len(layout)), x.via)
-
-
-def _dense_weights(task: Task, transposed: bool) -> Tensor:
-    """(O, I), with Gemm's alpha in their scales."""
     order = (0, 1) if transposed else (1, 0)
     alpha = task.node.number("alpha", 1.0)
     if alpha == 1.0:
-        return task.parameter(1, f"OI{order}", order)
-    const = task.needed(1)
-    if const.data.ndim != 2:
-        raise ModelError(f"weights have shape {const.data.shape}, expected 2 axes")
-    key = (task.node.input(1), (f"OI{order}", alpha, task.integer))
-    return task.store(_times(const, alpha).transpose(order), key)
+        weights = task.parameter(1, f"OI{order}", order)
+    else:
+        const = task.needed(1)
+        if const.data.ndim != 2:
+            raise ModelError(f"weights have shape {const.data.shape}, expected 2 axes")
+        key = (task.node.input(1), (f"OI{order}", alpha, task.integer))
+        weights = task.store(_times(const, alpha).transpose(order), key)
+    bias = task.bias(2, task.tensor(x), weights)
+    inputs = (x.tensor, weights.name, bias)
+    task.emit("FullyConnected", inputs, DenseAttrs(), plain(len(layout)), x.via)
 
 
 def _times(const: Const, factor: float) -> Const:
@@ -251,29 +254,6 @@ def _times(const: Const, factor: float) -> Const:
         return replace(const, data=const.real() * np.float32(factor), type="float32")
     scales = tuple(float(np.float32(scale * factor)) for scale in const.quant.scales)
     return replace(const, quant=replace(const.quant, scales=scales))
-
-
-def _product(task: Task) -> None:
-    """Any ranks; a vector is a row on the left, a column on the right, and loses that axis."""
-    if task.node.input(2):
-        raise NotComputed("a product of two activations cannot have a bias")
-    a, b = task.value(0), task.value(1)
-    ranks = len(task.shape(a)), len(task.shape(b))
-    if min(ranks) < 1:
-        raise NotComputed("a product with a single number is not supported", hint="use Mul")
-    left = (ADDED, 0) if ranks[0] == 1 else plain(ranks[0])
-    right = (0, ADDED) if ranks[1] == 1 else plain(ranks[1])
-    a = task.arranger.arrange(a, left, task.node.origin)
-    b = task.arranger.arrange(b, right, task.node.origin)
-    layout = _product_layout(max(*ranks, 2), ranks[0] == 1, ranks[1] == 1)
-    task.emit("MatMul", (a.tensor, b.tensor), MatMulAttrs(), layout, (*a.via, *b.via))
-
-
-def _product_layout(rank: int, no_rows: bool, no_columns: bool) -> Layout:
-    lead = rank - 2
-    rows = ADDED if no_rows else lead
-    columns = ADDED if no_columns else lead + (not no_rows)
-    return (*range(lead), rows, columns)
 
 
 # --- Einsum of two operands that is one matrix product ---
@@ -291,9 +271,15 @@ class _Product:
     columns: str
 
 
-def einsum(task: Task) -> None:
+def einsum(task: NodeTask) -> None:
     """The operands are stored as (batch, rows, inner) and (batch, inner, columns)."""
-    first, second, result = _labels(task.node.text("equation", ""))
+    equation = task.node.text("equation", "")
+    operands, arrow, result = equation.replace(" ", "").partition("->")
+    parts = operands.split(",")
+    wrong = not arrow or len(parts) != 2 or not (operands.replace(",", "") + result).isalpha()
+    if wrong or any(len(set(part)) != len(part) for part in (*parts, result)):
+        raise NotComputed(f"equation '{equation}' is not supported", hint=_HINT)
+    first, second = parts
     product = _einsum_product(first, second, result)
     rows = tuple(product.rows) or ("",)
     a = _stored(task, 0, first, (*product.batch, *rows, product.inner))
@@ -303,7 +289,7 @@ def einsum(task: Task) -> None:
     task.emit("MatMul", (a.tensor, b.tensor), MatMulAttrs(), layout, (*a.via, *b.via))
 
 
-def _stored(task: Task, index: int, labels: str, order: tuple[str, ...]) -> Value:
+def _stored(task: NodeTask, index: int, labels: str, order: tuple[str, ...]) -> LayoutValue:
     if len(task.shape(task.value(index))) != len(labels):
         raise NotComputed(f"operand {index} does not have the axes '{labels}'", hint=_HINT)
     return task.arranged(index, _places(labels, order))
@@ -312,16 +298,6 @@ def _stored(task: Task, index: int, labels: str, order: tuple[str, ...]) -> Valu
 def _places(labels: str, order: tuple[str, ...]) -> Layout:
     """Where each stored axis comes from; a label that is absent is an axis of size 1."""
     return tuple(labels.index(label) if label else ADDED for label in order)
-
-
-def _labels(equation: str) -> tuple[str, str, str]:
-    plain = equation.replace(" ", "")
-    operands, arrow, result = plain.partition("->")
-    parts = operands.split(",")
-    wrong = not arrow or len(parts) != 2 or not (operands.replace(",", "") + result).isalpha()
-    if wrong or any(len(set(part)) != len(part) for part in (*parts, result)):
-        raise NotComputed(f"equation '{equation}' is not supported", hint=_HINT)
-    return parts[0], parts[1], result
 
 
 def _einsum_product(first: str, second: str, result: str) -> _Product:

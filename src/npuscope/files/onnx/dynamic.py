@@ -50,12 +50,22 @@ class _Dynamic:
 
     def node(self, node: Node) -> list[Node]:
         if node.kind in _QUANTIZERS and self._only_products(node):
-            self._quantize(node)
+            _, scale, zero = (*node.outputs, "", "")[:3]
+            self.reals[node.output] = node.input(0)
+            self.constants[scale] = Const(np.asarray(1.0, np.float32), "float32")
+            self.constants[zero] = Const(np.asarray(0, np.uint8), "uint8")
             return []
         if node.kind in _PRODUCTS and node.input(0) in self.reals:
             return self._product(node)
         if node.kind == "Add" and self.products.intersection(node.inputs):
-            return self._sum(node)
+            # A bias that was rounded like the sums it is added to is as real as they are.
+            casts, inputs = [], list(node.inputs)
+            for place, name in enumerate(node.inputs):
+                if name not in self.products:
+                    inputs[place] = f"{node.output}/real{place}"
+                    cast = Node("Cast", node.origin, (name,), (inputs[place],), {"to": _FLOAT})
+                    casts.append(cast)
+            return [*casts, replace(node, inputs=tuple(inputs))]
         if node.kind == _ATTENTION and node.input(0) in self.reals:
             return [self._attention(node)]
         if node.kind == _LSTM:
@@ -76,12 +86,6 @@ class _Dynamic:
             self._weights(node.input(1), node.input(7 if node.kind == _ATTENTION else 3))
             is not None
         )
-
-    def _quantize(self, node: Node) -> None:
-        _, scale, zero = (*node.outputs, "", "")[:3]
-        self.reals[node.output] = node.input(0)
-        self.constants[scale] = Const(np.asarray(1.0, np.float32), "float32")
-        self.constants[zero] = Const(np.asarray(0, np.uint8), "uint8")
 
     def _weights(self, name: str, zero: str) -> np.ndarray | None:
         const = self.constants.get(name)
@@ -111,16 +115,6 @@ class _Dynamic:
         if scale is None:
             self.products.add(output)
         return [replace(node, kind=_PRODUCTS[node.kind], inputs=inputs, outputs=(output,))]
-
-    def _sum(self, node: Node) -> list[Node]:
-        """A bias that was rounded like the sums it is added to is as real as they are."""
-        made, inputs = [], list(node.inputs)
-        for place, name in enumerate(node.inputs):
-            if name not in self.products:
-                inputs[place] = f"{node.output}/real{place}"
-                cast = Node("Cast", node.origin, (name,), (inputs[place],), {"to": _FLOAT})
-                made.append(cast)
-        return [*made, replace(node, inputs=tuple(inputs))]
 
     def _scaled(self, node: Node) -> tuple[str, np.ndarray | None]:
         """The Cast and the Mul behind a product, when they are its only readers."""

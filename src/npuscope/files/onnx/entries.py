@@ -63,7 +63,7 @@ def with_outputs(data: bytes, names: Iterable[str]) -> bytes:
     import onnx
 
     proto = onnx.ModelProto.FromString(data)
-    known = {entry.name for entry in proto.graph.output}
-    new = [name for name in dict.fromkeys(names) if name not in known]
+    graph_outputs = {entry.name for entry in proto.graph.output}
+    new = [name for name in dict.fromkeys(names) if name not in graph_outputs]
     proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in new)
     return bytes(proto.SerializeToString()) if new else data

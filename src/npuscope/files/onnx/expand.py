@@ -69,7 +69,12 @@ class _Expander:
 
     def _node(self, node: Node) -> Iterator[Node]:
         if node.kind == "com.microsoft.QLinearConcat":
-            yield from self._concat(node)
+            inputs: list[str] = []
+            for first in range(2, len(node.inputs), 3):
+                dequantize = self._dequantize(node, (first, first + 1, first + 2), 0)
+                yield dequantize
+                inputs.append(dequantize.output)
+            yield from self._quantized(node, "Concat", inputs, (0, 1))
         elif node.kind in QLINEAR:
             yield from self._qlinear(node, QLINEAR[node.kind])
         else:
@@ -102,14 +107,6 @@ class _Expander:
         yield replace(node, kind=kind, inputs=tuple(inputs), outputs=(real,))
         scale, zero_point = (node.input(index) for index in result)
         yield Node("QuantizeLinear", node.origin, (real, scale, zero_point), node.outputs)
-
-    def _concat(self, node: Node) -> Iterator[Node]:
-        inputs: list[str] = []
-        for first in range(2, len(node.inputs), 3):
-            dequantize = self._dequantize(node, (first, first + 1, first + 2), 0)
-            yield dequantize
-            inputs.append(dequantize.output)
-        yield from self._quantized(node, "Concat", inputs, (0, 1))
 
     def _dequantize(self, node: Node, operand: tuple[int, int, int], axis: int) -> Node:
         inputs = tuple(node.input(index) for index in operand)
@@ -193,7 +190,13 @@ class _Rewriter:
 
     def _product(self, node: Node) -> list[Node]:
         pattern = self._follow(node)
-        x_scale = self._input_scale(node)
+        producer = self.producers.get(node.input(0))
+        scale = None
+        if producer is not None and producer.kind == "QuantizeLinear":
+            scale = self.constants.get(producer.input(1))
+        x_scale = float(scale.real().ravel()[0]) if scale and scale.data.size == 1 else 0.0
+        if not x_scale > 0.0:
+            raise self._unsupported(node, "its input has no static scale")
         weights_scale = pattern.scale / x_scale
         stem = node.output
         self._add(f"{stem}/x_scale", np.float32(x_scale))
@@ -201,11 +204,11 @@ class _Rewriter:
         x = (node.input(0), f"{stem}/x_scale", node.input(2))
         weights = (node.input(1), f"{stem}/w_scale", self._weights_zero_point(node, weights_scale))
         axis = {"axis": 0 if node.kind == "ConvInteger" else -1}
-        made = [
+        operands = [
             Node("DequantizeLinear", node.origin, x, (f"{stem}/x",)),
             Node("DequantizeLinear", node.origin, weights, (f"{stem}/w",), dict(axis)),
         ]
-        return [*made, *self._float_op(node, pattern, stem)]
+        return [*operands, *self._float_op(node, pattern, stem)]
 
     def _float_op(self, node: Node, pattern: _Pattern, stem: str) -> list[Node]:
         kind = _FLOAT_OPS[node.kind]
@@ -222,11 +225,11 @@ class _Rewriter:
 
     def _weights_zero_point(self, node: Node, scale: np.ndarray) -> str:
         """One zero point is given for all channels; DequantizeLinear needs one for each."""
-        given = self.constants.get(node.input(3))
+        stated = self.constants.get(node.input(3))
         weights = self.constants.get(node.input(1))
         if weights is None:
             raise self._unsupported(node, "the weights are not constant")
-        point = given.data if given is not None else np.zeros((), weights.data.dtype)
+        point = stated.data if stated is not None else np.zeros((), weights.data.dtype)
         channels = np.squeeze(scale).shape
         if point.size > 1 and point.shape != channels:
             raise self._unsupported(node, "zero points and scales differ in number")
@@ -260,16 +263,6 @@ class _Rewriter:
     def _other_constant(self, node: Node, dynamic: str) -> np.ndarray | None:
         others = [self.constants.get(name) for name in node.inputs if name != dynamic]
         return others[0].real() if len(others) == 1 and others[0] is not None else None
-
-    def _input_scale(self, node: Node) -> float:
-        producer = self.producers.get(node.input(0))
-        scale = None
-        if producer is not None and producer.kind == "QuantizeLinear":
-            scale = self.constants.get(producer.input(1))
-        value = float(scale.real().ravel()[0]) if scale and scale.data.size == 1 else 0.0
-        if not value > 0.0:
-            raise self._unsupported(node, "its input has no static scale")
-        return value
 
     def _unsupported(self, node: Node, reason: str) -> NotComputed:
         return NotComputed(f"{node.kind} cannot be read: {reason}")

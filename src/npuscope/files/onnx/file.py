@@ -100,10 +100,10 @@ class OnnxModel:
 
 def check_single_assignment(source: OnnxModel) -> None:
     """Every tensor is the output of one node; the graph outputs are different tensors."""
-    made = Counter(name for node in source.nodes for name in node.outputs if name)
-    made.update(source.constants.keys())
-    made.update(entry.name for entry in source.inputs)
-    name, times = made.most_common(1)[0]
+    writers = Counter(name for node in source.nodes for name in node.outputs if name)
+    writers.update(source.constants.keys())
+    writers.update(entry.name for entry in source.inputs)
+    name, times = writers.most_common(1)[0]
     if times > 1:
         raise ModelError(f"tensor '{safe_terminal(name)}' is the output of {times} nodes")
     if len(set(source.outputs)) != len(source.outputs) or not source.outputs:
@@ -183,14 +183,22 @@ def _updated(proto: Any) -> Any:
 
 def _inlined(proto: Any) -> Any:
     """Calls of functions, the file's own or ONNX's, replaced by what they stand for."""
-    from onnx import inliner
+    from onnx import defs, inliner
 
     proto = inline_own_functions(proto)
     try:
         kinds = {node.op_type for node in proto.graph.node if node.domain in _OWN_DOMAINS}
         names = [("", kind) for kind in sorted(kinds.intersection(FUNCTIONS))]
         if names:
-            _state_defaults(proto)
+            # Attributes that the nodes leave out: definitions name them.
+            opset = _opset(proto)
+            for node in proto.graph.node:
+                if node.domain not in _OWN_DOMAINS or node.op_type not in FUNCTIONS:
+                    continue
+                stated = {item.name for item in node.attribute}
+                for name, form in defs.get_schema(node.op_type, opset).attributes.items():
+                    if name not in stated and form.default_value.name:
+                        node.attribute.append(form.default_value)
             proto = inliner.inline_selected_functions(proto, names, inline_schema_functions=True)
     except _onnx_refusals():
         pass  # the calls stay as ops that nothing here computes
@@ -223,38 +231,26 @@ def _onnx_refusals() -> tuple[type[Exception], ...]:
 
 def _renamed(nodes: Iterable[Node]) -> Iterator[Node]:
     """A name that several Constant nodes use means the last of them, as onnxruntime reads it."""
-    made: Counter[str] = Counter()
-    meant: dict[str, str] = {}
+    writers: Counter[str] = Counter()
+    last_names: dict[str, str] = {}
     for node in nodes:
-        if any(name in meant for name in node.inputs):
-            node = replace(node, inputs=tuple(meant.get(name, name) for name in node.inputs))
-        if node.kind == "Constant" and made[node.output]:
-            meant[node.output] = f"{node.output}/{made[node.output]}"
-            node = replace(node, outputs=(meant[node.output],))
-        made.update(node.outputs)
+        if any(name in last_names for name in node.inputs):
+            node = replace(node, inputs=tuple(last_names.get(name, name) for name in node.inputs))
+        if node.kind == "Constant" and writers[node.output]:
+            last_names[node.output] = f"{node.output}/{writers[node.output]}"
+            node = replace(node, outputs=(last_names[node.output],))
+        writers.update(node.outputs)
         yield node
-
-
-def _state_defaults(proto: Any) -> None:
-    """Attributes that the nodes leave out: definitions name them."""
-    from onnx import defs
-
-    opset = _opset(proto)
-    for node in proto.graph.node:
-        if node.domain not in _OWN_DOMAINS or node.op_type not in FUNCTIONS:
-            continue
-        given = {item.name for item in node.attribute}
-        for name, form in defs.get_schema(node.op_type, opset).attributes.items():
-            if name not in given and form.default_value.name:
-                node.attribute.append(form.default_value)
 
 
 def sorted_nodes(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     """Every node behind those that make its inputs; a file in that order stays as it is."""
-    made = {name: place for place, node in enumerate(nodes) for name in node.outputs if name}
-    if all(made.get(name, -1) < place for place, node in enumerate(nodes) for name in node.inputs):
+    writers = {name: place for place, node in enumerate(nodes) for name in node.outputs if name}
+    if all(
+        writers.get(name, -1) < place for place, node in enumerate(nodes) for name in node.inputs
+    ):
         return nodes
-    waiting = [{made[name] for name in node.inputs if name in made} for node in nodes]
+    waiting = [{writers[name] for name in node.inputs if name in writers} for node in nodes]
     readers: dict[int, list[int]] = {}
     for place, needs in enumerate(waiting):
         for need in needs:
@@ -334,8 +330,8 @@ def _captured(node: Any) -> tuple[str, ...]:
             read.update(dict.fromkeys(name for name in names if name and name not in own))
             own.update(text(name) for name in inner.output)
         read.update(dict.fromkeys(text(i.name) for i in body.output if text(i.name) not in own))
-    given = {text(name) for name in node.input}
-    return tuple(name for name in read if name not in given)
+    operands = {text(name) for name in node.input}
+    return tuple(name for name in read if name not in operands)
 
 
 def _input(info: Any) -> Input:
@@ -348,10 +344,8 @@ def _input(info: Any) -> Input:
         raise ModelError("the input has no shape", where=label, hint="export it with one")
     check_count(len(tensor.shape.dim), MAX_RANK, "axes of an input")
     type_name = TYPE_NAMES.get(tensor.elem_type, f"type {tensor.elem_type}")
-    return Input(name, type_name, tuple(_dim(dim) for dim in tensor.shape.dim))
-
-
-def _dim(dim: Any) -> int | str | None:
-    if dim.HasField("dim_value") and dim.dim_value > 0:
-        return int(dim.dim_value)
-    return text(dim.dim_param) or None
+    sizes: list[int | str | None] = []
+    for dim in tensor.shape.dim:
+        is_number = dim.HasField("dim_value") and dim.dim_value > 0
+        sizes.append(int(dim.dim_value) if is_number else text(dim.dim_param) or None)
+    return Input(name, type_name, tuple(sizes))

@@ -37,8 +37,8 @@ class OnnxFileGraph(StoredOnnx):
 
     def op(self, origin: str) -> Node | None:
         """By the name that findings use, as long as it was not removed."""
-        found = self._origins.get(origin)
-        return found if found is not None and any(node is found for node in self.nodes) else None
+        match = self._origins.get(origin)
+        return match if match is not None and any(node is match for node in self.nodes) else None
 
     def kind(self, op: Node) -> str:
         return _KINDS.get(op.op_type, str(op.op_type))
@@ -181,10 +181,10 @@ class OnnxFileGraph(StoredOnnx):
     def set_attribute(self, op: Node, name: str, value: Any) -> None:
         import onnx
 
-        kept = [item for item in op.attribute if item.name != name]
+        others = [item for item in op.attribute if item.name != name]
         del op.attribute[:]
         new = [] if value is None else [onnx.helper.make_attribute(name, value)]
-        op.attribute.extend([*kept, *new])
+        op.attribute.extend([*others, *new])
         self._inferred = None
 
     def set_input(self, op: Node, place: int, tensor: str | None) -> None:
@@ -261,17 +261,17 @@ class OnnxFileGraph(StoredOnnx):
 
     def _entry(self, network: Graph, tensor: str) -> Entry:
         """Where ONNX cannot infer type and shape the Graph tells them."""
-        maker, known = self.producer(tensor), self.in_graph(network, tensor)
+        maker, in_network = self.producer(tensor), self.in_graph(network, tensor)
         kind = self.inferred().types.get(tensor, 0)
         if not kind and maker is not None and self.kind(maker) == "Dequantize":
             kind = FLOAT
-        elif not kind and known is not None:
-            kind = type_number(known.dtype.numpy)
+        elif not kind and in_network is not None:
+            kind = type_number(in_network.dtype.numpy)
         if not kind:
             raise ValueError(f"the type of '{safe_terminal(tensor)}' is not known")
         shape: tuple[int | str | None, ...] | None = self.shape(tensor)
-        if shape is None and known is not None:
-            shape = known.source_shape or known.shape
+        if shape is None and in_network is not None:
+            shape = in_network.source_shape or in_network.shape
         open_batch = next((dim for e in self.graph.input if (dim := batch(e)) is not None), None)
         if shape and open_batch is not None and shape[0] == 1:
             shape = (str(open_batch.dim_param) or None, *shape[1:])

@@ -29,14 +29,23 @@ class FirstState:
     """`named` are tensors that training and quantization remarks name."""
 
     def __init__(self, model: Model, original: bytes) -> None:
-        written = serialized(model)
-        self._digest = blake2b(written).digest()
-        self._data = original or written
-        self.named = _named(model)
+        data = serialized(model)
+        self._digest = blake2b(data).digest()
+        self._data = original or data
+        names = {
+            item.value
+            for entry in model.graph.quantization_annotation
+            for item in entry.quant_parameter_tensor_names
+        }
+        for training in model.training_info:
+            names |= outer_names(training.algorithm) | outer_names(training.initialization)
+            bindings = (*training.initialization_binding, *training.update_binding)
+            names |= {text for binding in bindings for text in (binding.key, binding.value)}
+        self.named = names
 
-    def is_like(self, written: bytes) -> bool:
+    def is_like(self, data: bytes) -> bool:
         """Is this what the writer makes of the file as it was?"""
-        return blake2b(written).digest() == self._digest
+        return blake2b(data).digest() == self._digest
 
     def settle(
         self, model: Model, nodes: Sequence[Node], inside: Mapping[int, frozenset[str]]
@@ -55,29 +64,16 @@ class FirstState:
         both = _Both(first, model)
         for node in holders:
             both.check(node, inside[id(node)])
-        gone = both.first_makers.keys() - both.alike
-        _keep(model.graph.value_info, lambda entry: entry.name not in gone)
+        stale_names = both.first_makers.keys() - both.alike
+        _keep(model.graph.value_info, lambda entry: entry.name not in stale_names)
         lost = both.first_makers.keys() - both.makers.keys()
         _keep(model.graph.quantization_annotation, lambda entry: entry.tensor_name not in lost)
 
 
-def _named(model: Model) -> set[str]:
-    names = {
-        item.value
-        for entry in model.graph.quantization_annotation
-        for item in entry.quant_parameter_tensor_names
-    }
-    for training in model.training_info:
-        names |= outer_names(training.algorithm) | outer_names(training.initialization)
-        bindings = (*training.initialization_binding, *training.update_binding)
-        names |= {text for binding in bindings for text in (binding.key, binding.value)}
-    return names
-
-
 def _keep(entries: Any, holds: Any) -> None:
-    kept = [entry for entry in entries if holds(entry)]
-    if len(kept) < len(entries):
-        copies = [type(entry).FromString(entry.SerializeToString()) for entry in kept]
+    survivors = [entry for entry in entries if holds(entry)]
+    if len(survivors) < len(entries):
+        copies = [type(entry).FromString(entry.SerializeToString()) for entry in survivors]
         del entries[:]
         entries.extend(copies)
 
@@ -120,9 +116,9 @@ class _Both:
 
     def _are_twins(self, before: str, after: str) -> bool:
         kind = self._first_types.get(before)
-        known = kind is not None and kind == self._types.get(after)
-        named = after in self._twins and self._twins[after] == self._stands_for.get(before)
-        return known or named or before == after == ""  # an input that is left out
+        same_type = kind is not None and kind == self._types.get(after)
+        same_name = after in self._twins and self._twins[after] == self._stands_for.get(before)
+        return same_type or same_name or before == after == ""  # an input that is left out
 
     def check(self, node: Node, inside: frozenset[str]) -> None:
         """What a node with bodies hands to them must be what it was."""

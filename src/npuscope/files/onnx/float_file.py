@@ -27,7 +27,12 @@ def folded_file(proto: Any, path: Path, notes: list[str]) -> Any:
     folded = float_form(form)
     opset = _first_opset(folded)
     if opset > source.opset:
-        newer = _converted(source.proto, opset)
+        from onnx import version_converter
+
+        try:
+            newer = version_converter.convert_version(source.proto, opset)
+        except Exception:  # the converter raises what it likes
+            newer = None
         if newer is not None:
             notes.append(f"opset {source.opset} became {opset}")
             return folded_file(newer, path, notes)
@@ -47,25 +52,16 @@ def _first_opset(source: OnnxModel) -> int:
     return opset
 
 
-def _converted(proto: Any, opset: int) -> Any:
-    from onnx import version_converter
-
-    try:
-        return version_converter.convert_version(proto, opset)
-    except Exception:  # the converter raises what it likes
-        return None
-
-
 def _notes(source: OnnxModel, folded: OnnxModel) -> Iterator[str]:
     was, now = (Counter(node.kind for node in model.nodes) for model in (source, folded))
-    if taken := sorted(kind for kind in was - now if "." in kind):
-        yield f"{', '.join(taken)} became standard ops"
+    if foreign := sorted(kind for kind in was - now if "." in kind):
+        yield f"{', '.join(foreign)} became standard ops"
     norms = {node.output for node in source.nodes if node.kind == "BatchNormalization"}
     layers = (node for node in folded.nodes if node.kind == "Conv" and not node.merged)
     alone = sum(node.output in norms for node in layers)
-    gone = len(norms) - now["BatchNormalization"] - alone
-    if gone:
-        yield f"{gone} BatchNormalization folded into the layers before them"
+    folded_norms = len(norms) - now["BatchNormalization"] - alone
+    if folded_norms:
+        yield f"{folded_norms} BatchNormalization folded into the layers before them"
     if alone:
         yield f"{alone} BatchNormalization became depthwise 1x1 convolutions"
     for kind, count in (now - was).items():
@@ -105,19 +101,21 @@ def _nodes(node: Node, proto: Any) -> list[Any]:
     domain, _, kind = node.kind.rpartition(".")
     inputs, outputs = list(node.inputs), list(node.outputs)
     if proto is None:
-        made = helper.make_node(kind, inputs, outputs, domain=domain)
-        given = {name: value for name, value in node.attributes.items() if value is not None}
-        made.attribute.extend(helper.make_attribute(name, value) for name, value in given.items())
+        new_node = helper.make_node(kind, inputs, outputs, domain=domain)
+        attributes = {name: value for name, value in node.attributes.items() if value is not None}
+        new_node.attribute.extend(
+            helper.make_attribute(name, value) for name, value in attributes.items()
+        )
     else:
-        made = onnx.NodeProto()
-        made.CopyFrom(proto)
+        new_node = onnx.NodeProto()
+        new_node.CopyFrom(proto)
         if any(item.HasField("g") for item in proto.attribute):
             inputs = inputs[: len(proto.input)]  # what bodies read is not among a node's operands
-        del made.input[:], made.output[:]
-        made.input.extend(inputs)
-        made.output.extend(outputs)
+        del new_node.input[:], new_node.output[:]
+        new_node.input.extend(inputs)
+        new_node.output.extend(outputs)
     if kind != "MatMul" or len(inputs) < 3:
-        return [made]
-    del made.input[2:]  # a bias is a sum of its own in ONNX
-    made.output[0] = f"{node.output}/product"
-    return [made, helper.make_node("Add", [made.output[0], inputs[2]], outputs)]
+        return [new_node]
+    del new_node.input[2:]  # a bias is a sum of its own in ONNX
+    new_node.output[0] = f"{node.output}/product"
+    return [new_node, helper.make_node("Add", [new_node.output[0], inputs[2]], outputs)]

@@ -40,7 +40,11 @@ def float_ready(
     if proto.functions:
         proto = inline_own_functions(proto)
         notes.append("functions of the file were inlined")
-    _drop_constant_inputs(proto)
+    # Old exporters list weights among the inputs, as IR versions before 4 demand it.
+    proto.ir_version = max(proto.ir_version, _OLDER_IR)
+    constants = {entry.name for entry in proto.graph.initializer}
+    for entry in [entry for entry in proto.graph.input if entry.name in constants]:
+        proto.graph.input.remove(entry)
     use_float32(proto, notes)
     _fix_sizes(proto, _usual_sizes(proto, path, shapes), notes)
     try:
@@ -69,14 +73,6 @@ def float_ready(
 def _bodies(proto: Any) -> list[str]:
     """Kinds of control flow in the model."""
     return sorted({node.op_type for node in proto.graph.node}.intersection(_LOOPS))
-
-
-def _drop_constant_inputs(proto: Any) -> None:
-    """Old exporters list weights among the inputs, as IR versions before 4 demand it."""
-    proto.ir_version = max(proto.ir_version, _OLDER_IR)
-    held = {entry.name for entry in proto.graph.initializer}
-    for entry in [entry for entry in proto.graph.input if entry.name in held]:
-        proto.graph.input.remove(entry)
 
 
 def _usual_sizes(proto: Any, path: Path, shapes: Mapping[str, Sequence[int]] | None) -> Pins:
@@ -126,19 +122,19 @@ def _with_opset(proto: Any, notes: list[str]) -> Any:
     from onnx import version_converter
 
     versions = (int(e.version) for e in proto.opset_import if e.domain in ("", "ai.onnx"))
-    found = next(versions, 0)
-    if _OLDEST_OPSET <= found <= _NEWEST_OPSET:
+    version = next(versions, 0)
+    if _OLDEST_OPSET <= version <= _NEWEST_OPSET:
         return proto
     try:
-        made = version_converter.convert_version(proto, _PREFERRED_OPSET)
+        converted_proto = version_converter.convert_version(proto, _PREFERRED_OPSET)
     except Exception as error:  # the converter raises what it likes
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ModelError(
-            f"opset {found} could not be converted to {_PREFERRED_OPSET}: {reason}",
+            f"opset {version} could not be converted to {_PREFERRED_OPSET}: {reason}",
             hint=f"export the model with opset {_PREFERRED_OPSET}",
         ) from error
-    notes.append(f"opset {found} became {_PREFERRED_OPSET}")
-    return made
+    notes.append(f"opset {version} became {_PREFERRED_OPSET}")
+    return converted_proto
 
 
 def _with_folded_shapes(proto: Any, fold: Fold) -> Any:
@@ -163,6 +159,6 @@ def _tidy(proto: Any) -> None:
     for entry in [e for e in proto.graph.initializer if e.name not in read]:
         proto.graph.initializer.remove(entry)
     used = {node.domain for node in proto.graph.node} | {"", "ai.onnx"}
-    kept = [entry for entry in proto.opset_import if entry.domain in used]
+    opsets = [entry for entry in proto.opset_import if entry.domain in used]
     del proto.opset_import[:]
-    proto.opset_import.extend(kept)
+    proto.opset_import.extend(opsets)

@@ -16,12 +16,12 @@ def use_float32(proto: Any, notes: list[str]) -> None:
     half, single = TensorProto.FLOAT16, TensorProto.FLOAT
     tensors = [*proto.graph.initializer]
     tensors += [a.t for node in proto.graph.node for a in node.attribute if a.HasField("t")]
-    found = [tensor for tensor in tensors if tensor.data_type == half]
+    halves = [tensor for tensor in tensors if tensor.data_type == half]
     entries = (*proto.graph.input, *proto.graph.output)
     borders = [e.type.tensor_type for e in entries if e.type.tensor_type.elem_type == half]
-    if not found and not borders:
+    if not halves and not borders:
         return
-    for tensor in found:
+    for tensor in halves:
         values = np.asarray(numpy_helper.to_array(tensor), np.float32)
         tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
     for border in borders:
@@ -40,20 +40,23 @@ def own_biases(proto: Any) -> None:
     the quantizer wants it."""
     from onnx import numpy_helper
 
-    held = {entry.name: entry for entry in proto.graph.initializer}
-    names = {*held, *(name for node in proto.graph.node for name in (*node.input, *node.output))}
-    taken: set[str] = set()
+    initializers = {entry.name: entry for entry in proto.graph.initializer}
+    names = {
+        *initializers,
+        *(name for node in proto.graph.node for name in (*node.input, *node.output)),
+    }
+    owned: set[str] = set()
     for node in proto.graph.node:
         if (
             node.op_type not in onnx_names(Trait.LAYER)
             or len(node.input) < 3
-            or node.input[2] not in held
+            or node.input[2] not in initializers
         ):
             continue
-        bias = numpy_helper.to_array(held[node.input[2]])
-        row = _as_row(node, held.get(node.input[1]), bias)
-        if row is bias and node.input[2] not in taken:
-            taken.add(node.input[2])
+        bias = numpy_helper.to_array(initializers[node.input[2]])
+        row = _as_row(node, initializers.get(node.input[1]), bias)
+        if row is bias and node.input[2] not in owned:
+            owned.add(node.input[2])
             continue
         name = f"{node.output[0]}_bias"
         while name in names:
@@ -77,12 +80,12 @@ def copy_constant_outputs(proto: Any) -> None:
     """A result that is a constant as the copy of one: the quantizer drops what no node reads."""
     from onnx import helper
 
-    held = {entry.name: entry for entry in proto.graph.initializer}
+    initializers = {entry.name: entry for entry in proto.graph.initializer}
     for output in proto.graph.output:
-        if output.name not in held:
+        if output.name not in initializers:
             continue
         stored = f"{output.name}/constant"
-        held[output.name].name = stored
+        initializers[output.name].name = stored
         for node in proto.graph.node:
             for place, name in enumerate(node.input):
                 if name == output.name:

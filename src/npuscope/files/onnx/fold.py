@@ -28,10 +28,10 @@ Folder = Callable[[Node, Inputs, Sized], Const]
 
 
 def required(inputs: Inputs, index: int) -> Const:
-    found = inputs[index]
-    if found is None:
+    const = inputs[index]
+    if const is None:
         raise ValueError("an input is missing")
-    return found
+    return const
 
 
 def _optional(inputs: Inputs, index: int) -> Const | None:
@@ -114,10 +114,10 @@ def _positive(shape: Sequence[int]) -> None:
 
 
 def _expand(node: Node, inputs: Inputs, sized: Sized) -> Const:
-    source, asked = _movable(inputs, 0), required(inputs, 1).whole()
+    source, target = _movable(inputs, 0), required(inputs, 1).whole()
     data = source.data
-    _positive(asked)
-    shape = broadcast(data.shape, tuple(asked)) if data.shape or asked else ()
+    _positive(target)
+    shape = broadcast(data.shape, tuple(target)) if data.shape or target else ()
     sized(shape, data.itemsize)
     spread = np.ascontiguousarray(np.broadcast_to(data, shape))
     return Const(spread, source.type, source.quant)
@@ -152,8 +152,8 @@ def _plain(inputs: Inputs, index: int) -> np.ndarray:
 
 def _reshape(node: Node, inputs: Inputs, sized: Sized) -> Const:
     data = required(inputs, 0)
-    asked = required(inputs, 1).whole()
-    return data.reshape(resolve_shape(data.data.shape, asked, node.integer("allowzero", 0) == 1))
+    target = required(inputs, 1).whole()
+    return data.reshape(resolve_shape(data.data.shape, target, node.integer("allowzero", 0) == 1))
 
 
 def _transpose(node: Node, inputs: Inputs, sized: Sized) -> Const:
@@ -174,18 +174,18 @@ def _unsqueeze(node: Node, inputs: Inputs, sized: Sized) -> Const:
 
 def axes_of(node: Node, inputs: Inputs) -> tuple[int, ...] | None:
     """Axes are an attribute up to opset 12 (17 for reductions), then an input."""
-    given = _optional(inputs, 1)
-    return tuple(given.whole()) if given is not None else node.integers("axes")
+    axes = _optional(inputs, 1)
+    return tuple(axes.whole()) if axes is not None else node.integers("axes")
 
 
 def squeezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int, ...]:
     """Shape without the given axes of size 1, or without all of them."""
     if axes is None:
         return tuple(size for size in shape if size != 1)
-    gone = {checked_axis(axis, len(shape)) for axis in axes}
-    if any(shape[axis] != 1 for axis in gone):
+    dropped_axes = {checked_axis(axis, len(shape)) for axis in axes}
+    if any(shape[axis] != 1 for axis in dropped_axes):
         raise ModelError(f"axes {axes} of shape {shape} cannot be squeezed")
-    return tuple(size for axis, size in enumerate(shape) if axis not in gone)
+    return tuple(size for axis, size in enumerate(shape) if axis not in dropped_axes)
 
 
 def unsqueezed(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -198,20 +198,20 @@ def unsqueezed(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]
 
 
 def resolve_shape(
-    source: tuple[int, ...], asked: Sequence[int], keep_zeros: bool
+    source: tuple[int, ...], target: Sequence[int], keep_zeros: bool
 ) -> tuple[int, ...]:
     """A Reshape's target with 0 (copy) and -1 (the rest) resolved."""
     sizes = [
         source[axis] if size == 0 and not keep_zeros and axis < len(source) else int(size)
-        for axis, size in enumerate(asked)
+        for axis, size in enumerate(target)
     ]
     total = int(np.prod(source, dtype=object))
-    known = int(np.prod([size for size in sizes if size != -1], dtype=object))
-    if sizes.count(-1) > 1 or (-1 in sizes and (known < 1 or total % known)):
-        raise ModelError(f"{source} cannot be reshaped to {tuple(asked)}")
-    result = tuple(total // known if size == -1 else size for size in sizes)
+    known_elements = int(np.prod([size for size in sizes if size != -1], dtype=object))
+    if sizes.count(-1) > 1 or (-1 in sizes and (known_elements < 1 or total % known_elements)):
+        raise ModelError(f"{source} cannot be reshaped to {tuple(target)}")
+    result = tuple(total // known_elements if size == -1 else size for size in sizes)
     if int(np.prod(result, dtype=object)) != total or min(result, default=1) < 0:
-        raise ModelError(f"{source} cannot be reshaped to {tuple(asked)}")
+        raise ModelError(f"{source} cannot be reshaped to {tuple(target)}")
     return result
 
 
@@ -366,6 +366,6 @@ class Computing:
 
     def take(self, result: Const, inputs: Inputs) -> None:
         """Count the memory of a result; a view of an input takes none."""
-        known = (const.data for const in inputs if const is not None)
-        if not any(np.may_share_memory(result.data, data) for data in known):
+        arrays = (const.data for const in inputs if const is not None)
+        if not any(np.may_share_memory(result.data, data) for data in arrays):
             self.computed.take(result.data.nbytes)

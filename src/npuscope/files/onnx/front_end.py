@@ -39,10 +39,21 @@ def with_numbers(source: OnnxModel, path: Path) -> OnnxModel:
     beside = path.with_name(f"{path.stem}{_ENDING}")
     if not beside.is_file():
         return source
-    table = _read(beside)
+    try:
+        document = parse_json(read_bytes(beside, VENDOR_JSON))
+    except ValueError as error:
+        raise FileError(f"not JSON: {error}", where=str(beside)) from None
+    tensors = document.get("tensors") if isinstance(document, dict) else None
+    if not isinstance(tensors, dict):
+        raise FileError("holds no table of tensors", where=str(beside))
+    rows = ((name, _numbers(entry)) for name, entry in tensors.items())
+    table = {name: numbers for name, numbers in rows if numbers is not None}
     constants = dict(source.constants)
     nodes = [*_weights(constants, table)]
-    readers = _readers(source)
+    readers: dict[str, list[str]] = {}
+    for reader in source.nodes:
+        for name in reader.inputs:
+            readers.setdefault(name, []).append(reader.kind)
     whole = {entry.name for entry in source.inputs if entry.type in ("int8", "uint8")}
     for node in source.nodes:
         if node.kind == _QUANTIZE or (node.kind != _DEQUANTIZE and node.input(0) in whole):
@@ -53,30 +64,18 @@ def with_numbers(source: OnnxModel, path: Path) -> OnnxModel:
     return replace(source, nodes=tuple(nodes), constants=constants)
 
 
-def _read(path: Path) -> dict[str, Numbers]:
-    try:
-        found = parse_json(read_bytes(path, VENDOR_JSON))
-    except ValueError as error:
-        raise FileError(f"not JSON: {error}", where=str(path)) from None
-    tensors = found.get("tensors") if isinstance(found, dict) else None
-    if not isinstance(tensors, dict):
-        raise FileError("holds no table of tensors", where=str(path))
-    rows = ((name, _numbers(entry)) for name, entry in tensors.items())
-    return {name: numbers for name, numbers in rows if numbers is not None}
-
-
 def _numbers(entry: Any) -> Numbers | None:
     """Integers with scales; floats and what is not as expected have no numbers."""
-    told = entry.get("format") if isinstance(entry, dict) else None
-    if not isinstance(told, dict) or told.get("type") not in _TYPES:
+    form = entry.get("format") if isinstance(entry, dict) else None
+    if not isinstance(form, dict) or form.get("type") not in _TYPES:
         return None
-    params = told.get("params")
+    params = form.get("params")
     if not isinstance(params, list) or len(params) != 2:
         return None
     scales, offsets = ([v for v in part or [] if isinstance(v, (int, float))] for part in params)
     if not scales or len(scales) != len(offsets) or not all(map(math.isfinite, scales)):
         return None
-    return Numbers(told["type"], tuple(map(float, scales)), tuple(map(int, offsets)))
+    return Numbers(form["type"], tuple(map(float, scales)), tuple(map(int, offsets)))
 
 
 def _weights(constants: dict[str, Const], table: dict[str, Numbers]) -> Iterator[Node]:
@@ -107,14 +106,6 @@ def _axis(shape: tuple[int, ...], scales: int) -> int | None:
     if scales == 1:
         return 0
     return next((axis for axis, size in enumerate(shape) if size == scales), None)
-
-
-def _readers(source: OnnxModel) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for node in source.nodes:
-        for name in node.inputs:
-            found.setdefault(name, []).append(node.kind)
-    return found
 
 
 def _around(

@@ -75,8 +75,8 @@ def _activated(work: _Work, node: Node, source: str) -> bool:
     kind = node.text("activation", "")
     if kind not in _ACTIVATIONS:
         return False
-    given = node.attributes.get("activation_params")
-    numbers = [float(value) for value in given] if isinstance(given, tuple) else []
+    parameters = node.attributes.get("activation_params")
+    numbers = [float(value) for value in parameters] if isinstance(parameters, tuple) else []
     if kind == "LeakyRelu" and "leaky_relu_alpha" in node.attributes:
         numbers = [node.number("leaky_relu_alpha", 0.01)]
     if kind == "Clip":
@@ -103,8 +103,8 @@ def _fused_conv(work: _Work, node: Node) -> bool:
 
 def _fused_gemm(work: _Work, node: Node) -> bool:
     layer = f"{node.output}/Gemm"
-    kept = ("alpha", "beta", "transA", "transB")
-    attrs = {name: value for name, value in node.attributes.items() if name in kept}
+    gemm_names = ("alpha", "beta", "transA", "transB")
+    attrs = {name: value for name, value in node.attributes.items() if name in gemm_names}
     work.made.append(replace(node, kind="Gemm", outputs=(layer,), attributes=attrs))
     return _activated(work, node, layer)
 
@@ -279,33 +279,12 @@ def _attention(work: _Work, node: Node) -> bool:
         Node("Split", node.origin, (total, split), parts, {"axis": -1, "split": sizes})
     )
     mask = _mask(work, node, node.input(3)) if node.input(3) else ""
-    return _heads(work, node, parts, sizes, mask)
-
-
-def _mask(work: _Work, node: Node, mask: str) -> str:
-    """(1 - mask) * a large negative number, as (batch, 1, 1, sequence)."""
-    real = _cast(work, node, mask)
-    away = work.emit(node, "Sub", work.number(node, 1.0), real)
-    filter_value = node.number("mask_filter_value", -10000.0)
-    low = work.emit(node, "Mul", away, work.number(node, filter_value))
-    axes = work.number(node, [1, 2], "int64")
-    return work.emit(node, "Unsqueeze", low, axes, axes=(1, 2))
-
-
-def _cast(work: _Work, node: Node, name: str) -> str:
-    output = f"{node.output}/Cast_{len(work.made)}"
-    work.made.append(Node("Cast", node.origin, (name,), (output,), {"to": 1}))
-    return output
-
-
-def _heads(
-    work: _Work, node: Node, parts: tuple[str, ...], sizes: tuple[int, ...], mask: str
-) -> bool:
+    # One attention per head.
     heads = node.integer("num_heads", 0)
     if heads < 1 or any(size % heads for size in sizes) or node.integer("unidirectional", 0):
         return False
-    split = work.number(node, [0, 0, heads, -1], "int64")
-    rows = [work.emit(node, "Reshape", part, split) for part in parts]
+    by_heads = work.number(node, [0, 0, heads, -1], "int64")
+    rows = [work.emit(node, "Reshape", part, by_heads) for part in parts]
     orders = ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3))
     query, key, value = (
         work.emit(node, "Transpose", row, perm=order)
@@ -316,12 +295,23 @@ def _heads(
     scores = work.emit(node, "Mul", scores, work.number(node, scale))
     if mask:
         scores = work.emit(node, "Add", scores, mask)
-    weights = work.emit(node, "Softmax", scores, axis=-1)
-    found = work.emit(node, "MatMul", weights, value)
-    turned = work.emit(node, "Transpose", found, perm=(0, 2, 1, 3))
+    attention = work.emit(node, "Softmax", scores, axis=-1)
+    mixed = work.emit(node, "MatMul", attention, value)
+    turned = work.emit(node, "Transpose", mixed, perm=(0, 2, 1, 3))
     joined = work.number(node, [0, 0, -1], "int64")
     work.emit(node, "Reshape", turned, joined, to=node.output)
     return True
+
+
+def _mask(work: _Work, node: Node, mask: str) -> str:
+    """(1 - mask) * a large negative number, as (batch, 1, 1, sequence)."""
+    real = f"{node.output}/Cast_{len(work.made)}"
+    work.made.append(Node("Cast", node.origin, (mask,), (real,), {"to": 1}))
+    away = work.emit(node, "Sub", work.number(node, 1.0), real)
+    filter_value = node.number("mask_filter_value", -10000.0)
+    low = work.emit(node, "Mul", away, work.number(node, filter_value))
+    axes = work.number(node, [1, 2], "int64")
+    return work.emit(node, "Unsqueeze", low, axes, axes=(1, 2))
 
 
 FORMS: dict[str, Form] = {

@@ -40,13 +40,13 @@ def fold_into_layers(source: OnnxModel) -> OnnxModel:
 
 
 class _Folds:
-    """`wanted` are the followers to take over, by layers with quantized or with float weights."""
+    """`takes` says which followers to take over, by layers with quantized or with float weights."""
 
     def __init__(
-        self, source: OnnxModel, wanted: Callable[[Node], bool], *, quantized: bool
+        self, source: OnnxModel, takes: Callable[[Node], bool], *, quantized: bool
     ) -> None:
         self.source = source
-        self.wanted = wanted
+        self.takes = takes
         self.quantized = quantized
         self.constants = dict(source.constants)
         self.readers = readers_of(source)
@@ -56,21 +56,19 @@ class _Folds:
         merged: dict[str, Node] = {}  # output of a follower -> the layer that makes it
         for node in self.source.nodes:
             node = merged.get(node.output, node)
-            follower = self._follower(node)
+            # The only reader of a layer, if it is one to take over.
+            following = self.readers.get(node.output, [])
+            if node.output in self.source.outputs or len(following) != 1:
+                follower = None
+            else:
+                trained = not following[0].integer("training_mode", 0)
+                follower = following[0] if trained and self.takes(following[0]) else None
             layer = None if follower is None else self._folded(node, follower)
             if follower is None or layer is None:
                 nodes.append(node)
             else:
                 merged[follower.output] = layer
         return replace(self.source, nodes=tuple(nodes), constants=self.constants)
-
-    def _follower(self, node: Node) -> Node | None:
-        """The only reader of a layer, if it is one to take over."""
-        following = self.readers.get(node.output, [])
-        if node.output in self.source.outputs or len(following) != 1:
-            return None
-        trained = not following[0].integer("training_mode", 0)
-        return following[0] if trained and self.wanted(following[0]) else None
 
     def _folded(self, node: Node, follower: Node) -> Node | None:
         weights = self.constants.get(node.input(1))
@@ -129,8 +127,8 @@ def _bias(node: Node, constants: Constants) -> np.ndarray | None:
 
 def batch_norm(norm: Node, constants: Constants) -> ChannelAffine | None:
     """A normalization with constant statistics, as a gain and an offset."""
-    found = [constants.get(norm.input(index)) for index in (1, 2, 3, 4)]
-    values = [const.real().astype(np.float64) for const in found if const is not None]
+    parameters = [constants.get(norm.input(index)) for index in (1, 2, 3, 4)]
+    values = [const.real().astype(np.float64) for const in parameters if const is not None]
     if len(values) != 4 or len({value.shape for value in values}) != 1 or values[0].ndim != 1:
         return None
     scale, offset, mean, variance = values
@@ -141,9 +139,9 @@ def batch_norm(norm: Node, constants: Constants) -> ChannelAffine | None:
 
 
 def _norm(follower: Node, layer: Node, constants: Constants, channels: int) -> ChannelAffine | None:
-    found = batch_norm(follower, constants)
-    same = follower.input(0) == layer.output and found is not None
-    return found if same and found is not None and found.gain.shape == (channels,) else None
+    affine = batch_norm(follower, constants)
+    same = follower.input(0) == layer.output and affine is not None
+    return affine if same and affine is not None and affine.gain.shape == (channels,) else None
 
 
 def _row(follower: Node, layer: Node, constants: Constants, channels: int) -> np.ndarray | None:
@@ -205,7 +203,12 @@ def _scaled(weights: Const, gain: np.ndarray, axis: int) -> Const:
         return Const(product.astype(np.float32), "float32")
     scales = np.broadcast_to(np.asarray(weights.quant.scales), gain.shape) * np.abs(gain)
     points = np.broadcast_to(np.asarray(weights.quant.zero_points), gain.shape)
-    middle = _middles(weights, axis)
+    # q becomes middle - q: about 0, or about the middle of the type's range for channels that
+    # hold its smallest value, which has no negative.
+    low, high = INTEGER_TYPES[weights.type].limits
+    channels = np.moveaxis(weights.data, axis, 0).reshape(weights.data.shape[axis], -1)
+    fits = (low < 0) & (channels.min(axis=1) > low)
+    middle = np.where(fits, 0, low + high)
     mirrored = middle.reshape(along) - weights.data.astype(np.int64)
     data = np.where((gain < 0).reshape(along), mirrored, weights.data).astype(weights.data.dtype)
     quant = Quant(
@@ -214,12 +217,3 @@ def _scaled(weights: Const, gain: np.ndarray, axis: int) -> Const:
         axis,
     )
     return replace(weights, data=np.ascontiguousarray(data), quant=quant)
-
-
-def _middles(weights: Const, axis: int) -> np.ndarray:
-    """q becomes middle - q: about 0, or about the middle of the type's range for channels that
-    hold its smallest value, which has no negative."""
-    low, high = INTEGER_TYPES[weights.type].limits
-    channels = np.moveaxis(weights.data, axis, 0).reshape(weights.data.shape[axis], -1)
-    fits = (low < 0) & (channels.min(axis=1) > low)
-    return np.where(fits, 0, low + high)

@@ -71,23 +71,24 @@ def shifted(layout: Layout, by: int) -> Layout:
 
 def dropped(layout: Layout, axes: tuple[int, ...]) -> Layout:
     """The layout after source `axes` were reduced away."""
-    kept = [axis for axis in layout if axis not in axes]
+    remaining = [axis for axis in layout if axis not in axes]
     return tuple(
-        axis if axis == ADDED else axis - sum(gone < axis for gone in axes) for axis in kept
+        axis if axis == ADDED else axis - sum(dropped_axis < axis for dropped_axis in axes)
+        for axis in remaining
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class AxisGroup:
     """Neighbouring source axes that a Reshape turns into neighbouring target axes."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
 
 
-def reshape_groups(source: Shape, target: Shape) -> list[Group]:
+def reshape_groups(source: Shape, target: Shape) -> list[AxisGroup]:
     """Split a Reshape into the smallest independent groups of axes with equal element counts."""
-    groups: list[Group] = []
+    groups: list[AxisGroup] = []
     i = j = 0
     while i < len(source) or j < len(target):
         first, second = i, j
@@ -102,7 +103,7 @@ def reshape_groups(source: Shape, target: Shape) -> list[Group]:
             else:
                 right, j = right * target[j], j + 1
         i, j = _absorb_ones(source, target, i, j)
-        groups.append(Group(tuple(range(first, i)), tuple(range(second, j))))
+        groups.append(AxisGroup(tuple(range(first, i)), tuple(range(second, j))))
     return groups
 
 
@@ -128,7 +129,7 @@ def reshape_layouts(layout: Layout, source: Shape, target: Shape) -> tuple[Layou
     return before, tuple(axis for group in groups for axis in group.after)
 
 
-def _position(layout: Layout, source: Shape, group: Group) -> int:
+def _position(layout: Layout, source: Shape, group: AxisGroup) -> int:
     """Where the group starts in storage; axes of size 1 matter only if there is no other."""
     axes = [axis for axis in group.before if source[axis] > 1] or group.before
     return layout.index(axes[0]) if axes else ADDED
@@ -141,7 +142,7 @@ def _position(layout: Layout, source: Shape, group: Group) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class LayoutValue:
     """An ONNX tensor: the graph tensor that stores it, and how.
 
     `via` lists source ops that changed the layout only; the next op made from it names them.
@@ -159,28 +160,38 @@ class Arranger:
         self.roots: dict[str, str] = {}  # tensor after Reshapes -> tensor before them
         self.made: dict[tuple[str, Layout | Shape, str], str] = {}
 
-    def source_shape(self, value: Value) -> Shape:
+    def source_shape(self, value: LayoutValue) -> Shape:
         return source_shape(value.layout, self.graph.tensors[value.tensor].shape)
 
-    def arrange(self, value: Value, wanted: Layout, origin: str) -> Value:
-        """The value stored as `wanted`."""
-        if value.layout == wanted:
+    def arrange(self, value: LayoutValue, layout: Layout, origin: str) -> LayoutValue:
+        """The value stored as `layout`."""
+        if value.layout == layout:
             return value
         source = self.source_shape(value)
-        if len(without_added(wanted)) != len(source):
-            raise ModelError(f"expected {len(without_added(wanted))} axes, found shape {source}")
+        if len(without_added(layout)) != len(source):
+            raise ModelError(f"expected {len(without_added(layout))} axes, found shape {source}")
         tensor = self.graph.tensors[value.tensor]
         origins = value.via or (origin,)
-        if order_of_values(value.layout, source) != order_of_values(wanted, source):
-            held = without_added(value.layout)
-            tensor = self._reshape(tensor, stored_shape(held, source), origins)
-            order = without_added(wanted)
-            tensor = self._transpose(tensor, tuple(held.index(axis) for axis in order), origins)
-        tensor = self._reshape(tensor, stored_shape(wanted, source), origins)
-        self._note_source(tensor, wanted, source)
-        return Value(tensor.name, wanted)
+        if order_of_values(value.layout, source) != order_of_values(layout, source):
+            stored_axes = without_added(value.layout)
+            tensor = self._reshape(tensor, stored_shape(stored_axes, source), origins)
+            order = without_added(layout)
+            permutation = tuple(stored_axes.index(axis) for axis in order)
+            key = (tensor.name, permutation, "Transpose")
+            if key not in self.made:
+                shape = tuple(tensor.shape[axis] for axis in permutation)
+                result = Tensor(f"{tensor.name}_transposed", shape, tensor.dtype, tensor.quant)
+                result = self.builder.add(result)
+                self.builder.emit(
+                    "Transpose", (tensor.name,), TransposeAttrs(permutation), result, origins
+                )
+                self.made[key] = result.name
+            tensor = self.graph.tensors[self.made[key]]
+        tensor = self._reshape(tensor, stored_shape(layout, source), origins)
+        self._note_source(tensor, layout, source)
+        return LayoutValue(tensor.name, layout)
 
-    def reshape(self, value: Value, target: Shape, origin: str, name: str) -> Value:
+    def reshape(self, value: LayoutValue, target: Shape, origin: str, name: str) -> LayoutValue:
         """The value with the source shape `target`."""
         source = self.source_shape(value)
         before, layout = reshape_layouts(value.layout, source, target)
@@ -190,7 +201,7 @@ class Arranger:
         origins = (*value.via, origin)
         tensor = self._reshape(tensor, stored_shape(layout, target), origins, name)
         self._note_source(tensor, layout, target)
-        return Value(tensor.name, layout)
+        return LayoutValue(tensor.name, layout)
 
     def _note_source(self, tensor: Tensor, layout: Layout, source: Shape) -> None:
         if layout != plain(len(source)) and tensor.source_shape is None:
@@ -210,20 +221,6 @@ class Arranger:
             result = self.builder.add(result)
             self.builder.emit("Reshape", (root.name,), Attrs(), result, origins)
             self.roots[result.name] = root.name
-            self.made[key] = result.name
-        return self.graph.tensors[self.made[key]]
-
-    def _transpose(
-        self, tensor: Tensor, permutation: tuple[int, ...], origins: tuple[str, ...]
-    ) -> Tensor:
-        key = (tensor.name, permutation, "Transpose")
-        if key not in self.made:
-            shape = tuple(tensor.shape[axis] for axis in permutation)
-            result = Tensor(f"{tensor.name}_transposed", shape, tensor.dtype, tensor.quant)
-            result = self.builder.add(result)
-            self.builder.emit(
-                "Transpose", (tensor.name,), TransposeAttrs(permutation), result, origins
-            )
             self.made[key] = result.name
         return self.graph.tensors[self.made[key]]
 

@@ -2,55 +2,47 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from npuscope.errors import ModelError
 from npuscope.files.builder import drop_dead
 from npuscope.files.onnx.constants import INTEGER_TYPES, PLAIN_TYPES
 from npuscope.files.onnx.layout import plain
+from npuscope.files.onnx.walk import OnnxWalk
 from npuscope.graph.model import Attrs, DType, Graph, Tensor
 from npuscope.lean_dataclass import replace
 from npuscope.text import safe_terminal
 
-if TYPE_CHECKING:
-    from npuscope.files.onnx.reader import OnnxReader
 
-
-def finish_outputs(reader: OnnxReader) -> None:
+def finish_outputs(walk: OnnxWalk) -> None:
     """Graph outputs in source order and under their own names; then drop unused tensors."""
     names: dict[str, str] = {}
-    for name in reader.source.outputs:
+    for name in walk.source.outputs:
         origin = f"output:{safe_terminal(name)}"
-        names[name] = _output(reader, name, origin, set(names.values()))
-    reader.graph.outputs = tuple(names.values())
-    drop_dead(reader.graph)
-    _rename(reader.graph, {old: new for new, old in names.items() if old != new})
+        names[name] = _output(walk, name, origin, set(names.values()))
+    walk.graph.outputs = tuple(names.values())
+    drop_dead(walk.graph)
+    _rename(walk.graph, {old: new for new, old in names.items() if old != new})
 
 
-def _output(reader: OnnxReader, name: str, origin: str, taken: set[str]) -> str:
-    if name in reader.constants:
-        return _constant_output(reader, name)
-    value = reader.integers[name] if name in reader.integers else reader.real(name)
-    rank = len(reader.arranger.source_shape(value))
-    value = reader.arranger.arrange(value, plain(rank), origin)
-    tensor = reader.graph.tensors[value.tensor]
-    if tensor.name not in taken and tensor.name not in reader.graph.inputs:
+def _output(walk: OnnxWalk, name: str, origin: str, names: set[str]) -> str:
+    if name in walk.constants:
+        # A result that does not depend on the inputs, such as anchors that a network hands on.
+        const = walk.constants[name]
+        types = {**INTEGER_TYPES, **PLAIN_TYPES, "float32": DType.FLOAT32}
+        if const.type not in types:
+            raise ModelError(f"output '{safe_terminal(name)}' is a constant of {const.type}")
+        walk.graph.notes.append(f"output '{safe_terminal(name)}' is a constant")
+        dtype = types[const.type]
+        data = const.data.astype(dtype.numpy, copy=False)
+        return walk.builder.constant(name, data, dtype).name
+    value = walk.integers[name] if name in walk.integers else walk.real(name)
+    rank = len(walk.arranger.source_shape(value))
+    value = walk.arranger.arrange(value, plain(rank), origin)
+    tensor = walk.graph.tensors[value.tensor]
+    if tensor.name not in names and tensor.name not in walk.graph.inputs:
         return tensor.name
-    copy = reader.builder.add(Tensor(name, tensor.shape, tensor.dtype, tensor.quant))
-    reader.builder.emit("Identity", (tensor.name,), Attrs(), copy, (*value.via, origin))
+    copy = walk.builder.add(Tensor(name, tensor.shape, tensor.dtype, tensor.quant))
+    walk.builder.emit("Identity", (tensor.name,), Attrs(), copy, (*value.via, origin))
     return copy.name
-
-
-def _constant_output(reader: OnnxReader, name: str) -> str:
-    """A result that does not depend on the inputs, such as anchors that a network hands on."""
-    const = reader.constants[name]
-    types = {**INTEGER_TYPES, **PLAIN_TYPES, "float32": DType.FLOAT32}
-    if const.type not in types:
-        raise ModelError(f"output '{safe_terminal(name)}' is a constant of {const.type}")
-    reader.graph.notes.append(f"output '{safe_terminal(name)}' is a constant")
-    dtype = types[const.type]
-    data = const.data.astype(dtype.numpy, copy=False)
-    return reader.builder.constant(name, data, dtype).name
 
 
 def _rename(graph: Graph, names: dict[str, str]) -> None:

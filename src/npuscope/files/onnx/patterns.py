@@ -60,8 +60,8 @@ class _Chains:
 
     def run(self, patterns: Mapping[str, tuple[Pattern, ...]]) -> Iterator[Node]:
         for node in self.source.nodes:
-            made = (pattern(self, node) for pattern in patterns.get(node.kind, ()))
-            node = next(filter(None, made), node)
+            replacements = (pattern(self, node) for pattern in patterns.get(node.kind, ()))
+            node = next(filter(None, replacements), node)
             self.makers[node.output] = node
             yield node
 

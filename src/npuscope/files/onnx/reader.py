@@ -6,17 +6,15 @@ from collections.abc import Iterator
 from functools import cache
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from npuscope.errors import ModelError, NotComputed, NpuscopeError
-from npuscope.files.builder import Builder
 from npuscope.files.onnx.binding import (
     DEQUANTIZE,
     QUANTIZE,
     Binder,
-    Plan,
+    BindingPlan,
     fold_constants,
     node_type,
 )
@@ -27,7 +25,6 @@ from npuscope.files.onnx.constants import (
     TYPE_NUMBERS,
     Const,
     QuantType,
-    text,
 )
 from npuscope.files.onnx.control import walk_branch
 from npuscope.files.onnx.convert_values import Convert, clamp_of
@@ -45,14 +42,15 @@ from npuscope.files.onnx.fold import FOLDERS, Computing
 from npuscope.files.onnx.front_end import with_numbers
 from npuscope.files.onnx.fused import unfuse
 from npuscope.files.onnx.layer_folds import fold_batch_norm
-from npuscope.files.onnx.layout import CHANNEL_LAST, Arranger, Shape, Value, plain
+from npuscope.files.onnx.layout import CHANNEL_LAST, LayoutValue, plain
 from npuscope.files.onnx.outputs import finish_outputs
 from npuscope.files.onnx.rewrite import rewrite, tidy
-from npuscope.files.onnx.stated import Stated, known_form, stated_of, unknown
-from npuscope.files.onnx.task import Task
+from npuscope.files.onnx.stated import known_form, stated_of, unknown
+from npuscope.files.onnx.task import NodeTask
 from npuscope.files.onnx.trained import undo_training
+from npuscope.files.onnx.walk import OnnxWalk
 from npuscope.files.sizes import Dims, Pins, static_shape
-from npuscope.graph.model import Attrs, DType, Graph, Numerics, Quant, Tensor
+from npuscope.graph.model import Attrs, DType, Graph, Quant, Tensor
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.row import named
 from npuscope.ops.table import ONNX, ONNX_ROWS
@@ -68,28 +66,26 @@ from npuscope.text import safe_terminal
 _ORDERLESS = ("QuantizeLinear", "DequantizeLinear")
 
 
-def _any_order(node: Node) -> bool:
-    return node.kind in _ORDERLESS or (node.kind in ONNX and ONNX[node.kind].any_order)
-
-
 def channel_first(source: OnnxModel) -> set[str]:
     """Names of tensors that a windowed op reads, directly or through ops of any axis order."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in reversed(source.nodes):
         row = ONNX.get(node.kind)
         if row is not None and row.windowed:
-            found.add(node.input(0))
-        elif _any_order(node) and found.intersection(node.outputs):
-            found.update(node.inputs)
-    return found
+            names.add(node.input(0))
+        elif names.intersection(node.outputs) and (
+            node.kind in _ORDERLESS or (row is not None and row.any_order)
+        ):
+            names.update(node.inputs)
+    return names
 
 
 @cache
 def converter(kind: str) -> Convert:
     """The function that converts a node to ops."""
     row = ONNX[kind]
-    found = named("npuscope.files.onnx", row.converter)
-    convert: Convert = found(*row.arguments) if row.arguments else found
+    function = named("npuscope.files.onnx", row.converter)
+    convert: Convert = function(*row.arguments) if row.arguments else function
     return convert
 
 
@@ -112,40 +108,20 @@ def read_onnx(data: bytes, path: Path, pins: Pins, to_quantize: bool = False) ->
     return OnnxReader(source, path.stem, pins, computing).run()
 
 
-class OnnxReader:
-    """State of the walk. Names on the left are ONNX's.
-
-    `values` holds tensors as they are; `integers` holds float tensors that exist as the integers
-    they were dequantized from, until an op needs the floats.
-    """
-
+class OnnxReader(OnnxWalk):
     def __init__(self, source: OnnxModel, name: str, pins: Pins, computing: Computing) -> None:
-        self.source = source
-        self.computing = computing
-        self.pins = pins
-        self.builder = Builder(name, Numerics.QDQ)
-        self.graph = self.builder.graph
-        self.graph.notes.extend(source.notes)
-        self.arranger = Arranger(self.builder)
-        self.constants = dict(source.constants)
-        self.values: dict[str, Value] = {}
-        self.integers: dict[str, Value] = {}
-        self.shapes: dict[str, Shape] = {}  # source shapes, also of floats that never exist
-        self.dequantizers: dict[str, str] = {}  # float name -> origin of its DequantizeLinear
-        self.stored: dict[tuple[str, object], str] = {}  # constant in some form -> graph tensor
-        self.floats: dict[str, str] = {}  # integer tensor -> its Dequantize's output
-        self.readers: dict[tuple[str, str], list[Node]] = {}  # (kind, first input) -> nodes
-        for node in source.nodes:
-            self.readers.setdefault((node.kind, node.input(0)), []).append(node)
+        super().__init__(source, name, pins, computing)
         self.channel_first = channel_first(source)
-        self.plan: Plan = Plan()
-        self.stated: dict[str, Stated] = {}  # of nodes that nothing here computes
-        self.protos: dict[str, Any] = {}
-        self.guessed = False  # whether a shape is not what the file says
-        self.read = {name for node in source.nodes for name in node.inputs} | set(source.outputs)
 
     def run(self) -> Graph:
-        self._size_inputs()
+        dims = {entry.name: self._dims(entry) for entry in self.source.inputs}
+        results = {name for node in self.source.nodes for name in node.outputs}
+        self.pins.check_names(dims, results)
+        for entry in self.source.inputs:
+            real = entry.type in REAL_TYPES
+            self.shapes[entry.name] = static_shape(
+                entry.name, dims[entry.name], self.pins, self.graph.notes, real=real
+            )
         self.stated = stated_of(self)
         self.plan = self._bind()
         self.graph.inputs = tuple(self._input(entry) for entry in self.source.inputs)
@@ -154,7 +130,7 @@ class OnnxReader:
         finish_outputs(self)
         return self.graph
 
-    def _bind(self) -> Plan:
+    def _bind(self) -> BindingPlan:
         @cache
         def type_of(output: str) -> QuantType:
             return node_type(nodes[output], self.constants)
@@ -167,16 +143,6 @@ class OnnxReader:
         )
         return binder.run()
 
-    def _size_inputs(self) -> None:
-        dims = {entry.name: self._dims(entry) for entry in self.source.inputs}
-        made = {name for node in self.source.nodes for name in node.outputs}
-        self.pins.check_names(dims, made)
-        for entry in self.source.inputs:
-            real = entry.type in REAL_TYPES
-            self.shapes[entry.name] = static_shape(
-                entry.name, dims[entry.name], self.pins, self.graph.notes, real=real
-            )
-
     def _dims(self, entry: Input) -> Dims:
         """Sizes as the file has them; a convolution that reads the input knows its channels."""
         for node in self.readers.get(("Conv", entry.name), []):
@@ -186,17 +152,11 @@ class OnnxReader:
                 return (entry.dims[0], entry.dims[1] or channels, *entry.dims[2:])
         return entry.dims
 
-    def node_protos(self) -> dict[str, Any]:
-        """Nodes of the file by their first output."""
-        if not self.protos:
-            self.protos = {text(node.output[0]): node for node in self.source.proto.graph.node}
-        return self.protos
-
     def _input(self, entry: Input) -> str:
         shape = self.shapes[entry.name]
         dtype, quant = self._input_type(entry)
         tensor = self.builder.add(Tensor(entry.name, shape, dtype, quant))
-        value = Value(tensor.name, plain(len(shape)))
+        value = LayoutValue(tensor.name, plain(len(shape)))
         if entry.name in self.channel_first and len(shape) in CHANNEL_LAST:
             origin = f"input:{safe_terminal(entry.name)}"
             value = self.arranger.arrange(value, CHANNEL_LAST[len(shape)], origin)
@@ -247,7 +207,12 @@ class OnnxReader:
         if node.kind == DEQUANTIZE:
             self._dequantize(node)
         elif node.kind == QUANTIZE:
-            self._quantize(node)
+            target = node_type(node, self.constants)
+            if target.quant.axis is not None:
+                raise ModelError("an activation has one scale per channel, which is not supported")
+            name = node.input(0)
+            value = self.integers[name] if name in self.integers else self.real(name)
+            self.define(node.output, self.quantize(value, target, node.output, node.origin))
         elif node.kind in ("Shape", "Size"):
             self._shape(node)
         elif node.kind == "CastLike":
@@ -258,45 +223,18 @@ class OnnxReader:
 
     def _convert(self, node: Node) -> None:
         if node.kind not in ONNX:
-            if not walk_branch(self, node):
+            if not walk_branch(self, node, self.located):
                 self.plan.release(node.output)
                 unknown(self, node)
             return
         try:
-            converter(node.kind)(Task(self, node))
+            converter(node.kind)(NodeTask(self, node))
         except ModelError as refusal:
             # Behind a guessed shape the file may be right and the guess wrong.
             if not isinstance(refusal, NotComputed) and not self.guessed:
                 raise
             self.plan.release(node.output)
             unknown(self, node, refusal)
-
-    # --- Tensors by ONNX name ---
-
-    def define(self, name: str, value: Value) -> None:
-        self.values[name] = value
-        self.shapes[name] = self.arranger.source_shape(value)
-
-    def real(self, name: str) -> Value:
-        """A tensor as ops outside of QDQ pairs see it."""
-        if name in self.values:
-            return self.values[name]
-        if name not in self.integers:
-            raise ModelError(f"tensor '{safe_terminal(name)}' is used before it is computed")
-        value = self.integers[name]
-        if value.tensor not in self.floats:
-            self.floats[value.tensor] = self._emit_dequantize(value, name)
-        self.values[name] = Value(self.floats[value.tensor], value.layout)
-        return self.values[name]
-
-    def _emit_dequantize(self, value: Value, name: str) -> str:
-        source = self.graph.tensors[value.tensor]
-        tensor = self.builder.add(
-            Tensor(name, source.shape, DType.FLOAT32, source_shape=source.source_shape)
-        )
-        origin = (*value.via, self.dequantizers.get(name, "DequantizeLinear:"))
-        self.builder.emit("Dequantize", (source.name,), Attrs(), tensor, origin)
-        return tensor.name
 
     # --- Nodes that are not converted one to one ---
 
@@ -307,29 +245,30 @@ class OnnxReader:
                 f"tensor '{safe_terminal(node.input(0))}' is used before it is computed"
             )
         tensor = self.graph.tensors[value.tensor]
-        wanted = node_type(node, self.constants)
-        if tensor.quant is None and wanted.quant.axis is None:
-            self.define(node.output, self._scaled(node, value, wanted.quant))
+        stated = node_type(node, self.constants)
+        if tensor.quant is None and stated.quant.axis is None:
+            # Plain integers, as an op computed them, as real numbers: (x - zero point) * scale.
+            scaled = self._step(node, value, "Cast", Attrs())
+            if stated.quant.zero_point:
+                scaled = self._step(
+                    node, scaled, "Sub", BinaryAttrs(), float(stated.quant.zero_point)
+                )
+            self.define(
+                node.output, self._step(node, scaled, "Mul", BinaryAttrs(), stated.quant.scale)
+            )
             return
-        if tensor.quant != wanted.quant:
+        if tensor.quant != stated.quant:
             raise ModelError(
-                f"the tensor has {tensor.quant}, but it is read as {wanted.quant}: scales must "
+                f"the tensor has {tensor.quant}, but it is read as {stated.quant}: scales must "
                 f"not change in between"
             )
         self.integers[node.output] = value
         self.dequantizers[node.output] = node.origin
         self.shapes[node.output] = self.arranger.source_shape(value)
 
-    def _scaled(self, node: Node, value: Value, quant: Quant) -> Value:
-        """Plain integers, as an op computed them, as real numbers: (x - zero point) * scale."""
-        made = self._step(node, value, "Cast", Attrs())
-        if quant.zero_point:
-            made = self._step(node, made, "Sub", BinaryAttrs(), float(quant.zero_point))
-        return self._step(node, made, "Mul", BinaryAttrs(), quant.scale)
-
     def _step(
-        self, node: Node, value: Value, kind: str, attrs: Attrs, number: float | None = None
-    ) -> Value:
+        self, node: Node, value: LayoutValue, kind: str, attrs: Attrs, number: float | None = None
+    ) -> LayoutValue:
         """A float op on a value and maybe a number."""
         source = self.graph.tensors[value.tensor]
         inputs = [value.tensor]
@@ -337,33 +276,16 @@ class OnnxReader:
             data = np.asarray(number, np.float32)
             stored = self.builder.constant(f"{node.output}_{kind}", data, DType.FLOAT32)
             inputs.append(stored.name)
-        shape, shown = source.shape, source.source_shape
-        tensor = self.builder.add(Tensor(node.output, shape, DType.FLOAT32, source_shape=shown))
-        self.builder.emit(kind, tuple(inputs), attrs, tensor, (*value.via, node.origin))
-        return Value(tensor.name, value.layout)
-
-    def _quantize(self, node: Node) -> None:
-        wanted = node_type(node, self.constants)
-        if wanted.quant.axis is not None:
-            raise ModelError("an activation has one scale per channel, which is not supported")
-        name = node.input(0)
-        value = self.integers[name] if name in self.integers else self.real(name)
-        self.define(node.output, self.quantize(value, wanted, node.output, node.origin))
-
-    def quantize(self, value: Value, wanted: QuantType, name: str, origin: str) -> Value:
-        """The value in an integer type; unchanged if it has that type already."""
-        source = self.graph.tensors[value.tensor]
-        if (source.dtype, source.quant) == (wanted.dtype, wanted.quant):
-            return value
+        shape, source_shape = source.shape, source.source_shape
         tensor = self.builder.add(
-            Tensor(name, source.shape, wanted.dtype, wanted.quant, None, source.source_shape)
+            Tensor(node.output, shape, DType.FLOAT32, source_shape=source_shape)
         )
-        self.builder.emit("Quantize", (source.name,), Attrs(), tensor, (*value.via, origin))
-        return Value(tensor.name, value.layout)
+        self.builder.emit(kind, tuple(inputs), attrs, tensor, (*value.via, node.origin))
+        return LayoutValue(tensor.name, value.layout)
 
     def _shape(self, node: Node) -> None:
-        known = self.constants.get(node.input(0))
-        shape = self.shapes.get(node.input(0)) if known is None else known.data.shape
+        const = self.constants.get(node.input(0))
+        shape = self.shapes.get(node.input(0)) if const is None else const.data.shape
         if shape is None:
             raise ModelError(
                 f"tensor '{safe_terminal(node.input(0))}' is used before it is computed"

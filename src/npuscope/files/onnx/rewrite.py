@@ -28,10 +28,10 @@ def _rewritten(node: Node, constants: Constants) -> list[Node]:
     change = REWRITES.get(node.kind)
     if change is None:
         return [node]
-    made = change(node, constants)
-    if len(made) == 1 and made[0].kind == node.kind:
-        return made
-    return [new for one in made for new in _rewritten(one, constants)]
+    nodes = change(node, constants)
+    if len(nodes) == 1 and nodes[0].kind == node.kind:
+        return nodes
+    return [new for one in nodes for new in _rewritten(one, constants)]
 
 
 def _extreme(node: Node, constants: Constants) -> list[Node]:
@@ -55,14 +55,14 @@ def _chain(node: Node, constants: Constants, kind: str = "") -> list[Node]:
     kind = kind or node.kind
     if len(node.inputs) == 1:
         return [replace(node, kind="Identity")]
-    made: list[Node] = []
+    chain: list[Node] = []
     first = node.inputs[0]
     for place, second in enumerate(node.inputs[1:], 1):
         last = place == len(node.inputs) - 1
         output = node.output if last else f"{node.output}/{place}"
-        made.append(replace(node, kind=kind, inputs=(first, second), outputs=(output,)))
+        chain.append(replace(node, kind=kind, inputs=(first, second), outputs=(output,)))
         first = output
-    return made
+    return chain
 
 
 def _sum(node: Node, constants: Constants) -> list[Node]:
@@ -151,10 +151,10 @@ def resolve_aliases(source: OnnxModel) -> OnnxModel:
     """Readers of an Identity read its input; graph outputs keep their names."""
     alias: dict[str, str] = {}
     nodes: list[Node] = []
-    kept = set(source.outputs)
+    outputs = set(source.outputs)
     for node in source.nodes:
         node = replace(node, inputs=tuple(alias.get(name, name) for name in node.inputs))
-        if node.kind in _ALIASES and node.output not in kept:
+        if node.kind in _ALIASES and node.output not in outputs:
             alias[node.output] = node.input(0)
         else:
             nodes.append(node)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from npuscope.errors import ModelError
-from npuscope.files.load import refuse_other_npus
 from npuscope.files.onnx.constants import (
     INTEGER_TYPES,
     PLAIN_TYPES,
@@ -22,16 +21,15 @@ from npuscope.files.onnx.constants import (
 )
 from npuscope.files.onnx.file import Node
 from npuscope.files.onnx.inference import infer
-from npuscope.files.onnx.layout import Value, plain
+from npuscope.files.onnx.layout import LayoutValue, plain
+from npuscope.files.onnx.walk import OnnxWalk, Stated
+from npuscope.files.other_files import refuse_other_npus
 from npuscope.graph.limits import MAX_RANK
 from npuscope.graph.model import DType, Tensor
 from npuscope.ops.row import Shape
 from npuscope.ops.table import ONNX
 from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
 from npuscope.text import safe_terminal
-
-if TYPE_CHECKING:
-    from npuscope.files.onnx.reader import OnnxReader
 
 _MOST_BYTES = 256 << 20  # of a model that is handed to onnx's own shape inference
 _MOST_VALUES = 1024  # of a constant whose values the inference may need: axes, sizes
@@ -42,16 +40,15 @@ SAME_SHAPE = (
     *("SkipSimplifiedLayerNormalization", "BiasGelu", "FastGelu", "QuickGelu", "RotaryEmbedding"),
 )
 _OWN_WALK = ("QuantizeLinear", "DequantizeLinear", "Shape", "Size", "CastLike")
-Stated = tuple[str, Shape]  # element type, shape
 
 
-def stated_of(reader: OnnxReader) -> dict[str, Stated]:
+def stated_of(walk: OnnxWalk) -> dict[str, Stated]:
     """What the file says of the results of nodes that no converter knows."""
-    known = ONNX.keys() | set(_OWN_WALK)
-    nodes = [node for node in reader.source.nodes if node.kind not in known]
+    computed_kinds = ONNX.keys() | set(_OWN_WALK)
+    nodes = [node for node in walk.source.nodes if node.kind not in computed_kinds]
     refuse_other_npus((node.kind, node.origin) for node in nodes)
     names = {name for node in nodes for name in node.outputs if name}
-    return _Stated(reader.source.proto, reader.shapes, reader.pins.symbols).of(names)
+    return _Stated(walk.source.proto, walk.shapes, walk.pins.symbols).of(names)
 
 
 class _Stated:
@@ -62,21 +59,21 @@ class _Stated:
         self.shapes = shapes
         self.symbols = symbols
 
-    def of(self, wanted: set[str]) -> dict[str, Stated]:
-        found = self._read(self.proto.graph, wanted) if wanted else {}
-        if wanted - found.keys() and self.proto.ByteSize() <= _MOST_BYTES:
-            found = {**self._read(self._inferred(), wanted), **found}
-        return found
+    def of(self, names: set[str]) -> dict[str, Stated]:
+        forms = self._read(self.proto.graph, names) if names else {}
+        if names - forms.keys() and self.proto.ByteSize() <= _MOST_BYTES:
+            forms = {**self._read(self._inferred(), names), **forms}
+        return forms
 
-    def _read(self, graph: Any, wanted: set[str]) -> dict[str, Stated]:
+    def _read(self, graph: Any, names: set[str]) -> dict[str, Stated]:
         infos = (info for infos in (graph.value_info, graph.output) for info in infos)
-        found: dict[str, Stated] = {}
+        forms: dict[str, Stated] = {}
         for info in infos:
             name = text(info.name)
-            shape = _shape(info.type.tensor_type, self.symbols) if name in wanted else None
+            shape = _shape(info.type.tensor_type, self.symbols) if name in names else None
             if shape is not None and min(shape, default=1) > 0:
-                found[name] = (TYPE_NAMES.get(info.type.tensor_type.elem_type, ""), shape)
-        return found
+                forms[name] = (TYPE_NAMES.get(info.type.tensor_type.elem_type, ""), shape)
+        return forms
 
     def _inferred(self) -> Any:
         """The graph with inferred shapes; what onnx cannot follow stays as it is."""
@@ -103,134 +100,126 @@ def _shape(tensor: Any, symbols: Mapping[str, int]) -> Shape | None:
 # --- One node ---
 
 
-def unknown(reader: OnnxReader, node: Node, refusal: ModelError | None = None) -> None:
+def unknown(walk: OnnxWalk, node: Node, refusal: ModelError | None = None) -> None:
     """A node that nothing here computes: one op for every output that somebody reads."""
     if refusal is not None:
-        reader.graph.notes.append(f"{node.origin}: {refusal.message}: work of unknown cost")
-    inputs = tuple(_plain(reader, name, node.origin) for name in node.inputs if name)
-    held = tuple(name for name in inputs if name) or reader.graph.inputs[:1]
-    outputs = [name for name in node.outputs if name in reader.read]
+        walk.graph.notes.append(f"{node.origin}: {refusal.message}: work of unknown cost")
+    inputs = tuple(_plain(walk, name, node.origin) for name in node.inputs if name)
+    sources = tuple(name for name in inputs if name) or walk.graph.inputs[:1]
+    outputs = [name for name in node.outputs if name in walk.read]
     try:
-        _find(reader, node, outputs, held)
+        _find(walk, node, outputs, sources)
     except ModelError as error:
         raise refusal or error from None
     for part, name in enumerate(outputs):
-        type_name, shape = reader.stated[name]
-        if name in reader.values:
+        type_name, shape = walk.stated[name]
+        if name in walk.values:
             continue  # made before the converter gave up
         dtype = {**INTEGER_TYPES, **PLAIN_TYPES}.get(type_name, DType.FLOAT32)
-        tensor = reader.builder.add(Tensor(name, shape, dtype))
-        attrs = UnknownAttrs(node.kind, shape, part, _weights(reader, node))
-        reader.builder.emit(UNKNOWN, held, attrs, tensor, (node.origin,))
-        reader.define(name, Value(tensor.name, plain(len(shape))))
-
-
-def _weights(reader: OnnxReader, node: Node) -> int:
-    """Numbers of matrices among its operands, and in its bodies."""
-    given = (reader.constants[name] for name in node.inputs if name in reader.constants)
-    proto = reader.node_protos().get(node.output)
-    bodies = (item.g for item in proto.attribute if item.HasField("g")) if proto else ()
-    rows = (const.data.size for const in given if const.data.ndim > 1)
-    return sum(rows) + sum(map(body_weights, bodies))
+        tensor = walk.builder.add(Tensor(name, shape, dtype))
+        # Numbers of matrices among its operands, and in its bodies.
+        operands = (walk.constants[name] for name in node.inputs if name in walk.constants)
+        proto = walk.node_protos().get(node.output)
+        bodies = (item.g for item in proto.attribute if item.HasField("g")) if proto else ()
+        rows = (const.data.size for const in operands if const.data.ndim > 1)
+        attrs = UnknownAttrs(node.kind, shape, part, sum(rows) + sum(map(body_weights, bodies)))
+        walk.builder.emit(UNKNOWN, sources, attrs, tensor, (node.origin,))
+        walk.define(name, LayoutValue(tensor.name, plain(len(shape))))
 
 
 def body_weights(body: Any) -> int:
     """Numbers that a body of control flow, and those inside it, hold."""
-    held = sum(int(prod(entry.dims)) for entry in body.initializer)
+    total = sum(int(prod(entry.dims)) for entry in body.initializer)
     for item in (item for node in body.node for item in node.attribute):
-        held += prod(item.t.dims) if item.HasField("t") else 0
-        held += body_weights(item.g) if item.HasField("g") else 0
-    return held
+        total += prod(item.t.dims) if item.HasField("t") else 0
+        total += body_weights(item.g) if item.HasField("g") else 0
+    return total
 
 
-def _plain(reader: OnnxReader, name: str, origin: str) -> str:
+def _plain(walk: OnnxWalk, name: str, origin: str) -> str:
     """The tensor in the file's own order of axes; constants stay outside of the graph."""
-    if name in reader.constants:
+    if name in walk.constants:
         return ""
-    value = reader.real(name)
-    rank = len(reader.arranger.source_shape(value))
-    return reader.arranger.arrange(value, plain(rank), origin).tensor
+    value = walk.real(name)
+    rank = len(walk.arranger.source_shape(value))
+    return walk.arranger.arrange(value, plain(rank), origin).tensor
 
 
-def _find(reader: OnnxReader, node: Node, outputs: list[str], held: tuple[str, ...]) -> None:
-    """Add the shapes of a node's results to `reader.stated`."""
-    if any(name not in reader.stated for name in outputs):
-        for name, found in _inferred_here(reader, node, outputs).items():
-            reader.stated.setdefault(name, found)
+def _find(walk: OnnxWalk, node: Node, outputs: list[str], sources: tuple[str, ...]) -> None:
+    """Add the shapes of a node's results to `walk.stated`."""
+    if any(name not in walk.stated for name in outputs):
+        for name, form in _inferred_here(walk, node, outputs).items():
+            walk.stated.setdefault(name, form)
     for name in outputs:
-        pinned = reader.pins.shapes.get(name)
+        pinned = walk.pins.shapes.get(name)
         if pinned is not None:
-            reader.stated[name] = (reader.stated.get(name, ("float32", ()))[0], pinned)
-        if name in reader.stated:
+            walk.stated[name] = (walk.stated.get(name, ("float32", ()))[0], pinned)
+        if name in walk.stated:
             continue
-        if node.kind.rpartition(".")[2] in SAME_SHAPE and held:
-            reader.stated[name] = ("float32", reader.graph.tensors[held[0]].shape)
+        if node.kind.rpartition(".")[2] in SAME_SHAPE and sources:
+            walk.stated[name] = ("float32", walk.graph.tensors[sources[0]].shape)
             continue
-        if _has_schema(reader, node) or not held:
+        # The shapes of ONNX's own ops can be inferred if the node is right.
+        import onnx
+
+        control = node.kind in ("If", "Loop", "Scan")
+        if (not control and onnx.defs.has(node.kind, walk.source.opset, "")) or not sources:
             raise ModelError(f"the file does not state the shape of '{safe_terminal(name)}'")
-        shape = reader.graph.tensors[held[0]].shape
-        reader.stated[name] = ("float32", shape)
-        reader.guessed = True
+        shape = walk.graph.tensors[sources[0]].shape
+        walk.stated[name] = ("float32", shape)
+        walk.guessed = True
         label = safe_terminal(name)
-        reader.graph.notes.append(
+        walk.graph.notes.append(
             f"{node.kind} is not known here, and no shape of '{label}' is stated: taken as that of "
             f"its first input, {shape}; --shape {label}=... states another"
         )
 
 
-def _has_schema(reader: OnnxReader, node: Node) -> bool:
-    """Whether the op is one of ONNX's own, whose shapes can be inferred if the node is right."""
-    import onnx
-
-    control = node.kind in ("If", "Loop", "Scan")
-    return not control and onnx.defs.has(node.kind, reader.source.opset, "")
-
-
-def _inferred_here(reader: OnnxReader, node: Node, outputs: Iterable[str]) -> dict[str, Stated]:
+def _inferred_here(walk: OnnxWalk, node: Node, outputs: Iterable[str]) -> dict[str, Stated]:
     """What onnx infers from the node alone, with the shapes and constants that the walk knows.
 
     A size that depends on data, as that of NonZero, is taken as 1, and noted.
     """
     import onnx
 
-    proto = reader.node_protos().get(node.output)
+    proto = walk.node_protos().get(node.output)
     if proto is None:
         return {}
-    constants = {name: reader.constants[name] for name in node.inputs if name in reader.constants}
+    constants = {name: walk.constants[name] for name in node.inputs if name in walk.constants}
     small = {name: const for name, const in constants.items() if const.data.size <= _MOST_VALUES}
-    infos = [_info(name, *known_form(reader, name)) for name in dict.fromkeys(node.inputs) if name]
+    infos = [_info(name, *known_form(walk, name)) for name in dict.fromkeys(node.inputs) if name]
     values = [_tensor(*row) for row in small.items()]
     model = onnx.helper.make_model(
         onnx.helper.make_graph([proto], "node", infos, [], values),
-        opset_imports=reader.source.proto.opset_import,
-        functions=reader.source.proto.functions,
+        opset_imports=walk.source.proto.opset_import,
+        functions=walk.source.proto.functions,
     )
-    found: dict[str, Stated] = {}
+    forms: dict[str, Stated] = {}
     for info in infer(model).value_info:
         name = text(info.name)
-        shape = _shape(info.type.tensor_type, reader.pins.symbols)
+        shape = _shape(info.type.tensor_type, walk.pins.symbols)
         if name not in outputs or shape is None:
             continue
         if 0 in shape:
-            reader.guessed = True
-            reader.graph.notes.append(
+            walk.guessed = True
+            walk.graph.notes.append(
                 f"the size of '{safe_terminal(name)}' depends on data ({node.kind}): taken as 1; "
                 f"--shape {safe_terminal(name)}=... states another"
             )
         sizes = tuple(size or 1 for size in shape)
-        found[name] = (TYPE_NAMES.get(info.type.tensor_type.elem_type, ""), sizes)
-    return found
+        forms[name] = (TYPE_NAMES.get(info.type.tensor_type.elem_type, ""), sizes)
+    return forms
 
 
-def known_form(reader: OnnxReader, name: str) -> Stated:
+def known_form(walk: OnnxWalk, name: str) -> Stated:
     """Element type and shape that the file means, of a constant or of what was walked over."""
-    if name in reader.constants:
-        const = reader.constants[name]
+    if name in walk.constants:
+        const = walk.constants[name]
         return ("float32" if const.quant else const.type, const.data.shape)
     dtype = DType.FLOAT32
-    if name in reader.values and name not in reader.integers:
-        dtype = reader.graph.tensors[reader.values[name].tensor].dtype
-    return dtype.value, reader.shapes[name]
+    if name in walk.values and name not in walk.integers:
+        dtype = walk.graph.tensors[walk.values[name].tensor].dtype
+    return dtype.value, walk.shapes[name]
 
 
 def _info(name: str, type_name: str, shape: Shape) -> Any:

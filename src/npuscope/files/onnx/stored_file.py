@@ -145,10 +145,16 @@ class StoredOnnx:
 
     def to_bytes(self) -> bytes:
         """A file that nobody changed is the original, byte by byte."""
-        written = self.written()
-        if self._first.is_like(written):
-            return self._original or written
-        return self._changed_bytes()
+        data = self.written()
+        if self._first.is_like(data):
+            return self._original or data
+        # Shapes that the file states, and names that bodies read, must hold in the new file.
+        import onnx
+
+        model = onnx.ModelProto()
+        model.CopyFrom(self.current())
+        self._first.settle(model, self.nodes, self._captured)
+        return serialized(model)
 
     def written(self) -> bytes:
         """By the writer, whether something was changed or not."""
@@ -170,15 +176,6 @@ class StoredOnnx:
     def _put_nodes(self) -> None:
         del self.graph.node[:]
         self.graph.node.extend(self.nodes)
-
-    def _changed_bytes(self) -> bytes:
-        """Shapes that the file states, and names that bodies read, must hold in the new file."""
-        import onnx
-
-        model = onnx.ModelProto()
-        model.CopyFrom(self.current())
-        self._first.settle(model, self.nodes, self._captured)
-        return serialized(model)
 
     def _in_order(self) -> list[Node]:
         """Nodes of a file that is not in order stay where they are, for runtimes sort them; new
@@ -216,26 +213,25 @@ class StoredOnnx:
     def inferred(self) -> Inferred:
         """Shapes with open sizes as 1. Also of what nobody reads: an edit may be half done."""
         if self._inferred is None:
-            self._inferred = self._infer()
+            import onnx
+
+            proto = onnx.ModelProto()
+            proto.CopyFrom(self.proto)
+            del proto.graph.node[:]
+            proto.graph.node.extend(self._in_order())
+            for entry in proto.graph.input:
+                for axis in open_axes(entry):
+                    entry.type.tensor_type.shape.dim[axis].dim_value = 1
+            graph = inferred_graph(proto)
+            entries = [*graph.input, *graph.value_info, *graph.output]
+            shapes = {entry.name: dims(entry) for entry in entries}
+            shapes |= {entry.name: tuple(entry.dims) for entry in graph.initializer}
+            types = {entry.name: int(entry.type.tensor_type.elem_type) for entry in entries}
+            types |= {entry.name: int(entry.data_type) for entry in graph.initializer}
+            self._inferred = Inferred(
+                {name: sizes for name, sizes in shapes.items() if sizes is not None}, types
+            )
         return self._inferred
-
-    def _infer(self) -> Inferred:
-        import onnx
-
-        proto = onnx.ModelProto()
-        proto.CopyFrom(self.proto)
-        del proto.graph.node[:]
-        proto.graph.node.extend(self._in_order())
-        for entry in proto.graph.input:
-            for axis in open_axes(entry):
-                entry.type.tensor_type.shape.dim[axis].dim_value = 1
-        graph = inferred_graph(proto)
-        entries = [*graph.input, *graph.value_info, *graph.output]
-        shapes = {entry.name: dims(entry) for entry in entries}
-        shapes |= {entry.name: tuple(entry.dims) for entry in graph.initializer}
-        types = {entry.name: int(entry.type.tensor_type.elem_type) for entry in entries}
-        types |= {entry.name: int(entry.data_type) for entry in graph.initializer}
-        return Inferred({name: sizes for name, sizes in shapes.items() if sizes is not None}, types)
 
 
 def node_kinds(data: bytes) -> set[str]:
@@ -264,8 +260,8 @@ def _origins(nodes: Sequence[Node]) -> dict[str, Node]:
     """By the names that findings use. A node without a name of its own is left out where a body
     has one of the same kind and place, which findings name alike."""
     inside = {_origin(n, k) for graph in all_bodies(nodes) for k, n in enumerate(graph.node)}
-    named = {_origin(node, n): node for n, node in enumerate(nodes)}
-    return {origin: node for origin, node in named.items() if origin not in inside}
+    by_origin = {_origin(node, n): node for n, node in enumerate(nodes)}
+    return {origin: node for origin, node in by_origin.items() if origin not in inside}
 
 
 def _origin(node: Node, index: int) -> str:

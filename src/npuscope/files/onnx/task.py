@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING
 
 from npuscope.errors import ModelError, NotComputed
 from npuscope.files.onnx.binding import QUANTIZE, moves, node_type
 from npuscope.files.onnx.constants import INTEGER_TYPES, PLAIN_TYPES, Const, QuantType
+from npuscope.files.onnx.file import Node
 from npuscope.files.onnx.layout import (
     CHANNEL_LAST,
     Layout,
+    LayoutValue,
     Shape,
-    Value,
     channel_last,
     operand_layout,
     plain,
     source_shape,
 )
+from npuscope.files.onnx.walk import OnnxWalk
 from npuscope.graph.model import Activation, Attrs, DType, Quant, Tensor
 from npuscope.lean_dataclass import replace
 from npuscope.ops.functions import ClipAttrs
 from npuscope.text import safe_terminal
-
-if TYPE_CHECKING:
-    from npuscope.files.onnx.file import Node
-    from npuscope.files.onnx.reader import OnnxReader
-
 
 # --- Constants of a node: weights, biases, broadcast operands, in the form the graph keeps ---
 
@@ -36,7 +32,7 @@ _BIAS_TOLERANCE = 1e-5  # relative; exporters multiply scales in float32 or in f
 class Parameters:
     """The constants of one node; `integer` says whether it computes on integers."""
 
-    def __init__(self, reader: OnnxReader, node: Node, integer: bool) -> None:
+    def __init__(self, reader: OnnxWalk, node: Node, integer: bool) -> None:
         self.reader = reader
         self.node = node
         self.integer = integer
@@ -70,11 +66,11 @@ class Parameters:
             raise NotComputed(f"'{safe_terminal(name)}' is {const.type} and has no scale")
         return add(name, const.real(), DType.FLOAT32)
 
-    def constant_value(self, name: str) -> Value:
+    def constant_value(self, name: str) -> LayoutValue:
         """A constant in place of an activation."""
         const = self.reader.constants[name]
         tensor = self.store(const, (name, self.integer))
-        return Value(tensor.name, plain(const.data.ndim))
+        return LayoutValue(tensor.name, plain(const.data.ndim))
 
     def parameter(self, index: int, form: str, permutation: tuple[int, ...]) -> Tensor:
         """Constant weights with their axes in the given order."""
@@ -107,9 +103,15 @@ class Parameters:
         """A constant that broadcasts to the source axes of `layout`."""
         const = self.needed(index)
         missing = len([axis for axis in layout if axis >= 0]) - const.data.ndim
-        wanted = operand_layout(layout, missing)
-        key = (self.node.input(index), (wanted, self.integer))
-        return self.store(_broadcastable(const, wanted), key).name
+        target = operand_layout(layout, missing)
+        key = (self.node.input(index), (target, self.integer))
+        # Without the leading axes of size 1 that broadcasting adds.
+        stored_axes = tuple(axis for axis in target if axis >= 0)
+        turned = const.transpose(stored_axes)
+        shape = [1 if axis < 0 else const.data.shape[axis] for axis in target]
+        while shape and shape[0] == 1:
+            shape = shape[1:]
+        return self.store(turned.reshape(tuple(shape)), key).name
 
 
 def _is_product(bias: Const, x: Quant | None, weights: Quant | None) -> bool:
@@ -123,16 +125,6 @@ def _is_product(bias: Const, x: Quant | None, weights: Quant | None) -> bool:
     )
 
 
-def _broadcastable(const: Const, layout: Layout) -> Const:
-    """The constant in `layout`, without the leading axes of size 1 that broadcasting adds."""
-    held = tuple(axis for axis in layout if axis >= 0)
-    turned = const.transpose(held)
-    shape = [1 if axis < 0 else const.data.shape[axis] for axis in layout]
-    while shape and shape[0] == 1:
-        shape = shape[1:]
-    return turned.reshape(tuple(shape))
-
-
 _ACTIVATIONS = {
     (0.0, float("inf")): Activation.RELU,
     (0.0, 6.0): Activation.RELU6,
@@ -141,10 +133,10 @@ _ACTIVATIONS = {
 _PLAIN = (DType.INT32, DType.INT64, DType.BOOL)  # integers that never had scales
 
 
-class Task(Parameters):
+class NodeTask(Parameters):
     """The conversion of one node."""
 
-    def __init__(self, reader: OnnxReader, node: Node) -> None:
+    def __init__(self, reader: OnnxWalk, node: Node) -> None:
         self.bound = reader.plan.bound.get(node.output)
         self.moved = node.output in reader.plan.moved
         super().__init__(reader, node, self.bound is not None or self.moved)
@@ -154,7 +146,7 @@ class Task(Parameters):
 
     # --- Inputs ---
 
-    def value(self, index: int) -> Value:
+    def value(self, index: int) -> LayoutValue:
         """An activation."""
         name = self.node.input(index)
         if not name:
@@ -165,23 +157,23 @@ class Task(Parameters):
             return self.reader.integers[name]
         return self.reader.real(name)
 
-    def raw_value(self, index: int) -> Value:
+    def raw_value(self, index: int) -> LayoutValue:
         """The integers behind a DequantizeLinear, for ops that only compare values."""
         name = self.node.input(index)
         return self.reader.integers[name] if name in self.reader.integers else self.value(index)
 
-    def shape(self, value: Value) -> Shape:
+    def shape(self, value: LayoutValue) -> Shape:
         """The source shape."""
         return self.arranger.source_shape(value)
 
-    def arranged(self, index: int, layout: Layout) -> Value:
+    def arranged(self, index: int, layout: Layout) -> LayoutValue:
         return self.arranger.arrange(self.value(index), layout, self.node.origin)
 
-    def in_source_order(self, index: int) -> Value:
+    def in_source_order(self, index: int) -> LayoutValue:
         value = self.value(index)
         return self.arranger.arrange(value, plain(len(self.shape(value))), self.node.origin)
 
-    def windowed(self, index: int) -> Value:
+    def windowed(self, index: int) -> LayoutValue:
         """An input of a windowed op: N, H, W, C, with H = 1 for one spatial axis."""
         value = self.value(index)
         rank = len(self.shape(value))
@@ -192,7 +184,7 @@ class Task(Parameters):
             )
         return self.arranger.arrange(value, CHANNEL_LAST[rank], self.node.origin)
 
-    def channel_last(self, index: int) -> Value:
+    def channel_last(self, index: int) -> LayoutValue:
         """An input with its channels (source axis 1) stored last, at any rank."""
         value = self.value(index)
         layout = channel_last(len(self.shape(value)))
@@ -204,10 +196,10 @@ class Task(Parameters):
             return self.broadcast_constant(index, layout)
         value = self.value(index)
         missing = len([axis for axis in layout if axis >= 0]) - len(self.shape(value))
-        wanted = operand_layout(layout, missing)
-        return self.arranger.arrange(value, wanted, self.node.origin).tensor
+        target = operand_layout(layout, missing)
+        return self.arranger.arrange(value, target, self.node.origin).tensor
 
-    def tensor(self, value: Value) -> Tensor:
+    def tensor(self, value: LayoutValue) -> Tensor:
         return self.reader.graph.tensors[value.tensor]
 
     def following_type(self) -> QuantType | None:
@@ -239,12 +231,9 @@ class Task(Parameters):
         origins, self.origins = self.origins, self.node.origins
         value = self.make(kind, inputs, fused, layout, via, dtype, like=like)
         self.origins = origins[len(self.node.origins) :]
-        self.finish(self._clipped(value, rest))
-
-    def _clipped(self, value: Value, attrs: ClipAttrs) -> Value:
-        """The same scale on both sides: clamping the quantized values is exact."""
+        # The same scale on both sides: clamping the quantized values is exact.
         name = self.bound.reals[-1] if self.bound else ""
-        return self.make("Clip", (value.tensor,), attrs, value.layout, name=name)
+        self.finish(self.make("Clip", (value.tensor,), rest, value.layout, name=name))
 
     def make(
         self,
@@ -256,7 +245,7 @@ class Task(Parameters):
         dtype: DType | None = None,
         name: str = "",
         like: int = 0,
-    ) -> Value:
+    ) -> LayoutValue:
         """Append one of possibly several ops that replace the node."""
         while inputs and not inputs[-1]:
             inputs = inputs[:-1]
@@ -264,19 +253,19 @@ class Task(Parameters):
         form = self._type(inputs[like], dtype)
         tensor = self._result(name or self.node.output, shape, layout, form)
         self.reader.builder.emit(kind, inputs, attrs, tensor, (*via, *self.origins))
-        return Value(tensor.name, layout)
+        return LayoutValue(tensor.name, layout)
 
     def emit_all(
-        self, kind: str, x: Value, attrs: Attrs, names: tuple[str, ...]
-    ) -> tuple[Value, ...]:
+        self, kind: str, x: LayoutValue, attrs: Attrs, names: tuple[str, ...]
+    ) -> tuple[LayoutValue, ...]:
         """Append an op with several outputs, all stored like its input."""
         shapes = self.reader.builder.infer_all(kind, (x.tensor,), attrs, self.node.origin)
         form = self._type(x.tensor, None)
         rows = zip(names, shapes, strict=True)
-        made = tuple(self._result(name, shape, x.layout, form) for name, shape in rows)
+        results = tuple(self._result(name, shape, x.layout, form) for name, shape in rows)
         origin = (*x.via, *self.origins)
-        self.reader.builder.emit_all(kind, (x.tensor,), attrs, made, origin)
-        return tuple(Value(tensor.name, x.layout) for tensor in made)
+        self.reader.builder.emit_all(kind, (x.tensor,), attrs, results, origin)
+        return tuple(LayoutValue(tensor.name, x.layout) for tensor in results)
 
     def _result(
         self, name: str, shape: Shape, layout: Layout, form: tuple[DType, Quant | None]
@@ -287,8 +276,8 @@ class Task(Parameters):
                 hint="fold constants before export",
             )
         source = source_shape(layout, shape)
-        shown = source if layout != plain(len(source)) else None
-        return self.reader.builder.add(Tensor(name, shape, *form, None, shown))
+        stated = source if layout != plain(len(source)) else None
+        return self.reader.builder.add(Tensor(name, shape, *form, None, stated))
 
     def _fuse(self, attrs: Attrs) -> tuple[Attrs, ClipAttrs | None]:
         """The clamp behind the node goes into its attributes, or stays an op of its own."""
@@ -299,7 +288,7 @@ class Task(Parameters):
             return replace(attrs, activation=activation), None  # type: ignore[call-arg]
         return attrs, ClipAttrs(*self.bound.clamp)
 
-    def finish(self, value: Value) -> None:
+    def finish(self, value: LayoutValue) -> None:
         """Make `value` the output of the node."""
         self.reader.shapes[self.node.output] = self.shape(value)
         if self.bound is not None:
@@ -310,14 +299,14 @@ class Task(Parameters):
         else:
             self.finish_as(self.node.output, value)
 
-    def pass_on(self, value: Value) -> None:
+    def pass_on(self, value: LayoutValue) -> None:
         """The node changes nothing, but a QuantizeLinear after it may."""
         if self.bound is None:
             self.finish(value)
         else:
             self.emit("Quantize", (value.tensor,), Attrs(), value.layout, value.via)
 
-    def finish_as(self, name: str, value: Value) -> None:
+    def finish_as(self, name: str, value: LayoutValue) -> None:
         """One output of a node that only moves values, or that stays real."""
         self.reader.shapes[name] = self.shape(value)
         (self.reader.integers if self.moved else self.reader.values)[name] = value
@@ -328,8 +317,8 @@ class Task(Parameters):
         if self.bound is not None:
             return self.bound.type.dtype, self.bound.type.quant
         first = self.reader.graph.tensors[like]
-        known = first.dtype.is_float or (first.dtype in _PLAIN and first.quant is None)
-        if not known and not moves(self.node):
+        is_plain = first.dtype.is_float or (first.dtype in _PLAIN and first.quant is None)
+        if not is_plain and not moves(self.node):
             raise NotComputed(
                 f"it computes on {first.dtype.value} values without a DequantizeLinear"
             )

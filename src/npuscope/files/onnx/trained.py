@@ -98,15 +98,15 @@ def _pair(node: Node, constants: Constants, steps: Steps) -> list[Node]:
     ):
         constants[f"{stem}/{name}"] = Const(np.asarray(value, dtype), dtype)
     parameters = f"{stem}/scale", f"{stem}/zero"
-    source, made = node.input(0), []
+    source, nodes = node.input(0), []
     if steps.high - steps.low < 2**_BYTE - 1:
         clamp = (source, f"{stem}/low", f"{stem}/high")
-        made.append(Node("Clip", node.origin, clamp, (f"{stem}/clamped",)))
+        nodes.append(Node("Clip", node.origin, clamp, (f"{stem}/clamped",)))
         source = f"{stem}/clamped"
     whole = f"{stem}/integers"
-    made.append(Node("QuantizeLinear", node.origin, (source, *parameters), (whole,)))
-    made.append(Node("DequantizeLinear", node.origin, (whole, *parameters), node.outputs))
-    return made
+    nodes.append(Node("QuantizeLinear", node.origin, (source, *parameters), (whole,)))
+    nodes.append(Node("DequantizeLinear", node.origin, (whole, *parameters), node.outputs))
+    return nodes
 
 
 # --- How each op states its steps ---

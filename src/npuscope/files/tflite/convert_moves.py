@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 def cut(reader: TfliteReader, op: SourceOp) -> None:
     """SLICE: begins and sizes; size -1 is the rest."""
     x = reader.tensor(op, 0)
-    starts, asked = (reader.integers(op, index).ravel().tolist() for index in (1, 2))
-    if not len(starts) == len(asked) == len(x.shape):
+    starts, counts = (reader.integers(op, index).ravel().tolist() for index in (1, 2))
+    if not len(starts) == len(counts) == len(x.shape):
         raise ModelError(
-            f"begins {starts} and sizes {asked} do not fit shape {x.shape}", where=op.origin
+            f"begins {starts} and sizes {counts} do not fit shape {x.shape}", where=op.origin
         )
-    rows = zip(x.shape, starts, asked, strict=True)
+    rows = zip(x.shape, starts, counts, strict=True)
     sizes = tuple(dim - start if size == -1 else size for dim, start, size in rows)
     attrs = SliceAttrs(tuple(starts), sizes, (1,) * len(sizes))
     reader.emit(op, "Slice", (x.name,), attrs)
@@ -75,35 +75,30 @@ def strided_slice(reader: TfliteReader, op: SourceOp) -> None:
     bounds = [reader.integers(op, index).ravel().tolist() for index in (1, 2, 3)]
     if len({len(part) for part in bounds}) != 1:
         raise ModelError(f"begin, end and strides differ in length: {bounds}", where=op.origin)
-    cuts = _cuts(op, x.shape, bounds)
+    # Walks the entries of the operator; all but added axes use one axis of the input.
+    count = len(bounds[0])
+    added = op.number("NewAxisMask") & ~op.number("EllipsisMask")
+    cuts, axis = _Cuts(), 0
+    for place in range(count):
+        if op.number("EllipsisMask") >> place & 1:
+            later = [p for p in range(place + 1, count) if not added >> p & 1]
+            stop = max(len(x.shape) - len(later), axis)
+            cuts.whole(x.shape[axis:stop])
+            axis = stop
+        elif added >> place & 1:
+            cuts.shape.append(1)
+        elif axis >= len(x.shape):
+            raise ModelError(f"{count} entries do not fit shape {x.shape}", where=op.origin)
+        else:
+            _entry(op, cuts, x.shape[axis], place, bounds)
+            axis += 1
+    cuts.whole(x.shape[axis:])
     attrs = SliceAttrs(tuple(cuts.starts), tuple(cuts.sizes), tuple(cuts.steps))
     if attrs.sizes == tuple(cuts.shape):
         reader.emit(op, "Slice", (x.name,), attrs)
         return
     name = x.name if attrs.sizes == x.shape else reader.aside(op, "Slice", x, attrs).name
     reader.emit(op, "Reshape", (name,), Attrs(), tuple(cuts.shape))
-
-
-def _cuts(op: SourceOp, shape: Shape, bounds: list[list[int]]) -> _Cuts:
-    """Walks the entries of the operator; all but added axes use one axis of the input."""
-    count = len(bounds[0])
-    added = op.number("NewAxisMask") & ~op.number("EllipsisMask")
-    result, axis = _Cuts(), 0
-    for place in range(count):
-        if op.number("EllipsisMask") >> place & 1:
-            later = [p for p in range(place + 1, count) if not added >> p & 1]
-            stop = max(len(shape) - len(later), axis)
-            result.whole(shape[axis:stop])
-            axis = stop
-        elif added >> place & 1:
-            result.shape.append(1)
-        elif axis >= len(shape):
-            raise ModelError(f"{count} entries do not fit shape {shape}", where=op.origin)
-        else:
-            _entry(op, result, shape[axis], place, bounds)
-            axis += 1
-    result.whole(shape[axis:])
-    return result
 
 
 def _entry(op: SourceOp, result: _Cuts, dim: int, place: int, bounds: list[list[int]]) -> None:
@@ -118,11 +113,11 @@ def _entry(op: SourceOp, result: _Cuts, dim: int, place: int, bounds: list[list[
         return
     first = None if op.number("BeginMask") >> place & 1 else begin
     last = None if op.number("EndMask") >> place & 1 else end
-    chosen = range(dim)[slice(first, last, step)]
-    if not len(chosen):
+    elements = range(dim)[slice(first, last, step)]
+    if not len(elements):
         raise ModelError(f"[{begin}:{end}:{step}] of {dim} elements is empty", where=op.origin)
-    result.add(chosen[0], len(chosen), step)
-    result.shape.append(len(chosen))
+    result.add(elements[0], len(elements), step)
+    result.shape.append(len(elements))
 
 
 _SYMMETRIC = 1
@@ -186,31 +181,25 @@ def split_v(reader: TfliteReader, op: SourceOp) -> None:
     x = reader.tensor(op, 0)
     axis = _only_axis(reader, op, 2, x)
     sizes = reader.integers(op, 1).ravel().tolist()
-    known = sum(size for size in sizes if size >= 0)
-    sizes = [x.shape[axis] - known if size < 0 else size for size in sizes]
+    stated_total = sum(size for size in sizes if size >= 0)
+    sizes = [x.shape[axis] - stated_total if size < 0 else size for size in sizes]
     if 0 in sizes and sum(sizes) == x.shape[axis] and len(sizes) == len(op.outputs):
-        _parts_that_hold_something(reader, op, x, axis, sizes)
+        # Empty parts have no tensor here; nothing can read a value of them.
+        for place, size in enumerate(sizes):
+            if size:
+                starts, counts = [0] * len(x.shape), list(x.shape)
+                starts[axis], counts[axis] = sum(sizes[:place]), size
+                attrs = SliceAttrs(tuple(starts), tuple(counts), (1,) * len(x.shape))
+                reader.emit(op, "Slice", (x.name,), attrs, tuple(counts), output=place)
         return
     reader.emit_all(op, "Split", (x.name,), SplitAttrs(axis, tuple(sizes)))
 
 
-def _parts_that_hold_something(
-    reader: TfliteReader, op: SourceOp, x: Tensor, axis: int, sizes: list[int]
-) -> None:
-    """Empty parts have no tensor here; nothing can read a value of them."""
-    for place, size in enumerate(sizes):
-        if size:
-            starts, counts = [0] * len(x.shape), list(x.shape)
-            starts[axis], counts[axis] = sum(sizes[:place]), size
-            attrs = SliceAttrs(tuple(starts), tuple(counts), (1,) * len(x.shape))
-            reader.emit(op, "Slice", (x.name,), attrs, tuple(counts), output=place)
-
-
 def _only_axis(reader: TfliteReader, op: SourceOp, position: int, x: Tensor) -> int:
-    given = reader.integers(op, position)
-    if given.size != 1:
-        raise ModelError(f"{given.size} axes, expected one", where=op.origin)
-    return reader.axis(op, int(given.ravel()[0]), x)
+    axes = reader.integers(op, position)
+    if axes.size != 1:
+        raise ModelError(f"{axes.size} axes, expected one", where=op.origin)
+    return reader.axis(op, int(axes.ravel()[0]), x)
 
 
 def pack(reader: TfliteReader, op: SourceOp) -> None:

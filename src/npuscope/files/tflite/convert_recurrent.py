@@ -40,7 +40,16 @@ def sequence_lstm(reader: TfliteReader, op: SourceOp) -> None:
         raise NotComputed("coupled input and forget gates are not supported", where=op.origin)
     x = reader.tensor(op, 0)
     parts = [reader.tensor(op, place) for place in (*_GATES, *_BIASES)]
-    _check_types(op, x, parts)
+    # All float32, or int8 with biases of int32; other mixtures compute their scales.
+    dtypes = [tensor.dtype for tensor in (x, *parts)]
+    weights = len(_GATES) + 1
+    whole = [DType.INT8] * weights + [DType.INT32] * len(_BIASES)
+    if dtypes != whole and set(dtypes) != {DType.FLOAT32}:
+        kinds = " and ".join(sorted({dtype.value for dtype in dtypes}))
+        raise NotComputed(f"weights and input of {kinds} are not supported", where=op.origin)
+    quants = [tensor.quant for tensor in (x, *parts[: len(_GATES)])]
+    if dtypes == whole and not all(map(_is_single, quants)):
+        raise NotComputed("scales for each channel are not supported", where=op.origin)
     clip, major = op.real("CellClip"), bool(op.number("TimeMajor"))
     attrs = SequenceLstmAttrs(major, clip, _cell_bits(reader, op) if x.quant else 0)
     reader.emit(op, "SequenceLSTM", (x.name, *(part.name for part in parts)), attrs)
@@ -53,19 +62,6 @@ def _has(op: SourceOp, place: int) -> bool:
     return place < len(op.inputs) and op.inputs[place] >= 0
 
 
-def _check_types(op: SourceOp, x: Tensor, parts: list[Tensor]) -> None:
-    """All float32, or int8 with biases of int32; other mixtures compute their scales."""
-    found = [tensor.dtype for tensor in (x, *parts)]
-    weights = len(_GATES) + 1
-    whole = [DType.INT8] * weights + [DType.INT32] * len(_BIASES)
-    if found != whole and set(found) != {DType.FLOAT32}:
-        kinds = " and ".join(sorted({dtype.value for dtype in found}))
-        raise NotComputed(f"weights and input of {kinds} are not supported", where=op.origin)
-    quants = [tensor.quant for tensor in (x, *parts[: len(_GATES)])]
-    if found == whole and not all(map(_is_single, quants)):
-        raise NotComputed("scales for each channel are not supported", where=op.origin)
-
-
 def _is_single(quant: Quant | None) -> bool:
     return quant is not None and len(quant.scales) == 1
 
@@ -75,13 +71,13 @@ def _cell_bits(reader: TfliteReader, op: SourceOp) -> int:
     tensors = reader.source.tensors
     cells = tensors[op.inputs[_CELLS]].quant if _has(op, _CELLS) else None
     hidden = tensors[op.inputs[_HIDDEN]].quant if _has(op, _HIDDEN) else None
-    made = tensors[op.outputs[0]].quant if op.outputs else None
-    if cells is None or hidden is None or made is None:
+    results = tensors[op.outputs[0]].quant if op.outputs else None
+    if cells is None or hidden is None or results is None:
         raise NotComputed("its state has no scale", where=op.origin)
     bits = _WORD_BITS + log2(cells.scale)
     if not bits.is_integer() or not 0 <= bits <= _MOST_CELL_BITS:
         raise NotComputed(f"cells of scale {cells.scale:g} are not supported", where=op.origin)
-    if hidden != made:
+    if hidden != results:
         raise NotComputed("state and output have different scales", where=op.origin)
     return int(bits)
 

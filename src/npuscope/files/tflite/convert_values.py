@@ -103,13 +103,13 @@ def transpose_conv(reader: TfliteReader, op: SourceOp) -> None:
     reader.emit(op, "TransposeConv", (x.name, weights.name, reader.optional(op, 3)), attrs)
 
 
-def _cut(op: SourceOp, size: int, kernel: int, stride: int, wanted: int) -> tuple[int, int, int]:
+def _cut(op: SourceOp, size: int, kernel: int, stride: int, target: int) -> tuple[int, int, int]:
     """Elements to cut before and after, and to add behind, of a transposed convolution."""
-    if stride < 1 or wanted < 1:
-        raise ModelError(f"stride {stride} does not fit output size {wanted}", where=op.origin)
-    # LiteRT pads like the forward convolution, which goes from `wanted` to `size` elements
-    before = same_pads(wanted, kernel, stride)[0] if op.number("Padding") == _SAME else 0
-    rest = (size - 1) * stride + kernel - before - wanted
+    if stride < 1 or target < 1:
+        raise ModelError(f"stride {stride} does not fit output size {target}", where=op.origin)
+    # LiteRT pads like the forward convolution, which goes from `target` to `size` elements
+    before = same_pads(target, kernel, stride)[0] if op.number("Padding") == _SAME else 0
+    rest = (size - 1) * stride + kernel - before - target
     return before, max(rest, 0), max(-rest, 0)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from npuscope.errors import FileError, ModelError
-from npuscope.files.tflite.schema import OPERATORS, TENSOR_TYPES, Field, options_of
+from npuscope.files.tflite.schema import OPERATORS, TENSOR_TYPES, OptionField, options_of
 from npuscope.files.tflite.sparse import Sparsity, read_sparsity
 from npuscope.graph.limits import (
     MAX_NAME_BYTES,
@@ -103,9 +103,9 @@ def read_options(operator: Table, kind: str) -> dict[str, Option]:
     if kind not in TFLITE or not TFLITE[kind].options:
         return {}
     table_name, *names = TFLITE[kind].options
-    wanted, fields = options_of(table_name)
+    option_type, fields = options_of(table_name)
     content = operator.table(_OPTIONS_SLOT)
-    if content is None or operator.number(_OPTIONS_TYPE_SLOT, "B") != wanted:
+    if content is None or operator.number(_OPTIONS_TYPE_SLOT, "B") != option_type:
         return {name: () if fields[name].is_vector else 0 for name in names}
     return {name: _read(content, fields[name]) for name in names}
 
@@ -120,7 +120,7 @@ def _shared_name(operator: Table) -> str:
     return content.data[start : start + length].decode(errors="backslashreplace")
 
 
-def _read(table: Table, field: Field) -> Option:
+def _read(table: Table, field: OptionField) -> Option:
     if not field.is_vector:
         value: int | float = table.number(field.slot, field.format, field.default)
         return value
@@ -233,25 +233,6 @@ class _Parser:
         tensors, operators = graph.vector(_TENSORS_SLOT), graph.vector(_OPERATORS_SLOT)
         tensor_count = self._count(tensors, MAX_TENSORS, "tensors")
         op_count = self._count(operators, MAX_OPS, "operators")
-        kinds = self._kinds(model)
-        self.model, self.buffers = model, model.vector(_BUFFERS_SLOT)
-        made = tuple(self._tensor(graph.item(tensors, n), n) for n in range(tensor_count))
-        ops = tuple(
-            self._op(graph.item(operators, n), n, kinds, tensor_count) for n in range(op_count)
-        )
-        self.place = "the list of graph inputs and outputs"
-        inputs = self._indices(graph, _INPUTS_SLOT, tensor_count)
-        outputs = self._indices(graph, _OUTPUTS_SLOT, tensor_count)
-        return TfliteModel(made, ops, inputs, outputs)
-
-    def _count(self, vector: tuple[int, int], limit: int, what: str) -> int:
-        count = vector[0]
-        # every element of a table vector takes a 4 byte offset in the file
-        if count * 4 > len(self.data):
-            raise FileError(f"the file claims {count} {what} but has only {len(self.data)} bytes")
-        return check_count(count, limit, what)
-
-    def _kinds(self, model: Table) -> list[str]:
         kinds = []
         codes = model.vector(_CODES_SLOT)
         for index in range(self._count(codes, MAX_OPS, "op codes")):
@@ -260,11 +241,25 @@ class _Parser:
             # Old writers fill the deprecated field, some new ones only the other, most fill both.
             number = max(code.number(_CODE_SLOT, _INT), code.number(_OLD_CODE_SLOT, _BYTE))
             kind = operator_name(int(number))
-            kinds.append(self._custom(code) if kind == "CUSTOM" else kind)
-        return kinds
+            kinds.append(
+                f"CUSTOM {self._string(code, _CUSTOM_CODE_SLOT)}" if kind == "CUSTOM" else kind
+            )
+        self.model, self.buffers = model, model.vector(_BUFFERS_SLOT)
+        tensor_rows = tuple(self._tensor(graph.item(tensors, n), n) for n in range(tensor_count))
+        ops = tuple(
+            self._op(graph.item(operators, n), n, kinds, tensor_count) for n in range(op_count)
+        )
+        self.place = "the list of graph inputs and outputs"
+        inputs = self._indices(graph, _INPUTS_SLOT, tensor_count)
+        outputs = self._indices(graph, _OUTPUTS_SLOT, tensor_count)
+        return TfliteModel(tensor_rows, ops, inputs, outputs)
 
-    def _custom(self, code: Table) -> str:
-        return f"CUSTOM {self._string(code, _CUSTOM_CODE_SLOT)}"
+    def _count(self, vector: tuple[int, int], limit: int, what: str) -> int:
+        count = vector[0]
+        # every element of a table vector takes a 4 byte offset in the file
+        if count * 4 > len(self.data):
+            raise FileError(f"the file claims {count} {what} but has only {len(self.data)} bytes")
+        return check_count(count, limit, what)
 
     def _tensor(self, tensor: Table, index: int) -> SourceTensor:
         self.place = f"tensor #{index} at byte {tensor.pos}"
@@ -284,13 +279,13 @@ class _Parser:
 
     def _sparsity(self, tensor: Table, rank: int) -> Sparsity | None:
         """Rare: read by the schema package's own accessor."""
-        found = tensor.table(_SPARSITY_SLOT)
-        if found is None:
+        content = tensor.table(_SPARSITY_SLOT)
+        if content is None:
             return None
         import tflite
 
         accessor = tflite.SparsityParameters()
-        accessor.Init(self.data, found.pos)
+        accessor.Init(self.data, content.pos)
         return read_sparsity(accessor, rank)
 
     def _dims(self, tensor: Table, slot: int) -> tuple[int, ...]:

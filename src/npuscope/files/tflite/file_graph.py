@@ -25,8 +25,8 @@ class TfliteFileGraph(StoredTflite):
 
     def op(self, origin: str) -> FileOp | None:
         """By the name that findings use, as long as it was not removed."""
-        found = self._origins.get(origin)
-        return found if found in self.nodes else None
+        match = self._origins.get(origin)
+        return match if match in self.nodes else None
 
     def kind(self, op: FileOp) -> str:
         return KINDS.get(op.word, op.word)
@@ -189,23 +189,23 @@ class TfliteFileGraph(StoredTflite):
         if self.keeps_state:
             raise ValueError("the network keeps values for the next inference: it cannot be cut")
         self.network_outputs = [*tensors]
-        needed, kept, waiting = set(tensors), set[FileOp](), [*tensors]
+        needed, live, waiting = set(tensors), set[FileOp](), [*tensors]
         makers = {tensor: op for op in self.nodes for tensor in op.outputs}
         while waiting:
             op = makers.get(waiting.pop())
-            if op is None or op in kept:
+            if op is None or op in live:
                 continue
-            kept.add(op)
+            live.add(op)
             new = [t for t in op.inputs if t is not None and t not in needed]
             needed.update(new)
             waiting += new
-        self.main.ops = [op for op in self.nodes if op in kept]
+        self.main.ops = [op for op in self.nodes if op in live]
 
     def close_batch(self) -> bool:
         """Sizes are 1 already; only the signatures say that they may change."""
-        found = [tensor for tensor in self.tensors if tensor.has_open_batch]
-        for tensor in found:
+        open_tensors = [tensor for tensor in self.tensors if tensor.has_open_batch]
+        for tensor in open_tensors:
             signature = tensor.source.fields["ShapeSignature"].copy()
             signature[0] = 1
             tensor.source.fields["ShapeSignature"] = signature
-        return bool(found)
+        return bool(open_tensors)

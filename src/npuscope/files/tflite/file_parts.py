@@ -163,8 +163,8 @@ class Signature:
                 entry if tensor is None else changed(entry, TensorIndex=numbers[tensor])
                 for entry, tensor in entries
             ]
-        named = [(entry.get("Name", b""), t) for entry, t in entries if t is not None]
-        names = _border_names(named, self.border[side], now)
+        names_before = [(entry.get("Name", b""), t) for entry, t in entries if t is not None]
+        names = _border_names(names_before, self.border[side], now)
         return [
             Record("TensorMap", {"Name": name, "TensorIndex": numbers[tensor]})
             for name, tensor in names.items()
@@ -196,10 +196,10 @@ def typed(raw: np.ndarray, kind: str, shape: tuple[int, ...]) -> np.ndarray:
     return raw.view(_ARRAYS[kind]).reshape(shape)
 
 
-def is_held(data: np.ndarray | None, held: np.ndarray | None) -> bool:
-    if data is held or data is None or held is None:
-        return data is held
-    return data.dtype == held.dtype and data.tobytes() == held.tobytes()
+def is_held(data: np.ndarray | None, stored: np.ndarray | None) -> bool:
+    if data is stored or data is None or stored is None:
+        return data is stored
+    return data.dtype == stored.dtype and data.tobytes() == stored.tobytes()
 
 
 def quant_of(record: Record | None) -> Quant | None:
@@ -230,7 +230,14 @@ def graph_record(graph: Subgraph, numbers: Mapping[int, int]) -> Record:
 
 def _tensor_record(tensor: FileTensor, buffer: int) -> Record:
     source = tensor.source
-    changes: dict[str, Any] = {"Buffer": buffer, "Type": _type_number(tensor.type)}
+    changes: dict[str, Any] = {
+        "Buffer": buffer,
+        "Type": (
+            TENSOR_TYPES.index(tensor.type)
+            if tensor.type in TENSOR_TYPES
+            else int(tensor.type.removeprefix("type "))
+        ),
+    }
     if tuple(ints(source.get("Shape"))) != tensor.shape:
         changes["Shape"] = int_array(tensor.shape)
     if tensor.name != name_of(source):
@@ -239,9 +246,9 @@ def _tensor_record(tensor: FileTensor, buffer: int) -> Record:
     if "Shape" in changes:
         record.fields.pop("ShapeSignature", None)
     if not _means_same(tensor.quant, quant_of(source.get("Quantization"))):
-        kept = {name: value for name, value in record.fields.items() if name != "Quantization"}
-        made = {} if tensor.quant is None else {"Quantization": _written_quant(tensor.quant)}
-        record = Record(record.table, {**kept, **made})
+        others = {name: value for name, value in record.fields.items() if name != "Quantization"}
+        scales = {} if tensor.quant is None else {"Quantization": _written_quant(tensor.quant)}
+        record = Record(record.table, {**others, **scales})
     return record
 
 
@@ -277,24 +284,18 @@ def _op_record(op: FileOp, places: Mapping[FileTensor, int], code: int) -> Recor
         numbers = {table: number for number, table in union_tables("BuiltinOptions").items()}
         options = {"BuiltinOptionsType": numbers[op.options.table], "BuiltinOptions": op.options}
     old = ("BuiltinOptionsType", "BuiltinOptions")
-    kept = {name: value for name, value in record.fields.items() if name not in old}
-    return Record(record.table, kept | options, record.outside)
-
-
-def _type_number(name: str) -> int:
-    if name in TENSOR_TYPES:
-        return TENSOR_TYPES.index(name)
-    return int(name.removeprefix("type "))
+    others = {name: value for name, value in record.fields.items() if name not in old}
+    return Record(record.table, others | options, record.outside)
 
 
 def _border_names(
-    named: list[tuple[bytes, FileTensor]], before: list[FileTensor], now: list[FileTensor]
+    entries: list[tuple[bytes, FileTensor]], before: list[FileTensor], now: list[FileTensor]
 ) -> dict[bytes, FileTensor]:
     """A tensor keeps its name, one that took another's place takes the name, new ones bring it."""
-    names = {name: tensor for name, tensor in named if tensor in now}
-    if not named:
+    names = {name: tensor for name, tensor in entries if tensor in now}
+    if not entries:
         return names
-    for name, tensor in named:
+    for name, tensor in entries:
         place = before.index(tensor) if tensor in before else len(now)
         if tensor not in now and place < len(now) and now[place] not in names.values():
             names[name] = now[place]

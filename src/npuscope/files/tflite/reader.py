@@ -13,7 +13,7 @@ import numpy as np
 
 from npuscope.errors import InternalError, ModelError, NotComputed
 from npuscope.files.builder import Builder, drop_dead, fold_last_op
-from npuscope.files.load import refuse_other_npus
+from npuscope.files.other_files import refuse_other_npus
 from npuscope.files.sizes import Dims, Pins, static_shape
 from npuscope.files.tflite.file import SourceOp, SourceTensor, TfliteModel, parse
 from npuscope.files.tflite.state import with_state
@@ -45,8 +45,8 @@ OPERATORS: dict[str, Tflite] = {**TFLITE, **_CONSTANTS}
 def converter(operator: str) -> Convert:
     """The function that converts an operator to ops."""
     row = OPERATORS[operator]
-    found = named("npuscope.files.tflite", row.converter)
-    convert: Convert = found(*row.arguments) if row.arguments else found
+    function = named("npuscope.files.tflite", row.converter)
+    convert: Convert = function(*row.arguments) if row.arguments else function
     return convert
 
 
@@ -60,7 +60,8 @@ def read_tflite(data: bytes, name: str, pins: Pins) -> Graph:
     stated = pins.used
     first: ModelError | None = None
     for inferred, lenient in _ATTEMPTS:
-        if lenient and not _has_placeholders(source):
+        # Shapes that the file leaves open, other than the batch.
+        if lenient and not any(-1 in tensor.signature[1:] for tensor in source.tensors):
             break
         pins.used = stated or inferred
         reader = TfliteReader(source, name, pins, Budget(len(data)), lenient)
@@ -76,11 +77,6 @@ def read_tflite(data: bytes, name: str, pins: Pins) -> Graph:
 
 # Stated shapes; inferred ones; inferred ones, with work of unknown cost where they do not fit.
 _ATTEMPTS = ((False, False), (True, False), (True, True))
-
-
-def _has_placeholders(source: TfliteModel) -> bool:
-    """Whether the file leaves shapes open of what it computes, other than the batch."""
-    return any(-1 in tensor.signature[1:] for tensor in source.tensors)
 
 
 class TfliteReader:
@@ -111,15 +107,17 @@ class TfliteReader:
         needed = {index for op in ops for index in op.inputs} | set(self.source.outputs)
         for op in ops:
             if self._is_widening(op):
-                self.make_constant(op, self._weights(op))
+                data = self.tensor(op, 0).data
+                assert data is not None  # a constant
+                self.make_constant(op, data)
                 self.tensors.widened.update(op.outputs)
             else:
                 self._convert(op, needed)
         outputs = (self._output(index) for index in self.source.outputs)
         graph.outputs = (*outputs, *self.kept)
         if states := self.source.states + len(self.kept):
-            kept = counted(states, "variable")
-            graph.notes.append(f"{kept} of the network: each is an input and an output here")
+            variables = counted(states, "variable")
+            graph.notes.append(f"{variables} of the network: each is an input and an output here")
         drop_dead(graph)  # axes, pads and shapes became attributes
         return graph
 
@@ -148,10 +146,10 @@ class TfliteReader:
 
     def memory(self, source: SourceTensor) -> Tensor:
         """What an operator keeps between inferences, as an input of the network."""
-        made = self.tensors.add(source, source.shape)
+        state = self.tensors.add(source, source.shape)
         graph = self.builder.graph
-        graph.inputs = (*graph.inputs, made.name)
-        return made
+        graph.inputs = (*graph.inputs, state.name)
+        return state
 
     def _output(self, index: int) -> str:
         if index < 0:
@@ -167,11 +165,6 @@ class TfliteReader:
         constant = index in self.tensors.widened or (index >= 0 and source.data is not None)
         return constant and (op.kind == "DENSIFY" or source.type == "FLOAT16")
 
-    def _weights(self, op: SourceOp) -> np.ndarray:
-        data = self.tensor(op, 0).data
-        assert data is not None  # a constant
-        return data
-
     def _unknown(self, op: SourceOp, needed: set[int]) -> None:
         """An operator that nothing here computes: one op for every output that somebody reads."""
         inputs = tuple(tensor.name for tensor in map(self._known, op.inputs) if tensor is not None)
@@ -185,9 +178,9 @@ class TfliteReader:
                     where=op.origin,
                     hint="convert the model with static shapes",
                 )
-            made = self.tensors.add(source, source.shape, STAND_INS.get(source.type))
+            result = self.tensors.add(source, source.shape, STAND_INS.get(source.type))
             attrs = UnknownAttrs(op.kind.removeprefix(_CUSTOM), source.shape, part)
-            self.builder.emit(UNKNOWN, inputs, attrs, made, (op.origin,))
+            self.builder.emit(UNKNOWN, inputs, attrs, result, (op.origin,))
 
     def _known(self, index: int) -> Tensor | None:
         """A tensor that can be named here; handles, strings and sparse constants cannot."""
@@ -285,14 +278,14 @@ class TfliteReader:
     def parts(self, op: SourceOp, x: Tensor, axis: int, shape: Shape) -> list[str]:
         """Slices of size 1 along an axis."""
         count = x.shape[axis]
-        made = self._aside(op, "Split", x, SplitAttrs(axis, (shape[axis],) * count))
-        return [tensor.name for tensor in made]
+        results = self._aside(op, "Split", x, SplitAttrs(axis, (shape[axis],) * count))
+        return [tensor.name for tensor in results]
 
     def _aside(self, op: SourceOp, kind: str, x: Tensor, attrs: Attrs) -> list[Tensor]:
         shapes = self.builder.infer_all(kind, (x.name,), attrs, op.origin)
         stem = f"{x.name}_{kind.lower()}"
-        made = tuple(self.builder.add(Tensor(stem, shape, x.dtype, x.quant)) for shape in shapes)
-        return self._append(op, kind, (x.name,), attrs, made)
+        results = tuple(self.builder.add(Tensor(stem, shape, x.dtype, x.quant)) for shape in shapes)
+        return self._append(op, kind, (x.name,), attrs, results)
 
     def emit(
         self,
@@ -318,8 +311,8 @@ class TfliteReader:
         if len(shapes) != len(sources):
             raise ModelError(f"{len(sources)} outputs, expected {len(shapes)}", where=op.origin)
         rows = zip(sources, shapes, strict=True)
-        made = tuple(self.tensors.add(source, shape) for source, shape in rows)
-        self._append(op, kind, inputs, attrs, made)
+        results = tuple(self.tensors.add(source, shape) for source, shape in rows)
+        self._append(op, kind, inputs, attrs, results)
 
     def make_constant(self, op: SourceOp, data: np.ndarray) -> None:
         """The operator becomes a constant: its result is known."""
@@ -361,13 +354,10 @@ def live_ops(source: TfliteModel, shapes_are_stated: bool = True) -> list[Source
     for op in reversed(source.ops):
         if needed.intersection(op.outputs):
             live.append(op)
-            read = _data_inputs(op) if shapes_are_stated else None
+            row = OPERATORS.get(op.kind) if shapes_are_stated else None
+            read = row.shape_inputs if row else None
             needed.update(op.inputs[:read])
     return live[::-1]
-
-
-def _data_inputs(op: SourceOp) -> int | None:
-    return OPERATORS[op.kind].shape_inputs if op.kind in OPERATORS else None
 
 
 def _pinned_reshape(reader: TfliteReader, op: SourceOp, x: Tensor) -> Shape:
@@ -377,9 +367,21 @@ def _pinned_reshape(reader: TfliteReader, op: SourceOp, x: Tensor) -> Shape:
         place = reader.axis(op, axis, replace(x, shape=(*x.shape, 1), data=None))
         return (*x.shape[:place], 1, *x.shape[place:])
     if op.kind == "SQUEEZE":
-        return _squeezed(reader, op, x)
-    asked = op.options.get("NewShape", ())
-    target = list(asked) if isinstance(asked, tuple) else []
+        stated = op.options.get("SqueezeDims", ())
+        dropped = (
+            {reader.axis(op, int(axis), x) for axis in stated}
+            if isinstance(stated, tuple)
+            else set()
+        )
+        if any(x.shape[axis] != 1 for axis in dropped):
+            raise ModelError(
+                f"axes {sorted(dropped)} of {x.shape} cannot be squeezed", where=op.origin
+            )
+        if not dropped:
+            return tuple(size for size in x.shape if size != 1)
+        return tuple(size for axis, size in enumerate(x.shape) if axis not in dropped)
+    new_shape = op.options.get("NewShape", ())
+    target = list(new_shape) if isinstance(new_shape, tuple) else []
     if op.kind == "RESHAPE" and len(op.inputs) > 1:
         empty = reader.source.tensors[op.inputs[1]].shape == (0,)  # asks for a single number
         target = [] if empty else reader.integers(op, 1).ravel().tolist()
@@ -387,13 +389,3 @@ def _pinned_reshape(reader: TfliteReader, op: SourceOp, x: Tensor) -> Shape:
     if op.kind != "RESHAPE" or target.count(-1) > 1 or rest < 1 or x.elements % rest:
         raise ModelError(f"{op.kind} cannot follow the pinned input shape", where=op.origin)
     return tuple(x.elements // rest if dim == -1 else dim for dim in target)
-
-
-def _squeezed(reader: TfliteReader, op: SourceOp, x: Tensor) -> Shape:
-    given = op.options.get("SqueezeDims", ())
-    gone = {reader.axis(op, int(axis), x) for axis in given} if isinstance(given, tuple) else set()
-    if any(x.shape[axis] != 1 for axis in gone):
-        raise ModelError(f"axes {sorted(gone)} of {x.shape} cannot be squeezed", where=op.origin)
-    if not gone:
-        return tuple(size for size in x.shape if size != 1)
-    return tuple(size for axis, size in enumerate(x.shape) if axis not in gone)

@@ -88,7 +88,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFile:
+class TfliteFile:
     """A file as records. `attached` stands behind everything that the flatbuffer names, such as an
     archive of labels. `unknown` says what in the file is newer than the schema known here: it
     would be lost in writing."""
@@ -102,7 +102,7 @@ class ModelFile:
 # reading
 
 
-def read_model_file(data: bytes) -> ModelFile:
+def read_model_file(data: bytes) -> TfliteFile:
     """What the network's reader does not look at is foreign too, so wild offsets and tables that
     hang on many others are refused here."""
     reader = _Reader(data)
@@ -114,7 +114,7 @@ def read_model_file(data: bytes) -> ModelFile:
             "the file is damaged: a table outside of the network cannot be read",
             hint="copy or export the model again",
         ) from None
-    return ModelFile(model, data[4:8], attached, reader.unknown)
+    return TfliteFile(model, data[4:8], attached, reader.unknown)
 
 
 class _Reader:
@@ -143,7 +143,19 @@ class _Reader:
     def _value(self, table: Table, entry: TableField) -> Any:
         slot = 4 + 2 * entry.slot
         if entry.is_vector:
-            return self._vector(table, entry, table.vector(slot))
+            vector = table.vector(slot)
+            count, start = vector
+            if entry.form in METHODS:
+                numbers = np.frombuffer(self.data, entry.form, count, start)
+                self._reached(start, numbers.nbytes)
+                return numbers
+            self._reached(start, 4 * count)
+            self.budget.take(count)
+            if entry.form == TABLE:
+                return [self.record(table.item(vector, n), entry.table) for n in range(count)]
+            places = [start + 4 * n for n in range(count)]
+            targets = [place + _WORD(self.data, place)[0] for place in places]
+            return [self._string(_WORD(self.data, target)[0], target + 4) for target in targets]
         if entry.form in METHODS:
             return table.number(slot, entry.form)
         if entry.form == STRING:
@@ -158,20 +170,6 @@ class _Reader:
             return self.record(content, tables[number])
         self.unknown = self.unknown or f"number {number} of {entry.table}"
         return None
-
-    def _vector(self, table: Table, entry: TableField, vector: tuple[int, int]) -> Any:
-        count, start = vector
-        if entry.form in METHODS:
-            numbers = np.frombuffer(self.data, entry.form, count, start)
-            self._reached(start, numbers.nbytes)
-            return numbers
-        self._reached(start, 4 * count)
-        self.budget.take(count)
-        if entry.form == TABLE:
-            return [self.record(table.item(vector, n), entry.table) for n in range(count)]
-        places = [start + 4 * n for n in range(count)]
-        targets = [place + _WORD(self.data, place)[0] for place in places]
-        return [self._string(_WORD(self.data, target)[0], target + 4) for target in targets]
 
     def _string(self, count: int, start: int) -> bytes:
         self.budget.take(count)
@@ -208,7 +206,7 @@ class _Reader:
 # writing
 
 
-def write_model_file(file: ModelFile) -> bytes:
+def write_model_file(file: TfliteFile) -> bytes:
     """A flatbuffer, the data behind it, then what was attached."""
     if file.unknown:
         raise ModelError(
@@ -225,11 +223,11 @@ def write_model_file(file: ModelFile) -> bytes:
         places.append(end + -end % _ALIGNED_BYTES)
         end = places[-1] + record.outside.size
     _set_places(behind, places)
-    written = bytearray(_flatbuffer(file))
+    data = bytearray(_flatbuffer(file))
     for record, place in zip(behind, places, strict=True):
         assert record.outside is not None
-        written += bytes(place - len(written)) + record.outside.tobytes()
-    return bytes(written) + file.attached
+        data += bytes(place - len(data)) + record.outside.tobytes()
+    return bytes(data) + file.attached
 
 
 def _records(record: Record) -> Iterator[Record]:
@@ -248,7 +246,7 @@ def _set_places(records: list[Record], places: list[int]) -> None:
         record.fields |= {start: place, size: record.outside.size}
 
 
-def _flatbuffer(file: ModelFile) -> bytes:
+def _flatbuffer(file: TfliteFile) -> bytes:
     import flatbuffers
 
     buffers = file.model.get("Buffers", [])
@@ -265,8 +263,8 @@ def _flatbuffer(file: ModelFile) -> bytes:
 
 def _write(builder: Any, record: Record) -> int:
     """The record and all it holds; gives the table's offset."""
-    known = {entry.name: entry for entry in fields(record.table)}
-    rows = [(known[name], value) for name, value in record.values()]
+    by_name = {entry.name: entry for entry in fields(record.table)}
+    rows = [(by_name[name], value) for name, value in record.values()]
     numbers = [_written(builder, entry, value) for entry, value in rows]
     builder.StartObject(max((entry.slot + 1 for entry, _ in rows), default=0))
     for (entry, _), number in zip(rows, numbers, strict=True):
@@ -280,7 +278,12 @@ def _write(builder: Any, record: Record) -> int:
 def _written(builder: Any, entry: TableField, value: Any) -> Any:
     """A number as it is; anything larger is written first, and stands as its offset."""
     if isinstance(value, np.ndarray):
-        return _write_array(builder, value, entry)
+        raw = np.ascontiguousarray(value, np.dtype(entry.form)).tobytes()
+        step = np.dtype(entry.form).itemsize
+        builder.StartVector(step, value.size, _ALIGNED_BYTES if step == 1 else step)
+        builder.head = int(builder.Head()) - len(raw)
+        builder.Bytes[builder.head : builder.head + len(raw)] = raw
+        return int(builder.EndVector())
     if isinstance(value, list):
         offsets = [_written(builder, entry, item) for item in value]
         builder.StartVector(4, len(offsets), 4)
@@ -290,12 +293,3 @@ def _written(builder: Any, entry: TableField, value: Any) -> Any:
     if isinstance(value, Record):
         return _write(builder, value)
     return builder.CreateString(value) if isinstance(value, bytes) else value
-
-
-def _write_array(builder: Any, values: np.ndarray, entry: TableField) -> int:
-    raw = np.ascontiguousarray(values, np.dtype(entry.form)).tobytes()
-    step = np.dtype(entry.form).itemsize
-    builder.StartVector(step, values.size, _ALIGNED_BYTES if step == 1 else step)
-    builder.head = int(builder.Head()) - len(raw)
-    builder.Bytes[builder.head : builder.head + len(raw)] = raw
-    return int(builder.EndVector())

@@ -194,7 +194,7 @@ _OPTIONS = """
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class OptionField:
     """Where a field lies, and its format as in `struct`."""
 
     slot: int
@@ -204,7 +204,7 @@ class Field:
 
 
 @cache
-def options_of(table: str) -> tuple[int, dict[str, Field]]:
+def options_of(table: str) -> tuple[int, dict[str, OptionField]]:
     """A table's number in the union, and its fields by name."""
     number, _, *fields = _rows()[table]
     return int(number), dict(map(_field, fields))
@@ -216,9 +216,11 @@ def _rows() -> dict[str, list[str]]:
     return {words[1]: words for words in map(str.split, rows)}
 
 
-def _field(text: str) -> tuple[str, Field]:
+def _field(text: str) -> tuple[str, OptionField]:
     name, _, rest = text.partition(":")
     place, _, default = rest.partition("=")
     slot = int(place.rstrip("*?bBhHiIqQfd"))
     value = {"True": True, "": False if place[-1] == "?" else 0}.get(default)
-    return name, Field(slot, place[-1], "*" in place, int(default) if value is None else value)
+    return name, OptionField(
+        slot, place[-1], "*" in place, int(default) if value is None else value
+    )

@@ -19,7 +19,7 @@ _DENSE = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Axis:
+class SparseAxis:
     """A dense axis of `size` places, or a sparse one: where each row's places begin, and they."""
 
     size: int
@@ -31,7 +31,7 @@ class Axis:
 class Sparsity:
     order: tuple[int, ...]  # of the axes; blocks are counted behind them
     blocks: tuple[int, ...]  # the axis that each block divides
-    axes: tuple[Axis, ...]
+    axes: tuple[SparseAxis, ...]
 
 
 def read_sparsity(table: Any, rank: int) -> Sparsity | None:
@@ -48,12 +48,12 @@ def read_sparsity(table: Any, rank: int) -> Sparsity | None:
     )
 
 
-def _axis(entry: Any) -> Axis:
+def _axis(entry: Any) -> SparseAxis:
     if entry.Format() == _DENSE:
-        return Axis(int(entry.DenseSize()))
+        return SparseAxis(int(entry.DenseSize()))
     segments = _vector(entry.ArraySegments(), entry.ArraySegmentsType())
     indices = _vector(entry.ArrayIndices(), entry.ArrayIndicesType())
-    return Axis(0, segments, indices)
+    return SparseAxis(0, segments, indices)
 
 
 def _vector(table: Any, kind: int) -> np.ndarray:
@@ -73,28 +73,7 @@ def _vector(table: Any, kind: int) -> np.ndarray:
 def dense(sparsity: Sparsity, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """The whole array; zero where nothing is stored."""
     rank = len(shape)
-    sizes = _block_sizes(sparsity, rank)
-    places = _places(sparsity, prod(shape))
-    found = [np.zeros(0, np.int64)] * rank
-    for level, axis in enumerate(sparsity.order):
-        if axis < rank:
-            found[axis] = places[level]
-        else:
-            divided = sparsity.blocks[axis - rank]
-            found[divided] = found[divided] * sizes[axis - rank] + places[level]
-    stored = len(places[0]) if places else 0
-    if stored > values.size:
-        raise FileError(f"a sparse tensor stores {values.size} of {stored} values")
-    for along, size in zip(found, shape, strict=True):
-        if along.size and not 0 <= along.min() <= along.max() < size:
-            raise FileError(f"a sparse tensor has places outside of {shape}")
-    result = np.zeros(shape, values.dtype)
-    result[tuple(found)] = values[:stored]
-    return result
-
-
-def _block_sizes(sparsity: Sparsity, rank: int) -> tuple[int, ...]:
-    """Blocks are dense: their size is that of their axis."""
+    # Blocks are dense: their size is that of their axis.
     if sorted(sparsity.order) != list(range(len(sparsity.order))) or any(
         not 0 <= axis < rank for axis in sparsity.blocks
     ):
@@ -102,7 +81,24 @@ def _block_sizes(sparsity: Sparsity, rank: int) -> tuple[int, ...]:
     if any(axis >= rank for axis in sparsity.order[:rank]):
         raise FileError("blocks of a sparse tensor come before its axes")
     at = {axis: sparsity.axes[level].size for level, axis in enumerate(sparsity.order)}
-    return tuple(at[rank + block] for block in range(len(sparsity.blocks)))
+    sizes = tuple(at[rank + block] for block in range(len(sparsity.blocks)))
+    places = _places(sparsity, prod(shape))
+    elements = [np.zeros(0, np.int64)] * rank
+    for level, axis in enumerate(sparsity.order):
+        if axis < rank:
+            elements[axis] = places[level]
+        else:
+            divided = sparsity.blocks[axis - rank]
+            elements[divided] = elements[divided] * sizes[axis - rank] + places[level]
+    stored = len(places[0]) if places else 0
+    if stored > values.size:
+        raise FileError(f"a sparse tensor stores {values.size} of {stored} values")
+    for along, size in zip(elements, shape, strict=True):
+        if along.size and not 0 <= along.min() <= along.max() < size:
+            raise FileError(f"a sparse tensor has places outside of {shape}")
+    result = np.zeros(shape, values.dtype)
+    result[tuple(elements)] = values[:stored]
+    return result
 
 
 def _places(sparsity: Sparsity, elements: int) -> list[np.ndarray]:

@@ -94,7 +94,7 @@ def int8_version(word: str) -> int:
 
 def word_of(kind: str) -> str:
     """The first that has it."""
-    return next((word for word, known in KINDS.items() if known == kind), kind)
+    return next((word for word, kind_of_word in KINDS.items() if kind_of_word == kind), kind)
 
 
 def fields_of(name: str) -> tuple[str, ...]:

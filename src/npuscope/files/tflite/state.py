@@ -23,12 +23,12 @@ def with_state(source: TfliteModel) -> TfliteModel:
     state = _State()
     ops = tuple(op for op in map(state.passed, source.ops) if op is not None)
     outputs = tuple(state.renamed(index) for index in source.outputs)
-    written = [index for index in state.written() if index not in outputs]
+    results = [index for index in state.written() if index not in outputs]
     return replace(
         source,
         ops=ops,
         inputs=(*source.inputs, *state.inputs),
-        outputs=tuple(dict.fromkeys((*outputs, *written))),
+        outputs=tuple(dict.fromkeys((*outputs, *results))),
         states=len(state.inputs),
     )
 
@@ -73,8 +73,8 @@ class _State:
         self.inputs.append(output)
 
     def _variable(self, op: SourceOp) -> str:
-        wanted = 2 if op.kind == ASSIGN else 1
-        if len(op.inputs) < wanted or op.inputs[0] not in self.handles:
+        operands = 2 if op.kind == ASSIGN else 1
+        if len(op.inputs) < operands or op.inputs[0] not in self.handles:
             raise ModelError("it names no variable", where=op.origin)
         if op.kind == READ and len(op.outputs) != 1:
             raise ModelError(f"{len(op.outputs)} outputs, expected one", where=op.origin)

@@ -34,8 +34,8 @@ from npuscope.files.tflite.file_parts import (
     typed,
 )
 from npuscope.files.tflite.records import (
-    ModelFile,
     Record,
+    TfliteFile,
     read_model_file,
     same,
     write_model_file,
@@ -51,7 +51,7 @@ T = TypeVar("T")
 class StoredTflite:
     """The first subgraph is the network, which edits are about."""
 
-    def __init__(self, file: ModelFile, original: bytes = b"") -> None:
+    def __init__(self, file: TfliteFile, original: bytes = b"") -> None:
         self._file, self._original = file, original
         self.model = Record("Model", dict(file.model.fields))
         self.codes: list[Record] = [code.copy() for code in self.model.get("OperatorCodes", [])]
@@ -139,16 +139,8 @@ class StoredTflite:
         file = self._numbered()
         if self._original and same(file.model, self._file.model):
             return self._original
-        self._check_bound()
-        return write_model_file(file)
-
-    def written(self) -> bytes:
-        """By the writer, whether something was changed or not."""
-        return write_model_file(self._numbered())
-
-    def _check_bound(self) -> None:
-        """Operators whose operands are fixed elsewhere must find them as they were, in the order
-        in which they were: variables are read and written without a tensor between."""
+        # Operators whose operands are fixed elsewhere must find them as they were, in the order
+        # in which they were: variables are read and written without a tensor between.
         for op, meanings in self._bound.items():
             if op in self.nodes and [tensor.meaning for tensor in op.tensors] != meanings:
                 raise ModelError(
@@ -158,6 +150,11 @@ class StoredTflite:
         bound = [op for op in self.nodes if op in self._bound]
         if bound != [op for op in self._bound if op in bound]:
             raise ModelError("operators that handle variables would be in another order")
+        return write_model_file(file)
+
+    def written(self) -> bytes:
+        """By the writer, whether something was changed or not."""
+        return write_model_file(self._numbered())
 
     def _settle(self) -> None:
         """Operators in order, no tensor that an edit left behind, a buffer and a code for each."""
@@ -171,9 +168,12 @@ class StoredTflite:
             for tensor in graph.tensors:
                 self._place(tensor)
             for op in graph.ops:
-                self._set_code(op)
+                key = (op.word, op.version, op.code.get("CustomCode") if op.code else None)
+                if op.code is None or _key(op.code) != key:
+                    codes = {_key(code): code for code in (*self._used_codes(), *self.codes)}
+                    op.code = codes[key] if key in codes else _new_code(*key)
 
-    def _numbered(self) -> ModelFile:
+    def _numbered(self) -> TfliteFile:
         """All records with the numbers that things have now."""
         self._settle()
         buffers = _kept(self._buffers, self._used_buffers(), self._unused)
@@ -227,12 +227,6 @@ class StoredTflite:
         else:
             tensor.buffer = Record("Buffer")
         tensor.held = data
-
-    def _set_code(self, op: FileOp) -> None:
-        key = (op.word, op.version, op.code.get("CustomCode") if op.code else None)
-        if op.code is None or _key(op.code) != key:
-            codes = {_key(code): code for code in (*self._used_codes(), *self.codes)}
-            op.code = codes[key] if key in codes else _new_code(*key)
 
     # reading
 
@@ -299,10 +293,10 @@ def _others(records: Sequence[Record], used: Iterable[Record]) -> set[int]:
 
 def _kept(records: Sequence[Record], used: Sequence[Record], unused: set[int]) -> list[Record]:
     """Those that are used, and those that never were, in the order of the file; then new ones."""
-    wanted = {id(record): record for record in used}
-    old = [record for record in records if id(record) in wanted or id(record) in unused]
-    new = wanted.keys() - {id(record) for record in records}
-    return [*old, *(record for key, record in wanted.items() if key in new)]
+    by_id = {id(record): record for record in used}
+    old = [record for record in records if id(record) in by_id or id(record) in unused]
+    new = by_id.keys() - {id(record) for record in records}
+    return [*old, *(record for key, record in by_id.items() if key in new)]
 
 
 def _key(code: Record) -> tuple[str, int, bytes | None]:
@@ -318,5 +312,5 @@ def _operator_number(code: Record) -> int:
 def _new_code(kind: str, version: int, custom: bytes | None) -> Record:
     number = OPERATORS.index(kind)
     fields = {"DeprecatedBuiltinCode": min(number, _OLD_CODES), "BuiltinCode": number}
-    named = {} if custom is None else {"CustomCode": custom}
-    return Record("OperatorCode", {**fields, **named, "Version": version})
+    custom_code = {} if custom is None else {"CustomCode": custom}
+    return Record("OperatorCode", {**fields, **custom_code, "Version": version})

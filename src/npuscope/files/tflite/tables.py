@@ -128,14 +128,14 @@ def _is_in_package(table: str) -> bool:
 
 
 def _field(module: Any, table: str, name: str, add: Any) -> TableField:
-    told: list[tuple[str, int, Any]] = []
+    calls: list[tuple[str, int, Any]] = []
 
-    class Builder:
+    class Recorder:
         def __getattr__(self, method: str) -> Any:
-            return lambda slot, value, default: told.append((method, slot, default))
+            return lambda slot, value, default: calls.append((method, slot, default))
 
-    add(Builder(), 0)
-    method, slot, default = told[0]
+    add(Recorder(), 0)
+    method, slot, default = calls[0]
     kind = re.fullmatch(r"Prepend(\w+)Slot", method)
     assert kind is not None
     if kind[1] in _FORMS:

@@ -7,7 +7,7 @@ import numpy as np
 from npuscope.errors import FileError, ModelError, NotComputed
 from npuscope.files.builder import Builder, unpack_int4
 from npuscope.files.tflite.file import SourceOp, SourceTensor, TfliteModel
-from npuscope.files.tflite.sparse import Sparsity, dense
+from npuscope.files.tflite.sparse import dense
 from npuscope.graph.limits import Budget
 from npuscope.graph.model import DType, Quant, Tensor
 from npuscope.lean_dataclass import replace
@@ -115,43 +115,40 @@ class TfliteTensors:
                 )
             quant = replace(quant, axis=0)
         dtype = element_type(source)
-        found = self._data(source) if source.data is None else self._values(source, dtype)
-        assert found is not None  # a constant
-        data = np.ascontiguousarray(found.transpose(3, 1, 2, 0))
+        values = self._data(source) if source.data is None else self._values(source, dtype)
+        assert values is not None  # a constant
+        data = np.ascontiguousarray(values.transpose(3, 1, 2, 0))
         return self.builder.constant(source.name, data, dtype, None if dtype.is_float else quant)
 
     def _values(self, source: SourceTensor, dtype: DType) -> np.ndarray:
         raw = source.data
         if source.sparsity is not None and raw is not None:
-            return self._dense(source, source.sparsity, raw, dtype)
+            if min(source.shape, default=1) < 1 or dtype is DType.INT4:
+                raise NotComputed("this sparse tensor is not supported", where=_label(source))
+            item = np.dtype(np.float16) if source.type == "FLOAT16" else dtype.numpy
+            self.budget.take(Tensor("", source.shape, dtype).size_bytes)
+            values = raw[: raw.nbytes // item.itemsize * item.itemsize].view(item)
+            try:
+                return dense(source.sparsity, values, source.shape).astype(dtype.numpy)
+            except FileError as error:
+                error.where = _label(source)
+                raise
         half = source.type == "FLOAT16"
-        wanted = Tensor("", source.shape, dtype).size_bytes // (2 if half else 1)
-        if raw is None or raw.nbytes != wanted or min(source.shape, default=1) < 1:
-            found = 0 if raw is None else raw.nbytes
+        expected_bytes = Tensor("", source.shape, dtype).size_bytes // (2 if half else 1)
+        if raw is None or raw.nbytes != expected_bytes or min(source.shape, default=1) < 1:
+            size_bytes = 0 if raw is None else raw.nbytes
             raise FileError(
-                f"constant of shape {source.shape} needs {wanted} bytes, found {found}",
+                f"constant of shape {source.shape} needs {expected_bytes} bytes, "
+                f"found {size_bytes}",
                 where=_label(source),
             )
         self.budget.take(raw.nbytes)
         if half:
             return raw.view(np.float16).reshape(source.shape).astype(np.float32)
         if dtype is DType.INT4:
-            return unpack_int4(raw, _elements(source)).reshape(source.shape)
+            elements = Tensor("", source.shape, DType.INT8).elements
+            return unpack_int4(raw, elements).reshape(source.shape)
         return raw.view(dtype.numpy).reshape(source.shape)
-
-    def _dense(
-        self, source: SourceTensor, sparsity: Sparsity, raw: np.ndarray, dtype: DType
-    ) -> np.ndarray:
-        if min(source.shape, default=1) < 1 or dtype is DType.INT4:
-            raise NotComputed("this sparse tensor is not supported", where=_label(source))
-        item = np.dtype(np.float16) if source.type == "FLOAT16" else dtype.numpy
-        self.budget.take(Tensor("", source.shape, dtype).size_bytes)
-        values = raw[: raw.nbytes // item.itemsize * item.itemsize].view(item)
-        try:
-            return dense(sparsity, values, source.shape).astype(dtype.numpy)
-        except FileError as error:
-            error.where = _label(source)
-            raise
 
 
 def _quant(source: SourceTensor, dtype: DType) -> Quant | None:
@@ -161,10 +158,6 @@ def _quant(source: SourceTensor, dtype: DType) -> Quant | None:
 
 def _label(source: SourceTensor) -> str:
     return f"tensor #{source.index} '{safe_terminal(source.name)}'"
-
-
-def _elements(source: SourceTensor) -> int:
-    return Tensor("", source.shape, DType.INT8).elements
 
 
 def element_type(source: SourceTensor) -> DType:

@@ -70,7 +70,10 @@ def between(make_real: Maker, elementwise: bool = False, store: Store = quantize
         as_table = elementwise and not any(t.quant and t.quant.per_channel for t in sources)
         # The table is made by running the step on all values, so the step must use its argument,
         # not a cached constant.
-        readers = [_Reader(t) if as_table else _reader(t) for t in sources]
+        readers = [
+            _Reader(t) if as_table else (_Constant(t) if t.is_constant else _Reader(t))
+            for t in sources
+        ]
         output = graph.output_tensor(op)
 
         def step(inputs: Sequence[Array]) -> Array:
@@ -98,10 +101,6 @@ class _Reader:
 
     def __call__(self, values: Array) -> Array:
         return real_values(values, self.tensor)
-
-
-def _reader(tensor: Tensor) -> _Constant | _Reader:
-    return _Constant(tensor) if tensor.is_constant else _Reader(tensor)
 
 
 def moving(make_raw: Maker, make_real: Maker, data_inputs: int | None = None) -> Maker:
@@ -193,7 +192,7 @@ def fast_when_integer(fast: Maker, real: Maker) -> Maker:
     """The integer shortcut where it applies, else floats."""
 
     def make(graph: Graph, op: Op) -> Step:
-        chosen = fast if integer_inputs(graph, op) else between(real)
-        return chosen(graph, op)
+        maker = fast if integer_inputs(graph, op) else between(real)
+        return maker(graph, op)
 
     return make

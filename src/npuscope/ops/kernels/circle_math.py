@@ -30,11 +30,13 @@ def _odd(x: Array, coefficients: tuple[float, ...]) -> Array:
     return np.asarray(x + x * (z * polynomial(z, coefficients)))
 
 
-def _tan(x: Array) -> Array:
+@in_blocks
+def tan(x: Array) -> Array:
     return np.asarray(sin(x) / cos(x))
 
 
-def _atan(x: Array) -> Array:
+@in_blocks
+def atan(x: Array) -> Array:
     size = np.abs(x)
     middle, outer = size > _EIGHTH, size > _THREE_EIGHTHS
     inner = np.where(middle, (size - _ONE) / (size + _ONE), size)
@@ -49,13 +51,15 @@ def _acos_from_end(size: Array) -> Array:
     return np.asarray(half + half)
 
 
-def _asin(x: Array) -> Array:
+@in_blocks
+def asin(x: Array) -> Array:
     size = np.abs(x)
     value = np.where(size > _HALF, _HALF_PI - _acos_from_end(size), _odd(size, _ASIN))
     return np.copysign(value, x)
 
 
-def _acos(x: Array) -> Array:
+@in_blocks
+def acos(x: Array) -> Array:
     end = _acos_from_end(np.abs(x))
     far = np.where(x < 0, _PI - end, end)
     return np.where(np.abs(x) > _HALF, far, _HALF_PI - _odd(x, _ASIN))
@@ -67,25 +71,29 @@ def _grown(size: Array) -> tuple[Array, Array]:
     return _HALF * root * root, _HALF / root / root
 
 
-def _sinh(x: Array) -> Array:
+@in_blocks
+def sinh(x: Array) -> Array:
     size = np.abs(x)
     grown, shrunk = _grown(size)
     return np.copysign(np.where(size < _ONE, _odd(size, _SINH), grown - shrunk), x)
 
 
-def _cosh(x: Array) -> Array:
+@in_blocks
+def cosh(x: Array) -> Array:
     grown, shrunk = _grown(np.abs(x))
     return np.asarray(grown + shrunk)
 
 
-def _asinh(x: Array) -> Array:
+@in_blocks
+def asinh(x: Array) -> Array:
     size = np.abs(x)
     value = log(size + np.sqrt(size * size + _ONE))
     value = np.where(size < _FAR, value, log(size) + _LN2)
     return np.copysign(np.where(size < _HALF, _odd(size, _ASINH), value), x)
 
 
-def _acosh(x: Array) -> Array:
+@in_blocks
+def acosh(x: Array) -> Array:
     above = x - _ONE
     near = log1p_fraction(above + np.sqrt(above * (above + np.float32(2))))
     value = log(x + np.sqrt(above * (x + _ONE)))
@@ -94,18 +102,8 @@ def _acosh(x: Array) -> Array:
     return np.where(x >= _ONE, value, np.float32(np.nan))
 
 
-def _atanh(x: Array) -> Array:
+@in_blocks
+def atanh(x: Array) -> Array:
     size = np.abs(x)
     value = _HALF * log((_ONE + size) / (_ONE - size))
     return np.copysign(np.where(size < _HALF, _odd(size, _ATANH), value), x)
-
-
-tan = in_blocks(_tan)
-asin = in_blocks(_asin)
-acos = in_blocks(_acos)
-atan = in_blocks(_atan)
-sinh = in_blocks(_sinh)
-cosh = in_blocks(_cosh)
-asinh = in_blocks(_asinh)
-acosh = in_blocks(_acosh)
-atanh = in_blocks(_atanh)

@@ -53,7 +53,7 @@ _LONG_ROW = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class ConvSums:
     """What is known about the accumulators before a run: bias and bound of |sum|, per channel."""
 
     bias: Array  # int64
@@ -61,27 +61,23 @@ class Sums:
     row: int = 1  # sums arrive in multiples of this many pixels
 
 
-def rescale_twice(factors: Array, sums: Sums, target: Target) -> Emit:
+def rescale_twice(factors: Array, sums: ConvSums, target: Target) -> Emit:
     """The rule in floats where that is proven exact, else in integers."""
     multipliers = quantized_multipliers(np.broadcast_to(factors, sums.bias.shape))
     exact = ExactRescale(scale_twice, multipliers, sums.bias, target)
-    doubtful = np.flatnonzero(~_bounded(multipliers, sums, target))
+    # All terms are multiples of 2**(shift - 31): exact if none exceeds 2**53 of these units.
+    largest = (sums.reach + np.abs(sums.bias)) * multipliers.mantissa
+    constants = 2.0 ** (target.dtype.bits + 1) * np.exp2(31.0 - multipliers.shift)
+    bounded: Array = (largest + constants <= _EXACT) & (multipliers.shift <= 30)
+    doubtful = np.flatnonzero(~bounded)
     if len(doubtful) and not _agree(_channels(exact, doubtful), sums.reach[doubtful]):
         return exact
     return float_rescale(exact, sums.row)
 
 
-def _bounded(factors: Multipliers, sums: Sums, target: Target) -> Array:
-    """All terms are multiples of 2**(shift - 31): exact if none exceeds 2**53 of these units."""
-    largest = (sums.reach + np.abs(sums.bias)) * factors.mantissa
-    constants = 2.0 ** (target.dtype.bits + 1) * np.exp2(31.0 - factors.shift)
-    bounded: Array = (largest + constants <= _EXACT) & (factors.shift <= 30)
-    return bounded
-
-
-def _channels(exact: ExactRescale, chosen: Array) -> ExactRescale:
-    factors = Multipliers(exact.factors.mantissa[chosen], exact.factors.shift[chosen])
-    return replace(exact, factors=factors, bias=exact.bias[chosen])
+def _channels(exact: ExactRescale, places: Array) -> ExactRescale:
+    factors = Multipliers(exact.factors.mantissa[places], exact.factors.shift[places])
+    return replace(exact, factors=factors, bias=exact.bias[places])
 
 
 def _agree(exact: ExactRescale, reach: Array) -> bool:
@@ -92,16 +88,7 @@ def _agree(exact: ExactRescale, reach: Array) -> bool:
     """
     if exact.target.dtype.bits > 8:
         return False  # too many steps to check
-    points = _around_steps(exact, reach)
-    wanted, found = (np.empty(points.shape, exact.target.dtype.numpy) for _ in range(2))
-    exact(points, wanted)
-    float_rescale(exact, 1)(points, found)
-    covered = (np.diff(points, axis=0) <= 1) | (wanted[1:] == wanted[:-1])
-    return bool(np.array_equal(wanted, found) and covered.all())
-
-
-def _around_steps(exact: ExactRescale, reach: Array) -> Array:
-    """Sums next to where the output changes, sorted, one column per channel."""
+    # Sums next to where the output changes, sorted, one column per channel.
     target = exact.target
     steps = np.arange(target.low, target.high)[:, np.newaxis] + 0.5 - target.zero_point
     with np.errstate(divide="ignore"):
@@ -109,7 +96,14 @@ def _around_steps(exact: ExactRescale, reach: Array) -> Array:
     window = np.arange(-2.0, 3.0)[:, np.newaxis, np.newaxis]
     points = (places + window).reshape(-1, places.shape[1])
     points = np.clip(points, -reach, reach)
-    return np.sort(np.concatenate((points, [-reach, reach])), axis=0)
+    points = np.sort(np.concatenate((points, [-reach, reach])), axis=0)
+    exact_results, float_results = (
+        np.empty(points.shape, exact.target.dtype.numpy) for _ in range(2)
+    )
+    exact(points, exact_results)
+    float_rescale(exact, 1)(points, float_results)
+    covered = (np.diff(points, axis=0) <= 1) | (exact_results[1:] == exact_results[:-1])
+    return bool(np.array_equal(exact_results, float_results) and covered.all())
 
 
 def _scale(factors: Multipliers) -> Array:
@@ -126,7 +120,9 @@ def float_rescale(exact: ExactRescale, row: int) -> FloatRescale:
     one_sided = target.low >= target.zero_point or not nudge.any()
     if one_sided:
         offset = offset + (base + nudge)
-    repeat = _pixels_a_row(len(scale), row)
+    # The largest divisor of `row` that keeps a row of numbers below _LONG_ROW.
+    most = max(1, min(row, _LONG_ROW // len(scale)))
+    repeat = next(count for count in range(most, 0, -1) if row % count == 0)
     return FloatRescale(
         np.tile(scale, repeat),
         np.tile(offset, repeat),
@@ -134,12 +130,6 @@ def float_rescale(exact: ExactRescale, row: int) -> FloatRescale:
         base,
         (float(target.low - lowest), target.high - lowest + 0.5),
     )
-
-
-def _pixels_a_row(channels: int, row: int) -> int:
-    """The largest divisor of `row` that keeps a row of numbers below _LONG_ROW."""
-    most = max(1, min(row, _LONG_ROW // channels))
-    return next(count for count in range(most, 0, -1) if row % count == 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +235,7 @@ def litert_rescale(graph: Graph, op: Op, weights: IntegerWeights, activation: Ac
     factors = output_factors(weights, output)
     if weights.input.dtype is DType.INT16 and not _has_int32_bias(graph, op):
         return ExactRescale(scale_reduced, quantized_multipliers(factors), bias, target)
-    return rescale_twice(factors, Sums(bias, weights.reach, output.shape[2]), target)
+    return rescale_twice(factors, ConvSums(bias, weights.reach, output.shape[2]), target)
 
 
 def _has_int32_bias(graph: Graph, op: Op) -> bool:
@@ -258,16 +248,17 @@ def integer_conv2d(graph: Graph, op: Op, make_emit: EmitMaker) -> Step:
     weights, output = integer_weights(graph, op), graph.output_tensor(op)
     sums = row_sums(_geometry(op, weights, output.shape), weights, op.attrs_as(ConvAttrs).groups)
     emit = make_emit(graph, op, weights)
-    rows = _rows_a_block(weights, output.shape)
+    depth: int = weights.values[0].size
+    rows = max(1, _BLOCK // (output.shape[2] * max(depth, weights.channels)))
     height, width, channels = output.shape[1:]
 
     def step(inputs: Sequence[Array]) -> Array:
         images = inputs[0]
         result = np.empty((len(images), height, width, channels), output.dtype.numpy)
-        for image, made in zip(images, result, strict=True):
+        for image, rows_of_image in zip(images, result, strict=True):
             for first in range(0, height, rows):
                 last = min(first + rows, height)
-                emit(sums(image, first, last), made[first:last].reshape(-1, channels))
+                emit(sums(image, first, last), rows_of_image[first:last].reshape(-1, channels))
         return result
 
     return step
@@ -279,11 +270,6 @@ def _geometry(op: Op, weights: IntegerWeights, output: tuple[int, ...]) -> Geome
     fill = quant_of(weights.input).zero_point
     attrs = op.attrs_as(ConvAttrs)
     return geometry_of(attrs, (kernel_height, kernel_width), (height, width), fill)
-
-
-def _rows_a_block(weights: IntegerWeights, output: tuple[int, ...]) -> int:
-    depth: int = weights.values[0].size
-    return max(1, _BLOCK // (output[2] * max(depth, weights.channels)))
 
 
 def row_sums(where: Geometry, weights: IntegerWeights, groups: int) -> RowSums:

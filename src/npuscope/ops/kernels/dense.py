@@ -145,13 +145,13 @@ def _patches(images: Array, weights: Array, groups: int) -> Array:
     """Products of every pixel with the weights (O, kh, kw, I / groups), channels summed."""
     outputs, height, width, depth = weights.shape
     parts = np.split(weights, groups)
-    chosen = np.split(images, groups, axis=3)
+    images_of_group = np.split(images, groups, axis=3)
     shape = (*images.shape[:3], outputs // groups, height, width)
-    made = [
+    products = [
         (x.reshape(-1, depth) @ w.reshape(-1, depth).T).reshape(shape)
-        for x, w in zip(chosen, parts, strict=True)
+        for x, w in zip(images_of_group, parts, strict=True)
     ]
-    return np.concatenate(made, axis=3).transpose(0, 1, 2, 4, 5, 3)
+    return np.concatenate(products, axis=3).transpose(0, 1, 2, 4, 5, 3)
 
 
 def litert_transpose_conv(graph: Graph, op: Op) -> Step:
@@ -198,29 +198,23 @@ def transpose_conv(graph: Graph, op: Op) -> Step:
     attrs, shape = op.attrs_as(TransposeConvAttrs), graph.output_tensor(op).shape
 
     def step(inputs: Sequence[Array]) -> Array:
-        result = _spread_terms(inputs[0], inputs[1], attrs, shape)
+        images = inputs[0]
+        weights = inputs[1]
+        outputs, kernel_height, kernel_width, depth = weights.shape
+        groups = attrs.groups
+        pixels = np.ascontiguousarray(
+            np.moveaxis(images.reshape(*images.shape[:3], groups, -1), 4, 0)
+        )
+        factors = weights.reshape(groups, outputs // groups, kernel_height, kernel_width, depth)
+        room = Room(attrs, images.shape, weights.shape, shape)
+        sums = room.empty(images.dtype)
+        with np.errstate(all="ignore"):
+            for y, x, d in np.ndindex(kernel_height, kernel_width, depth):
+                term = pixels[d][..., np.newaxis] * factors[:, :, y, x, d]
+                sums[room.under(y, x)] += term.reshape(*images.shape[:3], outputs)
+        result = sums[room.seen]
         if len(inputs) > 2:
             result = result + inputs[2]
         return activated(result, attrs.activation)
 
     return step
-
-
-def _spread_terms(
-    images: Array, weights: Array, attrs: TransposeConvAttrs, output: tuple[int, ...]
-) -> Array:
-    outputs, kernel_height, kernel_width, depth = weights.shape
-    groups = attrs.groups
-    pixels = np.ascontiguousarray(np.moveaxis(_grouped(images, groups), 4, 0))
-    factors = weights.reshape(groups, outputs // groups, kernel_height, kernel_width, depth)
-    room = Room(attrs, images.shape, weights.shape, output)
-    sums = room.empty(images.dtype)
-    with np.errstate(all="ignore"):
-        for y, x, d in np.ndindex(kernel_height, kernel_width, depth):
-            term = pixels[d][..., np.newaxis] * factors[:, :, y, x, d]
-            sums[room.under(y, x)] += term.reshape(*images.shape[:3], outputs)
-    return sums[room.seen]
-
-
-def _grouped(images: Array, groups: int) -> Array:
-    return images.reshape(*images.shape[:3], groups, -1)

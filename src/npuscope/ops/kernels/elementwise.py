@@ -186,8 +186,8 @@ def comparison(compare: Compare) -> Maker:
     """The result has the type of the output: programs store bool as bytes."""
 
     def make(graph: Graph, op: Op) -> Step:
-        made = graph.output_tensor(op).dtype.numpy
-        return lambda inputs: compare(inputs[0], inputs[1]).astype(made, copy=False)
+        dtype = graph.output_tensor(op).dtype.numpy
+        return lambda inputs: compare(inputs[0], inputs[1]).astype(dtype, copy=False)
 
     return make
 
@@ -198,8 +198,8 @@ one_of_both = comparison(np.logical_xor)
 
 
 def negation(graph: Graph, op: Op) -> Step:
-    made = graph.output_tensor(op).dtype.numpy
-    return lambda inputs: np.logical_not(inputs[0]).astype(made, copy=False)
+    dtype = graph.output_tensor(op).dtype.numpy
+    return lambda inputs: np.logical_not(inputs[0]).astype(dtype, copy=False)
 
 
 def choose(graph: Graph, op: Op) -> Step:

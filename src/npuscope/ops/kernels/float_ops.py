@@ -39,7 +39,8 @@ def _binary(function: Callable[[Array, Array], Array]) -> Callable[[Graph, Op], 
     return make
 
 
-def _divide(a: Array, b: Array) -> Array:
+@_binary
+def div(a: Array, b: Array) -> Array:
     """Integers are truncated towards zero, as in C."""
     if a.dtype.kind == "f":
         with np.errstate(all="ignore"):
@@ -69,25 +70,24 @@ def floor_divide(graph: Graph, op: Op) -> Step:
     return step
 
 
-def _power(a: Array, b: Array) -> Array:
+@_binary
+def power(a: Array, b: Array) -> Array:
     if a.dtype.kind == "f":
         return real_math.power(a, b)
     with np.errstate(all="ignore"):
         return np.asarray(np.power(a, b)).astype(a.dtype)
 
 
-def _squared_difference(a: Array, b: Array) -> Array:
+@_binary
+def squared_difference(a: Array, b: Array) -> Array:
     return np.asarray(np.square(a - b))
 
 
 add = _binary(np.add)
 sub = _binary(np.subtract)
 mul = _binary(np.multiply)
-div = _binary(_divide)
-power = _binary(_power)
 smaller = _binary(lambda a, b: settled(np.minimum(a, b)))
 larger = _binary(lambda a, b: settled(np.maximum(a, b)))
-squared_difference = _binary(_squared_difference)
 
 
 def prelu(graph: Graph, op: Op) -> Step:
@@ -195,19 +195,18 @@ def conv2d(graph: Graph, op: Op) -> Step:
     attrs = op.attrs_as(ConvAttrs)
 
     def step(inputs: Sequence[Array]) -> Array:
-        result = _convolved(_padded(inputs[0], attrs), inputs[1], attrs)
+        # Padded with zeros; a negative pad removes rows or columns.
+        images = inputs[0]
+        top, left, bottom, right = (max(pad, 0) for pad in attrs.pads)
+        from_row, from_column, rows, columns = (max(-pad, 0) for pad in attrs.pads)
+        height, width = images.shape[1:3]
+        visible = images[:, from_row : height - rows, from_column : width - columns]
+        result = _convolved(
+            np.pad(visible, ((0, 0), (top, bottom), (left, right), (0, 0))), inputs[1], attrs
+        )
         return activated(_with_bias(result, inputs), attrs.activation)
 
     return step
-
-
-def _padded(images: Array, attrs: ConvAttrs) -> Array:
-    """Padded with zeros; a negative pad removes rows or columns."""
-    top, left, bottom, right = (max(pad, 0) for pad in attrs.pads)
-    from_row, from_column, rows, columns = (max(-pad, 0) for pad in attrs.pads)
-    height, width = images.shape[1:3]
-    seen = images[:, from_row : height - rows, from_column : width - columns]
-    return np.pad(seen, ((0, 0), (top, bottom), (left, right), (0, 0)))
 
 
 def _convolved(images: Array, weights: Array, attrs: ConvAttrs) -> Array:

@@ -192,13 +192,13 @@ def _gelu_by_tanh_in_double(x: Array) -> Array:
     return np.asarray(0.5 * x * (1 + np.tanh(inner)))
 
 
-def _sigmoid_of_float32(x: Array) -> Array:
+@looked_up
+def litert_sigmoid(x: Array) -> Array:
     """The sum and the quotient are float32 too."""
     power = np.exp(-x).astype(np.float32)
     return np.asarray(np.float32(1) / (np.float32(1) + power))
 
 
-litert_sigmoid = looked_up(_sigmoid_of_float32)
 litert_tanh = looked_up(np.tanh)
 litert_exp = looked_up(np.exp)
 litert_log = looked_up(np.log)

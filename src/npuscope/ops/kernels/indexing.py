@@ -32,7 +32,7 @@ def gather_elements(graph: Graph, op: Op) -> Step:
 
     def step(inputs: Sequence[Array]) -> Array:
         data, places = inputs
-        return _along(data, _inside(places, data.shape[axis]), axis)
+        return np.ascontiguousarray(data[_grid(_inside(places, data.shape[axis]), axis)])
 
     return step
 
@@ -44,19 +44,15 @@ def _grid(places: Array, axis: int) -> tuple[Array, ...]:
     return tuple(grid)
 
 
-def _along(data: Array, places: Array, axis: int) -> Array:
-    return np.ascontiguousarray(data[_grid(places, axis)])
-
-
 def gather_nd(graph: Graph, op: Op) -> Step:
     batch = op.attrs_as(GatherNdAttrs).batch_axes
 
     def step(inputs: Sequence[Array]) -> Array:
         data, places = inputs
         count = places.shape[-1]
-        chosen = tuple(_inside(places[..., n], data.shape[batch + n]) for n in range(count))
+        indices = tuple(_inside(places[..., n], data.shape[batch + n]) for n in range(count))
         rows = np.indices(places.shape[:-1], sparse=True)[:batch]
-        return np.ascontiguousarray(data[(*rows, *chosen)])
+        return np.ascontiguousarray(data[(*rows, *indices)])
 
     return step
 
@@ -165,8 +161,8 @@ def top(graph: Graph, op: Op) -> Step:
         if attrs.largest:
             order = x.shape[attrs.axis] - 1 - np.flip(order, attrs.axis)
         first = np.take(order, np.arange(attrs.count), attrs.axis)
-        found = first if attrs.places else np.take_along_axis(x, first, attrs.axis)
-        return np.ascontiguousarray(found).astype(dtype, copy=False)
+        values = first if attrs.places else np.take_along_axis(x, first, attrs.axis)
+        return np.ascontiguousarray(values).astype(dtype, copy=False)
 
     return step
 
@@ -191,10 +187,10 @@ def response(graph: Graph, op: Op) -> Step:
 
 
 def is_nan(graph: Graph, op: Op) -> Step:
-    made = graph.output_tensor(op).dtype.numpy
-    return lambda inputs: np.isnan(inputs[0]).astype(made)
+    dtype = graph.output_tensor(op).dtype.numpy
+    return lambda inputs: np.isnan(inputs[0]).astype(dtype)
 
 
 def is_infinite(graph: Graph, op: Op) -> Step:
-    made = graph.output_tensor(op).dtype.numpy
-    return lambda inputs: np.isinf(inputs[0]).astype(made)
+    dtype = graph.output_tensor(op).dtype.numpy
+    return lambda inputs: np.isinf(inputs[0]).astype(dtype)

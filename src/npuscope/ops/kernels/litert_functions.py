@@ -60,22 +60,18 @@ def exp_of_negative(values: Array, integer_bits: int) -> Array:
     quarter = 1 << (fraction_bits - 2)
     part = (values & (quarter - 1)) - quarter
     rest = part - values
-    result = _exp_of_quarter(part << integer_bits)
-    for power, factor in zip(range(-2, integer_bits), _EXP_OF_POWERS, strict=False):
-        has_bit = (rest >> (fraction_bits + power)) & 1 == 1
-        result = np.where(has_bit, times(result, factor), result)
-    return np.where(values == 0, ONE, result)
-
-
-def _exp_of_quarter(values: Array) -> Array:
-    """exp on [-1/4, 0): the Taylor polynomial of degree 4 around -1/8."""
-    x = values + _EIGHTH
+    # exp on [-1/4, 0): the Taylor polynomial of degree 4 around -1/8.
+    x = (part << integer_bits) + _EIGHTH
     x2 = times(x, x)
     x3 = times(x2, x)
     x4 = times(x2, x2)
     cubic = times(rounding_shift(x4, 2) + x3, _THIRD)  # x**4 / 12 + x**3 / 3
     tail = rounding_shift(cubic + x2, 1)
-    return _EXP_OF_EIGHTH + times(x + tail, _EXP_OF_EIGHTH)
+    result = _EXP_OF_EIGHTH + times(x + tail, _EXP_OF_EIGHTH)
+    for power, factor in zip(range(-2, integer_bits), _EXP_OF_POWERS, strict=False):
+        has_bit = (rest >> (fraction_bits + power)) & 1 == 1
+        result = np.where(has_bit, times(result, factor), result)
+    return np.where(values == 0, ONE, result)
 
 
 def one_over_one_plus(values: Array) -> Array:
@@ -150,8 +146,8 @@ def _signed_multipliers(factor: float) -> Multipliers:
     """Slopes may be 0 or negative."""
     if factor == 0:
         return Multipliers(np.zeros(1, np.int64), np.zeros(1, np.int64))
-    found = quantized_multipliers(abs(factor))
-    return Multipliers(found.mantissa if factor > 0 else -found.mantissa, found.shift)
+    size = quantized_multipliers(abs(factor))
+    return Multipliers(size.mantissa if factor > 0 else -size.mantissa, size.shift)
 
 
 def prelu(graph: Graph, op: Op) -> Step:
@@ -228,8 +224,8 @@ def rsqrt(graph: Graph, op: Op) -> Step:
     only_bytes(op, source, output)
     root = np.sqrt(np.float32(quant_of(source).scale))
     scale = 1.0 / float(root * np.float32(quant_of(output).scale))
-    found = quantized_multipliers(scale)
-    factor = Multipliers(found.mantissa, found.shift - _ROOT_BITS)
+    multipliers = quantized_multipliers(scale)
+    factor = Multipliers(multipliers.mantissa, multipliers.shift - _ROOT_BITS)
 
     def step(inputs: Sequence[Array]) -> Array:
         x = centred(inputs[0], source)

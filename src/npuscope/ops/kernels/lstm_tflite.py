@@ -46,37 +46,41 @@ def sequence_lstm(graph: Graph, op: Op) -> Step:
         weights, recurrent, biases = (inputs[1 + n : 5 + n] for n in (0, GATES, 2 * GATES))
         units = biases[0].shape[0]
         hidden = cells = np.zeros((x.shape[1], units), np.float32)
-        made = np.empty((*x.shape[:2], units), np.float32)
+        results = np.empty((*x.shape[:2], units), np.float32)
         for number, row in enumerate(x):
             rows = zip(weights, recurrent, biases, strict=True)
             inlet, forget, fresh, outlet = [b + row @ w.T + hidden @ r.T for w, r, b in rows]
             cells = sigmoid(forget) * cells + sigmoid(inlet) * real_math.tanh(fresh)
             if attrs.cell_clip > 0:
                 cells = np.clip(cells, -attrs.cell_clip, attrs.cell_clip).astype(np.float32)
-            made[number] = hidden = sigmoid(outlet) * real_math.tanh(cells)
-        return np.ascontiguousarray(_by_step(made, attrs.time_major))
+            results[number] = hidden = sigmoid(outlet) * real_math.tanh(cells)
+        return np.ascontiguousarray(_by_step(results, attrs.time_major))
 
     return step
 
 
 def litert_sequence_lstm(graph: Graph, op: Op) -> Step:
-    attrs, made = op.attrs_as(SequenceLstmAttrs), graph.output_tensor(op)
+    attrs, output = op.attrs_as(SequenceLstmAttrs), graph.output_tensor(op)
     x = graph.tensors[op.inputs[0]]
-    zeros = [np.int64(quant_of(tensor).zero_point) for tensor in (x, made)]
-    given = _factors(graph, op, op.inputs[1 : 1 + GATES], quant_of(x).scale)
-    kept = _factors(graph, op, op.inputs[1 + GATES : 1 + 2 * GATES], quant_of(made).scale)
-    finish = _cells(attrs, quant_of(made).scale)
+    zeros = [np.int64(quant_of(tensor).zero_point) for tensor in (x, output)]
+    input_factors = _factors(graph, op, op.inputs[1 : 1 + GATES], quant_of(x).scale)
+    state_factors = _factors(
+        graph, op, op.inputs[1 + GATES : 1 + 2 * GATES], quant_of(output).scale
+    )
+    finish = _cells(attrs, quant_of(output).scale)
 
     def step(inputs: Sequence[Array]) -> Array:
         rows = _by_step(inputs[0], attrs.time_major).astype(np.int64) - zeros[0]
         wide = [array.astype(np.int64).T for array in inputs[1:]]
-        fixed = [_gate(rows @ wide[n] + wide[2 * GATES + n], given[n], 0) for n in range(GATES)]
+        fixed = [
+            _gate(rows @ wide[n] + wide[2 * GATES + n], input_factors[n], 0) for n in range(GATES)
+        ]
         units = wide[-1].shape[0]
         cells = hidden = np.zeros((rows.shape[1], units), np.int64)  # the zero point is taken out
         result = np.empty((*rows.shape[:2], units), np.int8)
         for number in range(len(rows)):
             sums = [hidden @ wide[GATES + n] for n in range(GATES)]
-            gates = [_gate(sums[n], kept[n], fixed[n][number]) for n in range(GATES)]
+            gates = [_gate(sums[n], state_factors[n], fixed[n][number]) for n in range(GATES)]
             cells, fresh = finish(gates, cells)
             result[number] = saturate(fresh + zeros[1], DType.INT8)
             hidden = result[number].astype(np.int64) - zeros[1]
@@ -104,9 +108,9 @@ def _cells(attrs: SequenceLstmAttrs, output_scale: float) -> Cell:
     def finish(gates: list[Array], cells: Array) -> tuple[Array, Array]:
         inlet, forget, outlet = (_looked_up(sigmoids(), gates[place]) for place in (0, 1, 3))
         fresh = _looked_up(tanhs(_GATE_BITS), gates[2])
-        kept = rounding_shift(forget * cells, _WORD)
+        remembered = rounding_shift(forget * cells, _WORD)
         added = rounding_shift(inlet * fresh, _WORD + attrs.cell_bits)
-        cells = saturate(kept + added, DType.INT16).astype(np.int64)
+        cells = saturate(remembered + added, DType.INT16).astype(np.int64)
         cells = np.clip(cells, -clip, clip) if clip else cells
         return cells, scale_twice(outlet * _looked_up(tanhs(attrs.cell_bits), cells), last)
 
@@ -117,8 +121,8 @@ def _cells(attrs: SequenceLstmAttrs, output_scale: float) -> Cell:
 
 
 def _looked_up(table: Array, values: Array) -> Array:
-    found: Array = table[values + 2**_WORD]
-    return found
+    words: Array = table[values + 2**_WORD]
+    return words
 
 
 def _all_words() -> Array:

@@ -165,7 +165,7 @@ def _pad(graph: Graph, op: Op, fill: float) -> Step:
     """Negative pads crop."""
     pads, shape = op.attrs_as(PadAttrs).pads, graph.output_tensor(op).shape
     source = graph.first_input(op).shape
-    kept = tuple(
+    cut = tuple(
         slice(max(0, -a), dim - max(0, -b)) for dim, (a, b) in zip(source, pads, strict=True)
     )
     place = tuple(
@@ -174,7 +174,7 @@ def _pad(graph: Graph, op: Op, fill: float) -> Step:
 
     def step(inputs: Sequence[Array]) -> Array:
         result = np.full(shape, fill, inputs[0].dtype)
-        result[place] = inputs[0][kept]
+        result[place] = inputs[0][cut]
         return result
 
     return step
@@ -185,7 +185,11 @@ def raw_concat(graph: Graph, op: Op) -> Step:
     output, attrs = graph.output_tensor(op), op.attrs_as(ConcatAttrs)
     if output.quant is None:
         return real_concat(graph, op)
-    join = _concat(attrs.axis, clamp_limits(output, *real_limits(attrs.activation)))
+    limits = clamp_limits(output, *real_limits(attrs.activation))
+
+    def join(inputs: Sequence[Array]) -> Array:
+        return np.concatenate(inputs, axis=attrs.axis).clip(*limits)
+
     sources = [graph.tensors[name] for name in op.inputs]
     if all((t.quant, t.dtype) == (output.quant, output.dtype) for t in sources):
         return join
@@ -210,10 +214,6 @@ def _to_scale_of(source: Tensor, output: Tensor) -> Step:
 def real_concat(graph: Graph, op: Op) -> Step:
     attrs = op.attrs_as(ConcatAttrs)
     return lambda inputs: activated(np.concatenate(inputs, axis=attrs.axis), attrs.activation)
-
-
-def _concat(axis: int, limits: tuple[int, int]) -> Step:
-    return lambda inputs: np.concatenate(inputs, axis=axis).clip(*limits)
 
 
 # --- Resize: which input pixels an output pixel takes, and the weight of each ---
@@ -251,8 +251,8 @@ _ROUND: dict[str, Callable[[Array], Array]] = {
 
 
 def nearest_of(attrs: ResizeAttrs, axis: int, size: int) -> Array:
-    chosen = _ROUND[attrs.rounding](places(attrs, axis, size))
-    return np.asarray(np.clip(chosen, 0, size - 1)).astype(np.intp)
+    sources = _ROUND[attrs.rounding](places(attrs, axis, size))
+    return np.asarray(np.clip(sources, 0, size - 1)).astype(np.intp)
 
 
 def litert_nearest_of(attrs: ResizeAttrs, axis: int, size: int) -> Array:
@@ -263,8 +263,8 @@ def litert_nearest_of(attrs: ResizeAttrs, axis: int, size: int) -> Array:
     ratio = np.float32(pair[0]) / np.float32(pair[1])
     middle = attrs.coordinates == Coordinates.TF_HALF_PIXEL_FOR_NN
     at = (np.arange(count, dtype=np.float32) + np.float32(0.5 if middle else 0.0)) * ratio
-    chosen = np.floor(at + np.float32(0.5)) if corners else np.floor(at)
-    return np.asarray(np.clip(chosen, 0, size - 1)).astype(np.intp)
+    sources = np.floor(at + np.float32(0.5)) if corners else np.floor(at)
+    return np.asarray(np.clip(sources, 0, size - 1)).astype(np.intp)
 
 
 def _nearest(attrs: ResizeAttrs, rows: Array, columns: Array) -> Step:
@@ -278,29 +278,25 @@ def litert_resize(graph: Graph, op: Op) -> Step:
         rows, columns = (litert_nearest_of(attrs, axis, (height, width)[axis]) for axis in (0, 1))
         return _nearest(attrs, rows, columns)
     if source.dtype in (DType.INT8, DType.INT16):
-        return _integer_linear(attrs, height, width)
+        # Positions and weights in units of 2**-10; the result rounds half away from zero.
+        (top, bottom, down), (left, right, across) = (
+            integer_shares(attrs, axis, size) for axis, size in enumerate((height, width))
+        )
+        down = down[:, np.newaxis, np.newaxis]
+        across = across[:, np.newaxis]
+        whole = 1 << _BITS
+
+        def step(inputs: Sequence[Array]) -> Array:
+            images = inputs[0].astype(np.int64)
+            upper, lower = images[:, top], images[:, bottom]
+            mixed = upper * (whole - down) + lower * down
+            total = mixed[:, :, left] * (whole - across) + mixed[:, :, right] * across
+            half = np.where(total > 0, 1 << (2 * _BITS - 1), -(1 << (2 * _BITS - 1)))
+            rounded = np.sign(total) * (np.abs(total + half) >> (2 * _BITS))
+            return np.asarray(rounded).astype(inputs[0].dtype)
+
+        return step
     return between(real_resize, store=quantized_away)(graph, op)
-
-
-def _integer_linear(attrs: ResizeAttrs, height: int, width: int) -> Step:
-    """Positions and weights in units of 2**-10; the result rounds half away from zero."""
-    (top, bottom, down), (left, right, across) = (
-        integer_shares(attrs, axis, size) for axis, size in enumerate((height, width))
-    )
-    down = down[:, np.newaxis, np.newaxis]
-    across = across[:, np.newaxis]
-    whole = 1 << _BITS
-
-    def step(inputs: Sequence[Array]) -> Array:
-        images = inputs[0].astype(np.int64)
-        upper, lower = images[:, top], images[:, bottom]
-        mixed = upper * (whole - down) + lower * down
-        total = mixed[:, :, left] * (whole - across) + mixed[:, :, right] * across
-        half = np.where(total > 0, 1 << (2 * _BITS - 1), -(1 << (2 * _BITS - 1)))
-        rounded = np.sign(total) * (np.abs(total + half) >> (2 * _BITS))
-        return np.asarray(rounded).astype(inputs[0].dtype)
-
-    return step
 
 
 def integer_shares(attrs: ResizeAttrs, axis: int, size: int) -> tuple[Array, Array, Array]:
@@ -328,10 +324,6 @@ def real_resize(graph: Graph, op: Op) -> Step:
     if attrs.mode == ResizeMode.NEAREST:
         rows, columns = (nearest_of(attrs, axis, (height, width)[axis]) for axis in (0, 1))
         return _nearest(attrs, rows, columns)
-    return _linear(attrs, height, width)
-
-
-def _linear(attrs: ResizeAttrs, height: int, width: int) -> Step:
     (top, bottom, down), (left, right, across) = (
         shares(attrs, axis, size) for axis, size in enumerate((height, width))
     )

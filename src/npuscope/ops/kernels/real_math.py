@@ -79,7 +79,9 @@ def _exp(x: Array) -> Array:
     return (rest + np.float32(1)) * _power_of_two(half) * _power_of_two(k - half)
 
 
-def _expm1_below(x: Array) -> Array:
+@in_blocks
+def expm1_below(x: Array) -> Array:
+    """For x <= 0."""
     k, rest = _exp_parts(np.clip(x, np.float32(-18), np.float32(0)))
     power = _power_of_two(k)
     return rest * power + (power - np.float32(1))
@@ -94,7 +96,8 @@ def _mantissa_and_exponent(x: Array) -> tuple[Array, Array]:
     return m, k - tiny * np.int32(_TINY_BITS)
 
 
-def _log(x: Array) -> Array:
+@in_blocks
+def log(x: Array) -> Array:
     m, whole = _mantissa_and_exponent(x)
     f, k = m - np.float32(1), whole.astype(np.float32)
     tail = (f * polynomial(f, _LOG) - np.float32(0.5)) * (f * f)
@@ -103,21 +106,25 @@ def _log(x: Array) -> Array:
     return np.where((x > 0) & (x < np.inf), result, outside)
 
 
-def _log1p_fraction(x: Array) -> Array:
+@in_blocks
+def log1p_fraction(x: Array) -> Array:
+    """For 0 <= x <= 1."""
     s, half = x / (x + np.float32(2)), np.float32(0.5) * x * x
     z = s * s
     result: Array = x - (half - s * (half + z * polynomial(z, _LOG1P)))
     return result
 
 
-def _tanh(x: Array) -> Array:
+@in_blocks
+def tanh(x: Array) -> Array:
     size, z = np.abs(x), x * x
     near = x + x * (z * polynomial(z, _TANH))
     far = np.float32(1) - np.float32(2) / (_exp(size + size) + np.float32(1))
     return np.copysign(np.where(size < np.float32(0.625), near, far), x)
 
 
-def _erf(x: Array) -> Array:
+@in_blocks
+def erf(x: Array) -> Array:
     """Far out it is 1 - exp(-q), q a polynomial: the error is that of a small number."""
     size, z = np.abs(x), x * x
     near = x + x * polynomial(z, _ERF)
@@ -127,11 +134,6 @@ def _erf(x: Array) -> Array:
 
 
 exp = in_blocks(_exp)
-expm1_below = in_blocks(_expm1_below)  # for x <= 0
-log = in_blocks(_log)
-log1p_fraction = in_blocks(_log1p_fraction)  # for 0 <= x <= 1
-tanh = in_blocks(_tanh)
-erf = in_blocks(_erf)
 
 # 2 / pi behind 32 zero bits: what a product with any float32 can need of it.
 _TWO_OVER_PI = np.array(
@@ -181,17 +183,16 @@ def _circle(size: Array, turn: int) -> Array:
     return np.where(size < np.inf, value, np.float32(np.nan))
 
 
-def _sin(x: Array) -> Array:
+@in_blocks
+def sin(x: Array) -> Array:
     value = _circle(np.abs(x), 0)
     return np.where(np.signbit(x), -value, value)
 
 
-def _cos(x: Array) -> Array:
+@in_blocks
+def cos(x: Array) -> Array:
     return _circle(np.abs(x), 1)
 
-
-sin = in_blocks(_sin)
-cos = in_blocks(_cos)
 
 # Terms of the series of log2((1 + s) / (1 - s)) and of exp: double leaves room for both.
 _LOG2 = tuple(2.8853900817779268 / (2 * term + 1) for term in range(9))
@@ -218,13 +219,6 @@ def _exp2_from_double(y: Array) -> Array:
     return (polynomial((y - n) * _LN2, _EXP_SERIES) * power).astype(np.float32)
 
 
-def _odd(b: Array) -> Array:
-    """Whole and odd; from 2**24 on all floats are even."""
-    inside = np.where(np.abs(b) < np.float32(2.0**24), b, np.float32(0))
-    cut = inside.astype(np.int32)
-    return np.asarray((cut == inside) & (cut & 1 == 1))
-
-
 def power(a: Array, b: Array) -> Array:
     """a ** b in float32, with the special values of C's pow."""
     bases, exponents = np.broadcast_arrays(a, b)
@@ -240,7 +234,10 @@ def power(a: Array, b: Array) -> Array:
 
 def _power(base: Array, exponent: Array) -> Array:
     value = _exp2_from_double(exponent * _log2_in_double(np.abs(base)))
-    value = np.where(np.signbit(base) & _odd(exponent), -value, value)
+    # Whole and odd; from 2**24 on all floats are even.
+    inside = np.where(np.abs(exponent) < np.float32(2.0**24), exponent, np.float32(0))
+    cut = inside.astype(np.int32)
+    value = np.where(np.signbit(base) & np.asarray((cut == inside) & (cut & 1 == 1)), -value, value)
     broken = (base < 0) & (base > -np.inf) & (np.trunc(exponent) != exponent)
     value = np.where(broken, np.float32(np.nan), value)
     unit = (base == 1) | (exponent == 0) | ((base == -1) & np.isinf(exponent))

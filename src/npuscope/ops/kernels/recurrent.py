@@ -17,38 +17,20 @@ State = tuple[Array, ...]  # what is handed out, then what is kept inside
 Cell = Callable[[Array, State, Array, Array], State]
 
 
-def _lstm_cell(given: Array, state: State, weights: Array, bias: Array) -> State:
+def _lstm_cell(x: Array, state: State, weights: Array, bias: Array) -> State:
     """Gates in the order input, output, forget, cell."""
     hidden, cells = state
-    gates = given + hidden @ weights.T + bias
+    gates = x + hidden @ weights.T + bias
     inlet, outlet, forget, fresh = np.split(gates, 4, axis=-1)
     cells = sigmoid(forget) * cells + sigmoid(inlet) * real_math.tanh(fresh)
     return sigmoid(outlet) * real_math.tanh(cells), cells
 
 
-def _rnn_cell(given: Array, state: State, weights: Array, bias: Array) -> State:
-    return (real_math.tanh(given + state[0] @ weights.T + bias),)
+def _rnn_cell(x: Array, state: State, weights: Array, bias: Array) -> State:
+    return (real_math.tanh(x + state[0] @ weights.T + bias),)
 
 
-def _gru_cell(reset_last: bool) -> Cell:
-    """Gates in the order update, reset, hidden."""
-
-    def cell(given: Array, state: State, weights: Array, bias: Array) -> State:
-        hidden, units = state[0], state[0].shape[-1]
-        first = given[:, : 2 * units] + hidden @ weights[: 2 * units].T + bias[: 2 * units]
-        update, reset = np.split(sigmoid(first), 2, axis=-1)
-        last, last_bias = weights[2 * units :], bias[2 * units :]
-        if reset_last:
-            inner = reset * (hidden @ last.T + last_bias)
-        else:
-            inner = (reset * hidden) @ last.T + last_bias
-        fresh = real_math.tanh(given[:, 2 * units :] + inner)
-        return ((1 - update) * fresh + update * hidden,)
-
-    return cell
-
-
-def _made(graph: Graph, op: Op, cell: Cell) -> Step:
+def _unrolled(graph: Graph, op: Op, cell: Cell) -> Step:
     attrs = op.attrs_as(RecurrentAttrs)
 
     def step(inputs: Sequence[Array]) -> Array:
@@ -57,9 +39,9 @@ def _made(graph: Graph, op: Op, cell: Cell) -> Step:
         for direction in range(weights.shape[0]):
             backward = attrs.direction is Direction.REVERSE or direction == 1
             half = bias.shape[1] // 2
-            given = x @ weights[direction].T + bias[direction, :half]
+            products = x @ weights[direction].T + bias[direction, :half]
             start = tuple(state[direction] for state in states)
-            order = given[::-1] if backward else given
+            order = products[::-1] if backward else products
             walked = list(_walk(order, start, cell, recurrent[direction], bias[direction, half:]))
             if attrs.cells:
                 results.append(walked[-1][1])
@@ -71,19 +53,34 @@ def _made(graph: Graph, op: Op, cell: Cell) -> Step:
     return step
 
 
-def _walk(given: Array, state: State, cell: Cell, weights: Array, bias: Array) -> Iterator[State]:
-    for row in given:
+def _walk(rows: Array, state: State, cell: Cell, weights: Array, bias: Array) -> Iterator[State]:
+    for row in rows:
         state = cell(row, state, weights, bias)
         yield state
 
 
 def lstm(graph: Graph, op: Op) -> Step:
-    return _made(graph, op, _lstm_cell)
+    return _unrolled(graph, op, _lstm_cell)
 
 
 def gru(graph: Graph, op: Op) -> Step:
-    return _made(graph, op, _gru_cell(op.attrs_as(RecurrentAttrs).reset_last))
+    """Gates in the order update, reset, hidden."""
+    reset_last = op.attrs_as(RecurrentAttrs).reset_last
+
+    def cell(x: Array, state: State, weights: Array, bias: Array) -> State:
+        hidden, units = state[0], state[0].shape[-1]
+        first = x[:, : 2 * units] + hidden @ weights[: 2 * units].T + bias[: 2 * units]
+        update, reset = np.split(sigmoid(first), 2, axis=-1)
+        last, last_bias = weights[2 * units :], bias[2 * units :]
+        if reset_last:
+            inner = reset * (hidden @ last.T + last_bias)
+        else:
+            inner = (reset * hidden) @ last.T + last_bias
+        fresh = real_math.tanh(x[:, 2 * units :] + inner)
+        return ((1 - update) * fresh + update * hidden,)
+
+    return _unrolled(graph, op, cell)
 
 
 def rnn(graph: Graph, op: Op) -> Step:
-    return _made(graph, op, _rnn_cell)
+    return _unrolled(graph, op, _rnn_cell)

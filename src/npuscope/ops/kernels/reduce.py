@@ -65,10 +65,10 @@ def _pool_axis(images: Array, axis: int, window: int, stride: int, combine: Comb
     return result
 
 
-def window_counts(attrs: PoolAttrs, shape: Sequence[int], counted: bool) -> Array:
+def window_counts(attrs: PoolAttrs, shape: Sequence[int], whole: bool) -> Array:
     """Elements that each window's average divides by, shaped (rows, columns, 1)."""
     ones = np.ones((1, shape[1], shape[2], 1), np.int64)
-    counts: Array = pool_windows(ones, attrs, np.add, int(counted))[0]
+    counts: Array = pool_windows(ones, attrs, np.add, int(whole))[0]
     return counts
 
 
@@ -113,7 +113,8 @@ def litert_mean(graph: Graph, op: Op) -> Step:
     axes = op.attrs_as(ReduceAttrs).axes
     count = int(np.prod([source.shape[axis] for axis in axes], dtype=np.int64))
     ratio = quantized_multipliers(quant_of(source).scale / quant_of(output).scale)
-    factor = _divided(ratio, count)
+    shift = min(count.bit_length() - 1, 32, 31 + int(ratio.shift[0]))
+    factor = Multipliers((ratio.mantissa << shift) // count, ratio.shift - shift)
 
     def step(inputs: Sequence[Array]) -> Array:
         total = inputs[0].sum(axis=axes, dtype=np.int64) - count * quant_of(source).zero_point
@@ -121,11 +122,6 @@ def litert_mean(graph: Graph, op: Op) -> Step:
         return saturate(value, output.dtype).reshape(output.shape)
 
     return step
-
-
-def _divided(ratio: Multipliers, count: int) -> Multipliers:
-    shift = min(count.bit_length() - 1, 32, 31 + int(ratio.shift[0]))
-    return Multipliers((ratio.mantissa << shift) // count, ratio.shift - shift)
 
 
 # --- Reductions over any axes, ArgMax and ArgMin ---
@@ -199,8 +195,8 @@ def place(function: Callable[..., Array]) -> Maker:
             if not attrs.last:
                 return function(values, axis=axis, keepdims=attrs.keep_dims).astype(dtype)
             turned = np.flip(values, axis)
-            found = function(turned, axis=axis, keepdims=attrs.keep_dims)
-            return np.asarray(values.shape[axis] - 1 - found).astype(dtype)
+            from_end = function(turned, axis=axis, keepdims=attrs.keep_dims)
+            return np.asarray(values.shape[axis] - 1 - from_end).astype(dtype)
 
         return step
 

@@ -68,22 +68,18 @@ def tabulated(step: Step, *inputs: Tensor) -> Step:
     if any(tensor.dtype not in (DType.INT8, DType.UINT8) for tensor in inputs):
         return step
     if len(inputs) == 1:
-        return _table_of_one(step, inputs[0].dtype)
+        table = step([_all_values(inputs[0].dtype)])
+
+        def look_up(inputs: Sequence[Array]) -> Array:
+            return table.take(inputs[0].view(np.uint8), mode="clip")
+
+        return look_up
     return _table_of_two(step, inputs[0].dtype, inputs[1].dtype)
 
 
 def _all_values(dtype: DType) -> Array:
     """Every value, at the index of its bit pattern."""
     return np.arange(256, dtype=np.uint8).view(dtype.numpy)
-
-
-def _table_of_one(step: Step, dtype: DType) -> Step:
-    table = step([_all_values(dtype)])
-
-    def look_up(inputs: Sequence[Array]) -> Array:
-        return table.take(inputs[0].view(np.uint8), mode="clip")
-
-    return look_up
 
 
 def _table_of_two(step: Step, first: DType, second: DType) -> Step:
@@ -116,10 +112,10 @@ def reduced_in_order(
     combine: np.ufunc, values: Array, axes: Sequence[int], keepdims: bool = False
 ) -> Array:
     """All terms of some axes combined, the first one with the second, the result with the third."""
-    kept = [axis for axis in range(values.ndim) if axis not in axes]
-    shape = [values.shape[axis] for axis in kept]
+    others = [axis for axis in range(values.ndim) if axis not in axes]
+    shape = [values.shape[axis] for axis in others]
     terms = math.prod(values.shape[axis] for axis in axes)
-    rows = values.transpose(*axes, *kept).reshape(terms, math.prod(shape))
+    rows = values.transpose(*axes, *others).reshape(terms, math.prod(shape))
     result = _combined(combine, rows)
     if keepdims:
         shape = [1 if axis in axes else size for axis, size in enumerate(values.shape)]

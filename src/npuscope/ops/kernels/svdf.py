@@ -63,20 +63,20 @@ def litert_state(graph: Graph, op: Op) -> Step:
 def litert_output(graph: Graph, op: Op) -> Step:
     """A RELU is the lower limit of the output's type, whatever its zero point."""
     memory, weights = (graph.tensors[name] for name in op.inputs[:2])
-    made, rank = graph.output_tensor(op), op.attrs_as(SvdfOutputAttrs).rank
-    factor, zero = _factor(memory, weights, made), quant_of(memory).zero_point
+    output, rank = graph.output_tensor(op), op.attrs_as(SvdfOutputAttrs).rank
+    factor, zero = _factor(memory, weights, output), quant_of(memory).zero_point
 
     def step(inputs: Sequence[Array]) -> Array:
         sums = _weighed(inputs[0].astype(np.int64) - zero, inputs[1].astype(np.int64), rank)
         sums = sums + inputs[2] if len(inputs) > 2 else sums
         wrapped = sums.astype(np.int32)  # LiteRT's sums have 32 bits, which 16-bit weights exceed
-        return saturate(scale_twice(wrapped, factor) + quant_of(made).zero_point, made.dtype)
+        return saturate(scale_twice(wrapped, factor) + quant_of(output).zero_point, output.dtype)
 
     return step
 
 
-def _factor(a: Tensor, b: Tensor, made: Tensor) -> Multipliers:
+def _factor(a: Tensor, b: Tensor, output: Tensor) -> Multipliers:
     """Sums to output; LiteRT computes the ratio of scales in float32."""
-    scales = (np.float32(quant_of(tensor).scale) for tensor in (a, b, made))
+    scales = (np.float32(quant_of(tensor).scale) for tensor in (a, b, output))
     first, second, target = scales
     return quantized_multipliers(float(first * second / target))

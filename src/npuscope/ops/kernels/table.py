@@ -130,11 +130,7 @@ def make_step(graph: Graph, op: Op) -> Steps:
 
 
 def _choose(graph: Graph, op: Op, row: Makers) -> Maker | None:
-    if not _is_quantized(graph, op):
+    tensors = [graph.tensors[name] for name in (*op.inputs, *op.outputs) if name]
+    if not any(tensor.quant is not None for tensor in tensors):
         return row.real
     return row.litert if graph.numerics is Numerics.LITERT else row.qdq
-
-
-def _is_quantized(graph: Graph, op: Op) -> bool:
-    tensors = [graph.tensors[name] for name in (*op.inputs, *op.outputs) if name]
-    return any(tensor.quant is not None for tensor in tensors)

@@ -6,7 +6,7 @@ from typing import Any
 
 from npuscope.advice.compare.model import Side
 from npuscope.advice.fix.run import Fixed, FixStep
-from npuscope.advice.gate import Check, Gate
+from npuscope.advice.gate import Gate
 from npuscope.report.figures import clocks_of
 from npuscope.report.fix import answer as fix_answer
 from npuscope.report.fix import change, runtime_words, step_outputs
@@ -89,35 +89,36 @@ def _fix_facts(fixed: Fixed) -> list[list[str]]:
 # --- gate ---
 
 
-def gate_page(found: Gate) -> str:
+def gate_page(gate: Gate) -> str:
     """The HTML file of `npuscope gate`; with a baseline also what changed since."""
-    profile = found.side.profile
-    baseline = [["Baseline", found.baseline.name]] if found.baseline else []
+    profile = gate.side.profile
+    baseline = [["Baseline", gate.baseline.name]] if gate.baseline else []
     return page(
         {
             "view": "gate",
             "version": __version__,
-            "title": found.side.name,
-            "answer": gate_answer(found),
-            "passed": found.passed,
-            "checks": [_check(check) for check in found.checks],
-            "comparison": compare_data(found.comparison) if found.comparison else None,
+            "title": gate.side.name,
+            "answer": gate_answer(gate),
+            "passed": gate.passed,
+            "checks": [
+                {
+                    "name": check.name,
+                    "value": shown(check, check.value),
+                    "limit": limit_text(check),
+                    "passed": check.passed,
+                    "open": check.open,
+                    "share": check.value / check.limit
+                    if check.limit > 0 and check.kind != "min"
+                    else None,
+                }
+                for check in gate.checks
+            ],
+            "comparison": compare_data(gate.comparison) if gate.comparison else None,
             "facts": [
-                ["Source", found.side.name],
+                ["Source", gate.side.name],
                 *baseline,
                 ["Machine", f"{profile.machine.name}, generation {profile.machine.generation}"],
             ],
-            "notes": list(found.notes),
+            "notes": list(gate.notes),
         }
     )
-
-
-def _check(check: Check) -> dict[str, Any]:
-    return {
-        "name": check.name,
-        "value": shown(check, check.value),
-        "limit": limit_text(check),
-        "passed": check.passed,
-        "open": check.open,
-        "share": check.value / check.limit if check.limit > 0 and check.kind != "min" else None,
-    }

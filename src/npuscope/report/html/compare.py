@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from npuscope.advice.compare.model import Comparison, Move, Row, Side
+from npuscope.advice.compare.model import Comparison, Move, Side
 from npuscope.advice.compare.run import PLACES
 from npuscope.report.compare import answer
 from npuscope.report.fidelity import fidelity_lines
@@ -26,36 +26,42 @@ _KINDS = {"HW": "on the NPU", "SW": "on the CPU", "HYBRID": "library calls"}
 _MOST_ROWS = 2000  # in the page; --json has all
 
 
-def compare_page(found: Comparison) -> str:
+def compare_page(comparison: Comparison) -> str:
     """The HTML file of `npuscope compare`."""
-    return page(compare_data(found))
+    return page(compare_data(comparison))
 
 
-def compare_data(found: Comparison) -> dict[str, Any]:
-    changed = found.changed
-    same = len(found.rows) - len(changed)
+def compare_data(comparison: Comparison) -> dict[str, Any]:
+    changed = comparison.changed
+    same = len(comparison.rows) - len(changed)
     left_out = len(changed) - _MOST_ROWS
     return {
         "view": "compare",
         "version": __version__,
-        "title": f"{found.a.name} and {found.b.name}" if _differ(found) else found.a.name,
-        "answer": answer(found),
-        "sides": [side_data("A", found.a), side_data("B", found.b)],
-        "delta_ms": found.delta_ms,
-        "causes": [[kind.value, spent, rows] for kind, spent, rows in found.by_cause],
-        "moves": [_move(move) for move in islice(found.moves, _MOST_ROWS)],
-        "pools": _pools(found),
-        "rows": [_row(row) for row in islice(changed, _MOST_ROWS)],
+        "title": " and ".join(dict.fromkeys((comparison.a.name, comparison.b.name))),
+        "answer": answer(comparison),
+        "sides": [side_data("A", comparison.a), side_data("B", comparison.b)],
+        "delta_ms": comparison.delta_ms,
+        "causes": [[kind.value, spent, rows] for kind, spent, rows in comparison.by_cause],
+        "moves": [_move(move) for move in islice(comparison.moves, _MOST_ROWS)],
+        "pools": _pools(comparison),
+        "rows": [
+            {
+                "ops": list(row.ops or row.operators)[:12],
+                "a": row.a_ms,
+                "b": row.b_ms,
+                "a_kinds": sorted({epoch.kind.value for epoch in row.a}),
+                "b_kinds": sorted({epoch.kind.value for epoch in row.b}),
+                "causes": [[cause.kind.value, cause.text, cause.ms] for cause in row.causes],
+            }
+            for row in islice(changed, _MOST_ROWS)
+        ],
         "same_rows": same,
         "more_rows": max(0, left_out),
-        "fidelity": fidelity_lines(found.fidelity, True) if found.fidelity else [],
-        "notes": list(found.notes),
-        "facts": _facts(found),
+        "fidelity": fidelity_lines(comparison.fidelity, True) if comparison.fidelity else [],
+        "notes": list(comparison.notes),
+        "facts": _facts(comparison),
     }
-
-
-def _differ(found: Comparison) -> bool:
-    return found.a.name != found.b.name
 
 
 def side_data(letter: str, side: Side) -> dict[str, Any]:
@@ -82,16 +88,12 @@ def side_data(letter: str, side: Side) -> dict[str, Any]:
         "total_ms": profile.total_ms,
         "time": [[name, value] for name, value in profile.time.by_work],
         "figures": [list(row) for row in rows],
-        "starts": _starts(side),
+        # Epochs in their order, for the two timelines: [first, kind, ms, from].
+        "starts": [
+            [epoch.first, epoch.kind.value, epoch.ms, ", ".join(epoch.origin[:3])]
+            for epoch in side.profile.epochs
+        ],
     }
-
-
-def _starts(side: Side) -> list[list[Any]]:
-    """Epochs in their order, for the two timelines: [first, kind, ms, from]."""
-    return [
-        [epoch.first, epoch.kind.value, epoch.ms, ", ".join(epoch.origin[:3])]
-        for epoch in side.profile.epochs
-    ]
 
 
 def _move(move: Move) -> list[str]:
@@ -99,29 +101,18 @@ def _move(move: Move) -> list[str]:
     return [move.op, PLACES[move.a], PLACES[move.b], why]
 
 
-def _pools(found: Comparison) -> list[list[Any]]:
+def _pools(comparison: Comparison) -> list[list[Any]]:
     """Pools whose use changed; unknown memory of a measured run does not count as a change."""
-    if not (found.a.profile.memory.pools and found.b.profile.memory.pools):
+    if not (comparison.a.profile.memory.pools and comparison.b.profile.memory.pools):
         return []
-    return [[p.name, p.a_bytes, p.b_bytes] for p in found.pools if p.a_bytes != p.b_bytes]
+    return [[p.name, p.a_bytes, p.b_bytes] for p in comparison.pools if p.a_bytes != p.b_bytes]
 
 
-def _row(row: Row) -> dict[str, Any]:
-    return {
-        "ops": list(row.ops or row.operators)[:12],
-        "a": row.a_ms,
-        "b": row.b_ms,
-        "a_kinds": sorted({epoch.kind.value for epoch in row.a}),
-        "b_kinds": sorted({epoch.kind.value for epoch in row.b}),
-        "causes": [[cause.kind.value, cause.text, cause.ms] for cause in row.causes],
-    }
-
-
-def _facts(found: Comparison) -> list[list[str]]:
+def _facts(comparison: Comparison) -> list[list[str]]:
     rows = []
-    for letter, side in (("A", found.a), ("B", found.b)):
+    for letter, side in (("A", comparison.a), ("B", comparison.b)):
         profile = side.profile
-        known = profile.model_error if is_predicted(source_of(profile)) else ""
-        error = f"; known error {known}" if known else ""
+        model_error = profile.model_error if is_predicted(source_of(profile)) else ""
+        error = f"; known error {model_error}" if model_error else ""
         rows.append([letter, f"{side.name}: {label(source_of(profile))}{error}"])
     return rows

@@ -54,17 +54,17 @@ def epoch_edges(profile: Profile, program: Program) -> list[tuple[int, int]]:
     place = _places(profile)
     owners = {buffer.name: buffer.view_of or buffer.name for buffer in program.buffers}
     writers: dict[str, dict[int, None]] = {}
-    found: dict[tuple[int, int], None] = {}
+    edges: dict[tuple[int, int], None] = {}
     for epoch in program.executed:
         here = place.get(epoch.number)
         if here is None:
             continue
         for name in _reads(epoch):
             sources = writers.get(owners.get(name, name), {})
-            found |= {(source, here): None for source in sources if source != here}
+            edges |= {(source, here): None for source in sources if source != here}
         for name in _writes(epoch):
             writers.setdefault(owners.get(name, name), {})[here] = None
-    return list(found)
+    return list(edges)
 
 
 # Keras numbers the parts of a block in one word: block_1_expand_relu.
@@ -74,12 +74,12 @@ _NUMBERED = re.compile(r"([A-Za-z]+_?\d+[a-z]?)_(?=[A-Za-z])")
 def epoch_modules(profile: Profile, program: Program) -> list[list[str]]:
     """For every epoch the modules that its name tells, from the outermost on; [] where none."""
     places = _places(profile)
-    found: list[list[str]] = [[] for _ in profile.epochs]
+    modules: list[list[str]] = [[] for _ in profile.epochs]
     for epoch in program.executed:
         here = places.get(epoch.number)
-        if here is not None and not found[here]:
-            found[here] = _modules(epoch)
-    return found
+        if here is not None and not modules[here]:
+            modules[here] = _modules(epoch)
+    return modules
 
 
 def _modules(epoch: Epoch) -> list[str]:
@@ -132,7 +132,12 @@ def profile_data(
     profile: Profile, findings: Sequence[Finding] = (), built: Built | None = None, said: str = ""
 ) -> dict[str, Any]:
     clocks = clocks_of(profile)
-    pools = _pool_names(profile, built)
+    # In the program's order; a device may count pools that it does not have.
+    pool_names = [pool.name for pool in built.program.pools] if built else []
+    for epoch in profile.epochs:
+        pool_names += [row.pool for row in epoch.counters.traffic]
+        pool_names += [row.pool for row in epoch.counters.engines]
+    pools = list(dict.fromkeys(pool_names))
     return {
         "view": "profile",
         "version": __version__,
@@ -166,27 +171,19 @@ def profile_data(
 
 def _figures(profile: Profile) -> list[dict[str, str]]:
     sure = how_sure(profile)
+    least, most = ("≥ ", "≤ ") if profile.is_lower_bound else ("", "")
+    rate = f"{most}{profile.inferences_per_s:.4g} inf/s"
+    core_ms = profile.time.npu_core_ms
+    core = f"{ms(core_ms)} ms of NPU core"
+    counter = "counted by the device" if profile.fit == UNKNOWN_FIT else "from the program"
     rows = [
-        ("Inference", f"{_least(profile)}{ms(profile.total_ms)} ms", _range(profile), sure),
-        (
-            "Rate",
-            f"{_most(profile)}{profile.inferences_per_s:.4g} inf/s",
-            "one after the other",
-            sure,
-        ),
-        ("NPU at work", *_core(profile), sure),
-        ("Epochs", count(len(profile.epochs)), epoch_counts(profile), _counted_by(profile)),
+        ("Inference", f"{least}{ms(profile.total_ms)} ms", _range(profile), sure),
+        ("Rate", rate, "one after the other", sure),
+        ("NPU at work", percent(core_ms, profile.total_ms), core, sure),
+        ("Epochs", count(len(profile.epochs)), epoch_counts(profile), counter),
         *_memory_figures(profile),
     ]
     return [dict(zip(("name", "value", "detail", "source"), row, strict=True)) for row in rows]
-
-
-def _most(profile: Profile) -> str:
-    return "≤ " if profile.is_lower_bound else ""
-
-
-def _least(profile: Profile) -> str:
-    return "≥ " if profile.is_lower_bound else ""
 
 
 def _range(profile: Profile) -> str:
@@ -197,31 +194,19 @@ def _range(profile: Profile) -> str:
     return f"at least {ms(low)} ms" if high is None else f"{ms(low)} to {ms(high)} ms"
 
 
-def _core(profile: Profile) -> tuple[str, str]:
-    share = percent(profile.time.npu_core_ms, profile.total_ms)
-    return share, f"{ms(profile.time.npu_core_ms)} ms of NPU core"
-
-
-def _counted_by(profile: Profile) -> str:
-    return "counted by the device" if profile.fit == UNKNOWN_FIT else "from the program"
-
-
 def _memory_figures(profile: Profile) -> list[tuple[str, str, str, str]]:
     memory = profile.memory
     if memory == UNKNOWN_MEMORY:
         return []
     bound = f"of all RAM no placement needs less than {size(memory.lower_bound_bytes)}"
     fit = verdict(profile.fit) if profile.fit != UNKNOWN_FIT else ""
+    params = profile.model.params
+    network = f"{millions(params)} parameters" if params else ""
     return [
         ("Internal RAM", size(memory.internal_ram_bytes), bound, _PLACED),
         ("External RAM", size(memory.external_ram_bytes), fit, _PLACED),
-        ("Weights", size(memory.weights_bytes), _network(profile), _PLACED),
+        ("Weights", size(memory.weights_bytes), network, _PLACED),
     ]
-
-
-def _network(profile: Profile) -> str:
-    model = profile.model
-    return f"{millions(model.params)} parameters" if model.params else ""
 
 
 def _facts(profile: Profile, clocks: RunClocks) -> list[list[str]]:
@@ -253,19 +238,10 @@ def _tensor(tensor: TensorInfo) -> str:
 # --- Epochs ---
 
 
-def _pool_names(profile: Profile, built: Built | None) -> list[str]:
-    """Pools by name, in the program's order; a device may count pools that it does not have."""
-    known = [pool.name for pool in built.program.pools] if built else []
-    for epoch in profile.epochs:
-        known += [row.pool for row in epoch.counters.traffic]
-        known += [row.pool for row in epoch.counters.engines]
-    return list(dict.fromkeys(known))
-
-
 def _epoch(epoch: EpochProfile, clocks: RunClocks, pools: list[str]) -> dict[str, Any]:
-    counted, claims = epoch.counters, epoch.claims
-    known = not is_bare(epoch)
-    found: dict[str, Any] = {
+    counters, claims = epoch.counters, epoch.claims
+    has_claims = not is_bare(epoch)
+    row: dict[str, Any] = {
         "first": epoch.first,
         "last": epoch.last,
         "kind": epoch.kind.value,
@@ -274,20 +250,20 @@ def _epoch(epoch: EpochProfile, clocks: RunClocks, pools: list[str]) -> dict[str
         "origin": _names(epoch.origin),
         "ms": epoch.ms,
         "phases": list(phases(epoch, clocks).ms),
-        "bound": counted.bound.value,
+        "bound": counters.bound.value,
         "source": label(epoch.provenance),
-        "operations": claims.ops if known else None,
-        "compute_cycles": claims.compute_cycles if known else None,
-        "max_cycles": claims.max_cycles if known else None,
-        "core_cycles": round(counted.core_cycles),
+        "operations": claims.ops if has_claims else None,
+        "compute_cycles": claims.compute_cycles if has_claims else None,
+        "max_cycles": claims.max_cycles if has_claims else None,
+        "core_cycles": round(counters.core_cycles),
         "units": {name: number for name, number in epoch.units.items() if number},
-        "traffic": [[pools.index(r.pool), r.read_bytes, r.write_bytes] for r in counted.traffic],
+        "traffic": [[pools.index(r.pool), r.read_bytes, r.write_bytes] for r in counters.traffic],
         "engines": _engine_rows(epoch, pools),
-        "bus": [[bus.id, bus.read_bytes, bus.write_bytes] for bus in counted.busif],
+        "bus": [[bus.id, bus.read_bytes, bus.write_bytes] for bus in counters.busif],
         "predicted_ms": epoch.predicted_ms,
     }
     spread = epoch.spread
-    return found | ({"spread": [spread.min, spread.max, spread.n]} if spread.n > 1 else {})
+    return row | ({"spread": [spread.min, spread.max, spread.n]} if spread.n > 1 else {})
 
 
 def _engine_rows(epoch: EpochProfile, pools: list[str]) -> list[list[float]]:
@@ -295,29 +271,26 @@ def _engine_rows(epoch: EpochProfile, pools: list[str]) -> list[list[float]]:
     core = 0.0 if epoch.kind is EpochKind.SW else epoch.counters.core_cycles
     rows = []
     for engine in epoch.counters.engines:
-        active = _share(engine.active_cycles, core)
+        active = round(min(1.0, engine.active_cycles / core), 3) if core > 0 else 1.0
         place = (engine.id, int(engine.dir == "o"), engine.busif)
         rows.append([*place, active, pools.index(engine.pool), engine.bytes])
     return rows
 
 
-def _share(active_cycles: float, core_cycles: float) -> float:
-    return round(min(1.0, active_cycles / core_cycles), 3) if core_cycles > 0 else 1.0
-
-
 def _names(names: Sequence[str]) -> list[str]:
-    shown = list(names[:_MOST_NAMES])
-    return [*shown, f"and {len(names) - len(shown)} more"] if len(names) > len(shown) else shown
+    first_names = list(names[:_MOST_NAMES])
+    rest = len(names) - len(first_names)
+    return [*first_names, f"and {rest} more"] if rest else first_names
 
 
 def _fix(fix: Fix) -> list[Any]:
     """[title, gain, can be done by npuscope, what to change where the network is trained, whether
     the gain is a bound, what moves elsewhere]."""
     spelled = training(fix.id, fix.parameters)
-    told = f"Keras: {spelled['keras']}; PyTorch: {spelled['torch']}" if spelled else ""
+    spelling = f"Keras: {spelled['keras']}; PyTorch: {spelled['torch']}" if spelled else ""
     gain = fix.gain
     saved = None if gain.ms is None else round(gain.ms, 6)
-    return [fix.title, saved, fix.automatic, told, not gain.is_timed, gain.elsewhere]
+    return [fix.title, saved, fix.automatic, spelling, not gain.is_timed, gain.elsewhere]
 
 
 def finding_data(finding: Finding) -> dict[str, Any]:

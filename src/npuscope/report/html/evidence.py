@@ -72,8 +72,8 @@ def _cost(finding: Finding) -> str:
     if not isinstance(spent, (int, float)):
         return ""
     least = "at least " if evidence.get("ms_known") is False else ""
-    told = f"{least}{ms(spent)} ms"
-    return f"{told}, {share:.1%} of the time" if isinstance(share, float) else told
+    duration = f"{least}{ms(spent)} ms"
+    return f"{duration}, {share:.1%} of the time" if isinstance(share, float) else duration
 
 
 def _seen(value: object, limit: object) -> str:

@@ -88,13 +88,9 @@ def pool_kind(name: str, machine: Machine) -> str:
     if memory.cacheable:
         # The NPU cache serves external memories only, so `cacheable` means external.
         return "external" if memory.writable else "flash"
-    return "npu" if memory.path == _nearest(machine) else "chip"
-
-
-def _nearest(machine: Machine) -> str:
-    """The road of the memories beside the NPU: the fastest of those on the chip."""
+    # The road of the memories beside the NPU: the fastest of those on the chip.
     chip = {pool.path for pool in machine.pools if not pool.cacheable}
-    return min(chip, key=machine.cycles_per_byte, default="")
+    return "npu" if memory.path == min(chip, key=machine.cycles_per_byte, default="") else "chip"
 
 
 # --- Roofs of the roofline: memory bandwidths, and the best rate of the units ---

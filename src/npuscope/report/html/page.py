@@ -67,20 +67,16 @@ def page(data: Mapping[str, Any], *, asks: bool = False) -> str:
     """The whole file. `data` is made of plain values; its `view` says how it is drawn. A page
     that `asks` may send questions to the server it came from."""
     styles = "".join(_asset(name) for name in _STYLES)
-    scripts = [_asset(_LIBRARY), _program()]
+    # Our scripts share one scope and leave nothing behind in the page's.
+    parts = "\n".join(_asset(name) for name in _SCRIPTS)
+    # One function around all: names of our scripts cannot collide with those of the library.
+    scripts = [_asset(_LIBRARY), f'(() => {{\n"use strict";\n{parts}}})();\n']
     return _PAGE.format(
         policy=_policy(styles, scripts) + (_ASKING if asks else ""),
         styles=f"<style>{styles}</style>",
         data=as_json(data),
         scripts="\n".join(f"<script>{script}</script>" for script in scripts),
     )
-
-
-def _program() -> str:
-    """Our scripts share one scope and leave nothing behind in the page's."""
-    parts = "\n".join(_asset(name) for name in _SCRIPTS)
-    # One function around all: names of our scripts cannot collide with those of the library.
-    return f'(() => {{\n"use strict";\n{parts}}})();\n'
 
 
 @cache
@@ -115,16 +111,12 @@ def _clean(value: Any) -> Any:
     if isinstance(value, str):
         return without_middle(safe_terminal(value), _LONGEST)
     if isinstance(value, float):
-        return _number(value)
+        if not math.isfinite(value):
+            return None
+        rounded = float(f"{value:.7g}")
+        return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
     if isinstance(value, Mapping):
         return {_clean(str(key)): _clean(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return [_clean(entry) for entry in value]
     return value
-
-
-def _number(value: float) -> float | int | None:
-    if not math.isfinite(value):
-        return None
-    rounded = float(f"{value:.7g}")
-    return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded

@@ -35,6 +35,10 @@ def sweep_page(summary: Summary, store: str) -> str:
     models = [model.name for model in summary.models]
     names = short_names(models)
     axes = [name for name in _AXES if len({str(row[name]) for row in summary.rows}) > 1]
+    more = {
+        "points are left out of the plot": len(summary.done) - _MOST_POINTS,
+        "failures are left out": len(summary.failures) - _MOST_FAILURES,
+    }
     return page(
         {
             "view": "sweep",
@@ -46,7 +50,19 @@ def sweep_page(summary: Summary, store: str) -> str:
             "figures": _figures(summary),
             "models": [names[model] for model in models],
             "axes": [[name, _AXES[name]] for name in axes],
-            "points": [_point(row, models, axes) for row in islice(summary.done, _MOST_POINTS)],
+            "points": [
+                {
+                    "model": models.index(row["model"]),
+                    "name": configuration_name(row),
+                    "ms": row["total_ms"],
+                    "range": [row["low_ms"], row["high_ms"]],
+                    "internal": row["internal_ram_bytes"],
+                    "external": row["external_ram_bytes"],
+                    "weights": row["weights_bytes"],
+                    "choices": [str(row[axis]) for axis in axes],
+                }
+                for row in islice(summary.done, _MOST_POINTS)
+            ],
             "best": [_best(names[model.name], model.best, model.runs) for model in summary.models],
             "fronts": [
                 _on_front(names[model.name], row)
@@ -55,12 +71,17 @@ def sweep_page(summary: Summary, store: str) -> str:
                 for row in model.front
             ],
             "configurations": [
-                [one.name, one.done, one.failed, _ratio(one.against_best)]
+                [
+                    one.name,
+                    one.done,
+                    one.failed,
+                    (f"{one.against_best:.3f}" if one.against_best else DASH),
+                ]
                 for one in summary.configurations
             ],
             "failures": [_failure(row, names) for row in islice(summary.failures, _MOST_FAILURES)],
             "facts": _facts(summary),
-            "notes": _left_out(summary),
+            "notes": [f"{number} more {what}" for what, number in more.items() if number > 0],
         }
     )
 
@@ -87,19 +108,6 @@ def _figures(summary: Summary) -> list[dict[str, str]]:
     return [dict(zip(names, (*row, source), strict=True)) for row in rows]
 
 
-def _point(row: Row, models: list[str], axes: list[str]) -> dict[str, Any]:
-    return {
-        "model": models.index(row["model"]),
-        "name": configuration_name(row),
-        "ms": row["total_ms"],
-        "range": [row["low_ms"], row["high_ms"]],
-        "internal": row["internal_ram_bytes"],
-        "external": row["external_ram_bytes"],
-        "weights": row["weights_bytes"],
-        "choices": [str(row[axis]) for axis in axes],
-    }
-
-
 def _best(name: str, row: Row | None, runs: int) -> list[str]:
     if row is None:
         return [name, DASH, "", "", "", "", f"all {runs} runs failed"]
@@ -119,10 +127,6 @@ def _on_front(name: str, row: Row) -> list[str]:
     return [name, ms(row["total_ms"]), size(internal), size(external), configuration_name(row)]
 
 
-def _ratio(value: float | None) -> str:
-    return f"{value:.3f}" if value else DASH
-
-
 def _failure(row: Row, names: dict[str, str]) -> list[str]:
     error = row["error"]
     return [names[row["model"]], configuration_name(row), error["message"], error["hint"]]
@@ -139,11 +143,3 @@ def _facts(summary: Summary) -> list[list[str]]:
         ["Clocks", "; ".join(f"MCU {mcu:g} MHz, NPU {npu:g} MHz" for mcu, npu in clocks)],
         ["Work", f"{seconds:.1f} s over all runs"],
     ]
-
-
-def _left_out(summary: Summary) -> list[str]:
-    more = {
-        "points are left out of the plot": len(summary.done) - _MOST_POINTS,
-        "failures are left out": len(summary.failures) - _MOST_FAILURES,
-    }
-    return [f"{number} more {what}" for what, number in more.items() if number > 0]

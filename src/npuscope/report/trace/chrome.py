@@ -303,10 +303,10 @@ def _arguments(args: tuple[ArgColumn, ...], rows: slice, words: Words) -> Pieces
         return _pairs(keys, values)
     result = objects([""] * (rows.stop - rows.start))
     for having, present in _groups(args, rows):
-        shown = np.flatnonzero(present).tolist()
-        if shown:
-            chosen = [_chosen(values[i], having) for i in shown]
-            result[having] = woven(*_pairs([keys[i] for i in shown], chosen))
+        columns = np.flatnonzero(present).tolist()
+        if columns:
+            texts = [_chosen(values[i], having) for i in columns]
+            result[having] = woven(*_pairs([keys[i] for i in columns], texts))
     return (list(result),)
 
 

@@ -114,11 +114,10 @@ def _interned(model: TraceModel) -> Iterator[bytes]:
     ):
         used = sorted({int(value) for column in ids for value in np.unique(column)})
         for at in range(0, len(used), STRINGS):
-            yield b"".join(_entry(field, i, model.strings[i]) for i in used[at : at + STRINGS])
-
-
-def _entry(field: int, index: int, text: str) -> bytes:
-    return bytes_field(field, number_field(1, index + 1) + bytes_field(2, _text(text)))
+            yield b"".join(
+                bytes_field(field, number_field(1, i + 1) + bytes_field(2, _text(model.strings[i])))
+                for i in used[at : at + STRINGS]
+            )
 
 
 def _blocks(count: int) -> Iterator[slice]:

@@ -46,7 +46,7 @@ def opstats_page(buffers: Sequence[Opstats], answer: str, notes: Sequence[str] =
             "roof": _roof(first),
             "modules": _modules(first),
             "vtcm": _vtcm(first),
-            "buffers": [_buffer(made) for made in islice(buffers, _MOST_BUFFERS)],
+            "buffers": [_buffer(buffer) for buffer in islice(buffers, _MOST_BUFFERS)],
             "ops": ops[:_MOST_OPS],
             "ops_us": sum(row["us"] for row in ops),
             "facts": _facts(buffers),
@@ -56,40 +56,38 @@ def opstats_page(buffers: Sequence[Opstats], answer: str, notes: Sequence[str] =
 
 
 def _figures(buffers: Sequence[Opstats]) -> list[dict[str, str]]:
-    seconds = [made.totals.seconds for made in buffers]
-    rates = [made.totals.inferences_per_s for made in buffers]
-    moved = [made.ddr_bytes for made in buffers if made.ddr_bytes is not None]
-    cores = {core.core for made in buffers for core in made.cores}
+    seconds = [buffer.totals.seconds for buffer in buffers]
+    rates = [buffer.totals.inferences_per_s for buffer in buffers]
+    moved = [buffer.ddr_bytes for buffer in buffers if buffer.ddr_bytes is not None]
+    cores = {core.core for buffer in buffers for core in buffer.cores}
     rows = [("Buffers", count(len(buffers)), f"{len(cores)} cores")]
     if buffers:
         spread = f"{ms(min(seconds) * 1000)} to {ms(max(seconds) * 1000)} ms"
         rows.append(("Inference, mean", f"{ms(1000 * sum(seconds) / len(seconds))} ms", spread))
-        rows.append(("Rate, mean", f"{_rate(sum(rates) / len(rates))} inf/s", "one device"))
+        mean = sum(rates) / len(rates)
+        rate = count(mean) if mean >= 1000 else f"{mean:.4g}"
+        rows.append(("Rate, mean", f"{rate} inf/s", "one device"))
     if moved:
         rows.append(("DDR traffic, mean", size(sum(moved) / len(moved)), "read and written"))
-    known = [made.verdict for made in buffers if made.verdict.shares]
-    if known:
-        shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in known[0].shares)
-        rows.append(("Bound by", known[0].bound.value, f"at work: {shares}"))
+    verdicts = [buffer.verdict for buffer in buffers if buffer.verdict.shares]
+    if verdicts:
+        shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in verdicts[0].shares)
+        rows.append(("Bound by", verdicts[0].bound.value, f"at work: {shares}"))
     return [
         {"name": name, "value": value, "detail": detail, "source": _SOURCE}
         for name, value, detail in rows
     ]
 
 
-def _rate(value: float) -> str:
-    return count(value) if value >= 1000 else f"{value:.4g}"
-
-
-def _buffer(made: Opstats) -> dict[str, Any]:
-    start = made.totals.start_uc
+def _buffer(buffer: Opstats) -> dict[str, Any]:
+    start = buffer.totals.start_uc
     return {
-        "name": made.name,
-        "network": made.network,
-        "device": made.device,
-        "inference": made.inference,
-        "us": made.totals.ucycles * _US,
-        "threads": [_thread(row, core, start) for core in made.cores for row in core.threads],
+        "name": buffer.name,
+        "network": buffer.network,
+        "device": buffer.device,
+        "inference": buffer.inference,
+        "us": buffer.totals.ucycles * _US,
+        "threads": [_thread(row, core, start) for core in buffer.cores for row in core.threads],
     }
 
 
@@ -107,9 +105,9 @@ def _thread(row: ThreadRow, core: CoreTables, start_uc: int) -> dict[str, Any]:
 def _ops(buffers: Sequence[Opstats]) -> list[dict[str, Any]]:
     """Equal ops on all cores of all buffers, the longest first."""
     rows: dict[str, list[OpRow]] = {}
-    for row in (row for made in buffers for core in made.cores for row in core.ops):
+    for row in (row for buffer in buffers for core in buffer.cores for row in core.ops):
         rows.setdefault(row.details, []).append(row)
-    sums = [_op(details, found) for details, found in rows.items()]
+    sums = [_op(details, op_rows) for details, op_rows in rows.items()]
     return sorted(sums, key=lambda row: (-row["us"], row["details"]))
 
 
@@ -129,45 +127,45 @@ _MOST_MODULES = 80
 _MOST_NODES = 120  # of a module
 
 
-def _advice(made: Opstats | None) -> dict[str, Any]:
-    if made is None:
+def _advice(buffer: Opstats | None) -> dict[str, Any]:
+    if buffer is None:
         return {"verdict": Verdict().sentence, "path": [], "levers": [], "none": ""}
     return {
-        "verdict": made.verdict.sentence,
-        "path": [list(row) for row in made.path],
-        "levers": [{**lever.plain(), "factor": lever.factor} for lever in made.levers],
-        "none": no_lever(made),
+        "verdict": buffer.verdict.sentence,
+        "path": [list(row) for row in buffer.path],
+        "levers": [{**lever.plain(), "factor": lever.factor} for lever in buffer.levers],
+        "none": no_lever(buffer),
     }
 
 
-def _modules(made: Opstats | None) -> list[dict[str, Any]]:
+def _modules(buffer: Opstats | None) -> list[dict[str, Any]]:
     """Nodes by module, in the order of the tables."""
-    found: dict[str, list[NodeRow]] = {}
-    for row in made.nodes if made else ():
-        found.setdefault(row.module, []).append(row)
+    by_module: dict[str, list[NodeRow]] = {}
+    for row in buffer.nodes if buffer else ():
+        by_module.setdefault(row.module, []).append(row)
     return [
         {
             "name": name,
             "cycles": sum(row.hvx_pcycles + row.hmx_pcycles for row in rows),
-            "nodes": [_node(row, made) for row in rows[:_MOST_NODES]],
+            "nodes": [_node(row, buffer) for row in rows[:_MOST_NODES]],
         }
-        for name, rows in islice(found.items(), _MOST_MODULES)
-        if made
+        for name, rows in islice(by_module.items(), _MOST_MODULES)
+        if buffer
     ]
 
 
-def _node(row: NodeRow, made: Opstats) -> list[Any]:
-    times = [(when - made.totals.start_uc) * _US for when in (row.start_uc, row.end_uc)]
+def _node(row: NodeRow, buffer: Opstats) -> list[Any]:
+    times = [(when - buffer.totals.start_uc) * _US for when in (row.start_uc, row.end_uc)]
     return [row.node, row.hvx_pcycles, row.hmx_pcycles, row.macs, row.ddr_bytes, row.ops, *times]
 
 
-def _roof(made: Opstats | None) -> dict[str, Any] | None:
+def _roof(buffer: Opstats | None) -> dict[str, Any] | None:
     """The whole run, then modules that multiply and move bytes."""
-    if made is None or made.roofline is None:
+    if buffer is None or buffer.roofline is None:
         return None
-    roof = made.roofline
+    roof = buffer.roofline
     groups: dict[str, list[NodeRow]] = {}
-    for row in made.nodes:
+    for row in buffer.nodes:
         groups.setdefault(row.module or row.node, []).append(row)
     points = [_point("the whole run", roof.macs, roof.ddr_bytes, roof.seconds)]
     for name, rows in groups.items():
@@ -187,17 +185,17 @@ def _point(name: str, macs: int, moved: int, seconds: float) -> dict[str, Any] |
     return {"name": name, "x": macs / moved, "y": macs / seconds, "us": 1e6 * seconds}
 
 
-def _vtcm(made: Opstats | None) -> dict[str, Any] | None:
-    if made is None or not made.vtcm or made.capacity is None:
+def _vtcm(buffer: Opstats | None) -> dict[str, Any] | None:
+    if buffer is None or not buffer.vtcm or buffer.capacity is None:
         return None
-    fullest = next(row for row in made.vtcm if row.blocks)
-    start = made.totals.start_uc
+    fullest = next(row for row in buffer.vtcm if row.blocks)
+    start = buffer.totals.start_uc
     return {
-        "room": made.capacity.vtcm_bytes,
-        "us": made.totals.ucycles * _US,
+        "room": buffer.capacity.vtcm_bytes,
+        "us": buffer.totals.ucycles * _US,
         "cores": [
             {"core": row.core, "most": row.most_bytes, "parts": list(row.parts)}
-            for row in made.vtcm
+            for row in buffer.vtcm
         ],
         "core": fullest.core,
         "drawn": max(block.offset + block.bytes for block in fullest.blocks),
@@ -210,9 +208,9 @@ def _vtcm(made: Opstats | None) -> dict[str, Any] | None:
 
 
 def _facts(buffers: Sequence[Opstats]) -> list[list[str]]:
-    levels = ", ".join(map(str, sorted({made.level for made in buffers})))
-    networks = ", ".join(dict.fromkeys(made.network for made in buffers))
-    devices = ", ".join(map(str, sorted({made.device for made in buffers})))
+    levels = ", ".join(map(str, sorted({buffer.level for buffer in buffers})))
+    networks = ", ".join(dict.fromkeys(buffer.network for buffer in buffers))
+    devices = ", ".join(map(str, sorted({buffer.device for buffer in buffers})))
     rows = [
         ["Networks", networks],
         ["Devices", devices],

@@ -11,8 +11,7 @@ import pytest
 from models import conv_net, save, to_tflite
 from npuscope.files.load import load_model
 from npuscope.graph import Graph, Quant
-from npuscope.graph.compare import first_difference, same_network
-from npuscope.graph.model import Activation, Numerics
+from npuscope.graph.model import Activation, Numerics, first_difference, same_network
 
 
 @pytest.fixture
