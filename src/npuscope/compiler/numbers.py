@@ -61,7 +61,9 @@ def norm(values: Array | float) -> int:
 
 
 def int16(values: Array | float) -> Array:
-    return _between(_round(values), -32768, INT16_MAX)
+    # Half away from zero.
+    values = np.asarray(values, dtype=np.float64)
+    return _between(np.asarray(np.sign(values) * np.floor(np.abs(values) + 0.5)), -32768, INT16_MAX)
 
 
 def int32(values: Array | float) -> Array:
@@ -82,12 +84,6 @@ def offset32(values: Array | float, rounding: float = 0.0) -> tuple[Array, int]:
     if c_shift or rounding:
         values = np.asarray(values) / 2.0**c_shift + rounding
     return int32(values).reshape(-1), c_shift
-
-
-def _round(values: Array | float) -> Array:
-    """Half away from zero."""
-    values = np.asarray(values, dtype=np.float64)
-    return np.asarray(np.sign(values) * np.floor(np.abs(values) + 0.5))
 
 
 def _shared(values: Array) -> Array:

@@ -17,25 +17,26 @@ def read_accesses(program: Program, machine: Machine) -> dict[str, float]:
     """
     roots = {buffer.name: buffer.view_of or buffer.name for buffer in program.buffers}
     called = _call_accesses(program, machine.placement)
-    found: defaultdict[str, float] = defaultdict(float)
+    accesses_of: defaultdict[str, float] = defaultdict(float)
     for name, accesses in called.items():
-        found[roots[name]] += accesses
+        accesses_of[roots[name]] += accesses
     for name, engines in _engines(program, roots).items():
         agree = _agree(engines) and name not in called
         for engine in engines:
             if not engine.dir:
-                found[name] += _accesses(engine, agree, machine.placement)
-    return dict(found)
+                run = machine.placement.access_bytes if agree or engine.raw else engine.run_bytes
+                accesses_of[name] += engine.total_bytes / run
+    return dict(accesses_of)
 
 
 def _engines(program: Program, roots: dict[str, str]) -> dict[str, list[Streng]]:
-    found: dict[str, list[Streng]] = {}
+    engines: dict[str, list[Streng]] = {}
     for epoch in program.epochs:
         for group in epoch.groups or ():
             for unit in group.units:
                 if isinstance(unit, Streng):
-                    found.setdefault(roots[unit.addr_base.buffer], []).append(unit)
-    return found
+                    engines.setdefault(roots[unit.addr_base.buffer], []).append(unit)
+    return engines
 
 
 def _agree(engines: list[Streng]) -> bool:
@@ -43,18 +44,13 @@ def _agree(engines: list[Streng]) -> bool:
     return len({e.run_bytes for e in engines}) == 1 and any(e.dir for e in engines)
 
 
-def _accesses(engine: Streng, agree: bool, rules: Placement) -> float:
-    run = rules.access_bytes if agree or engine.raw else engine.run_bytes
-    return engine.total_bytes / run
-
-
 def _call_accesses(program: Program, rules: Placement) -> dict[str, float]:
     """Of what a library call reads; what it writes counts alike [fit: RAM of FastDepth]."""
     sizes = {buffer.name: buffer.size_bytes for buffer in program.buffers}
-    found: defaultdict[str, float] = defaultdict(float)
+    accesses: defaultdict[str, float] = defaultdict(float)
     for epoch in program.epochs:
         if epoch.call is not None:
             for name in (*epoch.call.inputs, *epoch.call.outputs):
                 if name:
-                    found[name] += sizes[name] / rules.call_bytes
-    return dict(found)
+                    accesses[name] += sizes[name] / rules.call_bytes
+    return dict(accesses)

@@ -308,16 +308,14 @@ def layer_scaling(graph: Graph, op: Op, source: Value, output: Value) -> Scaling
         weight_scales = np.broadcast_to(weight_scales, (channels,))
     input_scale, _ = quant_pair(source)
     output_scale, output_zero = quant_pair(output)
-    bias = _real_bias(graph, op, input_scale * weight_scales)
-    return Scaling(input_scale, weight_scales, output_scale, output_zero, bias).about_one
-
-
-def _real_bias(graph: Graph, op: Op, unit: np.ndarray) -> np.ndarray:
+    unit = input_scale * weight_scales
     if len(op.inputs) < 3 or not op.inputs[2]:
-        return np.zeros(len(unit))
-    tensor = graph.tensor(op.inputs[2])
-    data = constant_of(graph, tensor.name).astype(np.float64).reshape(-1)
-    return data if tensor.dtype is DType.FLOAT32 else data * unit
+        bias = np.zeros(len(unit))
+    else:
+        tensor = graph.tensor(op.inputs[2])
+        data = constant_of(graph, tensor.name).astype(np.float64).reshape(-1)
+        bias = data if tensor.dtype is DType.FLOAT32 else data * unit
+    return Scaling(input_scale, weight_scales, output_scale, output_zero, bias).about_one
 
 
 def constant_of(graph: Graph, name: str) -> np.ndarray:

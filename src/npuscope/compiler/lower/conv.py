@@ -79,7 +79,16 @@ def lower_fully_connected(context: Context, op: Op) -> None:
 def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, kernel: Kernel) -> None:
     """Emit all stages of one convolution-like op and define its output."""
     source = context.value(op.inputs[0])
-    features, simd, fsub = _features(context, source, op)
+    # The feature operand, and the mode that its zero point requires. 0 needs nothing; -128 is
+    # shifted out by an ARITH stage; any other zero point is subtracted inside the unit, which then
+    # works in 16x8 mode at half the speed.
+    zero = quant_pair(source)[1]
+    if zero == 0:
+        features, simd, fsub = source, Simd.S8X8, 0
+    elif zero == -128 and source.signed:
+        features, simd, fsub = context.zero_removed(source, op.name, op.origin), Simd.S8X8, 0
+    else:
+        features, simd, fsub = source, Simd.S16X8, zero
     output = context.new_value(context.graph.output_tensor(op))
     scaling = layer_scaling(context.graph, op, source, output)
     max_kernels = 0
@@ -178,25 +187,13 @@ def _copied_channels(context: Context, layer: Layer) -> int:
     return depth if copied and features.stored_batch != depth else 0
 
 
-def _features(context: Context, source: Value, op: Op) -> tuple[Value, Simd, int]:
-    """The feature operand, and the mode that its zero point requires.
-
-    0 needs nothing; -128 is shifted out by an ARITH stage; any other zero point is subtracted
-    inside the unit, which then works in 16x8 mode at half the speed.
-    """
-    zero = quant_pair(source)[1]
-    if zero == 0:
-        return source, Simd.S8X8, 0
-    if zero == -128 and source.signed:
-        return context.zero_removed(source, op.name, op.origin), Simd.S8X8, 0
-    return source, Simd.S16X8, zero
-
-
 def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
     """The convolution itself: 16-bit sums already shifted right by the returned amount."""
     shift_o = _shift(context, layer)
     if layer.moved:
-        return _moved_sums(context, layer, shift_o), shift_o
+        sums, kernel = _sums_value(layer), layer.kernel.taps
+        units = layer.op, layer.features, layer.simd, layer.fsub
+        return dilated_sums(context, Dilated(*units, kernel, layer.attrs, sums, shift_o)), shift_o
     pieces = _pieces(context, layer)
     order = PieceOrder.of(len(pieces), layer.attrs.dilations != (1, 1))
     if order is PieceOrder.CHAIN:
@@ -212,12 +209,6 @@ def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
     for number, part in enumerate(reversed(parts), len(pieces)):
         total = _join(context, layer, part, total, number)
     return total, shift_o
-
-
-def _moved_sums(context: Context, layer: Layer, shift_o: int) -> Value:
-    sums, kernel = _sums_value(layer), layer.kernel.taps
-    units = layer.op, layer.features, layer.simd, layer.fsub
-    return dilated_sums(context, Dilated(*units, kernel, layer.attrs, sums, shift_o))
 
 
 def _sums_value(layer: Layer, suffix: str = "") -> Value:
@@ -347,10 +338,10 @@ def _piece(
 def _tiling(context: Context, layer: Layer, weights: tuple[int, ...]) -> Tiling:
     """Asked for several times a layer, and layers repeat."""
     key = (layer.form, weights)
-    found = context.tilings.get(key)
-    if found is None:
-        found = context.tilings[key] = _choose_tiling(context, layer, weights)
-    return found
+    tiling = context.tilings.get(key)
+    if tiling is None:
+        tiling = context.tilings[key] = _choose_tiling(context, layer, weights)
+    return tiling
 
 
 def _choose_tiling(context: Context, layer: Layer, weights: tuple[int, ...]) -> Tiling:

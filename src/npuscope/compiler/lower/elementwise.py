@@ -85,7 +85,14 @@ def lower_with_constant(context: Context, op: Op) -> None:
     places = [context.graph.tensor(name).is_constant for name in op.inputs]
     constant = real_constant(context.graph.tensor(op.inputs[places.index(True)]))
     source = context.value(op.inputs[places.index(False)])
-    gain, offset = _affine_terms(op.kind, constant, places[0])
+    # y = gain * x + offset in real numbers.
+    one, zero = np.ones(1), np.zeros(1)
+    if op.kind == "Mul":
+        gain, offset = constant, zero
+    elif op.kind == "Add":
+        gain, offset = one, constant
+    else:
+        gain, offset = (-one, constant) if places[0] else (one, -constant)
     emit_affine(context, op, source, gain, offset)
 
 
@@ -130,18 +137,6 @@ def real_constant(tensor: Tensor) -> np.ndarray:
     return np.asarray((values - np.array(tensor.quant.zero_points)) * np.array(tensor.quant.scales))
 
 
-def _affine_terms(
-    kind: str, constant: np.ndarray, constant_first: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """y = gain * x + offset in real numbers."""
-    one, zero = np.ones(1), np.zeros(1)
-    if kind == "Mul":
-        return constant, zero
-    if kind == "Add":
-        return one, constant
-    return (-one, constant) if constant_first else (one, -constant)  # Sub
-
-
 def lower_clip(context: Context, op: Op) -> None:
     attrs = cast(ClipAttrs, op.attrs)
     source = context.value(op.inputs[0])
@@ -157,7 +152,7 @@ def lower_quantize(context: Context, op: Op) -> None:
     """Integer to integer, for free where only the sign bit differs."""
     target_tensor = context.graph.output_tensor(op)
     source, output = context.value(op.inputs[0]), context.new_value(target_tensor)
-    if _same_bytes(source, output):
+    if source.signed == output.signed and source.quant == output.quant:
         context.define(op.outputs[0], source)
     elif max(source.nbits, output.nbits) > _WIDEST:
         lower_software(context, op)
@@ -166,10 +161,6 @@ def lower_quantize(context: Context, op: Op) -> None:
         context.define(op.outputs[0], source)
     else:
         context.define(op.outputs[0], rescale(context, op.name, source, output, op.origin))
-
-
-def _same_bytes(source: Value, output: Value) -> bool:
-    return source.signed == output.signed and source.quant == output.quant
 
 
 def _sign_change(source: Value, output: Value) -> bool:
@@ -216,19 +207,17 @@ def _product(context: Context, op: Op) -> None:
         pitch=0,
         first=0,
     )
-    sums = context.emit(_multiply(op, x, y, raw))
+    sums = context.emit(
+        ArithStage(
+            f"{op.name}.mul", "Mul", (x, y), raw, op.origin, multiply=True, a=ZERO, c=ZERO, shift=0
+        )
+    )
     if x_zero:
         part = raw.named(f"{op.outputs[0]}.product_sub")
         sums = context.emit(_take_off(op, sums, y, part, x_zero))
     ratio = x_scale * y_scale / quant_pair(output)[0]
     last = _rescale(op, sums, x, output, ratio, x_zero, y_zero)
     context.define(op.outputs[0], context.emit(last))
-
-
-def _multiply(op: Op, x: Value, y: Value, raw: Value) -> ArithStage:
-    return ArithStage(
-        f"{op.name}.mul", "Mul", (x, y), raw, op.origin, multiply=True, a=ZERO, c=ZERO, shift=0
-    )
 
 
 def _take_off(op: Op, product: Value, y: Value, out: Value, x_zero: int) -> ArithStage:

@@ -59,15 +59,15 @@ def swishes(graph: Graph, machine: Machine) -> dict[str, Op]:
     if not machine.generation.fuses_swish:
         return {}
     readers = graph.consumers()
-    found: dict[str, Op] = {}
+    products: dict[str, Op] = {}
     for op in graph.ops:
         after = readers.get(op.outputs[0], [])
         if op.kind != "Sigmoid" or len(after) != 1 or op.outputs[0] in graph.outputs:
             continue
         both = {op.inputs[0], op.outputs[0]}
         if after[0].kind == "Mul" and set(after[0].inputs) == both and _in_bytes(graph, after[0]):
-            found[after[0].outputs[0]] = op
-    return found
+            products[after[0].outputs[0]] = op
+    return products
 
 
 def _in_bytes(graph: Graph, product: Op) -> bool:

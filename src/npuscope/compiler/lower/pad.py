@@ -71,9 +71,9 @@ def _pad_channels(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
     padded = part("padded", (total, width, height), 1)
     fill = int(np.clip(zero + round(op.attrs_as(PadAttrs).value / scale), -128, 127))
     context.emit(pad_stage(op.name, rows, padded, (before, 0, after, 0), fill, op.origin))
-    seen = part("planes", (height, total, width))
-    context.result.views[seen.name] = padded
-    first = transposed("back", seen, part("first", (total, height, width)), (0, 2, 1, 3))
+    turned = part("planes", (height, total, width))
+    context.result.views[turned.name] = padded
+    first = transposed("back", turned, part("first", (total, height, width)), (0, 2, 1, 3))
     planes = part("first.planes", (height, width, total), 1)
     context.result.views[planes.name] = first
     wide = output.named(output.name, shape=planes.shape, quant=source.quant)

@@ -162,13 +162,13 @@ def channel_parts(
     own): by good divisors where the generation looks for them, and a part with more passes than
     the registers count is cut again."""
     most, splits = machine.convacc.max_passes, machine.generation.splits_odd_channels
-    found: list[tuple[ChannelSpan, int]] = []
+    pieces: list[tuple[ChannelSpan, int]] = []
     for span in good_parts(inputs, depth) if splits else [(0, inputs)]:
         tiling = tile(span[1])
         cut_again = tiling.passes > most
         parts = within_passes(span, tiling, most) if cut_again else [span]
-        found += [(part, span[1] if cut_again else 0) for part in parts]
-    return found
+        pieces += [(part, span[1] if cut_again else 0) for part in parts]
+    return pieces
 
 
 def within_passes(span: ChannelSpan, tiling: Tiling, most: int) -> list[ChannelSpan]:
@@ -188,18 +188,14 @@ def pack_weights(weights: Array, tiling: Tiling) -> Array:
     """(O, kh, kw, I / groups) to bytes: tile > pass > unit in the pipe > the unit's own order."""
     if tiling.grouped:
         return _pack_grouped(weights, tiling)
-    sets = _unit_sets(weights, tiling)
-    return _deep(sets) if tiling.deep else np.ascontiguousarray(sets).reshape(-1)
-
-
-def _unit_sets(weights: Array, tiling: Tiling) -> Array:
-    """One row per (tile, pass, unit): kernels of nK x kh x kw x B."""
+    # One row per (tile, pass, unit): kernels of nK x kh x kw x B.
     _, kh, kw, _ = weights.shape
     split = weights.reshape(
         tiling.tiles, tiling.kernels, kh, kw, tiling.passes, tiling.pipe, tiling.depth
     )
     ordered = split.transpose(0, 4, 5, 1, 2, 3, 6)
-    return ordered.reshape(-1, tiling.kernels, kh, kw, tiling.depth)
+    sets = ordered.reshape(-1, tiling.kernels, kh, kw, tiling.depth)
+    return _deep(sets) if tiling.deep else np.ascontiguousarray(sets).reshape(-1)
 
 
 def _deep(sets: Array) -> Array:

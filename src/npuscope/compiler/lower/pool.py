@@ -213,7 +213,8 @@ def _streamed(
     scaling = sums.scaling
     largest_bias = float(np.abs(scaling.bias).max(initial=0.0))
     mul, add = requantize_two_stage(scaling, sums.shift_o, largest_bias)
-    fraction = _fraction_bits(add, scaling)
+    # Fraction bits of the value between the two stages.
+    fraction = add.shift - norm(1.0 / scaling.output_scale)
     scaled = sums.value.named(f"{output.name}.scaled")
     context.emit(_streamed_scale(f"{output.name}.mul", sums.value, scaled, mul, origin))
     factor = int(add.a[0])
@@ -253,8 +254,3 @@ def _streamed_scale(
         shift=mul.shift,
         table=mul.a,
     )
-
-
-def _fraction_bits(add: Affine, scaling: Scaling) -> int:
-    """Fraction bits of the value between the two stages."""
-    return add.shift - norm(1.0 / scaling.output_scale)

@@ -142,8 +142,8 @@ def arguments(
 ) -> tuple[tuple[str, float | int | str | tuple[int, ...]], ...]:
     """The attribute record as named arguments, enums by value, plus whose rounding applies."""
     pairs = ((f.name, getattr(attrs, f.name)) for f in fields(attrs))
-    named = tuple((name, v.value if isinstance(v, Enum) else v) for name, v in pairs)
-    return (*named, ("numerics", numerics.value))
+    pairs_of_plain = tuple((name, v.value if isinstance(v, Enum) else v) for name, v in pairs)
+    return (*pairs_of_plain, ("numerics", numerics.value))
 
 
 def lower_software(context: Context, op: Op) -> None:
@@ -180,7 +180,10 @@ def emit_software_piece(context: Context, part: SoftwarePiece) -> Value:
     context.result.views[plain.name] = features
     real = real_value(plain, f"{name}.real_features")
     real_sums = real_value(part.sums, f"{name}.real")
-    weights = (_weights(context, part).name,)
+    # The shift of the units is part of the float weights.
+    data = (part.weights / 2.0**part.shift_o).astype(np.float32)
+    name = context.graph.fresh_name(f"{part.sums.name}.weights")
+    weights = (context.graph.add(Tensor(name, data.shape, DType.FLOAT32, data=data)).name,)
     _call(context, part, "Dequantize", Attrs(), plain, real, trail)
     _call(context, part, "Conv2D", _attrs(part), real, real_sums, trail, weights)
     return _call(context, part, "Cast", Attrs(), real_sums, part.sums, trail)
@@ -198,13 +201,6 @@ def _call(
 ) -> Value:
     stage = call_stage(context, part.op, kernel, attrs, source, output, trail, constants=constants)
     return context.emit(replace(stage, name=f"{output.name}.{kernel}"))
-
-
-def _weights(context: Context, part: SoftwarePiece) -> Tensor:
-    """The shift of the units is part of the float weights."""
-    data = (part.weights / 2.0**part.shift_o).astype(np.float32)
-    name = context.graph.fresh_name(f"{part.sums.name}.weights")
-    return context.graph.add(Tensor(name, data.shape, DType.FLOAT32, data=data))
 
 
 def _attrs(part: SoftwarePiece) -> ConvAttrs:

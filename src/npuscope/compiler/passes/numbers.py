@@ -60,19 +60,19 @@ def _signed(tensor: Tensor) -> Tensor:
     return replace(tensor, dtype=DType.INT8, quant=quant, data=data)
 
 
-def _detach_inputs(graph: Graph, known: set[str]) -> None:
+def _detach_inputs(graph: Graph, names: set[str]) -> None:
     for name in graph.inputs:
         tensor = graph.tensor(name)
-        if _is_byte(tensor) and name in known:
+        if _is_byte(tensor) and name in names:
             inner = graph.add(replace(tensor, name=graph.fresh_name(f"{name}.bytes")))
             graph.ops = [_renamed(op, name, inner.name) for op in graph.ops]
             graph.ops.insert(0, _bridge(name, inner.name))
 
 
-def _detach_outputs(graph: Graph, known: set[str]) -> None:
+def _detach_outputs(graph: Graph, names: set[str]) -> None:
     for name in graph.outputs:
         tensor = graph.tensor(name)
-        if _is_byte(tensor) and name in known:
+        if _is_byte(tensor) and name in names:
             inner = graph.add(replace(tensor, name=graph.fresh_name(f"{name}.bytes")))
             graph.ops = [_renamed(op, name, inner.name) for op in graph.ops]
             graph.ops.append(_bridge(inner.name, name))
@@ -166,11 +166,11 @@ def with_io_types(graph: Graph, input_type: str | None, output_type: str | None)
         return graph
     graph = graph.copy()
     if input_type:
-        wanted = _wanted(input_type, "--input-data-type")
-        graph.inputs = tuple(_convert_input(graph, name, wanted) for name in graph.inputs)
+        dtype = _wanted(input_type, "--input-data-type")
+        graph.inputs = tuple(_convert_input(graph, name, dtype) for name in graph.inputs)
     if output_type:
-        wanted = _wanted(output_type, "--output-data-type")
-        graph.outputs = tuple(_convert_output(graph, name, wanted) for name in graph.outputs)
+        dtype = _wanted(output_type, "--output-data-type")
+        graph.outputs = tuple(_convert_output(graph, name, dtype) for name in graph.outputs)
     return graph
 
 
@@ -182,61 +182,54 @@ def _wanted(text: str, option: str) -> DType:
     return _TYPES[text]
 
 
-def _convert_input(graph: Graph, name: str, wanted: DType) -> str:
+def _convert_input(graph: Graph, name: str, dtype: DType) -> str:
     tensor = graph.tensor(name)
-    if tensor.dtype is wanted:
+    if tensor.dtype is dtype:
         return name
-    outer = graph.add(_retyped(graph, tensor, wanted, f"{name}.{wanted.value}"))
+    outer = graph.add(_retyped(graph, tensor, dtype, f"{name}.{dtype.value}"))
     readers = graph.consumers().get(name, [])
     if tensor.dtype.is_float and readers and all(op.kind == "Quantize" for op in readers):
-        return _without_float(graph, readers, outer)
+        # The border beside its Quantize: integers become others, no float lies between [code: seven
+        # builds of 2.2 to 4.0].
+        for op in readers:
+            place = graph.ops.index(op)
+            graph.ops[place] = op.replace(inputs=(outer.name,))
+        only = graph.output_tensor(readers[0])
+        if len(readers) > 1 or (only.dtype, only.quant) != (outer.dtype, outer.quant):
+            return outer.name
+        del graph.ops[place]
+        return only.name
     kind = "Dequantize" if tensor.dtype is DType.FLOAT32 else "Quantize"
     graph.ops.insert(0, Op(kind, f"{name}.convert", (outer.name,), (name,), Attrs()))
     return outer.name
 
 
-def _without_float(graph: Graph, readers: list[Op], outer: Tensor) -> str:
-    """The border beside its Quantize: integers become others, no float lies between [code: seven
-    builds of 2.2 to 4.0]."""
-    for op in readers:
-        place = graph.ops.index(op)
-        graph.ops[place] = op.replace(inputs=(outer.name,))
-    only = graph.output_tensor(readers[0])
-    if len(readers) > 1 or (only.dtype, only.quant) != (outer.dtype, outer.quant):
-        return outer.name
-    del graph.ops[place]
-    return only.name
-
-
-def _convert_output(graph: Graph, name: str, wanted: DType) -> str:
+def _convert_output(graph: Graph, name: str, dtype: DType) -> str:
     tensor = graph.tensor(name)
-    if tensor.dtype is wanted:
+    if tensor.dtype is dtype:
         return name
     maker = graph.producers().get(name)
     if tensor.dtype.is_float and maker is not None and maker.kind == "Dequantize":
         if not graph.consumers().get(name) and graph.outputs.count(name) == 1:
             graph.ops.remove(maker)
-        return _convert_output(graph, maker.inputs[0], wanted)
-    outer = graph.add(_retyped(graph, tensor, wanted, f"{name}.{wanted.value}"))
-    kind = "Dequantize" if wanted is DType.FLOAT32 else "Quantize"
+        return _convert_output(graph, maker.inputs[0], dtype)
+    outer = graph.add(_retyped(graph, tensor, dtype, f"{name}.{dtype.value}"))
+    kind = "Dequantize" if dtype is DType.FLOAT32 else "Quantize"
     graph.ops.append(Op(kind, f"{name}.convert", (name,), (outer.name,), Attrs()))
     return outer.name
 
 
-def _retyped(graph: Graph, tensor: Tensor, wanted: DType, name: str) -> Tensor:
-    quant = _quant(graph, tensor, wanted)
-    return replace(tensor, name=graph.fresh_name(name), dtype=wanted, quant=quant)
-
-
-def _quant(graph: Graph, tensor: Tensor, wanted: DType) -> Quant | None:
-    if wanted is DType.FLOAT32:
-        return None
-    known = tensor.quant or _neighbour_quant(graph, tensor)
-    zero = known.zero_point
-    source = tensor.dtype if tensor.quant else DType.INT8
-    if source is not wanted:
-        zero += _OFFSET if wanted is DType.UINT8 else -_OFFSET
-    return Quant((known.scale,), (zero,))
+def _retyped(graph: Graph, tensor: Tensor, dtype: DType, name: str) -> Tensor:
+    if dtype is DType.FLOAT32:
+        quant = None
+    else:
+        source_quant = tensor.quant or _neighbour_quant(graph, tensor)
+        zero = source_quant.zero_point
+        source = tensor.dtype if tensor.quant else DType.INT8
+        if source is not dtype:
+            zero += _OFFSET if dtype is DType.UINT8 else -_OFFSET
+        quant = Quant((source_quant.scale,), (zero,))
+    return replace(tensor, name=graph.fresh_name(name), dtype=dtype, quant=quant)
 
 
 def _neighbour_quant(graph: Graph, tensor: Tensor) -> Quant:

@@ -186,11 +186,11 @@ class DivideByConstant:
     def run(self, graph: Graph, machine: Machine) -> bool:
         edits = Edits(graph)
         makers = {name: op for op in graph.ops for name in op.outputs}
-        found = [(op, parts) for op in graph.ops if (parts := _quotient(edits, op, makers))]
-        for op, (source, target) in found:
+        quotients = [(op, parts) for op in graph.ops if (parts := _quotient(edits, op, makers))]
+        for op, (source, target) in quotients:
             _multiply(edits, op, source, target)
         edits.finish()
-        return bool(found)
+        return bool(quotients)
 
 
 def _quotient(edits: Edits, op: Op, makers: dict[str, Op]) -> tuple[Op, Op] | None:
@@ -253,7 +253,10 @@ class FuseActivation:
         edits = Edits(graph)
         pairs = [(op, clip) for op in graph.ops if (clip := _fusable(edits, op))]
         for op, clip in pairs:
-            _fuse(edits, op, clip)
+            attrs = replace(op.attrs, activation=_fused_clamp(clip))  # type: ignore[call-arg]
+            fused = op.replace(attrs=attrs, outputs=clip.outputs, origin=(*op.origin, *clip.origin))
+            edits.replace(op, fused)
+            edits.remove(clip)
         return edits.finish()
 
 
@@ -271,10 +274,3 @@ def _fusable(edits: Edits, op: Op) -> Op | None:
 def _fused_clamp(clip: Op) -> Activation | None:
     attrs = cast(ClipAttrs, clip.attrs)
     return _CLAMPS.get((attrs.low, attrs.high))
-
-
-def _fuse(edits: Edits, op: Op, clip: Op) -> None:
-    attrs = replace(op.attrs, activation=_fused_clamp(clip))  # type: ignore[call-arg]
-    fused = op.replace(attrs=attrs, outputs=clip.outputs, origin=(*op.origin, *clip.origin))
-    edits.replace(op, fused)
-    edits.remove(clip)
