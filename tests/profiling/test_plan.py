@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from npuscope.boards.device import Option
+from npuscope.boards.device import CounterOption
 from npuscope.building import build
 from npuscope.demo_network import demo_graph
 from npuscope.profiling.passes import Metric, counter_plan, engines_fit
@@ -58,12 +58,12 @@ def test_the_vendors_own_passes():
     ("metrics", "passes"),
     [
         ([], [0]),
-        ([Metric.CYCLES], [Option.EPOCH_LEN]),
-        ([Metric.CACHE], [Option.NPU_CACHE]),
-        ([Metric.BURSTS], [Option.BUSIF_RW_DATA]),
-        ([Metric.BURSTS, Metric.CACHE], [Option.BUSIF_RW_DATA | Option.NPU_CACHE]),
-        ([Metric.CYCLES, Metric.BURSTS], [Option.EPOCH_LEN, Option.BUSIF_RW_DATA]),
-        ([Metric.ENGINES], [Option.STRG_ACTIVE | Option.EPOCH_LEN]),
+        ([Metric.CYCLES], [CounterOption.EPOCH_LEN]),
+        ([Metric.CACHE], [CounterOption.NPU_CACHE]),
+        ([Metric.BURSTS], [CounterOption.BUSIF_RW_DATA]),
+        ([Metric.BURSTS, Metric.CACHE], [CounterOption.BUSIF_RW_DATA | CounterOption.NPU_CACHE]),
+        ([Metric.CYCLES, Metric.BURSTS], [CounterOption.EPOCH_LEN, CounterOption.BUSIF_RW_DATA]),
+        ([Metric.ENGINES], [CounterOption.STRG_ACTIVE | CounterOption.EPOCH_LEN]),
     ],
 )
 def test_only_what_is_wanted_takes_an_inference(metrics, passes):

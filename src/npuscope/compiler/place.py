@@ -83,15 +83,15 @@ def _spans(buffer: Buffer) -> range:
     return range(buffer.first // _SPAN, buffer.last // _SPAN + 1)
 
 
-def place(program: Program, machine: Machine, given: Mapping[str, str] = _NONE) -> Program:
+def place(program: Program, machine: Machine, external: Mapping[str, str] = _NONE) -> Program:
     """Give every buffer a pool and an offset. Buffers that the application gives take no memory
-    of the machine: `given` has names for their pools."""
+    of the machine: `external` has names for their pools."""
     roots = [buffer for buffer in program.buffers if not buffer.view_of]
-    brought = [b for b in roots if b.name in given]
-    own = given_pools((given[b.name], b.size_bytes) for b in brought)
+    brought = [b for b in roots if b.name in external]
+    own = given_pools((external[b.name], b.size_bytes) for b in brought)
     pools = (*program_pools(machine), *own)
     reads = read_accesses(program, machine) if machine.generation.fewest_reads_first else {}
-    activations = [b for b in roots if not b.is_param and b.name not in given]
+    activations = [b for b in roots if not b.is_param and b.name not in external]
 
     # Graph inputs first, then the largest; of equal sizes the one with the fewest `reads`, where
     # they count, then the earlier.
@@ -102,7 +102,11 @@ def place(program: Program, machine: Machine, given: Mapping[str, str] = _NONE) 
         accesses = sum(reads.get(buffer.name, 0.0) for buffer in unit)
         return whole.name not in program.inputs, -whole.size_bytes, accesses, whole.first
 
-    units = sorted(_units(activations), key=rank)
+    # What is placed as one: a buffer, or the parts of a block side by side.
+    by_block: dict[str, list[Buffer]] = {}
+    for buffer in activations:
+        by_block.setdefault(buffer.block or buffer.name, []).append(buffer)
+    units = sorted(by_block.values(), key=rank)
     memory = PlacedSoFar(machine.placement.alignment_bytes)
     homes = _place_units(units, _ranked(program_pools(machine), machine), memory, machine)
     for buffer, pool in zip(brought, own, strict=True):
@@ -128,23 +132,19 @@ def program_pools(machine: Machine) -> tuple[Pool, ...]:
     members = [pool for pool in real if pool.name in parts]
     start = min(pool.address for pool in members)
     end = max(pool.address + pool.size_bytes for pool in members)
+    # Its rank among the pools decides what is filled first: the banks, or all of them as one.
+    scores = [pool.score for pool in members]
+    above_worst = machine.generation.virtual_pool_rank == "above_worst"
     virtual = Pool(
         "_".join(parts),
         start,
         end - start,
         machine.placement.virtual_byte_width,
         max(pool.freq_ratio for pool in members),
-        score=_virtual_score([pool.score for pool in members], machine),
+        score=min(scores) + 1 if above_worst else sum(scores) // len(scores) - 1,
         subpools=tuple(parts),
     )
     return (*real, virtual)
-
-
-def _virtual_score(parts: list[int], machine: Machine) -> int:
-    """Its rank among the pools decides what is filled first: the banks, or all of them as one."""
-    if machine.generation.virtual_pool_rank == "above_worst":
-        return min(parts) + 1
-    return sum(parts) // len(parts) - 1
 
 
 def _pool(memory: MemoryPool) -> Pool:
@@ -172,14 +172,6 @@ def _ranked(pools: Iterable[Pool], machine: Machine) -> list[Pool]:
         return -pool.score, banks.index(pool.name) if pool.name in banks else len(banks)
 
     return sorted((p for p in pools if p.writable and p.size_bytes), key=rank)
-
-
-def _units(buffers: list[Buffer]) -> list[list[Buffer]]:
-    """What is placed as one: a buffer, or the parts of a block side by side."""
-    units: dict[str, list[Buffer]] = {}
-    for buffer in buffers:
-        units.setdefault(buffer.block or buffer.name, []).append(buffer)
-    return list(units.values())
 
 
 def _whole(unit: list[Buffer]) -> Buffer:

@@ -43,7 +43,7 @@ class StageGroup:
     # The same for 16-bit values in memory: a chain that is cut in the middle goes on in the frames
     # in which they were made. One table for all epochs, which grows with them.
     stored: dict[str, int] = field(default_factory=dict)
-    written: dict[str, int] = field(default_factory=dict)  # for all values in memory
+    in_memory: dict[str, int] = field(default_factory=dict)  # for all values in memory
 
     def producer(self, value: Value) -> Stage | None:
         return next((s for s in self.stages if s.output.name == value.name), None)
@@ -52,7 +52,9 @@ class StageGroup:
         """Of the operands in memory, where all are maps of one shape."""
         if any(value.shape != stage.output.shape for value in stage.inputs):
             return []
-        return [self.written[value.name] for value in stage.inputs if value.name in self.written]
+        return [
+            self.in_memory[value.name] for value in stage.inputs if value.name in self.in_memory
+        ]
 
     def known_frames(self, values: Iterable[Value]) -> list[int]:
         """The frames of those values that have some: of this epoch, else of those before it."""
@@ -83,20 +85,20 @@ def schedule(lowered: Lowered, machine: Machine) -> list[StageGroup]:
     """Stages cut into epochs."""
     groups: list[StageGroup] = []
     stored: dict[str, int] = {}
-    written: dict[str, int] = {}
-    line = Line(lowered, machine)
+    in_memory: dict[str, int] = {}
+    line = ReadyLine(lowered, machine)
     while line.ready:
-        group = StageGroup(stored=stored, written=written)
+        group = StageGroup(stored=stored, in_memory=in_memory)
         line.fill(group)
         wide = {s.output.name for s in group.stages if s.output.nbits == 16}
         stored.update({name: frame for name, frame in group.frames.items() if name in wide})
         if machine.generation.shortcut_frames:
-            written.update(group.frames)
+            in_memory.update(group.frames)
         groups.append(group)
     return groups
 
 
-class Line:
+class ReadyLine:
     """Stages that are ready, in the order in which they became so.
 
     Tried on eight builds: calls first brings BlazeFace from 51 to 77 % equal epochs (4.0; 63 to 76

@@ -8,7 +8,14 @@ from typing import Any
 
 from npuscope.errors import FileError
 from npuscope.identify.sample import Found, Sample, plain
-from npuscope.program.weight_files import Segment, c_arrays, is_elf, is_hex, read_elf, read_hex
+from npuscope.program.weight_files import (
+    AddressedBytes,
+    c_arrays,
+    is_elf,
+    is_hex,
+    read_elf,
+    read_hex,
+)
 
 # Weights in Intel HEX, in object files and firmware, as arrays in C.
 
@@ -26,7 +33,7 @@ def inspect_hex(sample: Sample) -> Found:
     return Found("", _size(segments), {"segments": _rows(segments)}, ("the bytes",))
 
 
-def _size(segments: tuple[Segment, ...]) -> dict[str, Any]:
+def _size(segments: tuple[AddressedBytes, ...]) -> dict[str, Any]:
     return {
         "segments": len(segments),
         "data_bytes": sum(len(one.data) for one in segments),
@@ -34,7 +41,7 @@ def _size(segments: tuple[Segment, ...]) -> dict[str, Any]:
     }
 
 
-def _rows(segments: tuple[Segment, ...]) -> list[dict[str, Any]]:
+def _rows(segments: tuple[AddressedBytes, ...]) -> list[dict[str, Any]]:
     return [{"name": s.name, "address": s.address, "bytes": len(s.data)} for s in segments]
 
 

@@ -8,7 +8,7 @@ from statistics import fmean
 
 import numpy as np
 
-from npuscope.boards.device import NOTHING, Device, NodeCounters, Option, Request
+from npuscope.boards.device import NOTHING, CounterOption, Device, NodeCounters, Request
 from npuscope.boards.runtime import epoch_blocks
 from npuscope.errors import DeviceError, UsageError
 from npuscope.lean_dataclass import dataclass, replace
@@ -33,7 +33,7 @@ ALL_METRICS = frozenset(Metric)
 class Pass:
     """One configuration of the counters; it is run once for every sample."""
 
-    options: Option
+    options: CounterOption
     purpose: str
 
 
@@ -51,12 +51,16 @@ class CounterPlan:
 # Counter 0 is the NPU clock, whose time stamps give the length of an epoch.
 ENGINE_COUNTERS = COUNTERS - 1
 
-_TIMED = Option.EPOCH_LEN
-_BURSTS = Pass(Option.BUSIF_RW_DATA, "bursts by interface and length")
+_TIMED = CounterOption.EPOCH_LEN
+_BURSTS = Pass(CounterOption.BUSIF_RW_DATA, "bursts by interface and length")
 VENDOR_PLAN = CounterPlan(
     (
-        Pass(Option.STRG_I_ACTIVE | _TIMED | Option.NPU_CACHE, "input engines, cache"),
-        Pass(Option.STRG_O_ACTIVE | _TIMED | Option.NPU_CACHE, "output engines, cache"),
+        Pass(
+            CounterOption.STRG_I_ACTIVE | _TIMED | CounterOption.NPU_CACHE, "input engines, cache"
+        ),
+        Pass(
+            CounterOption.STRG_O_ACTIVE | _TIMED | CounterOption.NPU_CACHE, "output engines, cache"
+        ),
         _BURSTS,
     ),
     warm_up=True,
@@ -84,7 +88,7 @@ def counter_plan(
     if Metric.CACHE in wanted and passes:
         # The cache has monitors of its own: they go with the first pass.
         first = passes[0]
-        passes[0] = Pass(first.options | Option.NPU_CACHE, f"{first.purpose}, cache")
+        passes[0] = Pass(first.options | CounterOption.NPU_CACHE, f"{first.purpose}, cache")
     return CounterPlan(tuple(passes) or (Pass(_cache_only(wanted), "MCU cycles"),))
 
 
@@ -96,16 +100,16 @@ def engines_fit(program: Program) -> bool:
 def _timed(wanted: set[Metric], together: bool) -> Iterator[Pass]:
     """Passes that count NPU cycles; engines bring them along."""
     if Metric.ENGINES in wanted and together:
-        yield Pass(Option.STRG_ACTIVE | _TIMED, "engines both ways")
+        yield Pass(CounterOption.STRG_ACTIVE | _TIMED, "engines both ways")
     elif Metric.ENGINES in wanted:
-        yield Pass(Option.STRG_I_ACTIVE | _TIMED, "input engines")
-        yield Pass(Option.STRG_O_ACTIVE | _TIMED, "output engines")
+        yield Pass(CounterOption.STRG_I_ACTIVE | _TIMED, "input engines")
+        yield Pass(CounterOption.STRG_O_ACTIVE | _TIMED, "output engines")
     elif Metric.CYCLES in wanted:
         yield Pass(_TIMED, "NPU cycles")
 
 
-def _cache_only(wanted: set[Metric]) -> Option:
-    return Option.NPU_CACHE if Metric.CACHE in wanted else Option(0)
+def _cache_only(wanted: set[Metric]) -> CounterOption:
+    return CounterOption.NPU_CACHE if Metric.CACHE in wanted else CounterOption(0)
 
 
 Inputs = tuple[np.ndarray, ...] | None

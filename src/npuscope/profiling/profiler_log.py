@@ -20,9 +20,9 @@ from npuscope.profiling.profiler_events import (
 )
 from npuscope.profiling.validate_report import VALIDATE_RULES, ValidateReport, validate_part
 from npuscope.program.generate_report.lines import (
-    Draft,
-    Entry,
-    Line,
+    KeyValue,
+    ReportDraft,
+    ReportLine,
     left_over,
     number,
     read_into,
@@ -41,7 +41,7 @@ class EpochText:
     bus: tuple[BusLine, ...]
     engines: tuple[EngineLine, ...]
     cache: CacheLine | None
-    entries: tuple[Entry, ...]
+    entries: tuple[KeyValue, ...]
 
     @property
     def duration_ms(self) -> float | None:
@@ -79,7 +79,7 @@ class ProfilerLog:
     epochs: tuple[EpochText, ...]
     results: ValidateReport
     networks: tuple[str, ...] = ()  # by the titles of their summaries
-    messages: tuple[Entry, ...] = ()  # what the tool said on the way, as text
+    messages: tuple[KeyValue, ...] = ()  # what the tool said on the way, as text
     ignored: tuple[str, ...] = ()
 
     @property
@@ -103,8 +103,8 @@ def read_profiler_log(path: str | Path) -> ProfilerLog:
     return log
 
 
-def parse_profiler_log(lines: tuple[Line, ...]) -> ProfilerLog:
-    draft = Draft()
+def parse_profiler_log(lines: tuple[ReportLine, ...]) -> ProfilerLog:
+    draft = ReportDraft()
     read_into(draft, lines, (*PROFILER_RULES, *VALIDATE_RULES, *GENERATE_RULES))
     events = draft.get("events")
     nodes, others = nodes_of(tuple(event for event in events if event.category == "node"))
@@ -119,12 +119,12 @@ def parse_profiler_log(lines: tuple[Line, ...]) -> ProfilerLog:
         epochs=_blocks(draft),
         results=validate_part(draft),
         networks=tuple(dict.fromkeys(draft.get("summaries"))),
-        messages=tuple(Entry(line.number, "", line.text.strip()) for line in left),
+        messages=tuple(KeyValue(line.number, "", line.text.strip()) for line in left),
         ignored=unread(lines, {line.number for line in lines}),
     )
 
 
-def _blocks(draft: Draft) -> tuple[EpochText, ...]:
+def _blocks(draft: ReportDraft) -> tuple[EpochText, ...]:
     """Each title with the lines up to the next one."""
     titles = draft.rows.get("titles_of_epochs", [])
     starts = [line.number for line, _ in titles]
@@ -137,7 +137,7 @@ def _blocks(draft: Draft) -> tuple[EpochText, ...]:
 class _Walk:
     """Rows in file order, handed out by line number; epochs are asked for in that order too."""
 
-    def __init__(self, rows: list[tuple[Line, object]]) -> None:
+    def __init__(self, rows: list[tuple[ReportLine, object]]) -> None:
         self.rows = rows
         self.at = 0
 
@@ -158,5 +158,5 @@ def _block(title: BlockTitle, start: int, end: float, rows: dict[str, _Walk]) ->
         tuple(row for row in found["bus"] if isinstance(row, BusLine)),
         tuple(row for row in found["engine"] if isinstance(row, EngineLine)),
         caches[0] if caches else None,
-        tuple(row for row in found["entries"] if isinstance(row, Entry)),
+        tuple(row for row in found["entries"] if isinstance(row, KeyValue)),
     )

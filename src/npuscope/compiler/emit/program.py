@@ -37,7 +37,13 @@ def emit_program(
             # A view cannot be streamed: whoever reads one needs the bytes in memory.
             readers.setdefault(origin, set()).add(stage.name if origin == value.name else "")
     for group in groups:
-        leaving = _leaving(group, lowered, readers)
+        # Values of the group that must be written to memory.
+        inside = {stage.name for stage in group.stages}
+        results = [stage.output.name for stage in group.stages]
+        # What is written into a window of another value is there for that value's readers.
+        leaving = {
+            name for name in results if name in lowered.views or readers.get(name, set()) - inside
+        }
         epochs.append(_emit_epoch(group, len(epochs) + 1, leaving, buffers, machine))
     for value in lowered.outputs:
         buffers.activation(value, len(epochs))
@@ -128,14 +134,6 @@ def _emit_group(
         else:
             store(builder, source, stage.output, frame)
     return builder.group()
-
-
-def _leaving(group: StageGroup, lowered: Lowered, readers: dict[str, set[str]]) -> set[str]:
-    """Values of the group that must be written to memory."""
-    inside = {stage.name for stage in group.stages}
-    results = [stage.output.name for stage in group.stages]
-    # What is written into a window of another value is there for that value's readers.
-    return {name for name in results if name in lowered.views or readers.get(name, set()) - inside}
 
 
 def _call(stage: CallStage, number: int, buffers: BufferTable) -> Call:

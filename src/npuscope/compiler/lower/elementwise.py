@@ -10,7 +10,7 @@ import numpy as np
 from npuscope.compiler.lower.context import (
     SIGN_OFFSET,
     ZERO,
-    Context,
+    Lowering,
     clamp_range,
     plane_shape,
     quant_pair,
@@ -38,7 +38,7 @@ from npuscope.rulebook.elementwise import is_streamed_constant
 # --- Add, Sub, Clip and requantisation on one ARITH unit ---
 
 
-def lower_add(context: Context, op: Op) -> None:
+def lower_add(context: Lowering, op: Op) -> None:
     """Two maps to a common scale, added; Sub negates the second coefficient."""
     if _has_coefficients(context.graph, op):
         lower_with_constant(context, op)
@@ -71,7 +71,7 @@ def _has_coefficients(graph: Graph, op: Op) -> bool:
     return any(not is_streamed_constant(tensor) for tensor in constants)
 
 
-def _map(context: Context, op: Op, name: str) -> Value:
+def _map(context: Lowering, op: Op, name: str) -> Value:
     """An operand that is streamed, constant or not; constants may lack leading axes."""
     tensor = context.graph.tensor(name)
     if not tensor.is_constant:
@@ -80,7 +80,7 @@ def _map(context: Context, op: Op, name: str) -> Value:
     return replace(context.constant(name, tensor), shape=plane_shape(shape))
 
 
-def lower_with_constant(context: Context, op: Op) -> None:
+def lower_with_constant(context: Lowering, op: Op) -> None:
     """A scalar or one value per channel: coefficients of a single AFFINE stage."""
     places = [context.graph.tensor(name).is_constant for name in op.inputs]
     constant = real_constant(context.graph.tensor(op.inputs[places.index(True)]))
@@ -96,7 +96,7 @@ def lower_with_constant(context: Context, op: Op) -> None:
     emit_affine(context, op, source, gain, offset)
 
 
-def lower_batch_norm(context: Context, op: Op) -> None:
+def lower_batch_norm(context: Lowering, op: Op) -> None:
     """One gain and one offset per channel."""
     scale, bias, mean, variance = (real_constant(context.graph.tensor(n)) for n in op.inputs[1:5])
     gain = scale / np.sqrt(variance + op.attrs_as(BatchNormAttrs).epsilon)
@@ -105,7 +105,7 @@ def lower_batch_norm(context: Context, op: Op) -> None:
 
 
 def emit_affine(
-    context: Context, op: Op, source: Value, gain: np.ndarray, offset: np.ndarray
+    context: Lowering, op: Op, source: Value, gain: np.ndarray, offset: np.ndarray
 ) -> None:
     """y = gain * x + offset in real numbers, on one ARITH stage."""
     output = context.new_value(context.graph.output_tensor(op))
@@ -137,7 +137,7 @@ def real_constant(tensor: Tensor) -> np.ndarray:
     return np.asarray((values - np.array(tensor.quant.zero_points)) * np.array(tensor.quant.scales))
 
 
-def lower_clip(context: Context, op: Op) -> None:
+def lower_clip(context: Lowering, op: Op) -> None:
     attrs = cast(ClipAttrs, op.attrs)
     source = context.value(op.inputs[0])
     output = context.new_value(context.graph.output_tensor(op))
@@ -148,7 +148,7 @@ def lower_clip(context: Context, op: Op) -> None:
 _WIDEST = 16  # bits that stream engines read and write as they are
 
 
-def lower_quantize(context: Context, op: Op) -> None:
+def lower_quantize(context: Lowering, op: Op) -> None:
     """Integer to integer, for free where only the sign bit differs."""
     target_tensor = context.graph.output_tensor(op)
     source, output = context.value(op.inputs[0]), context.new_value(target_tensor)
@@ -178,7 +178,7 @@ def _sign_change(source: Value, output: Value) -> bool:
 _ONE = np.array([1])
 
 
-def lower_mul(context: Context, op: Op) -> None:
+def lower_mul(context: Lowering, op: Op) -> None:
     sigmoid = context.swishes.get(op.outputs[0])
     if sigmoid is not None and lower_swish(context, op, sigmoid):
         return
@@ -188,7 +188,7 @@ def lower_mul(context: Context, op: Op) -> None:
         _product(context, op)
 
 
-def _product(context: Context, op: Op) -> None:
+def _product(context: Lowering, op: Op) -> None:
     constants = {n for n in op.inputs if context.graph.tensor(n).is_constant}
     x, y = (
         _map(context, op, n) if n in constants else context.operand(n, op.origin) for n in op.inputs
@@ -272,7 +272,7 @@ def _rescale(
 # slope * x below zero and x above it is slope * x + (1 - slope) * max(x, 0).
 
 
-def lower_prelu(context: Context, op: Op) -> None:
+def lower_prelu(context: Lowering, op: Op) -> None:
     slopes = real_constant(context.graph.tensor(op.inputs[1]))
     if len(slopes) == 1:
         lower_function(context, op)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from npuscope.compiler.lower.context import Context, tensor_value
+from npuscope.compiler.lower.context import Lowering, tensor_value
 from npuscope.compiler.lower.functions import swishes
 from npuscope.compiler.lower.software import fall_back, lower_software
 from npuscope.compiler.stages import CopyStage, Lowered, Value
@@ -28,7 +28,7 @@ _DECIDED_BY_LOWERING = (
 
 def lower_graph(graph: Graph, machine: Machine, optimization: int) -> Lowered:
     """Stages for every op; an op without a row runs as a software kernel."""
-    context = Context(graph, machine, optimization, swishes=swishes(graph, machine))
+    context = Lowering(graph, machine, optimization, swishes=swishes(graph, machine))
     context.swished.update(op.outputs[0] for op in context.swishes.values())
     for name in graph.inputs:
         context.define(name, tensor_value(graph.tensor(name)))
@@ -44,7 +44,7 @@ def lower_graph(graph: Graph, machine: Machine, optimization: int) -> Lowered:
     return context.result
 
 
-def _output(context: Context, name: str) -> Value:
+def _output(context: Lowering, name: str) -> Value:
     """A graph output lies by itself, under its own name."""
     if context.graph.tensor(name).is_constant:
         # A constant is copied to where outputs lie [code: two detectors whose anchors are an
@@ -66,6 +66,6 @@ def _output(context: Context, name: str) -> Value:
 
 
 @cache
-def _lowering(kind: str) -> Callable[[Context, Op], None]:
+def _lowering(kind: str) -> Callable[[Lowering, Op], None]:
     name = support(kind).lowering
     return named(__package__, name) if name else lower_software

@@ -7,7 +7,7 @@ from math import gcd
 from typing import cast
 
 from npuscope.compiler.lower.context import (
-    Context,
+    Lowering,
     carrier,
     moved,
     plane_shape,
@@ -27,7 +27,7 @@ from npuscope.rulebook.layout import resize_factor
 # --- Concat, Slice and Split along the channels: DMA copies between windows of channels ---
 
 
-def lower_concat(context: Context, op: Op) -> None:
+def lower_concat(context: Lowering, op: Op) -> None:
     """Parts that are made in their place cost nothing; others are copied, and one of another
     scale goes through an ARITH unit on its way."""
     output = context.new_value(context.graph.output_tensor(op))
@@ -49,8 +49,7 @@ def lower_concat(context: Context, op: Op) -> None:
         value = context.value(names[0])
         if len(names) > 1:
             value = context.result.views[value.name]
-        # Whether the stage that makes a part can write it straight into the whole.
-        in_place = context.machine.generation.concat_in_place
+        # The stage that makes a part may write it straight into the whole.
         if in_place and _can_move(context, op, names, value, output):
             _move_into(context, value, output, first)
             first += value.channels
@@ -67,7 +66,7 @@ def lower_concat(context: Context, op: Op) -> None:
     context.define(op.outputs[0], output)
 
 
-def _copied_as_block(context: Context, op: Op, output: Value) -> bool:
+def _copied_as_block(context: Lowering, op: Op, output: Value) -> bool:
     """Equal parts that can be made side by side: one copy brings their channels together."""
     parts = [context.value(name) for name in op.inputs]
     channels = parts[0].channels
@@ -86,7 +85,7 @@ def _copied_as_block(context: Context, op: Op, output: Value) -> bool:
     return True
 
 
-def _windows_ahead(context: Context, names: list[str]) -> int:
+def _windows_ahead(context: Lowering, names: list[str]) -> int:
     """How many of the first inputs make up a whole value, else 1."""
     parent = context.result.views.get(context.value(names[0]).name)
     if parent is None or parent.pitch:
@@ -102,7 +101,7 @@ def _windows_ahead(context: Context, names: list[str]) -> int:
     return 1
 
 
-def _can_move(context: Context, op: Op, names: list[str], value: Value, output: Value) -> bool:
+def _can_move(context: Lowering, op: Op, names: list[str], value: Value, output: Value) -> bool:
     result = context.result
     if op.inputs.count(names[0]) > 1:
         return False
@@ -121,7 +120,7 @@ def _can_move(context: Context, op: Op, names: list[str], value: Value, output: 
     return produced and not any(isinstance(stage, CallStage) for stage in users)
 
 
-def _with_windows(context: Context, value: Value) -> dict[str, Value]:
+def _with_windows(context: Lowering, value: Value) -> dict[str, Value]:
     """The value and all that show its bytes, by name; a name that nobody reads or carries any
     more says nothing about the layout."""
     windows = {value.name: value}
@@ -133,7 +132,7 @@ def _with_windows(context: Context, value: Value) -> dict[str, Value]:
     return windows
 
 
-def _move_into(context: Context, value: Value, output: Value, first: int) -> None:
+def _move_into(context: Lowering, value: Value, output: Value, first: int) -> None:
     """Let every stage that makes or reads the value do so in its window of the output."""
     moved_to = {
         name: one.named(name, pitch=output.stored_batch, first=first + one.first, tensor="")
@@ -143,7 +142,7 @@ def _move_into(context: Context, value: Value, output: Value, first: int) -> Non
     context.relocate(moved_to)
 
 
-def window(context: Context, parent: Value, name: str, first: int, channels: int) -> Value:
+def window(context: Lowering, parent: Value, name: str, first: int, channels: int) -> Value:
     """Some channels of a channel-last value, as a value of their own."""
     part = parent.named(
         name,
@@ -156,7 +155,7 @@ def window(context: Context, parent: Value, name: str, first: int, channels: int
     return part
 
 
-def _fill(context: Context, op: Op, part: Value, target: Value, number: str) -> None:
+def _fill(context: Lowering, op: Op, part: Value, target: Value, number: str) -> None:
     name = f"{op.name}.copy{number}"
     if quant_pair(part) == quant_pair(target) and part.signed == target.signed:
         context.emit(CopyStage(name, op.kind, (part,), target, op.origin))
@@ -164,7 +163,7 @@ def _fill(context: Context, op: Op, part: Value, target: Value, number: str) -> 
     rescale(context, name, part, target, op.origin)
 
 
-def copy_channels(context: Context, op: Op, name: str, first: int, channels: int) -> None:
+def copy_channels(context: Lowering, op: Op, name: str, first: int, channels: int) -> None:
     """Define the tensor `name` as a copy of some channels of the op's first input."""
     source = context.value(op.inputs[0])
     part = window(context, source, f"{name}.window", first, channels)
@@ -185,7 +184,7 @@ def copy_channels(context: Context, op: Op, name: str, first: int, channels: int
     context.define(name, moved(context, op, context.emit(stage)))
 
 
-def lower_slice(context: Context, op: Op) -> None:
+def lower_slice(context: Lowering, op: Op) -> None:
     """Some channels of every pixel, by DMA; other cuts by the CPU."""
     attrs = op.attrs_as(SliceAttrs)
     copy_channels(context, op, op.outputs[0], attrs.starts[-1], attrs.sizes[-1])
@@ -196,12 +195,12 @@ def lower_slice(context: Context, op: Op) -> None:
 _TO_CHANNEL_LAST = (0, 2, 3, 1)
 
 
-def lower_view(context: Context, op: Op) -> None:
+def lower_view(context: Lowering, op: Op) -> None:
     """Same bytes, other shape (or none: Identity)."""
     define_view(context, op, context.value(op.inputs[0]))
 
 
-def define_view(context: Context, op: Op, source: Value) -> None:
+def define_view(context: Lowering, op: Op, source: Value) -> None:
     """The bytes under the output's shape; a change of scale on the way is computed first."""
     tensor = context.graph.output_tensor(op)
     source = context.gathered(moved(context, op, source), op.origin)
@@ -213,7 +212,7 @@ def define_view(context: Context, op: Op, source: Value) -> None:
     context.define(op.outputs[0], view)
 
 
-def lower_transpose(context: Context, op: Op) -> None:
+def lower_transpose(context: Lowering, op: Op) -> None:
     """Between channel-first and channel-last by DMA."""
     tensor, target = context.graph.first_input(op), context.graph.output_tensor(op)
     permutation = cast(TransposeAttrs, op.attrs).permutation
@@ -236,7 +235,7 @@ def lower_transpose(context: Context, op: Op) -> None:
         define_view(context, op, planes)
 
 
-def _planes(context: Context, value: Value, name: str, shape: tuple[int, ...]) -> Value:
+def _planes(context: Lowering, value: Value, name: str, shape: tuple[int, ...]) -> Value:
     """Planes that a copy out has made are taken as they are."""
     viewed = context.result.views.get(value.name)
     if viewed is not None and viewed.name == name:
@@ -246,7 +245,7 @@ def _planes(context: Context, value: Value, name: str, shape: tuple[int, ...]) -
     return planes
 
 
-def channel_copy(context: Context, value: Value, batch: int, origin: tuple[str, ...]) -> Value:
+def channel_copy(context: Lowering, value: Value, batch: int, origin: tuple[str, ...]) -> Value:
     """A copy with `batch` channels stored at a time, for kernels that read so many."""
     output = value.named(f"{value.name}.cp", batch=batch, tensor="", pitch=0, first=0)
     return context.emit(CopyStage(f"{value.name}.identity", "Identity", (value,), output, origin))
@@ -256,7 +255,7 @@ def channel_copy(context: Context, value: Value, batch: int, origin: tuple[str, 
 # ---
 
 
-def lower_resize(context: Context, op: Op) -> None:
+def lower_resize(context: Lowering, op: Op) -> None:
     """C channels are written r*r times side by side, then moved into r x r pixels."""
     trail = refusals(context.graph, op, context.machine)
     factor = resize_factor(context.graph, op)

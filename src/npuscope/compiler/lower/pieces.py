@@ -21,7 +21,7 @@ Pads = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class ConvKernel:
     """Weights (O, kh, kw, I / groups), possibly dilated.
 
     The holes of a dilation count as zeros, which take memory only in the pieces that are cut out.
@@ -35,8 +35,8 @@ class Kernel:
         outputs, height, width, inputs = self.taps.shape
         return outputs, *extent((height, width), self.dilations), inputs
 
-    def outputs(self, some: slice) -> Kernel:
-        return Kernel(self.taps[some], self.dilations)
+    def outputs(self, some: slice) -> ConvKernel:
+        return ConvKernel(self.taps[some], self.dilations)
 
     def window(self, rows: Span, columns: Span) -> Array:
         if self.dilations == (1, 1):
@@ -76,7 +76,7 @@ class Piece:
         top, left, bottom, right = self.crop
         return max(top, bottom) < height and max(left, right) < width
 
-    def of(self, kernel: Kernel) -> Array:
+    def of(self, kernel: ConvKernel) -> Array:
         window = kernel.window(self.rows, self.columns)
         if self.channels is None:
             return window
@@ -93,7 +93,7 @@ def cut(
 
 
 def windows(
-    kernel: Kernel, attrs: ConvAttrs, size: tuple[int, int], machine: Machine
+    kernel: ConvKernel, attrs: ConvAttrs, size: tuple[int, int], machine: Machine
 ) -> list[Piece]:
     """The pieces that meet an image of `size`; what sees padding alone adds nothing."""
     pieces = cut(kernel.shape[1:3], attrs.strides, attrs.pads, machine)
@@ -103,12 +103,12 @@ def windows(
 
 
 def blank(
-    attrs: ConvAttrs, kernel: Kernel, size: tuple[int, int], output: tuple[int, ...]
-) -> tuple[ConvAttrs, Kernel]:
+    attrs: ConvAttrs, kernel: ConvKernel, size: tuple[int, int], output: tuple[int, ...]
+) -> tuple[ConvAttrs, ConvKernel]:
     """No tap meets the image, all sums are 0: so are those of a single tap that is 0."""
     rows, columns = ((n - 1) * s + 1 for n, s in zip(output[:2], attrs.strides, strict=True))
     pads = (0, 0, rows - size[0], columns - size[1])
-    return replace(attrs, pads=pads, dilations=(1, 1)), Kernel(
+    return replace(attrs, pads=pads, dilations=(1, 1)), ConvKernel(
         np.zeros_like(kernel.taps[:, :1, :1])
     )
 
@@ -123,7 +123,7 @@ def _piece(rows: Span, columns: Span, window: tuple[int, int], pads: Pads) -> Pi
     return Piece(rows, columns, (top, left, bottom, right), crop)
 
 
-def tightened(pieces: list[Piece], kernel: Kernel, pads: Pads) -> list[Piece]:
+def tightened(pieces: list[Piece], kernel: ConvKernel, pads: Pads) -> list[Piece]:
     """Pieces of a kernel with holes, reduced to the taps they have; an empty one keeps one tap.
 
     The vendor's compiler runs the empty ones too, but its weights are no larger for the holes.
@@ -131,7 +131,7 @@ def tightened(pieces: list[Piece], kernel: Kernel, pads: Pads) -> list[Piece]:
     return [_tight(piece, kernel, pads) for piece in pieces]
 
 
-def _tight(piece: Piece, kernel: Kernel, pads: Pads) -> Piece:
+def _tight(piece: Piece, kernel: ConvKernel, pads: Pads) -> Piece:
     taps = np.argwhere(kernel.window(piece.rows, piece.columns).any(axis=(0, 3)))
     low, high = (taps.min(axis=0), taps.max(axis=0)) if len(taps) else ((0, 0), (0, 0))
     rows = piece.rows[0] + int(low[0]), piece.rows[0] + int(high[0]) + 1

@@ -27,22 +27,24 @@ class SignedBytes:
     name: str = "signed-bytes"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
-        inner = _inner(graph)
+        # Tensors computed or read by an op other than the Quantize at the network's border.
+        ops = [op for op in graph.ops if op.kind != "Quantize"]
+        inner = {name for op in ops for name in (*op.inputs, *op.outputs)}
         if not any(_is_byte(tensor) and tensor.name in inner for tensor in graph.tensors.values()):
             return False
-        _detach_inputs(graph, inner)
-        _detach_outputs(graph, inner)
+        for name in graph.inputs:
+            if _is_byte(graph.tensor(name)) and name in inner:
+                detached = _detached(graph, name)
+                graph.ops.insert(0, _bridge(name, detached))
+        for name in graph.outputs:
+            if _is_byte(graph.tensor(name)) and name in inner:
+                detached = _detached(graph, name)
+                graph.ops.append(_bridge(detached, name))
         borders = {*graph.inputs, *graph.outputs}
         for name, tensor in list(graph.tensors.items()):
             if name not in borders and _is_byte(tensor):
                 graph.tensors[name] = _signed(tensor)
         return True
-
-
-def _inner(graph: Graph) -> set[str]:
-    """Tensors computed or read by an op other than the Quantize at the network's border."""
-    inner = (op for op in graph.ops if op.kind != "Quantize")
-    return {name for op in inner for name in (*op.inputs, *op.outputs)}
 
 
 def _is_byte(tensor: Tensor) -> bool:
@@ -60,30 +62,18 @@ def _signed(tensor: Tensor) -> Tensor:
     return replace(tensor, dtype=DType.INT8, quant=quant, data=data)
 
 
-def _detach_inputs(graph: Graph, names: set[str]) -> None:
-    for name in graph.inputs:
-        tensor = graph.tensor(name)
-        if _is_byte(tensor) and name in names:
-            inner = graph.add(replace(tensor, name=graph.fresh_name(f"{name}.bytes")))
-            graph.ops = [_renamed(op, name, inner.name) for op in graph.ops]
-            graph.ops.insert(0, _bridge(name, inner.name))
-
-
-def _detach_outputs(graph: Graph, names: set[str]) -> None:
-    for name in graph.outputs:
-        tensor = graph.tensor(name)
-        if _is_byte(tensor) and name in names:
-            inner = graph.add(replace(tensor, name=graph.fresh_name(f"{name}.bytes")))
-            graph.ops = [_renamed(op, name, inner.name) for op in graph.ops]
-            graph.ops.append(_bridge(inner.name, name))
-
-
-def _renamed(op: Op, old: str, new: str) -> Op:
-    swap = {old: new}
-    return op.replace(
-        inputs=tuple(swap.get(name, name) for name in op.inputs),
-        outputs=tuple(swap.get(name, name) for name in op.outputs),
-    )
+def _detached(graph: Graph, name: str) -> str:
+    """The name under which all ops know a tensor of the border from now on."""
+    inner = graph.add(replace(graph.tensor(name), name=graph.fresh_name(f"{name}.bytes")))
+    swap = {name: inner.name}
+    graph.ops = [
+        op.replace(
+            inputs=tuple(swap.get(one, one) for one in op.inputs),
+            outputs=tuple(swap.get(one, one) for one in op.outputs),
+        )
+        for op in graph.ops
+    ]
+    return inner.name
 
 
 def _bridge(source: str, target: str) -> Op:

@@ -156,20 +156,13 @@ class ClampExtremes:
         return replace_each(graph, lambda op: _clamp(graph, op))
 
 
-def _limit(graph: Graph, op: Op) -> float | None:
-    """The constant operand as a real number, if it is one number."""
+def _clamp(graph: Graph, op: Op) -> list[Op] | None:
     if op.kind not in ("Min", "Max"):
         return None
     constants = [graph.tensor(name) for name in op.inputs if graph.tensor(name).is_constant]
     if len(constants) != 1 or constants[0].elements != 1:
         return None
-    return _number(constants[0])
-
-
-def _clamp(graph: Graph, op: Op) -> list[Op] | None:
-    limit = _limit(graph, op)
-    if limit is None:
-        return None
+    limit = _number(constants[0])
     source = next(name for name in op.inputs if not graph.tensor(name).is_constant)
     attrs = ClipAttrs(-inf, limit) if op.kind == "Min" else ClipAttrs(limit, inf)
     return [op.replace(kind="Clip", inputs=(source,), attrs=attrs)]

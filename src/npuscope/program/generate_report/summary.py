@@ -36,7 +36,10 @@ def _row(name: str, value: str) -> str:
 
 def _model(program: Program, graph: Graph, directory: str, name: str) -> Iterator[tuple[str, str]]:
     yield "model file", program.model_file or program.name
-    yield "type", _file_type(program.model_file)
+    yield (
+        "type",
+        program.model_file.rpartition(".")[2].lower() if "." in program.model_file else "graph",
+    )
     yield "c_name", name
     yield "target/series", f"{program.machine}npu"
     if directory:
@@ -47,10 +50,6 @@ def _model(program: Program, graph: Graph, directory: str, name: str) -> Iterato
         yield "model_hash", f"0x{program.model_md5}"
     items = sum(tensor.elements for tensor in _weights(graph))
     yield "params #", f"{items:,} items ({_size(items * _FLOAT_BYTES)})"
-
-
-def _file_type(name: str) -> str:
-    return name.rpartition(".")[2].lower() if "." in name else "graph"
 
 
 def model_format(graph: Graph) -> str:
