@@ -142,8 +142,8 @@ def arguments(
 ) -> tuple[tuple[str, float | int | str | tuple[int, ...]], ...]:
     """The attribute record as named arguments, enums by value, plus whose rounding applies."""
     pairs = ((f.name, getattr(attrs, f.name)) for f in fields(attrs))
-    pairs_of_plain = tuple((name, v.value if isinstance(v, Enum) else v) for name, v in pairs)
-    return (*pairs_of_plain, ("numerics", numerics.value))
+    plain = tuple((name, v.value if isinstance(v, Enum) else v) for name, v in pairs)
+    return (*plain, ("numerics", numerics.value))
 
 
 def lower_software(context: Lowering, op: Op) -> None:

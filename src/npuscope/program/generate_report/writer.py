@@ -9,7 +9,7 @@ from npuscope.graph.model import Graph, Op, Tensor
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.ops.table import macs, total_macs
-from npuscope.program.generate_report.summary import summary_lines
+from npuscope.program.generate_report.summary import summary_lines, weights_of
 from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
 from npuscope.text import safe_terminal
 from npuscope.version import __version__
@@ -33,7 +33,7 @@ def layer_lines(graph: Graph) -> list[str]:
     lines = [ruler, _line(_HEADS, widths), ruler]
     for block in blocks:
         lines += [*(_line(row, widths) for row in block), ruler]
-    weights = sum(t.size_bytes for t in _weights(graph))
+    weights = sum(t.size_bytes for t in weights_of(graph))
     return [*lines, f"model: macc={total_macs(graph):,} weights={weights:,} activations=-- io=--"]
 
 
@@ -61,12 +61,6 @@ def _op_block(graph: Graph, op: Op, index: int) -> list[tuple[str, ...]]:
         inputs[0] if inputs else "",
     )
     return [first, *(("", "", "", "", "", name) for name in inputs[1:])]
-
-
-def _weights(graph: Graph) -> list[Tensor]:
-    """Constants that ops read, each once."""
-    names = dict.fromkeys(name for op in graph.ops for name in op.inputs if name)
-    return [graph.tensor(name) for name in names if graph.tensor(name).is_constant]
 
 
 def _shape(tensor: Tensor) -> str:

@@ -10,8 +10,7 @@ from npuscope.errors import TargetError
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.unknown import UNKNOWN
 from npuscope.program.ec_blob.binary import blob_name, copy_name
-from npuscope.program.kernel_calls.model import KernelCall
-from npuscope.program.kernel_calls.model import NoKernel as NoOwnKernel
+from npuscope.program.kernel_calls.model import KernelCall, NoKernel
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind
 from npuscope.program.network_c.layout import (
     EPOCH_ARRAY,
@@ -100,7 +99,7 @@ def _own(scope: Scope, epoch: Epoch) -> list[str]:
 def _own_kernel(scope: Scope, call: Call) -> KernelCall | None:
     try:
         return own_call(scope, call)
-    except NoOwnKernel:
+    except NoKernel:
         return None
 
 
@@ -139,7 +138,7 @@ def _refuse(scope: Scope, epoch: Epoch, call: Call) -> Lines:
     verbs = "estimate and explain" if call.kernel == UNKNOWN else "estimate, explain and validate"
     try:
         own_call(scope, call)
-    except NoOwnKernel as error:
+    except NoKernel as error:
         raise TargetError(
             f"no C kernel does this {safe_terminal(epoch.operators[0])}: {error.message}",
             where=epoch.name,

@@ -121,7 +121,7 @@ def resize(call: SoftwareCall) -> str:
 
 
 def fill(call: SoftwareCall) -> str:
-    """Fill the call's fields; the stem names struct and function. NoKernel where none fits."""
+    """Fill the call's fields; the stem names struct and function. NoLibraryKernel: none fits."""
     build = support(call.call.kernel).library
     if not build or len(call.call.outputs) != 1:
         raise NoLibraryKernel(call.call.kernel)

@@ -139,7 +139,7 @@ class LibraryCall:
 
 
 def library_call(scope: Scope, call: Call, prefix: str) -> LibraryCall:
-    """The library's function for a move. NoKernel where none fits."""
+    """The library's function for a move. NoLibraryKernel where none fits."""
     build = support(call.kernel).mover
     if not build or len(call.outputs) != 1:
         raise NoLibraryKernel(call.kernel)

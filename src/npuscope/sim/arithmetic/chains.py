@@ -68,7 +68,7 @@ class ChainStage:
 def stages(chain: tuple[UnitPlan, ...]) -> list[ChainStage]:
     """A series cut where something is rounded, dropped or may saturate."""
     loaded = [_load(plan) for plan in chain]
-    stages_: list[ChainStage] = []
+    series: list[ChainStage] = []
     start, peak = 0, _first_peak(chain[0])
     for number, (plan, (part, which)) in enumerate(zip(chain, loaded, strict=True)):
         peak += part.peak
@@ -76,9 +76,9 @@ def stages(chain: tuple[UnitPlan, ...]) -> list[ChainStage]:
         if following and _passes_on(plan, following[0], peak, which, loaded[number + 1][1]):
             continue
         parts = [entry for entry, _ in loaded[start : number + 1]]
-        stages_.append(ChainStage(chain[start], plan, products(parts, which)))
+        series.append(ChainStage(chain[start], plan, products(parts, which)))
         start, peak = number + 1, _first_peak(following[0]) if following else 0
-    return stages_
+    return series
 
 
 def _first_peak(plan: UnitPlan) -> int:

@@ -178,17 +178,17 @@ class Addend:
         return word_peak(self.width) << self.shift if self.counted.any() else 0
 
 
-def finish(unit: Convacc, products_: Products, addend: Addend | None, tally: ClampTally) -> Words:
+def finish(unit: Convacc, sums: Products, addend: Addend | None, tally: ClampTally) -> Words:
     """Frames of output from sums of products and partial sums."""
     kind = word_type(unit.outbytes_o, bool(unit.saturation_o) and is_unsigned(unit))
     if addend is None or not addend.peak:
-        function = partial(_finished, unit, None, products_.peak, tally)
-        return in_blocks(function, kind, products_.totals)
-    words = addend.words.reshape(products_.totals.shape)
+        function = partial(_finished, unit, None, sums.peak, tally)
+        return in_blocks(function, kind, sums.totals)
+    words = addend.words.reshape(sums.totals.shape)
     if not addend.counted.all():
         words = np.where(addend.counted[:, None, None, None], extend(words, 4), 0)
-    function = partial(_finished, unit, addend, products_.peak + addend.peak, tally)
-    return in_blocks(function, kind, products_.totals, words)
+    function = partial(_finished, unit, addend, sums.peak + addend.peak, tally)
+    return in_blocks(function, kind, sums.totals, words)
 
 
 def _finished(

@@ -119,13 +119,13 @@ def products(parts: Sequence[Operands], which: Index | None) -> Products:
         count = len(parts[0].images)
         images = [part.padded(kind) for part in parts]
         slabs = [(np.flatnonzero(which == n), n) for n in range(count)]
-        products_of = [(own, _slab(parts, [i[n : n + 1] for i in images], own)) for own, n in slabs]
+        pairs = [(own, _slab(parts, [i[n : n + 1] for i in images], own)) for own, n in slabs]
         if count == 1:
-            return Products(products_of[0][1], bound)
-        totals = np.empty((len(which), *products_of[0][1].shape[1:]), kind)
-        for own, slab in products_of:
+            return Products(pairs[0][1], bound)
+        totals = np.empty((len(which), *pairs[0][1].shape[1:]), kind)
+        for own, slab in pairs:
             totals[own] = slab
-        spans = [(as_range(own), slab) for own, slab in products_of]
+        spans = [(as_range(own), slab) for own, slab in pairs]
         return Products(totals, bound, tuple((r, slab) for r, slab in spans if r is not None))
     total = _of_own_images(parts[0], kind)
     for part in parts[1:]:
