@@ -269,19 +269,15 @@ def _shift(context: Lowering, layer: ConvLayer) -> int:
     if not context.machine.generation.saturation_safe_shift:
         return conv_shift(layer.kernel.taps)
     safe = safe_conv_shift(_largest_sums(context, layer))
-    fine = fine_enough_shift(layer.scaling, _roundings(context, layer))
+    roundings = 1  # times that the sums of one output are rounded to 16 bits
+    if not layer.moved:
+        pieces = _pieces(context, layer)
+        roundings = sum(_piece_tiling(context, layer, piece).passes for piece in pieces)
+    fine = fine_enough_shift(layer.scaling, roundings)
     if safe <= fine:
         return safe
     # Sums of very many products are either safe from any input or fine enough for the output.
     return min(safe, max(fine, safe_conv_shift(layer.likely_sums)))
-
-
-def _roundings(context: Lowering, layer: ConvLayer) -> int:
-    """Times that the sums of one output are rounded to 16 bits."""
-    if layer.moved:
-        return 1
-    pieces = _pieces(context, layer)
-    return sum(_piece_tiling(context, layer, piece).passes for piece in pieces)
 
 
 def _largest_sums(context: Lowering, layer: ConvLayer) -> Array:

@@ -128,15 +128,14 @@ def tightened(pieces: list[Piece], kernel: ConvKernel, pads: Pads) -> list[Piece
 
     The vendor's compiler runs the empty ones too, but its weights are no larger for the holes.
     """
-    return [_tight(piece, kernel, pads) for piece in pieces]
-
-
-def _tight(piece: Piece, kernel: ConvKernel, pads: Pads) -> Piece:
-    taps = np.argwhere(kernel.window(piece.rows, piece.columns).any(axis=(0, 3)))
-    low, high = (taps.min(axis=0), taps.max(axis=0)) if len(taps) else ((0, 0), (0, 0))
-    rows = piece.rows[0] + int(low[0]), piece.rows[0] + int(high[0]) + 1
-    columns = piece.columns[0] + int(low[1]), piece.columns[0] + int(high[1]) + 1
-    return _piece(rows, columns, kernel.shape[1:3], pads)
+    tight = []
+    for piece in pieces:
+        taps = np.argwhere(kernel.window(piece.rows, piece.columns).any(axis=(0, 3)))
+        low, high = (taps.min(axis=0), taps.max(axis=0)) if len(taps) else ((0, 0), (0, 0))
+        rows = piece.rows[0] + int(low[0]), piece.rows[0] + int(high[0]) + 1
+        columns = piece.columns[0] + int(low[1]), piece.columns[0] + int(high[1]) + 1
+        tight.append(_piece(rows, columns, kernel.shape[1:3], pads))
+    return tight
 
 
 # --- Channel counts without good divisors, cut in two (generation `open`) ---

@@ -185,7 +185,12 @@ def emit_software_piece(context: Lowering, part: SoftwarePiece) -> Value:
     name = context.graph.fresh_name(f"{part.sums.name}.weights")
     weights = (context.graph.add(Tensor(name, data.shape, DType.FLOAT32, data=data)).name,)
     _call(context, part, "Dequantize", Attrs(), plain, real, trail)
-    _call(context, part, "Conv2D", _attrs(part), real, real_sums, trail, weights)
+    top, left, bottom, right = (
+        pad - crop for pad, crop in zip(part.piece.pads, part.piece.crop, strict=True)
+    )
+    pads = (top, left, bottom, right)
+    attrs = ConvAttrs(part.attrs.strides, pads, groups=part.attrs.groups)
+    _call(context, part, "Conv2D", attrs, real, real_sums, trail, weights)
     return _call(context, part, "Cast", Attrs(), real_sums, part.sums, trail)
 
 
@@ -201,11 +206,3 @@ def _call(
 ) -> Value:
     stage = call_stage(context, part.op, kernel, attrs, source, output, trail, constants=constants)
     return context.emit(replace(stage, name=f"{output.name}.{kernel}"))
-
-
-def _attrs(part: SoftwarePiece) -> ConvAttrs:
-    top, left, bottom, right = (
-        pad - crop for pad, crop in zip(part.piece.pads, part.piece.crop, strict=True)
-    )
-    pads = (top, left, bottom, right)
-    return ConvAttrs(part.attrs.strides, pads, groups=part.attrs.groups)

@@ -273,14 +273,11 @@ class SplitToSlices:
 def _slices(graph: Graph, op: Op) -> list[Op]:
     if op.kind != "Split":
         return [op]
-    attrs = op.attrs_as(SplitAttrs)
-    starts = accumulate(attrs.sizes, initial=0)
-    pairs = zip(op.outputs, starts, strict=False)
-    return [_slice(graph, op, name, attrs.axis, start) for name, start in pairs]
-
-
-def _slice(graph: Graph, op: Op, output: str, axis: int, start: int) -> Op:
-    shape = graph.tensor(output).shape
-    starts = tuple(start if place == axis else 0 for place in range(len(shape)))
-    attrs = SliceAttrs(starts, shape, (1,) * len(shape))
-    return Op("Slice", f"{op.name}.{output}", op.inputs[:1], (output,), attrs, op.origin)
+    split = op.attrs_as(SplitAttrs)
+    slices = []
+    for name, first in zip(op.outputs, accumulate(split.sizes, initial=0), strict=False):
+        shape = graph.tensor(name).shape
+        starts = tuple(first if axis == split.axis else 0 for axis in range(len(shape)))
+        attrs = SliceAttrs(starts, shape, (1,) * len(shape))
+        slices.append(Op("Slice", f"{op.name}.{name}", op.inputs[:1], (name,), attrs, op.origin))
+    return slices

@@ -95,10 +95,12 @@ class SymmetricWeights:
         coarser: dict[str, np.ndarray] = {}  # old scales over the new ones, by weights
         for name in names:
             before = graph.tensor(name)
-            after = graph.tensors[name] = _symmetric(before)
-            assert before.quant is not None and after.quant is not None
-            if after.quant != _without_zero(before):
-                coarser[name] = np.array(before.quant.scales) / np.array(after.quant.scales)
+            assert before.quant is not None and before.data is not None
+            data, quant = symmetric_weights(before.data, before.quant, 0)
+            graph.tensors[name] = replace(before, data=data, dtype=DType.INT8, quant=quant)
+            without_zero = replace(before.quant, zero_points=(0,) * len(before.quant.zero_points))
+            if quant != without_zero:
+                coarser[name] = np.array(before.quant.scales) / np.array(quant.scales)
         for op in layers:
             if op.inputs[1] in coarser:
                 _rescale_bias(graph, op, coarser[op.inputs[1]])
@@ -131,17 +133,6 @@ def _is_asymmetric(tensor: Tensor) -> bool:
     eight_bits = tensor.dtype in (DType.INT8, DType.INT4)
     has_zero = tensor.quant is not None and any(tensor.quant.zero_points)
     return tensor.is_constant and eight_bits and has_zero
-
-
-def _without_zero(tensor: Tensor) -> Quant:
-    assert tensor.quant is not None
-    return replace(tensor.quant, zero_points=(0,) * len(tensor.quant.zero_points))
-
-
-def _symmetric(tensor: Tensor) -> Tensor:
-    assert tensor.quant is not None and tensor.data is not None
-    data, quant = symmetric_weights(tensor.data, tensor.quant, 0)
-    return replace(tensor, data=data, dtype=DType.INT8, quant=quant)
 
 
 # --- The element type of graph inputs and outputs, as the user asked for ---

@@ -103,7 +103,12 @@ def _expanded(graph: Graph, op: Op) -> list[Op]:
     kernel = graph.add(
         replace(weights, name=graph.fresh_name(f"{weights.name}.turned"), data=turned)
     )
-    conv = ConvAttrs(pads=_pads(graph, op, (height, width)), activation=attrs.activation)
+    # Padding that gives the output its size: the kernel's reach less what is cut off.
+    (rows, columns), out = weights.shape[1:3], graph.output_tensor(op).shape[1:3]
+    top, left = rows - 1 - attrs.pads[0], columns - 1 - attrs.pads[1]
+    bottom = out[0] - 1 + rows - height - top
+    right = out[1] - 1 + columns - width - left
+    conv = ConvAttrs(pads=(top, left, bottom, right), activation=attrs.activation)
     inputs = (source_name, kernel.name, *op.inputs[2:])
     steps.append(op.replace(kind="Conv2D", inputs=inputs, attrs=conv))
     return steps
@@ -133,16 +138,6 @@ def _spread(graph: Graph, op: Op, stride: int, steps: list[Op]) -> str:
     block = BlockAttrs(stride, DepthOrder.DCR)
     steps.append(Op("DepthToSpace", wide.name, (deep.name,), (wide.name,), block, op.origin))
     return wide.name
-
-
-def _pads(graph: Graph, op: Op, size: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Padding that gives the output its size: the kernel's reach less what is cut off."""
-    attrs = op.attrs_as(TransposeConvAttrs)
-    kernel, out = graph.tensor(op.inputs[1]).shape[1:3], graph.output_tensor(op).shape[1:3]
-    top, left = kernel[0] - 1 - attrs.pads[0], kernel[1] - 1 - attrs.pads[1]
-    bottom = out[0] - 1 + kernel[0] - size[0] - top
-    right = out[1] - 1 + kernel[1] - size[1] - left
-    return top, left, bottom, right
 
 
 # --- Minimum and maximum with a constant number are clamps ---
