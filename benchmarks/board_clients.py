@@ -114,14 +114,14 @@ class Ours:
     def run(
         self, name: str, inputs: Outputs, mode: str, option: int
     ) -> tuple[Outputs, int, Lines | None]:
-        from npuscope.boards.device import Option, Request
-        from npuscope.boards.wire.statistics import NODE, Place, node_lines
+        from npuscope.boards.device import CounterOption, Request
+        from npuscope.boards.wire.statistics import NODE, NodePlace, node_lines
 
         given = None if mode == "PERF_ONLY" else tuple(inputs)
         per_layer = mode.startswith("PER_LAYER")
-        found = self._board.run(Request(name, given, per_layer, Option(option)))
+        found = self._board.run(Request(name, given, per_layer, CounterOption(option)))
         # What it kept of each node, in the words in which it came.
-        kept = [node_lines(node, Place(0, 0), Option(option)) for node in found.nodes]
+        kept = [node_lines(node, NodePlace(0, 0), CounterOption(option)) for node in found.nodes]
         lines = [[line.removeprefix(NODE) for line in row] for row in kept]
         return list(found.outputs), len(found.nodes), lines
 

@@ -19,12 +19,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from npuscope.boards.client_exchange import Timeouts
-from npuscope.boards.device import DeviceInfo, Inference, Option, Request
-from npuscope.boards.link import FileLink, Link
+from npuscope.boards.device import CounterOption, DeviceInfo, Inference, Request
+from npuscope.boards.link import BoardLink, FileLink
 from npuscope.boards.listeners import PtyListener
 from npuscope.boards.remote import RemoteBoard
 from npuscope.boards.server import VirtualBoard
-from npuscope.boards.server_run import Timing
+from npuscope.boards.server_run import ServerTiming
 from npuscope.boards.simulated import SimulatedBoard
 from npuscope.building import build
 from npuscope.demo_network import demo_graph
@@ -49,7 +49,7 @@ class Fault:
 class FaultyLink:
     """A link that goes wrong once. `moved` counts bytes of both ways, over all openings."""
 
-    def __init__(self, link: Link, fault: Fault | None, moved: list[int]) -> None:
+    def __init__(self, link: BoardLink, fault: Fault | None, moved: list[int]) -> None:
         self._link, self._fault, self._moved = link, fault, moved
         self._left = b""
 
@@ -123,10 +123,10 @@ def is_same(one: Ended, two: Ended) -> bool:
 
 def serve() -> tuple[PtyListener, SimulatedBoard]:
     made = build(demo_graph(), {"epoch_controller": False})
-    device, plain = SimulatedBoard(made.program, made.machine), Timing()
+    device, plain = SimulatedBoard(made.program, made.machine), ServerTiming()
     gaps = (plain.silence, plain.packet_gap, plain.message_gap)
     board = VirtualBoard(
-        device, memory=device, timing=Timing(plain.idle, *(gap * SCALE for gap in gaps))
+        device, memory=device, timing=ServerTiming(plain.idle, *(gap * SCALE for gap in gaps))
     )
     listener = PtyListener()
     threading.Thread(target=listener.serve, args=(board,), daemon=True).start()
@@ -146,7 +146,7 @@ def main() -> None:
     args = parser.parse_args()
     listener, device = serve()
     network = device.info().networks[0]
-    request = Request(network.name, random_inputs(network), True, Option.EPOCH_LEN)
+    request = Request(network.name, random_inputs(network), True, CounterOption.EPOCH_LEN)
     wanted, length = conversation(listener.path, request, None)
     counts: Counter[tuple[str, str]] = Counter()
     slowest, start = 0.0, time.perf_counter()

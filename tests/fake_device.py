@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from npuscope.boards.device import (
-    Clocks,
+    BoardClocks,
+    CounterOption,
     DeviceInfo,
     Inference,
     NetworkDesc,
     NodeCounters,
-    Option,
     Request,
     TensorDesc,
 )
@@ -20,7 +20,7 @@ from npuscope.errors import DeviceError
 from npuscope.program.model import EpochKind
 
 MEMORY_START = 0x34200000
-CLOCKS = Clocks(800_000_000, 400_000_000, 1_000_000_000, 900_000_000)
+CLOCKS = BoardClocks(800_000_000, 400_000_000, 1_000_000_000, 900_000_000)
 
 TINY = NetworkDesc(
     "tiny",
@@ -50,23 +50,23 @@ NODES = (
 )
 
 
-def counted(node: NodeCounters, options: Option) -> NodeCounters:
+def counted(node: NodeCounters, options: CounterOption) -> NodeCounters:
     """The node with everything that the options ask for."""
     core = node.mcu_cycles[1]
-    if options & ~(Option.NPU_CACHE | Option.BUSIF_RW_DATA):
+    if options & ~(CounterOption.NPU_CACHE | CounterOption.BUSIF_RW_DATA):
         node = replace(node, npu_cycles=(9, core, 8))
-    if Option.STRG_I_ACTIVE in options:
+    if CounterOption.STRG_I_ACTIVE in options:
         node = replace(node, engines={(0, "i"): core - 3, (7, "i"): 21})
-    elif Option.STRG_O_ACTIVE in options:
+    elif CounterOption.STRG_O_ACTIVE in options:
         node = replace(node, engines={(2, "o"): core - 5})
-    elif Option.STRG_ACTIVE in options:
+    elif CounterOption.STRG_ACTIVE in options:
         node = replace(node, engines={(0, "i"): core - 3, (2, "o"): core - 5})
-    elif Option.STRG_HENV in options:
+    elif CounterOption.STRG_HENV in options:
         node = replace(node, henv={0: core - 1})
-    elif Option.BUSIF_RW_DATA in options:
+    elif CounterOption.BUSIF_RW_DATA in options:
         counts = {(p, w): (1, p, 2, 40 + p) for p in (0, 1) for w in ("w", "r")}
         node = replace(node, bursts=counts)
-    if Option.NPU_CACHE in options:
+    if CounterOption.NPU_CACHE in options:
         node = replace(node, cache_read=(11, 12, 13, 14), cache_write=(21, 22, 23, 24))
     return node
 

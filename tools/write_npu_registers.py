@@ -27,7 +27,7 @@ from npuscope.program.ec_blob.registers import (  # noqa: E402
     RUNNING_BIT,
     UNIT_BY_NAME,
     Register,
-    Unit,
+    UnitPages,
     clock_gate,
 )
 
@@ -101,7 +101,7 @@ def _switch() -> Iterator[str]:
     yield from _fields("LINK", link, index=0)
 
 
-def _unit(unit: Unit) -> Iterator[str]:
+def _unit(unit: UnitPages) -> Iterator[str]:
     yield _define(f"{unit.name}_PAGE", f"{unit.page}u")
     yield _define(f"{unit.name}_COUNT", f"{unit.count}u")
     registers = unit.registers
@@ -123,7 +123,7 @@ def _fields(name: str, register: Register, index: int) -> Iterator[str]:
         yield _define(f"{name}_{field.name}", f"NPU_FIELD({index}u, {field.lsb}u, {field.width}u)")
 
 
-def _resets(unit: Unit) -> str:
+def _resets(unit: UnitPages) -> str:
     found = {index: register.reset for index, register in unit.by_index.items()}
     words = (f"{found.get(index, 0):#x}u" for index in range(max(found) + 1))
     return _define(f"{unit.name}_RESET", "{ " + ", ".join(words) + " }")

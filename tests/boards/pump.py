@@ -16,17 +16,17 @@ from enum import Enum
 import numpy as np
 
 from npuscope.boards.device import (
-    Clocks,
+    BoardClocks,
+    CounterOption,
     DeviceInfo,
     Inference,
     NetworkDesc,
     NodeCounters,
-    Option,
     Request,
     TensorDesc,
 )
 from npuscope.boards.server import VirtualBoard
-from npuscope.boards.server_run import Gone, Timing
+from npuscope.boards.server_run import Gone, ServerTiming
 from npuscope.errors import DeviceError, TargetError
 from npuscope.program.model import EpochKind
 
@@ -294,12 +294,12 @@ class FakeNetwork:
     desc: NetworkDesc
     compute: Compute
 
-    def nodes(self, options: Option) -> tuple[NodeCounters, ...]:
+    def nodes(self, options: CounterOption) -> tuple[NodeCounters, ...]:
         return tuple(_node(i, options) for i in range(self.desc.nodes))
 
 
-def _node(index: int, options: Option) -> NodeCounters:
-    counted = Option.EPOCH_LEN in options
+def _node(index: int, options: CounterOption) -> NodeCounters:
+    counted = CounterOption.EPOCH_LEN in options
     active = {(0, "i"): 900 + index, (5, "o"): 700 + index} if counted else {}
     kind = (EpochKind.HW, EpochKind.SW, EpochKind.HYBRID)[index % 3]
     return NodeCounters(
@@ -311,8 +311,8 @@ def _node(index: int, options: Option) -> NodeCounters:
         mcu_cycles=(40 + index, 1000 * index, 7),
         npu_cycles=(3, 1000 + index, 4) if counted else None,
         engines=active,
-        cache_read=(index, 1, 2, 3) if Option.NPU_CACHE in options else None,
-        cache_write=(4, 5, 6, index) if Option.NPU_CACHE in options else None,
+        cache_read=(index, 1, 2, 3) if CounterOption.NPU_CACHE in options else None,
+        cache_write=(4, 5, 6, index) if CounterOption.NPU_CACHE in options else None,
     )
 
 
@@ -328,7 +328,7 @@ class FakeDevice:
 
     def info(self) -> DeviceInfo:
         networks = tuple(network.desc for network in self._networks.values())
-        clocks = Clocks(800_000_000, 400_000_000, 1_000_000_000, 900_000_000)
+        clocks = BoardClocks(800_000_000, 400_000_000, 1_000_000_000, 900_000_000)
         return DeviceInfo("fake", "none", 0x486, clocks, True, ("IO_ONLY", "PER_LAYER"), networks)
 
     def run(self, request: Request) -> Inference:
@@ -374,8 +374,8 @@ def network(
 
 
 def virtual_board(device: FakeDevice, *, memory: bool = False, scale: float = 1.0) -> VirtualBoard:
-    plain = Timing()
-    timing = Timing(
+    plain = ServerTiming()
+    timing = ServerTiming(
         plain.idle * scale,
         plain.silence * scale,
         plain.packet_gap * scale,

@@ -27,7 +27,7 @@ from boards.pump import (
     virtual_board,
 )
 from npuscope.boards.client_exchange import Timeouts
-from npuscope.boards.device import NOTHING, DeviceInfo, Inference, Option, Request
+from npuscope.boards.device import NOTHING, CounterOption, DeviceInfo, Inference, Request
 from npuscope.boards.remote import RemoteBoard
 from npuscope.errors import DeviceError, UsageError
 
@@ -48,11 +48,11 @@ class Scenario:
     per_layer: bool
     memory: bool
     reset_on_open: bool  # TCP; else a serial line, where the board keeps its state
-    options: Option = NOTHING
+    options: CounterOption = NOTHING
     baud: int | None = None
 
 
-COUNTED = Option.EPOCH_LEN | Option.NPU_CACHE
+COUNTED = CounterOption.EPOCH_LEN | CounterOption.NPU_CACHE
 SCENARIOS = {
     "tiny-io-socket": Scenario("tiny", False, False, True),
     "tiny-io-serial": Scenario("tiny", False, False, False, baud=921600),

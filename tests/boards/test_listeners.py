@@ -22,7 +22,7 @@ from npuscope import child
 from npuscope.boards import listeners
 from npuscope.boards.listeners import Patience, PtyListener, TcpListener
 from npuscope.boards.server import VirtualBoard
-from npuscope.boards.server_run import Timing
+from npuscope.boards.server_run import ServerTiming
 from npuscope.boards.wire.framing import Revision, host_packets, receive_from_device
 from npuscope.boards.wire.messages import Req, Resp, decode, encode
 from npuscope.errors import UsageError
@@ -34,7 +34,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="pseudo terminals")
 
 @contextlib.contextmanager
 def serving(
-    listener: TcpListener | PtyListener, timing: Timing | None = None
+    listener: TcpListener | PtyListener, timing: ServerTiming | None = None
 ) -> Iterator[TcpListener | PtyListener]:
     board = VirtualBoard(FakeDevice(), timing=timing)
     worker = threading.Thread(target=listener.serve, args=(board,))
@@ -78,7 +78,7 @@ def test_a_second_client_is_turned_away() -> None:
 
 
 def test_a_silent_client_is_left() -> None:
-    with serving(TcpListener(), Timing(idle=0.05)) as listener:
+    with serving(TcpListener(), ServerTiming(idle=0.05)) as listener:
         assert isinstance(listener, TcpListener)
         with socket.create_connection(("127.0.0.1", listener.port)) as line:
             line.settimeout(LIMIT_S)

@@ -13,10 +13,10 @@ import pytest
 from boards.pump import FakeDevice, FakeNetwork, Pump, network, virtual_board
 from npuscope.boards.client import network_of
 from npuscope.boards.client_exchange import Timeouts
-from npuscope.boards.device import Clocks, Option, Request, parse_descriptor
+from npuscope.boards.device import BoardClocks, CounterOption, Request, parse_descriptor
 from npuscope.boards.listeners import PtyListener, TcpListener
 from npuscope.boards.remote import RemoteBoard
-from npuscope.boards.wire.framing import Command, Revision, State, device_packets, packet
+from npuscope.boards.wire.framing import Revision, State, WireCommand, device_packets, packet
 from npuscope.boards.wire.messages import (
     Ack,
     Data,
@@ -37,7 +37,7 @@ from npuscope.errors import DeviceError, UsageError
 
 SMALL = network("small", (2, 3), inputs=2, nodes=3)
 FLOATS = network("floats", (50,), "float32", nodes=1)
-CLOCKS = Clocks(800_000_000, 400_000_000, 1_000_000_000, 900_000_000)
+CLOCKS = BoardClocks(800_000_000, 400_000_000, 1_000_000_000, 900_000_000)
 
 
 def remote(*networks: FakeNetwork, memory: bool = False) -> tuple[RemoteBoard, FakeDevice]:
@@ -96,8 +96,12 @@ def test_a_simulated_board_is_called_so() -> None:
 
 @pytest.mark.parametrize("one", [SMALL, FLOATS], ids=["small", "floats"])
 @pytest.mark.parametrize("memory", [False, True])
-@pytest.mark.parametrize("options", [Option(0), Option.EPOCH_LEN | Option.NPU_CACHE])
-def test_a_run_gives_what_the_device_gave(one: FakeNetwork, memory: bool, options: Option) -> None:
+@pytest.mark.parametrize(
+    "options", [CounterOption(0), CounterOption.EPOCH_LEN | CounterOption.NPU_CACHE]
+)
+def test_a_run_gives_what_the_device_gave(
+    one: FakeNetwork, memory: bool, options: CounterOption
+) -> None:
     board, device = remote(SMALL, FLOATS, memory=memory)
     request = Request(one.desc.name, inputs_of(one), True, options)
     got, wanted = board.run(request), device.run(request)
@@ -177,7 +181,7 @@ def test_over_a_real_terminal_and_a_real_socket(make: Callable[[], object]) -> N
     serving.start()
     address = listener.address  # type: ignore[attr-defined]
     board = RemoteBoard.connect(parse_descriptor(address), replace(Timeouts(), quiet_s=0.01))
-    request = Request("floats", inputs_of(FLOATS), True, Option.EPOCH_LEN)
+    request = Request("floats", inputs_of(FLOATS), True, CounterOption.EPOCH_LEN)
     for _ in range(2):
         got = board.run(request)
         assert got.nodes == device.run(request).nodes
@@ -235,10 +239,10 @@ class ScriptedLink:
 
     def _answer(self, request: Req) -> None:
         answers = self.script[request.cmd]
-        if request.cmd == Command.NETWORK_INFO and request.param < len(self.models):
+        if request.cmd == WireCommand.NETWORK_INFO and request.param < len(self.models):
             answers = [(State.IDLE, self.models[request.param])]
         for state, payload in answers:
-            reqid = request.reqid - (self.late if request.cmd != Command.SYNC else 0)
+            reqid = request.reqid - (self.late if request.cmd != WireCommand.SYNC else 0)
             message = encode(Resp.of(reqid, state, payload))
             self._out += device_packets(message, Revision.W2, self.payload_bytes)
             if isinstance(payload, SysInfo) and payload.com_param:
@@ -252,11 +256,11 @@ class ScriptedLink:
 
 
 HELLO: dict[int, list[Answer]] = {
-    Command.SYNC: [(State.IDLE, Sync(0x0301, 1, 4))],
-    Command.SYS_INFO: [
+    WireCommand.SYNC: [(State.IDLE, Sync(0x0301, 1, 4))],
+    WireCommand.SYS_INFO: [
         (State.IDLE, SysInfo(0x486, 800_000_000, 400_000_000, 1, (0,), (0, 10, 20, 0)))
     ],
-    Command.NETWORK_INFO: [(State.ERROR, Ack(4, 4))],
+    WireCommand.NETWORK_INFO: [(State.ERROR, Ack(4, 4))],
 }
 
 
@@ -277,36 +281,42 @@ def test_a_board_without_networks_and_config_lines() -> None:
     board, _ = scripted({})
     info = board.info()
     assert info.networks == ()
-    assert info.clocks == Clocks(800_000_000, 400_000_000, 10, 20)
+    assert info.clocks == BoardClocks(800_000_000, 400_000_000, 10, 20)
     with pytest.raises(DeviceError, match="the board has no network 'x'"):
         board.run(Request("x"))
 
 
 def test_large_packets_are_used_once_the_board_offers_them() -> None:
     offered = SysInfo(0x486, 1, 1, 0, (4094,), (0, 1, 1, 0))
-    board, link = scripted({Command.SYS_INFO: [(State.IDLE, offered)]})
+    board, link = scripted({WireCommand.SYS_INFO: [(State.IDLE, offered)]})
     board.info()
     sizes = [(request.cmd, size) for size, request in link.seen]
-    assert sizes == [(Command.SYNC, 34), (Command.SYS_INFO, 34), (Command.NETWORK_INFO, 4096)]
+    assert sizes == [
+        (WireCommand.SYNC, 34),
+        (WireCommand.SYS_INFO, 34),
+        (WireCommand.NETWORK_INFO, 4096),
+    ]
 
 
 @pytest.mark.parametrize("size", [1, 31, 4095, 1 << 31])
 def test_an_impossible_packet_size_is_refused(size: int) -> None:
-    board, _ = scripted({Command.SYS_INFO: [(State.IDLE, SysInfo(0x486, 1, 1, 0, (size,), (0,)))]})
+    board, _ = scripted(
+        {WireCommand.SYS_INFO: [(State.IDLE, SysInfo(0x486, 1, 1, 0, (size,), (0,)))]}
+    )
     # The script changes its own size too, but nothing more is sent.
     assert failing(board).message == f"the board asks for packets of {size} bytes"
 
 
 @pytest.mark.parametrize(("version", "text"), [(0x0400, "4.0"), (0x0303, "3.3"), (0x0206, "2.6")])
 def test_another_message_version_is_refused(version: int, text: str) -> None:
-    board, _ = scripted({Command.SYNC: [(State.IDLE, Sync(version, 1, 4))]})
+    board, _ = scripted({WireCommand.SYNC: [(State.IDLE, Sync(version, 1, 4))]})
     error = failing(board)
     assert error.message == f"the board speaks message version {text}, not 3.0-3.2"
 
 
 def test_log_lines_are_acknowledged_and_passed_on(caplog: pytest.LogCaptureFixture) -> None:
     lines: list[Answer] = [(State.WAITING, Log(1, f"hello \x1b{i}")) for i in range(3)]
-    board, link = scripted({Command.SYS_INFO: [*lines, *HELLO[Command.SYS_INFO]]})
+    board, link = scripted({WireCommand.SYS_INFO: [*lines, *HELLO[WireCommand.SYS_INFO]]})
     with caplog.at_level(logging.INFO, logger="npuscope"):
         board.info()
     assert link.acks == 3
@@ -322,19 +332,19 @@ OLD_LINE = device_packets(encode(Resp.of(99, State.WAITING, Log(1, "x"))), Revis
     ids=["noise", "zeros", "packets without an end", "old log lines"],
 )
 def test_a_board_that_never_stops_talking_is_given_up(noise: bytes) -> None:
-    board, link = scripted({Command.SYNC: []}, then=noise)
+    board, link = scripted({WireCommand.SYNC: []}, then=noise)
     assert failing(board).message == "waited 10 s for silence, the board goes on sending"
     assert link.clock < 100.0
 
 
 def test_endless_log_lines_before_an_answer_are_given_up() -> None:
     lines: list[Answer] = [(State.WAITING, Log(1, "x"))] * 1001
-    board, _ = scripted({Command.SYS_INFO: lines})
+    board, _ = scripted({WireCommand.SYS_INFO: lines})
     assert failing(board).message == "waited for SYS_INFO, got 1000 log lines"
 
 
 def test_a_silent_board_is_given_up_soon() -> None:
-    board, link = scripted({Command.SYNC: []})
+    board, link = scripted({WireCommand.SYNC: []})
     error = failing(board)
     expected = "no answer to SYNC (no answer within 0.5 s, waited for SYNC)"
     assert error.message == expected
@@ -347,7 +357,7 @@ def test_a_silent_board_is_given_up_soon() -> None:
     ("answer", "message"),
     [
         ((State.IDLE, Ack()), "waited for SYS_INFO, got Ack"),
-        ((State.DONE, HELLO[Command.SYS_INFO][0][1]), "waited for SYS_INFO, got it in state 3"),
+        ((State.DONE, HELLO[WireCommand.SYS_INFO][0][1]), "waited for SYS_INFO, got it in state 3"),
         (
             (State.ERROR, Ack(7, 10)),
             "the board refused while waiting for SYS_INFO: error 10 (GENERIC, 7)",
@@ -363,7 +373,7 @@ def test_a_silent_board_is_given_up_soon() -> None:
     ],
 )
 def test_a_wrong_answer_says_what_was_awaited(answer: Answer, message: str) -> None:
-    board, _ = scripted({Command.SYS_INFO: [answer]})
+    board, _ = scripted({WireCommand.SYS_INFO: [answer]})
     assert failing(board).message.startswith(message)
 
 
@@ -374,7 +384,7 @@ def test_an_answer_to_an_older_request_is_not_taken() -> None:
 
 
 def test_a_network_that_is_not_initialised_is_no_end_of_the_list() -> None:
-    board, _ = scripted({Command.NETWORK_INFO: [(State.ERROR, Ack(4, 10))]})
+    board, _ = scripted({WireCommand.NETWORK_INFO: [(State.ERROR, Ack(4, 10))]})
     assert "while waiting for network 0: error 10" in failing(board).message
 
 
@@ -393,12 +403,12 @@ BYTES = TensorDesc("t", 0x00040440, 4, 5 << 24 | 1, (4,), flags=2)
     ],
 )
 def test_a_network_that_contradicts_itself_is_refused(model: ModelInfo) -> None:
-    board, _ = scripted({Command.NETWORK_INFO: [(State.IDLE, model)]})
+    board, _ = scripted({WireCommand.NETWORK_INFO: [(State.IDLE, model)]})
     assert failing(board).where == "script"
 
 
 def test_an_endless_list_of_networks_is_given_up() -> None:
-    board, _ = scripted({Command.NETWORK_INFO: [(State.IDLE, ModelInfo("n"))]})
+    board, _ = scripted({WireCommand.NETWORK_INFO: [(State.IDLE, ModelInfo("n"))]})
     assert failing(board).message == "the board lists more than 256 networks"
 
 
@@ -429,7 +439,7 @@ DONE: list[Answer] = [(State.PROCESSING, Operator(counters=(1, 0, 2, 0, 3, 0)))]
     ],
 )
 def test_a_run_that_goes_wrong_says_where(answers: list[Answer], message: str) -> None:
-    board, link = scripted({Command.NETWORK_RUN: [(State.WAITING, Ack()), *answers]})
+    board, link = scripted({WireCommand.NETWORK_RUN: [(State.WAITING, Ack()), *answers]})
     link.models = (MODEL,)
     with pytest.raises(DeviceError) as caught:
         board.run(Request("n", (), per_layer=False))
@@ -439,7 +449,7 @@ def test_a_run_that_goes_wrong_says_where(answers: list[Answer], message: str) -
 def test_a_board_without_observer_runs_as_a_whole_only() -> None:
     whole: list[Answer] = [(State.WAITING, Ack()), *DONE, (State.DONE, _output(LAST, b"1234"))]
     silent: list[Answer] = [(State.IDLE, Sync(0x0301, 0, 4))]
-    board, link = scripted({Command.SYNC: silent, Command.NETWORK_RUN: whole})
+    board, link = scripted({WireCommand.SYNC: silent, WireCommand.NETWORK_RUN: whole})
     link.models = (MODEL,)
     with pytest.raises(DeviceError, match="the board cannot report single epochs"):
         board.run(Request("n", ()))
@@ -452,7 +462,7 @@ def test_padding_behind_an_output_is_cut_off() -> None:
     padded = replace(LAST, size=6)
     whole: list[Answer] = [(State.WAITING, Ack()), *DONE]
     board, link = scripted(
-        {Command.NETWORK_RUN: [*whole, (State.DONE, _output(padded, b"1234\0\0"))]}
+        {WireCommand.NETWORK_RUN: [*whole, (State.DONE, _output(padded, b"1234\0\0"))]}
     )
     link.models = (MODEL,)
     got = board.run(Request("n", (), per_layer=False))
@@ -460,10 +470,10 @@ def test_padding_behind_an_output_is_cut_off() -> None:
 
 
 def test_a_run_names_its_mode_and_options() -> None:
-    board, link = scripted({Command.NETWORK_RUN: [(State.ERROR, Ack(4, 4))]})
+    board, link = scripted({WireCommand.NETWORK_RUN: [(State.ERROR, Ack(4, 4))]})
     link.models = (MODEL,)
     with pytest.raises(DeviceError, match="refused while waiting for the start of 'n'"):
-        board.run(Request("n", (), True, Option.BUSIF_RW_DATA))
-    asked = [request for _, request in link.seen if request.cmd == Command.NETWORK_RUN]
+        board.run(Request("n", (), True, CounterOption.BUSIF_RW_DATA))
+    asked = [request for _, request in link.seen if request.cmd == WireCommand.NETWORK_RUN]
     assert len(asked) == 3
     assert {(request.param, request.opt, request.name) for request in asked} == {(3, 0x801, "n")}

@@ -18,16 +18,16 @@ import pytest
 
 from boards.played import Played
 from fake_device import CLOCKS, MEMORY_START, NODES, PAIR, TINY, FakeDevice, counted
-from npuscope.boards.device import Inference, Option, Request, TensorDesc
+from npuscope.boards.device import CounterOption, Inference, Request, TensorDesc
 from npuscope.boards.listeners import SocketStream
 from npuscope.boards.server import VirtualBoard
-from npuscope.boards.server_run import NodeTensors, Timing, bsd_checksum
+from npuscope.boards.server_run import NodeTensors, ServerTiming, bsd_checksum
 from npuscope.boards.wire.framing import (
-    Command,
-    Fault,
     Revision,
     State,
     TensorFlag,
+    WireCommand,
+    WireFault,
     host_packets,
     receive_from_device,
     send_to_device,
@@ -38,7 +38,7 @@ from npuscope.errors import DeviceError, TargetError
 from processes import LIMIT_S
 
 RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))
-QUICK = Timing(idle=5, silence=0.05, packet_gap=0.15, message_gap=0.15)
+QUICK = ServerTiming(idle=5, silence=0.05, packet_gap=0.15, message_gap=0.15)
 IMAGE = (np.arange(48) - 20).astype(np.int8).reshape(1, 4, 4, 3)
 CLASSES = IMAGE.reshape(16, 3).sum(0, dtype=np.int8)
 Connect = Callable[..., "Host"]
@@ -82,7 +82,7 @@ class Host:
 
     def run(self, *inputs: bytes, param: int = 1, name: str = "tiny", opt: int = 0) -> Resp:
         """Up to the first message after the inputs."""
-        assert self.ask(Command.NETWORK_RUN, param, name, opt).state == State.WAITING
+        assert self.ask(WireCommand.NETWORK_RUN, param, name, opt).state == State.WAITING
         for data in inputs:
             self.send(Data(size_bytes=len(data), data=data))
             found = self.answer()
@@ -109,7 +109,7 @@ def connect() -> Iterator[Connect]:
             revision: Revision = Revision.W2,
             *,
             memory: bool = True,
-            timing: Timing = QUICK,
+            timing: ServerTiming = QUICK,
         ) -> Host:
             device = device or FakeDevice()
             ours, theirs = socket.socketpair()
@@ -130,10 +130,10 @@ REVISIONS = pytest.mark.parametrize("revision", [Revision.W1, Revision.W2])
 @REVISIONS
 def test_who_the_board_is(connect: Connect, revision: Revision) -> None:
     host = connect(revision=revision)
-    sync = host.ask(Command.SYNC).sync
+    sync = host.ask(WireCommand.SYNC).sync
     assert sync is not None
     assert (sync.version, sync.capability, sync.rtid & 0xFF) == (0x301, 1 | 8, 4)
-    info = host.ask(Command.SYS_INFO).sysinfo
+    info = host.ask(WireCommand.SYS_INFO).sysinfo
     assert info is not None
     assert (info.device_id, info.mcu_hz, info.bus_hz) == (0x486, CLOCKS.mcu_hz, CLOCKS.noc_hz)
     assert info.cache == 0x05010C01
@@ -144,7 +144,7 @@ def test_who_the_board_is(connect: Connect, revision: Revision) -> None:
 @REVISIONS
 def test_several_networks(connect: Connect, revision: Revision) -> None:
     host = connect(revision=revision)
-    models = [host.ask(Command.NETWORK_INFO, index).model for index in (0, 1)]
+    models = [host.ask(WireCommand.NETWORK_INFO, index).model for index in (0, 1)]
     assert [model.name for model in models if model] == ["tiny", "pair"]
     tiny = models[0]
     assert tiny is not None
@@ -155,15 +155,15 @@ def test_several_networks(connect: Connect, revision: Revision) -> None:
     )
     assert (tiny.runtime_version, tiny.tool_version) == (0x01020300, 0x04000100)
     assert (tiny.activations[0].size, tiny.params[0].size) == (51, 1000)
-    end = host.ask(Command.NETWORK_INFO, 2)
-    assert (end.state, end.ack) == (State.ERROR, Ack(4, Fault.INVALID_PARAM))
+    end = host.ask(WireCommand.NETWORK_INFO, 2)
+    assert (end.state, end.ack) == (State.ERROR, Ack(4, WireFault.INVALID_PARAM))
     # Only newer clients keep the lines; an old one would print them.
     assert len(host.logs) == (0 if revision is Revision.W1 else 14)
 
 
 def test_networks_of_one_name_are_told_apart(connect: Connect) -> None:
     host = connect(FakeDevice((TINY, TINY)))
-    names = [host.ask(Command.NETWORK_INFO, index).model for index in (0, 1)]
+    names = [host.ask(WireCommand.NETWORK_INFO, index).model for index in (0, 1)]
     assert [model.name for model in names if model] == ["tiny", "tiny_2"]
 
 
@@ -204,8 +204,10 @@ def test_two_inputs_of_many_packets(connect: Connect, revision: Revision) -> Non
     assert [value.shape for value in request.inputs] == [(1, 5), (1, 300)]
 
 
-@pytest.mark.parametrize("options", [Option(0), Option.STRG_I_ACTIVE, Option.BUSIF_RW_DATA])
-def test_every_epoch_with_its_counters(connect: Connect, options: Option) -> None:
+@pytest.mark.parametrize(
+    "options", [CounterOption(0), CounterOption.STRG_I_ACTIVE, CounterOption.BUSIF_RW_DATA]
+)
+def test_every_epoch_with_its_counters(connect: Connect, options: CounterOption) -> None:
     device = FakeDevice()
     host = connect(device)
     found = host.run(IMAGE.tobytes(), param=3, opt=options << 8 | 1)
@@ -272,20 +274,20 @@ def test_a_device_that_shows_no_tensors_says_so(connect: Connect) -> None:
 def test_an_input_of_wrong_size(connect: Connect, size: int) -> None:
     host = connect()
     found = host.run(bytes(size))
-    assert (found.state, found.ack) == (State.ERROR, Ack(size, Fault.INVALID_SIZE))
-    assert host.ask(Command.SYNC).sync is not None
+    assert (found.state, found.ack) == (State.ERROR, Ack(size, WireFault.INVALID_SIZE))
+    assert host.ask(WireCommand.SYNC).sync is not None
 
 
 @pytest.mark.parametrize("command", [12, 30, 100, 200, 255])
 def test_unknown_commands_are_refused(connect: Connect, command: int) -> None:
     found = connect().ask(command)
-    assert (found.state, found.ack) == (State.ERROR, Ack(4, Fault.INVALID_PARAM))
+    assert (found.state, found.ack) == (State.ERROR, Ack(4, WireFault.INVALID_PARAM))
 
 
 @pytest.mark.parametrize(("param", "name"), [(1, "other"), (0x401, "tiny"), (0x801, "tiny")])
 def test_runs_that_are_refused(connect: Connect, param: int, name: str) -> None:
-    found = connect().ask(Command.NETWORK_RUN, param, name)
-    assert (found.state, found.ack) == (State.ERROR, Ack(4, Fault.INVALID_PARAM))
+    found = connect().ask(WireCommand.NETWORK_RUN, param, name)
+    assert (found.state, found.ack) == (State.ERROR, Ack(4, WireFault.INVALID_PARAM))
 
 
 def test_a_device_that_fails(connect: Connect) -> None:
@@ -294,15 +296,15 @@ def test_a_device_that_fails(connect: Connect) -> None:
             raise TargetError("no such kernel")
 
     host = connect(Failing())
-    assert host.run(IMAGE.tobytes()).ack == Ack(10, Fault.GENERIC)
-    assert host.ask(Command.SYNC).sync is not None
+    assert host.run(IMAGE.tobytes()).ack == Ack(10, WireFault.GENERIC)
+    assert host.ask(WireCommand.SYNC).sync is not None
 
 
 def test_memory(connect: Connect) -> None:
     device = FakeDevice()
     host = connect(device)
     data = bytes(range(200)) * 6
-    assert host.ask(Command.MEMORY_WRITE, MEMORY_START + 7, opt=len(data)).ack == Ack(1024)
+    assert host.ask(WireCommand.MEMORY_WRITE, MEMORY_START + 7, opt=len(data)).ack == Ack(1024)
     for start in (0, 1024):
         chunk = data[start : start + 1024]
         host.send(Data(size_bytes=len(chunk), data=chunk))
@@ -310,10 +312,10 @@ def test_memory(connect: Connect) -> None:
         assert found.ack == Ack(bsd_checksum(chunk))
     assert found.state == State.DONE
     assert device.read(MEMORY_START + 7, len(data)) == data
-    assert host.ask(Command.MEMORY_CHECKSUM, MEMORY_START + 7, opt=1200).ack == Ack(
+    assert host.ask(WireCommand.MEMORY_CHECKSUM, MEMORY_START + 7, opt=1200).ack == Ack(
         bsd_checksum(data)
     )
-    assert host.ask(Command.MEMORY_READ, MEMORY_START + 7, opt=len(data)).ack == Ack(1024)
+    assert host.ask(WireCommand.MEMORY_READ, MEMORY_START + 7, opt=len(data)).ack == Ack(1024)
     first = host.answer()
     host.send(Ack())
     second = host.answer()
@@ -331,47 +333,49 @@ def test_only_mapped_memory_is_served(
     connect: Connect, command: int, address: int, size: int
 ) -> None:
     found = connect().ask(command, address, opt=size)
-    assert (found.state, found.ack) == (State.ERROR, Ack(4, Fault.INVALID_PARAM))
+    assert (found.state, found.ack) == (State.ERROR, Ack(4, WireFault.INVALID_PARAM))
 
 
 def test_memory_edges(connect: Connect) -> None:
     host = connect()
-    assert host.ask(Command.MEMORY_READ, MEMORY_START).ack == Ack(1, Fault.INVALID_SIZE)
-    host.ask(Command.MEMORY_WRITE, MEMORY_START, opt=4)
+    assert host.ask(WireCommand.MEMORY_READ, MEMORY_START).ack == Ack(1, WireFault.INVALID_SIZE)
+    host.ask(WireCommand.MEMORY_WRITE, MEMORY_START, opt=4)
     host.send(Data(size_bytes=5, data=b"12345"))
-    assert host.answer().ack == Ack(5, Fault.INVALID_SIZE)
+    assert host.answer().ack == Ack(5, WireFault.INVALID_SIZE)
     closed = connect(memory=False)
-    assert closed.ask(Command.MEMORY_READ, MEMORY_START, opt=4).ack == Ack(6, Fault.INVALID_CMD)
-    sync = closed.ask(Command.SYNC).sync
+    assert closed.ask(WireCommand.MEMORY_READ, MEMORY_START, opt=4).ack == Ack(
+        6, WireFault.INVALID_CMD
+    )
+    sync = closed.ask(WireCommand.SYNC).sync
     assert sync is not None
     assert sync.capability == 1
 
 
 def test_a_goodbye_is_not_answered(connect: Connect) -> None:
     host = connect()
-    host.send(Req(1, Command.DISCONNECT))
+    host.send(Req(1, WireCommand.DISCONNECT))
     assert host.silent()
-    assert host.ask(Command.SYNC).sync is not None
+    assert host.ask(WireCommand.SYNC).sync is not None
 
 
 def test_the_next_client_may_speak_another_revision(connect: Connect) -> None:
     host = connect(revision=Revision.W2)
     for revision in (Revision.W2, Revision.W1, Revision.W3):
         host.revision = revision
-        assert host.ask(Command.SYNC).sync is not None
+        assert host.ask(WireCommand.SYNC).sync is not None
 
 
 def test_a_client_that_starts_again_inside_a_run(connect: Connect) -> None:
-    host = connect(timing=Timing(idle=5, silence=0.05, packet_gap=2, message_gap=2))
-    assert host.ask(Command.NETWORK_RUN, 1, "tiny").state == State.WAITING
-    assert host.ask(Command.SYNC).sync is not None
+    host = connect(timing=ServerTiming(idle=5, silence=0.05, packet_gap=2, message_gap=2))
+    assert host.ask(WireCommand.NETWORK_RUN, 1, "tiny").state == State.WAITING
+    assert host.ask(WireCommand.SYNC).sync is not None
 
 
 def test_data_that_stays_out_ends_the_run(connect: Connect) -> None:
     host = connect()
-    host.ask(Command.NETWORK_RUN, 1, "tiny")
+    host.ask(WireCommand.NETWORK_RUN, 1, "tiny")
     assert host.silent()
-    assert host.ask(Command.SYNC).sync is not None
+    assert host.ask(WireCommand.SYNC).sync is not None
 
 
 @pytest.mark.parametrize(
@@ -390,7 +394,7 @@ def test_noise_is_dropped_after_a_silence(connect: Connect, noise: bytes) -> Non
     host = connect()
     host.line.sendall(noise)
     assert host.silent()
-    assert host.ask(Command.SYNC).sync is not None
+    assert host.ask(WireCommand.SYNC).sync is not None
 
 
 def test_a_length_is_bounded_by_the_largest_input(connect: Connect) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from npuscope.boards.device import NOTHING, Device, Option, Request
+from npuscope.boards.device import NOTHING, CounterOption, Device, Request
 from npuscope.boards.simulated import SimulatedBoard
 from npuscope.building import build
 from npuscope.demo_network import demo_graph
@@ -74,9 +74,9 @@ def test_only_the_total_when_epochs_are_not_asked_for(board):
 
 # Options: (counts NPU cycles, engine directions, envelopes, bursts, cache)
 
-EPOCH_LEN, CACHE = Option.EPOCH_LEN, Option.NPU_CACHE
-BOTH, IN, OUT = Option.STRG_ACTIVE, Option.STRG_I_ACTIVE, Option.STRG_O_ACTIVE
-HENV, BUSIF = Option.STRG_HENV, Option.BUSIF_RW_DATA
+EPOCH_LEN, CACHE = CounterOption.EPOCH_LEN, CounterOption.NPU_CACHE
+BOTH, IN, OUT = CounterOption.STRG_ACTIVE, CounterOption.STRG_I_ACTIVE, CounterOption.STRG_O_ACTIVE
+HENV, BUSIF = CounterOption.STRG_HENV, CounterOption.BUSIF_RW_DATA
 GRANTED = [
     (NOTHING, (False, "", False, False, False)),
     (EPOCH_LEN, (True, "", False, False, False)),

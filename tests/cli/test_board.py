@@ -20,7 +20,13 @@ from models import Net, conv_net, dense_net, mobilenet_like, save, to_tflite
 from npuscope import building, child
 from npuscope.boards.client import send_inputs, start_run
 from npuscope.boards.client_exchange import Exchange, Timeouts
-from npuscope.boards.device import NetworkDesc, Option, Request, parse_descriptor, random_values
+from npuscope.boards.device import (
+    CounterOption,
+    NetworkDesc,
+    Request,
+    parse_descriptor,
+    random_values,
+)
 from npuscope.boards.link import open_link
 from npuscope.boards.remote import RemoteBoard
 from npuscope.boards.simulated import SimulatedBoard
@@ -135,10 +141,14 @@ def test_three_networks_on_one_board(
 @pytest.mark.parametrize("board", BOARDS)
 @pytest.mark.parametrize(
     ("option", "way"),
-    [(Option.STRG_I_ACTIVE, "i"), (Option.STRG_O_ACTIVE, "o"), (Option.STRG_ACTIVE, "i")],
+    [
+        (CounterOption.STRG_I_ACTIVE, "i"),
+        (CounterOption.STRG_O_ACTIVE, "o"),
+        (CounterOption.STRG_ACTIVE, "i"),
+    ],
 )
 def test_every_node_names_its_busiest_engine(
-    cases: list[Case], board: tuple[str, ...], option: Option, way: str
+    cases: list[Case], board: tuple[str, ...], option: CounterOption, way: str
 ) -> None:
     """Also a software epoch, with the same words as a real board: no engine, no cycles."""
     mobile = cases[0]

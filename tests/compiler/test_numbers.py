@@ -10,7 +10,7 @@ import pytest
 from npuscope.compiler.numbers import (
     AddNumbers,
     Affine,
-    Scaling,
+    LayerScaling,
     average_multiplier,
     norm,
     requantize_one_stage,
@@ -69,7 +69,7 @@ def test_norm(value: float, power: int) -> None:
 
 
 # One layer for all rules: products 8e-5 and 2e-5, gains 0.0016 and 0.0004.
-LAYER = Scaling(0.02, np.array([0.004, 0.001]), 0.05, -10, np.array([1.0, 0.123]))
+LAYER = LayerScaling(0.02, np.array([0.004, 0.001]), 0.05, -10, np.array([1.0, 0.123]))
 
 
 def test_two_stages() -> None:
@@ -148,18 +148,18 @@ def fits(values: Array, bits: int) -> bool:
 
 def random_layer(
     random: np.random.Generator, channels: int = 32, spread_bits: float = 2
-) -> Scaling:
+) -> LayerScaling:
     weight_scales = 0.004 * 2.0 ** -random.uniform(0, spread_bits, channels)
     output_scale = float(random.uniform(0.02, 0.1))
     bias = random.normal(0, 30 * output_scale, channels)
-    return Scaling(0.02, weight_scales, output_scale, int(random.integers(-128, 30)), bias)
+    return LayerScaling(0.02, weight_scales, output_scale, int(random.integers(-128, 30)), bias)
 
 
-def gain(layer: Scaling) -> Array:
+def gain(layer: LayerScaling) -> Array:
     return layer.input_scale * layer.weight_scales / layer.output_scale
 
 
-def real_output(layer: Scaling, sums: Array) -> Array:
+def real_output(layer: LayerScaling, sums: Array) -> Array:
     exact = sums * gain(layer) + layer.bias / layer.output_scale + layer.output_zero
     return np.clip(exact, -128, 127)
 
@@ -213,7 +213,7 @@ def test_open_loses_nothing_that_shows_at_any_spread(spread_bits: int) -> None:
 
 def test_the_shared_exponent_loses_bits_where_open_does_not() -> None:
     """The reason for the open rule: 2**-12 of the largest scale has 3 bits left at 4.0."""
-    layer = Scaling(0.02, np.array([0.004, 0.004 / 4096]), 0.05, 0, np.zeros(2))
+    layer = LayerScaling(0.02, np.array([0.004, 0.004 / 4096]), 0.05, 0, np.zeros(2))
     assert requantize_one_stage(layer, 0).a[1] < 8
     assert requantize_per_channel(layer, 0, np.full(2, 32767.0))[0].a[1] >= 2**13
 
@@ -242,7 +242,7 @@ def test_powers_of_two_do_not_wrap(scale: float) -> None:
 
 def test_shifts_of_almost_dead_layers_fit_the_registers() -> None:
     """Six bits for the result, five for operands; scales of dead channels are as small as this."""
-    tiny = Scaling(5e-37, np.array([7e-6, 3e-6]), 1.0, -39, np.array([0.0, 2.5]))
+    tiny = LayerScaling(5e-37, np.array([7e-6, 3e-6]), 1.0, -39, np.array([0.0, 2.5]))
     for affine in (requantize_one_stage(tiny, 0), *requantize_two_stage(tiny, 0)):
         assert 0 <= affine.shift < 64
         assert 0 <= affine.c_shift < 32
@@ -270,14 +270,14 @@ def test_residual_add_is_within_half_a_step() -> None:
 
 def test_one_stage_with_a_low_gain() -> None:
     """Balanced weights have shift 0, so the gain of a wide layer is small: 4e-4, zero -128."""
-    layer = Scaling(0.02, np.array([0.001]), 0.05, -128, np.array([-1.0]))
+    layer = LayerScaling(0.02, np.array([0.001]), 0.05, -128, np.array([-1.0]))
     sums = np.arange(-32768, 32768, 64).reshape(-1, 1)
     found = unit(sums, requantize_one_stage(layer, 0), 8)
     assert np.abs(found - real_output(layer, sums)).max() <= 1.0
 
 
 def test_open_with_a_low_gain() -> None:
-    layer = Scaling(0.02, np.array([0.001]), 0.05, -128, np.array([-1.0]))
+    layer = LayerScaling(0.02, np.array([0.001]), 0.05, -128, np.array([-1.0]))
     sums = np.arange(-32768, 32768, 64).reshape(-1, 1)
     mul, add = requantize_per_channel(layer, 0, np.full(1, 32768.0))
     found = unit(unit(sums, mul, 16), add, 8)
@@ -306,7 +306,7 @@ def test_saturation_never_shows_with_the_safe_shift(inputs: tuple[int, int], rea
         output_scale = float(np.abs(sums).max() * reach * unit_scale.max() / 128)
         bias = random.normal(0, 20 * output_scale, 4)
         zero = int(random.integers(-128, 128))
-        layer = Scaling(0.02, unit_scale / 0.02, output_scale, zero, bias)
+        layer = LayerScaling(0.02, unit_scale / 0.02, output_scale, zero, bias)
         largest = sums_that_matter(weights, layer, inputs)
         shift_o = safe_conv_shift(largest)
         kept = shifted(sums, shift_o)
@@ -331,7 +331,7 @@ def test_saturation_never_shows_between_passes(passes: int, reach: float) -> Non
         shares = [every_corner_of(weights, inputs, part) for part in np.split(np.arange(6), passes)]
         exact = np.sum(shares, axis=0)
         output_scale = float(np.abs(exact).max() * reach * 8e-5 / 128)
-        layer = Scaling(0.02, np.full(4, 0.004), output_scale, 5, np.zeros(4))
+        layer = LayerScaling(0.02, np.full(4, 0.004), output_scale, 5, np.zeros(4))
         shift_o = safe_conv_shift(sums_that_matter(weights, layer, inputs, passes))
         stored = np.zeros_like(exact)
         for share in shares:
@@ -362,7 +362,7 @@ def test_the_vendors_shift_does_saturate_where_it_shows() -> None:
     """The same brute force finds what the DC rule misses, so it can fail."""
     weights = np.array([127, -127, 127, -127, 127, -126]).reshape(1, 1, 1, 6).astype(np.int8)
     sums = every_corner(weights, (-128, 127))
-    layer = Scaling(0.02, np.array([0.001]), 0.02 * 0.001 * 97000 / 128, 0, np.zeros(1))
+    layer = LayerScaling(0.02, np.array([0.001]), 0.02 * 0.001 * 97000 / 128, 0, np.zeros(1))
     assert conv_shift(weights) == 0
     stored = np.clip(sums, -32768, 32767)
     assert np.abs(real_output(layer, stored) - real_output(layer, sums)).max() > 50

@@ -11,7 +11,7 @@ import pytest
 
 from compiler.nets import MACHINES, Net, compiled
 from npuscope.compiler.lower.context import quantized_range
-from npuscope.compiler.lower.pieces import Kernel, cut
+from npuscope.compiler.lower.pieces import ConvKernel, cut
 from npuscope.compiler.passes.base import FoldConstants
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.compiler.place import place
@@ -79,7 +79,7 @@ def test_too_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("dilations", [(1, 1), (2, 3), (7, 1)])
 def test_pieces_of_a_kernel_are_those_of_the_filled_one(dilations: tuple[int, int]) -> None:
     taps = np.random.default_rng(1).integers(-9, 10, (3, 3, 4, 2)).astype(np.int8)
-    kernel = Kernel(taps, dilations)
+    kernel = ConvKernel(taps, dilations)
     full = np.zeros(kernel.shape, np.int8)
     full[:, :: dilations[0], :: dilations[1]] = taps
     pieces = cut(kernel.shape[1:3], (1, 1), (0, 0, 0, 0), MACHINE)

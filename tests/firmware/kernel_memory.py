@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npuscope.program.kernel_calls.model import MAX_RANK, WHOLE, KernelCall, Operand
+from npuscope.program.kernel_calls.model import MAX_RANK, WHOLE, KernelCall, KernelOperand
 
 
 @dataclass(slots=True)
@@ -61,16 +61,16 @@ def _float32(value: float) -> float:
     return float(np.float32(value))
 
 
-def _values(operand: Operand, buffers: Mapping[str, np.ndarray]) -> np.ndarray:
+def _values(operand: KernelOperand, buffers: Mapping[str, np.ndarray]) -> np.ndarray:
     return operand.values if operand.values is not None else buffers[operand.buffer]
 
 
-def _tensor(arena: Arena, call: KernelCall, operand: Operand, values: np.ndarray) -> bytes:
+def _tensor(arena: Arena, call: KernelCall, operand: KernelOperand, values: np.ndarray) -> bytes:
     assert values.dtype == _dtype(operand) and values.shape == operand.shape
     return _record(arena, call, operand, arena.put(np.ascontiguousarray(values).tobytes()))
 
 
-def _record(arena: Arena, call: KernelCall, operand: Operand, place: int) -> bytes:
+def _record(arena: Arena, call: KernelCall, operand: KernelOperand, place: int) -> bytes:
     """One npuscope_tensor."""
     quant, scales, zeros, axis = operand.quant, 0, 0, WHOLE
     if quant is not None:
@@ -83,9 +83,9 @@ def _record(arena: Arena, call: KernelCall, operand: Operand, place: int) -> byt
     return raw + bytes(-len(raw) % arena.pointer_bytes)
 
 
-def _dtype(operand: Operand) -> np.dtype:
+def _dtype(operand: KernelOperand) -> np.dtype:
     return np.dtype(operand.type.name)
 
 
-def _size(operand: Operand) -> int:
+def _size(operand: KernelOperand) -> int:
     return int(np.prod(operand.shape, dtype=np.int64)) * _dtype(operand).itemsize

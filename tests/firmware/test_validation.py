@@ -26,11 +26,11 @@ from firmware.validation_conversations import (
     ours,
 )
 from firmware.validation_host import Server, the_server
-from npuscope.boards.device import Option, Request
+from npuscope.boards.device import CounterOption, Request
 from npuscope.boards.link import SocketLink
 from npuscope.boards.remote import RemoteBoard
 from npuscope.boards.server_run import bsd_checksum
-from npuscope.boards.wire.framing import Command, Fault, Revision, host_packets
+from npuscope.boards.wire.framing import Revision, WireCommand, WireFault, host_packets
 from npuscope.boards.wire.messages import Ack, Req
 from processes import LIMIT_S
 
@@ -72,20 +72,22 @@ def test_tensors_of_an_epoch(server: Server) -> None:
 
 
 def test_without_memory(server: Server) -> None:
-    asked = [Req(1, Command.SYNC), Req(2, Command.MEMORY_READ, MEMORY_START, opt=4)]
+    asked = [Req(1, WireCommand.SYNC), Req(2, WireCommand.MEMORY_READ, MEMORY_START, opt=4)]
     sent = host_bytes(*asked)
     assert server.played([sent], "closed") == [ours(sent, memory=False)]
 
 
 def test_a_run_that_fails(server: Server) -> None:
-    (answers,) = server.played([host_bytes(*a_run(3, 0, SAMPLE), Req(8, Command.SYNC))], "fails")
+    (answers,) = server.played(
+        [host_bytes(*a_run(3, 0, SAMPLE), Req(8, WireCommand.SYNC))], "fails"
+    )
     found = messages(answers)
-    assert [m.ack for m in found[2:3]] == [Ack(10, Fault.GENERIC)]
+    assert [m.ack for m in found[2:3]] == [Ack(10, WireFault.GENERIC)]
     assert found[3].sync is not None
 
 
 def test_networks_that_were_not_installed_are_in_the_system_info(server: Server) -> None:
-    (answers,) = server.played([host_bytes(Req(1, Command.SYS_INFO))], "failures")
+    (answers,) = server.played([host_bytes(Req(1, WireCommand.SYS_INFO))], "failures")
     system = messages(answers)[0].sysinfo
     assert system is not None
     # Entry 1, code -2; what older hosts read there is as it was.
@@ -120,7 +122,13 @@ def test_our_client(board: Callable[..., RemoteBoard]) -> None:
     expected = FakeDevice()
     assert replace(info.networks[0], runtime="", tools="") == replace(TINY, runtime="", tools="")
     assert info.clocks == expected.info().clocks
-    for options in (Option(0), Option(0x31), Option(0x51), Option(8), Option(6)):
+    for options in (
+        CounterOption(0),
+        CounterOption(0x31),
+        CounterOption(0x51),
+        CounterOption(8),
+        CounterOption(6),
+    ):
         request = Request("tiny", (IMAGE,), options=options)
         found, wanted = device.run(request), expected.run(request)
         assert found.nodes == wanted.nodes
@@ -144,7 +152,7 @@ def test_noise_is_dropped_after_a_silence(server: Server, noise: bytes) -> None:
         with pytest.raises(TimeoutError):
             mine.recv(1)
         mine.settimeout(LIMIT_S)
-        mine.sendall(host_bytes(Req(5, Command.SYNC)))
+        mine.sendall(host_bytes(Req(5, WireCommand.SYNC)))
         assert messages(mine.recv(34))[0].sync is not None
         mine.close()
 
@@ -155,7 +163,7 @@ def test_an_abandoned_run_is_forgotten(board: Callable[..., RemoteBoard], server
     theirs.close()
     with mine, process:
         mine.settimeout(LIMIT_S)
-        mine.sendall(host_bytes(Req(1, Command.NETWORK_RUN, 1, "tiny")))
+        mine.sendall(host_bytes(Req(1, WireCommand.NETWORK_RUN, 1, "tiny")))
         assert messages(mine.recv(34))[0].ack == Ack(48)
         mine.settimeout(2.0)
         with pytest.raises(TimeoutError):
@@ -177,6 +185,6 @@ def test_lengths_are_bounded_by_the_largest_input(server: Server) -> None:
 
 
 def test_the_checksum_is_the_clients(server: Server) -> None:
-    sent = host_bytes(Req(1, Command.MEMORY_CHECKSUM, MEMORY_START, opt=3072))
+    sent = host_bytes(Req(1, WireCommand.MEMORY_CHECKSUM, MEMORY_START, opt=3072))
     (answers,) = server.played([sent])
     assert messages(answers)[0].ack == Ack(bsd_checksum(bytes(range(256)) * 12))

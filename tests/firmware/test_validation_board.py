@@ -29,11 +29,11 @@ from firmware.validation_board import (
     results,
 )
 from npuscope.boards.client_exchange import Exchange, RefusedError, Timeouts
-from npuscope.boards.device import Option, Request
+from npuscope.boards.device import CounterOption, Request
 from npuscope.boards.emulated.board import EmulatedBoard
 from npuscope.boards.emulated.memory import EXEC_RAM_ADDRESS, FIRMWARE_ADDRESS, FLASH_ADDRESS
 from npuscope.boards.server_run import bsd_checksum
-from npuscope.boards.wire.framing import Command, State, TensorFlag
+from npuscope.boards.wire.framing import State, TensorFlag, WireCommand
 from npuscope.boards.wire.messages import Ack, Data, Operator, SysInfo, Tensor
 from program.network_c.nets import kernels, layers, moves
 
@@ -51,7 +51,7 @@ BUILDS = {
     "4.0": {"generation": "4.0", "epoch_controller": False},
     "2.2": {"generation": "2.2", "epoch_controller": False},
 }
-PASSES = tuple(map(Option, (0, 0x31, 0x51, 0x08, 0x02, 0x04)))
+PASSES = tuple(map(CounterOption, (0, 0x31, 0x51, 0x08, 0x02, 0x04)))
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +157,7 @@ def conversation(board: EmulatedBoard) -> Exchange:
 
 def system_info(board: EmulatedBoard) -> SysInfo:
     exchange = conversation(board)
-    exchange.request(Command.SYS_INFO)
+    exchange.request(WireCommand.SYS_INFO)
     return exchange.answer(SysInfo, 1.0, "system info")[0]
 
 
@@ -203,7 +203,7 @@ def test_a_host_that_starts_again_inside_a_run(images: Images) -> None:
     with booted(Entry(image)) as board:
         values = inputs_of(board, "network")
         exchange = conversation(board)
-        exchange.request(Command.NETWORK_RUN, param=3, name="network", opt=0x1 << 8)
+        exchange.request(WireCommand.NETWORK_RUN, param=3, name="network", opt=0x1 << 8)
         exchange.answer(Ack, 1.0, "start", State.WAITING)
         for value in values:
             exchange.send(Data(size_bytes=value.nbytes, data=value.tobytes()))
@@ -219,16 +219,16 @@ def test_memory_of_the_board(images: Images) -> None:
     place = EXEC_RAM_ADDRESS + 0x90000
     with booted(Entry(images["moves", "4.0"])) as board:
         exchange = conversation(board)
-        exchange.request(Command.MEMORY_WRITE, param=place, opt=len(data))
+        exchange.request(WireCommand.MEMORY_WRITE, param=place, opt=len(data))
         assert exchange.answer(Ack, 1.0, "room")[0] == Ack(1024)
         for start in (0, 1024):
             exchange.send(Data(size_bytes=len(data[start:][:1024]), data=data[start:][:1024]))
             assert exchange.answer(Ack, 1.0, "sum")[0].param == bsd_checksum(data[start:][:1024])
         assert board.machine.read(place, len(data)) == data
-        exchange.request(Command.MEMORY_CHECKSUM, param=place, opt=len(data))
+        exchange.request(WireCommand.MEMORY_CHECKSUM, param=place, opt=len(data))
         assert exchange.answer(Ack, 1.0, "sum")[0].param == bsd_checksum(data)
         for address in (FIRMWARE_ADDRESS, 0x70000000, 0x10000000):
-            exchange.request(Command.MEMORY_WRITE, param=address, opt=4)
+            exchange.request(WireCommand.MEMORY_WRITE, param=address, opt=4)
             with pytest.raises(RefusedError):
                 exchange.answer(Ack, 1.0, "room")
 
@@ -240,7 +240,7 @@ def test_tensors_of_epochs(images: Images) -> None:
         values = inputs_of(board, "network")
         wanted = image.simulated.run(Request(image.program.name, values))
         exchange = conversation(board)
-        exchange.request(Command.NETWORK_RUN, param=7, name="network", opt=1)
+        exchange.request(WireCommand.NETWORK_RUN, param=7, name="network", opt=1)
         exchange.answer(Ack, 1.0, "start", State.WAITING)
         for value in values:
             exchange.send(Data(size_bytes=value.nbytes, data=value.tobytes()))

@@ -16,7 +16,7 @@ from firmware.validation_instrument import (
     item_of,
     node_of,
 )
-from npuscope.boards.device import NodeCounters, Option, granted
+from npuscope.boards.device import CounterOption, NodeCounters, granted
 from npuscope.boards.runtime import (
     EpochBlock,
     EpochEvent,
@@ -61,7 +61,7 @@ def firmware_nodes(library: ctypes.CDLL, runtime: Runtime, options: int) -> list
 
 
 def our_nodes(runtime: Runtime, options: int) -> list[NodeCounters]:
-    instrument = Instrument(Option(options))
+    instrument = Instrument(CounterOption(options))
     runtime.on_epoch, runtime.on_runtime = instrument, None
     with runtime:
         runtime.infer()
@@ -74,7 +74,7 @@ def test_every_option_counts_the_same(library: ctypes.CDLL, controller: bool) ->
     for options in range(128):
         ours = our_nodes(Runtime(program, machine), options)
         assert firmware_nodes(library, Runtime(program, machine), options) == ours
-        assert library.instrument_granted(options) == granted(Option(options))
+        assert library.instrument_granted(options) == granted(CounterOption(options))
 
 
 def test_counters_that_wrap_and_clocks_that_run(library: ctypes.CDLL) -> None:
@@ -96,7 +96,7 @@ def test_blocks_of_one_epoch_are_one_node(library: ctypes.CDLL) -> None:
     rows = [*blocks_of(0x10, (1, 0x20), (2, 0x40)), *blocks_of(0x10, (4, 0x80)), Item(flags=8)]
     items = (Item * len(rows))(*rows)
     library.instrument_on_runtime(RuntimeEvent.RT_INIT.value)
-    library.host_start(int(Option.STRG_ACTIVE))
+    library.host_start(int(CounterOption.STRG_ACTIVE))
     found = []
     for at in range(3):
         for event in EpochEvent:

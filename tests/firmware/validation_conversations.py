@@ -8,7 +8,7 @@ from boards.played import Played
 from fake_device import MEMORY_START, FakeDevice
 from npuscope.boards.device import Inference, NodeTensors, Request, TensorDesc
 from npuscope.boards.server import VirtualBoard
-from npuscope.boards.wire.framing import Command, Revision, host_packets, receive_from_device
+from npuscope.boards.wire.framing import Revision, WireCommand, host_packets, receive_from_device
 from npuscope.boards.wire.messages import Ack, Data, Req, Resp, decode, encode
 
 IMAGE = (np.arange(48) - 20).astype(np.int8).reshape(1, 4, 4, 3)
@@ -36,7 +36,7 @@ def host_bytes(*messages: Req | Ack | Data, revision: Revision = Revision.W2) ->
 
 def a_run(param: int, options: int = 0, *inputs: bytes, name: str = "tiny", lines: int = 0) -> Said:
     """A run as a host sends it that acknowledges `lines` lines."""
-    sent: Said = [Req(7, Command.NETWORK_RUN, param, name, options << 8 | 1)]
+    sent: Said = [Req(7, WireCommand.NETWORK_RUN, param, name, options << 8 | 1)]
     for data in inputs:
         sent += [Data(size_bytes=len(data), data=data), Ack()]
     return [*sent, *[Ack()] * lines]
@@ -45,9 +45,13 @@ def a_run(param: int, options: int = 0, *inputs: bytes, name: str = "tiny", line
 PAIR_INPUTS = (np.arange(5, dtype="<f4").tobytes(), np.arange(300).astype(np.uint8).tobytes())
 SAMPLE = IMAGE.tobytes()
 CONVERSATIONS: dict[str, Said] = {
-    "sync": [Req(1, Command.SYNC), Req(2, Command.SYS_INFO), Req(3, Command.DISCONNECT)],
+    "sync": [
+        Req(1, WireCommand.SYNC),
+        Req(2, WireCommand.SYS_INFO),
+        Req(3, WireCommand.DISCONNECT),
+    ],
     "networks": [
-        m for i in range(4) for m in (Req(i, Command.NETWORK_INFO, i), *[Ack()] * (7 * (i < 2)))
+        m for i in range(4) for m in (Req(i, WireCommand.NETWORK_INFO, i), *[Ack()] * (7 * (i < 2)))
     ],
     "two inputs": a_run(1, 0, *PAIR_INPUTS, name="pair"),
     "for speed": a_run(0x209, 0, b"\x05"),
@@ -60,17 +64,17 @@ CONVERSATIONS: dict[str, Said] = {
     "sizes": [m for n in (0, 1, 47, 49, 4096) for m in a_run(1, 0, bytes(n))[:2]],
     "sizes of elements": [m for n in (0, 2, 9, 4096) for m in a_run(0x209, 0, bytes(n))[:2]],
     "unknown commands": [Req(n, command) for n, command in enumerate((12, 30, 100, 200, 255))],
-    "started again": [*a_run(1)[:1], Req(9, Command.SYNC), Req(10, Command.SYS_INFO)],
-    "started again in a node": [*a_run(3, 1, SAMPLE, lines=3), Req(9, Command.SYNC)],
+    "started again": [*a_run(1)[:1], Req(9, WireCommand.SYNC), Req(10, WireCommand.SYS_INFO)],
+    "started again in a node": [*a_run(3, 1, SAMPLE, lines=3), Req(9, WireCommand.SYNC)],
     "memory": [
-        Req(1, Command.MEMORY_WRITE, MEMORY_START + 7, opt=1500),
+        Req(1, WireCommand.MEMORY_WRITE, MEMORY_START + 7, opt=1500),
         Data(size_bytes=1024, data=bytes(range(256)) * 4),
         Data(size_bytes=476, data=b"abcd" * 119),
-        Req(2, Command.MEMORY_CHECKSUM, MEMORY_START, opt=3072),
-        Req(3, Command.MEMORY_READ, MEMORY_START, opt=3072),
+        Req(2, WireCommand.MEMORY_CHECKSUM, MEMORY_START, opt=3072),
+        Req(3, WireCommand.MEMORY_READ, MEMORY_START, opt=3072),
         Ack(),
         Ack(),
-        Req(4, Command.MEMORY_READ, MEMORY_START + 3071, opt=1),
+        Req(4, WireCommand.MEMORY_READ, MEMORY_START + 3071, opt=1),
     ],
     "memory edges": [
         Req(i, command, address, opt=size)
@@ -85,12 +89,12 @@ CONVERSATIONS: dict[str, Said] = {
         )
     ],
     "memory in wrong chunks": [
-        Req(1, Command.MEMORY_WRITE, MEMORY_START, opt=4),
+        Req(1, WireCommand.MEMORY_WRITE, MEMORY_START, opt=4),
         Data(size_bytes=5, data=b"12345"),
-        Req(2, Command.MEMORY_WRITE, MEMORY_START, opt=3000),
+        Req(2, WireCommand.MEMORY_WRITE, MEMORY_START, opt=3000),
         Data(size_bytes=1025, data=bytes(1025)),
-        Req(3, Command.MEMORY_WRITE, MEMORY_START, opt=4),
-        Req(4, Command.MEMORY_READ, MEMORY_START, "name that is no data", 8),
+        Req(3, WireCommand.MEMORY_WRITE, MEMORY_START, opt=4),
+        Req(4, WireCommand.MEMORY_READ, MEMORY_START, "name that is no data", 8),
     ],
 }
 

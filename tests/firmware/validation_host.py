@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from fake_device import CLOCKS, MEMORY_START, NODES, PAIR, TINY, counted
-from npuscope.boards.device import NetworkDesc, NodeCounters, Option, TensorDesc, granted
+from npuscope.boards.device import CounterOption, NetworkDesc, NodeCounters, TensorDesc, granted
 from npuscope.boards.wire.describe import version_word
 from npuscope.boards.wire.framing import format_word
 from npuscope.boards.wire.statistics import block_type
@@ -83,14 +83,14 @@ def _engines(found: Iterable[tuple[int, str, int]]) -> str:
     return _list(rows or ["{0}"])
 
 
-def _engine_way(options: Option) -> str:
+def _engine_way(options: CounterOption) -> str:
     counted = granted(options)
-    if Option.STRG_O_ACTIVE in counted:
+    if CounterOption.STRG_O_ACTIVE in counted:
         return "'o'"
-    return "'i'" if counted & (Option.STRG_I_ACTIVE | Option.STRG_ACTIVE) else "0"
+    return "'i'" if counted & (CounterOption.STRG_I_ACTIVE | CounterOption.STRG_ACTIVE) else "0"
 
 
-def _node(node: NodeCounters, options: Option) -> str:
+def _node(node: NodeCounters, options: CounterOption) -> str:
     active = sorted((way, engine, cycles) for (engine, way), cycles in node.engines.items())
     rows = {
         "number": node.number,
@@ -118,7 +118,7 @@ def _node(node: NodeCounters, options: Option) -> str:
 def _tables() -> str:
     described = (TINY, PAIR)
     node_rows = (
-        _list(_node(counted(node, Option(bits)), Option(bits)) for node in NODES)
+        _list(_node(counted(node, CounterOption(bits)), CounterOption(bits)) for node in NODES)
         for bits in range(_OPTIONS)
     )
     board = f"0x486, {CLOCKS.mcu_hz}u, {CLOCKS.noc_hz}u, {CLOCKS.npu_hz}u, {CLOCKS.nic_hz}u, true"

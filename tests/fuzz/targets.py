@@ -38,10 +38,10 @@ from models_onnx_cases import CASES as ODD_ONNX
 from models_onnx_ops import CASES as ONNX_OPS
 from models_tflite import RELU
 from npuscope.boards.client_exchange import Timeouts
-from npuscope.boards.device import Option, Request
+from npuscope.boards.device import CounterOption, Request
 from npuscope.boards.remote import RemoteBoard
 from npuscope.boards.server import VirtualBoard
-from npuscope.boards.server_run import Timing
+from npuscope.boards.server_run import ServerTiming
 from npuscope.cli.main import main
 from npuscope.files.load import load_model
 from npuscope.loadable import firmware_map
@@ -358,7 +358,7 @@ def _odd_packet(packet: bytes, head: int, rng: Random) -> bytes:
 
 
 WIRE: tuple[Mutator, ...] = (*BINARY, *(_packets,) * 8)
-_QUICK = Timing(idle=0.05, silence=0.01, packet_gap=0.01, message_gap=0.01)
+_QUICK = ServerTiming(idle=0.05, silence=0.01, packet_gap=0.01, message_gap=0.01)
 
 
 def hear_a_host(folder: Path, file: Path) -> None:
@@ -371,7 +371,11 @@ def _talk(open_link: Callable[[], Any]) -> None:
     board = RemoteBoard(open_link, Timeouts(), attempts=1)
     for desc in board.info().networks[:2]:
         for per_layer in (False, True):
-            board.run(Request(desc.name, None, per_layer, Option.EPOCH_LEN | Option.NPU_CACHE))
+            board.run(
+                Request(
+                    desc.name, None, per_layer, CounterOption.EPOCH_LEN | CounterOption.NPU_CACHE
+                )
+            )
     board.close()
 
 

@@ -6,7 +6,7 @@ import struct
 import zlib
 from dataclasses import dataclass, replace
 
-from npuscope.loadable.codes import Segment, Toolchain, address_in, aligned
+from npuscope.loadable.codes import AddressBase, ToolchainCode, address_in, aligned
 from npuscope.loadable.layout import (
     CLOSING_POOL,
     MAGIC,
@@ -22,7 +22,7 @@ from npuscope.program.ec_blob.binary import EcBinary, write_binary
 from npuscope.program.ec_blob.instructions import Irq, Label
 
 RELOC_PARAM, RELOC_ACTIV, RESET_ACTIV, COPY_MIXED = 0x01010500, 0x01020601, 0x03020200, 0x02030200
-FLAGS = Flags(secure=True, debug_info=True, toolchain=Toolchain.GCC)
+FLAGS = Flags(secure=True, debug_info=True, toolchain=ToolchainCode.GCC)
 BLOB = write_binary(EcBinary((Label(3), Irq(0))))
 _FUNCTION = Header.BYTES | 1  # `bx lr` behind the header; the Thumb bit is set
 _DATA_BYTES = 48
@@ -152,8 +152,8 @@ def _places(sample: Sample, pools_at: int, context_at: int) -> list[int]:
 
 
 def _ram(offset: int) -> int:
-    return address_in(Segment.RAM, offset)
+    return address_in(AddressBase.RAM, offset)
 
 
 def _flash(offset: int) -> int:
-    return address_in(Segment.FLASH, offset)
+    return address_in(AddressBase.FLASH, offset)

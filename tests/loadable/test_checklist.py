@@ -12,7 +12,7 @@ import npuscope
 from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError
 from npuscope.loadable.checklist import make_checklist
-from npuscope.loadable.checklist_memories import Agent, Span, Traffic, memories
+from npuscope.loadable.checklist_memories import Agent, ByteSpan, Traffic, memories
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Pool, Program
 from npuscope.program.serialize import save
 from npuscope.report.checklist import answer, checklist_text
@@ -160,7 +160,7 @@ def test_bytes_used_twice_are_counted_once() -> None:
 def test_traffic_knows_time() -> None:
     back = Epoch(2, 2, EpochKind.SW, call=Call("Copy", ("y",), ("x",)))
     traffic = Traffic(program(HARDWARE, back))
-    x, y = Span(0x342E0000, 0x342E0080), Span(0x342E0080, 0x342E0100)
+    x, y = ByteSpan(0x342E0000, 0x342E0080), ByteSpan(0x342E0080, 0x342E0100)
     assert traffic.writer(y, 1) is Agent.NPU
     assert traffic.writer(x, 1) is None
     assert traffic.writer(x, 2) is Agent.CPU
@@ -173,7 +173,7 @@ def test_bytes_that_are_replaced_before_the_npu_reads() -> None:
     second = Epoch(2, 2, EpochKind.SW, call=Call("Copy", ("y",), ("x",)))
     third = Epoch(3, 3, EpochKind.HW, groups=(copy_group(),))
     traffic = Traffic(program(first, second, third))
-    x = Span(0x342E0000, 0x342E0080)
+    x = ByteSpan(0x342E0000, 0x342E0080)
     assert not traffic.read_by_npu(x, -1)
     assert traffic.read_by_npu(x, 1)
 

@@ -9,7 +9,7 @@ import pytest
 
 from loadable import samples
 from npuscope.errors import FileError
-from npuscope.loadable.codes import Cpu, Segment, Toolchain, address_in, aligned
+from npuscope.loadable.codes import AddressBase, Cpu, ToolchainCode, address_in, aligned
 from npuscope.loadable.layout import (
     ENTRY_POINTS,
     Context,
@@ -54,7 +54,7 @@ def test_flags_are_a_word_bit_for_bit() -> None:
     for _ in range(2000):
         word = seeded.getrandbits(32)
         assert Flags.unpack(word).pack() == word
-    made = Flags(secure=True, debug_info=True, toolchain=Toolchain.GCC, cpu=Cpu.CORTEX_M55)
+    made = Flags(secure=True, debug_info=True, toolchain=ToolchainCode.GCC, cpu=Cpu.CORTEX_M55)
     assert made.pack() == 0x80385D22
     assert Flags(fpu=False, float_abi=0, cpu=Cpu.CORTEX_M33, asynchronous=True).pack() == 0x80490D21
 
@@ -99,5 +99,5 @@ def test_the_trailer() -> None:
 
 
 def test_addresses() -> None:
-    assert address_in(Segment.RAM, 0x12) == 0x40000012
+    assert address_in(AddressBase.RAM, 0x12) == 0x40000012
     assert [aligned(n) for n in (0, 1, 8, 9)] == [0, 8, 8, 16]

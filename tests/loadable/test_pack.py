@@ -8,7 +8,7 @@ import pytest
 
 from npuscope.errors import InternalError, TargetError
 from npuscope.loadable.codes import CPUS, Cpu
-from npuscope.loadable.codes import Toolchain as ToolchainCode
+from npuscope.loadable.codes import ToolchainCode as ToolchainCode
 from npuscope.loadable.layout import Flags, Header, Trailer
 from npuscope.loadable.link import (
     CONTEXT,
@@ -19,7 +19,7 @@ from npuscope.loadable.link import (
     entry_functions,
     linker_script,
 )
-from npuscope.loadable.pack import Linked, Relocation, pack_image, places_to_rebase, xip_obstacle
+from npuscope.loadable.pack import ElfRelocation, Linked, pack_image, places_to_rebase, xip_obstacle
 from npuscope.loadable.toolchain import Toolchain
 
 FLASH, RAM, PARAM_0, PARAM_1 = 0x20000000, 0x40000000, 0x80000000, 0x90000000
@@ -42,7 +42,7 @@ def linked(*relocations, words=(), alignment=8, got=(FLASH + 100, PARAM_0 + 4)):
         block = flash if place < RAM else data
         struct.pack_into("<I", block, place & 0xFFFFFF, word)
     struct.pack_into("<2I", data, 16, *got)
-    relocations = tuple(Relocation(*relocation) for relocation in relocations)
+    relocations = tuple(ElfRelocation(*relocation) for relocation in relocations)
     return Linked(bytes(flash), bytes(data), RAM + 40, dict(SYMBOLS), relocations, alignment)
 
 

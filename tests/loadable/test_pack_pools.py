@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from npuscope.errors import FileError, TargetError
-from npuscope.loadable.codes import PoolKind
+from npuscope.loadable.codes import PoolAction
 from npuscope.loadable.link import image_c
 from npuscope.loadable.pack_pools import plan_pools
 from npuscope.program.model import Buffer, Pool, Program
@@ -168,4 +168,4 @@ def test_descriptors_as_source():
         '{ .name = "Finner", .flags = 0x03020200u, .foff = 0u, .dst = 0x34200000u, .size = 8u },'
         in text
     )
-    assert [p.flags.kind for p in plan.pools] == [PoolKind.RELOC, PoolKind.RESET]
+    assert [p.flags.kind for p in plan.pools] == [PoolAction.RELOC, PoolAction.RESET]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from npuscope.boards.device import Clocks as BoardClocks
+from npuscope.boards.device import BoardClocks as BoardClocks
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Clocks
 from npuscope.profiling.clock_check import clock_misfits, clock_warnings

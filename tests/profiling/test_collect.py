@@ -8,7 +8,7 @@ from dataclasses import astuple, replace
 
 import pytest
 
-from npuscope.boards.device import Inference, Option, Request
+from npuscope.boards.device import CounterOption, Inference, Request
 from npuscope.boards.simulated import SimulatedBoard
 from npuscope.building import build
 from npuscope.demo_network import demo_graph
@@ -226,12 +226,12 @@ def test_a_device_without_epochs_is_refused():
 
 
 def test_without_npu_cycles_the_mcus_are_converted():
-    plan = CounterPlan((CounterPass(Option.BUSIF_RW_DATA, "bursts"),))
+    plan = CounterPlan((CounterPass(CounterOption.BUSIF_RW_DATA, "bursts"),))
     net = made()
     found = collected(net, plan)
     node = (
         SimulatedBoard(net.program, net.machine)
-        .run(Request(net.program.name, options=Option.BUSIF_RW_DATA))
+        .run(Request(net.program.name, options=CounterOption.BUSIF_RW_DATA))
         .nodes[0]
     )
     ratio = net.machine.clocks.npu_mhz / net.machine.clocks.mcu_mhz

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from npuscope.boards.device import Option
+from npuscope.boards.device import CounterOption
 from npuscope.building import build
 from npuscope.demo_network import demo_graph
 from npuscope.profiling.passes import CounterMetric, counter_plan, engines_fit
@@ -58,12 +58,18 @@ def test_the_vendors_own_passes():
     ("metrics", "passes"),
     [
         ([], [0]),
-        ([CounterMetric.CYCLES], [Option.EPOCH_LEN]),
-        ([CounterMetric.CACHE], [Option.NPU_CACHE]),
-        ([CounterMetric.BURSTS], [Option.BUSIF_RW_DATA]),
-        ([CounterMetric.BURSTS, CounterMetric.CACHE], [Option.BUSIF_RW_DATA | Option.NPU_CACHE]),
-        ([CounterMetric.CYCLES, CounterMetric.BURSTS], [Option.EPOCH_LEN, Option.BUSIF_RW_DATA]),
-        ([CounterMetric.ENGINES], [Option.STRG_ACTIVE | Option.EPOCH_LEN]),
+        ([CounterMetric.CYCLES], [CounterOption.EPOCH_LEN]),
+        ([CounterMetric.CACHE], [CounterOption.NPU_CACHE]),
+        ([CounterMetric.BURSTS], [CounterOption.BUSIF_RW_DATA]),
+        (
+            [CounterMetric.BURSTS, CounterMetric.CACHE],
+            [CounterOption.BUSIF_RW_DATA | CounterOption.NPU_CACHE],
+        ),
+        (
+            [CounterMetric.CYCLES, CounterMetric.BURSTS],
+            [CounterOption.EPOCH_LEN, CounterOption.BUSIF_RW_DATA],
+        ),
+        ([CounterMetric.ENGINES], [CounterOption.STRG_ACTIVE | CounterOption.EPOCH_LEN]),
     ],
 )
 def test_only_what_is_wanted_takes_an_inference(metrics, passes):

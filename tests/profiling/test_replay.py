@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from npuscope.boards.device import NOTHING, Clocks, Device, Option, Request
+from npuscope.boards.device import NOTHING, BoardClocks, CounterOption, Device, Request
 from npuscope.errors import DeviceError, FileError
 from npuscope.profiling.profiler_log import parse_profiler_log
 from npuscope.profiling.recorded import LogDevice, recorded_clocks
@@ -21,7 +21,7 @@ KWS_LOG = (
     / ".."
     / "shared/data/artefacts/SeongMin1000__N6_cusotm_validation/npu_profiler_kws.log"
 ).resolve()
-INPUTS, OUTPUTS, BUSES = Option(0x31), Option(0x51), Option(0x08)
+INPUTS, OUTPUTS, BUSES = CounterOption(0x31), CounterOption(0x51), CounterOption(0x08)
 
 CONFIG = """s:config:version:1.0
 s:config:dev_id:0x486
@@ -74,7 +74,7 @@ def node(index: int, span: str, kind: str, cycles: tuple[int, int, int], counter
     )
 
 
-def inference(options: Option, core: int, sample: int, network: str = "tiny") -> str:
+def inference(options: CounterOption, core: int, sample: int, network: str = "tiny") -> str:
     mark = int(options) << 8 | (sample == 0)
     mode = "PERF_ONLY|PER_LAYER" if options else "PERF_ONLY"
     head = f"[D]    -> Requested RUN mode: Mode.{mode} (param=0b1, option={mark:#x})\n"
@@ -103,7 +103,7 @@ def bare(text: str) -> str:
 
 def test_info_from_configuration_and_header() -> None:
     info = device(whole_log()).info()
-    assert info.clocks == Clocks(600_000_000, 400_000_000, 800_000_000, 750_000_000)
+    assert info.clocks == BoardClocks(600_000_000, 400_000_000, 800_000_000, 750_000_000)
     assert (info.device_id, info.npu_cache) == (0x486, True)
     assert info.protocol == "Made-up driver v1"
     assert info.description == "stm32 family - 0x486 - test"
@@ -120,7 +120,12 @@ def test_info_from_configuration_and_header() -> None:
 
 def test_passes_are_told_apart() -> None:
     log = device(whole_log(3))
-    assert [len(log.inferences(o)) for o in (INPUTS, OUTPUTS, BUSES, Option(2))] == [3, 3, 3, 0]
+    assert [len(log.inferences(o)) for o in (INPUTS, OUTPUTS, BUSES, CounterOption(2))] == [
+        3,
+        3,
+        3,
+        0,
+    ]
     assert len(log.inferences(NOTHING, per_layer=False)) == 3
 
 
@@ -168,7 +173,7 @@ def test_run_hands_out_in_order_and_says_when_it_ends() -> None:
 
 def test_a_pass_that_was_not_recorded() -> None:
     with pytest.raises(DeviceError) as error:
-        device(whole_log()).run(Request("tiny", options=Option.STRG_HENV))
+        device(whole_log()).run(Request("tiny", options=CounterOption.STRG_HENV))
     assert error.value.message == "the log has no inference with options 0x4 for 'tiny'"
     assert error.value.hint == (
         "per-layer passes in it, with their inferences: 0x31 (2), 0x51 (2), 0x8 (2)"

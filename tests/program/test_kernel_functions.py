@@ -13,7 +13,13 @@ from npuscope.ops.table import OPS
 from npuscope.ops.unknown import UnknownAttrs
 from npuscope.program.kernel_calls import model
 from npuscope.program.kernel_calls.build import kernel_call
-from npuscope.program.kernel_calls.model import ElementType, NoKernel, Operand, Work, plain_call
+from npuscope.program.kernel_calls.model import (
+    ElementType,
+    KernelOperand,
+    KernelTask,
+    NoKernel,
+    plain_call,
+)
 from npuscope.program.model import Buffer, Call
 
 KERNELS = Path(__file__).parents[2] / "firmware" / "kernels"
@@ -42,9 +48,9 @@ def test_every_kind_with_a_function_of_its_name_says_so() -> None:
 
 @pytest.mark.parametrize("kind", ["TopK", "LSTM", "CumSum", "Xor"])
 def test_a_kind_without_a_function(kind: str) -> None:
-    operand = Operand((4,), ElementType.float32)
+    operand = KernelOperand((4,), ElementType.float32)
     with pytest.raises(NoKernel, match="the library has no such kernel"):
-        plain_call(Work(kind, Numerics.QDQ, (operand,), (operand,), Attrs()))
+        plain_call(KernelTask(kind, Numerics.QDQ, (operand,), (operand,), Attrs()))
 
 
 def test_an_unknown_op() -> None:

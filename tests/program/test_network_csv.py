@@ -15,7 +15,12 @@ from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError
 from npuscope.machine.load import load_machine
 from npuscope.program.model import EpochKind, Pool, Program
-from npuscope.program.network_csv import NetworkCsv, PoolUse, network_csv_text, read_network_csv
+from npuscope.program.network_csv import (
+    NetworkCsv,
+    StatedPoolUse,
+    network_csv_text,
+    read_network_csv,
+)
 from npuscope.program.units import Streng
 from program.c_info.small import ARTEFACTS
 from program.sample import sample
@@ -118,7 +123,7 @@ def test_sums_and_shares(tmp_path: Path) -> None:
     rates = {t.pool: t.total_bytes for t in table.bandwidths}
     assert rates["npuRAM5"] == pytest.approx(moved["npuRAM5"] * 1e9 / total, rel=1e-5)
     used = {use.pool: use for use in table.uses}
-    assert used["npuRAM5"].unit == "KB" and used["npuRAM3"] == PoolUse("npuRAM3")
+    assert used["npuRAM5"].unit == "KB" and used["npuRAM3"] == StatedPoolUse("npuRAM3")
 
 
 def test_programs_without_registers_or_epochs(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from npuscope.boards.device import Clocks, Inference, NodeCounters
+from npuscope.boards.device import BoardClocks, Inference, NodeCounters
 from npuscope.errors import FileError, UsageError
 from npuscope.profiling.profiler_log import parse_profiler_log, read_profiler_log
 from npuscope.program.generate_report.lines import split_lines
@@ -32,7 +32,7 @@ KWS_LOG = (
     / "shared/data/artefacts/SeongMin1000__N6_cusotm_validation/npu_profiler_kws.log"
 ).resolve()
 FIGURES_OF_THE_LOG = 110
-CLOCKS = Clocks(800_000_000, 400_000_000, 1_000_000_000, 900_000_000)
+CLOCKS = BoardClocks(800_000_000, 400_000_000, 1_000_000_000, 900_000_000)
 
 
 def inference(*nodes: NodeCounters) -> Inference:

@@ -11,7 +11,7 @@ from npuscope.building import build
 from npuscope.demo_network import demo_graph
 from npuscope.program.modes import ActivOp, AfiltMode, ArithOp, Bcast, PoolOp, Simd
 from npuscope.program.units import Activ, Arith, Convacc, PoolUnit
-from npuscope.sim.arithmetic.convacc import Tally
+from npuscope.sim.arithmetic.convacc import ClampTally
 from npuscope.sim.arithmetic.group import run_by_frames
 from npuscope.sim.arithmetic.whole import run_whole
 from npuscope.sim.memory import Memory
@@ -27,7 +27,7 @@ def both(bench, units, links, values, whole_works=True):
     (group,) = program.epochs[0].groups
     found = []
     for run in (run_whole, run_by_frames):
-        memory, tally = Memory(program), Tally()
+        memory, tally = Memory(program), ClampTally()
         for name, array in values.items():
             memory.write(name, array)
         answer = run(group, memory, tally)
@@ -304,7 +304,7 @@ def test_a_source_that_ends_early_stores_nothing_at_once():
     program = bench.program(units, (link("STRENG0", "STRENG1"),), ("x",), ())
     memory = Memory(program)
     memory.write("x", np.ones((1, 2, 2, 2), np.int8))
-    assert not run_whole(program.epochs[0].groups[0], memory, Tally())
+    assert not run_whole(program.epochs[0].groups[0], memory, ClampTally())
     assert not memory.read("y").any()
 
 

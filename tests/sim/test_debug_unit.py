@@ -16,8 +16,8 @@ from npuscope.sim.debug_unit import (
     Activity,
     CounterConfig,
     DebugUnit,
-    Event,
     Signal,
+    SignalEvent,
     bits,
     bus_signal,
     cache_rows,
@@ -65,28 +65,28 @@ def counted(config, activity=CORE, value=None):
 @pytest.mark.parametrize(
     ("signal", "event", "count"),
     [
-        (0, Event.HIGH, 0),
-        (0, Event.LOW, 1000),
-        (1, Event.HIGH, 1000),
-        (1, Event.RISING, 0),
-        (2 + 3, Event.LOW, 600),  # output link of engine 3: active = not stalled
-        (2 + 3, Event.HIGH, 400),
-        (2 + 4, Event.LOW, 0),  # idle: stalled all the time
-        (2 + 7, Event.LOW, 0),  # engine 7 writes: nothing on its output link
-        (83 + 7, Event.LOW, 1000),
-        (56 + 3, Event.HIGH, 600),
-        (56 + 3, Event.RISING, 2),
-        (56 + 3, Event.FALLING, 2),
-        (165 + 7, Event.HIGH, 1000),
-        (56 + 4, Event.HIGH, 0),
-        (216, Event.RISING, 0),
-        (220 + 7, Event.RISING, 1),
-        (220 + 3, Event.RISING, 0),
-        (276, Event.HIGH, 1),
-        (282, Event.HIGH, 4),
-        (283, Event.HIGH, 0),
-        (285, Event.HIGH, 5),
-        (291, Event.HIGH, 8),
+        (0, SignalEvent.HIGH, 0),
+        (0, SignalEvent.LOW, 1000),
+        (1, SignalEvent.HIGH, 1000),
+        (1, SignalEvent.RISING, 0),
+        (2 + 3, SignalEvent.LOW, 600),  # output link of engine 3: active = not stalled
+        (2 + 3, SignalEvent.HIGH, 400),
+        (2 + 4, SignalEvent.LOW, 0),  # idle: stalled all the time
+        (2 + 7, SignalEvent.LOW, 0),  # engine 7 writes: nothing on its output link
+        (83 + 7, SignalEvent.LOW, 1000),
+        (56 + 3, SignalEvent.HIGH, 600),
+        (56 + 3, SignalEvent.RISING, 2),
+        (56 + 3, SignalEvent.FALLING, 2),
+        (165 + 7, SignalEvent.HIGH, 1000),
+        (56 + 4, SignalEvent.HIGH, 0),
+        (216, SignalEvent.RISING, 0),
+        (220 + 7, SignalEvent.RISING, 1),
+        (220 + 3, SignalEvent.RISING, 0),
+        (276, SignalEvent.HIGH, 1),
+        (282, SignalEvent.HIGH, 4),
+        (283, SignalEvent.HIGH, 0),
+        (285, SignalEvent.HIGH, 5),
+        (291, SignalEvent.HIGH, 8),
     ],
 )
 def test_what_a_signal_counts(signal, event, count):
@@ -101,8 +101,8 @@ def test_numbers_of_bus_signals():
 
 def test_the_controller_interrupts_at_the_end_of_a_blob():
     signal = Signal.INTERRUPT + 28
-    assert counted(CounterConfig(signal, Event.RISING)) == 0
-    assert counted(CounterConfig(signal, Event.RISING), core_activity(COUNTED, True)) == 1
+    assert counted(CounterConfig(signal, SignalEvent.RISING)) == 0
+    assert counted(CounterConfig(signal, SignalEvent.RISING), core_activity(COUNTED, True)) == 1
 
 
 # Counters.

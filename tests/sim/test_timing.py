@@ -15,7 +15,7 @@ from compiler.nets import MACHINES, Net
 from npuscope.compiler.pipeline import CompileOptions, compile_graph
 from npuscope.compiler.place import program_pools
 from npuscope.machine.load import load_machine
-from npuscope.machine.model import Path
+from npuscope.machine.model import MemoryPath
 from npuscope.program.model import Buffer, Group, Program
 from npuscope.program.modes import ArithOp
 from npuscope.program.units import Arith, Convacc, Ref, Streng
@@ -50,7 +50,7 @@ TIMING = replace(
     side_share=0.0,
 )
 _RATES = {"nic": RAM, "noc": CPU_RAM, "xspi1": EXTERNAL, "xspi2": FLASH}
-PATHS = {name: Path("npu_mhz", 1 / rate, 1.1) for name, rate in _RATES.items()}
+PATHS = {name: MemoryPath("npu_mhz", 1 / rate, 1.1) for name, rate in _RATES.items()}
 MACHINE = replace(BASE, timing=TIMING, paths=PATHS)
 POOLS = program_pools(MACHINE)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from npuscope.boards.client_exchange import CONTROL_BYTES, Exchange
 from npuscope.boards.device import (
-    Clocks,
+    BoardClocks,
     NetworkDesc,
     NodeCounters,
     Request,
@@ -25,12 +25,12 @@ from npuscope.boards.wire.framing import (
     OPTION_SHIFT,
     STM32N6,
     Capability,
-    Command,
     OperatorFlag,
     RunParam,
-    Runtime,
+    RuntimeId,
     State,
     TensorFlag,
+    WireCommand,
     format_dtype,
     memory_of,
 )
@@ -67,6 +67,10 @@ def tensor_of(desc: messages.TensorDesc) -> TensorDesc:
 def network_of(model: ModelInfo) -> NetworkDesc:
     if (model.n_inputs, model.n_outputs) != (len(model.inputs), len(model.outputs)):
         raise DeviceError(f"network '{safe_terminal(model.name)}' lacks some of its tensors")
+    version = _version(model.tool_version)
+    foreign = (
+        version and model.rtid & 0xFF == RuntimeId.ATONN and "npuscope" not in model.runtime_desc
+    )
     return NetworkDesc(
         name=model.name,
         inputs=tuple(tensor_of(desc) for desc in model.inputs),
@@ -78,7 +82,7 @@ def network_of(model: ModelInfo) -> NetworkDesc:
         signature=model.signature,
         compiled=model.compiled,
         runtime=_runtime_line(model),
-        tools=_tools_line(model),
+        tools=f"ST Neural ART (LL_ATON api) v{version}" if foreign else version,
     )
 
 
@@ -92,35 +96,27 @@ def _runtime_line(model: ModelInfo) -> str:
     return f"{name} (optimized SW lib v{version}-{build} {built_with}".rstrip() + ")"
 
 
-def _tools_line(model: ModelInfo) -> str:
-    version = _version(model.tool_version)
-    foreign = (
-        version and model.rtid & 0xFF == Runtime.ATONN and "npuscope" not in model.runtime_desc
-    )
-    return f"ST Neural ART (LL_ATON api) v{version}" if foreign else version
-
-
 def _version(word: int) -> str:
     return "" if not word else f"{word >> 24}.{word >> 16 & 0xFF}.{word >> 8 & 0xFF}"
 
 
-def device_line(device_id: int, clocks: Clocks, networks: Sequence[NetworkDesc]) -> str:
+def device_line(device_id: int, clocks: BoardClocks, networks: Sequence[NetworkDesc]) -> str:
     name = "STM32N6" if device_id == STM32N6 else f"device {device_id:#x}"
     # Nobody shall take a virtual board's numbers for measured ones.
-    told = " ".join(f"{network.runtime} {network.compiled}" for network in networks)
-    virtual = "".join(f", {word}" for word in ("simulated", "emulated") if word in told)
+    runtimes = " ".join(f"{network.runtime} {network.compiled}" for network in networks)
+    virtual = "".join(f", {word}" for word in ("simulated", "emulated") if word in runtimes)
     return f"{name} @{clocks.mcu_hz / 1e6:g}/{clocks.noc_hz / 1e6:g}MHz{virtual}"
 
 
 def capability_names(word: int) -> tuple[str, ...]:
-    known = {
+    names_by_bit = {
         Capability.OBSERVER: ("PER_LAYER", "PER_LAYER_WITH_DATA"),
         Capability.RELOC: ("RELOC",),
         Capability.READ_WRITE: ("MEMORY_RW",),
         Capability.SELF_TEST: ("SELF_TEST",),
     }
-    found = (names for bit, names in known.items() if word & bit)
-    return ("IO_ONLY", *(name for names in found for name in names))
+    groups = (names for bit, names in names_by_bit.items() if word & bit)
+    return ("IO_ONLY", *(name for names in groups for name in names))
 
 
 # One inference on a board: inputs out, epochs and counters in, outputs in.
@@ -135,7 +131,7 @@ def start_run(exchange: Exchange, network: NetworkDesc, request: Request) -> Non
     mode |= RunParam.CONST_VALUE if request.inputs is None else RunParam(0)
     # Bit 0 tells the board that this is the first sample of a batch: each of ours is.
     opt = request.options << OPTION_SHIFT | 1
-    exchange.request(Command.NETWORK_RUN, param=mode, name=network.name, opt=opt)
+    exchange.request(WireCommand.NETWORK_RUN, param=mode, name=network.name, opt=opt)
     what = f"the start of '{safe_terminal(network.name)}'"
     exchange.answer(Ack, exchange.timeouts.run_s, what, State.WAITING)
 
@@ -205,7 +201,7 @@ def compare_memory(exchange: Exchange, network: NetworkDesc, outputs: Sequence[n
 
 def memory_checksum(exchange: Exchange, tensor: TensorDesc) -> int:
     address, size = tensor.address, tensor.size_bytes
-    exchange.request(Command.MEMORY_CHECKSUM, param=address, opt=size)
+    exchange.request(WireCommand.MEMORY_CHECKSUM, param=address, opt=size)
     what = f"the checksum of {size} bytes at {address:#x}"
     ack, _ = exchange.answer(Ack, exchange.timeouts.memory_s, what, State.DONE)
     return ack.param

@@ -11,22 +11,21 @@ import logging
 from dataclasses import fields
 from typing import TypeVar
 
-from npuscope.boards.link import Link
+from npuscope.boards.link import BoardLink
 from npuscope.boards.wire.framing import (
     LARGEST_PAYLOAD_BYTES,
     SMALL_PAYLOAD_BYTES,
     SYNC_BYTE,
-    Command,
-    Fault,
     Revision,
     State,
+    WireCommand,
+    WireFault,
     receive_from_device,
     send_to_device,
 )
 from npuscope.boards.wire.messages import (
     Ack,
     Data,
-    Log,
     Payload,
     Req,
     Resp,
@@ -73,8 +72,8 @@ class RefusedError(DeviceError):
     """The board understood and said no."""
 
     def __init__(self, fault: int, param: int, where: str, what: str) -> None:
-        known = Fault(fault).name if fault in set(Fault) else "unknown"
-        text = f"the board refused while waiting for {what}: error {fault} ({known}, {param})"
+        name = WireFault(fault).name if fault in set(WireFault) else "unknown"
+        text = f"the board refused while waiting for {what}: error {fault} ({name}, {param})"
         super().__init__(text, where=where)
         self.fault = fault
 
@@ -86,7 +85,7 @@ class _Silence(DeviceError):
 class Exchange:
     """A link with the state of the conversation over it."""
 
-    def __init__(self, link: Link, timeouts: Timeouts, reqid: int) -> None:
+    def __init__(self, link: BoardLink, timeouts: Timeouts, reqid: int) -> None:
         self.link = link
         self.timeouts = timeouts
         self._payload_bytes = SMALL_PAYLOAD_BYTES
@@ -108,7 +107,9 @@ class Exchange:
         lines, self._lines = self._lines, []
         return lines
 
-    def request(self, command: Command, *, param: int = 0, name: str = "", opt: int = 0) -> None:
+    def request(
+        self, command: WireCommand, *, param: int = 0, name: str = "", opt: int = 0
+    ) -> None:
         self._reqid += 1
         self.send(Req(self._reqid, command, param, name, opt))
 
@@ -138,7 +139,12 @@ class Exchange:
                 raise self.failed(f"waited for {what}, got an answer to another request")
             if response.log is None:
                 return self._checked(response, kind, what, states), response.state
-            self._acknowledge(response.log)
+            log = response.log
+            if log.text.startswith("s:"):
+                self._lines.append(log.text)
+            else:
+                _LOG.info("%s: %s", self.link.name, safe_terminal(log.text))
+            self.send(Ack())
         raise self.failed(f"waited for {what}, got {_MOST_LOGS} log lines")
 
     def _checked(self, response: Resp, kind: type[P], what: str, states: tuple[State, ...]) -> P:
@@ -150,13 +156,6 @@ class Exchange:
         if states and response.state not in states:
             raise self.failed(f"waited for {what}, got it in state {response.state}")
         return payload
-
-    def _acknowledge(self, log: Log) -> None:
-        if log.text.startswith("s:"):
-            self._lines.append(log.text)
-        else:
-            _LOG.info("%s: %s", self.link.name, safe_terminal(log.text))
-        self.send(Ack())
 
     def _receive(self, timeout_s: float, what: str, limit_bytes: int) -> Resp:
         waits = iter((timeout_s,))
@@ -198,17 +197,21 @@ class Exchange:
         It may still be sending, or hold part of a packet until the line was silent for a while:
         hence the silence before each try.
         """
-        for left in reversed(range(_SYNC_TRIES)):
-            self._drain()
+        for retries in reversed(range(_SYNC_TRIES)):
+            end = self.link.now() + self.timeouts.recovery_s
+            while self.link.read(4096, self.timeouts.quiet_s):
+                if self.link.now() > end:
+                    waited = f"waited {self.timeouts.recovery_s:g} s for silence"
+                    raise self.failed(f"{waited}, the board goes on sending")
             try:
                 return self._sync()
             except DeviceError as error:
-                if not left:
+                if not retries:
                     raise self.failed(f"no answer to SYNC ({error.message})") from error
         raise self.failed("no answer to SYNC")
 
     def _sync(self) -> Sync:
-        self.request(Command.SYNC)
+        self.request(WireCommand.SYNC)
         # A board in the middle of a run may take SYNC for an acknowledgement and go on: its old
         # messages are passed over, its log lines acknowledged, until it is done.
         end = self.link.now() + self.timeouts.recovery_s
@@ -219,15 +222,6 @@ class Exchange:
             if response.log is not None:
                 self.send(Ack())
         raise self.failed("waited for SYNC, got answers to older requests")
-
-    def _drain(self) -> None:
-        end = self.link.now() + self.timeouts.recovery_s
-        while self.link.read(4096, self.timeouts.quiet_s):
-            if self.link.now() > end:
-                text = (
-                    f"waited {self.timeouts.recovery_s:g} s for silence, the board goes on sending"
-                )
-                raise self.failed(text)
 
     def failed(self, text: str) -> DeviceError:
         return DeviceError(text, **self._place)

@@ -16,7 +16,7 @@ from npuscope.program.model import EpochKind
 from npuscope.text import safe_terminal
 
 
-class Option(IntFlag):
+class CounterOption(IntFlag):
     """What a per-epoch run counts; the bits of the vendor's firmware."""
 
     EPOCH_LEN = 1
@@ -28,28 +28,28 @@ class Option(IntFlag):
     STRG_O_ACTIVE = 64
 
 
-NOTHING = Option(0)
+NOTHING = CounterOption(0)
 _ENGINE_CHOICES = (
-    Option.STRG_I_ACTIVE,
-    Option.STRG_O_ACTIVE,
-    Option.STRG_ACTIVE,
-    Option.STRG_HENV,
+    CounterOption.STRG_I_ACTIVE,
+    CounterOption.STRG_O_ACTIVE,
+    CounterOption.STRG_ACTIVE,
+    CounterOption.STRG_HENV,
 )
 
 
-def granted(options: Option) -> Option:
+def granted(options: CounterOption) -> CounterOption:
     """What a run with these options really counts: one choice for the counters, and the cache."""
-    cache = options & Option.NPU_CACHE
+    cache = options & CounterOption.NPU_CACHE
     for choice in _ENGINE_CHOICES:
         if choice in options:
-            return choice | Option.EPOCH_LEN | cache
-    if Option.BUSIF_RW_DATA in options:
-        return Option.BUSIF_RW_DATA | cache
-    return options & Option.EPOCH_LEN | cache
+            return choice | CounterOption.EPOCH_LEN | cache
+    if CounterOption.BUSIF_RW_DATA in options:
+        return CounterOption.BUSIF_RW_DATA | cache
+    return options & CounterOption.EPOCH_LEN | cache
 
 
 @dataclass(frozen=True, slots=True)
-class Clocks:
+class BoardClocks:
     """Hertz."""
 
     mcu_hz: int
@@ -106,7 +106,7 @@ class DeviceInfo:
     description: str
     protocol: str
     device_id: int
-    clocks: Clocks
+    clocks: BoardClocks
     npu_cache: bool
     capabilities: tuple[str, ...]
     networks: tuple[NetworkDesc, ...]
@@ -162,7 +162,7 @@ class Request:
     network: str
     inputs: tuple[np.ndarray, ...] | None = None
     per_layer: bool = True
-    options: Option = NOTHING
+    options: CounterOption = NOTHING
 
 
 def random_values(
@@ -234,9 +234,23 @@ def parse_descriptor(text: str) -> Descriptor:
         case "simulated" | "emulated":
             raise misused(text, f"'{kind}' takes nothing behind it", f"write just '{kind}'")
         case "serial":
-            return _serial_descriptor(text, rest)
+            tokens = [token for token in rest.split(":") if token]
+            bauds = [int(token) for token in tokens if _is_number(token)]
+            ports = [token for token in tokens if not _is_number(token)]
+            if len(bauds) > 1 or len(ports) > 1:
+                raise misused(text, "more than a port and a baud rate", "serial[:PORT][:BAUD]")
+            if 0 in bauds:
+                raise misused(text, "a baud rate of 0", f"leave it out for {BAUD}")
+            return Descriptor(
+                DescriptorKind.SERIAL, path="".join(ports), baud=bauds[0] if bauds else BAUD
+            )
         case "socket":
-            return _socket_descriptor(text, rest)
+            host, _, port = rest.rpartition(":")
+            if not host or not _is_number(port) or not 0 < int(port) < 0x10000:
+                raise misused(
+                    text, "a host and a port from 1 to 65535 are needed", "socket:HOST:PORT"
+                )
+            return Descriptor(DescriptorKind.SOCKET, host=host.strip("[]"), tcp_port=int(port))
         case "log" if rest:
             return Descriptor(DescriptorKind.LOG, path=rest)
         case "log":
@@ -246,24 +260,6 @@ def parse_descriptor(text: str) -> Descriptor:
 
 def misused(text: str, what: str, hint: str) -> UsageError:
     return UsageError(f"{what}: '{safe_terminal(text)}'", where="--connect", hint=hint)
-
-
-def _serial_descriptor(text: str, rest: str) -> Descriptor:
-    tokens = [token for token in rest.split(":") if token]
-    bauds = [int(token) for token in tokens if _is_number(token)]
-    ports = [token for token in tokens if not _is_number(token)]
-    if len(bauds) > 1 or len(ports) > 1:
-        raise misused(text, "more than a port and a baud rate", "serial[:PORT][:BAUD]")
-    if 0 in bauds:
-        raise misused(text, "a baud rate of 0", f"leave it out for {BAUD}")
-    return Descriptor(DescriptorKind.SERIAL, path="".join(ports), baud=bauds[0] if bauds else BAUD)
-
-
-def _socket_descriptor(text: str, rest: str) -> Descriptor:
-    host, _, port = rest.rpartition(":")
-    if not host or not _is_number(port) or not 0 < int(port) < 0x10000:
-        raise misused(text, "a host and a port from 1 to 65535 are needed", "socket:HOST:PORT")
-    return Descriptor(DescriptorKind.SOCKET, host=host.strip("[]"), tcp_port=int(port))
 
 
 def _is_number(token: str) -> bool:

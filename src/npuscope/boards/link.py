@@ -26,7 +26,7 @@ _FLUSH_READS = 1000
 _PSEUDO_TERMINALS = ("/dev/pts/", "/dev/ttys")
 
 
-class Link(Protocol):
+class BoardLink(Protocol):
     """Bytes to and from a board; `now` is the clock its time-outs run on, in seconds."""
 
     @property
@@ -49,7 +49,7 @@ class Link(Protocol):
     def close(self) -> None: ...
 
 
-def open_link(descriptor: Descriptor) -> Link:
+def open_link(descriptor: Descriptor) -> BoardLink:
     """The transport a `serial` or `socket` descriptor asks for."""
     if descriptor.kind is DescriptorKind.SOCKET:
         return SocketLink.connect(descriptor.host, descriptor.tcp_port)

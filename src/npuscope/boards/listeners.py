@@ -184,12 +184,12 @@ class PtyStream:
 
     def write(self, data: bytes) -> None:
         """A client that stops reading must not hold the board for ever."""
-        left = memoryview(data)
-        while left:
+        rest = memoryview(data)
+        while rest:
             if not select.select([], [self._master], [], _WRITE_TIMEOUT_S)[1]:
                 raise Gone("the client does not take its answer")
             with contextlib.suppress(BlockingIOError):
-                left = left[os.write(self._master, left) :]
+                rest = rest[os.write(self._master, rest) :]
 
 
 def _converse(board: Served, stream: SocketStream | PtyStream) -> None:
@@ -206,10 +206,10 @@ def _readable(
     """Whether bytes came within the time; Gone once the board is switched off."""
     end = time.monotonic() + timeout_s
     while not stopped():
-        left = end - time.monotonic()
-        if select.select([descriptor], [], [], max(0.0, min(left, _SLICE_S)))[0]:
+        seconds = end - time.monotonic()
+        if select.select([descriptor], [], [], max(0.0, min(seconds, _SLICE_S)))[0]:
             return True
-        if left <= 0:
+        if seconds <= 0:
             return False
         between()
     raise Gone("the board was switched off")

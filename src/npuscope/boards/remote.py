@@ -21,15 +21,22 @@ from npuscope.boards.client import (
 )
 from npuscope.boards.client_exchange import Exchange, RefusedError, Timeouts
 from npuscope.boards.device import (
-    Clocks,
+    BoardClocks,
     Descriptor,
     DeviceInfo,
     Inference,
     NetworkDesc,
     Request,
 )
-from npuscope.boards.link import Link, open_link
-from npuscope.boards.wire.framing import CORE_BITS, N6_NPU_CACHE, Capability, Command, Fault, State
+from npuscope.boards.link import BoardLink, open_link
+from npuscope.boards.wire.framing import (
+    CORE_BITS,
+    N6_NPU_CACHE,
+    Capability,
+    State,
+    WireCommand,
+    WireFault,
+)
 from npuscope.boards.wire.messages import (
     ModelInfo,
     Sync,
@@ -56,7 +63,7 @@ class RemoteBoard:
     source = "board"
 
     def __init__(
-        self, open_: Callable[[], Link], timeouts: Timeouts | None = None, *, attempts: int = 3
+        self, open_: Callable[[], BoardLink], timeouts: Timeouts | None = None, *, attempts: int = 3
     ) -> None:
         self._open = open_
         self._timeouts = timeouts or Timeouts()
@@ -108,31 +115,29 @@ class RemoteBoard:
         raise DeviceError(text, where=self._place, hint=f"it has: {names}")
 
     def _retried(self, act: Callable[[Exchange], T]) -> T:
-        for left in reversed(range(self._attempts)):
+        for retries in reversed(range(self._attempts)):
             try:
-                return act(self._connected())
+                if self._exchange is None:
+                    # A failure on the way in must close the link: nobody else can open a serial
+                    # port meanwhile.
+                    self._exchange = Exchange(self._open(), self._timeouts, self._reqid)
+                    self._place = self._exchange.link.name
+                    self._greet(self._exchange)
+                return act(self._exchange)
             except DeviceError as error:
                 error.where = error.where or self._place
                 self.close()
-                if not left:
+                if not retries:
                     raise
                 _LOG.info("trying again: %s", error.message)
         raise DeviceError("no attempt is allowed")
-
-    def _connected(self) -> Exchange:
-        if self._exchange is None:
-            # A failure on the way in must close the link: a serial port is held exclusively.
-            self._exchange = Exchange(self._open(), self._timeouts, self._reqid)
-            self._place = self._exchange.link.name
-            self._greet(self._exchange)
-        return self._exchange
 
     def _greet(self, exchange: Exchange) -> None:
         self._sync = exchange.synchronise()
         major, minor = divmod(self._sync.version, 256)
         if major != 3 or minor > 2:
             raise exchange.failed(f"the board speaks message version {major}.{minor}, not 3.0-3.2")
-        exchange.request(Command.SYS_INFO)
+        exchange.request(WireCommand.SYS_INFO)
         timeout_s = exchange.timeouts.sys_info_s
         self._system, _ = exchange.answer(SysInfo, timeout_s, "SYS_INFO", State.IDLE)
         if self._system.com_param:
@@ -141,7 +146,7 @@ class RemoteBoard:
     def _discover(self, exchange: Exchange) -> DeviceInfo:
         networks, config = self._networks(exchange)
         extra = (*self._system.extra, 0, 0, 0)
-        system = Clocks(self._system.mcu_hz, self._system.bus_hz, extra[1], extra[2])
+        system = BoardClocks(self._system.mcu_hz, self._system.bus_hz, extra[1], extra[2])
         clocks = config_clocks(config) or system
         return DeviceInfo(
             description=device_line(self._system.device_id, clocks, networks),
@@ -158,22 +163,22 @@ class RemoteBoard:
 
     def _networks(self, exchange: Exchange) -> tuple[tuple[NetworkDesc, ...], dict[str, str]]:
         """All networks, and what the board's `s:config` lines tell."""
-        found: list[NetworkDesc] = []
+        networks: list[NetworkDesc] = []
         config: dict[str, str] = {}
-        while (model := self._network_info(exchange, len(found))) is not None:
-            found.append(network_of(model))
+        while (model := self._network_info(exchange, len(networks))) is not None:
+            networks.append(network_of(model))
             config |= read_config(exchange.take_lines())
-            if len(found) > _MOST_NETWORKS:
+            if len(networks) > _MOST_NETWORKS:
                 raise exchange.failed(f"the board lists more than {_MOST_NETWORKS} networks")
-        return tuple(found), config
+        return tuple(networks), config
 
     def _network_info(self, exchange: Exchange, index: int) -> ModelInfo | None:
-        exchange.request(Command.NETWORK_INFO, param=index)
+        exchange.request(WireCommand.NETWORK_INFO, param=index)
         timeout_s = exchange.timeouts.network_info_s
         try:
             model, _ = exchange.answer(ModelInfo, timeout_s, f"network {index}", State.IDLE)
         except RefusedError as error:
-            if error.fault != Fault.INVALID_PARAM:
+            if error.fault != WireFault.INVALID_PARAM:
                 raise
             return None
         return model

@@ -10,7 +10,7 @@ from enum import Enum, IntFlag
 from itertools import groupby
 from types import TracebackType
 
-from npuscope.boards.device import NodeCounters, Option, granted
+from npuscope.boards.device import CounterOption, NodeCounters, granted
 from npuscope.errors import NpuscopeError
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
@@ -180,7 +180,8 @@ class Runtime:
         if blob_fetch:
             blocks = tuple(with_blob_size(block, program) for block in blocks)
         self.blocks = blocks
-        self._counted = _counted_by_block(program, machine)
+        counters = iter(count_epochs(program, machine))
+        self._counted = [tuple(next(counters) for _ in epochs) for epochs in _by_block(program)]
 
     def __enter__(self) -> Runtime:
         self._tell(RuntimeEvent.RT_INIT)
@@ -200,24 +201,21 @@ class Runtime:
 
     def infer(self) -> None:
         """One inference: time passes and counters count. Data is run by `npuscope.sim.run`."""
-        for block, counted in zip(self.blocks, self._counted, strict=True):
-            self._start(block, counted)
-            self._end(block, counted)
+        for block, counters in zip(self.blocks, self._counted, strict=True):
+            self._call(EpochEvent.PRE_START, block)
+            for row in counters:
+                self._on_mcu(row.pre_cycles)
+            self._call(EpochEvent.POST_START, block)
+            last = len(counters) - 1 if block.blob is not None else None
+            for index, row in enumerate(counters):
+                mcu_cycles = round(row.core_cycles / self._npu_per_mcu)
+                self.unit.advance(core_activity(row, blob_ends=index == last), mcu_cycles)
+            self.unit.advance(fetch_activity(FETCH_BUSIF, fetch_bursts(block.blob_bytes)))
+            self._end(block, counters)
 
-    def _start(self, block: EpochBlock, counted: tuple[EpochCounters, ...]) -> None:
-        self._call(EpochEvent.PRE_START, block)
-        for row in counted:
-            self._on_mcu(row.pre_cycles)
-        self._call(EpochEvent.POST_START, block)
-        last = len(counted) - 1 if block.blob is not None else None
-        for index, row in enumerate(counted):
-            mcu_cycles = round(row.core_cycles / self._npu_per_mcu)
-            self.unit.advance(core_activity(row, blob_ends=index == last), mcu_cycles)
-        self.unit.advance(fetch_activity(FETCH_BUSIF, fetch_bursts(block.blob_bytes)))
-
-    def _end(self, block: EpochBlock, counted: tuple[EpochCounters, ...]) -> None:
+    def _end(self, block: EpochBlock, counters: tuple[EpochCounters, ...]) -> None:
         self._call(EpochEvent.PRE_END, block)
-        for row in counted:
+        for row in counters:
             self._on_mcu(row.post_cycles)
         self._call(EpochEvent.POST_END, block)
 
@@ -234,11 +232,6 @@ class Runtime:
             self.on_runtime(event, self.unit)
 
 
-def _counted_by_block(program: Program, machine: Machine) -> list[tuple[EpochCounters, ...]]:
-    counted = iter(count_epochs(program, machine))
-    return [tuple(next(counted) for _ in epochs) for epochs in _by_block(program)]
-
-
 # The firmware's own epoch callback: counters by the options of a run, read into node counters.
 
 _ALL_ENGINES = (1 << 10) - 1
@@ -249,7 +242,7 @@ _ROOM = COUNTERS - _FIRST_ENGINE
 class Instrument:
     """Called around every block of one inference; `nodes` grows by one a block."""
 
-    def __init__(self, options: Option) -> None:
+    def __init__(self, options: CounterOption) -> None:
         self.options = granted(options)
         self.nodes: list[NodeCounters] = []
         self._stamps: list[tuple[int, int]] = []
@@ -259,7 +252,20 @@ class Instrument:
 
     def __call__(self, event: EpochEvent, unit: DebugUnit, block: EpochBlock) -> None:
         if event is EpochEvent.PRE_START:
-            self._configure(unit, block)
+            if CounterOption.EPOCH_LEN in self.options:
+                watch_clock(unit)
+            if self.options & (
+                CounterOption.STRG_I_ACTIVE
+                | CounterOption.STRG_O_ACTIVE
+                | CounterOption.STRG_ACTIVE
+            ):
+                self._engines = watch_engines(unit, *self._masks(block), first=_FIRST_ENGINE)
+            if CounterOption.STRG_HENV in self.options:
+                self._henv = watch_envelopes(unit, block.in_mask, first=_FIRST_ENGINE)
+            if CounterOption.BUSIF_RW_DATA in self.options:
+                self._bursts = watch_all_bursts(unit)
+            if CounterOption.NPU_CACHE in self.options:
+                unit.cache.start()
             self._stamps = []
         self._stamps.append((unit.mcu_cycles, unit.read(0)))
         if event is EpochEvent.POST_END:
@@ -267,29 +273,17 @@ class Instrument:
             unit.release()
             unit.cache.stop()
 
-    def _configure(self, unit: DebugUnit, block: EpochBlock) -> None:
-        if Option.EPOCH_LEN in self.options:
-            watch_clock(unit)
-        if self.options & (Option.STRG_I_ACTIVE | Option.STRG_O_ACTIVE | Option.STRG_ACTIVE):
-            self._engines = watch_engines(unit, *self._masks(block), first=_FIRST_ENGINE)
-        if Option.STRG_HENV in self.options:
-            self._henv = watch_envelopes(unit, block.in_mask, first=_FIRST_ENGINE)
-        if Option.BUSIF_RW_DATA in self.options:
-            self._bursts = watch_all_bursts(unit)
-        if Option.NPU_CACHE in self.options:
-            unit.cache.start()
-
     def _masks(self, block: EpochBlock) -> tuple[int, int]:
         """Engines to count. Both ways at once, those past the last counter are left out."""
-        if Option.STRG_I_ACTIVE in self.options:
+        if CounterOption.STRG_I_ACTIVE in self.options:
             return _ALL_ENGINES, 0
-        if Option.STRG_O_ACTIVE in self.options:
+        if CounterOption.STRG_O_ACTIVE in self.options:
             return 0, _ALL_ENGINES
         outputs = bits(block.out_mask)[: _ROOM - block.in_mask.bit_count()]
         return block.in_mask, sum(1 << engine for engine in outputs)
 
     def _node(self, unit: DebugUnit, block: EpochBlock) -> NodeCounters:
-        cached = Option.NPU_CACHE in self.options
+        cached = CounterOption.NPU_CACHE in self.options
         read, write = cache_rows(unit.cache.read())
         return NodeCounters(
             block.name,
@@ -298,7 +292,7 @@ class Instrument:
             block.kind,
             flags=int(block.flags),
             mcu_cycles=self._phases(0),
-            npu_cycles=self._phases(1) if Option.EPOCH_LEN in self.options else None,
+            npu_cycles=self._phases(1) if CounterOption.EPOCH_LEN in self.options else None,
             engines=_used({key: unit.read(counter) for key, counter in self._engines.items()}),
             henv={engine: unit.read(counter) for engine, counter in self._henv.items()},
             bursts={key: _four(unit, counters) for key, counters in self._bursts.items()},

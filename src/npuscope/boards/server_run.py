@@ -10,14 +10,13 @@ import numpy as np
 
 from npuscope.boards.device import (
     NOTHING,
+    CounterOption,
     Device,
     Inference,
     NetworkDesc,
     NodeCounters,
     NodeTensors,
-    Option,
     Request,
-    TensorDesc,
 )
 from npuscope.boards.wire.describe import inference_message, node_message, values_message
 from npuscope.boards.wire.framing import (
@@ -25,11 +24,11 @@ from npuscope.boards.wire.framing import (
     MEMORY_CHUNK_BYTES,
     OPTION_SHIFT,
     SMALL_PAYLOAD_BYTES,
-    Fault,
     Revision,
     RunParam,
     State,
     TensorFlag,
+    WireFault,
     detect,
     device_packets,
     receive_from_host,
@@ -45,7 +44,7 @@ from npuscope.boards.wire.messages import (
     encode,
     has_field,
 )
-from npuscope.boards.wire.statistics import Place, node_lines
+from npuscope.boards.wire.statistics import NodePlace, node_lines
 from npuscope.errors import DeviceError, NpuscopeError
 from npuscope.lean_dataclass import dataclass
 
@@ -78,10 +77,10 @@ class Idle(DeviceError):
     """The client said nothing for long."""
 
 
-class Refused(DeviceError):
+class RefusedRequest(DeviceError):
     """A request that is answered with an error."""
 
-    def __init__(self, message: str, fault: Fault, param: int | None = None) -> None:
+    def __init__(self, message: str, fault: WireFault, param: int | None = None) -> None:
         super().__init__(message)
         self.fault = fault
         self.param = int(fault) if param is None else param
@@ -96,7 +95,7 @@ class Interrupted(DeviceError):
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class ServerTiming:
     """Seconds. Between the packets of a message a slow host may think, inside one it may not."""
 
     idle: float = 600.0
@@ -105,10 +104,10 @@ class Timing:
     message_gap: float = 10.0
 
 
-class Exchange:
+class ServerExchange:
     """One client's conversation; the revision is seen anew at each message it sends."""
 
-    def __init__(self, stream: Stream, limit_bytes: int, timing: Timing) -> None:
+    def __init__(self, stream: Stream, limit_bytes: int, timing: ServerTiming) -> None:
         self.revision = Revision.W2
         self._stream = stream
         self._limit_bytes = limit_bytes
@@ -139,7 +138,7 @@ class Exchange:
         message = encode(Resp.of(self._reqid, state, payload))
         self._stream.write(device_packets(message, self.revision))
 
-    def refuse(self, fault: Fault, param: int | None = None) -> None:
+    def refuse(self, fault: WireFault, param: int | None = None) -> None:
         self.reply(State.ERROR, Ack(int(fault) if param is None else param, fault))
 
     def log(self, text: str) -> None:
@@ -184,7 +183,7 @@ class Exchange:
 # Reading, writing and summing up the board's memory for a host.
 
 
-class BoardMemory(Protocol):
+class ServedMemory(Protocol):
     """Mapped memory by address; outside of it both raise one of our errors."""
 
     def read(self, address: int, size: int, /) -> bytes: ...
@@ -192,37 +191,40 @@ class BoardMemory(Protocol):
     def write(self, address: int, data: bytes, /) -> None: ...
 
 
-def read(exchange: Exchange, request: Req, memory: BoardMemory | None) -> None:
+def read(exchange: ServerExchange, request: Req, memory: ServedMemory | None) -> None:
     """All chunks but the last are acknowledged by the host."""
-    found = _content(request, _served(memory))
+    content = _content(request, _served(memory))
     exchange.reply(State.PROCESSING, Ack(MEMORY_CHUNK_BYTES))
-    for start in range(0, len(found), MEMORY_CHUNK_BYTES):
-        data = found[start : start + MEMORY_CHUNK_BYTES]
-        last = start + len(data) == len(found)
+    for start in range(0, len(content), MEMORY_CHUNK_BYTES):
+        data = content[start : start + MEMORY_CHUNK_BYTES]
+        last = start + len(data) == len(content)
         chunk = Data(size_bytes=len(data), address=request.param + start, data=data)
         exchange.reply(State.DONE if last else State.PROCESSING, chunk)
         if not last:
             exchange.receive(Ack)
 
 
-def write(exchange: Exchange, request: Req, memory: BoardMemory | None) -> None:
+def write(exchange: ServerExchange, request: Req, memory: ServedMemory | None) -> None:
     """Each chunk is answered with its checksum."""
     target = _served(memory)
     # The whole range is looked at before the host is asked for data.
-    left = len(_content(request, target))
+    remaining = len(_content(request, target))
     address = request.param
     exchange.reply(State.WAITING, Ack(MEMORY_CHUNK_BYTES))
-    while left:
+    while remaining:
         data = exchange.receive(Data).data
-        if not 0 < len(data) <= min(MEMORY_CHUNK_BYTES, left):
-            raise Refused(f"a chunk of {len(data)} bytes", Fault.INVALID_SIZE, len(data))
-        _store(target, address, data)
+        if not 0 < len(data) <= min(MEMORY_CHUNK_BYTES, remaining):
+            raise RefusedRequest(f"a chunk of {len(data)} bytes", WireFault.INVALID_SIZE, len(data))
+        try:
+            target.write(address, data)
+        except NpuscopeError as error:
+            raise RefusedRequest(error.message, WireFault.INVALID_PARAM) from None
         address += len(data)
-        left -= len(data)
-        exchange.reply(State.WAITING if left else State.DONE, Ack(bsd_checksum(data)))
+        remaining -= len(data)
+        exchange.reply(State.WAITING if remaining else State.DONE, Ack(bsd_checksum(data)))
 
 
-def checksum(exchange: Exchange, request: Req, memory: BoardMemory | None) -> None:
+def checksum(exchange: ServerExchange, request: Req, memory: ServedMemory | None) -> None:
     exchange.reply(State.DONE, Ack(bsd_checksum(_content(request, _served(memory)))))
 
 
@@ -234,26 +236,19 @@ def bsd_checksum(data: bytes) -> int:
     return total
 
 
-def _served(memory: BoardMemory | None) -> BoardMemory:
+def _served(memory: ServedMemory | None) -> ServedMemory:
     if memory is None:
-        raise Refused("this board's memory is not served", Fault.INVALID_CMD)
+        raise RefusedRequest("this board's memory is not served", WireFault.INVALID_CMD)
     return memory
 
 
-def _content(request: Req, memory: BoardMemory) -> bytes:
+def _content(request: Req, memory: ServedMemory) -> bytes:
     if request.opt == 0:
-        raise Refused("0 bytes of memory", Fault.INVALID_SIZE)
+        raise RefusedRequest("0 bytes of memory", WireFault.INVALID_SIZE)
     try:
         return memory.read(request.param, request.opt)
     except NpuscopeError as error:
-        raise Refused(error.message, Fault.INVALID_PARAM) from None
-
-
-def _store(memory: BoardMemory, address: int, data: bytes) -> None:
-    try:
-        memory.write(address, data)
-    except NpuscopeError as error:
-        raise Refused(error.message, Fault.INVALID_PARAM) from None
+        raise RefusedRequest(error.message, WireFault.INVALID_PARAM) from None
 
 
 # One inference for a host: inputs in, epochs and counters, outputs out.
@@ -262,7 +257,7 @@ _LOGGER = logging.getLogger(__name__)
 
 _DIRECT = RunParam.DIRECT_WRITE | RunParam.DIRECT_READ
 _EACH_EPOCH = RunParam.PER_LAYER | RunParam.PER_LAYER_WITH_DATA
-_ALL_OPTIONS = sum(Option)
+_ALL_OPTIONS = sum(CounterOption)
 
 
 @runtime_checkable
@@ -272,98 +267,87 @@ class ShowsTensors(Protocol):
     def run_with_tensors(self, request: Request) -> tuple[Inference, tuple[NodeTensors, ...]]: ...
 
 
-def run(exchange: Exchange, request: Req, device: Device, network: NetworkDesc) -> None:
+def run(exchange: ServerExchange, request: Req, device: Device, network: NetworkDesc) -> None:
     """The whole of NETWORK_RUN."""
     param = RunParam(request.param)
     if param & _DIRECT:
-        raise Refused("inputs written straight into memory", Fault.INVALID_PARAM)
+        raise RefusedRequest("inputs written straight into memory", WireFault.INVALID_PARAM)
     inputs = _inputs(exchange, network, constant=bool(param & RunParam.CONST_VALUE))
-    asked = _asked(request, network, inputs, param)
-    inference, tensors = _compute(device, asked, param)
-    mcu_hz = device.info().clocks.mcu_hz
-    if asked.per_layer:
-        _send_nodes(exchange, inference.nodes, tensors, asked.options, mcu_hz)
-    exchange.reply(State.PROCESSING, inference_message(inference))
-    _send_outputs(exchange, network, inference, with_data=not param & RunParam.PERF)
-
-
-def _asked(
-    request: Req, network: NetworkDesc, inputs: tuple[np.ndarray, ...], param: RunParam
-) -> Request:
     per_layer = bool(param & _EACH_EPOCH)
     bits = request.opt >> OPTION_SHIFT & _ALL_OPTIONS
-    return Request(network.name, inputs, per_layer, Option(bits) if per_layer else NOTHING)
-
-
-def _compute(
-    device: Device, asked: Request, param: RunParam
-) -> tuple[Inference, tuple[NodeTensors, ...]]:
-    wanted = param & RunParam.PER_LAYER_WITH_DATA and not param & RunParam.PERF
-    try:
-        if wanted and isinstance(device, ShowsTensors):
-            return device.run_with_tensors(asked)
-        return device.run(asked), ()
-    except NpuscopeError as error:
-        _LOGGER.warning("the inference failed: %s", error)
-        raise Refused(error.message, Fault.GENERIC) from None
-
-
-def _inputs(exchange: Exchange, network: NetworkDesc, *, constant: bool) -> tuple[np.ndarray, ...]:
-    first = network.inputs[0].size_bytes if network.inputs else 0
-    exchange.reply(State.WAITING, Ack(first))
-    found: list[np.ndarray] = []
-    for desc in network.inputs:
-        data = exchange.receive(Data).data
-        found.append(_values(desc, data, constant=constant))
-        last = len(found) == len(network.inputs)
-        exchange.reply(State.PROCESSING if last else State.WAITING, Ack(len(data)))
-        exchange.receive(Ack)
-    return tuple(found)
-
-
-def _values(desc: TensorDesc, data: bytes, *, constant: bool) -> np.ndarray:
-    """An input from its bytes; with one element for all of it, that one repeated."""
-    dtype = np.dtype(desc.dtype)
-    expected = dtype.itemsize if constant else desc.size_bytes
-    if len(data) != expected:
-        text = f"{len(data)} bytes for input '{desc.name}', expected {expected}"
-        raise Refused(text, Fault.INVALID_SIZE, len(data))
-    values = np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype)
-    return np.full(desc.shape, values[0]) if constant else values.reshape(desc.shape)
-
-
-def _send_nodes(
-    exchange: Exchange,
-    nodes: tuple[NodeCounters, ...],
-    tensors: tuple[NodeTensors, ...],
-    options: Option,
-    mcu_hz: int,
-) -> None:
-    current = 0
-    for index, node in enumerate(nodes):
-        current = current if node.extra else node.number
-        shown = tensors[index] if index < len(tensors) else ()
-        if exchange.takes_statistics:
-            for line in node_lines(node, Place(index, current), options, tensors=len(shown)):
-                exchange.log(line)
-        operator = node_message(node, current, mcu_hz, tensors=len(shown))
-        exchange.reply(State.PROCESSING, operator)
-        _send_tensors(exchange, shown)
-
-
-def _send_tensors(exchange: Exchange, shown: NodeTensors) -> None:
-    for i, (desc, values) in enumerate(shown, 1):
-        flags = TensorFlag.INTERNAL | (TensorFlag.LAST if i == len(shown) else TensorFlag(0))
-        exchange.reply(State.PROCESSING, values_message(desc, values, flags, with_data=True))
-
-
-def _send_outputs(
-    exchange: Exchange, network: NetworkDesc, inference: Inference, *, with_data: bool
-) -> None:
-    """The last one is marked twice, by its flag and by the state: hosts check both."""
+    inference_request = Request(
+        network.name, inputs, per_layer, CounterOption(bits) if per_layer else NOTHING
+    )
+    inference, tensors = _compute(device, inference_request, param)
+    mcu_hz = device.info().clocks.mcu_hz
+    if inference_request.per_layer:
+        _send_nodes(exchange, inference.nodes, tensors, inference_request.options, mcu_hz)
+    exchange.reply(State.PROCESSING, inference_message(inference))
+    # The last one is marked twice, by its flag and by the state: hosts check both.
+    with_data = not param & RunParam.PERF
     pairs = list(zip(network.outputs, inference.outputs, strict=True))
     for i, (desc, values) in enumerate(pairs, 1):
         last = i == len(pairs)
         flags = TensorFlag.OUTPUT | (TensorFlag.LAST if last else TensorFlag(0))
         message = values_message(desc, values, flags, with_data=with_data)
         exchange.reply(State.DONE if last else State.PROCESSING, message)
+
+
+def _compute(
+    device: Device, request: Request, param: RunParam
+) -> tuple[Inference, tuple[NodeTensors, ...]]:
+    with_data = param & RunParam.PER_LAYER_WITH_DATA and not param & RunParam.PERF
+    try:
+        if with_data and isinstance(device, ShowsTensors):
+            return device.run_with_tensors(request)
+        return device.run(request), ()
+    except NpuscopeError as error:
+        _LOGGER.warning("the inference failed: %s", error)
+        raise RefusedRequest(error.message, WireFault.GENERIC) from None
+
+
+def _inputs(
+    exchange: ServerExchange, network: NetworkDesc, *, constant: bool
+) -> tuple[np.ndarray, ...]:
+    first = network.inputs[0].size_bytes if network.inputs else 0
+    exchange.reply(State.WAITING, Ack(first))
+    inputs: list[np.ndarray] = []
+    for desc in network.inputs:
+        data = exchange.receive(Data).data
+        # An input from its bytes; with one element for all of it, that one repeated.
+        dtype = np.dtype(desc.dtype)
+        expected = dtype.itemsize if constant else desc.size_bytes
+        if len(data) != expected:
+            text = f"{len(data)} bytes for input '{desc.name}', expected {expected}"
+            raise RefusedRequest(text, WireFault.INVALID_SIZE, len(data))
+        values = np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype)
+        inputs.append(np.full(desc.shape, values[0]) if constant else values.reshape(desc.shape))
+        last = len(inputs) == len(network.inputs)
+        exchange.reply(State.PROCESSING if last else State.WAITING, Ack(len(data)))
+        exchange.receive(Ack)
+    return tuple(inputs)
+
+
+def _send_nodes(
+    exchange: ServerExchange,
+    nodes: tuple[NodeCounters, ...],
+    tensors: tuple[NodeTensors, ...],
+    options: CounterOption,
+    mcu_hz: int,
+) -> None:
+    current = 0
+    for index, node in enumerate(nodes):
+        current = current if node.extra else node.number
+        node_tensors = tensors[index] if index < len(tensors) else ()
+        if exchange.takes_statistics:
+            for line in node_lines(
+                node, NodePlace(index, current), options, tensors=len(node_tensors)
+            ):
+                exchange.log(line)
+        operator = node_message(node, current, mcu_hz, tensors=len(node_tensors))
+        exchange.reply(State.PROCESSING, operator)
+        for i, (desc, values) in enumerate(node_tensors, 1):
+            flags = TensorFlag.INTERNAL | (
+                TensorFlag.LAST if i == len(node_tensors) else TensorFlag(0)
+            )
+            exchange.reply(State.PROCESSING, values_message(desc, values, flags, with_data=True))

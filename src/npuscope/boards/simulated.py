@@ -7,13 +7,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from npuscope.boards.device import (
-    Clocks,
+    BoardClocks,
+    CounterOption,
     DeviceInfo,
     Inference,
     NetworkDesc,
     NodeCounters,
     NodeTensors,
-    Option,
     Request,
     TensorDesc,
     random_values,
@@ -25,7 +25,7 @@ from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.program.calls import element_type
 from npuscope.program.model import Buffer, Epoch, Program
-from npuscope.sim.memory import Memory, Region
+from npuscope.sim.memory import Memory, MemoryRegion
 from npuscope.sim.run import execute, written
 from npuscope.version import __version__
 
@@ -50,7 +50,7 @@ class SimulatedBoard:
         listed = (programs,) if isinstance(programs, Program) else tuple(programs)
         self.machine = machine
         self._loaded = {
-            program.name: Loaded(program, machine, seed, blob_fetch) for program in listed
+            program.name: LoadedNetwork(program, machine, seed, blob_fetch) for program in listed
         }
         if not listed or len(self._loaded) != len(listed):
             raise UsageError("a board needs programs, each under its own name")
@@ -65,7 +65,7 @@ class SimulatedBoard:
             f"{SIMULATED}",
             protocol=f"npuscope {__version__} {SIMULATED}",
             device_id=STM32N6,
-            clocks=Clocks(*(round(mhz * 1e6) for mhz in hertz)),
+            clocks=BoardClocks(*(round(mhz * 1e6) for mhz in hertz)),
             npu_cache=self.machine.cache.size_bytes > 0,
             capabilities=("IO_ONLY", "PER_LAYER", "PER_LAYER_WITH_DATA"),
             networks=tuple(loaded.desc for loaded in self._loaded.values()),
@@ -75,7 +75,8 @@ class SimulatedBoard:
 
     def run(self, request: Request) -> Inference:
         loaded = self._network(request.network)
-        self._on_top(loaded)
+        self._layers.remove(loaded)
+        self._layers.insert(0, loaded)
         outputs = loaded.outputs(request.inputs)
         nodes = loaded.count(request.options)
         pre, core, post = (sum(node.mcu_cycles[i] for node in nodes) for i in range(3))
@@ -89,8 +90,8 @@ class SimulatedBoard:
 
     def run_with_tensors(self, request: Request) -> tuple[Inference, tuple[NodeTensors, ...]]:
         """The same, with what each epoch block has written."""
-        shown = self._network(request.network).block_tensors(request.inputs)
-        return self.run(request), shown
+        tensors = self._network(request.network).block_tensors(request.inputs)
+        return self.run(request), tensors
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -101,19 +102,15 @@ class SimulatedBoard:
     def write(self, address: int, data: bytes) -> None:
         self._at(address, len(data)).write(address, data)
 
-    def _network(self, name: str) -> Loaded:
-        found = self._loaded.get(name)
-        if found is None:
+    def _network(self, name: str) -> LoadedNetwork:
+        loaded = self._loaded.get(name)
+        if loaded is None:
             raise DeviceError(
                 f"the board has no network '{name}'", hint=f"it has: {', '.join(self._loaded)}"
             )
-        return found
+        return loaded
 
-    def _on_top(self, loaded: Loaded) -> None:
-        self._layers.remove(loaded)
-        self._layers.insert(0, loaded)
-
-    def _at(self, address: int, size: int) -> Loaded:
+    def _at(self, address: int, size: int) -> LoadedNetwork:
         """The topmost network whose pools hold the range, preferring one with a buffer there."""
         mapped = [net for net in self._layers if net.maps(address, size)]
         if not mapped:
@@ -124,7 +121,7 @@ class SimulatedBoard:
         return next((net for net in mapped if net.overlaps(address, size)), mapped[0])
 
 
-class Loaded:
+class LoadedNetwork:
     """A program with its memory as the last inference left it."""
 
     def __init__(self, program: Program, machine: Machine, seed: int, blob_fetch: bool) -> None:
@@ -137,7 +134,7 @@ class Loaded:
         self._pools = program.pool_map()
         self._last: tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]] | None = None
         # What lies where no buffer does.
-        self._images = [Region(p.address, p.address + p.size_bytes) for p in program.pools]
+        self._images = [MemoryRegion(p.address, p.address + p.size_bytes) for p in program.pools]
 
     def outputs(self, inputs: tuple[np.ndarray, ...] | None) -> tuple[np.ndarray, ...]:
         """A program that cannot be executed is still timed, with inputs of its own only."""
@@ -151,20 +148,20 @@ class Loaded:
     def block_tensors(self, inputs: tuple[np.ndarray, ...] | None) -> tuple[NodeTensors, ...]:
         """By block: what its last epoch wrote; what came before is gone when the block ends."""
         blocks = self._runtime.blocks
-        found: dict[int, NodeTensors] = {block.last_number: () for block in blocks}
+        tensors: dict[int, NodeTensors] = {block.last_number: () for block in blocks}
 
         def keep(epoch: Epoch, memory: Memory) -> None:
-            if epoch.last_number in found:
+            if epoch.last_number in tensors:
                 names = written(epoch)
                 rows = [(_tensor(self.program, name), memory.read(name)) for name in names]
-                found[epoch.last_number] = tuple(rows)
+                tensors[epoch.last_number] = tuple(rows)
 
         values = self._own_inputs() if inputs is None else inputs
         program = replace(self.program, constants=self._constants)
         execute(program, self._named(values), observe=keep)
-        return tuple(found[block.last_number] for block in blocks)
+        return tuple(tensors[block.last_number] for block in blocks)
 
-    def count(self, options: Option) -> tuple[NodeCounters, ...]:
+    def count(self, options: CounterOption) -> tuple[NodeCounters, ...]:
         instrument = Instrument(options)
         self._runtime.on_epoch = instrument
         with self._runtime:
@@ -176,8 +173,8 @@ class Loaded:
         if self._last is not None and _same(self._last[0], inputs):
             return self._last[1]
         program = replace(self.program, constants=self._constants)
-        found = execute(program, self._named(inputs), observe=self._keep).outputs
-        outputs = tuple(found[name] for name in program.outputs)
+        results = execute(program, self._named(inputs), observe=self._keep).outputs
+        outputs = tuple(results[name] for name in program.outputs)
         self._last = tuple(np.array(value) for value in inputs), outputs
         return outputs
 
@@ -226,7 +223,7 @@ class Loaded:
                 self._constants[buffer.name] = self.memory.span(start, buffer.size_bytes).copy()
                 self._last = None
 
-    def _image(self, address: int, size: int) -> Region | None:
+    def _image(self, address: int, size: int) -> MemoryRegion | None:
         inside = (r for r in self._images if r.start <= address and address + size <= r.end)
         return next(inside, None)
 
@@ -246,9 +243,9 @@ class Loaded:
         return [(buffer, low, high) for buffer, low, high in cut if low < high]
 
 
-def _same(known: tuple[np.ndarray, ...], given: tuple[np.ndarray, ...]) -> bool:
-    pairs = zip(known, given, strict=False)
-    return len(known) == len(given) and all(np.array_equal(a, b) for a, b in pairs)
+def _same(one: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...]) -> bool:
+    pairs = zip(one, other, strict=False)
+    return len(one) == len(other) and all(np.array_equal(a, b) for a, b in pairs)
 
 
 def _network_desc(program: Program, nodes: int) -> NetworkDesc:

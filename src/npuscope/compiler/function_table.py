@@ -48,12 +48,21 @@ def fit_function(outputs: Array) -> FunctionTable | None:
 
 
 def _smooth(outputs: Array) -> FunctionTable | None:
-    rows = _fit_segments(outputs.astype(np.float64).reshape(-1, SEGMENT))
+    # (A, B, C) per segment: a straight line where it is good enough, else a parabola.
+    y = outputs.astype(np.float64).reshape(-1, SEGMENT)
+    powers, middle = _inputs()
+    rows = _least_squares(middle, y, 1)
+    curves = _least_squares(middle, y, 2)
+    error = np.abs(np.einsum("sp,sip->si", rows, powers) - y).max(axis=1)
+    rows[error >= 0.5] = curves[error >= 0.5]
     largest = np.abs(rows).max(axis=0).tolist()
     for shift_o in _SHIFTS:
         shifts = [_needed_shift(value * 2.0**shift_o) for value in largest]
         if not shifts[0]:  # A has no shift of its own
-            return _quantized(rows, shift_o, shifts)
+            # Coefficients in 16 bits at `shift_o` fraction bits, B and C with shifts of their own.
+            rom1 = np.rint(rows * 2.0**shift_o / 2.0 ** np.array(shifts)).astype(np.int16)
+            rom0 = np.arange(len(rows), dtype=np.uint8)
+            return FunctionTable(rom0, rom1, shifts[1], shifts[2], shift_o)
     return None
 
 
@@ -64,16 +73,6 @@ def _inputs() -> tuple[Array, Array]:
     return _powers(x), x.mean(axis=1)
 
 
-def _fit_segments(y: Array) -> Array:
-    """(A, B, C) per segment: a straight line where it is good enough, else a parabola."""
-    powers, middle = _inputs()
-    lines = _least_squares(middle, y, 1)
-    curves = _least_squares(middle, y, 2)
-    error = np.abs(np.einsum("sp,sip->si", lines, powers) - y).max(axis=1)
-    lines[error >= 0.5] = curves[error >= 0.5]
-    return lines
-
-
 def _powers(x: Array) -> Array:
     return np.stack([x * x, x, np.ones_like(x)], axis=-1)
 
@@ -81,15 +80,15 @@ def _powers(x: Array) -> Array:
 def _least_squares(middle: Array, y: Array, degree: int) -> Array:
     """Polynomials about the middle of each segment, written out in powers of x."""
     local = y @ _inverse(degree).T
-    found = np.zeros((len(y), 3))
+    polynomials = np.zeros((len(y), 3))
     b, c = local[:, -2], local[:, -1]
     if degree == 2:
-        a = found[:, 0] = local[:, 0]
-        found[:, 1] = b - 2 * a * middle
-        found[:, 2] = a * middle**2 - b * middle + c
+        a = polynomials[:, 0] = local[:, 0]
+        polynomials[:, 1] = b - 2 * a * middle
+        polynomials[:, 2] = a * middle**2 - b * middle + c
     else:
-        found[:, 1], found[:, 2] = b, c - b * middle
-    return found
+        polynomials[:, 1], polynomials[:, 2] = b, c - b * middle
+    return polynomials
 
 
 @cache
@@ -98,13 +97,6 @@ def _inverse(degree: int) -> Array:
     first = np.arange(SEGMENT, dtype=np.float64)
     basis = _powers(first - first.mean())[:, 2 - degree :]
     return np.asarray(np.linalg.pinv(basis))
-
-
-def _quantized(rows: Array, shift_o: int, shifts: list[int]) -> FunctionTable:
-    """Coefficients in 16 bits at `shift_o` fraction bits, B and C with shifts of their own."""
-    rom1 = np.rint(rows * 2.0**shift_o / 2.0 ** np.array(shifts)).astype(np.int16)
-    rom0 = np.arange(len(rows), dtype=np.uint8)
-    return FunctionTable(rom0, rom1, shifts[1], shifts[2], shift_o)
 
 
 def _needed_shift(largest: float) -> int:
@@ -143,9 +135,9 @@ def _segment(first: int, y: Array, tolerance: int) -> tuple[Row, ...]:
     for size in (SEGMENT >> bits for bits in range(_PARTS)):
         parts = (slice(start, start + size) for start in range(0, SEGMENT, size))
         rows = [_row(x[part], y[part], tolerance) for part in parts]
-        found = tuple(row for row in rows if row is not None)
-        if len(found) == len(rows):
-            return found
+        fitting = tuple(row for row in rows if row is not None)
+        if len(fitting) == len(rows):
+            return fitting
     return tuple((0, 0, int(value) << _STEEP.shift_o - _STEEP.shift_c) for value in y)
 
 

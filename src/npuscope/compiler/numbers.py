@@ -20,7 +20,7 @@ FRACTION_BITS = 20  # the vendor's two-stage form works with 20 fraction bits
 
 
 @dataclass(frozen=True, slots=True)
-class Scaling:
+class LayerScaling:
     """real = scale * (q - zero point) for a layer: input, weights per channel, output."""
 
     input_scale: float
@@ -30,7 +30,7 @@ class Scaling:
     bias: Array  # real values, one per output channel
 
     @property
-    def about_one(self) -> Scaling:
+    def about_one(self) -> LayerScaling:
         """The same layer in other units, where its scales are too far from 1 for coefficients:
         only ratios count, and powers of two round nothing."""
         exponent = round(log2(self.output_scale))
@@ -38,7 +38,7 @@ class Scaling:
             return self
         unit = 2.0**exponent
         input_scale, output_scale = self.input_scale / unit, self.output_scale / unit
-        return Scaling(
+        return LayerScaling(
             input_scale, self.weight_scales, output_scale, self.output_zero, self.bias / unit
         )
 
@@ -61,7 +61,9 @@ def norm(values: Array | float) -> int:
 
 
 def int16(values: Array | float) -> Array:
-    return _between(_round(values), -32768, INT16_MAX)
+    # Half away from zero.
+    values = np.asarray(values, dtype=np.float64)
+    return _between(np.asarray(np.sign(values) * np.floor(np.abs(values) + 0.5)), -32768, INT16_MAX)
 
 
 def int32(values: Array | float) -> Array:
@@ -84,12 +86,6 @@ def offset32(values: Array | float, rounding: float = 0.0) -> tuple[Array, int]:
     return int32(values).reshape(-1), c_shift
 
 
-def _round(values: Array | float) -> Array:
-    """Half away from zero."""
-    values = np.asarray(values, dtype=np.float64)
-    return np.asarray(np.sign(values) * np.floor(np.abs(values) + 0.5))
-
-
 def _shared(values: Array) -> Array:
     """One value where all channels have the same: the unit then needs no vector."""
     return values[:1] if bool((values == values[0]).all()) else values
@@ -97,7 +93,7 @@ def _shared(values: Array) -> Array:
 
 def sums_that_matter(
     weights: Array,
-    scaling: Scaling,
+    scaling: LayerScaling,
     inputs: tuple[int, int],
     passes: int = 1,
     in_pieces: bool = False,
@@ -139,7 +135,7 @@ def likely_sums(weights: Array, inputs: tuple[int, int], level: float) -> Array:
     return np.asarray(common + 8 * spread * np.sqrt((flat * flat).sum(axis=1)))
 
 
-def fine_enough_shift(scaling: Scaling, roundings: int) -> int:
+def fine_enough_shift(scaling: LayerScaling, roundings: int) -> int:
     """The largest shift at which so many roundings of a sum stay below a quarter of a step of the
     output."""
     unit = scaling.input_scale * float(scaling.weight_scales.max())
@@ -148,7 +144,7 @@ def fine_enough_shift(scaling: Scaling, roundings: int) -> int:
 
 
 def requantize_two_stage(
-    scaling: Scaling, shift_o: int, largest: float = 0.0
+    scaling: LayerScaling, shift_o: int, largest: float = 0.0
 ) -> tuple[Affine, Affine]:
     """2.x: Mul brings the sum into real units (16 bits), Add scales and adds the offset.
 
@@ -169,7 +165,7 @@ def requantize_two_stage(
     return mul, Affine(factor, c, total, c_shift=c_shift)
 
 
-def requantize_one_stage(scaling: Scaling, shift_o: int) -> Affine:
+def requantize_one_stage(scaling: LayerScaling, shift_o: int) -> Affine:
     """3.0 and later: one multiply-add per channel."""
     gain = _shared(scaling.input_scale * scaling.weight_scales) / scaling.output_scale
     gain = gain * 2.0**shift_o
@@ -179,7 +175,7 @@ def requantize_one_stage(scaling: Scaling, shift_o: int) -> Affine:
 
 
 def requantize_per_channel(
-    scaling: Scaling, shift_o: int, largest_sums: Array
+    scaling: LayerScaling, shift_o: int, largest_sums: Array
 ) -> tuple[Affine, Affine]:
     """Open: a mantissa per channel first, then its power of two and the offset.
 

@@ -52,13 +52,10 @@ class PlacedSoFar:
         self.rows.append((start, end, buffer.first, buffer.last))
         self.latest_first = max(self.latest_first, buffer.first)
         self.earliest_last = min(self.earliest_last, buffer.last)
-        self._join(start, end)
-
-    def _join(self, start: int, end: int) -> None:
-        """Add a range to the union, with all that it touches."""
+        # Add a range to the union, with all that it touches.
         union, step = self.union, self.alignment
-        low = bisect_left(union, start, key=lambda taken: _align(taken[1], step))
-        high = bisect_right(union, _align(end, step), low, key=lambda taken: taken[0])
+        low = bisect_left(union, start, key=lambda bounds: _align(bounds[1], step))
+        high = bisect_right(union, _align(end, step), low, key=lambda bounds: bounds[0])
         if low < high:
             start, end = min(start, union[low][0]), max(end, union[high - 1][1])
         union[low:high] = [(start, end)]
@@ -86,16 +83,30 @@ def _spans(buffer: Buffer) -> range:
     return range(buffer.first // _SPAN, buffer.last // _SPAN + 1)
 
 
-def place(program: Program, machine: Machine, given: Mapping[str, str] = _NONE) -> Program:
+def place(program: Program, machine: Machine, external: Mapping[str, str] = _NONE) -> Program:
     """Give every buffer a pool and an offset. Buffers that the application gives take no memory
-    of the machine: `given` has names for their pools."""
+    of the machine: `external` has names for their pools."""
     roots = [buffer for buffer in program.buffers if not buffer.view_of]
-    brought = [b for b in roots if b.name in given]
-    own = given_pools((given[b.name], b.size_bytes) for b in brought)
+    brought = [b for b in roots if b.name in external]
+    own = given_pools((external[b.name], b.size_bytes) for b in brought)
     pools = (*program_pools(machine), *own)
     reads = read_accesses(program, machine) if machine.generation.fewest_reads_first else {}
-    left = [b for b in roots if not b.is_param and b.name not in given]
-    units = _order(_units(left), program.inputs, reads)
+    activations = [b for b in roots if not b.is_param and b.name not in external]
+
+    # Graph inputs first, then the largest; of equal sizes the one with the fewest `reads`, where
+    # they count, then the earlier.
+    # Tried on the 17 builds: this order gives the bank marks of 15 of them. By size times lifetime
+    # it is 13, by lifetime 12, by time 1; without inputs first 14.
+    def rank(unit: list[Buffer]) -> tuple[bool, int, float, int]:
+        whole = _whole(unit)
+        accesses = sum(reads.get(buffer.name, 0.0) for buffer in unit)
+        return whole.name not in program.inputs, -whole.size_bytes, accesses, whole.first
+
+    # What is placed as one: a buffer, or the parts of a block side by side.
+    by_block: dict[str, list[Buffer]] = {}
+    for buffer in activations:
+        by_block.setdefault(buffer.block or buffer.name, []).append(buffer)
+    units = sorted(by_block.values(), key=rank)
     memory = PlacedSoFar(machine.placement.alignment_bytes)
     homes = _place_units(units, _ranked(program_pools(machine), machine), memory, machine)
     for buffer, pool in zip(brought, own, strict=True):
@@ -103,7 +114,12 @@ def place(program: Program, machine: Machine, given: Mapping[str, str] = _NONE) 
         memory.add(buffer, pool.address)
     homes |= _place_parameters([b for b in roots if b.is_param], pools, memory, machine)
     buffers = tuple(_placed_buffer(buffer, homes) for buffer in program.buffers)
-    return replace(program, buffers=buffers, pools=_with_use(pools, memory))
+    # Marks per real bank; buffers of the virtual pool count in the banks they touch.
+    return replace(
+        program,
+        buffers=buffers,
+        pools=tuple(replace(pool, used_bytes=_mark(pool, memory)) for pool in pools),
+    )
 
 
 def program_pools(machine: Machine) -> tuple[Pool, ...]:
@@ -116,23 +132,19 @@ def program_pools(machine: Machine) -> tuple[Pool, ...]:
     members = [pool for pool in real if pool.name in parts]
     start = min(pool.address for pool in members)
     end = max(pool.address + pool.size_bytes for pool in members)
+    # Its rank among the pools decides what is filled first: the banks, or all of them as one.
+    scores = [pool.score for pool in members]
+    above_worst = machine.generation.virtual_pool_rank == "above_worst"
     virtual = Pool(
         "_".join(parts),
         start,
         end - start,
         machine.placement.virtual_byte_width,
         max(pool.freq_ratio for pool in members),
-        score=_virtual_score([pool.score for pool in members], machine),
+        score=min(scores) + 1 if above_worst else sum(scores) // len(scores) - 1,
         subpools=tuple(parts),
     )
     return (*real, virtual)
-
-
-def _virtual_score(parts: list[int], machine: Machine) -> int:
-    """Its rank among the pools decides what is filled first: the banks, or all of them as one."""
-    if machine.generation.virtual_pool_rank == "above_worst":
-        return min(parts) + 1
-    return sum(parts) // len(parts) - 1
 
 
 def _pool(memory: MemoryPool) -> Pool:
@@ -162,14 +174,6 @@ def _ranked(pools: Iterable[Pool], machine: Machine) -> list[Pool]:
     return sorted((p for p in pools if p.writable and p.size_bytes), key=rank)
 
 
-def _units(buffers: list[Buffer]) -> list[list[Buffer]]:
-    """What is placed as one: a buffer, or the parts of a block side by side."""
-    units: dict[str, list[Buffer]] = {}
-    for buffer in buffers:
-        units.setdefault(buffer.block or buffer.name, []).append(buffer)
-    return list(units.values())
-
-
 def _whole(unit: list[Buffer]) -> Buffer:
     """The unit as one buffer: all bytes, from the first epoch to the last."""
     if len(unit) == 1:
@@ -182,43 +186,27 @@ def _whole(unit: list[Buffer]) -> Buffer:
     )
 
 
-def _order(
-    units: list[list[Buffer]], inputs: tuple[str, ...], reads: dict[str, float]
-) -> list[list[Buffer]]:
-    """Graph inputs first, then the largest; of equal sizes the one with the fewest `reads`, where
-    they count, then the earlier."""
-
-    # Tried on the 17 builds: this order gives the bank marks of 15 of them. By size times lifetime
-    # it is 13, by lifetime 12, by time 1; without inputs first 14.
-    def rank(unit: list[Buffer]) -> tuple[bool, int, float, int]:
-        whole = _whole(unit)
-        accesses = sum(reads.get(buffer.name, 0.0) for buffer in unit)
-        return whole.name not in inputs, -whole.size_bytes, accesses, whole.first
-
-    return sorted(units, key=rank)
-
-
 def _place_units(
     units: list[list[Buffer]], pools: list[Pool], memory: PlacedSoFar, machine: Machine
 ) -> dict[str, tuple[str, int]]:
     homes: dict[str, tuple[str, int]] = {}
-    left = units
+    remaining = units
     # Pools outside, buffers inside: the virtual pool over several banks is filled only after the
     # banks themselves. One pass over buffers with the pools inside gives 12 of the 17 builds.
     for pool in pools:
-        waiting, left = left, []
+        waiting, remaining = remaining, []
         for unit in waiting:
             whole = _whole(unit)
             offset = _fit(whole, pool, memory)
             if offset is None:
-                left.append(unit)
+                remaining.append(unit)
                 continue
             _take(whole, pool, offset, memory)
             for buffer in unit:
                 homes[buffer.name] = (pool.name, offset)
                 offset += buffer.size_bytes
-    if left:
-        _refuse([_whole(unit) for unit in left], pools)
+    if remaining:
+        _refuse([_whole(unit) for unit in remaining], pools)
     return homes
 
 
@@ -260,10 +248,13 @@ def _place_parameters(
     Of several such pools one that can only be read comes first: 16 of 16 public builds whose
     external RAM prefers constants too have all weights in flash.
     """
-    named = [m for m in machine.pools if m.constants_preferred and m.size_bytes]
-    preferred = [m.name for m in sorted(named, key=lambda memory: memory.writable)]
+    for_constants = [m for m in machine.pools if m.constants_preferred and m.size_bytes]
+    preferred = [m.name for m in sorted(for_constants, key=lambda memory: memory.writable)]
     fallback = [p.name for p in _ranked(pools, machine) if not p.virtual]
-    choices = [_named(pools, name) for name in dict.fromkeys((*preferred, *fallback))]
+    choices = [
+        next(pool for pool in pools if pool.name == name)
+        for name in dict.fromkeys((*preferred, *fallback))
+    ]
     homes: dict[str, tuple[str, int]] = {}
     for buffer in sorted(buffers, key=lambda b: -b.size_bytes):
         for pool in choices:
@@ -285,10 +276,6 @@ def _fit_parameter(buffer: Buffer, pool: Pool, memory: PlacedSoFar) -> int | Non
     return offset if offset + buffer.size_bytes < pool.size_bytes else None
 
 
-def _named(pools: tuple[Pool, ...], name: str) -> Pool:
-    return next(pool for pool in pools if pool.name == name)
-
-
 def _refuse(buffers: list[Buffer], pools: list[Pool]) -> None:
     largest = max(buffers, key=lambda b: b.size_bytes)
     room = max((pool.size_bytes for pool in pools if pool.writable), default=0)
@@ -304,11 +291,6 @@ def _placed_buffer(buffer: Buffer, homes: dict[str, tuple[str, int]]) -> Buffer:
     """Views are placed with their buffer; a pool that a file refers to as a whole stays."""
     home = homes.get(buffer.view_of or buffer.name)
     return buffer if home is None else buffer.placed(*home)
-
-
-def _with_use(pools: tuple[Pool, ...], memory: PlacedSoFar) -> tuple[Pool, ...]:
-    """Marks per real bank; buffers of the virtual pool count in the banks they touch."""
-    return tuple(replace(pool, used_bytes=_mark(pool, memory)) for pool in pools)
 
 
 def _mark(pool: Pool, memory: PlacedSoFar) -> int:

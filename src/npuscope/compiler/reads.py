@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from npuscope.machine.model import Machine, Placement
+from npuscope.machine.model import Machine
 from npuscope.program.model import Program
 from npuscope.program.units import Streng
 
@@ -15,46 +15,28 @@ def read_accesses(program: Program, machine: Machine) -> dict[str, float]:
     What is read in the frames in which it was written counts as adjacent bytes: the vendor's
     compilers store it frame by frame [code: two builds of 3.0].
     """
-    roots = {buffer.name: buffer.view_of or buffer.name for buffer in program.buffers}
-    called = _call_accesses(program, machine.placement)
-    found: defaultdict[str, float] = defaultdict(float)
-    for name, accesses in called.items():
-        found[roots[name]] += accesses
-    for name, engines in _engines(program, roots).items():
-        agree = _agree(engines) and name not in called
-        for engine in engines:
-            if not engine.dir:
-                found[name] += _accesses(engine, agree, machine.placement)
-    return dict(found)
-
-
-def _engines(program: Program, roots: dict[str, str]) -> dict[str, list[Streng]]:
-    found: dict[str, list[Streng]] = {}
+    rules = machine.placement
+    buffers = program.buffer_map()
+    roots = {name: buffer.view_of or name for name, buffer in buffers.items()}
+    accesses: defaultdict[str, float] = defaultdict(float)
+    called: set[str] = set()
+    engines: defaultdict[str, list[Streng]] = defaultdict(list)
     for epoch in program.epochs:
+        # What a library call writes counts like what it reads [fit: RAM of FastDepth].
+        for name in (*epoch.call.inputs, *epoch.call.outputs) if epoch.call else ():
+            if name:
+                called.add(name)
+                accesses[roots[name]] += buffers[name].size_bytes / rules.call_bytes
         for group in epoch.groups or ():
             for unit in group.units:
                 if isinstance(unit, Streng):
-                    found.setdefault(roots[unit.addr_base.buffer], []).append(unit)
-    return found
-
-
-def _agree(engines: list[Streng]) -> bool:
-    """Written and read in the same frames."""
-    return len({e.run_bytes for e in engines}) == 1 and any(e.dir for e in engines)
-
-
-def _accesses(engine: Streng, agree: bool, rules: Placement) -> float:
-    run = rules.access_bytes if agree or engine.raw else engine.run_bytes
-    return engine.total_bytes / run
-
-
-def _call_accesses(program: Program, rules: Placement) -> dict[str, float]:
-    """Of what a library call reads; what it writes counts alike [fit: RAM of FastDepth]."""
-    sizes = {buffer.name: buffer.size_bytes for buffer in program.buffers}
-    found: defaultdict[str, float] = defaultdict(float)
-    for epoch in program.epochs:
-        if epoch.call is not None:
-            for name in (*epoch.call.inputs, *epoch.call.outputs):
-                if name:
-                    found[name] += sizes[name] / rules.call_bytes
-    return dict(found)
+                    engines[roots[unit.addr_base.buffer]].append(unit)
+    for name, users in engines.items():
+        runs = {engine.run_bytes for engine in users}
+        same_frames = len(runs) == 1 and any(engine.dir for engine in users)
+        adjacent = same_frames and name not in called
+        for engine in users:
+            if not engine.dir:
+                run = rules.access_bytes if adjacent or engine.raw else engine.run_bytes
+                accesses[name] += engine.total_bytes / run
+    return dict(accesses)

@@ -43,7 +43,7 @@ class StageGroup:
     # The same for 16-bit values in memory: a chain that is cut in the middle goes on in the frames
     # in which they were made. One table for all epochs, which grows with them.
     stored: dict[str, int] = field(default_factory=dict)
-    written: dict[str, int] = field(default_factory=dict)  # for all values in memory
+    in_memory: dict[str, int] = field(default_factory=dict)  # for all values in memory
 
     def producer(self, value: Value) -> Stage | None:
         return next((s for s in self.stages if s.output.name == value.name), None)
@@ -52,12 +52,14 @@ class StageGroup:
         """Of the operands in memory, where all are maps of one shape."""
         if any(value.shape != stage.output.shape for value in stage.inputs):
             return []
-        return [self.written[value.name] for value in stage.inputs if value.name in self.written]
+        return [
+            self.in_memory[value.name] for value in stage.inputs if value.name in self.in_memory
+        ]
 
     def known_frames(self, values: Iterable[Value]) -> list[int]:
         """The frames of those values that have some: of this epoch, else of those before it."""
-        found = (self.frames.get(v.name, self.stored.get(v.name)) for v in values)
-        return [frame for frame in found if frame is not None]
+        frames = (self.frames.get(v.name, self.stored.get(v.name)) for v in values)
+        return [frame for frame in frames if frame is not None]
 
     def add(self, stage: Stage, machine: Machine) -> None:
         self.stages.append(stage)
@@ -69,9 +71,9 @@ def output_frame(group: StageGroup, stage: Stage, max_pool_frame: int) -> int:
     """Channels of one frame that leaves the stage."""
     if isinstance(stage, ConvStage):
         return stage.tiling.kernels
-    known = group.known_frames(stage.inputs)
-    if known:
-        return max(known)
+    frames = group.known_frames(stage.inputs)
+    if frames:
+        return max(frames)
     met = group.written_frames(stage)
     if isinstance(stage, ArithStage) and len(stage.inputs) > 1 and met:
         return largest_divisor(stage.output.channels, min(met))
@@ -83,19 +85,20 @@ def schedule(lowered: Lowered, machine: Machine) -> list[StageGroup]:
     """Stages cut into epochs."""
     groups: list[StageGroup] = []
     stored: dict[str, int] = {}
-    written: dict[str, int] = {}
-    line = Line(lowered, machine)
+    in_memory: dict[str, int] = {}
+    line = ReadyLine(lowered, machine)
     while line.ready:
-        group = StageGroup(stored=stored, written=written)
+        group = StageGroup(stored=stored, in_memory=in_memory)
         line.fill(group)
-        stored.update(_wide_frames(group))
+        wide = {s.output.name for s in group.stages if s.output.nbits == 16}
+        stored.update({name: frame for name, frame in group.frames.items() if name in wide})
         if machine.generation.shortcut_frames:
-            written.update(group.frames)
+            in_memory.update(group.frames)
         groups.append(group)
     return groups
 
 
-class Line:
+class ReadyLine:
     """Stages that are ready, in the order in which they became so.
 
     Tried on eight builds: calls first brings BlazeFace from 51 to 77 % equal epochs (4.0; 63 to 76
@@ -104,16 +107,37 @@ class Line:
 
     def __init__(self, lowered: Lowered, machine: Machine) -> None:
         self.lowered, self.machine = lowered, machine
-        self.readers = _readers(lowered)
-        self.after = _followers(lowered)
+        # Value name -> names of the stages that read it (through views too); outputs read last.
+        readers: dict[str, list[str]] = {}
+        for stage in lowered.stages:
+            for value in stage.inputs:
+                readers.setdefault(root(lowered, value).name, []).append(stage.name)
+        for value in lowered.outputs:
+            readers.setdefault(root(lowered, value).name, []).append("")
+        self.readers = readers
+        # By stage: those that read what it writes.
+        after: list[list[int]] = [[] for _ in lowered.stages]
+        writers: dict[str, list[tuple[int, Value]]] = {}
+        for place, stage in enumerate(lowered.stages):
+            sources = dict.fromkeys(
+                writer
+                for value in stage.inputs
+                for writer, output in writers.get(root(lowered, value).name, [])
+                if _share_bytes(lowered, output, value)
+            )
+            for writer in sources:
+                after[writer].append(place)
+            made_in = root(lowered, stage.output).name
+            writers.setdefault(made_in, []).append((place, stage.output))
+        self.after = after
         self.missing = Counter(place for followers in self.after for place in followers)
         self.ready = [n for n in range(len(lowered.stages)) if not self.missing[n]]
 
     def fill(self, group: StageGroup) -> None:
         """Move what fits into an empty epoch."""
         waiting, self.ready = sorted(self.ready, key=self._is_work), []
-        left = [place for place in waiting if not self._take(place, group)]
-        self.ready = left + self.ready
+        remaining = [place for place in waiting if not self._take(place, group)]
+        self.ready = remaining + self.ready
 
     def _is_work(self, place: int) -> bool:
         """Of the NPU, that is."""
@@ -130,40 +154,6 @@ class Line:
             if not self.missing[follower] and not self._take(follower, group):
                 self.ready.append(follower)
         return True
-
-
-def _followers(lowered: Lowered) -> list[list[int]]:
-    """By stage: those that read what it writes."""
-    after: list[list[int]] = [[] for _ in lowered.stages]
-    writers: dict[str, list[tuple[int, Value]]] = {}
-    for place, stage in enumerate(lowered.stages):
-        found = dict.fromkeys(
-            writer
-            for value in stage.inputs
-            for writer, made in writers.get(root(lowered, value).name, [])
-            if _share_bytes(lowered, made, value)
-        )
-        for writer in found:
-            after[writer].append(place)
-        made_in = root(lowered, stage.output).name
-        writers.setdefault(made_in, []).append((place, stage.output))
-    return after
-
-
-def _wide_frames(group: StageGroup) -> dict[str, int]:
-    wide = {s.output.name for s in group.stages if s.output.nbits == 16}
-    return {name: frame for name, frame in group.frames.items() if name in wide}
-
-
-def _readers(lowered: Lowered) -> dict[str, list[str]]:
-    """Value name -> names of the stages that read it (through views too); outputs read last."""
-    readers: dict[str, list[str]] = {}
-    for stage in lowered.stages:
-        for value in stage.inputs:
-            readers.setdefault(root(lowered, value).name, []).append(stage.name)
-    for value in lowered.outputs:
-        readers.setdefault(root(lowered, value).name, []).append("")
-    return readers
 
 
 def root(lowered: Lowered, value: Value) -> Value:
@@ -202,8 +192,8 @@ def _copies_apart(stage: Stage, group: StageGroup) -> bool:
 
 def _reads_view_of(stage: Stage, group: StageGroup, lowered: Lowered) -> bool:
     """True if it reads a view of bytes that this epoch writes: they exist in memory only."""
-    made = {s.output.name for s in group.stages}
-    others = [value for value in stage.inputs if value.name not in made]
+    results = {s.output.name for s in group.stages}
+    others = [value for value in stage.inputs if value.name not in results]
     return any(_share_bytes(lowered, s.output, value) for s in group.stages for value in others)
 
 
@@ -314,27 +304,27 @@ def _reconverges(stage: Stage, group: StageGroup, always: bool) -> bool:
 
 
 def _ancestors(group: StageGroup, stage: Stage) -> set[str]:
-    found = {stage.name}
+    names = {stage.name}
     for producer in map(group.producer, stage.inputs):
         if producer:
-            found |= _ancestors(group, producer)
-    return found
+            names |= _ancestors(group, producer)
+    return names
 
 
 def _engines(stages: list[Stage], lowered: Lowered, readers: dict[str, list[str]]) -> int:
     """Stream engines the epoch would need if it closed behind these stages."""
     names = {stage.name for stage in stages}
-    made = {stage.output.name for stage in stages}
+    results = {stage.output.name for stage in stages}
     count = 0
     for stage in stages:
-        count += _engines_in(stage, made)
+        count += _engines_in(stage, results)
         leaves = any(reader not in names for reader in readers.get(stage.output.name, []))
         count += leaves or stage.output.name in lowered.views
     return count
 
 
-def _engines_in(stage: Stage, made: set[str]) -> int:
-    from_memory = sum(value.name not in made for value in stage.inputs)
+def _engines_in(stage: Stage, results: set[str]) -> int:
+    from_memory = sum(value.name not in results for value in stage.inputs)
     if isinstance(stage, ConvStage):
         # One engine stores the sums of a pass, one reads them back for the next.
         partial_sums = 2 if stage.tiling.passes > 1 else 0

@@ -127,7 +127,11 @@ def depthwise_tiling(
     if frame and joins:
         group = frame
     elif machine.generation.depthwise == "inflated":
-        group = _inflated_group(channels, window, simd, machine)
+        if channels % _INFLATED_GROUP or window[0] > machine.convacc.max_kernel_height:
+            group = 1
+        else:
+            # 16x8 mode has half the kernels of 8x8 mode.
+            group = _INFLATED_GROUP // 2 if simd is Simd.S16X8 else _INFLATED_GROUP
     else:
         # Words of two channels exist for 3x3 kernels of stride 2 in 8x8 mode only (DSS2).
         pairs = (window, strides) == ((3, 3), (2, 2)) and simd is Simd.S8X8
@@ -145,13 +149,6 @@ def grouped_tiling(groups: int, inputs: int, outputs: int, simd: Simd, machine: 
     """
     kernels = largest_divisor(outputs, dense_limit(simd, machine).kernels)
     return Tiling(ConvMode.DEPTHWISE, kernels, inputs, 1, 1, groups * outputs // kernels)
-
-
-def _inflated_group(channels: int, window: tuple[int, int], simd: Simd, machine: Machine) -> int:
-    if channels % _INFLATED_GROUP or window[0] > machine.convacc.max_kernel_height:
-        return 1
-    # 16x8 mode has half the kernels of 8x8 mode.
-    return _INFLATED_GROUP // 2 if simd is Simd.S16X8 else _INFLATED_GROUP
 
 
 def _balanced_group(

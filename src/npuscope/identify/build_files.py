@@ -8,7 +8,14 @@ from typing import Any
 
 from npuscope.errors import FileError
 from npuscope.identify.sample import FileFacts, Sample, plain
-from npuscope.program.weight_files import Segment, c_arrays, is_elf, is_hex, read_elf, read_hex
+from npuscope.program.weight_files import (
+    AddressedBytes,
+    c_arrays,
+    is_elf,
+    is_hex,
+    read_elf,
+    read_hex,
+)
 
 # Weights in Intel HEX, in object files and firmware, as arrays in C.
 
@@ -35,7 +42,7 @@ def inspect_hex(sample: Sample) -> FileFacts:
     )
 
 
-def _rows(segments: tuple[Segment, ...]) -> list[dict[str, Any]]:
+def _rows(segments: tuple[AddressedBytes, ...]) -> list[dict[str, Any]]:
     return [{"name": s.name, "address": s.address, "bytes": len(s.data)} for s in segments]
 
 

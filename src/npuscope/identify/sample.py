@@ -15,7 +15,7 @@ from npuscope.bounded_file import REPORT, opened, read_head
 from npuscope.errors import FileError
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.foreign_json import LenientJson, read_json
-from npuscope.program.generate_report.lines import Line, read_text, split_lines
+from npuscope.program.generate_report.lines import ReportLine, read_text, split_lines
 
 _HEAD_BYTES = 1 << 16
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -63,7 +63,7 @@ class Sample:
         return read_text(self.path)
 
     @cached_property
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[ReportLine, ...]:
         return split_lines(self.text, str(self.path))
 
     @property

@@ -13,13 +13,18 @@ from npuscope.bounded_file import OWN, SOURCE, read_bytes, read_text
 from npuscope.errors import FileError, TargetError
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.loadable import codes
-from npuscope.loadable.build_network import Network, firmware_folder, image_sources, read_network
+from npuscope.loadable.build_network import (
+    SourceNetwork,
+    firmware_folder,
+    image_sources,
+    read_network,
+)
 from npuscope.loadable.codes import PackageOptions
 from npuscope.loadable.foreign_source import check_preprocessed
 from npuscope.loadable.image import read_image
 from npuscope.loadable.image_model import Image
 from npuscope.loadable.link import image_c, link, linker_script
-from npuscope.loadable.pack import Packed, pack_image, read_elf, xip_obstacle
+from npuscope.loadable.pack import pack_image, read_elf, xip_obstacle
 from npuscope.loadable.pack_pools import RELOCATABLE_HINT, PoolPlan, plan_pools
 from npuscope.loadable.toolchain import (
     Toolchain,
@@ -54,13 +59,6 @@ def c_files(name: str, image: bytes, params: bytes | None) -> dict[str, bytes]:
     if params is not None:
         arrays[f"{stem}_img_rel_params"] = params
     header = f"{name}_img_rel.h"
-    return {
-        header: _header(stem, arrays).encode(),
-        f"{name}_img_rel.c": _source(header, arrays).encode(),
-    }
-
-
-def _header(stem: str, arrays: dict[str, bytes]) -> str:
     guard = f"{stem.upper()}_IMG_REL_H"
     lines = [
         f"{array}\n"
@@ -70,7 +68,10 @@ def _header(stem: str, arrays: dict[str, bytes]) -> str:
             f"extern const unsigned char {name}[{name.upper()}_SIZE];",
         )
     ]
-    return f"#ifndef {guard}\n#define {guard}\n\n{''.join(lines)}\n#endif\n"
+    return {
+        header: f"#ifndef {guard}\n#define {guard}\n\n{''.join(lines)}\n#endif\n".encode(),
+        f"{name}_img_rel.c": _source(header, arrays).encode(),
+    }
 
 
 def _source(header: str, arrays: dict[str, bytes]) -> str:
@@ -115,16 +116,11 @@ class Package(Shown):
         return f"{self.name}: {files}"
 
 
-def parse(source: Path, options: PackageOptions) -> tuple[Network, PoolPlan]:
+def parse(source: Path, options: PackageOptions) -> tuple[SourceNetwork, PoolPlan]:
     """What would be packaged: the network and its pools, without compiling anything."""
     network = read_network(source, options.name)
-    # Before anything is compiled: such an image would load and then wait forever.
-    _refuse_unknown_registers(network)
-    return network, plan_pools(network.program, network.images, secure=options.secure)
-
-
-def _refuse_unknown_registers(network: Network) -> None:
-    """The image brings its own drivers: what they cannot set up would never start on the board."""
+    # The image brings its own drivers: with what they cannot set up it would load and then wait
+    # forever.
     for epoch in network.program.executed:
         units = [unit for group in epoch.groups or () for unit in group.units]
         for unit in (unit for unit in units if isinstance(unit, Arith)):
@@ -138,18 +134,19 @@ def _refuse_unknown_registers(network: Network) -> None:
                     hint="network.c runs with the vendor's runtime; an image needs a network "
                     "without a product of a map and a computed vector",
                 ) from None
+    return network, plan_pools(network.program, network.images, secure=options.secure)
 
 
 def package(source: Path, options: PackageOptions) -> Package:
     progress("reading %s", str(source))
     network, plan = parse(source, options)
-    asked, options = options, replace(options, secure=options.secure and not plan.non_secure)
+    request, options = options, replace(options, secure=options.secure and not plan.non_secure)
     toolchain = find_toolchain(options)
     _LOG.info("compiling %s with %s", network.source.name, toolchain.version)
     # Inside the private cache: no other user can change a source between check and compilation.
     with work_folder(toolchain.cache) as work:
         elf = _built(network, plan, toolchain, options, work)
-        kept = {file.name: read_bytes(file, OWN) for file in sorted(work.iterdir())}
+        intermediate = {file.name: read_bytes(file, OWN) for file in sorted(work.iterdir())}
     linked = read_elf(elf)
     packed = pack_image(
         linked,
@@ -159,45 +156,59 @@ def package(source: Path, options: PackageOptions) -> Package:
         secure=options.secure,
         split=options.split,
     )
+    name = network.name
+    files = {f"{name}_rel.bin": packed.image}
+    if packed.params is not None:
+        files[f"{name}_rel_params.bin"] = packed.params
+    if options.c_file:
+        files |= c_files(name, packed.image, packed.params)
     return Package(
         name=network.name,
         # Read back by the reader of foreign images, so that every check applies to our own as well.
         image=read_image(packed.image, packed.params),
-        files=_files(network.name, packed, options),
-        intermediate=kept,
+        files=files,
+        intermediate=intermediate,
         toolchain=toolchain.version,
         obstacle=xip_obstacle(linked, packed.places),
         notes=(
             *network.program.notes,
             *packed.notes,
-            *_target_notes(asked, options),
+            *_target_notes(request, options),
             *_vendor_notes(toolchain),
         ),
     )
 
 
-def _target_notes(asked: PackageOptions, made: PackageOptions) -> Iterator[str]:
+def _target_notes(request: PackageOptions, options: PackageOptions) -> Iterator[str]:
     """For which processor and world the image is, where that was not said."""
-    if made.target.part is codes.Cpu.CORTEX_M33:
+    if options.target.part is codes.Cpu.CORTEX_M33:
         yield (
             "for a Cortex-M33, which the emulated board has; for the Cortex-M55 of an STM32N6 "
             "package with --cpu cortex-m55"
         )
-    if asked.secure and not made.secure:
+    if request.secure and not options.secure:
         yield "the pools lie at non-secure addresses: packaged for the non-secure world"
 
 
 def _vendor_notes(toolchain: Toolchain) -> tuple[str, ...]:
-    if toolchain.code is codes.Toolchain.GCC:
+    if toolchain.code is codes.ToolchainCode.GCC:
         return ()
     return ("the vendor's load-and-run accepts images built with clang in COPY mode only",)
 
 
 def _built(
-    network: Network, plan: PoolPlan, toolchain: Toolchain, options: PackageOptions, work: Path
+    network: SourceNetwork,
+    plan: PoolPlan,
+    toolchain: Toolchain,
+    options: PackageOptions,
+    work: Path,
 ) -> bytes:
     """The linked ELF file."""
-    spoken = _spoken(network)
+    # The source itself says it best: the type of epochs has another name in each dialect.
+    if DIALECT_3.item_type in network.source.text:
+        spoken = DIALECT_3
+    else:
+        spoken = dialect(network.program.generation)
     flags = own_flags(2 if spoken is DIALECT_2 else 3, () if options.secure else _NOT_SECURE)
     firmware = firmware_folder()
     ours = (*flags, f"-I{firmware / 'image'}")
@@ -216,15 +227,8 @@ def _built(
     return read_bytes(elf, OWN)
 
 
-def _spoken(network: Network) -> Dialect:
-    """The source itself says it best: the type of epochs has another name in each dialect."""
-    if DIALECT_3.item_type in network.source.text:
-        return DIALECT_3
-    return dialect(network.program.generation)
-
-
 def _network_object(
-    network: Network, toolchain: Toolchain, flags: Sequence[str], work: Path
+    network: SourceNetwork, toolchain: Toolchain, flags: Sequence[str], work: Path
 ) -> Path:
     """The source alone, preprocessed and looked at again, then compiled."""
     folder = work / "source"
@@ -245,7 +249,7 @@ def _network_object(
     return result
 
 
-def _rejected(network: Network, outcome: ToolResult, work: Path) -> FileError:
+def _rejected(network: SourceNetwork, outcome: ToolResult, work: Path) -> FileError:
     """The compiler's own message, without the temporary folder."""
     message = outcome.first_error.replace(f"{work / 'source'}{os.sep}", "")
     return FileError(
@@ -256,7 +260,7 @@ def _rejected(network: Network, outcome: ToolResult, work: Path) -> FileError:
 
 
 def _image_object(
-    network: Network,
+    network: SourceNetwork,
     plan: PoolPlan,
     toolchain: Toolchain,
     flags: Sequence[str],
@@ -270,15 +274,6 @@ def _image_object(
     if outcome.code:
         raise _rejected(network, outcome, work)
     return result
-
-
-def _files(name: str, packed: Packed, options: PackageOptions) -> dict[str, bytes]:
-    files = {f"{name}_rel.bin": packed.image}
-    if packed.params is not None:
-        files[f"{name}_rel_params.bin"] = packed.params
-    if options.c_file:
-        files |= c_files(name, packed.image, packed.params)
-    return files
 
 
 # --- A Program straight to an image, in a temporary build folder ---

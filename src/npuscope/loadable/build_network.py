@@ -84,7 +84,7 @@ _HINT = f"give the folder of a compiled network: {RELOCATABLE_HINT}"
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class SourceNetwork:
     """`suffix` ends the names of the source's functions; `symbols` are pools by identifier."""
 
     name: str
@@ -95,21 +95,39 @@ class Network:
     symbols: dict[int, str]
 
 
-def read_network(path: Path, name: str = "") -> Network:
+def read_network(path: Path, name: str = "") -> SourceNetwork:
     """`name` is what the image will be called; a folder's source of that name is taken first."""
     file = _find(path, name)
     source = read_source(file, own_headers(firmware_folder()))
-    found = _SUFFIX.search(source.text)
-    if found is None:
+    suffix_match = _SUFFIX.search(source.text)
+    if suffix_match is None:
         raise FileError("is not a network.c: it has no epochs", where=str(file), hint=_HINT)
-    program = _program(file, source)
-    return Network(
+    # Our own folders hold the program itself; otherwise the source is read back.
+    if _OURS.match(source.text) and (file.parent / JSON_NAME).is_file():
+        program = load(file.parent)
+    else:
+        program = read_program(file)
+    # Symbols of the relative pools: by their name, else in the order of their declarations.
+    suffix = suffix_match[1]
+    declared = list(dict.fromkeys(_SYMBOL.findall(source.text)))
+    pools = [pool for pool in program.pools if pool.relative and not pool.virtual]
+    symbol_of = {pool.name: pool_symbol(pool, suffix) for pool in pools}
+    if not set(symbol_of.values()) <= set(declared) and len(declared) == len(pools):
+        symbol_of = dict(zip(symbol_of, declared, strict=True))
+    symbols: dict[int, str] = {}
+    for pool in pools:
+        if symbol_of[pool.name] not in declared:
+            continue
+        if int(pool.writable) in symbols:
+            raise UsageError("two relative pools of one kind", where=safe_terminal(pool.name))
+        symbols[int(pool.writable)] = symbol_of[pool.name]
+    return SourceNetwork(
         name=file_name(name or file.stem),
-        suffix=found[1],
+        suffix=suffix_match[1],
         source=source,
         program=program,
         images=_images(program, file),
-        symbols=_symbols(program, source.text, found[1]),
+        symbols=symbols,
     )
 
 
@@ -118,8 +136,8 @@ def _find(path: Path, name: str) -> Path:
         return path
     if not path.is_dir():
         raise FileError("no such folder, and no .c file", where=str(path), hint=_HINT)
-    wanted = [path / f"{stem}.c" for stem in (name, _DEFAULT) if stem]
-    present = [file for file in wanted if file.is_file()]
+    candidates = [path / f"{stem}.c" for stem in (name, _DEFAULT) if stem]
+    present = [file for file in candidates if file.is_file()]
     if present:
         return present[0]
     others = sorted(file for file in path.glob("*.c") if not file.name.endswith(DATA_ENDING))
@@ -132,20 +150,13 @@ def _find(path: Path, name: str) -> Path:
     raise FileError(what, where=str(path), hint=hint)
 
 
-def _program(file: Path, source: ForeignSource) -> Program:
-    """Our own folders hold the program itself; otherwise the source is read back."""
-    if _OURS.match(source.text) and (file.parent / JSON_NAME).is_file():
-        return load(file.parent)
-    return read_program(file)
-
-
 def _images(program: Program, file: Path) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
+    images: dict[str, bytes] = {}
     for pool in program.pools:
         image = None if pool.virtual else _image(pool, file)
         if image is not None:
-            found[pool.name] = image
-    return found
+            images[pool.name] = image
+    return images
 
 
 def _image(pool: Pool, file: Path) -> bytes | None:
@@ -161,22 +172,5 @@ def _image(pool: Pool, file: Path) -> bytes | None:
         )
     if not raw:
         return None
-    chosen = min(raw, key=lambda f: (not f.name.startswith(file.stem), f.name))
-    return read_bytes(chosen, POOL_IMAGE)
-
-
-def _symbols(program: Program, text: str, suffix: str) -> dict[int, str]:
-    """Symbols of the relative pools: by their name, else in the order of their declarations."""
-    declared = list(dict.fromkeys(_SYMBOL.findall(text)))
-    pools = [pool for pool in program.pools if pool.relative and not pool.virtual]
-    named = {pool.name: pool_symbol(pool, suffix) for pool in pools}
-    if not set(named.values()) <= set(declared) and len(declared) == len(pools):
-        named = dict(zip(named, declared, strict=True))
-    symbols: dict[int, str] = {}
-    for pool in pools:
-        if named[pool.name] not in declared:
-            continue
-        if int(pool.writable) in symbols:
-            raise UsageError("two relative pools of one kind", where=safe_terminal(pool.name))
-        symbols[int(pool.writable)] = named[pool.name]
-    return symbols
+    file_of_pool = min(raw, key=lambda f: (not f.name.startswith(file.stem), f.name))
+    return read_bytes(file_of_pool, POOL_IMAGE)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from npuscope.bounded_file import POOL_IMAGE, read_bytes
 from npuscope.lean_dataclass import dataclass
-from npuscope.loadable.checklist_memories import Agent, Memory, Traffic, memories
+from npuscope.loadable.checklist_memories import Agent, Traffic, UsedMemory, memories
 from npuscope.program.ec_blob.tables import COEFFICIENT_POOL
-from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
+from npuscope.program.model import Buffer, Epoch, EpochKind, Program
 from npuscope.program.network_c.layout import dialect
 from npuscope.program.sources import read_program
 from npuscope.shown import Rows, Shown
@@ -64,7 +64,7 @@ class Checklist(Shown):
     network: str
     source: str
     initialisers: tuple[Initialiser, ...]
-    memories: tuple[Memory, ...]
+    memories: tuple[UsedMemory, ...]
     caches: tuple[CacheWork, ...]
     alignment: tuple[str, ...]
     notes: tuple[str, ...]
@@ -97,26 +97,20 @@ def make_checklist(path: str | Path) -> Checklist:
 def _initialisers(program: Program, folder: Path) -> Iterator[Initialiser]:
     files = sorted(file for file in folder.iterdir() if file.is_file())[:_MOST_FILES]
     for pool in program.pools:
-        needed = _parameter_end(program, pool)
+        # Bytes from the start of the pool to its last parameter.
+        parameters = [
+            b for b in program.buffers if b.pool == pool.name and b.is_param and not b.view_of
+        ]
+        needed = max((b.offset + b.size_bytes for b in parameters), default=0)
         if needed and pool.name != COEFFICIENT_POOL:
             bare = Initialiser(pool.name, "", pool.address, pool.relative, needed)
-            found = _image(pool, files)
-            yield _measured(bare, found) if found else bare
-
-
-def _parameter_end(program: Program, pool: Pool) -> int:
-    """Bytes from the start of the pool to its last parameter."""
-    held = [b for b in program.buffers if b.pool == pool.name and b.is_param and not b.view_of]
-    return max((b.offset + b.size_bytes for b in held), default=0)
-
-
-def _image(pool: Pool, files: list[Path]) -> Path | None:
-    """The vendor's name of a pool's image, else ours."""
-    names = [name for name in (pool.file_name, pool.name) if name]
-    ends = tuple(f".{name}.{kind}" for name in names for kind in ("raw", "bin"))
-    named = [file for file in files if file.name.endswith(ends)]
-    plain = [file for file in files if file.name == f"{pool.name}.raw"]
-    return next((file for file in (*named, *plain) if file.stat().st_size), None)
+            # The vendor's name of a pool's image, else ours.
+            names = [name for name in (pool.file_name, pool.name) if name]
+            ends = tuple(f".{name}.{kind}" for name in names for kind in ("raw", "bin"))
+            by_pool = [file for file in files if file.name.endswith(ends)]
+            plain = [file for file in files if file.name == f"{pool.name}.raw"]
+            image = next((file for file in (*by_pool, *plain) if file.stat().st_size), None)
+            yield _measured(bare, image) if image else bare
 
 
 def _measured(bare: Initialiser, file: Path) -> Initialiser:
@@ -129,12 +123,7 @@ def _measured(bare: Initialiser, file: Path) -> Initialiser:
 
 def _caches(program: Program) -> Iterator[CacheWork]:
     traffic = Traffic(program)
-    yield from _at_border(program, traffic)
-    yield from _in_software(program, traffic)
-
-
-def _at_border(program: Program, traffic: Traffic) -> Iterator[CacheWork]:
-    """Inputs that the application writes for the NPU, outputs that it reads from it."""
+    # Inputs that the application writes for the NPU, outputs that it reads from it.
     buffers = program.buffer_map()
     for name in program.inputs:
         if name in buffers and traffic.read_by_npu(traffic.span_of(buffers[name]), -1):
@@ -145,10 +134,6 @@ def _at_border(program: Program, traffic: Traffic) -> Iterator[CacheWork]:
         if name in buffers and _from_npu(traffic, buffers[name], end):
             action = "invalidate the data cache after the run, before reading it"
             yield _work(program, buffers[name], "network output", action)
-
-
-def _in_software(program: Program, traffic: Traffic) -> Iterator[CacheWork]:
-    buffers = program.buffer_map()
     for position, epoch in enumerate(program.executed):
         if epoch.kind is not EpochKind.SW or epoch.call is None:
             continue
@@ -214,12 +199,8 @@ def _notes(program: Program) -> Iterator[str]:
     used = {buffer.pool for buffer in program.buffers}
     if any(pool.cacheable and pool.name in used for pool in program.pools):
         yield "NPU cache (CACHEAXI): enable it, and invalidate it whenever external memory changed"
-    yield from _only_software(program)
-    yield from program.notes
-
-
-def _only_software(program: Program) -> Iterator[str]:
     traffic, buffers = Traffic(program), program.buffer_map()
     for name in program.inputs:
         if name in buffers and not traffic.read_by_npu(traffic.span_of(buffers[name]), -1):
             yield f"{name}: only the CPU reads this input; invalidate it if a DMA fills it"
+    yield from program.notes

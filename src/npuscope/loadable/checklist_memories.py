@@ -25,22 +25,22 @@ _WINDOW_BITS = 28  # one external memory has a window of 256 MiB, the internal o
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ByteSpan:
     start: int
     end: int
 
-    def touches(self, other: Span) -> bool:
+    def touches(self, other: ByteSpan) -> bool:
         return self.start < other.end and other.start < self.end
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class TimedAccess:
     """`position` counts epochs in the order in which they run."""
 
     position: int
     agent: Agent
     writes: bool
-    span: Span
+    span: ByteSpan
 
 
 class Traffic:
@@ -55,11 +55,11 @@ class Traffic:
             for access in self._of_epoch(position, epoch)
         )
 
-    def span_of(self, buffer: Buffer, offset: int = 0) -> Span:
+    def span_of(self, buffer: Buffer, offset: int = 0) -> ByteSpan:
         start = self._pools.get(buffer.pool, 0) + buffer.offset
-        return Span(start + offset, start + buffer.size_bytes)
+        return ByteSpan(start + offset, start + buffer.size_bytes)
 
-    def read_by_npu(self, span: Span, after: int) -> bool:
+    def read_by_npu(self, span: ByteSpan, after: int) -> bool:
         """Whether the NPU reads the bytes behind an epoch, before they are replaced."""
         for access in self.accesses:
             if access.position > after and access.span.touches(span):
@@ -69,19 +69,19 @@ class Traffic:
                     return True
         return False
 
-    def writer(self, span: Span, before: int) -> Agent | None:
+    def writer(self, span: ByteSpan, before: int) -> Agent | None:
         """Who wrote the bytes last before an epoch; None if they were not written."""
         writes = [a for a in self.accesses if a.writes and a.position < before]
         return next((a.agent for a in reversed(writes) if a.span.touches(span)), None)
 
-    def _of_epoch(self, position: int, epoch: Epoch) -> Iterator[Access]:
+    def _of_epoch(self, position: int, epoch: Epoch) -> Iterator[TimedAccess]:
         """Reads come before writes: an epoch may work in place."""
         agent = Agent.CPU if epoch.kind is EpochKind.SW else Agent.NPU
         reads, writes = self._touched(epoch)
-        yield from (Access(position, agent, False, span) for span in reads)
-        yield from (Access(position, agent, True, span) for span in writes)
+        yield from (TimedAccess(position, agent, False, span) for span in reads)
+        yield from (TimedAccess(position, agent, True, span) for span in writes)
 
-    def _touched(self, epoch: Epoch) -> tuple[list[Span], list[Span]]:
+    def _touched(self, epoch: Epoch) -> tuple[list[ByteSpan], list[ByteSpan]]:
         if epoch.groups is None and epoch.call is None:
             return self._by_lifetime(epoch)
         call = epoch.call
@@ -92,16 +92,18 @@ class Traffic:
         writes += [unit.addr_base for unit in engines if unit.dir]
         return self._spans(reads), self._spans(writes)
 
-    def _by_lifetime(self, epoch: Epoch) -> tuple[list[Span], list[Span]]:
+    def _by_lifetime(self, epoch: Epoch) -> tuple[list[ByteSpan], list[ByteSpan]]:
         """Without registers: what is born in an epoch is written there, what ends is read."""
         live = [b for b in self._buffers.values() if not b.is_param and not b.view_of]
         reads = [b for b in live if b.first < epoch.number <= b.last]
         writes = [b for b in live if epoch.number <= b.first <= epoch.last_number]
         return [self.span_of(b) for b in reads], [self.span_of(b) for b in writes]
 
-    def _spans(self, places: list[Ref]) -> list[Span]:
-        known = [place for place in places if place.buffer in self._buffers]
-        return [self.span_of(self._buffers[place.buffer], place.offset) for place in known]
+    def _spans(self, places: list[Ref]) -> list[ByteSpan]:
+        places_of_buffers = [place for place in places if place.buffer in self._buffers]
+        return [
+            self.span_of(self._buffers[place.buffer], place.offset) for place in places_of_buffers
+        ]
 
 
 _OPEN = "open it to the NPU: RIF (RISAF regions, the NPU as a master)"
@@ -115,7 +117,7 @@ _STEPS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class UsedMemory:
     """A bank or an external chip; `used_bytes` counts each byte once."""
 
     name: str
@@ -133,9 +135,13 @@ class _Piece:
     end: int
 
 
-def memories(program: Program) -> tuple[Memory, ...]:
+def memories(program: Program) -> tuple[UsedMemory, ...]:
     """In the order of their addresses."""
-    banks = _banks(program)
+    try:
+        machine = load_machine(program.machine)
+    except NpuscopeError:
+        machine = load_machine(DEFAULT_MACHINE)
+    banks = sorted(machine.pools, key=lambda pool: pool.address)
     pools = program.pool_map()
     pieces = [
         piece
@@ -147,14 +153,6 @@ def memories(program: Program) -> tuple[Memory, ...]:
     touched = {piece.bank.name: piece.bank for piece in pieces}
     ordered = sorted(touched.values(), key=lambda bank: bank.address)
     return tuple(_memory(bank, [p for p in pieces if p.bank == bank]) for bank in ordered)
-
-
-def _banks(program: Program) -> list[MemoryPool]:
-    try:
-        machine = load_machine(program.machine)
-    except NpuscopeError:
-        machine = load_machine(DEFAULT_MACHINE)
-    return sorted(machine.pools, key=lambda pool: pool.address)
 
 
 def _pieces(buffer: Buffer, pool: Pool, banks: list[MemoryPool]) -> list[_Piece]:
@@ -173,18 +171,14 @@ def _pieces(buffer: Buffer, pool: Pool, banks: list[MemoryPool]) -> list[_Piece]
     ]
 
 
-def _memory(bank: MemoryPool, pieces: list[_Piece]) -> Memory:
+def _memory(bank: MemoryPool, pieces: list[_Piece]) -> UsedMemory:
     names = tuple(dict.fromkeys(piece.pool for piece in pieces))
     first = min(piece.start for piece in pieces)
-    return Memory(bank.file, first, _union(pieces), names, _steps(bank))
-
-
-def _union(pieces: list[_Piece]) -> int:
     total = reached = 0
     for piece in sorted(pieces, key=lambda piece: piece.start):
         total += max(0, piece.end - max(piece.start, reached))
         reached = max(reached, piece.end)
-    return total
+    return UsedMemory(bank.file, first, total, names, _steps(bank))
 
 
 def _steps(bank: MemoryPool) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ OFFSET_MASK = 0x0FFFFFFF
 _SEGMENT_SHIFT = 28
 
 
-class Segment(IntEnum):
+class AddressBase(IntEnum):
     """What an address inside an image counts from."""
 
     FLASH = 2
@@ -26,7 +26,7 @@ class Segment(IntEnum):
     PARAM_2 = 10
 
 
-class Toolchain(IntEnum):
+class ToolchainCode(IntEnum):
     GCC = 8
     CLANG = 9
     ST_CLANG = 10
@@ -49,7 +49,7 @@ class Cpu(IntEnum):
     CORTEX_M55 = 0xD22
 
 
-class PoolKind(IntEnum):
+class PoolAction(IntEnum):
     """What a loader does with a pool: give it a base, fill it, or only clear it."""
 
     UNUSED = 0
@@ -86,7 +86,7 @@ def offset_of(address: int) -> int:
     return address & OFFSET_MASK
 
 
-def address_in(segment: Segment, offset: int) -> int:
+def address_in(segment: AddressBase, offset: int) -> int:
     return segment << _SEGMENT_SHIFT | offset
 
 
@@ -157,5 +157,9 @@ def cpu_name(part: int) -> str:
 
 
 def toolchain_name(number: int) -> str:
-    names = {Toolchain.GCC: "GCC", Toolchain.CLANG: "clang", Toolchain.ST_CLANG: "ST clang"}
+    names = {
+        ToolchainCode.GCC: "GCC",
+        ToolchainCode.CLANG: "clang",
+        ToolchainCode.ST_CLANG: "ST clang",
+    }
     return {int(k): v for k, v in names.items()}.get(number, f"tool-chain {number:#x}")

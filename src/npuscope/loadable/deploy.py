@@ -55,7 +55,7 @@ class Board:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DeployStep:
     """What to do; by hand where there is no command."""
 
     what: str
@@ -75,40 +75,42 @@ def recipe(
     fsbl: Path | None = None,
     application: Path | None = None,
     tool: str = PROGRAMMER,
-) -> tuple[Step, ...]:
+) -> tuple[DeployStep, ...]:
     """All steps, in their order: boot loader, parameters or image, application, boot."""
-    known = boards()
-    if board not in known:
-        hint = f"known: {', '.join(known)}"
+    by_name = boards()
+    if board not in by_name:
+        hint = f"known: {', '.join(by_name)}"
         raise UsageError(f"unknown board '{safe_terminal(board)}'", where="--board", hint=hint)
-    found = known[board]
-    if tool in OTHERS and tool not in found.tools:
-        told = f"{tool} does not know the flash of {board}"
-        raise UsageError(told, where="--tool", hint=f"use {PROGRAMMER}")
-    steps = [Step(f"set {found.dev_mode}")]
+    entry = by_name[board]
+    if tool in OTHERS and tool not in entry.tools:
+        message = f"{tool} does not know the flash of {board}"
+        raise UsageError(message, where="--tool", hint=f"use {PROGRAMMER}")
+    steps = [DeployStep(f"set {entry.dev_mode}")]
     if fsbl is not None:
-        steps += _firmware("first stage boot loader", fsbl, found.fsbl_address, found, tool)
-    for path, address in _data(source, found):
+        steps += _firmware("first stage boot loader", fsbl, entry.fsbl_address, entry, tool)
+    for path, address in _data(source, entry):
         where = "" if address is None else f" at {address:#x}"
-        steps.append(Step(f"program {path.name}{where}", _program(path, address, found, tool)))
+        steps.append(
+            DeployStep(f"program {path.name}{where}", _program(path, address, entry, tool))
+        )
     if application is not None:
-        steps += _firmware("application", application, found.application_address, found, tool)
-    steps.append(Step(f"set {found.flash_boot}"))
-    steps.append(Step("profile the board", ("npuscope", "profile", "--connect", "serial")))
+        steps += _firmware("application", application, entry.application_address, entry, tool)
+    steps.append(DeployStep(f"set {entry.flash_boot}"))
+    steps.append(DeployStep("profile the board", ("npuscope", "profile", "--connect", "serial")))
     return tuple(steps)
 
 
 def _data(source: Path, board: Board) -> Iterator[tuple[Path, int | None]]:
     """Parameters of a build, which carry their addresses, or an image with its parameters."""
     if source.is_dir():
-        found = sorted(source.glob("*_data.*.hex"))
-        if not found:
+        files = sorted(source.glob("*_data.*.hex"))
+        if not files:
             raise FileError(
                 "has no parameters as .hex",
                 where=safe_terminal(str(source)),
                 hint="`npuscope compile MODEL -o DIR` writes them",
             )
-        yield from ((path, None) for path in found)
+        yield from ((path, None) for path in files)
         return
     data = read_bytes(source, LOADABLE, hint="give a build folder or a NAME_rel.bin")
     read_image(data, None)
@@ -117,15 +119,15 @@ def _data(source: Path, board: Board) -> Iterator[tuple[Path, int | None]]:
         yield source.with_name(f"{source.stem}_params{source.suffix}"), board.params_address
 
 
-def _firmware(what: str, path: Path, address: int, board: Board, tool: str) -> Iterator[Step]:
+def _firmware(what: str, path: Path, address: int, board: Board, tool: str) -> Iterator[DeployStep]:
     """A plain binary is signed first; a .hex file was, and carries its address."""
     if path.suffix == ".hex":
-        yield Step(f"program the {what} {path.name}", _program(path, None, board, tool))
+        yield DeployStep(f"program the {what} {path.name}", _program(path, None, board, tool))
         return
     signed = path.with_name(path.stem + _SIGNED)
     words = (SIGNER, "-bin", str(path), "-nk", "-t", "ssbl", "-hv", "2.3", "-o", str(signed))
-    yield Step(f"sign the {what} {path.name}", words)
-    yield Step(f"program it at {address:#x}", _program(signed, address, board, tool))
+    yield DeployStep(f"sign the {what} {path.name}", words)
+    yield DeployStep(f"program it at {address:#x}", _program(signed, address, board, tool))
 
 
 def _program(path: Path, address: int | None, board: Board, tool: str) -> tuple[str, ...]:
@@ -147,26 +149,16 @@ def _other(other: Other, path: Path, address: int | None, chip: str) -> Iterator
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    step: Step
+class DeployedStep:
+    step: DeployStep
     output: str
 
 
-def run_steps(steps: tuple[Step, ...], board: str, tool: str = PROGRAMMER) -> Iterator[Ran]:
+def run_steps(
+    steps: tuple[DeployStep, ...], board: str, tool: str = PROGRAMMER
+) -> Iterator[DeployedStep]:
     """The commands one after the other; the first that fails ends it. Steps by hand are only
     told, and the profile at the end is left to its user."""
-    home = _found(tool)
-    chip = boards()[board].chip
-    known = _known_as(tool, chip)
-    for step in steps:
-        if not step.command or step.command[0] == "npuscope":
-            yield Ran(step, "")
-            continue
-        words = tuple(known if word == chip else word for word in step.command)
-        yield Ran(step, _run(_with_loader(words, home)))
-
-
-def _found(tool: str) -> Path:
     place = shutil.which(tool)
     if place is None:
         raise DeviceError(
@@ -174,7 +166,20 @@ def _found(tool: str) -> Path:
             where="--tool",
             hint="put the tool's bin folder into PATH, or leave --run out to see the recipe",
         )
-    return Path(place).resolve().parent
+    home = Path(place).resolve().parent
+    chip = boards()[board].chip
+    chip_name = _known_as(tool, chip)
+    for step in steps:
+        if not step.command or step.command[0] == "npuscope":
+            yield DeployedStep(step, "")
+            continue
+        words = tuple(chip_name if word == chip else word for word in step.command)
+        # The flash loader lies beside the programmer.
+        start = str(Path("ExternalLoader") / "")
+        yield DeployedStep(
+            step,
+            _run(tuple(str(home / word) if word.startswith(start) else word for word in words)),
+        )
 
 
 def _known_as(tool: str, chip: str) -> str:
@@ -190,25 +195,19 @@ def _known_as(tool: str, chip: str) -> str:
     return names[0]
 
 
-def _with_loader(command: tuple[str, ...], home: Path) -> tuple[str, ...]:
-    """The flash loader lies beside the programmer."""
-    start = str(Path("ExternalLoader") / "")
-    return tuple(str(home / word) if word.startswith(start) else word for word in command)
-
-
 def _run(command: tuple[str, ...]) -> str:
     try:
-        done = subprocess.run(
+        outcome = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=_LIMIT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DeviceError(f"{command[0]} could not be run: {error}") from None
-    if done.returncode:
-        last = (done.stdout + done.stderr).strip().splitlines()[-1:]
-        told = safe_terminal(last[0]) if last else "it printed nothing"
+    if outcome.returncode:
+        last = (outcome.stdout + outcome.stderr).strip().splitlines()[-1:]
+        reason = safe_terminal(last[0]) if last else "it printed nothing"
         raise DeviceError(
-            f"{command[0]} ended with code {done.returncode}: {told}",
+            f"{command[0]} ended with code {outcome.returncode}: {reason}",
             where=safe_terminal(" ".join(command)),
             hint="is the board in dev mode, and its ST-LINK connected?",
         )
-    return done.stdout
+    return outcome.stdout

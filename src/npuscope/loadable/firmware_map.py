@@ -24,7 +24,7 @@ _KEYS = ("name", "cpu", *_FLAGS, "runtime", "dialect", *_SIZES, "exec_ram", *_RE
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class FirmwareRegion:
     """Memory that an image may use."""
 
     name: str
@@ -52,11 +52,11 @@ class FirmwareMap:
     runtime: tuple[int, int, int] | None = None
     epoch_item_bytes: int | None = None
     buffer_info_bytes: int | None = None
-    exec_ram: tuple[Region, ...] = ()
-    ext_ram: Region | None = None
-    flash: Region | None = None
-    params: Region | None = None
-    pools: tuple[Region, ...] = ()
+    exec_ram: tuple[FirmwareRegion, ...] = ()
+    ext_ram: FirmwareRegion | None = None
+    flash: FirmwareRegion | None = None
+    params: FirmwareRegion | None = None
+    pools: tuple[FirmwareRegion, ...] = ()
 
 
 def known_maps() -> tuple[str, ...]:
@@ -68,7 +68,20 @@ def load_firmware_map(name_or_file: str | Path) -> FirmwareMap:
     """A packaged map by name, or a file in TOML or JSON."""
     packaged = _FOLDER / f"{name_or_file}.toml"
     path = packaged if str(name_or_file) in known_maps() else Path(name_or_file)
-    return _firmware(VendorNode(_table(path), file=str(path)))
+    node = VendorNode(_table(path), file=str(path))
+    _refuse_unknown(node, _KEYS)
+    name = node.find("name")
+    cpu = node.find("cpu")
+    return FirmwareMap(
+        name=name.text() if name else Path(node.file).stem,
+        cpu=_cpu(cpu) if cpu else None,
+        runtime=_runtime(node),
+        exec_ram=_exec_ram(node),
+        pools=tuple(_region(row, row.get("name").text()) for row in _rows(node, "pools")),
+        **{key: _flag(node, key) for key in _FLAGS},
+        **{key: _whole(node, key) for key in _SIZES},
+        **{key: _optional_region(node, key) for key in _REGIONS},
+    )
 
 
 def _table(path: Path) -> dict[str, Any]:
@@ -83,28 +96,12 @@ def _table(path: Path) -> dict[str, Any]:
         raise FileError(f"is neither TOML nor JSON: {reason}", where=str(path), hint=hint) from None
 
 
-def _firmware(node: VendorNode) -> FirmwareMap:
-    _refuse_unknown(node, _KEYS)
-    name = node.find("name")
-    cpu = node.find("cpu")
-    return FirmwareMap(
-        name=name.text() if name else Path(node.file).stem,
-        cpu=_cpu(cpu) if cpu else None,
-        runtime=_runtime(node),
-        exec_ram=_exec_ram(node),
-        pools=tuple(_region(row, _pool_name(row)) for row in _rows(node, "pools")),
-        **{key: _flag(node, key) for key in _FLAGS},
-        **{key: _whole(node, key) for key in _SIZES},
-        **{key: _optional_region(node, key) for key in _REGIONS},
-    )
-
-
-def _refuse_unknown(node: VendorNode, known: Iterable[str]) -> None:
+def _refuse_unknown(node: VendorNode, names: Iterable[str]) -> None:
     if not isinstance(node.value, dict):
         raise node.error("expected a table")
-    strange = [key for key in node.value if key not in known]
+    strange = [key for key in node.value if key not in names]
     if strange:
-        raise node.error(f"unknown key '{safe_terminal(strange[0])}'; known: {', '.join(known)}")
+        raise node.error(f"unknown key '{safe_terminal(strange[0])}'; known: {', '.join(names)}")
 
 
 def _cpu(node: VendorNode) -> int:
@@ -112,16 +109,16 @@ def _cpu(node: VendorNode) -> int:
     if isinstance(node.value, str):
         name = node.value.upper().replace("-", "_").replace("+", "_PLUS")
         if name not in Cpu.__members__:
-            known = ", ".join(cpu.lower().replace("_", "-") for cpu in Cpu.__members__)
-            raise node.error(f"unknown CPU '{safe_terminal(node.value)}'; known: {known}")
+            names = ", ".join(cpu.lower().replace("_", "-") for cpu in Cpu.__members__)
+            raise node.error(f"unknown CPU '{safe_terminal(node.value)}'; known: {names}")
         return Cpu[name]
     return node.whole()
 
 
 def _runtime(node: VendorNode) -> tuple[int, int, int] | None:
     """Three numbers, as text or by the dialect that a runtime speaks."""
-    told, dialect = node.find("runtime"), node.find("dialect")
-    version = _version(told) if told else None
+    entry, dialect = node.find("runtime"), node.find("dialect")
+    version = _version(entry) if entry else None
     if dialect is None:
         return version
     if dialect.value not in _DIALECTS:
@@ -141,42 +138,38 @@ def _version(node: VendorNode) -> tuple[int, int, int]:
 
 
 def _flag(node: VendorNode, key: str) -> Any:
-    found = node.find(key)
-    if found is not None and not isinstance(found.value, bool):
-        raise found.error("expected true or false")
-    return found.value if found else None
+    entry = node.find(key)
+    if entry is not None and not isinstance(entry.value, bool):
+        raise entry.error("expected true or false")
+    return entry.value if entry else None
 
 
 def _whole(node: VendorNode, key: str) -> Any:
-    found = node.find(key)
-    return found.whole() if found else None
+    entry = node.find(key)
+    return entry.whole() if entry else None
 
 
-def _exec_ram(node: VendorNode) -> tuple[Region, ...]:
+def _exec_ram(node: VendorNode) -> tuple[FirmwareRegion, ...]:
     """One table, or several to choose from."""
-    found = node.find("exec_ram")
-    if found is not None and isinstance(found.value, dict):
-        return (_region(found, "exec_ram"),)
+    entry = node.find("exec_ram")
+    if entry is not None and isinstance(entry.value, dict):
+        return (_region(entry, "exec_ram"),)
     return tuple(_region(row, "exec_ram") for row in _rows(node, "exec_ram"))
 
 
 def _rows(node: VendorNode, key: str) -> tuple[VendorNode, ...]:
-    found = node.find(key)
-    return tuple(found.items()) if found else ()
-
-
-def _pool_name(node: VendorNode) -> str:
-    return node.get("name").text()
+    entry = node.find(key)
+    return tuple(entry.items()) if entry else ()
 
 
 def _optional_region(node: VendorNode, key: str) -> Any:
-    found = node.find(key)
-    return _region(found, key) if found else None
+    entry = node.find(key)
+    return _region(entry, key) if entry else None
 
 
-def _region(node: VendorNode, name: str) -> Region:
+def _region(node: VendorNode, name: str) -> FirmwareRegion:
     _refuse_unknown(node, ("name", "address", "size"))
     address, size = node.get("address").whole(), node.get("size").whole()
     if address < 0 or size < 1 or address + size > _ADDRESS_END:
         raise node.error(f"{size} bytes at {address:#x} are not a range of 32-bit addresses")
-    return Region(name, address, size)
+    return FirmwareRegion(name, address, size)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.codes import cpu_name
-from npuscope.loadable.firmware_map import FirmwareMap, Region
+from npuscope.loadable.firmware_map import FirmwareMap, FirmwareRegion
 from npuscope.loadable.image import Image, ImagePool
 from npuscope.loadable.image_model import version_text
 
@@ -16,7 +16,7 @@ _NOT_STATED = "not stated"
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class FitCheck:
     """`passed` is None where the firmware's file does not say."""
 
     name: str
@@ -30,9 +30,9 @@ class Fitting:
     """Checks that hold for both ways of loading, and those of each."""
 
     firmware: str
-    common: tuple[Check, ...]
-    xip: tuple[Check, ...]
-    copy: tuple[Check, ...]
+    common: tuple[FitCheck, ...]
+    xip: tuple[FitCheck, ...]
+    copy: tuple[FitCheck, ...]
 
     @property
     def xip_loads(self) -> bool:
@@ -48,26 +48,29 @@ class Fitting:
 
 
 def fit(image: Image, firmware: FirmwareMap) -> Fitting:
+    damaged = FitCheck("checksums", "right", "wrong: the file is damaged", False)
     common = (
         *_built_as(image, firmware),
-        *_whole(image),
+        *(() if image.whole else (damaged,)),
         *_places(image, firmware),
         *(_fixed(pool, firmware) for pool in image.fixed_pools),
     )
+    count = len(image.relocations.flash)
+    in_place = FitCheck("code as it is", "no relocation in it", f"{count} in it", not count)
     return Fitting(
         firmware.name,
         common,
-        (_no_code_relocated(image), _exec_ram(image, firmware, image.xip_bytes)),
+        (in_place, _exec_ram(image, firmware, image.xip_bytes)),
         (_exec_ram(image, firmware, image.copy_bytes),),
     )
 
 
-def _passed(checks: tuple[Check, ...]) -> bool:
+def _passed(checks: tuple[FitCheck, ...]) -> bool:
     # What the map does not state cannot refuse an image; the answer says that it was not checked.
     return all(check.passed is not False for check in checks)
 
 
-def _built_as(image: Image, firmware: FirmwareMap) -> Iterator[Check]:
+def _built_as(image: Image, firmware: FirmwareMap) -> Iterator[FitCheck]:
     flags, context = image.flags, image.context
     yield _same("CPU", cpu_name(flags.cpu), firmware.cpu and cpu_name(firmware.cpu))
     # An image without FPU code also runs on a firmware that has the FPU.
@@ -82,31 +85,36 @@ def _built_as(image: Image, firmware: FirmwareMap) -> Iterator[Check]:
     yield _same("buffer info bytes", context.buffer_info_bytes, firmware.buffer_info_bytes)
 
 
-def _same(name: str, asked: object, offered: object) -> Check:
+def _same(name: str, need: object, offered: object) -> FitCheck:
     if offered is None:
-        return Check(name, str(asked), _NOT_STATED, None)
-    return Check(name, str(asked), str(offered), asked == offered)
+        return FitCheck(name, str(need), _NOT_STATED, None)
+    return FitCheck(name, str(need), str(offered), need == offered)
 
 
 def _yes(value: bool | None) -> str | None:
     return None if value is None else "yes" if value else "no"
 
 
-def _whole(image: Image) -> Iterator[Check]:
-    if not image.whole:
-        yield Check("checksums", "right", "wrong: the file is damaged", False)
-
-
-def _places(image: Image, firmware: FirmwareMap) -> Iterator[Check]:
+def _places(image: Image, firmware: FirmwareMap) -> Iterator[FitCheck]:
     """The file, its parameters, and the external RAM that the loader gives a base."""
     # One file may reach over the border of the two regions if nothing lies between them.
-    room = _joined(firmware.flash, None if image.split else firmware.params)
+    second = None if image.split else firmware.params
+    if firmware.flash is None or second is None or second.address != firmware.flash.end:
+        room = firmware.flash
+    else:
+        room = FirmwareRegion(
+            firmware.flash.name,
+            firmware.flash.address,
+            firmware.flash.size_bytes + second.size_bytes,
+        )
     yield _room("image in flash", image.size_bytes, room)
     if image.split:
         yield _room("parameters in flash", image.context.params_bin_sz, firmware.params)
     if image.ext_ram_bytes:
         yield _room("external RAM", image.ext_ram_bytes, firmware.ext_ram, needed=True)
-    bases = (_params_base(image, firmware), _base(firmware.ext_ram))
+    offset = image.header.params_offset
+    params_base = _base(firmware.params) if image.split else _base(firmware.flash, offset)
+    bases = (params_base, _base(firmware.ext_ram))
     for identifier, base in enumerate(bases):
         for pool in image.relocated(identifier):
             # The NPU cache serves external memory only, so a cached pool must not move on chip.
@@ -114,83 +122,57 @@ def _places(image: Image, firmware: FirmwareMap) -> Iterator[Check]:
                 yield _external(pool, base)
 
 
-def _params_base(image: Image, firmware: FirmwareMap) -> int | None:
-    if image.split:
-        return _base(firmware.params)
-    return _base(firmware.flash, image.header.params_offset)
-
-
-def _base(region: Region | None, offset: int = 0) -> int | None:
+def _base(region: FirmwareRegion | None, offset: int = 0) -> int | None:
     return None if region is None else region.address + offset
 
 
-def _joined(first: Region | None, second: Region | None) -> Region | None:
-    """Two regions as one, where the second follows the first."""
-    if first is None or second is None or second.address != first.end:
-        return first
-    return Region(first.name, first.address, first.size_bytes + second.size_bytes)
-
-
-def _room(name: str, size: int, region: Region | None, needed: bool = False) -> Check:
-    asked = f"{size:,} bytes"
+def _room(name: str, size: int, region: FirmwareRegion | None, needed: bool = False) -> FitCheck:
+    need = f"{size:,} bytes"
     if region is None:
-        return Check(name, asked, "none" if needed else _NOT_STATED, False if needed else None)
-    return Check(name, asked, _shown(region), size <= region.size_bytes)
+        return FitCheck(name, need, "none" if needed else _NOT_STATED, False if needed else None)
+    return FitCheck(name, need, _shown(region), size <= region.size_bytes)
 
 
-def _external(pool: ImagePool, base: int | None) -> Check:
+def _external(pool: ImagePool, base: int | None) -> FitCheck:
     """Streams keep their cache attributes when a pool moves."""
-    asked = f"above {EXTERNAL_FROM:#x}: its streams are cached"
+    need = f"above {EXTERNAL_FROM:#x}: its streams are cached"
     if base is None:
-        return Check(f"place of {pool.name}", asked, _NOT_STATED, None)
-    return Check(f"place of {pool.name}", asked, f"{base:#010x}", base > EXTERNAL_FROM)
+        return FitCheck(f"place of {pool.name}", need, _NOT_STATED, None)
+    return FitCheck(f"place of {pool.name}", need, f"{base:#010x}", base > EXTERNAL_FROM)
 
 
-def _fixed(pool: ImagePool, firmware: FirmwareMap) -> Check:
+def _fixed(pool: ImagePool, firmware: FirmwareMap) -> FitCheck:
     """An absolute range may span pools that lie side by side."""
     start, size = pool.descriptor.dst, pool.descriptor.size
-    asked = f"{start:#010x} + {size:,} bytes"
+    need = f"{start:#010x} + {size:,} bytes"
     if not firmware.pools:
-        return Check(f"pool {pool.name}", asked, _NOT_STATED, None)
-    spans = _spans(firmware.pools)
-    near = [r for r in firmware.pools if r.address < start + max(size, 1) and r.end > start]
-    offered = ", ".join(f"{region.name} {_shown(region)}" for region in near) or "nothing there"
-    return Check(f"pool {pool.name}", asked, offered, any(s.holds(start, size) for s in spans))
-
-
-def _spans(regions: tuple[Region, ...]) -> list[Region]:
-    spans: list[Region] = []
-    for region in sorted(regions, key=lambda region: region.address):
+        return FitCheck(f"pool {pool.name}", need, _NOT_STATED, None)
+    spans: list[FirmwareRegion] = []
+    for region in sorted(firmware.pools, key=lambda region: region.address):
         if spans and region.address <= spans[-1].end:
             end = max(spans[-1].end, region.end)
-            spans[-1] = Region(spans[-1].name, spans[-1].address, end - spans[-1].address)
+            spans[-1] = FirmwareRegion(spans[-1].name, spans[-1].address, end - spans[-1].address)
         else:
             spans.append(region)
-    return spans
+    near = [r for r in firmware.pools if r.address < start + max(size, 1) and r.end > start]
+    offered = ", ".join(f"{region.name} {_shown(region)}" for region in near) or "nothing there"
+    return FitCheck(f"pool {pool.name}", need, offered, any(s.holds(start, size) for s in spans))
 
 
-def _no_code_relocated(image: Image) -> Check:
-    count = len(image.relocations.flash)
-    return Check("code as it is", "no relocation in it", f"{count} in it", not count)
-
-
-def _exec_ram(image: Image, firmware: FirmwareMap, size: int) -> Check:
+def _exec_ram(image: Image, firmware: FirmwareMap, size: int) -> FitCheck:
     """RAM for code and data, apart from the pools at fixed addresses."""
-    asked = f"{size:,} bytes"
+    need = f"{size:,} bytes"
     if not firmware.exec_ram:
-        return Check("exec RAM", asked, _NOT_STATED, None)
+        return FitCheck("exec RAM", need, _NOT_STATED, None)
     fitting = [region for region in firmware.exec_ram if region.size_bytes >= size]
     free = [region for region in fitting if not _taken(region.address, size, image)]
     if free:
-        return Check("exec RAM", asked, _shown(free[0]), True)
+        return FitCheck("exec RAM", need, _shown(free[0]), True)
     if fitting:
         name = _taken(fitting[0].address, size, image)
-        return Check("exec RAM", asked, f"{_shown(fitting[0])}, where pool {name} lies", False)
-    return Check("exec RAM", asked, _shown(_largest(firmware.exec_ram)), False)
-
-
-def _largest(regions: tuple[Region, ...]) -> Region:
-    return max(regions, key=lambda region: region.size_bytes)
+        return FitCheck("exec RAM", need, f"{_shown(fitting[0])}, where pool {name} lies", False)
+    largest = max(firmware.exec_ram, key=lambda region: region.size_bytes)
+    return FitCheck("exec RAM", need, _shown(largest), False)
 
 
 def _taken(address: int, size: int, image: Image) -> str:
@@ -199,5 +181,5 @@ def _taken(address: int, size: int, image: Image) -> str:
     return next((n for n, d in rows if d.dst < address + size and address < d.dst + d.size), "")
 
 
-def _shown(region: Region) -> str:
+def _shown(region: FirmwareRegion) -> str:
     return f"{region.size_bytes:,} bytes at {region.address:#010x}"

@@ -38,9 +38,19 @@ def code_lines(data: bytes, where: str) -> Iterator[tuple[int, str]]:
     other code than the one that is checked.
     """
     # First, because the steps below use NUL and \x01 as marks.
-    _refuse_ambiguous(data, where)
+    for place, what in (
+        (data.find(b"\x00"), "a zero byte"),
+        (data.find(b"\x01"), "a control byte"),
+        (_first_match(_TRIGRAPH, data), "a trigraph"),
+        (_first_match(re.compile(rb"\r(?!\n)"), data), "a lone carriage return"),
+    ):
+        if place >= 0:
+            row = 1 + data.count(b"\n", 0, place)
+            raise FileError(
+                f"{what} in C source", where=f"{safe_terminal(where)}:{row}", hint=_HINT
+            )
     text = data.decode("utf-8", errors="replace").replace("\r\n", "\n")
-    joined = _SPLICE.sub(lambda found: "\x00" * found[0].count("\n"), text)
+    joined = _SPLICE.sub(lambda match: "\x00" * match[0].count("\n"), text)
     number = 1
     for line in _uncommented(joined, where).split("\n"):
         # NUL marks a line that was joined: it keeps the line count right and still joins the words.
@@ -59,14 +69,14 @@ def strings_blanked(line: str) -> str:
 
 
 def _uncommented(text: str, where: str) -> str:
-    def replaced(found: re.Match[str]) -> str:
-        if found.lastgroup == "open":
-            line = 1 + text.count("\n", 0, found.start())
+    def replaced(match: re.Match[str]) -> str:
+        if match.lastgroup == "open":
+            line = 1 + text.count("\n", 0, match.start())
             raise FileError("a comment does not end", where=f"{safe_terminal(where)}:{line}")
-        if found.lastgroup == "text":
-            return found[0]
+        if match.lastgroup == "text":
+            return match[0]
         # Comments count as a space; \x01 stands for a line inside one.
-        return " " + "\x01" * (found[0].count("\n") + found[0].count("\x00"))
+        return " " + "\x01" * (match[0].count("\n") + match[0].count("\x00"))
 
     cleaned = _TOKEN.sub(replaced, text)
     raw = _RAW_STRING.search(cleaned)
@@ -76,23 +86,9 @@ def _uncommented(text: str, where: str) -> str:
     return cleaned
 
 
-def _refuse_ambiguous(data: bytes, where: str) -> None:
-    for found, what in (
-        (data.find(b"\x00"), "a zero byte"),
-        (data.find(b"\x01"), "a control byte"),
-        (_first_match(_TRIGRAPH, data), "a trigraph"),
-        (_first_match(re.compile(rb"\r(?!\n)"), data), "a lone carriage return"),
-    ):
-        if found >= 0:
-            line = 1 + data.count(b"\n", 0, found)
-            raise FileError(
-                f"{what} in C source", where=f"{safe_terminal(where)}:{line}", hint=_HINT
-            )
-
-
 def _first_match(pattern: re.Pattern[bytes], data: bytes) -> int:
-    found = pattern.search(data)
-    return -1 if found is None else found.start()
+    match = pattern.search(data)
+    return -1 if match is None else match.start()
 
 
 LARGEST_BYTES = 64 << 20
@@ -137,15 +133,31 @@ class ForeignSource:
         return folder / self.name
 
 
-def read_source(path: Path, known: frozenset[str]) -> ForeignSource:
+def read_source(path: Path, headers: frozenset[str]) -> ForeignSource:
     """Read a source and what it includes; `known` are the headers that we bring."""
     files: dict[str, bytes] = {}
     waiting = [path]
     while waiting:
         file = waiting.pop()
-        files[file.name] = _read(file, LARGEST_BYTES - sum(map(len, files.values())))
-        wanted = [name for name in _includes(file, files[file.name], known) if name not in known]
-        waiting += [path.parent / name for name in dict.fromkeys(wanted) if name not in files]
+        room = LARGEST_BYTES - sum(map(len, files.values()))
+        try:
+            outside = file.resolve().parent != file.parent.resolve()
+            if outside or not file.is_file():
+                raise FileError(
+                    "is not a file of the network's own folder",
+                    where=safe_terminal(str(file)),
+                    hint="copy the header there instead of linking it",
+                )
+        except OSError as error:
+            raise FileError(f"cannot be read: {error.strerror}", where=str(file)) from None
+        data = read_head(file, room + 1)
+        if len(data) > room:
+            raise FileError(f"is larger than {LARGEST_BYTES >> 20} MiB", where=str(file))
+        files[file.name] = data
+        includes = [
+            name for name in _includes(file, files[file.name], headers) if name not in headers
+        ]
+        waiting += [path.parent / name for name in dict.fromkeys(includes) if name not in files]
         waiting = list(dict.fromkeys(waiting))
     return ForeignSource(path.name, files)
 
@@ -160,34 +172,21 @@ def check_preprocessed(text: str, name: str) -> None:
             continue
         number += 1
         _check_line(line, f"{safe_terminal(place)}:{number}")
-    _check_names(text, safe_terminal(name))
+    # Searches the whole text: an attribute may span lines.
+    where = safe_terminal(name)
+    for arguments in _NAMING.findall(text):
+        if '"' in arguments and not _PLAIN_STRING.fullmatch(arguments):
+            raise _refused("a name of a section or symbol is not a plain one", where)
 
 
-def _read(path: Path, room: int) -> bytes:
-    try:
-        outside = path.resolve().parent != path.parent.resolve()
-        if outside or not path.is_file():
-            raise FileError(
-                "is not a file of the network's own folder",
-                where=safe_terminal(str(path)),
-                hint="copy the header there instead of linking it",
-            )
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
-    data = read_head(path, room + 1)
-    if len(data) > room:
-        raise FileError(f"is larger than {LARGEST_BYTES >> 20} MiB", where=str(path))
-    return data
-
-
-def _includes(path: Path, data: bytes, known: frozenset[str]) -> Iterator[str]:
+def _includes(path: Path, data: bytes, headers: frozenset[str]) -> Iterator[str]:
     """Check every line; give the names that are included."""
     for number, line in code_lines(data, str(path)):
         where = f"{safe_terminal(str(path))}:{number}"
         _check_line(line, where)
-        found = _DIRECTIVE.fullmatch(line)
-        if found is not None and found[1] == "include":
-            yield _included(found[2], path, known, where)
+        match = _DIRECTIVE.fullmatch(line)
+        if match is not None and match[1] == "include":
+            yield _included(match[2], path, headers, where)
 
 
 def _check_line(line: str, where: str) -> None:
@@ -202,30 +201,23 @@ def _check_line(line: str, where: str) -> None:
 
 def _check_directive(word: str, rest: str, where: str) -> None:
     if word not in _DIRECTIVES.split():
-        shown = safe_terminal(word or rest.strip())[:40]
-        raise _refused(f"#{shown} is not allowed in a network", where)
+        directive = safe_terminal(word or rest.strip())[:40]
+        raise _refused(f"#{directive} is not allowed in a network", where)
     if word == "pragma" and not _PRAGMA.fullmatch(rest):
-        shown = safe_terminal(rest.strip())[:40]
-        raise _refused(f"'#pragma {shown}' is not allowed in a network", where)
+        directive = safe_terminal(rest.strip())[:40]
+        raise _refused(f"'#pragma {directive}' is not allowed in a network", where)
 
 
-def _check_names(text: str, where: str) -> None:
-    """Searches the whole text: an attribute may span lines."""
-    for arguments in _NAMING.findall(text):
-        if '"' in arguments and not _PLAIN_STRING.fullmatch(arguments):
-            raise _refused("a name of a section or symbol is not a plain one", where)
-
-
-def _included(rest: str, path: Path, known: frozenset[str], where: str) -> str:
-    found = _INCLUDE.fullmatch(rest)
-    if found is None:
+def _included(rest: str, path: Path, headers: frozenset[str], where: str) -> str:
+    match = _INCLUDE.fullmatch(rest)
+    if match is None:
         raise _refused("an #include does not name its file", where)
-    name = found[1] or found[2] or ""
+    name = match[1] or match[2] or ""
     if not _PLAIN_NAME.fullmatch(name):
         raise _refused(
             f"#include of '{safe_terminal(name)}': only files of the network's own folder", where
         )
-    if name not in known and not (path.parent / name).is_file():
+    if name not in headers and not (path.parent / name).is_file():
         raise FileError(
             f"#include of '{name}', which is neither a header of the runtime nor beside the source",
             where=where,

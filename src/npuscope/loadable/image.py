@@ -10,10 +10,10 @@ from npuscope.bounded_file import LOADABLE, read_bytes
 from npuscope.errors import FileError
 from npuscope.loadable.codes import (
     OFFSET_MASK,
+    AddressBase,
     PoolAccess,
+    PoolAction,
     PoolData,
-    PoolKind,
-    Segment,
     aligned,
     name_of,
     offset_of,
@@ -26,7 +26,7 @@ from npuscope.loadable.image_checks import (
     read_relocations,
     stored_bytes,
 )
-from npuscope.loadable.image_model import FoundBlob, Image, ImagePool, Seal, Section, find_blobs
+from npuscope.loadable.image_model import Image, ImagePool, ImageSection, Seal, find_blobs
 from npuscope.loadable.layout import (
     MOST_POOLS,
     TRAILER_MAGIC,
@@ -73,10 +73,10 @@ def read_pools(data: bytes, header: Header) -> tuple[ImagePool, ...]:
         at = first + index * PoolDescriptor.BYTES
         if at + PoolDescriptor.BYTES > end:
             raise fault(at, f"pool descriptor {index} goes past the data that ends at byte {end}")
-        found = PoolDescriptor.unpack(data, at)
-        if not found.name:
+        descriptor = PoolDescriptor.unpack(data, at)
+        if not descriptor.name:
             return tuple(pools)
-        pool = ImagePool(text_at(data, header, found.name, at), found)
+        pool = ImagePool(text_at(data, header, descriptor.name, at), descriptor)
         _check_pool(pool, at, pools)
         pools.append(pool)
     raise fault(first, f"more than {MOST_POOLS} pool descriptors, or none that closes the table")
@@ -99,22 +99,19 @@ def text_at(data: bytes, header: Header, address: int, at: int) -> str:
     """The text that the pointer at byte `at` leads to, in FLASH or in the data block."""
     if not address:
         return ""
-    base, low, high = _text_range(header, address)
+    # Where a segment's offsets count from in the file, and the bytes they may lead to.
+    code_end = offset_of(header.data_data)
+    if segment_of(address) == AddressBase.FLASH:
+        base, low, high = 0, Header.BYTES, code_end
+    elif segment_of(address) == AddressBase.RAM:
+        base, low, high = code_end, code_end, code_end + stored_bytes(header)
+    else:
+        base, low, high = 0, 0, 0
     start = base + offset_of(address)
     end = data.find(b"\0", start, min(high, start + _LONGEST_TEXT + 1))
     if not low <= start < high or end < 0:
         raise fault(at, f"the pointer {address:#010x} leads to no text in code or data")
     return data[start:end].decode("utf-8", "backslashreplace")
-
-
-def _text_range(header: Header, address: int) -> tuple[int, int, int]:
-    """Where a segment's offsets count from in the file, and the bytes they may lead to."""
-    code_end = offset_of(header.data_data)
-    if segment_of(address) == Segment.FLASH:
-        return 0, Header.BYTES, code_end
-    if segment_of(address) == Segment.RAM:
-        return code_end, code_end, code_end + stored_bytes(header)
-    return 0, 0, 0
 
 
 def _in_data(header: Header, name: str, size: int) -> int:
@@ -136,8 +133,22 @@ def _check_pool(pool: ImagePool, at: int, before: list[ImagePool]) -> None:
         return
     if not _known(flags):
         raise fault(flags_at, f"pool flags {row.flags:#010x} ({flags.text}) mean nothing")
-    if flags.kind == PoolKind.RELOC:
-        _check_relocated(pool, flags_at, before)
+    if flags.kind == PoolAction.RELOC:
+        flags = pool.flags
+        if flags.identifier not in _RELOC_IDS:
+            raise fault(
+                flags_at, f"a relocated pool has number {flags.identifier}, loaders know 0 and 1"
+            )
+        if flags.identifier == 0 and (
+            flags.data != PoolData.PARAM or flags.access & PoolAccess.WRITE
+        ):
+            raise fault(
+                flags_at, f"relocated pool 0 is {flags.text}; it may only hold parameters to read"
+            )
+        twins = [p for p in before if p.flags.kind == PoolAction.RELOC]
+        if any(twin.flags.identifier == flags.identifier for twin in twins):
+            name = name_of(AddressBase, AddressBase.PARAM_0 + flags.identifier)
+            raise fault(flags_at, f"two pools are relocated as {name}")
     elif row.dst + aligned(row.size) > _ADDRESS_END:
         raise fault(
             at + PoolDescriptor.offset("dst"),
@@ -146,25 +157,13 @@ def _check_pool(pool: ImagePool, at: int, before: list[ImagePool]) -> None:
 
 
 def _known(flags: PoolFlags) -> bool:
-    kinds = (PoolKind.RELOC, PoolKind.COPY, PoolKind.RESET)
+    kinds = (PoolAction.RELOC, PoolAction.COPY, PoolAction.RESET)
     data = (PoolData.PARAM, PoolData.ACTIV, PoolData.MIXED)
     access = tuple(PoolAccess.__members__.values())
     return flags.kind in kinds and flags.data in data and flags.access in access
 
 
-def _check_relocated(pool: ImagePool, at: int, before: list[ImagePool]) -> None:
-    flags = pool.flags
-    if flags.identifier not in _RELOC_IDS:
-        raise fault(at, f"a relocated pool has number {flags.identifier}, loaders know 0 and 1")
-    if flags.identifier == 0 and (flags.data != PoolData.PARAM or flags.access & PoolAccess.WRITE):
-        raise fault(at, f"relocated pool 0 is {flags.text}; it may only hold parameters to read")
-    twins = [p for p in before if p.flags.kind == PoolKind.RELOC]
-    if any(twin.flags.identifier == flags.identifier for twin in twins):
-        name = name_of(Segment, Segment.PARAM_0 + flags.identifier)
-        raise fault(at, f"two pools are relocated as {name}")
-
-
-__all__ = ["Image", "ImagePool", "Seal", "Section", "read_image", "read_image_file"]
+__all__ = ["Image", "ImagePool", "ImageSection", "Seal", "read_image", "read_image_file"]
 
 _TRAILER_START = struct.pack("<I", TRAILER_MAGIC)
 
@@ -175,9 +174,9 @@ def read_image_file(path: str | Path) -> Image:
     beside = path.with_name(f"{path.stem}_params{path.suffix}")
     data = read_bytes(path, LOADABLE)
     try:
-        wanted = len(data) >= Header.BYTES and not Header.unpack(data).params_offset
+        split = len(data) >= Header.BYTES and not Header.unpack(data).params_offset
         return read_image(
-            data, read_bytes(beside, LOADABLE) if wanted and beside.is_file() else None
+            data, read_bytes(beside, LOADABLE) if split and beside.is_file() else None
         )
     except FileError as error:
         where = f"{safe_terminal(str(path))}, {error.where}" if error.where else str(path)
@@ -189,16 +188,21 @@ def read_image(data: bytes, params: bytes | None = None) -> Image:
     header = Header.unpack(data)
     check_header(header, len(data))
     context = read_context(data, header)
-    name, runtime = (_text(data, header, context, word) for word in ("c_name", "rt_version_desc"))
+    name, runtime = (
+        text_at(data, header, getattr(context, word), context_place(header, word))
+        for word in ("c_name", "rt_version_desc")
+    )
     pools = read_pools(data, header)
     split = not header.params_offset and context.params_bin_sz > 0
     end = _end(header, context, len(data))
     trailer = _seal(data, end)
-    kept, params_trailer = _parameters(data, params, header, context, trailer)
-    if kept is not None:
-        check_stored(pools, len(kept), header)
+    parameters, params_trailer = _parameters(data, params, header, context, trailer)
+    if parameters is not None:
+        check_stored(pools, len(parameters), header)
     notes = _check_rest(data, end, header, trailer)
-    relocations = read_relocations(data, header, _reach(header, pools, kept))
+    relocations = read_relocations(data, header, _reach(header, pools, parameters))
+    # In code, data and parameters; those of a second file are counted from its start.
+    blobs = find_blobs(data, Header.BYTES)
     return Image(
         name=name,
         runtime=runtime,
@@ -206,21 +210,19 @@ def read_image(data: bytes, params: bytes | None = None) -> Image:
         header=header,
         flags=Flags.unpack(header.flags),
         context=context,
-        sections=_sections(data, header, kept),
+        sections=_sections(data, header, parameters),
         pools=pools,
         relocations=relocations,
-        blobs=_blobs(data, header, kept),
+        blobs=(*blobs, *find_blobs(parameters))
+        if parameters and not header.params_offset
+        else blobs,
         split=split,
-        params_bytes=None if kept is None else len(kept),
-        params_crc=_params_seal(kept, context),
+        params_bytes=None if parameters is None else len(parameters),
+        params_crc=_params_seal(parameters, context),
         trailer=trailer,
         params_trailer=params_trailer,
         notes=notes,
     )
-
-
-def _text(data: bytes, header: Header, context: Context, name: str) -> str:
-    return text_at(data, header, getattr(context, name), context_place(header, name))
 
 
 def _end(header: Header, context: Context, size_bytes: int) -> int:
@@ -245,8 +247,8 @@ def _seal(data: bytes, end: int) -> Seal:
         return Seal.ABSENT
     if len(rest) < Trailer.BYTES:
         return Seal.WRONG
-    found = Trailer.unpack(rest)
-    good = found.version == TRAILER_VERSION and found == Trailer.of(data[:end])
+    trailer = Trailer.unpack(rest)
+    good = trailer.version == TRAILER_VERSION and trailer == Trailer.of(data[:end])
     return Seal.OK if good else Seal.WRONG
 
 
@@ -288,20 +290,20 @@ def _check_rest(data: bytes, end: int, header: Header, trailer: Seal) -> tuple[s
 
 def _reach(header: Header, pools: tuple[ImagePool, ...], params: bytes | None) -> Reach:
     limits = {
-        int(Segment.RAM): offset_of(header.bss_end),
-        int(Segment.FLASH): offset_of(header.data_data),
+        int(AddressBase.RAM): offset_of(header.bss_end),
+        int(AddressBase.FLASH): offset_of(header.data_data),
     }
     if params is None:  # blobs may lie before the parameters, in the file that was not given
-        limits[Segment.PARAM_0] = OFFSET_MASK
+        limits[AddressBase.PARAM_0] = OFFSET_MASK
     elif params:
-        limits[Segment.PARAM_0] = len(params)
+        limits[AddressBase.PARAM_0] = len(params)
     for pool in pools:
-        if pool.flags.kind == PoolKind.RELOC and pool.flags.identifier == 1:
-            limits[Segment.PARAM_1] = aligned(pool.descriptor.size)
+        if pool.flags.kind == PoolAction.RELOC and pool.flags.identifier == 1:
+            limits[AddressBase.PARAM_1] = aligned(pool.descriptor.size)
     return Reach(limits)
 
 
-def _sections(data: bytes, header: Header, params: bytes | None) -> tuple[Section, ...]:
+def _sections(data: bytes, header: Header, params: bytes | None) -> tuple[ImageSection, ...]:
     code_end, stored = offset_of(header.data_data), stored_bytes(header)
     rel, rel_end = offset_of(header.rel_start), offset_of(header.rel_end)
     got = header.got_end - header.got_start
@@ -311,26 +313,20 @@ def _sections(data: bytes, header: Header, params: bytes | None) -> tuple[Sectio
         _section(data, "text+rodata", Header.BYTES, code_end - Header.BYTES),
         _section(data, "data", code_end, data_end),
         _section(data, "GOT", first if got else code_end + data_end, got),
-        Section("bss", None, header.bss_end - header.bss_start),
+        ImageSection("bss", None, header.bss_end - header.bss_start),
         _section(data, "REL", rel, rel_end - rel),
         _params_section(header, params),
     )
 
 
-def _section(data: bytes, name: str, offset: int, size: int) -> Section:
-    return Section(name, offset, size, zlib.crc32(data[offset : offset + size]))
+def _section(data: bytes, name: str, offset: int, size: int) -> ImageSection:
+    return ImageSection(name, offset, size, zlib.crc32(data[offset : offset + size]))
 
 
-def _params_section(header: Header, params: bytes | None) -> Section:
+def _params_section(header: Header, params: bytes | None) -> ImageSection:
     if params is None:
-        return Section("params", None, 0)
-    return Section("params", header.params_offset or None, len(params), zlib.crc32(params))
-
-
-def _blobs(data: bytes, header: Header, params: bytes | None) -> tuple[FoundBlob, ...]:
-    """In code, data and parameters; those of a second file are counted from its start."""
-    found = find_blobs(data, Header.BYTES)
-    return (*found, *find_blobs(params)) if params and not header.params_offset else found
+        return ImageSection("params", None, 0)
+    return ImageSection("params", header.params_offset or None, len(params), zlib.crc32(params))
 
 
 def _params_seal(params: bytes | None, context: Context) -> Seal:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from npuscope.errors import FileError
 from npuscope.lean_dataclass import dataclass
-from npuscope.loadable.codes import WORD_BYTES, Segment, name_of, offset_of, segment_of
+from npuscope.loadable.codes import WORD_BYTES, AddressBase, name_of, offset_of, segment_of
 from npuscope.loadable.layout import API_MAJOR, ENTRY_POINTS, MAGIC, Flags, Header
 
 _DAMAGED = "the file is damaged, or no packager wrote it: package the network again"
@@ -24,23 +24,6 @@ def fault(at: int, message: str, hint: str = _DAMAGED) -> FileError:
 
 def check_header(header: Header, size_bytes: int) -> None:
     """Raise for the first word that cannot be."""
-    _check_magic(header)
-    for name in _IN_RAM + (_GOT if header.got_start != header.got_end else ()):
-        _check_segment(header, name, Segment.RAM)
-    for name in _IN_FLASH:
-        _check_segment(header, name, Segment.FLASH)
-    _check_ram(header)
-    _check_file(header, size_bytes)
-    for name in ENTRY_POINTS:
-        _check_entry(header, name)
-
-
-def stored_bytes(header: Header) -> int:
-    """Length of the data block in the file: all of RAM but bss."""
-    return offset_of(header.bss_start)
-
-
-def _check_magic(header: Header) -> None:
     if header.magic != MAGIC:
         raise fault(
             0,
@@ -53,20 +36,11 @@ def _check_magic(header: Header) -> None:
             Header.offset("flags"),
             f"is of API version {flags.major}.{flags.minor}, {API_MAJOR}.x is known",
         )
-
-
-def _check_segment(header: Header, name: str, segment: Segment) -> None:
-    value = getattr(header, name)
-    if segment_of(value) != segment:
-        found = name_of(Segment, segment_of(value))
-        raise fault(
-            Header.offset(name),
-            f"{name} is {value:#010x}, in segment {found}, expected {segment.name}",
-        )
-
-
-def _check_ram(header: Header) -> None:
-    """0 = data_start <= data_end <= bss_start <= bss_end; the GOT lies before bss."""
+    for name in _IN_RAM + (_GOT if header.got_start != header.got_end else ()):
+        _check_segment(header, name, AddressBase.RAM)
+    for name in _IN_FLASH:
+        _check_segment(header, name, AddressBase.FLASH)
+    # 0 = data_start <= data_end <= bss_start <= bss_end; the GOT lies before bss.
     if offset_of(header.data_start):
         raise fault(
             Header.offset("data_start"), f"data_start is {header.data_start:#x}, not 0x40000000"
@@ -76,6 +50,24 @@ def _check_ram(header: Header) -> None:
         _check_order(header, "got_start", "got_end", "bss_start")
         _check_whole(header, "got_start", "got_end")
     _check_whole(header, "data_data", "rel_start", "rel_end", "params_start", "context")
+    _check_file(header, size_bytes)
+    for name in ENTRY_POINTS:
+        _check_entry(header, name)
+
+
+def stored_bytes(header: Header) -> int:
+    """Length of the data block in the file: all of RAM but bss."""
+    return offset_of(header.bss_start)
+
+
+def _check_segment(header: Header, name: str, segment: AddressBase) -> None:
+    value = getattr(header, name)
+    if segment_of(value) != segment:
+        actual = name_of(AddressBase, segment_of(value))
+        raise fault(
+            Header.offset(name),
+            f"{name} is {value:#010x}, in segment {actual}, expected {segment.name}",
+        )
 
 
 def _check_file(header: Header, size_bytes: int) -> None:
@@ -87,7 +79,10 @@ def _check_file(header: Header, size_bytes: int) -> None:
     _check_inside("data_data", data, size_bytes)
     _check_inside("bss_start", data + block, size_bytes)
     _check_order(header, "rel_start", "rel_end")
-    filled = max(offset_of(header.data_end), _got_end(header))
+    filled = max(
+        offset_of(header.data_end),
+        offset_of(header.got_end) if header.got_end != header.got_start else 0,
+    )
     if rel_start < data + filled:
         raise fault(
             Header.offset("rel_start"),
@@ -95,14 +90,6 @@ def _check_file(header: Header, size_bytes: int) -> None:
             f"{data + filled}",
         )
     _check_inside("rel_end", rel_end, size_bytes)
-    _check_params(header, rel_end, size_bytes)
-
-
-def _got_end(header: Header) -> int:
-    return offset_of(header.got_end) if header.got_end != header.got_start else 0
-
-
-def _check_params(header: Header, rel_end: int, size_bytes: int) -> None:
     offset = header.params_offset
     if not offset:
         return
@@ -180,56 +167,49 @@ class Reach:
     def check(self, word: int, at: int, what: str) -> None:
         limit = self.limits.get(segment_of(word))
         if limit is None:
-            found = name_of(Segment, segment_of(word))
-            raise fault(at, f"{what} holds {word:#010x}: there is no such place, segment {found}")
+            actual = name_of(AddressBase, segment_of(word))
+            raise fault(at, f"{what} holds {word:#010x}: there is no such place, segment {actual}")
         if offset_of(word) > limit:
             raise fault(
                 at,
-                f"{what} holds {word:#010x}, {name_of(Segment, segment_of(word))} ends at "
+                f"{what} holds {word:#010x}, {name_of(AddressBase, segment_of(word))} ends at "
                 f"offset {limit:#x}",
             )
 
 
 def read_relocations(data: bytes, header: Header, reach: Reach) -> Relocations:
-    got = _got(data, header, reach)
+    if header.got_start == header.got_end:
+        got = ()
+    else:
+        first = offset_of(header.data_data) + offset_of(header.got_start)
+        count = (header.got_end - header.got_start) // WORD_BYTES
+        words = struct.unpack_from(f"<{count}I", data, first)
+        for index, word in enumerate(words):
+            if word:
+                reach.check(word, first + index * WORD_BYTES, f"GOT word {index}")
+        got = words
     ram: list[int] = []
     flash: list[int] = []
     start, end = offset_of(header.rel_start), offset_of(header.rel_end)
     for index, (place,) in enumerate(struct.iter_unpack("<I", data[start:end])):
         at = start + index * WORD_BYTES
-        where = _checked_place(place, header, at)
-        reach.check(_word(data, where), where, f"the word that relocation {index} names")
-        (ram if segment_of(place) == Segment.RAM else flash).append(offset_of(place))
-    return Relocations(got, tuple(ram), tuple(flash))
-
-
-def _got(data: bytes, header: Header, reach: Reach) -> tuple[int, ...]:
-    if header.got_start == header.got_end:
-        return ()
-    first = offset_of(header.data_data) + offset_of(header.got_start)
-    count = (header.got_end - header.got_start) // WORD_BYTES
-    words = struct.unpack_from(f"<{count}I", data, first)
-    for index, word in enumerate(words):
-        if word:
-            reach.check(word, first + index * WORD_BYTES, f"GOT word {index}")
-    return words
-
-
-def _checked_place(place: int, header: Header, at: int) -> int:
-    """The byte in the file of a word that is to be rebased."""
-    offset = offset_of(place)
-    if segment_of(place) == Segment.RAM:
-        low, high, base = 0, stored_bytes(header), offset_of(header.data_data)
-    elif segment_of(place) == Segment.FLASH:
-        low, high, base = Header.BYTES, offset_of(header.data_data), 0
-    else:
-        raise fault(at, f"a relocation names {place:#010x}, neither in RAM nor in FLASH")
-    if offset % WORD_BYTES or not low <= offset <= high - WORD_BYTES:
-        raise fault(
-            at, f"a relocation names {place:#010x}; words lie at offsets {low:#x} to {high:#x}"
+        # The byte in the file of a word that is to be rebased.
+        offset = offset_of(place)
+        if segment_of(place) == AddressBase.RAM:
+            low, high, base = 0, stored_bytes(header), offset_of(header.data_data)
+        elif segment_of(place) == AddressBase.FLASH:
+            low, high, base = Header.BYTES, offset_of(header.data_data), 0
+        else:
+            raise fault(at, f"a relocation names {place:#010x}, neither in RAM nor in FLASH")
+        if offset % WORD_BYTES or not low <= offset <= high - WORD_BYTES:
+            raise fault(
+                at, f"a relocation names {place:#010x}; words lie at offsets {low:#x} to {high:#x}"
+            )
+        where = base + offset
+        reach.check(
+            int.from_bytes(data[where : where + WORD_BYTES], "little"),
+            where,
+            f"the word that relocation {index} names",
         )
-    return base + offset
-
-
-def _word(data: bytes, at: int) -> int:
-    return int.from_bytes(data[at : at + WORD_BYTES], "little")
+        (ram if segment_of(place) == AddressBase.RAM else flash).append(offset_of(place))
+    return Relocations(got, tuple(ram), tuple(flash))

@@ -11,7 +11,7 @@ from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.codes import (
     WORD_BYTES,
     FloatAbi,
-    PoolKind,
+    PoolAction,
     cpu_name,
     name_of,
     offset_of,
@@ -27,7 +27,7 @@ from npuscope.loadable.layout import (
     PoolDescriptor,
     PoolFlags,
 )
-from npuscope.program.ec_blob.binary import CONTAINERS, EcBinary, read_binary
+from npuscope.program.ec_blob.binary import CONTAINERS, read_binary
 from npuscope.program.ec_blob.instructions import HEADER_WORDS, MAGIC, Label
 
 # --- Epoch-controller blobs inside the bytes of an image ---
@@ -52,18 +52,18 @@ class FoundBlob:
 
 def find_blobs(data: bytes, start: int = 0) -> tuple[FoundBlob, ...]:
     """All blobs from byte `start` on. The magic number alone does not make one."""
-    found: list[FoundBlob] = []
+    blobs: list[FoundBlob] = []
     false = 0
     hit = _MAGICS.search(data, start)
     while hit and false < _MOST_FALSE:
         at = hit.start()
         blob = _blob_at(data, at) if at % WORD_BYTES == 0 else None
         if blob:
-            found.append(blob)
+            blobs.append(blob)
         else:
             false += 1
         hit = _MAGICS.search(data, at + (blob.size_bytes if blob else 1))
-    return tuple(found)
+    return tuple(blobs)
 
 
 def _blob_at(data: bytes, at: int) -> FoundBlob | None:
@@ -74,7 +74,12 @@ def _blob_at(data: bytes, at: int) -> FoundBlob | None:
         binary = read_binary(data[at : at + size])
     except FileError:
         return None
-    return _described(binary, at, size)
+    # Code that does nothing is the number alone.
+    if not binary.instructions:
+        return None
+    labels = tuple(i.number for i in binary.instructions if isinstance(i, Label))
+    names = tuple(row.identifier for row in binary.relocations)
+    return FoundBlob(at, size, labels, binary.container, names)
 
 
 def _size(data: bytes, at: int) -> int:
@@ -93,15 +98,6 @@ def _word(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + WORD_BYTES], "little")
 
 
-def _described(binary: EcBinary, at: int, size: int) -> FoundBlob | None:
-    """Code that does nothing is the number alone."""
-    if not binary.instructions:
-        return None
-    labels = tuple(i.number for i in binary.instructions if isinstance(i, Label))
-    names = tuple(row.identifier for row in binary.relocations)
-    return FoundBlob(at, size, labels, binary.container, names)
-
-
 class Seal(Enum):
     """What a checksum says; a file may come without one."""
 
@@ -111,7 +107,7 @@ class Seal(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ImageSection:
     """`offset` is the first byte in the file, None for what only RAM holds."""
 
     name: str
@@ -134,7 +130,7 @@ class ImagePool:
     @property
     def fixed(self) -> bool:
         """Its address was chosen when the network was compiled."""
-        return self.flags.kind in (PoolKind.COPY, PoolKind.RESET)
+        return self.flags.kind in (PoolAction.COPY, PoolAction.RESET)
 
 
 CLOSING = ImagePool("<undefined>", CLOSING_POOL)
@@ -154,7 +150,7 @@ class Image:
     header: Header
     flags: Flags
     context: Context
-    sections: tuple[Section, ...]
+    sections: tuple[ImageSection, ...]
     pools: tuple[ImagePool, ...]
     relocations: Relocations
     blobs: tuple[FoundBlob, ...]
@@ -202,10 +198,10 @@ class Image:
         return tuple(
             pool
             for pool in self.pools
-            if pool.flags.kind == PoolKind.RELOC and pool.flags.identifier == identifier
+            if pool.flags.kind == PoolAction.RELOC and pool.flags.identifier == identifier
         )
 
-    def section(self, name: str) -> Section:
+    def section(self, name: str) -> ImageSection:
         return next(section for section in self.sections if section.name == name)
 
 

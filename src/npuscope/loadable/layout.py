@@ -22,9 +22,9 @@ from npuscope.loadable.codes import (
     Cpu,
     FloatAbi,
     PoolAccess,
+    PoolAction,
     PoolData,
-    PoolKind,
-    Toolchain,
+    ToolchainCode,
     aligned,
     name_of,
     offset_of,
@@ -130,7 +130,7 @@ class Flags:
     secure: bool = False
     debug_info: bool = False
     asynchronous: bool = False
-    toolchain: int = Toolchain.CLANG
+    toolchain: int = ToolchainCode.CLANG
     float_abi: int = FloatAbi.HARD
     fpu: bool = True
     cpu: int = Cpu.CORTEX_M55
@@ -249,10 +249,10 @@ class PoolFlags:
     @property
     def text(self) -> str:
         """Such as RELOC.PARAM.0.RCACHED, RESET.ACTIV.WRITE or UNUSED."""
-        kind = name_of(PoolKind, self.kind)
-        if self.kind in (PoolKind.UNUSED, PoolKind.UNSUPPORTED):
+        kind = name_of(PoolAction, self.kind)
+        if self.kind in (PoolAction.UNUSED, PoolAction.UNSUPPORTED):
             return kind
-        number = [str(self.identifier)] if self.kind == PoolKind.RELOC else []
+        number = [str(self.identifier)] if self.kind == PoolAction.RELOC else []
         data, access = name_of(PoolData, self.data), name_of(PoolAccess, self.access)
         return ".".join([kind, data, *number, access])
 

@@ -134,7 +134,7 @@ def link(
 ) -> None:
     """Link what the entry points reach; errors name the epochs that call a missing function."""
     entries = entry_functions(suffix)
-    wanted = [word for function in entries.values() for word in ("-u", function)]
+    entry_flags = [word for function in entries.values() for word in ("-u", function)]
     # lld stops after 20 errors; the message should name every missing function.
     own = ["--error-limit=0"] if toolchain.name == "zig" else []
     outcome = toolchain.run(
@@ -147,7 +147,7 @@ def link(
             "--emit-relocs",
             # Only kernels that the network calls get into the image.
             "--gc-sections",
-            *wanted,
+            *entry_flags,
             "-e",
             entries["get_epoch_items"],
             *map(str, objects),
@@ -163,7 +163,13 @@ def link(
 def _link_error(outcome: ToolResult, suffix: str, source: str) -> NpuscopeError:
     twice = _TWICE.search(outcome.text)
     if twice is not None:
-        return _defined_twice(twice[1], source)
+        name = twice[1]
+        if re.search(rf"\b{re.escape(name)}\b", source):
+            return TargetError(
+                f"the source defines '{safe_terminal(name)}', a name of npuscope's own code",
+                hint="rename it in network.c",
+            )
+        return InternalError(f"two sources of npuscope define {name}")
     missing = sorted(set(_MISSING.findall(outcome.text)))
     if not missing:
         return TargetError(f"the network cannot be linked: {outcome.first_error}")
@@ -173,20 +179,12 @@ def _link_error(outcome: ToolResult, suffix: str, source: str) -> NpuscopeError:
         names = ", ".join(sorted(entries & set(missing)))
         return TargetError(f"the source does not define {names}", hint="is it a network.c?")
     callers = callers_by_epoch(source, missing)
-    shown = ", ".join(_with_epochs(name, callers[name]) for name in missing)
+    missing_names = ", ".join(_with_epochs(name, callers[name]) for name in missing)
     ours = all(name.startswith(_OUR_KERNELS) for name in missing)
     return TargetError(
-        f"nothing in this build does the work of {shown}", hint=_OURS_HINT if ours else _HINT
+        f"nothing in this build does the work of {missing_names}",
+        hint=_OURS_HINT if ours else _HINT,
     )
-
-
-def _defined_twice(name: str, source: str) -> NpuscopeError:
-    if re.search(rf"\b{re.escape(name)}\b", source):
-        return TargetError(
-            f"the source defines '{safe_terminal(name)}', a name of npuscope's own code",
-            hint="rename it in network.c",
-        )
-    return InternalError(f"two sources of npuscope define {name}")
 
 
 def _with_epochs(name: str, epochs: list[int]) -> str:
@@ -198,13 +196,13 @@ def _with_epochs(name: str, epochs: list[int]) -> str:
 
 def callers_by_epoch(source: str, names: Sequence[str]) -> dict[str, list[int]]:
     """Numbers of the epochs whose functions mention each name."""
-    found: dict[str, list[int]] = {name: [] for name in names}
+    epochs: dict[str, list[int]] = {name: [] for name in names}
     pattern = re.compile(r"\b(" + "|".join(map(re.escape, names)) + r")\b")
     epoch: int | None = None
     for line in source.splitlines():
         head = _FUNCTION.search(line)
         epoch = int(head[1]) if head else epoch
         for name in pattern.findall(line):
-            if epoch is not None and epoch not in found[name]:
-                found[name].append(epoch)
-    return found
+            if epoch is not None and epoch not in epochs[name]:
+                epochs[name].append(epoch)
+    return epochs

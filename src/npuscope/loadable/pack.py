@@ -10,7 +10,14 @@ from typing import Any
 
 from npuscope.errors import InternalError, TargetError
 from npuscope.lean_dataclass import dataclass
-from npuscope.loadable.codes import FloatAbi, Segment, address_in, aligned, offset_of, segment_of
+from npuscope.loadable.codes import (
+    AddressBase,
+    FloatAbi,
+    address_in,
+    aligned,
+    offset_of,
+    segment_of,
+)
 from npuscope.loadable.layout import MAGIC, Flags, Header, Trailer
 from npuscope.loadable.link import CONTEXT, GOT_END, GOT_START, POOLS, entry_functions
 from npuscope.loadable.toolchain import INSTALL_HINT, Toolchain
@@ -26,7 +33,7 @@ _ARM = "EM_ARM"
 
 
 @dataclass(frozen=True, slots=True)
-class Relocation:
+class ElfRelocation:
     """A place that the linker filled: by which rule, and with whose address."""
 
     kind: str
@@ -43,11 +50,11 @@ class Linked:
     data: bytes
     bss_end: int
     symbols: dict[str, int]
-    relocations: tuple[Relocation, ...]
+    relocations: tuple[ElfRelocation, ...]
     data_alignment: int
 
     def word(self, address: int) -> int:
-        block = self.flash if segment_of(address) == Segment.FLASH else self.data
+        block = self.flash if segment_of(address) == AddressBase.FLASH else self.data
         offset = address & 0x0FFFFFFF
         return int.from_bytes(block[offset : offset + 4], "little")
 
@@ -59,10 +66,10 @@ class Linked:
     def holder(self, address: int) -> str:
         """The symbol whose bytes a place lies in, or before."""
         # Bit 0 of a function marks Thumb code; it is not part of the address.
-        known = sorted((value & ~1, name) for name, value in self.symbols.items())
+        symbols = sorted((value & ~1, name) for name, value in self.symbols.items())
         # Sorts behind every symbol name at the same address.
-        index = bisect_right(known, (address, "\x7f")) - 1
-        return known[index][1] if index >= 0 else ""
+        index = bisect_right(symbols, (address, "\x7f")) - 1
+        return symbols[index][1] if index >= 0 else ""
 
 
 def read_elf(data: bytes) -> Linked:
@@ -75,19 +82,6 @@ def read_elf(data: bytes) -> Linked:
         raise InternalError(f"the linker made an image for {elf['e_machine']}")
     sections = {section.name: section for section in elf.iter_sections()}
     # A loader moves code and data only; anything else would stay behind without a warning.
-    _refuse_stray(sections)
-    table = sections[".symtab"]
-    return Linked(
-        flash=_content(sections, FLASH),
-        data=_content(sections, DATA),
-        bss_end=_end(sections),
-        symbols=_symbols(table),
-        relocations=tuple(_relocations(elf, table)),
-        data_alignment=max(_alignment(sections, name) for name in (DATA, BSS)),
-    )
-
-
-def _refuse_stray(sections: dict[str, Any]) -> None:
     for name, section in sections.items():
         if section["sh_flags"] & _ALLOCATED and section["sh_size"] and name not in _PLACED:
             raise TargetError(
@@ -95,6 +89,16 @@ def _refuse_stray(sections: dict[str, Any]) -> None:
                 "which images do not have",
                 hint="remove the section attribute from network.c",
             )
+    table = sections[".symtab"]
+    present = [sections[name] for name in (DATA, BSS) if name in sections]
+    return Linked(
+        flash=_content(sections, FLASH),
+        data=_content(sections, DATA),
+        bss_end=max((section["sh_addr"] + section["sh_size"] for section in present), default=0),
+        symbols=_symbols(table),
+        relocations=tuple(_relocations(elf, table)),
+        data_alignment=max(_alignment(sections, name) for name in (DATA, BSS)),
+    )
 
 
 def _content(sections: dict[str, Any], name: str) -> bytes:
@@ -102,11 +106,6 @@ def _content(sections: dict[str, Any], name: str) -> bytes:
         return b""
     content: bytes = sections[name].data()
     return content
-
-
-def _end(sections: dict[str, Any]) -> int:
-    present = [sections[name] for name in (DATA, BSS) if name in sections]
-    return max((section["sh_addr"] + section["sh_size"] for section in present), default=0)
 
 
 def _alignment(sections: dict[str, Any], name: str) -> int:
@@ -123,10 +122,10 @@ def _symbols(table: Any) -> dict[str, int]:
     }
 
 
-def _relocations(elf: Any, table: Any) -> list[Relocation]:
+def _relocations(elf: Any, table: Any) -> list[ElfRelocation]:
     from elftools.elf.descriptions import describe_reloc_type
 
-    found: list[Relocation] = []
+    relocations: list[ElfRelocation] = []
     for section in elf.iter_sections():
         if section["sh_type"] != "SHT_REL":
             continue
@@ -136,8 +135,10 @@ def _relocations(elf: Any, table: Any) -> list[Relocation]:
         for entry in section.iter_relocations():
             symbol = table.get_symbol(entry["r_info_sym"])
             kind = describe_reloc_type(entry["r_info_type"], elf)
-            found.append(Relocation(kind, entry["r_offset"], symbol.name, int(symbol["st_value"])))
-    return found
+            relocations.append(
+                ElfRelocation(kind, entry["r_offset"], symbol.name, int(symbol["st_value"]))
+            )
+    return relocations
 
 
 # --- Which relocations an image can keep, and which words a loader has to rebase ---
@@ -166,7 +167,9 @@ _FROM_RAM_BASE = frozenset(
 # The offset of a word of the GOT, which the loader rebases; the symbol may be anywhere.
 _THROUGH_GOT = frozenset({"R_ARM_GOT_BREL", "R_ARM_GOT32"})
 _NOTHING = frozenset({"R_ARM_NONE", "R_ARM_V4BX"})
-_SEGMENTS = frozenset({Segment.FLASH, Segment.RAM, Segment.PARAM_0, Segment.PARAM_1})
+_SEGMENTS = frozenset(
+    {AddressBase.FLASH, AddressBase.RAM, AddressBase.PARAM_0, AddressBase.PARAM_1}
+)
 _GCC_HINT = "--toolchain gcc reaches such symbols through a table that can be rebased"
 
 
@@ -194,8 +197,8 @@ def places_to_rebase(linked: Linked) -> Places:
             _check(relocation)
     ordered = sorted(absolute)
     return Places(
-        tuple(place for place in ordered if segment_of(place) == Segment.RAM),
-        tuple(place for place in ordered if segment_of(place) == Segment.FLASH),
+        tuple(place for place in ordered if segment_of(place) == AddressBase.RAM),
+        tuple(place for place in ordered if segment_of(place) == AddressBase.FLASH),
     )
 
 
@@ -206,7 +209,7 @@ def check_got(linked: Linked, start: int, end: int) -> None:
             raise TargetError(f"the GOT holds {word:#x}, which is not a place of an image")
 
 
-def _needs_rebase(linked: Linked, relocation: Relocation) -> bool:
+def _needs_rebase(linked: Linked, relocation: ElfRelocation) -> bool:
     word = linked.word(relocation.place)
     if word == 0:
         return False  # an undefined weak symbol
@@ -219,14 +222,14 @@ def _needs_rebase(linked: Linked, relocation: Relocation) -> bool:
     )
 
 
-def _check(relocation: Relocation) -> None:
+def _check(relocation: ElfRelocation) -> None:
     kind, segment = relocation.kind, segment_of(relocation.target)
     if kind in _NOTHING or kind in _THROUGH_GOT:
         return
     # A distance is fixed only inside one segment: code and data are moved separately.
     if kind in _FROM_CODE and segment == segment_of(relocation.place):
         return
-    if kind in _FROM_RAM_BASE and segment == Segment.RAM:
+    if kind in _FROM_RAM_BASE and segment == AddressBase.RAM:
         return
     if kind in _FROM_RAM_BASE | _FROM_CODE:
         raise TargetError(
@@ -240,7 +243,7 @@ def _check(relocation: Relocation) -> None:
     )
 
 
-def _shown(relocation: Relocation) -> str:
+def _shown(relocation: ElfRelocation) -> str:
     return f"'{safe_terminal(relocation.symbol)}'" if relocation.symbol else "a constant"
 
 
@@ -283,15 +286,15 @@ def pack_image(
     header = Header(
         magic=MAGIC,
         flags=_flags(toolchain, secure).pack(),
-        data_start=address_in(Segment.RAM, 0),
+        data_start=address_in(AddressBase.RAM, 0),
         data_end=got[0],
-        data_data=address_in(Segment.FLASH, data_at),
-        bss_start=address_in(Segment.RAM, len(linked.data)),
-        bss_end=address_in(Segment.RAM, _ram_bytes(linked)),
+        data_data=address_in(AddressBase.FLASH, data_at),
+        bss_start=address_in(AddressBase.RAM, len(linked.data)),
+        bss_end=address_in(AddressBase.RAM, _ram_bytes(linked)),
         got_start=got[0],
         got_end=got[1],
-        rel_start=address_in(Segment.FLASH, rel_at),
-        rel_end=address_in(Segment.FLASH, rel_at + len(places.listed)),
+        rel_start=address_in(AddressBase.FLASH, rel_at),
+        rel_end=address_in(AddressBase.FLASH, rel_at + len(places.listed)),
         params_start=linked.symbol(POOLS),
         params_offset=0 if split else params_at,
         **_functions(linked, suffix),
@@ -313,10 +316,10 @@ def xip_obstacle(linked: Linked, places: Places) -> str:
     if not places.flash:
         return ""
     names = dict.fromkeys(linked.holder(place) for place in places.flash)
-    shown = ", ".join(safe_terminal(name) for name in list(names)[:3] if name)
+    examples = ", ".join(safe_terminal(name) for name in list(names)[:3] if name)
     more = " and others" if len(names) > 3 else ""
     return (
-        f"{len(places.flash)} words between the code hold addresses ({shown}{more}): "
+        f"{len(places.flash)} words between the code hold addresses ({examples}{more}): "
         "the image must be copied to RAM"
     )
 

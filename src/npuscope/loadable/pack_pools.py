@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from npuscope.errors import FileError, TargetError
 from npuscope.lean_dataclass import dataclass, replace
-from npuscope.loadable.codes import PoolAccess, PoolData, PoolKind, aligned
+from npuscope.loadable.codes import PoolAccess, PoolAction, PoolData, aligned
 from npuscope.loadable.layout import MOST_POOLS, PoolFlags
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import non_secure_alias
@@ -19,7 +19,7 @@ RELOCATABLE_HINT = "npuscope compile MODEL --relocatable -o DIR"
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class PoolSpan:
     """Bytes of a pool that a buffer takes, from the pool's first."""
 
     pool: str
@@ -45,7 +45,7 @@ class PlannedPool:
 
     @property
     def dst(self) -> int:
-        return 0 if self.flags.kind == PoolKind.RELOC else self.pool.address
+        return 0 if self.flags.kind == PoolAction.RELOC else self.pool.address
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,12 @@ class PoolPlan:
         return pool.size_bytes if pool else 0
 
     def relocated(self, identifier: int) -> PlannedPool | None:
-        found = (
+        pools = (
             pool
             for pool in self.pools
-            if pool.flags.kind == PoolKind.RELOC and pool.flags.identifier == identifier
+            if pool.flags.kind == PoolAction.RELOC and pool.flags.identifier == identifier
         )
-        return next(found, None)
+        return next(pools, None)
 
 
 def plan_pools(program: Program, images: Mapping[str, bytes], *, secure: bool = True) -> PoolPlan:
@@ -101,11 +101,26 @@ def plan_pools(program: Program, images: Mapping[str, bytes], *, secure: bool = 
     ]
     for planned in used:
         _check_place(planned, secure)
-    _check_count(used)
-    return PoolPlan(_with_data(used, images))
+    if len(used) > MOST_POOLS:
+        raise TargetError(f"{len(used)} pools are used, an image describes {MOST_POOLS} at most")
+    placed = [p for p in used if p.flags.kind == PoolAction.RELOC]
+    for identifier, what in ((0, "read-only"), (1, "writable")):
+        names = [safe_terminal(p.name) for p in placed if p.flags.identifier == identifier]
+        if len(names) > 1:
+            raise TargetError(
+                f"{' and '.join(names)} are relative {what} pools, an image has one at most",
+                hint="make one of them absolute, or put its buffers elsewhere",
+            )
+    result: list[PlannedPool] = []
+    offset = 0
+    for planned in used:
+        data = _initialiser(planned, images) if planned.flags.filled else b""
+        result.append(replace(planned, data=data, foff=offset if data else 0))
+        offset += len(data)
+    return PoolPlan(tuple(result))
 
 
-def _spans(program: Program) -> Iterator[Span]:
+def _spans(program: Program) -> Iterator[PoolSpan]:
     pools = program.pool_map()
     for buffer in program.buffers:
         if buffer.view_of or not buffer.size_bytes or buffer.pool not in pools:
@@ -113,17 +128,17 @@ def _spans(program: Program) -> Iterator[Span]:
         pool = pools[buffer.pool]
         end = buffer.offset + buffer.size_bytes
         if not pool.virtual:
-            yield Span(pool.name, buffer.offset, end, buffer.is_param)
+            yield PoolSpan(pool.name, buffer.offset, end, buffer.is_param)
             continue
         for part in program.pools:
             if not part.virtual and not part.relative:
                 shift = pool.address - part.address
                 start, stop = max(0, buffer.offset + shift), min(end + shift, part.size_bytes)
                 if start < stop:
-                    yield Span(part.name, start, stop, buffer.is_param)
+                    yield PoolSpan(part.name, start, stop, buffer.is_param)
 
 
-def _planned(pool: Pool, spans: list[Span]) -> PlannedPool | None:
+def _planned(pool: Pool, spans: list[PoolSpan]) -> PlannedPool | None:
     """Sizes count from the pool's first byte, as its initialiser and its address do."""
     own = [span for span in spans if span.pool == pool.name]
     if not own:
@@ -132,11 +147,7 @@ def _planned(pool: Pool, spans: list[Span]) -> PlannedPool | None:
     # Holes between parameters count: the initialiser covers them.
     extent = max(s.end for s in params) - min(s.start for s in params) if params else 0
     only_params = len(params) == len(own)
-    flags = _flags(pool, bool(params), only_params)
-    return PlannedPool(pool, flags, max(span.end for span in own), extent)
-
-
-def _flags(pool: Pool, with_params: bool, only_params: bool) -> PoolFlags:
+    with_params = bool(params)
     access = PoolAccess.WRITE if pool.writable else PoolAccess.READ
     access_bits = access | (PoolAccess.CACHED if pool.cacheable else 0)
     if not pool.writable and not only_params:
@@ -147,8 +158,10 @@ def _flags(pool: Pool, with_params: bool, only_params: bool) -> PoolFlags:
     data = PoolData.ACTIV if not with_params else PoolData.MIXED
     data = data if pool.writable else PoolData.PARAM
     if pool.relative:
-        return PoolFlags(PoolKind.RELOC, data, access_bits, int(pool.writable))
-    return PoolFlags(PoolKind.COPY if with_params else PoolKind.RESET, data, access_bits)
+        flags = PoolFlags(PoolAction.RELOC, data, access_bits, int(pool.writable))
+    else:
+        flags = PoolFlags(PoolAction.COPY if with_params else PoolAction.RESET, data, access_bits)
+    return PlannedPool(pool, flags, max(span.end for span in own), extent)
 
 
 def _check_place(planned: PlannedPool, secure: bool) -> None:
@@ -166,29 +179,6 @@ def _check_place(planned: PlannedPool, secure: bool) -> None:
             where=where,
             hint="compile with --no-secure: internal pools then lie at 0x24000000 and above",
         )
-
-
-def _check_count(pools: list[PlannedPool]) -> None:
-    if len(pools) > MOST_POOLS:
-        raise TargetError(f"{len(pools)} pools are used, an image describes {MOST_POOLS} at most")
-    placed = [p for p in pools if p.flags.kind == PoolKind.RELOC]
-    for identifier, what in ((0, "read-only"), (1, "writable")):
-        names = [safe_terminal(p.name) for p in placed if p.flags.identifier == identifier]
-        if len(names) > 1:
-            raise TargetError(
-                f"{' and '.join(names)} are relative {what} pools, an image has one at most",
-                hint="make one of them absolute, or put its buffers elsewhere",
-            )
-
-
-def _with_data(pools: list[PlannedPool], images: Mapping[str, bytes]) -> tuple[PlannedPool, ...]:
-    result: list[PlannedPool] = []
-    offset = 0
-    for planned in pools:
-        data = _initialiser(planned, images) if planned.flags.filled else b""
-        result.append(replace(planned, data=data, foff=offset if data else 0))
-        offset += len(data)
-    return tuple(result)
 
 
 def _initialiser(planned: PlannedPool, images: Mapping[str, bytes]) -> bytes:

@@ -53,13 +53,13 @@ def cached(folder: Path, key: str, ending: str, make: Callable[[Path], None]) ->
             return path
         path.unlink(missing_ok=True)
     with work_folder(folder) as work:
-        made = work / f"made{ending}"
-        make(made)
-        return made.replace(folder / _named(key, made, ending))
+        result = work / f"made{ending}"
+        make(result)
+        return result.replace(folder / _named(key, result, ending))
 
 
-def _named(key: str, made: Path, ending: str) -> str:
-    return f"{key}.{sha256(read_bytes(made, OWN)).hexdigest()[:_DIGITS]}{ending}"
+def _named(key: str, result: Path, ending: str) -> str:
+    return f"{key}.{sha256(read_bytes(result, OWN)).hexdigest()[:_DIGITS]}{ending}"
 
 
 INSTALL_HINT = "pip install 'npuscope[board]'"
@@ -110,7 +110,7 @@ class Toolchain:
 
     name: str
     tag: str
-    code: codes.Toolchain
+    code: codes.ToolchainCode
     version: str
     compiler: tuple[str, ...]
     linker: tuple[str, ...]
@@ -135,7 +135,7 @@ class Toolchain:
         for folder in zig:
             used(folder)
         try:
-            done = subprocess.run(
+            outcome = subprocess.run(
                 list(command),
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -149,7 +149,9 @@ class Toolchain:
             raise TargetError(
                 f"the {self.name} compiler cannot be started: {error.strerror}"
             ) from None
-        return ToolResult(done.returncode, (done.stderr + done.stdout).decode(errors="replace"))
+        return ToolResult(
+            outcome.returncode, (outcome.stderr + outcome.stdout).decode(errors="replace")
+        )
 
 
 def find_toolchain(options: PackageOptions) -> Toolchain:
@@ -169,7 +171,7 @@ def _zig(target: CpuTarget, cache: Path) -> Toolchain:
     return Toolchain(
         name="zig",
         tag="CLANG",
-        code=codes.Toolchain.CLANG,
+        code=codes.ToolchainCode.CLANG,
         version=f"ziglang {metadata.version('ziglang')}",
         compiler=(program, "cc", *machine, "-fno-sanitize=all", *_ZIG_POSITION, *_COMMON),
         linker=(program, "ld.lld"),
@@ -179,10 +181,10 @@ def _zig(target: CpuTarget, cache: Path) -> Toolchain:
 
 
 def zig_folder() -> Path:
-    found = util.find_spec("ziglang")
-    if found is None or not found.submodule_search_locations:
+    spec = util.find_spec("ziglang")
+    if spec is None or not spec.submodule_search_locations:
         raise TargetError("the C compiler, ziglang, is not installed", hint=INSTALL_HINT)
-    return Path(next(iter(found.submodule_search_locations)))
+    return Path(next(iter(spec.submodule_search_locations)))
 
 
 def _gcc(target: CpuTarget, cache: Path) -> Toolchain:
@@ -193,20 +195,16 @@ def _gcc(target: CpuTarget, cache: Path) -> Toolchain:
             hint="install the GNU Arm Embedded toolchain, or use --toolchain zig",
         )
     machine = (*target.gcc, "-mthumb", "-mfloat-abi=hard")
-    found = Toolchain(
+    toolchain = Toolchain(
         name="gcc",
         tag="GCC",
-        code=codes.Toolchain.GCC,
+        code=codes.ToolchainCode.GCC,
         version="",
         compiler=(program, *machine, *_GCC_POSITION, *_COMMON),
         linker=(linker,),
         target=target,
         cache=cache,
     )
-    return _with_version(found, program)
-
-
-def _with_version(toolchain: Toolchain, program: str) -> Toolchain:
     from npuscope.lean_dataclass import replace
 
     outcome = toolchain.run([program, "--version"])
@@ -243,11 +241,11 @@ def compile_own(
         return cached(folder, key, ".o", partial(_compile_to, toolchain, source, flags))
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        made = []
+        objects = []
         for number, path in enumerate(pool.map(one, sources), 1):
             progress("runtime: %d of %d files compiled", number, len(sources))
-            made.append(path)
-        return made
+            objects.append(path)
+        return objects
 
 
 def _compile_to(
@@ -286,13 +284,13 @@ def _of_zig(toolchain: Toolchain) -> Path:
     return cached(toolchain.cache, name, ".a", partial(_build_of_zig, toolchain))
 
 
-def _build_of_zig(toolchain: Toolchain, made: Path) -> None:
+def _build_of_zig(toolchain: Toolchain, result: Path) -> None:
     source = zig_folder() / "lib" / "compiler_rt.zig"
     progress("building the compiler's helper library, once")
     machine = f"-mcpu={toolchain.target.zig}"
     command = [toolchain.compiler[0], "build-lib", str(source), machine, *_BUILD]
-    outcome = toolchain.run([*command, f"-femit-bin={made}"])
-    if outcome.code or not made.is_file():
+    outcome = toolchain.run([*command, f"-femit-bin={result}"])
+    if outcome.code or not result.is_file():
         raise TargetError(f"zig's helper library cannot be built: {outcome.first_error}")
 
 

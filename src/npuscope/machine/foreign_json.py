@@ -49,7 +49,11 @@ def read_json(path: str | Path, kind: Kind = VENDOR_JSON) -> LenientJson:
         except json.JSONDecodeError as error:
             repaired = _mend(text, error.pos) if len(notes) < _MOST_REPAIRS else None
             if repaired is None:
-                raise _broken(path, error) from None
+                raise FileError(
+                    f"is not valid JSON: {error.msg} at offset {error.pos}",
+                    where=f"{path}:{error.lineno}:{error.colno}",
+                    hint="correct the file with a JSON editor, or use the copy that the tool wrote",
+                ) from None
             text, what = repaired
             notes.append(f"{path}:{error.lineno}: {what}; repaired while reading")
         except ValueError as error:
@@ -91,14 +95,6 @@ def _comma_near(text: str, pos: int) -> int | None:
     return before if _TRAILING_COMMA.match(text, max(before, 0)) and text[before] == "," else None
 
 
-def _broken(path: str | Path, error: json.JSONDecodeError) -> FileError:
-    return FileError(
-        f"is not valid JSON: {error.msg} at offset {error.pos}",
-        where=f"{path}:{error.lineno}:{error.colno}",
-        hint="correct the file with a JSON editor, or use the copy that the tool wrote",
-    )
-
-
 # The spellings of foreign JSON.
 
 _MOST_BITS = 70  # the compiler writes 64-bit sizes
@@ -137,8 +133,8 @@ class VendorNode(Node):
         magnitude = self.find("magnitude")
         name = magnitude.text() if magnitude else "BYTES"
         if name not in _MAGNITUDES:
-            known = ", ".join(_MAGNITUDES)
-            raise self.error(f"unknown magnitude '{name}'; known: {known}")
+            units = ", ".join(_MAGNITUDES)
+            raise self.error(f"unknown magnitude '{name}'; known: {units}")
         return self.get("value").whole() * _MAGNITUDES[name]
 
     def is_on(self) -> bool:

@@ -13,7 +13,7 @@ import orjson
 from npuscope.bounded_file import MACHINE, parse_json, read_bytes, read_head, read_toml
 from npuscope.errors import FileError, UsageError
 from npuscope.lean_dataclass import replace
-from npuscope.machine.model import Machine, MemoryPool
+from npuscope.machine.model import SCHEMA, Machine, MemoryPool
 from npuscope.machine.schema import UNRANGED, find_fault
 from npuscope.machine.set_keys import with_overrides
 from npuscope.records import decode, hints_of
@@ -72,24 +72,24 @@ def plain_overrides(
     return {**clocks, **{key: value for road in roads for key, value in road.items()}, **single}
 
 
-def _chosen(rows: Mapping[str, Any], asked: object, key: str) -> Mapping[str, Any]:
-    if asked not in rows:
+def _chosen(rows: Mapping[str, Any], name: object, key: str) -> Mapping[str, Any]:
+    if name not in rows:
         kind = {"clock_mode": "clock mode"}.get(key, f"set-up of the {key}")
         raise UsageError(
-            f"unknown {kind} '{asked}'",
+            f"unknown {kind} '{name}'",
             where="--set clock_mode" if key == "clock_mode" else f"--{key}",
             hint=f"known: {', '.join(rows) or 'none'}",
         )
-    row: Mapping[str, Any] = rows[str(asked)]
+    row: Mapping[str, Any] = rows[str(name)]
     return row
 
 
 def _road(
-    table: Mapping[str, Any], memory: str, asked: object, set_: Mapping[str, object]
+    table: Mapping[str, Any], memory: str, name: object, set_: Mapping[str, object]
 ) -> dict[str, object]:
     """What a set-up of flash or PSRAM makes of its road."""
     rows = table.get(memory, {})
-    row = _chosen(rows, asked, memory)
+    row = _chosen(rows, name, memory)
     usual = next(iter(rows.values()))
     path = table["paths"][row["road"]]
     clock = f"clocks.{path['clock']}"
@@ -116,7 +116,15 @@ def _packaged_machine(name: str, generation: str, epoch_controller: bool) -> Mac
 
 def _table(path: Path, generation: str, epoch_controller: bool) -> dict[str, Any]:
     table = read_table(path)
-    _choose_generation(table, generation, path)
+    # Put the chosen generation where the record has it.
+    if generation not in table["generations"]:
+        names = ", ".join(known_generations(table))
+        raise UsageError(
+            f"unknown generation '{generation}'", where="--generation", hint=f"known: {names}"
+        )
+    rows = _expect_table(table["generations"][generation], f"generations.{generation}", path)
+    table["generation"] = dict(rows)
+    table["generation_name"] = generation
     table["epoch_controller"] = epoch_controller
     return table
 
@@ -137,10 +145,10 @@ def generations() -> tuple[str, ...]:
 
 
 class UnknownMachine(UsageError):
-    def __init__(self, name: str, known: tuple[str, ...]) -> None:
-        hint = f"known: {', '.join(known)}; --machine-file reads your own"
+    def __init__(self, name: str, names: tuple[str, ...]) -> None:
+        hint = f"known: {', '.join(names)}; --machine-file reads your own"
         super().__init__(f"unknown machine '{name}'", where="--machine", hint=hint)
-        self.known = known
+        self.known = names
 
 
 def packaged(name: str) -> Path:
@@ -154,14 +162,14 @@ def read_table(path: Path) -> dict[str, Any]:
     table = read_toml(path, MACHINE)
     generations = _expect_table(table.get("generations"), "generations", path)
     table["generations"] = {
-        name: _inherit(generations, name, path, seen=()) for name in generations
+        name: _inherit(generations, name, path, children=()) for name in generations
     }
     table["pools"] = [_complete_pool(pool, i, path) for i, pool in enumerate(_pools(table, path))]
     return table
 
 
 def _inherit(
-    generations: dict[str, Any], name: str, path: Path, seen: tuple[str, ...]
+    generations: dict[str, Any], name: str, path: Path, children: tuple[str, ...]
 ) -> dict[str, Any]:
     """A generation with the values it inherits from the one named by `like`."""
     place = f"generations.{name}"
@@ -169,11 +177,11 @@ def _inherit(
     base_name = own.pop("like", None)
     if base_name is None:
         return own
-    if base_name not in generations or base_name in (*seen, name):
+    if base_name not in generations or base_name in (*children, name):
         raise _bad_toml(
             path, f"{place}.like", f"'{base_name}' is not another generation of this machine"
         )
-    return _merge(_inherit(generations, base_name, path, (*seen, name)), own)
+    return _merge(_inherit(generations, base_name, path, (*children, name)), own)
 
 
 def _merge(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
@@ -188,18 +196,6 @@ def _complete_pool(pool: object, index: int, path: Path) -> dict[str, Any]:
     """Optional keys get their defaults."""
     optional = {f.name: f.default for f in fields(MemoryPool) if f.default is not MISSING}
     return {**optional, **_expect_table(pool, f"pools[{index}]", path)}
-
-
-def _choose_generation(table: dict[str, Any], name: str, path: Path) -> None:
-    """Put the chosen generation where the record has it."""
-    if name not in table["generations"]:
-        known = ", ".join(known_generations(table))
-        raise UsageError(
-            f"unknown generation '{name}'", where="--generation", hint=f"known: {known}"
-        )
-    chosen = _expect_table(table["generations"][name], f"generations.{name}", path)
-    table["generation"] = dict(chosen)
-    table["generation_name"] = name
 
 
 def _build(table: dict[str, Any], path: Path) -> Machine:
@@ -249,7 +245,6 @@ def _bad_toml(path: Path, place: str, message: str, hint: str = "") -> FileError
 
 # --- A Machine as a file: all values, with pool file and what-if values applied ---
 
-SCHEMA = "npuscope/machine/1"
 _HEAD_BYTES = 256
 
 
@@ -287,11 +282,6 @@ class MachineReader:
             for name, value in table.items()
             if value != self._table[name]
         }
-
-
-def machine_to_json(machine: Machine) -> bytes:
-    record = {"schema": SCHEMA, "machine": machine}
-    return orjson.dumps(record, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def is_saved_machine(path: Path) -> bool:

@@ -28,6 +28,7 @@ from npuscope.shown import Rows, Shown
 from npuscope.whole_file import write_whole
 
 # Internal memories and peripherals have two addresses: bit 28 is set in the secure one.
+SCHEMA = "npuscope/machine/1"
 _SECURE_BIT = 1 << 28
 _ALIASED = (2, 4)  # by their upper four bits, in the non-secure alias
 
@@ -104,7 +105,7 @@ class Clocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class MemoryPath:
     clock: Timed[str]
     bytes_per_cycle: Timed[Rate]
     access: Timed[Cycles]  # NPU cycles of one short access in a stream
@@ -290,7 +291,7 @@ class Machine(Shown):
     arith: ArithLimits
     pool: PoolLimits
     clocks: Clocks
-    paths: dict[str, Path]
+    paths: dict[str, MemoryPath]
     cache: Cache
     pools: tuple[MemoryPool, ...]
     placement: Placement
@@ -343,6 +344,7 @@ class Machine(Shown):
 
     def save(self, path: str | pathlib.Path) -> None:
         """The whole machine as JSON; `npuscope.load` reads it again."""
-        from npuscope.machine.load import machine_to_json
+        import orjson
 
-        write_whole(path, machine_to_json(self))
+        options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+        write_whole(path, orjson.dumps({"schema": SCHEMA, "machine": self}, option=options))

@@ -13,7 +13,6 @@ from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.foreign_json import VendorNode, read_json
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import (
-    Cache,
     Machine,
     MemoryPool,
     Placement,
@@ -64,7 +63,7 @@ def with_these_pools(
     machine: Machine, pools: tuple[MemoryPool, ...], cache_bytes: int | None = None
 ) -> Machine:
     """The machine with other pools, in its own order of banks."""
-    cache = _resized(machine.cache, cache_bytes)
+    cache = replace(machine.cache, size_bytes=cache_bytes) if cache_bytes else machine.cache
     return replace(machine.with_pools(pools), cache=cache, placement=_placement(machine, pools))
 
 
@@ -90,6 +89,7 @@ def read_mpool_file(path: str | Path, machine: Machine) -> Mpool:
 def _pool(entry: VendorNode, machine: Machine) -> MemoryPool:
     prop = entry.get("prop")
     address = entry.get("offset").sized()
+    mode = entry.find("mode")
     pool = MemoryPool(
         name=entry.get("name").text(),
         file=entry.get("fname").text(),
@@ -104,14 +104,9 @@ def _pool(entry: VendorNode, machine: Machine) -> MemoryPool:
         writable="WRITE" in prop.get("rights").text(),
         cacheable=_flag(prop, "cacheable"),
         constants_preferred=_flag(prop, "constants_preferred", "constantsPreferred"),
-        relative=_relative(entry),
+        relative=mode is not None and mode.text() == RELATIVE,
     )
     return as_reached(pool, machine)
-
-
-def _relative(entry: VendorNode) -> bool:
-    mode = entry.find("mode")
-    return mode is not None and mode.text() == RELATIVE
 
 
 def _power(prop: VendorNode, *names: str) -> float:
@@ -174,10 +169,6 @@ def _cache_bytes(memory: VendorNode) -> int | None:
     for part in parts:
         size *= part.whole() if part else 0
     return size or None
-
-
-def _resized(cache: Cache, size_bytes: int | None) -> Cache:
-    return replace(cache, size_bytes=size_bytes) if size_bytes else cache
 
 
 def _placement(machine: Machine, pools: tuple[MemoryPool, ...]) -> Placement:

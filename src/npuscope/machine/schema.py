@@ -53,12 +53,12 @@ _sound: dict[int, Any] = {}
 def _record_faults(record: Any, path: str) -> list[Fault]:
     if _sound.get(id(record)) is record:
         return []
-    found = list(range_faults(record, path))
-    if not found:
+    faults = list(range_faults(record, path))
+    if not faults:
         if len(_sound) >= _MOST_SOUND:
             _sound.clear()
         _sound[id(record)] = record
-    return found
+    return faults
 
 
 def _joined(path: str, key: str) -> str:
@@ -78,24 +78,25 @@ def find_fault(machine: Machine) -> Fault | None:
 
 def _faults(machine: Machine) -> Iterator[Fault]:
     yield from _required(machine)
-    yield from _convolves(machine)
-    yield from _ranges(machine)
-    yield from _pools(machine)
-    yield from _names(machine)
-
-
-def _ranges(machine: Machine) -> Iterator[Fault]:
-    """Sizes of pools go by the name that they have in the TOML."""
+    # Lowering chooses how many of them a layer takes.
+    if not machine.units["CONVACC"]:
+        yield Fault("units.CONVACC", "must be above 0, found 0")
+    # Sizes of pools go by the name that they have in the TOML.
     for fault in range_faults(machine):
         in_pool = fault.path.startswith("pools.")
         path = fault.path.replace(".size_bytes", ".size_kib") if in_pool else fault.path
         yield Fault(path, fault.message)
-
-
-def _convolves(machine: Machine) -> Iterator[Fault]:
-    """Lowering chooses how many of them a layer takes."""
-    if not machine.units["CONVACC"]:
-        yield Fault("units.CONVACC", "must be above 0, found 0")
+    names: set[str] = set()
+    for pool in machine.pools:
+        if pool.name in names:
+            yield Fault(f"pools.{pool.name}", "two pools have this name")
+        names.add(pool.name)
+    clocks = tuple(field.name for field in fields(Clocks))
+    for name, way in machine.paths.items():
+        yield from _known(f"paths.{name}.clock", way.clock, clocks)
+    yield from _known("cache.path", machine.cache.path, tuple(machine.paths))
+    for pool in machine.pools:
+        yield from _known(f"pools.{pool.name}.path", pool.path, tuple(machine.paths))
 
 
 def _required(machine: Machine) -> Iterator[Fault]:
@@ -111,24 +112,6 @@ def _required(machine: Machine) -> Iterator[Fault]:
                 yield Fault(f"{place}.{name}", "this key is missing")
 
 
-def _pools(machine: Machine) -> Iterator[Fault]:
-    seen: set[str] = set()
-    for pool in machine.pools:
-        place = f"pools.{pool.name}"
-        if pool.name in seen:
-            yield Fault(place, "two pools have this name")
-        seen.add(pool.name)
-
-
-def _names(machine: Machine) -> Iterator[Fault]:
-    clocks = tuple(field.name for field in fields(Clocks))
-    for name, path in machine.paths.items():
-        yield from _known(f"paths.{name}.clock", path.clock, clocks)
-    yield from _known("cache.path", machine.cache.path, tuple(machine.paths))
-    for pool in machine.pools:
-        yield from _known(f"pools.{pool.name}.path", pool.path, tuple(machine.paths))
-
-
-def _known(path: str, name: str, known: tuple[str, ...]) -> Iterator[Fault]:
-    if name not in known:
-        yield Fault(path, f"'{name}' is unknown; known: {', '.join(known)}")
+def _known(path: str, name: str, names: tuple[str, ...]) -> Iterator[Fault]:
+    if name not in names:
+        yield Fault(path, f"'{name}' is unknown; known: {', '.join(names)}")

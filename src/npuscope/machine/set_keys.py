@@ -123,9 +123,9 @@ def same_mapping(one: Machine, other: Machine) -> bool:
         name = field.name
         if getattr(one, name) == getattr(other, name):
             continue
-        known = machine_keys(one, name)
+        keys = machine_keys(one, name)
         for key in machine_keys(other, name).values():
-            was = known.get(key.name)
+            was = keys.get(key.name)
             if key.effect is KeyEffect.TIMING and was is not None and was.value != key.value:
                 other = with_value(other, key, was.value)
         if getattr(one, name) != getattr(other, name):
@@ -209,7 +209,15 @@ def apply_overrides(table: dict[str, Any], overrides: Mapping[str, object]) -> N
         if name not in places:
             raise unknown_key(key, name, places)
         owner, last = places[name]
-        owner[last] = _same_type(key, owner[last], value)
+        old = owner[last]
+        if isinstance(old, list):
+            owner[last] = same_list(key, type(old[0]) if old else str, value)
+        else:
+            kind = type(old)
+            # An integer in the TOML may be meant as a float, so the record's type decides.
+            if kind is int and isinstance(value, float):
+                kind = float
+            owner[last] = _converted(key, kind, value)
 
 
 def leaves(table: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -217,16 +225,16 @@ def leaves(table: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
 
     Entries of a list of tables are addressed by name: `pools.npuRAM5.size_kib`.
     """
-    found: dict[str, tuple[Any, Any]] = {}
+    places: dict[str, tuple[Any, Any]] = {}
     for key, value in table.items():
         if isinstance(value, dict):
-            found.update({f"{key}.{path}": place for path, place in leaves(value).items()})
+            places.update({f"{key}.{path}": place for path, place in leaves(value).items()})
         elif isinstance(value, list) and value and isinstance(value[0], dict):
-            named = {str(item.get("name", i)): item for i, item in enumerate(value)}
-            found.update({f"{key}.{path}": place for path, place in leaves(named).items()})
+            items = {str(item.get("name", i)): item for i, item in enumerate(value)}
+            places.update({f"{key}.{path}": place for path, place in leaves(items).items()})
         else:
-            found[key] = (table, key)
-    return found
+            places[key] = (table, key)
+    return places
 
 
 def canonical(key: str) -> str:
@@ -247,20 +255,10 @@ def unknown_key(key: str, name: str, places: Mapping[str, object]) -> UsageError
     return UsageError(f"the machine has no key '{key}'", where="--set", hint=hint)
 
 
-def _same_type(key: str, old: object, new: object) -> object:
-    if isinstance(old, list):
-        return same_list(key, type(old[0]) if old else str, new)
-    kind = type(old)
-    # An integer in the TOML may be meant as a float, so the record's type decides.
-    if kind is int and isinstance(new, float):
-        kind = float
-    return _converted(key, kind, new)
-
-
 def _converted(key: str, kind: type, new: object) -> object:
     try:
-        found: object = decode(new, kind, key, UNRANGED)
-        return found
+        converted: object = decode(new, kind, key, UNRANGED)
+        return converted
     except FileError as error:
         raise UsageError(error.message, where=f"--set {key}") from None
 
@@ -294,20 +292,20 @@ class KeyChange:
 
 def changes_of(machine: Machine, overrides: Mapping[str, object]) -> tuple[KeyChange, ...]:
     """What the overrides change, each key once, by its name in the TOML."""
-    found = found_keys(machine, overrides)
+    keys = found_keys(machine, overrides)
     by_name = {
         key.name: KeyChange(
             key.name, key.value, _key_type(name, key.kind, overrides[name]), key.effect
         )
-        for name, key in found.items()
+        for name, key in keys.items()
     }
     return tuple(by_name.values())
 
 
 def with_overrides(machine: Machine, overrides: Mapping[str, object]) -> Machine:
     """The machine with single values replaced; keys are dotted TOML paths or aliases."""
-    for key, found in found_keys(machine, overrides).items():
-        machine = with_value(machine, found, _key_type(key, found.kind, overrides[key]))
+    for key, place in found_keys(machine, overrides).items():
+        machine = with_value(machine, place, _key_type(key, place.kind, overrides[key]))
     fault = find_fault(machine) if overrides else None
     if fault is not None:
         raise UsageError(fault.message, where=f"--set {fault.path}")
@@ -316,14 +314,14 @@ def with_overrides(machine: Machine, overrides: Mapping[str, object]) -> Machine
 
 def found_keys(machine: Machine, names: Iterable[str]) -> dict[str, Key]:
     """The machine's keys by the names that a user gave them."""
-    found = {}
+    keys = {}
     for name in names:
         place = canonical(name)
         key = machine_keys(machine, place.partition(".")[0]).get(place)
         if key is None:
             raise unknown_key(name, place, machine_keys(machine))
-        found[name] = key
-    return found
+        keys[name] = key
+    return keys
 
 
 def _key_type(key: str, kind: Any, new: object) -> object:

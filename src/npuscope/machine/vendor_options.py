@@ -60,6 +60,18 @@ def read_mdesc(path: str | Path) -> MdescInfo:
     machine = root.get("machine")
     entries = tuple(machine.get("accelerators").items())
     externals = root.find("externals")
+    counts: dict[int, int] = {}
+    for entry in entries:
+        port = _memory_port(entry)
+        if entry.get("type").text() == "STRENG" and port is not None:
+            counts[port] = counts.get(port, 0) + entry.get("num").whole()
+    # One record a type; the file may list a type in several rows.
+    options: dict[str, UnitInfo] = {}
+    for entry in entries:
+        unit = _unit(entry)
+        unit_so_far = options.get(unit.type)
+        count = unit.count + (unit_so_far.count if unit_so_far else 0)
+        options[unit.type] = replace(unit_so_far or unit, count=count)
     return MdescInfo(
         name=machine.get("name").text(),
         version=_text(machine, "version"),
@@ -67,8 +79,8 @@ def read_mdesc(path: str | Path) -> MdescInfo:
         nominal_mhz=_number(machine, "nominal_frequency"),
         frequency_mhz=_number(machine, "frequency"),
         vdd=_number(machine, "vdd"),
-        units=_units(entries),
-        engines_by_port=_engines_by_port(entries),
+        units=tuple(options.values()),
+        engines_by_port=tuple(counts[port] for port in sorted(counts)),
         notes=source.notes,
     )
 
@@ -83,17 +95,6 @@ def apply_mdesc(machine: Machine, path: str | Path) -> Machine:
     if info.engines_by_port and info.engines_by_port[0]:
         stream = replace(stream, engines_per_busif=info.engines_by_port[0])
     return replace(machine, units=counts, stream=stream)
-
-
-def _units(entries: tuple[VendorNode, ...]) -> tuple[UnitInfo, ...]:
-    """One record a type; the file may list a type in several rows."""
-    found: dict[str, UnitInfo] = {}
-    for entry in entries:
-        unit = _unit(entry)
-        known = found.get(unit.type)
-        count = unit.count + (known.count if known else 0)
-        found[unit.type] = replace(known or unit, count=count)
-    return tuple(found.values())
 
 
 def _unit(entry: VendorNode) -> UnitInfo:
@@ -115,15 +116,6 @@ def _ports(entry: VendorNode, name: str) -> tuple[int, ...]:
     return tuple(port.whole() for port in ports.items()) if ports else ()
 
 
-def _engines_by_port(entries: tuple[VendorNode, ...]) -> tuple[int, ...]:
-    counts: dict[int, int] = {}
-    for entry in entries:
-        port = _memory_port(entry)
-        if entry.get("type").text() == "STRENG" and port is not None:
-            counts[port] = counts.get(port, 0) + entry.get("num").whole()
-    return tuple(counts[port] for port in sorted(counts))
-
-
 def _memory_port(entry: VendorNode) -> int | None:
     params = entry.find("params")
     for param in params.items() if params else ():
@@ -133,13 +125,13 @@ def _memory_port(entry: VendorNode) -> int | None:
 
 
 def _text(node: VendorNode, name: str) -> str:
-    found = node.find(name)
-    return found.text() if found else ""
+    entry = node.find(name)
+    return entry.text() if entry else ""
 
 
 def _number(node: VendorNode, name: str) -> float | None:
-    found = node.find(name)
-    return found.number() if found else None
+    entry = node.find(name)
+    return entry.number() if entry else None
 
 
 # --- The vendor compiler's options ---
@@ -178,43 +170,39 @@ def parse_options(text: str, where: str) -> VendorOptions:
         words = shlex.split(text)
     except ValueError as error:
         raise UsageError(f"the options cannot be read: {error}", where=where) from None
-    found = VendorOptions()
+    options = VendorOptions()
     while words:
-        found = _take(found, words, where)
-    return found
+        options = _take(options, words, where)
+    return options
 
 
-def _take(found: VendorOptions, words: list[str], where: str) -> VendorOptions:
+def _take(options: VendorOptions, words: list[str], where: str) -> VendorOptions:
     """One option off the front, with its values."""
     name, _, glued = words.pop(0).partition("=")
     if glued:
         words.insert(0, glued)
     if name == "--enable-epoch-controller":
-        return replace(found, epoch_controller=True)
+        return replace(options, epoch_controller=True)
     if name == "--enable-virtual-mem-pools":
-        return replace(found, virtual_pools=True)
+        return replace(options, virtual_pools=True)
     if name == "--optimization":
-        return replace(found, optimization=_level(_value(name, words, where), where))
+        return replace(options, optimization=_level(_value(name, words, where), where))
     if name.startswith("-O") and name[2:].isdecimal():
-        return replace(found, optimization=_level(name[2:], where))
+        return replace(options, optimization=_level(name[2:], where))
     if name == "--Omax-ca-pipe":
-        return replace(found, max_pipe=_whole(name, _value(name, words, where), where))
+        return replace(options, max_pipe=_whole(name, _value(name, words, where), where))
     if name == "--load-mpool":
-        return replace(found, mpool=_value(name, words, where))
+        return replace(options, mpool=_value(name, words, where))
     if name == "--load-mdesc":
-        return replace(found, mdesc=_value(name, words, where))
-    return _without_effect(found, name, words, where)
-
-
-def _without_effect(found: VendorOptions, name: str, words: list[str], where: str) -> VendorOptions:
+        return replace(options, mdesc=_value(name, words, where))
     if name in NEUTRAL:
         for _ in range(NEUTRAL[name]):
             _value(name, words, where)
-        return found
+        return options
     reason = NOT_MODELLED.get(name, "it is unknown")
     if name not in NOT_MODELLED and words and not words[0].startswith("-"):
         words.pop(0)
-    return replace(found, notes=(*found.notes, f"{where}: option {name} is ignored: {reason}"))
+    return replace(options, notes=(*options.notes, f"{where}: option {name} is ignored: {reason}"))
 
 
 def _value(name: str, words: list[str], where: str) -> str:
@@ -248,9 +236,9 @@ def with_vendor_options(machine: Machine, options: VendorOptions) -> Machine:
     return replace(machine, placement=placement, convacc=convacc)
 
 
-def unknown_keys(keys: Sequence[str], known: Sequence[str], place: str) -> tuple[str, ...]:
+def unknown_keys(keys: Sequence[str], names: Sequence[str], place: str) -> tuple[str, ...]:
     """A warning like the vendor's, for profile keys that have no effect (any more)."""
-    odd = [key for key in keys if key not in known]
+    odd = [key for key in keys if key not in names]
     renamed = "; 'memory_desc' was renamed, use 'machine_desc'" if "memory_desc" in odd else ""
     return (f"{place}: keys {', '.join(odd)} are ignored{renamed}",) if odd else ()
 
@@ -283,22 +271,17 @@ def read_art_profile(text: str) -> ArtProfile:
         name = names[0]
     entry = profiles.find(name)
     if entry is None:
-        known = ", ".join(names) or "none"
+        choices = ", ".join(names) or "none"
         raise UsageError(
-            f"'{file}' has no profile '{name}'; it has {known}",
+            f"'{file}' has no profile '{name}'; it has {choices}",
             where="--art-profile",
             hint="give NAME@FILE",
         )
-    found = _profile(name, entry)
-    return replace(found, notes=(*source.notes, *found.notes))
-
-
-def _profile(name: str, entry: VendorNode) -> ArtProfile:
     place = f"{entry.file}: profile {name}"
     options = entry.find("options")
     parsed = parse_options(options.text() if options else "", place)
     keys = unknown_keys(list(entry.value), _KEYS, place)
-    return ArtProfile(
+    profile = ArtProfile(
         name,
         entry.file,
         _path(entry, "memory_pool"),
@@ -306,11 +289,12 @@ def _profile(name: str, entry: VendorNode) -> ArtProfile:
         parsed,
         (*keys, *parsed.notes),
     )
+    return replace(profile, notes=(*source.notes, *profile.notes))
 
 
 def _path(entry: VendorNode, key: str) -> Path | None:
-    found = entry.find(key)
-    return Path(entry.file).parent / found.text() if found else None
+    entry_path = entry.find(key)
+    return Path(entry.file).parent / entry_path.text() if entry_path else None
 
 
 def apply_art_profile(machine: Machine, profile: ArtProfile) -> Machine:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npuscope.boards.device import Clocks as BoardClocks
+from npuscope.boards.device import BoardClocks as BoardClocks
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Clocks, Machine, MemoryPool, secure_alias

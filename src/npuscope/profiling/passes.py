@@ -8,7 +8,7 @@ from statistics import fmean
 
 import numpy as np
 
-from npuscope.boards.device import NOTHING, Device, NodeCounters, Option, Request
+from npuscope.boards.device import NOTHING, CounterOption, Device, NodeCounters, Request
 from npuscope.boards.runtime import epoch_blocks
 from npuscope.errors import DeviceError, UsageError
 from npuscope.lean_dataclass import dataclass, replace
@@ -33,7 +33,7 @@ ALL_METRICS = frozenset(CounterMetric)
 class CounterPass:
     """One configuration of the counters; it is run once for every sample."""
 
-    options: Option
+    options: CounterOption
     purpose: str
 
 
@@ -51,12 +51,16 @@ class CounterPlan:
 # Counter 0 is the NPU clock, whose time stamps give the length of an epoch.
 ENGINE_COUNTERS = COUNTERS - 1
 
-_TIMED = Option.EPOCH_LEN
-_BURSTS = CounterPass(Option.BUSIF_RW_DATA, "bursts by interface and length")
+_TIMED = CounterOption.EPOCH_LEN
+_BURSTS = CounterPass(CounterOption.BUSIF_RW_DATA, "bursts by interface and length")
 VENDOR_PLAN = CounterPlan(
     (
-        CounterPass(Option.STRG_I_ACTIVE | _TIMED | Option.NPU_CACHE, "input engines, cache"),
-        CounterPass(Option.STRG_O_ACTIVE | _TIMED | Option.NPU_CACHE, "output engines, cache"),
+        CounterPass(
+            CounterOption.STRG_I_ACTIVE | _TIMED | CounterOption.NPU_CACHE, "input engines, cache"
+        ),
+        CounterPass(
+            CounterOption.STRG_O_ACTIVE | _TIMED | CounterOption.NPU_CACHE, "output engines, cache"
+        ),
         _BURSTS,
     ),
     warm_up=True,
@@ -84,9 +88,11 @@ def counter_plan(
     if CounterMetric.CACHE in chosen_metrics and passes:
         # The cache has monitors of its own: they go with the first pass.
         first = passes[0]
-        passes[0] = CounterPass(first.options | Option.NPU_CACHE, f"{first.purpose}, cache")
+        passes[0] = CounterPass(first.options | CounterOption.NPU_CACHE, f"{first.purpose}, cache")
     if not passes:
-        options = Option.NPU_CACHE if CounterMetric.CACHE in chosen_metrics else Option(0)
+        options = (
+            CounterOption.NPU_CACHE if CounterMetric.CACHE in chosen_metrics else CounterOption(0)
+        )
         passes = [CounterPass(options, "MCU cycles")]
     return CounterPlan(tuple(passes))
 
@@ -99,10 +105,10 @@ def engines_fit(program: Program) -> bool:
 def _timed(metrics: set[CounterMetric], together: bool) -> Iterator[CounterPass]:
     """Passes that count NPU cycles; engines bring them along."""
     if CounterMetric.ENGINES in metrics and together:
-        yield CounterPass(Option.STRG_ACTIVE | _TIMED, "engines both ways")
+        yield CounterPass(CounterOption.STRG_ACTIVE | _TIMED, "engines both ways")
     elif CounterMetric.ENGINES in metrics:
-        yield CounterPass(Option.STRG_I_ACTIVE | _TIMED, "input engines")
-        yield CounterPass(Option.STRG_O_ACTIVE | _TIMED, "output engines")
+        yield CounterPass(CounterOption.STRG_I_ACTIVE | _TIMED, "input engines")
+        yield CounterPass(CounterOption.STRG_O_ACTIVE | _TIMED, "output engines")
     elif CounterMetric.CYCLES in metrics:
         yield CounterPass(_TIMED, "NPU cycles")
 

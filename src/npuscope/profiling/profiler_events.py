@@ -9,7 +9,7 @@ import re
 from dataclasses import field
 
 from npuscope.lean_dataclass import dataclass
-from npuscope.program.generate_report.lines import Draft, LineRule, number, whole
+from npuscope.program.generate_report.lines import LineRule, ReportDraft, number, whole
 
 # --- Lines of a profiler log: one rule for each kind of line ---
 
@@ -106,14 +106,14 @@ class InferenceLine:
     text: str
 
 
-def event(text: str, draft: Draft) -> LogEvent | None:
+def event(text: str, draft: ReportDraft) -> LogEvent | None:
     match = _EVENT.match(text)
     if not match:
         return None
     return LogEvent(match[1], match[2], tuple(match[3].split(":")))
 
 
-def title(text: str, draft: Draft) -> BlockTitle | None:
+def title(text: str, draft: ReportDraft) -> BlockTitle | None:
     match = _TITLE.match(text)
     if not match:
         return None
@@ -121,7 +121,7 @@ def title(text: str, draft: Draft) -> BlockTitle | None:
     return BlockTitle(match[1], c_idx, first, last, match[5], extra)
 
 
-def bus(text: str, draft: Draft) -> BusLine | None:
+def bus(text: str, draft: ReportDraft) -> BusLine | None:
     match = _BUS.match(text)
     if not match:
         return None
@@ -145,7 +145,7 @@ def _whole_list(text: str) -> tuple[int, ...]:
     return tuple(value for value in values if value is not None)
 
 
-def engine(text: str, draft: Draft) -> EngineLine | None:
+def engine(text: str, draft: ReportDraft) -> EngineLine | None:
     match = _ENGINE.match(text)
     if not match:
         return None
@@ -153,7 +153,7 @@ def engine(text: str, draft: Draft) -> EngineLine | None:
     return EngineLine(int(number_of), direction, int(busif), int(cycles), data, int(percent))
 
 
-def cache(text: str, draft: Draft) -> CacheLine | None:
+def cache(text: str, draft: ReportDraft) -> CacheLine | None:
     match = _CACHE.match(text)
     return CacheLine(_named(match[1]), _named(match[2])) if match else None
 
@@ -164,7 +164,7 @@ def _named(text: str) -> tuple[tuple[str, int], ...]:
     return tuple((key, value) for key, value in values if value is not None)
 
 
-def inference(text: str, draft: Draft) -> InferenceLine | None:
+def inference(text: str, draft: ReportDraft) -> InferenceLine | None:
     match = _INFERENCE.match(text)
     ms = number(match[4]) if match else None
     if not match or ms is None:
@@ -174,7 +174,7 @@ def inference(text: str, draft: Draft) -> InferenceLine | None:
     return InferenceLine(match[1], match[2], counters, ms, match[5], kind, match[7])
 
 
-def summary(text: str, draft: Draft) -> str | None:
+def summary(text: str, draft: ReportDraft) -> str | None:
     match = _SUMMARY.match(text)
     return match[1] if match else None
 

@@ -20,9 +20,9 @@ from npuscope.profiling.profiler_events import (
 )
 from npuscope.profiling.validate_report import VALIDATE_RULES, ValidateReport, validate_part
 from npuscope.program.generate_report.lines import (
-    Draft,
-    Entry,
-    Line,
+    KeyValue,
+    ReportDraft,
+    ReportLine,
     left_over,
     number,
     read_into,
@@ -41,7 +41,7 @@ class EpochText:
     bus: tuple[BusLine, ...]
     engines: tuple[EngineLine, ...]
     cache: CacheLine | None
-    entries: tuple[Entry, ...]
+    entries: tuple[KeyValue, ...]
 
     @property
     def duration_ms(self) -> float | None:
@@ -79,7 +79,7 @@ class ProfilerLog:
     epochs: tuple[EpochText, ...]
     results: ValidateReport
     networks: tuple[str, ...] = ()  # by the titles of their summaries
-    messages: tuple[Entry, ...] = ()  # what the tool said on the way, as text
+    messages: tuple[KeyValue, ...] = ()  # what the tool said on the way, as text
     ignored: tuple[str, ...] = ()
 
     @property
@@ -103,8 +103,8 @@ def read_profiler_log(path: str | Path) -> ProfilerLog:
     return log
 
 
-def parse_profiler_log(lines: tuple[Line, ...]) -> ProfilerLog:
-    draft = Draft()
+def parse_profiler_log(lines: tuple[ReportLine, ...]) -> ProfilerLog:
+    draft = ReportDraft()
     read_into(draft, lines, (*PROFILER_RULES, *VALIDATE_RULES, *GENERATE_RULES))
     events = draft.get("events")
     nodes, others = nodes_of(tuple(event for event in events if event.category == "node"))
@@ -127,7 +127,7 @@ def parse_profiler_log(lines: tuple[Line, ...]) -> ProfilerLog:
         epochs=tuple(_block(title, start, end, walks) for (_, title), start, end in spans),
         results=validate_part(draft),
         networks=tuple(dict.fromkeys(draft.get("summaries"))),
-        messages=tuple(Entry(line.number, "", line.text.strip()) for line in rest),
+        messages=tuple(KeyValue(line.number, "", line.text.strip()) for line in rest),
         ignored=unread(lines, {line.number for line in lines}),
     )
 
@@ -135,7 +135,7 @@ def parse_profiler_log(lines: tuple[Line, ...]) -> ProfilerLog:
 class _Walk:
     """Rows in file order, handed out by line number; epochs are asked for in that order too."""
 
-    def __init__(self, rows: list[tuple[Line, object]]) -> None:
+    def __init__(self, rows: list[tuple[ReportLine, object]]) -> None:
         self.rows = rows
         self.at = 0
 
@@ -156,5 +156,5 @@ def _block(title: BlockTitle, start: int, end: float, rows: dict[str, _Walk]) ->
         tuple(row for row in lines["bus"] if isinstance(row, BusLine)),
         tuple(row for row in lines["engine"] if isinstance(row, EngineLine)),
         caches[0] if caches else None,
-        tuple(row for row in lines["entries"] if isinstance(row, Entry)),
+        tuple(row for row in lines["entries"] if isinstance(row, KeyValue)),
     )

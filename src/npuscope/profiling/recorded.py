@@ -15,12 +15,12 @@ from pathlib import Path
 
 from npuscope.boards.device import (
     NOTHING,
-    Clocks,
+    BoardClocks,
+    CounterOption,
     DeviceInfo,
     Inference,
     NetworkDesc,
     NodeCounters,
-    Option,
     Request,
     TensorDesc,
 )
@@ -32,14 +32,14 @@ from npuscope.profiling.printed import compiler_texts, printed_nodes, printed_no
 from npuscope.profiling.profiler_events import InferenceLine, LogEvent, NodeRun
 from npuscope.profiling.profiler_log import ProfilerLog, parse_profiler_log, read_profiler_log
 from npuscope.profiling.validate_report import MeasuredEpoch
-from npuscope.program.generate_report.lines import Entry, number, read_lines, whole
+from npuscope.program.generate_report.lines import KeyValue, number, read_lines, whole
 from npuscope.program.network_c.layout import Flag
 from npuscope.text import safe_terminal
 
 Quad = tuple[int, int, int, int]
 
 _KINDS = {block.name: kind for block, kind in BLOCK_KINDS.items()}
-_BOTH_WAYS = Option.STRG_I_ACTIVE | Option.STRG_O_ACTIVE
+_BOTH_WAYS = CounterOption.STRG_I_ACTIVE | CounterOption.STRG_O_ACTIVE
 _REQUEST = "Requested RUN mode"
 _OPTION = re.compile(r"option=0x([0-9a-fA-F]{1,8})\)")
 
@@ -50,11 +50,11 @@ class Recorded:
 
     network: str
     per_layer: bool
-    options: Option
+    options: CounterOption
     inference: Inference
 
 
-def recorded_inferences(log: ProfilerLog, clocks: Clocks, where: str) -> Iterator[Recorded]:
+def recorded_inferences(log: ProfilerLog, clocks: BoardClocks, where: str) -> Iterator[Recorded]:
     # Counters of a node that was not understood would be taken for the node before it, and an
     # engine that was not would look idle.
     odd = [event for event in log.other_events if _is_lost(event)]
@@ -90,14 +90,14 @@ def _is_lost(event: LogEvent) -> bool:
     return event.key == "evt_pre_start" or (engine and len(event.values) == 4)
 
 
-def _requests(log: ProfilerLog) -> list[Option]:
+def _requests(log: ProfilerLog) -> list[CounterOption]:
     """What the tool asked for; the low byte of its option is not the firmware's."""
     values = (e.value for e in log.results.report.entries if e.key.endswith(_REQUEST))
     hits = (_OPTION.search(value) for value in values)
-    return [Option(int(hit[1], 16) >> 8) for hit in hits if hit]
+    return [CounterOption(int(hit[1], 16) >> 8) for hit in hits if hit]
 
 
-def _options(nodes: tuple[NodeRun, ...], request: Option | None) -> Option:
+def _options(nodes: tuple[NodeRun, ...], request: CounterOption | None) -> CounterOption:
     """As asked, unless something else was counted: after a failed run requests are one too many.
 
     A network of software epochs shows no engine, so that what was asked for says more.
@@ -105,7 +105,7 @@ def _options(nodes: tuple[NodeRun, ...], request: Option | None) -> Option:
     counters = _counted(nodes)
     fits = (
         request is not None
-        and counters in request | Option.EPOCH_LEN
+        and counters in request | CounterOption.EPOCH_LEN
         and bool(nodes) >= bool(request)
     )
     return request if request is not None and fits else counters
@@ -122,7 +122,7 @@ def _groups(log: ProfilerLog) -> Iterator[tuple[NodeRun, ...]]:
         at, size = at + size, 0
 
 
-def _counted(nodes: tuple[NodeRun, ...]) -> Option:
+def _counted(nodes: tuple[NodeRun, ...]) -> CounterOption:
     """The options that make a board send these counters."""
     options = NOTHING
     for node in nodes:
@@ -130,17 +130,17 @@ def _counted(nodes: tuple[NodeRun, ...]) -> Option:
         busiest = {row.direction for row in node.busiest if row.id >= 0}
         ways = busiest | {row.direction for row in node.engines}
         henv = any(row.counter == "streng_henv" for row in node.engines)
-        options |= Option.EPOCH_LEN if node.npu_cycles else NOTHING
-        options |= Option.NPU_CACHE if node.cache_read else NOTHING
-        options |= Option.BUSIF_RW_DATA if node.bursts else NOTHING
-        options |= Option.STRG_HENV if henv else NOTHING
-        options |= Option.STRG_I_ACTIVE if "i" in ways and not henv else NOTHING
-        options |= Option.STRG_O_ACTIVE if "o" in ways else NOTHING
-    return options & ~_BOTH_WAYS | Option.STRG_ACTIVE if _BOTH_WAYS in options else options
+        options |= CounterOption.EPOCH_LEN if node.npu_cycles else NOTHING
+        options |= CounterOption.NPU_CACHE if node.cache_read else NOTHING
+        options |= CounterOption.BUSIF_RW_DATA if node.bursts else NOTHING
+        options |= CounterOption.STRG_HENV if henv else NOTHING
+        options |= CounterOption.STRG_I_ACTIVE if "i" in ways and not henv else NOTHING
+        options |= CounterOption.STRG_O_ACTIVE if "o" in ways else NOTHING
+    return options & ~_BOTH_WAYS | CounterOption.STRG_ACTIVE if _BOTH_WAYS in options else options
 
 
 def _inference(
-    group: tuple[NodeRun, ...], end: InferenceLine | None, clocks: Clocks, where: str
+    group: tuple[NodeRun, ...], end: InferenceLine | None, clocks: BoardClocks, where: str
 ) -> Inference:
     nodes = tuple(_node(run, where) for run in group)
     pre, core, post = (sum(node.mcu_cycles[i] for node in nodes) for i in range(3))
@@ -233,7 +233,9 @@ class LogDevice:
 
     source = "log"
 
-    def __init__(self, log: ProfilerLog, where: str = "log", clocks: Clocks | None = None) -> None:
+    def __init__(
+        self, log: ProfilerLog, where: str = "log", clocks: BoardClocks | None = None
+    ) -> None:
         self.where = where
         self.said = {} if log.nodes else compiler_texts(log)
         self.note = ""
@@ -249,7 +251,7 @@ class LogDevice:
         except FileError as error:
             error.where = self.where
             raise
-        self._given: Counter[tuple[str, bool, Option]] = Counter()
+        self._given: Counter[tuple[str, bool, CounterOption]] = Counter()
 
     @classmethod
     def open(cls, path: str | Path) -> LogDevice:
@@ -271,7 +273,7 @@ class LogDevice:
         return inferences[self._given[key] - 1]
 
     def inferences(
-        self, options: Option, network: str = "", per_layer: bool = True
+        self, options: CounterOption, network: str = "", per_layer: bool = True
     ) -> tuple[Inference, ...]:
         """All of one pass. No name means any network; a bare capture knows no names."""
         return tuple(
@@ -302,7 +304,7 @@ class LogDevice:
         )
 
 
-def recorded_clocks(log: ProfilerLog, where: str = "log") -> Clocks:
+def recorded_clocks(log: ProfilerLog, where: str = "log") -> BoardClocks:
     """From the board's configuration lines, else from the tool's header."""
     names = ("mcu", "noc", "npu", "nic")
     header = log.results.clocks
@@ -315,10 +317,10 @@ def recorded_clocks(log: ProfilerLog, where: str = "log") -> Clocks:
             where=where,
             hint="keep the lines s:config:... of the board in the log, or give the clocks",
         )
-    return Clocks(*(hertz[name] for name in names))
+    return BoardClocks(*(hertz[name] for name in names))
 
 
-def _info(log: ProfilerLog, clocks: Clocks, recorded: tuple[Recorded, ...]) -> DeviceInfo:
+def _info(log: ProfilerLog, clocks: BoardClocks, recorded: tuple[Recorded, ...]) -> DeviceInfo:
     config, header = dict(log.config), _first_values(log.results.report.entries)
     described = _DEVICE_ID.search(header.get("device.desc", ""))
     code = config.get("dev_id", described[1] if described else "").removeprefix("0x")
@@ -336,7 +338,7 @@ def _info(log: ProfilerLog, clocks: Clocks, recorded: tuple[Recorded, ...]) -> D
     )
 
 
-def _first_values(entries: Iterable[Entry]) -> dict[str, str]:
+def _first_values(entries: Iterable[KeyValue]) -> dict[str, str]:
     values: dict[str, str] = {}
     for entry in entries:
         values.setdefault(entry.key, entry.value)
@@ -355,7 +357,7 @@ def _networks(log: ProfilerLog, recorded: tuple[Recorded, ...]) -> Iterator[Netw
         yield _network(str(name), nodes.get(str(name), 0), list(part))
 
 
-def _network(name: str, nodes: int, lines: list[Entry]) -> NetworkDesc:
+def _network(name: str, nodes: int, lines: list[KeyValue]) -> NetworkDesc:
     values = _first_values(lines)
     tensors = [hit for line in lines if (hit := _TENSOR.match(_text(line)))]
     return NetworkDesc(
@@ -370,7 +372,7 @@ def _network(name: str, nodes: int, lines: list[Entry]) -> NetworkDesc:
     )
 
 
-def _text(line: Entry) -> str:
+def _text(line: KeyValue) -> str:
     return f"{line.key} : {line.value}" if line.key else line.value
 
 

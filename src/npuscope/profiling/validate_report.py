@@ -8,10 +8,10 @@ from pathlib import Path
 from npuscope.errors import FileError
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.generate_report.lines import (
-    Draft,
-    Entry,
-    Line,
+    KeyValue,
     LineRule,
+    ReportDraft,
+    ReportLine,
     number,
     read_into,
     read_lines,
@@ -92,7 +92,7 @@ def _bracket(text: str) -> tuple[list[str], list[str], str] | None:
     return (before.split(None, 20), words, right.strip()) if len(words) <= _MOST_CYCLES else None
 
 
-def node(text: str, draft: Draft) -> NodeLine | None:
+def node(text: str, draft: ReportDraft) -> NodeLine | None:
     """`c_id m_id type ms % cumul [pre core post] name`."""
     parts = _bracket(text) if "EpochBlock_" in text else None
     block = _BLOCK.match(parts[2]) if parts else None
@@ -126,7 +126,7 @@ def _wholes(words: list[str]) -> tuple[int, ...] | None:
     return None if None in values else tuple(value for value in values if value is not None)
 
 
-def total_time(text: str, draft: Draft) -> TotalTime | None:
+def total_time(text: str, draft: ReportDraft) -> TotalTime | None:
     parts = _bracket(text) if text.lstrip().startswith("total ") else None
     if not parts or len(parts[0]) != 2:
         return None
@@ -134,7 +134,7 @@ def total_time(text: str, draft: Draft) -> TotalTime | None:
     return TotalTime(ms, cycles) if ms is not None and cycles is not None else None
 
 
-def rate(text: str, draft: Draft) -> RateLine | None:
+def rate(text: str, draft: ReportDraft) -> RateLine | None:
     """`48.32 inf/s [ 6.5% 87.8% 5.7% ]`."""
     parts = _bracket(text) if " inf/s " in text else None
     if not parts or len(parts[0]) != 2:
@@ -143,7 +143,7 @@ def rate(text: str, draft: Draft) -> RateLine | None:
     return RateLine(value, percents) if value is not None and percents is not None else None
 
 
-def tensor(text: str, draft: Draft) -> TensorLine | None:
+def tensor(text: str, draft: ReportDraft) -> TensorLine | None:
     words = text.split(None, 7)
     if len(words) != 8 or not _TENSOR_ID.match(words[0]):
         return None
@@ -154,7 +154,7 @@ def tensor(text: str, draft: Draft) -> TensorLine | None:
     return TensorLine(words[0], samples, words[2], low, high, mean, std, words[7])
 
 
-def metrics(text: str, draft: Draft) -> MetricsLine | None:
+def metrics(text: str, draft: ReportDraft) -> MetricsLine | None:
     """`acc=n.a. rmse=0.1 ...`, or a row of the summary under the names of its heading."""
     words = text.split(None, 20)
     if words[0].startswith("acc="):
@@ -180,7 +180,7 @@ _ATTRS = "device.attrs"
 _CONTINUED = re.compile(r"\s*(?:[a-z_]{1,20}_freq=\d{1,5}MHz,? ?){1,8}$", re.ASCII)
 
 
-def attributes(text: str, draft: Draft) -> str | None:
+def attributes(text: str, draft: ReportDraft) -> str | None:
     """A list of clocks too long for its line goes on in the next."""
     return text.strip() if _CONTINUED.match(text) else None
 
@@ -301,13 +301,13 @@ def read_validate_report(path: str | Path) -> ValidateReport:
     return report
 
 
-def parse_validate_report(lines: tuple[Line, ...]) -> ValidateReport:
-    draft = Draft()
+def parse_validate_report(lines: tuple[ReportLine, ...]) -> ValidateReport:
+    draft = ReportDraft()
     read_into(draft, lines, (*VALIDATE_RULES, *GENERATE_RULES))
     return validate_part(draft, unread(lines, draft.used()))
 
 
-def validate_part(draft: Draft, ignored: tuple[str, ...] = ()) -> ValidateReport:
+def validate_part(draft: ReportDraft, ignored: tuple[str, ...] = ()) -> ValidateReport:
     """What a draft has of this report; a profiler's log holds one too."""
     report = generate_part(draft)
     titles = [hit for title in report.titles if (hit := _RESULTS.match(title))]
@@ -330,7 +330,7 @@ def validate_part(draft: Draft, ignored: tuple[str, ...] = ()) -> ValidateReport
     )
 
 
-def _last(entries: tuple[Entry, ...], key: str, part: str = "") -> str:
+def _last(entries: tuple[KeyValue, ...], key: str, part: str = "") -> str:
     values = (entry.value for entry in reversed(entries) if entry.key == key)
     return next((value for value in values if part in value), "")
 

@@ -37,12 +37,12 @@ _GIVEN_ALIGN = 64
 
 def given_pools(sizes: Iterable[tuple[str, int]]) -> tuple[Pool, ...]:
     """A pool for each buffer that the application gives: its place is known to that alone."""
-    found: list[Pool] = []
+    pools: list[Pool] = []
     address = _NOWHERE
     for name, size in sizes:
-        found.append(Pool(name, address, size, *_GIVEN, file_name=name, relative=True))
+        pools.append(Pool(name, address, size, *_GIVEN, file_name=name, relative=True))
         address += -(-size // _GIVEN_ALIGN) * _GIVEN_ALIGN
-    return tuple(found)
+    return tuple(pools)
 
 
 # --- From physical addresses, as foreign files hold them, to buffers of a Program ---
@@ -79,14 +79,14 @@ class AddressMap:
             start, buffer = self._names[name]
             if start <= address < start + max(1, buffer.size_bytes):
                 return Ref(name, address - start)
-        found = [
+        buffers = [
             (buffer.first, start, buffer)
             for start, buffer in self._buffers
             if start <= address < start + buffer.size_bytes
             and (epoch is None or buffer.is_param or buffer.first <= epoch <= buffer.last)
         ]
-        if found:
-            _, start, buffer = max(found, key=lambda entry: entry[:2])
+        if buffers:
+            _, start, buffer = max(buffers, key=lambda entry: entry[:2])
             return Ref(buffer.name, address - start)
         pool = self.pool_at(address)
         self._whole.setdefault(pool.name, _whole(pool))
@@ -98,28 +98,26 @@ class AddressMap:
         for pool in sorted(self._pools, key=lambda pool: pool.virtual):
             if pool.address <= address and end <= pool.address + pool.size_bytes:
                 return pool
-        raise _in_no_pool(address, end, self._pools)
+        ranges = (
+            f"{p.name} {p.address:#x} to {p.address + p.size_bytes - 1:#x}" for p in self._pools
+        )
+        raise FileError(
+            f"bytes {address:#x} to {end - 1:#x} are in no pool",
+            hint=f"the pools are {safe_terminal(', '.join(ranges)) or 'all empty'}",
+        )
 
     def knows(self, name: str) -> bool:
         """Is the name taken? A view has one too, though it is never the answer to an address."""
         return name in self._names or name in self._views
 
     def size_of(self, name: str) -> int:
-        found = self._names.get(name)
-        return found[1].size_bytes if found else self._whole[name[1:]].size_bytes
+        buffer = self._names.get(name)
+        return buffer[1].size_bytes if buffer else self._whole[name[1:]].size_bytes
 
     @property
     def whole_pools(self) -> tuple[Buffer, ...]:
         """Buffers for the pools that were referred to as a whole, to be added to the Program."""
         return tuple(self._whole.values())
-
-
-def _in_no_pool(address: int, end: int, pools: Iterable[Pool]) -> FileError:
-    known = (f"{p.name} {p.address:#x} to {p.address + p.size_bytes - 1:#x}" for p in pools)
-    return FileError(
-        f"bytes {address:#x} to {end - 1:#x} are in no pool",
-        hint=f"the pools are {safe_terminal(', '.join(known)) or 'all empty'}",
-    )
 
 
 def _whole_name(pool: Pool) -> str:

@@ -58,28 +58,24 @@ def application_lines(graph: Graph, application: str = "") -> Lines:
     if name not in APPLICATIONS:
         hint = f"known: {', '.join(APPLICATIONS)}"
         raise UsageError(f"unknown application '{name}'", where="--application", hint=hint)
-    found = outputs_of(graph)
-    _refuse_others(name, found)
+    outputs = outputs_of(graph)
+    maps, rows = _NEEDS[name]
+    if len(outputs.maps) < maps or len(outputs.rows) < rows:
+        shapes = ", ".join(str(shape) for shape in outputs.shapes)
+        message = f"the outputs {shapes} do not fit the application '{name}'"
+        hint = "without --application, the one that fits is found from the outputs"
+        raise UsageError(message, where="--application", hint=hint)
     how = "as asked for" if application else "found from the outputs: check it"
     head = [f"/* For the application '{name}', {how}. */"]
-    return [*head, *_camera(found), *APPLICATIONS[name](found), ""]
+    return [*head, *_camera(outputs), *APPLICATIONS[name](outputs), ""]
 
 
-def _refuse_others(name: str, found: Outputs) -> None:
-    maps, rows = _NEEDS[name]
-    if len(found.maps) < maps or len(found.rows) < rows:
-        shapes = ", ".join(str(shape) for shape in found.shapes)
-        told = f"the outputs {shapes} do not fit the application '{name}'"
-        hint = "without --application, the one that fits is found from the outputs"
-        raise UsageError(told, where="--application", hint=hint)
-
-
-def _camera(found: Outputs) -> Lines:
+def _camera(outputs: Outputs) -> Lines:
     """What every application reads. Only the model's name is known from its file."""
     notes = []
-    if not found.is_bytes:
+    if not outputs.is_bytes:
         notes.append("/* The camera gives uint8: compile with --input-data-type uint8. */")
-    if found.is_planar:
+    if outputs.is_planar:
         notes.append("/* The camera gives pixels: export the model with a channel-last input. */")
     return [
         *notes,
@@ -95,7 +91,7 @@ def _camera(found: Outputs) -> Lines:
         "#define COLOR_RGB (1)",
         "#define COLOR_MODE COLOR_RGB",
         "#define NN_BPP (NN_CHANNELS)",
-        f"#define WELCOME_MSG_1 {c_string(found.model)}",
+        f"#define WELCOME_MSG_1 {c_string(outputs.model)}",
         "#ifdef STM32N6570_NUCLEO_REV /* its display is narrow: two lines */",
         '#define WELCOME_MSG_2 ((char *[2]){"compiled by", "npuscope"})',
         "#else",
@@ -104,10 +100,10 @@ def _camera(found: Outputs) -> Lines:
     ]
 
 
-def _type(name: str, found: Outputs) -> Lines:
+def _type(name: str, outputs: Outputs) -> Lines:
     """The decoder of these elements, or what to do where the applications have none."""
-    if found.letter in _DECODERS[name]:
-        return [f"#define POSTPROCESS_TYPE POSTPROCESS_{name}_U{found.letter}"]
+    if outputs.letter in _DECODERS[name]:
+        return [f"#define POSTPROCESS_TYPE POSTPROCESS_{name}_U{outputs.letter}"]
     others = " or ".join(_TYPES[letter] for letter in _DECODERS[name])
     return [
         f"/* The applications decode this kind from {others}: compile with --output-data-type, or",
@@ -146,48 +142,48 @@ def _table(name: str, count: str, values: tuple[float, ...]) -> str:
     return f"static const float {name}[2 * {count}] = {{{cells}}};"
 
 
-def _classification(found: Outputs) -> Lines:
-    return _classes(max(found.first))
+def _classification(outputs: Outputs) -> Lines:
+    return _classes(max(outputs.first))
 
 
-def _boxes(found: Outputs) -> tuple[int, int]:
+def _boxes(outputs: Outputs) -> tuple[int, int]:
     """Boxes and values of each, in whichever order they lie."""
-    sizes = next(iter(found.rows), found.first)[1:]
+    sizes = next(iter(outputs.rows), outputs.first)[1:]
     return max(sizes), min(sizes)
 
 
 def _rows_of(stem: str, kind: str, extra: int) -> Callable[[Outputs], Lines]:
     """Boxes with `extra` values beside their classes."""
 
-    def lines(found: Outputs) -> Lines:
-        boxes, values = _boxes(found)
+    def lines(outputs: Outputs) -> Lines:
+        boxes, values = _boxes(outputs)
         return [
-            *_type(kind, found),
+            *_type(kind, outputs),
             *_classes(values - extra),
             *_numbers(stem, NB_CLASSES=values - extra, TOTAL_BOXES=boxes),
-            *_quantized(stem, found.quants[0]),
+            *_quantized(stem, outputs.quants[0]),
             *_limits(stem),
         ]
 
     return lines
 
 
-def _yolod(found: Outputs) -> Lines:
-    stem, (height, width) = "AI_OD_YOLO_D_PP", found.image
-    classes = _boxes(found)[1] - BOX - 1
+def _yolod(outputs: Outputs) -> Lines:
+    stem, (height, width) = "AI_OD_YOLO_D_PP", outputs.image
+    classes = _boxes(outputs)[1] - BOX - 1
     strides = {f"STRIDE_{number}": stride for number, stride in enumerate(STRIDES)}
     return [
-        *_type("OD_ST_YOLOD", found),
+        *_type("OD_ST_YOLOD", outputs),
         *_classes(classes),
         *_numbers(stem, NB_CLASSES=classes, IMG_WIDTH=width, IMG_HEIGHT=height, **strides),
         *_limits(stem),
     ]
 
 
-def _pose_yolo(found: Outputs) -> Lines:
-    stem, (boxes, values) = "AI_MPE_YOLOV8_PP", _boxes(found)
+def _pose_yolo(outputs: Outputs) -> Lines:
+    stem, (boxes, values) = "AI_MPE_YOLOV8_PP", _boxes(outputs)
     return [
-        *_type("MPE_YOLO_V8", found),
+        *_type("MPE_YOLO_V8", outputs),
         *_numbers(stem, NB_CLASSES=1, TOTAL_BOXES=boxes),
         f"#define AI_POSE_PP_POSE_KEYPOINTS_NB ({(values - BOX - 1) // KEYPOINT})",
         *_limits(stem),
@@ -195,11 +191,11 @@ def _pose_yolo(found: Outputs) -> Lines:
     ]
 
 
-def _movenet(found: Outputs) -> Lines:
-    _, height, width, points = found.maps[0]
+def _movenet(outputs: Outputs) -> Lines:
+    _, height, width, points = outputs.maps[0]
     stem = "AI_SPE_MOVENET_POSTPROC"
     return [
-        *_type("SPE_MOVENET", found),
+        *_type("SPE_MOVENET", outputs),
         f"#define HEATMAP_WIDTH ({width})",
         f"#define HEATMAP_HEIGHT ({height})",
         f"#define {stem}_HEATMAP_WIDTH (HEATMAP_WIDTH)",
@@ -211,20 +207,20 @@ def _movenet(found: Outputs) -> Lines:
     ]
 
 
-def _yolox(found: Outputs) -> Lines:
+def _yolox(outputs: Outputs) -> Lines:
     """Three grids, the largest first. 18 channels may be 13 classes with one anchor or one class
     with three: the vendor's networks of so many channels are the latter."""
     stem = "AI_OD_ST_YOLOX_PP"
-    channels = found.maps[0][3]
+    channels = outputs.maps[0][3]
     anchors = 3 if channels % 3 == 0 and channels // 3 > BOX + 1 else 1
     classes = channels // anchors - BOX - 1
     lines = [
-        *_type("OD_ST_YOLOX", found),
+        *_type("OD_ST_YOLOX", outputs),
         *_classes(classes),
         *_numbers(stem, NB_CLASSES=classes, NB_ANCHORS=anchors),
         "/* Anchors are not in the model: usual ones, in cells. Set those it was trained with. */",
     ]
-    for letter, shape in zip("LMS", sorted(found.maps, reverse=True), strict=False):
+    for letter, shape in zip("LMS", sorted(outputs.maps, reverse=True), strict=False):
         _, height, width, _ = shape
         cells = [value for w, h in _ANCHORS_X[anchors] for value in (w * width, h * height)]
         part = f"{stem}_{letter}"
@@ -236,12 +232,12 @@ def _yolox(found: Outputs) -> Lines:
     return [*lines, *_limits(stem)]
 
 
-def _yolov2(found: Outputs) -> Lines:
-    stem, (_, height, width, channels) = "AI_OD_YOLOV2_PP", found.maps[0]
+def _yolov2(outputs: Outputs) -> Lines:
+    stem, (_, height, width, channels) = "AI_OD_YOLOV2_PP", outputs.maps[0]
     anchors = len(_ANCHORS_V2) // 2
     classes = max(1, channels // anchors - BOX - 1)
     return [
-        *_type("OD_YOLO_V2", found),
+        *_type("OD_YOLO_V2", outputs),
         *_classes(classes),
         *_numbers(stem, NB_CLASSES=classes, NB_ANCHORS=anchors),
         *_numbers(stem, GRID_WIDTH=width, GRID_HEIGHT=height),
@@ -252,9 +248,9 @@ def _yolov2(found: Outputs) -> Lines:
     ]
 
 
-def _ssd(found: Outputs) -> Lines:
+def _ssd(outputs: Outputs) -> Lines:
     """With its anchors as a third output, or with a table that the application has."""
-    rows = found.rows
+    rows = outputs.rows
     classes = max((shape[2] for shape in rows if shape[2] != BOX), default=2)
     detections = max((shape[1] for shape in rows), default=0)
     has_anchors = sum(shape[2] == BOX for shape in rows) > 1
@@ -266,7 +262,7 @@ def _ssd(found: Outputs) -> Lines:
         f"#define {stem}_WH_VARIANCE (0.2f)",
     ]
     return [
-        *_type("OD_ST_SSD" if has_anchors else "OD_SSD", found),
+        *_type("OD_ST_SSD" if has_anchors else "OD_SSD", outputs),
         *_classes(classes, background=True),
         *_numbers(stem, NB_CLASSES=classes, TOTAL_DETECTIONS=detections),
         *([] if has_anchors else variances),
@@ -274,50 +270,52 @@ def _ssd(found: Outputs) -> Lines:
     ]
 
 
-def _blazeface(found: Outputs) -> Lines:
+def _blazeface(outputs: Outputs) -> Lines:
     """Faces with their points where the outputs are int8, boxes alone from other types."""
-    kind = "FD_BLAZEFACE" if found.letter in _DECODERS["FD_BLAZEFACE"] else "OD_BLAZEFACE"
+    kind = "FD_BLAZEFACE" if outputs.letter in _DECODERS["FD_BLAZEFACE"] else "OD_BLAZEFACE"
     stem = f"AI_{kind}_PP"
-    boxes = sorted((s[1] for s in found.rows if s[-1] == FACE_VALUES), reverse=True)
+    boxes = sorted((s[1] for s in outputs.rows if s[-1] == FACE_VALUES), reverse=True)
     counts = {f"OUT_{number}_NB_BOXES": count for number, count in enumerate(boxes)}
     return [
-        *_type(kind, found),
+        *_type(kind, outputs),
         *_classes(1),
         *_numbers(stem, NB_KEYPOINTS=(FACE_VALUES - BOX) // 2, NB_CLASSES=1),
-        *_numbers(stem, IMG_SIZE=isqrt(found.image[0] * found.image[1]), **counts),
+        *_numbers(stem, IMG_SIZE=isqrt(outputs.image[0] * outputs.image[1]), **counts),
         *_limits(stem),
     ]
 
 
-def _palm(found: Outputs) -> Lines:
-    stem, (height, width) = "AI_PD_MODEL_PP", found.image
-    boxes = max((shape[1] for shape in found.rows), default=0)
+def _palm(outputs: Outputs) -> Lines:
+    stem, (height, width) = "AI_PD_MODEL_PP", outputs.image
+    boxes = max((shape[1] for shape in outputs.rows), default=0)
     return [
-        *_type("MPE_PD", found),
+        *_type("MPE_PD", outputs),
         *_numbers(stem, WIDTH=width, HEIGHT=height, TOTAL_DETECTIONS=boxes),
         *_numbers(stem, NB_KEYPOINTS=(PALM_VALUES - BOX) // 2),
         *_limits(stem),
     ]
 
 
-def _segmentation(found: Outputs) -> Lines:
-    _, height, width, classes = found.maps[0]
+def _segmentation(outputs: Outputs) -> Lines:
+    _, height, width, classes = outputs.maps[0]
     stem = "AI_SSEG_DEEPLABV3_PP"
     return [
-        *_type("SSEG_DEEPLAB_V3", found),
+        *_type("SSEG_DEEPLAB_V3", outputs),
         *_classes(classes),
         *_numbers(stem, WIDTH=width, HEIGHT=height, NB_CLASSES=classes),
     ]
 
 
-def _masks(found: Outputs) -> Lines:
+def _masks(outputs: Outputs) -> Lines:
     """Boxes with coefficients for the masks, and the masks."""
-    stem, (boxes, values) = "AI_YOLOV8_SEG_PP", _boxes(found)
-    _, size, _, masks = next(iter(found.maps), (0, 0, 0, 0))
-    by_rank = sorted(zip(found.shapes, found.quants, strict=True), key=lambda item: len(item[0]))
+    stem, (boxes, values) = "AI_YOLOV8_SEG_PP", _boxes(outputs)
+    _, size, _, masks = next(iter(outputs.maps), (0, 0, 0, 0))
+    by_rank = sorted(
+        zip(outputs.shapes, outputs.quants, strict=True), key=lambda item: len(item[0])
+    )
     classes = values - BOX - masks
     return [
-        *_type("ISEG_YOLO_V8", found),
+        *_type("ISEG_YOLO_V8", outputs),
         *_classes(classes),
         *_numbers(stem, NB_CLASSES=classes, TOTAL_BOXES=boxes, MASK_NB=masks, MASK_SIZE=size),
         *_quantized("AI_YOLOV8_SEG", by_rank[0][1]),

@@ -70,35 +70,28 @@ def is_channel_first(graph: Graph, name: str) -> bool:
 
 def find_application(graph: Graph) -> str:
     """By the outputs alone; "" where no application fits."""
-    found = outputs_of(graph)
-    maps, rows = found.maps, found.rows
+    outputs = outputs_of(graph)
+    maps, rows = outputs.maps, outputs.rows
     if len(maps) == 3 and len({shape[3] for shape in maps}) == 1:
         return "yolox"
-    if len(maps) == 1 == len(found.shapes):
-        return _of_map(maps[0], found.image)
+    if len(maps) == 1 == len(outputs.shapes):
+        shape = maps[0]
+        if shape[1:3] == outputs.image:
+            return "segmentation"
+        if shape[3] <= _MOST_KEYPOINTS and shape[1] * 4 == outputs.image[0]:
+            return "movenet"
+        return "yolov2" if shape[3] % 5 == 0 else ""
     if len(maps) == 1 == len(rows):
         has_masks = min(rows[0][1:]) > BOX + maps[0][3]
         return "instance-segmentation" if has_masks else ""
     if len(rows) > 1:
-        return _of_several(rows)
-    if len(rows) == 1 == len(found.shapes):
-        return _of_rows(rows[0], found.cells)
-    is_vector = len(found.shapes) == 1 and sum(size > 1 for size in found.first) == 1
+        values = {shape[-1] for shape in rows}
+        names = {FACE_VALUES: "blazeface", PALM_VALUES: "palm", BOX: "ssd"}
+        return next((name for count, name in names.items() if count in values), "")
+    if len(rows) == 1 == len(outputs.shapes):
+        return _of_rows(rows[0], outputs.cells)
+    is_vector = len(outputs.shapes) == 1 and sum(size > 1 for size in outputs.first) == 1
     return "classification" if is_vector else ""
-
-
-def _of_map(shape: Shape, image: tuple[int, int]) -> str:
-    if shape[1:3] == image:
-        return "segmentation"
-    if shape[3] <= _MOST_KEYPOINTS and shape[1] * 4 == image[0]:
-        return "movenet"
-    return "yolov2" if shape[3] % 5 == 0 else ""
-
-
-def _of_several(rows: tuple[Shape, ...]) -> str:
-    values = {shape[-1] for shape in rows}
-    known = {FACE_VALUES: "blazeface", PALM_VALUES: "palm", BOX: "ssd"}
-    return next((name for count, name in known.items() if count in values), "")
 
 
 def _of_rows(shape: Shape, cells: int) -> str:

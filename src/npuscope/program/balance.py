@@ -72,10 +72,10 @@ class StreamBalance(Wiring):
 def _group_problems(group: Group) -> Iterator[str]:
     flow = StreamBalance(group)
     for unit in group.units:
-        for port, taken in _taken(unit, flow):
-            given = flow.input_words(unit, port)
-            if given != taken:
-                yield f"{unit.unit} {unit.id} takes {taken} words at port {port}, given {given}"
+        for port, words in _taken(unit, flow):
+            supplied = flow.input_words(unit, port)
+            if supplied != words:
+                yield f"{unit.unit} {unit.id} takes {words} words at port {port}, given {supplied}"
 
 
 def _taken(unit: Unit, flow: StreamBalance) -> Iterator[tuple[int, int]]:
@@ -114,9 +114,9 @@ def _call_problems(
     op = graph.ops[0]
     if not has_kernel(graph, op):
         yield f"no kernel computes {call.kernel} on these types"
-    stated, made = _shapes(graph, call.outputs), spec(op).shape(graph, op)
-    if stated != made:
-        yield f"{call.kernel} makes {list(made)}, its buffers have {list(stated)}"
+    stated, computed = _shapes(graph, call.outputs), spec(op).shape(graph, op)
+    if stated != computed:
+        yield f"{call.kernel} makes {list(computed)}, its buffers have {list(stated)}"
 
 
 def _shapes(graph: Graph, names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:

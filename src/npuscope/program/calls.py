@@ -42,9 +42,9 @@ def unknown_ops(program: Program) -> tuple[str, ...]:
 
 def _unknown(epoch: Epoch) -> Iterator[str]:
     if epoch.call is not None and epoch.call.kernel == UNKNOWN:
-        given = dict(epoch.call.args)
-        if not given.get("part"):  # one op, however many outputs it has
-            yield str(given["name"])
+        arguments = dict(epoch.call.args)
+        if not arguments.get("part"):  # one op, however many outputs it has
+            yield str(arguments["name"])
     if epoch.kind is EpochKind.HW and epoch.groups is None and epoch.claims == Claims():
         yield epoch.name
 
@@ -57,29 +57,31 @@ def attributes(call: Call) -> Attrs:
     row = OPS.get(call.kernel)
     if row is None:
         raise TargetError(f"not executed: software kernel '{call.kernel}' is not known")
-    given, types = dict(call.args), get_type_hints(row.attrs)
-    known = {field.name: given[field.name] for field in fields(row.attrs) if field.name in given}
+    arguments, types = dict(call.args), get_type_hints(row.attrs)
+    values = {
+        field.name: arguments[field.name] for field in fields(row.attrs) if field.name in arguments
+    }
     try:
-        return row.attrs(**{name: _typed(value, types[name]) for name, value in known.items()})
+        return row.attrs(**{name: _typed(value, types[name]) for name, value in values.items()})
     except (TypeError, ValueError) as error:
         raise TargetError(f"software kernel '{call.kernel}': {error}") from error
 
 
-def _typed(value: object, wanted: Any) -> Any:
+def _typed(value: object, target: Any) -> Any:
     """Enums are stored by value, pairs of pads as nested or flat tuples. TypeError where a file
     states something else."""
-    if isinstance(wanted, type) and issubclass(wanted, Enum):
-        return wanted(value)
-    if wanted in (bool, float):
-        return wanted(value)
-    if wanted is int:
+    if isinstance(target, type) and issubclass(target, Enum):
+        return target(value)
+    if target in (bool, float):
+        return target(value)
+    if target is int:
         return index(value)  # type: ignore[arg-type]
-    if get_origin(wanted) is not tuple:
+    if get_origin(target) is not tuple:
         return value
     if not isinstance(value, tuple):
         raise TypeError(f"expected a list, found {value!r:.60}")
-    kinds = get_args(wanted)
-    if wanted == tuple[tuple[int, int], ...]:
+    kinds = get_args(target)
+    if target == tuple[tuple[int, int], ...]:
         flat = [int(entry) for entry in np.ravel(value)]
         return tuple(zip(flat[::2], flat[1::2], strict=True))
     if kinds[-1] is Ellipsis:
@@ -95,11 +97,11 @@ def call_graph(call: Call, buffers: Mapping[str, Buffer], constants: Mapping[str
 
     A buffer has at least one axis: whether one value is a scalar shows in what the op makes of it.
     """
-    wanted = tuple(buffers[name].shape for name in call.outputs)
+    shapes = tuple(buffers[name].shape for name in call.outputs)
     graph = _graph(call, buffers, constants, scalars=False)
-    if _made(graph) != wanted:
+    if _made(graph) != shapes:
         other = _graph(call, buffers, constants, scalars=True)
-        graph = other if _made(other) == wanted else graph
+        graph = other if _made(other) == shapes else graph
     return graph
 
 

@@ -44,7 +44,29 @@ def _claimed(
         return epoch
     wirings = [Wiring(group) for group in epoch.groups]
     compute = max(compute_cycles(wiring, machine) for wiring in wirings)
-    accesses = _accesses(wirings, pools, homes, machine)
+    # Bytes by pool, and from 3.0 on the cycles of engines that move single bytes.
+    by_pool: dict[str, Access] = {}
+    for wiring, engine in ((w, engine) for w in wirings for engine in w.engines):
+        name = homes[engine.addr_base.buffer]
+        access = by_pool.setdefault(name, Access(name))
+        # What an engine moves; the filling bytes of deep kernel sets are not counted.
+        kernels = [unit for unit, port in wiring.readers(engine) if port == 1]
+        deep = [unit for unit in kernels if isinstance(unit, Convacc) and unit.deepmode]
+        if deep:
+            padded = -(-deep[0].kernel_elements // DEEP_PACK) * DEEP_PACK
+            moved = engine.total_bytes * deep[0].kernel_elements // max(1, padded)
+        else:
+            moved = engine.total_bytes
+        cycles = _access_cycles(engine, moved, wiring, pools[name], machine)
+        if engine.dir:
+            by_pool[name] = replace(
+                access, writes=access.writes + moved, write_cycles=max(access.write_cycles, cycles)
+            )
+        else:
+            by_pool[name] = replace(
+                access, reads=access.reads + moved, read_cycles=max(access.read_cycles, cycles)
+            )
+    accesses = tuple(by_pool.values())
     claims = Claims(
         ops=sum(operations(wiring) for wiring in wirings),
         compute_cycles=compute,
@@ -87,40 +109,6 @@ def operations(wiring: Wiring) -> int:
         elif isinstance(unit, PoolUnit):
             total += wiring.input_words(unit)
     return total
-
-
-def _accesses(
-    wirings: Iterable[Wiring],
-    pools: Mapping[str, Pool],
-    homes: Mapping[str, str],
-    machine: Machine,
-) -> tuple[Access, ...]:
-    """Bytes by pool, and from 3.0 on the cycles of engines that move single bytes."""
-    found: dict[str, Access] = {}
-    for wiring, engine in ((w, engine) for w in wirings for engine in w.engines):
-        name = homes[engine.addr_base.buffer]
-        access = found.setdefault(name, Access(name))
-        moved = _moved_bytes(engine, wiring, machine)
-        cycles = _access_cycles(engine, moved, wiring, pools[name], machine)
-        if engine.dir:
-            found[name] = replace(
-                access, writes=access.writes + moved, write_cycles=max(access.write_cycles, cycles)
-            )
-        else:
-            found[name] = replace(
-                access, reads=access.reads + moved, read_cycles=max(access.read_cycles, cycles)
-            )
-    return tuple(found.values())
-
-
-def _moved_bytes(engine: Streng, wiring: Wiring, machine: Machine) -> int:
-    """What an engine moves; the filling bytes of deep kernel sets are not counted."""
-    kernels = [unit for unit, port in wiring.readers(engine) if port == 1]
-    deep = [unit for unit in kernels if isinstance(unit, Convacc) and unit.deepmode]
-    if deep:
-        padded = -(-deep[0].kernel_elements // DEEP_PACK) * DEEP_PACK
-        return engine.total_bytes * deep[0].kernel_elements // max(1, padded)
-    return engine.total_bytes
 
 
 def _access_cycles(

@@ -79,14 +79,14 @@ _ADDRESS_END = 1 << 32
 
 def pool_images(program: Program) -> dict[str, bytes]:
     """File name -> image, from the pool's first byte to the last parameter; empty without any."""
-    found = images(program)
+    data = images(program)
     result: dict[str, bytes] = {}
     for pool in program.pools:
         name = image_name(pool)
         if name in result:
             raise TargetError(f"two pools have the file name '{name}'", where=f"pool '{pool.name}'")
-        if not pool.virtual or pool.name in found:
-            result[name] = found.get(pool.name, b"")
+        if not pool.virtual or pool.name in data:
+            result[name] = data.get(pool.name, b"")
     return result
 
 
@@ -104,24 +104,20 @@ def data_files(program: Program, name: str) -> dict[str, str]:
             files[f"{name}_data.{file_name(pool.file_name or pool.name)}.hex"] = hex_text(
                 data, pool.address
             )
-            arrays.append(_array(data, pool, name))
+            # Words of eight bytes, low byte first, as the memory has them.
+            label = f"_mem_pool_{c_identifier(pool.file_name or pool.name)}_{name}"
+            words = np.frombuffer(data.ljust(-(-len(data) // 8) * 8, b"\0"), "<u8").tolist()
+            rows = (words[at : at + _WORDS_A_LINE] for at in range(0, len(words), _WORDS_A_LINE))
+            body = ",\n".join("  " + ",".join(f"0x{word:016x}" for word in row) for row in rows)
+            arrays.append(
+                f"/* {c_comment(pool.name)}: {len(data)} bytes for {pool.address:#010x} */\n"
+                f"const uint32_t {label}_bytes = {len(data)};\n"
+                f'__attribute__((aligned(64), section(".{name}_data.{c_identifier(pool.name)}")))\n'
+                f"const uint64_t {label}[{len(words)}] = {{\n{body}\n}};\n"
+            )
     note = f"/* Parameters of {c_comment(name)}, an array for each memory pool: link them there. */"
     files[f"{name}{DATA_ENDING}"] = "\n".join([note, "#include <stdint.h>", "", *arrays])
     return files
-
-
-def _array(data: bytes, pool: Pool, name: str) -> str:
-    """Words of eight bytes, low byte first, as the memory has them."""
-    label = f"_mem_pool_{c_identifier(pool.file_name or pool.name)}_{name}"
-    words = np.frombuffer(data.ljust(-(-len(data) // 8) * 8, b"\0"), "<u8").tolist()
-    rows = (words[at : at + _WORDS_A_LINE] for at in range(0, len(words), _WORDS_A_LINE))
-    body = ",\n".join("  " + ",".join(f"0x{word:016x}" for word in row) for row in rows)
-    return (
-        f"/* {c_comment(pool.name)}: {len(data)} bytes for {pool.address:#010x} */\n"
-        f"const uint32_t {label}_bytes = {len(data)};\n"
-        f'__attribute__((aligned(64), section(".{name}_data.{c_identifier(pool.name)}")))\n'
-        f"const uint64_t {label}[{len(words)}] = {{\n{body}\n}};\n"
-    )
 
 
 def hex_text(data: bytes, address: int) -> str:
@@ -184,51 +180,36 @@ def _guess(graph: Graph, name: str, several: bool) -> Head:
     shape = border_shape(graph, name)
     sizes = tuple(size for size in shape[1:] if size > 1)
     if len(sizes) <= 1:
-        return _vector(graph, name, sizes[0] if sizes else 1)
+        # Scores of classes end in a softmax; without one it may be an embedding too.
+        length = sizes[0] if sizes else 1
+        if length == 1:
+            return Head("single_value", (("VALUES", 1),))
+        # The op that makes an output, behind conversions and reshapes.
+        makers = {output: op for op in graph.ops for output in op.outputs}
+        op = makers.get(name)
+        while op is not None and op.kind in having(Trait.VIEW, Trait.RESCALING):
+            op = makers.get(op.inputs[0])
+        if (op.kind if op is not None else "") in _SCORES:
+            return Head("classification", (("CLASSES", length),))
+        return Head("classification_or_embedding", (("VALUES", length),))
     if len(shape) == 4:
-        return _map(graph, shape, several)
-    return _rows(shape)
-
-
-def _vector(graph: Graph, name: str, length: int) -> Head:
-    """Scores of classes end in a softmax; without one it may be an embedding too."""
-    if length == 1:
-        return Head("single_value", (("VALUES", 1),))
-    if _last_kind(graph, name) in _SCORES:
-        return Head("classification", (("CLASSES", length),))
-    return Head("classification_or_embedding", (("VALUES", length),))
-
-
-def _map(graph: Graph, shape: tuple[int, ...], several: bool) -> Head:
-    _, height, width, channels = shape
-    numbers = (("HEIGHT", height), ("WIDTH", width), ("CHANNELS", channels))
-    inputs = [border_shape(graph, name) for name in graph.inputs]
-    if several and channels >= _BOX_VALUES:
-        return Head("boxes_on_a_grid", numbers)
-    if any(image[1:3] == shape[1:3] for image in inputs if len(image) == 4):
-        return Head("segmentation", numbers)
-    if channels <= _MAX_CLASSES_OF_A_MAP:
-        return Head("heatmaps", numbers)
-    return Head("features", numbers)
-
-
-def _rows(shape: tuple[int, ...]) -> Head:
-    """A list of candidates, each with a box and maybe scores; either axis may be the list."""
+        _, height, width, channels = shape
+        numbers = (("HEIGHT", height), ("WIDTH", width), ("CHANNELS", channels))
+        inputs = [border_shape(graph, name) for name in graph.inputs]
+        if several and channels >= _BOX_VALUES:
+            return Head("boxes_on_a_grid", numbers)
+        if any(image[1:3] == shape[1:3] for image in inputs if len(image) == 4):
+            return Head("segmentation", numbers)
+        if channels <= _MAX_CLASSES_OF_A_MAP:
+            return Head("heatmaps", numbers)
+        return Head("features", numbers)
+    # A list of candidates, each with a box and maybe scores; either axis may be the list.
     count, values = max(shape[1:]), min(shape[1:])
     if count >= _MIN_BOXES and values == _BOX_VALUES:
         return Head("boxes", (("BOXES", count), ("VALUES", values)))
     if count >= _MIN_BOXES and values > _BOX_VALUES:
         return Head("boxes_with_scores", (("BOXES", count), ("VALUES", values)))
     return Head("table", (("ROWS", shape[1]), ("VALUES", shape[-1])))
-
-
-def _last_kind(graph: Graph, name: str) -> str:
-    """The op that makes an output, behind conversions and reshapes."""
-    makers = {output: op for op in graph.ops for output in op.outputs}
-    op = makers.get(name)
-    while op is not None and op.kind in having(Trait.VIEW, Trait.RESCALING):
-        op = makers.get(op.inputs[0])
-    return op.kind if op is not None else ""
 
 
 Lines = list[str]

@@ -29,12 +29,12 @@ class EpochTimes(Protocol):
     def counters(self) -> Any: ...
 
 
-class Times(Protocol):
+class EpochTimeline(Protocol):
     @property
     def epochs(self) -> Sequence[EpochTimes]: ...
 
 
-def dot_text(program: Program, profile: Times | None = None) -> str:
+def dot_text(program: Program, profile: EpochTimeline | None = None) -> str:
     """The graph; with a profile, every epoch shows its time, MAC/cycle and what bounds it."""
     times = {(run.first, run.last): run for run in profile.epochs} if profile else {}
     lines = [
@@ -43,18 +43,15 @@ def dot_text(program: Program, profile: Times | None = None) -> str:
         '  node [shape=box, fontname=sans, fontsize=10, style=filled, fillcolor="#ffffff"];',
     ]
     for epoch in program.executed:
-        lines += _cluster(epoch, times.get((epoch.number, epoch.last_number)))
+        run = times.get((epoch.number, epoch.last_number))
+        label = "\\n".join(dot_string(line)[1:-1] for line in _title(epoch, run))
+        lines += [
+            f"  subgraph cluster_{epoch.number} {{",
+            f'    label="{label}"; style=filled; color="{_COLOURS[epoch.kind]}";',
+            *(f"    {line}" for line in _nodes(epoch)),
+            "  }",
+        ]
     return "\n".join([*lines, *_buffers(program), *_edges(program), "}", ""])
-
-
-def _cluster(epoch: Epoch, run: EpochTimes | None) -> Lines:
-    label = "\\n".join(_escaped(line) for line in _title(epoch, run))
-    return [
-        f"  subgraph cluster_{epoch.number} {{",
-        f'    label="{label}"; style=filled; color="{_COLOURS[epoch.kind]}";',
-        *(f"    {line}" for line in _nodes(epoch)),
-        "  }",
-    ]
 
 
 # Of a convolution, by what it is bound: weights wait for the flash at their port.
@@ -121,8 +118,8 @@ def _detail(unit: Unit) -> str:
 
 
 def _word(kind: type[IntEnum], value: int) -> str:
-    known = {int(member): member.name for member in kind}
-    return known.get(value, f"operation {value}")
+    names = {int(member): member.name for member in kind}
+    return names.get(value, f"operation {value}")
 
 
 def _buffers(program: Program) -> Lines:
@@ -140,19 +137,15 @@ def _buffers(program: Program) -> Lines:
 def _edges(program: Program) -> Lines:
     """Buffer -> reader and writer -> buffer, each once."""
     names = {b.name: f"b{i}" for i, b in enumerate(program.buffers) if not b.is_param}
-    found: dict[str, None] = {}
+    lines: dict[str, None] = {}
     for epoch in program.executed:
         for node, buffer, writes in _accesses(epoch):
             if buffer in names:
                 pair = (node, names[buffer]) if writes else (names[buffer], node)
-                found[f"  {pair[0]} -> {pair[1]};"] = None
-    return [*found, *_views(program, names)]
-
-
-def _views(program: Program, names: dict[str, str]) -> Lines:
-    """The same bytes under another name."""
+                lines[f"  {pair[0]} -> {pair[1]};"] = None
+    # The same bytes under another name.
     pairs = [(b.view_of, b.name) for b in program.buffers if b.view_of in names and b.name in names]
-    return [f"  {names[a]} -> {names[b]} [style=dashed, dir=none];" for a, b in pairs]
+    return [*lines, *[f"  {names[a]} -> {names[b]} [style=dashed, dir=none];" for a, b in pairs]]
 
 
 def _accesses(epoch: Epoch) -> list[tuple[str, str, bool]]:
@@ -174,7 +167,3 @@ def _whole(epoch: Epoch) -> str:
 
 def _node(epoch: Epoch, group: int, port: Port) -> str:
     return f"e{epoch.number}_{group}_{c_identifier(port.unit)}_{port.id}"
-
-
-def _escaped(text: str) -> str:
-    return dot_string(text)[1:-1]

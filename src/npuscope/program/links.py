@@ -38,8 +38,8 @@ class Wiring:
 
     def source(self, unit: Unit, port: int = 0) -> Unit | None:
         """The unit that feeds a port."""
-        found = self._into.get((unit.unit, unit.id, port))
-        return found[1] if found else None
+        link = self._into.get((unit.unit, unit.id, port))
+        return link[1] if link else None
 
     def readers(self, unit: Unit) -> Sequence[tuple[Unit, int]]:
         """Units that a unit feeds, with the port."""
@@ -63,20 +63,20 @@ class Wiring:
             return 1
         if kernels.frames > 1 or not kernels.continuous:
             return kernels.frames // _frames_of_a_set(conv, kernels)
-        held = sum(
+        buffered = sum(
             unit.kernel_elements
             for unit, port in self.readers(kernels)
             if isinstance(unit, Convacc) and port == 1
         )
-        sets, rest = divmod(kernels.total_elements, held)
+        sets, rest = divmod(kernels.total_elements, buffered)
         return kernels.frames if rest else max(1, sets)
 
     def input_words(self, unit: Unit, port: int = 0) -> int:
         """Words that reach a port, after the switch has dropped frames."""
-        found = self._into.get((unit.unit, unit.id, port))
-        if found is None:
+        feed = self._into.get((unit.unit, unit.id, port))
+        if feed is None:
             return 0
-        link, source = found
+        link, source = feed
         words = self.output_words(source)
         if not link.frames0:
             return words
@@ -122,8 +122,8 @@ def _frames_taken(engine: Streng, wiring: Wiring) -> int:
     """Frames that are taken of an engine with a surplus; 0 where it has none."""
     if engine.dir or engine.distinct_frames >= engine.frames or not engine.frame_elements:
         return 0
-    taken = -(-_results(engine, wiring) // engine.frame_elements)
-    return taken if 0 < taken < engine.frames else 0
+    count = -(-_results(engine, wiring) // engine.frame_elements)
+    return count if 0 < count < engine.frames else 0
 
 
 def _results(engine: Streng, wiring: Wiring) -> int:

@@ -186,8 +186,12 @@ class Refused:
     @property
     def reason(self) -> str:
         """What users read."""
-        seen = str(self.found) if self.limit is None else f"{self.found}, limit {self.limit}"
-        return f"{self.sentence} ({seen})" if self.sentence and seen else self.sentence or seen
+        evidence = str(self.found) if self.limit is None else f"{self.found}, limit {self.limit}"
+        return (
+            f"{self.sentence} ({evidence})"
+            if self.sentence and evidence
+            else self.sentence or evidence
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,16 +283,16 @@ class Program(Shown):
 
     def unit_counts(self, epoch: Epoch) -> dict[str, int]:
         """Units that an epoch uses by type, from its registers or else as its source states."""
-        told = self._stated(epoch)
-        if told is None:
+        stated = self._stated(epoch)
+        if stated is None:
             return dict(Counter(unit.unit for unit in epoch.units))
-        return dict(Counter(told.units)) | {Streng.unit: told.reads + told.writes}
+        return dict(Counter(stated.units)) | {Streng.unit: stated.reads + stated.writes}
 
     def streams(self, epoch: Epoch) -> tuple[int, int]:
         """Stream engines that read memory for an epoch, and those that write it."""
-        told = self._stated(epoch)
-        if told is not None:
-            return told.reads, told.writes
+        stated = self._stated(epoch)
+        if stated is not None:
+            return stated.reads, stated.writes
         writes = [bool(unit.dir) for unit in epoch.units if isinstance(unit, Streng)]
         return writes.count(False), writes.count(True)
 

@@ -45,7 +45,7 @@ Number = int | float
 
 
 @dataclass(frozen=True, slots=True)
-class PoolTraffic:
+class StatedPoolTraffic:
     pool: str
     read_bytes: Number
     write_bytes: Number
@@ -65,7 +65,7 @@ class PortTraffic:
 @dataclass(frozen=True, slots=True)
 class EpochRow:
     number: int
-    pools: tuple[PoolTraffic, ...]
+    pools: tuple[StatedPoolTraffic, ...]
     ports: tuple[PortTraffic, ...]
     ops: Number
     ops_share: Number
@@ -80,7 +80,7 @@ class EpochRow:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolUse:
+class StatedPoolUse:
     """Used bytes in the file's unit ("MB", "KB", "B") and bytes per second; None if unused."""
 
     pool: str
@@ -94,9 +94,9 @@ class NetworkCsv:
     """The whole file: epochs, sums of the pool columns, the same by second, use, key figures."""
 
     epochs: tuple[EpochRow, ...]
-    totals: tuple[PoolTraffic, ...]
-    bandwidths: tuple[PoolTraffic, ...]
-    uses: tuple[PoolUse, ...]
+    totals: tuple[StatedPoolTraffic, ...]
+    bandwidths: tuple[StatedPoolTraffic, ...]
+    uses: tuple[StatedPoolUse, ...]
     summary: tuple[tuple[str, Number | None], ...]
 
 
@@ -168,9 +168,9 @@ def _columns(lines: _Lines) -> tuple[list[str], list[int]]:
     if cells == expected:
         return pools, ports
     pairs = zip([*cells, "nothing"], [*expected, "no more"], strict=False)
-    place, (found, wanted) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
-    shown = safe_terminal(found[:40])
-    raise lines.error(f"column {place + 1}: expected '{safe_terminal(wanted)}', found '{shown}'")
+    place, (actual, column) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
+    text = safe_terminal(actual[:40])
+    raise lines.error(f"column {place + 1}: expected '{safe_terminal(column)}', found '{text}'")
 
 
 def _epoch_row(lines: _Lines, cells: list[str], pools: list[str], ports: list[int]) -> EpochRow:
@@ -183,29 +183,26 @@ def _epoch_row(lines: _Lines, cells: list[str], pools: list[str], ports: list[in
     values = [lines.number_of(cell) for cell in (*cells[:power], *cells[power + 2 :])]
     if values[0] != int(values[0]) or values[0] < 0:
         raise lines.error(f"expected an epoch number, found '{cells[0][:40]}'")
+    traffic = values[split:rest]
+    width = len(PORT_COLUMNS)
+    pairs = enumerate(ports)
     return EpochRow(
         int(values[0]),
         _traffic(values[1:split], pools),
-        _port_traffic(values[split:rest], ports),
+        tuple(PortTraffic(port, *traffic[i * width : (i + 1) * width]) for i, port in pairs),
         *values[rest:power],
         *(lines.maybe(cell) for cell in cells[power : power + 2]),
         *values[power:],
     )
 
 
-def _traffic(values: list[Number], pools: list[str]) -> tuple[PoolTraffic, ...]:
+def _traffic(values: list[Number], pools: list[str]) -> tuple[StatedPoolTraffic, ...]:
     width = len(POOL_COLUMNS)
     pairs = enumerate(pools)
-    return tuple(PoolTraffic(pool, *values[i * width : (i + 1) * width]) for i, pool in pairs)
+    return tuple(StatedPoolTraffic(pool, *values[i * width : (i + 1) * width]) for i, pool in pairs)
 
 
-def _port_traffic(values: list[Number], ports: list[int]) -> tuple[PortTraffic, ...]:
-    width = len(PORT_COLUMNS)
-    pairs = enumerate(ports)
-    return tuple(PortTraffic(port, *values[i * width : (i + 1) * width]) for i, port in pairs)
-
-
-def _sums(lines: _Lines, cells: list[str], pools: list[str]) -> tuple[PoolTraffic, ...]:
+def _sums(lines: _Lines, cells: list[str], pools: list[str]) -> tuple[StatedPoolTraffic, ...]:
     """The pool columns of a row that ends in a comma."""
     values = [lines.number_of(cell) for cell in cells[1:] if cell]
     expected = len(pools) * len(POOL_COLUMNS)
@@ -214,13 +211,13 @@ def _sums(lines: _Lines, cells: list[str], pools: list[str]) -> tuple[PoolTraffi
     return _traffic(values, pools)
 
 
-def _use(lines: _Lines, cells: list[str]) -> PoolUse:
+def _use(lines: _Lines, cells: list[str]) -> StatedPoolUse:
     if len(cells) == 2 and cells[1] == UNUSED:
-        return PoolUse(cells[0])
+        return StatedPoolUse(cells[0])
     used = cells[1].split() if len(cells) == 4 else []
     if len(used) != 2 or cells[2] != BANDWIDTH_LABEL:
         raise lines.error("expected a pool, its used bytes and its bandwidth")
-    return PoolUse(cells[0], lines.number_of(used[0]), used[1], lines.number_of(cells[3]))
+    return StatedPoolUse(cells[0], lines.number_of(used[0]), used[1], lines.number_of(cells[3]))
 
 
 def _figure(lines: _Lines, cells: list[str]) -> tuple[str, Number | None]:
@@ -240,8 +237,20 @@ def network_csv_text(program: Program, machine: Machine) -> str:
     closing = max((epoch.last_number for epoch in program.epochs), default=0) + 1
     cells = header([csv_cell(pool) for pool in pools], ports)
     lines = [cells, ["0 ", *idle], *rows, [f"{closing} ", *idle], []]
-    lines += [*_sum_rows(program, pools, totals), []]
-    lines += [*_use_rows(program, pools, totals), []]
+    sums = [n for pool in pools for n in _access_numbers(_summed(program, pool))]
+    lines += [
+        [TOTAL, *map(_text, sums), ""],
+        [BANDWIDTH, *(totals.by_second(number) for number in sums), ""],
+        [],
+    ]
+    used = {pool.name: pool.used_bytes for pool in program.pools}
+    rows = []
+    for pool in pools:
+        total = _summed(program, pool)
+        rate = totals.by_second(total.reads + total.writes)
+        tail = [f" {_size(used[pool])} ", f" {BANDWIDTH_LABEL}", rate]
+        rows.append([f"{csv_cell(pool)} ", *(tail if used[pool] else [f" {UNUSED}"])])
+    lines += [*rows, []]
     return "".join(",".join(line) + "\n" for line in [*lines, *_figures(totals)])
 
 
@@ -301,33 +310,14 @@ def _access_numbers(access: Access) -> tuple[float, ...]:
 def _port_bytes(epoch: Epoch, port: int, machine: Machine) -> tuple[int, int]:
     engines = [unit for unit in epoch.units if isinstance(unit, Streng)]
     here = [engine for engine in engines if machine.stream.busif(engine.id) == port]
-    read, written = (sum(e.total_bytes for e in here if e.dir == way) for way in (0, 1))
-    return read, written
-
-
-def _sum_rows(program: Program, pools: list[str], totals: _Totals) -> list[list[str]]:
-    sums = [n for pool in pools for n in _access_numbers(_summed(program, pool))]
-    return [
-        [TOTAL, *map(_text, sums), ""],
-        [BANDWIDTH, *(totals.by_second(number) for number in sums), ""],
-    ]
+    read, stored = (sum(e.total_bytes for e in here if e.dir == way) for way in (0, 1))
+    return read, stored
 
 
 def _summed(program: Program, pool: str) -> Access:
-    found = [a for epoch in program.epochs for a in epoch.claims.accesses if a.pool == pool]
+    accesses = [a for epoch in program.epochs for a in epoch.claims.accesses if a.pool == pool]
     fields = ("reads", "writes", "read_cycles", "write_cycles")
-    return Access(pool, *(sum(getattr(access, field) for access in found) for field in fields))
-
-
-def _use_rows(program: Program, pools: list[str], totals: _Totals) -> list[list[str]]:
-    used = {pool.name: pool.used_bytes for pool in program.pools}
-    rows = []
-    for pool in pools:
-        total = _summed(program, pool)
-        rate = totals.by_second(total.reads + total.writes)
-        tail = [f" {_size(used[pool])} ", f" {BANDWIDTH_LABEL}", rate]
-        rows.append([f"{csv_cell(pool)} ", *(tail if used[pool] else [f" {UNUSED}"])])
-    return rows
+    return Access(pool, *(sum(getattr(access, field) for access in accesses) for field in fields))
 
 
 def _figures(totals: _Totals) -> list[list[str]]:

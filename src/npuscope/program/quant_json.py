@@ -58,7 +58,7 @@ class QuantNode:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelInfo:
+class OriginalModel:
     original_inputs: tuple[OriginalTensor, ...] | None = None
     original_outputs: tuple[OriginalTensor, ...] | None = None
     extra: Extra = field(default_factory=dict)
@@ -70,7 +70,7 @@ class QuantJson:
     nodes: dict[str, QuantNode]
     version: str | None = None
     environment: Environment | None = None
-    model_info: ModelInfo | None = None
+    model_info: OriginalModel | None = None
     extra: Extra = field(default_factory=dict)
 
     @property

@@ -43,8 +43,20 @@ def to_json(program: Program) -> bytes:
 
 def from_json(data: bytes, images: Mapping[str, bytes]) -> Program:
     """Read a program; `images` holds the bytes of each pool that has constants."""
-    record = _parse(data)
-    sizes = _constant_sizes(record.pop("constants", {}))
+    try:
+        record = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise FileError(f"not JSON: {error}") from None
+    if not isinstance(record, dict):
+        raise FileError("expected an object", where="$")
+    schema = record.pop("schema", None)
+    if schema != SCHEMA:
+        stated = f"'{safe_terminal(schema)}'" if isinstance(schema, str) else "none"
+        raise FileError(f"expected schema '{SCHEMA}', found {stated}", where="$.schema")
+    value = record.pop("constants", {})
+    if not isinstance(value, dict):
+        raise FileError("expected an object", where="$.constants")
+    sizes = {name: decode(size, int, f"$.constants.{name}") for name, size in value.items()}
     for entry in _refusals(record):
         reason = entry.pop("reason", None)
         if isinstance(reason, str) and not {"sentence", "found"} & entry.keys():
@@ -117,20 +129,6 @@ def _fitting(buffer: Buffer, size: int) -> Buffer:
     return buffer
 
 
-def _parse(data: bytes) -> dict[str, Any]:
-    try:
-        record = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise FileError(f"not JSON: {error}") from None
-    if not isinstance(record, dict):
-        raise FileError("expected an object", where="$")
-    schema = record.pop("schema", None)
-    if schema != SCHEMA:
-        found = f"'{safe_terminal(schema)}'" if isinstance(schema, str) else "none"
-        raise FileError(f"expected schema '{SCHEMA}', found {found}", where="$.schema")
-    return record
-
-
 def _refusals(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """As far as the file has the right form; decoding names what has not."""
     epochs = record.get("epochs")
@@ -149,19 +147,13 @@ def _of_reason(reason: str) -> dict[str, Any]:
         words, values = (f"$op{mark}{_plain(rest)}", [["op", op]]) if mark else (_plain(op), [])
         return {"found": {"words": words, "values": values}}
     words, mark, limit = rest[:-1].rpartition(", limit ")
-    found = {"words": _plain(words if mark else limit)}
-    return {"sentence": f"{sentence}.", "found": found, "limit": limit if mark else None}
+    evidence = {"words": _plain(words if mark else limit)}
+    return {"sentence": f"{sentence}.", "found": evidence, "limit": limit if mark else None}
 
 
 def _plain(text: str) -> str:
     """Words of Evidence that name no value."""
     return text.replace("$", "$$")
-
-
-def _constant_sizes(value: object) -> dict[str, int]:
-    if not isinstance(value, dict):
-        raise FileError("expected an object", where="$.constants")
-    return {name: decode(size, int, f"$.constants.{name}") for name, size in value.items()}
 
 
 def _constant(
@@ -173,10 +165,6 @@ def _constant(
         raise FileError("no buffer has this name", where=where)
     if not 0 <= size <= buffer.size_bytes or buffer.offset < 0:
         raise FileError(f"{size} bytes, the buffer has {buffer.size_bytes}", where=where)
-    return np.frombuffer(_slice(images, buffer, size, where), np.uint8)
-
-
-def _slice(images: Mapping[str, bytes], buffer: Buffer, size: int, where: str) -> bytes:
     pool = safe_terminal(buffer.pool)
     try:
         image = images[buffer.pool]
@@ -188,7 +176,7 @@ def _slice(images: Mapping[str, bytes], buffer: Buffer, size: int, where: str) -
             f"the image of pool '{pool}' ends at byte {len(image)}, the constant at {end}",
             where=where,
         )
-    return image[buffer.offset : end]
+    return np.frombuffer(image[buffer.offset : end], np.uint8)
 
 
 def _image_name(pool: str, where: str) -> str:

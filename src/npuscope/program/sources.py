@@ -88,30 +88,26 @@ def _from_folder(folder: Path) -> Program:
     files = _files(folder)
     sources = [f for f in files if f.suffix == ".c" and is_network_c(f)]
     if sources:
-        return _from_sources(sources, files)
+        # The first of the networks in a folder; the others are named.
+        first, *others = sorted(sources, key=lambda f: (f.name != "network.c", f.name))
+        program = _from_c(first, files)
+        if not others:
+            return program
+        names = safe_terminal(", ".join(other.name for other in others))
+        note = f"this is {safe_terminal(first.name)}; the folder also holds the network of {names}"
+        return replace(program, notes=(*program.notes, note))
     reports = [f for f in files if f.name.endswith("c_info.json")]
     if reports:
         return _with_quant(_from_report(reports[0]), files)
     raise FileError("holds no compiled network", where=str(folder), hint=_HINT)
 
 
-def _from_sources(sources: list[Path], files: list[Path]) -> Program:
-    """The first of the networks in a folder; the others are named."""
-    first, *others = sorted(sources, key=lambda f: (f.name != "network.c", f.name))
-    program = _from_c(first, files)
-    if not others:
-        return program
-    names = safe_terminal(", ".join(other.name for other in others))
-    note = f"this is {safe_terminal(first.name)}; the folder also holds the network of {names}"
-    return replace(program, notes=(*program.notes, note))
-
-
 def _files(folder: Path) -> list[Path]:
     """Files of the folder itself, in order; a folder with very many files is refused."""
-    found = sorted(f for f in folder.iterdir() if f.is_file())
-    if len(found) > _MOST_FILES:
-        raise FileError(f"holds {len(found)} files", where=str(folder), hint="name the file itself")
-    return found
+    files = sorted(f for f in folder.iterdir() if f.is_file())
+    if len(files) > _MOST_FILES:
+        raise FileError(f"holds {len(files)} files", where=str(folder), hint="name the file itself")
+    return files
 
 
 def _from_c(path: Path, files: list[Path]) -> Program:
@@ -131,14 +127,13 @@ def _from_c(path: Path, files: list[Path]) -> Program:
     with _named(headers[0] if headers else path):
         program = with_blobs(network, blobs, encrypted)
     program = _joined(program, report) if report else program
-    epochs = tuple(_without_surplus(epoch) for epoch in program.epochs)
+    epochs = tuple(
+        epoch
+        if not epoch.groups
+        else replace(epoch, groups=tuple(without_surplus(group) for group in epoch.groups))
+        for epoch in program.epochs
+    )
     return _with_quant(_with_use(replace(program, epochs=epochs)), files)
-
-
-def _without_surplus(epoch: Epoch) -> Epoch:
-    if not epoch.groups:
-        return epoch
-    return replace(epoch, groups=tuple(without_surplus(group) for group in epoch.groups))
 
 
 def _headers(network: NetworkC, files: list[Path]) -> list[Path]:
@@ -160,15 +155,19 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except FileError as error:
-        known = not error.where or error.where.startswith(str(path))
-        where = error.where or str(path) if known else f"{path}, {error.where}"
+        placed = not error.where or error.where.startswith(str(path))
+        where = error.where or str(path) if placed else f"{path}, {error.where}"
         raise FileError(error.message, where=where, hint=error.hint) from error
 
 
 def _read_with_images(path: Path, files: list[Path], report: Program | None) -> NetworkC:
     """Parameter images are beside the source, named after the pool's file."""
 
-    own = _without_others(path, files)
+    # Files whose name begins with that of another network in the folder hold its weights.
+    others = {f.stem for f in files if f.suffix == ".c" and f != path and is_network_c(f)}
+    others = {stem for stem in others if not path.stem.startswith(stem)}
+    starts = tuple(f"{stem}{joint}" for stem in others for joint in "_.")
+    own = [f for f in files if not f.name.startswith(starts)]
 
     def find(pools: tuple[Pool, ...]) -> dict[str, bytes]:
         return {p.name: data for p in pools if (data := _image(p, path.stem, own))}
@@ -183,23 +182,15 @@ def _read_with_images(path: Path, files: list[Path], report: Program | None) -> 
     return network
 
 
-def _without_others(path: Path, files: list[Path]) -> list[Path]:
-    """Files whose name begins with that of another network in the folder hold its weights."""
-    others = {f.stem for f in files if f.suffix == ".c" and f != path and is_network_c(f)}
-    others = {stem for stem in others if not path.stem.startswith(stem)}
-    starts = tuple(f"{stem}{joint}" for stem in others for joint in "_.")
-    return [f for f in files if not f.name.startswith(starts)]
-
-
 def _image(pool: Pool, stem: str, files: Iterable[Path]) -> bytes | None:
     ends = (f".{pool.file_name}.raw", f".{pool.file_name}.bin")
     most = POOL_IMAGE.most_bytes
-    found = [f for f in files if f.name.endswith(ends) and 0 < f.stat().st_size <= most]
-    found = [f for f in found if not is_pointer(f)]
-    found.sort(key=lambda f: (not f.name.startswith(stem), f.name))
+    images = [f for f in files if f.name.endswith(ends) and 0 < f.stat().st_size <= most]
+    images = [f for f in images if not is_pointer(f)]
+    images.sort(key=lambda f: (not f.name.startswith(stem), f.name))
     if not pool.file_name:
         return None
-    return read_bytes(found[0], POOL_IMAGE) if found else _packed_image(pool, stem, files)
+    return read_bytes(images[0], POOL_IMAGE) if images else _packed_image(pool, stem, files)
 
 
 def _packed_image(pool: Pool, stem: str, files: Iterable[Path]) -> bytes | None:
@@ -230,11 +221,11 @@ def _may_hold(file: Path, pool: Pool) -> bool:
 
 def _joined(program: Program, report: Program) -> Program:
     """What the report knows beyond the code: claims, names, the model."""
-    told = {epoch.number: epoch for epoch in report.epochs}
+    by_number = {epoch.number: epoch for epoch in report.epochs}
     epochs = [part for epoch in program.epochs for part in _split(epoch, report)]
     return replace(
         program,
-        epochs=tuple(_with_report(epoch, told.get(epoch.number)) for epoch in epochs),
+        epochs=tuple(_with_report(epoch, by_number.get(epoch.number)) for epoch in epochs),
         model_file=report.model_file,
         model_md5=report.model_md5,
         generation=report.generation,
@@ -249,15 +240,15 @@ def _split(epoch: Epoch, report: Program) -> tuple[Epoch, ...]:
     return tuple(inside) or (epoch,)
 
 
-def _with_report(epoch: Epoch, told: Epoch | None) -> Epoch:
-    if told is None:
+def _with_report(epoch: Epoch, stated: Epoch | None) -> Epoch:
+    if stated is None:
         return epoch
-    named = epoch.origin or not told.origin
+    keeps_origin = epoch.origin or not stated.origin
     return replace(
         epoch,
-        claims=told.claims,
-        operators=epoch.operators if named else told.operators,
-        origin=epoch.origin if named else told.origin,
+        claims=stated.claims,
+        operators=epoch.operators if keeps_origin else stated.operators,
+        origin=epoch.origin if keeps_origin else stated.origin,
     )
 
 

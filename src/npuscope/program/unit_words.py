@@ -31,7 +31,8 @@ class KernelPort:
     def words(self) -> int:
         """Words consumed for one output frame, those for the other units of the pipe included."""
         if self.unit.deepmode:
-            return self.deep_sets * self._deep_set_words
+            triples = -(-self.unit.nKernels * self.unit.batchDepth // DEEP_BYTES)
+            return self.deep_sets * (triples if self.width == DEEP_BYTES else triples * DEEP_BYTES)
         return self.delivered * self.kernel_size
 
     @property
@@ -58,11 +59,6 @@ class KernelPort:
         if rest:
             raise TargetError(f"CONVACC {self.unit.id}: kfilt_tot cuts a Deep1x1 kernel set")
         return sets
-
-    @property
-    def _deep_set_words(self) -> int:
-        triples = -(-self.unit.nKernels * self.unit.batchDepth // DEEP_BYTES)
-        return triples if self.width == DEEP_BYTES else triples * DEEP_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,27 +92,27 @@ def _epoch_order(program: Program) -> Iterator[Problem]:
 def _epoch_work(program: Program) -> Iterator[Problem]:
     """None stands for work that is not known."""
     for epoch in program.epochs:
-        known = epoch.kind is EpochKind.HW and epoch.groups is not None
-        if known and not any(group.units for group in epoch.groups or ()):
+        has_units = epoch.kind is EpochKind.HW and epoch.groups is not None
+        if has_units and not any(group.units for group in epoch.groups or ()):
             yield epoch.name, "the epoch runs on hardware but configures no unit"
 
 
 def _unique_names(program: Program) -> Iterator[Problem]:
     for what, values in (("buffer", program.buffers), ("pool", program.pools)):
-        seen: set[str] = set()
+        names: set[str] = set()
         for value in values:
-            if value.name in seen:
+            if value.name in names:
                 yield program.name, f"two {what}s are named '{value.name}'"
-            seen.add(value.name)
+            names.add(value.name)
 
 
 def _unique_units(program: Program) -> Iterator[Problem]:
     for epoch, group in _groups(program):
-        seen: set[tuple[str, int]] = set()
+        units: set[tuple[str, int]] = set()
         for unit in group.units:
-            if (unit.unit, unit.id) in seen:
+            if (unit.unit, unit.id) in units:
                 yield epoch.name, f"{unit.unit} {unit.id} is configured twice in one group"
-            seen.add((unit.unit, unit.id))
+            units.add((unit.unit, unit.id))
 
 
 def _links(program: Program) -> Iterator[Problem]:
@@ -120,24 +120,23 @@ def _links(program: Program) -> Iterator[Problem]:
         units = {(unit.unit, unit.id): unit for unit in group.units}
         fed: set[Port] = set()
         for link in group.links:
-            yield from _link_ends(epoch.name, units, link.source, link.destination)
+            where = epoch.name
+            source = link.source
+            destination = link.destination
+            start, end = (units.get((port.unit, port.id)) for port in (source, destination))
+            if start is None:
+                yield where, f"a link starts at {_port(source)}, which is not in the group"
+            elif source.port != 0 or (isinstance(start, Streng) and start.dir):
+                yield where, f"a link starts at {_port(source)}, which has no output"
+            if end is None:
+                yield where, f"a link ends at {_port(destination)}, which is not in the group"
+            elif not 0 <= destination.port < end.ports_in or (
+                isinstance(end, Streng) and not end.dir
+            ):
+                yield where, f"a link ends at {_port(destination)}, which has no input"
             if link.destination in fed:
                 yield epoch.name, f"{_port(link.destination)} is fed twice"
             fed.add(link.destination)
-
-
-def _link_ends(
-    where: str, units: Mapping[tuple[str, int], Unit], source: Port, destination: Port
-) -> Iterator[Problem]:
-    start, end = (units.get((port.unit, port.id)) for port in (source, destination))
-    if start is None:
-        yield where, f"a link starts at {_port(source)}, which is not in the group"
-    elif source.port != 0 or (isinstance(start, Streng) and start.dir):
-        yield where, f"a link starts at {_port(source)}, which has no output"
-    if end is None:
-        yield where, f"a link ends at {_port(destination)}, which is not in the group"
-    elif not 0 <= destination.port < end.ports_in or (isinstance(end, Streng) and not end.dir):
-        yield where, f"a link ends at {_port(destination)}, which has no input"
 
 
 def _port(port: Port) -> str:
@@ -145,19 +144,19 @@ def _port(port: Port) -> str:
 
 
 def _call_buffers(program: Program) -> Iterator[Problem]:
-    known = program.buffer_map()
+    buffers = program.buffer_map()
     for epoch in program.epochs:
         if epoch.call is None:
             continue
         for name in (*epoch.call.inputs, *epoch.call.outputs):
-            if name and name not in known:
+            if name and name not in buffers:
                 yield epoch.name, f"the call names buffer '{name}', which does not exist"
 
 
 def _interface(program: Program) -> Iterator[Problem]:
-    known = program.buffer_map()
+    buffers = program.buffer_map()
     for name in (*program.inputs, *program.outputs, *program.constants):
-        if name not in known:
+        if name not in buffers:
             yield program.name, f"buffer '{name}' is named but does not exist"
 
 
@@ -233,29 +232,26 @@ def _engines(program: Program) -> Iterator[Problem]:
     buffers = program.buffer_map()
     for where, unit in _units(program):
         if isinstance(unit, Streng) and unit.addr_base.buffer in buffers:
-            yield from _engine_range(where, unit, buffers[unit.addr_base.buffer])
+            buffer = buffers[unit.addr_base.buffer]
+            low, high = (unit.addr_base.offset + end for end in reach(unit))
+            slack = _TRIPLE_SLACK_BYTES if unit.nbits_memory == 24 and not unit.dir else 0
+            if low < 0 or high > buffer.size_bytes + slack:
+                yield (
+                    where,
+                    f"touches bytes {low} to {high - 1} of buffer '{buffer.name}', "
+                    f"which has {buffer.size_bytes}",
+                )
 
 
 def _references(unit: Unit) -> list[Ref]:
     if isinstance(unit, Streng):
         return [unit.addr_base]
-    found: tuple[Ref | None, ...] = ()
+    references: tuple[Ref | None, ...] = ()
     if isinstance(unit, Arith):
-        found = unit.A_vector, unit.B_vector, unit.C_vector
+        references = unit.A_vector, unit.B_vector, unit.C_vector
     elif isinstance(unit, Activ):
-        found = unit.ROM0_vector, unit.ROM1_vector, unit.LUT_vector
-    return [place for place in found if place is not None]
-
-
-def _engine_range(where: str, engine: Streng, buffer: Buffer) -> Iterator[Problem]:
-    low, high = (engine.addr_base.offset + end for end in reach(engine))
-    slack = _TRIPLE_SLACK_BYTES if engine.nbits_memory == 24 and not engine.dir else 0
-    if low < 0 or high > buffer.size_bytes + slack:
-        yield (
-            where,
-            f"touches bytes {low} to {high - 1} of buffer '{buffer.name}', "
-            f"which has {buffer.size_bytes}",
-        )
+        references = unit.ROM0_vector, unit.ROM1_vector, unit.LUT_vector
+    return [place for place in references if place is not None]
 
 
 def _buffers_in_pools(program: Program) -> Iterator[Problem]:
@@ -301,9 +297,9 @@ def _clash(one: Buffer, other: Buffer) -> bool:
 
 def _root(buffer: Buffer, buffers: Mapping[str, Buffer]) -> str:
     """The buffer that a chain of views lies in."""
-    seen = {buffer.name}
-    while buffer.view_of in buffers and buffer.view_of not in seen:
-        seen.add(buffer.view_of)
+    names = {buffer.name}
+    while buffer.view_of in buffers and buffer.view_of not in names:
+        names.add(buffer.view_of)
         buffer = buffers[buffer.view_of]
     return buffer.name
 

@@ -13,7 +13,7 @@ from npuscope.text import safe_terminal
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class AddressedBytes:
     """Consecutive bytes and where they belong; `name` is a symbol's or a section's, if any."""
 
     address: int
@@ -41,12 +41,12 @@ def is_hex(head: bytes) -> bool:
     return re.fullmatch(rb":[0-9A-Fa-f]{10,520}", line) is not None
 
 
-def read_hex(path: str | Path) -> tuple[Segment, ...]:
+def read_hex(path: str | Path) -> tuple[AddressedBytes, ...]:
     """The file's bytes as segments, in its order; lines that follow each other are one."""
     lines = read_bytes(path, HEX).split(b"\n")
     base, place, started = 0, -1, -1
     parts: list[bytes] = []
-    found: list[Segment] = []
+    segments: list[AddressedBytes] = []
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if not text:
@@ -54,19 +54,19 @@ def read_hex(path: str | Path) -> tuple[Segment, ...]:
         kind, offset, data = _record(text, f"{path}, line {number}")
         if kind == _DATA:
             if base + offset != place:
-                found += _segment(started, parts)
+                segments += _segment(started, parts)
                 started, parts = base + offset, []
             parts.append(data)
             place = base + offset + len(data)
         elif kind in (_UPPER_SEGMENT, _UPPER_LINEAR):
             base = int.from_bytes(data, "big") << (16 if kind == _UPPER_LINEAR else 4)
         elif kind == _END:
-            return (*found, *_segment(started, parts))
+            return (*segments, *_segment(started, parts))
     raise FileError("has no end record: the file is cut off", where=str(path), hint=_HEX_HINT)
 
 
-def _segment(address: int, parts: list[bytes]) -> list[Segment]:
-    return [Segment(address, b"".join(parts))] if parts else []
+def _segment(address: int, parts: list[bytes]) -> list[AddressedBytes]:
+    return [AddressedBytes(address, b"".join(parts))] if parts else []
 
 
 def _record(text: bytes, where: str) -> tuple[int, int, bytes]:
@@ -76,8 +76,8 @@ def _record(text: bytes, where: str) -> tuple[int, int, bytes]:
     except ValueError:
         raw = b""
     if len(raw) < 5 or len(raw) != raw[0] + 5:
-        shown = safe_terminal(text[:24].decode("ascii", "replace"))
-        raise FileError(f"'{shown}' is not a record of Intel HEX", where=where, hint=_HEX_HINT)
+        head = safe_terminal(text[:24].decode("ascii", "replace"))
+        raise FileError(f"'{head}' is not a record of Intel HEX", where=where, hint=_HEX_HINT)
     if sum(raw) & 0xFF:
         expected = -sum(raw[:-1]) & 0xFF
         message = f"the checksum is {raw[-1]:02X}, the bytes give {expected:02X}"
@@ -110,8 +110,8 @@ class Elf:
 
     machine: int
     relocatable: bool
-    sections: tuple[Segment, ...]
-    objects: tuple[Segment, ...]
+    sections: tuple[AddressedBytes, ...]
+    objects: tuple[AddressedBytes, ...]
 
 
 def read_elf(path: str | Path) -> Elf:
@@ -124,7 +124,7 @@ def read_elf(path: str | Path) -> Elf:
     rows = [_SECTION.unpack_from(data, table + size * i) for i in range(count)]
     texts = _body(data, rows[names]) if names < count else b""
     sections = tuple(
-        Segment(row[3], _body(data, row), _text(texts, row[0]))
+        AddressedBytes(row[3], _body(data, row), _text(texts, row[0]))
         for row in rows
         if row[1] == _WITH_BYTES and row[5]
     )
@@ -142,12 +142,14 @@ def _text(table: bytes, at: int) -> str:
     return table[at:end].decode("ascii", "replace") if 0 <= at < end else ""
 
 
-def _objects(data: bytes, rows: list[tuple[int, ...]], row: tuple[int, ...]) -> list[Segment]:
+def _objects(
+    data: bytes, rows: list[tuple[int, ...]], row: tuple[int, ...]
+) -> list[AddressedBytes]:
     """An object's value is an address, in object files an offset into its section."""
     table = _body(data, row)
     texts = _body(data, rows[row[6]]) if row[6] < len(rows) else b""
     relocatable = struct.unpack_from("<H", data, 16)[0] == _RELOCATABLE
-    found = []
+    segments = []
     for name, value, size, info, _, home in _SYMBOL.iter_unpack(table[: len(table) // 16 * 16]):
         if info & 0xF != _OBJECT or not size or home >= len(rows):
             continue
@@ -155,8 +157,8 @@ def _objects(data: bytes, rows: list[tuple[int, ...]], row: tuple[int, ...]) -> 
         start = value if relocatable else value - section[3]
         if section[1] == _WITH_BYTES and start >= 0 and start + size <= section[5]:
             body = data[section[4] + start : section[4] + start + size]
-            found.append(Segment(0 if relocatable else value, body, _text(texts, name)))
-    return found
+            segments.append(AddressedBytes(0 if relocatable else value, body, _text(texts, name)))
+    return segments
 
 
 # Arrays in C: `const uint64_t _mem_pool_xSPI2_network[132] = { 0x..ULL, 0, ... };`
@@ -165,13 +167,13 @@ _ARRAY = re.compile(r"\bu?int(8|16|32|64)_t\s+(\w{1,200})\s*\[[^\]\n]{0,40}\][^=
 _NUMBER = re.compile(r"(-?)\b(0[xX][0-9A-Fa-f]{1,16}|\d{1,20})(?:[uUlL]{0,3})\b")
 
 
-def read_c_arrays(path: str | Path) -> tuple[Segment, ...]:
+def read_c_arrays(path: str | Path) -> tuple[AddressedBytes, ...]:
     """Arrays of whole numbers by name, low byte first as on the device."""
     return c_arrays(read_text(path, SOURCE, errors="replace"), str(path))
 
 
-def c_arrays(text: str, where: str) -> tuple[Segment, ...]:
-    found = []
+def c_arrays(text: str, where: str) -> tuple[AddressedBytes, ...]:
+    segments = []
     for head in _ARRAY.finditer(text):
         end = text.find("}", head.end())
         if end < 0:
@@ -180,17 +182,19 @@ def c_arrays(text: str, where: str) -> tuple[Segment, ...]:
                 f"the array '{head[2]}' does not end: the file is cut off",
                 where=f"{where}, line {line}",
             )
-        found.append(Segment(0, _array_bytes(text[head.end() : end], int(head[1]) // 8), head[2]))
-    return tuple(found)
-
-
-def _array_bytes(body: str, width: int) -> bytes:
-    mask = (1 << 8 * width) - 1
-    values = (
-        int(sign + digits, 0 if "x" in digits.lower() else 10) & mask
-        for sign, digits in _NUMBER.findall(body)
-    )
-    return b"".join(value.to_bytes(width, "little") for value in values)
+        body = text[head.end() : end]
+        width = int(head[1]) // 8
+        mask = (1 << 8 * width) - 1
+        values = (
+            int(sign + digits, 0 if "x" in digits.lower() else 10) & mask
+            for sign, digits in _NUMBER.findall(body)
+        )
+        segments.append(
+            AddressedBytes(
+                0, b"".join(value.to_bytes(width, "little") for value in values), head[2]
+            )
+        )
+    return tuple(segments)
 
 
 # The image of a pool, from whichever of these holds it.
@@ -209,11 +213,11 @@ def pool_image(path: Path, file_name: str, address: int) -> bytes:
     )
 
 
-def _named(arrays: tuple[Segment, ...], file_name: str) -> bytes:
+def _named(arrays: tuple[AddressedBytes, ...], file_name: str) -> bytes:
     start = f"_mem_pool_{file_name}"
     fitting = (one.data for one in arrays if one.name == start or one.name.startswith(f"{start}_"))
     return next(fitting, b"")
 
 
-def _at(segments: tuple[Segment, ...], address: int) -> bytes:
-    return next((found for one in segments if (found := one.from_address(address))), b"")
+def _at(segments: tuple[AddressedBytes, ...], address: int) -> bytes:
+    return next((data for one in segments if (data := one.from_address(address))), b"")

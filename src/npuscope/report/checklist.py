@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from npuscope.loadable.checklist import CacheWork, Checklist, Initialiser
-from npuscope.loadable.checklist_memories import Memory
+from npuscope.loadable.checklist_memories import UsedMemory
 from npuscope.text import safe_terminal
 
 _WHERE = " (where the CPU's data cache covers the memory)"
@@ -74,7 +74,7 @@ def _file(row: Initialiser) -> str:
     )
 
 
-def _memory(memory: Memory) -> list[str]:
+def _memory(memory: UsedMemory) -> list[str]:
     pools = ", ".join(memory.pools)
     head = f"{memory.name} ({pools}) from {memory.address:#010x}, {memory.used_bytes:,} bytes used"
     return [_box(head), *(f"      {safe_terminal(step)}" for step in memory.steps)]

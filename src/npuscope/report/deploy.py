@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from npuscope.loadable.deploy import Ran
+from npuscope.loadable.deploy import DeployedStep
 from npuscope.text import safe_terminal
 
 
-def deploy_text(steps: tuple[Ran, ...], *, source: str, board: str, run: bool) -> str:
+def deploy_text(steps: tuple[DeployedStep, ...], *, source: str, board: str, run: bool) -> str:
     outcome = "deployed" if run else "nothing was done: `--run` does it"
     lines = [f"{safe_terminal(source)} on {board}: {len(steps)} steps, {outcome}"]
     for number, step in enumerate((one.step for one in steps), 1):
@@ -19,7 +19,7 @@ def deploy_text(steps: tuple[Ran, ...], *, source: str, board: str, run: bool) -
     return "\n".join(lines)
 
 
-def deploy_json(steps: tuple[Ran, ...], *, board: str, run: bool) -> dict[str, Any]:
+def deploy_json(steps: tuple[DeployedStep, ...], *, board: str, run: bool) -> dict[str, Any]:
     return {
         "schema": "npuscope/deploy/1",
         "board": board,

@@ -9,9 +9,9 @@ import numpy as np
 
 from npuscope.boards.device import NodeCounters
 from npuscope.boards.emulated.boot import Mode
-from npuscope.loadable.codes import Segment, cpu_name, name_of, segment_of
+from npuscope.loadable.codes import AddressBase, cpu_name, name_of, segment_of
 from npuscope.loadable.compare import PARTS, Difference, Value
-from npuscope.loadable.fitting import Check, Fitting
+from npuscope.loadable.fitting import FitCheck, Fitting
 from npuscope.loadable.image import Image, ImagePool, Seal
 from npuscope.loadable.image_model import CLOSING, flags_text, version_text
 from npuscope.profiling.load_and_run import LoadAndRun
@@ -48,7 +48,7 @@ def pool_table(image: Image) -> list[str]:
     return [
         *boxed(_HEADINGS, rows),
         f" Table: mempool c-descriptors (off={start:08x}, {len(rows)} entries, "
-        f"from {name_of(Segment, segment_of(start))})",
+        f"from {name_of(AddressBase, segment_of(start))})",
     ]
 
 
@@ -100,7 +100,7 @@ def fitting_text(source: str, fitting: Fitting) -> str:
     return "\n".join([f"{answer}: {target}", *aligned_rows([heading, *rows])])
 
 
-def _check_row(mode: str, check: Check) -> tuple[str, ...]:
+def _check_row(mode: str, check: FitCheck) -> tuple[str, ...]:
     state = {True: "ok", False: "NO", None: "?"}[check.passed]
     return mode, safe_terminal(check.name), state, check.asked, safe_terminal(check.offered)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.build import Package
-from npuscope.loadable.build_network import Network
+from npuscope.loadable.build_network import SourceNetwork
 from npuscope.loadable.pack_pools import PoolPlan
 from npuscope.report.loadable import boxed, image_text, pool_table, size_lines
 from npuscope.shown import counted
@@ -32,7 +32,7 @@ class PackagePlan:
     TEXT = LOG = "npuscope.report.package:plan_text"
     JSON = "npuscope.report.package:plan_json"
 
-    network: Network
+    network: SourceNetwork
     plan: PoolPlan
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from npuscope.boards.device import Clocks, Inference, NodeCounters
+from npuscope.boards.device import BoardClocks, Inference, NodeCounters
 from npuscope.errors import FileError, UsageError
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.collect import ENGINES_PER_BUSIF, added_claims
@@ -93,7 +93,7 @@ class VendorEpoch:
 
 @dataclass(frozen=True, slots=True)
 class VendorReport:
-    clocks: Clocks
+    clocks: BoardClocks
     epochs: tuple[VendorEpoch, ...]
 
     @property
@@ -123,7 +123,7 @@ class VendorReport:
 
 def vendor_report(
     source: ProfilerLog | Sequence[Inference],
-    clocks: Clocks | None = None,
+    clocks: BoardClocks | None = None,
     program: Program | None = None,
     *,
     network: str = "",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npuscope.boards.device import Clocks, NetworkDesc, TensorDesc
-from npuscope.boards.wire.statistics import Place, block_type, config_lines, node_lines
+from npuscope.boards.device import BoardClocks, NetworkDesc, TensorDesc
+from npuscope.boards.wire.statistics import NodePlace, block_type, config_lines, node_lines
 from npuscope.profiling.measure import Measurement
 from npuscope.profiling.recorded import Recorded
 from npuscope.program.model import Claims
@@ -74,7 +74,7 @@ def _block(epoch: VendorEpoch, report: VendorReport) -> list[str]:
     return [*lines, *_core(epoch, report.clocks), *_pools(epoch, report.clocks)]
 
 
-def _compiler(epoch: VendorEpoch, clocks: Clocks) -> list[str]:
+def _compiler(epoch: VendorEpoch, clocks: BoardClocks) -> list[str]:
     compiled, claims = epoch.compiled, epoch.claims
     if compiled is None:
         return [_row("operations", "<no-info available from the compiler>")]
@@ -111,7 +111,7 @@ def _phases(cycles: Cycles, mcu_hz: int) -> str:
     return f"{list(cycles)} -> {split} ms (mcu_freq={mcu_hz / 1e6:g}MHz), {sum(ms):.3f}ms"
 
 
-def _core(epoch: VendorEpoch, clocks: Clocks) -> list[str]:
+def _core(epoch: VendorEpoch, clocks: BoardClocks) -> list[str]:
     core, total, claims = epoch.npu_cycles[1], sum(epoch.npu_cycles), epoch.claims
     ms = core * 1000 / clocks.npu_hz
     gap = core - claims.max_cycles
@@ -146,17 +146,17 @@ def _ratio(claims: Claims, total: int, core: int) -> str:
     return f"{whole:.2f}% (core only: {part:.2f}%)"
 
 
-def _speed(claims: Claims, total: int, core: int, clocks: Clocks, form: str) -> str:
+def _speed(claims: Claims, total: int, core: int, clocks: BoardClocks, form: str) -> str:
     if not claims.ops:
         return _NO_OPS
     return form.format(*(_gops(claims.ops, cycles, clocks) for cycles in (total, core)))
 
 
-def _gops(ops: int, cycles: int, clocks: Clocks) -> float:
+def _gops(ops: int, cycles: int, clocks: BoardClocks) -> float:
     return per(ops * clocks.npu_hz, cycles) / 1e9
 
 
-def _bus(bus: BusTraffic, core: int, clocks: Clocks) -> str:
+def _bus(bus: BusTraffic, core: int, clocks: BoardClocks) -> str:
     reads, writes = (",".join(map(str, row)) for row in (bus.read_bursts, bus.write_bursts))
     bandwidth = _rate(bus.read_bytes + bus.write_bytes, clocks.npu_hz, core)
     return (
@@ -197,7 +197,7 @@ def _engine(engine: VendorEngine, core: int) -> str:
     )
 
 
-def _pools(epoch: VendorEpoch, clocks: Clocks) -> list[str]:
+def _pools(epoch: VendorEpoch, clocks: BoardClocks) -> list[str]:
     accesses, core = epoch.claims.accesses, epoch.npu_cycles[1]
     rows = [(a.pool, a.reads, a.writes) for a in accesses]
     rows.append(("total", sum(a.reads for a in accesses), sum(a.writes for a in accesses)))
@@ -301,7 +301,7 @@ def _inference(row: Recorded) -> Iterator[str]:
     current = 0
     for index, node in enumerate(row.inference.nodes):
         current = current if node.extra else node.number
-        yield from node_lines(node, Place(index, current), row.options)
+        yield from node_lines(node, NodePlace(index, current), row.options)
         place = f"id={node.number}.{node.last} type=0x1000000/INTERNAL"
         yield _end("", [*node.mcu_cycles], 0.0, f'{place},"epoch ({block_type(node).name})"')
     cycles = [*row.inference.mcu_cycles, sum(row.inference.mcu_cycles), 0]

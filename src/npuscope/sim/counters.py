@@ -41,7 +41,22 @@ def engine_runs(engine: Streng, address: int) -> Runs:
     length, axes = _frame_runs(engine)
     starts = np.zeros(BLOCK, np.int64)
     for offset, loops in _frames(engine):
-        starts += _spread(address + offset, [*axes, *loops])
+        # Histogram of start addresses modulo 64 over nested loops of (count, step).
+        nested = [*axes, *loops]
+        histogram = np.zeros(BLOCK, np.int64)
+        histogram[(address + offset) % BLOCK] = 1
+        for count, step in nested:
+            if count == 1:
+                continue
+            shifts = np.bincount(np.arange(min(count, BLOCK)) * step % BLOCK, minlength=BLOCK)
+            # Steps repeat modulo 64 after at most 64 iterations.
+            if count > BLOCK:
+                whole, rest = divmod(count, BLOCK)
+                part = np.bincount(np.arange(rest) * step % BLOCK, minlength=BLOCK)
+                shifts = shifts * whole + part
+            # Starts moved by every shift: a convolution modulo 64.
+            histogram = np.asarray(histogram @ shifts[_TURNED])
+        starts += histogram
     return Runs(length, starts)
 
 
@@ -68,29 +83,7 @@ def _frames(engine: Streng) -> list[tuple[int, list[tuple[int, int]]]]:
     return whole + cut
 
 
-def _spread(address: int, axes: list[tuple[int, int]]) -> np.ndarray:
-    """Histogram of start addresses modulo 64 over nested loops of (count, step)."""
-    histogram = np.zeros(BLOCK, np.int64)
-    histogram[address % BLOCK] = 1
-    for count, step in axes:
-        if count == 1:
-            continue
-        shifts = np.bincount(np.arange(min(count, BLOCK)) * step % BLOCK, minlength=BLOCK)
-        # Steps repeat modulo 64 after at most 64 iterations.
-        if count > BLOCK:
-            whole, rest = divmod(count, BLOCK)
-            part = np.bincount(np.arange(rest) * step % BLOCK, minlength=BLOCK)
-            shifts = shifts * whole + part
-        histogram = _circular(histogram, shifts)
-    return histogram
-
-
 _TURNED = (np.arange(BLOCK)[np.newaxis, :] - np.arange(BLOCK)[:, np.newaxis]) % BLOCK
-
-
-def _circular(histogram: np.ndarray, shifts: np.ndarray) -> np.ndarray:
-    """Starts moved by every shift: a convolution modulo 64."""
-    return np.asarray(histogram @ shifts[_TURNED])
 
 
 def count_bursts(runs: Runs) -> Bursts:
@@ -231,8 +224,8 @@ def bus_traffic(
     for engine, moved in zip(engines, runs, strict=True):
         key = (machine.stream.busif(engine.id), engine.dir)
         bursts = count_bursts(moved)
-        known = totals.get(key, _NO_BURSTS)
-        totals[key] = tuple(a + b for a, b in zip(known, bursts, strict=True))  # type: ignore[assignment]
+        total = totals.get(key, _NO_BURSTS)
+        totals[key] = tuple(a + b for a, b in zip(total, bursts, strict=True))  # type: ignore[assignment]
     interfaces = range(-(-machine.units["STRENG"] // machine.stream.engines_per_busif))
     return tuple(
         BusTraffic(i, totals.get((i, 0), _NO_BURSTS), totals.get((i, 1), _NO_BURSTS))

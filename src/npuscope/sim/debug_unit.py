@@ -20,7 +20,7 @@ _LIMIT = 1 << 32
 Engine = tuple[int, str]  # id, "i" (memory to NPU) or "o"
 
 
-class Event(Enum):
+class SignalEvent(Enum):
     LOW = 0
     HIGH = 1
     RISING = 2
@@ -74,37 +74,37 @@ class Activity:
     cache: CacheCounts = field(default_factory=CacheCounts)
 
     def level(self, signal: int) -> Level:
-        known = self.levels.get(signal)
-        if known is not None:
-            return known
+        level = self.levels.get(signal)
+        if level is not None:
+            return level
         stalls = Signal.OUTPUT_STALL <= signal < Signal.OUTPUT_HENV
         stalls |= Signal.INPUT_STALL <= signal < Signal.INPUT_HENV
         # The stall signal of an idle unit is high.
         high = stalls or signal == Signal.VDD
         return Level(0, self.cycles) if high else Level(self.cycles, 0)
 
-    def count(self, signal: int, event: Event) -> int:
+    def count(self, signal: int, event: SignalEvent) -> int:
         level = self.level(signal)
-        return {Event.LOW: level.low, Event.HIGH: level.high}.get(event, level.edges)
+        return {SignalEvent.LOW: level.low, SignalEvent.HIGH: level.high}.get(event, level.edges)
 
 
-def core_activity(counted: EpochCounters, blob_ends: bool = False) -> Activity:
+def core_activity(counters: EpochCounters, blob_ends: bool = False) -> Activity:
     """The core phase of an epoch as the unit sees it."""
-    cycles = round(counted.core_cycles)
-    levels = dict(_engine_levels(counted, cycles))
-    for row in counted.busif:
+    cycles = round(counters.core_cycles)
+    levels = dict(_engine_levels(counters, cycles))
+    for row in counters.busif:
         for direction, bursts in (("r", row.read_bursts), ("w", row.write_bursts)):
             for length, count in enumerate(bursts):
                 levels[bus_signal(row.id, direction, length)] = _pulses(count, cycles)
     if blob_ends:
         levels[Signal.INTERRUPT + CONTROLLER_INTERRUPT] = _pulses(1, cycles)
-    return Activity(cycles, levels, counted.cache)
+    return Activity(cycles, levels, counters.cache)
 
 
-def _engine_levels(counted: EpochCounters, cycles: int) -> Iterator[tuple[int, Level]]:
+def _engine_levels(counters: EpochCounters, cycles: int) -> Iterator[tuple[int, Level]]:
     active: dict[Engine, int] = {}
     turns: dict[Engine, int] = {}
-    for row in counted.engines:
+    for row in counters.engines:
         key = row.id, row.dir
         active[key] = active.get(key, 0) + row.active_cycles
         turns[key] = turns.get(key, 0) + 1
@@ -136,7 +136,7 @@ class CounterConfig:
     """
 
     signal: int
-    event: Event = Event.HIGH
+    event: SignalEvent = SignalEvent.HIGH
     wrap: bool = False
     count_down: bool = False
     start: int | None = None
@@ -183,12 +183,12 @@ class DebugUnit:
 
     def start(self, counter: int) -> None:
         """A counter bound to a start event waits for it."""
-        found = self._at(counter)
-        found.enabled, found.running = True, found.config.start is None
+        row = self._at(counter)
+        row.enabled, row.running = True, row.config.start is None
 
     def stop(self, counter: int) -> None:
-        found = self._at(counter)
-        found.enabled = found.running = False
+        row = self._at(counter)
+        row.enabled = row.running = False
 
     def read(self, counter: int) -> int:
         return self._at(counter).value
@@ -209,17 +209,14 @@ class DebugUnit:
         fired = [c.enabled and self._events(c, activity) > 0 for c in self._counters]
         for counter in self._counters:
             if counter.enabled:
-                self._advance(counter, activity, fired)
-
-    def _advance(self, counter: _Counter, activity: Activity, fired: list[bool]) -> None:
-        """A span begins with its start event and ends with its stop event."""
-        config = counter.config
-        if config.start is not None and fired[config.start]:
-            counter.running = True
-        if counter.running:
-            counter.add(self._events(counter, activity))
-        if config.stop is not None and fired[config.stop]:
-            counter.running = False
+                # A span begins with its start event and ends with its stop event.
+                config = counter.config
+                if config.start is not None and fired[config.start]:
+                    counter.running = True
+                if counter.running:
+                    counter.add(self._events(counter, activity))
+                if config.stop is not None and fired[config.stop]:
+                    counter.running = False
 
     @staticmethod
     def _events(counter: _Counter, activity: Activity) -> int:
@@ -292,8 +289,8 @@ def watch_epoch_length(
     Takes three counters; the one to read is the first.
     """
     begin, end = first + 1, first + 2
-    watch(unit, begin, CounterConfig(HENV["i"] + input_engine, Event.RISING))
-    watch(unit, end, CounterConfig(Signal.INTERRUPT + output_engine, Event.RISING))
+    watch(unit, begin, CounterConfig(HENV["i"] + input_engine, SignalEvent.RISING))
+    watch(unit, end, CounterConfig(Signal.INTERRUPT + output_engine, SignalEvent.RISING))
     return watch(unit, first, CounterConfig(Signal.VDD, start=begin, stop=end))
 
 
@@ -301,12 +298,12 @@ def watch_engines(
     unit: DebugUnit, in_mask: int, out_mask: int, first: int = 1
 ) -> dict[Engine, int]:
     """Cycles that stream engines are not stalled: counters in ascending order of the engines."""
-    wanted = [(engine, "i") for engine in bits(in_mask)] + [(e, "o") for e in bits(out_mask)]
+    engines = [(engine, "i") for engine in bits(in_mask)] + [(e, "o") for e in bits(out_mask)]
     counters = {
-        (engine, way): watch(unit, counter, CounterConfig(STALL[way] + engine, Event.LOW))
-        for counter, (engine, way) in enumerate(sorted(wanted), first)
+        (engine, way): watch(unit, counter, CounterConfig(STALL[way] + engine, SignalEvent.LOW))
+        for counter, (engine, way) in enumerate(sorted(engines), first)
     }
-    return {key: counters[key] for key in wanted}  # told inputs first
+    return {key: counters[key] for key in engines}  # told inputs first
 
 
 def watch_envelopes(unit: DebugUnit, in_mask: int, first: int = 1) -> dict[int, int]:

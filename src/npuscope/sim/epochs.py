@@ -40,8 +40,8 @@ from npuscope.sim.spans import Span, Speeds, group_span, speeds_of
 def count_epochs(program: Program, machine: Machine) -> tuple[EpochCounters, ...]:
     """Counters of one inference, epoch by epoch, with bursts and cache lines."""
     banks = Banks(program, machine)
-    counted = count_work(program_work(program, machine, banks), machine)
-    pairs = zip(program.executed, counted, strict=True)
+    epochs = count_work(program_work(program, machine, banks), machine)
+    pairs = zip(program.executed, epochs, strict=True)
     return tuple(_with_bus(counters, epoch, banks, machine) for epoch, counters in pairs)
 
 
@@ -65,13 +65,13 @@ def _phases(whole: ProgramWork, epoch: EpochWork, machine: Machine) -> Phases:
     speeds = speeds_of(machine, retimed(whole.banks, machine))
     work = epoch.work
     if isinstance(work, SoftwareWork):
-        counted = _software(epoch, work, machine, speeds)
+        counters = _software(epoch, work, machine, speeds)
     elif isinstance(work, ClaimedWork):
-        counted = _claimed(epoch, work, machine)
+        counters = _claimed(epoch, work, machine)
     else:
         _, core, bound = _core(work, speeds)
-        counted = _controlled(epoch, core, bound, machine)
-    return counted.pre_cycles, counted.core_cycles, counted.post_cycles, counted.bound
+        counters = _controlled(epoch, core, bound, machine)
+    return counters.pre_cycles, counters.core_cycles, counters.post_cycles, counters.bound
 
 
 def _with_bus(
@@ -94,16 +94,10 @@ def _count(epoch: EpochWork, machine: Machine, speeds: Speeds) -> EpochCounters:
         return _software(epoch, work, machine, speeds)
     if isinstance(work, ClaimedWork):
         return _claimed(epoch, work, machine)
-    return _hardware(epoch, work, machine, speeds)
-
-
-def _hardware(
-    epoch: EpochWork, groups: HardwareWork, machine: Machine, speeds: Speeds
-) -> EpochCounters:
-    spans, core, bound = _core(groups, speeds)
+    spans, core, bound = _core(work, speeds)
     activity = tuple(
         _activity(engine, span, speeds)
-        for group, span in zip(groups, spans, strict=True)
+        for group, span in zip(work, spans, strict=True)
         for engine in group.engines
     )
     return _controlled(epoch, core, bound, machine, activity)
@@ -189,22 +183,15 @@ def _software(
     # The core phase is empty; MCU cycles are counted there, in units of NPU cycles.
     core = phases.core_cycles * machine.clocks.npu_mhz / machine.clocks.mcu_mhz
     kernel = machine.software_cost(work.kernel).cycles(work.elements, work.pixels)
-    kernel = max(kernel, *_floors(work, machine, speeds))
-    outside = _outside(work, machine, speeds)
-    bound = Bound.EXTERNAL_RAM if outside > kernel else Bound.CPU
-    return _counters(epoch, phases.pre_cycles, core, max(kernel, outside), bound)
-
-
-def _floors(work: SoftwareWork, machine: Machine, speeds: Speeds) -> tuple[float, float]:
-    """MCU cycles that the products and the way of the weights take at least."""
+    # The products and the way of the weights take some MCU cycles at least.
     limits = machine.software_limits
     rate = limits.depthwise_macs_per_cycle if work.depthwise else limits.int8_macs_per_cycle
     rate = min(rate, limits.float_macs_per_cycle) if work.float_macs else rate
     fetch = sum(size * speeds.banks[bank].cycles_per_byte for bank, size in work.fetched)
-    return work.macs / rate, fetch * machine.clocks.mcu_mhz / machine.clocks.npu_mhz
-
-
-def _outside(work: SoftwareWork, machine: Machine, speeds: Speeds) -> float:
-    """MCU cycles that a library call waits for external RAM."""
+    fetch = fetch * machine.clocks.mcu_mhz / machine.clocks.npu_mhz
+    kernel = max(kernel, work.macs / rate, fetch)
+    # MCU cycles that a library call waits for external RAM.
     cycles = sum(size * speeds.banks[bank].call_cycles for bank, size in work.moved)
-    return cycles * machine.clocks.mcu_mhz / machine.clocks.npu_mhz
+    outside = cycles * machine.clocks.mcu_mhz / machine.clocks.npu_mhz
+    bound = Bound.EXTERNAL_RAM if outside > kernel else Bound.CPU
+    return _counters(epoch, phases.pre_cycles, core, max(kernel, outside), bound)

@@ -101,7 +101,7 @@ class ChainWork:
 
     pipes: tuple[PipeWork, ...]
     engines: tuple[EngineWork, ...]
-    held: tuple[HeldWork, ...]
+    vectors: tuple[HeldWork, ...]
     piece_frames: int = 0  # of pieces of a depthwise kernel beside the first one
 
 
@@ -142,28 +142,24 @@ def _chain(
     vectors = [
         e for e in wiring.engines if (e.unit, e.id) in chain and _is_vector(e, wiring, banks)
     ]
-    held = tuple(
+    vector_work = tuple(
         HeldWork(wiring.output_words(unit), Again(max(1, unit.fChannels), whole=True))
         for unit in wiring.processors
         if isinstance(unit, Arith) and unit.dualinput and unit.bcast == Bcast.CHAN
         if (unit.unit, unit.id) in chain
     )
-    convs = _pipes(chain, wiring)
+    # Convolution units grouped by the kernel engine they share, first in the pipe first.
+    pipes_by_kernel: dict[int, list[Convacc]] = {}
+    for unit in wiring.processors:
+        if isinstance(unit, Convacc) and (unit.unit, unit.id) in chain:
+            kernels = wiring.source(unit, 1)
+            pipes_by_kernel.setdefault(kernels.id if kernels else -1, []).append(unit)
+    convs = list(pipes_by_kernel.values())
     pipes = tuple(_pipe(pipe, vectors, wiring, banks) for pipe in convs)
     frames = [w.frames for (c, *_), w in zip(convs, pipes, strict=True) if _advances(c, wiring)]
     # Streamed coefficients have a cost of their own for every frame.
     beside = 0 if vectors else sum(frames[1:])
-    return ChainWork(pipes, own, held, beside)
-
-
-def _pipes(chain: set[UnitKey], wiring: Wiring) -> list[list[Convacc]]:
-    """Convolution units grouped by the kernel engine they share, first in the pipe first."""
-    found: dict[int, list[Convacc]] = {}
-    for unit in wiring.processors:
-        if isinstance(unit, Convacc) and (unit.unit, unit.id) in chain:
-            kernels = wiring.source(unit, 1)
-            found.setdefault(kernels.id if kernels else -1, []).append(unit)
-    return list(found.values())
+    return ChainWork(pipes, own, vector_work, beside)
 
 
 def _pipe(pipe: list[Convacc], vectors: list[Streng], wiring: Wiring, banks: Banks) -> PipeWork:
@@ -172,25 +168,32 @@ def _pipe(pipe: list[Convacc], vectors: list[Streng], wiring: Wiring, banks: Ban
     strided = first.vstride > 1
     lines = (first.kernelHeight - 1) * first.fWidth * first.batchDepth
     sums = wiring.source(first, 2)
+    kernels = wiring.source(first, 1)
+    load = None
+    if isinstance(kernels, Streng):
+        elements = kernels.total_elements // frames
+        load = LoadWork(banks.of(kernels).name, elements, elements * kernels.element_bytes)
+    coefficients = None
+    if vectors:
+        longest = max(engine.total_elements for engine in vectors)
+        starts = frames if _advances(first, wiring) else 0
+        coefficients = VectorWork(len(vectors), longest, starts)
+    # Only a dense set that is used for one pass of a repeated frame can arrive too late.
+    features = wiring.source(first, 0)
+    repeats = isinstance(features, Streng) and _reads_again(features)
+    window = first.kernelHeight * first.kernelWidth > 1
+    dense = repeats and window and first.simd == Simd.S8X8
     return PipeWork(
         frames,
-        _load(first, frames, wiring, banks),
+        load,
         tuple(_features(conv, frames, wiring, banks) for conv in pipe),
         lines if padded and not strided else 0,
         padded and strided,
         pipe[-1].out_elements,
         sums.total_elements / frames if isinstance(sums, Streng) else 0.0,
-        _late_weights(first, wiring),
-        _vectors(first, vectors, frames, wiring),
+        first.kernel_elements if dense else None,
+        coefficients,
     )
-
-
-def _load(conv: Convacc, frames: int, wiring: Wiring, banks: Banks) -> LoadWork | None:
-    engine = wiring.source(conv, 1)
-    if not isinstance(engine, Streng):
-        return None
-    elements = engine.total_elements // frames
-    return LoadWork(banks.of(engine).name, elements, elements * engine.element_bytes)
 
 
 def _features(conv: Convacc, frames: int, wiring: Wiring, banks: Banks) -> FeatureWork:
@@ -198,24 +201,6 @@ def _features(conv: Convacc, frames: int, wiring: Wiring, banks: Banks) -> Featu
     apart = isinstance(source, Streng) and words_apart(source)
     bank = banks.of(source).name if isinstance(source, Streng) and apart else ""
     return FeatureWork(wiring.input_words(conv, 0) / frames, bool(conv.dss2mode), bank)
-
-
-def _late_weights(conv: Convacc, wiring: Wiring) -> int | None:
-    """Only a dense set that is used for one pass of a repeated frame can arrive too late."""
-    features = wiring.source(conv, 0)
-    repeats = isinstance(features, Streng) and _reads_again(features)
-    window = conv.kernelHeight * conv.kernelWidth > 1
-    dense = repeats and window and conv.simd == Simd.S8X8
-    return conv.kernel_elements if dense else None
-
-
-def _vectors(
-    conv: Convacc, engines: list[Streng], frames: int, wiring: Wiring
-) -> VectorWork | None:
-    if not engines:
-        return None
-    elements = max(engine.total_elements for engine in engines)
-    return VectorWork(len(engines), elements, frames if _advances(conv, wiring) else 0)
 
 
 def _advances(conv: Convacc, wiring: Wiring) -> bool:
@@ -229,9 +214,20 @@ def _engine(engine: Streng, chain: frozenset[UnitKey], wiring: Wiring, banks: Ba
     kernels = any(isinstance(unit, Convacc) and port == 1 for unit, port in readers)
     vector = _is_vector(engine, wiring, banks)
     copies = all(unit == Streng.unit for unit, _ in chain)
-    again = _is_broadcast(engine, wiring)
-    rate, bound = _moving_rate(engine, copies, vector, again)
-    elements = _taken(engine, wiring)
+    # A short frame that an engine reads again for an arithmetic unit.
+    again = _reads_again(engine) and any(isinstance(unit, Arith) for unit, _ in readers)
+    rate, bound = "elementwise_cycles", Bound.OUTPUT if engine.dir else Bound.FEATURES
+    if copies and _single_elements(engine):
+        rate = "strided_write_cycles" if engine.dir else "strided_read_cycles"
+    elif again:
+        rate, bound = ("vector_cycles" if vector else "product_cycles"), Bound.ARITH_VECTOR
+    # Elements that leave an engine: a unit with two inputs takes as many of each. Builds of 4.0 let
+    # an engine offer a vector more often than the other stream has pixels [code].
+    elements = engine.total_elements
+    for unit, port in readers:
+        if isinstance(unit, Arith) and unit.dualinput:
+            beside = wiring.input_words(unit, 1 - port)
+            elements = min(elements, beside) if beside else elements
     return EngineWork(
         engine.id,
         engine.dir,
@@ -246,28 +242,6 @@ def _engine(engine: Streng, chain: frozenset[UnitKey], wiring: Wiring, banks: Ba
         rate,
         bound,
     )
-
-
-def _taken(engine: Streng, wiring: Wiring) -> int:
-    """Elements that leave an engine: a unit with two inputs takes as many of each.
-
-    Builds of 4.0 let an engine offer a vector more often than the other stream has pixels [code].
-    """
-    elements = engine.total_elements
-    for unit, port in wiring.readers(engine):
-        if isinstance(unit, Arith) and unit.dualinput:
-            beside = wiring.input_words(unit, 1 - port)
-            elements = min(elements, beside) if beside else elements
-    return elements
-
-
-def _moving_rate(engine: Streng, copies: bool, vector: bool, again: bool) -> tuple[str, Bound]:
-    bound = Bound.OUTPUT if engine.dir else Bound.FEATURES
-    if copies and _single_elements(engine):
-        return ("strided_write_cycles" if engine.dir else "strided_read_cycles"), bound
-    if again:
-        return ("vector_cycles" if vector else "product_cycles"), Bound.ARITH_VECTOR
-    return "elementwise_cycles", bound
 
 
 def words_apart(engine: Streng) -> bool:
@@ -285,11 +259,6 @@ def _is_vector(engine: Streng, wiring: Wiring, banks: Banks) -> bool:
     """A coefficient table in external memory, read again line by line into port Y."""
     feeds_y = any(isinstance(u, Arith) and port == 1 for u, port in wiring.readers(engine))
     return feeds_y and _reads_again(engine) and banks.of(engine).external
-
-
-def _is_broadcast(engine: Streng, wiring: Wiring) -> bool:
-    """A short frame that an engine reads again for an arithmetic unit."""
-    return _reads_again(engine) and any(isinstance(u, Arith) for u, _ in wiring.readers(engine))
 
 
 def _reads_again(engine: Streng) -> bool:

@@ -100,7 +100,7 @@ class Fleet(Generic[T]):
 
     def each(self, law: Callable[[T], R]) -> list[R]:
         """What the law gives, machine by machine."""
-        found: dict[int, Any] = {}
+        by_member: dict[int, Any] = {}
         waiting = [np.arange(self.count)]
         while waiting:
             part = waiting.pop()
@@ -112,9 +112,9 @@ class Fleet(Generic[T]):
                 continue
             columns = [_column(result, len(part)) for result in results]
             for machine, row in zip(part.tolist(), zip(*columns, strict=True), strict=True):
-                found[machine] = row
+                by_member[machine] = row
         self.part = None
-        return [found[machine] for machine in range(self.count)]
+        return [by_member[machine] for machine in range(self.count)]
 
     def _stacked(self, values: Sequence[Any]) -> Any:
         """Equal values as one; numbers that differ become those of the fleet."""
@@ -122,7 +122,12 @@ class Fleet(Generic[T]):
         if all(value is first for value in values):
             return first
         if is_dataclass(first):
-            return self._record(first, values)
+            # Without the checks of its class, which are made for single numbers.
+            record = object.__new__(type(first))
+            for field in fields(first):
+                entry = self._stacked([getattr(value, field.name) for value in values])
+                object.__setattr__(record, field.name, entry)
+            return record
         if isinstance(first, Mapping):
             return {key: self._stacked([value[key] for value in values]) for key in first}
         if isinstance(first, tuple):
@@ -130,14 +135,6 @@ class Fleet(Generic[T]):
         if all(value == first for value in values):
             return first
         return _Own(np.array(values, np.float64), self)
-
-    def _record(self, like: Any, values: Sequence[Any]) -> Any:
-        """Without the checks of its class, which are made for single numbers."""
-        made = object.__new__(type(like))
-        for field in fields(like):
-            entry = self._stacked([getattr(value, field.name) for value in values])
-            object.__setattr__(made, field.name, entry)
-        return made
 
 
 class _Own(Many):
@@ -157,34 +154,34 @@ class _Own(Many):
 
 def _column(value: Any, count: int) -> list[Any]:
     if isinstance(value, Many):
-        found: list[Any] = value.values.tolist()
-        return found
+        column: list[Any] = value.values.tolist()
+        return column
     return [value] * count
 
 
 def alike(records: Sequence[Any]) -> list[list[int]]:
     """Places of records that differ in nothing but real numbers."""
     groups: dict[tuple[object, ...], list[int]] = {}
-    known: dict[int, tuple[object, ...]] = {}  # records share most of their parts
+    memo: dict[int, tuple[object, ...]] = {}  # records share most of their parts
     for place, record in enumerate(records):
-        groups.setdefault(_words(record, known), []).append(place)
+        groups.setdefault(_words(record, memo), []).append(place)
     return list(groups.values())
 
 
-def _words(value: Any, known: dict[int, tuple[object, ...]]) -> tuple[object, ...]:
+def _words(value: Any, memo: dict[int, tuple[object, ...]]) -> tuple[object, ...]:
     """All of a record but its real numbers."""
     if isinstance(value, float):
         return ()
-    if id(value) in known:
-        return known[id(value)]
+    if id(value) in memo:
+        return memo[id(value)]
     if is_dataclass(value):
         parts = (getattr(value, field.name) for field in fields(value))
-        found: tuple[object, ...] = tuple(_words(part, known) for part in parts)
+        words: tuple[object, ...] = tuple(_words(part, memo) for part in parts)
     elif isinstance(value, Mapping):
-        found = tuple((key, _words(entry, known)) for key, entry in value.items())
+        words = tuple((key, _words(entry, memo)) for key, entry in value.items())
     elif isinstance(value, tuple):
-        found = tuple(_words(entry, known) for entry in value)
+        words = tuple(_words(entry, memo) for entry in value)
     else:
         return (value,)
-    known[id(value)] = found
-    return found
+    memo[id(value)] = words
+    return words

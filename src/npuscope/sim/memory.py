@@ -32,7 +32,7 @@ _SWAP = (0, 2, 1, 3)
 
 
 @dataclass(slots=True)
-class Region:
+class MemoryRegion:
     """A range of addresses that buffers use; its bytes are allocated at the first access."""
 
     start: int
@@ -59,15 +59,23 @@ class Memory:
     def __init__(self, program: Program) -> None:
         self.buffers = program.buffer_map()
         self._pools = program.pool_map()
-        self._regions = _merge([self._range(buffer) for buffer in program.buffers])
+        # Union of address ranges; neighbours closer than the slack become one region.
+        ranges = [self._range(buffer) for buffer in program.buffers]
+        regions: list[MemoryRegion] = []
+        for start, end in sorted(ranges):
+            if regions and start <= regions[-1].end + _SLACK_BYTES:
+                regions[-1].end = max(regions[-1].end, end)
+            else:
+                regions.append(MemoryRegion(start, end))
+        self._regions = regions
         for name, data in program.constants.items():
             self._load(name, data)
 
     def buffer(self, name: str) -> Buffer:
-        found = self.buffers.get(name)
-        if found is None:
+        buffer = self.buffers.get(name)
+        if buffer is None:
             raise TargetError(f"buffer '{name}' is named but not in the program")
-        return found
+        return buffer
 
     def address(self, place: Ref) -> int:
         """Physical address of a reference."""
@@ -96,7 +104,13 @@ class Memory:
                 high += end
 
         def window(address: int) -> np.ndarray:
-            region = self._region(address + low, address + high)
+            start = address + low
+            end = address + high
+            index = bisect_right(self._regions, start, key=lambda region: region.start) - 1
+            if index >= 0 and end <= self._regions[index].end + _SLACK_BYTES:
+                region = self._regions[index]
+            else:
+                raise TargetError(f"bytes {start:#x} to {end:#x} are outside of every buffer")
             return np.ndarray(shape, dtype, region.bytes(), address - region.start, steps)
 
         return window
@@ -149,12 +163,6 @@ class Memory:
         start = pool.address + buffer.offset
         return start, start + buffer.size_bytes
 
-    def _region(self, start: int, end: int) -> Region:
-        index = bisect_right(self._regions, start, key=lambda region: region.start) - 1
-        if index >= 0 and end <= self._regions[index].end + _SLACK_BYTES:
-            return self._regions[index]
-        raise TargetError(f"bytes {start:#x} to {end:#x} are outside of every buffer")
-
 
 def stored_shape(buffer: Buffer) -> tuple[int, int, int, int]:
     """(N, C / batch, pixels, batch): blocks of channels, each block channel-last."""
@@ -180,17 +188,6 @@ def to_stored(buffer: Buffer, values: np.ndarray) -> np.ndarray:
 def from_stored(buffer: Buffer, stored: np.ndarray) -> np.ndarray:
     """Values in the order of memory as the logical tensor."""
     return stored.reshape(stored_shape(buffer)).transpose(_SWAP).reshape(buffer.shape)
-
-
-def _merge(ranges: list[tuple[int, int]]) -> list[Region]:
-    """Union of address ranges; neighbours closer than the slack become one region."""
-    regions: list[Region] = []
-    for start, end in sorted(ranges):
-        if regions and start <= regions[-1].end + _SLACK_BYTES:
-            regions[-1].end = max(regions[-1].end, end)
-        else:
-            regions.append(Region(start, end))
-    return regions
 
 
 # --- The physical memory of a stream engine's bytes, and how fast it is ---
@@ -241,7 +238,10 @@ class Banks:
         memory = self._memories.get(pool.name)
         if memory is None:
             start = pool.address + buffer.offset
-            memory = next((m for m in self._machine.pools if _holds(m, start)), None)
+            memory = next(
+                (m for m in self._machine.pools if m.address <= start < m.address + m.size_bytes),
+                None,
+            )
         if memory is None:
             # A pool that the machine does not have: the file's own figures are used.
             return Bank(pool.name, pool.freq_ratio / pool.byte_width, False, pool.writable)
@@ -272,7 +272,3 @@ def bank_of(memory: MemoryPool, machine: Machine) -> Bank:
         machine.paths[memory.path].access,
         access / timing.external_call_bytes + rate if external_ram else 0.0,
     )
-
-
-def _holds(memory: MemoryPool, address: int) -> bool:
-    return memory.address <= address < memory.address + memory.size_bytes

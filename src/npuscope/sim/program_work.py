@@ -16,7 +16,7 @@ from npuscope.machine.npu_ops import OnCpu, support
 from npuscope.ops.recurrent import GATES
 from npuscope.ops.table import having
 from npuscope.ops.traits import Trait
-from npuscope.program.addresses import Copy, copies_of
+from npuscope.program.addresses import copies_of
 from npuscope.program.calls import call_graph
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Program
 from npuscope.program.units import Arith, Ref, Streng
@@ -36,7 +36,11 @@ def run_call(call: Call, memory: Memory) -> None:
     copies = copies_of(call)
     if copies:
         for copy in copies:
-            _copy(call, copy, memory)
+            kind = np.dtype(f"<u{copy.element_bytes}")
+            read = memory.address(Ref(call.inputs[copy.source])) + copy.start_in
+            write = memory.address(Ref(call.outputs[0])) + copy.start_out
+            values = memory.window(read, copy.shape, copy.steps_in, kind).copy()
+            memory.window(write, copy.shape, copy.steps_out, kind)[...] = values
         return
     from npuscope.ops.run import run
 
@@ -47,14 +51,6 @@ def run_call(call: Call, memory: Memory) -> None:
     results = run(graph, fed)
     for name in call.outputs:
         memory.write(name, results[name].reshape(buffers[name].shape))
-
-
-def _copy(call: Call, copy: Copy, memory: Memory) -> None:
-    kind = np.dtype(f"<u{copy.element_bytes}")
-    read = memory.address(Ref(call.inputs[copy.source])) + copy.start_in
-    write = memory.address(Ref(call.outputs[0])) + copy.start_out
-    values = memory.window(read, copy.shape, copy.steps_in, kind).copy()
-    memory.window(write, copy.shape, copy.steps_out, kind)[...] = values
 
 
 # --- Around the core of an epoch: the work of the CPU or of the epoch controller ---
@@ -80,19 +76,21 @@ def control_works(program: Program) -> tuple[ControlWork, ...]:
     for epoch in program.epochs:
         first.setdefault(epoch.blob, epoch.number)
         last[epoch.blob] = epoch.number
-    return tuple(
-        _work(epoch, elements, first[epoch.blob], last[epoch.blob]) for epoch in program.executed
-    )
-
-
-def _work(epoch: Epoch, elements: Mapping[str, int], first: int, last: int) -> ControlWork:
-    engines = sum(isinstance(unit, Streng) for unit in epoch.units)
-    by_cpu = epoch.kind is EpochKind.HW and epoch.blob is None
-    entries = _vector_entries(epoch, elements) if by_cpu else 0
-    others = len(epoch.units) - engines
-    named = len(epoch.operators) if epoch.groups is None else 0
-    opens, closes = epoch.number == first, epoch.number == last
-    return ControlWork(others, engines, entries, opens, closes, named)
+    works = []
+    for epoch in program.executed:
+        engines = sum(isinstance(unit, Streng) for unit in epoch.units)
+        by_cpu = epoch.kind is EpochKind.HW and epoch.blob is None
+        works.append(
+            ControlWork(
+                units=len(epoch.units) - engines,
+                engines=engines,
+                entries=_vector_entries(epoch, elements) if by_cpu else 0,
+                opens=epoch.number == first[epoch.blob],
+                closes=epoch.number == last[epoch.blob],
+                operators=len(epoch.operators) if epoch.groups is None else 0,
+            )
+        )
+    return tuple(works)
 
 
 def _vector_entries(epoch: Epoch, elements: Mapping[str, int]) -> int:
@@ -188,19 +186,23 @@ def _epoch_work(
         return EpochWork(epoch, work, control, traffic)
     if epoch.groups is None:
         traffic = tuple(PoolTraffic(a.pool, a.reads, a.writes) for a in epoch.claims.accesses)
-        return EpochWork(epoch, _claimed(epoch, program), control, traffic)
+        pools = program.pool_map()
+        moved = []
+        for access in epoch.claims.accesses:
+            pool = pools[access.pool]
+            rate = pool.freq_ratio / pool.byte_width
+            moved.append((pool.name, rate, access.reads + access.writes))
+        return EpochWork(
+            epoch, ClaimedWork(float(epoch.claims.compute_cycles), tuple(moved)), control, traffic
+        )
     groups = tuple(group_work(group, banks) for group in epoch.groups)
-    return EpochWork(epoch, groups, control, _traffic(groups))
-
-
-def _claimed(epoch: Epoch, program: Program) -> ClaimedWork:
-    pools = program.pool_map()
-    moved = []
-    for access in epoch.claims.accesses:
-        pool = pools[access.pool]
-        rate = pool.freq_ratio / pool.byte_width
-        moved.append((pool.name, rate, access.reads + access.writes))
-    return ClaimedWork(float(epoch.claims.compute_cycles), tuple(moved))
+    engines = (engine for group in groups for engine in group.engines)
+    return EpochWork(
+        epoch,
+        groups,
+        control,
+        _summed((engine.bank, engine.dir, engine.bytes) for engine in engines),
+    )
 
 
 def _software(call: Call | None, banks: Banks, buffers: dict[str, Buffer]) -> SoftwareWork:
@@ -221,16 +223,11 @@ def _software(call: Call | None, banks: Banks, buffers: dict[str, Buffer]) -> So
     floats = any(buffers[name].is_float for name in names[:1])
     kernel = "SoftmaxRows" if many else call.kernel
     macs = _macs(call, params, shapes)
-    depthwise, pixels = _is_depthwise(params, shapes), prod(shapes[-1][:-1])
+    depthwise, pixels = False, prod(shapes[-1][:-1])
+    if params:  # each weight belongs to one channel
+        weights = max(params, key=lambda buffer: prod(buffer.shape)).shape
+        depthwise = len(weights) == 4 and weights[-1] == 1 and shapes[0][-1] > 1
     return SoftwareWork(kernel, elements, macs, floats, depthwise, fetched, pixels=pixels)
-
-
-def _is_depthwise(params: list[Buffer], shapes: list[tuple[int, ...]]) -> bool:
-    """Each weight belongs to one channel."""
-    if not params:
-        return False
-    weights = max(params, key=lambda buffer: prod(buffer.shape)).shape
-    return len(weights) == 4 and weights[-1] == 1 and shapes[0][-1] > 1
 
 
 def _moved(
@@ -280,13 +277,8 @@ def _call_traffic(call: Call, banks: Banks, buffers: dict[str, Buffer]) -> tuple
     )
 
 
-def _traffic(groups: HardwareWork) -> tuple[PoolTraffic, ...]:
-    engines = (engine for group in groups for engine in group.engines)
-    return _summed((engine.bank, engine.dir, engine.bytes) for engine in engines)
-
-
 def _summed(moves: Iterable[Moved]) -> tuple[PoolTraffic, ...]:
-    found: dict[str, list[int]] = {}
+    totals: dict[str, list[int]] = {}
     for bank, way, moved in moves:
-        found.setdefault(bank, [0, 0])[way] += moved
-    return tuple(PoolTraffic(bank, read, write) for bank, (read, write) in found.items())
+        totals.setdefault(bank, [0, 0])[way] += moved
+    return tuple(PoolTraffic(bank, read, write) for bank, (read, write) in totals.items())

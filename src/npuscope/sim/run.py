@@ -11,7 +11,7 @@ from npuscope.lean_dataclass import dataclass
 from npuscope.program.calls import element_type
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.program.units import Streng
-from npuscope.sim.arithmetic.convacc import Tally
+from npuscope.sim.arithmetic.convacc import ClampTally
 from npuscope.sim.arithmetic.whole import run_group
 from npuscope.sim.memory import Memory
 from npuscope.sim.program_work import run_call
@@ -49,9 +49,19 @@ def execute(
     _check_executable(program)
     memory = Memory(program)
     for name in program.inputs:
-        _put_input(memory, name, inputs)
-    wanted = {memory.buffer(name).name for name in keep}
-    kept: dict[str, np.ndarray] = {}
+        if name not in inputs:
+            raise UsageError(
+                f"input '{name}' is missing", hint=f"given: {', '.join(inputs) or '-'}"
+            )
+        values, buffer = np.asarray(inputs[name]), memory.buffer(name)
+        if values.shape != buffer.shape:
+            raise UsageError(f"input '{name}' has shape {values.shape}, expected {buffer.shape}")
+        stored = values.astype(element_type(buffer))
+        if not buffer.is_float and not np.array_equal(stored, values):
+            raise UsageError(f"input '{name}' has values that do not fit {stored.dtype}")
+        memory.write(name, stored)
+    names = {memory.buffer(name).name for name in keep}
+    contents: dict[str, np.ndarray] = {}
     shares: dict[int, float] = {}
     for epoch in program.executed:
         if force:
@@ -59,16 +69,16 @@ def execute(
         tally = run_epoch(epoch, memory)
         if tally.outputs:
             shares[epoch.number] = tally.share
-        kept.update({name: memory.read(name) for name in written(epoch) if name in wanted})
+        contents.update({name: memory.read(name) for name in written(epoch) if name in names})
         if observe:
             observe(epoch, memory)
     outputs = {name: memory.read(name) for name in program.outputs}
-    return Execution(outputs, shares, kept)
+    return Execution(outputs, shares, contents)
 
 
-def run_epoch(epoch: Epoch, memory: Memory) -> Tally:
+def run_epoch(epoch: Epoch, memory: Memory) -> ClampTally:
     """One epoch: its software kernel, or its groups of units in order."""
-    tally = Tally()
+    tally = ClampTally()
     try:
         _run_parts(epoch, memory, tally)
     except NpuscopeError as error:
@@ -85,7 +95,7 @@ def run_epoch(epoch: Epoch, memory: Memory) -> Tally:
 _BAD_GEOMETRY = (ValueError, LookupError, ArithmeticError, MemoryError)
 
 
-def _run_parts(epoch: Epoch, memory: Memory, tally: Tally) -> None:
+def _run_parts(epoch: Epoch, memory: Memory, tally: ClampTally) -> None:
     if epoch.call is not None:
         # A hybrid epoch's groups only move what the call's kernel already defines.
         run_call(epoch.call, memory)
@@ -117,7 +127,17 @@ def _call_names(epoch: Epoch, side: str) -> tuple[str, ...]:
 
 
 def _check_executable(program: Program) -> None:
-    _check_weights(program)
+    # Without its weights a network computes something, and nothing tells that it is wrong.
+    missing = program.missing_weights()
+    if missing:
+        names = " and ".join(f"*.{pool.file_name or pool.name}.raw" for pool in missing)
+        raise TargetError(
+            f"cannot be executed: the weights in {' and '.join(p.name for p in missing)} "
+            "are not there",
+            where=f"program '{program.name}'",
+            hint=f"put the image that the compiler wrote ({names}; .bin, .hex, .c or the "
+            "firmware's .elf do as well) beside network.c; times need no weights",
+        )
     for epoch in program.executed:
         if epoch.call is not None:
             continue
@@ -131,20 +151,6 @@ def _check_executable(program: Program) -> None:
             raise TargetError("not executed: the software kernel is not known", where=epoch.name)
 
 
-def _check_weights(program: Program) -> None:
-    """Without its weights a network computes something, and nothing tells that it is wrong."""
-    missing = program.missing_weights()
-    if missing:
-        names = " and ".join(f"*.{pool.file_name or pool.name}.raw" for pool in missing)
-        raise TargetError(
-            f"cannot be executed: the weights in {' and '.join(p.name for p in missing)} "
-            "are not there",
-            where=f"program '{program.name}'",
-            hint=f"put the image that the compiler wrote ({names}; .bin, .hex, .c or the "
-            "firmware's .elf do as well) beside network.c; times need no weights",
-        )
-
-
 def _force(memory: Memory, epoch: Epoch, values: Values) -> None:
     """What an epoch also writes is left: it reads what lies there before, or makes it itself."""
     results = set(written(epoch))
@@ -153,15 +159,3 @@ def _force(memory: Memory, epoch: Epoch, values: Values) -> None:
         source = name if name in values else root
         if source in values and not results & {name, root}:
             memory.write(source, values[source])
-
-
-def _put_input(memory: Memory, name: str, inputs: Values) -> None:
-    if name not in inputs:
-        raise UsageError(f"input '{name}' is missing", hint=f"given: {', '.join(inputs) or '-'}")
-    values, buffer = np.asarray(inputs[name]), memory.buffer(name)
-    if values.shape != buffer.shape:
-        raise UsageError(f"input '{name}' has shape {values.shape}, expected {buffer.shape}")
-    stored = values.astype(element_type(buffer))
-    if not buffer.is_float and not np.array_equal(stored, values):
-        raise UsageError(f"input '{name}' has values that do not fit {stored.dtype}")
-    memory.write(name, stored)

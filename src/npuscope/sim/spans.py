@@ -27,7 +27,6 @@ from npuscope.sim.group_work import (
     GroupWork,
     LoadWork,
     PipeWork,
-    VectorWork,
 )
 from npuscope.sim.memory import Bank
 
@@ -65,15 +64,16 @@ def group_span(work: GroupWork, speeds: Speeds) -> Span:
     bus they share."""
     chains = [(_chain_span(chain, speeds), chain) for chain in work.chains]
     slowest, longest = max(chains, key=lambda pair: pair[0].cycles)
-    others = [span for span, chain in chains if chain is not longest and not _waits(chain, speeds)]
+    # How chains wait for external RAM side by side has a law of its own.
+    others = [
+        span
+        for span, chain in chains
+        if chain is not longest
+        and not any(speeds.banks[engine.bank].access_cycles for engine in chain.engines)
+    ]
     beside = speeds.timing.side_share * sum(span.cycles for span in others)
     side = Span(slowest.cycles + beside, slowest.bound)
     return max([side, *_shared(work.engines, speeds)], key=_cycles)
-
-
-def _waits(chain: ChainWork, speeds: Speeds) -> bool:
-    """For external RAM, that is: how chains wait there side by side has a law of its own."""
-    return any(speeds.banks[engine.bank].access_cycles for engine in chain.engines)
 
 
 def _chain_span(chain: ChainWork, speeds: Speeds) -> Span:
@@ -87,15 +87,37 @@ def _chain_span(chain: ChainWork, speeds: Speeds) -> Span:
 
 
 def _pipe_span(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Speeds) -> Span:
+    timing = speeds.timing
     load = _load(pipe.load, speeds)
-    port = _port(pipe, engines, speeds)
-    turn = speeds.timing.accumulation_turn_cycles if pipe.sums else 0.0
+    # Lines drain behind a padded kernel before the next frame may start.
+    flush = timing.flush_lines * pipe.flush_words
+    if pipe.flush_strided:
+        flush = timing.flush_strided_cycles
+    # One frame through the pipe: the port that takes longest.
+    features = max([_feature_cycles(work, speeds) for work in pipe.features])
+    # Sums that leave the pipe, and how many are stored one by one.
+    slowest = float(pipe.out_elements)
+    for engine in engines:
+        if engine.dir:
+            rate = speeds.banks[engine.bank].short_access_cycles if engine.apart else 1.0
+            slowest = max(slowest, engine.elements * rate / pipe.frames)
+    spans = [
+        Span(features + flush, Bound.FEATURES),
+        Span(slowest, Bound.OUTPUT),
+        Span(pipe.sums, Bound.ACCUMULATOR),
+        *_bank_spans(engines, pipe.frames, speeds),
+    ]
+    port = max(spans, key=_cycles)
+    turn = timing.accumulation_turn_cycles if pipe.sums else 0.0
     stream = Span(port.cycles + turn, port.bound)
     step = max(load.cycles, stream.cycles)
-    if pipe.late_weights is not None and pipe.late_weights > speeds.timing.overlap_weights:
+    if pipe.late_weights is not None and pipe.late_weights > timing.overlap_weights:
         # A dense set of more than half of the unit's buffer: the next one cannot be loaded ahead.
         step = stream.cycles + load.cycles
-    vectors = _vectors(pipe.vectors, speeds.timing) if pipe.vectors else 0.0
+    vectors = 0.0  # cycles that streamed coefficients add to the outputs of the chain
+    if pipe.vectors:
+        rate = timing.vector_cycles + timing.second_vector_cycles * (pipe.vectors.engines - 1)
+        vectors = rate * pipe.vectors.elements + timing.vector_frame_cycles * pipe.vectors.frames
     total = load.cycles + (pipe.frames - 1) * step + stream.cycles + vectors
     if vectors > total / 2:
         return Span(total, Bound.ARITH_VECTOR)
@@ -110,25 +132,10 @@ def _load(load: LoadWork | None, speeds: Speeds) -> Span:
     bank = speeds.banks[load.bank]
     fetch = load.bytes * bank.cycles_per_byte
     link = float(load.elements)
-    return Span(link, Bound.WEIGHTS) if link >= fetch else Span(fetch, _memory_bound(bank))
-
-
-def _memory_bound(bank: Bank) -> Bound:
-    if not bank.external:
-        return Bound.WEIGHTS
-    return Bound.EXTERNAL_RAM if bank.writable else Bound.FLASH
-
-
-def _port(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Speeds) -> Span:
-    """One frame through the pipe: the port that takes longest."""
-    features = max([_feature_cycles(work, speeds) for work in pipe.features])
-    spans = [
-        Span(features + _flush(pipe, speeds.timing), Bound.FEATURES),
-        Span(_output_cycles(pipe, engines, speeds), Bound.OUTPUT),
-        Span(pipe.sums, Bound.ACCUMULATOR),
-        *_bank_spans(engines, pipe.frames, speeds),
-    ]
-    return max(spans, key=_cycles)
+    if link >= fetch:
+        return Span(link, Bound.WEIGHTS)
+    outside = Bound.EXTERNAL_RAM if bank.writable else Bound.FLASH
+    return Span(fetch, outside if bank.external else Bound.WEIGHTS)
 
 
 def _feature_cycles(work: FeatureWork, speeds: Speeds) -> float:
@@ -136,23 +143,6 @@ def _feature_cycles(work: FeatureWork, speeds: Speeds) -> float:
     if work.paired:
         words *= speeds.timing.pair_cycles
     return words * speeds.banks[work.apart_in].short_access_cycles if work.apart_in else words
-
-
-def _flush(pipe: PipeWork, timing: Timing) -> float:
-    """Lines that drain behind a padded kernel before the next frame may start."""
-    if pipe.flush_strided:
-        return timing.flush_strided_cycles
-    return timing.flush_lines * pipe.flush_words
-
-
-def _output_cycles(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Speeds) -> float:
-    """Sums that leave the pipe, and how many are stored one by one."""
-    slowest = float(pipe.out_elements)
-    for engine in engines:
-        if engine.dir:
-            rate = speeds.banks[engine.bank].short_access_cycles if engine.apart else 1.0
-            slowest = max(slowest, engine.elements * rate / pipe.frames)
-    return slowest
 
 
 def _bank_spans(engines: tuple[EngineWork, ...], frames: int, speeds: Speeds) -> list[Span]:
@@ -184,12 +174,6 @@ def _bursts_a_byte(run_bytes: int, stream: StreamLimits) -> float:
     return bursts / run_bytes
 
 
-def _vectors(work: VectorWork, timing: Timing) -> float:
-    """Cycles that streamed coefficients add to the outputs of the chain."""
-    rate = timing.vector_cycles + timing.second_vector_cycles * (work.engines - 1)
-    return rate * work.elements + timing.vector_frame_cycles * work.frames
-
-
 def _moving(chain: ChainWork, speeds: Speeds) -> Span:
     """No convolution: the longest stream, or the bank."""
     timing = speeds.timing
@@ -207,8 +191,8 @@ def _held_vectors(chain: ChainWork, speeds: Speeds) -> list[Span]:
     """A unit that broadcasts a vector of its own needs longer for every element."""
     rate = speeds.timing.product_cycles
     return [
-        Span(held.words * rate + _turns(held.words, held.vector, speeds), Bound.ARITH_VECTOR)
-        for held in chain.held
+        Span(vector.words * rate + _turns(vector.words, vector.vector, speeds), Bound.ARITH_VECTOR)
+        for vector in chain.vectors
     ]
 
 

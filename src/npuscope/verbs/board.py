@@ -123,10 +123,10 @@ def _powered(
     """What answers, and the networks on it."""
     if emulated:
         with _emulated(sources, options) as found:
-            from npuscope.boards.emulated.board import Bridge
+            from npuscope.boards.emulated.board import LinkBridge
 
             names = [network.name for network in found.info().networks]
-            yield Bridge(found.machine), names
+            yield LinkBridge(found.machine), names
         return
     from npuscope.boards.server import VirtualBoard
 

@@ -10,7 +10,7 @@ from npuscope.options.rows import OUTPUT
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
-    from npuscope.loadable.deploy import Ran
+    from npuscope.loadable.deploy import DeployedStep
 
 # fmt: off
 VERB = Verb(
@@ -44,7 +44,7 @@ def deploy(
     application: str | Path | None = None,
     tool: str = "STM32_Programmer_CLI",
     run: bool = False,
-) -> tuple[Ran, ...]:
+) -> tuple[DeployedStep, ...]:
     """A network onto a real board, with the programmer's command line tool.
 
     In: a build folder or a NAME_rel.bin; boot loader and application are programmed where given.
@@ -52,11 +52,11 @@ def deploy(
 
     >>> npuscope.deploy("net", application="app_signed.hex")
     """
-    from npuscope.loadable.deploy import Ran, recipe, run_steps
+    from npuscope.loadable.deploy import DeployedStep, recipe, run_steps
 
     parts = {"fsbl": fsbl, "application": application}
     paths = {name: Path(path) if path else None for name, path in parts.items()}
     steps = recipe(Path(source), board, tool=tool, **paths)
     if not run:
-        return tuple(Ran(step, "") for step in steps)
+        return tuple(DeployedStep(step, "") for step in steps)
     return tuple(run_steps(steps, board, tool))

@@ -15,7 +15,7 @@ from compiler.nets import MACHINES, Net, random_network, sample
 from npuscope.boards.device import Request
 from npuscope.boards.emulated import boot as mailbox
 from npuscope.boards.emulated.board import EmulatedBoard, EmulatedMachine, EmulatedSetup
-from npuscope.boards.emulated.boot import Loaded, Placed, entries_of, files_of, load, start
+from npuscope.boards.emulated.boot import BootedBoard, Placed, entries_of, files_of, load, start
 from npuscope.boards.emulated.firmware import validation_firmware
 from npuscope.compiler.pipeline import CompileOptions, compile_graph
 from npuscope.graph.model import Activation, Graph
@@ -74,7 +74,7 @@ class Net33:
     def placed(self) -> Placed:
         return Placed(self.file, self.params)
 
-    def load(self, **changes: object) -> Loaded:
+    def load(self, **changes: object) -> BootedBoard:
         placed = replace(self.placed, **changes)  # type: ignore[arg-type]
         return load([placed], self.program.generation, self.machine.clocks, dialect=self.dialect)
 

@@ -19,7 +19,7 @@ from npuscope.boards.client_exchange import Timeouts
 from npuscope.boards.emulated.board import EmulatedBoard, EmulatedMachine, EmulatedSetup
 from npuscope.boards.emulated.cpu import FaultError
 from npuscope.boards.emulated.memory import EXEC_RAM_ADDRESS
-from npuscope.boards.link import Link
+from npuscope.boards.link import BoardLink
 from npuscope.errors import DeviceError
 from processes import LIMIT_S, started
 
@@ -37,7 +37,7 @@ def echo() -> Iterator[EmulatedMachine]:
         yield machine
 
 
-def received(link: Link, count: int) -> bytes:
+def received(link: BoardLink, count: int) -> bytes:
     data = b""
     while len(data) < count:
         part = link.read(count - len(data), _WAIT_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from boards.emulated.programs import Bench, program
-from npuscope.boards.emulated.cpu import Cpu, FaultError, Stop
+from npuscope.boards.emulated.cpu import EmulatedCpu, FaultError, Stop
 from npuscope.boards.emulated.memory import BoardMemory
 from npuscope.boards.emulated.system import CYCLES_PER_INSTRUCTION
 from npuscope.errors import TargetError
@@ -109,7 +109,7 @@ def test_instructions_are_counted_whatever_the_slices(slice_: int) -> None:
     pytest.importorskip("unicorn", reason="unicorn is not installed")
     memory = BoardMemory()
     memory.write(0x34000000, LOOP)
-    cpu = Cpu(memory)
+    cpu = EmulatedCpu(memory)
     cpu.put("PC", 0x34000001)
     while (stop := cpu.run(slice_)) is Stop.COUNT:
         pass
@@ -121,7 +121,7 @@ def test_an_emulator_that_counts_elsewhere_is_refused(monkeypatch: pytest.Monkey
     pytest.importorskip("unicorn", reason="unicorn is not installed")
     monkeypatch.setattr("npuscope.boards.emulated.cpu._SCAN_WORDS", 2)
     with pytest.raises(TargetError, match="keeps its count of instructions elsewhere"):
-        Cpu(BoardMemory())
+        EmulatedCpu(BoardMemory())
 
 
 def test_time_is_instructions_and_sleep() -> None:

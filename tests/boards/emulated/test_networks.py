@@ -10,7 +10,7 @@ import pytest
 
 from boards.emulated.networks import Network
 from compiler.nets import MACHINES, Net, random_network, sample
-from npuscope.boards.device import NodeCounters, Option
+from npuscope.boards.device import CounterOption, NodeCounters
 from npuscope.boards.runtime import Instrument, Runtime
 from npuscope.compiler.pipeline import CompileOptions, compile_graph
 from npuscope.graph.model import Activation, Graph
@@ -32,9 +32,9 @@ def mixed() -> Graph:
     return net.graph(net.dense(net.mean(net.conv(wide, 0)), 10), net.average_pool(wide))
 
 
-def counted(network: Network, options: Option) -> list[NodeCounters]:
+def counted(network: Network, options: CounterOption) -> list[NodeCounters]:
     """What the simulated board counts for the same blocks."""
-    instrument = Instrument(options | Option.NPU_CACHE)
+    instrument = Instrument(options | CounterOption.NPU_CACHE)
     known = (network.program, network.machine)
     with Runtime(*known, on_epoch=instrument, blob_fetch=True) as runtime:
         runtime.infer()
@@ -58,9 +58,9 @@ def test_values_and_counters_are_the_simulated_ones(
     values = sample(graph)
     expected = execute(network.program, values).outputs
     for how, options in (
-        (b"i", Option.STRG_I_ACTIVE),
-        (b"o", Option.STRG_O_ACTIVE),
-        (b"b", Option.BUSIF_RW_DATA),
+        (b"i", CounterOption.STRG_I_ACTIVE),
+        (b"o", CounterOption.STRG_O_ACTIVE),
+        (b"b", CounterOption.BUSIF_RW_DATA),
     ):
         busy = network.bench.computer.npu.time.busy_cycles
         outputs = network.infer(values, how)
@@ -74,7 +74,7 @@ def test_values_and_counters_are_the_simulated_ones(
 
 def core_cycles(network: Network) -> int:
     """NPU cycles of all core phases."""
-    nodes = counted(network, Option.EPOCH_LEN)
+    nodes = counted(network, CounterOption.EPOCH_LEN)
     return sum(node.npu_cycles[1] for node in nodes if node.npu_cycles)
 
 
@@ -101,7 +101,7 @@ def test_polling_and_spinning_take_as_long_as_sleeping(controller: bool) -> None
     network = made(graph, "4.0", controller)
     values = sample(graph)
     expected = execute(network.program, values).outputs
-    nodes = counted(network, Option.STRG_I_ACTIVE)
+    nodes = counted(network, CounterOption.STRG_I_ACTIVE)
     for how in (b"p", b"s", b"i"):
         outputs = network.infer(values, how)
         for output, wanted in expected.items():
@@ -130,4 +130,4 @@ def test_what_is_kept_between_inferences_may_be_forgotten(monkeypatch: pytest.Mo
         outputs = network.infer(values)
         for output, wanted in expected.items():
             np.testing.assert_array_equal(outputs[output], wanted)
-        check_counters(network, counted(network, Option.STRG_I_ACTIVE), b"i")
+        check_counters(network, counted(network, CounterOption.STRG_I_ACTIVE), b"i")

@@ -9,7 +9,7 @@ from npuscope.boards.emulated import npu_debug as intctrl
 from npuscope.boards.emulated.memory import BoardMemory
 from npuscope.boards.emulated.npu import Npu
 from npuscope.boards.emulated.npu_debug import CacheRegisters, DebugRegisters, InterruptController
-from npuscope.boards.emulated.npu_groups import Timeline
+from npuscope.boards.emulated.npu_groups import NpuTime
 from npuscope.errors import DeviceError
 from npuscope.machine.load import load_machine
 from npuscope.program.ec_blob.registers import UNIT_BY_NAME, page_of
@@ -104,7 +104,7 @@ def test_cache_monitors_count_while_they_are_on() -> None:
 
 def test_time_read_in_the_middle_of_work_adds_up() -> None:
     unit = DebugUnit()
-    registers, time = DebugRegisters(unit), Timeline(unit)
+    registers, time = DebugRegisters(unit), NpuTime(unit)
     registers.write(0x40 // 4, word(Signal.VDD))
     registers.write(0x40 // 4 + 1, word(Signal.OUTPUT_STALL, event=0))
     registers.write(0x40 // 4 + 2, word(Signal.OUTPUT_STALL + 1, event=1))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from fake_device import CLOCKS, NODES, counted
-from npuscope.boards.device import NodeCounters, Option
+from npuscope.boards.device import CounterOption, NodeCounters
 from npuscope.boards.wire.describe import node_message
 from npuscope.boards.wire.messages import Operator
 from npuscope.boards.wire.statistics import (
-    Place,
+    NodePlace,
     config_clocks,
     config_lines,
     node_lines,
@@ -20,27 +20,27 @@ from npuscope.boards.wire.statistics import (
 from npuscope.program.model import EpochKind
 
 OPTIONS = [
-    Option(0),
-    Option.EPOCH_LEN,
-    Option.STRG_ACTIVE,
-    Option.STRG_HENV,
-    Option.BUSIF_RW_DATA | Option.NPU_CACHE,
-    Option.STRG_I_ACTIVE,
-    Option.STRG_O_ACTIVE,
+    CounterOption(0),
+    CounterOption.EPOCH_LEN,
+    CounterOption.STRG_ACTIVE,
+    CounterOption.STRG_HENV,
+    CounterOption.BUSIF_RW_DATA | CounterOption.NPU_CACHE,
+    CounterOption.STRG_I_ACTIVE,
+    CounterOption.STRG_O_ACTIVE,
 ]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=repr)
 @pytest.mark.parametrize("node", NODES, ids=lambda node: node.name)
-def test_counters_survive_the_wire(node: NodeCounters, options: Option) -> None:
+def test_counters_survive_the_wire(node: NodeCounters, options: CounterOption) -> None:
     node = counted(node, options)
     operator = node_message(node, node.number, CLOCKS.mcu_hz, tensors=0)
-    assert read_node(operator, node_lines(node, Place(0, node.number))) == node
+    assert read_node(operator, node_lines(node, NodePlace(0, node.number))) == node
 
 
 def test_lines_of_a_block_are_those_of_a_real_board() -> None:
     node = NodeCounters("", 1, 22, EpochKind.HW, flags=0x17, mcu_cycles=(1, 2, 3))
-    assert node_lines(node, Place(0, 1)) == [
+    assert node_lines(node, NodePlace(0, 1)) == [
         "s:node:evt_pre_start:0:1:1:22:00000017:05000004:EC",
         "s:node:evt_post_end:0:1:1:22:0",
         "s:node:mcu_cycles:1:2:3",
@@ -51,7 +51,7 @@ def test_lines_of_all_counters() -> None:
     lines = [
         line
         for options in OPTIONS
-        for line in node_lines(counted(NODES[2], options), Place(2, 4))
+        for line in node_lines(counted(NODES[2], options), NodePlace(2, 4))
         if "mcu_cycles" not in line and "evt_" not in line
     ]
     assert sorted(set(lines)) == [
@@ -75,21 +75,27 @@ def test_lines_of_all_counters() -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (Option.STRG_I_ACTIVE | Option.NPU_CACHE, ["s:node:streng_active:max:i:-1:0"]),
-        (Option.STRG_O_ACTIVE, ["s:node:streng_active:max:o:-1:0"]),
-        (Option.STRG_ACTIVE, ["s:node:streng_active:max:i:-1:0"]),
-        (Option.STRG_I_ACTIVE | Option.STRG_O_ACTIVE, ["s:node:streng_active:max:i:-1:0"]),
-        (Option.STRG_HENV, []),
-        (Option.EPOCH_LEN, []),
-        (Option(0), []),
+        (
+            CounterOption.STRG_I_ACTIVE | CounterOption.NPU_CACHE,
+            ["s:node:streng_active:max:i:-1:0"],
+        ),
+        (CounterOption.STRG_O_ACTIVE, ["s:node:streng_active:max:o:-1:0"]),
+        (CounterOption.STRG_ACTIVE, ["s:node:streng_active:max:i:-1:0"]),
+        (
+            CounterOption.STRG_I_ACTIVE | CounterOption.STRG_O_ACTIVE,
+            ["s:node:streng_active:max:i:-1:0"],
+        ),
+        (CounterOption.STRG_HENV, []),
+        (CounterOption.EPOCH_LEN, []),
+        (CounterOption(0), []),
     ],
     ids=repr,
 )
 def test_a_software_epoch_tells_that_no_engine_was_active(
-    options: Option, expected: list[str]
+    options: CounterOption, expected: list[str]
 ) -> None:
     node = NodeCounters("EpochBlock_5", 5, 5, EpochKind.SW, flags=0x23, mcu_cycles=(44, 32, 5000))
-    lines = node_lines(node, Place(0, 5), options)
+    lines = node_lines(node, NodePlace(0, 5), options)
     assert [line for line in lines if "streng" in line] == expected
     operator = node_message(node, 5, CLOCKS.mcu_hz, tensors=0)
     assert read_node(operator, lines) == node
@@ -97,7 +103,7 @@ def test_a_software_epoch_tells_that_no_engine_was_active(
 
 def test_of_equally_busy_engines_the_first_is_named() -> None:
     node = NodeCounters("", 1, 1, EpochKind.HW, engines={(7, "i"): 30, (2, "i"): 30, (3, "i"): 9})
-    lines = node_lines(node, Place(0, 1), Option.STRG_I_ACTIVE)
+    lines = node_lines(node, NodePlace(0, 1), CounterOption.STRG_I_ACTIVE)
     assert "s:node:streng_active:max:i:2:30" in lines
 
 

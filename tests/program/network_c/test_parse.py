@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from npuscope.errors import FileError
+from npuscope.program.network_c.c_values import Macro, Struct, Sum, Value
 from npuscope.program.network_c.parse_source import CallLine, Comment, Declaration, parse_source
-from npuscope.program.network_c.parse_values import Macro, Struct, Sum, Value
 
 
 def value_of(text: str) -> Value:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from npuscope.advice.compare.model import Side
 from npuscope.lean_dataclass import dataclass, replace
-from npuscope.machine.model import Machine, MemoryPool, Path
+from npuscope.machine.model import Machine, MemoryPath, MemoryPool
 from npuscope.machine.npu_ops import BINARY
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.links import Wiring
@@ -94,7 +94,7 @@ def without_waiting(machine: Machine) -> Machine:
     return replace(machine, paths=paths, pools=pools)
 
 
-def _wide(path: Path) -> Path:
+def _wide(path: MemoryPath) -> MemoryPath:
     return replace(path, bytes_per_cycle=_NO_WAIT_BYTES, access=1.0)
 
 

@@ -50,8 +50,8 @@ class EmulatedSetup:
     def order(self) -> Fields:
         machine = {"name": self.machine, "generation": self.generation}
         limits = {"instructions": self.most_instructions, "wall_s": self.most_wall_s}
-        told = {**machine, "overrides": dict(self.overrides), "secure": self.secure}
-        return {"machine": told, "limits": limits}
+        settings = {**machine, "overrides": dict(self.overrides), "secure": self.secure}
+        return {"machine": settings, "limits": limits}
 
 
 class EmulatedMachine:
@@ -255,7 +255,7 @@ _BRIDGE_CHUNK = 4096
 _BRIDGE_LOOK_S = 0.05
 
 
-class Bridge:
+class LinkBridge:
     """Bytes both ways, unchanged: the firmware itself answers.
 
     The client lives in the host's time. While the board works, its bytes are held back; while the
@@ -268,17 +268,17 @@ class Bridge:
 
     def serve(self, stream: Stream) -> None:
         """Until the client is gone, which the stream tells."""
-        asked = b""
+        request = b""
         while True:
             waits = self._machine.go_on(_BRIDGE_LOOK_S, to_wait=True)
             fault = self._machine.fault()
             if fault is not None:
                 raise fault
             self._answer(stream)
-            asked = asked or stream.read(_BRIDGE_CHUNK, _BRIDGE_LOOK_S if waits else 0.0)
-            if waits and asked:
-                self._machine.say(asked)
-                asked = b""
+            request = request or stream.read(_BRIDGE_CHUNK, _BRIDGE_LOOK_S if waits else 0.0)
+            if waits and request:
+                self._machine.say(request)
+                request = b""
             elif waits:
                 self._machine.go_on(_BRIDGE_LOOK_S)
 

@@ -52,7 +52,7 @@ _STATE_AT = 7 * 4
 _Word = TypeVar("_Word", bound=IntEnum)
 
 
-class State(IntEnum):
+class FirmwareState(IntEnum):
     WAITING = 0
     READY = 1
     FAULT = 2
@@ -65,7 +65,7 @@ class Status(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MailboxEntry:
     """A network to load, in the order of the words."""
 
     file: int
@@ -98,16 +98,20 @@ class ClockRates:
     nic: int
 
 
-def pack(entries: tuple[Entry, ...], clocks: ClockRates, requires_trailer: bool = False) -> bytes:
+def pack(
+    entries: tuple[MailboxEntry, ...], clocks: ClockRates, requires_trailer: bool = False
+) -> bytes:
     if len(entries) > MOST_ENTRIES:
         raise DeviceError(f"the board takes {MOST_ENTRIES} networks, not {len(entries)}")
-    head = _HEAD.pack(_MAGIC, _VERSION, *astuple(clocks), int(requires_trailer), State.WAITING)
+    head = _HEAD.pack(
+        _MAGIC, _VERSION, *astuple(clocks), int(requires_trailer), FirmwareState.WAITING
+    )
     rows = b"".join(_ENTRY.pack(*astuple(entry)) for entry in entries)
     return (head + rows).ljust(BYTES, b"\0")
 
 
-def state_of(data: bytes) -> State:
-    return _known(State, int.from_bytes(data[_STATE_AT : _STATE_AT + 4], "little"))
+def state_of(data: bytes) -> FirmwareState:
+    return _known(FirmwareState, int.from_bytes(data[_STATE_AT : _STATE_AT + 4], "little"))
 
 
 def results_of(data: bytes, count: int) -> tuple[Result, ...]:
@@ -165,7 +169,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class BootedBoard:
     """The board with its networks, and what its loader said of each image."""
 
     board: EmulatedBoard
@@ -198,10 +202,17 @@ def load(
     *,
     dialect: int = 3,
     timeouts: Timeouts = TIMEOUTS,
-) -> Loaded:
+) -> BootedBoard:
     """Start a board whose firmware finds the images in its flash."""
     entries, files = entries_of(images), files_of(images)
-    secure = _world(images)
+    # Whether the board runs secure code; one firmware serves images of one world.
+    worlds = {read_image(placed.image, placed.params).flags.secure for placed in images}
+    if len(worlds) > 1:
+        raise DeviceError(
+            "some images are for the secure world and some for the non-secure one",
+            hint="package all of them with --no-secure, or none",
+        )
+    secure = worlds != {False}
     machine = EmulatedMachine(
         EmulatedSetup(
             validation_firmware(dialect, secure),
@@ -215,12 +226,12 @@ def load(
     except BaseException:
         machine.close()
         raise
-    return Loaded(EmulatedBoard(machine, timeouts), results)
+    return BootedBoard(EmulatedBoard(machine, timeouts), results)
 
 
 def start(
     machine: EmulatedMachine,
-    entries: tuple[Entry, ...],
+    entries: tuple[MailboxEntry, ...],
     files: Mapping[int, bytes],
     clocks: Clocks,
 ) -> tuple[Result, ...]:
@@ -230,9 +241,23 @@ def start(
     """
     for address, data in files.items():
         machine.flash(address, data)
-    machine.flash(MAILBOX_ADDRESS, pack(entries, _rates(clocks)))
+    values = (clocks.mcu_mhz, clocks.noc_mhz, clocks.npu_mhz, clocks.nic_mhz)
+    machine.flash(
+        MAILBOX_ADDRESS, pack(entries, ClockRates(*(round(value * 1e6) for value in values)))
+    )
     machine.start()
-    return _wait(machine, len(entries))
+    # Until the firmware has looked at every image.
+    machine.go_on(_READY_S, to_wait=True)
+    data = machine.read(MAILBOX_ADDRESS, BYTES)
+    state, fault = state_of(data), machine.fault()
+    # What the firmware's own handler noted of a fault tells more.
+    if state is FirmwareState.FAULT:
+        raise fault_of(data)
+    if fault is not None:
+        raise fault
+    if state is not FirmwareState.READY:
+        raise DeviceError("the board's firmware did not get ready", hint=machine.link().hint)
+    return results_of(data, len(entries))
 
 
 def _overrides(clocks: Clocks) -> dict[str, object]:
@@ -242,11 +267,6 @@ def _overrides(clocks: Clocks) -> dict[str, object]:
         "clocks.noc_mhz": clocks.noc_mhz,
         "clocks.nic_mhz": clocks.nic_mhz,
     }
-
-
-def _rates(clocks: Clocks) -> ClockRates:
-    values = (clocks.mcu_mhz, clocks.noc_mhz, clocks.npu_mhz, clocks.nic_mhz)
-    return ClockRates(*(round(value * 1e6) for value in values))
 
 
 def files_of(images: Sequence[Placed]) -> dict[int, bytes]:
@@ -263,20 +283,22 @@ def files_of(images: Sequence[Placed]) -> dict[int, bytes]:
     return dict(files)
 
 
-def entries_of(images: Sequence[Placed]) -> tuple[Entry, ...]:
+def entries_of(images: Sequence[Placed]) -> tuple[MailboxEntry, ...]:
     """Each image gets RAM of its own: as much as it asks for, and what is left is shared out."""
     checked = [(placed, _checked(placed)) for placed in images]
-    wanted = [_aligned(image.ext_ram_bytes) for _, image in checked]
+    sizes = [_aligned(image.ext_ram_bytes) for _, image in checked]
     # Buffers that a network leaves to its user lie behind its own ones.
-    spare = max(0, NETWORK_RAM_BYTES - sum(wanted)) // max(1, len(wanted)) // _ALIGN * _ALIGN
+    spare = max(0, NETWORK_RAM_BYTES - sum(sizes)) // max(1, len(sizes)) // _ALIGN * _ALIGN
     is_secure = all(image.flags.secure for _, image in checked)
     ram = EXEC_RAM_ADDRESS if is_secure else non_secure_alias(EXEC_RAM_ADDRESS)
     exec_ram = _exec_places([_exec_bytes(placed, image) for placed, image in checked], ram)
     ext_ram = NETWORK_RAM_ADDRESS
     entries = []
-    for (placed, _), code, size in zip(checked, exec_ram, wanted, strict=True):
+    for (placed, _), code, size in zip(checked, exec_ram, sizes, strict=True):
         room = max(0, min(size + spare, NETWORK_RAM_ADDRESS + NETWORK_RAM_BYTES - ext_ram))
-        entries.append(_entry(placed, code, (ext_ram, room)))
+        apart = (placed.params_address, len(placed.params)) if placed.params else (0, 0)
+        file = (placed.address, len(placed.image))
+        entries.append(MailboxEntry(*file, *apart, int(placed.mode), *code, *(ext_ram, room)))
         ext_ram += room
     return tuple(entries)
 
@@ -298,23 +320,6 @@ def _exec_places(sizes: Sequence[int], start: int) -> list[tuple[int, int]]:
             places.append((outside, room))
             outside += room
     return places
-
-
-def _entry(placed: Placed, code: tuple[int, int], ext_ram: tuple[int, int]) -> Entry:
-    apart = (placed.params_address, len(placed.params)) if placed.params else (0, 0)
-    file = (placed.address, len(placed.image))
-    return Entry(*file, *apart, int(placed.mode), *code, *ext_ram)
-
-
-def _world(images: Sequence[Placed]) -> bool:
-    """Whether the board runs secure code; one firmware serves images of one world."""
-    worlds = {read_image(placed.image, placed.params).flags.secure for placed in images}
-    if len(worlds) > 1:
-        raise DeviceError(
-            "some images are for the secure world and some for the non-secure one",
-            hint="package all of them with --no-secure, or none",
-        )
-    return worlds != {False}
 
 
 def _aligned(size: int) -> int:
@@ -351,18 +356,3 @@ def _in_flash(what: str, address: int, size: int) -> None:
             f"{what}: {size:,} bytes at {address:#x} lie outside of the flash",
             hint=f"it reaches from {FLASH_ADDRESS:#x} to {FLASH_ADDRESS + FLASH_BYTES:#x}",
         )
-
-
-def _wait(machine: EmulatedMachine, count: int) -> tuple[Result, ...]:
-    """Until the firmware has looked at every image."""
-    machine.go_on(_READY_S, to_wait=True)
-    data = machine.read(MAILBOX_ADDRESS, BYTES)
-    state, fault = state_of(data), machine.fault()
-    # What the firmware's own handler noted of a fault tells more.
-    if state is State.FAULT:
-        raise fault_of(data)
-    if fault is not None:
-        raise fault
-    if state is not State.READY:
-        raise DeviceError("the board's firmware did not get ready", hint=machine.link().hint)
-    return results_of(data, count)

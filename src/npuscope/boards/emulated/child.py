@@ -93,14 +93,6 @@ class Child:
             hint="do the same with less work on the host; emulated counts do not depend on it",
         )
 
-    def _halt(self, error: NpuscopeError) -> Fields:
-        """The board stands still until it is reset."""
-        place: Fields = {"message": error.message, "where": error.where, "hint": error.hint}
-        if isinstance(error, FaultError):
-            place |= {"pc": error.pc, "lr": error.lr, "address": error.address}
-        self._switch_off()
-        return place
-
     def _switch_off(self) -> None:
         if self._computer is not None:
             self._before_s += self._computer.clock.seconds
@@ -147,13 +139,13 @@ class Child:
 
     def _start(self, fields: Fields, payload: bytes) -> tuple[Fields, bytes]:
         """Take a firmware and a machine; `reset` then starts it."""
-        wanted = fields.get("machine", {})
+        settings = fields.get("machine", {})
         self._machine = load_machine(
-            wanted.get("name", DEFAULT_MACHINE),
-            generation=wanted.get("generation", DEFAULT_GENERATION),
-            overrides=wanted.get("overrides") or None,
+            settings.get("name", DEFAULT_MACHINE),
+            generation=settings.get("generation", DEFAULT_GENERATION),
+            overrides=settings.get("overrides") or None,
         )
-        secure = bool(wanted.get("secure", True))
+        secure = bool(settings.get("secure", True))
         if not secure:
             self._machine = with_non_secure_pools(self._machine)
         if secure != self._memory.secure:
@@ -184,7 +176,12 @@ class Child:
         try:
             answer["waits"] = self._go_on(float(fields["seconds"]), bool(fields.get("to_wait")))
         except NpuscopeError as error:
-            answer["fault"] = self._halt(error)
+            # The board stands still until it is reset.
+            place: Fields = {"message": error.message, "where": error.where, "hint": error.hint}
+            if isinstance(error, FaultError):
+                place |= {"pc": error.pc, "lr": error.lr, "address": error.address}
+            self._switch_off()
+            answer["fault"] = place
         if self._computer is not None:
             self._said += self._computer.uart.take()
         said = bytes(self._said)
@@ -218,9 +215,9 @@ def _limit_memory(size_bytes: int) -> None:
     except ImportError:  # not on every system
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    wanted = size_bytes if hard == resource.RLIM_INFINITY else min(size_bytes, hard)
-    if soft == resource.RLIM_INFINITY or soft > wanted:
-        resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+    limit = size_bytes if hard == resource.RLIM_INFINITY else min(size_bytes, hard)
+    if soft == resource.RLIM_INFINITY or soft > limit:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
 
 def _listen(source: int, orders: Orders) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npuscope.boards.emulated.cpu import Cpu, Stop
+from npuscope.boards.emulated.cpu import EmulatedCpu, Stop
 from npuscope.boards.emulated.memory import (
     CACHE_ADDRESS,
     DWT_ADDRESS,
@@ -59,7 +59,7 @@ class Computer:
         self.memory = memory
         self.uart = Uart()
         self._budget = budget
-        self._cpu = Cpu(memory)
+        self._cpu = EmulatedCpu(memory)
         self._fetches = FetchCost(machine)
         self._cpu.watch(FLASH_ADDRESS, FLASH_BYTES, self._fetches)
         self.clock = Clock(self._cpu, machine, self._fetches)
@@ -72,18 +72,12 @@ class Computer:
         self._masked = 0
         self._reads_charged: bool | None = None  # False: from the next slice on
         self._lines = 0  # of the NPU, as they were last seen
-        self._attach()
-        self._boot(vectors)
-
-    def _attach(self) -> None:
-        seen = (lambda address: address) if self.memory.secure else non_secure_alias
-        self._cpu.attach(seen(NPU_ADDRESS), NPU_BYTES, NpuPort(self))
-        self._cpu.attach(seen(_CACHE_PAGE), PAGE_BYTES, CachePort(self))
-        self._cpu.attach(seen(UART_ADDRESS), PAGE_BYTES, UartPort(self))
+        alias = (lambda address: address) if self.memory.secure else non_secure_alias
+        self._cpu.attach(alias(NPU_ADDRESS), NPU_BYTES, NpuPort(self))
+        self._cpu.attach(alias(_CACHE_PAGE), PAGE_BYTES, CachePort(self))
+        self._cpu.attach(alias(UART_ADDRESS), PAGE_BYTES, UartPort(self))
         self._cpu.attach(SYSTEM_ADDRESS, PAGE_BYTES, SystemPort(self, self._system))
         self._cpu.attach(DWT_ADDRESS, PAGE_BYTES, CycleCounter(self.clock, self._charge_reads))
-
-    def _boot(self, vectors: int) -> None:
         stack, entry = memoryview(self.memory.read(vectors, 8)).cast("I")
         self._cpu.put("SP", stack)
         self._cpu.put("PC", entry)
@@ -108,14 +102,11 @@ class Computer:
         self._system.tick()
         lines = self.npu.interrupts.lines
         if lines != self._lines:
-            self._set_lines(lines)
+            self._lines = lines
+            for line in range(LINES):
+                number = FIRST_EXTERNAL + NPU_INTERRUPT + line
+                self._system.exceptions.set_line(number, bool(lines >> line & 1))
         self._system.exceptions.set_line(FIRST_EXTERNAL + UART_INTERRUPT, self.uart.interrupts)
-
-    def _set_lines(self, lines: int) -> None:
-        self._lines = lines
-        for line in range(LINES):
-            number = FIRST_EXTERNAL + NPU_INTERRUPT + line
-            self._system.exceptions.set_line(number, bool(lines >> line & 1))
 
     def attend(self) -> None:
         """A device was touched: end the slice if that made something pending."""
@@ -145,8 +136,8 @@ class Computer:
     def _next_event(self, end: int) -> int:
         """The cycle of the first thing that happens by itself, at most this one."""
         npu, tick = self.npu.next_cycle, self._system.next_tick
-        found = (end, tick, None if npu is None else self.clock.at_npu(npu))
-        return min(cycle for cycle in found if cycle is not None)
+        events = (end, tick, None if npu is None else self.clock.at_npu(npu))
+        return min(cycle for cycle in events if cycle is not None)
 
     # Running.
 
@@ -158,7 +149,15 @@ class Computer:
     def run(self, end: int) -> bool:
         """Go on for a slice, up to a cycle. True: only the host or time can help it on."""
         if self._asleep is not None:
-            return self._sleep(end)
+            # Awake when an exception is pending, also one that a mask still holds back.
+            self.catch_up()
+            if self._system.exceptions.first() is not None:
+                self._asleep, self._event = None, False
+                return False
+            if self.npu.next_cycle is None:
+                return True
+            self.clock.skip_to(self._next_event(end))
+            return False
         if self._reads_charged is False:
             self._cpu.watch_reads()
             self._reads_charged = True
@@ -172,17 +171,7 @@ class Computer:
             self._system.exceptions.pending.add(SVC)
         elif stop in (Stop.SLEEP, Stop.EVENT):
             self._fall_asleep(stop)
-        return self._polls()
-
-    def _slice(self, end: int) -> int:
-        if self._entries.held:
-            self._masked += 1
-            return 1 if self._masked < _MASKED_STEPS else _MASKED_SLICE
-        self._masked = 0
-        return min(self.clock.instructions_until(self._next_event(end)), SLICE_INSTRUCTIONS)
-
-    def _polls(self) -> bool:
-        """Whether it does nothing but look for bytes of the host, or for room to send."""
+        # Whether it does nothing but look for bytes of the host, or for room to send.
         if self.uart.is_waited_for:
             self.uart.rest()
             self._last_rest = self.instructions
@@ -190,6 +179,13 @@ class Computer:
         if self.instructions - self._last_rest > self._budget:
             raise self._cpu.fault(f"no end after {self._budget} instructions without a rest")
         return False
+
+    def _slice(self, end: int) -> int:
+        if self._entries.held:
+            self._masked += 1
+            return 1 if self._masked < _MASKED_STEPS else _MASKED_SLICE
+        self._masked = 0
+        return min(self.clock.instructions_until(self._next_event(end)), SLICE_INSTRUCTIONS)
 
     def _fall_asleep(self, stop: Stop) -> None:
         self._last_rest = self.instructions
@@ -199,17 +195,6 @@ class Computer:
             return
         self._asleep = stop
         self.npu.wait()
-
-    def _sleep(self, end: int) -> bool:
-        """Awake when an exception is pending, also one that a mask still holds back."""
-        self.catch_up()
-        if self._system.exceptions.first() is not None:
-            self._asleep, self._event = None, False
-            return False
-        if self.npu.next_cycle is None:
-            return True
-        self.clock.skip_to(self._next_event(end))
-        return False
 
     def rest(self, end: int) -> None:
         """The host says nothing: time passes up to the next event."""

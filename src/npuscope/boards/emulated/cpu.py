@@ -49,7 +49,7 @@ class Stop(Enum):
     RETURN = "an exception handler returned"
 
 
-class Device(Protocol):
+class RegisterDevice(Protocol):
     """Registers by byte offset, in words."""
 
     def read(self, offset: int) -> int: ...
@@ -57,12 +57,25 @@ class Device(Protocol):
     def write(self, offset: int, value: int) -> None: ...
 
 
-class Cpu:
+class EmulatedCpu:
     """One core on the board's memories. `instructions` counts since power-up."""
 
     def __init__(self, memory: BoardMemory) -> None:
-        self._uc, self._names = _unicorn()
-        self._emulator = self._new(memory)
+        try:
+            import unicorn
+            from unicorn import arm_const
+        except ImportError as error:
+            raise TargetError(
+                "the emulated board needs unicorn, which is not installed", hint=INSTALL_HINT
+            ) from error
+        uc: Any = unicorn
+        self._uc, self._names = uc, arm_const
+        emulator = _emulator(uc, arm_const)
+        for part in memory.memories:
+            access = uc.UC_PROT_ALL if part.writable else uc.UC_PROT_READ | uc.UC_PROT_EXEC
+            pointer = memory.image(part).ctypes.data
+            emulator.mem_map_ptr(part.address, part.size_bytes, access, pointer)
+        self._emulator = emulator
         self._counter, self._limit = _find_counter(self._uc, self._names, self._emulator)
         self._registers: dict[str, int] = {}
         self._done = 0
@@ -74,16 +87,7 @@ class Cpu:
         self._emulator.hook_add(self._uc.UC_HOOK_INTR, self._on_interrupt)
         self._emulator.hook_add(self._uc.UC_HOOK_MEM_INVALID, self._on_lost)
 
-    def _new(self, memory: BoardMemory) -> Any:
-        uc = self._uc
-        emulator = _emulator(uc, self._names)
-        for part in memory.memories:
-            access = uc.UC_PROT_ALL if part.writable else uc.UC_PROT_READ | uc.UC_PROT_EXEC
-            pointer = memory.image(part).ctypes.data
-            emulator.mem_map_ptr(part.address, part.size_bytes, access, pointer)
-        return emulator
-
-    def attach(self, address: int, size_bytes: int, device: Device) -> None:
+    def attach(self, address: int, size_bytes: int, device: RegisterDevice) -> None:
         """Whole pages of registers. A byte or half word is a part of its word."""
 
         read_word = device.read
@@ -100,7 +104,11 @@ class Cpu:
 
         def write(_: Any, offset: int, size: int, value: int, __: Any) -> None:
             try:
-                _write(device, offset, size, value)
+                word, shift = offset & ~3, 8 * (offset & 3)
+                if size < 4:
+                    mask = (1 << 8 * size) - 1
+                    value = device.read(word) & ~(mask << shift) | (value & mask) << shift
+                device.write(word, value & 0xFFFFFFFF)
             except NpuscopeError as error:
                 self._failed(error)
 
@@ -131,8 +139,8 @@ class Cpu:
         """Between slices only: code that was translated before knows of no hook. Every read costs
         a call of Python then, so nobody should ask for it before time is measured."""
         if self._reads is not None:
-            told, first, last = self._reads
-            self._emulator.hook_add(self._uc.UC_HOOK_MEM_READ, told, begin=first, end=last)
+            callback, first, last = self._reads
+            self._emulator.hook_add(self._uc.UC_HOOK_MEM_READ, callback, begin=first, end=last)
             self.forget_code()
             self._reads = None
 
@@ -194,11 +202,8 @@ class Cpu:
         self._running = False
         self._done += executed
         if self._error is not None:
-            found, self._error = self._error, None
-            raise found
-        return self._stopped(failed, start, counted_out)
-
-    def _stopped(self, failed: int, start: int, counted_out: bool) -> Stop:
+            failure, self._error = self._error, None
+            raise failure
         if failed:
             if failed == self._uc.UC_ERR_INSN_INVALID and self._is_wfe(start):
                 return Stop.EVENT
@@ -245,25 +250,6 @@ class Cpu:
 _FLOAT = (*(f"D{i}" for i in range(8)), "FPSCR")
 
 
-def _write(device: Device, offset: int, size: int, value: int) -> None:
-    word, shift = offset & ~3, 8 * (offset & 3)
-    if size < 4:
-        mask = (1 << 8 * size) - 1
-        value = device.read(word) & ~(mask << shift) | (value & mask) << shift
-    device.write(word, value & 0xFFFFFFFF)
-
-
-def _unicorn() -> tuple[Any, Any]:
-    try:
-        import unicorn
-        from unicorn import arm_const
-    except ImportError as error:
-        raise TargetError(
-            "the emulated board needs unicorn, which is not installed", hint=INSTALL_HINT
-        ) from error
-    return unicorn, arm_const
-
-
 def _emulator(uc: Any, names: Any) -> Any:
     emulator = uc.Uc(uc.UC_ARCH_ARM, uc.UC_MODE_THUMB | uc.UC_MODE_MCLASS)
     emulator.ctl_set_cpu_model(names.UC_CPU_ARM_CORTEX_M33)
@@ -282,14 +268,14 @@ def _find_counter(uc: Any, names: Any, emulator: Any) -> tuple[ctypes.c_size_t, 
     probe.mem_write(0, _PROBE)
     probe.emu_start(_THUMB, _NOWHERE, count=_PROBE_LIMIT)
     words = (ctypes.c_size_t * _SCAN_WORDS).from_address(_record(probe))
-    wanted = [_PROBE_INSTRUCTIONS, _PROBE_LIMIT]
-    found = [i for i in range(_SCAN_WORDS - 1) if words[i : i + 2] == wanted]
-    if len(found) != 1:
+    pattern = [_PROBE_INSTRUCTIONS, _PROBE_LIMIT]
+    places = [i for i in range(_SCAN_WORDS - 1) if words[i : i + 2] == pattern]
+    if len(places) != 1:
         raise TargetError(
             "this version of unicorn keeps its count of instructions elsewhere",
             hint="pip install unicorn==2.1.4",
         )
-    place = _record(emulator) + found[0] * ctypes.sizeof(ctypes.c_size_t)
+    place = _record(emulator) + places[0] * ctypes.sizeof(ctypes.c_size_t)
     after = place + ctypes.sizeof(ctypes.c_size_t)
     return ctypes.c_size_t.from_address(place), ctypes.c_size_t.from_address(after)
 

@@ -13,7 +13,7 @@ from npuscope.machine.model import Machine, non_secure_alias
 from npuscope.program.ec_blob.tables import COEFFICIENT_POOL
 from npuscope.program.model import Buffer, Pool
 from npuscope.program.units import Ref
-from npuscope.sim.memory import Bytes, Memory, Region
+from npuscope.sim.memory import Bytes, Memory, MemoryRegion
 
 # Addresses of the emulated board: the same numbers as firmware/board/emulated/hardware.h.
 
@@ -90,7 +90,10 @@ class BoardMemory:
     def __init__(self, memories: tuple[Stretch, ...] = MEMORIES) -> None:
         self.memories = memories
         # A page more than the device has: engines may look some bytes past the end.
-        self._images = {m.address: _image(m.size_bytes + PAGE_BYTES) for m in memories}
+        self._images = {
+            m.address: np.frombuffer(mmap.mmap(-1, m.size_bytes + PAGE_BYTES), np.uint8)
+            for m in memories
+        }
 
     @property
     def secure(self) -> bool:
@@ -145,23 +148,19 @@ class FetchCost:
         """Data was read while nobody watched: what fits the cache is taken as held."""
         self.read_before = self._lines if self._caches is not None else 0
 
-    def _take(self, held: dict[int, None], address: int, size_bytes: int) -> None:
+    def _take(self, lines: dict[int, None], address: int, size_bytes: int) -> None:
         if self._caches is None:
             return
         width = self._caches.line_bytes
         for line in range(address // width, (address + size_bytes - 1) // width + 1):
-            if line not in held:
-                held[line] = None
-                if held is self._data and self.read_before:
+            if line not in lines:
+                lines[line] = None
+                if lines is self._data and self.read_before:
                     self.read_before -= 1
                 else:
                     self.cycles += self._line_cycles
-                if len(held) > self._lines:
-                    del held[next(iter(held))]
-
-
-def _image(size_bytes: int) -> Bytes:
-    return np.frombuffer(mmap.mmap(-1, size_bytes), np.uint8)
+                if len(lines) > self._lines:
+                    del lines[next(iter(lines))]
 
 
 class UnitMemory(Memory):
@@ -172,8 +171,8 @@ class UnitMemory(Memory):
         self.pools = _pools(machine, board.memories)
         self._pools = {pool.name: pool for pool in self.pools}
         self.buffers = {pool.name: _whole(pool) for pool in self.pools}
-        self._coefficients = Region(0, COEFFICIENT_BYTES)
-        regions = [Region(m.address, m.end, board.image(m)) for m in board.memories]
+        self._coefficients = MemoryRegion(0, COEFFICIENT_BYTES)
+        regions = [MemoryRegion(m.address, m.end, board.image(m)) for m in board.memories]
         self._regions = sorted([self._coefficients, *regions], key=lambda region: region.start)
 
     def place(self, address: int) -> Ref:
@@ -196,13 +195,13 @@ class UnitMemory(Memory):
 def _pools(machine: Machine, memories: tuple[Stretch, ...]) -> tuple[Pool, ...]:
     """The machine's pools, made to cover all that is there: what no pool holds belongs to the
     nearest one below, or to the first one of its memory."""
-    known = sorted(machine.pools, key=lambda pool: pool.address)
-    found = []
+    banks = sorted(machine.pools, key=lambda pool: pool.address)
+    pools = []
     for memory in memories:
-        inside = [p for p in known if memory.address <= p.address < memory.end]
+        inside = [p for p in banks if memory.address <= p.address < memory.end]
         starts = [memory.address, *(p.address for p in inside[1:]), memory.end]
         for pool, start, end in zip(inside, starts, starts[1:], strict=False):
-            found.append(
+            pools.append(
                 Pool(
                     pool.name,
                     start,
@@ -213,7 +212,7 @@ def _pools(machine: Machine, memories: tuple[Stretch, ...]) -> tuple[Pool, ...]:
                     cacheable=pool.cacheable,
                 )
             )
-    return tuple(found)
+    return tuple(pools)
 
 
 def _whole(pool: Pool) -> Buffer:

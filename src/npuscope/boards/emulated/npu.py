@@ -23,7 +23,7 @@ from npuscope.boards.emulated.npu_debug import (
     DebugRegisters,
     InterruptController,
 )
-from npuscope.boards.emulated.npu_groups import SETTLE_CYCLES, Groups, Timeline, Work
+from npuscope.boards.emulated.npu_groups import SETTLE_CYCLES, Groups, NpuTime, UnitGroup
 from npuscope.boards.runtime import FETCH_BUSIF, fetch_bursts
 from npuscope.errors import DeviceError, FileError
 from npuscope.lean_dataclass import replace
@@ -76,7 +76,7 @@ class Npu:
         self._groups = Groups(UnitMemory(board, machine), machine)
         self._blobs: dict[bytes, tuple[Instruction, ...]] = {}
         self.unit = DebugUnit()
-        self.time = Timeline(self.unit)
+        self.time = NpuTime(self.unit)
         self.interrupts = InterruptController()
         self.cache = CacheRegisters(self.unit)
         self._debug = DebugRegisters(self.unit)
@@ -132,7 +132,11 @@ class Npu:
             self._asked()
             return self._debug.read(index)
         if index == CTRL:
-            return self._control(page)
+            # CTRL of a unit that is on is read to learn whether it has finished.
+            if page in self._file.enabled or page in self._running:
+                self._polled()
+            control = self._file.registers.get(page, {}).get(CTRL, reset_value(page, CTRL))
+            return control & _FALLING | (page in self._running) << RUNNING_BIT
         if index >= MEMORY_WORD:
             return self._file.memory(page).get(index - MEMORY_WORD, 0)
         return self._file.registers.get(page, {}).get(index, reset_value(page, index))
@@ -147,25 +151,15 @@ class Npu:
         elif index == CTRL:
             self.look()
             self._file.run(Write(page, index, value))
-            self._controlled(page, value)
+            if self._file.started:
+                self._enabled_at = self._now()
+            if value & (1 << CLEAR_BIT | 1 << RESET_BIT) and page in self._running:
+                self._running = frozenset()
+                self.time.stop()
+            if page == _CONTROLLER and value >> ENABLE_BIT & 1 and page not in self._running:
+                self._run_blob(self._file.image(page).get("ADDR.REG"))
         else:
             self._file.run(Write(page, index, value))
-
-    def _control(self, page: int) -> int:
-        """CTRL of a unit that is on is read to learn whether it has finished."""
-        if page in self._file.enabled or page in self._running:
-            self._polled()
-        held = self._file.registers.get(page, {}).get(CTRL, reset_value(page, CTRL))
-        return held & _FALLING | (page in self._running) << RUNNING_BIT
-
-    def _controlled(self, page: int, value: int) -> None:
-        if self._file.started:
-            self._enabled_at = self._now()
-        if value & (1 << CLEAR_BIT | 1 << RESET_BIT) and page in self._running:
-            self._running = frozenset()
-            self.time.stop()
-        if page == _CONTROLLER and value >> ENABLE_BIT & 1 and page not in self._running:
-            self._run_blob(self._file.image(page).get("ADDR.REG"))
 
     def _polled(self) -> None:
         self.look()
@@ -187,7 +181,7 @@ class Npu:
         pages = frozenset(p for p in work.pages if UNIT_BY_PAGE[p].name == "STRENG")
         self._begin([(activity, work.engines_out)], pages, self._enabled_at)
 
-    def _captured(self) -> Work:
+    def _captured(self) -> UnitGroup:
         self._file.started = False
         return self._groups.lift(self._file)
 
@@ -202,8 +196,20 @@ class Npu:
 
     def _run_blob(self, address: int) -> None:
         """Every epoch of a blob, on the same registers; time is counted epoch by epoch."""
-        epochs: list[list[Work]] = [[]]
-        for instruction in self._fetch(address):
+        epochs: list[list[UnitGroup]] = [[]]
+        where = f"epoch controller, {address:#x}"
+        magic, count = _words(self._board.read(address, 4 * HEADER_WORDS))
+        if magic != MAGIC or count > _MOST_WORDS:
+            raise DeviceError(f"no blob: {magic:#010x}, {count} words", where=where)
+        code = self._board.read(address + 4 * HEADER_WORDS, 4 * count)
+        if code not in self._blobs:
+            if len(self._blobs) >= _KNOWN_BLOBS:
+                self._blobs.clear()
+            try:
+                self._blobs[code] = decode(_words(code), HEADER_WORDS)
+            except FileError as error:
+                raise DeviceError(f"{error.message}, {error.where}", where=where) from error
+        for instruction in self._blobs[code]:
             self._file.run(instruction)
             match instruction:
                 case Label(number):
@@ -214,9 +220,9 @@ class Npu:
                     self._groups.run(epochs[-1][-1])
                 case Irq():
                     break
-        counted = [self._groups.count(tuple(work), blob=True) for work in epochs if work]
-        last = len(counted) - 1
-        activities = [(core_activity(row, i == last), 0) for i, row in enumerate(counted)]
+        counters = [self._groups.count(tuple(work), blob=True) for work in epochs if work]
+        last = len(counters) - 1
+        activities = [(core_activity(row, i == last), 0) for i, row in enumerate(counters)]
         ending = (self._fetched(address), 1 << CONTROLLER_BIT)
         self._begin([*activities, ending], frozenset((_CONTROLLER,)), self._now())
 
@@ -234,21 +240,6 @@ class Npu:
         clocks = self._machine.clocks
         cycles = flash_beats(self._machine, size) * clocks.npu_mhz / clocks.xspi_mhz
         return replace(reads, cycles=round(cycles))
-
-    def _fetch(self, address: int) -> tuple[Instruction, ...]:
-        where = f"epoch controller, {address:#x}"
-        magic, count = _words(self._board.read(address, 4 * HEADER_WORDS))
-        if magic != MAGIC or count > _MOST_WORDS:
-            raise DeviceError(f"no blob: {magic:#010x}, {count} words", where=where)
-        code = self._board.read(address + 4 * HEADER_WORDS, 4 * count)
-        if code not in self._blobs:
-            if len(self._blobs) >= _KNOWN_BLOBS:
-                self._blobs.clear()
-            try:
-                self._blobs[code] = decode(_words(code), HEADER_WORDS)
-            except FileError as error:
-                raise DeviceError(f"{error.message}, {error.where}", where=where) from error
-        return self._blobs[code]
 
 
 def _words(data: bytes) -> tuple[int, ...]:

@@ -8,8 +8,8 @@ from npuscope.sim.debug_unit import (
     LAST_SIGNAL,
     CounterConfig,
     DebugUnit,
-    Event,
     Signal,
+    SignalEvent,
     cache_rows,
 )
 
@@ -62,7 +62,7 @@ def _config(word: int, value: int) -> CounterConfig:
     return CounterConfig(
         # A signal that does not exist never moves.
         signal if signal <= LAST_SIGNAL else Signal.GND,
-        Event(word >> 14 & 3),
+        SignalEvent(word >> 14 & 3),
         wrap=bool(word >> 16 & 1),
         count_down=bool(word >> 17 & 1),
         start=word >> 21 & 0xF if word >> 19 & 1 else None,
@@ -151,9 +151,9 @@ class InterruptController:
         return sum(1 << line for line in range(LINES) if self._fires(line))
 
     def _fires(self, line: int) -> bool:
-        wanted = ~self._masks[LINES + line] & WORD_MASK
+        mask = ~self._masks[LINES + line] & WORD_MASK
         any_of = self.pending & ~self._masks[line]
-        return bool(any_of) or (bool(wanted) and self.pending & wanted == wanted)
+        return bool(any_of) or (bool(mask) and self.pending & mask == mask)
 
     def read(self, index: int) -> int:
         if index == CTRL:

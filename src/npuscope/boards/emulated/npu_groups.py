@@ -32,7 +32,7 @@ _SWITCH = page_of("STRSWITCH", 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class UnitGroup:
     """Units that are on together; equal registers give equal work."""
 
     key: Key
@@ -59,40 +59,46 @@ class Groups:
 
     def _forget(self) -> None:
         self._tables = Tables()
-        self._work: dict[Key, Work] = {}
+        self._work: dict[Key, UnitGroup] = {}
         self._counted: dict[tuple[bool, tuple[Key, ...]], EpochCounters] = {}
 
-    def lift(self, file: RegisterFile) -> Work:
+    def lift(self, file: RegisterFile) -> UnitGroup:
         """The units that are on now."""
-        key = _key(file)
+        units = ((page, *_words(file, page)) for page in file.enabled)
+        key = (*units, _words(file, _SWITCH))
         if key not in self._work:
             if self._tables.size_bytes > _MOST_COEFFICIENTS or len(self._work) >= _MOST_GROUPS:
                 self._forget()
-            self._work[key] = Work(key, self._lifted(file))
+            self._work[key] = UnitGroup(key, self._lifted(file))
         return self._work[key]
 
-    def run(self, work: Work) -> None:
+    def run(self, work: UnitGroup) -> None:
         """Data only: read, compute, store."""
         try:
             run_epoch(_epoch((work.group,)), self._memory)
         except NpuscopeError as error:
-            raise _failed(error, work.group) from error
+            names = ", ".join(f"{unit.unit} {unit.id}" for unit in work.group.units)
+            raise DeviceError(
+                f"the NPU stopped: {error.message}", where=names, hint=error.hint
+            ) from error
 
-    def count(self, work: tuple[Work, ...], blob: bool) -> EpochCounters:
+    def count(self, work: tuple[UnitGroup, ...], blob: bool) -> EpochCounters:
         """Time and counters of one epoch: one group, or all of one label in a blob."""
         key = blob, tuple(part.key for part in work)
         if key not in self._counted:
             epoch = _epoch(tuple(part.group for part in work), 0 if blob else None)
             try:
-                self._counted[key] = count_epochs(self._program(epoch), self._machine)[0]
+                buffers = tuple(self._memory.buffers.values())
+                name, generation = self._machine.name, self._machine.generation.name
+                self._counted[key] = count_epochs(
+                    Program(
+                        "", name, generation, True, self._memory.pools, buffers, (epoch,), (), ()
+                    ),
+                    self._machine,
+                )[0]
             except _NO_SENSE as error:
                 raise DeviceError(f"units that cannot be timed: {error}", where="NPU") from error
         return self._counted[key]
-
-    def _program(self, epoch: Epoch) -> Program:
-        buffers = tuple(self._memory.buffers.values())
-        name, generation = self._machine.name, self._machine.generation.name
-        return Program("", name, generation, True, self._memory.pools, buffers, (epoch,), (), ())
 
     def _lifted(self, file: RegisterFile) -> Group:
         names = ", ".join(page_name(page) for page in file.enabled)
@@ -127,19 +133,9 @@ def _epoch(groups: tuple[Group, ...], blob: int | None = None) -> Epoch:
     return Epoch(0, 0, EpochKind.HW, blob=blob, groups=groups)
 
 
-def _key(file: RegisterFile) -> Key:
-    units = ((page, *_words(file, page)) for page in file.enabled)
-    return (*units, _words(file, _SWITCH))
-
-
 def _words(file: RegisterFile, page: int) -> tuple[Hashable, ...]:
     registers = frozenset(file.registers.get(page, {}).items())
     return registers, frozenset(file.memory(page).items())
-
-
-def _failed(error: NpuscopeError, group: Group) -> DeviceError:
-    names = ", ".join(f"{unit.unit} {unit.id}" for unit in group.units)
-    return DeviceError(f"the NPU stopped: {error.message}", where=names, hint=error.hint)
 
 
 # The NPU's clock: what runs takes its cycles, and the debug unit sees them pass.
@@ -158,7 +154,7 @@ class _Running:
     interrupts: int
 
 
-class Timeline:
+class NpuTime:
     """NPU cycles since power-up. Work is queued and ends when its time has come.
 
     Signals are known for a whole activity only. When the clock is read in the middle of one,
@@ -209,21 +205,19 @@ class Timeline:
         """Let time pass; gives the interrupts that were raised meanwhile."""
         raised = 0
         while self._queue and self.now + self._queue[0].left.cycles <= cycle:
-            done = self._queue.popleft()
-            self.now += done.left.cycles
-            self.unit.advance(done.left)
-            raised |= done.interrupts
+            finished = self._queue.popleft()
+            self.now += finished.left.cycles
+            self.unit.advance(finished.left)
+            raised |= finished.interrupts
             self._over = not self._queue
         if cycle > self.now:
-            self._pass(cycle - self.now)
+            cycles = cycle - self.now
+            self.now += cycles
+            if self._queue:
+                running = self._queue[0]
+                levels = dict.fromkeys(running.left.levels, _NOTHING)
+                self.unit.advance(Activity(cycles, levels))
+                running.left = replace(running.left, cycles=running.left.cycles - cycles)
+            elif not self._over:
+                self.unit.advance(Activity(cycles))
         return raised
-
-    def _pass(self, cycles: int) -> None:
-        self.now += cycles
-        if self._queue:
-            running = self._queue[0]
-            held = dict.fromkeys(running.left.levels, _NOTHING)
-            self.unit.advance(Activity(cycles, held))
-            running.left = replace(running.left, cycles=running.left.cycles - cycles)
-        elif not self._over:
-            self.unit.advance(Activity(cycles))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from npuscope.boards.emulated.memory import CACHE_ADDRESS, PAGE_BYTES, UART_RECEIVED, UART_ROOM
+from npuscope.boards.emulated.npu import Npu
 from npuscope.boards.emulated.system import SystemRegisters
 from npuscope.lean_dataclass import dataclass
-
-if TYPE_CHECKING:
-    from npuscope.boards.emulated.computer import Computer
-
 
 # The board's serial port: registers on one side, bytes from and to the host on the other.
 
@@ -48,9 +45,9 @@ class Uart:
 
     def take(self) -> bytes:
         """What was sent, for the host."""
-        sent = bytes(self.to_send)
+        data = bytes(self.to_send)
         self.to_send.clear()
-        return sent
+        return data
 
     def receive(self, data: bytes) -> None:
         self._received += data
@@ -62,8 +59,8 @@ class Uart:
 
     def status(self) -> int:
         self._polls += 1
-        found = _SENT if len(self.to_send) >= _ROOM_BYTES else _SENT | UART_ROOM
-        return found | UART_RECEIVED if self._received else found
+        bits = _SENT if len(self.to_send) >= _ROOM_BYTES else _SENT | UART_ROOM
+        return bits | UART_RECEIVED if self._received else bits
 
     def read(self, offset: int) -> int:
         if offset == _RDR:
@@ -83,11 +80,29 @@ class Uart:
 INTERRUPTS_END = 2 * PAGE_BYTES  # clock gates, interrupt controller
 
 
+class NpuCycles(Protocol):
+    @property
+    def npu_cycles(self) -> int: ...
+
+
+class PortHost(Protocol):
+    """What devices ask of the computer that they are a part of."""
+
+    uart: Uart
+    npu: Npu
+
+    @property
+    def clock(self) -> NpuCycles: ...
+    def attend(self) -> None: ...
+    def end_slice(self) -> None: ...
+    def skip_to_npu(self, npu_cycle: int) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class SystemPort:
     """What is read or written here may raise or end interrupts."""
 
-    computer: Computer
+    computer: PortHost
     system: SystemRegisters
 
     def read(self, offset: int) -> int:
@@ -104,15 +119,15 @@ class SystemPort:
 class UartPort:
     """Bytes that leave the interrupt line as it was need no look at the rest."""
 
-    computer: Computer
+    computer: PortHost
 
     def read(self, offset: int) -> int:
         uart = self.computer.uart
         if offset == _ISR:  # half of all accesses, and they change no line
-            found = uart.status()
+            status = uart.status()
             if uart.is_waited_for:
                 self.computer.attend()
-            return found
+            return status
         before = uart.interrupts
         value = uart.read(offset)
         self._look(before)
@@ -134,7 +149,7 @@ class NpuPort:
     """A slice that was cut before something was started is too long afterwards. The NPU may ask
     for time while it is polled."""
 
-    computer: Computer
+    computer: PortHost
 
     def read(self, offset: int) -> int:
         npu = self.computer.npu
@@ -160,7 +175,7 @@ class NpuPort:
 
 @dataclass(frozen=True, slots=True)
 class CachePort:
-    computer: Computer
+    computer: PortHost
 
     def read(self, offset: int) -> int:
         self.computer.npu.catch_up()

@@ -40,8 +40,8 @@ class Decoder:
 
     def feed(self, data: bytes) -> Iterator[tuple[Fields, bytes]]:
         self._data += data
-        while (found := self._next()) is not None:
-            yield found
+        while (message := self._next()) is not None:
+            yield message
 
     def _next(self) -> tuple[Fields, bytes] | None:
         if self._head is None and not self._read_head():
@@ -56,25 +56,21 @@ class Decoder:
         return head, payload
 
     def _read_head(self) -> bool:
-        line, found, rest = self._data.partition(b"\n")
-        if not found:
+        line, newline, rest = self._data.partition(b"\n")
+        if not newline:
             if len(line) > _MOST_LINE:
                 raise DeviceError("a control message has no end")
             return False
         self._data = rest
-        self._head = _parsed(bytes(line))
+        try:
+            fields = json.loads(bytes(line))
+        except ValueError as error:
+            raise DeviceError(f"a control message is not JSON: {error}") from error
+        size = fields.get(_SIZE) if isinstance(fields, dict) else None
+        if not isinstance(size, int) or not 0 <= size <= _MOST_PAYLOAD:
+            raise DeviceError("a control message does not tell its size")
+        self._head = dict(fields)
         return True
-
-
-def _parsed(line: bytes) -> Fields:
-    try:
-        fields = json.loads(line)
-    except ValueError as error:
-        raise DeviceError(f"a control message is not JSON: {error}") from error
-    size = fields.get(_SIZE) if isinstance(fields, dict) else None
-    if not isinstance(size, int) or not 0 <= size <= _MOST_PAYLOAD:
-        raise DeviceError("a control message does not tell its size")
-    return dict(fields)
 
 
 NAME = "emulated"
@@ -92,18 +88,15 @@ class ChildProcess:
         self._order_lock = threading.Lock()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
         try:
-            self._process = self._spawn(most_memory_bytes)
+            self._process = child.start_module(
+                "npuscope.boards.emulated.child",
+                str(most_memory_bytes),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+            )
         except OSError as error:
             raise DeviceError(f"cannot be started: {error}", where=NAME) from error
-
-    def _spawn(self, most_memory_bytes: int) -> subprocess.Popen[bytes]:
-        return child.start_module(
-            "npuscope.boards.emulated.child",
-            str(most_memory_bytes),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-        )
 
     @property
     def pid(self) -> int:
@@ -147,28 +140,25 @@ class ChildProcess:
     def _answer(self) -> tuple[Fields, bytes]:
         end = time.monotonic() + self._answer_s
         while True:
-            for found in self._decoder.feed(self._heard(end)):
+            try:
+                if self._process.stdout is None:
+                    raise ValueError("no way out")
+                out = self._process.stdout.fileno()
+                if not select.select([out], [], [], max(0.0, end - time.monotonic()))[0]:
+                    raise DeviceError(
+                        f"its process gave no answer for {self._answer_s:g} s of the host's time",
+                        where=NAME,
+                        hint="the host is too slow, or the process was stopped",
+                    )
+                data = os.read(out, _CHUNK)
+            except (OSError, ValueError) as error:
+                raise self.gone() from error
+            if not data:
+                raise self.gone()
+            for message in self._decoder.feed(data):
                 # An order that was interrupted may have left its answer.
-                if found[0].get("answer") == self._number:
-                    return found
-
-    def _heard(self, end: float) -> bytes:
-        try:
-            if self._process.stdout is None:
-                raise ValueError("no way out")
-            out = self._process.stdout.fileno()
-            if not select.select([out], [], [], max(0.0, end - time.monotonic()))[0]:
-                raise DeviceError(
-                    f"its process gave no answer for {self._answer_s:g} s of the host's time",
-                    where=NAME,
-                    hint="the host is too slow, or the process was stopped",
-                )
-            data = os.read(out, _CHUNK)
-        except (OSError, ValueError) as error:
-            raise self.gone() from error
-        if not data:
-            raise self.gone()
-        return data
+                if message[0].get("answer") == self._number:
+                    return message
 
     def gone(self) -> DeviceError:
         """The process is not there any more; its last line may tell why."""
@@ -185,10 +175,10 @@ class ChildProcess:
 
 def error_of(parts: Any) -> DeviceError:
     """An error that the child told of."""
-    known = parts if isinstance(parts, dict) else {}
-    message, place, hint = (str(known.get(key) or "") for key in ("message", "where", "hint"))
-    if "pc" in known:
-        error: DeviceError = FaultError(message, known["pc"], known["lr"], known["address"])
+    fields = parts if isinstance(parts, dict) else {}
+    message, place, hint = (str(fields.get(key) or "") for key in ("message", "where", "hint"))
+    if "pc" in fields:
+        error: DeviceError = FaultError(message, fields["pc"], fields["lr"], fields["address"])
     else:
         error = DeviceError(message, hint=hint)
     error.where = f"{NAME}, {place}" if place else NAME

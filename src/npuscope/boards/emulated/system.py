@@ -6,7 +6,7 @@ import math
 import struct
 from collections.abc import Callable
 
-from npuscope.boards.emulated.cpu import Cpu
+from npuscope.boards.emulated.cpu import EmulatedCpu
 from npuscope.boards.emulated.memory import BoardMemory, FetchCost
 from npuscope.errors import DeviceError
 from npuscope.machine.model import Machine
@@ -25,7 +25,7 @@ CYCLES_PER_INSTRUCTION = 1.25
 class Clock:
     """Executed instructions and time asleep, since power-up."""
 
-    def __init__(self, cpu: Cpu, machine: Machine, fetches: FetchCost) -> None:
+    def __init__(self, cpu: EmulatedCpu, machine: Machine, fetches: FetchCost) -> None:
         self._cpu = cpu
         self._fetches = fetches
         self._fetched = 0  # cycles of fetches up to the end of the last sleep
@@ -115,13 +115,13 @@ class Exceptions:
 
     def next(self, basepri: int = 0) -> int | None:
         """The one to take now: more urgent than what is running and than the mask."""
-        found = self.first()
-        if found is None:
+        number = self.first()
+        if number is None:
             return None
-        priority = self.priorities.get(found, 0)
+        priority = self.priorities.get(number, 0)
         if self.active and priority >= min(self.priorities.get(n, 0) for n in self.active):
             return None
-        return None if basepri and priority >= basepri else found
+        return None if basepri and priority >= basepri else number
 
     def _urgency(self, number: int) -> tuple[int, int]:
         return self.priorities.get(number, 0), number
@@ -154,8 +154,8 @@ class SystemRegisters:
     @property
     def next_tick(self) -> int | None:
         """Cycle of the next tick, None when it raises nothing."""
-        wanted = _TICK_ON | _TICK_INTERRUPT
-        if self._control & wanted != wanted or not self._reload:
+        needed = _TICK_ON | _TICK_INTERRUPT
+        if self._control & needed != needed or not self._reload:
             return None
         return self._tick_base + self._reload + 1
 
@@ -172,11 +172,6 @@ class SystemRegisters:
         if self._control & _TICK_INTERRUPT:
             self.exceptions.pending.add(SYSTICK)
 
-    def _left(self) -> int:
-        if not self._control & _TICK_ON:
-            return 0
-        return max(0, self._reload - (self._clock.cycles - self._tick_base))
-
     # Words.
 
     def read(self, offset: int) -> int:
@@ -187,7 +182,9 @@ class SystemRegisters:
         if offset == _SYST_RVR:
             return self._reload
         if offset == _SYST_CVR:
-            return self._left()
+            if not self._control & _TICK_ON:
+                return 0
+            return max(0, self._reload - (self._clock.cycles - self._tick_base))
         if _ENABLE <= offset < _ENABLE + 2 * _BANK:
             return self._bits(self.exceptions.enabled, offset % _BANK)
         if _PEND <= offset < _PEND + 2 * _BANK:
@@ -195,14 +192,27 @@ class SystemRegisters:
         if _ACTIVE <= offset < _ACTIVE + _BANK:
             return self._bits(set(self.exceptions.active), offset % _BANK)
         if offset in (_CPUID_AT, _ICSR, _VTOR):
-            return {_CPUID_AT: _CPUID, _ICSR: self._state(), _VTOR: self.vectors}[offset]
+            pending, active = self.exceptions.pending, self.exceptions.active
+            flags = (PENDSV in pending) * _PEND_SV_SET | (SYSTICK in pending) * _PEND_TICK_SET
+            return {
+                _CPUID_AT: _CPUID,
+                _ICSR: flags | (self.exceptions.first() or 0) << 12 | (active[-1] if active else 0),
+                _VTOR: self.vectors,
+            }[offset]
         return self._words.get(offset, 0)
 
     def write(self, offset: int, value: int) -> None:
         self.tick()
         exceptions = self.exceptions
         if _SYST_CSR <= offset <= _SYST_CVR:
-            self._write_tick(offset, value)
+            if offset == _SYST_CSR:
+                if value & ~self._control & _TICK_ON:
+                    self._tick_base = self._clock.cycles
+                self._control = value & 7
+            elif offset == _SYST_RVR:
+                self._reload = value & 0xFFFFFF
+            else:
+                self._tick_base, self._ticked = self._clock.cycles, False
         elif _ENABLE <= offset < _ENABLE + _BANK:
             exceptions.enabled |= _numbers(offset - _ENABLE, value)
         elif _DISABLE <= offset < _DISABLE + _BANK:
@@ -212,7 +222,15 @@ class SystemRegisters:
         elif _UNPEND <= offset < _UNPEND + _BANK:
             exceptions.pending -= _numbers(offset - _UNPEND, value) - exceptions.levels
         elif offset == _ICSR:
-            self._write_state(value)
+            pending = self.exceptions.pending
+            for number, up, down in (
+                (PENDSV, _PEND_SV_SET, _PEND_SV_CLEAR),
+                (SYSTICK, _PEND_TICK_SET, _PEND_TICK_CLEAR),
+            ):
+                if value & up:
+                    pending.add(number)
+                if value & down:
+                    pending.discard(number)
         elif offset == _VTOR:
             self.vectors = value & ~0x7F
         elif offset == _AIRCR:
@@ -224,32 +242,6 @@ class SystemRegisters:
     def _bits(self, numbers: set[int], offset: int) -> int:
         first = FIRST_EXTERNAL + 8 * offset
         return sum(1 << n - first for n in numbers if first <= n < first + 32)
-
-    def _write_tick(self, offset: int, value: int) -> None:
-        if offset == _SYST_CSR:
-            if value & ~self._control & _TICK_ON:
-                self._tick_base = self._clock.cycles
-            self._control = value & 7
-        elif offset == _SYST_RVR:
-            self._reload = value & 0xFFFFFF
-        else:
-            self._tick_base, self._ticked = self._clock.cycles, False
-
-    def _state(self) -> int:
-        pending, active = self.exceptions.pending, self.exceptions.active
-        flags = (PENDSV in pending) * _PEND_SV_SET | (SYSTICK in pending) * _PEND_TICK_SET
-        return flags | (self.exceptions.first() or 0) << 12 | (active[-1] if active else 0)
-
-    def _write_state(self, value: int) -> None:
-        pending = self.exceptions.pending
-        for number, up, down in (
-            (PENDSV, _PEND_SV_SET, _PEND_SV_CLEAR),
-            (SYSTICK, _PEND_TICK_SET, _PEND_TICK_CLEAR),
-        ):
-            if value & up:
-                pending.add(number)
-            if value & down:
-                pending.discard(number)
 
     def _write_priority(self, offset: int, value: int) -> None:
         if _PRIORITY <= offset < _PRIORITY + EXTERNALS:
@@ -304,7 +296,7 @@ class Entries:
     """Takes exceptions and returns from them. Floating-point registers are kept aside, not on
     the firmware's stack."""
 
-    def __init__(self, cpu: Cpu, memory: BoardMemory, system: SystemRegisters) -> None:
+    def __init__(self, cpu: EmulatedCpu, memory: BoardMemory, system: SystemRegisters) -> None:
         self._cpu = cpu
         self._memory = memory
         self._system = system
@@ -324,29 +316,28 @@ class Entries:
         number = exceptions.next(self._cpu.get("BASEPRI"))
         if number is None:
             return False
-        self._enter(number)
-        return True
-
-    def _enter(self, number: int) -> None:
         cpu, exceptions = self._cpu, self._system.exceptions
         status, pointer = cpu.get("XPSR"), cpu.get("SP")
         aligned = pointer & ~7
         frame = [cpu.get(name) for name in _STACKED]
         status_word = status | _REALIGNED if pointer != aligned else status & ~_REALIGNED
-        self._store(aligned - _FRAME.size, _FRAME.pack(*frame, cpu.get("PC"), status_word))
+        try:
+            self._memory.write(
+                aligned - _FRAME.size, _FRAME.pack(*frame, cpu.get("PC"), status_word)
+            )
+        except DeviceError as error:
+            raise self._cpu.fault(f"no room on the stack: {error.message}") from error
         self._floats.append(cpu.get_float())
         cpu.put("SP", aligned - _FRAME.size)
         cpu.put("LR", _RETURN_TO_HANDLER if exceptions.active else _RETURN_TO_THREAD)
         exceptions.enter(number)
         cpu.put("XPSR", _THUMB | number)
-        cpu.put("PC", self._handler(number))
-
-    def _handler(self, number: int) -> int:
         vector = self._load(self._system.vectors + 4 * number, 4)
         address = int.from_bytes(vector, "little")
         if not address & 1:
             raise self._cpu.fault(f"exception {number} has no handler: {address:#x}")
-        return address
+        cpu.put("PC", address)
+        return True
 
     def leave(self) -> None:
         """A handler has returned: go on where it came in."""
@@ -362,12 +353,6 @@ class Entries:
         cpu.put_float(self._floats.pop())
         self._system.exceptions.leave()
         cpu.put("PC", pc | 1)
-
-    def _store(self, address: int, data: bytes) -> None:
-        try:
-            self._memory.write(address, data)
-        except DeviceError as error:
-            raise self._cpu.fault(f"no room on the stack: {error.message}") from error
 
     def _load(self, address: int, size_bytes: int) -> bytes:
         try:

@@ -115,10 +115,10 @@ def inference_message(inference: Inference) -> wire.Operator:
 
 def version_word(text: str) -> int:
     """'1.1.1-14' as major << 24 | minor << 16 | patch << 8; 0 when there is no version."""
-    found = _VERSION.search(text)
-    if found is None:
+    match = _VERSION.search(text)
+    if match is None:
         return 0
-    major, minor, patch = (min(int(part or 0), 0xFF) for part in found.groups())
+    major, minor, patch = (min(int(part or 0), 0xFF) for part in match.groups())
     return major << 24 | minor << 16 | patch << 8
 
 
@@ -129,15 +129,15 @@ def short(text: str) -> str:
 
 def unique_names(names: Iterable[str]) -> tuple[str, ...]:
     """Names short enough for the wire; one that was there already gets a number."""
-    taken: list[str] = []
+    names_so_far: list[str] = []
     for name in names:
         base, cut, number = short(name) or "network", "", 1
-        while base + cut in taken:
+        while base + cut in names_so_far:
             number += 1
             cut = f"_{number}"
             base = base[: NAME_BYTES - 1 - len(cut)]
-        taken.append(base + cut)
-    return tuple(taken)
+        names_so_far.append(base + cut)
+    return tuple(names_so_far)
 
 
 def _total(name: str, size_bytes: int) -> wire.TensorDesc:

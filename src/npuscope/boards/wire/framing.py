@@ -32,7 +32,7 @@ MEMORY_CHUNK_BYTES = 1024
 OPTION_SHIFT = 8  # the counter choice lies in bits 31..8 of a request's `opt`
 
 
-class Command(IntEnum):
+class WireCommand(IntEnum):
     SYNC = 0
     SYS_INFO = 1
     DISCONNECT = 2
@@ -55,7 +55,7 @@ class State(IntEnum):
     ERROR = 4
 
 
-class Fault(IntEnum):
+class WireFault(IntEnum):
     """The error word of an acknowledgement."""
 
     NONE = 0
@@ -129,7 +129,7 @@ class BlockType(IntEnum):
     EC = 4
 
 
-class Runtime(IntEnum):
+class RuntimeId(IntEnum):
     """Bits 7..0 of `rtid`."""
 
     STM_AI = 1
@@ -141,7 +141,7 @@ class Runtime(IntEnum):
 
 
 # The NPU's runtime with the vendor's newer API, built with GCC.
-RTID = Runtime.ATONN | 1 << 8 | 1 << 16
+RTID = RuntimeId.ATONN | 1 << 8 | 1 << 16
 MACC_NOT_GIVEN = 4 << 24
 COMPILERS = {1: "GCC", 2: "IAR", 3: "MDK5", 4: "MDK6", 5: "HTC", 6: "GHS"}  # bits 23..16
 

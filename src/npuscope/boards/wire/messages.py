@@ -25,7 +25,7 @@ def decode(cls: type[M], data: bytes) -> M:
 
 def has_field(data: bytes, number: int) -> bool:
     with device_at_fault():
-        return any(found == number for found, _, _ in fields(data))
+        return any(own == number for own, _, _ in fields(data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,5 +285,5 @@ class Resp:
 
     @property
     def payload(self) -> Payload | None:
-        found = (getattr(self, row.name) for row in self.FIELDS if row.type is not None)
-        return next((item for item in found if item is not None), None)
+        payloads = (getattr(self, row.name) for row in self.FIELDS if row.type is not None)
+        return next((item for item in payloads if item is not None), None)

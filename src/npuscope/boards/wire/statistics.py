@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from npuscope.boards.device import NOTHING, Clocks, NodeCounters, Option, granted
+from npuscope.boards.device import NOTHING, BoardClocks, CounterOption, NodeCounters, granted
 from npuscope.boards.wire.framing import OPERATOR_FLAG_SHIFT, BlockType, OperatorFlag
 from npuscope.boards.wire.messages import Operator
 from npuscope.lean_dataclass import dataclass, replace
@@ -23,7 +23,11 @@ _BLOB_FLAG = 4  # the runtime's flag of a block that the epoch controller starts
 _LONGEST_NUMBER = 18
 
 # The way that is named where engines were counted and none of them moved anything.
-_IDLE_WAYS = {Option.STRG_I_ACTIVE: "i", Option.STRG_O_ACTIVE: "o", Option.STRG_ACTIVE: "i"}
+_IDLE_WAYS = {
+    CounterOption.STRG_I_ACTIVE: "i",
+    CounterOption.STRG_O_ACTIVE: "o",
+    CounterOption.STRG_ACTIVE: "i",
+}
 _NO_ENGINE = -1
 
 # EC is a blob of the epoch controller, EXTRA is DMA of the hybrid before it.
@@ -37,7 +41,7 @@ BLOCK_KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodePlace:
     """Where a node stands: its index, and the last epoch number that was not negative."""
 
     index: int
@@ -68,7 +72,7 @@ def operator_id(node: NodeCounters, current: int) -> int:
     return (node.last & 0xFFFF) << 16 | first & 0xFFFF
 
 
-def config_lines(device_id: int, clocks: Clocks, *, npu_cache: bool) -> list[str]:
+def config_lines(device_id: int, clocks: BoardClocks, *, npu_cache: bool) -> list[str]:
     """What a board says of itself before each network's description."""
     values = {
         "version": CONFIG_VERSION,
@@ -84,27 +88,29 @@ def config_lines(device_id: int, clocks: Clocks, *, npu_cache: bool) -> list[str
 
 def read_config(lines: Iterable[str]) -> dict[str, str]:
     """Names and values; other lines are passed over."""
-    found = (line[len(CONFIG) :].partition(":") for line in lines if line.startswith(CONFIG))
-    return {name: value for name, _, value in found}
+    pairs = (line[len(CONFIG) :].partition(":") for line in lines if line.startswith(CONFIG))
+    return {name: value for name, _, value in pairs}
 
 
-def config_clocks(config: dict[str, str]) -> Clocks | None:
+def config_clocks(config: dict[str, str]) -> BoardClocks | None:
     """The four clocks, if all are there."""
     hertz = [number(config.get(f"{name}_freq", "")) for name in ("mcu", "noc", "npu", "nic")]
     mcu, noc, npu, nic = hertz
     if mcu is None or noc is None or npu is None or nic is None:
         return None
-    return Clocks(mcu, noc, npu, nic)
+    return BoardClocks(mcu, noc, npu, nic)
 
 
 def node_lines(
-    node: NodeCounters, place: Place, options: Option = NOTHING, *, tensors: int = 0
+    node: NodeCounters, place: NodePlace, options: CounterOption = NOTHING, *, tensors: int = 0
 ) -> list[str]:
     """All lines of a node in a run with these options, in the order of the vendor's firmware."""
     return [NODE + line for line in _node_lines(node, place, granted(options), tensors)]
 
 
-def _node_lines(node: NodeCounters, place: Place, counted: Option, tensors: int) -> Iterator[str]:
+def _node_lines(
+    node: NodeCounters, place: NodePlace, options: CounterOption, tensors: int
+) -> Iterator[str]:
     number = node.last if node.extra else node.number
     where = f"{place.index}:{place.current}:{number}:{node.last}"
     kind = operator_type(node, tensors=tensors)
@@ -113,34 +119,26 @@ def _node_lines(node: NodeCounters, place: Place, counted: Option, tensors: int)
     yield f"mcu_cycles:{_joined(node.mcu_cycles)}"
     if node.npu_cycles is not None:
         yield f"npu_cycles:{_joined(node.npu_cycles)}"
-    yield from _engine_lines(node)
-    yield from _busiest_lines(node, counted)
-    yield from _henv_lines(node)
+    for (engine, way), active in sorted(node.engines.items(), key=lambda item: item[0][::-1]):
+        yield f"streng_active:{way}:{engine}:{active}:{_core(node) - active}"
+    yield from _busiest_lines(node, options)
+    for engine, cycles in sorted(node.henv.items()):
+        yield f"streng_henv:i:{engine}:{cycles}:{_core(node) - cycles}"
     yield from _burst_lines(node)
     for way, counts in (("r", node.cache_read), ("w", node.cache_write)):
         if counts is not None:
             yield f"npu_cache:{way}:{_joined(counts)}"
 
 
-def _engine_lines(node: NodeCounters) -> Iterator[str]:
-    for (engine, way), active in sorted(node.engines.items(), key=lambda item: item[0][::-1]):
-        yield f"streng_active:{way}:{engine}:{active}:{_core(node) - active}"
-
-
-def _busiest_lines(node: NodeCounters, counted: Option) -> Iterator[str]:
+def _busiest_lines(node: NodeCounters, options: CounterOption) -> Iterator[str]:
     """One for each way; of equals the first. Where the NPU did nothing, one that says so."""
     for way in sorted({way for _, way in node.engines}):
         active = {e: cycles for (e, which), cycles in sorted(node.engines.items()) if which == way}
         engine = max(active, key=active.__getitem__)
         yield f"streng_active:max:{way}:{engine}:{active[engine]}"
     if not node.engines:
-        ways = [way for choice, way in _IDLE_WAYS.items() if choice in counted]
+        ways = [way for choice, way in _IDLE_WAYS.items() if choice in options]
         yield from (f"streng_active:max:{way}:{_NO_ENGINE}:0" for way in ways)
-
-
-def _henv_lines(node: NodeCounters) -> Iterator[str]:
-    for engine, cycles in sorted(node.henv.items()):
-        yield f"streng_henv:i:{engine}:{cycles}:{_core(node) - cycles}"
 
 
 def _core(node: NodeCounters) -> int:
@@ -154,8 +152,8 @@ def _burst_lines(node: NodeCounters) -> Iterator[str]:
     for port in (0, 1):
         for way in ("w", "r"):
             yield f"port{port}:burst:{way}:{_joined(node.bursts.get((port, way), none))}"
-    read, written = (_bytes(node, way) for way in ("r", "w"))
-    yield f"portx:burst:rw:{read}:{written}:{read + written}:0"
+    read, stored = (_bytes(node, way) for way in ("r", "w"))
+    yield f"portx:burst:rw:{read}:{stored}:{read + stored}:0"
 
 
 def _bytes(node: NodeCounters, way: str) -> int:
@@ -171,22 +169,18 @@ def _joined(values: Iterable[int]) -> str:
 
 def read_node(operator: Operator, lines: Iterable[str]) -> NodeCounters:
     """A node from its operator message and the lines that came before it."""
-    node = _from_operator(operator)
+    kind = _known(operator.type & 0xF)
+    first, last = operator.id & 0xFFFF, operator.id >> 16
+    last -= 1 << 16 if last & 0x8000 else 0
+    counters = operator.counters[:3]
+    cycles = (counters[0], counters[1], counters[2]) if len(counters) == 3 else (0, 0, 0)
+    name = operator.name or block_name(first, last)
+    extra = kind is BlockType.EXTRA
+    node = NodeCounters(name, first, last, BLOCK_KINDS[kind], extra, mcu_cycles=cycles)
     for line in lines:
         if line.startswith(NODE):
             node = _with_line(node, line[len(NODE) :].split(":"))
     return node
-
-
-def _from_operator(operator: Operator) -> NodeCounters:
-    kind = _known(operator.type & 0xF)
-    first, last = operator.id & 0xFFFF, operator.id >> 16
-    last -= 1 << 16 if last & 0x8000 else 0
-    counted = operator.counters[:3]
-    cycles = (counted[0], counted[1], counted[2]) if len(counted) == 3 else (0, 0, 0)
-    name = operator.name or block_name(first, last)
-    extra = kind is BlockType.EXTRA
-    return NodeCounters(name, first, last, BLOCK_KINDS[kind], extra, mcu_cycles=cycles)
 
 
 def _known(kind: int) -> BlockType:
@@ -203,7 +197,12 @@ def _with_line(node: NodeCounters, words: list[str]) -> NodeCounters:
     """The node with what one line tells; a line of unknown form changes nothing."""
     match words:
         case ["evt_pre_start", _, _, _, _, flags, _, _]:
-            return replace(node, flags=_hex(flags, node.flags))
+            is_hex = (
+                len(flags) <= 8
+                and flags != ""
+                and all(c in "0123456789abcdefABCDEF" for c in flags)
+            )
+            return replace(node, flags=int(flags, 16) if is_hex else node.flags)
         case ["mcu_cycles", *rest]:
             return replace(node, mcu_cycles=_three(rest) or node.mcu_cycles)
         case ["npu_cycles", *rest]:
@@ -213,7 +212,10 @@ def _with_line(node: NodeCounters, words: list[str]) -> NodeCounters:
         case ["streng_henv", "i", engine, cycles, _]:
             return _with_henv(node, engine, cycles)
         case ["port0" | "port1" as port, "burst", "r" | "w" as way, *rest]:
-            return _with_bursts(node, int(port[-1]), way, _four(rest))
+            counts = _four(rest)
+            if counts is None:
+                return node
+            return replace(node, bursts={**node.bursts, (int(port[-1]), way): counts})
         case ["npu_cache", "r", *rest]:
             return replace(node, cache_read=_four(rest) or node.cache_read)
         case ["npu_cache", "w", *rest]:
@@ -235,32 +237,23 @@ def _with_henv(node: NodeCounters, engine: str, text: str) -> NodeCounters:
     return replace(node, henv={**node.henv, which: cycles})
 
 
-def _with_bursts(
-    node: NodeCounters, port: int, way: str, counts: tuple[int, int, int, int] | None
-) -> NodeCounters:
-    if counts is None:
-        return node
-    return replace(node, bursts={**node.bursts, (port, way): counts})
-
-
 def _three(words: list[str]) -> tuple[int, int, int] | None:
     values = [number(word) for word in words]
-    found = [value for value in values if value is not None]
-    return (found[0], found[1], found[2]) if len(found) == len(values) == 3 else None
+    numbers = [value for value in values if value is not None]
+    return (numbers[0], numbers[1], numbers[2]) if len(numbers) == len(values) == 3 else None
 
 
 def _four(words: list[str]) -> tuple[int, int, int, int] | None:
     values = [number(word) for word in words]
-    found = [value for value in values if value is not None]
-    return (found[0], found[1], found[2], found[3]) if len(found) == len(values) == 4 else None
+    numbers = [value for value in values if value is not None]
+    return (
+        (numbers[0], numbers[1], numbers[2], numbers[3])
+        if len(numbers) == len(values) == 4
+        else None
+    )
 
 
 def number(text: str) -> int | None:
     """A count; anything else, and anything too long to be one, is None."""
     plain = text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER
     return int(text) if plain else None
-
-
-def _hex(text: str, otherwise: int) -> int:
-    known = len(text) <= 8 and text != "" and all(c in "0123456789abcdefABCDEF" for c in text)
-    return int(text, 16) if known else otherwise

@@ -43,7 +43,8 @@ class BufferTable:
             self.buffers[origin.name] = self._of_value(origin, view_of="")
         if value.name not in self.buffers:
             self.buffers[value.name] = self._of_value(value, view_of=origin.name)
-        self._live(origin.name, epoch)
+        first, last = self.lives.get(origin.name, (epoch, epoch))
+        self.lives[origin.name] = (min(first, epoch), max(last, epoch))
         return self.buffers[origin.name]
 
     def laid_out(self, value: Value) -> Value:
@@ -96,10 +97,6 @@ class BufferTable:
             name: buffer.living(*self.lives.get(buffer.view_of or name, always))
             for name, buffer in self.buffers.items()
         }
-
-    def _live(self, name: str, epoch: int) -> None:
-        first, last = self.lives.get(name, (epoch, epoch))
-        self.lives[name] = (min(first, epoch), max(last, epoch))
 
     def _of_value(self, value: Value, view_of: str) -> Buffer:
         tensor = self.graph.tensors.get(value.tensor)
@@ -240,14 +237,18 @@ class EpochBuilder:
     def _reader(self, buffer: Buffer, fields: dict[str, int]) -> StreamSource:
         # Constants come from external memory: cacheable, and not allocated, as they are read once.
         cacheable = int(buffer.is_param)
+        self.take("STRENG")
+        self.used["in"] += 1
         engine = Streng(
-            id=self._input_id(), dir=0, addr_base=Ref(buffer.name), cacheable=cacheable, **fields
+            id=self.used["in"] - 1, dir=0, addr_base=Ref(buffer.name), cacheable=cacheable, **fields
         )
         return StreamSource(self.add(engine))
 
     def engine_out(self, source: StreamSource, buffer: Buffer, walk: Walk, nbits: int) -> None:
+        self.take("STRENG")
+        self.used["out"] += 1
         engine = Streng(
-            id=self._output_id(),
+            id=self.machine.units["STRENG"] - self.used["out"],
             dir=1,
             addr_base=Ref(buffer.name),
             nbits_in=nbits,
@@ -267,13 +268,3 @@ class EpochBuilder:
     def next_output(self) -> int:
         """Number of the engine that the next `engine_out` will take."""
         return self.machine.units["STRENG"] - self.used["out"] - 1
-
-    def _input_id(self) -> int:
-        self.take("STRENG")
-        self.used["in"] += 1
-        return self.used["in"] - 1
-
-    def _output_id(self) -> int:
-        self.take("STRENG")
-        self.used["out"] += 1
-        return self.machine.units["STRENG"] - self.used["out"]

@@ -17,8 +17,28 @@ _ALL_BYTES = 3  # kseten of a deep conv: take all three bytes of a kernel word
 
 def emit_conv(builder: EpochBuilder, stage: ConvStage) -> StreamSource:
     """Units in series, each with its own features; sums leave the last one."""
-    features = _features(builder, stage)
-    kernels = _kernels(builder, stage)
+    value = stage.inputs[0]
+    if value.name in builder.sources:
+        features = [builder.sources[value.name]]
+    else:
+        features = [
+            builder.read(value, _feature_walk(stage, index), **_feature_bits(stage, value))
+            for index in range(stage.tiling.pipe)
+        ]
+    # One engine feeds all units of the pipe; each picks its share.
+    tiling = stage.tiling
+    buffer = builder.buffers.parameter(f"{stage.name}.weights", stage.weights)
+    nbits = 8 * DEEP_BYTES if tiling.deep else 8 * stage.weights.itemsize
+    if stage.weight_turns > 1:
+        turns = stage.weight_turns
+        kernels = builder.raw_engine_in(
+            buffer, continuous=0, frame_tot_cnt=turns, nbits_in=nbits, nbits_out=nbits
+        )
+    else:
+        words = buffer.size_bytes * 8 // nbits // tiling.frames
+        kernels = builder.raw_engine_in(
+            buffer, frame_count=words, frame_tot_cnt=tiling.frames, nbits_in=nbits, nbits_out=nbits
+        )
     units = [_unit(builder, stage, index) for index in range(stage.tiling.pipe)]
     ports = [builder.add(unit) for unit in units]
     for source, port in zip(features, ports, strict=True):
@@ -30,16 +50,6 @@ def emit_conv(builder: EpochBuilder, stage: ConvStage) -> StreamSource:
         return StreamSource(ports[-1])
     _partial_sums(builder, stage, ports[0], ports[-1])
     return StreamSource(ports[-1], stage.tiling.passes - 1)
-
-
-def _features(builder: EpochBuilder, stage: ConvStage) -> list[StreamSource]:
-    value = stage.inputs[0]
-    if value.name in builder.sources:
-        return [builder.sources[value.name]]
-    return [
-        builder.read(value, _feature_walk(stage, index), **_feature_bits(stage, value))
-        for index in range(stage.tiling.pipe)
-    ]
 
 
 def _feature_walk(stage: ConvStage, index: int) -> Walk:
@@ -98,22 +108,6 @@ def _feature_bits(stage: ConvStage, value: Value) -> dict[str, int]:
     if stage.simd == Simd.S16X16:
         return {"nbits_in": 16, "nbits_out": 16}
     return {"nbits_in": 8, "nbits_out": 8}
-
-
-def _kernels(builder: EpochBuilder, stage: ConvStage) -> StreamSource:
-    """One engine feeds all units of the pipe; each picks its share."""
-    tiling = stage.tiling
-    buffer = builder.buffers.parameter(f"{stage.name}.weights", stage.weights)
-    nbits = 8 * DEEP_BYTES if tiling.deep else 8 * stage.weights.itemsize
-    if stage.weight_turns > 1:
-        turns = stage.weight_turns
-        return builder.raw_engine_in(
-            buffer, continuous=0, frame_tot_cnt=turns, nbits_in=nbits, nbits_out=nbits
-        )
-    words = buffer.size_bytes * 8 // nbits // tiling.frames
-    return builder.raw_engine_in(
-        buffer, frame_count=words, frame_tot_cnt=tiling.frames, nbits_in=nbits, nbits_out=nbits
-    )
 
 
 def _unit(builder: EpochBuilder, stage: ConvStage, index: int) -> Convacc:

@@ -29,14 +29,26 @@ def emit_program(
     for value in lowered.inputs:
         buffers.activation(value, 0)
     epochs = _leading_epochs(graph, groups)
-    readers = _readers(lowered)
+    # Value name -> stages that read it, or a view of it; the outside world reads outputs.
+    readers: dict[str, set[str]] = {root(lowered, value).name: {""} for value in lowered.outputs}
+    for stage in lowered.stages:
+        for value in stage.inputs:
+            origin = root(lowered, value).name
+            # A view cannot be streamed: whoever reads one needs the bytes in memory.
+            readers.setdefault(origin, set()).add(stage.name if origin == value.name else "")
     for group in groups:
-        leaving = _leaving(group, lowered, readers)
+        # Values of the group that must be written to memory.
+        inside = {stage.name for stage in group.stages}
+        results = [stage.output.name for stage in group.stages]
+        # What is written into a window of another value is there for that value's readers.
+        leaving = {
+            name for name in results if name in lowered.views or readers.get(name, set()) - inside
+        }
         epochs.append(_emit_epoch(group, len(epochs) + 1, leaving, buffers, machine))
     for value in lowered.outputs:
         buffers.activation(value, len(epochs))
-    made = {value.tensor: value.name for value in lowered.outputs}
-    outputs = tuple(made[name] for name in graph.outputs)
+    outputs_by_tensor = {value.tensor: value.name for value in lowered.outputs}
+    outputs = tuple(outputs_by_tensor[name] for name in graph.outputs)
     return Program(
         name=graph.name,
         machine=machine.name,
@@ -59,17 +71,17 @@ def _frame_by_frame(groups: list[StageGroup]) -> dict[str, int]:
     Not those of a kernel that is cut both ways, whose pieces want other tiles each [assumed: DLA
     and XiNet wait for external RAM longer than frames in one piece would].
     """
-    made: dict[str, int] = {}
+    written_frames: dict[str, int] = {}
     read: dict[str, set[int]] = {}
     for group in groups:
         for stage in group.stages:
             frame = group.frames[stage.output.name]
             if isinstance(stage, ConvStage) and stage.order is PieceOrder.FEW:
-                made[stage.output.name] = frame
+                written_frames[stage.output.name] = frame
             for value in stage.inputs:
-                if value.name in made and value.name not in group.frames:
+                if value.name in written_frames and value.name not in group.frames:
                     read.setdefault(value.name, set()).add(frame)
-    return {name: frame for name, frame in made.items() if read.get(name) == {frame}}
+    return {name: frame for name, frame in written_frames.items() if read.get(name) == {frame}}
 
 
 def _leading_epochs(graph: Graph, groups: list[StageGroup]) -> list[Epoch]:
@@ -122,25 +134,6 @@ def _emit_group(
         else:
             store(builder, source, stage.output, frame)
     return builder.group()
-
-
-def _readers(lowered: Lowered) -> dict[str, set[str]]:
-    """Value name -> stages that read it, or a view of it; the outside world reads outputs."""
-    found: dict[str, set[str]] = {root(lowered, value).name: {""} for value in lowered.outputs}
-    for stage in lowered.stages:
-        for value in stage.inputs:
-            origin = root(lowered, value).name
-            # A view cannot be streamed: whoever reads one needs the bytes in memory.
-            found.setdefault(origin, set()).add(stage.name if origin == value.name else "")
-    return found
-
-
-def _leaving(group: StageGroup, lowered: Lowered, readers: dict[str, set[str]]) -> set[str]:
-    """Values of the group that must be written to memory."""
-    inside = {stage.name for stage in group.stages}
-    made = [stage.output.name for stage in group.stages]
-    # What is written into a window of another value is there for that value's readers.
-    return {name for name in made if name in lowered.views or readers.get(name, set()) - inside}
 
 
 def _call(stage: CallStage, number: int, buffers: BufferTable) -> Call:

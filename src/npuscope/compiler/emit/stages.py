@@ -110,30 +110,25 @@ def _second_operand(
     builder: EpochBuilder, stage: ArithStage, frame: int
 ) -> tuple[StreamSource | None, int]:
     if len(stage.inputs) > 1 and stage.inputs[1].shape != stage.output.shape:
-        return _broadcast(builder, stage.inputs[1], stage.output, frame)
+        # A vector from memory: once per tile where the unit can hold it, else for every pixel.
+        value = stage.inputs[1]
+        height, width, channels = stage.output.shape
+        element = value.nbits // 8
+        if value.channels == 1:
+            count = height * width * channels
+            walk = Walk(1, 1, 1, element, 0, 0, count, 0, count)
+        elif _held(builder, value):
+            walk = channel_frames(value, frame)
+        else:
+            pixels, step = height * width, frame * element
+            walk = Walk(1, 1, frame, step, 0, 0, pixels, step, pixels * channels // frame)
+        source = builder.read(value, walk, nbits_in=value.nbits, nbits_out=value.nbits)
+        return source, element
     if len(stage.inputs) > 1:
         return _operand(builder, stage.inputs[1], frame)
     if stage.table is not None:
         return _table_stream(builder, stage, frame), 2
     return None, 0
-
-
-def _broadcast(
-    builder: EpochBuilder, value: Value, output: Value, frame: int
-) -> tuple[StreamSource, int]:
-    """A vector from memory: once per tile where the unit can hold it, else for every pixel."""
-    height, width, channels = output.shape
-    element = value.nbits // 8
-    if value.channels == 1:
-        count = height * width * channels
-        walk = Walk(1, 1, 1, element, 0, 0, count, 0, count)
-    elif _held(builder, value):
-        walk = channel_frames(value, frame)
-    else:
-        pixels, step = height * width, frame * element
-        walk = Walk(1, 1, frame, step, 0, 0, pixels, step, pixels * channels // frame)
-    source = builder.read(value, walk, nbits_in=value.nbits, nbits_out=value.nbits)
-    return source, element
 
 
 def _held(builder: EpochBuilder, value: Value) -> bool:
@@ -156,13 +151,21 @@ def _table_stream(builder: EpochBuilder, stage: ArithStage, frame: int) -> Strea
 def _coefficients(builder: EpochBuilder, stage: ArithStage, dual: bool) -> dict[str, Any]:
     """Scalar or per-channel A and C; a single operand leaves B to widen C to 32 bits."""
     if isinstance(stage.b, np.ndarray):
-        return _two_vectors(builder, stage, stage.b)
+        # A and B per channel for two streams; C is one number.
+        a_buffer = builder.buffers.coefficients(f"{stage.name}.A", stage.a.astype("<i2"))
+        b_buffer = builder.buffers.coefficients(f"{stage.name}.B", stage.b.astype("<i2"))
+        return {
+            "bcast": int(Bcast.CHAN),
+            "A_vector": Ref(a_buffer.name),
+            "B_vector": Ref(b_buffer.name),
+            "C_scalar": int(stage.c[0]),
+        }
     if dual:
         vector = len(stage.inputs) > 1 and stage.inputs[1].shape != stage.output.shape
-        held = vector and _held(builder, stage.inputs[1])
+        broadcasts = vector and _held(builder, stage.inputs[1])
         return {
             "scalar": 1,
-            "bcast": int(Bcast.CHAN if held else Bcast.SCALAR),
+            "bcast": int(Bcast.CHAN if broadcasts else Bcast.SCALAR),
             "A_scalar": int(stage.a[0]),
             "B_scalar": stage.b,
             "C_scalar": int(stage.c[0]),
@@ -179,21 +182,9 @@ def _coefficients(builder: EpochBuilder, stage: ArithStage, dual: bool) -> dict[
     return {"bcast": int(Bcast.CHAN), "combinebc": 1, **_vectors(builder, stage)}
 
 
-def _two_vectors(builder: EpochBuilder, stage: ArithStage, b: np.ndarray) -> dict[str, Any]:
-    """A and B per channel for two streams; C is one number."""
-    a_buffer = builder.buffers.coefficients(f"{stage.name}.A", stage.a.astype("<i2"))
-    b_buffer = builder.buffers.coefficients(f"{stage.name}.B", b.astype("<i2"))
-    return {
-        "bcast": int(Bcast.CHAN),
-        "A_vector": Ref(a_buffer.name),
-        "B_vector": Ref(b_buffer.name),
-        "C_scalar": int(stage.c[0]),
-    }
-
-
 def _vectors(builder: EpochBuilder, stage: ArithStage) -> dict[str, Any]:
     high, low = _halves(int(stage.c[0]))
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "A_scalar": int(stage.a[0]),
         "B_scalar": high,
         "C_scalar": low,
@@ -201,13 +192,13 @@ def _vectors(builder: EpochBuilder, stage: ArithStage) -> dict[str, Any]:
     }
     if len(stage.a) > 1:
         buffer = builder.buffers.coefficients(f"{stage.name}.A", stage.a.astype("<i2"))
-        found["A_vector"] = Ref(buffer.name)
+        fields["A_vector"] = Ref(buffer.name)
     if len(stage.a) > 1 or len(stage.c) > 1:
         # Beside a vector A the driver reads C from a vector too, never from the pair of scalars.
         c = np.broadcast_to(stage.c, max(len(stage.a), len(stage.c)))
         buffer = builder.buffers.coefficients(f"{stage.name}.C", c.astype("<i4"))
-        found["C_vector"] = Ref(buffer.name)
-    return found
+        fields["C_vector"] = Ref(buffer.name)
+    return fields
 
 
 def _halves(value: int) -> tuple[int, int]:

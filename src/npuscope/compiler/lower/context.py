@@ -8,7 +8,7 @@ from math import inf, prod
 
 import numpy as np
 
-from npuscope.compiler.numbers import Affine, Scaling, requantize_value
+from npuscope.compiler.numbers import Affine, LayerScaling, requantize_value
 from npuscope.compiler.stages import (
     ArithStage,
     ConvStage,
@@ -32,7 +32,7 @@ SIGN_OFFSET = 128  # between a byte read as unsigned and as signed
 
 
 @dataclass(slots=True)
-class Context:
+class Lowering:
     graph: Graph
     machine: Machine
     optimization: int
@@ -208,7 +208,7 @@ def quant_pair(value: Value) -> tuple[float, int]:
     return value.quant.scale, value.quant.zero_point
 
 
-def streamed_frame(context: Context, features: Value) -> int:
+def streamed_frame(context: Lowering, features: Value) -> int:
     """Channels per frame of the convolution that makes the features: what follows may share its
     epoch. Only a convolution with a window and without passes through memory is joined, none in
     builds without an optimization level, none that is cut in pieces [four builds of one network].
@@ -220,7 +220,7 @@ def streamed_frame(context: Context, features: Value) -> int:
     return conv.tiling.kernels if once and conv.order is PieceOrder.WHOLE else 0
 
 
-def conv_before(context: Context, features: Value) -> ConvStage | None:
+def conv_before(context: Lowering, features: Value) -> ConvStage | None:
     """The convolution that makes the features, if the last stages lead from it to them."""
     for stage in reversed(context.result.stages):
         if stage.output.name != features.name or not isinstance(stage, ConvStage | ArithStage):
@@ -298,7 +298,7 @@ def quantized_range(limits: tuple[float, float], output: Value) -> tuple[int, in
 # --- Scales of a layer ---
 
 
-def layer_scaling(graph: Graph, op: Op, source: Value, output: Value) -> Scaling:
+def layer_scaling(graph: Graph, op: Op, source: Value, output: Value) -> LayerScaling:
     """Scales of a layer; the bias in real values."""
     weights = graph.tensor(op.inputs[1])
     channels = weights.shape[0]
@@ -308,16 +308,14 @@ def layer_scaling(graph: Graph, op: Op, source: Value, output: Value) -> Scaling
         weight_scales = np.broadcast_to(weight_scales, (channels,))
     input_scale, _ = quant_pair(source)
     output_scale, output_zero = quant_pair(output)
-    bias = _real_bias(graph, op, input_scale * weight_scales)
-    return Scaling(input_scale, weight_scales, output_scale, output_zero, bias).about_one
-
-
-def _real_bias(graph: Graph, op: Op, unit: np.ndarray) -> np.ndarray:
+    unit = input_scale * weight_scales
     if len(op.inputs) < 3 or not op.inputs[2]:
-        return np.zeros(len(unit))
-    tensor = graph.tensor(op.inputs[2])
-    data = constant_of(graph, tensor.name).astype(np.float64).reshape(-1)
-    return data if tensor.dtype is DType.FLOAT32 else data * unit
+        bias = np.zeros(len(unit))
+    else:
+        tensor = graph.tensor(op.inputs[2])
+        data = constant_of(graph, tensor.name).astype(np.float64).reshape(-1)
+        bias = data if tensor.dtype is DType.FLOAT32 else data * unit
+    return LayerScaling(input_scale, weight_scales, output_scale, output_zero, bias).about_one
 
 
 def constant_of(graph: Graph, name: str) -> np.ndarray:
@@ -330,7 +328,7 @@ def constant_of(graph: Graph, name: str) -> np.ndarray:
 
 
 def rescale(
-    context: Context,
+    context: Lowering,
     name: str,
     source: Value,
     output: Value,
@@ -350,7 +348,7 @@ def rescale(
     return context.flip_sign(signed, output, origin)
 
 
-def moved(context: Context, op: Op, value: Value) -> Value:
+def moved(context: Lowering, op: Op, value: Value) -> Value:
     """The result of an op that only moves values, rescaled to that of its output."""
     target = context.graph.output_tensor(op)
     if target.quant is None or value.quant is None or value.is_float:

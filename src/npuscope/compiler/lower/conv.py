@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from npuscope.compiler.lower.context import (
-    Context,
+    Lowering,
     clamp_range,
     constant_of,
     conv_before,
@@ -18,10 +18,10 @@ from npuscope.compiler.lower.context import (
     streamed_frame,
 )
 from npuscope.compiler.lower.dilated import Dilated, dilated_sums
-from npuscope.compiler.lower.layer import Layer
+from npuscope.compiler.lower.layer import ConvLayer
 from npuscope.compiler.lower.moves import channel_copy, window
 from npuscope.compiler.lower.pieces import (
-    Kernel,
+    ConvKernel,
     Piece,
     blank,
     channel_parts,
@@ -29,7 +29,7 @@ from npuscope.compiler.lower.pieces import (
     pack_weights,
     windows,
 )
-from npuscope.compiler.lower.pool import Sums, pool_follows, requantize_sums
+from npuscope.compiler.lower.pool import LayerSums, pool_follows, requantize_sums
 from npuscope.compiler.lower.software import SoftwarePiece, emit_software_piece
 from npuscope.compiler.numbers import fine_enough_shift, safe_conv_shift
 from npuscope.compiler.stages import ArithStage, ConvStage, PieceOrder, Value
@@ -59,34 +59,43 @@ _SUM_BITS, _LINK_BITS = 16, 24  # of sums in memory, of links between units in s
 _COPIES = 3  # the optimization level from which features are copied for their reader [code]
 
 
-def lower_conv(context: Context, op: Op) -> None:
+def lower_conv(context: Lowering, op: Op) -> None:
     """Conv2D -> [Sub] -> Conv pieces -> [Add of pieces] -> requantisation."""
     require_batch_one(context.graph.first_input(op), op)
     attrs = cast(ConvAttrs, op.attrs)
-    kernel = Kernel(constant_of(context.graph, op.inputs[1]), attrs.dilations)
+    kernel = ConvKernel(constant_of(context.graph, op.inputs[1]), attrs.dilations)
     if not moves_pixels(context.graph, op, context.machine):
         check_pieces(piece_count(kernel.shape[1:3], attrs.strides, context.machine), op.name)
     _emit_layer(context, op, attrs, kernel)
 
 
-def lower_fully_connected(context: Context, op: Op) -> None:
+def lower_fully_connected(context: Lowering, op: Op) -> None:
     """A 1x1 convolution over one position per row."""
     weights = constant_of(context.graph, op.inputs[1])
     attrs = ConvAttrs(activation=cast(DenseAttrs, op.attrs).activation)
-    _emit_layer(context, op, attrs, Kernel(weights[:, None, None, :]))
+    _emit_layer(context, op, attrs, ConvKernel(weights[:, None, None, :]))
 
 
-def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, kernel: Kernel) -> None:
+def _emit_layer(context: Lowering, op: Op, attrs: ConvAttrs, kernel: ConvKernel) -> None:
     """Emit all stages of one convolution-like op and define its output."""
     source = context.value(op.inputs[0])
-    features, simd, fsub = _features(context, source, op)
+    # The feature operand, and the mode that its zero point requires. 0 needs nothing; -128 is
+    # shifted out by an ARITH stage; any other zero point is subtracted inside the unit, which then
+    # works in 16x8 mode at half the speed.
+    zero = quant_pair(source)[1]
+    if zero == 0:
+        features, simd, fsub = source, Simd.S8X8, 0
+    elif zero == -128 and source.signed:
+        features, simd, fsub = context.zero_removed(source, op.name, op.origin), Simd.S8X8, 0
+    else:
+        features, simd, fsub = source, Simd.S16X8, zero
     output = context.new_value(context.graph.output_tensor(op))
     scaling = layer_scaling(context.graph, op, source, output)
     max_kernels = 0
     if context.machine.generation.shrink_tile_for_pool and pool_follows(context, op):
         max_kernels = context.machine.pool.max_fused_channels
     frame = streamed_frame(context, features)
-    layer = Layer(op, features, simd, fsub, kernel, attrs, output, scaling, max_kernels, frame)
+    layer = ConvLayer(op, features, simd, fsub, kernel, attrs, output, scaling, max_kernels, frame)
     if op.kind == "Conv2D" and moves_pixels(context.graph, op, context.machine):
         layer = replace(layer, moved=True)
     batch = _copied_channels(context, layer)
@@ -98,7 +107,7 @@ def _emit_layer(context: Context, op: Op, attrs: ConvAttrs, kernel: Kernel) -> N
     context.define(op.outputs[0], output)
 
 
-def _emit_part(context: Context, layer: Layer) -> None:
+def _emit_part(context: Lowering, layer: ConvLayer) -> None:
     """Sums of a layer, brought to its output's scale."""
     size = layer.features.shape[:2]
     # Of a part of the outputs, or of all: no tap may meet the image.
@@ -110,11 +119,11 @@ def _emit_part(context: Context, layer: Layer) -> None:
     clip = clamp_range(layer.attrs.activation, layer.output)
     both = context.machine.generation.per_channel_both_stages
     largest = _largest_sums(context, layer) if both else None
-    layer_sums = Sums(sums, layer.scaling, shift_o, largest)
+    layer_sums = LayerSums(sums, layer.scaling, shift_o, largest)
     requantize_sums(context, layer_sums, layer.output, clip, layer.op.origin)
 
 
-def _within_links(context: Context, layer: Layer) -> Layer:
+def _within_links(context: Lowering, layer: ConvLayer) -> ConvLayer:
     """Sums that come back from memory enter the first of several units in series in full, and
     leave it on a link of 24 bits: where they are likely to be wider, one unit works alone."""
     if layer.grouped or layer.moved:
@@ -127,7 +136,7 @@ def _within_links(context: Context, layer: Layer) -> Layer:
     return replace(layer, alone=wide)
 
 
-def _output_parts(context: Context, layer: Layer) -> list[Layer]:
+def _output_parts(context: Lowering, layer: ConvLayer) -> list[ConvLayer]:
     """The layer, or two layers that write side by side into its output."""
     if layer.grouped or not context.machine.generation.splits_odd_channels:
         return [layer]
@@ -138,7 +147,7 @@ def _output_parts(context: Context, layer: Layer) -> list[Layer]:
     return [_output_part(context, layer, first, count) for first, count in spans]
 
 
-def _output_part(context: Context, layer: Layer, first: int, count: int) -> Layer:
+def _output_part(context: Lowering, layer: ConvLayer, first: int, count: int) -> ConvLayer:
     some = slice(first, first + count)
     scaling = layer.scaling
     part = replace(scaling, weight_scales=scaling.weight_scales[some], bias=scaling.bias[some])
@@ -152,14 +161,14 @@ def _output_part(context: Context, layer: Layer, first: int, count: int) -> Laye
     )
 
 
-def _tile_limit(context: Context, layer: Layer) -> TileLimit:
+def _tile_limit(context: Lowering, layer: ConvLayer) -> TileLimit:
     """What a tile holds, whatever the width of kernel and map: parts are chosen by it."""
     if layer.kernel.shape[1:3] == (1, 1):
         return context.machine.convacc.tiles[ConvMode.PLAIN1X1.value]
     return dense_limit(layer.simd, context.machine)
 
 
-def _copied_channels(context: Context, layer: Layer) -> int:
+def _copied_channels(context: Lowering, layer: ConvLayer) -> int:
     """Channels that lie together in a copy for a depthwise layer; 0: this generation makes none.
 
     One-channel kernels are fed from single planes. With -O3, kernels in 16x8 mode and those on tiny
@@ -178,25 +187,13 @@ def _copied_channels(context: Context, layer: Layer) -> int:
     return depth if copied and features.stored_batch != depth else 0
 
 
-def _features(context: Context, source: Value, op: Op) -> tuple[Value, Simd, int]:
-    """The feature operand, and the mode that its zero point requires.
-
-    0 needs nothing; -128 is shifted out by an ARITH stage; any other zero point is subtracted
-    inside the unit, which then works in 16x8 mode at half the speed.
-    """
-    zero = quant_pair(source)[1]
-    if zero == 0:
-        return source, Simd.S8X8, 0
-    if zero == -128 and source.signed:
-        return context.zero_removed(source, op.name, op.origin), Simd.S8X8, 0
-    return source, Simd.S16X8, zero
-
-
-def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
+def _sums(context: Lowering, layer: ConvLayer) -> tuple[Value, int]:
     """The convolution itself: 16-bit sums already shifted right by the returned amount."""
     shift_o = _shift(context, layer)
     if layer.moved:
-        return _moved_sums(context, layer, shift_o), shift_o
+        sums, kernel = _sums_value(layer), layer.kernel.taps
+        units = layer.op, layer.features, layer.simd, layer.fsub
+        return dilated_sums(context, Dilated(*units, kernel, layer.attrs, sums, shift_o)), shift_o
     pieces = _pieces(context, layer)
     order = PieceOrder.of(len(pieces), layer.attrs.dilations != (1, 1))
     if order is PieceOrder.CHAIN:
@@ -214,13 +211,7 @@ def _sums(context: Context, layer: Layer) -> tuple[Value, int]:
     return total, shift_o
 
 
-def _moved_sums(context: Context, layer: Layer, shift_o: int) -> Value:
-    sums, kernel = _sums_value(layer), layer.kernel.taps
-    units = layer.op, layer.features, layer.simd, layer.fsub
-    return dilated_sums(context, Dilated(*units, kernel, layer.attrs, sums, shift_o))
-
-
-def _sums_value(layer: Layer, suffix: str = "") -> Value:
+def _sums_value(layer: ConvLayer, suffix: str = "") -> Value:
     return layer.output.named(
         f"{layer.output.name}.sums{suffix}",
         nbits=16,
@@ -232,7 +223,7 @@ def _sums_value(layer: Layer, suffix: str = "") -> Value:
     )
 
 
-def _chained(context: Context, layer: Layer, pieces: list[Piece], shift_o: int) -> Value:
+def _chained(context: Lowering, layer: ConvLayer, pieces: list[Piece], shift_o: int) -> Value:
     """Pieces of a dilated kernel, each added to the sums so far."""
     total: Value | None = None
     for number, piece in enumerate(pieces):
@@ -242,7 +233,7 @@ def _chained(context: Context, layer: Layer, pieces: list[Piece], shift_o: int) 
     return total
 
 
-def _pieces(context: Context, layer: Layer) -> list[Piece]:
+def _pieces(context: Lowering, layer: ConvLayer) -> list[Piece]:
     """Windows of the kernel that meet the image, and parts of the input channels where these have
     no good divisors."""
     pieces = windows(layer.kernel, layer.attrs, layer.features.shape[:2], context.machine)
@@ -260,40 +251,36 @@ def _pieces(context: Context, layer: Layer) -> list[Piece]:
     return [replace(p, channels=s, tiled_inputs=n) for s, n in parts for p in pieces]
 
 
-def _piece_tiling(context: Context, layer: Layer, piece: Piece) -> Tiling:
+def _piece_tiling(context: Lowering, layer: ConvLayer, piece: Piece) -> Tiling:
     *others, inputs = piece.of(layer.kernel).shape
     tiling = _tiling(context, layer, (*others, piece.tiled_inputs or inputs))
     passes = inputs // (tiling.depth * tiling.pipe)
     return replace(tiling, passes=passes) if piece.tiled_inputs else tiling
 
 
-def _in_software(context: Context, layer: Layer, piece: Piece) -> bool:
+def _in_software(context: Lowering, layer: ConvLayer, piece: Piece) -> bool:
     """Columns beyond the unit's width, which this generation runs on the CPU."""
     generation, attrs = context.machine.generation, layer.attrs
     plain = layer.depthwise and attrs.dilations == (1, 1)
     return plain and generation.software_columns and piece.columns[0] > 0
 
 
-def _shift(context: Context, layer: Layer) -> int:
+def _shift(context: Lowering, layer: ConvLayer) -> int:
     if not context.machine.generation.saturation_safe_shift:
         return conv_shift(layer.kernel.taps)
     safe = safe_conv_shift(_largest_sums(context, layer))
-    fine = fine_enough_shift(layer.scaling, _roundings(context, layer))
+    roundings = 1  # times that the sums of one output are rounded to 16 bits
+    if not layer.moved:
+        pieces = _pieces(context, layer)
+        roundings = sum(_piece_tiling(context, layer, piece).passes for piece in pieces)
+    fine = fine_enough_shift(layer.scaling, roundings)
     if safe <= fine:
         return safe
     # Sums of very many products are either safe from any input or fine enough for the output.
     return min(safe, max(fine, safe_conv_shift(layer.likely_sums)))
 
 
-def _roundings(context: Context, layer: Layer) -> int:
-    """Times that the sums of one output are rounded to 16 bits."""
-    if layer.moved:
-        return 1
-    pieces = _pieces(context, layer)
-    return sum(_piece_tiling(context, layer, piece).passes for piece in pieces)
-
-
-def _largest_sums(context: Context, layer: Layer) -> Array:
+def _largest_sums(context: Lowering, layer: ConvLayer) -> Array:
     """The sums that must not saturate, given the passes and pieces of the layer."""
     if layer.moved:
         return layer.largest_sums(1, False)
@@ -303,8 +290,8 @@ def _largest_sums(context: Context, layer: Layer) -> Array:
 
 
 def _piece(
-    context: Context,
-    layer: Layer,
+    context: Lowering,
+    layer: ConvLayer,
     piece: Piece,
     shift_o: int,
     number: int,
@@ -344,16 +331,16 @@ def _piece(
     return context.emit(stage)
 
 
-def _tiling(context: Context, layer: Layer, weights: tuple[int, ...]) -> Tiling:
+def _tiling(context: Lowering, layer: ConvLayer, weights: tuple[int, ...]) -> Tiling:
     """Asked for several times a layer, and layers repeat."""
     key = (layer.form, weights)
-    found = context.tilings.get(key)
-    if found is None:
-        found = context.tilings[key] = _choose_tiling(context, layer, weights)
-    return found
+    tiling = context.tilings.get(key)
+    if tiling is None:
+        tiling = context.tilings[key] = _choose_tiling(context, layer, weights)
+    return tiling
 
 
-def _choose_tiling(context: Context, layer: Layer, weights: tuple[int, ...]) -> Tiling:
+def _choose_tiling(context: Lowering, layer: ConvLayer, weights: tuple[int, ...]) -> Tiling:
     outputs, kh, kw, inputs = weights
     if layer.depthwise:
         return depthwise_tiling(
@@ -382,7 +369,7 @@ def _choose_tiling(context: Context, layer: Layer, weights: tuple[int, ...]) -> 
     )
 
 
-def _join(context: Context, layer: Layer, x: Value, y: Value, number: int) -> Value:
+def _join(context: Lowering, layer: ConvLayer, x: Value, y: Value, number: int) -> Value:
     """Add two partial results, both in the same 16-bit scale."""
     total = x.named(f"{layer.output.name}.joined{number}")
     one = np.array([1])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuscope.compiler.lower.context import Context
+from npuscope.compiler.lower.context import Lowering
 from npuscope.compiler.lower.moves import channel_copy
 from npuscope.compiler.lower.pad import pad_stage
 from npuscope.compiler.lower.pieces import pack_weights
@@ -51,7 +51,7 @@ class Dilated:
         return -height % self.block[0], -width % self.block[1]
 
 
-def dilated_sums(context: Context, layer: Dilated) -> Value:
+def dilated_sums(context: Lowering, layer: Dilated) -> Value:
     """[Pad ->] SpaceToDepth -> Conv -> DepthToSpace [-> crop]: the sums of the layer."""
     features = _filled(context, layer) if any(layer.missing) else layer.features
     deep = _moved(context, layer, "SpaceToDepth", features, _deep(features, layer.block))
@@ -66,7 +66,7 @@ def dilated_sums(context: Context, layer: Dilated) -> Value:
     return _cropped(context, layer, _moved(context, layer, "DepthToSpace", deep_sums, wide))
 
 
-def _filled(context: Context, layer: Dilated) -> Value:
+def _filled(context: Lowering, layer: Dilated) -> Value:
     """The map with rows and columns of its zero point behind it."""
     (down, across), (height, width, channels) = layer.missing, layer.features.shape
     source = _single_channels(context, layer, layer.features)
@@ -83,7 +83,7 @@ def _filled(context: Context, layer: Dilated) -> Value:
     return context.emit(pad_stage(name, source, output, pads, layer.fsub, layer.op.origin))
 
 
-def _single_channels(context: Context, layer: Dilated, value: Value) -> Value:
+def _single_channels(context: Lowering, layer: Dilated, value: Value) -> Value:
     """For kernels of one channel, in generations that feed those from a channel-first copy."""
     if not context.machine.generation.depthwise_odd_copy or value.stored_batch == 1:
         return value
@@ -103,7 +103,7 @@ def _deep(value: Value, block: tuple[int, int]) -> Value:
     )
 
 
-def _moved(context: Context, layer: Dilated, kernel: str, source: Value, output: Value) -> Value:
+def _moved(context: Lowering, layer: Dilated, kernel: str, source: Value, output: Value) -> Value:
     down, across = layer.block
     attrs = BlockAttrs(down, DepthOrder.DCR, across if across != down else 0)
     source = context.image(context.gathered(source, layer.op.origin))
@@ -112,7 +112,7 @@ def _moved(context: Context, layer: Dilated, kernel: str, source: Value, output:
     return context.emit(stage)
 
 
-def _convolved(context: Context, layer: Dilated, features: Value) -> Value:
+def _convolved(context: Lowering, layer: Dilated, features: Value) -> Value:
     """The kernel over each of the moved maps; its weights are stored once and read for each."""
     down, across = layer.block
     tiling = _tiling(context, layer, features)
@@ -146,7 +146,7 @@ def _convolved(context: Context, layer: Dilated, features: Value) -> Value:
     )
 
 
-def _tiling(context: Context, layer: Dilated, features: Value) -> Tiling:
+def _tiling(context: Lowering, layer: Dilated, features: Value) -> Tiling:
     """Small maps: generations that put depthwise kernels into large groups do not do it here."""
     channels, kernel = layer.taps.shape[0], layer.taps.shape[1:3]
     turns = features.channels // channels
@@ -158,7 +158,7 @@ def _tiling(context: Context, layer: Dilated, features: Value) -> Tiling:
     return Tiling(tiling.mode, tiling.kernels, tiling.depth, 1, 1, tiling.tiles * turns)
 
 
-def _cropped(context: Context, layer: Dilated, wide: Value) -> Value:
+def _cropped(context: Lowering, layer: Dilated, wide: Value) -> Value:
     """What was filled up is left out again, by kernels of 1 on 16-bit sums."""
     channels, (down, across) = wide.channels, layer.missing
     return context.emit(

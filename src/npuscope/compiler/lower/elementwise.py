@@ -10,7 +10,7 @@ import numpy as np
 from npuscope.compiler.lower.context import (
     SIGN_OFFSET,
     ZERO,
-    Context,
+    Lowering,
     clamp_range,
     plane_shape,
     quant_pair,
@@ -38,7 +38,7 @@ from npuscope.rulebook.elementwise import is_streamed_constant
 # --- Add, Sub, Clip and requantisation on one ARITH unit ---
 
 
-def lower_add(context: Context, op: Op) -> None:
+def lower_add(context: Lowering, op: Op) -> None:
     """Two maps to a common scale, added; Sub negates the second coefficient."""
     if _has_coefficients(context.graph, op):
         lower_with_constant(context, op)
@@ -71,7 +71,7 @@ def _has_coefficients(graph: Graph, op: Op) -> bool:
     return any(not is_streamed_constant(tensor) for tensor in constants)
 
 
-def _map(context: Context, op: Op, name: str) -> Value:
+def _map(context: Lowering, op: Op, name: str) -> Value:
     """An operand that is streamed, constant or not; constants may lack leading axes."""
     tensor = context.graph.tensor(name)
     if not tensor.is_constant:
@@ -80,16 +80,23 @@ def _map(context: Context, op: Op, name: str) -> Value:
     return replace(context.constant(name, tensor), shape=plane_shape(shape))
 
 
-def lower_with_constant(context: Context, op: Op) -> None:
+def lower_with_constant(context: Lowering, op: Op) -> None:
     """A scalar or one value per channel: coefficients of a single AFFINE stage."""
     places = [context.graph.tensor(name).is_constant for name in op.inputs]
     constant = real_constant(context.graph.tensor(op.inputs[places.index(True)]))
     source = context.value(op.inputs[places.index(False)])
-    gain, offset = _affine_terms(op.kind, constant, places[0])
+    # y = gain * x + offset in real numbers.
+    one, zero = np.ones(1), np.zeros(1)
+    if op.kind == "Mul":
+        gain, offset = constant, zero
+    elif op.kind == "Add":
+        gain, offset = one, constant
+    else:
+        gain, offset = (-one, constant) if places[0] else (one, -constant)
     emit_affine(context, op, source, gain, offset)
 
 
-def lower_batch_norm(context: Context, op: Op) -> None:
+def lower_batch_norm(context: Lowering, op: Op) -> None:
     """One gain and one offset per channel."""
     scale, bias, mean, variance = (real_constant(context.graph.tensor(n)) for n in op.inputs[1:5])
     gain = scale / np.sqrt(variance + op.attrs_as(BatchNormAttrs).epsilon)
@@ -98,7 +105,7 @@ def lower_batch_norm(context: Context, op: Op) -> None:
 
 
 def emit_affine(
-    context: Context, op: Op, source: Value, gain: np.ndarray, offset: np.ndarray
+    context: Lowering, op: Op, source: Value, gain: np.ndarray, offset: np.ndarray
 ) -> None:
     """y = gain * x + offset in real numbers, on one ARITH stage."""
     output = context.new_value(context.graph.output_tensor(op))
@@ -130,19 +137,7 @@ def real_constant(tensor: Tensor) -> np.ndarray:
     return np.asarray((values - np.array(tensor.quant.zero_points)) * np.array(tensor.quant.scales))
 
 
-def _affine_terms(
-    kind: str, constant: np.ndarray, constant_first: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """y = gain * x + offset in real numbers."""
-    one, zero = np.ones(1), np.zeros(1)
-    if kind == "Mul":
-        return constant, zero
-    if kind == "Add":
-        return one, constant
-    return (-one, constant) if constant_first else (one, -constant)  # Sub
-
-
-def lower_clip(context: Context, op: Op) -> None:
+def lower_clip(context: Lowering, op: Op) -> None:
     attrs = cast(ClipAttrs, op.attrs)
     source = context.value(op.inputs[0])
     output = context.new_value(context.graph.output_tensor(op))
@@ -153,11 +148,11 @@ def lower_clip(context: Context, op: Op) -> None:
 _WIDEST = 16  # bits that stream engines read and write as they are
 
 
-def lower_quantize(context: Context, op: Op) -> None:
+def lower_quantize(context: Lowering, op: Op) -> None:
     """Integer to integer, for free where only the sign bit differs."""
     target_tensor = context.graph.output_tensor(op)
     source, output = context.value(op.inputs[0]), context.new_value(target_tensor)
-    if _same_bytes(source, output):
+    if source.signed == output.signed and source.quant == output.quant:
         context.define(op.outputs[0], source)
     elif max(source.nbits, output.nbits) > _WIDEST:
         lower_software(context, op)
@@ -166,10 +161,6 @@ def lower_quantize(context: Context, op: Op) -> None:
         context.define(op.outputs[0], source)
     else:
         context.define(op.outputs[0], rescale(context, op.name, source, output, op.origin))
-
-
-def _same_bytes(source: Value, output: Value) -> bool:
-    return source.signed == output.signed and source.quant == output.quant
 
 
 def _sign_change(source: Value, output: Value) -> bool:
@@ -187,7 +178,7 @@ def _sign_change(source: Value, output: Value) -> bool:
 _ONE = np.array([1])
 
 
-def lower_mul(context: Context, op: Op) -> None:
+def lower_mul(context: Lowering, op: Op) -> None:
     sigmoid = context.swishes.get(op.outputs[0])
     if sigmoid is not None and lower_swish(context, op, sigmoid):
         return
@@ -197,7 +188,7 @@ def lower_mul(context: Context, op: Op) -> None:
         _product(context, op)
 
 
-def _product(context: Context, op: Op) -> None:
+def _product(context: Lowering, op: Op) -> None:
     constants = {n for n in op.inputs if context.graph.tensor(n).is_constant}
     x, y = (
         _map(context, op, n) if n in constants else context.operand(n, op.origin) for n in op.inputs
@@ -216,19 +207,17 @@ def _product(context: Context, op: Op) -> None:
         pitch=0,
         first=0,
     )
-    sums = context.emit(_multiply(op, x, y, raw))
+    sums = context.emit(
+        ArithStage(
+            f"{op.name}.mul", "Mul", (x, y), raw, op.origin, multiply=True, a=ZERO, c=ZERO, shift=0
+        )
+    )
     if x_zero:
         part = raw.named(f"{op.outputs[0]}.product_sub")
         sums = context.emit(_take_off(op, sums, y, part, x_zero))
     ratio = x_scale * y_scale / quant_pair(output)[0]
     last = _rescale(op, sums, x, output, ratio, x_zero, y_zero)
     context.define(op.outputs[0], context.emit(last))
-
-
-def _multiply(op: Op, x: Value, y: Value, raw: Value) -> ArithStage:
-    return ArithStage(
-        f"{op.name}.mul", "Mul", (x, y), raw, op.origin, multiply=True, a=ZERO, c=ZERO, shift=0
-    )
 
 
 def _take_off(op: Op, product: Value, y: Value, out: Value, x_zero: int) -> ArithStage:
@@ -283,7 +272,7 @@ def _rescale(
 # slope * x below zero and x above it is slope * x + (1 - slope) * max(x, 0).
 
 
-def lower_prelu(context: Context, op: Op) -> None:
+def lower_prelu(context: Lowering, op: Op) -> None:
     slopes = real_constant(context.graph.tensor(op.inputs[1]))
     if len(slopes) == 1:
         lower_function(context, op)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.compiler.function_table import FunctionTable, fit_function
-from npuscope.compiler.lower.context import Context
+from npuscope.compiler.lower.context import Lowering
 from npuscope.compiler.lower.software import fall_back
 from npuscope.compiler.stages import ActivStage
 from npuscope.graph.model import Graph, Op, Tensor
@@ -17,7 +17,7 @@ from npuscope.rulebook.queries import is_npu_tensor
 Array = np.ndarray
 
 
-def lower_function(context: Context, op: Op) -> None:
+def lower_function(context: Lowering, op: Op) -> None:
     """One byte in, one byte out: a table made by the reference kernel itself."""
     if op.outputs[0] in context.swished:
         return
@@ -32,7 +32,7 @@ def lower_function(context: Context, op: Op) -> None:
 _TOO_STEEP = "its values change too fast for the table of the ACTIV unit: it runs on the CPU"
 
 
-def _function(context: Context, kind: str, ops: list[Op], table: FunctionTable) -> None:
+def _function(context: Lowering, kind: str, ops: list[Op], table: FunctionTable) -> None:
     """The table of one op, or of several in a row."""
     last, origin = ops[-1], tuple(name for op in ops for name in op.origin)
     source = context.operand(ops[0].inputs[0], origin)
@@ -43,7 +43,7 @@ def _function(context: Context, kind: str, ops: list[Op], table: FunctionTable) 
     context.define(last.outputs[0], context.emit(stage))
 
 
-def lower_swish(context: Context, product: Op, sigmoid: Op) -> bool:
+def lower_swish(context: Lowering, product: Op, sigmoid: Op) -> bool:
     """x * sigmoid(x) depends on x alone; False if the sigmoid had to be computed for itself."""
     table = fit_function(all_outputs(context.graph, [sigmoid, product]))
     if table is not None:
@@ -59,15 +59,15 @@ def swishes(graph: Graph, machine: Machine) -> dict[str, Op]:
     if not machine.generation.fuses_swish:
         return {}
     readers = graph.consumers()
-    found: dict[str, Op] = {}
+    products: dict[str, Op] = {}
     for op in graph.ops:
         after = readers.get(op.outputs[0], [])
         if op.kind != "Sigmoid" or len(after) != 1 or op.outputs[0] in graph.outputs:
             continue
         both = {op.inputs[0], op.outputs[0]}
         if after[0].kind == "Mul" and set(after[0].inputs) == both and _in_bytes(graph, after[0]):
-            found[after[0].outputs[0]] = op
-    return found
+            products[after[0].outputs[0]] = op
+    return products
 
 
 def _in_bytes(graph: Graph, product: Op) -> bool:

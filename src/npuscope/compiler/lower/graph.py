@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from npuscope.compiler.lower.context import Context, tensor_value
+from npuscope.compiler.lower.context import Lowering, tensor_value
 from npuscope.compiler.lower.functions import swishes
 from npuscope.compiler.lower.software import fall_back, lower_software
 from npuscope.compiler.stages import CopyStage, Lowered, Value
@@ -28,50 +28,44 @@ _DECIDED_BY_LOWERING = (
 
 def lower_graph(graph: Graph, machine: Machine, optimization: int) -> Lowered:
     """Stages for every op; an op without a row runs as a software kernel."""
-    context = Context(graph, machine, optimization, swishes=swishes(graph, machine))
+    context = Lowering(graph, machine, optimization, swishes=swishes(graph, machine))
     context.swished.update(op.outputs[0] for op in context.swishes.values())
     for name in graph.inputs:
         context.define(name, tensor_value(graph.tensor(name)))
     for op in graph.ops:
-        _lower(context, op)
+        # By the op's row if no rule refuses it, else as software with the reasons.
+        trail = refusals(context.graph, op, context.machine)
+        if any(refused.rule not in _DECIDED_BY_LOWERING for refused in trail):
+            fall_back(context, op, trail)
+        else:
+            _lowering(op.kind)(context, op)
     context.result.inputs = [context.value(name) for name in graph.inputs]
     context.result.outputs = [_output(context, name) for name in graph.outputs]
     return context.result
 
 
-def _output(context: Context, name: str) -> Value:
+def _output(context: Lowering, name: str) -> Value:
     """A graph output lies by itself, under its own name."""
     if context.graph.tensor(name).is_constant:
-        return _constant_output(context, name)
+        # A constant is copied to where outputs lie [code: two detectors whose anchors are an
+        # output, 2.0 to 2.2]. Engines move words of 16 bits at most.
+        tensor = context.graph.tensor(name)
+        output, value = tensor_value(tensor), context.constant(f"{name}.constant", tensor)
+        height, width, channels = value.shape
+        words = max(1, value.nbits // 16)
+        nbits = value.nbits // words
+        source = replace(
+            value, shape=(height, width, words * channels), nbits=nbits, is_float=False
+        )
+        moved = source.named(f"{name}.words", tensor="", quant=None)
+        stage = CopyStage(f"{name}.copy", "Identity", (source,), moved)
+        context.result.views[output.name] = context.emit(stage)
+        return output
     context.define(name, context.gathered(context.value(name), ()))
     return context.operand(name)
 
 
-def _constant_output(context: Context, name: str) -> Value:
-    """A constant is copied to where outputs lie [code: two detectors whose anchors are an output,
-    2.0 to 2.2]. Engines move words of 16 bits at most."""
-    tensor = context.graph.tensor(name)
-    output, value = tensor_value(tensor), context.constant(f"{name}.constant", tensor)
-    height, width, channels = value.shape
-    words = max(1, value.nbits // 16)
-    nbits = value.nbits // words
-    source = replace(value, shape=(height, width, words * channels), nbits=nbits, is_float=False)
-    moved = source.named(f"{name}.words", tensor="", quant=None)
-    stage = CopyStage(f"{name}.copy", "Identity", (source,), moved)
-    context.result.views[output.name] = context.emit(stage)
-    return output
-
-
-def _lower(context: Context, op: Op) -> None:
-    """By the op's row if no rule refuses it, else as software with the reasons."""
-    trail = refusals(context.graph, op, context.machine)
-    if any(refused.rule not in _DECIDED_BY_LOWERING for refused in trail):
-        fall_back(context, op, trail)
-    else:
-        _lowering(op.kind)(context, op)
-
-
 @cache
-def _lowering(kind: str) -> Callable[[Context, Op], None]:
+def _lowering(kind: str) -> Callable[[Lowering, Op], None]:
     name = support(kind).lowering
     return named(__package__, name) if name else lower_software

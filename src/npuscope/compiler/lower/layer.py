@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuscope.compiler.lower.pieces import Kernel
-from npuscope.compiler.numbers import Scaling, likely_sums, sums_that_matter
+from npuscope.compiler.lower.pieces import ConvKernel
+from npuscope.compiler.numbers import LayerScaling, likely_sums, sums_that_matter
 from npuscope.compiler.stages import Value
 from npuscope.graph.model import Op
 from npuscope.lean_dataclass import dataclass
@@ -16,15 +16,15 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class ConvLayer:
     op: Op
     features: Value
     simd: Simd
     fsub: int
-    kernel: Kernel
+    kernel: ConvKernel
     attrs: ConvAttrs
     output: Value
-    scaling: Scaling
+    scaling: LayerScaling
     max_kernels: int
     frame: int  # channels that can stream in from a convolution just before; 0: from memory
     alone: bool = False  # no units in series

@@ -7,7 +7,7 @@ from math import gcd
 from typing import cast
 
 from npuscope.compiler.lower.context import (
-    Context,
+    Lowering,
     carrier,
     moved,
     plane_shape,
@@ -17,7 +17,7 @@ from npuscope.compiler.lower.context import (
 )
 from npuscope.compiler.lower.software import call_stage, fall_back
 from npuscope.compiler.stages import CallStage, CopyStage, Value
-from npuscope.graph.model import Op, Tensor
+from npuscope.graph.model import Op
 from npuscope.lean_dataclass import replace
 from npuscope.ops.images import BlockAttrs, DepthOrder
 from npuscope.ops.moves import SliceAttrs, TransposeAttrs
@@ -27,7 +27,7 @@ from npuscope.rulebook.layout import resize_factor
 # --- Concat, Slice and Split along the channels: DMA copies between windows of channels ---
 
 
-def lower_concat(context: Context, op: Op) -> None:
+def lower_concat(context: Lowering, op: Op) -> None:
     """Parts that are made in their place cost nothing; others are copied, and one of another
     scale goes through an ARITH unit on its way."""
     output = context.new_value(context.graph.output_tensor(op))
@@ -39,11 +39,18 @@ def lower_concat(context: Context, op: Op) -> None:
         output = output.named(output.name, part=gcd(*sizes))
     copied = []
     first = 0
-    for number, names in enumerate(_runs(context, op)):
+    # The inputs; those that are all windows of one value, in their order, together.
+    names_ahead, runs = list(op.inputs), list[list[str]]()
+    while names_ahead:
+        count = _windows_ahead(context, names_ahead)
+        runs.append(names_ahead[:count])
+        names_ahead = names_ahead[count:]
+    for number, names in enumerate(runs):
         value = context.value(names[0])
         if len(names) > 1:
             value = context.result.views[value.name]
-        if _made_in_place(context, op, names, value, output):
+        # The stage that makes a part may write it straight into the whole.
+        if in_place and _can_move(context, op, names, value, output):
             _move_into(context, value, output, first)
             first += value.channels
             continue
@@ -59,7 +66,7 @@ def lower_concat(context: Context, op: Op) -> None:
     context.define(op.outputs[0], output)
 
 
-def _copied_as_block(context: Context, op: Op, output: Value) -> bool:
+def _copied_as_block(context: Lowering, op: Op, output: Value) -> bool:
     """Equal parts that can be made side by side: one copy brings their channels together."""
     parts = [context.value(name) for name in op.inputs]
     channels = parts[0].channels
@@ -78,17 +85,7 @@ def _copied_as_block(context: Context, op: Op, output: Value) -> bool:
     return True
 
 
-def _runs(context: Context, op: Op) -> list[list[str]]:
-    """The inputs; those that are all windows of one value, in their order, together."""
-    left, runs = list(op.inputs), list[list[str]]()
-    while left:
-        count = _windows_ahead(context, left)
-        runs.append(left[:count])
-        left = left[count:]
-    return runs
-
-
-def _windows_ahead(context: Context, names: list[str]) -> int:
+def _windows_ahead(context: Lowering, names: list[str]) -> int:
     """How many of the first inputs make up a whole value, else 1."""
     parent = context.result.views.get(context.value(names[0]).name)
     if parent is None or parent.pitch:
@@ -104,13 +101,7 @@ def _windows_ahead(context: Context, names: list[str]) -> int:
     return 1
 
 
-def _made_in_place(context: Context, op: Op, names: list[str], value: Value, output: Value) -> bool:
-    """Whether the stage that makes a part can write it straight into the whole."""
-    in_place = context.machine.generation.concat_in_place
-    return in_place and _can_move(context, op, names, value, output)
-
-
-def _can_move(context: Context, op: Op, names: list[str], value: Value, output: Value) -> bool:
+def _can_move(context: Lowering, op: Op, names: list[str], value: Value, output: Value) -> bool:
     result = context.result
     if op.inputs.count(names[0]) > 1:
         return False
@@ -120,28 +111,28 @@ def _can_move(context: Context, op: Op, names: list[str], value: Value, output: 
         return False
     if any(name in context.graph.outputs for name in (*names, value.tensor)):
         return False
-    found = _with_windows(context, value)
-    if any(not one.pitch for one in found.values() if one != value):
+    windows = _with_windows(context, value)
+    if any(not one.pitch for one in windows.values() if one != value):
         return False  # its bytes have another name: a reshape, planes
-    places = [place for name in found for place in context.users.get(name, [])]
+    places = [place for name in windows for place in context.users.get(name, [])]
     users = [result.stages[place] for place in places]
-    made = any(stage.output == value for stage in users)
-    return made and not any(isinstance(stage, CallStage) for stage in users)
+    produced = any(stage.output == value for stage in users)
+    return produced and not any(isinstance(stage, CallStage) for stage in users)
 
 
-def _with_windows(context: Context, value: Value) -> dict[str, Value]:
+def _with_windows(context: Lowering, value: Value) -> dict[str, Value]:
     """The value and all that show its bytes, by name; a name that nobody reads or carries any
     more says nothing about the layout."""
-    found = {value.name: value}
+    windows = {value.name: value}
     for name in context.result.views.of.get(value.name, []):
         stages = [context.result.stages[place] for place in context.users.get(name, [])]
-        known = [one for stage in stages for one in (*stage.inputs, stage.output)]
-        known += [context.values[tensor] for tensor in context.carried.get(name, [])]
-        found.update((one.name, one) for one in known if one.name == name)
-    return found
+        holders = [one for stage in stages for one in (*stage.inputs, stage.output)]
+        holders += [context.values[tensor] for tensor in context.carried.get(name, [])]
+        windows.update((one.name, one) for one in holders if one.name == name)
+    return windows
 
 
-def _move_into(context: Context, value: Value, output: Value, first: int) -> None:
+def _move_into(context: Lowering, value: Value, output: Value, first: int) -> None:
     """Let every stage that makes or reads the value do so in its window of the output."""
     moved_to = {
         name: one.named(name, pitch=output.stored_batch, first=first + one.first, tensor="")
@@ -151,9 +142,9 @@ def _move_into(context: Context, value: Value, output: Value, first: int) -> Non
     context.relocate(moved_to)
 
 
-def window(context: Context, parent: Value, name: str, first: int, channels: int) -> Value:
+def window(context: Lowering, parent: Value, name: str, first: int, channels: int) -> Value:
     """Some channels of a channel-last value, as a value of their own."""
-    seen = parent.named(
+    part = parent.named(
         name,
         shape=(*parent.shape[:2], channels),
         pitch=parent.stored_batch,
@@ -161,10 +152,10 @@ def window(context: Context, parent: Value, name: str, first: int, channels: int
         tensor="",
     )
     context.result.views[name] = parent
-    return seen
+    return part
 
 
-def _fill(context: Context, op: Op, part: Value, target: Value, number: str) -> None:
+def _fill(context: Lowering, op: Op, part: Value, target: Value, number: str) -> None:
     name = f"{op.name}.copy{number}"
     if quant_pair(part) == quant_pair(target) and part.signed == target.signed:
         context.emit(CopyStage(name, op.kind, (part,), target, op.origin))
@@ -172,7 +163,7 @@ def _fill(context: Context, op: Op, part: Value, target: Value, number: str) -> 
     rescale(context, name, part, target, op.origin)
 
 
-def copy_channels(context: Context, op: Op, name: str, first: int, channels: int) -> None:
+def copy_channels(context: Lowering, op: Op, name: str, first: int, channels: int) -> None:
     """Define the tensor `name` as a copy of some channels of the op's first input."""
     source = context.value(op.inputs[0])
     part = window(context, source, f"{name}.window", first, channels)
@@ -193,7 +184,7 @@ def copy_channels(context: Context, op: Op, name: str, first: int, channels: int
     context.define(name, moved(context, op, context.emit(stage)))
 
 
-def lower_slice(context: Context, op: Op) -> None:
+def lower_slice(context: Lowering, op: Op) -> None:
     """Some channels of every pixel, by DMA; other cuts by the CPU."""
     attrs = op.attrs_as(SliceAttrs)
     copy_channels(context, op, op.outputs[0], attrs.starts[-1], attrs.sizes[-1])
@@ -204,12 +195,12 @@ def lower_slice(context: Context, op: Op) -> None:
 _TO_CHANNEL_LAST = (0, 2, 3, 1)
 
 
-def lower_view(context: Context, op: Op) -> None:
+def lower_view(context: Lowering, op: Op) -> None:
     """Same bytes, other shape (or none: Identity)."""
     define_view(context, op, context.value(op.inputs[0]))
 
 
-def define_view(context: Context, op: Op, source: Value) -> None:
+def define_view(context: Lowering, op: Op, source: Value) -> None:
     """The bytes under the output's shape; a change of scale on the way is computed first."""
     tensor = context.graph.output_tensor(op)
     source = context.gathered(moved(context, op, source), op.origin)
@@ -221,52 +212,40 @@ def define_view(context: Context, op: Op, source: Value) -> None:
     context.define(op.outputs[0], view)
 
 
-def lower_transpose(context: Context, op: Op) -> None:
+def lower_transpose(context: Lowering, op: Op) -> None:
     """Between channel-first and channel-last by DMA."""
     tensor, target = context.graph.first_input(op), context.graph.output_tensor(op)
     permutation = cast(TransposeAttrs, op.attrs).permutation
-    if _moves_nothing(tensor, permutation):
+    # Whether only axes of size 1 move.
+    wide_axes = [axis for axis in permutation if tensor.shape[axis] != 1]
+    if wide_axes == sorted(wide_axes):
         define_view(context, op, context.value(op.inputs[0]))
     elif permutation == _TO_CHANNEL_LAST:
-        _copy_in(context, op, target.shape)
+        # NCHW bytes, seen as (H, W, C) with one channel stored at a time, to channel-last.
+        value = context.gathered(moved(context, op, context.value(op.inputs[0])), op.origin)
+        planes = _planes(context, value, f"{op.inputs[0]}.planes", target.shape)
+        output = replace(carrier(planes, context.graph.output_tensor(op)), batch=0)
+        stage = CopyStage(op.name, "Identity", (planes,), output, op.origin)
+        context.define(op.outputs[0], context.emit(stage))
     else:
-        _copy_out(context, op)
+        # Channel-last to NCHW bytes: copy plane by plane, then name the bytes by their shape.
+        source = moved(context, op, context.value(op.inputs[0]))
+        planes = source.named(f"{op.outputs[0]}.planes", batch=1, tensor="", pitch=0, first=0)
+        context.emit(CopyStage(op.name, "Identity", (source,), planes, op.origin))
+        define_view(context, op, planes)
 
 
-def _moves_nothing(tensor: Tensor, permutation: tuple[int, ...]) -> bool:
-    """True if only axes of size 1 move."""
-    kept = [axis for axis in permutation if tensor.shape[axis] != 1]
-    return kept == sorted(kept)
-
-
-def _copy_in(context: Context, op: Op, shape: tuple[int, ...]) -> None:
-    """NCHW bytes, seen as (H, W, C) with one channel stored at a time, to channel-last."""
-    value = context.gathered(moved(context, op, context.value(op.inputs[0])), op.origin)
-    planes = _planes(context, value, f"{op.inputs[0]}.planes", shape)
-    output = replace(carrier(planes, context.graph.output_tensor(op)), batch=0)
-    stage = CopyStage(op.name, "Identity", (planes,), output, op.origin)
-    context.define(op.outputs[0], context.emit(stage))
-
-
-def _planes(context: Context, value: Value, name: str, shape: tuple[int, ...]) -> Value:
+def _planes(context: Lowering, value: Value, name: str, shape: tuple[int, ...]) -> Value:
     """Planes that a copy out has made are taken as they are."""
-    made = context.result.views.get(value.name)
-    if made is not None and made.name == name:
-        return made
+    viewed = context.result.views.get(value.name)
+    if viewed is not None and viewed.name == name:
+        return viewed
     planes = value.named(name, shape=plane_shape(shape), batch=1, tensor="")
     context.result.views[planes.name] = value
     return planes
 
 
-def _copy_out(context: Context, op: Op) -> None:
-    """Channel-last to NCHW bytes: copy plane by plane, then name the bytes by their shape."""
-    source = moved(context, op, context.value(op.inputs[0]))
-    planes = source.named(f"{op.outputs[0]}.planes", batch=1, tensor="", pitch=0, first=0)
-    context.emit(CopyStage(op.name, "Identity", (source,), planes, op.origin))
-    define_view(context, op, planes)
-
-
-def channel_copy(context: Context, value: Value, batch: int, origin: tuple[str, ...]) -> Value:
+def channel_copy(context: Lowering, value: Value, batch: int, origin: tuple[str, ...]) -> Value:
     """A copy with `batch` channels stored at a time, for kernels that read so many."""
     output = value.named(f"{value.name}.cp", batch=batch, tensor="", pitch=0, first=0)
     return context.emit(CopyStage(f"{value.name}.identity", "Identity", (value,), output, origin))
@@ -276,7 +255,7 @@ def channel_copy(context: Context, value: Value, batch: int, origin: tuple[str, 
 # ---
 
 
-def lower_resize(context: Context, op: Op) -> None:
+def lower_resize(context: Lowering, op: Op) -> None:
     """C channels are written r*r times side by side, then moved into r x r pixels."""
     trail = refusals(context.graph, op, context.machine)
     factor = resize_factor(context.graph, op)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuscope.compiler.lower.context import Context, moved, quant_pair, require_batch_one
+from npuscope.compiler.lower.context import Lowering, moved, quant_pair, require_batch_one
 from npuscope.compiler.lower.software import call_stage, fall_back
 from npuscope.compiler.stages import ConvStage, CopyStage, Value
 from npuscope.geometry.tiling import ConvMode, Tiling
@@ -17,7 +17,7 @@ from npuscope.rulebook import refusals
 from npuscope.rulebook.queries import is_npu_tensor
 
 
-def lower_pad(context: Context, op: Op) -> None:
+def lower_pad(context: Lowering, op: Op) -> None:
     """One channel per frame through a kernel of 1."""
     attrs = op.attrs_as(PadAttrs)
     trail = refusals(context.graph, op, context.machine)
@@ -39,7 +39,7 @@ def lower_pad(context: Context, op: Op) -> None:
     context.define(op.outputs[0], moved(context, op, context.emit(stage)))
 
 
-def _pads_channels(context: Context, op: Op) -> bool:
+def _pads_channels(context: Lowering, op: Op) -> bool:
     """Channels of one map alone; zeros in front of a depth-to-space are written by its own call."""
     tensor, pads = context.graph.first_input(op), op.attrs_as(PadAttrs).pads
     one_map = len(pads) == 4 and tensor.shape[0] == 1
@@ -49,7 +49,7 @@ def _pads_channels(context: Context, op: Op) -> bool:
     return plain and context.machine.generation.pads_by_transposes and not spread
 
 
-def _pad_channels(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
+def _pad_channels(context: Lowering, op: Op, trail: tuple[Refused, ...]) -> None:
     """(H, W, C) as (C, W, H), where channels are rows that a unit can pad; it leaves planes
     (H, C, W), which become (C, H, W) and are copied to channel-last."""
     before, after = op.attrs_as(PadAttrs).pads[3]
@@ -71,9 +71,9 @@ def _pad_channels(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
     padded = part("padded", (total, width, height), 1)
     fill = int(np.clip(zero + round(op.attrs_as(PadAttrs).value / scale), -128, 127))
     context.emit(pad_stage(op.name, rows, padded, (before, 0, after, 0), fill, op.origin))
-    seen = part("planes", (height, total, width))
-    context.result.views[seen.name] = padded
-    first = transposed("back", seen, part("first", (total, height, width)), (0, 2, 1, 3))
+    turned = part("planes", (height, total, width))
+    context.result.views[turned.name] = padded
+    first = transposed("back", turned, part("first", (total, height, width)), (0, 2, 1, 3))
     planes = part("first.planes", (height, width, total), 1)
     context.result.views[planes.name] = first
     wide = output.named(output.name, shape=planes.shape, quant=source.quant)

@@ -21,7 +21,7 @@ Pads = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class ConvKernel:
     """Weights (O, kh, kw, I / groups), possibly dilated.
 
     The holes of a dilation count as zeros, which take memory only in the pieces that are cut out.
@@ -35,8 +35,8 @@ class Kernel:
         outputs, height, width, inputs = self.taps.shape
         return outputs, *extent((height, width), self.dilations), inputs
 
-    def outputs(self, some: slice) -> Kernel:
-        return Kernel(self.taps[some], self.dilations)
+    def outputs(self, some: slice) -> ConvKernel:
+        return ConvKernel(self.taps[some], self.dilations)
 
     def window(self, rows: Span, columns: Span) -> Array:
         if self.dilations == (1, 1):
@@ -76,7 +76,7 @@ class Piece:
         top, left, bottom, right = self.crop
         return max(top, bottom) < height and max(left, right) < width
 
-    def of(self, kernel: Kernel) -> Array:
+    def of(self, kernel: ConvKernel) -> Array:
         window = kernel.window(self.rows, self.columns)
         if self.channels is None:
             return window
@@ -93,7 +93,7 @@ def cut(
 
 
 def windows(
-    kernel: Kernel, attrs: ConvAttrs, size: tuple[int, int], machine: Machine
+    kernel: ConvKernel, attrs: ConvAttrs, size: tuple[int, int], machine: Machine
 ) -> list[Piece]:
     """The pieces that meet an image of `size`; what sees padding alone adds nothing."""
     pieces = cut(kernel.shape[1:3], attrs.strides, attrs.pads, machine)
@@ -103,12 +103,12 @@ def windows(
 
 
 def blank(
-    attrs: ConvAttrs, kernel: Kernel, size: tuple[int, int], output: tuple[int, ...]
-) -> tuple[ConvAttrs, Kernel]:
+    attrs: ConvAttrs, kernel: ConvKernel, size: tuple[int, int], output: tuple[int, ...]
+) -> tuple[ConvAttrs, ConvKernel]:
     """No tap meets the image, all sums are 0: so are those of a single tap that is 0."""
     rows, columns = ((n - 1) * s + 1 for n, s in zip(output[:2], attrs.strides, strict=True))
     pads = (0, 0, rows - size[0], columns - size[1])
-    return replace(attrs, pads=pads, dilations=(1, 1)), Kernel(
+    return replace(attrs, pads=pads, dilations=(1, 1)), ConvKernel(
         np.zeros_like(kernel.taps[:, :1, :1])
     )
 
@@ -123,20 +123,19 @@ def _piece(rows: Span, columns: Span, window: tuple[int, int], pads: Pads) -> Pi
     return Piece(rows, columns, (top, left, bottom, right), crop)
 
 
-def tightened(pieces: list[Piece], kernel: Kernel, pads: Pads) -> list[Piece]:
+def tightened(pieces: list[Piece], kernel: ConvKernel, pads: Pads) -> list[Piece]:
     """Pieces of a kernel with holes, reduced to the taps they have; an empty one keeps one tap.
 
     The vendor's compiler runs the empty ones too, but its weights are no larger for the holes.
     """
-    return [_tight(piece, kernel, pads) for piece in pieces]
-
-
-def _tight(piece: Piece, kernel: Kernel, pads: Pads) -> Piece:
-    taps = np.argwhere(kernel.window(piece.rows, piece.columns).any(axis=(0, 3)))
-    low, high = (taps.min(axis=0), taps.max(axis=0)) if len(taps) else ((0, 0), (0, 0))
-    rows = piece.rows[0] + int(low[0]), piece.rows[0] + int(high[0]) + 1
-    columns = piece.columns[0] + int(low[1]), piece.columns[0] + int(high[1]) + 1
-    return _piece(rows, columns, kernel.shape[1:3], pads)
+    tight = []
+    for piece in pieces:
+        taps = np.argwhere(kernel.window(piece.rows, piece.columns).any(axis=(0, 3)))
+        low, high = (taps.min(axis=0), taps.max(axis=0)) if len(taps) else ((0, 0), (0, 0))
+        rows = piece.rows[0] + int(low[0]), piece.rows[0] + int(high[0]) + 1
+        columns = piece.columns[0] + int(low[1]), piece.columns[0] + int(high[1]) + 1
+        tight.append(_piece(rows, columns, kernel.shape[1:3], pads))
+    return tight
 
 
 # --- Channel counts without good divisors, cut in two (generation `open`) ---
@@ -162,13 +161,13 @@ def channel_parts(
     own): by good divisors where the generation looks for them, and a part with more passes than
     the registers count is cut again."""
     most, splits = machine.convacc.max_passes, machine.generation.splits_odd_channels
-    found: list[tuple[ChannelSpan, int]] = []
+    pieces: list[tuple[ChannelSpan, int]] = []
     for span in good_parts(inputs, depth) if splits else [(0, inputs)]:
         tiling = tile(span[1])
         cut_again = tiling.passes > most
         parts = within_passes(span, tiling, most) if cut_again else [span]
-        found += [(part, span[1] if cut_again else 0) for part in parts]
-    return found
+        pieces += [(part, span[1] if cut_again else 0) for part in parts]
+    return pieces
 
 
 def within_passes(span: ChannelSpan, tiling: Tiling, most: int) -> list[ChannelSpan]:
@@ -188,18 +187,14 @@ def pack_weights(weights: Array, tiling: Tiling) -> Array:
     """(O, kh, kw, I / groups) to bytes: tile > pass > unit in the pipe > the unit's own order."""
     if tiling.grouped:
         return _pack_grouped(weights, tiling)
-    sets = _unit_sets(weights, tiling)
-    return _deep(sets) if tiling.deep else np.ascontiguousarray(sets).reshape(-1)
-
-
-def _unit_sets(weights: Array, tiling: Tiling) -> Array:
-    """One row per (tile, pass, unit): kernels of nK x kh x kw x B."""
+    # One row per (tile, pass, unit): kernels of nK x kh x kw x B.
     _, kh, kw, _ = weights.shape
     split = weights.reshape(
         tiling.tiles, tiling.kernels, kh, kw, tiling.passes, tiling.pipe, tiling.depth
     )
     ordered = split.transpose(0, 4, 5, 1, 2, 3, 6)
-    return ordered.reshape(-1, tiling.kernels, kh, kw, tiling.depth)
+    sets = ordered.reshape(-1, tiling.kernels, kh, kw, tiling.depth)
+    return _deep(sets) if tiling.deep else np.ascontiguousarray(sets).reshape(-1)
 
 
 def _deep(sets: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from npuscope.compiler.lower.context import (
     ZERO,
     Clip,
-    Context,
+    Lowering,
     affine_stage,
     clamp_range,
     moved,
@@ -20,7 +20,7 @@ from npuscope.compiler.lower.context import (
 )
 from npuscope.compiler.numbers import (
     Affine,
-    Scaling,
+    LayerScaling,
     average_multiplier,
     int16,
     norm,
@@ -42,7 +42,7 @@ from npuscope.rulebook.pool import covers_the_map
 FRACTION_BITS = 8  # an average leaves the unit with 8 bits below its LSB
 
 
-def lower_max_pool(context: Context, op: Op) -> None:
+def lower_max_pool(context: Lowering, op: Op) -> None:
     attrs = cast(PoolAttrs, op.attrs)
     require_batch_one(context.graph.first_input(op), op)
     source = context.signed(context.value(op.inputs[0]), op.origin)
@@ -70,7 +70,7 @@ def lower_max_pool(context: Context, op: Op) -> None:
     context.define(op.outputs[0], rescale(context, name, largest, target, op.origin, clip))
 
 
-def lower_average_pool(context: Context, op: Op) -> None:
+def lower_average_pool(context: Lowering, op: Op) -> None:
     """A windowed average, or a global one when the window covers the map."""
     attrs = cast(PoolAttrs, op.attrs)
     if covers_the_map(context.graph, op):
@@ -79,13 +79,13 @@ def lower_average_pool(context: Context, op: Op) -> None:
         _average(context, op, PoolKind.AVERAGE, attrs.window, attrs.strides)
 
 
-def lower_mean(context: Context, op: Op) -> None:
+def lower_mean(context: Lowering, op: Op) -> None:
     size = context.value(op.inputs[0]).shape[:2]
     _average(context, op, PoolKind.GLOBAL_AVERAGE, size, (1, 1))
 
 
 def _average(
-    context: Context,
+    context: Lowering,
     op: Op,
     kind: PoolKind,
     window: tuple[int, int],
@@ -141,7 +141,7 @@ def _pooled(
     return rows, columns, channels
 
 
-def pool_follows(context: Context, op: Op) -> bool:
+def pool_follows(context: Lowering, op: Op) -> bool:
     """True if the op's only reader is a pool that can share its epoch."""
     readers = [other for other in context.graph.ops if op.outputs[0] in other.inputs]
     if len(readers) != 1 or op.outputs[0] in context.graph.outputs:
@@ -158,17 +158,17 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class LayerSums:
     """What a convolution leaves: 16-bit sums, shifted right by `shift_o`."""
 
     value: Value
-    scaling: Scaling
+    scaling: LayerScaling
     shift_o: int
     largest: Array | None  # per channel, before the shift; for stages per channel
 
 
 def requantize_sums(
-    context: Context, sums: Sums, output: Value, clip: Clip, origin: tuple[str, ...]
+    context: Lowering, sums: LayerSums, output: Value, clip: Clip, origin: tuple[str, ...]
 ) -> Value:
     """Emit the generation's stages from raw sums to `output`."""
     generation = context.machine.generation
@@ -188,7 +188,7 @@ def requantize_sums(
 
 
 def _two_stage(
-    context: Context,
+    context: Lowering,
     sums: Value,
     output: Value,
     stages: tuple[Affine, Affine],
@@ -204,7 +204,7 @@ def _two_stage(
 
 
 def _streamed(
-    context: Context, sums: Sums, output: Value, clip: Clip, origin: tuple[str, ...]
+    context: Lowering, sums: LayerSums, output: Value, clip: Clip, origin: tuple[str, ...]
 ) -> Value:
     """More channels than the unit holds coefficients: an engine streams them into port Y.
 
@@ -213,7 +213,8 @@ def _streamed(
     scaling = sums.scaling
     largest_bias = float(np.abs(scaling.bias).max(initial=0.0))
     mul, add = requantize_two_stage(scaling, sums.shift_o, largest_bias)
-    fraction = _fraction_bits(add, scaling)
+    # Fraction bits of the value between the two stages.
+    fraction = add.shift - norm(1.0 / scaling.output_scale)
     scaled = sums.value.named(f"{output.name}.scaled")
     context.emit(_streamed_scale(f"{output.name}.mul", sums.value, scaled, mul, origin))
     factor = int(add.a[0])
@@ -253,8 +254,3 @@ def _streamed_scale(
         shift=mul.shift,
         table=mul.a,
     )
-
-
-def _fraction_bits(add: Affine, scaling: Scaling) -> int:
-    """Fraction bits of the value between the two stages."""
-    return add.shift - norm(1.0 / scaling.output_scale)

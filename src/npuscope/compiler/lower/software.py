@@ -7,7 +7,7 @@ from enum import Enum
 
 import numpy as np
 
-from npuscope.compiler.lower.context import Context
+from npuscope.compiler.lower.context import Lowering
 from npuscope.compiler.lower.pieces import Piece
 from npuscope.compiler.stages import CallStage, Value
 from npuscope.graph.model import Attrs, DType, Numerics, Op, Quant, Tensor
@@ -21,7 +21,7 @@ from npuscope.program.model import Call, Refused, evidence
 from npuscope.rulebook import refusals
 
 
-def fall_back(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
+def fall_back(context: Lowering, op: Op, trail: tuple[Refused, ...]) -> None:
     """Run the op as a software kernel and keep why it is not on the NPU."""
     tensors = [context.graph.tensor(name) for name in (*op.inputs, *op.outputs) if name]
     integer = all(t.is_constant or t.dtype is not DType.FLOAT32 for t in tensors)
@@ -57,7 +57,7 @@ def _operator(op: Op) -> str:
 
 
 def call_stage(
-    context: Context,
+    context: Lowering,
     op: Op,
     kernel: str,
     attrs: Attrs,
@@ -83,7 +83,7 @@ def call_stage(
     )
 
 
-def _in_float(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
+def _in_float(context: Lowering, op: Op, trail: tuple[Refused, ...]) -> None:
     """Dequantize what it reads, compute in float, quantize what it makes."""
     names = [_real_constant(context, name) for name in op.inputs]
     present = [name for name in op.inputs if name in context.values]
@@ -108,7 +108,7 @@ def _in_float(context: Context, op: Op, trail: tuple[Refused, ...]) -> None:
     context.define(op.outputs[0], output)
 
 
-def _real_operand(context: Context, op: Op, name: str, trail: tuple[Refused, ...]) -> Value:
+def _real_operand(context: Lowering, op: Op, name: str, trail: tuple[Refused, ...]) -> Value:
     source = context.operand(name, op.origin, gathered=True)
     real = real_value(source, f"{name}.{op.name}.real")
     kernel = "Dequantize" if source.quant else "Cast"
@@ -120,7 +120,7 @@ def real_value(value: Value, name: str) -> Value:
     return value.named(name, nbits=32, signed=True, is_float=True, quant=None)
 
 
-def _real_constant(context: Context, name: str) -> str:
+def _real_constant(context: Lowering, name: str) -> str:
     """A quantized constant as float, under a name of its own; other names stay."""
     tensor = context.graph.tensors.get(name)
     if tensor is None or tensor.data is None or tensor.quant is None:
@@ -142,11 +142,11 @@ def arguments(
 ) -> tuple[tuple[str, float | int | str | tuple[int, ...]], ...]:
     """The attribute record as named arguments, enums by value, plus whose rounding applies."""
     pairs = ((f.name, getattr(attrs, f.name)) for f in fields(attrs))
-    named = tuple((name, v.value if isinstance(v, Enum) else v) for name, v in pairs)
-    return (*named, ("numerics", numerics.value))
+    plain = tuple((name, v.value if isinstance(v, Enum) else v) for name, v in pairs)
+    return (*plain, ("numerics", numerics.value))
 
 
-def lower_software(context: Context, op: Op) -> None:
+def lower_software(context: Lowering, op: Op) -> None:
     """Ops that no unit of the NPU computes and that no other rule explains."""
     why = evidence("$op has no NPU lowering: it runs on the CPU", op=op.kind)
     fall_back(context, op, (Refused("NPU", "NA-OP-SOFTWARE", found=why),))
@@ -171,7 +171,7 @@ class SoftwarePiece:
     sums: Value  # 16 bits
 
 
-def emit_software_piece(context: Context, part: SoftwarePiece) -> Value:
+def emit_software_piece(context: Lowering, part: SoftwarePiece) -> Value:
     """Three kernel calls; the result has the scale of the other pieces' sums."""
     trail = refusals(context.graph, part.op, context.machine)
     name = part.sums.name
@@ -180,14 +180,22 @@ def emit_software_piece(context: Context, part: SoftwarePiece) -> Value:
     context.result.views[plain.name] = features
     real = real_value(plain, f"{name}.real_features")
     real_sums = real_value(part.sums, f"{name}.real")
-    weights = (_weights(context, part).name,)
+    # The shift of the units is part of the float weights.
+    data = (part.weights / 2.0**part.shift_o).astype(np.float32)
+    name = context.graph.fresh_name(f"{part.sums.name}.weights")
+    weights = (context.graph.add(Tensor(name, data.shape, DType.FLOAT32, data=data)).name,)
     _call(context, part, "Dequantize", Attrs(), plain, real, trail)
-    _call(context, part, "Conv2D", _attrs(part), real, real_sums, trail, weights)
+    top, left, bottom, right = (
+        pad - crop for pad, crop in zip(part.piece.pads, part.piece.crop, strict=True)
+    )
+    pads = (top, left, bottom, right)
+    attrs = ConvAttrs(part.attrs.strides, pads, groups=part.attrs.groups)
+    _call(context, part, "Conv2D", attrs, real, real_sums, trail, weights)
     return _call(context, part, "Cast", Attrs(), real_sums, part.sums, trail)
 
 
 def _call(
-    context: Context,
+    context: Lowering,
     part: SoftwarePiece,
     kernel: str,
     attrs: Attrs,
@@ -198,18 +206,3 @@ def _call(
 ) -> Value:
     stage = call_stage(context, part.op, kernel, attrs, source, output, trail, constants=constants)
     return context.emit(replace(stage, name=f"{output.name}.{kernel}"))
-
-
-def _weights(context: Context, part: SoftwarePiece) -> Tensor:
-    """The shift of the units is part of the float weights."""
-    data = (part.weights / 2.0**part.shift_o).astype(np.float32)
-    name = context.graph.fresh_name(f"{part.sums.name}.weights")
-    return context.graph.add(Tensor(name, data.shape, DType.FLOAT32, data=data))
-
-
-def _attrs(part: SoftwarePiece) -> ConvAttrs:
-    top, left, bottom, right = (
-        pad - crop for pad, crop in zip(part.piece.pads, part.piece.crop, strict=True)
-    )
-    pads = (top, left, bottom, right)
-    return ConvAttrs(part.attrs.strides, pads, groups=part.attrs.groups)

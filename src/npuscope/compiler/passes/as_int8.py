@@ -32,27 +32,27 @@ def as_int8(graph: Graph) -> Graph:
     layers = [op for op in graph.ops if OPS[op.kind].has(Trait.PRODUCT)]
     if not any(graph.first_input(op).dtype is DType.FLOAT32 for op in layers):
         return graph
-    made = Graph(graph.name, (), (), graph.inputs, graph.outputs, Numerics.LITERT)
-    made.notes = [*graph.notes, NOTE]
-    work = _Work(graph, made)
+    result = Graph(graph.name, (), (), graph.inputs, graph.outputs, Numerics.LITERT)
+    result.notes = [*graph.notes, NOTE]
+    work = _Work(graph, result)
     for name in graph.inputs:
         work.keep(name, _PLAIN)
     for op in graph.ops:
         work.convert(op)
     for name in graph.outputs:  # a result that does not depend on the inputs
-        if name not in made.tensors:
-            made.add(graph.tensors[name])
-    made.drop_unused()
-    verify(made, ModelError)
-    return made
+        if name not in result.tensors:
+            result.add(graph.tensors[name])
+    result.drop_unused()
+    verify(result, ModelError)
+    return result
 
 
 class _Work:
     """The new graph in the making."""
 
-    def __init__(self, graph: Graph, made: Graph) -> None:
+    def __init__(self, graph: Graph, result: Graph) -> None:
         self.graph = graph
-        self.made = made
+        self.result = result
         self.positive: set[str] = set()  # tensors of which no value is below zero
 
     def keep(self, name: str, quant: Quant) -> None:
@@ -60,7 +60,7 @@ class _Work:
         tensor = self.graph.tensors[name]
         if tensor.dtype is DType.FLOAT32:
             tensor = replace(tensor, dtype=DType.INT8, quant=quant)
-        self.made.add(tensor)
+        self.result.add(tensor)
 
     def convert(self, op: Op) -> None:
         if self._is_integer(op):
@@ -68,9 +68,23 @@ class _Work:
             for name in op.outputs:
                 self.keep(name, self._quant_of(op, inputs))
             kind = "Quantize" if op.kind == "Dequantize" else op.kind  # its result is int8 now
-            self.made.ops.append(op.replace(kind=kind, inputs=inputs))
+            self.result.ops.append(op.replace(kind=kind, inputs=inputs))
         else:
-            self._in_float(op)
+            # What it reads is dequantized, what it makes is quantized again.
+            inputs = tuple(self._real(op, name) for name in op.inputs)
+            outputs = []
+            for name in op.outputs:
+                tensor = self.graph.tensors[name]
+                if tensor.dtype is not DType.FLOAT32:
+                    outputs.append(self.result.add(tensor).name)
+                    continue
+                real = self.result.add(replace(tensor, name=self.result.fresh_name(f"{name}.real")))
+                outputs.append(real.name)
+            self.result.ops.append(op.replace(inputs=inputs, outputs=tuple(outputs)))
+            for real_name, name in zip(outputs, op.outputs, strict=True):
+                if real_name != name:
+                    self.keep(name, self._quant_of(op))
+                    self._emit("Quantize", real_name, name, op.origin)
 
     def _is_integer(self, op: Op) -> bool:
         tensors = [self.graph.tensors[name] for name in (*op.inputs, *op.outputs) if name]
@@ -84,7 +98,7 @@ class _Work:
         if self._is_positive(op):
             self.positive.update(op.outputs)
         if OPS[op.kind].has(Trait.MOVES) and inputs:
-            return self.made.tensors[inputs[0]].quant or _PLAIN
+            return self.result.tensors[inputs[0]].quant or _PLAIN
         plain = _RECTIFIED if self.positive.issuperset(op.outputs) else _PLAIN
         return OPS[op.kind].fixed_quant or plain
 
@@ -96,8 +110,8 @@ class _Work:
         if tensors and tensors[0].dtype is DType.BOOL:
             return row.kind == "Cast"
         moves = row.has(Trait.MOVES)
-        kept = row.sign == "kept" or moves
-        return kept and all(
+        keeps_sign = row.sign == "kept" or moves
+        return keeps_sign and all(
             tensor.name in self.positive if tensor.data is None else np.all(tensor.data >= 0)
             for tensor in tensors[: row.data_inputs if moves else None]
         )
@@ -117,8 +131,8 @@ class _Work:
 
     def _bias(self, op: Op, tensor: Tensor) -> Tensor:
         """Sums of products: their scale is that of input times weights, channel by channel."""
-        source = self.made.tensors[op.inputs[0]].quant or _PLAIN
-        weights = self.made.tensors[self._operand(op, 1)].quant or _PLAIN
+        source = self.result.tensors[op.inputs[0]].quant or _PLAIN
+        weights = self.result.tensors[self._operand(op, 1)].quant or _PLAIN
         scales = tuple(np.float32(source.scale * scale).item() for scale in weights.scales)
         data = tensor.data
         assert data is not None
@@ -128,32 +142,15 @@ class _Work:
 
     def _constant(self, tensor: Tensor) -> str:
         """Under its own name; another form of the same constant gets another name."""
-        known = self.made.tensors.get(tensor.name)
-        if known is None:
-            self.made.add(tensor)
-        elif (known.dtype, known.quant) != (tensor.dtype, tensor.quant):
+        constant = self.result.tensors.get(tensor.name)
+        if constant is None:
+            self.result.add(tensor)
+        elif (constant.dtype, constant.quant) != (tensor.dtype, tensor.quant):
             name = f"{tensor.name}.{tensor.dtype.value}"
-            if name not in self.made.tensors:
-                self.made.add(replace(tensor, name=name))
+            if name not in self.result.tensors:
+                self.result.add(replace(tensor, name=name))
             return name
         return tensor.name
-
-    def _in_float(self, op: Op) -> None:
-        """What it reads is dequantized, what it makes is quantized again."""
-        inputs = tuple(self._real(op, name) for name in op.inputs)
-        outputs = []
-        for name in op.outputs:
-            tensor = self.graph.tensors[name]
-            if tensor.dtype is not DType.FLOAT32:
-                outputs.append(self.made.add(tensor).name)
-                continue
-            real = self.made.add(replace(tensor, name=self.made.fresh_name(f"{name}.real")))
-            outputs.append(real.name)
-        self.made.ops.append(op.replace(inputs=inputs, outputs=tuple(outputs)))
-        for real_name, name in zip(outputs, op.outputs, strict=True):
-            if real_name != name:
-                self.keep(name, self._quant_of(op))
-                self._emit("Quantize", real_name, name, op.origin)
 
     def _real(self, op: Op, name: str) -> str:
         tensor = self.graph.tensors.get(name)
@@ -162,20 +159,20 @@ class _Work:
         if tensor.data is not None:
             return self._constant(tensor)
         real = f"{name}.float"
-        if real not in self.made.tensors:
-            self.made.add(replace(tensor, name=real))
+        if real not in self.result.tensors:
+            self.result.add(replace(tensor, name=real))
             self._emit("Dequantize", name, real, op.origin)
         return real
 
     def _emit(self, kind: str, source: str, output: str, origin: tuple[str, ...]) -> None:
-        self.made.ops.append(Op(kind, f"{output}.{kind}", (source,), (output,), Attrs(), origin))
+        self.result.ops.append(Op(kind, f"{output}.{kind}", (source,), (output,), Attrs(), origin))
 
 
 def _is_rectified(op: Op) -> bool:
-    found = [getattr(op.attrs, field.name) for field in fields(op.attrs)]
+    values = [getattr(op.attrs, field.name) for field in fields(op.attrs)]
     rectifiers = (Activation.RELU, Activation.RELU6)
     lowest = op.attrs_as(ClipAttrs).low if op.kind == "Clip" else None
-    return any(value in rectifiers for value in found) or lowest == 0
+    return any(value in rectifiers for value in values) or lowest == 0
 
 
 def quantized(tensor: Tensor, axis: int | None) -> Tensor:

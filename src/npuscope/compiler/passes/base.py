@@ -8,7 +8,7 @@ from typing import Protocol
 
 from npuscope.errors import ModelError
 from npuscope.graph.limits import Computed
-from npuscope.graph.model import DYNAMIC_RANGE, DType, Graph, Op, Tensor
+from npuscope.graph.model import DYNAMIC_RANGE, DType, Graph, Op
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.ops.table import OPS
@@ -72,12 +72,12 @@ class Edits:
 
     def bypass(self, op: Op) -> None:
         """Remove an op that passes its first input on; its readers read that input instead."""
-        source, gone = op.inputs[0], op.outputs[0]
+        source, target = op.inputs[0], op.outputs[0]
         self.remove(op)
-        for place in list(self._readers.get(gone, {})):
+        for place in list(self._readers.get(target, {})):
             reader = self.slots[place]
             if reader is not None:
-                inputs = tuple(source if name == gone else name for name in reader.inputs)
+                inputs = tuple(source if name == target else name for name in reader.inputs)
                 self.replace(reader, reader.replace(inputs=inputs))
 
     def finish(self) -> bool:
@@ -106,29 +106,31 @@ class FoldConstants:
     name: str = "fold-constants"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
-        given = sum(t.size_bytes for t in graph.tensors.values() if t.is_constant)
-        computed, left = Computed(given), list[Op]()
+        constant_bytes = sum(t.size_bytes for t in graph.tensors.values() if t.is_constant)
+        computed, remaining = Computed(constant_bytes), list[Op]()
         for op in graph.ops:  # in order, so that a chain folds from its beginning
-            if _is_constant(graph, op):
+            inputs = [graph.tensor(name) for name in op.inputs if name]
+            computable = op.kind != UNKNOWN
+            if computable and bool(inputs) and all(tensor.is_constant for tensor in inputs):
                 _fold(graph, op, computed)
             else:
-                left.append(op)
-        changed = len(left) < len(graph.ops)
-        graph.ops = left
+                remaining.append(op)
+        changed = len(remaining) < len(graph.ops)
+        graph.ops = remaining
         return changed
-
-
-def _is_constant(graph: Graph, op: Op) -> bool:
-    inputs = [graph.tensor(name) for name in op.inputs if name]
-    known = op.kind != UNKNOWN
-    return known and bool(inputs) and all(tensor.is_constant for tensor in inputs)
 
 
 def _fold(graph: Graph, op: Op, computed: Computed) -> None:
     from npuscope.ops.run import run  # networks whose constants are all given need no kernels
 
     for name in op.outputs:
-        _check(graph.tensor(name), op, computed)
+        tensor = graph.tensor(name)
+        try:
+            computed.check(tensor.shape, tensor.dtype.numpy.itemsize)
+        except ModelError as error:
+            error.where = op.name
+            raise
+        computed.take(tensor.elements * tensor.dtype.numpy.itemsize)
     names = [name for name in op.inputs if name] + list(op.outputs)
     tensors = [graph.tensor(name) for name in names]
     alone = Graph(op.name, tensors, [op], (), op.outputs, graph.numerics)
@@ -137,28 +139,20 @@ def _fold(graph: Graph, op: Op, computed: Computed) -> None:
         graph.tensors[name] = replace(graph.tensor(name), data=results[name])
 
 
-def _check(tensor: Tensor, op: Op, computed: Computed) -> None:
-    try:
-        computed.check(tensor.shape, tensor.dtype.numpy.itemsize)
-    except ModelError as error:
-        error.where = op.name
-        raise
-    computed.take(tensor.elements * tensor.dtype.numpy.itemsize)
-
-
 # --- Float networks: without a quantized layer nothing would run on the NPU ---
 
 
 def refuse_float_network(graph: Graph) -> None:
     """Raise if all layers compute in float32."""
     layers = [op for op in graph.ops if OPS[op.kind].has(Trait.PRODUCT)]
-    if not layers or any(not _is_float(graph, op) for op in layers):
+    if not layers or any(graph.first_input(op).dtype is not DType.FLOAT32 for op in layers):
         return
+    # Files that are called int8 and are refused as float need the reason.
     raise ModelError(
         f"the network is float32: none of its {len(layers)} layers is quantized, and the NPU has "
         "no float unit",
         where=layers[0].name,
-        hint=" ".join((*_dynamic(graph), _QUANTIZE)),
+        hint=" ".join((*[f"{note};" for note in graph.notes if note == DYNAMIC_RANGE], _QUANTIZE)),
     )
 
 
@@ -167,12 +161,3 @@ _QUANTIZE = (
     "TFLite's full-integer conversion, or onnxruntime's quantize_static with QDQ format; "
     "--as-int8 shows what its figures would be"
 )
-
-
-def _dynamic(graph: Graph) -> list[str]:
-    """Files that are called int8 and are refused as float need the reason."""
-    return [f"{note};" for note in graph.notes if note == DYNAMIC_RANGE]
-
-
-def _is_float(graph: Graph, op: Op) -> bool:
-    return graph.first_input(op).dtype is DType.FLOAT32

@@ -66,7 +66,11 @@ def _fold(edits: Edits, op: Op, norm: Op) -> None:
     if edits.only_reader(weights.name) is None:  # another layer has the same kernel
         scaled = replace(scaled, name=graph.fresh_name(weights.name))
     graph.tensors[scaled.name] = scaled
-    bias = graph.add(_bias(graph, op, norm, gain, offset))
+    before = _real(graph, op.inputs[2]) if len(op.inputs) > 2 and op.inputs[2] else 0.0
+    data = (before * gain + offset).astype(np.float32)
+    bias = graph.add(
+        Tensor(graph.fresh_name(f"{norm.name}.bias"), data.shape, DType.FLOAT32, data=data)
+    )
     folded = op.replace(
         inputs=(op.inputs[0], scaled.name, bias.name),
         outputs=norm.outputs,
@@ -95,12 +99,6 @@ def gain_and_offset(graph: Graph, norm: Op) -> tuple[Array, Array]:
     scale, offset, mean, variance = (_real(graph, name) for name in norm.inputs[1:5])
     gain = scale / np.sqrt(variance + cast(BatchNormAttrs, norm.attrs).epsilon)
     return gain, offset - mean * gain
-
-
-def _bias(graph: Graph, op: Op, norm: Op, gain: Array, offset: Array) -> Tensor:
-    before = _real(graph, op.inputs[2]) if len(op.inputs) > 2 and op.inputs[2] else 0.0
-    data = (before * gain + offset).astype(np.float32)
-    return Tensor(graph.fresh_name(f"{norm.name}.bias"), data.shape, DType.FLOAT32, data=data)
 
 
 def _real(graph: Graph, name: str) -> Array:
@@ -162,7 +160,17 @@ class AbsorbPad:
         edits = Edits(graph)
         pairs = [(op, conv) for op in graph.ops if (conv := _absorber(edits, op))]
         for pad, conv in pairs:
-            _absorb(edits, pad, conv)
+            (top, bottom), (left, right) = cast(PadAttrs, pad.attrs).pads[1:3]
+            attrs = cast(ConvAttrs, conv.attrs)
+            total = tuple(
+                own + extra
+                for own, extra in zip(attrs.pads, (top, left, bottom, right), strict=True)
+            )
+            inputs = (pad.inputs[0], *conv.inputs[1:])
+            wider = replace(attrs, pads=cast(tuple[int, int, int, int], total))
+            origin = (*pad.origin, *conv.origin)
+            edits.replace(conv, conv.replace(inputs=inputs, attrs=wider, origin=origin))
+            edits.remove(pad)
         return edits.finish()
 
 
@@ -179,19 +187,6 @@ def _absorber(edits: Edits, op: Op) -> Op | None:
     same = graph.first_input(op).quant == graph.output_tensor(op).quant
     padded = reader.kind == "Conv2D" and reader.inputs[0] == op.outputs[0]
     return reader if padded and same else None
-
-
-def _absorb(edits: Edits, pad: Op, conv: Op) -> None:
-    (top, bottom), (left, right) = cast(PadAttrs, pad.attrs).pads[1:3]
-    attrs = cast(ConvAttrs, conv.attrs)
-    total = tuple(
-        own + extra for own, extra in zip(attrs.pads, (top, left, bottom, right), strict=True)
-    )
-    inputs = (pad.inputs[0], *conv.inputs[1:])
-    wider = replace(attrs, pads=cast(tuple[int, int, int, int], total))
-    origin = (*pad.origin, *conv.origin)
-    edits.replace(conv, conv.replace(inputs=inputs, attrs=wider, origin=origin))
-    edits.remove(pad)
 
 
 # --- Ops that move nothing: Identity, reshapes to the same shape, transposes that cancel ---
@@ -278,14 +273,11 @@ class SplitToSlices:
 def _slices(graph: Graph, op: Op) -> list[Op]:
     if op.kind != "Split":
         return [op]
-    attrs = op.attrs_as(SplitAttrs)
-    starts = accumulate(attrs.sizes, initial=0)
-    pairs = zip(op.outputs, starts, strict=False)
-    return [_slice(graph, op, name, attrs.axis, start) for name, start in pairs]
-
-
-def _slice(graph: Graph, op: Op, output: str, axis: int, start: int) -> Op:
-    shape = graph.tensor(output).shape
-    starts = tuple(start if place == axis else 0 for place in range(len(shape)))
-    attrs = SliceAttrs(starts, shape, (1,) * len(shape))
-    return Op("Slice", f"{op.name}.{output}", op.inputs[:1], (output,), attrs, op.origin)
+    split = op.attrs_as(SplitAttrs)
+    slices = []
+    for name, first in zip(op.outputs, accumulate(split.sizes, initial=0), strict=False):
+        shape = graph.tensor(name).shape
+        starts = tuple(first if axis == split.axis else 0 for axis in range(len(shape)))
+        attrs = SliceAttrs(starts, shape, (1,) * len(shape))
+        slices.append(Op("Slice", f"{op.name}.{name}", op.inputs[:1], (name,), attrs, op.origin))
+    return slices

@@ -29,22 +29,24 @@ class SignedBytes:
     name: str = "signed-bytes"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
-        inner = _inner(graph)
+        # Tensors computed or read by an op other than the Quantize at the network's border.
+        ops = [op for op in graph.ops if op.kind != "Quantize"]
+        inner = {name for op in ops for name in (*op.inputs, *op.outputs)}
         if not any(_is_byte(tensor) and tensor.name in inner for tensor in graph.tensors.values()):
             return False
-        _detach_inputs(graph, inner)
-        _detach_outputs(graph, inner)
+        for name in graph.inputs:
+            if _is_byte(graph.tensor(name)) and name in inner:
+                detached = _detached(graph, name)
+                graph.ops.insert(0, _bridge(name, detached))
+        for name in graph.outputs:
+            if _is_byte(graph.tensor(name)) and name in inner:
+                detached = _detached(graph, name)
+                graph.ops.append(_bridge(detached, name))
         borders = {*graph.inputs, *graph.outputs}
         for name, tensor in list(graph.tensors.items()):
             if name not in borders and _is_byte(tensor):
                 graph.tensors[name] = _signed(tensor)
         return True
-
-
-def _inner(graph: Graph) -> set[str]:
-    """Tensors computed or read by an op other than the Quantize at the network's border."""
-    inner = (op for op in graph.ops if op.kind != "Quantize")
-    return {name for op in inner for name in (*op.inputs, *op.outputs)}
 
 
 def _is_byte(tensor: Tensor) -> bool:
@@ -62,30 +64,18 @@ def _signed(tensor: Tensor) -> Tensor:
     return replace(tensor, dtype=DType.INT8, quant=quant, data=data)
 
 
-def _detach_inputs(graph: Graph, known: set[str]) -> None:
-    for name in graph.inputs:
-        tensor = graph.tensor(name)
-        if _is_byte(tensor) and name in known:
-            inner = graph.add(replace(tensor, name=graph.fresh_name(f"{name}.bytes")))
-            graph.ops = [_renamed(op, name, inner.name) for op in graph.ops]
-            graph.ops.insert(0, _bridge(name, inner.name))
-
-
-def _detach_outputs(graph: Graph, known: set[str]) -> None:
-    for name in graph.outputs:
-        tensor = graph.tensor(name)
-        if _is_byte(tensor) and name in known:
-            inner = graph.add(replace(tensor, name=graph.fresh_name(f"{name}.bytes")))
-            graph.ops = [_renamed(op, name, inner.name) for op in graph.ops]
-            graph.ops.append(_bridge(inner.name, name))
-
-
-def _renamed(op: Op, old: str, new: str) -> Op:
-    swap = {old: new}
-    return op.replace(
-        inputs=tuple(swap.get(name, name) for name in op.inputs),
-        outputs=tuple(swap.get(name, name) for name in op.outputs),
-    )
+def _detached(graph: Graph, name: str) -> str:
+    """The name under which all ops know a tensor of the border from now on."""
+    inner = graph.add(replace(graph.tensor(name), name=graph.fresh_name(f"{name}.bytes")))
+    swap = {name: inner.name}
+    graph.ops = [
+        op.replace(
+            inputs=tuple(swap.get(one, one) for one in op.inputs),
+            outputs=tuple(swap.get(one, one) for one in op.outputs),
+        )
+        for op in graph.ops
+    ]
+    return inner.name
 
 
 def _bridge(source: str, target: str) -> Op:
@@ -107,10 +97,12 @@ class SymmetricWeights:
         coarser: dict[str, np.ndarray] = {}  # old scales over the new ones, by weights
         for name in names:
             before = graph.tensor(name)
-            after = graph.tensors[name] = _symmetric(before)
-            assert before.quant is not None and after.quant is not None
-            if after.quant != _without_zero(before):
-                coarser[name] = np.array(before.quant.scales) / np.array(after.quant.scales)
+            assert before.quant is not None and before.data is not None
+            data, quant = symmetric_weights(before.data, before.quant, 0)
+            graph.tensors[name] = replace(before, data=data, dtype=DType.INT8, quant=quant)
+            without_zero = replace(before.quant, zero_points=(0,) * len(before.quant.zero_points))
+            if quant != without_zero:
+                coarser[name] = np.array(before.quant.scales) / np.array(quant.scales)
         for op in layers:
             if op.inputs[1] in coarser:
                 _rescale_bias(graph, op, coarser[op.inputs[1]])
@@ -145,17 +137,6 @@ def _is_asymmetric(tensor: Tensor) -> bool:
     return tensor.is_constant and eight_bits and has_zero
 
 
-def _without_zero(tensor: Tensor) -> Quant:
-    assert tensor.quant is not None
-    return replace(tensor.quant, zero_points=(0,) * len(tensor.quant.zero_points))
-
-
-def _symmetric(tensor: Tensor) -> Tensor:
-    assert tensor.quant is not None and tensor.data is not None
-    data, quant = symmetric_weights(tensor.data, tensor.quant, 0)
-    return replace(tensor, data=data, dtype=DType.INT8, quant=quant)
-
-
 # --- The element type of graph inputs and outputs, as the user asked for ---
 
 _TYPES = {"float32": DType.FLOAT32, "int8": DType.INT8, "uint8": DType.UINT8}
@@ -168,11 +149,11 @@ def with_io_types(graph: Graph, input_type: str | None, output_type: str | None)
         return graph
     graph = graph.copy()
     if input_type:
-        wanted = _wanted(input_type, "--input-data-type")
-        graph.inputs = tuple(_convert_input(graph, name, wanted) for name in graph.inputs)
+        dtype = _wanted(input_type, "--input-data-type")
+        graph.inputs = tuple(_convert_input(graph, name, dtype) for name in graph.inputs)
     if output_type:
-        wanted = _wanted(output_type, "--output-data-type")
-        graph.outputs = tuple(_convert_output(graph, name, wanted) for name in graph.outputs)
+        dtype = _wanted(output_type, "--output-data-type")
+        graph.outputs = tuple(_convert_output(graph, name, dtype) for name in graph.outputs)
     return graph
 
 
@@ -184,61 +165,54 @@ def _wanted(text: str, option: str) -> DType:
     return _TYPES[text]
 
 
-def _convert_input(graph: Graph, name: str, wanted: DType) -> str:
+def _convert_input(graph: Graph, name: str, dtype: DType) -> str:
     tensor = graph.tensor(name)
-    if tensor.dtype is wanted:
+    if tensor.dtype is dtype:
         return name
-    outer = graph.add(_retyped(graph, tensor, wanted, f"{name}.{wanted.value}"))
+    outer = graph.add(_retyped(graph, tensor, dtype, f"{name}.{dtype.value}"))
     readers = graph.consumers().get(name, [])
     if tensor.dtype.is_float and readers and all(op.kind == "Quantize" for op in readers):
-        return _without_float(graph, readers, outer)
+        # The border beside its Quantize: integers become others, no float lies between [code: seven
+        # builds of 2.2 to 4.0].
+        for op in readers:
+            place = graph.ops.index(op)
+            graph.ops[place] = op.replace(inputs=(outer.name,))
+        only = graph.output_tensor(readers[0])
+        if len(readers) > 1 or (only.dtype, only.quant) != (outer.dtype, outer.quant):
+            return outer.name
+        del graph.ops[place]
+        return only.name
     kind = "Dequantize" if tensor.dtype is DType.FLOAT32 else "Quantize"
     graph.ops.insert(0, Op(kind, f"{name}.convert", (outer.name,), (name,), Attrs()))
     return outer.name
 
 
-def _without_float(graph: Graph, readers: list[Op], outer: Tensor) -> str:
-    """The border beside its Quantize: integers become others, no float lies between [code: seven
-    builds of 2.2 to 4.0]."""
-    for op in readers:
-        place = graph.ops.index(op)
-        graph.ops[place] = op.replace(inputs=(outer.name,))
-    only = graph.output_tensor(readers[0])
-    if len(readers) > 1 or (only.dtype, only.quant) != (outer.dtype, outer.quant):
-        return outer.name
-    del graph.ops[place]
-    return only.name
-
-
-def _convert_output(graph: Graph, name: str, wanted: DType) -> str:
+def _convert_output(graph: Graph, name: str, dtype: DType) -> str:
     tensor = graph.tensor(name)
-    if tensor.dtype is wanted:
+    if tensor.dtype is dtype:
         return name
     maker = graph.producers().get(name)
     if tensor.dtype.is_float and maker is not None and maker.kind == "Dequantize":
         if not graph.consumers().get(name) and graph.outputs.count(name) == 1:
             graph.ops.remove(maker)
-        return _convert_output(graph, maker.inputs[0], wanted)
-    outer = graph.add(_retyped(graph, tensor, wanted, f"{name}.{wanted.value}"))
-    kind = "Dequantize" if wanted is DType.FLOAT32 else "Quantize"
+        return _convert_output(graph, maker.inputs[0], dtype)
+    outer = graph.add(_retyped(graph, tensor, dtype, f"{name}.{dtype.value}"))
+    kind = "Dequantize" if dtype is DType.FLOAT32 else "Quantize"
     graph.ops.append(Op(kind, f"{name}.convert", (name,), (outer.name,), Attrs()))
     return outer.name
 
 
-def _retyped(graph: Graph, tensor: Tensor, wanted: DType, name: str) -> Tensor:
-    quant = _quant(graph, tensor, wanted)
-    return replace(tensor, name=graph.fresh_name(name), dtype=wanted, quant=quant)
-
-
-def _quant(graph: Graph, tensor: Tensor, wanted: DType) -> Quant | None:
-    if wanted is DType.FLOAT32:
-        return None
-    known = tensor.quant or _neighbour_quant(graph, tensor)
-    zero = known.zero_point
-    source = tensor.dtype if tensor.quant else DType.INT8
-    if source is not wanted:
-        zero += _OFFSET if wanted is DType.UINT8 else -_OFFSET
-    return Quant((known.scale,), (zero,))
+def _retyped(graph: Graph, tensor: Tensor, dtype: DType, name: str) -> Tensor:
+    if dtype is DType.FLOAT32:
+        quant = None
+    else:
+        source_quant = tensor.quant or _neighbour_quant(graph, tensor)
+        zero = source_quant.zero_point
+        source = tensor.dtype if tensor.quant else DType.INT8
+        if source is not dtype:
+            zero += _OFFSET if dtype is DType.UINT8 else -_OFFSET
+        quant = Quant((source_quant.scale,), (zero,))
+    return replace(tensor, name=graph.fresh_name(name), dtype=dtype, quant=quant)
 
 
 def _neighbour_quant(graph: Graph, tensor: Tensor) -> Quant:

@@ -103,7 +103,12 @@ def _expanded(graph: Graph, op: Op) -> list[Op]:
     kernel = graph.add(
         replace(weights, name=graph.fresh_name(f"{weights.name}.turned"), data=turned)
     )
-    conv = ConvAttrs(pads=_pads(graph, op, (height, width)), activation=attrs.activation)
+    # Padding that gives the output its size: the kernel's reach less what is cut off.
+    (rows, columns), out = weights.shape[1:3], graph.output_tensor(op).shape[1:3]
+    top, left = rows - 1 - attrs.pads[0], columns - 1 - attrs.pads[1]
+    bottom = out[0] - 1 + rows - height - top
+    right = out[1] - 1 + columns - width - left
+    conv = ConvAttrs(pads=(top, left, bottom, right), activation=attrs.activation)
     inputs = (source_name, kernel.name, *op.inputs[2:])
     steps.append(op.replace(kind="Conv2D", inputs=inputs, attrs=conv))
     return steps
@@ -135,16 +140,6 @@ def _spread(graph: Graph, op: Op, stride: int, steps: list[Op]) -> str:
     return wide.name
 
 
-def _pads(graph: Graph, op: Op, size: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Padding that gives the output its size: the kernel's reach less what is cut off."""
-    attrs = op.attrs_as(TransposeConvAttrs)
-    kernel, out = graph.tensor(op.inputs[1]).shape[1:3], graph.output_tensor(op).shape[1:3]
-    top, left = kernel[0] - 1 - attrs.pads[0], kernel[1] - 1 - attrs.pads[1]
-    bottom = out[0] - 1 + kernel[0] - size[0] - top
-    right = out[1] - 1 + kernel[1] - size[1] - left
-    return top, left, bottom, right
-
-
 # --- Minimum and maximum with a constant number are clamps ---
 
 
@@ -156,20 +151,13 @@ class ClampExtremes:
         return replace_each(graph, lambda op: _clamp(graph, op))
 
 
-def _limit(graph: Graph, op: Op) -> float | None:
-    """The constant operand as a real number, if it is one number."""
+def _clamp(graph: Graph, op: Op) -> list[Op] | None:
     if op.kind not in ("Min", "Max"):
         return None
     constants = [graph.tensor(name) for name in op.inputs if graph.tensor(name).is_constant]
     if len(constants) != 1 or constants[0].elements != 1:
         return None
-    return _number(constants[0])
-
-
-def _clamp(graph: Graph, op: Op) -> list[Op] | None:
-    limit = _limit(graph, op)
-    if limit is None:
-        return None
+    limit = _number(constants[0])
     source = next(name for name in op.inputs if not graph.tensor(name).is_constant)
     attrs = ClipAttrs(-inf, limit) if op.kind == "Min" else ClipAttrs(limit, inf)
     return [op.replace(kind="Clip", inputs=(source,), attrs=attrs)]
@@ -186,11 +174,11 @@ class DivideByConstant:
     def run(self, graph: Graph, machine: Machine) -> bool:
         edits = Edits(graph)
         makers = {name: op for op in graph.ops for name in op.outputs}
-        found = [(op, parts) for op in graph.ops if (parts := _quotient(edits, op, makers))]
-        for op, (source, target) in found:
+        quotients = [(op, parts) for op in graph.ops if (parts := _quotient(edits, op, makers))]
+        for op, (source, target) in quotients:
             _multiply(edits, op, source, target)
         edits.finish()
-        return bool(found)
+        return bool(quotients)
 
 
 def _quotient(edits: Edits, op: Op, makers: dict[str, Op]) -> tuple[Op, Op] | None:
@@ -253,7 +241,10 @@ class FuseActivation:
         edits = Edits(graph)
         pairs = [(op, clip) for op in graph.ops if (clip := _fusable(edits, op))]
         for op, clip in pairs:
-            _fuse(edits, op, clip)
+            attrs = replace(op.attrs, activation=_fused_clamp(clip))  # type: ignore[call-arg]
+            fused = op.replace(attrs=attrs, outputs=clip.outputs, origin=(*op.origin, *clip.origin))
+            edits.replace(op, fused)
+            edits.remove(clip)
         return edits.finish()
 
 
@@ -271,10 +262,3 @@ def _fusable(edits: Edits, op: Op) -> Op | None:
 def _fused_clamp(clip: Op) -> Activation | None:
     attrs = cast(ClipAttrs, clip.attrs)
     return _CLAMPS.get((attrs.low, attrs.high))
-
-
-def _fuse(edits: Edits, op: Op, clip: Op) -> None:
-    attrs = replace(op.attrs, activation=_fused_clamp(clip))  # type: ignore[call-arg]
-    fused = op.replace(attrs=attrs, outputs=clip.outputs, origin=(*op.origin, *clip.origin))
-    edits.replace(op, fused)
-    edits.remove(clip)

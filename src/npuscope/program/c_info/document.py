@@ -9,7 +9,7 @@ from typing import Any
 
 from npuscope.errors import FileError
 from npuscope.machine.foreign_json import read_record
-from npuscope.program.c_info.records import BufferInfo, CInfo, Edge, GraphInfo, NodeInfo, PoolInfo
+from npuscope.program.c_info.records import BufferInfo, CInfo, GraphInfo, NodeInfo, PoolInfo
 from npuscope.records import encode
 from npuscope.text import safe_terminal
 
@@ -32,11 +32,28 @@ def problems(info: CInfo) -> Iterator[Problem]:
     yield from _unique("$.buffers", buffers)
     pool_ids, buffer_ids = {pool.id for pool in pools}, {buffer.id for buffer in buffers}
     yield from _buffers(buffers, pool_ids)
-    yield from _pools(pools, buffer_ids)
+    parts = {pool.id for pool in pools if not pool.subpools}
+    for index, pool in enumerate(pools):
+        path = f"$.memory_pools[{index}]"
+        yield from _known(f"{path}.buffers", pool.buffers or (), buffer_ids, "buffer")
+        yield from _known(f"{path}.subpools", pool.subpools or (), parts, "undivided pool")
+        for key in ("byte_width", "freq_ratio"):
+            if getattr(pool.attributes, key, 1) == 0:
+                yield f"{path}.attributes.{key}", "is 0"
     node_ids: set[int] = set()
     for index, graph in enumerate(info.graphs or ()):
         yield from _graph(f"$.graphs[{index}]", graph, buffer_ids, node_ids)
-    yield from _estimates(info, node_ids, pool_ids)
+    for index, access in enumerate(info.memory_accesses or ()):
+        path = f"$.memory_accesses[{index}]"
+        yield from _one(f"{path}.node_id", access.node_id, node_ids, "node")
+        yield from _one(f"{path}.mpool_id", access.mpool_id, pool_ids, "pool", _NONE)
+    for index, power in enumerate(info.power_estimates or ()):
+        path = f"$.power_estimates[{index}].node_id"
+        yield from _one(path, power.node_id, node_ids, "node")
+    for index, blob in enumerate(info.ec_blobs_info or ()):
+        path = f"$.ec_blobs_info[{index}].nodes_id"
+        yield from _known(path, blob.nodes_id or (), node_ids, "node")
+        yield from _one(f"$.ec_blobs_info[{index}].blob_id", blob.blob_id, node_ids, "node")
 
 
 def _unique(path: str, rows: Iterable[BufferInfo | PoolInfo]) -> Iterator[Problem]:
@@ -53,21 +70,21 @@ def _unique(path: str, rows: Iterable[BufferInfo | PoolInfo]) -> Iterator[Proble
 
 def _known(
     path: str,
-    found: Iterable[int],
-    known: Collection[int],
+    ids: Iterable[int],
+    valid_ids: Collection[int],
     what: str,
     none: int | None = None,
 ) -> Iterator[Problem]:
-    for index, value in enumerate(found):
-        if value != none and value not in known:
+    for index, value in enumerate(ids):
+        if value != none and value not in valid_ids:
             yield f"{path}[{index}]", f"no {what} has the id {value}"
 
 
 def _one(
-    path: str, found: int | None, known: Collection[int], what: str, none: int | None = None
+    path: str, id: int | None, valid_ids: Collection[int], what: str, none: int | None = None
 ) -> Iterator[Problem]:
-    if found not in (None, none) and found not in known:
-        yield path, f"no {what} has the id {found}"
+    if id not in (None, none) and id not in valid_ids:
+        yield path, f"no {what} has the id {id}"
 
 
 def _buffers(buffers: Iterable[BufferInfo], pool_ids: set[int]) -> Iterator[Problem]:
@@ -83,17 +100,6 @@ def _buffers(buffers: Iterable[BufferInfo], pool_ids: set[int]) -> Iterator[Prob
             yield f"{path}.intq.scales", "has no scale"
 
 
-def _pools(pools: Iterable[PoolInfo], buffer_ids: set[int]) -> Iterator[Problem]:
-    parts = {pool.id for pool in pools if not pool.subpools}
-    for index, pool in enumerate(pools):
-        path = f"$.memory_pools[{index}]"
-        yield from _known(f"{path}.buffers", pool.buffers or (), buffer_ids, "buffer")
-        yield from _known(f"{path}.subpools", pool.subpools or (), parts, "undivided pool")
-        for key in ("byte_width", "freq_ratio"):
-            if getattr(pool.attributes, key, 1) == 0:
-                yield f"{path}.attributes.{key}", "is 0"
-
-
 def _graph(
     path: str, graph: GraphInfo, buffer_ids: set[int], node_ids: set[int]
 ) -> Iterator[Problem]:
@@ -102,37 +108,20 @@ def _graph(
     for index, node in enumerate(graph.nodes):
         yield from _node(f"{path}.nodes[{index}]", node, buffer_ids, node_ids)
     for index, edge in enumerate(graph.edges or ()):
-        yield from _edge(f"{path}.edges[{index}]", edge, buffer_ids, node_ids)
+        place = f"{path}.edges[{index}]"
+        yield from _one(f"{place}.start.node_id", edge.start.node_id, node_ids, "node")
+        yield from _one(f"{place}.end.node_id", edge.end.node_id, node_ids, "node")
+        yield from _one(f"{place}.buffer", edge.buffer, buffer_ids, "buffer", _NONE)
 
 
-def _node(path: str, node: NodeInfo, buffer_ids: set[int], seen: set[int]) -> Iterator[Problem]:
-    if node.id in seen:
+def _node(path: str, node: NodeInfo, buffer_ids: set[int], node_ids: set[int]) -> Iterator[Problem]:
+    if node.id in node_ids:
         yield f"{path}.id", f"{node.id} occurs twice"
-    seen.add(node.id)
+    node_ids.add(node.id)
     for key in ("inputs", "outputs", "scratchs"):
         yield from _known(f"{path}.{key}", getattr(node, key) or (), buffer_ids, "buffer", _NONE)
     for index, inner in enumerate(node.subgraph_nodes or ()):
-        yield from _node(f"{path}.subgraph_nodes[{index}]", inner, buffer_ids, seen)
-
-
-def _edge(path: str, edge: Edge, buffer_ids: set[int], node_ids: set[int]) -> Iterator[Problem]:
-    yield from _one(f"{path}.start.node_id", edge.start.node_id, node_ids, "node")
-    yield from _one(f"{path}.end.node_id", edge.end.node_id, node_ids, "node")
-    yield from _one(f"{path}.buffer", edge.buffer, buffer_ids, "buffer", _NONE)
-
-
-def _estimates(info: CInfo, node_ids: set[int], pool_ids: set[int]) -> Iterator[Problem]:
-    for index, access in enumerate(info.memory_accesses or ()):
-        path = f"$.memory_accesses[{index}]"
-        yield from _one(f"{path}.node_id", access.node_id, node_ids, "node")
-        yield from _one(f"{path}.mpool_id", access.mpool_id, pool_ids, "pool", _NONE)
-    for index, power in enumerate(info.power_estimates or ()):
-        path = f"$.power_estimates[{index}].node_id"
-        yield from _one(path, power.node_id, node_ids, "node")
-    for index, blob in enumerate(info.ec_blobs_info or ()):
-        path = f"$.ec_blobs_info[{index}].nodes_id"
-        yield from _known(path, blob.nodes_id or (), node_ids, "node")
-        yield from _one(f"$.ec_blobs_info[{index}].blob_id", blob.blob_id, node_ids, "node")
+        yield from _node(f"{path}.subgraph_nodes[{index}]", inner, buffer_ids, node_ids)
 
 
 # c_info.json as a document: read, told apart by flavour, written again without loss.

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import count, groupby, pairwise
 from typing import Any
 
+import npuscope.program.c_info.names as names
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
-from npuscope.program.c_info import names
-from npuscope.program.c_info.names import Dialect
+from npuscope.program.c_info.names import Vocabulary
 from npuscope.program.c_info.records import BlobInfo, Edge, EdgeEnd, NodeInfo
 from npuscope.program.model import Epoch, EpochKind, Pool, Program
 from npuscope.program.units import Activ, Arith, Ref, Streng, Unit
@@ -27,9 +27,9 @@ _WORD_CYCLES = 2  # fits the files; the reason is not known
 def pool_power_mw(pool: Pool, machine: Machine) -> tuple[float, float]:
     """Power of reading and of writing; a virtual pool is as hungry as its hungriest part."""
     parts = pool.subpools or (pool.name,)
-    known = [memory for memory in machine.pools if memory.name in parts]
-    read = max((memory.read_power_mw for memory in known), default=0.0)
-    return read, max((memory.write_power_mw for memory in known), default=0.0)
+    memories = [memory for memory in machine.pools if memory.name in parts]
+    read = max((memory.read_power_mw for memory in memories), default=0.0)
+    return read, max((memory.write_power_mw for memory in memories), default=0.0)
 
 
 def memory_energy(epoch: Epoch, program: Program, machine: Machine) -> float:
@@ -85,7 +85,11 @@ class GraphParts:
 
 def graph_nodes(program: Program, ids: Ids) -> GraphParts:
     words = names.dialect(program.generation)
-    parameters = _parameter_node(program, words)
+    inner = tuple(
+        _node(name, id, words.parameters, names.PARAM, words)
+        for id, name in enumerate(_parameters(program), 2)
+    )
+    parameters = _node(names.epoch_name(0), 1, words.parameters, "", words, subgraph_nodes=inner)
     epochs = [_epoch_node(epoch, ids, words) for epoch in program.epochs]
     nodes = (parameters, *epochs, _closing_node(program, ids, words))
     return GraphParts(nodes, tuple(_edges(program, nodes, ids, words)))
@@ -95,7 +99,7 @@ def _parameters(program: Program) -> list[str]:
     return [buffer.name for buffer in program.buffers if buffer.is_param]
 
 
-def _node(name: str, id: int, mapping: str, kind: str, words: Dialect, **more: Any) -> NodeInfo:
+def _node(name: str, id: int, mapping: str, kind: str, words: Vocabulary, **more: Any) -> NodeInfo:
     settings = {
         "inputs": (),
         "outputs": (),
@@ -110,15 +114,7 @@ def _node(name: str, id: int, mapping: str, kind: str, words: Dialect, **more: A
     return NodeInfo(name, id, mapping, **{**settings, **more})
 
 
-def _parameter_node(program: Program, words: Dialect) -> NodeInfo:
-    inner = tuple(
-        _node(name, id, words.parameters, names.PARAM, words)
-        for id, name in enumerate(_parameters(program), 2)
-    )
-    return _node(names.epoch_name(0), 1, words.parameters, "", words, subgraph_nodes=inner)
-
-
-def _closing_node(program: Program, ids: Ids, words: Dialect) -> NodeInfo:
+def _closing_node(program: Program, ids: Ids, words: Vocabulary) -> NodeInfo:
     number = max((epoch.last_number for epoch in program.epochs), default=0) + 1
     outputs = tuple(ids.buffers[name] for name in program.outputs)
     inner = _node(
@@ -135,7 +131,7 @@ def _closing_node(program: Program, ids: Ids, words: Dialect) -> NodeInfo:
     )
 
 
-def _epoch_node(epoch: Epoch, ids: Ids, words: Dialect) -> NodeInfo:
+def _epoch_node(epoch: Epoch, ids: Ids, words: Vocabulary) -> NodeInfo:
     inputs, outputs = _buffers(epoch)
     return _node(
         names.epoch_name(epoch.number),
@@ -164,31 +160,28 @@ def _buffers(epoch: Epoch) -> tuple[list[str], list[str]]:
 
 
 def _places(unit: Unit) -> list[Ref]:
-    found: tuple[Ref | None, ...] = ()
+    places: tuple[Ref | None, ...] = ()
     if isinstance(unit, Streng):
-        found = (unit.addr_base,)
+        places = (unit.addr_base,)
     elif isinstance(unit, Arith):
-        found = unit.A_vector, unit.B_vector, unit.C_vector
+        places = unit.A_vector, unit.B_vector, unit.C_vector
     elif isinstance(unit, Activ):
-        found = unit.ROM0_vector, unit.ROM1_vector, unit.LUT_vector
-    return [place for place in found if place is not None]
+        places = unit.ROM0_vector, unit.ROM1_vector, unit.LUT_vector
+    return [place for place in places if place is not None]
 
 
-def _operators(epoch: Epoch, ids: Ids, words: Dialect) -> Iterator[NodeInfo]:
+def _operators(epoch: Epoch, ids: Ids, words: Vocabulary) -> Iterator[NodeInfo]:
     first = ids.epochs[epoch.number] + 1
     units = _unit_names(epoch) if words.states_units else [None] * len(epoch.operators)
     for place, (kind, unit) in enumerate(zip(epoch.operators, units, strict=True)):
         name = f"{kind}_{epoch.number}_{place}"
         attributes = {names.UNIT_KEY: unit} if unit else {}
-        mapping = _operator_mapping(epoch, place)
+        # The first operator of a hybrid epoch is the library call, the others are its DMA.
+        if epoch.kind is EpochKind.HYBRID:
+            mapping = names.HARDWARE if place else names.SOFTWARE
+        else:
+            mapping = names.MAPPINGS[epoch.kind]
         yield _node(name, first + place, mapping, kind, words, attributes=attributes)
-
-
-def _operator_mapping(epoch: Epoch, place: int) -> str:
-    """The first operator of a hybrid epoch is the library call, the others are its DMA."""
-    if epoch.kind is EpochKind.HYBRID:
-        return names.HARDWARE if place else names.SOFTWARE
-    return names.MAPPINGS[epoch.kind]
 
 
 def _unit_names(epoch: Epoch) -> list[str | None]:
@@ -208,7 +201,7 @@ def _unit_name(epoch: Epoch, operator: str, waiting: dict[str, list[int]]) -> st
 
 
 def _edges(
-    program: Program, nodes: tuple[NodeInfo, ...], ids: Ids, words: Dialect
+    program: Program, nodes: tuple[NodeInfo, ...], ids: Ids, words: Vocabulary
 ) -> Iterator[Edge]:
     numbers = count(1)
     for before, after in pairwise(_starts(program, nodes)):
@@ -240,9 +233,9 @@ def _edge(name: str, id: int, kind: str, buffer: int, start: int, end: int) -> E
 
 def blobs_of(program: Program, ids: Ids) -> tuple[BlobInfo, ...]:
     """Blobs are named after their first epoch."""
-    held = [epoch for epoch in program.epochs if epoch.blob is not None]
+    blob_epochs = [epoch for epoch in program.epochs if epoch.blob is not None]
     result = []
-    for _, group in groupby(held, key=lambda epoch: epoch.blob):
+    for _, group in groupby(blob_epochs, key=lambda epoch: epoch.blob):
         epochs = list(group)
         name = f"_ec_blob_{program.name}_{epochs[0].number}"
         nodes = tuple(ids.epochs[epoch.number] for epoch in epochs)

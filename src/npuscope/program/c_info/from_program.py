@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import npuscope.program.c_info.names as names
 from npuscope.machine.model import Machine
-from npuscope.program.c_info import names
-from npuscope.program.c_info import names as tensors
 from npuscope.program.c_info.from_epochs import (
     GraphParts,
     Ids,
@@ -16,13 +15,13 @@ from npuscope.program.c_info.from_epochs import (
 from npuscope.program.c_info.records import (
     AccessInfo,
     BufferInfo,
+    BufferLife,
     CInfo,
     DataFormat,
     Environment,
     GraphInfo,
-    Lifetime,
+    ListedFile,
     ModelEntry,
-    ModelFile,
     OriginalTensor,
     PoolAttributes,
     PoolInfo,
@@ -71,23 +70,25 @@ def _environment(program: Program) -> Environment:
         generated_time="",
     )
     tool = Tool(names.OWN_TOOL, __version__, "", settings, model)
-    return Environment((tool,), _generated(program), "", "", "")
-
-
-def _model_files(program: Program) -> tuple[ModelFile, ...]:
-    if not program.model_file and not program.model_md5:
-        return ()
-    return (ModelFile(program.model_file, f"0x{program.model_md5}" if program.model_md5 else ""),)
-
-
-def _generated(program: Program) -> ModelEntry:
     images = [pool.file_name for pool in program.pools if pool.file_name]
     files = (names.image_name(image) for image in images)
-    return ModelEntry(program.name, "", 0, 0, tuple(ModelFile(file, "") for file in files), "")
+    return Environment(
+        (tool,),
+        ModelEntry(program.name, "", 0, 0, tuple(ListedFile(file, "") for file in files), ""),
+        "",
+        "",
+        "",
+    )
+
+
+def _model_files(program: Program) -> tuple[ListedFile, ...]:
+    if not program.model_file and not program.model_md5:
+        return ()
+    return (ListedFile(program.model_file, f"0x{program.model_md5}" if program.model_md5 else ""),)
 
 
 def _buffer(buffer: Buffer, ids: Ids) -> BufferInfo:
-    first, last = tensors.layout_flags(buffer)
+    first, last = names.layout_flags(buffer)
     return BufferInfo(
         name=buffer.name,
         id=ids.buffers[buffer.name],
@@ -97,16 +98,16 @@ def _buffer(buffer: Buffer, ids: Ids) -> BufferInfo:
         size_bytes=int(buffer.size_bytes),
         is_param=buffer.is_param,
         flags="",
-        epochs=Lifetime(int(buffer.first), int(buffer.last)),
-        shape=tensors.listed_shape(buffer),
+        epochs=BufferLife(int(buffer.first), int(buffer.last)),
+        shape=names.listed_shape(buffer),
         shape_map=(),
         channel_first=first,
         channel_last=last,
         batch=int(buffer.batch),
-        format=tensors.format_name(buffer),
+        format=names.format_name(buffer),
         nbits=int(buffer.nbits),
-        qmn=tensors.fixed_point(buffer),
-        intq=tensors.affine(buffer),
+        qmn=names.fixed_point(buffer),
+        intq=names.affine(buffer),
     )
 
 
@@ -134,7 +135,7 @@ def _data_format(buffer: Buffer) -> DataFormat:
     if buffer.is_float:
         return DataFormat("NONE", (), (), "FLOAT", int(buffer.nbits))
     kind = "SIGNED" if buffer.signed else "UNSIGNED"
-    affine = tensors.affine(buffer)
+    affine = names.affine(buffer)
     if affine is None:
         return DataFormat("NONE", (), (), kind, int(buffer.nbits))
     return DataFormat("UNIFORM", affine.scales, affine.offsets, kind, int(buffer.nbits))
@@ -163,7 +164,16 @@ def _pool(pool: Pool, program: Program, machine: Machine, ids: Ids) -> PoolInfo:
 
 def _attributes(pool: Pool, program: Program, machine: Machine) -> PoolAttributes:
     read, write = pool_power_mw(pool, machine)
-    throughput, latency = _classes(pool, program)
+    # Throughput and latency in the vendor's classes: the fastest pools, others, external ones.
+    fastest = max(other.byte_width / other.freq_ratio for other in program.pools)
+    fast = pool.byte_width / pool.freq_ratio == fastest
+    if pool.cacheable:
+        throughput, latency = "MID", "HIGH"
+    else:
+        throughput, latency = (
+            ("HIGH" if fast else "MID"),
+            ("LOW" if fast and not pool.virtual else "MID"),
+        )
     return PoolAttributes(
         throughput=throughput,
         latency=latency,
@@ -176,15 +186,6 @@ def _attributes(pool: Pool, program: Program, machine: Machine) -> PoolAttribute
         use_for_initrs=pool.cacheable,
         score=int(pool.score),
     )
-
-
-def _classes(pool: Pool, program: Program) -> tuple[str, str]:
-    """Throughput and latency in the vendor's classes: the fastest pools, others, external ones."""
-    fastest = max(other.byte_width / other.freq_ratio for other in program.pools)
-    fast = pool.byte_width / pool.freq_ratio == fastest
-    if pool.cacheable:
-        return "MID", "HIGH"
-    return ("HIGH" if fast else "MID"), ("LOW" if fast and not pool.virtual else "MID")
 
 
 def _accesses(program: Program, ids: Ids) -> tuple[AccessInfo, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 from npuscope.graph.model import Quant
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.npu_ops import BINARY, SUPPORT
-from npuscope.program.c_info.records import Affine, BufferInfo, FixedPoint
+from npuscope.program.c_info.records import BufferInfo, FixedPoint, IntegerQuant
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ _TOOL_VERSION = re.compile(r"\s*(\d{1,4})\.(\d{1,4})")
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class Vocabulary:
     """How the compilers of one time write the file."""
 
     kind_key: str  # the key of an operator's kind
@@ -88,11 +88,11 @@ class Dialect:
     states_units: bool
 
 
-_EARLY = Dialect("description", HARDWARE, SOFTWARE, "epochdep", False)
-_LATER = Dialect("type", EMPTY, EMPTY, "epoch_dep", True)
+_EARLY = Vocabulary("description", HARDWARE, SOFTWARE, "epochdep", False)
+_LATER = Vocabulary("type", EMPTY, EMPTY, "epoch_dep", True)
 
 
-def dialect(generation: str) -> Dialect:
+def dialect(generation: str) -> Vocabulary:
     """`open` and whatever comes later write as 4.0 does."""
     return _EARLY if generation.startswith("2.") else _LATER
 
@@ -115,7 +115,7 @@ def epoch_number(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def kind_text(kind: str, words: Dialect) -> str:
+def kind_text(kind: str, words: Vocabulary) -> str:
     """An operator's kind as the dialect writes it."""
     return kind if words.kind_key == "type" or not kind else _DESCRIPTION + kind
 
@@ -166,10 +166,10 @@ def _layer(names: tuple[str, ...]) -> str:
 
 def _origin(epoch: Epoch, layers: dict[str, str]) -> tuple[str, ...]:
     """Operators that the front end knows; else those that they were made for."""
-    known = [name for name in epoch.origin if name in layers]
-    nodes = known or [_parent(name, layers) for name in epoch.origin]
-    found = (layers.get(node, "") for node in nodes)
-    return tuple(dict.fromkeys(layer for layer in found if layer))
+    stated = [name for name in epoch.origin if name in layers]
+    nodes = stated or [_parent(name, layers) for name in epoch.origin]
+    names = (layers.get(node, "") for node in nodes)
+    return tuple(dict.fromkeys(layer for layer in names if layer))
 
 
 def _parent(name: str, layers: dict[str, str]) -> str:
@@ -195,7 +195,7 @@ def logical_shape(info: BufferInfo) -> tuple[int, ...]:
     """The shape in our order: channels last."""
     shape = tuple(info.shape) or (1,)
     axis = _channel_axis(shape, bool(info.channel_first and info.channel_last))
-    return _moved(shape, axis)
+    return (*shape[:axis], *shape[axis + 1 :], shape[axis])
 
 
 def stored_batch(info: BufferInfo, channels: int) -> int:
@@ -215,10 +215,6 @@ def _channel_axis(shape: Sequence[int], plain: bool) -> int:
     if rank < 3 or (rank == 3 and plain):
         return rank - 1
     return 0 if rank == 3 and shape[0] > 1 else 1
-
-
-def _moved(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    return (*shape[:axis], *shape[axis + 1 :], shape[axis])
 
 
 def listed_shape(buffer: Buffer) -> tuple[int, ...]:
@@ -271,12 +267,11 @@ def quant_of(info: BufferInfo) -> Quant | None:
     """Scales have nine digits in the file, enough to find the float32 again."""
     if info.intq is None:
         return None
-    scales = tuple(_float32(scale) for scale in info.intq.scales)
+    scales = tuple(
+        float(np.float32(min(max(scale, -_LARGEST_SCALE), _LARGEST_SCALE)))
+        for scale in info.intq.scales
+    )
     return Quant(scales, info.intq.offsets, _our_axis(info))
-
-
-def _float32(scale: float) -> float:
-    return float(np.float32(min(max(scale, -_LARGEST_SCALE), _LARGEST_SCALE)))
 
 
 def _our_axis(info: BufferInfo) -> int | None:
@@ -301,12 +296,12 @@ def _after_move(axis: int, channel: int, rank: int) -> int:
     return axis - 1 if axis > channel else axis
 
 
-def affine(buffer: Buffer) -> Affine | None:
+def affine(buffer: Buffer) -> IntegerQuant | None:
     if buffer.quant is None:
         return None
     scales = tuple(float(f"{scale:.9g}") for scale in buffer.quant.scales)
     zeros = tuple(int(zero) for zero in buffer.quant.zero_points)
-    return Affine(_listed_axis(buffer), scales, zeros)
+    return IntegerQuant(_listed_axis(buffer), scales, zeros)
 
 
 def _listed_axis(buffer: Buffer) -> int:

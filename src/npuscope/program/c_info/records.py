@@ -20,7 +20,7 @@ Amount = Annotated[float, Range(0, math.inf)]
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFile:
+class ListedFile:
     name: str
     signature: str | None = None  # "0x" and the MD5 of the file
     extra: Extra = field(default_factory=dict)
@@ -34,7 +34,7 @@ class ModelEntry:
     type: str | None = None
     size: Count | None = None
     n_params: Count | None = None
-    model_files: tuple[ModelFile, ...] | None = None
+    model_files: tuple[ListedFile, ...] | None = None
     generated_time: str | None = None
     extra: Extra = field(default_factory=dict)
 
@@ -61,7 +61,7 @@ class Environment:
 
 
 @dataclass(frozen=True, slots=True)
-class Lifetime:
+class BufferLife:
     start: Count
     end: Count
     extra: Extra = field(default_factory=dict)
@@ -78,7 +78,7 @@ class FixedPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Affine:
+class IntegerQuant:
     axis: int  # -1: one scale for all
     scales: tuple[float, ...]
     offsets: tuple[int, ...]
@@ -100,13 +100,13 @@ class BufferInfo:
     alignment: Count | None = None
     is_param: bool | None = None
     flags: str | None = None
-    epochs: Lifetime | None = None
+    epochs: BufferLife | None = None
     shape_map: tuple[Any, ...] | None = None
     channel_first: bool | None = None
     channel_last: bool | None = None
     batch: Count | None = None
     qmn: FixedPoint | None = None
-    intq: Affine | None = None
+    intq: IntegerQuant | None = None
     extra: Extra = field(default_factory=dict)
 
 

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
+import npuscope.program.c_info.names as names
 from npuscope.errors import FileError
 from npuscope.machine.load import load_machine
-from npuscope.program.c_info import names
 from npuscope.program.c_info.records import (
-    AccessInfo,
     BufferInfo,
     CInfo,
     GraphInfo,
@@ -54,7 +53,11 @@ def epochs_of(
         )
         for index, node in nodes
     )
-    _check_order(epochs)
+    for before, after in pairwise(epochs):
+        if after.number <= before.number:
+            raise FileError(
+                f"epoch {after.number} follows epoch {before.number}", where="$.graphs[0].nodes"
+            )
     return epochs
 
 
@@ -67,14 +70,6 @@ def _epoch_nodes(info: CInfo, graph: GraphInfo) -> list[tuple[int, NodeInfo]]:
         for inner in ((node.subgraph_nodes or ()) if node.id in holders else (node,))
     ]
     return [(index, node) for index, node in listed if not _pseudo(node)]
-
-
-def _check_order(epochs: Iterable[Epoch]) -> None:
-    for before, after in pairwise(epochs):
-        if after.number <= before.number:
-            raise FileError(
-                f"epoch {after.number} follows epoch {before.number}", where="$.graphs[0].nodes"
-            )
 
 
 def _is_own(info: CInfo) -> bool:
@@ -149,12 +144,12 @@ def _kernel(node: NodeInfo) -> str:
 def _blobs(info: CInfo, graph: GraphInfo, nodes: list[NodeInfo]) -> dict[int, int]:
     """Node id to blob; files of 2.0 and 2.1 do not list blobs: there each run of epochs is one."""
     if info.ec_blobs_info:
-        held = {node.id: node.subgraph_nodes or () for node in graph.nodes}
+        children = {node.id: node.subgraph_nodes or () for node in graph.nodes}
         listed = enumerate(info.ec_blobs_info, _FIRST_BLOB)
         return {
             id: number
             for number, blob in listed
-            for id in (*(blob.nodes_id or ()), *(n.id for n in held.get(blob.blob_id or 0, ())))
+            for id in (*(blob.nodes_id or ()), *(n.id for n in children.get(blob.blob_id or 0, ())))
         }
     result: dict[int, int] = {}
     number, running = _FIRST_BLOB - 1, False
@@ -171,8 +166,14 @@ def _claims(info: CInfo, pools: Mapping[int, str]) -> dict[int, Claims]:
     """By node id. Rows of pools that an epoch leaves alone say nothing."""
     accesses: dict[int, list[Access]] = {}
     for row in info.memory_accesses or ():
-        if _moves(row) and row.mpool_id in pools:
-            accesses.setdefault(row.node_id, []).append(_access(row, pools))
+        if (
+            any((row.reads, row.writes, row.read_cycles, row.write_cycles))
+            and row.mpool_id in pools
+        ):
+            cycles = float(row.read_cycles or 0), float(row.write_cycles or 0)
+            accesses.setdefault(row.node_id, []).append(
+                Access(pools[row.mpool_id], row.reads, row.writes, *cycles)
+            )
     stated = {
         row.node_id: Claims(row.ops, row.compute_cycles, row.max_cycles)
         for row in info.power_estimates or ()
@@ -180,15 +181,6 @@ def _claims(info: CInfo, pools: Mapping[int, str]) -> dict[int, Claims]:
     return {
         id: _with(stated.get(id, Claims()), accesses.get(id, ())) for id in {*stated, *accesses}
     }
-
-
-def _moves(row: AccessInfo) -> bool:
-    return any((row.reads, row.writes, row.read_cycles, row.write_cycles))
-
-
-def _access(row: AccessInfo, pools: Mapping[int, str]) -> Access:
-    cycles = float(row.read_cycles or 0), float(row.write_cycles or 0)
-    return Access(pools[row.mpool_id], row.reads, row.writes, *cycles)
 
 
 def _with(claims: Claims, accesses: Iterable[Access]) -> Claims:
@@ -228,11 +220,9 @@ def _streams_in(node: NodeInfo, buffers: Mapping[int, BufferInfo], longest: int)
     pairs = [(one, id) for one in node.subgraph_nodes or () for id in one.inputs or () if id]
     tensors = {id for _, id in pairs if not buffers[id].is_param}
     params = [(_kind_name(one) == "Conv", buffers[id]) for one, id in pairs if id not in tensors]
-    return len(tensors) + sum(is_conv or _entries(vector) > longest for is_conv, vector in params)
-
-
-def _entries(vector: BufferInfo) -> int:
-    return vector.shape[0] if vector.shape else 0
+    return len(tensors) + sum(
+        is_conv or (vector.shape[0] if vector.shape else 0) > longest for is_conv, vector in params
+    )
 
 
 def _partials(node: NodeInfo, read: set[int]) -> list[int]:

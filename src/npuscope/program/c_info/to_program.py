@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import npuscope.program.c_info.names as names
 from npuscope.errors import FileError
 from npuscope.lean_dataclass import replace
-from npuscope.program.c_info import names
-from npuscope.program.c_info import names as tensors
 from npuscope.program.c_info.records import (
     BufferInfo,
     CInfo,
@@ -33,19 +32,14 @@ Placed = tuple[int, Buffer]  # address
 def with_views(buffers: Sequence[Buffer], pools: Iterable[Pool]) -> tuple[Buffer, ...]:
     """Buffers that lie within a live one name it in `view_of`."""
     addresses = {pool.name: pool.address for pool in pools}
-    placed = [(addresses[b.pool] + b.offset, b) for b in buffers if _counts(b, addresses)]
+    placed = [
+        (addresses[b.pool] + b.offset, b)
+        for b in buffers
+        if b.pool in addresses and not b.is_param and b.size_bytes > 0
+    ]
     # The one that holds another comes before it; of equals the one that lived first.
     placed.sort(key=lambda entry: (entry[0], -entry[1].size_bytes, entry[1].first))
-    homes = _homes(placed)
-    return tuple(replace(b, view_of=homes[b.name]) if b.name in homes else b for b in buffers)
-
-
-def _counts(buffer: Buffer, addresses: dict[str, int]) -> bool:
-    return buffer.pool in addresses and not buffer.is_param and buffer.size_bytes > 0
-
-
-def _homes(placed: list[Placed]) -> dict[str, str]:
-    """View to the buffer it lies in, by name; `open` are those that may still hold others."""
+    # View to the buffer it lies in, by name; `open` are those that may still hold others.
     homes: dict[str, str] = {}
     open_: list[Placed] = []
     for start, buffer in placed:
@@ -54,7 +48,7 @@ def _homes(placed: list[Placed]) -> dict[str, str]:
         if home is not None:
             homes[buffer.name] = home.name
         open_.append((start, buffer))
-    return homes
+    return tuple(replace(b, view_of=homes[b.name]) if b.name in homes else b for b in buffers)
 
 
 def _holds(at: int, other: Buffer, start: int, buffer: Buffer) -> bool:
@@ -71,11 +65,24 @@ def program_from_c_info(info: CInfo) -> Program:
     _check_target(info)
     buffers = {buffer.id: buffer.name for buffer in info.buffers or ()}
     pools = {pool.id: pool.name for pool in info.memory_pools or ()}
-    settings = _settings(info)
+    # What our own files state in the tool's environment.
+    tool = _tool(info)
+    if tool is None or tool.name != names.OWN_TOOL:
+        settings = {}
+    else:
+        pairs = (entry.partition("=") for entry in tool.environment or ())
+        settings = {key: value for key, _, value in pairs}
     epochs = epochs_of(info, graph, buffers, pools)
     blobs = any(epoch.blob is not None for epoch in epochs)
-    file, md5 = _model(info)
+    # Name and MD5 of the model file that the first tool read.
+    tool = _tool(info)
+    files = tool.input_model.model_files if tool and tool.input_model else None
+    if not files:
+        file, md5 = "", ""
+    else:
+        file, md5 = files[0].name, (files[0].signature or "").removeprefix(_PREFIX)
     memory = tuple(_pool(i, pool, pools) for i, pool in enumerate(info.memory_pools or ()))
+    relative = [pool.name for pool in info.memory_pools or () if _address(pool) is None]
     return Program(
         name=graph.name,
         machine=settings.get("MACHINE", MACHINE),
@@ -89,7 +96,7 @@ def program_from_c_info(info: CInfo) -> Program:
         model_file=file,
         model_md5=md5,
         source="c_info",
-        notes=_notes(info),
+        notes=tuple(f"pool '{safe_terminal(name)}' has no fixed address" for name in relative),
         stated_units=stated_units(info, graph),
     )
 
@@ -128,24 +135,6 @@ def _version(info: CInfo) -> str:
     return tool.version if tool else ""
 
 
-def _settings(info: CInfo) -> dict[str, str]:
-    """What our own files state in the tool's environment."""
-    tool = _tool(info)
-    if tool is None or tool.name != names.OWN_TOOL:
-        return {}
-    pairs = (entry.partition("=") for entry in tool.environment or ())
-    return {key: value for key, _, value in pairs}
-
-
-def _model(info: CInfo) -> tuple[str, str]:
-    """Name and MD5 of the model file that the first tool read."""
-    tool = _tool(info)
-    files = tool.input_model.model_files if tool and tool.input_model else None
-    if not files:
-        return "", ""
-    return files[0].name, (files[0].signature or "").removeprefix(_PREFIX)
-
-
 def _pool(index: int, info: PoolInfo, pools: Mapping[int, str]) -> Pool:
     attributes = info.attributes
     if attributes is None:
@@ -176,13 +165,8 @@ def _address(info: PoolInfo) -> int | None:
     return int(text) + max(info.offset_start or 0, 0)
 
 
-def _notes(info: CInfo) -> tuple[str, ...]:
-    relative = [pool.name for pool in info.memory_pools or () if _address(pool) is None]
-    return tuple(f"pool '{safe_terminal(name)}' has no fixed address" for name in relative)
-
-
 def _buffer(info: BufferInfo, pools: Mapping[int, str]) -> Buffer:
-    shape = tensors.logical_shape(info)
+    shape = names.logical_shape(info)
     offset = -1 if info.offset_start is None else info.offset_start
     placed = offset >= 0 and info.mpool_id in pools
     return Buffer(
@@ -190,13 +174,13 @@ def _buffer(info: BufferInfo, pools: Mapping[int, str]) -> Buffer:
         size_bytes=info.size_bytes,
         shape=shape,
         nbits=info.nbits,
-        batch=tensors.stored_batch(info, shape[-1]),
+        batch=names.stored_batch(info, shape[-1]),
         pool=pools[info.mpool_id] if placed and info.mpool_id else "",
         offset=offset if placed else 0,
         first=info.epochs.start if info.epochs else 0,
         last=info.epochs.end if info.epochs else 0,
         is_param=bool(info.is_param),
-        is_float=tensors.is_float(info),
-        signed=tensors.is_signed(info),
-        quant=tensors.quant_of(info),
+        is_float=names.is_float(info),
+        signed=names.is_signed(info),
+        quant=names.quant_of(info),
     )

@@ -48,8 +48,8 @@ def disassemble(binary: EcBinary) -> str:
     """Text from which `assemble` makes the same binary again."""
     words = sum(instruction.words for instruction in binary.instructions)
     epochs = sum(isinstance(instruction, Label) for instruction in binary.instructions)
-    counted = f"{words} words, {epochs} epoch{'' if epochs == 1 else 's'}"
-    lines = [f"; epoch-controller blob: {counted}", *_directives(binary)]
+    summary = f"{words} words, {epochs} epoch{'' if epochs == 1 else 's'}"
+    lines = [f"; epoch-controller blob: {summary}", *_directives(binary)]
     at = HEADER_WORDS
     for instruction in binary.instructions:
         lines += _lines(instruction, at)
@@ -74,13 +74,10 @@ def _directives(binary: EcBinary) -> Iterator[str]:
 def _quoted(name: str) -> str:
     """A name in quotes: latin-1 characters that are not plain letters and marks as \\xNN."""
     plain = (
-        c if c.isascii() and c.isprintable() and c not in '"\\;' else _escaped(c) for c in name
+        c if c.isascii() and c.isprintable() and c not in '"\\;' else f"\\x{ord(c):02x}"
+        for c in name
     )
     return f'"{"".join(plain)}"'
-
-
-def _escaped(char: str) -> str:
-    return f"\\x{ord(char):02x}"
 
 
 def _numbers(values: tuple[int, ...]) -> str:
@@ -144,14 +141,14 @@ def fields_text(page: int, index: int, value: int) -> str:
     register = unit.by_index.get(index) if unit else None
     if register is None or len(register.fields) < 2:
         return ""
-    found = [(field, field.get(value)) for field in register.fields]
-    return " ".join(f"{field.name}={got}" for field, got in found if got != field.reset)
+    values = [(field, field.get(value)) for field in register.fields]
+    return " ".join(f"{field.name}={got}" for field, got in values if got != field.reset)
 
 
 def _bit_name(page: int, register: int, bit: int) -> str:
     unit = UNIT_BY_PAGE.get(page)
-    known = unit.by_index.get(register) if unit else None
-    fields = known.fields if known else ()
+    row = unit.by_index.get(register) if unit else None
+    fields = row.fields if row else ()
     return next((field.name for field in fields if field.lsb == bit), "")
 
 
@@ -182,7 +179,21 @@ class _Assembler:
             return
         self.close_burst()
         if words[0].startswith("."):
-            self._directive(words[0], text.split(None, 1)[1] if len(words) > 1 else "")
+            name = words[0]
+            rest = text.split(None, 1)[1] if len(words) > 1 else ""
+            if name == ".container":
+                self.container = _number(rest.strip())
+            elif name == ".debug":
+                if not _HEX.fullmatch(rest.strip()):
+                    raise FileError("expected pairs of hexadecimal digits after .debug")
+                self.debug += bytes.fromhex(rest.strip())
+            elif name == ".relocate":
+                identifier, numbers = _named(rest)
+                self.relocations.append(Relocation(identifier, tuple(map(_number, numbers))))
+            elif name == ".patch":
+                self._patch(*_named(rest))
+            else:
+                raise FileError(f"unknown directive '{safe_terminal(name)}'")
         else:
             self._instruction(words[0], words[1:])
 
@@ -218,21 +229,6 @@ class _Assembler:
             raise FileError(f"{name} takes {_OPERANDS[name]} operands, found {len(words)}")
         self._add(_simple(name, words))
 
-    def _directive(self, name: str, rest: str) -> None:
-        if name == ".container":
-            self.container = _number(rest.strip())
-        elif name == ".debug":
-            if not _HEX.fullmatch(rest.strip()):
-                raise FileError("expected pairs of hexadecimal digits after .debug")
-            self.debug += bytes.fromhex(rest.strip())
-        elif name == ".relocate":
-            identifier, numbers = _named(rest)
-            self.relocations.append(Relocation(identifier, tuple(map(_number, numbers))))
-        elif name == ".patch":
-            self._patch(*_named(rest))
-        else:
-            raise FileError(f"unknown directive '{safe_terminal(name)}'")
-
     def _patch(self, identifier: str, numbers: list[str]) -> None:
         if len(numbers) < 2:
             raise FileError("expected a shift and a mask after the name")
@@ -254,22 +250,22 @@ _KNOWN = ", ".join(_OPERANDS)
 
 def assemble(text: str) -> EcBinary:
     """A binary from text; an invalid line raises a FileError with its number."""
-    found = _Assembler()
+    assembler = _Assembler()
     for number, line in enumerate(text.split("\n"), 1):
         code = line.partition(";")[0].strip()
         if not code:
             continue
         try:
-            found.line(code)
+            assembler.line(code)
         except FileError as error:
             raise FileError(error.message, where=f"line {number}", hint=error.hint) from None
-    found.close_burst()
+    assembler.close_burst()
     return EcBinary(
-        tuple(found.instructions),
-        found.container,
-        tuple(found.relocations),
-        tuple(found.patches),
-        bytes(found.debug),
+        tuple(assembler.instructions),
+        assembler.container,
+        tuple(assembler.relocations),
+        tuple(assembler.patches),
+        bytes(assembler.debug),
     )
 
 
@@ -291,21 +287,21 @@ def _simple(name: str, words: list[str]) -> Instruction:
 
 def _token_place(text: str) -> tuple[int, int, int, int]:
     """Page, register, lsb and msb of "CONVACC0.KFORMAT[7:0]"."""
-    found = _PLACE.fullmatch(text)
-    page = PAGE_BY_NAME.get(found.group(1)) if found else None
-    if found is None or page is None:
+    match = _PLACE.fullmatch(text)
+    page = PAGE_BY_NAME.get(match.group(1)) if match else None
+    if match is None or page is None:
         raise FileError(
             f"expected UNIT.REGISTER, found '{safe_terminal(text)}'",
             hint="such as STRENG0.ADDR, CLKCTRL.BGATES[10] or ARITH1.@256",
         )
-    name = found.group(2)
+    name = match.group(2)
     register = int(name[1:]) if name.startswith("@") else register_index(page, name)
     if register is None or register >= REGISTERS_PER_PAGE:
-        raise FileError(f"{found.group(1)} has no register '{safe_terminal(name)}'")
-    if found.group(3) is None:
+        raise FileError(f"{match.group(1)} has no register '{safe_terminal(name)}'")
+    if match.group(3) is None:
         return page, register, 0, WORD_BITS - 1
-    msb = int(found.group(3))
-    return page, register, int(found.group(4) or msb), msb
+    msb = int(match.group(3))
+    return page, register, int(match.group(4) or msb), msb
 
 
 def _number(text: str) -> int:
@@ -315,11 +311,11 @@ def _number(text: str) -> int:
 
 
 def _named(rest: str) -> tuple[str, list[str]]:
-    found = _QUOTED.fullmatch(rest)
-    if found is None:
+    match = _QUOTED.fullmatch(rest)
+    if match is None:
         raise FileError("expected a name in quotes")
-    name = re.sub(r"\\x(..)", lambda code: chr(int(code.group(1), 16)), found.group(1))
-    return name, found.group(2).split()
+    name = re.sub(r"\\x(..)", lambda code: chr(int(code.group(1), 16)), match.group(1))
+    return name, match.group(2).split()
 
 
 # --- A binary as plain JSON values: every instruction with its place and names ---

@@ -88,10 +88,6 @@ def read_binary(data: bytes) -> EcBinary:
             where="word 0",
             hint="give a *_ecblobs.h or the bytes of one blob",
         )
-    return _read_container(data, magic, layout)
-
-
-def _read_container(data: bytes, magic: int, layout: _Layout) -> EcBinary:
     offsets = {name: _word(data, 1 + i) for i, name in enumerate(layout.offsets)}
     for index, (name, offset) in enumerate(offsets.items()):
         if offset % _WORD or offset >= len(data) or (not offset and name == "blob"):
@@ -164,15 +160,12 @@ def _read_row(data: bytes, start: int, at: int, layout: tuple[str, ...], code_wo
     places = struct.unpack_from(f"<{count}I", data, where)
     if any(place >= code_words for place in places):
         raise FileError("a place is outside of the code", where=f"word {where // _WORD}")
-    return _Row(_read_name(data, start + numbers["identifier"], at), numbers, places)
-
-
-def _read_name(data: bytes, start: int, at: int) -> str:
-    end = data.find(b"\0", start)
-    if start >= len(data) or end < 0:
+    name_start = start + numbers["identifier"]
+    end = data.find(b"\0", name_start)
+    if name_start >= len(data) or end < 0:
         raise FileError("a name has no end", where=f"word {at}")
     # Any byte has a character in latin-1, so a foreign name cannot fail here.
-    return data[start:end].decode("latin-1")
+    return _Row(data[name_start:end].decode("latin-1"), numbers, places)
 
 
 def _word(data: bytes, index: int) -> int:
@@ -192,27 +185,20 @@ def write_binary(binary: EcBinary) -> bytes:
         raise TargetError(f"{binary.container:#010x} is not a container")
     if binary.patches and not layout.patch_row:
         raise TargetError(f"container {binary.container:#010x} has no patches")
-    _check_places((*binary.relocations, *binary.patches), len(code))
+    rows: tuple[Relocation | Patch, ...] = (*binary.relocations, *binary.patches)
+    for row in rows:
+        if any(not 0 <= place < len(code) for place in row.places):
+            raise TargetError(f"'{row.identifier}' names a place outside of the code")
+        if isinstance(row, Patch) and not 0 <= row.mask < 1 << 32:
+            raise TargetError(f"the mask of '{row.identifier}' does not fit 32 bits")
     parts = {
         "relocations": _table(binary.relocations, _RELOCATION_ROW),
         "patches": _table(binary.patches, layout.patch_row),
         "debug": binary.debug,
         "blob": blob,
     }
-    return _assemble(binary.container, layout, parts)
-
-
-def _check_places(rows: Iterable[Relocation | Patch], code_words: int) -> None:
-    for row in rows:
-        if any(not 0 <= place < code_words for place in row.places):
-            raise TargetError(f"'{row.identifier}' names a place outside of the code")
-        if isinstance(row, Patch) and not 0 <= row.mask < 1 << 32:
-            raise TargetError(f"the mask of '{row.identifier}' does not fit 32 bits")
-
-
-def _assemble(magic: int, layout: _Layout, parts: dict[str, bytes]) -> bytes:
     at = len(_padded(bytes((1 + len(layout.offsets)) * _WORD)))
-    offsets, body = [magic], b""
+    offsets, body = [binary.container], b""
     for name in layout.offsets:
         offsets.append(at + len(body) if parts[name] else 0)
         body += _padded(parts[name])
@@ -241,8 +227,8 @@ def _table(rows: tuple[Relocation, ...] | tuple[Patch, ...], layout: tuple[str, 
 
 
 def _pack(words: Iterable[int]) -> bytes:
-    found = tuple(words)
-    return struct.pack(f"<{len(found)}I", *found)
+    numbers = tuple(words)
+    return struct.pack(f"<{len(numbers)}I", *numbers)
 
 
 def _padded(data: bytes) -> bytes:
@@ -259,8 +245,8 @@ def relocated(binary: EcBinary, bases: Mapping[str, int]) -> EcBinary:
     """
     unknown = sorted(set(bases) - {row.identifier for row in binary.relocations})
     if unknown:
-        known = ", ".join(row.identifier for row in binary.relocations) or "none"
-        raise TargetError(f"no relocation '{unknown[0]}'", hint=f"the blob has: {known}")
+        names = ", ".join(row.identifier for row in binary.relocations) or "none"
+        raise TargetError(f"no relocation '{unknown[0]}'", hint=f"the blob has: {names}")
     words = encode(binary.instructions)
     for row in binary.relocations:
         for place in row.places:
@@ -284,19 +270,19 @@ _LINE = 8  # 64-bit words in a cache line: blobs are cleaned and aligned by whol
 
 def read_header(text: str) -> dict[str, bytes]:
     """Blobs by the names of their arrays, in the order of the file."""
-    plain = _COMMENT.sub(lambda found: " " * len(found.group()), text)
+    plain = _COMMENT.sub(lambda match: " " * len(match.group()), text)
     blobs: dict[str, bytes] = {}
-    for found in _ARRAY.finditer(plain):
-        values = _literals(plain, found.end())
-        announced = found.group(2)
+    for match in _ARRAY.finditer(plain):
+        values = _literals(plain, match.end())
+        announced = match.group(2)
         # An array may be declared longer, up to a cache line; C fills the rest with zeros.
         if announced and int(announced) < len(values):
             raise FileError(
-                f"array '{found.group(1)}' is declared with {announced} entries "
+                f"array '{match.group(1)}' is declared with {announced} entries "
                 f"and has {len(values)}",
-                where=f"character {found.start()}",
+                where=f"character {match.start()}",
             )
-        blobs[found.group(1)] = struct.pack(f"<{len(values)}Q", *values)
+        blobs[match.group(1)] = struct.pack(f"<{len(values)}Q", *values)
     if not blobs:
         raise FileError(
             "no array of 64-bit words in this header", hint="expected a *_ecblobs.h with blobs"
@@ -317,13 +303,13 @@ def encrypted_blobs(text: str) -> frozenset[str]:
 def _literals(text: str, at: int) -> list[int]:
     values: list[int] = []
     while not _CLOSE.match(text, at):
-        found = _LITERAL.match(text, at)
-        value = int(found.group(1), 0) if found and _is_number(found.group(1)) else -1
-        if found is None or not 0 <= value < 1 << 64:
+        match = _LITERAL.match(text, at)
+        value = int(match.group(1), 0) if match and _is_number(match.group(1)) else -1
+        if match is None or not 0 <= value < 1 << 64:
             near = safe_terminal(text[at : at + 24].strip())
             raise FileError(f"expected a 64-bit number, found '{near}'", where=f"character {at}")
         values.append(value)
-        at = found.end()
+        at = match.end()
     return values
 
 

@@ -6,7 +6,7 @@ bits 25..16, for WriteField in 25..21. Bits without a meaning must be zero, so n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from npuscope.errors import FileError, TargetError
@@ -115,73 +115,45 @@ _NUMBER_BITS = 27
 
 def decode(words: Sequence[int], first_word: int = 0) -> tuple[Instruction, ...]:
     """All instructions of a code section; `first_word` is where it starts, for messages."""
-    found: list[Instruction] = []
+    instructions: list[Instruction] = []
     at = 0
     while at < len(words):
-        reader = _READERS.get(words[at] & 0x1F)
-        if reader is None:
-            raise _damaged(f"unknown operation {words[at] & 0x1F}", first_word + at)
         try:
-            instruction = reader(words[at], words, at + 1)
+            instruction = _decode_one(words, at)
         except IndexError:
             raise _damaged("the code ends inside an instruction", first_word + at) from None
+        if instruction is None:
+            raise _damaged(f"unknown operation {words[at] & 0x1F}", first_word + at)
         if encode_one(instruction)[0] != words[at]:
             raise _damaged(f"unknown bits in the head {words[at]:#010x}", first_word + at)
-        found.append(instruction)
+        instructions.append(instruction)
         at += instruction.words
-    return tuple(found)
+    return tuple(instructions)
 
 
 def _damaged(message: str, word: int) -> FileError:
     return FileError(message, where=f"word {word}", hint="the blob is damaged or of a newer kind")
 
 
-def _page(head: int) -> int:
-    return head >> 26
-
-
-def _register(head: int) -> int:
-    return head >> 16 & 0x3FF
-
-
-def _read_write(head: int, words: Sequence[int], at: int) -> Instruction:
-    return Write(_page(head), _register(head), words[at], head >> 5 & 0x1F, head >> 10 & 0x1F)
-
-
-def _read_field(head: int, words: Sequence[int], at: int) -> Instruction:
-    return WriteField(_page(head), head >> 21 & 0x1F, head >> 5 & 0x1F, head >> 13 & 0xFF)
-
-
-def _read_burst(head: int, words: Sequence[int], at: int) -> Instruction:
-    count = head >> 5 & MAX_BURST
-    if at + count > len(words):
-        raise IndexError
-    increment = head & 0x1F == _BURST_INCREMENT
-    return Burst(_page(head), _register(head), tuple(words[at : at + count]), increment)
-
-
-def _read_poll(head: int, words: Sequence[int], at: int) -> Instruction:
+def _decode_one(words: Sequence[int], at: int) -> Instruction | None:
+    """The inverse of `encode_one`; None for an operation that is not known."""
+    head = words[at]
+    operation, page, register = head & 0x1F, head >> 26, head >> 16 & 0x3FF
     lsb, msb = head >> 5 & 0x1F, head >> 10 & 0x1F
-    return Poll(_page(head), _register(head), lsb, msb, words[at + 1], words[at])
-
-
-def _read_irq(head: int, words: Sequence[int], at: int) -> Instruction:
-    return Irq(head >> 5)
-
-
-def _read_label(head: int, words: Sequence[int], at: int) -> Instruction:
-    return Label(head >> 5)
-
-
-_READERS: dict[int, Callable[[int, Sequence[int], int], Instruction]] = {
-    _WRITE: _read_write,
-    _WRITE_FIELD: _read_field,
-    _BURST: _read_burst,
-    _BURST_INCREMENT: _read_burst,
-    _POLL: _read_poll,
-    _IRQ: _read_irq,
-    _LABEL: _read_label,
-}
+    if operation == _WRITE:
+        return Write(page, register, words[at + 1], lsb, msb)
+    if operation == _WRITE_FIELD:
+        return WriteField(page, head >> 21 & 0x1F, lsb, head >> 13 & 0xFF)
+    if operation in (_BURST, _BURST_INCREMENT):
+        values = tuple(words[at + 1 : at + 1 + (head >> 5 & MAX_BURST)])
+        if len(values) < head >> 5 & MAX_BURST:
+            raise IndexError
+        return Burst(page, register, values, operation == _BURST_INCREMENT)
+    if operation == _POLL:
+        return Poll(page, register, lsb, msb, words[at + 2], words[at + 1])
+    if operation == _IRQ:
+        return Irq(head >> 5)
+    return Label(head >> 5) if operation == _LABEL else None
 
 
 def encode(instructions: Iterable[Instruction]) -> list[int]:

@@ -49,7 +49,7 @@ def lift(
     lifter = _Lifter(addresses)
     for number, blob in enumerate(blobs):
         lifter.run(blob, f"blob '{safe_terminal(names[number])}', " if names else "")
-    groups = {number: tuple(found) for number, found in lifter.groups.items()}
+    groups = {number: tuple(parts) for number, parts in lifter.groups.items()}
     tables = lifter.tables
     return Lifted(groups, tables.constants, tuple(tables.buffers), tables.pool())
 
@@ -67,7 +67,12 @@ class _Lifter:
         self.epoch = None
         for instruction in blob:
             try:
-                self._step(instruction)
+                self.file.run(instruction)
+                if isinstance(instruction, Label):
+                    self.epoch = instruction.number
+                    self.groups.setdefault(self.epoch, [])
+                elif isinstance(instruction, Poll) and waits_for_engine(instruction):
+                    self._capture()
             except FileError as error:
                 place = f"word {at}, {error.where}" if error.where else f"word {at}"
                 raise FileError(error.message, where=where + place, hint=error.hint) from None
@@ -76,14 +81,6 @@ class _Lifter:
             place = f"{where}word {at}"
             raise FileError("units are started, but nothing waits for them", where=place)
 
-    def _step(self, instruction: Instruction) -> None:
-        self.file.run(instruction)
-        if isinstance(instruction, Label):
-            self.epoch = instruction.number
-            self.groups.setdefault(self.epoch, [])
-        elif isinstance(instruction, Poll) and waits_for_engine(instruction):
-            self._capture()
-
     def _capture(self) -> None:
         """The units that run now; a second wait in the same epoch adds nothing."""
         if not self.file.started:
@@ -91,11 +88,10 @@ class _Lifter:
         if self.epoch is None:
             raise FileError("units are started before any label")
         self.file.started = False
-        units = tuple(self._unit(page) for page in self.file.enabled)
+        units = tuple(
+            lift_unit(self.file, page, self._place, self._keep) for page in self.file.enabled
+        )
         self.groups[self.epoch].append(Group(units, lift_links(self.file.switch)))
-
-    def _unit(self, page: int) -> Unit:
-        return lift_unit(self.file, page, self._place, self._keep)
 
     def _place(self, address: int) -> Ref:
         return self.addresses.ref(address, self.epoch)

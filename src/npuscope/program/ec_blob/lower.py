@@ -92,7 +92,29 @@ class _Lowering:
         units = sorted(group.units, key=_start_order)
         for unit in units:
             yield WriteField(0, _GATES, clock_gate(_page(unit)), 1)
-            yield from self._program(unit)
+            page = _page(unit)
+            match unit:
+                case Streng():
+                    yield from _configure(
+                        page, unit_streng.lower(unit, self._address(unit.addr_base))
+                    )
+                case Convacc():
+                    yield from _configure(page, unit_convacc.lower(unit))
+                case Arith():
+                    image, vectors = unit_arith.lower(unit, self.constants)
+                    yield from _configure(page, image)
+                    if vectors is not None:
+                        yield from _load_entries(page, lower_vectors(vectors))
+                case Activ():
+                    image, words = unit_others.lower_activ(unit, self.constants)
+                    yield from _configure(page, image)
+                    yield from _writes(page, {MEMORY_WORD + i: word for i, word in words.items()})
+                case PoolUnit():
+                    yield from _configure(page, unit_others.lower_pool(unit))
+                case _:
+                    raise TargetError(
+                        f"no blob can be made for {unit.unit} {unit.id}: its code book is unknown"
+                    )
         links = lower_links(group.links)
         yield from _clear(_SWITCH)
         yield Write(_SWITCH, CTRL, 1 << ENABLE_BIT)
@@ -106,29 +128,6 @@ class _Lowering:
         for unit in units:
             yield from _clear(_page(unit))
             yield WriteField(0, _GATES, clock_gate(_page(unit)), 0)
-
-    def _program(self, unit: Unit) -> Iterator[Instruction]:
-        page = _page(unit)
-        match unit:
-            case Streng():
-                yield from _configure(page, unit_streng.lower(unit, self._address(unit.addr_base)))
-            case Convacc():
-                yield from _configure(page, unit_convacc.lower(unit))
-            case Arith():
-                image, vectors = unit_arith.lower(unit, self.constants)
-                yield from _configure(page, image)
-                if vectors is not None:
-                    yield from _load_entries(page, lower_vectors(vectors))
-            case Activ():
-                image, words = unit_others.lower_activ(unit, self.constants)
-                yield from _configure(page, image)
-                yield from _writes(page, {MEMORY_WORD + i: word for i, word in words.items()})
-            case PoolUnit():
-                yield from _configure(page, unit_others.lower_pool(unit))
-            case _:
-                raise TargetError(
-                    f"no blob can be made for {unit.unit} {unit.id}: its code book is unknown"
-                )
 
     def _address(self, place: Ref) -> int:
         buffer = self.buffers.get(place.buffer)
@@ -222,7 +221,12 @@ def binary_of(program: Program, blob: int, network: str) -> EcBinary:
     words = _words(program, blob, None)
     rows = []
     for pool in pools:
-        places = _differing(words, _words(program, blob, pool))
+        moved = _words(program, blob, pool)
+        if len(words) != len(moved):
+            raise InternalError("a blob depends on the place of a pool in more than its addresses")
+        places = tuple(i for i, (a, b) in enumerate(zip(words, moved, strict=True)) if a != b)
+        if any(moved[i] - words[i] != _OTHER - _PLACE for i in places):
+            raise InternalError("a word of a blob is not a plain address")
         if places:
             rows.append(Relocation(pool_symbol(pool, network), places))
     if not rows:
@@ -240,12 +244,3 @@ def _words(program: Program, blob: int, moved: Pool | None) -> list[int]:
         for pool in program.pools
     )
     return encode(lower(replace(program, pools=pools), blob))
-
-
-def _differing(words: list[int], moved: list[int]) -> tuple[int, ...]:
-    if len(words) != len(moved):
-        raise InternalError("a blob depends on the place of a pool in more than its addresses")
-    places = tuple(i for i, (a, b) in enumerate(zip(words, moved, strict=True)) if a != b)
-    if any(moved[i] - words[i] != _OTHER - _PLACE for i in places):
-        raise InternalError("a word of a blob is not a plain address")
-    return places

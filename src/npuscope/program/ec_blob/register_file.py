@@ -22,7 +22,6 @@ from npuscope.program.ec_blob.registers import (
     UNIT_BY_PAGE,
     WORD_BITS,
     WORD_MASK,
-    Field,
     page_of,
     reset_value,
 )
@@ -35,7 +34,7 @@ SHIFT_BIAS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class FieldBinding:
     """A record's field and its bits; `bias` is added in the register, `invert` flips a flag."""
 
     name: str
@@ -50,8 +49,8 @@ class UnitRegisters:
 
     def __init__(self, unit: str, words: Mapping[int, int] | None = None) -> None:
         self.unit = UNIT_BY_NAME[unit]
-        found = words or {}
-        self.words = {r.name: found.get(r.index, r.reset) for r in self.unit.registers}
+        contents = words or {}
+        self.words = {r.name: contents.get(r.index, r.reset) for r in self.unit.registers}
 
     def get(self, path: str, signed: bool = False) -> int:
         register, field = self.unit.field(path)
@@ -61,54 +60,51 @@ class UnitRegisters:
     def put(self, path: str, value: int, signed: bool = False) -> None:
         """Set a field; a value that does not fit is a TargetError that names the register."""
         register, field = self.unit.field(path)
-        low, high = _range(field, signed)
+        if signed:
+            low, high = -(1 << field.width - 1), (1 << field.width - 1) - 1
+        else:
+            low, high = 0, (1 << field.width) - 1
         if not low <= value <= high:
             raise TargetError(
                 f"{self.unit.name} register {path} holds {low} to {high}, not {value}"
             )
         self.words[register.name] = field.put(self.words[register.name], value)
 
-    def lift(self, bounds: Iterable[Bound]) -> dict[str, Any]:
+    def lift(self, bounds: Iterable[FieldBinding]) -> dict[str, Any]:
         """The bound fields of a record."""
         return {bound.name: self._lifted(bound) for bound in bounds}
 
-    def _lifted(self, bound: Bound) -> int:
+    def _lifted(self, bound: FieldBinding) -> int:
         value = self.get(bound.path, bound.signed) - bound.bias
         return int(not value) if bound.invert else value
 
-    def lower(self, bounds: Iterable[Bound], record: Unit) -> None:
+    def lower(self, bounds: Iterable[FieldBinding], record: Unit) -> None:
         for bound in bounds:
             value = int(getattr(record, bound.name))
             value = int(not value) if bound.invert else value
             self.put(bound.path, value + bound.bias, bound.signed)
 
 
-def _range(field: Field, signed: bool) -> tuple[int, int]:
-    if signed:
-        return -(1 << field.width - 1), (1 << field.width - 1) - 1
-    return 0, (1 << field.width) - 1
-
-
-def output_stage(where: str, relu: str = "") -> tuple[Bound, ...]:
+def output_stage(where: str, relu: str = "") -> tuple[FieldBinding, ...]:
     """Rounding, saturation and width at a unit's output; `relu`: where the modes sit."""
     modes = relu or where
     return (
-        Bound("rounding_o", f"{where}.ROUND"),
-        Bound("saturation_o", f"{where}.SAT"),
-        Bound("round_mode_o", f"{modes}.ORNDMODE"),
-        Bound("relu_mode_o", f"{modes}.ORELU"),
-        Bound("outbytes_o", f"{modes}.OBYTES"),
+        FieldBinding("rounding_o", f"{where}.ROUND"),
+        FieldBinding("saturation_o", f"{where}.SAT"),
+        FieldBinding("round_mode_o", f"{modes}.ORNDMODE"),
+        FieldBinding("relu_mode_o", f"{modes}.ORELU"),
+        FieldBinding("outbytes_o", f"{modes}.OBYTES"),
     )
 
 
-def input_stage(where: str, modes: str = "") -> tuple[Bound, ...]:
+def input_stage(where: str, modes: str = "") -> tuple[FieldBinding, ...]:
     """Rounding, saturation, shift and width of the input f."""
     return (
-        Bound("rounding_f", f"{where}.FROUND"),
-        Bound("saturation_f", f"{where}.FSAT"),
-        Bound("round_mode_f", f"{modes or where}.FRNDMODE"),
-        Bound("inbytes_f", f"{where}.FBYTES"),
-        Bound("shift_f", f"{where}.FSHIFT", bias=SHIFT_BIAS),
+        FieldBinding("rounding_f", f"{where}.FROUND"),
+        FieldBinding("saturation_f", f"{where}.FSAT"),
+        FieldBinding("round_mode_f", f"{modes or where}.FRNDMODE"),
+        FieldBinding("inbytes_f", f"{where}.FBYTES"),
+        FieldBinding("shift_f", f"{where}.FSHIFT", bias=SHIFT_BIAS),
     )
 
 
@@ -211,30 +207,28 @@ def lift_links(image: UnitRegisters) -> tuple[Link, ...]:
     for port, index in _REGISTERS.items():
         name = image.unit.by_index[index].name
         if image.get(f"{name}.EN0") or image.get(f"{name}.EN1"):
-            links.append(_lift(image, name, port))
+            enable0, enable1 = image.get(f"{name}.EN0"), image.get(f"{name}.EN1")
+            sources = {image.get(f"{name}.LINK{i}") for i, on in ((0, enable0), (1, enable1)) if on}
+            source = min(sources)
+            if len(sources) > 1 or source >= len(_SOURCES):
+                raise FileError(
+                    f"{port.unit} {port.id} port {port.port} is linked to sources {sorted(sources)}"
+                )
+            frames0, frames1 = image.get(f"{name}.FNR0"), image.get(f"{name}.FNR1")
+            links.append(
+                Link(_SOURCES[source], port, bool(enable0), frames0, bool(enable1), frames1)
+            )
     return tuple(links)
-
-
-def _lift(image: UnitRegisters, name: str, port: Port) -> Link:
-    enable0, enable1 = image.get(f"{name}.EN0"), image.get(f"{name}.EN1")
-    sources = {image.get(f"{name}.LINK{i}") for i, on in ((0, enable0), (1, enable1)) if on}
-    source = min(sources)
-    if len(sources) > 1 or source >= len(_SOURCES):
-        raise FileError(
-            f"{port.unit} {port.id} port {port.port} is linked to sources {sorted(sources)}"
-        )
-    frames0, frames1 = image.get(f"{name}.FNR0"), image.get(f"{name}.FNR1")
-    return Link(_SOURCES[source], port, bool(enable0), frames0, bool(enable1), frames1)
 
 
 def lower_links(links: tuple[Link, ...]) -> dict[int, int]:
     """Destination register -> its word."""
     image = UnitRegisters("STRSWITCH")
-    found: dict[int, int] = {}
+    words: dict[int, int] = {}
     for link in links:
         index = _REGISTERS.get(link.destination)
         source = _NUMBERS.get(Port(link.source.unit, link.source.id))
-        if index is None or source is None or index in found:
+        if index is None or source is None or index in words:
             raise TargetError(
                 f"no switch register for the link {link.source} to {link.destination}"
             )
@@ -250,5 +244,5 @@ def lower_links(links: tuple[Link, ...]) -> dict[int, int]:
         }
         for field, value in values.items():
             image.put(f"{name}.{field}", value)
-        found[index] = image.words[name]
-    return found
+        words[index] = image.words[name]
+    return words

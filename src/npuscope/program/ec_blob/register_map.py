@@ -166,13 +166,9 @@ FIRST_DESTINATION = 2
 _LINK = "EN0:0 LINK0:1+5 FNR0:8+8 EN1:16 LINK1:17+5 TICKTYPE:23 FNR1:24+8"
 
 
-def _destination(unit: str, number: int, port: int, ports: int) -> str:
-    return f"DST{unit}{number}{port if ports > 1 else ''}"
-
-
 def _switch() -> Table:
     names = [
-        _destination(unit, number, port, ports)
+        f"DST{unit}{number}{port if ports > 1 else ''}"
         for unit, count, ports in DESTINATIONS
         for number in range(count)
         for port in range(ports)

@@ -26,7 +26,7 @@ RUNNING_BIT = 31
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class BitField:
     """Some bits of a register."""
 
     name: str
@@ -50,19 +50,19 @@ class Field:
 class Register:
     name: str
     index: int
-    fields: tuple[Field, ...]
+    fields: tuple[BitField, ...]
 
     @cached_property
     def reset(self) -> int:
         return sum(field.reset << field.lsb for field in self.fields)
 
     @cached_property
-    def by_name(self) -> dict[str, Field]:
+    def by_name(self) -> dict[str, BitField]:
         return {field.name: field for field in self.fields}
 
 
 @dataclass(frozen=True)
-class Unit:
+class UnitPages:
     """A type of unit: `count` of them on consecutive pages from `page`."""
 
     name: str
@@ -78,7 +78,7 @@ class Unit:
     def by_index(self) -> dict[int, Register]:
         return {register.index: register for register in self.registers}
 
-    def field(self, path: str) -> tuple[Register, Field]:
+    def field(self, path: str) -> tuple[Register, BitField]:
         """A field by its path, e.g. "DFORMAT.FSHIFT"."""
         name, _, field = path.partition(".")
         register = self.by_name.get(name)
@@ -87,26 +87,26 @@ class Unit:
         return register, register.by_name[field]
 
 
-def _unit(name: str, page: int, count: int, table: dict[str, tuple[int, str]]) -> Unit:
+def _unit(name: str, page: int, count: int, table: dict[str, tuple[int, str]]) -> UnitPages:
     registers = tuple(Register(key, index, _fields(text)) for key, (index, text) in table.items())
-    return Unit(name, page, count, registers)
+    return UnitPages(name, page, count, registers)
 
 
-def _fields(text: str) -> tuple[Field, ...]:
+def _fields(text: str) -> tuple[BitField, ...]:
     """The map's short form: "NAME lsb+width=reset", width 1 and reset 0 left out."""
     return tuple(_field(*entry.split(":")) for entry in text.split())
 
 
-def _field(name: str, bits: str) -> Field:
+def _field(name: str, bits: str) -> BitField:
     place, _, reset = bits.partition("=")
     lsb, _, width = place.partition("+")
-    return Field(name, int(lsb), int(width or 1), int(reset or "0", 0))
+    return BitField(name, int(lsb), int(width or 1), int(reset or "0", 0))
 
 
-UNIT_BY_NAME: dict[str, Unit] = {
+UNIT_BY_NAME: dict[str, UnitPages] = {
     name: _unit(name, page, count, table) for name, (page, count, table) in UNITS.items()
 }
-UNIT_BY_PAGE: dict[int, Unit] = {
+UNIT_BY_PAGE: dict[int, UnitPages] = {
     unit.page + number: unit for unit in UNIT_BY_NAME.values() for number in range(unit.count)
 }
 

@@ -40,30 +40,27 @@ class Tables:
         """A place for the values, under this name if they are new."""
         key = (values.dtype.str, values.tobytes())
         if key not in self._known:
-            self._known[key] = self._add(name, values)
-        return self._known[key]
-
-    def _add(self, name: str, values: np.ndarray) -> Ref:
-        if self.size_bytes + values.nbytes > _MAX_BYTES:
-            raise FileError(f"more than {_MAX_BYTES} bytes of coefficients")
-        self.constants[name] = values
-        self.buffers.append(
-            Buffer(
-                name,
-                values.nbytes,
-                values.shape,
-                values.dtype.itemsize * 8,
-                values.shape[-1],
-                pool=COEFFICIENT_POOL,
-                offset=self.size_bytes,
-                last=1 << 15,
-                is_param=True,
-                signed=values.dtype.kind == "i",
-                coefficients=True,
+            if self.size_bytes + values.nbytes > _MAX_BYTES:
+                raise FileError(f"more than {_MAX_BYTES} bytes of coefficients")
+            self.constants[name] = values
+            self.buffers.append(
+                Buffer(
+                    name,
+                    values.nbytes,
+                    values.shape,
+                    values.dtype.itemsize * 8,
+                    values.shape[-1],
+                    pool=COEFFICIENT_POOL,
+                    offset=self.size_bytes,
+                    last=1 << 15,
+                    is_param=True,
+                    signed=values.dtype.kind == "i",
+                    coefficients=True,
+                )
             )
-        )
-        self.size_bytes += -(-values.nbytes // _ALIGN) * _ALIGN
-        return Ref(name)
+            self.size_bytes += -(-values.nbytes // _ALIGN) * _ALIGN
+            self._known[key] = Ref(name)
+        return self._known[key]
 
     def pool(self) -> Pool:
         return Pool(
@@ -116,10 +113,10 @@ def constant(constants: Mapping[str, np.ndarray], place: Ref, size_bytes: int) -
     """Bytes of a Program's constant that the blob has to carry."""
     data = constants.get(place.buffer)
     raw = b"" if data is None else np.ascontiguousarray(data).tobytes()
-    found = raw[place.offset : place.offset + size_bytes]
-    if place.offset < 0 or len(found) < size_bytes:
+    part = raw[place.offset : place.offset + size_bytes]
+    if place.offset < 0 or len(part) < size_bytes:
         raise TargetError(
             f"coefficients '{place.buffer}' do not have {size_bytes} bytes at {place.offset}",
             hint="a program without its constants cannot become a blob",
         )
-    return found
+    return part

@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 
 from npuscope.errors import FileError, TargetError
-from npuscope.program.ec_blob.register_file import SHIFT_BIAS, Bound, UnitRegisters, output_stage
+from npuscope.program.ec_blob.register_file import (
+    SHIFT_BIAS,
+    FieldBinding,
+    UnitRegisters,
+    output_stage,
+)
 from npuscope.program.ec_blob.tables import Vectors, Words, constant, lift_vectors
 from npuscope.program.modes import ArithOp, Bcast
 from npuscope.program.units import Arith, Ref
@@ -39,34 +44,37 @@ _CODES = {
 _OPERATIONS = {code: operation for operation, code in _CODES.items()}
 
 
-def _operand(port: str) -> tuple[Bound, ...]:
+def _operand(port: str) -> tuple[FieldBinding, ...]:
     upper = port.upper()
     return (
-        Bound(f"rounding_{port}", f"INSHIFTER.FROUND{upper}"),
-        Bound(f"saturation_{port}", f"INSHIFTER.FSAT{upper}"),
-        Bound(f"round_mode_{port}", f"INSHIFTER.FRNDMODE{upper}"),
-        Bound(f"shift_{port}", f"INSHIFTER.FSHIFT{upper}", bias=SHIFT_BIAS),
+        FieldBinding(f"rounding_{port}", f"INSHIFTER.FROUND{upper}"),
+        FieldBinding(f"saturation_{port}", f"INSHIFTER.FSAT{upper}"),
+        FieldBinding(f"round_mode_{port}", f"INSHIFTER.FRNDMODE{upper}"),
+        FieldBinding(f"shift_{port}", f"INSHIFTER.FSHIFT{upper}", bias=SHIFT_BIAS),
     )
 
 
-_Y_WIDTHS = (Bound("inbytes_y", "INSHIFTER.FBYTESY"), Bound("outbytes_y", "INSHIFTER.FOBYTESY"))
+_Y_WIDTHS = (
+    FieldBinding("inbytes_y", "INSHIFTER.FBYTESY"),
+    FieldBinding("outbytes_y", "INSHIFTER.FOBYTESY"),
+)
 _BOUNDS = (
-    Bound("dualinput", "CTRL.DUALIN"),
-    Bound("combinebc", "CTRL.COMBINEBC"),
-    Bound("clipout", "CTRL.CLIPOUT"),
-    Bound("Ax_shift", "SHIFT.AX"),
-    Bound("By_shift", "SHIFT.BY"),
-    Bound("C_shift", "SHIFT.C"),
-    Bound("shift_o", "SHIFT.RES"),
-    Bound("inbytes_x", "INSHIFTER.FBYTESX"),
-    Bound("outbytes_x", "INSHIFTER.FOBYTESX"),
+    FieldBinding("dualinput", "CTRL.DUALIN"),
+    FieldBinding("combinebc", "CTRL.COMBINEBC"),
+    FieldBinding("clipout", "CTRL.CLIPOUT"),
+    FieldBinding("Ax_shift", "SHIFT.AX"),
+    FieldBinding("By_shift", "SHIFT.BY"),
+    FieldBinding("C_shift", "SHIFT.C"),
+    FieldBinding("shift_o", "SHIFT.RES"),
+    FieldBinding("inbytes_x", "INSHIFTER.FBYTESX"),
+    FieldBinding("outbytes_x", "INSHIFTER.FOBYTESX"),
     *_operand("x"),
     *_operand("y"),
     *output_stage("CTRL"),
 )
 _CLIP = (
-    Bound("clipmax", "CLIPRANGE.CLIPMAX", signed=True),
-    Bound("clipmin", "CLIPRANGE.CLIPMIN", signed=True),
+    FieldBinding("clipmax", "CLIPRANGE.CLIPMAX", signed=True),
+    FieldBinding("clipmin", "CLIPRANGE.CLIPMIN", signed=True),
 )
 _SCALARS = {"A": "COEFFAC.A", "B": "COEFFB.B", "C": "COEFFAC.C"}
 _VECTOR_FLAGS = ("CTRL.CNT1", "CTRL.COEFFA", "CTRL.COEFFB", "CTRL.COEFFC")
@@ -77,11 +85,11 @@ def lift(number: int, image: UnitRegisters, memory: Words, keep: Keep) -> Arith:
     operation = _OPERATIONS.get(image.get("CTRL.OP"))
     if operation is None:
         raise FileError(f"ARITH {number}: unknown operation {image.get('CTRL.OP'):#x}")
-    found = {**image.lift(_BOUNDS), **image.lift(_Y_WIDTHS)}
-    if found["clipout"]:
-        found |= image.lift(_CLIP)
-    found |= _lift_coefficients(number, image, memory, keep)
-    return Arith(id=number, operation=int(operation), **found)
+    values = {**image.lift(_BOUNDS), **image.lift(_Y_WIDTHS)}
+    if values["clipout"]:
+        values |= image.lift(_CLIP)
+    values |= _lift_coefficients(number, image, memory, keep)
+    return Arith(id=number, operation=int(operation), **values)
 
 
 def _lift_coefficients(
@@ -100,12 +108,20 @@ def _lift_coefficients(
     length = geometry["fChannels"] if image.get("CTRL.CNT2") else geometry["fWidth"]
     if not geometry["fWidth"] or not 0 < length <= MAX_ENTRIES:
         raise FileError(f"ARITH {number}: invalid vector length {length}")
-    return {**geometry, **_lift_vectors(number, image, lift_vectors(memory, length), keep)}
+    vectors = lift_vectors(memory, length)
+    combined = image.get("CTRL.COMBINEBC")
+    parts = {"A": vectors.a, "C": vectors.pairs if combined else vectors.c}
+    if not combined:
+        parts["B"] = vectors.b
+    references: dict[str, Any] = {
+        f"{name}_vector": keep(f"ARITH{number}.{name}", part) for name, part in parts.items()
+    }
+    return {**geometry, **references, "vec_precision": (16, 16, 32 if combined else 16)}
 
 
 def _scalar(values: dict[str, int]) -> dict[str, Any]:
-    found = {f"{name}_scalar": value for name, value in values.items()}
-    return {"scalar": 1, "fWidth": 0, "fHeight": 0, "fChannels": 0, "batchDepth": 0, **found}
+    scalars = {f"{name}_scalar": value for name, value in values.items()}
+    return {"scalar": 1, "fWidth": 0, "fHeight": 0, "fChannels": 0, "batchDepth": 0, **scalars}
 
 
 def _lift_channels(image: UnitRegisters) -> dict[str, int]:
@@ -131,19 +147,6 @@ def _lift_steps(image: UnitRegisters) -> dict[str, int]:
         "batchDepth": step,
         "fChannels": step,
     }
-
-
-def _lift_vectors(
-    number: int, image: UnitRegisters, vectors: Vectors, keep: Keep
-) -> dict[str, Any]:
-    combined = image.get("CTRL.COMBINEBC")
-    parts = {"A": vectors.a, "C": vectors.pairs if combined else vectors.c}
-    if not combined:
-        parts["B"] = vectors.b
-    found: dict[str, Any] = {
-        f"{name}_vector": keep(f"ARITH{number}.{name}", part) for name, part in parts.items()
-    }
-    return {**found, "vec_precision": (16, 16, 32 if combined else 16)}
 
 
 def lower(unit: Arith, constants: Mapping[str, np.ndarray]) -> tuple[UnitRegisters, Vectors | None]:

@@ -7,7 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from npuscope.errors import FileError, TargetError
-from npuscope.program.ec_blob.register_file import Bound, UnitRegisters, input_stage, output_stage
+from npuscope.program.ec_blob.register_file import (
+    FieldBinding,
+    UnitRegisters,
+    input_stage,
+    output_stage,
+)
 from npuscope.program.ec_blob.tables import Words, constant, lift_vectors
 from npuscope.program.ec_blob.unit_arith import Keep
 from npuscope.program.modes import ActivOp, AfiltMode, PoolOp
@@ -18,36 +23,40 @@ from npuscope.program.units import NO_CROP, Activ, Convacc, Decun, PoolUnit
 _MOST_PAD = 2  # the sampler itself pads up to this; more padding is made of zero frames
 
 _BOUNDS = (
-    Bound("simd", "CTRL.SIMD"),
-    Bound("accumulate", "CTRL.NOSUM", invert=True),
-    Bound("accumulate_first", "CTRL.NO1SUM", invert=True),
-    Bound("accumulate_gen_first", "CTRL.GEN1SUM"),
-    Bound("afilt_mode", "CTRL.AFILTMODE"),
-    Bound("kt1_mode", "CTRL.KT1"),
-    Bound("kseten", "CTRL.KSETEN"),
-    Bound("f_unsigned", "CTRL.FUNSIGNED"),
-    Bound("k_unsigned", "CTRL.KUNSIGNED"),
-    Bound("fstat", "CTRL.FSTAT"),
-    Bound("deepmode", "CTRL.DEEPMODE"),
-    Bound("dss2mode", "CTRL.DSS2MODE"),
-    Bound("fHeight", "FFORMAT.HEIGHT"),
-    Bound("kernelWidth", "KFORMAT.WIDTH"),
-    Bound("kernelHeight", "KFORMAT.HEIGHT"),
-    Bound("batchDepth", "KFORMAT.BTCDEPTH"),
-    Bound("nKernels", "KFORMAT.NR"),
-    Bound("hstride", "SAMPLE.HSTRD"),
-    Bound("vstride", "SAMPLE.VSTRD"),
-    Bound("shift_a", "DFORMAT.INSHIFT"),
-    Bound("shift_o", "DFORMAT.OUTSHIFT"),
-    Bound("raw_o", "DFORMAT.RAW"),
-    Bound("top_crop", "FVCROP.TOP"),
-    Bound("fsub", "FSUB.FSUB", signed=True),
-    Bound("zfbias", "ZFBIAS.ZFBIAS", signed=True),
+    FieldBinding("simd", "CTRL.SIMD"),
+    FieldBinding("accumulate", "CTRL.NOSUM", invert=True),
+    FieldBinding("accumulate_first", "CTRL.NO1SUM", invert=True),
+    FieldBinding("accumulate_gen_first", "CTRL.GEN1SUM"),
+    FieldBinding("afilt_mode", "CTRL.AFILTMODE"),
+    FieldBinding("kt1_mode", "CTRL.KT1"),
+    FieldBinding("kseten", "CTRL.KSETEN"),
+    FieldBinding("f_unsigned", "CTRL.FUNSIGNED"),
+    FieldBinding("k_unsigned", "CTRL.KUNSIGNED"),
+    FieldBinding("fstat", "CTRL.FSTAT"),
+    FieldBinding("deepmode", "CTRL.DEEPMODE"),
+    FieldBinding("dss2mode", "CTRL.DSS2MODE"),
+    FieldBinding("fHeight", "FFORMAT.HEIGHT"),
+    FieldBinding("kernelWidth", "KFORMAT.WIDTH"),
+    FieldBinding("kernelHeight", "KFORMAT.HEIGHT"),
+    FieldBinding("batchDepth", "KFORMAT.BTCDEPTH"),
+    FieldBinding("nKernels", "KFORMAT.NR"),
+    FieldBinding("hstride", "SAMPLE.HSTRD"),
+    FieldBinding("vstride", "SAMPLE.VSTRD"),
+    FieldBinding("shift_a", "DFORMAT.INSHIFT"),
+    FieldBinding("shift_o", "DFORMAT.OUTSHIFT"),
+    FieldBinding("raw_o", "DFORMAT.RAW"),
+    FieldBinding("top_crop", "FVCROP.TOP"),
+    FieldBinding("fsub", "FSUB.FSUB", signed=True),
+    FieldBinding("zfbias", "ZFBIAS.ZFBIAS", signed=True),
     *input_stage("DFORMAT"),
     *output_stage("DFORMAT"),
 )
-_KERNEL_FILTER = tuple(Bound(f"kfilt_{n}", f"KFILT.{n.upper()}") for n in ("tot", "first", "last"))
-_SUM_FILTER = tuple(Bound(f"afilt_{n}", f"AFILT.{n.upper()}") for n in ("tot", "first", "last"))
+_KERNEL_FILTER = tuple(
+    FieldBinding(f"kfilt_{n}", f"KFILT.{n.upper()}") for n in ("tot", "first", "last")
+)
+_SUM_FILTER = tuple(
+    FieldBinding(f"afilt_{n}", f"AFILT.{n.upper()}") for n in ("tot", "first", "last")
+)
 
 
 def lift(number: int, image: UnitRegisters) -> Convacc:
@@ -55,7 +64,7 @@ def lift(number: int, image: UnitRegisters) -> Convacc:
     if not depth or image.get("FFORMAT.WIDTH") % depth:
         raise FileError(f"CONVACC {number}: a line of {image.get('FFORMAT.WIDTH')} in {depth}s")
     right = image.get("FHCROP.RIGHT")
-    found: dict[str, int] = {
+    values: dict[str, int] = {
         "fWidth": image.get("FFORMAT.WIDTH") // depth,
         "left_crop": image.get("FHCROP.LEFT") // depth,
         "right_crop": NO_CROP if right == NO_CROP else right // depth,
@@ -65,19 +74,19 @@ def lift(number: int, image: UnitRegisters) -> Convacc:
         "top_padding": image.get("SAMPLE.TPAD") + image.get("ZFRAME.TOP"),
         "bot_padding": image.get("SAMPLE.BPAD") + image.get("ZFRAME.BOTTOM"),
     }
-    return Convacc(id=number, **found, **_lift_optional(image), **image.lift(_BOUNDS))
+    return Convacc(id=number, **values, **_lift_optional(image), **image.lift(_BOUNDS))
 
 
 def _lift_optional(image: UnitRegisters) -> dict[str, int]:
     """Settings that count only when their mode is on; a filter of one kernel is none."""
-    found: dict[str, int] = {}
+    values: dict[str, int] = {}
     if image.get("KFILT.TOT") > 1:
-        found |= image.lift(_KERNEL_FILTER)
+        values |= image.lift(_KERNEL_FILTER)
     if image.get("CTRL.AFILTMODE") != AfiltMode.NONE:
-        found |= image.lift(_SUM_FILTER)
+        values |= image.lift(_SUM_FILTER)
     if image.get("CTRL.FSTAT"):
-        found["fstatcnt"] = image.get("SAMPLE.FSTATCNT")
-    return found
+        values["fstatcnt"] = image.get("SAMPLE.FSTATCNT")
+    return values
 
 
 def lower(unit: Convacc) -> UnitRegisters:
@@ -90,25 +99,14 @@ def lower(unit: Convacc) -> UnitRegisters:
         image.lower(_SUM_FILTER, unit)
     if unit.fstat:
         image.put("SAMPLE.FSTATCNT", unit.fstatcnt)
-    _lower_crop(unit, image)
-    _lower_padding(unit, image)
-    return image
-
-
-def _lower_crop(unit: Convacc, image: UnitRegisters) -> None:
-    """Zero at the right or the bottom crops nothing and leaves the reset value."""
+    # Zero at the right or the bottom crops nothing and leaves the reset value.
     image.put("FHCROP.LEFT", unit.left_crop * unit.batchDepth)
     if unit.right_crop not in (0, NO_CROP):
         image.put("FHCROP.RIGHT", (unit.right_crop + 1) * unit.batchDepth - 1)
     if unit.bot_crop:
         image.put("FVCROP.BOTTOM", unit.bot_crop)
-
-
-def _lower_padding(unit: Convacc, image: UnitRegisters) -> None:
-    """The sampler pads up to two and less than the kernel; the rest are zero frames.
-
-    With deep, DSS2 or a padding value of its own all padding is zero frames.
-    """
+    # The sampler pads up to two and less than the kernel; the rest are zero frames. With deep, DSS2
+    # or a padding value of its own all padding is zero frames.
     frames_only = bool(unit.deepmode or unit.dss2mode or unit.zfbias)
     sides = (
         ("LEFT", "LPAD", unit.left_padding, unit.kernelWidth, unit.batchDepth),
@@ -120,6 +118,7 @@ def _lower_padding(unit: Convacc, image: UnitRegisters) -> None:
         own = 0 if frames_only else min(padding, kernel - 1, _MOST_PAD)
         image.put(f"SAMPLE.{sample}", own)
         image.put(f"ZFRAME.{frame}", (padding - own) * step)
+    return image
 
 
 # --- Activation, pooling and decompression units ---
@@ -132,44 +131,40 @@ _ROM1_ROW_BYTES = 6  # A, B and C of 16 bits
 _ACTIV_OPS = {0: ActivOp.RELU, 1: ActivOp.PRELU, 2: ActivOp.TRELU, 3: ActivOp.FUNC}
 _ACTIV_BOUNDS = (
     *input_stage("CTRL"),
-    Bound("outbytes_f", "CTRL.FOBYTES"),
+    FieldBinding("outbytes_f", "CTRL.FOBYTES"),
     *output_stage("CTRL"),
-    Bound("signedop", "FUNC.SIGNEDOP"),
-    Bound("shift_o", "FUNC.OUTSHIFT"),
-    Bound("fsub", "FSUB.FSUB", signed=True),
+    FieldBinding("signedop", "FUNC.SIGNEDOP"),
+    FieldBinding("shift_o", "FUNC.OUTSHIFT"),
+    FieldBinding("fsub", "FSUB.FSUB", signed=True),
 )
 _PARAMETERS = (("parameter", "ACTIVPARAM.PARAM"), ("parameter_2", "ACTIVPARAM2.PARAM2"))
 _FUNC = (
-    Bound("shift_b", "FUNC.BSHIFT"),
-    Bound("shift_c", "FUNC.CSHIFT"),
-    Bound("bwidth", "FUNC.BWIDTH"),
-    Bound("shift_norm", "ACTIVPARAM.FUNC"),
+    FieldBinding("shift_b", "FUNC.BSHIFT"),
+    FieldBinding("shift_c", "FUNC.CSHIFT"),
+    FieldBinding("bwidth", "FUNC.BWIDTH"),
+    FieldBinding("shift_norm", "ACTIVPARAM.FUNC"),
 )
 
 
 def lift_activ(number: int, image: UnitRegisters, memory: Words, keep: Keep) -> Activ:
     operation = _ACTIV_OPS[image.get("CTRL.TYPE")]
-    found = image.lift(_ACTIV_BOUNDS)
-    found |= {name: image.get(path, signed=True) for name, path in _PARAMETERS}
+    values = image.lift(_ACTIV_BOUNDS)
+    values |= {name: image.get(path, signed=True) for name, path in _PARAMETERS}
     if operation is ActivOp.FUNC:
-        found |= image.lift(_FUNC) | _lift_roms(number, image.get("FUNC.BWIDTH"), memory, keep)
-    return Activ(id=number, operation=int(operation), nbytes=found["inbytes_f"], **found)
-
-
-def _lift_roms(number: int, bwidth: int, memory: Words, keep: Keep) -> dict[str, object]:
-    """ROM0 has one byte per segment; its entries give the number of ROM1 rows in use."""
-    segments = 1 << bwidth
-    rom0 = np.array([memory.get(ROM0_WORD + i, 0) & 0xFF for i in range(segments)], np.uint8)
-    rows = int(max((entry & 0x3F) + (1 << (entry >> 6)) for entry in rom0.tolist()))
-    shifted = {i: memory.get(ROM1_WORD + i, 0) for i in range(2 * rows)}
-    entries = lift_vectors(shifted, rows)
-    rom1 = np.stack((entries.a, entries.b, entries.c), axis=1)
-    return {
-        "ROM0_vector": keep(f"ACTIV{number}.ROM0", rom0),
-        "ROM1_vector": keep(f"ACTIV{number}.ROM1", rom1),
-        "ROM0_nbytes": rom0.nbytes,
-        "ROM1_nbytes": rom1.nbytes,
-    }
+        # ROM0 has one byte per segment; its entries give the number of ROM1 rows in use.
+        segments = 1 << image.get("FUNC.BWIDTH")
+        rom0 = np.array([memory.get(ROM0_WORD + i, 0) & 0xFF for i in range(segments)], np.uint8)
+        rows = int(max((entry & 0x3F) + (1 << (entry >> 6)) for entry in rom0.tolist()))
+        shifted = {i: memory.get(ROM1_WORD + i, 0) for i in range(2 * rows)}
+        entries = lift_vectors(shifted, rows)
+        rom1 = np.stack((entries.a, entries.b, entries.c), axis=1)
+        values |= image.lift(_FUNC) | {
+            "ROM0_vector": keep(f"ACTIV{number}.ROM0", rom0),
+            "ROM1_vector": keep(f"ACTIV{number}.ROM1", rom1),
+            "ROM0_nbytes": rom0.nbytes,
+            "ROM1_nbytes": rom1.nbytes,
+        }
+    return Activ(id=number, operation=int(operation), nbytes=values["inbytes_f"], **values)
 
 
 def lower_activ(
@@ -183,19 +178,12 @@ def lower_activ(
     image.lower(_ACTIV_BOUNDS, unit)
     image.put("CTRL.TYPE", codes[unit.operation])
     for name, path in _PARAMETERS:
-        image.put(path, _signed16(getattr(unit, name)), signed=True)
+        # Sources write 16-bit parameters with or without a sign.
+        value = getattr(unit, name)
+        image.put(path, value - 0x10000 if 0x7FFF < value <= 0xFFFF else value, signed=True)
     if unit.operation != ActivOp.FUNC:
         return image, {}
     image.lower(_FUNC, unit)
-    return image, _lower_roms(unit, constants)
-
-
-def _signed16(value: int) -> int:
-    """Sources write 16-bit parameters with or without a sign."""
-    return value - 0x10000 if 0x7FFF < value <= 0xFFFF else value
-
-
-def _lower_roms(unit: Activ, constants: Mapping[str, np.ndarray]) -> dict[int, int]:
     if unit.ROM0_vector is None or unit.ROM1_vector is None:
         raise TargetError(f"ACTIV {unit.id}: a function needs both tables")
     rom0 = constant(constants, unit.ROM0_vector, unit.ROM0_nbytes)
@@ -205,7 +193,7 @@ def _lower_roms(unit: Activ, constants: Mapping[str, np.ndarray]) -> dict[int, i
     for i, (a, b, c) in enumerate(rows.tolist()):
         words[ROM1_WORD + 2 * i] = a | b << 16
         words[ROM1_WORD + 2 * i + 1] = c
-    return words
+    return image, words
 
 
 _POOL_OPS = {
@@ -219,22 +207,22 @@ _POOL_OPS = {
 _POOL_BOUNDS = (
     *input_stage("CTRL", "RNDCTRL"),
     *output_stage("CTRL", "RNDCTRL"),
-    Bound("outbytes_f", "RNDCTRL.FOBYTES"),
-    Bound("shift_o", "CTRL.OUTSHIFT"),
-    Bound("dualLine", "CTRL.DUALLINE"),
-    Bound("poolWinX", "PDIMS.WINX"),
-    Bound("poolWinY", "PDIMS.WINY"),
-    Bound("strideX", "PDIMS.STRDX"),
-    Bound("strideY", "PDIMS.STRDY"),
-    Bound("topPad", "PDIMS.TPAD"),
-    Bound("bottomPad", "PDIMS.BPAD"),
-    Bound("leftPad", "PDIMS.LPAD"),
-    Bound("rightPad", "PDIMS.RPAD"),
-    Bound("batchSize", "PDIMS.BSIZE"),
-    Bound("inputY", "FDIMS.FEATY"),
-    Bound("outputX", "OUTDIMS.FEATX"),
-    Bound("outputY", "OUTDIMS.FEATY"),
-    Bound("mulval", "MULVAL.MULVAL"),
+    FieldBinding("outbytes_f", "RNDCTRL.FOBYTES"),
+    FieldBinding("shift_o", "CTRL.OUTSHIFT"),
+    FieldBinding("dualLine", "CTRL.DUALLINE"),
+    FieldBinding("poolWinX", "PDIMS.WINX"),
+    FieldBinding("poolWinY", "PDIMS.WINY"),
+    FieldBinding("strideX", "PDIMS.STRDX"),
+    FieldBinding("strideY", "PDIMS.STRDY"),
+    FieldBinding("topPad", "PDIMS.TPAD"),
+    FieldBinding("bottomPad", "PDIMS.BPAD"),
+    FieldBinding("leftPad", "PDIMS.LPAD"),
+    FieldBinding("rightPad", "PDIMS.RPAD"),
+    FieldBinding("batchSize", "PDIMS.BSIZE"),
+    FieldBinding("inputY", "FDIMS.FEATY"),
+    FieldBinding("outputX", "OUTDIMS.FEATX"),
+    FieldBinding("outputY", "OUTDIMS.FEATY"),
+    FieldBinding("mulval", "MULVAL.MULVAL"),
 )
 
 
@@ -245,18 +233,18 @@ def lift_pool(number: int, image: UnitRegisters) -> PoolUnit:
         raise FileError(
             f"POOL {number}: unknown type {image.get('CTRL.TYPE')} or no channels in a frame"
         )
-    found = image.lift(_POOL_BOUNDS)
+    values = image.lift(_POOL_BOUNDS)
     if image.get("CTRL.CROPEN"):
-        found["leftCrop"] = image.get("XCROP.LCROP") // batch
-        found["rightCrop"] = image.get("XCROP.RCROP") // batch
-        found["topCrop"] = image.get("YCROP.TCROP")
-        found["bottomCrop"] = image.get("YCROP.BCROP")
+        values["leftCrop"] = image.get("XCROP.LCROP") // batch
+        values["rightCrop"] = image.get("XCROP.RCROP") // batch
+        values["topCrop"] = image.get("YCROP.TCROP")
+        values["bottomCrop"] = image.get("YCROP.BCROP")
     return PoolUnit(
         id=number,
         operation=int(operation),
         inputX=image.get("FDIMS.FEATX") // batch,
-        nbytes=found["inbytes_f"],
-        **found,
+        nbytes=values["inbytes_f"],
+        **values,
     )
 
 

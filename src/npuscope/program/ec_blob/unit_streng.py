@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npuscope.errors import TargetError
-from npuscope.program.ec_blob.register_file import Bound, UnitRegisters
+from npuscope.program.ec_blob.register_file import FieldBinding, UnitRegisters
 from npuscope.program.units import Ref, Streng
 
 _LANE_BITS = 8
@@ -12,29 +12,29 @@ _LOW_BITS = 16  # two offsets are cut: their upper halves sit in other registers
 _NO_REF = Ref("")
 
 _BOUNDS = (
-    Bound("dir", "CTRL.DIR"),
-    Bound("raw", "CTRL.RAW"),
-    Bound("raw_out", "CTRL.RAW_OUT"),
-    Bound("continuous", "CTRL.CONT"),
-    Bound("noblk", "CTRL.NOBLK"),
-    Bound("noinc", "CTRL.NOINC"),
-    Bound("align_right", "CTRL.LSBMODE"),
-    Bound("bus_cid", "CID_CACHE.CID"),
-    Bound("cacheable", "CID_CACHE.CACHEABLE"),
-    Bound("cache_allocate", "CID_CACHE.ALLOC"),
-    Bound("bus_pfetch", "CID_CACHE.PFETCH"),
-    Bound("cache_linesize", "CID_CACHE.LINESIZE"),
-    Bound("cipher_en", "ENCR_MSB.EN"),
-    Bound("key_sel", "ENCR_MSB.KEY_SEL"),
-    Bound("frame_offset", "FOFFSET.REG", signed=True),
-    Bound("loop_offset", "FRPTOFF.REG", signed=True),
-    Bound("frame_loop_cnt", "FRAME_RPT.REG"),
-    Bound("frame_tot_cnt", "LIMIT.CNT"),
+    FieldBinding("dir", "CTRL.DIR"),
+    FieldBinding("raw", "CTRL.RAW"),
+    FieldBinding("raw_out", "CTRL.RAW_OUT"),
+    FieldBinding("continuous", "CTRL.CONT"),
+    FieldBinding("noblk", "CTRL.NOBLK"),
+    FieldBinding("noinc", "CTRL.NOINC"),
+    FieldBinding("align_right", "CTRL.LSBMODE"),
+    FieldBinding("bus_cid", "CID_CACHE.CID"),
+    FieldBinding("cacheable", "CID_CACHE.CACHEABLE"),
+    FieldBinding("cache_allocate", "CID_CACHE.ALLOC"),
+    FieldBinding("bus_pfetch", "CID_CACHE.PFETCH"),
+    FieldBinding("cache_linesize", "CID_CACHE.LINESIZE"),
+    FieldBinding("cipher_en", "ENCR_MSB.EN"),
+    FieldBinding("key_sel", "ENCR_MSB.KEY_SEL"),
+    FieldBinding("frame_offset", "FOFFSET.REG", signed=True),
+    FieldBinding("loop_offset", "FRPTOFF.REG", signed=True),
+    FieldBinding("frame_loop_cnt", "FRAME_RPT.REG"),
+    FieldBinding("frame_tot_cnt", "LIMIT.CNT"),
 )
 _RASTER = (
-    Bound("fwidth", "FSIZE.WIDTH"),
-    Bound("fheight", "FSIZE.HEIGHT"),
-    Bound("batch_depth", "DEPTH.SIZE"),
+    FieldBinding("fwidth", "FSIZE.WIDTH"),
+    FieldBinding("fheight", "FSIZE.HEIGHT"),
+    FieldBinding("batch_depth", "DEPTH.SIZE"),
 )
 
 
@@ -48,7 +48,16 @@ def lift(number: int, image: UnitRegisters, place: Ref) -> Streng:
     The width on the link of a right-aligned engine and the sign of one that is not are in no
     register: they do not matter there.
     """
-    memory_bits, link_bits = _lift_bits(image)
+    # Bits in memory and on the link, from the bits that each byte lane carries.
+    lanes = [image.get(path) for path in _LANES]
+    carried = sum(lanes)
+    gap = image.get("STRD.FGAP") + image.get("STRD.BGAP")
+    if image.get("CTRL.LSBMODE"):
+        memory_bits, link_bits = carried + gap, carried
+    else:
+        top = max((i for i, bits in enumerate(lanes) if bits), default=0)
+        narrow = top == 0 or gap
+        memory_bits, link_bits = carried + gap, carried if narrow else (top + 1) * _LANE_BITS
     outwards = bool(image.get("CTRL.DIR"))
     aligned = bool(image.get("CTRL.LSBMODE"))
     frame_trigger = not outwards and bool(image.get("EVENT.FRMTRG_EN"))
@@ -71,11 +80,11 @@ def _lift_frame(image: UnitRegisters) -> dict[str, int]:
     if image.get("CTRL.RAW"):
         # A raw engine has one count of 32 bits where a raster has width and height.
         return {"frame_count": image.words["FSIZE"]}
-    found = image.lift(_RASTER)
+    values = image.lift(_RASTER)
     batch = _joined(image, "LIMITEN.DOFF_MSB", "DEPTH.OFFSET")
     line = _joined(image, "CID_CACHE.LOFF_MSB", "STRD.LOFF")
-    usual = line == found["fwidth"] * batch
-    return {**found, "batch_offset": batch, "line_offset": 0 if usual else line}
+    usual = line == values["fwidth"] * batch
+    return {**values, "batch_offset": batch, "line_offset": 0 if usual else line}
 
 
 def _joined(image: UnitRegisters, high: str, low: str) -> int:
@@ -88,18 +97,6 @@ def _lift_limit(image: UnitRegisters) -> int:
     return image.get("LIMITADDR.REG") + 1 - address(image)
 
 
-def _lift_bits(image: UnitRegisters) -> tuple[int, int]:
-    """Bits in memory and on the link, from the bits that each byte lane carries."""
-    lanes = [image.get(path) for path in _LANES]
-    carried = sum(lanes)
-    gap = image.get("STRD.FGAP") + image.get("STRD.BGAP")
-    if image.get("CTRL.LSBMODE"):
-        return carried + gap, carried
-    top = max((i for i, bits in enumerate(lanes) if bits), default=0)
-    narrow = top == 0 or gap
-    return carried + gap, carried if narrow else (top + 1) * _LANE_BITS
-
-
 def lower(engine: Streng, base: int) -> UnitRegisters:
     """The registers of an engine whose buffer starts at `base`."""
     image = UnitRegisters("STRENG")
@@ -110,7 +107,23 @@ def lower(engine: Streng, base: int) -> UnitRegisters:
     image.put("LIMITEN.FRAMELIMIT", 1)
     image.put("POS.GAPCYCLES", 0)
     image.put("EVENT.EN_ILLCFG", 1)
-    _lower_bits(engine, image)
+    # Lanes carry what memory and link have in common; the rest of a memory word is a gap.
+    link = engine.nbits_in if engine.dir else engine.nbits_out
+    stored = engine.nbits_memory
+    if not 0 < max(link, stored) <= len(_LANES) * _LANE_BITS:
+        raise TargetError(f"STRENG {engine.id}: elements of {stored} bits, {link} on the link")
+    if stored > link:
+        image.put("STRD.FGAP" if engine.mem_lsb else "STRD.BGAP", stored - link)
+        stored = link
+    pieces = [min(_LANE_BITS, stored - i * _LANE_BITS) for i in range(-(-stored // _LANE_BITS))]
+    # Without right alignment the first byte goes to the link's uppermost lane.
+    lanes = (
+        range(len(_LANES))
+        if engine.align_right
+        else list(range(-(-link // _LANE_BITS) - 1, -1, -1))
+    )
+    for lane, bits in zip(lanes, pieces, strict=False):
+        image.put(_LANES[lane], bits)
     _lower_frame(engine, image)
     if engine.offset_limit:
         image.put("LIMITEN.ADDRLIMIT", 1)
@@ -134,23 +147,3 @@ def _lower_frame(engine: Streng, image: UnitRegisters) -> None:
 def _put_joined(image: UnitRegisters, high: str, low: str, value: int) -> None:
     image.put(high, value >> _LOW_BITS, signed=True)
     image.put(low, value & (1 << _LOW_BITS) - 1)
-
-
-def _lower_bits(engine: Streng, image: UnitRegisters) -> None:
-    """Lanes carry what memory and link have in common; the rest of a memory word is a gap."""
-    link = engine.nbits_in if engine.dir else engine.nbits_out
-    stored = engine.nbits_memory
-    if not 0 < max(link, stored) <= len(_LANES) * _LANE_BITS:
-        raise TargetError(f"STRENG {engine.id}: elements of {stored} bits, {link} on the link")
-    if stored > link:
-        image.put("STRD.FGAP" if engine.mem_lsb else "STRD.BGAP", stored - link)
-        stored = link
-    pieces = [min(_LANE_BITS, stored - i * _LANE_BITS) for i in range(-(-stored // _LANE_BITS))]
-    lanes = range(len(_LANES)) if engine.align_right else _left_lanes(link)
-    for lane, bits in zip(lanes, pieces, strict=False):
-        image.put(_LANES[lane], bits)
-
-
-def _left_lanes(link: int) -> list[int]:
-    """Without right alignment the first byte goes to the link's uppermost lane."""
-    return list(range(-(-link // _LANE_BITS) - 1, -1, -1))

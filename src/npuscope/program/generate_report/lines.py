@@ -33,7 +33,7 @@ _SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ReportLine:
     """A line of a report: its number in the file, and its text after any prefix."""
 
     number: int
@@ -42,7 +42,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KeyValue:
     """A line of the form `key : value`."""
 
     line: int
@@ -50,7 +50,7 @@ class Entry:
     value: str
 
 
-def read_lines(path: str | Path) -> tuple[Line, ...]:
+def read_lines(path: str | Path) -> tuple[ReportLine, ...]:
     return split_lines(read_text(path), str(path))
 
 
@@ -64,7 +64,7 @@ def read_text(path: str | Path) -> str:
     return data.decode("utf-8-sig", errors="replace")
 
 
-def split_lines(text: str, where: str) -> tuple[Line, ...]:
+def split_lines(text: str, where: str) -> tuple[ReportLine, ...]:
     if text.count("\n") > MAX_LINES:
         raise FileError(f"has more than {MAX_LINES:,} lines: this is not a report", where=where)
     parts = text.replace("\r\n", "\n").split("\n")
@@ -77,22 +77,22 @@ def split_lines(text: str, where: str) -> tuple[Line, ...]:
     return tuple(_line(number, part) for number, part in enumerate(parts, 1))
 
 
-def _line(number: int, text: str) -> Line:
+def _line(number: int, text: str) -> ReportLine:
     text = _COLOUR.sub("", text)
-    found = _LOG_PREFIX.match(text)
-    prefix = found[0] if found else ""
-    return Line(number, text[len(prefix) :].rstrip(), prefix)
+    match = _LOG_PREFIX.match(text)
+    prefix = match[0] if match else ""
+    return ReportLine(number, text[len(prefix) :].rstrip(), prefix)
 
 
-def left_over(lines: tuple[Line, ...], used: Iterable[int]) -> tuple[Line, ...]:
+def left_over(lines: tuple[ReportLine, ...], used: Iterable[int]) -> tuple[ReportLine, ...]:
     """Lines with a number in them that are not among the used ones."""
-    known = set(used)
-    return tuple(line for line in lines if line.number not in known and _has_number(line.text))
+    numbers = set(used)
+    return tuple(line for line in lines if line.number not in numbers and _has_number(line.text))
 
 
-def unread(lines: tuple[Line, ...], used: Iterable[int]) -> tuple[str, ...]:
+def unread(lines: tuple[ReportLine, ...], used: Iterable[int]) -> tuple[str, ...]:
     """One sentence per region that holds numbers and that no rule has read."""
-    regions: list[list[Line]] = []
+    regions: list[list[ReportLine]] = []
     for line in left_over(lines, used):
         if regions and regions[-1][-1].number == line.number - 1:
             regions[-1].append(line)
@@ -108,7 +108,7 @@ def _has_number(text: str) -> bool:
     return _NUMBER.search(text) is not None
 
 
-def _region(lines: list[Line]) -> str:
+def _region(lines: list[ReportLine]) -> str:
     first, last = lines[0].number, lines[-1].number
     place = f"line {first}" if first == last else f"lines {first}-{last}"
     text = safe_terminal(" ".join(lines[0].text.split()))
@@ -121,16 +121,16 @@ def _region(lines: list[Line]) -> str:
 _MOST_DIGITS = 18
 
 
-class Draft:
+class ReportDraft:
     """A report while it is read. A line belongs to the first rule that gives a row for it."""
 
     def __init__(self) -> None:
-        self.rows: dict[str, list[tuple[Line, Any]]] = {}
+        self.rows: dict[str, list[tuple[ReportLine, Any]]] = {}
         self.table = ""  # the table whose rows have no mark of their own
         self.columns: tuple[str, ...] = ()
         self.column = 0  # where the column before the last ends, in a table with open cells
 
-    def add(self, name: str, line: Line, row: object) -> None:
+    def add(self, name: str, line: ReportLine, row: object) -> None:
         self.rows.setdefault(name, []).append((line, row))
 
     def get(self, name: str) -> tuple[Any, ...]:
@@ -154,10 +154,12 @@ class Draft:
         return {line.number for rows in self.rows.values() for line, _ in rows}
 
 
-LineRule = tuple[str, Callable[[str, Draft], object | None]]
+LineRule = tuple[str, Callable[[str, ReportDraft], object | None]]
 
 
-def read_into(draft: Draft, lines: tuple[Line, ...], rules: tuple[LineRule, ...]) -> None:
+def read_into(
+    draft: ReportDraft, lines: tuple[ReportLine, ...], rules: tuple[LineRule, ...]
+) -> None:
     for line in lines:
         if not line.text.strip():
             continue
@@ -167,15 +169,11 @@ def read_into(draft: Draft, lines: tuple[Line, ...], rules: tuple[LineRule, ...]
                 draft.add(name, line, row)
                 break
         else:
-            _read_entry(draft, line)
-
-
-def _read_entry(draft: Draft, line: Line) -> None:
-    """Whatever has the form `key : value` is kept as that."""
-    key, colon, value = line.text.partition(":")
-    # "C:\\models" and "12:30" are not keys.
-    if colon and value[:1] in (" ", "\t") and 0 < len(key.strip()) <= 60 and value.strip():
-        draft.add("entries", line, Entry(line.number, key.strip(), value.strip()))
+            # Whatever has the form `key : value` is kept as that.
+            key, colon, value = line.text.partition(":")
+            # "C:\\models" and "12:30" are not keys.
+            if colon and value[:1] in (" ", "\t") and 0 < len(key.strip()) <= 60 and value.strip():
+                draft.add("entries", line, KeyValue(line.number, key.strip(), value.strip()))
 
 
 def whole(text: str) -> int | None:

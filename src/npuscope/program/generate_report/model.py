@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npuscope.lean_dataclass import dataclass
-from npuscope.program.generate_report.lines import Entry
+from npuscope.program.generate_report.lines import KeyValue
 from npuscope.program.model import EpochKind
 
 UNITS = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
@@ -123,7 +123,7 @@ class SummaryLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class ToolLine:
     name: str
     version: str
     build: str = ""
@@ -133,7 +133,7 @@ class Tool:
 class GenerateReport:
     """All of a report. `entries` are its `key : value` lines, `titles` the quoted headings."""
 
-    tools: tuple[Tool, ...]
+    tools: tuple[ToolLine, ...]
     model_name: str
     layers: tuple[LayerLine, ...]
     model_totals: tuple[tuple[str, int | None], ...]
@@ -145,7 +145,7 @@ class GenerateReport:
     sections: tuple[SectionLine, ...]
     summary: tuple[SummaryLine, ...]
     titles: tuple[str, ...]
-    entries: tuple[Entry, ...]
+    entries: tuple[KeyValue, ...]
     ignored: tuple[str, ...] = ()
 
     @property

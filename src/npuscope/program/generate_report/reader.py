@@ -9,9 +9,9 @@ from pathlib import Path
 from npuscope.errors import FileError
 from npuscope.lean_dataclass import replace
 from npuscope.program.generate_report.lines import (
-    Draft,
-    Line,
     LineRule,
+    ReportDraft,
+    ReportLine,
     number,
     read_into,
     read_lines,
@@ -28,7 +28,7 @@ from npuscope.program.generate_report.model import (
     RangeLine,
     SectionLine,
     SummaryLine,
-    Tool,
+    ToolLine,
     TotalLine,
     Use,
 )
@@ -66,22 +66,22 @@ _MOST_INPUTS = 1000
 _MODEL_TOTAL = re.compile(r"(\w+)=([\d,]+|--)")
 
 
-def tool(text: str, draft: Draft) -> Tool | None:
-    found = _TOOL.match(text)
-    return Tool(found[1].strip(), found[2], found[3] or "") if found else None
+def tool(text: str, draft: ReportDraft) -> ToolLine | None:
+    match = _TOOL.match(text)
+    return ToolLine(match[1].strip(), match[2], match[3] or "") if match else None
 
 
-def title(text: str, draft: Draft) -> str | None:
-    found = _TITLE.match(text)
-    return text.strip() if found else None
+def title(text: str, draft: ReportDraft) -> str | None:
+    match = _TITLE.match(text)
+    return text.strip() if match else None
 
 
-def model_name(text: str, draft: Draft) -> str | None:
+def model_name(text: str, draft: ReportDraft) -> str | None:
     word, dash, name = text.strip().partition(" - ")
     return name if dash and word == "Model name" else None
 
 
-def heading(text: str, draft: Draft) -> None:
+def heading(text: str, draft: ReportDraft) -> None:
     """Headings make no row; a second one of a kind starts a second report."""
     word = text.strip()
     if word.startswith("Memory usage information"):
@@ -104,19 +104,19 @@ def heading(text: str, draft: Draft) -> None:
 def _place(text: str) -> tuple[str, int, int, int] | None:
     """`name [0xSTART - 0xEND]: `: name, both addresses, and where the rest begins."""
     at = text.find("[0x")
-    found = _PLACE.match(text, at) if at > 0 else None
+    match = _PLACE.match(text, at) if at > 0 else None
     name = text[:at].strip()
-    if not found or not name or len(name) > _LONGEST_NAME:
+    if not match or not name or len(name) > _LONGEST_NAME:
         return None
-    return name, int(found[1], 16), int(found[2], 16), found.end()
+    return name, int(match[1], 16), int(match[2], 16), match.end()
 
 
-def pool(text: str, draft: Draft) -> PoolLine | None:
+def pool(text: str, draft: ReportDraft) -> PoolLine | None:
     place = _place(text)
-    found = _POOL.match(text, place[3]) if place else None
-    if not place or not found:
+    match = _POOL.match(text, place[3]) if place else None
+    if not place or not match:
         return None
-    cells = found.groups()
+    cells = match.groups()
     return PoolLine(
         *place[:3],
         Use(_amount(cells[0], cells[1]), float(cells[4])),
@@ -126,11 +126,11 @@ def pool(text: str, draft: Draft) -> PoolLine | None:
     )
 
 
-def total(text: str, draft: Draft) -> TotalLine | None:
-    found = _TOTAL.match(text)
-    if not found:
+def total(text: str, draft: ReportDraft) -> TotalLine | None:
+    match = _TOTAL.match(text)
+    if not match:
         return None
-    cells = found.groups()
+    cells = match.groups()
     return TotalLine(*(_amount(cells[i], cells[i + 1]) for i in (0, 2, 4)))
 
 
@@ -138,7 +138,7 @@ def _amount(value: str, unit: str) -> Amount:
     return Amount(float(value), unit)
 
 
-def used_range(text: str, draft: Draft) -> RangeLine | None:
+def used_range(text: str, draft: ReportDraft) -> RangeLine | None:
     place = _place(text)
     if not place or not _PAIR.match(text, place[3]):
         return None
@@ -146,44 +146,44 @@ def used_range(text: str, draft: Draft) -> RangeLine | None:
     return RangeLine(*place[:3], tuple((int(low, 16), int(high, 16)) for low, high in pairs))
 
 
-def count(text: str, draft: Draft) -> dict[str, int] | None:
+def count(text: str, draft: ReportDraft) -> dict[str, int] | None:
     for name, pattern in _COUNTS:
-        found = pattern.match(text)
-        if found:
+        match = pattern.match(text)
+        if match:
             more = (("software", _SOFTWARE), ("blobs", _BLOBS))
-            rest = {key: rule.match(text, found.end()) for key, rule in more}
-            return {name: int(found[1]), **{key: int(hit[1]) for key, hit in rest.items() if hit}}
+            rest = {key: rule.match(text, match.end()) for key, rule in more}
+            return {name: int(match[1]), **{key: int(hit[1]) for key, hit in rest.items() if hit}}
     return None
 
 
-def epoch(text: str, draft: Draft) -> EpochLine | None:
+def epoch(text: str, draft: ReportDraft) -> EpochLine | None:
     """`epoch 2 -SW- ( Softmax )`, or a row of the boxed table."""
     if text.lstrip().startswith("|"):
         return _boxed_epoch([cell.strip() for cell in text.strip().strip("|").split("|", 2)])
-    found = _EPOCH.match(text)
-    if not found:
+    match = _EPOCH.match(text)
+    if not match:
         return None
-    details = text[found.end() :].strip()
+    details = text[match.end() :].strip()
     if details and not (details.startswith("(") and details.endswith(")")):
         return None
-    return EpochLine(int(found[1]), int(found[1]), found[2], details[1:-1].strip())
+    return EpochLine(int(match[1]), int(match[1]), match[2], details[1:-1].strip())
 
 
 def _boxed_epoch(cells: list[str]) -> EpochLine | None:
-    found = _EPOCH_CELL.match(cells[0])
-    if not found or len(cells) != 3:
+    match = _EPOCH_CELL.match(cells[0])
+    if not match or len(cells) != 3:
         return None
-    return EpochLine(int(found[1]), int(found[2] or found[1]), cells[1], cells[2])
+    return EpochLine(int(match[1]), int(match[2] or match[1]), cells[1], cells[2])
 
 
-def model_total(text: str, draft: Draft) -> tuple[tuple[str, int | None], ...] | None:
+def model_total(text: str, draft: ReportDraft) -> tuple[tuple[str, int | None], ...] | None:
     if not text.lstrip().startswith("model: macc="):
         return None
     draft.table = ""
     return tuple((key, whole(value)) for key, value in _MODEL_TOTAL.findall(text))
 
 
-def layer(text: str, draft: Draft) -> LayerLine | None:
+def layer(text: str, draft: ReportDraft) -> LayerLine | None:
     """`m_id name (original) [shape] params/size macc input`; most cells may be empty."""
     if draft.table != "layers":
         return None
@@ -197,12 +197,21 @@ def layer(text: str, draft: Draft) -> LayerLine | None:
     start = len(text) - len(rest)
     if len(rest.split(None, _MOST_CELLS)) > _MOST_CELLS:
         return None
-    for found in re.finditer(r"\S+", rest):
-        row = _with_cell(row, found[0], start + found.start() >= draft.column)
+    for cell_match in re.finditer(r"\S+", rest):
+        cell = cell_match[0]
+        params, slash, size = cell.partition("/")
+        if start + cell_match.start() >= draft.column:
+            row = replace(row, inputs=(*row.inputs, cell))
+        elif slash and whole(params) is not None and whole(size) is not None:
+            row = replace(row, params=whole(params), size_bytes=whole(size))
+        elif whole(cell) is not None:
+            row = replace(row, macc=whole(cell))
+        else:
+            row = replace(row, inputs=(*row.inputs, cell))
     return row
 
 
-def _layer_name(head: str, draft: Draft) -> tuple[str, int | None]:
+def _layer_name(head: str, draft: ReportDraft) -> tuple[str, int | None]:
     """The id stands on the first layer of an operator only."""
     first, _, rest = head.strip().partition(" ")
     if not head.startswith(" "):
@@ -211,18 +220,7 @@ def _layer_name(head: str, draft: Draft) -> tuple[str, int | None]:
     return head.strip(), above.m_id if above else None
 
 
-def _with_cell(row: LayerLine, cell: str, is_input: bool) -> LayerLine:
-    params, slash, size = cell.partition("/")
-    if is_input:
-        return replace(row, inputs=(*row.inputs, cell))
-    if slash and whole(params) is not None and whole(size) is not None:
-        return replace(row, params=whole(params), size_bytes=whole(size))
-    if whole(cell) is not None:
-        return replace(row, macc=whole(cell))
-    return replace(row, inputs=(*row.inputs, cell))
-
-
-def connection(text: str, draft: Draft) -> str | None:
+def connection(text: str, draft: ReportDraft) -> str | None:
     """A line with nothing but a further input of the layer above."""
     above = draft.last("layers")
     if draft.table != "layers" or not above or not text.startswith(" " * 20):
@@ -234,7 +232,7 @@ def connection(text: str, draft: Draft) -> str | None:
     return words[0]
 
 
-def section(text: str, draft: Draft) -> SectionLine | None:
+def section(text: str, draft: ReportDraft) -> SectionLine | None:
     cells = text.split()
     sizes = [whole(cell) for cell in cells[-4:]]
     if draft.table != "sections" or len(cells) < 5 or None in sizes:
@@ -242,7 +240,7 @@ def section(text: str, draft: Draft) -> SectionLine | None:
     return SectionLine(" ".join(cells[:-4]), *(size for size in sizes if size is not None))
 
 
-def summary(text: str, draft: Draft) -> SummaryLine | None:
+def summary(text: str, draft: ReportDraft) -> SummaryLine | None:
     """`name flash [%] ram [%]`."""
     cells = text.split()
     first = next((i for i, cell in enumerate(cells) if whole(cell) is not None), 0)
@@ -288,13 +286,13 @@ def read_generate_report(path: str | Path) -> GenerateReport:
     return report
 
 
-def parse_generate_report(lines: tuple[Line, ...]) -> GenerateReport:
-    draft = Draft()
+def parse_generate_report(lines: tuple[ReportLine, ...]) -> GenerateReport:
+    draft = ReportDraft()
     read_into(draft, lines, GENERATE_RULES)
     return generate_part(draft, unread(lines, draft.used()))
 
 
-def generate_part(draft: Draft, ignored: tuple[str, ...] = ()) -> GenerateReport:
+def generate_part(draft: ReportDraft, ignored: tuple[str, ...] = ()) -> GenerateReport:
     """What a draft has of this report; logs hold more than one kind."""
     totals = draft.get("totals")
     names = draft.get("model_names")
@@ -317,11 +315,11 @@ def generate_part(draft: Draft, ignored: tuple[str, ...] = ()) -> GenerateReport
     )
 
 
-def _counts(draft: Draft) -> Counts | None:
+def _counts(draft: ReportDraft) -> Counts | None:
     """The count lines together; one that was cut off counts as none."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for row in draft.get("counts"):
-        found.update(row)
-    if "total" not in found:
+        counts.update(row)
+    if "total" not in counts:
         return None
-    return Counts(**{"software": 0, **found})
+    return Counts(**{"software": 0, **counts})

@@ -36,7 +36,10 @@ def _row(name: str, value: str) -> str:
 
 def _model(program: Program, graph: Graph, directory: str, name: str) -> Iterator[tuple[str, str]]:
     yield "model file", program.model_file or program.name
-    yield "type", _file_type(program.model_file)
+    yield (
+        "type",
+        program.model_file.rpartition(".")[2].lower() if "." in program.model_file else "graph",
+    )
     yield "c_name", name
     yield "target/series", f"{program.machine}npu"
     if directory:
@@ -45,12 +48,8 @@ def _model(program: Program, graph: Graph, directory: str, name: str) -> Iterato
     yield "model_name", program.name
     if program.model_md5:
         yield "model_hash", f"0x{program.model_md5}"
-    items = sum(tensor.elements for tensor in _weights(graph))
+    items = sum(tensor.elements for tensor in weights_of(graph))
     yield "params #", f"{items:,} items ({_size(items * _FLOAT_BYTES)})"
-
-
-def _file_type(name: str) -> str:
-    return name.rpartition(".")[2].lower() if "." in name else "graph"
 
 
 def model_format(graph: Graph) -> str:
@@ -59,7 +58,7 @@ def model_format(graph: Graph) -> str:
     The first letter is the sign (s, u), the second symmetric or asymmetric (s, a), as the vendor
     writes it; a float model is `float`.
     """
-    quantized = [t for t in _weights(graph) if t.quant is not None and t.dtype is not DType.INT32]
+    quantized = [t for t in weights_of(graph) if t.quant is not None and t.dtype is not DType.INT32]
     values = [t for t in graph.tensors.values() if not t.is_constant and t.quant is not None]
     if not quantized and not values:
         return "float"
@@ -73,7 +72,7 @@ def _letters(tensors: list[Tensor]) -> str:
     return f"{'u' if unsigned else 's'}{'a' if shifted else 's'}"
 
 
-def _weights(graph: Graph) -> list[Tensor]:
+def weights_of(graph: Graph) -> list[Tensor]:
     """Constants that ops read, each once."""
     names = dict.fromkeys(name for op in graph.ops for name in op.inputs if name)
     return [graph.tensor(name) for name in names if graph.tensor(name).is_constant]
@@ -101,7 +100,7 @@ def _sizes(program: Program, graph: Graph) -> Iterator[tuple[str, str]]:
     weights = [b for b in program.buffers if b.is_param and not b.view_of]
     pools = {buffer.pool for buffer in weights}
     size = sum(buffer.size_bytes for buffer in weights)
-    in_float = _FLOAT_BYTES * sum(tensor.elements for tensor in _weights(graph))
+    in_float = _FLOAT_BYTES * sum(tensor.elements for tensor in weights_of(graph))
     change = size - in_float
     share = f"({100 * change / in_float:+.1f}%)" if in_float else ""
     yield "macc", f"{total_macs(graph):,}"

@@ -9,7 +9,7 @@ from npuscope.graph.model import Graph, Op, Tensor
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.ops.table import macs, total_macs
-from npuscope.program.generate_report.summary import summary_lines
+from npuscope.program.generate_report.summary import summary_lines, weights_of
 from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
 from npuscope.text import safe_terminal
 from npuscope.version import __version__
@@ -33,7 +33,7 @@ def layer_lines(graph: Graph) -> list[str]:
     lines = [ruler, _line(_HEADS, widths), ruler]
     for block in blocks:
         lines += [*(_line(row, widths) for row in block), ruler]
-    weights = sum(t.size_bytes for t in _weights(graph))
+    weights = sum(t.size_bytes for t in weights_of(graph))
     return [*lines, f"model: macc={total_macs(graph):,} weights={weights:,} activations=-- io=--"]
 
 
@@ -61,12 +61,6 @@ def _op_block(graph: Graph, op: Op, index: int) -> list[tuple[str, ...]]:
         inputs[0] if inputs else "",
     )
     return [first, *(("", "", "", "", "", name) for name in inputs[1:])]
-
-
-def _weights(graph: Graph) -> list[Tensor]:
-    """Constants that ops read, each once."""
-    names = dict.fromkeys(name for op in graph.ops for name in op.inputs if name)
-    return [graph.tensor(name) for name in names if graph.tensor(name).is_constant]
 
 
 def _shape(tensor: Tensor) -> str:
@@ -143,7 +137,7 @@ _OLD_MARKS = {EpochKind.SW: "-SW-", EpochKind.HYBRID: " ?? "}
 _MARKS = {EpochKind.SW: "SW", EpochKind.HYBRID: "Hybrid"}
 
 
-class Timed(Protocol):
+class TimedRun(Protocol):
     """A run of the program, for the last lines of the report."""
 
     @property
@@ -154,18 +148,22 @@ class Timed(Protocol):
 
 
 def generate_report_text(
-    program: Program, machine: Machine, graph: Graph | None = None, profile: Timed | None = None
+    program: Program, machine: Machine, graph: Graph | None = None, profile: TimedRun | None = None
 ) -> str:
     """Tool, layers, compiler, pools, used ranges, epochs, sections: in the vendor's order."""
     usage = pool_usage(program)
+    old = program.generation.startswith(_OLD_STYLE)
+    used = [pool for pool in usage if pool.high > pool.low]
+    width = max((len(pool.name) for pool in used), default=0)
+    rows = [f"\t{_place(pool, width)} 0x{pool.low:08X}-0x{pool.high:08X}" for pool in used]
     parts = [
         _head(program),
         ["", *summary_lines(program, graph), ""] if graph else [],
         layer_lines(graph) if graph else [],
         _compiler(program, machine),
         _pools(usage),
-        _ranges(usage),
-        _epochs(program),
+        ["", "Used memory ranges", _RULER, *rows, _END],
+        ["", "Epochs details", _RULER, *(_old_epochs if old else _boxed_epochs)(program), _END],
         _sections(usage),
         _speed(profile) if profile else [],
     ]
@@ -239,18 +237,6 @@ def amount(size_bytes: int) -> str:
     return f"{size_bytes / (1 << 20):>10.3f} MB"
 
 
-def _ranges(usage: tuple[PoolUsage, ...]) -> list[str]:
-    used = [pool for pool in usage if pool.high > pool.low]
-    width = max((len(pool.name) for pool in used), default=0)
-    rows = [f"\t{_place(pool, width)} 0x{pool.low:08X}-0x{pool.high:08X}" for pool in used]
-    return ["", "Used memory ranges", _RULER, *rows, _END]
-
-
-def _epochs(program: Program) -> list[str]:
-    old = program.generation.startswith(_OLD_STYLE)
-    return ["", "Epochs details", _RULER, *(_old_epochs if old else _boxed_epochs)(program), _END]
-
-
 def _old_epochs(program: Program) -> list[str]:
     total, software = len(program.executed), program.count(EpochKind.SW)
     return [
@@ -281,18 +267,17 @@ def _boxed_epochs(program: Program) -> list[str]:
         ),
     )
     lines = [f"{label:<51} {number:>4}{more}" for label, number, more in labels]
-    return [*lines, "---", *_box([("epoch ID", "Type", "Details"), *_rows(program)])]
-
-
-def _rows(program: Program) -> list[tuple[str, str, str]]:
-    """One row per epoch; those of one epoch-controller blob share a row."""
-    keyed = ((_blob_key(epoch), epoch) for epoch in program.executed)
+    # One row per epoch; those of one epoch-controller blob share a row.
+    keyed = (
+        ((True, epoch.blob) if epoch.blob is not None else (False, epoch.number), epoch)
+        for epoch in program.executed
+    )
     runs = (list(run) for _, run in groupby(keyed, key=lambda pair: pair[0]))
-    return [_row(run[0][1], run[-1][1]) for run in runs]
-
-
-def _blob_key(epoch: Epoch) -> tuple[bool, int]:
-    return (True, epoch.blob) if epoch.blob is not None else (False, epoch.number)
+    return [
+        *lines,
+        "---",
+        *_box([("epoch ID", "Type", "Details"), *[_row(run[0][1], run[-1][1]) for run in runs]]),
+    ]
 
 
 def _row(first: Epoch, last: Epoch) -> tuple[str, str, str]:
@@ -335,7 +320,7 @@ def _sections(usage: tuple[PoolUsage, ...]) -> list[str]:
     ]
 
 
-def _speed(profile: Timed) -> list[str]:
+def _speed(profile: TimedRun) -> list[str]:
     return [
         "",
         f"estimated duration    : {profile.total_ms:.3f} ms",

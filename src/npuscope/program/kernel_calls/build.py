@@ -27,9 +27,9 @@ from npuscope.program.kernel_calls.model import (
     PREFIX,
     ElementType,
     KernelCall,
+    KernelOperand,
+    KernelTask,
     NoKernel,
-    Operand,
-    Work,
     operand_of,
     prepared,
     table_call,
@@ -43,13 +43,13 @@ _BYTES = (ElementType.int8, ElementType.uint8)
 _MOST_TERMS = 8191  # of a softmax: the sum of its exponentials has 32 bits
 
 
-def _only_bytes(work: Work) -> None:
+def _only_bytes(work: KernelTask) -> None:
     for operand in (*work.inputs, *work.outputs):
         if operand.type not in _BYTES or operand.quant is None or operand.quant.per_channel:
             raise NoKernel(f"{work.kind} on integers needs 8-bit tensors with one scale each")
 
 
-def softmax(work: Work) -> KernelCall:
+def softmax(work: KernelTask) -> KernelCall:
     _only_bytes(work)
     source, attrs = work.inputs[0], work.attrs_as(SoftmaxAttrs)
     axis = attrs.axis % len(source.shape)
@@ -64,7 +64,7 @@ def softmax(work: Work) -> KernelCall:
     return KernelCall(f"{PREFIX}softmax_integer", inputs, work.outputs, numbers)
 
 
-def divide(work: Work) -> KernelCall:
+def divide(work: KernelTask) -> KernelCall:
     _only_bytes(work)
     (a, b), target = work.inputs, work.outputs[0]
     factor = quantized_multipliers(_scale(a) / (_scale(b) * _scale(target)))
@@ -74,16 +74,16 @@ def divide(work: Work) -> KernelCall:
     return KernelCall(f"{PREFIX}div_integer", work.inputs, work.outputs, numbers)
 
 
-def quantize(work: Work) -> KernelCall:
+def quantize(work: KernelTask) -> KernelCall:
     """From floats, 8 bits or more bits: by rounding, by a table, by a multiplier."""
     source, target = work.inputs[0], work.outputs[0]
     if source.quant is None:
         return value_call(work)
     if target.quant is None or source.quant.per_channel or target.quant.per_channel:
         raise NoKernel("Quantize between integer types needs one scale per tensor")
-    found = table_call(work)
-    if found is not None:
-        return found
+    call = table_call(work)
+    if call is not None:
+        return call
     if source.type is ElementType.int64 or target.type is ElementType.int64:
         raise NoKernel("Quantize on int64 has no kernel")
     factor = quantized_multipliers(_scale(source) / _scale(target))
@@ -95,18 +95,10 @@ def _pair(factor: Multipliers) -> tuple[int, int]:
     return int(factor.mantissa[0]), int(factor.shift[0])
 
 
-def _scale(operand: Operand) -> float:
+def _scale(operand: KernelOperand) -> float:
     if operand.quant is None:
         raise NoKernel(f"a tensor of {operand.type.name} has no scale")
     return operand.quant.scale
-
-
-def _only_tables(work: Work) -> KernelCall:
-    """LiteRT rounds these in integers: floats between two conversions would not be the same."""
-    found = table_call(work)
-    if found is None:
-        raise NoKernel(f"{work.kind} on these integers has no kernel with LiteRT's rounding")
-    return found
 
 
 # --- The C kernel of a software call, and its arguments ---
@@ -128,11 +120,15 @@ def kernel_call(call: Call, buffers: Mapping[str, Buffer]) -> KernelCall:
     if builder:
         return _built(builder, work)
     if work.numerics is Numerics.LITERT and _rounds_in_integers(OPS[call.kernel]):
-        return _only_tables(work)
+        # LiteRT rounds these in integers: floats between two conversions would not be the same.
+        table = table_call(work)
+        if table is None:
+            raise NoKernel(f"{work.kind} on these integers has no kernel with LiteRT's rounding")
+        return table
     return table_call(work) or value_call(work)
 
 
-def _built(builder: str, work: Work) -> KernelCall:
+def _built(builder: str, work: KernelTask) -> KernelCall:
     call: KernelCall = named(__package__, builder)(work)
     return call
 
@@ -142,8 +138,8 @@ def _rounds_in_integers(row: Row) -> bool:
     return bool(row.kernel.litert or row.has(Trait.COMPARISON)) and not row.has(Trait.RESCALING)
 
 
-def _work(call: Call, buffers: Mapping[str, Buffer]) -> Work:
+def _work(call: Call, buffers: Mapping[str, Buffer]) -> KernelTask:
     numerics = Numerics(str(dict(call.args).get("numerics", Numerics.LITERT.value)))
     inputs = tuple(operand_of(buffers[name]) for name in call.inputs if name)
     outputs = tuple(operand_of(buffers[name]) for name in call.outputs)
-    return Work(call.kernel, numerics, inputs, outputs, attributes(call))
+    return KernelTask(call.kernel, numerics, inputs, outputs, attributes(call))

@@ -34,9 +34,9 @@ from npuscope.program.kernel_calls.model import (
     PREFIX,
     ElementType,
     KernelCall,
+    KernelOperand,
+    KernelTask,
     NoKernel,
-    Operand,
-    Work,
     plain_call,
     prepared,
     snake,
@@ -57,7 +57,7 @@ _FREE_OUTPUT = having(Trait.COMPARISON, Trait.LOGIC, Trait.FINDS_PLACES) | {"Cas
 _STORED = (ElementType.int8, ElementType.uint8, ElementType.int16, ElementType.uint16)
 
 
-def works_on_raw(work: Work) -> bool:
+def works_on_raw(work: KernelTask) -> bool:
     if work.kind in _RAW:
         return True
     if not work.quantized:
@@ -67,15 +67,21 @@ def works_on_raw(work: Work) -> bool:
     return work.kind in _RAW_WHEN_ALIKE and _alike(work)
 
 
-def _alike(work: Work) -> bool:
+def _alike(work: KernelTask) -> bool:
     output = work.outputs[0]
     return all((x.quant, x.type) == (output.quant, output.type) for x in work.inputs)
 
 
-def raw_call(work: Work) -> KernelCall:
+def raw_call(work: KernelTask) -> KernelCall:
     """The call on raw values: to C they are whole numbers without a scale."""
     if work.kind == "MaxPool":
-        return _raw_max_pool(work)
+        source, target = work.inputs[0], work.outputs[0]
+        if source.type not in _STORED or source.type != target.type or target.quant is None:
+            raise NoKernel(f"MaxPool from {source.type.name} to {target.type.name} has no kernel")
+        tensor = tensor_of("y", target)
+        limits = clamp_limits(tensor, *real_limits(work.attrs_as(PoolAttrs).activation))
+        call = plain_call(work, "max_pool_raw")
+        return replace(call, numbers=(*call.numbers, *limits))
     inputs = tuple(replace(operand, quant=None) for operand in work.inputs)
     outputs = tuple(replace(operand, quant=None) for operand in work.outputs)
     # LiteRT's Min and Max have no activation.
@@ -83,17 +89,7 @@ def raw_call(work: Work) -> KernelCall:
     return value_call(replace(work, inputs=inputs, outputs=outputs, attrs=attrs))
 
 
-def _raw_max_pool(work: Work) -> KernelCall:
-    source, target = work.inputs[0], work.outputs[0]
-    if source.type not in _STORED or source.type != target.type or target.quant is None:
-        raise NoKernel(f"MaxPool from {source.type.name} to {target.type.name} has no kernel")
-    tensor = tensor_of("y", target)
-    limits = clamp_limits(tensor, *real_limits(work.attrs_as(PoolAttrs).activation))
-    call = plain_call(work, "max_pool_raw")
-    return replace(call, numbers=(*call.numbers, *limits))
-
-
-def value_call(work: Work) -> KernelCall:
+def value_call(work: KernelTask) -> KernelCall:
     """All operands real, or all whole where the kernel takes whole numbers."""
     operands = work.inputs[1:] if work.kind == "Where" else work.inputs
     if work.kind in having(Trait.LOGIC) and work.quantized:
@@ -104,11 +100,18 @@ def value_call(work: Work) -> KernelCall:
     kernel = support(work.kind).kernel
     if kernel is None or not kernel.whole or any(map(_is_real, operands)):
         raise NoKernel(f"{work.kind} on {_types(operands)} has no kernel")
-    _check_whole(work, operands)
+    kinds = {operand.type for operand in operands}
+    if work.kind not in _FREE_OUTPUT:
+        kinds |= {output.type for output in work.outputs}
+    scaled = any(output.quant is not None for output in work.outputs)
+    if len(kinds) > 1 or ElementType.float64 in kinds or scaled:
+        raise NoKernel(f"{work.kind} on {_types((*operands, *work.outputs))} has no kernel")
+    if getattr(work.attrs, "activation", Activation.NONE) is not Activation.NONE:
+        raise NoKernel(f"{work.kind} on integers without a scale takes no activation")
     return _whole_clip(work) if work.kind == "Clip" else _numbered(work)
 
 
-def _numbered(work: Work) -> KernelCall:
+def _numbered(work: KernelTask) -> KernelCall:
     """Axes of reductions are passed as bits: C cannot see where a list of them ends."""
     call = plain_call(work)
     if not isinstance(work.attrs, ReduceAttrs):
@@ -116,15 +119,15 @@ def _numbered(work: Work) -> KernelCall:
     return replace(call, numbers=(sum(1 << axis for axis in work.attrs.axes),))
 
 
-def _is_real(operand: Operand) -> bool:
+def _is_real(operand: KernelOperand) -> bool:
     return operand.type is ElementType.float32 or operand.quant is not None
 
 
-def _types(operands: tuple[Operand, ...]) -> str:
+def _types(operands: tuple[KernelOperand, ...]) -> str:
     return " and ".join(sorted({operand.type.name for operand in operands}))
 
 
-def _check_real_output(work: Work) -> None:
+def _check_real_output(work: KernelTask) -> None:
     output = work.outputs[0]
     if work.kind in _FREE_OUTPUT:
         right = output.quant is None
@@ -139,18 +142,7 @@ def _check_real_output(work: Work) -> None:
         raise NoKernel(f"{work.kind} cannot store real numbers as {output.type.name}{scaled}")
 
 
-def _check_whole(work: Work, operands: tuple[Operand, ...]) -> None:
-    kinds = {operand.type for operand in operands}
-    if work.kind not in _FREE_OUTPUT:
-        kinds |= {output.type for output in work.outputs}
-    scaled = any(output.quant is not None for output in work.outputs)
-    if len(kinds) > 1 or ElementType.float64 in kinds or scaled:
-        raise NoKernel(f"{work.kind} on {_types((*operands, *work.outputs))} has no kernel")
-    if getattr(work.attrs, "activation", Activation.NONE) is not Activation.NONE:
-        raise NoKernel(f"{work.kind} on integers without a scale takes no activation")
-
-
-def _whole_clip(work: Work) -> KernelCall:
+def _whole_clip(work: KernelTask) -> KernelCall:
     source = work.inputs[0]
     if source.type is ElementType.int64:
         raise NoKernel("Clip on int64 has no kernel")
@@ -186,7 +178,7 @@ class Rescale:
     activation: Activation = Activation.NONE
 
 
-def _layer(work: Work, rescale: Rescale) -> KernelCall:
+def _layer(work: KernelTask, rescale: Rescale) -> KernelCall:
     """The op's own numbers without the activation, then the rule's."""
     own = whole_numbers(work.attrs)
     own = own if work.kind == "MatMul" else own[:-1]
@@ -197,21 +189,21 @@ def _layer(work: Work, rescale: Rescale) -> KernelCall:
     return KernelCall(function, (*work.inputs, *extra), work.outputs, numbers)
 
 
-def litert_conv2d(work: Work) -> KernelCall:
+def litert_conv2d(work: KernelTask) -> KernelCall:
     return _layer(work, _fixed(work, work.attrs_as(ConvAttrs).activation))
 
 
-def litert_transpose_conv(work: Work) -> KernelCall:
+def litert_transpose_conv(work: KernelTask) -> KernelCall:
     return _layer(work, _fixed(work, work.attrs_as(TransposeConvAttrs).activation))
 
 
-def litert_fully_connected(work: Work) -> KernelCall:
+def litert_fully_connected(work: KernelTask) -> KernelCall:
     _check_litert(work)
     limits = _litert_limits(work, work.attrs_as(DenseAttrs).activation)
     return _layer(work, Rescale(SumRule.IN_DOUBLE, limits))
 
 
-def litert_matmul(work: Work) -> KernelCall:
+def litert_matmul(work: KernelTask) -> KernelCall:
     """Product of two activations with one multiplier for all."""
     for operand in work.inputs:
         _check_one_scale(work, operand)
@@ -226,7 +218,7 @@ def litert_matmul(work: Work) -> KernelCall:
     return _layer(work, Rescale(SumRule.TWICE, limits, _twice(factors)))
 
 
-def _fixed(work: Work, activation: Activation) -> Rescale:
+def _fixed(work: KernelTask, activation: Activation) -> Rescale:
     """16-bit inputs have 64-bit sums and a rule of their own, unless the bias has 32 bits."""
     _check_litert(work)
     limits, factors = _litert_limits(work, activation), _factors(work)
@@ -236,7 +228,7 @@ def _fixed(work: Work, activation: Activation) -> Rescale:
     return Rescale(SumRule.TWICE, limits, _twice(factors))
 
 
-def _factors(work: Work) -> Multipliers:
+def _factors(work: KernelTask) -> Multipliers:
     weights = work.inputs[1]
     if weights.quant is None:
         raise NoKernel(f"{work.kind} with weights that have no scale has no kernel")
@@ -264,12 +256,12 @@ def _stacked(multipliers: Array, shifts: Array, least: int) -> Array:
     return np.stack([multipliers, shifts]).astype(np.int32)
 
 
-def _litert_limits(work: Work, activation: Activation) -> tuple[int, int]:
+def _litert_limits(work: KernelTask, activation: Activation) -> tuple[int, int]:
     target = litert_target(tensor_of("y", work.outputs[0]), activation)
     return target.low, target.high
 
 
-def _check_litert(work: Work) -> None:
+def _check_litert(work: KernelTask) -> None:
     _check_one_scale(work, work.inputs[0])
     _check_one_scale(work, work.outputs[0])
     _check_weights(work)
@@ -277,7 +269,7 @@ def _check_litert(work: Work) -> None:
         raise NoKernel(f"{work.kind} with a bias of type {work.inputs[2].type.name} has no kernel")
 
 
-def _check_one_scale(work: Work, operand: Operand) -> None:
+def _check_one_scale(work: KernelTask, operand: KernelOperand) -> None:
     if operand.type not in _INPUTS or operand.quant is None or operand.quant.per_channel:
         raise NoKernel(
             f"{work.kind} on integers needs 8-bit or 16-bit tensors with one scale each, "
@@ -285,7 +277,7 @@ def _check_one_scale(work: Work, operand: Operand) -> None:
         )
 
 
-def _check_weights(work: Work) -> None:
+def _check_weights(work: KernelTask) -> None:
     weights = work.inputs[1]
     if weights.type not in _WEIGHTS or not weights.constant:
         raise NoKernel(f"{work.kind} on integers needs constant weights of 8 or 16 bits")
@@ -293,26 +285,31 @@ def _check_weights(work: Work) -> None:
         raise NoKernel(f"{work.kind} on integers needs weights with scales along their outputs")
 
 
-def qdq_conv2d(work: Work) -> KernelCall:
+def qdq_conv2d(work: KernelTask) -> KernelCall:
     return _qdq(work, work.attrs_as(ConvAttrs).activation)
 
 
-def qdq_transpose_conv(work: Work) -> KernelCall:
+def qdq_transpose_conv(work: KernelTask) -> KernelCall:
     return _qdq(work, work.attrs_as(TransposeConvAttrs).activation)
 
 
-def qdq_fully_connected(work: Work) -> KernelCall:
+def qdq_fully_connected(work: KernelTask) -> KernelCall:
     return _qdq(work, work.attrs_as(DenseAttrs).activation)
 
 
-def _qdq(work: Work, activation: Activation) -> KernelCall:
+def _qdq(work: KernelTask, activation: Activation) -> KernelCall:
     """Integers where the reference takes them too, else reals between two conversions."""
     if not _takes_integers(work):
         return value_call(work)
     _check_one_scale(work, work.inputs[0])
     _check_weights(work)
     if len(work.inputs) > 2:
-        _check_real_bias(work)
+        bias = work.inputs[2]
+        if not bias.constant or (bias.quant is None and bias.type is not ElementType.float32):
+            raise NoKernel(
+                f"{work.kind} with a {bias.type.name} bias that is neither constant nor "
+                f"real has no kernel"
+            )
     target = work.outputs[0]
     if target.quant is None:
         return _layer(work, Rescale(SumRule.TO_REAL, activation=activation))
@@ -322,17 +319,8 @@ def _qdq(work: Work, activation: Activation) -> KernelCall:
     return _layer(work, Rescale(SumRule.TO_EVEN, (low, high)))
 
 
-def _takes_integers(work: Work) -> bool:
+def _takes_integers(work: KernelTask) -> bool:
     source, weights = work.inputs[:2]
     if source.quant is None or weights.quant is None or not weights.constant:
         return False
     return not source.quant.per_channel and weights.quant.axis in (None, 0)
-
-
-def _check_real_bias(work: Work) -> None:
-    bias = work.inputs[2]
-    if not bias.constant or (bias.quant is None and bias.type is not ElementType.float32):
-        raise NoKernel(
-            f"{work.kind} with a {bias.type.name} bias that is neither constant nor "
-            f"real has no kernel"
-        )

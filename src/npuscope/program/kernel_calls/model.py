@@ -53,7 +53,7 @@ class NoKernel(TargetError):
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class KernelOperand:
     """A tensor of a call: a buffer of the program, or values computed when the C was written."""
 
     shape: tuple[int, ...]
@@ -69,20 +69,20 @@ class KernelCall:
     """What network.c hands to a kernel."""
 
     function: str
-    inputs: tuple[Operand, ...]
-    outputs: tuple[Operand, ...]
+    inputs: tuple[KernelOperand, ...]
+    outputs: tuple[KernelOperand, ...]
     numbers: tuple[int, ...] = ()
     reals: tuple[float, ...] = ()
     rounding: Rounding = Rounding.HALF_TO_EVEN
 
 
-def operand_of(buffer: Buffer) -> Operand:
+def operand_of(buffer: Buffer) -> KernelOperand:
     """A buffer as a kernel sees it: dense, last axis fastest."""
     if len(buffer.shape) > MAX_RANK:
         raise NoKernel(f"a software kernel takes at most {MAX_RANK} axes, not {len(buffer.shape)}")
     if _in_blocks(buffer):
         raise NoKernel(f"buffer '{buffer.name}' holds blocks of channels, which no kernel reads")
-    return Operand(
+    return KernelOperand(
         buffer.shape,
         _type(buffer),
         buffer=buffer.name,
@@ -108,10 +108,10 @@ def _type(buffer: Buffer) -> ElementType:
         ) from None
 
 
-def prepared(values: Array) -> Operand:
+def prepared(values: Array) -> KernelOperand:
     """An array that was computed from constants."""
-    found = np.ascontiguousarray(values)
-    return Operand(found.shape, ElementType[found.dtype.name], values=found)
+    array = np.ascontiguousarray(values)
+    return KernelOperand(array.shape, ElementType[array.dtype.name], values=array)
 
 
 # --- A software call as the builders see it, and the default C call ---
@@ -123,13 +123,13 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class KernelTask:
     """An op on placed tensors; optional inputs that are absent are left out."""
 
     kind: str
     numerics: Numerics
-    inputs: tuple[Operand, ...]
-    outputs: tuple[Operand, ...]
+    inputs: tuple[KernelOperand, ...]
+    outputs: tuple[KernelOperand, ...]
     attrs: Attrs
 
     @property
@@ -145,7 +145,9 @@ class Work:
         return Op(self.kind, self.kind, (), (), self.attrs).attrs_as(record)
 
 
-def plain_call(work: Work, function: str = "", extra: tuple[Operand, ...] = ()) -> KernelCall:
+def plain_call(
+    work: KernelTask, function: str = "", extra: tuple[KernelOperand, ...] = ()
+) -> KernelCall:
     """All tensors and attributes in order; prepared arrays come behind the inputs."""
     if support(work.kind).kernel is None:
         raise NoKernel("the library has no such kernel")
@@ -196,7 +198,7 @@ _BYTES = (ElementType.int8, ElementType.uint8)
 _TABLE = f"{PREFIX}table"
 
 
-def table_call(work: Work) -> KernelCall | None:
+def table_call(work: KernelTask) -> KernelCall | None:
     """One look-up per value, where the op is element-wise on 8 bits with one scale."""
     if work.kind not in OPS or not OPS[work.kind].has(Trait.FUNCTION):
         return None
@@ -209,19 +211,19 @@ def table_call(work: Work) -> KernelCall | None:
     return KernelCall(_TABLE, (source, prepared(table)), work.outputs)
 
 
-def _stores(target: Operand) -> bool:
+def _stores(target: KernelOperand) -> bool:
     """Conversion to wider integers, or without a scale, depends on the CPU at the limits."""
     return target.type is ElementType.float32 or (
         target.quant is not None and target.type.name.endswith(("8", "16"))
     )
 
 
-def _per_channel(*operands: Operand) -> bool:
+def _per_channel(*operands: KernelOperand) -> bool:
     return any(operand.quant is not None and operand.quant.per_channel for operand in operands)
 
 
 def one_op_table(
-    kind: str, attrs: Attrs, numerics: Numerics, source: Operand, target: Operand
+    kind: str, attrs: Attrs, numerics: Numerics, source: KernelOperand, target: KernelOperand
 ) -> Array | None:
     """The op's results on every raw value, in the order of the values as unsigned bytes."""
     values = np.arange(256, dtype=np.uint8).view(source.type.name)
@@ -238,5 +240,5 @@ def one_op_table(
         return None
 
 
-def tensor_of(name: str, operand: Operand) -> Tensor:
+def tensor_of(name: str, operand: KernelOperand) -> Tensor:
     return Tensor(name, operand.shape, DType(operand.type.name), operand.quant)

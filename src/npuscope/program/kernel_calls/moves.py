@@ -27,21 +27,21 @@ from npuscope.ops.moves import (
 from npuscope.program.kernel_calls.model import (
     PREFIX,
     KernelCall,
+    KernelOperand,
+    KernelTask,
     NoKernel,
-    Operand,
-    Work,
     prepared,
     snake,
     tensor_of,
     whole_numbers,
 )
-from npuscope.program.kernel_calls.moves_paths import Path, concat_path, path_of
+from npuscope.program.kernel_calls.moves_paths import ValuePath, concat_path, path_of
 
 # --- Blocks of values with separate steps on both sides and as few axes as possible ---
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class MoveAxis:
     """A number of values, and the distances between them where they are read and written."""
 
     size: int
@@ -50,12 +50,12 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class MoveBlock:
     """Places count values, not bytes."""
 
     first_read: int
     first_written: int
-    axes: tuple[Axis, ...]
+    axes: tuple[MoveAxis, ...]
 
     def numbers(self) -> tuple[int, ...]:
         """As npuscope_move reads them."""
@@ -78,39 +78,39 @@ def dense_steps(shape: Sequence[int]) -> list[int]:
     return steps[::-1]
 
 
-def merged(block: Block) -> Block:
+def merged(block: MoveBlock) -> MoveBlock:
     """The same with axes of one left out and axes that follow on from each other made one."""
-    axes: list[Axis] = []
+    axes: list[MoveAxis] = []
     for axis in (axis for axis in block.axes if axis.size != 1):
         if axes and _follows(axes[-1], axis):
             axes[-1] = replace(axis, size=axes[-1].size * axis.size)
         else:
             axes.append(axis)
-    return replace(block, axes=tuple(axes) or (Axis(1, 1, 1),))
+    return replace(block, axes=tuple(axes) or (MoveAxis(1, 1, 1),))
 
 
-def _follows(outer: Axis, inner: Axis) -> bool:
+def _follows(outer: MoveAxis, inner: MoveAxis) -> bool:
     return (outer.read, outer.written) == (inner.size * inner.read, inner.size * inner.written)
 
 
 # --- Pad: where the values go, and what surrounds them ---
 
 
-def padded_block(work: Work) -> Block:
+def padded_block(work: KernelTask) -> MoveBlock:
     """Negative pads cut."""
     source, target = work.inputs[0], work.outputs[0]
     axes, first_read, first_written = [], 0, 0
     steps = zip(dense_steps(source.shape), dense_steps(target.shape), strict=True)
-    for size, (before, after), (read, written) in zip(
+    for size, (before, after), (read, write) in zip(
         source.shape, work.attrs_as(PadAttrs).pads, steps, strict=True
     ):
-        axes.append(Axis(size + min(before, 0) + min(after, 0), read, written))
+        axes.append(MoveAxis(size + min(before, 0) + min(after, 0), read, write))
         first_read += max(-before, 0) * read
-        first_written += max(before, 0) * written
-    return Block(first_read, first_written, tuple(axes))
+        first_written += max(before, 0) * write
+    return MoveBlock(first_read, first_written, tuple(axes))
 
 
-def fill_value(work: Work) -> Array:
+def fill_value(work: KernelTask) -> Array:
     """The reference kernel's own: it pads a tensor of one value, the first of two is the fill."""
     if any(o.quant is not None and o.quant.per_channel for o in (*work.inputs, *work.outputs)):
         raise NoKernel("Pad of a tensor with one scale per channel has no kernel")
@@ -133,15 +133,15 @@ _MOST_INPUTS = 255
 
 
 def _move(
-    work: Work,
-    parts: list[tuple[int, int, Path, Block]],
-    fill: Operand | None = None,
+    work: KernelTask,
+    parts: list[tuple[int, int, ValuePath, MoveBlock]],
+    fill: KernelOperand | None = None,
 ) -> KernelCall:
     """`parts` are (input, output, path, block)."""
     inputs = [*work.inputs, *([fill] if fill is not None else [])]
-    written = [part for part in parts if all(axis.size for axis in part[3].axes)]
-    numbers = [len(work.inputs) if fill is not None else -1, len(written)]
-    for source, target, path, block in written:
+    nonempty = [part for part in parts if all(axis.size for axis in part[3].axes)]
+    numbers = [len(work.inputs) if fill is not None else -1, len(nonempty)]
+    for source, target, path, block in nonempty:
         numbers += [source, target, *path.numbers(inputs), *merged(block).numbers()]
     if len(inputs) > _MOST_INPUTS:
         raise NoKernel(f"{work.kind} of {len(work.inputs)} tensors: the kernel takes fewer")
@@ -150,15 +150,17 @@ def _move(
     )
 
 
-def _one_block(work: Work, start: int, axes: list[tuple[int, int]]) -> KernelCall:
+def _one_block(work: KernelTask, start: int, axes: list[tuple[int, int]]) -> KernelCall:
     """`axes` are (size, step read); written densely."""
     steps = dense_steps([size for size, _ in axes])
-    made = tuple(Axis(size, read, step) for (size, read), step in zip(axes, steps, strict=True))
+    block_axes = tuple(
+        MoveAxis(size, read, step) for (size, read), step in zip(axes, steps, strict=True)
+    )
     path = path_of(work, work.inputs[0], work.outputs[0])
-    return _move(work, [(0, 0, path, Block(start, 0, made))])
+    return _move(work, [(0, 0, path, MoveBlock(start, 0, block_axes))])
 
 
-def by_attributes(work: Work) -> KernelCall:
+def by_attributes(work: KernelTask) -> KernelCall:
     """A kernel of the op's own: its attributes as they are, then how values are moved."""
     path, inputs = path_of(work, work.inputs[0], work.outputs[0]), list(work.inputs)
     numbers = (*whole_numbers(work.attrs), *path.numbers(inputs))
@@ -166,21 +168,21 @@ def by_attributes(work: Work) -> KernelCall:
     return KernelCall(function, tuple(inputs), work.outputs, numbers, rounding=work.rounding)
 
 
-def straight(work: Work) -> KernelCall:
+def straight(work: KernelTask) -> KernelCall:
     return _one_block(work, 0, [(int(np.prod(work.inputs[0].shape, dtype=np.int64)), 1)])
 
 
-def _permuted(work: Work, view: list[int], order: tuple[int, ...]) -> KernelCall:
+def _permuted(work: KernelTask, view: list[int], order: tuple[int, ...]) -> KernelCall:
     steps = dense_steps(view)
     return _one_block(work, 0, [(view[axis], steps[axis]) for axis in order])
 
 
-def transpose(work: Work) -> KernelCall:
+def transpose(work: KernelTask) -> KernelCall:
     attrs = work.attrs_as(TransposeAttrs)
     return _permuted(work, list(work.inputs[0].shape), attrs.permutation)
 
 
-def depth_to_space(work: Work) -> KernelCall:
+def depth_to_space(work: KernelTask) -> KernelCall:
     attrs = work.attrs_as(BlockAttrs)
     (rows, columns), (n, height, width, channels) = attrs.sides, work.inputs[0].shape
     depth = channels // (rows * columns)
@@ -189,7 +191,7 @@ def depth_to_space(work: Work) -> KernelCall:
     return _permuted(work, [n, height, width, depth, rows, columns], (0, 1, 4, 2, 5, 3))
 
 
-def space_to_depth(work: Work) -> KernelCall:
+def space_to_depth(work: KernelTask) -> KernelCall:
     attrs = work.attrs_as(BlockAttrs)
     (rows, columns), (n, height, width, channels) = attrs.sides, work.inputs[0].shape
     view = [n, height // rows, rows, width // columns, columns, channels]
@@ -197,7 +199,7 @@ def space_to_depth(work: Work) -> KernelCall:
     return _permuted(work, view, (0, 1, 3, 5, 2, 4) if crd else (0, 1, 3, 2, 4, 5))
 
 
-def cut(work: Work) -> KernelCall:
+def cut(work: KernelTask) -> KernelCall:
     attrs = work.attrs_as(SliceAttrs)
     steps = dense_steps(work.inputs[0].shape)
     start = sum(a * step for a, step in zip(attrs.starts, steps, strict=True))
@@ -205,37 +207,37 @@ def cut(work: Work) -> KernelCall:
     return _one_block(work, start, [(size, every * step) for size, every, step in axes])
 
 
-def split(work: Work) -> KernelCall:
+def split(work: KernelTask) -> KernelCall:
     attrs, source = work.attrs_as(SplitAttrs), work.inputs[0]
     steps, parts, first = dense_steps(source.shape), [], 0
     for number, (size, target) in enumerate(zip(attrs.sizes, work.outputs, strict=True)):
-        written = dense_steps(target.shape)
-        axes = tuple(Axis(*row) for row in zip(target.shape, steps, written, strict=True))
+        target_steps = dense_steps(target.shape)
+        axes = tuple(MoveAxis(*row) for row in zip(target.shape, steps, target_steps, strict=True))
         path = path_of(work, source, target, always_raw=True)
-        parts.append((0, number, path, Block(first * steps[attrs.axis], 0, axes)))
+        parts.append((0, number, path, MoveBlock(first * steps[attrs.axis], 0, axes)))
         first += size
     return _move(work, parts)
 
 
-def concat(work: Work) -> KernelCall:
+def concat(work: KernelTask) -> KernelCall:
     axis, target = work.attrs_as(ConcatAttrs).axis, work.outputs[0]
     axis %= len(target.shape)
     steps, parts, first = dense_steps(target.shape), [], 0
     for number, source in enumerate(work.inputs):
         read = dense_steps(source.shape)
-        axes = tuple(Axis(*row) for row in zip(source.shape, read, steps, strict=True))
+        axes = tuple(MoveAxis(*row) for row in zip(source.shape, read, steps, strict=True))
         path = concat_path(work, source)
-        parts.append((number, 0, path, Block(0, first * steps[axis], axes)))
+        parts.append((number, 0, path, MoveBlock(0, first * steps[axis], axes)))
         first += source.shape[axis]
     return _move(work, parts)
 
 
-def pad(work: Work) -> KernelCall:
+def pad(work: KernelTask) -> KernelCall:
     path = path_of(work, work.inputs[0], work.outputs[0])
     return _move(work, [(0, 0, path, padded_block(work))], prepared(fill_value(work)))
 
 
-def tile(work: Work) -> KernelCall:
+def tile(work: KernelTask) -> KernelCall:
     repeats, shape = work.attrs_as(TileAttrs).repeats, work.inputs[0].shape
     rank = max(len(repeats), len(shape))
     repeats = (*[1] * (rank - len(repeats)), *repeats)
@@ -246,14 +248,14 @@ def tile(work: Work) -> KernelCall:
     return _one_block(work, 0, axes)
 
 
-def broadcast_to(work: Work) -> KernelCall:
-    shape, wanted = work.inputs[0].shape, work.outputs[0].shape
-    sizes = (*[1] * (len(wanted) - len(shape)), *shape)
-    rows = zip(wanted, sizes, dense_steps(sizes), strict=True)
+def broadcast_to(work: KernelTask) -> KernelCall:
+    shape, target = work.inputs[0].shape, work.outputs[0].shape
+    sizes = (*[1] * (len(target) - len(shape)), *shape)
+    rows = zip(target, sizes, dense_steps(sizes), strict=True)
     return _one_block(work, 0, [(count, step if size > 1 else 0) for count, size, step in rows])
 
 
-def mirror_pad(work: Work) -> KernelCall:
+def mirror_pad(work: KernelTask) -> KernelCall:
     """One index map per axis, made by numpy's own padding of the indices."""
     attrs, source = work.attrs_as(MirrorPadAttrs), work.inputs[0]
     path = path_of(work, source, work.outputs[0])
@@ -265,7 +267,7 @@ def mirror_pad(work: Work) -> KernelCall:
     return KernelCall(f"{PREFIX}take", tuple(inputs), work.outputs, numbers, rounding=work.rounding)
 
 
-def gather(work: Work) -> KernelCall:
+def gather(work: KernelTask) -> KernelCall:
     attrs, (data, places) = work.attrs_as(GatherAttrs), work.inputs
     axis, batch = attrs.axis % max(len(data.shape), 1), attrs.batch_axes
     path = path_of(work, data, work.outputs[0])

@@ -17,9 +17,9 @@ from npuscope.program.kernel_calls.model import (
     PREFIX,
     ElementType,
     KernelCall,
+    KernelOperand,
+    KernelTask,
     NoKernel,
-    Operand,
-    Work,
     one_op_table,
     prepared,
 )
@@ -36,14 +36,14 @@ class Way(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class ValuePath:
     """`table` holds 256 values of the output's type."""
 
     way: Way
-    table: Operand | None = None
+    table: KernelOperand | None = None
     activation: Activation = Activation.NONE
 
-    def numbers(self, inputs: list[Operand]) -> tuple[int, int, int]:
+    def numbers(self, inputs: list[KernelOperand]) -> tuple[int, int, int]:
         """Way, place of the table behind the inputs so far, activation."""
         if self.table is not None:
             inputs.append(self.table)
@@ -51,24 +51,26 @@ class Path:
         return int(self.way), place, list(Activation).index(self.activation)
 
 
-def path_of(work: Work, source: Operand, target: Operand, always_raw: bool = False) -> Path:
+def path_of(
+    work: KernelTask, source: KernelOperand, target: KernelOperand, always_raw: bool = False
+) -> ValuePath:
     """LiteRT moves raw values, QDQ where both sides share the quantization."""
     raw = always_raw or not work.quantized or work.numerics is Numerics.LITERT
     if raw or _same(source, target):
         if source.type != target.type:
             raise NoKernel(f"{work.kind} from {source.type.name} to {target.type.name}")
-        return Path(Way.AS_BYTES)
+        return ValuePath(Way.AS_BYTES)
     if _per_tensor_bytes(source, target):
-        found = one_op_table("Identity", Attrs(), work.numerics, source, target)
-        return _by_table(work, source, found)
+        table = one_op_table("Identity", Attrs(), work.numerics, source, target)
+        return _by_table(work, source, table)
     return as_reals(work, source, target)
 
 
-def concat_path(work: Work, source: Operand) -> Path:
+def concat_path(work: KernelTask, source: KernelOperand) -> ValuePath:
     """Parts of another scale are rounded to the output's; the activation clamps all."""
     target, activation = work.outputs[0], work.attrs_as(ConcatAttrs).activation
     if _same(source, target) and activation is Activation.NONE:
-        return Path(Way.AS_BYTES)
+        return ValuePath(Way.AS_BYTES)
     if _per_tensor_bytes(source, target):
         attrs = ConcatAttrs(0, activation)
         return _by_table(work, source, one_op_table("Concat", attrs, work.numerics, source, target))
@@ -77,7 +79,7 @@ def concat_path(work: Work, source: Operand) -> Path:
     raise NoKernel(f"Concat of {source.type.name} parts needs one scale and no activation")
 
 
-def _real_join(work: Work) -> bool:
+def _real_join(work: KernelTask) -> bool:
     """Does the reference join real values? With equal quantizations it clamps raw ones."""
     if not work.quantized:
         return True
@@ -85,30 +87,30 @@ def _real_join(work: Work) -> bool:
     return work.numerics is Numerics.QDQ and not alike
 
 
-def as_reals(work: Work, source: Operand, target: Operand) -> Path:
+def as_reals(work: KernelTask, source: KernelOperand, target: KernelOperand) -> ValuePath:
     for operand in (source, target):
         if operand.type is not ElementType.float32 and operand.quant is None:
             raise NoKernel(
                 f"{work.kind} between {operand.type.name} without a scale and other "
                 f"types has no kernel"
             )
-    return Path(Way.AS_REALS)
+    return ValuePath(Way.AS_REALS)
 
 
-def _by_table(work: Work, source: Operand, table: Array | None) -> Path:
+def _by_table(work: KernelTask, source: KernelOperand, table: Array | None) -> ValuePath:
     if table is None:
         raise NoKernel(f"{work.kind} from {source.type.name} to these types has no kernel")
     same = np.arange(256, dtype=np.uint8).view(source.type.name)
     if table.dtype == same.dtype and np.array_equal(table, same):
-        return Path(Way.AS_BYTES)
-    return Path(Way.BY_TABLE, prepared(table))
+        return ValuePath(Way.AS_BYTES)
+    return ValuePath(Way.BY_TABLE, prepared(table))
 
 
-def _same(source: Operand, target: Operand) -> bool:
+def _same(source: KernelOperand, target: KernelOperand) -> bool:
     return (source.quant, source.type) == (target.quant, target.type)
 
 
-def _per_tensor_bytes(source: Operand, target: Operand) -> bool:
+def _per_tensor_bytes(source: KernelOperand, target: KernelOperand) -> bool:
     """True if a table can do it: 8 bits in, and at most one scale on each side."""
     if source.type not in _BYTES or source.quant is None:
         return False
@@ -120,7 +122,7 @@ def _per_tensor_bytes(source: Operand, target: Operand) -> bool:
 Shares = Callable[[ResizeAttrs, int, int], tuple[Array, Array, Array]]
 
 
-def resize_call(work: Work) -> KernelCall:
+def resize_call(work: KernelTask) -> KernelCall:
     if work.attrs_as(ResizeAttrs).mode == ResizeMode.NEAREST:
         return _nearest(work)
     source, target = work.inputs[0], work.outputs[0]
@@ -133,7 +135,7 @@ def resize_call(work: Work) -> KernelCall:
     return _linear(work, "resize_linear", shares, np.float32)
 
 
-def _nearest(work: Work) -> KernelCall:
+def _nearest(work: KernelTask) -> KernelCall:
     attrs, source = work.attrs_as(ResizeAttrs), work.inputs[0]
     litert = work.quantized and work.numerics is Numerics.LITERT
     choose = litert_nearest_of if litert else nearest_of
@@ -145,7 +147,7 @@ def _nearest(work: Work) -> KernelCall:
     )
 
 
-def _linear(work: Work, function: str, shares_of: Shares, share_type: type) -> KernelCall:
+def _linear(work: KernelTask, function: str, shares_of: Shares, share_type: type) -> KernelCall:
     attrs, source = work.attrs_as(ResizeAttrs), work.inputs[0]
     arrays = []
     for axis in (0, 1):

@@ -38,16 +38,16 @@ def _with_lives(
 def _aliases(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
     """Another name for bytes of a buffer that is alive owns no memory of its own."""
     owners: dict[str, list[Buffer]] = {}
-    found = []
+    views = []
     for buffer in sorted(buffers, key=lambda b: (b.first, -b.size_bytes)):
         if buffer.view_of:
-            found.append(buffer)
+            views.append(buffer)
             continue
         owner = next((o for o in owners.get(buffer.pool, ()) if _holds(o, buffer)), None)
         if owner is None:
             owners.setdefault(buffer.pool, []).append(buffer)
-        found.append(replace(buffer, view_of=owner.name) if owner else buffer)
-    return tuple(found)
+        views.append(replace(buffer, view_of=owner.name) if owner else buffer)
+    return tuple(views)
 
 
 def _holds(owner: Buffer, other: Buffer) -> bool:

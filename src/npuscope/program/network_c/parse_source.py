@@ -7,14 +7,9 @@ from dataclasses import field
 
 from npuscope.errors import FileError
 from npuscope.lean_dataclass import dataclass
+from npuscope.program.network_c.c_values import UnknownValue, Value
 from npuscope.program.network_c.parse_tokens import BadValue, Token, error_at, tokens_of
-from npuscope.program.network_c.parse_values import (
-    UnknownValue,
-    Value,
-    evaluate,
-    read_value,
-    split_arguments,
-)
+from npuscope.program.network_c.parse_values import evaluate, read_value, split_arguments
 from npuscope.text import safe_terminal
 
 
@@ -134,37 +129,31 @@ class _Reader:
 
     def run(self) -> None:
         while self.place < len(self.tokens):
-            self._step()
+            token = self.tokens[self.place]
+            if token.kind == "comment":
+                self._add(Comment(token.text))
+                self.place += 1
+            elif token.kind == "{":
+                self.depth += 1
+                self.place += 1
+            elif token.kind == "}":
+                if not self.depth:
+                    raise BadValue("a brace closes nothing", token.offset)
+                self.depth -= 1
+                self.place += 1
+                if not self.depth:
+                    self.function = None
+            elif token.kind == ";":
+                self.place += 1
+            elif self.depth and token.text in _CONDITIONS:
+                self._skip_condition()
+            elif self.depth and token.text in ("else", "do"):
+                self.place += 1
+            else:
+                self._statement()
         if self.depth:
             last = self.tokens[-1]
             raise BadValue("the file ends inside a function", last.offset)
-
-    def _step(self) -> None:
-        token = self.tokens[self.place]
-        if token.kind == "comment":
-            self._add(Comment(token.text))
-            self.place += 1
-        elif token.kind == "{":
-            self.depth += 1
-            self.place += 1
-        elif token.kind == "}":
-            self._close(token)
-        elif token.kind == ";":
-            self.place += 1
-        elif self.depth and token.text in _CONDITIONS:
-            self._skip_condition()
-        elif self.depth and token.text in ("else", "do"):
-            self.place += 1
-        else:
-            self._statement()
-
-    def _close(self, token: Token) -> None:
-        if not self.depth:
-            raise BadValue("a brace closes nothing", token.offset)
-        self.depth -= 1
-        self.place += 1
-        if not self.depth:
-            self.function = None
 
     def _add(self, statement: Statement) -> None:
         target = self.function.statements if self.function else self.source.outside
@@ -191,7 +180,20 @@ class _Reader:
                 raise BadValue("the file ends inside a statement", self.tokens[start].offset)
             kind = self.tokens[self.place].kind
             if kind == "=" and not depth:
-                self._assignment(start)
+                # A declaration with a value, or a statement that changes what was declared.
+                head = self.tokens[start : self.place]
+                words = [token.text for token in head if token.kind == "word"]
+                first = self.place + 1
+                content: Value | FileError
+                try:
+                    content, self.place = read_value(self.tokens, first)
+                except UnknownValue as error:
+                    content = self._error(error)
+                    self._skip_value(first)
+                if len(words) >= 2 and not any(token.kind in _ASSIGNING for token in head):
+                    self._add(Declaration(" ".join(words[:-1]), words[-1], content))
+                else:
+                    self._skipped(start, words[0] if words else "")
                 return
             if kind == ";" and not depth:
                 self._call(start)
@@ -202,22 +204,6 @@ class _Reader:
                 return
             depth += (kind in "([") - (kind in ")]")
             self.place += 1
-
-    def _assignment(self, start: int) -> None:
-        """A declaration with a value, or a statement that changes what was declared."""
-        head = self.tokens[start : self.place]
-        words = [token.text for token in head if token.kind == "word"]
-        first = self.place + 1
-        content: Value | FileError
-        try:
-            content, self.place = read_value(self.tokens, first)
-        except UnknownValue as error:
-            content = self._error(error)
-            self._skip_value(first)
-        if len(words) >= 2 and not any(token.kind in _ASSIGNING for token in head):
-            self._add(Declaration(" ".join(words[:-1]), words[-1], content))
-        else:
-            self._skipped(start, words[0] if words else "")
 
     def _skip_value(self, first: int) -> None:
         """Up to the `;` behind a value that is not known."""

@@ -45,10 +45,10 @@ def tokens_of(text: str, where: str, numbers: Mapping[str, int] | None = None) -
 
     Words that stand for `numbers` become these numbers; offsets stay those of the text.
     """
-    known = numbers or {}
-    text = _OUR_KERNELS.sub(lambda found: " " * len(found.group()), text)
-    found: list[Token] = []
-    add, make = found.append, tuple.__new__  # a third of the time of Token(...)
+    values = numbers or {}
+    text = _OUR_KERNELS.sub(lambda tokens: " " * len(tokens.group()), text)
+    tokens: list[Token] = []
+    add, make = tokens.append, tuple.__new__  # a third of the time of Token(...)
     position = 0
     for match in _TOKEN.finditer(text):
         start = match.start()
@@ -59,21 +59,17 @@ def tokens_of(text: str, where: str, numbers: Mapping[str, int] | None = None) -
         token = match[kind]
         if kind == "punct":
             add(make(Token, (token, token, start)))
-        elif token in known and kind not in _APART:
-            add(make(Token, ("number", str(known[token]), start)))
+        elif token in values and kind not in _APART:
+            add(make(Token, ("number", str(values[token]), start)))
         elif kind not in _APART:
             add(make(Token, (kind, token, start)))
         elif kind in _COMMENTS:
             add(make(Token, ("comment", token.strip(), start)))
-        elif kind == "directive" and not _begins_line(text, start):
+        elif kind == "directive" and text[text.rfind("\n", 0, start) + 1 : start].strip():
             raise error_at("'#' stands in the middle of a line", text, start, where)
     if position != len(text):
         raise error_at("is not C that can be read", text, position, where)
-    return found
-
-
-def _begins_line(text: str, offset: int) -> bool:
-    return not text[text.rfind("\n", 0, offset) + 1 : offset].strip()
+    return tokens
 
 
 DAMAGE = "the file seems cut or edited; take the compiler's own copy"

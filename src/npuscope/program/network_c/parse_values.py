@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator as op
 from collections.abc import Callable
-from dataclasses import field
 
 from npuscope.lean_dataclass import dataclass
+from npuscope.program.network_c.c_values import CHOICE, Macro, Struct, Sum, UnknownValue, Value
 from npuscope.program.network_c.parse_tokens import BadValue, Token, number
 from npuscope.text import from_c_string
 
@@ -20,52 +20,17 @@ _TYPE_WORDS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Sum:
-    """Symbols plus a number: an address behind a base that is set at run time, or flags.
-
-    `choices` are the terms that only a build decides on.
-    """
-
-    symbols: tuple[str, ...]
-    number: int = 0
-    choices: tuple[Macro, ...] = ()
-
-
-CHOICE = "?:"
-
-
-@dataclass(frozen=True, slots=True)
-class Macro:
-    """A macro with several arguments, such as a switch port, or a choice that only a build makes:
-    `?:` with its condition and both values."""
-
-    name: str
-    arguments: tuple[Value, ...]
-
-
-@dataclass(slots=True)
-class Struct:
-    """Designated fields; `notes` holds the comment right behind a field."""
-
-    fields: dict[str, Value] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
-
-
-Value = int | float | str | Sum | Macro | Struct | list["Value"]
-
-
-class UnknownValue(BadValue):
-    """C of a form that is not read here; it need not be damaged."""
-
-    hint = "npuscope does not know this form of C: was the file written by hand, or by a new tool?"
-
-
 def read_value(tokens: list[Token], place: int, depth: int = 0) -> tuple[Value, int]:
     """The value that starts at `place`, and the place behind it."""
     if depth > _DEEPEST:
         raise BadValue("a value is nested too deeply", tokens[place].offset)
-    literal = _behind_type(tokens, place)
+    # The brace of a compound literal, as in `&(const T[]) {1, 2}`; else `place` itself.
+    start = place + (_kind(tokens, place) == "&")
+    if _kind(tokens, start) != "(":
+        literal = place
+    else:
+        end = _matching(tokens, start) + 1
+        literal = end if end < len(tokens) and tokens[end].kind == "{" else place
     if _kind(tokens, literal) == "{":
         return _read_braces(tokens, literal + 1, depth)
     end = _end_of_expression(tokens, place)
@@ -73,15 +38,6 @@ def read_value(tokens: list[Token], place: int, depth: int = 0) -> tuple[Value, 
     if not inside:
         raise BadValue("a value is missing", tokens[place].offset)
     return evaluate(inside), end
-
-
-def _behind_type(tokens: list[Token], place: int) -> int:
-    """The brace of a compound literal, as in `&(const T[]) {1, 2}`; else `place` itself."""
-    start = place + (_kind(tokens, place) == "&")
-    if _kind(tokens, start) != "(":
-        return place
-    end = _matching(tokens, start) + 1
-    return end if end < len(tokens) and tokens[end].kind == "{" else place
 
 
 def _read_braces(tokens: list[Token], place: int, depth: int) -> tuple[Value, int]:
@@ -244,16 +200,20 @@ class _Expression:
 
     def _binary(self, weakest: int) -> Value:
         left = self._unary()
-        while (found := self._operator()) and _BINARY[found][0] > weakest:
+        while (operator := self._operator()) and _BINARY[operator][0] > weakest:
             offset = self._offset()
-            self.place += len(found)
-            left = _joined(found, left, self._binary(_BINARY[found][0]), offset)
+            self.place += len(operator)
+            left = _joined(operator, left, self._binary(_BINARY[operator][0]), offset)
         return left
 
     def _operator(self) -> str:
         """The operator here, of two characters or of one; empty where there is none."""
         pair = self.tokens[self.place : self.place + 2]
-        double = "".join(token.kind for token in pair) if _adjacent(pair) else ""
+        double = (
+            "".join(token.kind for token in pair)
+            if len(pair) == 2 and pair[1].offset == pair[0].offset + 1
+            else ""
+        )
         if double in _BINARY:
             return double
         return pair[0].kind if pair and pair[0].kind in _BINARY else ""
@@ -288,7 +248,9 @@ class _Expression:
             close = _matching(self.tokens, self.place)
             inside = self.tokens[self.place + 1 : close]
             self.place = close + 1
-            return _macro(token.text, inside, self.depth)
+            # A macro of one argument only wraps it (address translation).
+            arguments = [evaluate(part, self.depth) for part in split_arguments(inside)]
+            return arguments[0] if len(arguments) == 1 else Macro(token.text, tuple(arguments))
         if token.kind == "word" and self._next() == "[":
             self.place = _closing(self.tokens, self.place) + 1
             return token.text
@@ -312,10 +274,6 @@ class _Expression:
 
     def _offset(self) -> int:
         return self.tokens[min(self.place, len(self.tokens) - 1)].offset
-
-
-def _adjacent(pair: list[Token]) -> bool:
-    return len(pair) == 2 and pair[1].offset == pair[0].offset + 1
 
 
 def _joined(operator: str, left: Value, right: Value, offset: int) -> Value:
@@ -372,8 +330,8 @@ def _closing(tokens: list[Token], place: int) -> int:
 
 def _is_type(tokens: list[Token]) -> bool:
     words = [token for token in tokens if token.kind != "*"]
-    known = bool(words) and all(t.kind == "word" and t.text in _TYPE_WORDS for t in words)
-    return known or (_words(words) and tokens[-1].kind == "*")
+    is_plain = bool(words) and all(t.kind == "word" and t.text in _TYPE_WORDS for t in words)
+    return is_plain or (_words(words) and tokens[-1].kind == "*")
 
 
 def _words(tokens: list[Token]) -> bool:
@@ -387,12 +345,6 @@ def _cast(tokens: list[Token], value: Value) -> Value:
         if bits:
             return (value + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
     return value
-
-
-def _macro(name: str, tokens: list[Token], depth: int) -> Value:
-    """A macro of one argument only wraps it (address translation)."""
-    arguments = [evaluate(part, depth) for part in split_arguments(tokens)]
-    return arguments[0] if len(arguments) == 1 else Macro(name, tuple(arguments))
 
 
 def split_arguments(tokens: list[Token]) -> list[list[Token]]:

@@ -16,6 +16,7 @@ from npuscope.graph.model import Quant
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.addresses import POOL_PREFIX, given_pools
 from npuscope.program.model import Buffer, Pool
+from npuscope.program.network_c.c_values import Struct, Sum, Value
 from npuscope.program.network_c.layout import (
     AXIS_NOTE,
     CHPOS_PREFIX,
@@ -23,7 +24,6 @@ from npuscope.program.network_c.layout import (
     ChannelPosition,
 )
 from npuscope.program.network_c.parse_source import Declaration, Function
-from npuscope.program.network_c.parse_values import Struct, Sum, Value
 from npuscope.text import safe_terminal
 
 # The comments in front of network.c: who made it, with which options, on which pools.
@@ -44,7 +44,7 @@ _NEW_DIALECT = re.compile(r"atonn-v1\.1\.([3-9]|\d\d)|STAI-[3-9]")
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class SourceHeader:
     """What the file says of itself."""
 
     tool: str
@@ -76,23 +76,26 @@ _POOL_COMMENT = re.compile(r"/\*\s*(index=\d+\s+file postfix=.*?)\s*\*/", re.S)
 
 def pools_of(text: str) -> tuple[Pool, ...]:
     """The pools that comments of the source state."""
-    found = (_pool(comment) for comment in _POOL_COMMENT.findall(text))
-    return tuple(pool for pool in found if pool is not None)
+    pools = (_pool(comment) for comment in _POOL_COMMENT.findall(text))
+    return tuple(pool for pool in pools if pool is not None)
 
 
-def read_header(comments: list[str]) -> Header:
-    tool = next((found[1] for text in comments if (found := _FIELD.search(text))), "")
+def read_header(comments: list[str]) -> SourceHeader:
+    tool = next((match[1] for text in comments if (match := _FIELD.search(text))), "")
     head = next((text for text in comments if "Command Line options" in text), "")
     options = tuple((name, value) for name, value in _OPTION.findall(head))
     pools = [pool for text in comments if (pool := _pool(text)) is not None]
-    return Header(tool, options, _with_subpools(pools))
+    # A virtual pool is made of the real ones in its range.
+    return SourceHeader(
+        tool, options, tuple(replace(pool, subpools=_inside(pool, pools)) for pool in pools)
+    )
 
 
 def _pool(text: str) -> Pool | None:
-    found = _POOL.match(text)
-    if found is None:
+    match = _POOL.match(text)
+    if match is None:
         return None
-    _, file_name, name, offset = found.groups()
+    _, file_name, name, offset = match.groups()
     numbers = {key: _number(pattern, text, name) for key, pattern in _NUMBERS.items()}
     return Pool(
         name,
@@ -119,12 +122,12 @@ def _address(offset: str, pool: str) -> int:
 
 
 def _number(pattern: re.Pattern[str], text: str, pool: str) -> float:
-    found = pattern.search(text)
-    if found is None:
+    match = pattern.search(text)
+    if match is None:
         return 0.0
-    if not _PLAIN.fullmatch(found[1]):
-        raise _no_number(found[1], pool)
-    return float(found[1])
+    if not _PLAIN.fullmatch(match[1]):
+        raise _no_number(match[1], pool)
+    return float(match[1])
 
 
 def _no_number(text: str, pool: str) -> FileError:
@@ -132,11 +135,6 @@ def _no_number(text: str, pool: str) -> FileError:
         f"the comment of pool '{safe_terminal(pool)}' has '{safe_terminal(text)}' for a number",
         hint="expected at most 16 digits",
     )
-
-
-def _with_subpools(pools: list[Pool]) -> tuple[Pool, ...]:
-    """A virtual pool is made of the real ones in its range."""
-    return tuple(replace(pool, subpools=_inside(pool, pools)) for pool in pools)
 
 
 def _inside(pool: Pool, pools: list[Pool]) -> tuple[str, ...]:
@@ -173,9 +171,9 @@ def symbols_of(text: str, pools: tuple[Pool, ...]) -> dict[str, Pool]:
 
 def _given(text: str) -> dict[str, Pool]:
     """Buffers of the application: their place is known to it alone, so they get any."""
-    found = _GIVEN.findall(text)
-    pools = given_pools([(name, int(size)) for size, _, name in found])
-    return {symbol: pool for (_, symbol, _), pool in zip(found, pools, strict=True)}
+    rows = _GIVEN.findall(text)
+    pools = given_pools([(name, int(size)) for size, _, name in rows])
+    return {symbol: pool for (_, symbol, _), pool in zip(rows, pools, strict=True)}
 
 
 def bases_of(symbols: Mapping[str, Pool]) -> dict[str, int]:
@@ -247,7 +245,16 @@ def read_buffer(row: Struct, function: Function, pools: Pools) -> Buffer:
     pool = pools.locate(start, end - start)
     kind, _ = DATA_TYPE_KINDS.get(str(row.fields.get("type", "")), ("signed", 8))
     shape = _shape(row, arrays)
-    quant = _quant(row, arrays, shape)
+    scales = _numbers(row, "scale", arrays)
+    zeros = _numbers(row, "offset", arrays)
+    if not scales or len(scales) != len(zeros) or prod(shape) == 0:
+        quant = None
+    else:
+        # As the C compiler sees them: scales are of type float.
+        rounded = tuple(float(scale) for scale in np.asarray(scales, np.float32))
+        quant = Quant(
+            rounded, tuple(int(zero) for zero in zeros), _axis(row, len(scales), len(shape))
+        )
     # Tables call some signed outputs unsigned; a negative zero point settles it.
     negative = quant is not None and min(quant.zero_points) < 0
     return Buffer(
@@ -273,9 +280,9 @@ def _int(row: Struct, name: str) -> int:
 
 
 def _numbers(row: Struct, name: str, arrays: dict[str, Declaration]) -> list[float]:
-    named = row.fields.get(name)
-    found = arrays.get(named) if isinstance(named, str) else None
-    value = found.value if found else named
+    array = row.fields.get(name)
+    declaration = arrays.get(array) if isinstance(array, str) else None
+    value = declaration.value if declaration else array
     return [n for n in value if isinstance(n, int | float)] if isinstance(value, list) else []
 
 
@@ -309,19 +316,9 @@ def _batch(row: Struct, arrays: dict[str, Declaration], shape: tuple[int, ...]) 
     return shape[-1] if shape else 1
 
 
-def _quant(row: Struct, arrays: dict[str, Declaration], shape: tuple[int, ...]) -> Quant | None:
-    scales = _numbers(row, "scale", arrays)
-    zeros = _numbers(row, "offset", arrays)
-    if not scales or len(scales) != len(zeros) or prod(shape) == 0:
-        return None
-    # As the C compiler sees them: scales are of type float.
-    rounded = tuple(float(scale) for scale in np.asarray(scales, np.float32))
-    return Quant(rounded, tuple(int(zero) for zero in zeros), _axis(row, len(scales), len(shape)))
-
-
 def _axis(row: Struct, channels: int, rank: int) -> int | None:
     """Our own files name it; in others every tensor with several scales has them on the first."""
-    named = row.notes.get("per_channel", "").removeprefix(AXIS_NOTE)
-    if named.isdecimal() and int(named) < rank:
-        return int(named)
+    note = row.notes.get("per_channel", "").removeprefix(AXIS_NOTE)
+    if note.isdecimal() and int(note) < rank:
+        return int(note)
     return 0 if channels > 1 else None

@@ -6,11 +6,11 @@ The library rounds as LiteRT does, whatever the model's runtime was; floats have
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from npuscope.graph.model import Quant
 from npuscope.machine.npu_ops import support
 from npuscope.program.model import Argument, Call
+from npuscope.program.network_c.c_values import Struct
 from npuscope.program.network_c.layout import (
     COORDINATE_WORDS,
     KERNEL_OPS,
@@ -18,11 +18,12 @@ from npuscope.program.network_c.layout import (
     NEAREST_WORDS,
     SOFTMAX_DIFF_BITS,
 )
-from npuscope.program.network_c.parse_values import Struct
 from npuscope.program.network_c.read_software import AXES, SoftwareReader, integer, tensor
 
 Args = tuple[tuple[str, Argument], ...]
-Maker = Callable[[SoftwareReader, Struct], Call]
+# Of a kernel's struct, quantized or not: the op, its operands behind the first, its arguments.
+Meaning = tuple[str, tuple[str, ...], Args]
+Maker = Callable[[SoftwareReader, Struct, bool], Meaning]
 
 _LITERT: Args = (("numerics", "litert"),)
 _QDQ: Args = (("numerics", "qdq"),)
@@ -34,30 +35,26 @@ _AS_ONE = 1e-6  # what the 31 bits of a multiplier leave of a factor of one
 
 def read_kernel(reader: SoftwareReader, function: str, info: Struct) -> Call:
     name = function.removeprefix("ll_sw_forward_")
-    make = KERNELS.get(name)
-    return make(reader, info) if make else reader.unknown(name, info)
+    if name not in KERNELS:
+        return reader.unknown(name, info)
+    meaning, inner, outer = KERNELS[name]
+    # The first input and the output, each float or with its scale.
+    source_quant = reader.quant(info, "is", "izp") if inner else None
+    target_quant = reader.quant(info, "os", "ozp") if outer else None
+    source = reader.operand(info, "general.input", 0, source_quant)
+    target = reader.operand(info, "general.output", 9, target_quant)
+    op, others, args = meaning(reader, info, inner)
+    return Call(op, (source, *others), (target,), args)
 
 
-def _ends(reader: SoftwareReader, info: Struct, inner: bool, outer: bool) -> tuple[str, str]:
-    """The first input and the output, each float or with its scale."""
-    given = reader.quant(info, "is", "izp") if inner else None
-    made = reader.quant(info, "os", "ozp") if outer else None
-    source = reader.operand(info, "general.input", 0, given)
-    return source, reader.operand(info, "general.output", 9, made)
+def _conversion(op: str, numerics: Args) -> Maker:
+    return lambda reader, info, quantized: (op, (), numerics)
 
 
-def _conversion(
-    kernel: str, inner: bool, outer: bool, numerics: Args, reader: SoftwareReader, info: Struct
-) -> Call:
-    source, target = _ends(reader, info, inner, outer)
-    return Call(kernel, (source,), (target,), numerics)
-
-
-def _softmax(quantized: bool, reader: SoftwareReader, info: Struct) -> Call:
-    source, target = _ends(reader, info, quantized, quantized)
+def _softmax(reader: SoftwareReader, info: Struct, quantized: bool) -> Meaning:
     axis = AXES.get(integer(info, "axis"), 3)
     beta = _beta(info, reader.quant(info, "is", "izp").scale) if quantized else 1.0
-    return Call("Softmax", (source,), (target,), (("axis", axis), ("beta", beta), *_LITERT))
+    return "Softmax", (), (("axis", axis), ("beta", beta), *_LITERT)
 
 
 def _beta(info: Struct, scale: float) -> float:
@@ -67,36 +64,33 @@ def _beta(info: Struct, scale: float) -> float:
     return 1.0 if not beta or abs(beta - 1.0) < _AS_ONE else beta
 
 
-def _function(quantized: bool, reader: SoftwareReader, info: Struct) -> Call:
-    source, target = _ends(reader, info, quantized, quantized)
+def _function(reader: SoftwareReader, info: Struct, quantized: bool) -> Meaning:
     word = _word(info)
     if word in ("RELU", "CLIP"):
         low, high = (
             (0.0, _HIGHEST) if word == "RELU" else (_float(info, "min"), _float(info, "max"))
         )
-        return Call("Clip", (source,), (target,), (("low", low), ("high", high), *_LITERT))
+        return "Clip", (), (("low", low), ("high", high), *_LITERT)
     if word == "PRELU":
         slopes = reader.operand(info, "operand", 2, _second_quant(reader, info, quantized))
-        return Call("PRelu", (source, slopes), (target,), _LITERT)
+        return "PRelu", (slopes,), _LITERT
     kernel = _op(info)
     numbers = ((name, _float(info, name)) for name in support(kernel).numbers)
-    return Call(kernel, (source,), (target,), (*numbers, *_LITERT))
+    return kernel, (), (*numbers, *_LITERT)
 
 
-def _arithmetic(quantized: bool, reader: SoftwareReader, info: Struct) -> Call:
-    source, target = _ends(reader, info, quantized, quantized)
+def _arithmetic(reader: SoftwareReader, info: Struct, quantized: bool) -> Meaning:
     if tensor(info, "operand") is None:
-        return Call(_op(info), (source,), (target,), _LITERT)
+        return _op(info), (), _LITERT
     other = reader.operand(info, "operand", 1, _second_quant(reader, info, quantized))
-    return Call(_op(info), (source, other), (target,), _LITERT)
+    return _op(info), (other,), _LITERT
 
 
 def _second_quant(reader: SoftwareReader, info: Struct, quantized: bool) -> Quant | None:
     return reader.quant(info, "operand_s", "operand_zp") if quantized else None
 
 
-def _pool(quantized: bool, reader: SoftwareReader, info: Struct) -> Call:
-    source, target = _ends(reader, info, quantized, quantized)
+def _pool(reader: SoftwareReader, info: Struct, quantized: bool) -> Meaning:
     args: Args = (
         ("window", _numbers(info, "k_shape", (1, 1))[:2]),
         ("strides", _numbers(info, "strides", (1, 1))[:2]),
@@ -104,27 +98,22 @@ def _pool(quantized: bool, reader: SoftwareReader, info: Struct) -> Call:
         ("count_pads", integer(info, "count_include_pad")),
         *_LITERT,
     )
-    kernel = "MaxPool" if _word(info) == "MAXPOOL" else "AveragePool"
-    return Call(kernel, (source,), (target,), args)
+    return ("MaxPool" if _word(info) == "MAXPOOL" else "AveragePool"), (), args
 
 
-def _global_pool(quantized: bool, reader: SoftwareReader, info: Struct) -> Call:
-    source, target = _ends(reader, info, quantized, quantized)
+def _global_pool(reader: SoftwareReader, info: Struct, quantized: bool) -> Meaning:
     args: Args = (("axes", (1, 2)), ("keep_dims", 1), *_LITERT)
-    kernel = "ReduceMax" if _word(info) == "MAXPOOL" else "Mean"
-    return Call(kernel, (source,), (target,), args)
+    return ("ReduceMax" if _word(info) == "MAXPOOL" else "Mean"), (), args
 
 
-def _reduce(reader: SoftwareReader, info: Struct) -> Call:
-    source, target = _ends(reader, info, False, False)
+def _reduce(reader: SoftwareReader, info: Struct, quantized: bool) -> Meaning:
     args: Args = (("axes", (AXES.get(integer(info, "axis"), 3),)), ("keep_dims", 1), *_LITERT)
-    return Call(_op(info), (source,), (target,), args)
+    return _op(info), (), args
 
 
-def _resize(quantized: bool, reader: SoftwareReader, info: Struct) -> Call:
-    source, target = _ends(reader, info, quantized, quantized)
+def _resize(reader: SoftwareReader, info: Struct, quantized: bool) -> Meaning:
     before, after = tensor(info, "general.input"), tensor(info, "general.output")
-    assert before is not None and after is not None  # _ends made views of them
+    assert before is not None and after is not None  # both have views
     sizes = after.shape[1:3]
     ratios = tuple(a / b for a, b in zip(sizes, before.shape[1:3], strict=True))
     stated = (
@@ -140,16 +129,15 @@ def _resize(quantized: bool, reader: SoftwareReader, info: Struct) -> Call:
         ("rounding", _ROUNDINGS.get(rounding, rounding)),
         *_LITERT,
     )
-    return Call("Resize", (source,), (target,), args)  # type: ignore[arg-type]
+    return "Resize", (), args  # type: ignore[return-value]
 
 
-def _conv(quantized: bool, reader: SoftwareReader, info: Struct) -> Call:
-    source, target = _ends(reader, info, quantized, quantized)
+def _conv(reader: SoftwareReader, info: Struct, quantized: bool) -> Meaning:
     scales = reader.quant(info, "ws", "wzp") if quantized else None
-    inputs = [source, reader.operand(info, "weights", 1, scales)]
+    others = [reader.operand(info, "weights", 1, scales)]
     if tensor(info, "bias") is not None:
         sums = _sum_quant(reader.quant(info, "is", "izp"), scales) if scales else None
-        inputs.append(reader.vector(info, "bias", 2, sums))
+        others.append(reader.vector(info, "bias", 2, sums))
     args: Args = (
         ("strides", _numbers(info, "strides", (1, 1))[:2]),
         ("pads", _numbers(info, "pads", (0, 0, 0, 0))[:4]),
@@ -157,7 +145,7 @@ def _conv(quantized: bool, reader: SoftwareReader, info: Struct) -> Call:
         ("groups", integer(info, "ngroup") or 1),
         *_LITERT,
     )
-    return Call("Conv2D", tuple(inputs), (target,), args)
+    return "Conv2D", tuple(others), args
 
 
 def _sum_quant(source: Quant, weights: Quant) -> Quant:
@@ -183,27 +171,28 @@ def _float(info: Struct, name: str) -> float:
 
 def _numbers(info: Struct, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
     value = info.fields.get(name)
-    found = tuple(n for n in value if isinstance(n, int)) if isinstance(value, list) else ()
-    return found or default
+    numbers = tuple(n for n in value if isinstance(n, int)) if isinstance(value, list) else ()
+    return numbers or default
 
 
-KERNELS: dict[str, Maker] = {
-    "quantizelinear": partial(_conversion, "Quantize", False, True, _QDQ),
-    "dequantizelinear": partial(_conversion, "Dequantize", True, False, _QDQ),
-    "requantizelinear": partial(_conversion, "Quantize", True, True, _LITERT),
-    "softmax": partial(_softmax, False),
-    "softmax_integer": partial(_softmax, True),
-    "activ": partial(_function, False),
-    "activ_integer": partial(_function, True),
-    "arith": partial(_arithmetic, False),
-    "eltwise_integer": partial(_arithmetic, True),
-    "pool": partial(_pool, False),
-    "pool_integer": partial(_pool, True),
-    "global_pool": partial(_global_pool, False),
-    "global_pool_integer": partial(_global_pool, True),
-    "reduce": _reduce,
-    "resize": partial(_resize, False),
-    "resize_integer": partial(_resize, True),
-    "conv": partial(_conv, False),
-    "conv_integer": partial(_conv, True),
+# By the library's function: what it means, and whether it reads and writes integers with a scale.
+KERNELS: dict[str, tuple[Maker, bool, bool]] = {
+    "quantizelinear": (_conversion("Quantize", _QDQ), False, True),
+    "dequantizelinear": (_conversion("Dequantize", _QDQ), True, False),
+    "requantizelinear": (_conversion("Quantize", _LITERT), True, True),
+    "softmax": (_softmax, False, False),
+    "softmax_integer": (_softmax, True, True),
+    "activ": (_function, False, False),
+    "activ_integer": (_function, True, True),
+    "arith": (_arithmetic, False, False),
+    "eltwise_integer": (_arithmetic, True, True),
+    "pool": (_pool, False, False),
+    "pool_integer": (_pool, True, True),
+    "global_pool": (_global_pool, False, False),
+    "global_pool_integer": (_global_pool, True, True),
+    "reduce": (_reduce, False, False),
+    "resize": (_resize, False, False),
+    "resize_integer": (_resize, True, True),
+    "conv": (_conv, False, False),
+    "conv_integer": (_conv, True, True),
 }

@@ -13,8 +13,8 @@ from npuscope.errors import FileError
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.addresses import AddressMap, Copy, as_arguments
 from npuscope.program.model import Buffer, Call
+from npuscope.program.network_c.c_values import Struct, Value
 from npuscope.program.network_c.parse_source import CallLine, Function
-from npuscope.program.network_c.parse_values import Struct, Value
 from npuscope.program.network_c.read_head import Pools, address_of, read_buffer, tables_of
 from npuscope.program.network_c.read_software import AXES
 
@@ -34,13 +34,10 @@ class LibraryReader:
         """The function's library call; None where it has none."""
         for statement in self.function.statements:
             if isinstance(statement, CallLine) and _is_operator(statement.name):
-                return self._call(statement)
+                name = statement.name.removeprefix(LIBRARY).removeprefix("DMA_").removeprefix("SW_")
+                make = OPERATORS.get(name)
+                return make(self, statement) if make else Call(statement.name, (), ())
         return None
-
-    def _call(self, line: CallLine) -> Call:
-        name = line.name.removeprefix(LIBRARY).removeprefix("DMA_").removeprefix("SW_")
-        make = OPERATORS.get(name)
-        return make(self, line) if make else Call(line.name, (), ())
 
     def table(self, value: Value) -> list[Buffer]:
         """Buffers of the table that an argument names."""
@@ -54,8 +51,8 @@ class LibraryReader:
 
     def array(self, value: Value) -> list[int]:
         """Numbers of the array that an argument names, maybe through an array of pointers."""
-        found = self.function.declared().get(str(value))
-        content = found.value if found else None
+        declaration = self.function.declared().get(str(value))
+        content = declaration.value if declaration else None
         if isinstance(content, list) and content and isinstance(content[0], str):
             return self.array(content[0])
         if not isinstance(content, list):
@@ -63,8 +60,8 @@ class LibraryReader:
         return [int(n) for n in content if isinstance(n, int | float)]
 
     def first_row(self, value: Value) -> Struct:
-        found = self.function.declared().get(str(value))
-        content = found.value if found else None
+        declaration = self.function.declared().get(str(value))
+        content = declaration.value if declaration else None
         row = content[0] if isinstance(content, list) and content else content
         if not isinstance(row, Struct):
             raise self._missing(value)
@@ -74,8 +71,8 @@ class LibraryReader:
         """A row of a table as the kernel sees it."""
         name = f"epoch_{self.epoch}.{number}"
         owner, _ = self.known(buffer)
-        seen = replace(buffer, name=name, view_of=owner, first=self.epoch, last=self.epoch)
-        self.views.append(seen)
+        view = replace(buffer, name=name, view_of=owner, first=self.epoch, last=self.epoch)
+        self.views.append(view)
         return name
 
     def known(self, buffer: Buffer) -> tuple[str, int]:
@@ -102,7 +99,10 @@ def _concat(reader: LibraryReader, line: CallLine) -> Call:
         name, offset = reader.known(part)
         names.append(name)
         shape, steps_in = _walk(part, part.shape)
-        steps_out, start = _steps_at(outputs[0], part.shape, axis, first)
+        # Steps of the whole, and the byte where a part begins that starts at `first` on `axis`.
+        buffer = outputs[0]
+        _, steps = _walk(buffer, buffer.shape)
+        steps_out, start = steps, first * steps[axis - 1]
         element = part.nbits // 8
         copies.append(Copy(number, offset, base + start, element, shape, steps_in, steps_out))
         first += part.shape[axis]
@@ -120,14 +120,6 @@ def _walk(buffer: Buffer, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tupl
     else:
         raise FileError(f"buffer '{buffer.name}': channel blocks of {buffer.batch} in a copy")
     return (height, width, channels), steps
-
-
-def _steps_at(
-    buffer: Buffer, part: tuple[int, ...], axis: int, first: int
-) -> tuple[tuple[int, ...], int]:
-    """Steps of the whole, and the byte where a part begins that starts at `first` on `axis`."""
-    _, steps = _walk(buffer, buffer.shape)
-    return steps, first * steps[axis - 1]
 
 
 def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -210,8 +202,8 @@ def _block_call(
 
 def _block_walks(deep: Buffer, image: Buffer, line: CallLine) -> tuple[Steps, Steps, Steps]:
     """Sizes of (h, w, block row, block column, c), and the steps in both buffers."""
-    given = [value if isinstance(value, int) else 2 for value in line.arguments[3:5]]
-    block = given[0], given[-1]
+    sizes = [value if isinstance(value, int) else 2 for value in line.arguments[3:5]]
+    block = sizes[0], sizes[-1]
     (height, width, channels), steps = _depth_steps(deep, block)
     rows, columns, elements = _walk(image, image.shape)[1]
     steps_image = (block[0] * rows, block[1] * columns, rows, columns, elements)

@@ -14,8 +14,8 @@ from npuscope.graph.model import Quant
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.addresses import AddressMap
 from npuscope.program.model import Buffer, Call
+from npuscope.program.network_c.c_values import Struct
 from npuscope.program.network_c.parse_source import Declaration
-from npuscope.program.network_c.parse_values import Struct
 from npuscope.program.network_c.read_head import Pools, address_of
 
 # Axes of an ONNX tensor (N, C, H, W) -> of ours (N, H, W, C).
@@ -32,12 +32,12 @@ class Images:
     def read(self, address: int, count: int) -> bytes | None:
         pool = self.pools.locate(address)
         offset = address - pool.address
-        found = self.data.get(pool.name, b"")[offset : offset + count]
-        return found if len(found) == count else None
+        data = self.data.get(pool.name, b"")[offset : offset + count]
+        return data if len(data) == count else None
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class OperandPlace:
     """An operand: dimensions and byte steps in the order (N, H, W, C)."""
 
     shape: tuple[int, int, int, int]
@@ -46,10 +46,10 @@ class Tensor:
     signed: bool
 
 
-def tensor(info: Struct, prefix: str) -> Tensor | None:
+def tensor(info: Struct, prefix: str) -> OperandPlace | None:
     """The fields below a prefix such as `general.input`."""
-    found = info.fields.get(f"{prefix}.mem.start_offset")
-    address = address_of(found) if found is not None else 0
+    start = info.fields.get(f"{prefix}.mem.start_offset")
+    address = address_of(start) if start is not None else 0
     if not address:
         return None
     shape = tuple(integer(info, f"{prefix}.dim.tensor_{axis}") or 1 for axis in "bhwc")
@@ -57,7 +57,7 @@ def tensor(info: Struct, prefix: str) -> Tensor | None:
     signed = bool(integer(info, f"{prefix}.format.is_signed"))
     if prod(shape) < (count := integer(info, f"{prefix}.dim.num_elem")):
         shape = (1, 1, 1, count)
-    return Tensor(shape, steps, address, signed)  # type: ignore[arg-type]
+    return OperandPlace(shape, steps, address, signed)  # type: ignore[arg-type]
 
 
 def integer(info: Struct, name: str) -> int:
@@ -83,20 +83,22 @@ class SoftwareReader:
         names = [self._bytes(side, n) if side else "" for n, side in enumerate(sides)]
         return Call(name, (names[0],), (names[1],))
 
-    def _bytes(self, of: Tensor, number: int) -> str:
+    def _bytes(self, of: OperandPlace, number: int) -> str:
         """An operand of unknown type, as so many bytes."""
         element = min((step for step in of.steps if step), default=1)
-        flat = Tensor((1, 1, 1, prod(of.shape) * element), (0, 0, 0, 1), of.address, False)
+        flat = OperandPlace((1, 1, 1, prod(of.shape) * element), (0, 0, 0, 1), of.address, False)
         return self.view(flat, 8, False, None, number)
 
     def vector(self, info: Struct, prefix: str, number: int, quant: Quant | None = None) -> str:
         """An operand of 32 bits with one axis: floats, or sums with a scale."""
-        found = self._known(info, prefix)
-        name = self.view(found, 32, quant is None, quant, number)
-        self.views[-1] = replace(self.views[-1], shape=(prod(found.shape),))
+        place = self._known(info, prefix)
+        name = self.view(place, 32, quant is None, quant, number)
+        self.views[-1] = replace(self.views[-1], shape=(prod(place.shape),))
         return name
 
-    def view(self, of: Tensor, nbits: int, is_float: bool, quant: Quant | None, number: int) -> str:
+    def view(
+        self, of: OperandPlace, nbits: int, is_float: bool, quant: Quant | None, number: int
+    ) -> str:
         """A buffer that sees the operand as the kernel does; it owns no memory."""
         size = prod(of.shape) * nbits // 8
         pool = self.pools.locate(of.address, size)
@@ -122,15 +124,15 @@ class SoftwareReader:
         return name
 
     def operand(self, info: Struct, prefix: str, number: int, quant: Quant | None = None) -> str:
-        found = self._known(info, prefix)
+        place = self._known(info, prefix)
         is_float = quant is None
-        return self.view(found, 32 if is_float else _integer_bits(found), is_float, quant, number)
+        return self.view(place, 32 if is_float else _integer_bits(place), is_float, quant, number)
 
-    def _known(self, info: Struct, prefix: str) -> Tensor:
-        found = tensor(info, prefix)
-        if found is None:
+    def _known(self, info: Struct, prefix: str) -> OperandPlace:
+        place = tensor(info, prefix)
+        if place is None:
             raise FileError(f"the operand '{prefix}' has no address", where=f"epoch {self.epoch}")
-        return found
+        return place
 
     def quant(self, info: Struct, scale: str, zero: str) -> Quant:
         """Scales and zero points: in the parameter image, or in arrays beside the call. Several
@@ -152,11 +154,11 @@ class SoftwareReader:
                 else []
             )
             return tuple(float(n) for n in np.asarray(stated, np.float32)) or (0.0,)
-        found = tensor(info, name)
-        if found is None:
+        place = tensor(info, name)
+        if place is None:
             raise FileError(f"'{name}' is missing", where=f"epoch {self.epoch}")
-        code = code if code == "<f" or found.signed else code.upper()
-        raw = self.images.read(found.address, count * struct.calcsize(code))
+        code = code if code == "<f" or place.signed else code.upper()
+        raw = self.images.read(place.address, count * struct.calcsize(code))
         # Without the image there is nothing to execute, so the numbers do not matter.
         if raw is None:
             return (float(code == "<f"),)
@@ -172,13 +174,13 @@ _OWNERS = {
 }
 
 
-def _integer_bits(of: Tensor) -> int:
+def _integer_bits(of: OperandPlace) -> int:
     """Integers have 16 bits where neighbours lie two bytes apart, else 8."""
     steps = [step for size, step in zip(of.shape, of.steps, strict=True) if size > 1 and step]
     return 16 if min(steps, default=1) == 2 else 8
 
 
-def _batch(of: Tensor, element: int) -> int:
+def _batch(of: OperandPlace, element: int) -> int:
     """Channels stored together, from the byte steps."""
     _, height, width, channels = of.shape
     if channels == 1 or height * width == 1 or not any(of.steps):

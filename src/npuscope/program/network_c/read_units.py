@@ -8,6 +8,7 @@ from npuscope.errors import FileError
 from npuscope.lean_dataclass import dataclass
 from npuscope.program.addresses import AddressMap, reach
 from npuscope.program.model import Buffer, Group, Pool
+from npuscope.program.network_c.c_values import Macro, Struct, Value
 from npuscope.program.network_c.layout import (
     ADDRESS_FIELDS,
     BY_INIT,
@@ -17,7 +18,6 @@ from npuscope.program.network_c.layout import (
     UNITS,
 )
 from npuscope.program.network_c.parse_source import CallLine, Function
-from npuscope.program.network_c.parse_values import Macro, Struct, Value
 from npuscope.program.network_c.read_head import FOR_EVER, address_of
 from npuscope.program.units import UNIT_TYPES, Link, Port, Ref, Streng, Unit
 
@@ -38,7 +38,7 @@ class UnitReader:
     units: list[Unit] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)  # fields that are set and not known
-    found: list[Buffer] = field(default_factory=list)  # places that no table tells of
+    scratch: list[Buffer] = field(default_factory=list)  # places that no table tells of
 
     def read(self) -> tuple[Group, ...]:
         arrays = self.function.declared()
@@ -46,7 +46,16 @@ class UnitReader:
             if not isinstance(statement, CallLine):
                 continue
             if statement.name in BY_INIT:
-                self._unit(statement, arrays[_name(statement.arguments[1])].value)
+                value = arrays[_name(statement.arguments[1])].value
+                unit = BY_INIT[statement.name].unit
+                number = statement.arguments[0]
+                if isinstance(value, list):  # a list of one tensor
+                    value = value[0] if value else Struct()
+                if not isinstance(value, Struct) or not isinstance(number, int):
+                    raise FileError(
+                        f"{statement.name} has no init struct", where=f"epoch {self.epoch}"
+                    )
+                self.units.append(self._record(unit, number, value))
             elif statement.name == _SWITCH and statement.arguments[0] != "NULL":
                 rows = arrays[_name(statement.arguments[0])].value
                 self.links += [_link(row) for row in rows] if isinstance(rows, list) else []
@@ -60,24 +69,30 @@ class UnitReader:
             self.groups.append(Group(tuple(self.units), tuple(self.links)))
             self.units, self.links = [], []
 
-    def _unit(self, call: CallLine, value: Value) -> None:
-        unit = BY_INIT[call.name].unit
-        number = call.arguments[0]
-        if isinstance(value, list):  # a list of one tensor
-            value = value[0] if value else Struct()
-        if not isinstance(value, Struct) or not isinstance(number, int):
-            raise FileError(f"{call.name} has no init struct", where=f"epoch {self.epoch}")
-        self.units.append(self._record(unit, number, value))
-
     def _record(self, unit: str, number: int, struct: Struct) -> Unit:
         kind = UNIT_TYPES[unit]
-        known = {f.name for f in fields(kind)}
+        names = {f.name for f in fields(kind)}
         for name, value in struct.fields.items():
-            if name not in known and value not in (0, []):
+            if name not in names and value not in (0, []):
                 self.unknown.append(f"{unit} {number}: {name} = {value}")
-        values = {name: self._value(unit, name, struct) for name in known - {"id"}}
+        values = {name: self._value(unit, name, struct) for name in names - {"id"}}
         if unit == "STRENG":
-            values |= self._place(struct)
+            # The engine's bytes, counted from the buffer it works on.
+            base = address_of(struct.fields.get("addr_base", 0))
+            start, end, limit = (
+                value if isinstance(value := struct.fields.get(name, 0), int) else 0
+                for name in ("offset_start", "offset_end", "offset_limit")
+            )
+            place = self._found(base, struct)
+            shift = place.offset - start
+            # The usual limit follows from the end, and means nothing to the values.
+            usual = not end or limit == end + LIMIT_BYTES
+            values |= {
+                "addr_base": Ref(place.buffer),
+                "offset_start": place.offset,
+                "offset_end": end + shift if end else 0,
+                "offset_limit": 0 if usual or not limit else limit + shift,
+            }
         return kind(id=number, **values)  # type: ignore[arg-type]
 
     def _value(self, unit: str, name: str, struct: Struct) -> object:
@@ -88,65 +103,44 @@ class UnitReader:
         if name in LIST_FIELDS:
             return tuple(value) if isinstance(value, list) and len(value) == 3 else (16, 16, 16)
         if isinstance(value, str):
-            return self._word(unit, name, value)
+            if value not in ENUM_VALUES:
+                self.unknown.append(f"{unit}: {name} = {value}")
+                return 0
+            return ENUM_VALUES[value]
         if not isinstance(value, int):
             raise FileError(f"{unit}.{name}: expected a number", where=f"epoch {self.epoch}")
         return value
-
-    def _word(self, unit: str, name: str, word: str) -> int:
-        if word not in ENUM_VALUES:
-            self.unknown.append(f"{unit}: {name} = {word}")
-            return 0
-        return ENUM_VALUES[word]
-
-    def _place(self, struct: Struct) -> dict[str, object]:
-        """The engine's bytes, counted from the buffer it works on."""
-        base = address_of(struct.fields.get("addr_base", 0))
-        start, end, limit = (
-            value if isinstance(value := struct.fields.get(name, 0), int) else 0
-            for name in ("offset_start", "offset_end", "offset_limit")
-        )
-        place = self._found(base, struct)
-        shift = place.offset - start
-        # The usual limit follows from the end, and means nothing to the values.
-        usual = not end or limit == end + LIMIT_BYTES
-        return {
-            "addr_base": Ref(place.buffer),
-            "offset_start": place.offset,
-            "offset_end": end + shift if end else 0,
-            "offset_limit": 0 if usual or not limit else limit + shift,
-        }
 
     def _found(self, base: int, struct: Struct) -> Ref:
         """The buffer that the engine's comment names, else the one that holds all its bytes; a
         place that no table tells of becomes a buffer of its own."""
         low, high = _span(struct)
-        named = struct.notes.get("addr_base", "").split(" ")[0]
+        label = struct.notes.get("addr_base", "").split(" ")[0]
         start = struct.fields.get("offset_start", 0)
         back = (start if isinstance(start, int) else 0) - low
-        if named and not self.places.knows(named):
-            return Ref(self._new(named, base + low, high - low, struct), back)
-        place = self.places.ref(base + low, self.epoch, named)
+        if label and not self.places.knows(label):
+            return Ref(self._new(label, base + low, high - low, struct), back)
+        place = self.places.ref(base + low, self.epoch, label)
         if place.offset + high - low > self.places.size_of(place.buffer) + _TRIPLE_SLACK_BYTES:
-            name = self._free_name(f"{named}@{self.epoch}")
+            name = self._free_name(f"{label}@{self.epoch}")
             return Ref(self._new(name, base + low, high - low, struct), back)
         return Ref(place.buffer, place.offset + back)
 
     def _free_name(self, name: str) -> str:
         """Several engines of an epoch may reach beyond the same buffer."""
-        return f"{name}.{len(self.found)}" if self.places.knows(name) else name
+        return f"{name}.{len(self.scratch)}" if self.places.knows(name) else name
 
     def _new(self, name: str, address: int, size_bytes: int, struct: Struct) -> str:
         pool = self.places.pool_at(address, size_bytes)
-        self.found.append(_scratch(name, pool, address, size_bytes, struct, self.epoch))
-        self.places.add(self.found[-1])
+        self.scratch.append(_scratch(name, pool, address, size_bytes, struct, self.epoch))
+        self.places.add(self.scratch[-1])
         return name
 
 
 def _span(struct: Struct) -> tuple[int, int]:
     """Bytes that the engine touches, from its base address."""
-    known = {f.name for f in fields(Streng)} - {"id", "addr_base"}
-    numbers = {k: v for k, v in struct.fields.items() if k in known and isinstance(v, int)}
+    names = {f.name for f in fields(Streng)} - {"id", "addr_base"}
+    numbers = {k: v for k, v in struct.fields.items() if k in names and isinstance(v, int)}
     low, high = reach(Streng(id=0, addr_base=Ref(""), **({"dir": 0} | numbers)))
     return low, high
 
@@ -185,12 +179,12 @@ def _link(row: Value) -> Link:
     """One destination with one or two contexts."""
     if not isinstance(row, Struct):
         raise FileError("a row of a switch table cannot be read")
-    found = row.fields
-    frames = [_count(found, f"LL_Switch_Init_Frames({n})") for n in (0, 1)]
-    enabled = [_count(found, f"LL_Switch_Init_Context({n})") for n in (0, 1)]
+    row_fields = row.fields
+    frames = [_count(row_fields, f"LL_Switch_Init_Frames({n})") for n in (0, 1)]
+    enabled = [_count(row_fields, f"LL_Switch_Init_Context({n})") for n in (0, 1)]
     return Link(
-        _port(found.get("LL_Switch_Init_Source(0)")),
-        _port(found.get("LL_Switch_Init_Dest()")),
+        _port(row_fields.get("LL_Switch_Init_Source(0)")),
+        _port(row_fields.get("LL_Switch_Init_Dest()")),
         bool(enabled[0]),
         frames[0],
         bool(enabled[1]),
@@ -198,8 +192,8 @@ def _link(row: Value) -> Link:
     )
 
 
-def _count(found: dict[str, Value], name: str) -> int:
-    value = found.get(name, 0)
+def _count(row_fields: dict[str, Value], name: str) -> int:
+    value = row_fields.get(name, 0)
     return value if isinstance(value, int) else 0
 
 

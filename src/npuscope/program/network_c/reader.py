@@ -14,6 +14,7 @@ from npuscope.errors import FileError
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.addresses import AddressMap
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Pool, Program
+from npuscope.program.network_c.c_values import Struct, Sum, Value
 from npuscope.program.network_c.layout import EPOCH_ARRAY, FLAG_VALUES, Flag
 from npuscope.program.network_c.lives import settled
 from npuscope.program.network_c.parse_source import (
@@ -23,10 +24,9 @@ from npuscope.program.network_c.parse_source import (
     Function,
     parse_source,
 )
-from npuscope.program.network_c.parse_values import Struct, Sum, Value
 from npuscope.program.network_c.read_head import (
-    Header,
     Pools,
+    SourceHeader,
     bases_of,
     pools_of,
     read_buffer,
@@ -45,7 +45,7 @@ _TABLES = ("Input", "Output", "Internal")
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ListedEpoch:
     """One row of the epoch-block array."""
 
     number: int
@@ -60,9 +60,9 @@ class Item:
 class NetworkC:
     """The file, understood. Blobs are named in items; their code lies in another file."""
 
-    header: Header
+    header: SourceHeader
     program: Program
-    items: tuple[Item, ...]
+    items: tuple[ListedEpoch, ...]
     bases: Mapping[str, int] = field(default_factory=dict)  # of relative pools, by symbol
     includes: frozenset[str] = frozenset()  # names of the files that it includes
     stated: tuple[Buffer, ...] = ()  # with lives as far as files state them
@@ -74,16 +74,16 @@ FindImages = Callable[[tuple[Pool, ...]], Mapping[str, bytes]]
 def read_network_c(
     path: str | Path,
     images: Mapping[str, bytes] | FindImages | None = None,
-    known: Iterable[Buffer] = (),
+    report_buffers: Iterable[Buffer] = (),
 ) -> NetworkC:
-    """`images` are the bytes of parameter pools by pool name, or what finds them; `known` are
-    buffers that another file tells of, with their lives."""
+    """`images` are the bytes of parameter pools by pool name, or what finds them; `report_buffers`
+    are those that another file tells of, with their lives."""
     path = Path(path)
     text = read_text(path, SOURCE, errors="replace")
     if not text.strip():
         raise FileError("is empty", where=str(path), hint="copy or generate the network again")
     try:
-        return _understood(text, path, images or {}, tuple(known))
+        return _understood(text, path, images or {}, tuple(report_buffers))
     except FileError as error:
         raise FileError(error.message, where=error.where or str(path), hint=error.hint) from error
     except (KeyError, IndexError, TypeError, ValueError) as error:
@@ -91,7 +91,10 @@ def read_network_c(
 
 
 def _understood(
-    text: str, path: Path, images: Mapping[str, bytes] | FindImages, known: tuple[Buffer, ...]
+    text: str,
+    path: Path,
+    images: Mapping[str, bytes] | FindImages,
+    report_buffers: tuple[Buffer, ...],
 ) -> NetworkC:
     symbols = symbols_of(text, pools_of(text))
     addresses = {symbol: pool.address for symbol, pool in symbols.items()}
@@ -102,19 +105,19 @@ def _understood(
             "is not a network.c of a Neural-ART compiler",
             hint="give the file that holds the LL_ATON functions and the pool comments",
         )
-    found = images(header.pools) if callable(images) else images
+    data = images(header.pools) if callable(images) else images
     placed = {pool.name for pool in header.pools}
-    given = tuple(pool for pool in symbols.values() if pool.name not in placed)
-    header = replace(header, pools=(*header.pools, *given))
-    reader = _Reader(source, header, found, path.stem, known, notes=_notes(given))
+    external = tuple(pool for pool in symbols.values() if pool.name not in placed)
+    header = replace(header, pools=(*header.pools, *external))
+    reader = _Reader(source, header, data, path.stem, report_buffers, notes=_notes(external))
     includes = frozenset(_INCLUDE.findall(text))
     return replace(reader.read(), bases=bases_of(symbols), includes=includes)
 
 
-def _notes(given: tuple[Pool, ...]) -> list[str]:
-    if not given:
+def _notes(external: tuple[Pool, ...]) -> list[str]:
+    if not external:
         return []
-    names, pool = ", ".join(pool.name for pool in given), given[0]
+    names, pool = ", ".join(pool.name for pool in external), external[0]
     return [
         f"the application says where {names} lie: they are timed as the compiler reckons, with "
         f"{pool.byte_width} bytes a cycle"
@@ -124,10 +127,10 @@ def _notes(given: tuple[Pool, ...]) -> list[str]:
 @dataclass(slots=True)
 class _Reader:
     source: CSource
-    header: Header
+    header: SourceHeader
     images: Mapping[str, bytes]
     name: str
-    known: tuple[Buffer, ...] = ()
+    report_buffers: tuple[Buffer, ...] = ()
     notes: list[str] = field(default_factory=list)
     views: list[Buffer] = field(default_factory=list)
     scratch: list[Buffer] = field(default_factory=list)
@@ -135,10 +138,16 @@ class _Reader:
 
     def read(self) -> NetworkC:
         pools = Pools(self.header.pools)
-        data = self._image_by_pool()
+        data = {}
+        for pool in self.header.pools:
+            image = self.images.get(pool.name)
+            if image and not pool.virtual:
+                data[pool.name] = bytes(image)
         tables = {kind: self._table(kind, pools) for kind in _TABLES}
         rows = [buffer for rows in tables.values() for buffer in rows]
-        buffers = _unique([*self._placed(pools), *rows])
+        names = {pool.name for pool in pools.pools}
+        reported = (buffer for buffer in self.report_buffers if buffer.pool in names)
+        buffers = _unique([*reported, *rows])
         self.tabled = frozenset([*(buffer.name for buffer in buffers), ""])
         places = AddressMap(pools.pools, buffers)
         items = self._items()
@@ -164,18 +173,6 @@ class _Reader:
         )
         return NetworkC(self.header, program, items, stated=stated)
 
-    def _image_by_pool(self) -> dict[str, bytes]:
-        found = {}
-        for pool in self.header.pools:
-            image = self.images.get(pool.name)
-            if image and not pool.virtual:
-                found[pool.name] = bytes(image)
-        return found
-
-    def _placed(self, pools: Pools) -> list[Buffer]:
-        names = {pool.name for pool in pools.pools}
-        return [buffer for buffer in self.known if buffer.pool in names]
-
     def _function(self, prefix: str) -> Function | None:
         names = (name for name in self.source.functions if name.startswith(prefix))
         return next((self.source.functions[name] for name in names), None)
@@ -187,18 +184,21 @@ class _Reader:
         rows = [row for _, rows in tables_of(function) for row in rows]
         return [read_buffer(row, function, pools) for row in rows]
 
-    def _items(self) -> tuple[Item, ...]:
+    def _items(self) -> tuple[ListedEpoch, ...]:
         function = self._function("LL_ATON_EpochBlockItems_")
-        found = function.declared().get(EPOCH_ARRAY) if function else None
-        if found is None or not isinstance(found.value, list):
+        declaration = function.declared().get(EPOCH_ARRAY) if function else None
+        if declaration is None or not isinstance(declaration.value, list):
             raise FileError(f"the array '{EPOCH_ARRAY}' is missing")
-        items = [_item(row) for row in found.value if isinstance(row, Struct)]
+        items = [_item(row) for row in declaration.value if isinstance(row, Struct)]
         return tuple(item for item in items if not item.flags & Flag.last_eb)
 
-    def _epoch(self, item: Item, places: AddressMap, pools: Pools, images: Images) -> Epoch:
+    def _epoch(self, item: ListedEpoch, places: AddressMap, pools: Pools, images: Images) -> Epoch:
         start = self.source.functions.get(item.start)
         end = self.source.functions.get(item.end)
-        kind = _kind(item.flags)
+        if item.flags & Flag.pure_sw:
+            kind = EpochKind.SW
+        else:
+            kind = EpochKind.HYBRID if item.flags & Flag.hybrid else EpochKind.HW
         operators, origin = _nodes([f for f in (start, end) if f])
         epoch = Epoch(item.number, item.last, kind, operators, origin)
         stated = stated_call(end) if end else None
@@ -209,18 +209,15 @@ class _Reader:
         if item.blob:
             return replace(epoch, groups=None)
         if kind is EpochKind.HW:
-            return self._hardware(epoch, start, places)
+            if start is None:
+                return replace(epoch, groups=None)
+            reader = UnitReader(start, places, epoch.number)
+            groups = reader.read()
+            self.scratch += reader.scratch
+            self.notes += [f"{epoch.name}: {field} is not known" for field in reader.unknown]
+            return replace(epoch, groups=None if reader.unknown else groups)
         call = self._call(epoch, end or start, places, pools, images)
         return replace(epoch, call=call)
-
-    def _hardware(self, epoch: Epoch, start: Function | None, places: AddressMap) -> Epoch:
-        if start is None:
-            return replace(epoch, groups=None)
-        reader = UnitReader(start, places, epoch.number)
-        groups = reader.read()
-        self.scratch += reader.found
-        self.notes += [f"{epoch.name}: {field} is not known" for field in reader.unknown]
-        return replace(epoch, groups=None if reader.unknown else groups)
 
     def _call(
         self,
@@ -248,15 +245,18 @@ class _Reader:
         return moved
 
 
-def _item(row: Struct) -> Item:
+def _item(row: Struct) -> ListedEpoch:
     number = _number(row.fields.get("epoch_num", 0))
     start, end = (_word(row.fields.get(f"{side}_epoch_block")) for side in ("start", "end"))
     number = number or _number_in(end) or _number_in(start)
     blob = row.fields.get("blob_address", "NULL")
-    return Item(
+    # What only a build decides on (a blob that is encrypted) is told by the file of blobs.
+    value = row.fields.get("flags", 0)
+    words = value.symbols if isinstance(value, Sum) else (value,)
+    return ListedEpoch(
         number,
         _number(row.fields.get("last_epoch_num", 0)) or number,
-        _flags(row.fields.get("flags", 0)),
+        sum(FLAG_VALUES.get(str(word), 0) for word in words),
         start,
         end,
         # Later files name the array through a macro.
@@ -279,18 +279,6 @@ def _number_in(name: str) -> int:
     return int(tail) if tail.isdecimal() and len(tail) < 9 else 0
 
 
-def _flags(value: Value) -> int:
-    """What only a build decides on (a blob that is encrypted) is told by the file of blobs."""
-    words = value.symbols if isinstance(value, Sum) else (value,)
-    return sum(FLAG_VALUES.get(str(word), 0) for word in words)
-
-
-def _kind(flags: int) -> EpochKind:
-    if flags & Flag.pure_sw:
-        return EpochKind.SW
-    return EpochKind.HYBRID if flags & Flag.hybrid else EpochKind.HW
-
-
 def _nodes(functions: Iterable[Function]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Kinds and names of the nodes that the comments tell of."""
     kinds, names = [], []
@@ -310,10 +298,10 @@ def _unique(buffers: list[Buffer]) -> list[Buffer]:
 
 def _constants(buffers: Iterable[Buffer], data: Mapping[str, bytes]) -> dict[str, np.ndarray]:
     """Bytes of the parameters that the images hold."""
-    found = {}
+    constants = {}
     for buffer in buffers:
         image = data.get(buffer.pool)
         if image is not None and buffer.is_param:
             part = image[buffer.offset : buffer.offset + buffer.size_bytes]
-            found[buffer.name] = np.frombuffer(part, np.uint8)
-    return found
+            constants[buffer.name] = np.frombuffer(part, np.uint8)
+    return constants

@@ -35,13 +35,11 @@ def stated_call(function: Function) -> Call | None:
     """None in files of other compilers."""
     for statement in function.statements:
         if isinstance(statement, Comment) and statement.text.startswith(_MARK):
-            return _decoded(statement.text.removeprefix(_MARK), function.name)
+            try:
+                call: Call = decode(orjson.loads(statement.text.removeprefix(_MARK)), Call)
+            except ValueError as error:
+                raise FileError(
+                    f"a comment states no call ({error})", where=function.name
+                ) from None
+            return call
     return None
-
-
-def _decoded(text: str, where: str) -> Call:
-    try:
-        call: Call = decode(orjson.loads(text), Call)
-    except ValueError as error:
-        raise FileError(f"a comment states no call ({error})", where=where) from None
-    return call

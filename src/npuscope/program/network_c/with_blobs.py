@@ -13,7 +13,7 @@ from npuscope.program.ec_blob.lift import Lifted, lift
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.program.network_c.layout import Flag
 from npuscope.program.network_c.lives import settled
-from npuscope.program.network_c.reader import Item, NetworkC
+from npuscope.program.network_c.reader import ListedEpoch, NetworkC
 from npuscope.text import safe_terminal
 
 # How files of 2.0 and of 2.1 and 2.2 call a container; its copy has the name of the blob.
@@ -33,7 +33,14 @@ def with_blobs(
     secret = [name for blob, name in names.items() if name in encrypted or blob in hidden]
     missing = [name for name in names.values() if name not in blobs]
     readable = {item: name for item, name in names.items() if name not in (*secret, *missing)}
-    program = replace(program, notes=(*program.notes, *_notes(missing, secret)))
+    reasons = ((missing, "not in the folder"), (secret, "encrypted and cannot be read here"))
+    program = replace(
+        program,
+        notes=(
+            *program.notes,
+            *[f"blobs {', '.join(names)} are {why}" for names, why in reasons if names],
+        ),
+    )
     if not readable:
         return program
     # Nothing but the blobs tells how long most buffers are used: until then they live for ever.
@@ -55,11 +62,6 @@ def with_blobs(
     )
 
 
-def _notes(missing: list[str], secret: list[str]) -> list[str]:
-    told = ((missing, "not in the folder"), (secret, "encrypted and cannot be read here"))
-    return [f"blobs {', '.join(names)} are {why}" for names, why in told if names]
-
-
 def _source(name: str, blobs: Mapping[str, bytes]) -> str:
     """A blob with relocations runs from a copy: what it is copied from."""
     origins = (name, *(name + end for end in _CONTAINERS), name.removesuffix(copy_name("")))
@@ -72,19 +74,19 @@ def _code(name: str, data: bytes, bases: Mapping[str, int]) -> tuple[Instruction
         binary = read_binary(data)
     except FileError as error:
         raise FileError(error.message, where=f"{where}, {error.where}", hint=error.hint) from None
-    named = {row.identifier for row in binary.relocations}
-    if unknown := sorted(named - set(bases)):
+    identifiers = {row.identifier for row in binary.relocations}
+    if unknown := sorted(identifiers - set(bases)):
         raise FileError(
             f"it counts from the base '{safe_terminal(unknown[0])}', and no pool of network.c "
             "has this name",
             where=where,
             hint="are network.c and its file of blobs from the same build?",
         )
-    return relocated(binary, {symbol: bases[symbol] for symbol in named}).instructions
+    return relocated(binary, {symbol: bases[symbol] for symbol in identifiers}).instructions
 
 
 def _expanded(
-    program: Program, items: tuple[Item, ...], readable: Collection[str], lifted: Lifted
+    program: Program, items: tuple[ListedEpoch, ...], readable: Collection[str], lifted: Lifted
 ) -> tuple[Epoch, ...]:
     epochs: list[Epoch] = []
     blob = 0

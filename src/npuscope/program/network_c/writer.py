@@ -101,7 +101,11 @@ def _pool(scope: Scope, pool: Pool) -> Lines:
     """Two comments a pool: what is used, then every property by name."""
     index = scope.pool_numbers[pool.name]
     used = f"{pool.used_bytes / 1024:.2f} KB" if pool.used_bytes else "?"
-    throughput, latency = _speed(pool)
+    # Throughput and latency in the three words of pool files, from width and clock.
+    if pool.cacheable:
+        throughput, latency = "MID", "HIGH"
+    else:
+        throughput, latency = ("HIGH", "LOW") if pool.freq_ratio < 2 else ("MID", "MID")
     powers = {p.name: (p.read_power_mw, p.write_power_mw) for p in scope.machine.pools}
     read_power, write_power = powers.get(pool.name, (0.0, 0.0))
     words = [
@@ -129,13 +133,6 @@ def file_postfix(scope: Scope, pool: Pool) -> str:
         return pool.file_name
     parts = [scope.pools[name].file_name or name for name in pool.subpools if name in scope.pools]
     return "_".join(parts) or pool.name
-
-
-def _speed(pool: Pool) -> tuple[str, str]:
-    """Throughput and latency in the three words of pool files, from width and clock."""
-    if pool.cacheable:
-        return "MID", "HIGH"
-    return ("HIGH", "LOW") if pool.freq_ratio < 2 else ("MID", "MID")
 
 
 def network_h(scope: Scope) -> Lines:
@@ -285,8 +282,8 @@ def _relocation(scope: Scope, blob: int) -> Lines:
     name = blob_name(scope.network, blob)
     copy = copy_name(name)
     relocations = binary_of(scope.program, blob, scope.network).relocations
-    named = {row.identifier for row in relocations}
-    pools = [pool for pool in relative_pools(scope.program) if scope.symbol(pool) in named]
+    identifiers = {row.identifier for row in relocations}
+    pools = [pool for pool in relative_pools(scope.program) if scope.symbol(pool) in identifiers]
     return [
         "  {",
         "    unsigned int size = 0;",

@@ -10,8 +10,7 @@ from npuscope.errors import TargetError
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.unknown import UNKNOWN
 from npuscope.program.ec_blob.binary import blob_name, copy_name
-from npuscope.program.kernel_calls.model import KernelCall
-from npuscope.program.kernel_calls.model import NoKernel as NoOwnKernel
+from npuscope.program.kernel_calls.model import KernelCall, NoKernel
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind
 from npuscope.program.network_c.layout import (
     EPOCH_ARRAY,
@@ -21,7 +20,7 @@ from npuscope.program.network_c.layout import (
     Flag,
 )
 from npuscope.program.network_c.stated_call import call_comment
-from npuscope.program.network_c.writer_buffers import NoKernel, SoftwareCall
+from npuscope.program.network_c.writer_buffers import NoLibraryKernel, SoftwareCall
 from npuscope.program.network_c.writer_kernels import fill
 from npuscope.program.network_c.writer_library import (
     HEADER,
@@ -31,7 +30,7 @@ from npuscope.program.network_c.writer_library import (
     own_lines,
 )
 from npuscope.program.network_c.writer_scope import Lines, Scope, node_name
-from npuscope.program.network_c.writer_units import Block, blocks, function_head
+from npuscope.program.network_c.writer_units import UnitBlock, blocks, function_head
 from npuscope.program.units import Streng
 from npuscope.text import c_comment, safe_terminal
 
@@ -72,13 +71,13 @@ def own_kernels(scope: Scope) -> Lines:
     needed = {
         name for epoch in _calls(scope) if not _known(scope, epoch) for name in _own(scope, epoch)
     }
-    chosen = {name for epoch in _calls(scope) for name in _own(scope, epoch)} - needed
+    names = {name for epoch in _calls(scope) for name in _own(scope, epoch)} - needed
     lines: Lines = []
     if needed:
         note = "/* Kernels that the runtime's libraries do not have: build npuscope's with this. */"
         lines += [note, *_declared(needed), ""]
-    if chosen:
-        lines += ["#if defined(NPUSCOPE_KERNELS)", *_declared(chosen), "#endif", ""]
+    if names:
+        lines += ["#if defined(NPUSCOPE_KERNELS)", *_declared(names), "#endif", ""]
     return lines
 
 
@@ -100,7 +99,7 @@ def _own(scope: Scope, epoch: Epoch) -> list[str]:
 def _own_kernel(scope: Scope, call: Call) -> KernelCall | None:
     try:
         return own_call(scope, call)
-    except NoOwnKernel:
+    except NoKernel:
         return None
 
 
@@ -139,7 +138,7 @@ def _refuse(scope: Scope, epoch: Epoch, call: Call) -> Lines:
     verbs = "estimate and explain" if call.kernel == UNKNOWN else "estimate, explain and validate"
     try:
         own_call(scope, call)
-    except NoOwnKernel as error:
+    except NoKernel as error:
         raise TargetError(
             f"no C kernel does this {safe_terminal(epoch.operators[0])}: {error.message}",
             where=epoch.name,
@@ -151,21 +150,21 @@ def _refuse(scope: Scope, epoch: Epoch, call: Call) -> Lines:
 def _library(scope: Scope, epoch: Epoch, call: Call) -> LibraryCall | None:
     try:
         return library_call(scope, call, f"move_{epoch.number}")
-    except NoKernel:
+    except NoLibraryKernel:
         return None
 
 
 def _software(scope: Scope, epoch: Epoch, call: Call) -> Lines | None:
-    made = SoftwareCall(scope, call, f"kernel_{epoch.number}")
+    software = SoftwareCall(scope, call, f"kernel_{epoch.number}")
     try:
-        stem = fill(made)
-    except NoKernel:
+        stem = fill(software)
+    except NoLibraryKernel:
         return None
-    name = f"{made.prefix}_sw_info"
+    name = f"{software.prefix}_sw_info"
     return [
-        *made.arrays,
+        *software.arrays,
         f"  {stem}_sw_info {name} = {{",
-        *made.fields,
+        *software.fields,
         "  };",
         f"  ll_sw_forward_{stem.lower()}(&{name});",
     ]
@@ -195,7 +194,7 @@ _SOFTWARE = {EpochKind.SW: Flag.pure_sw, EpochKind.HYBRID: Flag.hybrid}
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class EpochItem:
     """One entry of the array; functions and blob are C expressions."""
 
     flags: Flag
@@ -215,16 +214,16 @@ def end_name(epoch: Epoch) -> str:
     return f"LL_ATON_End_EpochBlock_{epoch.number}"
 
 
-def items_of(scope: Scope) -> list[Item]:
+def items_of(scope: Scope) -> list[EpochItem]:
     """Neighbours in one blob become one item; everything else has its own."""
-    found: list[Item] = []
+    items: list[EpochItem] = []
     for blob, run in groupby(scope.program.executed, key=lambda epoch: epoch.blob):
         epochs = list(run)
         if blob is not None and scope.program.epoch_controller:
-            found.append(_blob_item(scope, blob, epochs))
+            items.append(_blob_item(scope, blob, epochs))
         else:
-            found += [item for epoch in epochs for item in _own_items(scope, epoch)]
-    return found
+            items += [item for epoch in epochs for item in _own_items(scope, epoch)]
+    return items
 
 
 def items_function(scope: Scope) -> Lines:
@@ -250,12 +249,14 @@ def _table(scope: Scope) -> Lines:
     ]
 
 
-def _blob_item(scope: Scope, blob: int, epochs: list[Epoch]) -> Item:
-    return Item(
+def _blob_item(scope: Scope, blob: int, epochs: list[Epoch]) -> EpochItem:
+    # The array that the controller reads: a relocated copy where there is one.
+    name = blob_name(scope.network, blob)
+    return EpochItem(
         Flag.epoch_start | Flag.epoch_end | Flag.blob | Flag.pure_hw,
         epochs[0].number,
         epochs[-1].last_number,
-        blob=f"(uintptr_t)({_code_of(scope, blob)})",
+        blob=f"(uintptr_t)({copy_name(name) if blob in scope.containers else name})",
         inputs=_mask(e for e in _engines(epochs) if not e.dir),
         outputs=_mask(e for e in _engines(epochs) if e.dir),
         npu_cycles=sum(epoch.claims.compute_cycles for epoch in epochs),
@@ -263,26 +264,20 @@ def _blob_item(scope: Scope, blob: int, epochs: list[Epoch]) -> Item:
     )
 
 
-def _code_of(scope: Scope, blob: int) -> str:
-    """The array that the controller reads: a relocated copy where there is one."""
-    name = blob_name(scope.network, blob)
-    return copy_name(name) if blob in scope.containers else name
-
-
-def _own_items(scope: Scope, epoch: Epoch) -> list[Item]:
+def _own_items(scope: Scope, epoch: Epoch) -> list[EpochItem]:
     if epoch.kind in _SOFTWARE:
         kind = Flag.hybrid if drives_npu(scope, epoch) else _SOFTWARE[epoch.kind]
         flags = Flag.epoch_start | Flag.epoch_end | kind
-        return [Item(flags, epoch.number, epoch.last_number, end=end_name(epoch))]
+        return [EpochItem(flags, epoch.number, epoch.last_number, end=end_name(epoch))]
     parts = blocks(epoch)
     return [_hardware_item(epoch, block, parts) for block in parts]
 
 
-def _hardware_item(epoch: Epoch, block: Block, parts: list[Block]) -> Item:
+def _hardware_item(epoch: Epoch, block: UnitBlock, parts: list[UnitBlock]) -> EpochItem:
     flags = Flag.pure_hw
     flags |= Flag.epoch_start if block == parts[0] else Flag(0)
     flags |= Flag.epoch_end if block == parts[-1] else Flag(0)
-    return Item(
+    return EpochItem(
         flags,
         epoch.number,
         epoch.last_number,
@@ -304,7 +299,7 @@ def _mask(engines: Iterable[Streng]) -> int:
     return sum({1 << engine.id for engine in engines})
 
 
-def _item(item: Item) -> Lines:
+def _item(item: EpochItem) -> Lines:
     # For a blob the runtime takes the wait mask as the number of the epoch controller.
     blob = [f"      .blob_address = {item.blob},"] if item.blob else []
     return [

@@ -30,8 +30,8 @@ def buffer_tables(scope: Scope) -> Lines:
     program = scope.program
     inputs = [scope.buffer(name) for name in program.inputs]
     outputs = [scope.buffer(name) for name in program.outputs]
-    named = {*program.inputs, *program.outputs}
-    rest = [scope.buffer(b.name) for b in program.buffers if b.name not in named]
+    interface = {*program.inputs, *program.outputs}
+    rest = [scope.buffer(b.name) for b in program.buffers if b.name not in interface]
     parameters = [buffer for buffer in rest if buffer.is_param]
     internal = sorted((b for b in rest if not b.is_param), key=lambda b: (b.first, b.name))
     return [
@@ -190,7 +190,7 @@ _ONNX_AXES = (0, 2, 3, 1)
 Argument = float | int | str | tuple[int, ...]
 
 
-class NoKernel(Exception):
+class NoLibraryKernel(Exception):
     """The library's kernel cannot take these arguments; the caller falls back."""
 
 
@@ -213,25 +213,25 @@ class SoftwareCall:
     def arg(self, name: str) -> Argument:
         arguments = dict(self.call.args)
         if name not in arguments:
-            raise NoKernel(name)
+            raise NoLibraryKernel(name)
         return arguments[name]
 
     def pair(self, name: str) -> tuple[int, ...]:
         value = self.arg(name)
         if not isinstance(value, tuple):
-            raise NoKernel(name)
+            raise NoLibraryKernel(name)
         return value
 
     def number(self, name: str) -> float:
         value = self.arg(name)
         if isinstance(value, str | tuple):
-            raise NoKernel(name)
+            raise NoLibraryKernel(name)
         return float(value)
 
     def buffer(self, index: int) -> Buffer:
         names = [name for name in self.call.inputs if name]
         if index >= len(names):
-            raise NoKernel("operand")
+            raise NoLibraryKernel("operand")
         return self.scope.buffer(names[index])
 
     @property
@@ -241,7 +241,7 @@ class SoftwareCall:
     def general(self, node: str) -> None:
         """Node kind, first input, output; the kernels have no fused activation."""
         if dict(self.call.args).get("activation", "none") != "none":
-            raise NoKernel("activation")
+            raise NoLibraryKernel("activation")
         self.set("general.type", f"{KERNEL_PREFIX}{node}")
         self.tensor("general.input", self.buffer(0))
         self.tensor("general.output", self.output)
@@ -267,7 +267,7 @@ class SoftwareCall:
     def quantization(self, scale_role: str, zero_role: str, buffer: Buffer) -> None:
         """Scales and zero points lie in arrays of their own."""
         if buffer.quant is None or buffer.nbits != 8:
-            raise NoKernel("quantization")
+            raise NoLibraryKernel("quantization")
         name = f"{self.prefix}_{scale_role}"
         kind = "int8_t" if buffer.signed else "uint8_t"
         scales = [float_text(scale) for scale in buffer.quant.scales]
@@ -297,7 +297,7 @@ class SoftwareCall:
 def onnx_axis(axis: int, buffer: Buffer) -> int:
     """An axis of a channel-last shape in the order (N, C, H, W)."""
     if len(buffer.shape) > _TENSOR_RANK:
-        raise NoKernel("rank")
+        raise NoLibraryKernel("rank")
     axis %= max(1, len(buffer.shape))
     missing = max(0, _TENSOR_RANK - len(buffer.shape))
     leading = axis == 0 and len(buffer.shape) > 1
@@ -307,7 +307,7 @@ def onnx_axis(axis: int, buffer: Buffer) -> int:
 def plain_shape(buffer: Buffer) -> tuple[int, ...]:
     shape = full_shape(buffer)
     if len(shape) != _TENSOR_RANK:
-        raise NoKernel("rank")
+        raise NoLibraryKernel("rank")
     return shape
 
 
@@ -320,7 +320,7 @@ def strides(buffer: Buffer) -> tuple[int, int, int, int]:
     if position is ChannelPosition.First:
         return image, width * element, element, height * width * element
     if position is ChannelPosition.Mixed:
-        raise NoKernel("layout")
+        raise NoLibraryKernel("layout")
     return image, width * channels * element, channels * element, element
 
 
@@ -328,13 +328,13 @@ def is_float(call: SoftwareCall) -> bool:
     """Whether input and output are float; a mixture has no kernel."""
     kinds = {call.buffer(0).is_float, call.output.is_float}
     if len(kinds) > 1:
-        raise NoKernel("types")
+        raise NoLibraryKernel("types")
     return kinds.pop()
 
 
 def only_float(call: SoftwareCall) -> None:
     if not is_float(call):
-        raise NoKernel("types")
+        raise NoLibraryKernel("types")
 
 
 def both_quantized(call: SoftwareCall) -> None:

@@ -7,10 +7,9 @@ from math import prod
 from npuscope.machine.npu_ops import support
 from npuscope.ops.kernels.requantize import quantized_multipliers
 from npuscope.ops.row import named
-from npuscope.program.model import Buffer
 from npuscope.program.network_c.layout import COORDINATE_WORDS, NEAREST_WORDS, SOFTMAX_DIFF_BITS
 from npuscope.program.network_c.writer_buffers import (
-    NoKernel,
+    NoLibraryKernel,
     SoftwareCall,
     both_quantized,
     is_float,
@@ -34,7 +33,7 @@ def mean(call: SoftwareCall) -> str:
     """A mean over the image is a pool with one window."""
     source = call.buffer(0)
     if call.pair("axes") != (1, 2) or len(source.shape) != 4:
-        raise NoKernel("axes")
+        raise NoLibraryKernel("axes")
     return _window(call, "AVGPOOL", source.shape[1:3], (1, 1), False)
 
 
@@ -76,38 +75,22 @@ def conv(call: SoftwareCall) -> str:
 
 def dense(call: SoftwareCall) -> str:
     """A product with weights (O, I): the second operand is transposed."""
-    present = len([name for name in call.call.inputs if name])
-    if present < 3 or call.buffer(0).is_float is False:
-        return _integer_dense(call, present)
-    only_float(call)
+    if len([name for name in call.call.inputs if name]) < 3:
+        raise NoLibraryKernel("bias")
+    weights, real = call.buffer(1), is_float(call)
     call.general("GEMM")
-    call.tensor("operand_b", call.buffer(1))
-    call.tensor("operand_c", call.buffer(2))
+    call.tensor("operand_b" if real else "weights", weights)
+    call.tensor("operand_c" if real else "bias", call.buffer(2))
+    if not real:
+        call.quantization("ws", "wzp", weights)
+        both_quantized(call)
+        if len(weights.shape) != 2:
+            raise NoLibraryKernel("weights")
+        outputs, inputs = weights.shape
+        call.scratch("int8_t", 2 * inputs + 10 * outputs, 1)
     for name, value in (("alpha", "1.0f"), ("beta", "1.0f"), ("tA", "0"), ("tB", "1")):
         call.set(name, value)
-    return "Gemm"
-
-
-def _integer_dense(call: SoftwareCall, present: int) -> str:
-    if present < 3 or is_float(call):
-        raise NoKernel("bias")
-    call.general("GEMM")
-    weights = call.buffer(1)
-    call.tensor("weights", weights)
-    call.tensor("bias", call.buffer(2))
-    call.quantization("ws", "wzp", weights)
-    both_quantized(call)
-    outputs, inputs = _matrix(weights)
-    call.scratch("int8_t", 2 * inputs + 10 * outputs, 1)
-    for name, value in (("alpha", "1.0f"), ("beta", "1.0f"), ("tA", "0"), ("tB", "1")):
-        call.set(name, value)
-    return "Gemm_integer"
-
-
-def _matrix(weights: Buffer) -> tuple[int, int]:
-    if len(weights.shape) != 2:
-        raise NoKernel("weights")
-    return weights.shape[0], weights.shape[1]
+    return "Gemm" if real else "Gemm_integer"
 
 
 def resize(call: SoftwareCall) -> str:
@@ -115,7 +98,7 @@ def resize(call: SoftwareCall) -> str:
     linear = call.arg("mode") == "linear"
     coordinates = COORDINATE_WORDS.get(str(call.arg("coordinates")))
     if coordinates is None:
-        raise NoKernel("coordinates")
+        raise NoLibraryKernel("coordinates")
     call.general("RESIZE")
     ratios = dict(call.call.args).get("scales")
     assert isinstance(ratios, tuple)
@@ -138,10 +121,10 @@ def resize(call: SoftwareCall) -> str:
 
 
 def fill(call: SoftwareCall) -> str:
-    """Fill the call's fields; the stem names struct and function. NoKernel where none fits."""
+    """Fill the call's fields; the stem names struct and function. NoLibraryKernel: none fits."""
     build = support(call.call.kernel).library
     if not build or len(call.call.outputs) != 1:
-        raise NoKernel(call.call.kernel)
+        raise NoLibraryKernel(call.call.kernel)
     stem: str = named(__package__, build)(call)
     return stem
 
@@ -168,7 +151,7 @@ def softmax(call: SoftwareCall) -> str:
     call.set("axis", onnx_axis(int(call.number("axis")), source))
     if is_float(call):
         if beta != 1.0:
-            raise NoKernel("beta")
+            raise NoLibraryKernel("beta")
         call.scratch("int32_t", prod(source.shape), 4)
         return "Softmax"
     both_quantized(call)
@@ -211,23 +194,17 @@ def prelu(call: SoftwareCall) -> str:
 
 
 def arithmetic(call: SoftwareCall) -> str:
-    if not is_float(call):
-        return _integer_arithmetic(call)
-    call.general(support(call.call.kernel).word)
-    call.operand()
-    call.set("num_of_inputs", 2)
-    return "Arith"
-
-
-def _integer_arithmetic(call: SoftwareCall) -> str:
-    node = support(call.call.kernel).integer_word
+    row, real = support(call.call.kernel), is_float(call)
+    node = row.word if real else row.integer_word
     if not node:
-        raise NoKernel(call.call.kernel)
+        raise NoLibraryKernel(call.call.kernel)
     call.general(node)
-    call.quantization("operand_s", "operand_zp", call.operand())
-    both_quantized(call)
+    other = call.operand()
+    if not real:
+        call.quantization("operand_s", "operand_zp", other)
+        both_quantized(call)
     call.set("num_of_inputs", 2)
-    return "Eltwise_integer"
+    return "Arith" if real else "Eltwise_integer"
 
 
 def reduction(call: SoftwareCall) -> str:
@@ -235,7 +212,7 @@ def reduction(call: SoftwareCall) -> str:
     only_float(call)
     axes = call.pair("axes")
     if len(axes) != 1:
-        raise NoKernel("axes")
+        raise NoLibraryKernel("axes")
     call.general(support(call.call.kernel).word)
     call.set("axis", onnx_axis(axes[0], call.buffer(0)))
     return "Reduce"

@@ -13,11 +13,11 @@ from npuscope.machine.npu_ops import support
 from npuscope.ops.kernels.step import Array
 from npuscope.ops.row import named
 from npuscope.program.kernel_calls.build import kernel_call
-from npuscope.program.kernel_calls.model import KernelCall, Operand
+from npuscope.program.kernel_calls.model import KernelCall, KernelOperand
 from npuscope.program.model import Buffer, Call
 from npuscope.program.network_c.layout import ChannelPosition
 from npuscope.program.network_c.writer_buffers import (
-    NoKernel,
+    NoLibraryKernel,
     buffer_arrays,
     buffer_entry,
     channel_position,
@@ -60,33 +60,32 @@ def own_lines(scope: Scope, call: KernelCall, prefix: str) -> Lines:
 
 
 def _table(
-    scope: Scope, call: KernelCall, name: str, operands: tuple[Operand, ...], arrays: Lines
+    scope: Scope, call: KernelCall, name: str, operands: tuple[KernelOperand, ...], arrays: Lines
 ) -> Lines:
     lines = [f"  static const npuscope_tensor {name}[] = {{"]
     for number, operand in enumerate(operands):
-        lines += _tensor(scope, call, f"{name}{number}", operand, arrays)
+        label = f"{name}{number}"
+        quant = operand.quant
+        if quant is not None:
+            arrays.append(
+                array("float", f"{label}_scales", [float_literal(s) for s in quant.scales])
+            )
+            zeros = [str(int(zero)) for zero in quant.zero_points]
+            arrays.append(array("int32_t", f"{label}_zeros", zeros))
+        axis = "NPUSCOPE_WHOLE" if quant is None or quant.axis is None else str(quant.axis)
+        shape = ", ".join(str(size) for size in operand.shape) or "0"
+        lines += [
+            f"    {{ .data = {_data(scope, label, operand, arrays)},",
+            f"      .scales = {f'{label}_scales' if quant else 'NULL'},",
+            f"      .zero_points = {f'{label}_zeros' if quant else 'NULL'},",
+            f"      .shape = {{ {shape} }}, .rank = {len(operand.shape)}, .axis = {axis},",
+            f"      .type = NPUSCOPE_{operand.type.name.upper()},",
+            f"      .rounding = NPUSCOPE_{call.rounding.name} }},",
+        ]
     return [*lines, "  };"]
 
 
-def _tensor(scope: Scope, call: KernelCall, name: str, operand: Operand, arrays: Lines) -> Lines:
-    quant = operand.quant
-    if quant is not None:
-        arrays.append(array("float", f"{name}_scales", [float_literal(s) for s in quant.scales]))
-        zeros = [str(int(zero)) for zero in quant.zero_points]
-        arrays.append(array("int32_t", f"{name}_zeros", zeros))
-    axis = "NPUSCOPE_WHOLE" if quant is None or quant.axis is None else str(quant.axis)
-    shape = ", ".join(str(size) for size in operand.shape) or "0"
-    return [
-        f"    {{ .data = {_data(scope, name, operand, arrays)},",
-        f"      .scales = {f'{name}_scales' if quant else 'NULL'},",
-        f"      .zero_points = {f'{name}_zeros' if quant else 'NULL'},",
-        f"      .shape = {{ {shape} }}, .rank = {len(operand.shape)}, .axis = {axis},",
-        f"      .type = NPUSCOPE_{operand.type.name.upper()},",
-        f"      .rounding = NPUSCOPE_{call.rounding.name} }},",
-    ]
-
-
-def _data(scope: Scope, name: str, operand: Operand, arrays: Lines) -> str:
+def _data(scope: Scope, name: str, operand: KernelOperand, arrays: Lines) -> str:
     if operand.values is None:
         return scope.address(Ref(operand.buffer))
     arrays.append(values_array(f"{name}_values", operand.values))
@@ -140,12 +139,12 @@ class LibraryCall:
 
 
 def library_call(scope: Scope, call: Call, prefix: str) -> LibraryCall:
-    """The library's function for a move. NoKernel where none fits."""
+    """The library's function for a move. NoLibraryKernel where none fits."""
     build = support(call.kernel).mover
     if not build or len(call.outputs) != 1:
-        raise NoKernel(call.kernel)
+        raise NoLibraryKernel(call.kernel)
     if dict(call.args).get("activation", "none") != "none":
-        raise NoKernel("activation")
+        raise NoLibraryKernel("activation")
     lines: LibraryCall = named(__package__, build)(scope, call, prefix)
     return lines
 
@@ -187,9 +186,9 @@ def concat(scope: Scope, call: Call, prefix: str) -> LibraryCall:
 def _check_bytes(inputs: Iterable[Buffer], output: Buffer) -> None:
     """The library copies bytes as they are: whoever changes scales is another kernel."""
     if any(buffer.nbits != output.nbits for buffer in inputs):
-        raise NoKernel("widths")
+        raise NoLibraryKernel("widths")
     if any((b.quant, b.signed) != (output.quant, output.signed) for b in inputs):
-        raise NoKernel("scales")
+        raise NoLibraryKernel("scales")
 
 
 def _moved(scope: Scope, call: Call) -> tuple[Buffer, Buffer]:
@@ -201,7 +200,7 @@ def _moved(scope: Scope, call: Call) -> tuple[Buffer, Buffer]:
 
 def blocks(scope: Scope, call: Call, prefix: str) -> LibraryCall:
     if dict(call.args).get("order", "dcr") != "dcr":
-        raise NoKernel("order")
+        raise NoLibraryKernel("order")
     rows = _whole(call, "block")
     columns = dict(call.args).get("width") or rows
     source, output = _moved(scope, call)
@@ -218,7 +217,7 @@ def transpose(scope: Scope, call: Call, prefix: str) -> LibraryCall:
     permutation = _tuple(call, "permutation")
     missing = _RANK - len(permutation)
     if missing < 0:
-        raise NoKernel("rank")
+        raise NoLibraryKernel("rank")
     order = [*range(missing), *(axis + missing for axis in permutation)]
     places = [order.index(axis) for axis in range(_RANK)]
     lines = [
@@ -236,7 +235,7 @@ def cut(scope: Scope, call: Call, prefix: str) -> LibraryCall:
     source, output = _moved(scope, call)
     starts, sizes, steps = (_tuple(call, name) for name in ("starts", "sizes", "steps"))
     if any(step < 1 for step in steps) or len(starts) != len(source.shape):
-        raise NoKernel("steps")
+        raise NoLibraryKernel("steps")
     ends = [a + (n - 1) * s + 1 for a, n, s in zip(starts, sizes, steps, strict=True)]
     lines = [
         *_shapes(scope, prefix, source, output, rank=len(source.shape)),
@@ -289,19 +288,19 @@ def _plain(scope: Scope, name: str) -> Buffer:
     """A buffer whose bytes lie in the order of its shape."""
     buffer = scope.buffer(name)
     if channel_position(buffer) in (ChannelPosition.First, ChannelPosition.Mixed):
-        raise NoKernel("layout")
+        raise NoLibraryKernel("layout")
     return buffer
 
 
 def _whole(call: Call, name: str) -> int:
     value = dict(call.args).get(name)
     if not isinstance(value, int):
-        raise NoKernel(name)
+        raise NoLibraryKernel(name)
     return value
 
 
 def _tuple(call: Call, name: str) -> tuple[int, ...]:
     value = dict(call.args).get(name)
     if not isinstance(value, tuple):
-        raise NoKernel(name)
+        raise NoLibraryKernel(name)
     return value

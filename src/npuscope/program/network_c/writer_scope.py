@@ -38,7 +38,7 @@ class Scope:
 
     @classmethod
     def of(cls, program: Program, machine: Machine, name: str) -> Scope:
-        if any(_without_registers(epoch) for epoch in program.epochs):
+        if any(epoch.groups is None and epoch.kind is EpochKind.HW for epoch in program.epochs):
             raise TargetError(
                 "the program has no unit registers, so no C source can be made of it",
                 hint="compile the model with npuscope, or read a network.c instead",
@@ -63,10 +63,10 @@ class Scope:
         return self.program.pool_map()
 
     def buffer(self, name: str) -> Buffer:
-        found = self.buffers.get(name)
-        if found is None or found.pool not in self.pools:
+        buffer = self.buffers.get(name)
+        if buffer is None or buffer.pool not in self.pools:
             raise TargetError(f"buffer '{safe_terminal(name)}' has no place in memory")
-        return found
+        return buffer
 
     @cached_property
     def relocatable(self) -> bool:
@@ -110,8 +110,8 @@ class Scope:
     def relocated(self, lines: Lines) -> Lines:
         """The same for a struct that may name a relative pool or not."""
         symbols = [self.symbol(pool) for pool in relative_pools(self.program)]
-        named = any(symbol in line for line in lines for symbol in symbols)
-        return self.in_ram(lines) if named else lines
+        has_symbol = any(symbol in line for line in lines for symbol in symbols)
+        return self.in_ram(lines) if has_symbol else lines
 
     @cached_property
     def containers(self) -> dict[int, int]:
@@ -119,8 +119,8 @@ class Scope:
         if not self.relocatable or not self.program.epoch_controller:
             return {}
         numbers = {epoch.blob for epoch in self.program.executed if epoch.blob is not None}
-        made = {n: binary_of(self.program, n, self.network) for n in sorted(numbers)}
-        return {n: _double_words(binary) for n, binary in made.items() if binary.relocations}
+        binaries = {n: binary_of(self.program, n, self.network) for n in sorted(numbers)}
+        return {n: _double_words(binary) for n, binary in binaries.items() if binary.relocations}
 
     def limit(self, buffer: Buffer) -> int:
         return buffer.offset + buffer.size_bytes + LIMIT_BYTES
@@ -130,10 +130,6 @@ def _double_words(binary: EcBinary) -> int:
     """Whole cache lines of the plain blob."""
     plain = write_binary(EcBinary(binary.instructions))
     return -(-len(plain) // _LINE_BYTES) * _LINE_BYTES // 8
-
-
-def _without_registers(epoch: Epoch) -> bool:
-    return epoch.groups is None and epoch.kind is EpochKind.HW
 
 
 def node_name(epoch: Epoch) -> str:

@@ -24,7 +24,7 @@ _MAX_FRAMES = 255
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class UnitBlock:
     """One group of an epoch under the name of its two functions."""
 
     epoch: Epoch
@@ -52,14 +52,14 @@ class Block:
         return f"LL_ATON_End_EpochBlock_{self.name}"
 
 
-def blocks(epoch: Epoch) -> list[Block]:
+def blocks(epoch: Epoch) -> list[UnitBlock]:
     """One block a group; the first carries the epoch's plain number."""
     groups = epoch.groups or ()
     names = (str(epoch.number), *(f"{epoch.number}_{i}" for i in range(1, len(groups))))
-    return [Block(epoch, group, name) for group, name in zip(groups, names, strict=False)]
+    return [UnitBlock(epoch, group, name) for group, name in zip(groups, names, strict=False)]
 
 
-def hardware_functions(scope: Scope, block: Block) -> Lines:
+def hardware_functions(scope: Scope, block: UnitBlock) -> Lines:
     """Start and end function of one block."""
     return [*_start(scope, block), "", *_end(scope, block), ""]
 
@@ -70,10 +70,18 @@ def function_head(scope: Scope, name: str) -> Lines:
     return head + [f"  LL_ATON_LIB_UNUSED({argument});" for argument in unused] + [""]
 
 
-def _start(scope: Scope, block: Block) -> Lines:
+def _start(scope: Scope, block: UnitBlock) -> Lines:
     lines = function_head(scope, block.start)
     for unit, kind in zip(block.processors, _kinds(block), strict=True):
-        lines += _processor(scope, block, unit, kind)
+        layout = UNITS[unit.unit]
+        name = f"{unit.unit}_{unit.id}_init_{block.name}"
+        lines += [
+            _unit_comment(layout, unit.id),
+            f"  /* kind={c_comment(kind)} node={node_name(block.epoch)} */",
+            *scope.relocated(_struct(layout, name, _fields(scope, unit, layout))),
+            f"  {layout.init}({unit.id}, &{name});",
+            "",
+        ]
     for engine in block.inputs:
         lines += _engine(scope, block, engine, "input")
     lines += _bandwidth(scope, block.inputs, "Dma input bandwidth from memory pools:", "->")
@@ -83,12 +91,12 @@ def _start(scope: Scope, block: Block) -> Lines:
     return [*lines, *_switch(block, "Init", "init"), *_units(block, "Enable"), "}"]
 
 
-def _end(scope: Scope, block: Block) -> Lines:
+def _end(scope: Scope, block: UnitBlock) -> Lines:
     lines = function_head(scope, block.end)
     return [*lines, *_switch(block, "Deinit", "deinit"), *_units(block, "Disable"), "}"]
 
 
-def _kinds(block: Block) -> list[str]:
+def _kinds(block: UnitBlock) -> list[str]:
     """Operators of the epoch by unit: one each where the counts agree, else the unit's type.
 
     One convolution may take several accelerators.
@@ -102,18 +110,6 @@ def _kinds(block: Block) -> list[str]:
         rest = iter(others)
         return ["Conv" if is_conv else next(rest) for is_conv in shared]
     return [UNITS[unit.unit].c_name for unit in processors]
-
-
-def _processor(scope: Scope, block: Block, unit: Unit, kind: str) -> Lines:
-    layout = UNITS[unit.unit]
-    name = f"{unit.unit}_{unit.id}_init_{block.name}"
-    return [
-        _unit_comment(layout, unit.id),
-        f"  /* kind={c_comment(kind)} node={node_name(block.epoch)} */",
-        *scope.relocated(_struct(layout, name, _fields(scope, unit, layout))),
-        f"  {layout.init}({unit.id}, &{name});",
-        "",
-    ]
 
 
 def _struct(layout: UnitLayout, name: str, fields: Lines) -> Lines:
@@ -146,27 +142,23 @@ def _value(scope: Scope, unit: str, name: str, value: object) -> str:
     return words.get(int(value), str(int(value)))
 
 
-def _engine(scope: Scope, block: Block, engine: Streng, side: str) -> Lines:
+def _engine(scope: Scope, block: UnitBlock, engine: Streng, side: str) -> Lines:
     layout = UNITS[engine.unit]
     buffer = scope.buffer(engine.addr_base.buffer)
     place = (
         f"{scope.pool_numbers[buffer.pool]}[{buffer.offset},{buffer.offset + buffer.size_bytes}]"
     )
     name = f"{engine.unit}_{engine.id}_init_{block.name}"
+    # The port that an input engine feeds; an output engine takes the first port of a unit.
+    fed = (link for link in block.group.links if link.source == Port(engine.unit, engine.id))
     return [
         _unit_comment(layout, engine.id),
         f"  /* Emit conf for {layout.c_name} node={node_name(block.epoch)} {side} "
-        f"ports={_port_number(block, engine)} range={place} */",
+        f"ports={next((link.destination.port for link in fed), 0)} range={place} */",
         *scope.relocated(_struct(layout, name, _engine_fields(scope, engine))),
         f"  {layout.init}({engine.id}, &{name}, 1);",
         "",
     ]
-
-
-def _port_number(block: Block, engine: Streng) -> int:
-    """The port that an input engine feeds; an output engine takes the first port of a unit."""
-    fed = (link for link in block.group.links if link.source == Port(engine.unit, engine.id))
-    return next((link.destination.port for link in fed), 0)
 
 
 def _engine_fields(scope: Scope, engine: Streng) -> Lines:
@@ -197,7 +189,7 @@ def _bandwidth(scope: Scope, engines: list[Streng], title: str, arrow: str) -> L
     return [f"  /* {title} */", *rows, ""]
 
 
-def _switch(block: Block, action: str, word: str) -> Lines:
+def _switch(block: UnitBlock, action: str, word: str) -> Lines:
     name = f"STREAM_SWITCH_0_{word}_in_{block.name}"
     links = block.group.links
     return [
@@ -238,7 +230,7 @@ def _port(side: str, port: Port) -> str:
     return f"ATONN_{side}PORT(STRSWITCH, 0, {port.unit}, {port.id}, {port.port})"
 
 
-def _units(block: Block, action: str) -> Lines:
+def _units(block: UnitBlock, action: str) -> Lines:
     """Writers first: nothing may arrive before its receiver is on."""
     units = [*block.outputs, *block.processors, *block.inputs]
     name = f"{action}_epoch_{block.name}_all_units"

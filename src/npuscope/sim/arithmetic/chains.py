@@ -16,8 +16,8 @@ from npuscope.program import unit_words
 from npuscope.program.addresses import frame_starts
 from npuscope.program.units import Convacc
 from npuscope.sim.arithmetic import convacc, streams, walks
-from npuscope.sim.arithmetic.convacc import Addend, Features, Kernels, Tally
-from npuscope.sim.arithmetic.plan import ByFramesError, Index, Plan
+from npuscope.sim.arithmetic.convacc import Addend, ClampTally, Features, UnitKernels
+from npuscope.sim.arithmetic.plan import ByFramesError, Index, UnitPlan
 from npuscope.sim.arithmetic.products import Operands, Products, as_range, operands, products
 from npuscope.sim.arithmetic.streams import Words, limits, word_peak
 from npuscope.sim.memory import Memory
@@ -25,7 +25,7 @@ from npuscope.sim.memory import Memory
 # --- Series through the switch ---
 
 
-def chain_of(last: Plan) -> tuple[Plan, ...]:
+def chain_of(last: UnitPlan) -> tuple[UnitPlan, ...]:
     """The units whose sums reach a unit frame by frame, through nothing else, and itself."""
     chain = [last]
     while _follows(chain[0]):
@@ -33,13 +33,13 @@ def chain_of(last: Plan) -> tuple[Plan, ...]:
     return tuple(chain)
 
 
-def is_inner(plan: Plan) -> bool:
+def is_inner(plan: UnitPlan) -> bool:
     """A unit whose sums only go on to the next of its series, which computes them."""
     taker = plan.takers[0] if plan.takers else None
     return taker is not None and isinstance(taker.unit, Convacc) and _follows(taker, plan)
 
 
-def _follows(plan: Plan, before: Plan | None = None) -> bool:
+def _follows(plan: UnitPlan, before: UnitPlan | None = None) -> bool:
     source = plan.sources.get(2)
     if source is None or not isinstance(source.unit, Convacc) or before not in (None, source):
         return False
@@ -49,26 +49,26 @@ def _follows(plan: Plan, before: Plan | None = None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class ChainStage:
     """Units whose sums are added before the last of them finishes."""
 
-    first: Plan
-    last: Plan
-    found: Products
+    first: UnitPlan
+    last: UnitPlan
+    products: Products
 
-    def run(self, frames: range, words: Words | None, tally: Tally) -> Words:
+    def run(self, frames: range, words: Words | None, tally: ClampTally) -> Words:
         """Some frames of output; `words` are partial sums of the same frames."""
         unit, addend = self.first.conv, None
         if words is not None:
             counts = convacc.counted(unit, frames)
             addend = Addend(words, self.first.width(2, 2), unit.shift_a, counts)
-        return convacc.finish(self.last.conv, self.found.at(frames), addend, tally)
+        return convacc.finish(self.last.conv, self.products.at(frames), addend, tally)
 
 
-def stages(chain: tuple[Plan, ...]) -> list[Stage]:
+def stages(chain: tuple[UnitPlan, ...]) -> list[ChainStage]:
     """A series cut where something is rounded, dropped or may saturate."""
     loaded = [_load(plan) for plan in chain]
-    found: list[Stage] = []
+    series: list[ChainStage] = []
     start, peak = 0, _first_peak(chain[0])
     for number, (plan, (part, which)) in enumerate(zip(chain, loaded, strict=True)):
         peak += part.peak
@@ -76,17 +76,17 @@ def stages(chain: tuple[Plan, ...]) -> list[Stage]:
         if following and _passes_on(plan, following[0], peak, which, loaded[number + 1][1]):
             continue
         parts = [entry for entry, _ in loaded[start : number + 1]]
-        found.append(Stage(chain[start], plan, products(parts, which)))
+        series.append(ChainStage(chain[start], plan, products(parts, which)))
         start, peak = number + 1, _first_peak(following[0]) if following else 0
-    return found
+    return series
 
 
-def _first_peak(plan: Plan) -> int:
+def _first_peak(plan: UnitPlan) -> int:
     return word_peak(plan.width(2, 2)) << plan.conv.shift_a if plan.conv.accumulate else 0
 
 
 def _passes_on(
-    plan: Plan, taker: Plan, peak: int, which: Index | None, other: Index | None
+    plan: UnitPlan, taker: UnitPlan, peak: int, which: Index | None, other: Index | None
 ) -> bool:
     """Its sums arrive at the next unit as they are, and all of them count."""
     unit, following = plan.conv, taker.conv
@@ -103,23 +103,23 @@ def _equal(one: Index | None, other: Index | None) -> bool:
     return np.array_equal(one, other)
 
 
-def _load(plan: Plan) -> tuple[Operands, Index | None]:
+def _load(plan: UnitPlan) -> tuple[Operands, Index | None]:
     """Images and kernels of a unit, and the image that each frame of kernels meets."""
     unit = plan.conv
     convacc.check(unit)
     features = Features(unit, plan.width(0, 1))
-    kernels = Kernels(unit, plan.width(1, 1))
+    kernels = UnitKernels(unit, plan.width(1, 1))
     tiles = unit_words.tiles(unit)
-    given = plan.inlet(0, features.words, -(-plan.frames // tiles))
+    inlet = plan.inlet(0, features.words, -(-plan.frames // tiles))
     weights = kernels.matrices(plan.inlet(1, kernels.words, plan.frames).all)
-    which = given.which
+    which = inlet.which
     if tiles > 1:
-        which = np.arange(len(given.values)) if which is None else which
+        which = np.arange(len(inlet.values)) if which is None else which
         which = np.repeat(which, tiles)[: plan.frames]
-    return operands(unit, features.images(given.values), weights), which
+    return operands(unit, features.images(inlet.values), weights), which
 
 
-def run_chain(last: Plan, tally: Tally) -> Words:
+def run_chain(last: UnitPlan, tally: ClampTally) -> Words:
     """All frames of the last unit of a series."""
     chain = chain_of(last)
     frames = range(last.frames)
@@ -130,13 +130,13 @@ def run_chain(last: Plan, tally: Tally) -> Words:
     return words
 
 
-def _sums_from_port(plan: Plan) -> Words | None:
+def _sums_from_port(plan: UnitPlan) -> Words | None:
     unit = plan.conv
     if not convacc.counted(unit, range(plan.frames)).any():
         return None
-    taken = unit_words.sums_taken(unit, plan.frames)
-    words = plan.inlet(2, plan.words, taken).all
-    if taken == plan.frames:
+    count = unit_words.sums_taken(unit, plan.frames)
+    words = plan.inlet(2, plan.words, count).all
+    if count == plan.frames:
         return words
     return np.concatenate([np.zeros_like(words[:1]), words])  # the first frame takes none
 
@@ -150,11 +150,11 @@ _NONE, _HELD = -2, -1  # a frame that adds nothing, or what memory held before
 class Loop:
     """Sums from memory enter the first unit of a series and leave the last one."""
 
-    reader: Plan
-    writer: Plan
-    chain: tuple[Plan, ...]
+    reader: UnitPlan
+    writer: UnitPlan
+    chain: tuple[UnitPlan, ...]
 
-    def run(self, tally: Tally) -> Words:
+    def run(self, tally: ClampTally) -> Words:
         """Frames that wait for none first, then those that wait for them, and so on."""
         steps, before = stages(self.chain), self._before()
         results: Words | None = None
@@ -194,8 +194,8 @@ class Loop:
         if results is None:
             return self._held(frames)
         span = as_range(sources)
-        made = results[sources] if span is None else results[span.start : span.stop : span.step]
-        stored = streams.as_stored(self.writer.engine, made)
+        sums = results[sources] if span is None else results[span.start : span.stop : span.step]
+        stored = streams.as_stored(self.writer.engine, sums)
         stored = stored.astype(streams.memory_type(self.writer.engine))
         words = streams.loaded(
             self.reader.engine, stored.view(streams.memory_type(self.reader.engine))
@@ -208,9 +208,9 @@ class Loop:
     def _held(self, frames: range) -> Words:
         """What memory holds before the group runs, at the places that some frames read."""
         assert self.reader.view is not None
-        given = walks.load(self.reader.engine, self.reader.view, self.reader.frames)
+        inlet = walks.load(self.reader.engine, self.reader.view, self.reader.frames)
         numbers = np.maximum(np.array(frames, np.intp) - self._skipped, 0)
-        return streams.extend(given.at(numbers).all, 4)
+        return streams.extend(inlet.at(numbers).all, 4)
 
 
 def _levels(before: Index) -> Iterator[range]:
@@ -225,7 +225,7 @@ def _levels(before: Index) -> Iterator[range]:
         yield from [span] if span is not None else (range(n, n + 1) for n in numbers.tolist())
 
 
-def find_loop(plans: list[Plan], memory: Memory) -> Loop | None:
+def find_loop(plans: list[UnitPlan], memory: Memory) -> Loop | None:
     """The one loop through memory that is understood; any other overlap needs single frames."""
     engines = [plan for plan in plans if plan.is_engine and plan.frames]
     for plan in engines:
@@ -243,7 +243,7 @@ def find_loop(plans: list[Plan], memory: Memory) -> Loop | None:
     return _loop(*pairs[0], memory) if pairs else None
 
 
-def _loop(reader: Plan, writer: Plan, memory: Memory) -> Loop:
+def _loop(reader: UnitPlan, writer: UnitPlan, memory: Memory) -> Loop:
     """Frame by frame from end to end, nothing dropped, nothing left over."""
     chain = chain_of(writer.sources[0])
     first, last = chain[0], chain[-1]

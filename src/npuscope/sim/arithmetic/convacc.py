@@ -46,7 +46,7 @@ from npuscope.sim.arithmetic.streams import (
 _DEEP_SUB_BLOCK = 8
 
 
-class Kernels(KernelPort):
+class UnitKernels(KernelPort):
     """The kernels of a unit, in their order."""
 
     __slots__ = ()
@@ -58,11 +58,11 @@ class Kernels(KernelPort):
             return self._deep_matrices(frames)
         first = unit.kfilt_first if unit.kfilt_tot > 1 else 0
         delivered = frames.reshape(len(frames), self.delivered, self.kernel_size)
-        kept = delivered[:, first : first + unit.nKernels]
+        own = delivered[:, first : first + unit.nKernels]
         if unit.kseten:  # selects which byte of a wide kernel word is the weight
-            kept = kept.astype(np.int32) >> 8 * unit.kseten
+            own = own.astype(np.int32) >> 8 * unit.kseten
         nbytes = 2 if unit.simd == Simd.S16X16 else 1
-        return extend(kept, nbytes, bool(unit.k_unsigned))
+        return extend(own, nbytes, bool(unit.k_unsigned))
 
     def _deep_matrices(self, frames: Words) -> np.ndarray:
         unit = self.unit
@@ -70,18 +70,15 @@ class Kernels(KernelPort):
         own = frames.reshape(len(frames), self.deep_sets, -1)[:, index]
         raw = unpack(own, DEEP_BYTES if self.width == DEEP_BYTES else 1)
         values = raw if unit.k_unsigned else raw.view(np.int8)
-        return _join_sub_blocks(values, unit.batchDepth, unit.nKernels)
-
-
-def _join_sub_blocks(values: np.ndarray, channels: int, kernels: int) -> np.ndarray:
-    """Sub-blocks of up to 8 kernels, each (channel, kernel), as (frames, kernels, channels)."""
-    blocks = []
-    for first in range(0, kernels, _DEEP_SUB_BLOCK):
-        count = min(_DEEP_SUB_BLOCK, kernels - first)
-        start = first * channels
-        block = values[:, start : start + channels * count].reshape(-1, channels, count)
-        blocks.append(block.transpose(0, 2, 1))
-    return np.concatenate(blocks, axis=1)
+        # Sub-blocks of up to 8 kernels, each (channel, kernel), as (frames, kernels, channels).
+        channels = unit.batchDepth
+        blocks = []
+        for first in range(0, unit.nKernels, _DEEP_SUB_BLOCK):
+            count = min(_DEEP_SUB_BLOCK, unit.nKernels - first)
+            start = first * channels
+            block = values[:, start : start + channels * count].reshape(-1, channels, count)
+            blocks.append(block.transpose(0, 2, 1))
+        return np.concatenate(blocks, axis=1)
 
 
 # --- Feature frames of a convolution: unpacking and crop ---
@@ -125,7 +122,7 @@ def _bytes_of(words: Words, packed: int) -> NDArray[np.uint8]:
 
 
 @dataclass(slots=True)
-class Tally:
+class ClampTally:
     """Outputs of 16 bits that left a convolution, and how many of them the clamp changed; those of
     sums of two operands too."""
 
@@ -137,34 +134,34 @@ class Tally:
         return self.clamped / self.outputs if self.outputs else 0.0
 
 
-def run(unit: Convacc, widths: dict[int, int], tally: Tally) -> Stream:
+def run(unit: Convacc, widths: dict[int, int], tally: ClampTally) -> Stream:
     """One output frame per kernel tile. `widths`: bytes per word of the link at each port."""
     check(unit)
     features = Features(unit, widths.get(0, 1))
-    kernels = Kernels(unit, widths.get(1, 1))
+    kernels = UnitKernels(unit, widths.get(1, 1))
     frame = 0
     while True:
         images = features.images((yield Take(0, features.words))[None])
         for _ in range(tiles(unit)):
             weights = kernels.matrices((yield Take(1, kernels.words))[None])
-            found = products([operands(unit, images, weights)], None)
+            totals = products([operands(unit, images, weights)], None)
             addend = None
             if takes_sum(unit, frame):
                 words = (yield Take(2, unit.out_elements))[None]
                 counts = counted(unit, range(frame, frame + 1))
                 addend = Addend(words, widths.get(2, 2), unit.shift_a, counts)
-            yield finish(unit, found, addend, tally).reshape(-1)
+            yield finish(unit, totals, addend, tally).reshape(-1)
             frame += 1
 
 
 def counted(unit: Convacc, frames: range) -> NDArray[np.bool_]:
     """Which frames add what they take. FRAMEZERO: only those in first..last of each turn."""
     numbers = np.arange(frames.start, frames.stop, frames.step)
-    taken = numbers >= (0 if takes_sum(unit, 0) else 1)
+    adds = numbers >= (0 if takes_sum(unit, 0) else 1)
     if not unit.accumulate or unit.afilt_mode != AfiltMode.FRAMEZERO:
-        return taken & bool(unit.accumulate)
+        return adds & bool(unit.accumulate)
     place = numbers % max(1, unit.afilt_tot)
-    return taken & (unit.afilt_first <= place) & (place <= unit.afilt_last)
+    return adds & (unit.afilt_first <= place) & (place <= unit.afilt_last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,24 +178,24 @@ class Addend:
         return word_peak(self.width) << self.shift if self.counted.any() else 0
 
 
-def finish(unit: Convacc, found: Products, addend: Addend | None, tally: Tally) -> Words:
+def finish(unit: Convacc, sums: Products, addend: Addend | None, tally: ClampTally) -> Words:
     """Frames of output from sums of products and partial sums."""
     kind = word_type(unit.outbytes_o, bool(unit.saturation_o) and is_unsigned(unit))
     if addend is None or not addend.peak:
-        function = partial(_finished, unit, None, found.peak, tally)
-        return in_blocks(function, kind, found.totals)
-    words = addend.words.reshape(found.totals.shape)
+        function = partial(_finished, unit, None, sums.peak, tally)
+        return in_blocks(function, kind, sums.totals)
+    words = addend.words.reshape(sums.totals.shape)
     if not addend.counted.all():
         words = np.where(addend.counted[:, None, None, None], extend(words, 4), 0)
-    function = partial(_finished, unit, addend, found.peak + addend.peak, tally)
-    return in_blocks(function, kind, found.totals, words)
+    function = partial(_finished, unit, addend, sums.peak + addend.peak, tally)
+    return in_blocks(function, kind, sums.totals, words)
 
 
 def _finished(
     unit: Convacc,
     addend: Addend | None,
     peak: int,
-    tally: Tally,
+    tally: ClampTally,
     totals: np.ndarray,
     words: Words | None = None,
 ) -> Words:
@@ -206,10 +203,6 @@ def _finished(
     total: Wide = totals.astype(kind)
     if addend is not None and words is not None:
         total += extend(words, addend.width).astype(kind) << addend.shift
-    return _narrowed(unit, total, peak, tally)
-
-
-def _narrowed(unit: Convacc, total: Wide, peak: int, tally: Tally) -> Words:
     shift = round_shift if unit.rounding_o else floor_shift
     shifted = shift(total, unit.shift_o)
     if _fits(unit, shifted, peak):
@@ -229,7 +222,8 @@ def _fits(unit: Convacc, shifted: Wide, peak: int) -> bool:
     low, high = limits(unit.outbytes_o)
     if is_unsigned(unit):
         return False
-    if _after(peak, unit.shift_o) <= high:
+    # Largest magnitude after a shift, rounded up.
+    if ((peak >> unit.shift_o) + 1 if unit.shift_o > 0 else peak << -unit.shift_o) <= high:
         return True
     return bool(shifted.size and low <= shifted.min() and shifted.max() <= high)
 
@@ -237,11 +231,6 @@ def _fits(unit: Convacc, shifted: Wide, peak: int) -> bool:
 def is_unsigned(unit: Convacc) -> bool:
     """Builds pad unsigned maps with unsigned kernels of 1, so such a byte must not stop at 127."""
     return bool(unit.f_unsigned and unit.k_unsigned)
-
-
-def _after(peak: int, shift: int) -> int:
-    """Largest magnitude after a shift, rounded up."""
-    return (peak >> shift) + 1 if shift > 0 else peak << -shift
 
 
 def check(unit: Convacc) -> None:

@@ -18,7 +18,7 @@ from npuscope.program.units import Activ, Arith, Convacc, Decun, PoolUnit, Port,
 from npuscope.sim.arithmetic import convacc
 from npuscope.sim.arithmetic import streams as streng
 from npuscope.sim.arithmetic import units as arith
-from npuscope.sim.arithmetic.convacc import Tally
+from npuscope.sim.arithmetic.convacc import ClampTally
 from npuscope.sim.arithmetic.pool import run_pool
 from npuscope.sim.arithmetic.streams import Inbox, Stream, Take, Words
 from npuscope.sim.arithmetic.units import refuse, run_activ
@@ -51,10 +51,17 @@ class RunningUnit:
         return isinstance(self.unit, Streng) and bool(self.unit.dir)
 
 
-def run_by_frames(group: Group, memory: Memory, tally: Tally) -> None:
+def run_by_frames(group: Group, memory: Memory, tally: ClampTally) -> None:
     """Execute until every engine that stores has stored its frames."""
     nodes = connect(group)
-    _find_round_trips(nodes, memory)
+    # Pair engines whose bytes overlap: partial sums that pass through memory.
+    engines = [(node, node.unit) for node in nodes if isinstance(node.unit, Streng)]
+    spans = {id(node): _span(unit, memory) for node, unit in engines}
+    for reader, _ in engines:
+        for writer, _ in engines:
+            (low, high), (start, end) = spans[id(reader)], spans[id(writer)]
+            if writer.is_sink and not reader.is_sink and low < end and start < high:
+                reader.writers.append(writer)
     for node in nodes:
         node.stream = _start(node, memory, tally)
     sinks = [node for node in nodes if node.is_sink]
@@ -76,21 +83,10 @@ def connect(group: Group) -> list[RunningUnit]:
 
 
 def _node(nodes: dict[tuple[str, int], RunningUnit], port: Port) -> RunningUnit:
-    found = nodes.get((port.unit, port.id))
-    if found is None:
+    node = nodes.get((port.unit, port.id))
+    if node is None:
         raise TargetError(f"a link names {port.unit} {port.id}, which is not in the group")
-    return found
-
-
-def _find_round_trips(nodes: list[RunningUnit], memory: Memory) -> None:
-    """Pair engines whose bytes overlap: partial sums that pass through memory."""
-    engines = [(node, node.unit) for node in nodes if isinstance(node.unit, Streng)]
-    spans = {id(node): _span(unit, memory) for node, unit in engines}
-    for reader, _ in engines:
-        for writer, _ in engines:
-            (low, high), (start, end) = spans[id(reader)], spans[id(writer)]
-            if writer.is_sink and not reader.is_sink and low < end and start < high:
-                reader.writers.append(writer)
+    return node
 
 
 def _span(engine: Streng, memory: Memory) -> tuple[int, int]:
@@ -99,7 +95,7 @@ def _span(engine: Streng, memory: Memory) -> tuple[int, int]:
     return base + low, base + high
 
 
-def _start(node: RunningUnit, memory: Memory, tally: Tally) -> Stream:
+def _start(node: RunningUnit, memory: Memory, tally: ClampTally) -> Stream:
     unit = node.unit
     match unit:
         case Streng():
@@ -122,17 +118,13 @@ def _advance(node: RunningUnit) -> bool:
     if node.busy or node.ended:
         return False
     node.busy = True
-    _settle_writers(node)
-    gave = _give_frame(node)
-    node.busy = False
-    return gave
-
-
-def _settle_writers(node: RunningUnit) -> None:
-    """Store every frame already made before memory is read again."""
+    # Store every frame already made before memory is read again.
     for writer in node.writers:
         while _advance(writer):
             pass
+    gave = _give_frame(node)
+    node.busy = False
+    return gave
 
 
 def _give_frame(node: RunningUnit) -> bool:

@@ -56,16 +56,16 @@ class Frames:
 
 
 @dataclass(slots=True, eq=False)
-class Plan:
+class UnitPlan:
     """A unit, the words of one of its frames, how many it gives, and those."""
 
     unit: Unit
     inboxes: dict[int, Inbox]
-    sources: dict[int, Plan] = field(default_factory=dict)
-    takers: list[Plan] = field(default_factory=list)
+    sources: dict[int, UnitPlan] = field(default_factory=dict)
+    takers: list[UnitPlan] = field(default_factory=list)
     words: int = 0
     frames: int = 0
-    made: Frames | None = None
+    output: Frames | None = None
     walk: Walk | None = None  # of an engine
     view: np.ndarray | None = None  # of memory along it
 
@@ -96,62 +96,62 @@ class Plan:
     def inlet(self, port: int, words: int, count: int) -> Frames:
         """`count` frames of `words` words as they arrive at a port."""
         source = self.sources[port]
-        given = source.made
-        if given is None:
+        inlet = source.output
+        if inlet is None:
             raise ByFramesError
-        passing = self._passing(port, source.frames)
+        # Numbers of the frames that a link's contexts let pass; None for all.
+        if self.is_plain(port):
+            passing = None
+        else:
+            contexts = Contexts(self.inboxes[port].contexts.link)
+            passing = np.array(
+                [frame for frame in range(source.frames) if contexts.let_pass()], np.intp
+            )
         if passing is not None:
-            given = given.at(passing)
+            inlet = inlet.at(passing)
         if source.words == words:
-            return given.first(count)
-        return Frames(given.all.reshape(-1)[: count * words].reshape(count, words))
+            return inlet.first(count)
+        return Frames(inlet.all.reshape(-1)[: count * words].reshape(count, words))
 
     def is_plain(self, port: int) -> bool:
         """Every frame of the source arrives."""
         link = self.inboxes[port].contexts.link
         return not link.frames0 and link.enable0
 
-    def _passing(self, port: int, frames: int) -> Index | None:
-        """Numbers of the frames that a link's contexts let pass; None for all."""
-        if self.is_plain(port):
-            return None
-        contexts = Contexts(self.inboxes[port].contexts.link)
-        return np.array([frame for frame in range(frames) if contexts.let_pass()], np.intp)
-
-    def source_frames(self, port: int, wanted: int) -> int:
+    def source_frames(self, port: int, count: int) -> int:
         """Frames of the source until the link has let that many pass."""
         if self.is_plain(port):
-            return wanted
+            return count
         contexts = Contexts(self.inboxes[port].contexts.link)
         for frame in range(_MOST_FRAMES):
-            if not wanted:
+            if not count:
                 return frame
-            wanted -= contexts.let_pass()
+            count -= contexts.let_pass()
         raise ByFramesError
 
 
 # Plans of groups that ran before, for the next inference. Whoever runs a group takes its plan
 # out, so that nobody else writes to it.
 _MOST_KEPT = 1 << 12
-_kept: dict[int, tuple[Group, list[Plan]]] = {}
+_kept: dict[int, tuple[Group, list[UnitPlan]]] = {}
 
 
 @contextmanager
-def planned(group: Group) -> Iterator[list[Plan]]:
+def planned(group: Group) -> Iterator[list[UnitPlan]]:
     """Units with all that is known before a value is read, sources before what they feed."""
-    known = _kept.pop(id(group), None)
-    plans = known[1] if known is not None and known[0] is group else plan_group(group)
+    earlier = _kept.pop(id(group), None)
+    plans = earlier[1] if earlier is not None and earlier[0] is group else plan_group(group)
     try:
         yield plans
     finally:
         for plan in plans:
-            plan.made = plan.view = None
+            plan.output = plan.view = None
     if len(_kept) >= _MOST_KEPT:
         _kept.clear()
     _kept[id(group)] = group, plans
 
 
-def plan_group(group: Group) -> list[Plan]:
+def plan_group(group: Group) -> list[UnitPlan]:
     """A plan of its own: geometry alone."""
     plans = _in_order(connect(group))
     for plan in plans:
@@ -160,7 +160,9 @@ def plan_group(group: Group) -> list[Plan]:
     for plan in reversed(plans):
         if plan.is_sink:
             plan.frames = plan.engine.frames
-        _check_frames(plan)
+        ends_early = plan.is_engine and plan.frames > plan.engine.frames
+        if ends_early or plan.frames * plan.words > _MOST_WORDS:
+            raise ByFramesError
         for port, words in _needs(plan) if plan.frames else ():
             source = plan.sources[port]
             needed = plan.source_frames(port, -(-words // source.words))
@@ -168,17 +170,17 @@ def plan_group(group: Group) -> list[Plan]:
     return plans
 
 
-def _in_order(nodes: list[RunningUnit]) -> list[Plan]:
-    order: dict[int, Plan] = {}
+def _in_order(nodes: list[RunningUnit]) -> list[UnitPlan]:
+    order: dict[int, UnitPlan] = {}
     begun: set[int] = set()
 
-    def visit(node: RunningUnit) -> Plan:
+    def visit(node: RunningUnit) -> UnitPlan:
         if id(node) in order:
             return order[id(node)]
         if id(node) in begun:
             raise ByFramesError  # a loop through the switch
         begun.add(id(node))
-        plan = Plan(node.unit, node.inboxes)
+        plan = UnitPlan(node.unit, node.inboxes)
         for port, source in node.sources.items():
             plan.sources[port] = visit(source)
             plan.sources[port].takers.append(plan)
@@ -201,27 +203,26 @@ def _frame_words(unit: Unit) -> int:
     return 0
 
 
-def _given_words(plan: Plan) -> int:
+def _given_words(plan: UnitPlan) -> int:
     """A unit without a geometry passes frames as they come."""
     if not isinstance(plan.unit, Activ | Arith) or 0 not in plan.sources:
         raise ByFramesError
     return plan.sources[0].words
 
 
-def _check_frames(plan: Plan) -> None:
-    ends_early = plan.is_engine and plan.frames > plan.engine.frames
-    if ends_early or plan.frames * plan.words > _MOST_WORDS:
-        raise ByFramesError
-
-
-def _needs(plan: Plan) -> list[tuple[int, int]]:
+def _needs(plan: UnitPlan) -> list[tuple[int, int]]:
     """Words that a unit takes from its ports for all its frames; as many and not one more."""
     unit, frames = plan.unit, plan.frames
     match unit:
         case Streng():
             return [(0, frames * plan.words)] if unit.dir else []
         case Convacc():
-            return _conv_needs(plan, unit)
+            features = _some(FeaturePort(unit, plan.width(0, 1)).words)
+            kernels = _some(KernelPort(unit, plan.width(1, 1)).words)
+            turns = -(-plan.frames // unit_words.tiles(unit))
+            needs = [(0, turns * features), (1, plan.frames * kernels)]
+            sums = unit_words.sums_taken(unit, plan.frames)
+            return [*needs, (2, sums * plan.words)] if sums else needs
         case Arith() if unit_words.takes_y(unit, 1 in plan.sources):
             y_words = unit.batchDepth if unit_words.broadcasts(unit) else plan.words
             return [(0, frames * plan.words), (1, frames * _some(y_words))]
@@ -229,15 +230,6 @@ def _needs(plan: Plan) -> list[tuple[int, int]]:
             return [(0, frames * _some(unit_words.pool_words(unit)))]
         case _:
             return [(0, frames * plan.words)]
-
-
-def _conv_needs(plan: Plan, unit: Convacc) -> list[tuple[int, int]]:
-    features = _some(FeaturePort(unit, plan.width(0, 1)).words)
-    kernels = _some(KernelPort(unit, plan.width(1, 1)).words)
-    turns = -(-plan.frames // unit_words.tiles(unit))
-    needs = [(0, turns * features), (1, plan.frames * kernels)]
-    sums = unit_words.sums_taken(unit, plan.frames)
-    return [*needs, (2, sums * plan.words)] if sums else needs
 
 
 def _some(words: int) -> int:

@@ -115,7 +115,18 @@ def products(parts: Sequence[Operands], which: Index | None) -> Products:
     bound = sum(part.peak for part in parts)
     kind: Float = _FLOAT32 if bound < _EXACT_FLOAT32 else _FLOAT64
     if which is not None:
-        return _of_shared_images(parts, which, kind, bound)
+        # All kernels that meet an image are multiplied at once, all parts in one product.
+        count = len(parts[0].images)
+        images = [part.padded(kind) for part in parts]
+        slabs = [(np.flatnonzero(which == n), n) for n in range(count)]
+        pairs = [(own, _slab(parts, [i[n : n + 1] for i in images], own)) for own, n in slabs]
+        if count == 1:
+            return Products(pairs[0][1], bound)
+        totals = np.empty((len(which), *pairs[0][1].shape[1:]), kind)
+        for own, slab in pairs:
+            totals[own] = slab
+        spans = [(as_range(own), slab) for own, slab in pairs]
+        return Products(totals, bound, tuple((r, slab) for r, slab in spans if r is not None))
     total = _of_own_images(parts[0], kind)
     for part in parts[1:]:
         total += _of_own_images(part, kind)
@@ -126,50 +137,10 @@ def _of_own_images(part: Operands, kind: Float) -> np.ndarray:
     taps = _depthwise_taps(part.unit, part.weights)
     if taps is not None:
         return _of_channels(part, taps)
-    return _of_pairs(part.unit, part.padded(kind), part.weights.astype(kind))
-
-
-def _of_shared_images(parts: Sequence[Operands], which: Index, kind: Float, bound: int) -> Products:
-    """All kernels that meet an image are multiplied at once, all parts in one product."""
-    count = len(parts[0].images)
-    images = [part.padded(kind) for part in parts]
-    slabs = [(np.flatnonzero(which == n), n) for n in range(count)]
-    made = [(own, _slab(parts, [i[n : n + 1] for i in images], own)) for own, n in slabs]
-    if count == 1:
-        return Products(made[0][1], bound)
-    totals = np.empty((len(which), *made[0][1].shape[1:]), kind)
-    for own, slab in made:
-        totals[own] = slab
-    spans = [(as_range(own), slab) for own, slab in made]
-    return Products(totals, bound, tuple((r, slab) for r, slab in spans if r is not None))
-
-
-def as_range(numbers: Index) -> range | None:
-    """Numbers at equal distances as a range."""
-    if len(numbers) < 2:
-        return range(int(numbers[0]), int(numbers[0]) + 1) if len(numbers) else None
-    step = int(numbers[1] - numbers[0])
-    found = range(int(numbers[0]), int(numbers[-1]) + 1, step)
-    return found if np.array_equal(numbers, found) else None
-
-
-def _slab(parts: Sequence[Operands], images: list[np.ndarray], own: Index) -> np.ndarray:
-    """(frames, rows, columns, kernels) of the kernels for one image, in the order of a map."""
-    unit = parts[0].unit
-    rows, columns = unit.out_size
-    windows = [_windows(part.unit, i)[0] for part, i in zip(parts, images, strict=True)]
-    whole = len(own) == len(parts[0].weights)
-    weights = [part.weights if whole else part.weights[own] for part in parts]
-    left = windows[0] if len(parts) == 1 else np.concatenate(windows, axis=1)
-    right = weights[0] if len(parts) == 1 else np.concatenate(weights, axis=2)
-    right = np.ascontiguousarray(right).reshape(-1, right.shape[2]).astype(left.dtype)
-    product = left @ right.T
-    shaped: np.ndarray = product.reshape(rows, columns, len(own), unit.nKernels)
-    return shaped.transpose(2, 0, 1, 3)
-
-
-def _of_pairs(unit: Convacc, images: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Frame by frame, as many at a time as fit into cache."""
+    # Frame by frame, as many at a time as fit into cache.
+    unit = part.unit
+    images = part.padded(kind)
+    weights = part.weights.astype(kind)
     rows, columns = unit.out_size
     step = max(1, _MOST_WINDOWS // (rows * columns * weights.shape[2]))
     parts = [
@@ -179,6 +150,30 @@ def _of_pairs(unit: Convacc, images: np.ndarray, weights: np.ndarray) -> np.ndar
     ]
     joined = parts[0] if len(parts) == 1 else np.concatenate(parts)
     return joined.reshape(len(images), rows, columns, unit.nKernels)
+
+
+def as_range(numbers: Index) -> range | None:
+    """Numbers at equal distances as a range."""
+    if len(numbers) < 2:
+        return range(int(numbers[0]), int(numbers[0]) + 1) if len(numbers) else None
+    step = int(numbers[1] - numbers[0])
+    span = range(int(numbers[0]), int(numbers[-1]) + 1, step)
+    return span if np.array_equal(numbers, span) else None
+
+
+def _slab(parts: Sequence[Operands], images: list[np.ndarray], own: Index) -> np.ndarray:
+    """(frames, rows, columns, kernels) of the kernels for one image, in the order of a map."""
+    unit = parts[0].unit
+    rows, columns = unit.out_size
+    windows = [_windows(part.unit, i)[0] for part, i in zip(parts, images, strict=True)]
+    whole = len(own) == len(parts[0].weights)
+    weights = [part.weights if whole else part.weights[own] for part in parts]
+    stacked = windows[0] if len(parts) == 1 else np.concatenate(windows, axis=1)
+    right = weights[0] if len(parts) == 1 else np.concatenate(weights, axis=2)
+    right = np.ascontiguousarray(right).reshape(-1, right.shape[2]).astype(stacked.dtype)
+    product = stacked @ right.T
+    shaped: np.ndarray = product.reshape(rows, columns, len(own), unit.nKernels)
+    return shaped.transpose(2, 0, 1, 3)
 
 
 def _windows(unit: Convacc, images: np.ndarray) -> np.ndarray:

@@ -155,8 +155,8 @@ def narrow(value: Wide, nbytes: int, saturate: int, unsigned: bool = False) -> W
     """Clip to a signed (or unsigned) word, or keep the low bits when saturation is off."""
     if saturate:
         low, high = (0, (1 << 8 * nbytes) - 1) if unsigned else limits(nbytes)
-        held = value if nbytes < 4 else value.astype(np.int64)
-        return np.clip(held, low, high).astype(word_type(nbytes, unsigned))
+        wide = value if nbytes < 4 else value.astype(np.int64)
+        return np.clip(wide, low, high).astype(word_type(nbytes, unsigned))
     if nbytes == 3:
         return _three_bytes(value.astype(np.int32), unsigned=False)
     return value.astype(word_type(nbytes))
@@ -183,13 +183,12 @@ def in_blocks(
     step = max(1, _BLOCK * first.shape[axis] // first.size)
     for start in range(0, first.shape[axis], step):
         piece = (slice(None),) * axis + (slice(start, start + step),)
-        rest = [other[piece] if _spans(other, first, axis) else other for other in others]
+        rest = [
+            other[piece] if other.ndim == first.ndim and other.shape[axis] > 1 else other
+            for other in others
+        ]
         result[piece] = function(first[piece], *rest)
     return result
-
-
-def _spans(other: np.ndarray, first: np.ndarray, axis: int) -> bool:
-    return other.ndim == first.ndim and other.shape[axis] > 1
 
 
 # --- Stream switch: a queue at each destination port, behind the two contexts of its link ---
@@ -236,15 +235,12 @@ class Inbox:
         if words == ANY_FRAME or len(first) == words:
             self.words -= len(first)
             return first
-        return self._cut(first, words)
-
-    def _cut(self, first: Words, words: int) -> Words:
-        pieces, found = [first], len(first)
-        while found < words:
+        pieces, count = [first], len(first)
+        while count < words:
             pieces.append(self.frames.popleft())
-            found += len(pieces[-1])
+            count += len(pieces[-1])
         joined = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-        if found > words:
+        if count > words:
             self.frames.appendleft(joined[words:])
         self.words -= words
         return joined[:words]

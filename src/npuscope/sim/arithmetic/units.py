@@ -13,7 +13,7 @@ from npuscope.lean_dataclass import dataclass
 from npuscope.program.modes import ActivOp, ArithOp, Bcast
 from npuscope.program.unit_words import arith_words, broadcasts, takes_y
 from npuscope.program.units import Activ, Arith, Decun, Ref
-from npuscope.sim.arithmetic.convacc import Tally
+from npuscope.sim.arithmetic.convacc import ClampTally
 from npuscope.sim.arithmetic.streams import (
     ANY_FRAME,
     Stream,
@@ -66,19 +66,26 @@ def load(unit: Arith, memory: Memory) -> Coefficients:
         c = -c  # the driver's way to ask for a negated vector
     if not unit.combinebc:
         return Coefficients(unit, _short(a), _short(b), _short(c))
-    return Coefficients(unit, _short(a), b, c if _has_c_vector(unit) else _pair(b, c))
+    return Coefficients(
+        unit, _short(a), b, c if unit.C_vector is not None and not unit.scalar else _pair(b, c)
+    )
 
 
 def _entry(unit: Arith, memory: Memory, vector: Ref | None, scalar: int, bits: int) -> Wide:
     if unit.scalar or vector is None:
         return np.array([scalar], np.int64)
-    length = _length(unit)
+    lengths = {
+        Bcast.CHAN: unit.fChannels,
+        Bcast.HEIGHT: unit.fHeight,
+        Bcast.WIDTH: unit.fWidth,
+        Bcast.HEIGHT_WIDTH: unit.fHeight * unit.fWidth,
+        Bcast.SCALAR: 1,
+    }
+    if unit.bcast not in lengths:
+        raise refuse_operation(unit, f"vectors with bcast {unit.bcast}")
+    length = lengths[Bcast(unit.bcast)]
     raw = memory.span(memory.address(vector), length * bits // 8)
     return raw.view(f"<i{bits // 8}").astype(np.int64)
-
-
-def _has_c_vector(unit: Arith) -> bool:
-    return unit.C_vector is not None and not unit.scalar
 
 
 def _short(value: Wide) -> Wide:
@@ -89,19 +96,6 @@ def _short(value: Wide) -> Wide:
 def _pair(b: Wide, c: Wide) -> Wide:
     """{B,C}: one two's-complement number of 32 bits."""
     return ((b << 16) | (c & 0xFFFF)).astype(np.int32).astype(np.int64)
-
-
-def _length(unit: Arith) -> int:
-    lengths = {
-        Bcast.CHAN: unit.fChannels,
-        Bcast.HEIGHT: unit.fHeight,
-        Bcast.WIDTH: unit.fWidth,
-        Bcast.HEIGHT_WIDTH: unit.fHeight * unit.fWidth,
-        Bcast.SCALAR: 1,
-    }
-    if unit.bcast not in lengths:
-        raise refuse_operation(unit, f"vectors with bcast {unit.bcast}")
-    return lengths[Bcast(unit.bcast)]
 
 
 def _index(unit: Arith, first: int, count: int) -> Wide:
@@ -127,7 +121,7 @@ round_by = round_shift
 _SEEN = (ArithOp.AFFINE, ArithOp.MUL, ArithOp.MIN, ArithOp.MAX, ArithOp.CLIP)
 
 
-def run(unit: Arith, has_y: bool, memory: Memory, tally: Tally) -> Stream:
+def run(unit: Arith, has_y: bool, memory: Memory, tally: ClampTally) -> Stream:
     """Frames of fWidth x fHeight x batchDepth; frames as they come if there is no geometry."""
     check(unit, has_y)
     coefficients = load(unit, memory)
@@ -142,7 +136,7 @@ def run(unit: Arith, has_y: bool, memory: Memory, tally: Tally) -> Stream:
 
 
 def compute(
-    coefficients: Coefficients, x: Words, y: Words | None, tally: Tally, first: int = 0
+    coefficients: Coefficients, x: Words, y: Words | None, tally: ClampTally, first: int = 0
 ) -> Words:
     """Frames of output for frames of X and Y (frames, ...), the first of which has a number."""
     unit = coefficients.unit
@@ -180,7 +174,7 @@ def _moved(unit: Arith, offset: int, words: Words) -> Words:
 
 def _values(
     unit: Arith,
-    tally: Tally,
+    tally: ClampTally,
     x_words: Words,
     a: Wide,
     b: Wide,
@@ -190,7 +184,10 @@ def _values(
     kind = a.dtype
     x: Wide = extend(x_words, unit.inbytes_x or 2).astype(kind)
     y = None if y_words is None else extend(y_words, unit.inbytes_y or 2).astype(kind)
-    value = _finish(unit, _operate(unit, x, y, (a, b, c)))
+    shift = round_shift if unit.rounding_o else floor_shift
+    value = shift(_operate(unit, x, y, (a, b, c)), unit.shift_o)
+    if unit.clipout:
+        value = np.clip(value, unit.clipmin, unit.clipmax)
     words = narrow(value, unit.outbytes_o, unit.saturation_o)
     if y is not None and unit.outbytes_o == 2:
         # Where kernel pieces are joined, sums are lost as they are within a convolution.
@@ -220,7 +217,13 @@ def _operate(unit: Arith, x: Wide, y: Wide | None, vectors: tuple[Wide, Wide, Wi
     a, b, c = vectors
     constant = c << unit.C_shift
     if unit.operation == ArithOp.AFFINE:
-        return _affine(unit, a * x, None if y is None else b * y, constant)
+        # In place: the products are nobody else's.
+        by = None if y is None else b * y
+        total = round_ax(a * x, unit.Ax_shift)
+        total += constant
+        if by is not None:
+            total += round_by(by, unit.By_shift)
+        return total
     if unit.operation == ArithOp.CLIP:
         # The coefficients are the bounds; the clip range belongs to `clipout` alone.
         return np.clip(x, a, c)
@@ -228,25 +231,8 @@ def _operate(unit: Arith, x: Wide, y: Wide | None, vectors: tuple[Wide, Wide, Wi
     second = constant if y is None else y
     if unit.operation == ArithOp.MUL:
         return x * second
-    chosen = np.minimum if unit.operation == ArithOp.MIN else np.maximum
-    result: Wide = chosen(x, second)
-    return result
-
-
-def _affine(unit: Arith, ax: Wide, by: Wide | None, constant: Wide) -> Wide:
-    """In place: the products are nobody else's."""
-    total = round_ax(ax, unit.Ax_shift)
-    total += constant
-    if by is not None:
-        total += round_by(by, unit.By_shift)
-    return total
-
-
-def _finish(unit: Arith, value: Wide) -> Wide:
-    shift = round_shift if unit.rounding_o else floor_shift
-    result = shift(value, unit.shift_o)
-    if unit.clipout:
-        result = np.clip(result, unit.clipmin, unit.clipmax)
+    extreme = np.minimum if unit.operation == ArithOp.MIN else np.maximum
+    result: Wide = extreme(x, second)
     return result
 
 
@@ -278,8 +264,23 @@ def activation(unit: Activ, memory: Memory) -> Callable[[Words], Words]:
     """The unit as a function of words."""
     refuse_fields(unit, "shift_f", "relu_mode_o", "fsub")
     if unit.operation == ActivOp.FUNC:
+        # The function of all 256 inputs, by x + 128.
+        if unit.inbytes_f != 1 or not unit.signedop:
+            raise refuse_operation(unit, "FUNC on other than signed 8-bit values")
+        x = np.arange(-128, 128, dtype=np.int64)
+        raw = _rom(unit, memory, unit.ROM1_vector, unit.ROM1_nbytes)
+        # ROM0 splits the range: bits 7..6 log2 of a segment's parts, 5..0 its first row.
+        u = np.arange(256, dtype=np.int64)
+        rest_bits = 8 - unit.bwidth
+        rom = _rom(unit, memory, unit.ROM0_vector, unit.ROM0_nbytes).astype(np.int64)
+        entry: Wide = rom[u >> rest_bits]
+        parts_log2, first_row = entry >> 6, entry & 0x3F
+        # A segment of fewer values than parts cannot be split further: the shift stops at 0.
+        part: Wide = (u & ((1 << rest_bits) - 1)) >> np.maximum(rest_bits - parts_log2, 0)
+        a, b, c = raw.view("<i2").reshape(-1, _ROM1_ROW).astype(np.int64)[first_row + part].T
+        quadratic = a * x * x + (b << unit.shift_b) * x + (c << unit.shift_c)
         # By the byte itself: that of 0 comes first, that of -128 after that of 127.
-        table = np.roll(_function_table(unit, memory), 128)
+        table = np.roll(_activ_words(unit, quadratic), 128)
         return lambda words: table.take(extend(words, 1).view(np.uint8))
     if unit.operation not in (ActivOp.RELU, ActivOp.TRELU):
         raise refuse_operation(unit, ActivOp(unit.operation).name)
@@ -289,41 +290,13 @@ def activation(unit: Activ, memory: Memory) -> Callable[[Words], Words]:
 def _rectify(unit: Activ, words: Words) -> Words:
     peak = max(word_peak(unit.inbytes_f), abs(unit.parameter), abs(unit.parameter_2))
     x = extend(words, unit.inbytes_f).astype(room(shift_peak(peak, unit.shift_o)))
-    return _activ_words(unit, _threshold(unit, x))
-
-
-def _threshold(unit: Activ, x: Wide) -> Wide:
-    """TRELU keeps what exceeds `parameter`, the rest becomes `parameter_2`."""
-    if unit.operation == ActivOp.RELU:
-        return np.maximum(x, 0)
-    return np.where(x > unit.parameter, x, unit.parameter_2)
-
-
-def _function_table(unit: Activ, memory: Memory) -> Words:
-    """The function of all 256 inputs, by x + 128."""
-    if unit.inbytes_f != 1 or not unit.signedop:
-        raise refuse_operation(unit, "FUNC on other than signed 8-bit values")
-    x = np.arange(-128, 128, dtype=np.int64)
-    a, b, c = _rows(unit, memory)[_row_numbers(unit, memory)].T
-    quadratic = a * x * x + (b << unit.shift_b) * x + (c << unit.shift_c)
-    return _activ_words(unit, quadratic)
-
-
-def _row_numbers(unit: Activ, memory: Memory) -> Wide:
-    """ROM0 splits the range: bits 7..6 log2 of a segment's parts, 5..0 its first row."""
-    u = np.arange(256, dtype=np.int64)
-    rest_bits = 8 - unit.bwidth
-    rom = _rom(unit, memory, unit.ROM0_vector, unit.ROM0_nbytes).astype(np.int64)
-    entry: Wide = rom[u >> rest_bits]
-    parts_log2, first_row = entry >> 6, entry & 0x3F
-    # A segment of fewer values than parts cannot be split further: the shift stops at 0.
-    part: Wide = (u & ((1 << rest_bits) - 1)) >> np.maximum(rest_bits - parts_log2, 0)
-    return first_row + part
-
-
-def _rows(unit: Activ, memory: Memory) -> Wide:
-    raw = _rom(unit, memory, unit.ROM1_vector, unit.ROM1_nbytes)
-    return raw.view("<i2").reshape(-1, _ROM1_ROW).astype(np.int64)
+    # TRELU keeps what exceeds `parameter`, the rest becomes `parameter_2`.
+    return _activ_words(
+        unit,
+        np.maximum(x, 0)
+        if unit.operation == ActivOp.RELU
+        else np.where(x > unit.parameter, x, unit.parameter_2),
+    )
 
 
 def _rom(unit: Activ, memory: Memory, vector: Ref | None, nbytes: int) -> Bytes:

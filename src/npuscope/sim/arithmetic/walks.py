@@ -43,12 +43,14 @@ def load(engine: Streng, walk: np.ndarray, frames: int) -> Frames:
     if not walk.strides[1]:
         walk = walk[:, :1]
     values = streams.loaded(engine, walk)
-    kept_turns, kept = values.shape[:2]
-    values = values.reshape(kept_turns * kept, *values.shape[2:])
+    kept_turns, per_turn = values.shape[:2]
+    values = values.reshape(kept_turns * per_turn, *values.shape[2:])
     if len(values) == turns * loop:
         return Frames(values).first(frames)
     turn, place = np.divmod(np.arange(frames), loop)
-    return Frames(values, np.minimum(turn, kept_turns - 1) * kept + np.minimum(place, kept - 1))
+    return Frames(
+        values, np.minimum(turn, kept_turns - 1) * per_turn + np.minimum(place, per_turn - 1)
+    )
 
 
 def store(engine: Streng, memory: Memory, walk: np.ndarray, words: Words) -> None:
@@ -56,10 +58,10 @@ def store(engine: Streng, memory: Memory, walk: np.ndarray, words: Words) -> Non
     if apart(walk):
         walk[...] = streams.as_stored(engine, words.reshape(walk.shape))
         return
-    base, put = memory.address(engine.addr_base), streams.storer(engine, memory)
+    base, storer = memory.address(engine.addr_base), streams.storer(engine, memory)
     last = {start: number for number, start in enumerate(frame_starts(engine))}
     for start, number in sorted(last.items(), key=lambda entry: entry[1]):
-        put(base + start, words[number])
+        storer(base + start, words[number])
 
 
 def apart(walk: np.ndarray) -> bool:

@@ -17,9 +17,9 @@ from npuscope.program.model import Group
 from npuscope.program.units import Activ, Arith, Convacc, Decun, PoolUnit, Streng
 from npuscope.sim.arithmetic import pool, units, walks
 from npuscope.sim.arithmetic.chains import find_loop, is_inner, run_chain
-from npuscope.sim.arithmetic.convacc import Tally
+from npuscope.sim.arithmetic.convacc import ClampTally
 from npuscope.sim.arithmetic.group import run_by_frames
-from npuscope.sim.arithmetic.plan import ByFramesError, Frames, Plan, planned
+from npuscope.sim.arithmetic.plan import ByFramesError, Frames, UnitPlan, planned
 from npuscope.sim.arithmetic.streams import Words
 from npuscope.sim.memory import Memory
 
@@ -27,15 +27,15 @@ from npuscope.sim.memory import Memory
 _DOES_NOT_FIT = (TargetError, ValueError, LookupError, ArithmeticError, MemoryError)
 
 
-def run_group(group: Group, memory: Memory, tally: Tally) -> None:
+def run_group(group: Group, memory: Memory, tally: ClampTally) -> None:
     """Execute until every engine that stores has stored its frames."""
     if not run_whole(group, memory, tally):
         run_by_frames(group, memory, tally)
 
 
-def run_whole(group: Group, memory: Memory, tally: Tally) -> bool:
+def run_whole(group: Group, memory: Memory, tally: ClampTally) -> bool:
     """Nothing is stored or counted before all is computed; False if it cannot be."""
-    own = Tally()
+    own = ClampTally()
     try:
         with planned(group) as plans:
             for engine, view, words in list(_computed(plans, memory, own)):
@@ -48,7 +48,7 @@ def run_whole(group: Group, memory: Memory, tally: Tally) -> bool:
 
 
 def _computed(
-    plans: list[Plan], memory: Memory, tally: Tally
+    plans: list[UnitPlan], memory: Memory, tally: ClampTally
 ) -> Iterator[tuple[Streng, np.ndarray, Words]]:
     """What engines have to store where."""
     loop = find_loop(plans, memory)
@@ -56,17 +56,17 @@ def _computed(
         if not plan.frames or is_inner(plan) or (loop and plan is loop.reader):
             continue
         if loop and plan is loop.chain[-1]:
-            plan.made = Frames(loop.run(tally))
+            plan.output = Frames(loop.run(tally))
         elif plan.is_sink:
             assert plan.view is not None
             words = plan.inlet(0, plan.words, plan.frames).all
             # What contradicts the walk shows here, before anything is stored.
             yield plan.engine, plan.view, words.reshape(plan.frames, *plan.view.shape[2:])
         else:
-            plan.made = _run(plan, memory, tally)
+            plan.output = _run(plan, memory, tally)
 
 
-def _run(plan: Plan, memory: Memory, tally: Tally) -> Frames:
+def _run(plan: UnitPlan, memory: Memory, tally: ClampTally) -> Frames:
     """All frames of one unit."""
     unit = plan.unit
     match unit:
@@ -76,24 +76,20 @@ def _run(plan: Plan, memory: Memory, tally: Tally) -> Frames:
         case Convacc():
             return Frames(run_chain(plan, tally))
         case Arith():
-            return Frames(_arith(plan, unit, memory, tally))
+            has_y = 1 in plan.sources
+            units.check(unit, has_y)
+            y = None
+            if unit_words.takes_y(unit, has_y):
+                words = unit.batchDepth if unit_words.broadcasts(unit) else plan.words
+                y = plan.inlet(1, words, plan.frames).all
+            x = plan.inlet(0, plan.words, plan.frames).all
+            return Frames(units.compute(units.load(unit, memory), x, y, tally))
         case Activ():
-            given = plan.inlet(0, plan.words, plan.frames)
-            return Frames(units.activation(unit, memory)(given.values), given.which)
+            inlet = plan.inlet(0, plan.words, plan.frames)
+            return Frames(units.activation(unit, memory)(inlet.values), inlet.which)
         case PoolUnit():
             pool.check_pool(unit)
-            given = plan.inlet(0, unit_words.pool_words(unit), plan.frames)
-            return Frames(pool.pool(given.all, unit))
+            inlet = plan.inlet(0, unit_words.pool_words(unit), plan.frames)
+            return Frames(pool.pool(inlet.all, unit))
         case Decun():
             raise ByFramesError
-
-
-def _arith(plan: Plan, unit: Arith, memory: Memory, tally: Tally) -> Words:
-    has_y = 1 in plan.sources
-    units.check(unit, has_y)
-    y = None
-    if unit_words.takes_y(unit, has_y):
-        words = unit.batchDepth if unit_words.broadcasts(unit) else plan.words
-        y = plan.inlet(1, words, plan.frames).all
-    x = plan.inlet(0, plan.words, plan.frames).all
-    return units.compute(units.load(unit, memory), x, y, tally)
