@@ -299,9 +299,12 @@ def model_line(profile: Profile) -> str:
     epochs = counted(len(profile.epochs), "epoch")
     if profile.fit == UNKNOWN_FIT:  # a device does not report MACs and parameters
         return f"model    {name}: {epochs}"
+    convolves = any(epoch.units.get("CONVACC") for epoch in profile.epochs)
+    if convolves and model.params and not model.macs:
+        # A program without its network: how it multiplies is known, not what the network does.
+        return f"model    {name}: {size(model.params)} of parameters, {epochs}"
     macs = "MACs not known" if profile.is_mostly_unknown else f"{millions(model.macs)} MACs"
-    size = f"{macs}, {millions(model.params)} parameters"
-    return f"model    {name}: {size}, {epochs}"
+    return f"model    {name}: {macs}, {millions(model.params)} parameters, {epochs}"
 
 
 def machine_line(profile: Profile) -> str:
