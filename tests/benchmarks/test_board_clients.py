@@ -16,7 +16,7 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "board_clients.py"
 STAND_IN = """
 import enum
 
-from npuscope.boards.device import Option, Request, parse_descriptor
+from npuscope.boards.device import CounterOption, Request, parse_descriptor
 from npuscope.boards.remote import RemoteBoard
 
 
@@ -39,7 +39,7 @@ class AiRunner:
 
     def invoke(self, inputs, name, mode, disable_pb, option):
         layers = bool(mode & (self.Mode.PER_LAYER | self.Mode.PER_LAYER_WITH_DATA))
-        found = self._board.run(Request(name, tuple(inputs), layers, Option(option)))
+        found = self._board.run(Request(name, tuple(inputs), layers, CounterOption(option)))
         outputs = [values + (name == "dense") for values in found.outputs]
         return outputs, {"c_nodes": [{} for _ in found.nodes]}
 
