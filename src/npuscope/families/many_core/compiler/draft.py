@@ -184,9 +184,9 @@ class Draft:
     def add_buffer(
         self, core: int, tensor: str, box: Box, size: int, dtype: str, role: Role, family: str
     ) -> Buffer:
-        made = Buffer(len(self.buffers), core, tensor, box, size, dtype, role, family)
-        self.buffers.append(made)
-        return made
+        buffer = Buffer(len(self.buffers), core, tensor, box, size, dtype, role, family)
+        self.buffers.append(buffer)
+        return buffer
 
     def next_loader(self, cores: Iterable[int]) -> int:
         """Cores take turns in loading what several of them need."""
@@ -213,8 +213,8 @@ class Draft:
         for buffer in buffers:
             for number in self.writers.get(buffer, ()):
                 step = self.steps[number]
-                told = tuple(name for name in origin if name not in step.origin)
-                self.steps[number] = replace(step, origin=(*step.origin, *told))
+                missing = tuple(name for name in origin if name not in step.origin)
+                self.steps[number] = replace(step, origin=(*step.origin, *missing))
 
 
 # --- What all parts of the lowering share ---
@@ -239,19 +239,19 @@ class Context:
         """A new buffer for a part of a tensor."""
         size = self.bytes_of(name, box)
         family = f"{name}{f' tile {tile}' if tile else ''} ({role.value.lower()})"
-        made = self.draft.add_buffer(core, name, box, size, self.dtype(name), role, family)
-        return Access(made.id, size)
+        buffer = self.draft.add_buffer(core, name, box, size, self.dtype(name), role, family)
+        return Access(buffer.id, size)
 
     def whole(self, buffer: int) -> Access:
         return Access(buffer, self.draft.buffers[buffer].bytes)
 
     def in_ddr(self, name: str) -> int:
         """The buffer in DDR of a constant, an input or an output."""
-        known = self.draft.in_ddr
-        if name not in known:
+        places = self.draft.in_ddr
+        if name not in places:
             box = full(self.graph.tensors[name].shape)
-            known[name] = self.buffer(-1, name, box, Role.IN_DDR).buffer
-        return known[name]
+            places[name] = self.buffer(-1, name, box, Role.IN_DDR).buffer
+        return places[name]
 
     def move(
         self,
@@ -265,9 +265,9 @@ class Context:
         """A transfer of a part of a tensor."""
         name, box = part
         size, dtypes = self.bytes_of(name, box), (self.dtype(name),)
-        shape, made = shape_of(box), Made(None, box)
+        shape, moved = shape_of(box), Made(None, box)
         return CoreStep(
-            core, Group.DMA, kind, name, shape, dtypes, size, reads, writes, origin, makes=made
+            core, Group.DMA, kind, name, shape, dtypes, size, reads, writes, origin, makes=moved
         )
 
     def copy_in(self, core: int, name: str, box: Box, target: int, origin: Origin) -> CoreStep:
@@ -283,7 +283,7 @@ class Context:
         title: str,
         part: tuple[str, Box],
         reads: tuple[Access, ...],
-        made: Access,
+        target: Access,
         origin: Origin,
     ) -> CoreStep:
         """An op of the HVX threads that makes a part of a tensor."""
@@ -292,5 +292,5 @@ class Context:
         dtypes = tuple(dict.fromkeys((*sources, self.dtype(name))))
         shape, size, moved = shape_of(box), self.bytes_of(name, box), Made(None, box)
         return CoreStep(
-            core, Group.HVX, kind, title, shape, dtypes, size, reads, (made,), origin, makes=moved
+            core, Group.HVX, kind, title, shape, dtypes, size, reads, (target,), origin, makes=moved
         )

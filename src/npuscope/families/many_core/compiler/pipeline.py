@@ -37,7 +37,9 @@ def compile_graph(
         cores = options.cores or machine.cores.count
         draft = lower(ready.graph, machine, cores, options.devices, options.mos)
         if options.cores is None:
-            draft = _on_busy_cores(ready.graph, machine, options, draft)
+            busy = 1 + max(draft.local(step.core) for step in draft.steps)
+            if busy != draft.cores:  # again without the cores that got nothing to do
+                draft = lower(ready.graph, machine, busy, options.devices, options.mos)
         return _identified(finish(ready, draft, machine, options))
 
 
@@ -65,16 +67,6 @@ def finish(
     parts = [with_ends(part, edges, machine, options) for part, edges in pairs]
     program = assemble(ready.graph, draft, parts, emitter.held(), machine, options)
     return replace(program, code=emitter.code(ready), spilled=placement.spilled)
-
-
-def _on_busy_cores(
-    graph: Graph, machine: CoreMachine, options: CompileOptions, draft: Draft
-) -> Draft:
-    """Again without the cores that got nothing to do."""
-    busy = 1 + max(draft.local(step.core) for step in draft.steps)
-    if busy == draft.cores:
-        return draft
-    return lower(graph, machine, busy, options.devices, options.mos)
 
 
 def _identified(program: CoreProgram) -> CoreProgram:

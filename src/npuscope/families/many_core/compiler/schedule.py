@@ -54,9 +54,9 @@ class _Run:
             place = (step.core, step.group)
             cycles[place] = cycles.get(place, 0.0) + self._cycles(step)
         engine, most = Group.DMA, 0.0
-        for (_, group), taken in cycles.items():
-            if taken > most:
-                engine, most = group, taken
+        for (_, group), duration in cycles.items():
+            if duration > most:
+                engine, most = group, duration
         return _Job(engine, most)
 
     def _cycles(self, step: CoreStep) -> float:
@@ -79,8 +79,8 @@ class _Run:
                 sources[job].update(owner[w] for w in writers.get(access.buffer, ()) if w < number)
             sources[job].update(owner[w] for w in step.after)
             self._note_buffers(step, job)
-        for job, found in enumerate(sources):
-            for source in found - {job}:
+        for job, before in enumerate(sources):
+            for source in before - {job}:
                 self.jobs[source].releases.append(job)
                 self.jobs[job].waits += 1
 
@@ -93,24 +93,28 @@ class _Run:
             self.readers[access.buffer] = self.readers.get(access.buffer, 0) + 1
 
     def order(self) -> list[int]:
-        found: list[int] = []
+        jobs: list[int] = []
         ready = sorted(job for job, one in enumerate(self.jobs) if not one.waits)
         free = dict.fromkeys(Group, 0.0)
         running: list[tuple[float, int]] = []
         now = 0.0
-        while len(found) < len(self.jobs):
+        while len(jobs) < len(self.jobs):
             job = self._choose(ready, free, now, bool(running))
             if job is None:
                 now, ended = heappop(running)
                 self._end(ended, ready)
                 continue
             ready.remove(job)
-            self._begin(job)
-            found.append(job)
+            for number in self.jobs[job].uses:
+                if number not in self._present:
+                    self._present.add(number)
+                    buffer = self.draft.buffers[number]
+                    self.used[buffer.core] = self.used.get(buffer.core, 0) + buffer.bytes
+            jobs.append(job)
             end = now + self.jobs[job].cycles
             free[self.jobs[job].engine] = end
             heappush(running, (end, job))
-        return found
+        return jobs
 
     def _choose(
         self, ready: list[int], free: dict[Group, float], now: float, busy: bool
@@ -132,13 +136,6 @@ class _Run:
             if number not in self._present:
                 grown[buffer.core] = grown.get(buffer.core, 0) + buffer.bytes
         return all(self.used.get(core, 0) + more <= self.room for core, more in grown.items())
-
-    def _begin(self, job: int) -> None:
-        for number in self.jobs[job].uses:
-            if number not in self._present:
-                self._present.add(number)
-                buffer = self.draft.buffers[number]
-                self.used[buffer.core] = self.used.get(buffer.core, 0) + buffer.bytes
 
     def _end(self, job: int, ready: list[int]) -> None:
         for number in self.jobs[job].uses:

@@ -27,26 +27,30 @@ class Tiling:
 
 def tiling(context: Context, op: Op, number: int, parts: Parts) -> Tiling:
     """The cut that touches fewest pieces of the inputs, of about the size that is wanted."""
-    wanted = _wanted(context, op, parts)
-    options = list(_options(context, op, parts, wanted))
+    largest = max(context.bytes_of(op.outputs[0], box) for box in parts.values())
+    aim = max(-(-largest // context.machine.memory.tile_bytes), 1)
+    options = list(_options(context, op, parts, aim))
     touched = [_touched(context, op, tiles) / len(tiles) for tiles in options]
-    costs = [(t, abs(len(tiles) - wanted)) for t, tiles in zip(touched, options, strict=True)]
+    costs = [(t, abs(len(tiles) - aim)) for t, tiles in zip(touched, options, strict=True)]
     best = min(range(len(options)), key=costs.__getitem__)
     tiles = options[best]
     return Tiling(tiles, _chain(context, op, number, len(tiles), touched[best]))
 
 
-def _wanted(context: Context, op: Op, parts: Parts) -> int:
-    largest = max(context.bytes_of(op.outputs[0], box) for box in parts.values())
-    return max(-(-largest // context.machine.memory.tile_bytes), 1)
-
-
-def _options(context: Context, op: Op, parts: Parts, wanted: int) -> Iterator[tuple[Parts, ...]]:
+def _options(context: Context, op: Op, parts: Parts, aim: int) -> Iterator[tuple[Parts, ...]]:
     yield (parts,)
     before = {len(pieces) for value in _values(context, op) for pieces in value.pieces.values()}
     for axis in _axes(context, op, parts):
-        for count in sorted({wanted, *before} - {1}):
-            tiles = _cut(parts, axis, count)
+        for count in sorted({aim, *before} - {1}):
+            boxes = {
+                core: cut(box, axis, count, D32 if axis == len(box) - 1 else 1)
+                for core, box in parts.items()
+            }
+            longest = max(len(tiles) for tiles in boxes.values())
+            tiles = tuple(
+                {core: tiles[i] for core, tiles in boxes.items() if i < len(tiles)}
+                for i in range(longest)
+            )
             if len(tiles) == count:
                 yield tiles
 
@@ -73,20 +77,9 @@ def weights_stay(context: Context, op: Op, parts: Parts) -> bool:
     return largest <= context.machine.memory.keep_constant_bytes
 
 
-def _cut(parts: Parts, axis: int, count: int) -> tuple[Parts, ...]:
-    boxes = {
-        core: cut(box, axis, count, D32 if axis == len(box) - 1 else 1)
-        for core, box in parts.items()
-    }
-    longest = max(len(tiles) for tiles in boxes.values())
-    return tuple(
-        {core: tiles[i] for core, tiles in boxes.items() if i < len(tiles)} for i in range(longest)
-    )
-
-
 def _values(context: Context, op: Op) -> list[Value]:
-    found = (context.draft.values.get(name) for name in op.inputs)
-    return [value for value in found if value is not None]
+    values = (context.draft.values.get(name) for name in op.inputs)
+    return [value for value in values if value is not None]
 
 
 def _touched(context: Context, op: Op, tiles: tuple[Parts, ...]) -> int:
@@ -117,8 +110,8 @@ def channel_cuts(context: Context, name: str) -> tuple[tuple[int, int], ...]:
     """Ranges of the last axis that the pieces of a tensor have, where these are whole slices."""
     size = context.graph.tensors[name].shape[-1]
     value = context.draft.values.get(name)
-    found = sorted({box[-1] for _, box, _ in value.all_pieces()}) if value else []
-    bounds = [0, *(stop for _, stop in found)]
-    if len(found) < 2 or bounds[-1] != size or [start for start, _ in found] != bounds[:-1]:
+    cuts = sorted({box[-1] for _, box, _ in value.all_pieces()}) if value else []
+    bounds = [0, *(stop for _, stop in cuts)]
+    if len(cuts) < 2 or bounds[-1] != size or [start for start, _ in cuts] != bounds[:-1]:
         return ((0, size),)
-    return tuple(found)
+    return tuple(cuts)

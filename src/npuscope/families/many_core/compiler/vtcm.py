@@ -32,10 +32,14 @@ class Placement:
 def place(draft: Draft, machine: CoreMachine) -> Placement:
     """With loads as far ahead as fits; if nothing else helps, activations leave VTCM."""
     # Loads give way first; activations leave VTCM only if that is not enough.
-    for ahead in _aheads(machine.memory.prefetch):
+    ahead = machine.memory.prefetch
+    while True:
         attempt = _Attempt(draft, issue_order(draft, ahead), machine, frozenset())
         if attempt.victim is None:
             return attempt.result()
+        if not ahead:
+            break
+        ahead //= 2
     spilled: set[str] = set()
     order = issue_order(draft, min(machine.memory.prefetch, 1))
     while True:
@@ -43,15 +47,6 @@ def place(draft: Draft, machine: CoreMachine) -> Placement:
         if attempt.victim is None:
             return attempt.result()
         spilled.add(attempt.victim)
-
-
-def _aheads(most: int) -> list[int]:
-    """Half as far each time, then not at all."""
-    found = []
-    while most:
-        found.append(most)
-        most //= 2
-    return [*found, 0]
 
 
 def issue_order(draft: Draft, ahead: int) -> tuple[int, ...]:
@@ -66,14 +61,14 @@ def issue_order(draft: Draft, ahead: int) -> tuple[int, ...]:
 
 
 def lifetimes(draft: Draft, order: tuple[int, ...]) -> dict[int, Lifetime]:
-    found: dict[int, Lifetime] = {}
+    lives: dict[int, Lifetime] = {}
     for position, number in enumerate(order):
         step = draft.steps[number]
         for access in (*step.writes, *step.reads):
-            before = found.get(access.buffer)
+            before = lives.get(access.buffer)
             first = before.first if before else position
-            found[access.buffer] = Lifetime(first, position)
-    return found
+            lives[access.buffer] = Lifetime(first, position)
+    return lives
 
 
 @dataclass(slots=True)
@@ -155,10 +150,10 @@ class _Attempt:
         core = self.cores.get(buffer.core)
         if core is None or buffer.id not in self.offsets:
             return
-        gone = next(place for place in core.live if place[2] == buffer.id)
-        core.live.remove(gone)
-        insort(core.former, gone)
-        core.used -= gone[1] - gone[0]
+        place = next(live for live in core.live if live[2] == buffer.id)
+        core.live.remove(place)
+        insort(core.former, place)
+        core.used -= place[1] - place[0]
 
     def _choose(self, buffer: Buffer) -> str:
         """The largest activation that is there now, or else the largest of all."""
@@ -189,5 +184,5 @@ def _without(place: _Place, start: int, stop: int) -> list[_Place]:
     low, high, owner = place
     if high <= start or stop <= low:
         return [place]
-    left = [(low, start, owner)] if low < start else []
-    return left + ([(stop, high, owner)] if stop < high else [])
+    before = [(low, start, owner)] if low < start else []
+    return before + ([(stop, high, owner)] if stop < high else [])
