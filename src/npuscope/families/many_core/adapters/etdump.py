@@ -130,7 +130,23 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
     if start is None:
         raise FileError("not an ETDump: the identifier ED00 is missing", where=source.place)
     dump = root(data, source.place, start)
-    events, runs, names = _events(dump, source.place)
+    events: list[HostEvent] = []
+    runs: list[HostRun] = []
+    names: list[str] = []
+    count = 0
+    for lane, run in enumerate(dump.tables(_RUNS)):
+        names.append(run.text(_RUN_NAME, 200))
+        own: list[HostEvent] = []
+        for event in run.tables(_RUN_EVENTS):
+            count += 1
+            if count + lane > MOST_HOST_EVENTS:
+                raise FileError(f"more than {MOST_HOST_EVENTS} events", where=source.place)
+            profiled = event.table(_PROFILE)
+            if profiled is not None:
+                own.append(_event(profiled, lane))
+        runs += _inferences(own)
+        events += [event for event in own if event.name not in (_RUN, *_SETUP)]
+    events = _with_frames(events)
     if not events:
         raise FileError(
             "no timed event is in this ETDump",
@@ -155,26 +171,6 @@ def _notes(dump: FlatTable) -> Iterator[str]:
     version = dump.number(_VERSION, "I")
     if version != _KNOWN_VERSION:
         yield f"schema version {version} is newer than the one known ({_KNOWN_VERSION})"
-
-
-def _events(dump: FlatTable, place: str) -> tuple[list[HostEvent], list[HostRun], list[str]]:
-    events: list[HostEvent] = []
-    runs: list[HostRun] = []
-    names: list[str] = []
-    seen = 0
-    for lane, run in enumerate(dump.tables(_RUNS)):
-        names.append(run.text(_RUN_NAME, 200))
-        own: list[HostEvent] = []
-        for event in run.tables(_RUN_EVENTS):
-            seen += 1
-            if seen + lane > MOST_HOST_EVENTS:
-                raise FileError(f"more than {MOST_HOST_EVENTS} events", where=place)
-            profiled = event.table(_PROFILE)
-            if profiled is not None:
-                own.append(_event(profiled, lane))
-        runs += _inferences(own)
-        events += [event for event in own if event.name not in (_RUN, *_SETUP)]
-    return _with_frames(events), runs, names
 
 
 def _event(table: FlatTable, lane: int) -> HostEvent:
@@ -207,10 +203,10 @@ def _unique(kind: str, table: FlatTable, number: int, label: str) -> str:
 
 def _inferences(events: list[HostEvent]) -> list[HostRun]:
     """Executions of the method; where none was recorded, the whole block is one."""
-    found = [HostRun(e.lane, e.start_us, e.end_us) for e in events if e.name == _RUN]
+    runs = [HostRun(e.lane, e.start_us, e.end_us) for e in events if e.name == _RUN]
     timed = [event for event in events if event.name not in _SETUP]
-    if found or not timed:
-        return found
+    if runs or not timed:
+        return runs
     start, end = min(e.start_us for e in timed), max(e.end_us for e in timed)
     return [HostRun(timed[0].lane, start, end)]
 

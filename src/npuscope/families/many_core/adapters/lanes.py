@@ -144,7 +144,10 @@ class TraceLanes:
         stride = max((lane.core for lane in parsed if lane), default=0) + 1
         offsets = {device: i * stride for i, device in enumerate(devices)}
         cores = [lane.core + offsets.get(lane.device or 0, 0) if lane else None for lane in parsed]
-        engines = [_engine(lane) for lane in parsed]
+        engines = [
+            (lane.engine or ("DMAIssue" if lane.side == "DMA" else "")) if lane else ""
+            for lane in parsed
+        ]
         rows = tuple(
             Lane(
                 self.processes.get(key[0], str(key[0])),
@@ -156,20 +159,14 @@ class TraceLanes:
             for key, lane, core, engine in zip(self.numbers, parsed, cores, engines, strict=True)
         )
         pairs = zip(cores, engines, strict=True)
-        held = [core if core is not None and engine else -1 for core, engine in pairs]
+        numbers = [core if core is not None and engine else -1 for core, engine in pairs]
         networks = [lane.network for lane in parsed if lane and lane.network]
         network = networks[0] if networks else ""
-        return ResolvedLanes(rows, np.array(held, np.int64), engines, network, len(devices))
+        return ResolvedLanes(rows, np.array(numbers, np.int64), engines, network, len(devices))
 
     def _parsed(self, key: Key) -> LaneName | None:
         tid = key[1] if isinstance(key[1], int) else None
         return parse_lane(self.processes.get(key[0], ""), self.threads.get(key, ""), tid)
-
-
-def _engine(lane: LaneName | None) -> str:
-    if lane is None:
-        return ""
-    return lane.engine or ("DMAIssue" if lane.side == "DMA" else "")
 
 
 def _key(event: Event) -> Key:
@@ -230,15 +227,15 @@ def find_slices(columns: Columns, ends: Sequence[FlowEnd]) -> np.ndarray:
     """
     lane, op = np.asarray(columns.lane), np.asarray(columns.op)
     start = np.asarray(columns.start)
-    named = _Lookup(lane, op, start)
+    lookup = _Lookup(lane, op, start)
     anything = _Lookup(lane, np.zeros_like(op), start)
-    found = [
+    matches = [
         anything.find(end.lane, 0, end.time_us)
         if end.op is None
-        else named.find(end.lane, end.op, end.time_us)
+        else lookup.find(end.lane, end.op, end.time_us)
         for end in ends
     ]
-    return np.array(found, np.int64)
+    return np.array(matches, np.int64)
 
 
 class _Lookup:

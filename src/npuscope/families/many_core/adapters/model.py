@@ -140,8 +140,8 @@ class Sheet:
 
     @property
     def cores(self) -> tuple[int, ...]:
-        found = {row.core for row in self.ops} | {span.core for span in self.threads}
-        return tuple(sorted(found))
+        numbers = {row.core for row in self.ops} | {span.core for span in self.threads}
+        return tuple(sorted(numbers))
 
     @property
     def timed(self) -> bool:

@@ -210,7 +210,8 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
     if reader.open_ended:
         notes.append("the file ends inside its events: everything before that was read")
     if not draft.runs:
-        draft.runs.append(_whole(draft.events))
+        start, end = min(e.start_us for e in draft.events), max(e.end_us for e in draft.events)
+        draft.runs.append(HostRun(draft.events[0].lane, start, end))
         notes.append("no model_run was recorded: all nodes are counted as one inference")
     return Sheet(
         adapter="onnxruntime",
@@ -219,7 +220,10 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
         provenance=Provenance.LOG,
         ops=op_rows(draft.events, draft.runs),
         totals=run_totals(draft.runs),
-        timeline=host_timeline(draft.events, _rows(draft)),
+        timeline=host_timeline(
+            draft.events,
+            [Lane(f"onnxruntime {pid}", f"thread {tid}", 0, "CPU") for pid, tid in draft.lanes],
+        ),
         notes=tuple(notes),
     )
 
@@ -260,19 +264,10 @@ def _node(draft: _Draft, event: Event, name: str, start: float, us: float) -> Ho
 
 def _types(args: Event) -> tuple[str, ...]:
     """Of the outputs first; each entry is {type: shape}."""
-    found: dict[str, None] = {}
+    types: dict[str, None] = {}
     for key in ("output_type_shape", "input_type_shape"):
         entries: Any = args.get(key)
         for entry in entries[:100] if isinstance(entries, list) else ():
             if isinstance(entry, dict):
-                found.update(dict.fromkeys(str(name)[:40] for name in list(entry)[:1]))
-    return tuple(found)
-
-
-def _whole(events: list[HostEvent]) -> HostRun:
-    start, end = min(e.start_us for e in events), max(e.end_us for e in events)
-    return HostRun(events[0].lane, start, end)
-
-
-def _rows(draft: _Draft) -> list[Lane]:
-    return [Lane(f"onnxruntime {pid}", f"thread {tid}", 0, "CPU") for pid, tid in draft.lanes]
+                types.update(dict.fromkeys(str(name)[:40] for name in list(entry)[:1]))
+    return tuple(types)

@@ -43,15 +43,15 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
         )
     layouts = read_layouts(read_bytes(program, CORE_PROGRAM))
     data = source.read(CORE_BUFFER)
-    wanted = read_header(data).program_uuid if len(layouts) > 1 else ""
-    layout = next((one for one in layouts if one.program_uuid == wanted), layouts[0])
+    uuid = read_header(data).program_uuid if len(layouts) > 1 else ""
+    layout = next((one for one in layouts if one.program_uuid == uuid), layouts[0])
     stats = read_buffer(data, layout, source.path.stem, ignore_uuid=companions.ignore_uuid)
     return sheet_of_stats(stats, source.path.name)
 
 
 def _beside(path: Path) -> Path | None:
-    found = path.parent / PROGRAM
-    return found if found.is_file() else None
+    program = path.parent / PROGRAM
+    return program if program.is_file() else None
 
 
 def sheet_of_stats(
@@ -66,6 +66,7 @@ def sheet_of_stats(
 
     tables = opstats_of(stats)
     cores = tables.cores
+    totals = tables.totals
     return Sheet(
         adapter=adapter,
         file=file,
@@ -78,7 +79,13 @@ def sheet_of_stats(
             for core in cores
             for row in core.ports
         ),
-        totals=_totals(tables.totals),
+        totals=Totals(
+            totals.ucycles / _PER_US,
+            totals.ucycles,
+            totals.start_uc,
+            totals.end_uc,
+            totals.stats_batch,
+        ),
         frequencies_mhz=tuple(
             (core.core, core.effective_mhz) for core in cores if core.effective_mhz is not None
         ),
@@ -122,8 +129,3 @@ def _threads(core: opstats.CoreTables) -> list[ThreadSpan]:
         )
         for row in core.threads
     ]
-
-
-def _totals(totals: opstats.Totals) -> Totals:
-    ticks = totals.ucycles
-    return Totals(ticks / _PER_US, ticks, totals.start_uc, totals.end_uc, totals.stats_batch)

@@ -27,6 +27,9 @@ def sheet_tables(sheet: Sheet) -> opstats.Opstats:
             hint="sheet_text prints it",
         )
     cores, totals = tuple(_core(sheet, core) for core in sheet.cores), _totals(sheet)
+    notes = list(sheet.notes)
+    if any(row.ucycles is None for row in sheet.ops):
+        notes.append(f"the source has no timer ticks: ucycles are microseconds times {_PER_US:g}")
     return opstats.Opstats(
         name=sheet.file,
         network=sheet.network or sheet.file,
@@ -39,19 +42,27 @@ def sheet_tables(sheet: Sheet) -> opstats.Opstats:
         cores=cores,
         peers=(),
         totals=totals,
-        notes=(*sheet.notes, *_notes(sheet)),
+        notes=tuple(notes),
         verdict=verdict(cores, totals),
     )
 
 
-def _notes(sheet: Sheet) -> list[str]:
-    if all(row.ucycles is not None for row in sheet.ops):
-        return []
-    return [f"the source has no timer ticks: ucycles are microseconds times {_PER_US:g}"]
-
-
 def _core(sheet: Sheet, core: int) -> opstats.CoreTables:
-    threads = tuple(_threads(sheet, core))
+    threads = tuple(
+        opstats.ThreadRow(
+            core,
+            span.thread,
+            span.engine,
+            span.start_uc,
+            span.end_uc,
+            span.pcycles,
+            None
+            if span.utilization is None or span.pcycles is None
+            else round(span.utilization * span.pcycles),
+        )
+        for span in sheet.threads
+        if span.core == core and span.end_uc > span.start_uc
+    )
     cycles = [row.pcycles for row in threads if row.pcycles is not None]
     return opstats.CoreTables(
         core=core,
@@ -60,7 +71,19 @@ def _core(sheet: Sheet, core: int) -> opstats.CoreTables:
         inference_pc=dict(sheet.inference_pcycles).get(core),
         ops=tuple(sorted((_op(row) for row in sheet.ops if row.core == core), key=_most_first)),
         threads=threads,
-        ports=tuple(_ports(sheet, core)),
+        ports=tuple(
+            opstats.PortRow(
+                core,
+                row.thread,
+                row.port,
+                "host" if row.port in _HOST_PORTS else "p2p",
+                _HOST_PORTS.get(row.port, False),
+                1,
+                row.wait_uc,
+            )
+            for row in sheet.port_waits
+            if row.core == core
+        ),
         activations=tuple(
             opstats.ActivationRow(core, span.thread, span.activate_uc)
             for span in sheet.threads
@@ -95,40 +118,6 @@ def _op(row: OpRow) -> opstats.OpRow:
     )
 
 
-def _threads(sheet: Sheet, core: int) -> list[opstats.ThreadRow]:
-    return [
-        opstats.ThreadRow(
-            core,
-            span.thread,
-            span.engine,
-            span.start_uc,
-            span.end_uc,
-            span.pcycles,
-            None
-            if span.utilization is None or span.pcycles is None
-            else round(span.utilization * span.pcycles),
-        )
-        for span in sheet.threads
-        if span.core == core and span.end_uc > span.start_uc
-    ]
-
-
-def _ports(sheet: Sheet, core: int) -> list[opstats.PortRow]:
-    return [
-        opstats.PortRow(
-            core,
-            row.thread,
-            row.port,
-            "host" if row.port in _HOST_PORTS else "p2p",
-            _HOST_PORTS.get(row.port, False),
-            1,
-            row.wait_uc,
-        )
-        for row in sheet.port_waits
-        if row.core == core
-    ]
-
-
 def _totals(sheet: Sheet) -> opstats.Totals:
     totals = sheet.totals
     ticks = 0 if totals is None else totals.ucycles or round(totals.us * _PER_US)
@@ -156,7 +145,14 @@ def sheet_trace(sheet: Sheet) -> TraceModel:
             hint="give a trace of the run",
         )
     builder = TraceBuilder()
-    threads = _rows(builder, timeline)
+    processes: dict[str, int] = {}
+    rows_of_lanes = []
+    for lane in timeline.lanes:
+        if lane.process not in processes:
+            number = len(processes) + 1
+            processes[lane.process] = builder.process(lane.process, number, number)
+        rows_of_lanes.append(builder.thread(processes[lane.process], lane.thread))
+    threads = np.array(rows_of_lanes, np.int32)
     names = builder.texts(timeline.names)
     crossing = np.isin(timeline.lane, _crossing_lanes(timeline))
     numbers = np.empty(len(timeline.lane), np.int64)
@@ -173,25 +169,14 @@ def sheet_trace(sheet: Sheet) -> TraceModel:
     return builder.build(sheet.file)
 
 
-def _rows(builder: TraceBuilder, timeline: Timeline) -> np.ndarray:
-    processes: dict[str, int] = {}
-    threads = []
-    for lane in timeline.lanes:
-        if lane.process not in processes:
-            number = len(processes) + 1
-            processes[lane.process] = builder.process(lane.process, number, number)
-        threads.append(builder.thread(processes[lane.process], lane.thread))
-    return np.array(threads, np.int32)
-
-
 def _crossing_lanes(timeline: Timeline) -> np.ndarray:
     """Lanes whose slices overlap without lying in each other: transfers in flight."""
     order = trace_order(timeline.start_ns, timeline.end_ns)
     lane = timeline.lane[order].astype(np.int32)
     nothing = np.zeros_like(lane)
     events = Events(lane, timeline.start_ns[order], timeline.end_ns[order], nothing, nothing)
-    found: np.ndarray = np.unique(lane[overlapping(events)])
-    return found
+    lanes: np.ndarray = np.unique(lane[overlapping(events)])
+    return lanes
 
 
 def _add_flows(builder: TraceBuilder, timeline: Timeline, numbers: np.ndarray) -> None:

@@ -63,8 +63,8 @@ class OpRow:
 
     @property
     def pcycles_per_kb(self) -> float | None:
-        known = self.pcycles is not None and self.out_bytes
-        return self.pcycles * 1024 / self.out_bytes if known else None  # type: ignore[operator]
+        is_stated = self.pcycles is not None and self.out_bytes
+        return self.pcycles * 1024 / self.out_bytes if is_stated else None  # type: ignore[operator]
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,5 +339,5 @@ class Opstats:
     @property
     def ddr_bytes(self) -> int | None:
         """Read and written by all cores; None where it was not counted."""
-        found = [core.ddr for core in self.cores if core.ddr is not None]
-        return sum(row.read_bytes + row.write_bytes for row in found) if found else None
+        counts = [core.ddr for core in self.cores if core.ddr is not None]
+        return sum(row.read_bytes + row.write_bytes for row in counts) if counts else None
