@@ -34,16 +34,16 @@ def checked(key: SectionId, records: Records, ops: OpIndex) -> tuple[Records, li
     if key is SectionId.PMU_THREAD:
         records, wrapped = _unwrapped(records)
         notes += [f"{key.name}: {wrapped:,} counters wrapped at 32 bits"] if wrapped else []
-    kept, reasons = _sound(records, _TESTS[key], ops)
+    sound, reasons = _sound(records, _TESTS[key], ops)
     fields = _UNIQUE.get(key)
     if fields is not None:
-        kept, repeated = _unique(kept, fields, ops)
+        sound, repeated = _unique(sound, fields, ops)
         reasons["duplicate"] = repeated
-    if len(kept) < len(records):
+    if len(sound) < len(records):
         why = ", ".join(f"{reason} ({count:,})" for reason, count in reasons.items() if count)
-        lost = len(records) - len(kept)
+        lost = len(records) - len(sound)
         notes.append(f"{key.name}: {lost:,} of {len(records):,} records dropped: {why}")
-    return kept, notes
+    return sound, notes
 
 
 def _sound(
@@ -208,23 +208,19 @@ def _unique(records: Records, fields: tuple[str, ...], ops: OpIndex) -> tuple[Re
 
 def _all_differ(records: Records, ops: OpIndex) -> bool:
     """Whether (core, thread, op, sample) marks as many places of a table as there are records."""
-    samples = _samples(records)
+    samples = 1
+    if "sample" in (records.dtype.names or ()):
+        samples += max((int(part["sample"].max()) for part in chunks(records)), default=0)
     threads = len(ops.layout.threads)
     size = len(ops.ops) * threads * samples
     if size > 8 * len(records) + (1 << 20):
         return False
-    seen = np.zeros(size, bool)
+    marks = np.zeros(size, bool)
     for part in chunks(records):
         place = ops.find_known(part["core"], part["oc"]) * threads
         place += ops.threads.take(part["thread"])
-        seen[place if samples == 1 else place * samples + part["sample"]] = True
-    return int(np.count_nonzero(seen)) == len(records)
-
-
-def _samples(records: Records) -> int:
-    if "sample" not in (records.dtype.names or ()):
-        return 1
-    return max((int(part["sample"].max()) for part in chunks(records)), default=0) + 1
+        marks[place if samples == 1 else place * samples + part["sample"]] = True
+    return int(np.count_nonzero(marks)) == len(records)
 
 
 def _unwrapped(records: Records) -> tuple[Records, int]:
@@ -243,11 +239,11 @@ def missing_cores(sections: Mapping[SectionId, Records], ops: OpIndex) -> list[s
     """Cores that should have records and have none: not written, or dropped."""
     every = frozenset(range(ops.layout.cores))
     busy = frozenset(np.unique(ops.cores).tolist())
-    wanted = {**dict.fromkeys(_EVERY_CORE, every), SectionId.OP_REC: busy}
+    cores_of = {**dict.fromkeys(_EVERY_CORE, every), SectionId.OP_REC: busy}
     missing: dict[frozenset[int], list[str]] = {}
-    for key in sorted(wanted.keys() & sections.keys()):
+    for key in sorted(cores_of.keys() & sections.keys()):
         # Cores are small numbers: counting them needs no sort.
-        lost = wanted[key] - set(np.flatnonzero(np.bincount(sections[key]["core"])).tolist())
+        lost = cores_of[key] - set(np.flatnonzero(np.bincount(sections[key]["core"])).tolist())
         missing.setdefault(lost, []).append(key.name)
     return [
         f"{', '.join(names)}: no records of {len(lost)} of {ops.layout.cores} cores: "

@@ -40,8 +40,8 @@ class Stats:
 
     def of(self, section: SectionId) -> Records:
         """The records; none where the section is absent."""
-        found = self.sections.get(section)
-        return found if found is not None else np.zeros(0, SECTIONS[section].dtype)
+        records = self.sections.get(section)
+        return records if records is not None else np.zeros(0, SECTIONS[section].dtype)
 
     def has(self, section: SectionId) -> bool:
         return section in self.sections
@@ -109,7 +109,12 @@ class Header:
 def read_header(data: bytes) -> Header:
     """The header; whatever makes the rest unreadable is an error."""
     if not is_buffer(data):
-        raise fault("does not begin with OSBSTAT1", 0, _vendor_hint())
+        raise fault(
+            "does not begin with OSBSTAT1",
+            0,
+            "the layout of the vendor's raw stats buffers is not public; "
+            "`npuscope manycore run` writes buffers that explain themselves",
+        )
     if len(data) < HEADER.size:
         raise fault(f"ends inside the header of {HEADER.size} bytes", len(data))
     _, major, minor, probe, uuid, *rest = HEADER.unpack_from(data)
@@ -140,9 +145,9 @@ def read_rows(data: bytes, header: Header) -> np.ndarray:
     if header.sections > room:
         raise fault(f"ends inside its table of {header.sections} sections", len(data))
     rows = np.frombuffer(data, ROW, header.sections, HEADER.size)
-    told = int(rows["flags"][0]) if len(rows) else 0
+    crc = int(rows["flags"][0]) if len(rows) else 0
     # Writers before version 1.1 leave it 0.
-    if told and told != head_crc(data[: HEADER.size], rows):
+    if crc and crc != head_crc(data[: HEADER.size], rows):
         raise fault(
             "its header or its table of sections is damaged (wrong CRC)",
             0,
@@ -165,11 +170,11 @@ def collected(level: int, layout: Layout) -> tuple[SectionId, ...]:
 
 def present(level: int, *, has_pmu: bool, ddr_stats: bool) -> tuple[SectionId, ...]:
     """The same before there is a layout."""
-    asked = {Needs.NOTHING: True, Needs.PMU: has_pmu, Needs.DDR: ddr_stats}
+    is_on = {Needs.NOTHING: True, Needs.PMU: has_pmu, Needs.DDR: ddr_stats}
     return tuple(
         key
         for key, section in SECTIONS.items()
-        if level >= section.min_level and asked[section.needs]
+        if level >= section.min_level and is_on[section.needs]
     )
 
 
@@ -194,13 +199,6 @@ def aligned(size: int) -> int:
 
 def fault(what: str, at: int, hint: str = "") -> FileError:
     return FileError(what, where=f"byte {at}", hint=hint)
-
-
-def _vendor_hint() -> str:
-    return (
-        "the layout of the vendor's raw stats buffers is not public; `npuscope manycore run` "
-        "writes buffers that explain themselves"
-    )
 
 
 # --- Index of a program's ops, for looking up many records at once ---
@@ -234,7 +232,9 @@ class OpIndex:
         numbers = np.fromiter((op.oc for op in ops), np.int64, len(ops))
         kinds = tuple(dict.fromkeys(op.kind for op in ops))
         place = {kind: i for i, kind in enumerate(kinds)}
-        width = _width(numbers, layout.cores)
+        width = int(numbers.max()) + 1 if len(numbers) else 0
+        if width * layout.cores > _SPARSE * len(numbers) + 4096:
+            width = 0
         lookup, order = _lookup(cores, numbers, width, layout.cores)
         return cls(
             layout=layout,
@@ -254,7 +254,9 @@ class OpIndex:
         if not len(self.ops):
             return np.full(len(core), -1)
         if not self.width:
-            return self._search(core, oc)
+            keys = core.astype(np.int64) << 32 | oc
+            place = np.minimum(np.searchsorted(self._table, keys), len(self._table) - 1)
+            return np.where(self._table[place] == keys, self._order[place], -1)
         if core.max(initial=0) < self.layout.cores and oc.max(initial=0) < self.width:
             return self.find_known(core, oc)
         outside = (core >= self.layout.cores) | (oc >= self.width)
@@ -269,13 +271,8 @@ class OpIndex:
         place = core.astype(np.intp)
         place *= self.width
         place += oc
-        found: np.ndarray = self._table.take(place)
-        return found
-
-    def _search(self, core: np.ndarray, oc: np.ndarray) -> np.ndarray:
-        keys = core.astype(np.int64) << 32 | oc
-        place = np.minimum(np.searchsorted(self._table, keys), len(self._table) - 1)
-        return np.where(self._table[place] == keys, self._order[place], -1)
+        rows: np.ndarray = self._table.take(place)
+        return rows
 
     def known_number(self, oc: np.ndarray) -> np.ndarray:
         """Whether some core has an op of that number."""
@@ -300,11 +297,6 @@ def _threads(layout: Layout) -> np.ndarray:
     table = np.full(1 << 16, -1, np.int64)
     table[[thread.id for thread in layout.threads]] = np.arange(len(layout.threads))
     return table
-
-
-def _width(numbers: np.ndarray, cores: int) -> int:
-    width = int(numbers.max()) + 1 if len(numbers) else 0
-    return width if width * cores <= _SPARSE * len(numbers) + 4096 else 0
 
 
 def _lookup(

@@ -87,13 +87,13 @@ def _cores(program: CoreProgram, machine: CoreMachine) -> Cores:
 def levers(graph: Graph, program: CoreProgram, machine: CoreMachine) -> tuple[Lever, ...]:
     """Those that help, the best first; all are compared with one copy of the program."""
     before = _ms(program, machine)
-    found = [*_copies(graph, program, machine, before), *_retimed(program, machine, before)]
-    return helpful(found)
+    ways = [*_copies(graph, program, machine, before), *_retimed(program, machine, before)]
+    return helpful(ways)
 
 
 def _ms(program: CoreProgram, machine: CoreMachine, copies: int = 1) -> float:
-    asked = RunOptions(_ITERATIONS, collect=False, activations=copies)
-    ran = simulate(program, machine, asked).iterations[1:]
+    options = RunOptions(_ITERATIONS, collect=False, activations=copies)
+    ran = simulate(program, machine, options).iterations[1:]
     return fmean(one.exec_us - one.input_wait_us for one in ran) / 1e3
 
 
@@ -106,12 +106,12 @@ def _copies(
         copies = most // fewer
         if (fewer, copies) == (cores, 1):
             continue
-        made = program
+        build = program
         if fewer != cores:
-            made = compile_graph(graph, machine, CompileOptions(cores=fewer))
-            fewer = made.layout.cores
+            build = compile_graph(graph, machine, CompileOptions(cores=fewer))
+            fewer = build.layout.cores
             copies = most // fewer
-        after = _ms(made, machine, copies)
+        after = _ms(build, machine, copies)
         gain = before * copies / after
         yield Lever(LeverKind.CORES, gain, after, cores=fewer, copies=copies)
 

@@ -169,12 +169,12 @@ class CoreMachine:
         )
 
     def threads(self) -> tuple[Thread, ...]:
-        found = [
+        rows = [
             Thread(thread, Engine(group.name), number)
             for number, group in enumerate(self.groups())
             for thread in group.threads
         ]
-        return tuple(sorted(found, key=lambda thread: thread.id))
+        return tuple(sorted(rows, key=lambda thread: thread.id))
 
     def macs_per_cycle(self, dtype: str) -> int:
         wide = dtype.startswith("float")
@@ -276,6 +276,6 @@ def _faults(machine: CoreMachine) -> Iterator[tuple[str, str]]:
     if not machine.clocks.dvfs_mhz:
         yield "clocks.dvfs_mhz", "needs at least one step"
     for name in ("end_ticks", "activate_ticks"):
-        found = getattr(machine.stats, name)
-        if len(found) != 2 or found[0] > found[1]:
+        bounds = getattr(machine.stats, name)
+        if len(bounds) != 2 or bounds[0] > bounds[1]:
             yield f"stats.{name}", "expected two numbers, the lower one first"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npuscope.families.many_core.layout import Engine, MemorySpace
-from npuscope.families.many_core.opstats.model import Bound, CoreTables, NodeRow, OpLabel, Opstats
+from npuscope.families.many_core.opstats.model import Bound, CoreTables, OpLabel, Opstats
 from npuscope.families.many_core.rule_subject import Run
 from npuscope.ops.table import OPS
 from npuscope.ops.traits import Trait
@@ -108,11 +108,11 @@ def vectors_hold_up(run: Run) -> Iterator[Hit]:
             kinds[row.label.kind] = kinds.get(row.label.kind, 0) + (row.pcycles or 0)
     dearest = max(kinds, key=kinds.__getitem__, default="")
     share = _percent(kinds[dearest] / max(sum(kinds.values()), 1)) if dearest else ""
-    named = run.settings()
+    settings = run.settings()
     if dearest:
-        named["core-cheaper"] = {"kind": dearest, "share": share}
+        settings["core-cheaper"] = {"kind": dearest, "share": share}
     gains = run.gains("core-integers", "core-more")
-    yield Hit((), _percent(run.share("HVX")), None, {"dearest": dearest}, named, gains)
+    yield Hit((), _percent(run.share("HVX")), None, {"dearest": dearest}, settings, gains)
 
 
 @advise(
@@ -129,8 +129,8 @@ def engines_wait(run: Run) -> Iterator[Hit]:
     if share < _SYNC:
         return
     gains = run.gains("fewer-ops", "core-batch", "core-copies")
-    found, cost = f"{_percent(share)} of the critical path", {"ms": round(share * run.ms, 6)}
-    yield Hit((), found, f"below {_percent(_SYNC)}", cost, run.settings(), gains)
+    value, cost = f"{_percent(share)} of the critical path", {"ms": round(share * run.ms, 6)}
+    yield Hit((), value, f"below {_percent(_SYNC)}", cost, run.settings(), gains)
 
 
 @advise(
@@ -185,8 +185,8 @@ def unequal_work(run: Run) -> Iterator[Hit]:
     busy, ratio = [_busy(core) for core in run.tables.cores], unevenness(run.tables)
     if ratio >= _UNEVEN:
         core = run.tables.cores[busy.index(max(busy))].core
-        found = f"core {core} works {ratio:.2f} times the mean"
-        yield Hit((), found, f"below {_UNEVEN:g}", {"ratio": round(ratio, 4)})
+        value = f"core {core} works {ratio:.2f} times the mean"
+        yield Hit((), value, f"below {_UNEVEN:g}", {"ratio": round(ratio, 4)})
 
 
 def unevenness(tables: Opstats) -> float:
@@ -197,11 +197,11 @@ def unevenness(tables: Opstats) -> float:
 
 def _busy(core: CoreTables) -> int:
     """Cycles of HMX and of the vector thread that works longest."""
-    found: dict[str, int] = {}
+    cycles: dict[str, int] = {}
     for row in core.threads:
         if row.engine in ("HVX", "HMX"):
-            found[row.engine] = max(found.get(row.engine, 0), row.busy_pcycles or 0)
-    return sum(found.values())
+            cycles[row.engine] = max(cycles.get(row.engine, 0), row.busy_pcycles or 0)
+    return sum(cycles.values())
 
 
 @advise(
@@ -216,8 +216,8 @@ def idle_cores(run: Run) -> Iterator[Hit]:
     if run.fitting_copies > 1:
         gains = run.gains("core-copies", "core-more")
         most = run.tables.capacity.cores if run.tables.capacity else 0
-        found = f"{len(run.tables.cores)} of {most} cores"
-        yield Hit((), found, None, {}, run.settings(), gains)
+        value = f"{len(run.tables.cores)} of {most} cores"
+        yield Hit((), value, None, {}, run.settings(), gains)
 
 
 @advise(
@@ -252,7 +252,7 @@ def little_of_hmx(run: Run) -> Iterator[Hit]:
     most, total = run.tables.capacity, sum(row.hmx_pcycles for row in run.tables.nodes)
     for row in run.tables.nodes if most else ():
         assert most is not None
-        used = _used(row, most.macs_per_cycle)
+        used = row.macs / (row.hmx_pcycles * most.macs_per_cycle) if row.hmx_pcycles else 0.0
         if row.hmx_pcycles >= _MUCH * total and 0 < used < _POOR_HMX:
             share = round(row.hmx_pcycles / total, 4)
             evidence: dict[str, Value] = {"hmx_share": share, "module": row.module}
@@ -260,10 +260,6 @@ def little_of_hmx(run: Run) -> Iterator[Hit]:
             yield Hit(
                 (row.node,), f"{_percent(used)} of the products it could make", limit, evidence
             )
-
-
-def _used(row: NodeRow, macs_per_cycle: int) -> float:
-    return row.macs / (row.hmx_pcycles * macs_per_cycle) if row.hmx_pcycles else 0.0
 
 
 def _percent(share: float) -> str:
@@ -289,8 +285,8 @@ def blocks_in_part(graph: Graph, machine: CoreMachine) -> Iterator[Hit]:
         channels = graph.output_tensor(op).shape[-1]
         whole = -(-channels // _BLOCK) * _BLOCK
         if channels >= _LEAST_CHANNELS and whole / channels >= _UNEVEN:
-            named = {"change-outputs": {"channels": whole}}
-            yield Hit(op.origin or (op.name,), channels, f"a multiple of {_BLOCK}", {}, named)
+            settings = {"change-outputs": {"channels": whole}}
+            yield Hit(op.origin or (op.name,), channels, f"a multiple of {_BLOCK}", {}, settings)
 
 
 @lint(

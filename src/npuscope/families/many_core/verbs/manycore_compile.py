@@ -152,7 +152,7 @@ def manycore_compile(
     from npuscope.families.many_core.specializations import network_name, read_config
     from npuscope.files.load import load_model
 
-    asked = CompileOptions(
+    options = CompileOptions(
         cores=cores,
         devices=devices,
         stats_level=stats_level,
@@ -161,8 +161,8 @@ def manycore_compile(
         pmu=pmu_of(pmu_recipe, pmu_events),
         mos=mos,
     )
-    found = load_core_machine(machine, overrides=overrides, machine_file=machine_file)
-    asked.check(found)
+    target = load_core_machine(machine, overrides=overrides, machine_file=machine_file)
+    options.check(target)
     if batchsize is not None and batchsize < 1:
         raise UsageError(f"expected at least 1, found {batchsize}", where="-batchsize")
     config = network_specialization_config
@@ -170,26 +170,26 @@ def manycore_compile(
     for number, sizes in enumerate(read_config(config) if config else ({},)):
         symbols = {**_symbols(onnx_define_symbol), **sizes}
         graph = load_model(model, shapes, batchsize, symbols)
-        named = replace(asked, network=network_name(asked.network, number))
-        programs.append(compile_graph(graph, found, named))
+        renamed = replace(options, network=network_name(options.network, number))
+        programs.append(compile_graph(graph, target, renamed))
     file = None if directory is None else _write_programs(Path(directory), programs)
-    return CoreBuild(programs[0], found, file, tuple(programs[1:]))
+    return CoreBuild(programs[0], target, file, tuple(programs[1:]))
 
 
-def _symbols(given: Mapping[str, int] | Sequence[str] | None) -> dict[str, int]:
+def _symbols(words: Mapping[str, int] | Sequence[str] | None) -> dict[str, int]:
     """Sizes by the names that the file has for them; as words, NAME=SIZE or NAME,SIZE each."""
-    if isinstance(given, Mapping):
-        return dict(given)
-    found = {}
-    for word in given or ():
+    if isinstance(words, Mapping):
+        return dict(words)
+    sizes = {}
+    for word in words or ():
         name, _, size = word.replace("=", ",").rpartition(",")
         if not name or not (size.isascii() and size.isdecimal()) or not 0 < int(size) < 1 << 31:
             raise UsageError(
                 f"expected a name and a size such as batch_size=8, found '{safe_terminal(word)}'",
                 where="-onnx-define-symbol",
             )
-        found[name] = int(size)
-    return found
+        sizes[name] = int(size)
+    return sizes
 
 
 def _write_programs(folder: Path, programs: Sequence[CoreProgram]) -> Path:

@@ -107,7 +107,7 @@ def manycore_run(
     from npuscope.families.many_core.sim.conditions import RunOptions
 
     types = (aic_profiling_type,) if isinstance(aic_profiling_type, str) else aic_profiling_type
-    asked = RunOptions(
+    options = RunOptions(
         iterations=num_iter,
         samples=aic_profiling_num_samples,
         start_iteration=aic_profiling_start_iter,
@@ -125,19 +125,19 @@ def manycore_run(
         str(test_data),
         profiling=types,
         out_dir=str(aic_profiling_out_dir),
-        options=asked,
+        options=options,
         wanted=[word.strip() for word in want.split(",") if word.strip()],
         specialization=str(specialization),
         machine=load_core_machine(machine, overrides=overrides, machine_file=machine_file),
     )
 
 
-def _devices(given: str | Sequence[int] | None) -> tuple[int, ...]:
-    if given is None or not isinstance(given, str):
-        return tuple(given or ())
+def _devices(numbers: str | Sequence[int] | None) -> tuple[int, ...]:
+    if numbers is None or not isinstance(numbers, str):
+        return tuple(numbers or ())
     try:
-        return tuple(int(word) for word in given.split(","))
+        return tuple(int(word) for word in numbers.split(","))
     except ValueError:
         raise UsageError(
-            f"expected numbers such as 0,1, found '{safe_terminal(given)}'", where="--devices"
+            f"expected numbers such as 0,1, found '{safe_terminal(numbers)}'", where="--devices"
         ) from None

@@ -121,7 +121,7 @@ def opstats(
             source=folder,
             target=Path(output_dir),
             summary=summary,
-            traces=tuple(ending for ending, asked in endings.items() if asked),
+            traces=tuple(ending for ending, is_wanted in endings.items() if is_wanted),
             host_trace=None if host_trace is None else str(host_trace),
             cores=_numbers(select_cores, "--select-cores"),
             devices=_numbers(select_devices, "--select-devices"),
@@ -154,13 +154,13 @@ def _path(name: str | Path | None) -> Path | None:
     return Path(name) if name else None
 
 
-def _numbers(given: str | Iterable[int] | None, option: str) -> frozenset[int] | None:
-    if given is None or not isinstance(given, str):
-        return None if given is None else frozenset(given)
-    words = [word.strip() for word in given.split(",")]
+def _numbers(text: str | Iterable[int] | None, option: str) -> frozenset[int] | None:
+    if text is None or not isinstance(text, str):
+        return None if text is None else frozenset(text)
+    words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and word.isascii() and len(word) < 10 for word in words):
         raise UsageError(
-            f"expected numbers with commas between, such as 0,1,5, found '{safe_terminal(given)}'",
+            f"expected numbers with commas between, such as 0,1,5, found '{safe_terminal(text)}'",
             where=option,
         )
     return frozenset(int(word) for word in words)
