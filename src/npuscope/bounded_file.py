@@ -75,7 +75,8 @@ def opened(path: str | Path, *, hint: str = "") -> Iterator[io.BufferedReader]:
         with os.fdopen(_regular(path, hint), "rb") as file:
             yield file
     except OSError as error:
-        raise _unreadable(path, error, hint) from None
+        reason = error.strerror or type(error).__name__
+        raise FileError(f"cannot be read: {reason}", where=str(path), hint=hint) from None
 
 
 def _regular(path: str | Path, hint: str) -> int:
@@ -91,11 +92,6 @@ def _regular(path: str | Path, hint: str) -> int:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     raise FileError("is not a regular file", where=str(path), hint=hint)
-
-
-def _unreadable(path: str | Path, error: OSError, hint: str) -> FileError:
-    reason = error.strerror or type(error).__name__
-    return FileError(f"cannot be read: {reason}", where=str(path), hint=hint)
 
 
 def read_bytes(path: str | Path, kind: Kind, *, hint: str = "") -> bytes:
@@ -180,11 +176,11 @@ def read_array(path: str | Path) -> np.ndarray:
         with warnings.catch_warnings():
             # Of headers that Python 2 wrote, or that look so because they are damaged.
             warnings.simplefilter("ignore", UserWarning)
-            found = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+            array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
     except _NO_ARRAY as error:
         reason = safe_terminal(str(error).partition("\n")[0][:200])
         raise FileError(f"is not a .npy array: {reason}", where=str(path)) from None
-    return np.asarray(found)
+    return np.asarray(array)
 
 
 def _bounded(parse: Any, text: str | bytes, **options: Any) -> Any:

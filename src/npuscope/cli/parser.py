@@ -40,7 +40,7 @@ def build_parser(verb: str | None, whole: bool = True) -> Parser:
     return parser
 
 
-def _add_verbs(commands: Any, names: Iterable[str], chosen: Container[str | None]) -> None:
+def _add_verbs(commands: Any, names: Iterable[str], verbs: Container[str | None]) -> None:
     """Lines of --help; only the chosen ones are given their options."""
     for name in names:
         line = record(name).line
@@ -48,7 +48,7 @@ def _add_verbs(commands: Any, names: Iterable[str], chosen: Container[str | None
         parser = commands.add_parser(
             name.rpartition(" ")[2], help=line, description=line, allow_abbrev=False
         )
-        if name in chosen:
+        if name in verbs:
             add_options(parser, name)
 
 

@@ -78,8 +78,8 @@ def setting_from(data: object, models: int, pools: int) -> Setting:
 
 def first_setting(options: Options, pools: int) -> Setting:
     """Where every tab begins: what the command line said."""
-    told = {key: options.get(name) for name, key in _VALUES.items()}
-    values = {key: value for key, value in told.items() if value is not None}
+    stated = {key: options.get(name) for name, key in _VALUES.items()}
+    values = {key: value for key, value in stated.items() if value is not None}
     values |= options.get("overrides") or {}
     return Setting(
         generation=options.get("generation"),

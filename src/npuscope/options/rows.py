@@ -94,10 +94,10 @@ def vendor_output(log: str) -> Group:
     """As on every verb, but -v is the verbosity of the vendor's tool."""
     verbosity = whole("verbosity", "0: the answer only, 1: the default, 2: everything", "",
         default=1, flags=("-v", "--verbosity"), choices=(0, 1, 2), const=1, python=False)
-    kept = result_file("log", f"a log ({log})", const=log, python=False)
+    log_file = result_file("log", f"a log ({log})", const=log, python=False)
     debug = flag("debug", "internal log on stderr", python=False)
     verbose = replace(VERBOSE, flags=())
-    return Group("output", (JSON, FORCE, QUIET, verbose, verbosity, kept, debug, NO_COLOR))
+    return Group("output", (JSON, FORCE, QUIET, verbose, verbosity, log_file, debug, NO_COLOR))
 
 
 HTML = result_file("html", "write an HTML report: one file, no network access")

@@ -175,16 +175,16 @@ def compilation(
 
     if directory is not None:
         refuse_stand_ins(options, "compile")
-    made = build(source or str(model), options)
+    network = build(source or str(model), options)
     if directory is None:
-        return Compilation(made.program, graph=made.graph)
+        return Compilation(network.program, graph=network.graph)
     names = BuildNames(name, str(csv_file or ""), str(output_info_file or ""), application)
     with new_folder(directory) as folder:
-        notes = write(made, folder.path, names)
-    return Compilation(made.program, folder.files, (*notes, *folder.kept), made.graph)
+        notes = write(network, folder.path, names)
+    return Compilation(network.program, folder.files, (*notes, *folder.kept), network.graph)
 
 
-def write(made: Build, folder: Path, names: BuildNames | None = None) -> tuple[str, ...]:
+def write(network: Build, folder: Path, names: BuildNames | None = None) -> tuple[str, ...]:
     """All files of a build: the program, and what the vendor's tools would have written.
 
     Returns notes on what could not be written.
@@ -193,19 +193,19 @@ def write(made: Build, folder: Path, names: BuildNames | None = None) -> tuple[s
     from npuscope.report.build_files import write_build
     from npuscope.whole_file import as_file_error
 
-    if made.graph is None:
+    if network.graph is None:
         raise UsageError("this is already a compiled program", hint="give a .tflite or .onnx model")
-    profile = estimate(made.program, made.machine, made.graph)
+    profile = estimate(network.program, network.machine, network.graph)
     with as_file_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    return write_build(folder, made.program, made.machine, made.graph, profile, names)
+    return write_build(folder, network.program, network.machine, network.graph, profile, names)
 
 
-def tell_missing(made: Compilation) -> None:
+def tell_missing(result: Compilation) -> None:
     """Everything else was written; but a build without C cannot be run."""
-    for note in made.missing:
+    for note in result.missing:
         print(f"npuscope: {safe_terminal(note)}", file=sys.stderr)
 
 
-def missing_code(made: Compilation) -> int:
-    return TargetError.exit_code if made.missing else 0
+def missing_code(result: Compilation) -> int:
+    return TargetError.exit_code if result.missing else 0

@@ -54,8 +54,8 @@ def show(directory: str | Path, **options: Unpack[Options]) -> Demo:
     from npuscope.report.demo import Demo, write_demo
     from npuscope.whole_file import new_folder
 
-    made = build(demo_graph(), options)
-    found = explain(made, profile(made.program, made.machine, made.graph))
+    network = build(demo_graph(), options)
+    explanation = explain(network, profile(network.program, network.machine, network.graph))
     with new_folder(directory) as folder:
-        write_demo(folder.path, made.program, found)
-    return Demo(found, folder.kept)
+        write_demo(folder.path, network.program, explanation)
+    return Demo(explanation, folder.kept)

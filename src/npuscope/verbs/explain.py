@@ -61,12 +61,12 @@ def explain(
     """
     from npuscope.report.result_files import write_findings
 
-    asked = {**options, "batch": batch, "model": model, "trials": not batch}
-    found = family_for(source, options).explain(source, asked)
-    generation = found.profile.machine.generation
-    write_findings("explain", source, found.findings, generation, sarif=sarif, junit=junit)
-    return found
+    request = {**options, "batch": batch, "model": model, "trials": not batch}
+    explanation = family_for(source, options).explain(source, request)
+    generation = explanation.profile.machine.generation
+    write_findings("explain", source, explanation.findings, generation, sarif=sarif, junit=junit)
+    return explanation
 
 
-def strict_code(found: Explanation, strict: bool) -> int:
-    return 1 if strict and found.has_problems else 0
+def strict_code(explanation: Explanation, strict: bool) -> int:
+    return 1 if strict and explanation.has_problems else 0

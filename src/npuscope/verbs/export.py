@@ -81,8 +81,8 @@ def _profile_of(source: Source, options: Options) -> tuple[Profile, Graph | None
     if family is not first_family():
         graph = read_graph(source, {"shapes": options.get("shapes") or {}})
         return family.estimate(source, options), graph
-    made = build(source, options)
-    return estimate(made.program, made.machine, made.graph), made.graph
+    network = build(source, options)
+    return estimate(network.program, network.machine, network.graph), network.graph
 
 
 def _shown_graph(model: str | Path | None, options: Options) -> Graph:

@@ -121,14 +121,14 @@ def interrupted_code(fixed: Fixed) -> int:
     return INTERRUPTED if fixed.interrupted else 0
 
 
-def check_output(source: Path, target: Path, made: str) -> None:
+def check_output(source: Path, target: Path, what: str) -> None:
     """A file of the same format, but not the same file."""
     from npuscope.whole_file import refuse_same
 
     refuse_same(source, target)
     if source.suffix.lower() != target.suffix.lower():
         raise UsageError(
-            f"the model is a {source.suffix} file, so the {made} one is",
+            f"the model is a {source.suffix} file, so the {what} one is",
             where=f"-o {target}",
             hint=f"name it {target.with_suffix(source.suffix)}",
         )

@@ -51,7 +51,7 @@ def measure(
         options = {**options, "relocatable": True}  # it loads images
     subject = RunSubject()
     if source is not None:
-        made = build(source, options)
-        subject = RunSubject(made.program, made.machine, made.graph)
+        compiled = build(source, options)
+        subject = RunSubject(compiled.program, compiled.machine, compiled.graph)
     with opened(descriptor, subject) as device:
         return run_measure(device, subject, network=network, batch=batch, vendor_plan=vendor_plan)

@@ -87,11 +87,11 @@ def quantize(
     form = image_form(mean, std, pixel_max, layout)
     wish = Wish(data, calibration, samples, seed, loss_db, form)
     tell = progress or (lambda text: report_progress("%s", text))
-    made = run_quantize(Path(model), wish, options, tell)
+    result = run_quantize(Path(model), wish, options, tell)
     if output is not None:
-        write_whole(output, made.data)
-    return made
+        write_whole(output, result.data)
+    return result
 
 
-def interrupted_code(made: Quantized) -> int:
-    return INTERRUPTED if made.interrupted else 0
+def interrupted_code(result: Quantized) -> int:
+    return INTERRUPTED if result.interrupted else 0

@@ -140,5 +140,5 @@ def on_board(
     modes = parse_modes(mode)
     if board == KIT:
         return kit_commands(path, modes, parse_addresses(address))
-    found = run(path, mode=mode, address=address, **options)
-    return BoardRun(path, found, "no-run" in modes)
+    result = run(path, mode=mode, address=address, **options)
+    return BoardRun(path, result, "no-run" in modes)

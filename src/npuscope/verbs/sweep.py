@@ -92,7 +92,7 @@ def sweep(
     from npuscope.advice.sweep.drive import sweep as run_sweep
     from npuscope.report.result_files import check_parquet, write_sweep
 
-    asked = options or SweepOptions(
+    request = options or SweepOptions(
         jobs=jobs,
         scheduler=scheduler,
         local_cluster=local_cluster,
@@ -103,9 +103,9 @@ def sweep(
         yes=yes,
     )
     check_parquet(parquet)
-    found = run_sweep(spec, store, asked, watch or (lambda tally: None))
-    write_sweep(found.rows, found.store, html=html, csv=csv, parquet=parquet)
-    return found
+    result = run_sweep(spec, store, request, watch or (lambda tally: None))
+    write_sweep(result.rows, result.store, html=html, csv=csv, parquet=parquet)
+    return result
 
 
 def _tls(*files: str | Path | None) -> Tls | None:
@@ -170,7 +170,7 @@ def _check_report(targets: list[str], of_runs: dict[str, Any]) -> None:
             raise UsageError("this option is for runs; a report runs nothing", where=option.long)
 
 
-def failed_code(found: Sweep | StoreReport) -> int:
+def failed_code(result: Sweep | StoreReport) -> int:
     from npuscope.advice.sweep.drive import Sweep
 
-    return 1 if isinstance(found, Sweep) and found.failed else 0
+    return 1 if isinstance(result, Sweep) and result.failed else 0

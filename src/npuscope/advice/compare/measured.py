@@ -173,16 +173,16 @@ def counted_times(
 def start_cycles(a: Side, b: Side) -> tuple[float, float]:
     """What the controller takes to start an epoch, by the generations of two predictions; zeros
     where that is not known of both."""
-    found = [_start_cycles(side) for side in (a, b)]
-    return (found[0], found[1]) if all(found) else (0.0, 0.0)
+    cycles = [_start_cycles(side) for side in (a, b)]
+    return (cycles[0], cycles[1]) if all(cycles) else (0.0, 0.0)
 
 
 def _start_cycles(side: Side) -> float:
     if side.is_measured:
         return 0.0
-    known = side.profile.machine
+    stated = side.profile.machine
     try:
-        machine = side.machine or load_machine(known.name, generation=known.generation)
+        machine = side.machine or load_machine(stated.name, generation=stated.generation)
     except NpuscopeError:
         return 0.0
     return machine.generation.control.controller_cycles

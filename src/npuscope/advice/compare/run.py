@@ -98,11 +98,6 @@ def _control_cause(a: Half, b: Half) -> Cause:
     ends = [sum(bool(e.counters.pre_cycles) for e in part.hardware) for part in (a, b)]
     if (ends[1] - ends[0]) * ms > 0:
         return Cause(CauseKind.CONTROL, f"{ends[0]} -> {ends[1]} blobs begin here", ms)
-    return _other_control(a, b, ms)
-
-
-def _other_control(a: Half, b: Half, ms: float) -> Cause:
-    """Ends of blobs, and coefficient vectors that the CPU writes."""
     ends = [sum(bool(e.counters.post_cycles) for e in part.hardware) for part in (a, b)]
     if (ends[1] - ends[0]) * ms > 0:
         return Cause(CauseKind.CONTROL, f"{ends[0]} -> {ends[1]} blobs end here", ms)
@@ -122,20 +117,20 @@ def _way(part: Half) -> str:
 
 def settled(causes: Iterable[Cause], delta_ms: float) -> tuple[Cause, ...]:
     """One cause per kind, the largest first; what they leave over stays without a cause."""
-    found: dict[CauseKind, Cause] = {}
+    by_kind: dict[CauseKind, Cause] = {}
     for cause in causes:
-        known = found.get(cause.kind)
+        other = by_kind.get(cause.kind)
         # The text of the largest part stands for the kind.
-        text = known.text if known and abs(known.ms) >= abs(cause.ms) else cause.text
-        found[cause.kind] = Cause(cause.kind, text, cause.ms + (known.ms if known else 0.0))
-    rest = delta_ms - sum(cause.ms for cause in found.values())
+        text = other.text if other and abs(other.ms) >= abs(cause.ms) else cause.text
+        by_kind[cause.kind] = Cause(cause.kind, text, cause.ms + (other.ms if other else 0.0))
+    rest = delta_ms - sum(cause.ms for cause in by_kind.values())
     if abs(rest) >= LEAST_MS:
-        known = found.get(CauseKind.UNEXPLAINED)
-        text = known.text if known else "nothing that was compared explains it"
-        total = rest + (known.ms if known else 0.0)
-        found[CauseKind.UNEXPLAINED] = Cause(CauseKind.UNEXPLAINED, text, total)
-    told = (cause for cause in found.values() if abs(cause.ms) >= LEAST_MS)
-    return tuple(sorted(told, key=lambda cause: -abs(cause.ms)))
+        other = by_kind.get(CauseKind.UNEXPLAINED)
+        text = other.text if other else "nothing that was compared explains it"
+        total = rest + (other.ms if other else 0.0)
+        by_kind[CauseKind.UNEXPLAINED] = Cause(CauseKind.UNEXPLAINED, text, total)
+    large = (cause for cause in by_kind.values() if abs(cause.ms) >= LEAST_MS)
+    return tuple(sorted(large, key=lambda cause: -abs(cause.ms)))
 
 
 _Explain = Callable[[Row, tuple[Move, ...]], Iterator[Cause]]
@@ -150,9 +145,9 @@ def compare(a: Side, b: Side, noise_share: float = 0.0, *, same_model: bool = Fa
     explain = _explainer(a, b, matched)
     rows = [_explained(row, moves_of(row, moves), explain) for row in banded]
     rows.sort(key=lambda row: -abs(row.delta_ms))
-    named = has_common_name(a.profile.epochs, b.profile.epochs)
-    notes = tuple(_notes(a, b, matched, named))
-    return Comparison(a, b, tuple(rows), moves, _pools(a, b), notes, named)
+    by_name = has_common_name(a.profile.epochs, b.profile.epochs)
+    notes = tuple(_notes(a, b, matched, by_name))
+    return Comparison(a, b, tuple(rows), moves, _pools(a, b), notes, by_name)
 
 
 def _explained(row: Row, moves: tuple[Move, ...], explain: _Explain) -> Row:
@@ -267,11 +262,11 @@ def _is_same_model(a: Side, b: Side) -> bool:
     return bool(x) and x == y
 
 
-def _notes(a: Side, b: Side, rows: tuple[Row, ...], named: bool) -> Iterator[str]:
+def _notes(a: Side, b: Side, rows: tuple[Row, ...], by_name: bool) -> Iterator[str]:
     x, y = a.profile.model, b.profile.model
     if not has_common_op(rows):
         yield "the two sides have no source op in common: are they the same network?"
-    elif not named:
+    elif not by_name:
         yield "the sides name ops differently: epochs that do the same work are matched, in order"
     if x.md5 and y.md5 and x.md5 != y.md5:
         yield "the model files differ: ops are matched by their names alone"
@@ -284,12 +279,8 @@ def _notes(a: Side, b: Side, rows: tuple[Row, ...], named: bool) -> Iterator[str
         if side.profile.is_lower_bound:
             kinds = ", ".join(dict.fromkeys(side.profile.unknown_ops))
             yield f"{name} is a lower bound: {kinds} of unknown cost on the CPU"
-        if _lacks_registers(side):
+        epochs = side.program.executed if side.program else ()
+        if any(epoch.groups is None for epoch in epochs):
             yield f"{name} has no unit registers: its times are less precise than the other's"
         if side.is_measured and all(epoch.spread.n < 2 for epoch in side.profile.epochs):
             yield f"{name} was measured once: its noise is not known"
-
-
-def _lacks_registers(side: Side) -> bool:
-    epochs = side.program.executed if side.program else ()
-    return any(epoch.groups is None for epoch in epochs)

@@ -55,7 +55,12 @@ _WITHOUT_PAGES: dict[str, Any] = {
 @contextmanager
 def connected(options: SweepOptions) -> Iterator[Client]:
     """A client of the cluster that the options name; a cluster of our own ends with it."""
-    _need_distributed()
+    if find_spec("distributed") is None:
+        raise UsageError(
+            "clusters need the package distributed",
+            where="--scheduler, --local-cluster",
+            hint="pip install 'npuscope[sweep]'",
+        )
     with ExitStack() as stack:
         stack.enter_context(_quiet())
         if options.scheduler is not None:
@@ -73,15 +78,6 @@ def is_loopback(address: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _need_distributed() -> None:
-    if find_spec("distributed") is None:
-        raise UsageError(
-            "clusters need the package distributed",
-            where="--scheduler, --local-cluster",
-            hint="pip install 'npuscope[sweep]'",
-        )
 
 
 def _client(address: str, tls: Tls | None) -> Client:
@@ -227,7 +223,12 @@ class _Cluster:
         self._drop_lost(present)
         self._end_overdue()
         for address in sorted(present - self._begun.keys()):
-            self._give_next(address)
+            if address not in self._last_model:
+                self._submit(address, json.dumps({"versions": versions()}))
+            elif self._waiting:
+                others = {begun.run.model.sha256 for begun in self._begun.values() if begun.run}
+                run = self._waiting.take(self._last_model[address], others)
+                self._send(address, run, with_model=self._last_model[address] != run.model.sha256)
         self._wait()
         for address, begun in list(self._begun.items()):
             if begun.future.done():
@@ -261,14 +262,6 @@ class _Cluster:
 
     # --- Handing out runs ---
 
-    def _give_next(self, address: str) -> None:
-        if address not in self._last_model:
-            self._submit(address, json.dumps({"versions": versions()}))
-        elif self._waiting:
-            others = {begun.run.model.sha256 for begun in self._begun.values() if begun.run}
-            run = self._waiting.take(self._last_model[address], others)
-            self._send(address, run, with_model=self._last_model[address] != run.model.sha256)
-
     def _send(self, address: str, run: Run, *, with_model: bool) -> None:
         """The model travels along when the worker had another before."""
         try:
@@ -299,7 +292,17 @@ class _Cluster:
 
     def _hear(self, address: str, begun: _Begun) -> None:
         if begun.future.status != "finished":
-            self._fail(address, begun)
+            # The function itself raises nothing, so the worker or its connection failed.
+            error = begun.future.exception() if begun.future.status == "error" else None
+            if isinstance(error, ImportError):
+                raise DeviceError(
+                    f"this worker cannot import npuscope: {error}",
+                    where=f"worker {address}",
+                    hint="install the same npuscope where the workers run",
+                )
+            if begun.run is None and error is not None:
+                raise DeviceError(f"this worker fails: {error}", where=f"worker {address}")
+            self._again(begun.run)
             return
         try:
             text = begun.future.result(timeout=_FETCH_S)
@@ -314,19 +317,6 @@ class _Cluster:
             self._send(address, begun.run, with_model=True)
         else:
             self._keep(answer)
-
-    def _fail(self, address: str, begun: _Begun) -> None:
-        """The function itself raises nothing, so the worker or its connection failed."""
-        error = begun.future.exception() if begun.future.status == "error" else None
-        if isinstance(error, ImportError):
-            raise DeviceError(
-                f"this worker cannot import npuscope: {error}",
-                where=f"worker {address}",
-                hint="install the same npuscope where the workers run",
-            )
-        if begun.run is None and error is not None:
-            raise DeviceError(f"this worker fails: {error}", where=f"worker {address}")
-        self._again(begun.run)
 
     def _drop_lost(self, present: set[str]) -> None:
         """Runs of workers that left are done again, up to a limit."""

@@ -13,7 +13,7 @@ from npuscope.advice.sweep.journal import Journal, opened
 from npuscope.advice.sweep.one_run import failed_row
 from npuscope.advice.sweep.pool import Keep, Row, cores, run_here
 from npuscope.advice.sweep.runs import Run, expand
-from npuscope.advice.sweep.spec import Spec, read_spec
+from npuscope.advice.sweep.spec import read_spec
 from npuscope.errors import UsageError
 from npuscope.lean_dataclass import dataclass
 from npuscope.shown import Rows, Shown, counted
@@ -67,9 +67,9 @@ def _check_places(options: SweepOptions) -> None:
         "--scheduler": options.scheduler is not None,
         "--local-cluster": options.local_cluster is not None,
     }
-    given = [name for name, is_given in places.items() if is_given]
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} cannot be combined", hint="choose one")
+    names = [name for name, is_given in places.items() if is_given]
+    if len(names) > 1:
+        raise UsageError(f"{' and '.join(names)} cannot be combined", hint="choose one")
     if options.dashboard and options.local_cluster is None:
         raise UsageError(
             "only a local cluster has a dashboard",
@@ -151,19 +151,24 @@ def sweep(
     check(options)
     started = time.monotonic()
     spec = read_spec(spec_file)
-    _refuse_many(spec, options)
+    if spec.size > MANY_RUNS and not options.yes:
+        raise UsageError(
+            f"this sweep has {spec.size:,} runs, more than {MANY_RUNS:,}",
+            where=str(spec.file),
+            hint="add --yes if you mean it",
+        )
     runs = expand(spec)
     path = Path(store) if store is not None else default_store(spec.file)
     with opened(path) as journal:
         waiting = [run for run in runs if _is_wanted(journal.rows.get(run.key), options)]
         _do(waiting, options, _keeper(journal, runs, watch))
         rows = tuple(journal.rows[run.key] for run in runs)
-    done = sum(row["status"] == "ok" for row in rows)
+    finished = sum(row["status"] == "ok" for row in rows)
     return Sweep(
         store=path,
         runs=len(runs),
-        done=done,
-        failed=len(runs) - done,
+        done=finished,
+        failed=len(runs) - finished,
         new=len(waiting),
         same=spec.size - len(runs),
         seconds=time.monotonic() - started,
@@ -176,15 +181,6 @@ def default_store(spec_file: Path) -> Path:
     return spec_file.with_suffix(".jsonl")
 
 
-def _refuse_many(spec: Spec, options: SweepOptions) -> None:
-    if spec.size > MANY_RUNS and not options.yes:
-        raise UsageError(
-            f"this sweep has {spec.size:,} runs, more than {MANY_RUNS:,}",
-            where=str(spec.file),
-            hint="add --yes if you mean it",
-        )
-
-
 def _is_wanted(row: Row | None, options: SweepOptions) -> bool:
     return row is None or (options.retry_failed and row["status"] != "ok")
 
@@ -193,8 +189,8 @@ def _keeper(journal: Journal, runs: Sequence[Run], watch: Watch) -> Keep:
     """What is done with every row: first the disk, then the progress report."""
     states = {run.key: journal.rows[run.key]["status"] for run in runs if run.key in journal.rows}
     counts = Counter(states.values())
-    done = [row for key in states if (row := journal.rows[key])["status"] == "ok"]
-    best = min(done, key=_time, default=None)
+    finished = [row for key in states if (row := journal.rows[key])["status"] == "ok"]
+    best = min(finished, key=_time, default=None)
 
     def tell(latest: Row | None) -> None:
         nonlocal best

@@ -53,10 +53,10 @@ class Waiting:
         """Runs that follow one and ask the same of the compiler, some left for other workers."""
         queue = self._queues.get(run.model.sha256, deque())
         share = min(most - 1, len(queue) // (2 * workers))
-        found: list[Run] = []
-        while len(found) < share and self._goes_with(run, queue[0]):
-            found.append(queue.popleft())
-        return found
+        runs: list[Run] = []
+        while len(runs) < share and self._goes_with(run, queue[0]):
+            runs.append(queue.popleft())
+        return runs
 
     def _goes_with(self, run: Run, other: Run) -> bool:
         if self._alone & {run.key, other.key}:
@@ -100,18 +100,18 @@ def answers_of(text: str | bytes, worker: str) -> list[Row]:
 
 def answer_of(text: str | bytes, worker: str) -> Row:
     """A worker's answer; one with other versions ends the sweep."""
-    found: Row = json.loads(text)
-    if "refused" in found:
+    answer: Row = json.loads(text)
+    if "refused" in answer:
         raise UsageError(
-            f"this worker has {_spelled(found['refused'])}, the sweep {_spelled(versions())}",
+            f"this worker has {_spelled(answer['refused'])}, the sweep {_spelled(versions())}",
             where=worker,
             hint="install the same versions everywhere and start the sweep again: it resumes",
         )
-    return found
+    return answer
 
 
-def _spelled(found: dict[str, str]) -> str:
-    return " and ".join(f"{name} {version}" for name, version in found.items())
+def _spelled(packages: dict[str, str]) -> str:
+    return " and ".join(f"{name} {version}" for name, version in packages.items())
 
 
 def overdue_row(run: Run, timeout_s: float) -> Row:
@@ -202,7 +202,12 @@ class _Worker:
         for pipe in (self.process.stdin, self.process.stdout):
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()  # type: ignore[union-attr]
-        return _how_it_ended(self.process.wait())
+        code = self.process.wait()
+        if code >= 0:
+            return f"exit code {code}"
+        with contextlib.suppress(ValueError):
+            return f"killed by {signal.Signals(-code).name}"
+        return f"killed by signal {-code}"
 
 
 class _Pool:
@@ -265,10 +270,10 @@ class _Pool:
         rows = answers_of(answer, f"worker {worker.process.pid}")
         for row in rows:
             self._keep(row)
-        left = worker.runs[len(rows) :]
-        for run in reversed(left):
+        rest = worker.runs[len(rows) :]
+        for run in reversed(rest):
             self._waiting.restore(run)
-        worker.most = 1 if left else min(2 * worker.most, _MOST_TOGETHER)
+        worker.most = 1 if rest else min(2 * worker.most, _MOST_TOGETHER)
         self._give_next(worker)
 
     def _replace(self, worker: _Worker) -> None:
@@ -283,11 +288,3 @@ class _Pool:
             self._keep(deadly_row(runs[0], how))
         if len(self._workers) == others:
             self._hire()
-
-
-def _how_it_ended(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    with contextlib.suppress(ValueError):
-        return f"killed by {signal.Signals(-code).name}"
-    return f"killed by signal {-code}"
