@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 import npuscope  # noqa: E402
 from npuscope import verbs  # noqa: E402
-from npuscope.advice.explain import catalogue  # noqa: E402
+from npuscope.advice.catalogue import catalogue  # noqa: E402
 from npuscope.families.many_core.compiler.kinds import KERNELS, group_of  # noqa: E402
 from npuscope.graph.model import Graph  # noqa: E402
 from npuscope.machine.load import load_machine, packaged, read_table  # noqa: E402

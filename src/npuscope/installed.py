@@ -119,8 +119,8 @@ def _version(name: str) -> str:
 
 def _numbers(text: str) -> tuple[int, ...]:
     """The leading numbers: 2.0.0rc1 counts as 2.0.0."""
-    found = re.match(r"\d+(\.\d+)*", text)
-    return tuple(map(int, found[0].split("."))) if found else ()
+    match = re.match(r"\d+(\.\d+)*", text)
+    return tuple(map(int, match[0].split("."))) if match else ()
 
 
 def find(program: Program) -> str:
@@ -154,7 +154,7 @@ class Installed(Shown):
 
     def table(self) -> Rows:
         """One row per package."""
-        rows = [*self.required, *(package for _, found in self.extras for package in found)]
+        rows = [*self.required, *(package for _, packages in self.extras for package in packages)]
         return [{"package": row.name, "version": row.version, "fine": row.is_fine} for row in rows]
 
 

@@ -245,9 +245,9 @@ Schema = dict[str, dict[int, FieldDescriptor]]
 def read_schema(data: bytes, place: str) -> Schema:
     """Messages by full name, of a FileDescriptorSet or of a single FileDescriptorProto."""
     try:
-        found = dict(_described_files(data))
+        files = dict(_described_files(data))
         # In a single file field 1 is its name, so that nothing was found in it.
-        schema = found or dict(_described_file(data))
+        schema = files or dict(_described_file(data))
     except (BrokenMessage, RecursionError) as error:
         raise _broken_in(error, place) from error
     if not schema:

@@ -28,7 +28,8 @@ from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
-    from npuscope.advice.explain import Change, ChangeKey, Explanation
+    from npuscope.advice.changes import Change, ChangeKey
+    from npuscope.advice.explanation import Explanation
 
 
 # --- JSON ---

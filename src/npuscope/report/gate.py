@@ -192,8 +192,7 @@ def error_commands(gate: Gate) -> list[str]:
     """Commands that GitHub reads from a job's log, one per failed check."""
     title = _data(f"npuscope gate: {gate.side.name}").replace(":", "%3A").replace(",", "%2C")
     return [
-        f"::error title={title}::{_data(f'{check.name} {verdict(check)}')}"
-        for check in gate.failed
+        f"::error title={title}::{_data(f'{check.name} {verdict(check)}')}" for check in gate.failed
     ]
 
 

@@ -10,7 +10,7 @@ from npuscope.options.rows import BUILT_IN, OUTPUT, TARGET
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
-    from npuscope.advice.explain import Explanation
+    from npuscope.advice.explanation import Explanation
     from npuscope.building import Options
     from npuscope.report.demo import Demo
 

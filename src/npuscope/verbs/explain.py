@@ -11,7 +11,7 @@ from npuscope.options.rows import COMPILED_FROM, FINDINGS, OUTPUT, READING, SOUR
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
-    from npuscope.advice.explain import Explanation
+    from npuscope.advice.explanation import Explanation
     from npuscope.building import Options, Source
 
 VERB = Verb(

@@ -29,7 +29,7 @@ def rules(rule: str | None = None) -> tuple[Rule, ...]:
 
     >>> npuscope.rules("NA-SOFTMAX")[0].cause
     """
-    from npuscope.advice.explain import catalogue
+    from npuscope.advice.catalogue import catalogue
 
     every = catalogue()
     if rule is None:

@@ -12,7 +12,8 @@ from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
-    from npuscope.advice.sweep.drive import Sweep, SweepOptions, Tls, Watch
+    from npuscope.advice.sweep.drive import Sweep, Watch
+    from npuscope.advice.sweep.options import SweepOptions, Tls
     from npuscope.report.sweep import StoreReport
 
 # One option per row is easier to read than the formatter's layout.
@@ -88,8 +89,8 @@ def sweep(
 
     >>> npuscope.sweep("sweep.toml", jobs=2).rows
     """
-    from npuscope.advice.sweep.drive import SweepOptions
     from npuscope.advice.sweep.drive import sweep as run_sweep
+    from npuscope.advice.sweep.options import SweepOptions
     from npuscope.report.result_files import check_parquet, write_sweep
 
     request = options or SweepOptions(
@@ -109,7 +110,7 @@ def sweep(
 
 
 def _tls(*files: str | Path | None) -> Tls | None:
-    from npuscope.advice.sweep.drive import Tls
+    from npuscope.advice.sweep.options import Tls
 
     if not any(files):
         return None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from npuscope.advice.compare.half import Times
 from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind, Row, Side
+from npuscope.advice.compare.times import Times
 from npuscope.errors import NpuscopeError
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.load import load_machine

@@ -15,7 +15,7 @@ from npuscope.shown import Rows, Shown, counted
 
 if TYPE_CHECKING:
     from npuscope.advice.compare.fidelity import Fidelity
-    from npuscope.advice.compare.half import EpochTimer
+    from npuscope.advice.compare.times import EpochTimer
 
 _MEASURED = (Provenance.BOARD, Provenance.LOG, Provenance.EMULATION)
 # Below a nanosecond nothing has changed: floats were added in another order.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from npuscope.advice.compare.core_causes import core_causes, fusion_text
-from npuscope.advice.compare.half import Half, Times, epoch_timer, half, summed
+from npuscope.advice.compare.half import Half, half
 from npuscope.advice.compare.matching import (
     has_common_name,
     has_common_op,
@@ -37,6 +37,7 @@ from npuscope.advice.compare.model import (
     Row,
     Side,
 )
+from npuscope.advice.compare.times import Times, epoch_timer, summed
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.model import EpochKind
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import npuscope.child as child
-from npuscope.advice.sweep.drive import SweepOptions, Tls
 from npuscope.advice.sweep.one_run import failed_row, run_json
+from npuscope.advice.sweep.options import SweepOptions, Tls
 from npuscope.advice.sweep.pool import Keep, Waiting, answer_of, deadly_row, overdue_row
 from npuscope.advice.sweep.runs import Run, versions
 from npuscope.bounded_file import read_head

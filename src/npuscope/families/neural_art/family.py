@@ -9,7 +9,7 @@ from npuscope.families.interface import Family, Options, Report, Source
 
 if TYPE_CHECKING:
     from npuscope.advice.compare.model import Side
-    from npuscope.advice.explain import Explanation
+    from npuscope.advice.explanation import Explanation
     from npuscope.building import Build
     from npuscope.profiling.model import Profile
     from npuscope.rulebook.finding import Finding

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from npuscope.advice.explain import Explanation, explanation
+from npuscope.advice.explanation import Explanation, explanation
 from npuscope.families.many_core.inference import Inference
 from npuscope.families.many_core.report.estimate import core_json
 from npuscope.families.many_core.report.runs import read_core_run, result_findings
