@@ -22,7 +22,7 @@ from npuscope.bounded_file import OWN, parse_json, read_bytes
 from npuscope.errors import FileError, OutputError, UsageError
 from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
-from npuscope.work_folder import NEW, Move, Work, commit, held, is_work, refuse, tidy
+from npuscope.work_folder import NEW, FileMove, Work, commit, held, is_work, refuse, tidy
 from npuscope.written import digest_of, is_ours, record
 
 # A folder with this file in it was written by us; it lists what we wrote.
@@ -141,7 +141,7 @@ class _Set:
         name = work.next_name()
         with open(work.path / name, "wb") as file:
             yield file
-        work.moves.append(Move(name, target.name))
+        work.moves.append(FileMove(name, target.name))
 
     def commit(self) -> None:
         works = [work for work in self._works.values() if work.moves]
@@ -263,10 +263,10 @@ def _publish(work: Work, target: Path, made: NewFolder) -> None:
     with held(target):
         written = _read_marker(target)
         made.kept = _checked(target, written, new)
-        work.moves = [Move(f"{NEW}/{name}", name) for name in new]
+        work.moves = [FileMove(f"{NEW}/{name}", name) for name in new]
         stale = [name for name in written if name not in new]
-        work.moves += [Move("", name) for name in stale if _is_as(target, name, written)]
-        work.moves.append(Move(f"{NEW}/{MARKER}", MARKER))
+        work.moves += [FileMove("", name) for name in stale if _is_as(target, name, written)]
+        work.moves.append(FileMove(f"{NEW}/{MARKER}", MARKER))
         commit([work])
 
 

@@ -38,7 +38,7 @@ def is_work(name: str) -> bool:
 
 
 @dataclass(slots=True)
-class Move:
+class FileMove:
     """One step of a commit: a made file gets its name, or (nothing made) an old file goes."""
 
     made: str  # in the work folder
@@ -52,7 +52,7 @@ class Work:
     def __init__(self, home: Path) -> None:
         tidy(home)
         self.home = home
-        self.moves: list[Move] = []
+        self.moves: list[FileMove] = []
         self._count = 0
         while True:
             import tempfile
@@ -241,7 +241,7 @@ def _finish(work: Path) -> list[Path]:
     """Make the moves of a journal that was committed; gives work folders of the same set."""
     try:
         journal = parse_json(read_bytes(work / _JOURNAL, OWN))
-        moves = [Move(str(made), str(name), before) for made, name, before in journal["moves"]]
+        moves = [FileMove(str(made), str(name), before) for made, name, before in journal["moves"]]
         after, others = journal["after"], [Path(other) for other in journal["others"]]
     except (FileError, ValueError, TypeError, KeyError):
         return []  # none, or not one of ours
@@ -252,7 +252,7 @@ def _finish(work: Path) -> list[Path]:
 
 
 def _apply(
-    work: Path, moves: Sequence[Move], undo: list[tuple[Path, Path | None]] | None = None
+    work: Path, moves: Sequence[FileMove], undo: list[tuple[Path, Path | None]] | None = None
 ) -> None:
     """Moves that are still to be made; a name that someone changed meanwhile stays theirs."""
     for number, move in enumerate(moves):

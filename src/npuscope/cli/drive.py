@@ -15,7 +15,7 @@ from typing import Any
 
 from npuscope.cli.output import dump, logged, print_text, working, write_file
 from npuscope.errors import UsageError
-from npuscope.options.kinds import Kind, Option, VendorEffect, Verb
+from npuscope.options.kinds import Option, OptionKind, VendorEffect, Verb
 from npuscope.verbs.check import about
 from npuscope.verbs.families import check_family
 from npuscope.verbs.table import function_of, module_of, record
@@ -174,12 +174,16 @@ def words_for(args: argparse.Namespace, other: str) -> str:
 
 def _given(args: argparse.Namespace, option: Option) -> list[str]:
     value, spelling = getattr(args, option.name, None), option.spellings[0]
-    if value is None or value == option.default or (value is False and option.kind is Kind.FLAG):
+    if (
+        value is None
+        or value == option.default
+        or (value is False and option.kind is OptionKind.FLAG)
+    ):
         return []
-    if option.kind is Kind.LIST:
+    if option.kind is OptionKind.LIST:
         return [word for each in value for word in (spelling, each)]
-    if option.kind is Kind.FLAG:
+    if option.kind is OptionKind.FLAG:
         return [spelling]
-    if option.kind is Kind.SWITCH:
+    if option.kind is OptionKind.SWITCH:
         return [spelling if value else f"--no-{spelling.removeprefix('--')}"]
-    return [spelling, str(value).lower() if option.kind is Kind.BOOLEAN else str(value)]
+    return [spelling, str(value).lower() if option.kind is OptionKind.BOOLEAN else str(value)]

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from math import floor
 from typing import Any
 
-from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind, Comparison, Row, Side
+from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind, ComparedRow, Comparison, Side
 from npuscope.advice.compare.run import PLACES
 from npuscope.report.fidelity import fidelity_json, fidelity_lines
 from npuscope.report.figures import (
@@ -67,7 +67,7 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
-def row_json(row: Row) -> dict[str, Any]:
+def row_json(row: ComparedRow) -> dict[str, Any]:
     """`cause` is null where nothing changed, and where the change is not explained."""
     first = row.cause
     return {
@@ -222,7 +222,7 @@ def _row_lines(comparison: Comparison, every: bool) -> Iterator[str]:
         yield f"and {len(rest)} more {rows_word}, {_signed(sum_ms)} ms together (--verbose)"
 
 
-def row_lines(row: Row, changed_ms: float) -> Iterator[str]:
+def row_lines(row: ComparedRow, changed_ms: float) -> Iterator[str]:
     """One line per row; its other large causes follow, indented."""
     first, *others = row.causes or (Cause(CauseKind.UNEXPLAINED, "", row.delta_ms),)
     share = percent(abs(row.delta_ms), changed_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from npuscope.advice.compare.model import Row
+from npuscope.advice.compare.model import ComparedRow
 from npuscope.advice.compare.sides import GATE_SCHEMA
 from npuscope.advice.gate import Check, Gate
 from npuscope.report.compare import row_json, row_lines
@@ -85,7 +85,7 @@ def _baseline_line(gate: Gate) -> Iterator[str]:
         yield f"baseline {safe_terminal(gate.baseline.name)}"
 
 
-def worst_rows(gate: Gate) -> tuple[Row, ...]:
+def worst_rows(gate: Gate) -> tuple[ComparedRow, ...]:
     """What got slower, where a check against a baseline failed."""
     if gate.comparison is None or gate.passed:
         return ()
@@ -183,7 +183,7 @@ def _worst(gate: Gate) -> Iterator[str]:
     yield ""
 
 
-def _slower(row: Row) -> str:
+def _slower(row: ComparedRow) -> str:
     why = f"{row.cause.kind.value}: {row.cause.text}" if row.cause else ""
     return f"| {ms(row.delta_ms)} | {cell(', '.join(row.ops))} | {cell(why)} |"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
 from npuscope.lean_dataclass import replace
-from npuscope.options.kinds import Argument, Group, Verb, flag, text, whole
+from npuscope.options.kinds import Argument, OptionGroup, Verb, flag, text, whole
 from npuscope.options.rows import OUTPUT, READING, SOURCE_HELP, TARGET
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
@@ -29,13 +29,13 @@ VERB = Verb(
         Argument("sources", "SOURCE", SOURCE_HELP, "+"),
     ),
     (
-        Group("connection", (
+        OptionGroup("connection", (
             flag("pty", "a pseudo terminal, used as a serial port"),
             whole("tcp", "a TCP port; 0 for any free one", "PORT"),
             text("host", "address for --tcp (default: this computer only)", "",
                 default="127.0.0.1"),
         ), exclusive=("pty", "tcp"), needs_one=True),
-        Group("", (
+        OptionGroup("", (
             flag("emulated", "firmware on an emulated Cortex-M answers"),
             text("ready", "called with address and networks", "FUNCTION", shell=False),
         )),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
-from npuscope.options.kinds import Argument, Group, Kind, Verb, flag, list_, text
+from npuscope.options.kinds import Argument, OptionGroup, OptionKind, Verb, flag, list_, text
 from npuscope.options.rows import HTML, OUTPUT, READING, RUN_HELP, TARGET
 from npuscope.options.words import parse_overrides, parse_shapes
 from npuscope.verbs.check import checked
@@ -23,7 +23,7 @@ VERB = Verb(
         Argument("b", "B", "what to compare it with (default: A again)", "?"),
     ),
     (
-        Group(
+        OptionGroup(
             "",
             (
                 *(
@@ -129,11 +129,11 @@ _TEXTS = (
     *(
         o.name
         for o in _BUILDING
-        if o.kind in (Kind.TEXT, Kind.FILE) and o.shell and o.name != "generation"
+        if o.kind in (OptionKind.TEXT, OptionKind.FILE) and o.shell and o.name != "generation"
     ),
 )
-_FLAGS = tuple(o.name for o in _BUILDING if o.kind in (Kind.FLAG, Kind.SWITCH))
-_CLOCKS = tuple(o.name for o in _BUILDING if o.kind is Kind.REAL)
+_FLAGS = tuple(o.name for o in _BUILDING if o.kind in (OptionKind.FLAG, OptionKind.SWITCH))
+_CLOCKS = tuple(o.name for o in _BUILDING if o.kind is OptionKind.REAL)
 _SET_UPS = ("flash", "psram")  # machine values by name, like clocks
 _KEYS = (*_TEXTS, *_FLAGS, *_CLOCKS, "optimization", "set.KEY", "shape.NAME")
 _SWITCH = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}

@@ -10,9 +10,9 @@ from npuscope.errors import TargetError, UsageError
 from npuscope.lean_dataclass import replace
 from npuscope.options.kinds import (
     Argument,
-    Group,
-    Kind,
     Option,
+    OptionGroup,
+    OptionKind,
     VendorEffect,
     Verb,
     file,
@@ -43,7 +43,7 @@ _TARGETS = ("stm32n6",)
 
 def _neutral(flag: str, values: int) -> Option:
     name = flag.lstrip("-").replace("-", "_")
-    kind, value = (Kind.FILE, "F") if values else (Kind.FLAG, "")
+    kind, value = (OptionKind.FILE, "F") if values else (OptionKind.FLAG, "")
     means = "accepted, no effect"
     default = None if values else False
     return Option(
@@ -55,7 +55,7 @@ def _neutral(flag: str, values: int) -> Option:
 # fmt: off
 APPLICATIONS = ("classification", "yolov2", "yolov5", "yolov8", "yolod", "yolox", "ssd",
     "blazeface", "palm", "movenet", "pose-yolov8", "segmentation", "instance-segmentation")
-VENDOR = Group(
+VENDOR = OptionGroup(
     "the vendor's options",
     (
         text("target", "stm32n6", python=False),
@@ -74,8 +74,8 @@ VENDOR = Group(
             python=False, effect=VendorEffect.NONE),
         *(_neutral(flag, values) for flag, values in NEUTRAL.items()),
         *(
-            Option(flag.lstrip("-").replace("-", "_"), Kind.FLAG, f"refused: {reason}", False, "",
-                (flag,), python=False, effect=VendorEffect.REFUSED)
+            Option(flag.lstrip("-").replace("-", "_"), OptionKind.FLAG, f"refused: {reason}",
+                False, "", (flag,), python=False, effect=VendorEffect.REFUSED)
             for flag, reason in NOT_MODELLED.items()
         ),
     ),
@@ -85,7 +85,7 @@ VERB = Verb(
     "a model to the program that the device executes",
     (Argument("source", "MODEL", "a model: .tflite or QDQ .onnx", "?"),),
     (
-        Group("", (
+        OptionGroup("", (
             file("directory", "folder for the files", "DIR", flags=("-o", "--output"),
                 required=True),
             flag("log_lowering", "list the mappings that rules refused, by epoch", python=False),

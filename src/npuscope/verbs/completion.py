@@ -7,7 +7,7 @@ from typing import Any
 
 from npuscope.errors import UsageError
 from npuscope.lean_dataclass import dataclass
-from npuscope.options.kinds import Argument, Kind, Option, VendorEffect, Verb
+from npuscope.options.kinds import Argument, Option, OptionKind, VendorEffect, Verb
 from npuscope.options.rows import OUTPUT
 from npuscope.verbs.check import checked
 from npuscope.verbs.table import records
@@ -21,7 +21,7 @@ VERB = Verb(
     json="npuscope.verbs.completion:script_json",
 )
 _ALONE = ("--help", "--version")
-_NO_VALUE = (Kind.FLAG, Kind.SWITCH)
+_NO_VALUE = (OptionKind.FLAG, OptionKind.SWITCH)
 
 
 @checked(VERB)
@@ -76,14 +76,14 @@ def _command(name: str, table: Mapping[str, Verb]) -> Command:
 
 def values(option: Option) -> tuple[str, ...]:
     """What an option may be, where that is known; nothing for files and numbers."""
-    if option.kind is Kind.BOOLEAN:
+    if option.kind is OptionKind.BOOLEAN:
         return ("true", "false")
     return tuple(map(str, option.choices or option.suggested))
 
 
 def _flags(option: Option) -> Iterator[str]:
     yield from option.spellings
-    if option.kind is Kind.SWITCH:
+    if option.kind is OptionKind.SWITCH:
         yield option.spellings[0].replace("--", "--no-", 1)
 
 
@@ -194,7 +194,9 @@ def _zsh_specs(option: Option) -> Iterator[str]:
             yield spec
             continue
         words = values(option)
-        what = f"({' '.join(words)})" if words else "_files" if option.kind is Kind.FILE else " "
+        what = (
+            f"({' '.join(words)})" if words else "_files" if option.kind is OptionKind.FILE else " "
+        )
         # A value that may be left out has two colons.
         colon = "::" if option.const is not None else ":"
         yield f"{spec}{colon}{option.value or option.name}:{what}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from npuscope.options.kinds import Group, Verb, file
+from npuscope.options.kinds import OptionGroup, Verb, file
 from npuscope.options.rows import BUILT_IN, OUTPUT, TARGET
 from npuscope.verbs.check import checked
 
@@ -19,7 +19,7 @@ VERB = Verb(
     "the main job on a built-in network: compile, simulate, profile",
     (),
     (
-        Group("", (
+        OptionGroup("", (
             file("directory", "folder for the reports (default npuscope-demo)", "DIR",
                 default="npuscope-demo", flags=("-o", "--output")),
         )),

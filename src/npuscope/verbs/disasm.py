@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npuscope.errors import FileError, NpuscopeError, UsageError
-from npuscope.options.kinds import Argument, Group, Verb, file, text
+from npuscope.options.kinds import Argument, OptionGroup, Verb, file, text
 from npuscope.options.rows import OUTPUT
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
@@ -19,7 +19,7 @@ VERB = Verb(
     "epoch-controller blobs to text",
     (Argument("source", "FILE", "a *_ecblobs.h, or the bytes of one blob"),),
     (
-        Group(
+        OptionGroup(
             "",
             (
                 text("blob", "one blob of a header (default: all)"),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.families.registry import family_for
-from npuscope.options.kinds import Group, Verb, file, flag
+from npuscope.options.kinds import OptionGroup, Verb, file, flag
 from npuscope.options.rows import HTML, OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
 
@@ -20,7 +20,7 @@ VERB = Verb(
     "whether a model fits and how fast it is: one screen, no files",
     (SOURCE,),
     (
-        Group(
+        OptionGroup(
             "",
             (
                 HTML,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.families.registry import family_for
-from npuscope.options.kinds import Group, Kind, Verb, flag, option
+from npuscope.options.kinds import OptionGroup, OptionKind, Verb, flag, option
 from npuscope.options.rows import COMPILED_FROM, FINDINGS, OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
 
@@ -18,12 +18,12 @@ VERB = Verb(
     "why it is slow or off the NPU, and what to change",
     (SOURCE,),
     (
-        Group(
+        OptionGroup(
             "",
             (
                 flag("strict", "exit code 1 when there are errors or warnings", python=False),
                 COMPILED_FROM,
-                option("batch", Kind.WHOLE, "inferences to run", default=0, shell=False),
+                option("batch", OptionKind.WHOLE, "inferences to run", default=0, shell=False),
             ),
         ),
         TARGET,

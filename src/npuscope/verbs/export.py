@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
-from npuscope.options.kinds import Group, Verb, file, result_file
+from npuscope.options.kinds import OptionGroup, Verb, file, result_file
 from npuscope.options.rows import OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
 
@@ -20,7 +20,7 @@ VERB = Verb(
     "what layers cost, for Model Explorer and Netron",
     (SOURCE,),
     (
-        Group(
+        OptionGroup(
             "",
             (
                 result_file("model_explorer", "node data (JSON) for Google's Model Explorer"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from npuscope.errors import UsageError
 from npuscope.families.registry import family_for, first_family
-from npuscope.options.kinds import Argument, Group, Verb, file, flag, list_, result_file, text
+from npuscope.options.kinds import Argument, OptionGroup, Verb, file, flag, list_, result_file, text
 from npuscope.options.rows import FINDINGS, HTML, OUTPUT, READING, RUN_HELP, TARGET
 from npuscope.verbs.check import checked
 
@@ -40,7 +40,7 @@ VERB = Verb(
     "limits on time, memory and epochs, with an exit code",
     (Argument("source", "SOURCE", RUN_HELP),),
     (
-        Group("", (
+        OptionGroup("", (
             *(
                 list_(name, f"the {word} allowed value of a figure: total_ms=20, SW=0, "
                     "internal_ram_bytes=2MiB, findings.error=0", "KEY=VALUE", flags=(flag,),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npuscope.errors import UsageError
-from npuscope.options.kinds import Argument, Group, Verb, file
+from npuscope.options.kinds import Argument, OptionGroup, Verb, file
 from npuscope.options.rows import OUTPUT
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
@@ -19,7 +19,7 @@ VERB = Verb(
     "say what a file or folder is and what is in it",
     (Argument("source", "FILE_OR_FOLDER", "any file or folder of the tools"),),
     (
-        Group("runtime-loadable images", (
+        OptionGroup("runtime-loadable images", (
             file("compare", "what differs from another image"),
             file("firmware_map", "does the image load on this firmware: a TOML or JSON file, "
                 "or `stm32n6570-dk`"),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npuscope.errors import UsageError
-from npuscope.options.kinds import Argument, Group, VendorEffect, Verb, file, flag, text
+from npuscope.options.kinds import Argument, OptionGroup, VendorEffect, Verb, file, flag, text
 from npuscope.options.rows import vendor_output
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
@@ -26,7 +26,7 @@ VERB = Verb(
     "turn a compiled network into an image that firmware loads at run time",
     (Argument("source", "DIR", "folder of a compiled network", "?"),),
     (
-        Group("", (
+        OptionGroup("", (
             file("input", "the folder or its network.c (st_ai_output)", "DIR",
                 flags=("-i", "--input"), python=False),
             file("directory", "output folder; other files there are kept (build)", "DIR",

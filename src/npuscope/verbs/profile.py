@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
 from npuscope.lean_dataclass import replace
-from npuscope.options.kinds import Group, Verb, flag, result_file, text
+from npuscope.options.kinds import OptionGroup, Verb, flag, result_file, text
 from npuscope.options.rows import BATCH, DEVICE, HTML, OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
 
@@ -42,7 +42,7 @@ VERB = Verb(
     "run a model on a device and report every epoch",
     (replace(SOURCE, many="?"),),
     (
-        Group("", (
+        OptionGroup("", (
             BATCH,
             flag("full", "every field of every epoch instead of one line", python=False),
             text("epochs", "only these, e.g. 3,7-12", "LIST", python=False,
@@ -53,7 +53,7 @@ VERB = Verb(
             result_file("chrome", "write it as Chrome trace events (JSON)"),
             result_file("save", "save the profile, to report or export it later"),
         )),
-        Group("device", DEVICE),
+        OptionGroup("device", DEVICE),
         TARGET,
         READING,
         OUTPUT,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import INTERRUPTED
-from npuscope.options.kinds import Argument, Group, Verb, file, real, text, whole
+from npuscope.options.kinds import Argument, OptionGroup, Verb, file, real, text, whole
 from npuscope.options.rows import IMAGES, OUTPUT, READING, TARGET
 from npuscope.verbs.check import checked
 
@@ -20,7 +20,7 @@ VERB = Verb(
     "a float model to the int8 form that the machine likes best, measured layer by layer",
     (Argument("model", "MODEL", "a float .onnx or .tflite model"),),
     (
-        Group("", (
+        OptionGroup("", (
             file("output", "file for the quantized model; without it nothing is written", "OUT",
                 flags=("-o", "--output")),
             text("data", "calibration data: a folder of images, a .npz or .npy file, or `random`",
@@ -34,7 +34,7 @@ VERB = Verb(
                 default=1.0),
             text("progress", "called with what is being done", "FUNCTION", shell=False),
         )),
-        Group("images", IMAGES),
+        OptionGroup("images", IMAGES),
         TARGET,
         READING,
         OUTPUT,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npuscope.errors import UsageError
-from npuscope.options.kinds import Argument, Group, Verb, file, flag, real, text, whole
+from npuscope.options.kinds import Argument, OptionGroup, Verb, file, flag, real, text, whole
 from npuscope.options.rows import OUTPUT, SWEEP_REPORT
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # One option per row is easier to read than the formatter's layout.
 # fmt: off
-RUNS = Group("runs", (
+RUNS = OptionGroup("runs", (
     file("store", "the store (default: SPEC.jsonl beside SPEC.toml)", "STORE",
         flags=("-o", "--output")),
     whole("jobs", "number of processes (default: one per core)"),
@@ -28,7 +28,7 @@ RUNS = Group("runs", (
     text("watch", "called with a Tally after every run", "FUNCTION", shell=False),
     text("options", "all of these as one SweepOptions", "RECORD", shell=False),
 ))
-CLUSTER = Group("dask cluster", (
+CLUSTER = OptionGroup("dask cluster", (
     text("scheduler", "tcp://HOST:PORT or tls://HOST:PORT of a scheduler", "ADDRESS"),
     whole("local_cluster", "a cluster of N workers on this computer"),
     file("tls_ca", "certificate authority of tls://"),
@@ -44,7 +44,7 @@ VERB = Verb(
             (), False),
     ),
     (
-        Group("", (file("spec", "the sweep file", shell=False),)),
+        OptionGroup("", (file("spec", "the sweep file", shell=False),)),
         RUNS,
         CLUSTER,
         SWEEP_REPORT,

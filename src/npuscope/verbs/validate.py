@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import INTERRUPTED, UsageError
-from npuscope.options.kinds import Group, Verb
+from npuscope.options.kinds import OptionGroup, Verb
 from npuscope.options.rows import COMPILED_FROM, DATA, OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 VERB = Verb(
     "the NPU's arithmetic against the reference",
     (SOURCE,),
-    (Group("", (COMPILED_FROM,)), DATA, TARGET, READING, OUTPUT),
+    (OptionGroup("", (COMPILED_FROM,)), DATA, TARGET, READING, OUTPUT),
     text="npuscope.report.validation:validation_text",
     json="npuscope.report.validation:validation_json",
     busy="validating",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 
-from npuscope.advice.compare.model import Move, Row, Side
+from npuscope.advice.compare.model import ComparedRow, Move, Side
 from npuscope.advice.compare.sides import plain
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Epoch, EpochKind, Refused
@@ -69,7 +69,7 @@ class _Sets:
 
 def match(
     a: tuple[EpochProfile, ...], b: tuple[EpochProfile, ...], same_model: bool = False
-) -> tuple[Row, ...]:
+) -> tuple[ComparedRow, ...]:
     """Rows in the order of their first epoch. Builds of one model without a common name are
     matched by the work of their epochs."""
     if same_model and not has_common_name(a, b):
@@ -78,7 +78,7 @@ def match(
     return _rows([*_keyed(a, 0), *_keyed(b, 1)])
 
 
-def _rows(keyed: list[tuple[_Member, list[_Key]]]) -> tuple[Row, ...]:
+def _rows(keyed: list[tuple[_Member, list[_Key]]]) -> tuple[ComparedRow, ...]:
     sets = _Sets()
     for _, keys in keyed:
         sets.join(keys)
@@ -88,7 +88,7 @@ def _rows(keyed: list[tuple[_Member, list[_Key]]]) -> tuple[Row, ...]:
     return tuple(map(_row, groups.values()))
 
 
-def has_common_op(rows: Iterable[Row]) -> bool:
+def has_common_op(rows: Iterable[ComparedRow]) -> bool:
     return any(row.a and row.b for row in rows)
 
 
@@ -119,7 +119,7 @@ def _placed(
         yield (side, epoch), [("place", names[epoch.index]), *own]
 
 
-def _row(members: list[_Member]) -> Row:
+def _row(members: list[_Member]) -> ComparedRow:
     a = tuple(epoch for side, epoch in members if side == 0)
     b = tuple(epoch for side, epoch in members if side == 1)
     spelled: dict[str, str] = {}
@@ -127,7 +127,7 @@ def _row(members: list[_Member]) -> Row:
         for name in epoch.origin:
             spelled.setdefault(plain(name), name)
     operators = dict.fromkeys(name for epoch in (*a, *b) for name in epoch.operators)
-    return Row(tuple(spelled.values()), tuple(operators), a, b)
+    return ComparedRow(tuple(spelled.values()), tuple(operators), a, b)
 
 
 # --- Source ops that moved between NPU, library call and CPU ---
@@ -150,7 +150,7 @@ def moves_between(a: Side, b: Side) -> tuple[Move, ...]:
     return tuple(moves)
 
 
-def moves_of(row: Row, moves: tuple[Move, ...]) -> tuple[Move, ...]:
+def moves_of(row: ComparedRow, moves: tuple[Move, ...]) -> tuple[Move, ...]:
     names = {plain(name) for name in row.ops}
     return tuple(move for move in moves if plain(move.op) in names)
 

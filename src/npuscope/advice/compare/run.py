@@ -31,10 +31,10 @@ from npuscope.advice.compare.model import (
     LEAST_MS,
     Cause,
     CauseKind,
+    ComparedRow,
     Comparison,
     Move,
     PoolChange,
-    Row,
     Side,
 )
 from npuscope.advice.compare.times import Times, epoch_timer, summed
@@ -134,7 +134,7 @@ def settled(causes: Iterable[Cause], delta_ms: float) -> tuple[Cause, ...]:
     return tuple(sorted(large, key=lambda cause: -abs(cause.ms)))
 
 
-_Explain = Callable[[Row, tuple[Move, ...]], Iterator[Cause]]
+_Explain = Callable[[ComparedRow, tuple[Move, ...]], Iterator[Cause]]
 
 
 def compare(a: Side, b: Side, noise_share: float = 0.0, *, same_model: bool = False) -> Comparison:
@@ -151,7 +151,7 @@ def compare(a: Side, b: Side, noise_share: float = 0.0, *, same_model: bool = Fa
     return Comparison(a, b, tuple(rows), moves, _pools(a, b), notes, by_name)
 
 
-def _explained(row: Row, moves: tuple[Move, ...], explain: _Explain) -> Row:
+def _explained(row: ComparedRow, moves: tuple[Move, ...], explain: _Explain) -> ComparedRow:
     if in_noise(row):
         return as_noise(row)
     if not row.is_changed:
@@ -159,20 +159,20 @@ def _explained(row: Row, moves: tuple[Move, ...], explain: _Explain) -> Row:
     return replace(row, causes=settled(explain(row, moves), row.delta_ms))
 
 
-def _explainer(a: Side, b: Side, rows: tuple[Row, ...]) -> _Explain:
+def _explainer(a: Side, b: Side, rows: tuple[ComparedRow, ...]) -> _Explain:
     if not has_common_op(rows):
         return _strangers
     if a.profile.family or b.profile.family:
         return _other_machines(a, b)
     inner = _by_timing(a, b) if a.is_timed and b.is_timed else _by_counters(a, b)
 
-    def explain(row: Row, moves: tuple[Move, ...]) -> Iterator[Cause]:
+    def explain(row: ComparedRow, moves: tuple[Move, ...]) -> Iterator[Cause]:
         return inner(row, moves) if row.a and row.b else iter([_one_sided(row)])
 
     return explain
 
 
-def _strangers(row: Row, moves: tuple[Move, ...]) -> Iterator[Cause]:
+def _strangers(row: ComparedRow, moves: tuple[Move, ...]) -> Iterator[Cause]:
     """That an op is new says something only where others are not."""
     yield Cause(CauseKind.UNEXPLAINED, "the two sides have no source op in common", row.delta_ms)
 
@@ -181,7 +181,7 @@ def _other_machines(a: Side, b: Side) -> _Explain:
     """Families have no counters in common: what is known is the machine, and who has the op."""
     names = [side.profile.machine.name for side in (a, b)]
 
-    def explain(row: Row, moves: tuple[Move, ...]) -> Iterator[Cause]:
+    def explain(row: ComparedRow, moves: tuple[Move, ...]) -> Iterator[Cause]:
         if not (row.a and row.b):
             yield _one_sided(row)
         elif names[0] != names[1]:
@@ -190,7 +190,7 @@ def _other_machines(a: Side, b: Side) -> _Explain:
     return explain
 
 
-def _one_sided(row: Row) -> Cause:
+def _one_sided(row: ComparedRow) -> Cause:
     kind = CauseKind.ADDED if row.b else CauseKind.REMOVED
     return Cause(kind, f"only {'B' if row.b else 'A'} has epochs for it", row.delta_ms)
 
@@ -214,7 +214,7 @@ def _by_timing(a: Side, b: Side) -> _Explain:
     last = stages[-1].times if stages else first
     of_b = (b.timer or epoch_timer(b.program, b.machine)).times(b.machine)
 
-    def explain(row: Row, moves: tuple[Move, ...]) -> Iterator[Cause]:
+    def explain(row: ComparedRow, moves: tuple[Move, ...]) -> Iterator[Cause]:
         before = _sum(first, row)
         for stage in stages:
             after = _sum(stage.times, row)
@@ -227,7 +227,7 @@ def _by_timing(a: Side, b: Side) -> _Explain:
     return explain
 
 
-def _sum(times: tuple[Times, ...], row: Row) -> Times:
+def _sum(times: tuple[Times, ...], row: ComparedRow) -> Times:
     return summed(times[epoch.index] for epoch in row.a)
 
 
@@ -236,7 +236,7 @@ def _by_counters(a: Side, b: Side) -> _Explain:
     clocks = clocks_of(b.profile)
     starts = start_cycles(a, b)
 
-    def explain(row: Row, moves: tuple[Move, ...]) -> Iterator[Cause]:
+    def explain(row: ComparedRow, moves: tuple[Move, ...]) -> Iterator[Cause]:
         found = (*clock_cause(row, a, b), *start_cause(row, a, b))
         yield from found
         rest = row.delta_ms - sum(cause.ms for cause in found)
@@ -263,7 +263,7 @@ def _is_same_model(a: Side, b: Side) -> bool:
     return bool(x) and x == y
 
 
-def _notes(a: Side, b: Side, rows: tuple[Row, ...], by_name: bool) -> Iterator[str]:
+def _notes(a: Side, b: Side, rows: tuple[ComparedRow, ...], by_name: bool) -> Iterator[str]:
     x, y = a.profile.model, b.profile.model
     if not has_common_op(rows):
         yield "the two sides have no source op in common: are they the same network?"

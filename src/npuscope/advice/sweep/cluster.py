@@ -22,7 +22,7 @@ import npuscope.child as child
 from npuscope.advice.sweep.one_run import failed_row, run_json
 from npuscope.advice.sweep.options import SweepOptions, Tls
 from npuscope.advice.sweep.pool import Keep, Waiting, answer_of, deadly_row, overdue_row
-from npuscope.advice.sweep.runs import Run, versions
+from npuscope.advice.sweep.runs import SweepRun, versions
 from npuscope.bounded_file import read_head
 from npuscope.edits import whole_bytes
 from npuscope.errors import DeviceError, FileError, NpuscopeError, UsageError
@@ -183,7 +183,7 @@ _PATIENCE_S = 60.0  # with a scheduler that has no workers
 _GO_ON = "start the sweep again: it resumes"
 
 
-def run_on_cluster(runs: Sequence[Run], options: SweepOptions, keep: Keep) -> None:
+def run_on_cluster(runs: Sequence[SweepRun], options: SweepOptions, keep: Keep) -> None:
     """Do all runs; `keep` gets the row of each."""
     with connected(options) as client:
         cluster = _Cluster(client, runs, options.timeout_s, keep)
@@ -197,12 +197,12 @@ class _Begun:
 
     future: Any
     since: float
-    run: Run | None = None
+    run: SweepRun | None = None
 
 
 class _Cluster:
     def __init__(
-        self, client: Client, runs: Sequence[Run], timeout_s: float | None, keep: Keep
+        self, client: Client, runs: Sequence[SweepRun], timeout_s: float | None, keep: Keep
     ) -> None:
         self._client = client
         self._waiting = Waiting(runs)
@@ -262,7 +262,7 @@ class _Cluster:
 
     # --- Handing out runs ---
 
-    def _send(self, address: str, run: Run, *, with_model: bool) -> None:
+    def _send(self, address: str, run: SweepRun, *, with_model: bool) -> None:
         """The model travels along when the worker had another before."""
         try:
             data = whole_bytes(run.model.path) if with_model else None
@@ -273,7 +273,7 @@ class _Cluster:
         self._submit(address, run.task(with_path=False), data, run)
 
     def _submit(
-        self, address: str, task: str, model: bytes | None = None, run: Run | None = None
+        self, address: str, task: str, model: bytes | None = None, run: SweepRun | None = None
     ) -> None:
         self._tasks += 1
         name = run.key if run else "versions"
@@ -327,7 +327,7 @@ class _Cluster:
             begun.future.cancel()
             self._again(begun.run)
 
-    def _again(self, run: Run | None) -> None:
+    def _again(self, run: SweepRun | None) -> None:
         if run is not None and not self._waiting.put_back(run):
             self._keep(deadly_row(run, "they left the cluster"))
 

@@ -12,7 +12,7 @@ from npuscope.advice.sweep.journal import Journal, opened
 from npuscope.advice.sweep.one_run import failed_row
 from npuscope.advice.sweep.options import SweepOptions, check
 from npuscope.advice.sweep.pool import Keep, Row, cores, run_here
-from npuscope.advice.sweep.runs import Run, expand
+from npuscope.advice.sweep.runs import SweepRun, expand
 from npuscope.advice.sweep.spec import read_spec
 from npuscope.errors import UsageError
 from npuscope.lean_dataclass import dataclass
@@ -108,7 +108,7 @@ def _is_wanted(row: Row | None, options: SweepOptions) -> bool:
     return row is None or (options.retry_failed and row["status"] != "ok")
 
 
-def _keeper(journal: Journal, runs: Sequence[Run], watch: Watch) -> Keep:
+def _keeper(journal: Journal, runs: Sequence[SweepRun], watch: Watch) -> Keep:
     """What is done with every row: first the disk, then the progress report."""
     states = {run.key: journal.rows[run.key]["status"] for run in runs if run.key in journal.rows}
     counts = Counter(states.values())
@@ -136,7 +136,7 @@ def _time(row: Row) -> float:
     return float(row["total_ms"])
 
 
-def _do(runs: Sequence[Run], options: SweepOptions, keep: Keep) -> None:
+def _do(runs: Sequence[SweepRun], options: SweepOptions, keep: Keep) -> None:
     """Models that cannot be read need no worker; the others go where the user wants them."""
     for run in runs:
         if run.model.error is not None:

@@ -67,7 +67,7 @@ class Configuration:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SweepRun:
     key: str
     model: ModelFile
     configuration: Configuration
@@ -116,10 +116,10 @@ def configuration_name(row: Mapping[str, Any]) -> str:
     return ", ".join((*parts, *axes, *filter(None, [row["set"]])))
 
 
-def expand(spec: Spec) -> tuple[Run, ...]:
+def expand(spec: Spec) -> tuple[SweepRun, ...]:
     """All runs of a sweep; equal ones are merged."""
     configurations = tuple(_configurations(spec))
-    runs: dict[str, Run] = {}
+    runs: dict[str, SweepRun] = {}
     for entry in spec.models:
         model = _model_file(entry)
         shapes = {name: list(sizes) for name, sizes in model.shapes.items()}
@@ -128,7 +128,7 @@ def expand(spec: Spec) -> tuple[Run, ...]:
         for configuration in configurations:
             options = {**configuration.asked, "shapes": shapes}
             key = run_key(content, configuration.machine, options)
-            runs.setdefault(key, Run(key, model, configuration))
+            runs.setdefault(key, SweepRun(key, model, configuration))
     return tuple(runs.values())
 
 

@@ -14,8 +14,8 @@ from npuscope.families.many_core.buffer_format import (
     HEADER,
     MINOR,
     ROW,
-    Header,
-    OpIndex,
+    BufferHeader,
+    OpLookup,
     Records,
     Stats,
     aligned,
@@ -45,7 +45,7 @@ def write_buffer(stats: Stats) -> bytes:
         entries.append((key, size, level, at, len(body) // size, crc, 0))
         at = aligned(at + len(body))
     rows = np.array(entries, ROW)
-    head = Header(
+    head = BufferHeader(
         minor=MINOR,
         program_uuid=stats.layout.program_uuid,
         level=stats.level,
@@ -100,7 +100,7 @@ def read_buffer(data: bytes, layout: Layout, name: str, *, ignore_uuid: bool = F
     )
 
 
-def _agreement(header: Header, layout: Layout, ignore_uuid: bool) -> list[str]:
+def _agreement(header: BufferHeader, layout: Layout, ignore_uuid: bool) -> list[str]:
     """What the header says against the layout; errors where records could not be understood."""
     notes = []
     if header.program_uuid != layout.program_uuid:
@@ -121,7 +121,7 @@ def _agreement(header: Header, layout: Layout, ignore_uuid: bool) -> list[str]:
     return notes + _odd_sizes(header, layout)
 
 
-def _odd_sizes(header: Header, layout: Layout) -> list[str]:
+def _odd_sizes(header: BufferHeader, layout: Layout) -> list[str]:
     notes = []
     if (header.cores, header.threads) != (layout.cores, len(layout.threads)):
         notes.append(
@@ -148,7 +148,7 @@ class Found:
     sums: dict[SectionId, tuple[Future[int], int]] = field(default_factory=dict)  # CRC, as stated
 
 
-def read_sections(data: bytes, header: Header) -> Found:
+def read_sections(data: bytes, header: BufferHeader) -> Found:
     """Whole sections with a right CRC, as views of the file."""
     with ThreadPoolExecutor(1) as pool:
         contents = _read_sections(data, header, pool)
@@ -173,7 +173,7 @@ def _nothing_whole(sections: Found) -> FileError:
     )
 
 
-def _read_sections(data: bytes, header: Header, pool: ThreadPoolExecutor) -> Found:
+def _read_sections(data: bytes, header: BufferHeader, pool: ThreadPoolExecutor) -> Found:
     sections = Found()
     for row in read_rows(data, header):
         key = _KNOWN.get(int(row["id"]))
@@ -252,7 +252,7 @@ def sums(stats: Stats) -> Sums:
     return Sums(core[order], ids[thread][order], names, *columns)
 
 
-def _cells(ops: OpIndex) -> tuple[np.ndarray, np.ndarray]:
+def _cells(ops: OpLookup) -> tuple[np.ndarray, np.ndarray]:
     """The (core, kind) pairs that may occur, and which of them each op belongs to."""
     kinds = max(len(ops.kinds), 1)
     pairs = ops.cores * kinds + ops.kind_of
@@ -263,7 +263,7 @@ def _cells(ops: OpIndex) -> tuple[np.ndarray, np.ndarray]:
     return cells, cell_of.astype(np.int64)
 
 
-def _totals(records: Records, ops: OpIndex, cell_of: np.ndarray, size: int) -> list[np.ndarray]:
+def _totals(records: Records, ops: OpLookup, cell_of: np.ndarray, size: int) -> list[np.ndarray]:
     """Count, execution ticks, cycles, ticks of waiting for operands and for the group."""
     threads = len(ops.layout.threads)
     totals = [np.zeros(size, np.int64) for _ in range(5)]

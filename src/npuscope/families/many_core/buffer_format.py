@@ -76,7 +76,7 @@ _MOST_SECTIONS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class BufferHeader:
     minor: int
     program_uuid: str
     level: int
@@ -106,7 +106,7 @@ class Header:
         )
 
 
-def read_header(data: bytes) -> Header:
+def read_header(data: bytes) -> BufferHeader:
     """The header; whatever makes the rest unreadable is an error."""
     if not is_buffer(data):
         raise fault(
@@ -126,7 +126,7 @@ def read_header(data: bytes) -> Header:
             8,
             "read it with a newer npuscope, or write it with this one",
         )
-    header = Header(minor, uuid.hex(), *rest)
+    header = BufferHeader(minor, uuid.hex(), *rest)
     for what, value, offset in (("inference", header.inference, 48), ("UTC", header.utc_ns, 56)):
         if value > _LARGEST:
             raise fault(f"has {value:,} as its {what}, at most {_LARGEST:,}", offset)
@@ -137,7 +137,7 @@ def is_buffer(data: bytes) -> bool:
     return bytes(data[: len(MAGIC)]) == MAGIC
 
 
-def read_rows(data: bytes, header: Header) -> np.ndarray:
+def read_rows(data: bytes, header: BufferHeader) -> np.ndarray:
     """The table of contents."""
     room = (len(data) - HEADER.size) // ROW.itemsize
     if header.sections > _MOST_SECTIONS:
@@ -209,7 +209,7 @@ _SPARSE = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OpIndex:
+class OpLookup:
     """Ops of one device by (core, oc); positions are those in `ops`."""
 
     layout: Layout
@@ -224,7 +224,7 @@ class OpIndex:
     _order: np.ndarray
 
     @classmethod
-    def of(cls, layout: Layout, specialization: int) -> OpIndex:
+    def of(cls, layout: Layout, specialization: int) -> OpLookup:
         table = layout.specializations[specialization].ops
         ops = tuple(chain.from_iterable(chain.from_iterable(table)))
         sizes = [sum(map(len, groups)) for groups in table]
@@ -280,15 +280,15 @@ class OpIndex:
 
 
 # Buffers of one program are read one after the other; large programs have 10^5 ops.
-_RECENT: deque[tuple[int, OpIndex]] = deque(maxlen=4)
+_RECENT: deque[tuple[int, OpLookup]] = deque(maxlen=4)
 
 
-def op_index(layout: Layout, specialization: int) -> OpIndex:
+def op_index(layout: Layout, specialization: int) -> OpLookup:
     """The index of a program's ops; made once for the buffers that follow one another."""
     for number, index in tuple(_RECENT):
         if number == specialization and index.layout is layout:
             return index
-    made = OpIndex.of(layout, specialization)
+    made = OpLookup.of(layout, specialization)
     _RECENT.append((specialization, made))
     return made
 

@@ -21,7 +21,7 @@ from npuscope.families.many_core.program import (
     Binding,
     CoreOp,
     CoreProgram,
-    DevicePart,
+    DeviceProgram,
     MulticastEntry,
     Space,
     Transfer,
@@ -176,7 +176,7 @@ def program_of(data: bytes, layout: Layout, constants: bytes) -> CoreProgram:
     )
 
 
-def _device(node: Node, part: Specialization) -> DevicePart:
+def _device(node: Node, part: Specialization) -> DeviceProgram:
     keys = {(core, op.oc) for core, ops in enumerate(part.ops) for row in ops for op in row}
     table = node.get("ops")
     rows = table.value
@@ -195,7 +195,7 @@ def _device(node: Node, part: Specialization) -> DevicePart:
         for core, groups in enumerate(part.ops)
     )
     multicast = tuple(_multicast(entry) for entry in node.get("multicast").items(0xFFFF))
-    return DevicePart(node.get("name").text(), ops, multicast, node.get("vtcm_bytes").integers())
+    return DeviceProgram(node.get("name").text(), ops, multicast, node.get("vtcm_bytes").integers())
 
 
 def _lists(value: Any) -> bool:

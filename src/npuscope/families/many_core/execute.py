@@ -13,7 +13,7 @@ import numpy as np
 from npuscope.errors import ModelError, TargetError, UsageError
 from npuscope.families.many_core.compiler.boxes import Box, common, shape_of
 from npuscope.families.many_core.compiler.kinds import is_splat
-from npuscope.families.many_core.program import Code, CoreOp, CoreProgram, Held, Work
+from npuscope.families.many_core.program import Code, CoreOp, CoreProgram, Held, StepWork
 from npuscope.families.many_core.tile_kernels import compute, part_of
 from npuscope.lean_dataclass import dataclass
 
@@ -117,7 +117,7 @@ class _Memory:
             values[binding.name] = self._ddr[binding.name].astype(tensor.dtype.numpy)
         return values
 
-    def do(self, work: Work) -> None:
+    def do(self, work: StepWork) -> None:
         product = work.made
         if work.receives is not None:
             self._write_all(work, self._sent.pop(work.receives))
@@ -130,7 +130,7 @@ class _Memory:
         else:
             self._compute(work)
 
-    def _compute(self, work: Work) -> None:
+    def _compute(self, work: StepWork) -> None:
         product, graph = work.made, self.code.graph
         assert product.op is not None
         op = graph.ops[product.op]
@@ -145,7 +145,7 @@ class _Memory:
         before = self._view(target)[_inside(place.box, product.box)] if not product.first else None
         self._write_all(work, compute(self.code, product, parts, before))
 
-    def _gather(self, work: Work, name: str, box: Box) -> np.ndarray:
+    def _gather(self, work: StepWork, name: str, box: Box) -> np.ndarray:
         """A part of a tensor from all buffers that the op reads; what is missing is garbage."""
         dtype = _dtype(self._dtype_of(name))
         size = int(np.prod(shape_of(box), dtype=np.int64)) * dtype.itemsize
@@ -163,7 +163,7 @@ class _Memory:
         tensor = self.code.graph.tensors[name]
         return "float16" if tensor.dtype.is_float else tensor.dtype.value
 
-    def _write_all(self, work: Work, value: np.ndarray) -> None:
+    def _write_all(self, work: StepWork, value: np.ndarray) -> None:
         for buffer in work.writes:
             place = self.code.buffers[buffer]
             view = self._view(buffer)

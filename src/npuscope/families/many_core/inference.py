@@ -10,7 +10,7 @@ from typing import Any
 
 from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.families.many_core.compiler.metrics import perf_metrics
-from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.levers import Scaling, levers, scaling
 from npuscope.families.many_core.machine import CoreMachine, known_core_machines, load_core_machine
@@ -66,7 +66,7 @@ class CoreBuild:
 
 
 @dataclass(frozen=True, slots=True)
-class Inference:
+class CoreInference:
     """A simulated run with its tables and what changes of it would give."""
 
     build: CoreBuild
@@ -93,7 +93,7 @@ def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> CoreBuil
         machine_file=options.get("machine_file"),
     )
     graph = source if isinstance(source, Graph) else load_model(source, options.get("shapes"))
-    program = compile_graph(graph, machine, CompileOptions(stats_level=70, ddr_stats=True))
+    program = compile_graph(graph, machine, CoreCompileOptions(stats_level=70, ddr_stats=True))
     if isinstance(source, Graph):
         return CoreBuild(program, machine, graph, graph.name, "")
     path = Path(source)
@@ -111,7 +111,7 @@ def inference(build: CoreBuild) -> Profile:
     batch = [lever for lever in tables.levers if lever.most is not None]
     halves = scaling(build.graph, build.program, build.machine)
     fewer = [] if halves is None else [halves.lever]
-    run = Inference(build, result, tables, helpful([*ways, *batch, *fewer]), halves)
+    run = CoreInference(build, result, tables, helpful([*ways, *batch, *fewer]), halves)
     times, mhz = run.times_ms, build.machine.clocks.core_mhz
     metrics = perf_metrics(build.program)
     # VTCM of all cores, and DDR for the constants.

@@ -13,14 +13,14 @@ from npuscope.errors import FileError
 from npuscope.families.many_core.layout import (
     Capacity,
     CoreOpInfo,
+    CorePort,
+    CoreThread,
     Dependency,
     Engine,
     Layout,
     MemorySpace,
     Pmu,
-    Port,
     Specialization,
-    Thread,
     ThreadGroup,
 )
 from npuscope.families.many_core.records import PMU_COUNTERS, SECTIONS, UTIMER_HZ, Section
@@ -118,9 +118,9 @@ def _core_hz(node: Node) -> int:
     raise node.error("has no clock 'core'")
 
 
-def _threads(node: Node, groups: Sequence[ThreadGroup]) -> tuple[Thread, ...]:
+def _threads(node: Node, groups: Sequence[ThreadGroup]) -> tuple[CoreThread, ...]:
     threads = tuple(
-        Thread(
+        CoreThread(
             entry.get("id").integer(_U16),
             _choice(entry.get("engine"), _ENGINES),
             entry.get("group").integer(len(groups) - 1),
@@ -141,11 +141,11 @@ def _choice(node: Node, choices: Mapping[str, Any]) -> Any:
     return choice
 
 
-def _port(node: Node) -> Port:
+def _port(node: Node) -> CorePort:
     incoming = _choice(node.get("dir"), {"in": (True,), "out": (False,)})[0]
     peer = node.get("peer").optional(_U16)
     number = node.get("id").integer(_U16)
-    return Port(number, incoming, node.get("type").text(), node.get("name").text(), peer)
+    return CorePort(number, incoming, node.get("type").text(), node.get("name").text(), peer)
 
 
 def _capacity(node: Node | None) -> Capacity | None:

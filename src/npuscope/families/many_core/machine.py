@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from npuscope.bounded_file import MACHINE, read_toml
 from npuscope.errors import FileError, NpuscopeError, UsageError
-from npuscope.families.many_core.layout import Engine, Thread, ThreadGroup
+from npuscope.families.many_core.layout import CoreThread, Engine, ThreadGroup
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.load import UnknownMachine
 from npuscope.machine.marks import (
@@ -60,7 +60,7 @@ class CoreMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Clocks:
+class CoreClocks:
     utimer_hz: Annotated[int, Range(1_000, 1 << 40)]
     core_mhz: Mhz
     dvfs_mhz: tuple[Mhz, ...]
@@ -125,7 +125,7 @@ class StatsCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Sync:
+class SyncCosts:
     hvx_barrier_cycles: Cycles
     hmx_barrier_cycles: Cycles
     dma_barrier_cycles: Cycles
@@ -145,7 +145,7 @@ class CoreMachine:
     description: str
     cores: Cores
     memory: CoreMemory
-    clocks: Clocks
+    clocks: CoreClocks
     hmx: Hmx
     ddr: Ddr
     noc: Noc
@@ -153,7 +153,7 @@ class CoreMachine:
     host: Host
     peer: Peer
     stats: StatsCost
-    sync: Sync
+    sync: SyncCosts
     pcycles_per_kb: dict[str, Rate]
 
     @property
@@ -168,9 +168,9 @@ class CoreMachine:
             ThreadGroup("DMAIssue", (self.cores.dma_thread,)),
         )
 
-    def threads(self) -> tuple[Thread, ...]:
+    def threads(self) -> tuple[CoreThread, ...]:
         rows = [
-            Thread(thread, Engine(group.name), number)
+            CoreThread(thread, Engine(group.name), number)
             for number, group in enumerate(self.groups())
             for thread in group.threads
         ]

@@ -20,7 +20,7 @@ _SHARED = "per inference, as more of them share a run: a run alone is not shorte
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class CoreRun:
     """Tables of a run with what several rules ask of them."""
 
     tables: Opstats

@@ -24,7 +24,7 @@ Parts = Mapping[str, np.ndarray]  # by tensor, of the box that is needed
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TilePart:
     """What a step makes of an op: boxes of its inputs, and the op that works on such parts."""
 
     op: Op
@@ -33,7 +33,7 @@ class Part:
     cropped: bool
 
 
-def part_of(graph: Graph, op: Op, product: Made) -> Part:
+def part_of(graph: Graph, op: Op, product: Made) -> TilePart:
     boxes = list(needs(graph, op, product.box))
     whole = tuple(boxes)
     if product.channels is not None:
@@ -42,12 +42,12 @@ def part_of(graph: Graph, op: Op, product: Made) -> Part:
             boxes = boxes[:2]
             op = op.replace(inputs=op.inputs[:2])
     if not KERNELS[op.kind].cropped:
-        return Part(op, tuple(boxes), product.box, False)
+        return TilePart(op, tuple(boxes), product.box, False)
     if isinstance(op.attrs, ConvAttrs):
         return _conv_part(graph, op, tuple(boxes), product)
     if isinstance(op.attrs, PoolAttrs):
         return _pool_part(op, op.attrs, tuple(boxes), product)
-    return Part(op, tuple(boxes), product.box, True)
+    return TilePart(op, tuple(boxes), product.box, True)
 
 
 def _channels(op: Op, whole: tuple[Box | None, ...], channels: Bounds) -> tuple[Box, Box]:
@@ -60,26 +60,26 @@ def _channels(op: Op, whole: tuple[Box | None, ...], channels: Bounds) -> tuple[
     return with_axis(left, first, *channels), with_axis(right, second, *channels)
 
 
-def _conv_part(graph: Graph, op: Op, boxes: tuple[Box | None, ...], product: Made) -> Part:
+def _conv_part(graph: Graph, op: Op, boxes: tuple[Box | None, ...], product: Made) -> TilePart:
     attrs = op.attrs_as(ConvAttrs)
     source, weights = boxes[0], graph.tensors[op.inputs[1]].shape
     assert source is not None
     each = weights[0] // attrs.groups
     low, high = product.box[3]
     if attrs.groups > 1 and (low % each or high % each):
-        return Part(op, boxes, product.box, False)
+        return TilePart(op, boxes, product.box, False)
     reach = [(weights[1 + axis] - 1) * attrs.dilations[axis] + 1 for axis in (0, 1)]
     pads = _pads(product.box, source, reach, attrs)
     groups = (high - low) // each if attrs.groups > 1 else 1
     local = op.replace(attrs=replace(attrs, pads=pads, groups=groups))
-    return Part(local, boxes, product.box, True)
+    return TilePart(local, boxes, product.box, True)
 
 
-def _pool_part(op: Op, attrs: PoolAttrs, boxes: tuple[Box | None, ...], product: Made) -> Part:
+def _pool_part(op: Op, attrs: PoolAttrs, boxes: tuple[Box | None, ...], product: Made) -> TilePart:
     source = boxes[0]
     assert source is not None
     pads = _pads(product.box, source, list(attrs.window), attrs)
-    return Part(op.replace(attrs=replace(attrs, pads=pads)), boxes, product.box, True)
+    return TilePart(op.replace(attrs=replace(attrs, pads=pads)), boxes, product.box, True)
 
 
 def _pads(
@@ -120,7 +120,7 @@ def compute(code: Code, product: Made, parts: Parts, before: np.ndarray | None) 
     return value
 
 
-def _run(code: Code, part: Part, op: Op, parts: Parts) -> np.ndarray:
+def _run(code: Code, part: TilePart, op: Op, parts: Parts) -> np.ndarray:
     """One op as a network of its own, on parts or on whole tensors with holes."""
     graph = code.graph
     tensors: list[Tensor] = []

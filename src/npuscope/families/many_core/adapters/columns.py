@@ -14,7 +14,7 @@ import numpy as np
 
 from npuscope.bounded_file import opened
 from npuscope.errors import FileError
-from npuscope.families.many_core.adapters.model import OpRow
+from npuscope.families.many_core.adapters.model import SheetOp
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
@@ -41,7 +41,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class OpGroup:
     """What rows of a table have in common."""
 
     kind: str
@@ -50,7 +50,7 @@ class Group:
 
 
 @dataclass(slots=True)
-class Columns:
+class SliceColumns:
     """One entry per event. `op` tells ops apart, `wait_us` is what it waited beforehand."""
 
     place: str
@@ -72,7 +72,7 @@ class Columns:
     def add(
         self,
         lane: int,
-        group: Group,
+        group: OpGroup,
         label: str,
         op: int,
         start: float,
@@ -98,7 +98,7 @@ class Columns:
             column.append(_MISSING if value is None else value)
 
 
-def group_rows(columns: Columns, core: np.ndarray, engine: list[str]) -> tuple[OpRow, ...]:
+def group_rows(columns: SliceColumns, core: np.ndarray, engine: list[str]) -> tuple[SheetOp, ...]:
     """Sums by core, engine and group. `core` and `engine` go with the lanes; -1 is left out.
 
     An op of several threads counts once, with the longest of them; so does an asynchronous one
@@ -158,8 +158,8 @@ def _most(values: np.ndarray, back: np.ndarray, size: int) -> np.ndarray:
     return most
 
 
-def _row(core: int, engine: str, group: object, figures: dict[str, np.ndarray]) -> OpRow:
-    if not isinstance(group, Group):
+def _row(core: int, engine: str, group: object, figures: dict[str, np.ndarray]) -> SheetOp:
+    if not isinstance(group, OpGroup):
         raise TypeError("columns hold groups")
     us = float(figures["us"].sum())
     # None where an op does not state it: part of a sum would be misread as all of it.
@@ -167,7 +167,7 @@ def _row(core: int, engine: str, group: object, figures: dict[str, np.ndarray]) 
         name: float(values.sum()) if (values >= 0).all() else None
         for name, values in figures.items()
     }
-    return OpRow(
+    return SheetOp(
         core=core,
         engine=engine,
         kind=group.kind,

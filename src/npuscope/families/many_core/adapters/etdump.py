@@ -14,14 +14,14 @@ from npuscope.families.many_core.adapters.model import (
     CPU,
     DELEGATE,
     Companions,
-    Lane,
     ProfileFile,
     Sheet,
+    SheetLane,
 )
 from npuscope.families.many_core.adapters.onnxruntime import (
     MOST_HOST_EVENTS,
-    HostEvent,
     HostRun,
+    KernelEvent,
     host_timeline,
     op_rows,
     own_times,
@@ -130,13 +130,13 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
     if start is None:
         raise FileError("not an ETDump: the identifier ED00 is missing", where=source.place)
     dump = root(data, source.place, start)
-    events: list[HostEvent] = []
+    events: list[KernelEvent] = []
     runs: list[HostRun] = []
     names: list[str] = []
     count = 0
     for lane, run in enumerate(dump.tables(_RUNS)):
         names.append(run.text(_RUN_NAME, 200))
-        own: list[HostEvent] = []
+        own: list[KernelEvent] = []
         for event in run.tables(_RUN_EVENTS):
             count += 1
             if count + lane > MOST_HOST_EVENTS:
@@ -153,7 +153,7 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
             where=source.place,
             hint="build ExecuTorch with EXECUTORCH_ENABLE_EVENT_TRACER and profile the run",
         )
-    lanes = [Lane("ExecuTorch", name or f"run {i}", 0, CPU) for i, name in enumerate(names)]
+    lanes = [SheetLane("ExecuTorch", name or f"run {i}", 0, CPU) for i, name in enumerate(names)]
     return Sheet(
         adapter="etdump",
         file=source.path.name,
@@ -173,7 +173,7 @@ def _notes(dump: FlatTable) -> Iterator[str]:
         yield f"schema version {version} is newer than the one known ({_KNOWN_VERSION})"
 
 
-def _event(table: FlatTable, lane: int) -> HostEvent:
+def _event(table: FlatTable, lane: int) -> KernelEvent:
     name = table.text(_NAME)
     start, end = table.number(_START, "Q"), table.number(_END, "Q")
     if not start <= end <= _LATEST_NS:
@@ -183,7 +183,7 @@ def _event(table: FlatTable, lane: int) -> HostEvent:
     number, label = table.number(_DELEGATE_INT, "i", -1), table.text(_DELEGATE_TEXT, 200)
     delegated = number >= 0 or bool(label)
     kind = name.removeprefix("native_call_") or label
-    return HostEvent(
+    return KernelEvent(
         lane=lane,
         start_us=start / 1000,
         end_us=end / 1000,
@@ -201,7 +201,7 @@ def _unique(kind: str, table: FlatTable, number: int, label: str) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _inferences(events: list[HostEvent]) -> list[HostRun]:
+def _inferences(events: list[KernelEvent]) -> list[HostRun]:
     """Executions of the method; where none was recorded, the whole block is one."""
     runs = [HostRun(e.lane, e.start_us, e.end_us) for e in events if e.name == _RUN]
     timed = [event for event in events if event.name not in _SETUP]
@@ -211,7 +211,7 @@ def _inferences(events: list[HostEvent]) -> list[HostRun]:
     return [HostRun(timed[0].lane, start, end)]
 
 
-def _with_frames(events: list[HostEvent]) -> list[HostEvent]:
+def _with_frames(events: list[KernelEvent]) -> list[KernelEvent]:
     """A call that holds timed ops is a frame; one that holds none stands for its op."""
     marked = []
     for event, own in zip(events, own_times(events), strict=True):

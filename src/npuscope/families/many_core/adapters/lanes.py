@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from npuscope.errors import FileError
-from npuscope.families.many_core.adapters.columns import Columns, Event
-from npuscope.families.many_core.adapters.model import Lane, Timeline
+from npuscope.families.many_core.adapters.columns import Event, SliceColumns
+from npuscope.families.many_core.adapters.model import SheetLane, SheetTimeline
 from npuscope.families.many_core.layout import Engine
 from npuscope.lean_dataclass import dataclass
 
@@ -108,7 +108,7 @@ class FlowEnd:
 class ResolvedLanes:
     """`core` is -1 and `engine` empty for a lane that holds no ops."""
 
-    rows: tuple[Lane, ...]
+    rows: tuple[SheetLane, ...]
     core: np.ndarray
     engine: list[str]
     network: str
@@ -149,7 +149,7 @@ class TraceLanes:
             for lane in parsed
         ]
         rows = tuple(
-            Lane(
+            SheetLane(
                 self.processes.get(key[0], str(key[0])),
                 self.threads.get(key, str(key[1])),
                 core,
@@ -180,12 +180,12 @@ def _id(value: Any) -> int | str:
 
 
 def timeline_of(
-    columns: Columns,
+    columns: SliceColumns,
     lanes: ResolvedLanes,
     flows: Sequence[tuple[FlowEnd, FlowEnd, bool]],
     samples: Samples,
     odd: Counter[str],
-) -> Timeline:
+) -> SheetTimeline:
     start = np.asarray(columns.start)
     ends = start + np.asarray(columns.us)
     sources = find_slices(columns, [flow[0] for flow in flows])
@@ -193,7 +193,7 @@ def timeline_of(
     bound = (sources >= 0) & (targets >= 0)
     if not bound.all():
         odd["flows lead to no slice and were left out"] += int((~bound).sum())
-    return Timeline(
+    return SheetTimeline(
         lanes=lanes.rows,
         names=tuple(str(name) for name in columns.labels.all),
         lane=np.array(columns.lane, np.int64),
@@ -220,7 +220,7 @@ def _counter(
     return f"{lanes.rows[key[0]].process} {key[1]}", _ns(times), values
 
 
-def find_slices(columns: Columns, ends: Sequence[FlowEnd]) -> np.ndarray:
+def find_slices(columns: SliceColumns, ends: Sequence[FlowEnd]) -> np.ndarray:
     """The slice of each flow end: the op that it names, else the one open at its time; or -1.
 
     Where an op ran more than once, the last that had begun is meant.

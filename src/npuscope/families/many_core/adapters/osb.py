@@ -8,12 +8,12 @@ from npuscope.bounded_file import CORE_BUFFER, CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError
 from npuscope.families.many_core.adapters.model import (
     Companions,
-    OpRow,
     PortWait,
     ProfileFile,
     Sheet,
+    SheetOp,
+    SheetTotals,
     ThreadSpan,
-    Totals,
 )
 from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.opstats import model as opstats
@@ -79,7 +79,7 @@ def sheet_of_stats(
             for core in cores
             for row in core.ports
         ),
-        totals=Totals(
+        totals=SheetTotals(
             totals.ucycles / _PER_US,
             totals.ucycles,
             totals.start_uc,
@@ -96,9 +96,9 @@ def sheet_of_stats(
     )
 
 
-def _op(row: opstats.OpRow) -> OpRow:
+def _op(row: opstats.OpRow) -> SheetOp:
     label = row.label
-    return OpRow(
+    return SheetOp(
         core=row.core,
         engine=label.engine,
         kind=label.kind,

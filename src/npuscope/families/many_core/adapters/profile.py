@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npuscope.errors import UsageError
-from npuscope.families.many_core.adapters.model import OpRow, Sheet
+from npuscope.families.many_core.adapters.model import Sheet, SheetOp
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.model import (
@@ -38,7 +38,7 @@ _ASYNCHRONOUS = "DMAIssue"
 class _View:
     """The ops that become epochs, and the clocks that count them."""
 
-    rows: tuple[OpRow, ...]
+    rows: tuple[SheetOp, ...]
     clocks: RunClocks
     machine: str
     notes: tuple[str, ...]
@@ -106,7 +106,7 @@ def _device(sheet: Sheet, core: int | None, engine: str | None) -> _View:
     )
 
 
-def _of(sheet: Sheet, core: int, engine: str) -> tuple[OpRow, ...]:
+def _of(sheet: Sheet, core: int, engine: str) -> tuple[SheetOp, ...]:
     timed = (row for row in sheet.ops if row.us is not None)
     return tuple(row for row in timed if (row.core, row.engine) == (core, engine))
 
@@ -116,11 +116,11 @@ def _slowest(sheet: Sheet) -> int:
     return -max(spans)[1] if spans else min(row.core for row in sheet.ops)
 
 
-def _work_us(rows: Sequence[OpRow]) -> float:
+def _work_us(rows: Sequence[SheetOp]) -> float:
     return sum(row.us or 0.0 for row in rows if not row.is_wait)
 
 
-def _busiest(by_engine: dict[str, tuple[OpRow, ...]]) -> str:
+def _busiest(by_engine: dict[str, tuple[SheetOp, ...]]) -> str:
     """Transfers overlap in time, so that their sum says nothing beside engines that compute."""
     return max(
         by_engine, key=lambda name: (name != _ASYNCHRONOUS, _work_us(by_engine[name]))
@@ -129,7 +129,7 @@ def _busiest(by_engine: dict[str, tuple[OpRow, ...]]) -> str:
 
 
 def _device_notes(
-    sheet: Sheet, core: int, engine: str, by_engine: dict[str, tuple[OpRow, ...]]
+    sheet: Sheet, core: int, engine: str, by_engine: dict[str, tuple[SheetOp, ...]]
 ) -> tuple[str, ...]:
     total_us = sheet.totals.us if sheet.totals else 0.0
     others = [
@@ -148,7 +148,7 @@ def _device_notes(
     return tuple(notes)
 
 
-def _epoch(index: int, row: OpRow, view: _View, sheet: Sheet) -> EpochProfile:
+def _epoch(index: int, row: SheetOp, view: _View, sheet: Sheet) -> EpochProfile:
     us = row.us or 0.0
     runs = sheet.totals.inferences if sheet.totals else 1
     low, middle, high = row.spread_us or (us, us, us)
@@ -165,11 +165,11 @@ def _epoch(index: int, row: OpRow, view: _View, sheet: Sheet) -> EpochProfile:
     )
 
 
-def _kind(row: OpRow) -> EpochKind:
+def _kind(row: SheetOp) -> EpochKind:
     return EpochKind.SW if row.engine == "CPU" else EpochKind.HW
 
 
-def _counters(index: int, row: OpRow, view: _View) -> EpochCounters:
+def _counters(index: int, row: SheetOp, view: _View) -> EpochCounters:
     """Waits are counted by the timer, work by the core, kernels on a CPU by that one."""
     us = row.us or 0.0
     if row.is_wait:

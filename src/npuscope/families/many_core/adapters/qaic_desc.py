@@ -13,7 +13,7 @@ from typing import Any
 from npuscope.bounded_file import DESCRIPTOR, read_bytes
 from npuscope.errors import FileError
 from npuscope.families.many_core.adapters.lanes import ENGINES
-from npuscope.families.many_core.adapters.model import Companions, OpRow, ProfileFile, Sheet
+from npuscope.families.many_core.adapters.model import Companions, ProfileFile, Sheet, SheetOp
 from npuscope.families.many_core.networkdesc import NetworkDesc, decode_networkdesc
 from npuscope.families.many_core.qpc import MAGIC, NETWORK_DESC, Qpc, read_qpc_file
 from npuscope.lean_dataclass import dataclass
@@ -66,7 +66,7 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
         counts[key] += 1
         sizes[key] += op.out_bytes
     rows = [
-        OpRow(*key, name="", count=count, us=None, out_bytes=sizes[key])
+        SheetOp(*key, name="", count=count, us=None, out_bytes=sizes[key])
         for key, count in counts.items()
     ]
     return Sheet(

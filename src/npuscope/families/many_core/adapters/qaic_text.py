@@ -11,12 +11,12 @@ from npuscope.errors import FileError
 from npuscope.families.many_core.adapters.lanes import parse_details
 from npuscope.families.many_core.adapters.model import (
     Companions,
-    OpRow,
     PortWait,
     ProfileFile,
     Sheet,
+    SheetOp,
+    SheetTotals,
     ThreadSpan,
-    Totals,
 )
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.lean_dataclass import dataclass, replace
@@ -38,12 +38,12 @@ class _Draft:
     place: str
     network: str = ""
     columns: tuple[str, ...] = ()
-    ops: list[OpRow] = field(default_factory=list)
+    ops: list[SheetOp] = field(default_factory=list)
     threads: dict[tuple[int, int], ThreadSpan] = field(default_factory=dict)
     ports: list[PortWait] = field(default_factory=list)
     frequencies: dict[int, float] = field(default_factory=dict)
     pcycles: dict[int, int] = field(default_factory=dict)
-    totals: Totals | None = None
+    totals: SheetTotals | None = None
     batch: int = 1
     others: list[str] = field(default_factory=list)  # further specializations
     unread: list[str] = field(default_factory=list)
@@ -128,7 +128,7 @@ def _take_op(draft: _Draft, number: int, line: str) -> None:
         kind, engine, memory, dtypes = parse_details(row["opdetails"])
         ucycles, pcycles = _cell(row["ucycles"]), _cell(row["pcycles"])
         draft.ops.append(
-            OpRow(
+            SheetOp(
                 core=int(row["core"][1:]),
                 engine=engine,
                 kind=kind,
@@ -213,7 +213,7 @@ def _take_pcycles(draft: _Draft, hit: re.Match[str]) -> None:
 
 def _take_total(draft: _Draft, hit: re.Match[str]) -> None:
     ticks, start, end = (int(hit[i]) for i in (1, 2, 3))
-    draft.totals = Totals(ticks / _PER_US, ticks, start, end)
+    draft.totals = SheetTotals(ticks / _PER_US, ticks, start, end)
 
 
 def _take_rate(draft: _Draft, hit: re.Match[str]) -> None:
@@ -258,10 +258,10 @@ _RULES: tuple[tuple[re.Pattern[str], _Take], ...] = tuple(
 )
 
 
-def _span(draft: _Draft) -> Totals | None:
+def _span(draft: _Draft) -> SheetTotals | None:
     """Where the file ends before the device's total: from first start to last end."""
     spans = [span for span in draft.threads.values() if span.end_uc]
     if not spans:
         return None
     start, end = min(s.start_uc for s in spans), max(s.end_uc for s in spans)
-    return Totals((end - start) / _PER_US, end - start, start, end)
+    return SheetTotals((end - start) / _PER_US, end - start, start, end)

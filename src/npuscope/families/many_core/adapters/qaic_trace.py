@@ -16,11 +16,11 @@ import numpy as np
 
 from npuscope.errors import FileError
 from npuscope.families.many_core.adapters.columns import (
-    Columns,
     Event,
     EventReader,
-    Group,
     Names,
+    OpGroup,
+    SliceColumns,
     arguments,
     group_rows,
     number,
@@ -34,7 +34,13 @@ from npuscope.families.many_core.adapters.lanes import (
     parse_operand,
     timeline_of,
 )
-from npuscope.families.many_core.adapters.model import Companions, OpRow, ProfileFile, Sheet, Totals
+from npuscope.families.many_core.adapters.model import (
+    Companions,
+    ProfileFile,
+    Sheet,
+    SheetOp,
+    SheetTotals,
+)
 from npuscope.families.many_core.opstats.model import WAITS
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.lean_dataclass import dataclass
@@ -43,7 +49,7 @@ from npuscope.profiling.model import Provenance
 # --- Spans and clocks, computed from the slices ---
 
 
-def totals_of(columns: Columns, lanes: ResolvedLanes) -> Totals:
+def totals_of(columns: SliceColumns, lanes: ResolvedLanes) -> SheetTotals:
     """From first start to last end of the cores: of their execution rows where there are any."""
     lane, start = np.asarray(columns.lane), np.asarray(columns.start)
     ends = start + np.asarray(columns.us)
@@ -51,10 +57,10 @@ def totals_of(columns: Columns, lanes: ResolvedLanes) -> Totals:
     execution = of_core & (lanes.core[lane] < 0)
     slices = execution if execution.any() else of_core
     us = float(ends[slices].max() - start[slices].min())
-    return Totals(us, round(us * UTIMER_HZ / 1e6))
+    return SheetTotals(us, round(us * UTIMER_HZ / 1e6))
 
 
-def frequencies(ops: Sequence[OpRow]) -> tuple[tuple[int, float], ...]:
+def frequencies(ops: Sequence[SheetOp]) -> tuple[tuple[int, float], ...]:
     """Effective clock of each core, MHz: cycles against timer ticks of its ops."""
     sums: dict[int, tuple[float, float]] = {}
     for row in ops:
@@ -75,7 +81,7 @@ _MOST_SAMPLES = 1_000_000
 class TraceDraft:
     """What was read so far. `ops` numbers the ops, `pending` holds flows that have begun."""
 
-    columns: Columns
+    columns: SliceColumns
     lanes: TraceLanes = field(default_factory=TraceLanes)
     ops: Names = field(default_factory=Names)
     pending: dict[str, FlowEnd] = field(default_factory=dict)
@@ -127,7 +133,7 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
 
 
 def read_events(path: Path, place: str) -> tuple[TraceDraft, bool]:
-    draft = TraceDraft(Columns(place))
+    draft = TraceDraft(SliceColumns(place))
     reader = EventReader(path)
     for event in reader:
         take = _TAKERS.get(text(event.get("ph")))
@@ -158,7 +164,7 @@ def _take_slice(draft: TraceDraft, event: Event) -> None:
     oc = number(args.get("oc"))  # its number in the core; without one, its name counts
     draft.columns.add(
         draft.lanes.number(event),
-        Group(kind, memory, dtypes),
+        OpGroup(kind, memory, dtypes),
         name,
         draft.ops.number(int(oc) if oc is not None else text(args.get("opName")) or kind),
         start,

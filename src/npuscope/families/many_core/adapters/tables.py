@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.errors import UsageError
-from npuscope.families.many_core.adapters.model import OpRow, Sheet, Timeline
+from npuscope.families.many_core.adapters.model import Sheet, SheetOp, SheetTimeline
 from npuscope.families.many_core.opstats import model as opstats
 from npuscope.families.many_core.opstats.verdict import verdict
 from npuscope.families.many_core.records import UTIMER_HZ
@@ -105,7 +105,7 @@ def _cycles(sheet: Sheet, core: int) -> int | None:
     return None if mhz is None or sheet.totals is None else round(sheet.totals.us * mhz)
 
 
-def _op(row: OpRow) -> opstats.OpRow:
+def _op(row: SheetOp) -> opstats.OpRow:
     ticks = row.ucycles if row.ucycles is not None else (row.us or 0.0) * _PER_US
     return opstats.OpRow(
         core=row.core,
@@ -169,7 +169,7 @@ def sheet_trace(sheet: Sheet) -> TraceModel:
     return builder.build(sheet.file)
 
 
-def _crossing_lanes(timeline: Timeline) -> np.ndarray:
+def _crossing_lanes(timeline: SheetTimeline) -> np.ndarray:
     """Lanes whose slices overlap without lying in each other: transfers in flight."""
     order = trace_order(timeline.start_ns, timeline.end_ns)
     lane = timeline.lane[order].astype(np.int32)
@@ -179,14 +179,14 @@ def _crossing_lanes(timeline: Timeline) -> np.ndarray:
     return lanes
 
 
-def _add_flows(builder: TraceBuilder, timeline: Timeline, numbers: np.ndarray) -> None:
+def _add_flows(builder: TraceBuilder, timeline: SheetTimeline, numbers: np.ndarray) -> None:
     data = timeline.flow_data
     for rows, category in ((data, "true"), (~data, "false")):
         source, target = timeline.flow_source[rows], timeline.flow_target[rows]
         builder.add_flows(numbers[source], numbers[target], category)
 
 
-def _add_counters(builder: TraceBuilder, timeline: Timeline) -> None:
+def _add_counters(builder: TraceBuilder, timeline: SheetTimeline) -> None:
     if not timeline.counters:
         return
     process = builder.process("Counters", len({lane.process for lane in timeline.lanes}) + 1)

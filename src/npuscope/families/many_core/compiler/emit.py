@@ -8,38 +8,44 @@ import numpy as np
 
 from npuscope.families.many_core.compiler.boxes import Box, shape_of
 from npuscope.families.many_core.compiler.draft import (
-    Access,
-    Buffer,
+    BufferAccess,
     CoreStep,
     Draft,
+    DraftBuffer,
     Role,
     arriving,
     leaving,
 )
-from npuscope.families.many_core.compiler.kinds import COPY_DDR, COPY_IN, COPY_OUT, MULTICAST, Group
+from npuscope.families.many_core.compiler.kinds import (
+    COPY_DDR,
+    COPY_IN,
+    COPY_OUT,
+    MULTICAST,
+    GroupNumber,
+)
 from npuscope.families.many_core.compiler.simplify import Prepared
-from npuscope.families.many_core.compiler.vtcm import Placement
+from npuscope.families.many_core.compiler.vtcm import VtcmPlacement
 from npuscope.families.many_core.layout import HELD, CoreOpInfo, Dependency, MemorySpace
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.program import (
     Code,
     CoreOp,
-    DevicePart,
+    DeviceProgram,
     Held,
     MulticastEntry,
     Space,
+    StepWork,
     Transfer,
-    Work,
 )
 from npuscope.lean_dataclass import dataclass
 
 # --- Transfers of DMA steps, once VTCM is planned ---
 
 
-class Transfers:
+class DeviceTransfers:
     """Transfers of one device, and the multicast table that they fill."""
 
-    def __init__(self, draft: Draft, placement: Placement) -> None:
+    def __init__(self, draft: Draft, placement: VtcmPlacement) -> None:
         self.draft, self.placement = draft, placement
         self._entries: dict[int, int] = {}  # mask -> most bytes
 
@@ -85,7 +91,7 @@ class Transfers:
             transfer.peer,
         )
 
-    def _space(self, accesses: tuple[Access, ...]) -> Space:
+    def _space(self, accesses: tuple[BufferAccess, ...]) -> Space:
         """Buffers of one tensor are spilled together, so that the first speaks for all."""
         inside = bool(accesses) and accesses[0].buffer in self.placement.offsets
         return Space.VTCM if inside else Space.DDR
@@ -102,18 +108,18 @@ class Wait:
     data: bool
 
 
-def find_waits(draft: Draft, placement: Placement) -> dict[int, tuple[Wait, ...]]:
+def find_waits(draft: Draft, placement: VtcmPlacement) -> dict[int, tuple[Wait, ...]]:
     """By step. Groups issue in order, so what an earlier op has waited for is not named again."""
     return _Finder(draft, placement).run()
 
 
 class _Finder:
-    def __init__(self, draft: Draft, placement: Placement) -> None:
+    def __init__(self, draft: Draft, placement: VtcmPlacement) -> None:
         self.draft, self.placement = draft, placement
         self.position = {step: i for i, step in enumerate(placement.order)}
         self.writers: dict[int, list[int]] = {}  # buffer -> steps so far
         self.users: dict[int, list[int]] = {}
-        self.waited: dict[tuple[int, Group], set[int]] = {}
+        self.waited: dict[tuple[int, GroupNumber], set[int]] = {}
 
     def run(self) -> dict[int, tuple[Wait, ...]]:
         waits: dict[int, tuple[Wait, ...]] = {}
@@ -145,18 +151,18 @@ class _Finder:
         waited.update(data, schedule)
         return tuple(waits)
 
-    def _in_line(self, number: int, queue: tuple[int, Group]) -> bool:
+    def _in_line(self, number: int, queue: tuple[int, GroupNumber]) -> bool:
         """An op of the same group, which ends before the next one is issued."""
         step = self.draft.steps[number]
-        return (step.core, step.group) == queue and step.group is not Group.DMA
+        return (step.core, step.group) == queue and step.group is not GroupNumber.DMA
 
     def _latest(self, steps: set[int]) -> list[int]:
         """Of ops that one group runs one after the other only the last; transfers overlap."""
-        last: dict[tuple[int, Group], int] = {}
+        last: dict[tuple[int, GroupNumber], int] = {}
         latest: list[int] = []
         for number in sorted(steps, key=self.position.__getitem__):
             step = self.draft.steps[number]
-            if step.group is Group.DMA:
+            if step.group is GroupNumber.DMA:
                 latest.append(number)
             else:
                 last[step.core, step.group] = number
@@ -169,7 +175,7 @@ _SHOWN_TARGETS = 2  # of a multicast, in the list of operands
 class Emitter:
     """Ops of all devices, and the dependencies between them."""
 
-    def __init__(self, draft: Draft, placement: Placement, machine: CoreMachine) -> None:
+    def __init__(self, draft: Draft, placement: VtcmPlacement, machine: CoreMachine) -> None:
         self.draft, self.placement, self.machine = draft, placement, machine
         self.waits = find_waits(draft, placement)
         # By step (core of its device, oc): ops of a core are counted through its groups.
@@ -179,12 +185,12 @@ class Emitter:
             core = draft.steps[number].core
             self.numbers[number] = (draft.local(core), count[core])
             count[core] += 1
-        self.transfers = [Transfers(draft, placement) for _ in range(draft.devices)]
+        self.transfers = [DeviceTransfers(draft, placement) for _ in range(draft.devices)]
         self._names: Counter[tuple[int, str]] = Counter()
 
-    def devices(self) -> list[DevicePart]:
+    def devices(self) -> list[DeviceProgram]:
         ops: list[list[list[list[CoreOp]]]] = [
-            [[[] for _ in Group] for _ in range(self.draft.cores)]
+            [[[] for _ in GroupNumber] for _ in range(self.draft.cores)]
             for _ in range(self.draft.devices)
         ]
         for number in self.placement.order:
@@ -199,7 +205,7 @@ class Emitter:
             Held(b.core, b.tensor, b.box, b.dtype, self.placement.offsets.get(b.id))
             for b in self.draft.buffers
         )
-        work: dict[tuple[int, int, int], Work] = {}
+        work: dict[tuple[int, int, int], StepWork] = {}
         for number, key in self.numbers.items():
             step = self.draft.steps[number]
             if step.makes is None:
@@ -207,7 +213,7 @@ class Emitter:
             op = step.makes.op
             targets = [access.buffer for access in step.writes]
             reads = [(a.buffer, *self._seen(a)) for a in step.reads if a.buffer not in targets]
-            work[self.draft.device(step.core), *key] = Work(
+            work[self.draft.device(step.core), *key] = StepWork(
                 step.name if op is None else ready.graph.ops[op].outputs[0],
                 step.makes,
                 tuple(reads),
@@ -218,7 +224,7 @@ class Emitter:
         size = self.machine.memory.vtcm_bytes
         return Code(ready.graph, ready.ends, ready.tensors, buffers, work, size)
 
-    def _seen(self, access: Access) -> tuple[str, Box]:
+    def _seen(self, access: BufferAccess) -> tuple[str, Box]:
         buffer = self.draft.buffers[access.buffer]
         return access.view or (buffer.tensor, buffer.box)
 
@@ -246,17 +252,17 @@ class Emitter:
                 by_device[device].append(row)
         return [np.array(rows, HELD) for rows in by_device]
 
-    def _part(self, device: int, cores: list[list[list[CoreOp]]]) -> DevicePart:
+    def _part(self, device: int, cores: list[list[list[CoreOp]]]) -> DeviceProgram:
         ops = tuple(tuple(tuple(group) for group in groups) for groups in cores)
         first = device * self.draft.cores
         most = self.placement.most_bytes
         vtcm = tuple(most.get(first + core, 0) for core in range(self.draft.cores))
-        return DevicePart("", ops, self.transfers[device].entries, vtcm)
+        return DeviceProgram("", ops, self.transfers[device].entries, vtcm)
 
     def _op(self, number: int, step: CoreStep) -> CoreOp:
         core, oc = self.numbers[number]
         kind, transfer = step.kind, None
-        if step.group is Group.DMA and step.semaphore is None:
+        if step.group is GroupNumber.DMA and step.semaphore is None:
             kind, transfer = self.transfers[self.draft.device(step.core)].of(step)
         waits = tuple(self.numbers[wait.step] for wait in self.waits[number])
         offset = self.placement.offsets.get(step.writes[0].buffer) if step.writes else None
@@ -298,7 +304,7 @@ class Emitter:
         self._names[key] += 1
         return f"{step.name}/__{self._names[key] - 1}"
 
-    def _where(self, buffer: Buffer) -> MemorySpace:
+    def _where(self, buffer: DraftBuffer) -> MemorySpace:
         """A spilled part that fits the cache goes through it."""
         if buffer.id in self.placement.offsets:
             return MemorySpace.TCM
@@ -307,7 +313,7 @@ class Emitter:
         fits = cached and buffer.role is not Role.IN_DDR
         return MemorySpace.CACHED if fits else MemorySpace.DDR
 
-    def _outside(self, accesses: tuple[Access, ...]) -> int:
+    def _outside(self, accesses: tuple[BufferAccess, ...]) -> int:
         offsets = self.placement.offsets
         return sum(access.bytes for access in accesses if access.buffer not in offsets)
 
@@ -319,7 +325,7 @@ class Emitter:
             said.append(self._operand("inout" if access.buffer in both else "out", access))
         return tuple(said)
 
-    def _operand(self, way: str, access: Access) -> str:
+    def _operand(self, way: str, access: BufferAccess) -> str:
         buffer = self.draft.buffers[access.buffer]
         shape = "x".join(map(str, shape_of(buffer.box))) or "1"
         where = self._where(buffer).value

@@ -14,10 +14,10 @@ from npuscope.families.many_core.compiler.draft import (
     INPUT_SEMAPHORE_NUMBER,
     OUTPUT_PORT,
     OUTPUT_SEMAPHORE_NUMBER,
-    Access,
-    Context,
+    BufferAccess,
     CoreStep,
     Draft,
+    DraftContext,
     Role,
     ports,
 )
@@ -28,13 +28,13 @@ from npuscope.families.many_core.compiler.kinds import (
     MULTICAST,
     OUTPUT_SEMAPHORE,
     SEND,
-    Group,
+    GroupNumber,
     device_dtype,
     size_bytes,
 )
 from npuscope.families.many_core.compiler.operands import operand
-from npuscope.families.many_core.compiler.options import CompileOptions, stats_level
-from npuscope.families.many_core.compiler.vtcm import Placement
+from npuscope.families.many_core.compiler.options import CoreCompileOptions, stats_level
+from npuscope.families.many_core.compiler.vtcm import VtcmPlacement
 from npuscope.families.many_core.layout import (
     Capacity,
     CoreOpInfo,
@@ -44,7 +44,7 @@ from npuscope.families.many_core.layout import (
     Specialization,
 )
 from npuscope.families.many_core.machine import CoreMachine
-from npuscope.families.many_core.program import Binding, CoreOp, CoreProgram, DevicePart, Space
+from npuscope.families.many_core.program import Binding, CoreOp, CoreProgram, DeviceProgram, Space
 from npuscope.families.many_core.records import SECTIONS, SectionId
 from npuscope.graph.model import DType, Graph, Tensor
 from npuscope.lean_dataclass import replace
@@ -67,7 +67,7 @@ def stats_bytes(
 # --- Inputs and outputs: doorbells for the cores, semaphores for the host ---
 
 
-def add_outputs(context: Context) -> None:
+def add_outputs(context: DraftContext) -> None:
     """Every core writes its parts to DDR once the host has room, then tells the host."""
     draft = context.draft
     draft.rank = (len(context.graph.ops), 0, 0)
@@ -82,28 +82,32 @@ def add_outputs(context: Context) -> None:
         draft.add_work(replace(step, after=tuple(steps)))
 
 
-def _parts(context: Context, name: str) -> list[tuple[int, Box, tuple[Access, ...]]]:
+def _parts(context: DraftContext, name: str) -> list[tuple[int, Box, tuple[BufferAccess, ...]]]:
     value = context.draft.values.get(name)
     if value is None:  # an input or constant handed through
         box = full(context.graph.tensors[name].shape)
         copies = operand(context, name, {0: box}, (f"output:{name}",))
         return [(core, box, reads) for core, reads in copies.items()]
     return [
-        (core, box, (Access(buffer, context.bytes_of(name, box), (name, box)),))
+        (core, box, (BufferAccess(buffer, context.bytes_of(name, box), (name, box)),))
         for core, box, buffer in value.all_pieces()
     ]
 
 
 def _copy_out(
-    context: Context, part: tuple[str, Box], core: int, reads: tuple[Access, ...], wait: int | None
+    context: DraftContext,
+    part: tuple[str, Box],
+    core: int,
+    reads: tuple[BufferAccess, ...],
+    wait: int | None,
 ) -> int:
     name = part[0]
-    writes = (Access(context.in_ddr(name), context.bytes_of(*part)),)
+    writes = (BufferAccess(context.in_ddr(name), context.bytes_of(*part)),)
     step = context.move(core, COPY_OUT, part, reads, writes, (f"output:{name}",))
     return context.draft.add_work(replace(step, port_wait=wait))
 
 
-def mark_inputs(context: Context) -> None:
+def mark_inputs(context: DraftContext) -> None:
     """The first load of an input waits for the doorbell; after the last the host may continue."""
     draft = context.draft
     loads: dict[int, list[int]] = {}
@@ -120,19 +124,19 @@ def mark_inputs(context: Context) -> None:
         draft.units[last_unit[core]].work.insert(0, len(draft.steps) - 1)
 
 
-def _loads_input(context: Context, step: int) -> bool:
+def _loads_input(context: DraftContext, step: int) -> bool:
     targets = context.draft.steps[step].writes
     return any(context.draft.buffers[a.buffer].role is Role.INPUT for a in targets)
 
 
 def _semaphore(core: int, kind: str, number: int) -> CoreStep:
-    return CoreStep(core, Group.DMA, kind, kind, (), (), 0, (), (), (), semaphore=number)
+    return CoreStep(core, GroupNumber.DMA, kind, kind, (), (), 0, (), (), (), semaphore=number)
 
 
 # --- Warnings: what makes a program slower than necessary ---
 
 
-def add_warnings(draft: Draft, placement: Placement, machine: CoreMachine) -> None:
+def add_warnings(draft: Draft, placement: VtcmPlacement, machine: CoreMachine) -> None:
     largest: dict[str, int] = {}
     for buffer in draft.buffers:
         largest[buffer.family] = max(largest.get(buffer.family, 0), buffer.bytes)
@@ -153,7 +157,7 @@ def add_warnings(draft: Draft, placement: Placement, machine: CoreMachine) -> No
         if size > machine.memory.l2_bytes
     ]
 
-    kinds = {step.kind for step in draft.steps if step.group is Group.HVX}
+    kinds = {step.kind for step in draft.steps if step.group is GroupNumber.HVX}
     draft.warnings += [
         f"{kind}: its speed is not published; {machine.rate(kind):g} cycles per KB are assumed"
         for kind in sorted(kinds)
@@ -168,8 +172,8 @@ Edges = tuple[Dependency, ...]
 
 
 def with_ends(
-    part: DevicePart, edges: Edges, machine: CoreMachine, options: CompileOptions
-) -> tuple[DevicePart, Edges]:
+    part: DeviceProgram, edges: Edges, machine: CoreMachine, options: CoreCompileOptions
+) -> tuple[DeviceProgram, Edges]:
     """Every group of every core ends with the op that writes the stats buffer."""
     size = stats_bytes(
         record_counts(part, machine),
@@ -194,7 +198,7 @@ def _end(core: int, group: int, oc: int, last: list[tuple[int, int]], size: int)
     return CoreOp(replace(info, wr_bytes=size), core, group, tuple(last))
 
 
-def record_counts(part: DevicePart, machine: CoreMachine) -> Counter[SectionId]:
+def record_counts(part: DeviceProgram, machine: CoreMachine) -> Counter[SectionId]:
     """Records of one inference, those of the ops that end it included."""
     counts: Counter[SectionId] = Counter()
     width = [len(group.threads) for group in machine.groups()]
@@ -224,10 +228,10 @@ def _is_remote(op: CoreOp) -> bool:
 def assemble(
     graph: Graph,
     draft: Draft,
-    parts: list[tuple[DevicePart, Edges]],
+    parts: list[tuple[DeviceProgram, Edges]],
     held: list[np.ndarray],
     machine: CoreMachine,
-    options: CompileOptions,
+    options: CoreCompileOptions,
 ) -> CoreProgram:
     # What the program loads, as it lies in DDR.
     constants: dict[str, np.ndarray] = {}
@@ -259,10 +263,10 @@ def assemble(
 
 def _layout(
     graph: Graph,
-    parts: list[DevicePart],
+    parts: list[DeviceProgram],
     edges: list[Edges],
     machine: CoreMachine,
-    options: CompileOptions,
+    options: CoreCompileOptions,
 ) -> Layout:
     networks = []
     for part, dependencies in zip(parts, edges, strict=True):

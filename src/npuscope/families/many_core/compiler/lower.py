@@ -16,20 +16,20 @@ from npuscope.families.many_core.compiler.boxes import (
     with_axis,
 )
 from npuscope.families.many_core.compiler.draft import (
-    Access,
-    Context,
+    BufferAccess,
     CoreStep,
+    DraftContext,
     Operands,
     Piece,
+    PlacedValue,
     Role,
-    Value,
 )
 from npuscope.families.many_core.compiler.kinds import (
     D32,
     FROM_D32,
     TO_D32,
     WEIGHTS_TO_D32,
-    Group,
+    GroupNumber,
     core_kind,
     group_of,
     is_splat,
@@ -38,7 +38,7 @@ from npuscope.families.many_core.compiler.kinds import (
 )
 from npuscope.families.many_core.compiler.needs import needs, partition
 from npuscope.families.many_core.compiler.operands import operand
-from npuscope.families.many_core.compiler.tiles import Tiling, channel_cuts, tiling
+from npuscope.families.many_core.compiler.tiles import CoreTiling, channel_cuts, tiling
 from npuscope.families.many_core.program import Made
 from npuscope.graph.model import Op
 from npuscope.lean_dataclass import replace
@@ -47,10 +47,10 @@ from npuscope.ops.table import macs
 
 Parts = dict[int, Box]  # by core
 _BIAS = 2  # place among the inputs of a product
-_Targets = list[dict[int, Access]]  # by tile and core
+_Targets = list[dict[int, BufferAccess]]  # by tile and core
 
 
-def lower_op(context: Context, op: Op, number: int) -> None:
+def lower_op(context: DraftContext, op: Op, number: int) -> None:
     """Split one op over the cores and into tiles, and add its steps."""
     if op.kind == "Reshape" and _view(context, op):
         return
@@ -63,7 +63,7 @@ def lower_op(context: Context, op: Op, number: int) -> None:
         {core: context.buffer(core, op.outputs[0], box, Role.OUTPUT, i) for core, box in t.items()}
         for i, t in enumerate(cuts.tiles)
     ]
-    if group_of(kind) is Group.HMX:
+    if group_of(kind) is GroupNumber.HMX:
         blocked = True
         chain = _Products(context, op, number, kind).add(cuts, targets)
     else:
@@ -75,13 +75,13 @@ def lower_op(context: Context, op: Op, number: int) -> None:
 
 
 def _keep(
-    context: Context, op: Op, cuts: Tiling, targets: _Targets, blocked: bool, chain: int
+    context: DraftContext, op: Op, cuts: CoreTiling, targets: _Targets, blocked: bool, chain: int
 ) -> None:
     pieces: dict[int, tuple[Piece, ...]] = {}
     for parts, buffers in zip(cuts.tiles, targets, strict=True):
         for core, box in parts.items():
             pieces[core] = (*pieces.get(core, ()), (box, buffers[core].buffer))
-    context.draft.values[op.outputs[0]] = Value(op.outputs[0], pieces, blocked, chain)
+    context.draft.values[op.outputs[0]] = PlacedValue(op.outputs[0], pieces, blocked, chain)
 
 
 # --- Products on HMX: weights in chunks that fit VTCM twice, long sums in parts ---
@@ -90,7 +90,7 @@ def _keep(
 class _Products:
     """The steps of one op: one unit of work per chunk, so that loads run beside products."""
 
-    def __init__(self, context: Context, op: Op, number: int, kind: str) -> None:
+    def __init__(self, context: DraftContext, op: Op, number: int, kind: str) -> None:
         self.context, self.op, self.number, self.kind = context, op, number, kind
         self.sums = self._may_add() and kind == "aicconvolutiond32"
 
@@ -100,7 +100,7 @@ class _Products:
         grouped = isinstance(op.attrs, ConvAttrs) and op.attrs.groups > 1
         return graph.output_tensor(op).dtype.is_float and not grouped
 
-    def add(self, cuts: Tiling, targets: _Targets) -> int:
+    def add(self, cuts: CoreTiling, targets: _Targets) -> int:
         """Slices of the input one after the other, each added to all tiles; gives the chain."""
         # As the pieces of the input are cut, so that each is used as soon as it is there.
         first = self.op.inputs[0]
@@ -158,7 +158,7 @@ class _Products:
                     boxes[place] = with_axis(whole, len(whole) - 1, *channels)
         return tuple(boxes)
 
-    def _unit(self, parts: Parts, channels: Bounds, targets: dict[int, Access]) -> None:
+    def _unit(self, parts: Parts, channels: Bounds, targets: dict[int, BufferAccess]) -> None:
         """Parts of a long sum one after the other, each with weights of its own: their place is
         free for the next ones as soon as the part is done."""
         apart = self._has_constant_weights()
@@ -191,10 +191,10 @@ class _Products:
 
     def _reads(
         self, parts: Parts, channels: Bounds, places: tuple[int, ...]
-    ) -> dict[int, tuple[Access, ...]]:
+    ) -> dict[int, tuple[BufferAccess, ...]]:
         """Operands by their place: input, weights, bias."""
         boxes_of = {core: self._needs(box, channels) for core, box in parts.items()}
-        reads: dict[int, tuple[Access, ...]] = dict.fromkeys(parts, ())
+        reads: dict[int, tuple[BufferAccess, ...]] = dict.fromkeys(parts, ())
         for number, name in enumerate(self.op.inputs):
             boxes = {core: box for core, need in boxes_of.items() if (box := need[number])}
             if not boxes or number not in places:
@@ -214,11 +214,16 @@ class _Products:
         return tensor.is_constant and whole < least.multicast_min_bytes
 
     def _sum(
-        self, core: int, box: Box, bounds: Bounds, reads: tuple[Access, ...], target: Access
+        self,
+        core: int,
+        box: Box,
+        bounds: Bounds,
+        reads: tuple[BufferAccess, ...],
+        target: BufferAccess,
     ) -> CoreStep:
         """A part of a long sum, added to what the one before has left in the output."""
         context, op = self.context, self.op
-        output = Access(target.buffer, context.bytes_of(op.outputs[0], box))
+        output = BufferAccess(target.buffer, context.bytes_of(op.outputs[0], box))
         dtypes = tuple(dict.fromkeys((context.dtype(op.inputs[0]), context.dtype(op.outputs[0]))))
         total = macs(context.graph, op) * elements(box) // context.graph.output_tensor(op).elements
         size, (low, high) = self._length(), bounds
@@ -226,7 +231,7 @@ class _Products:
         whole = first and last
         return CoreStep(
             core,
-            Group.HMX,
+            GroupNumber.HMX,
             self.kind,
             op.name,
             shape_of(box),
@@ -263,14 +268,14 @@ class _Products:
 
 
 def _vector_steps(
-    context: Context, op: Op, number: int, kind: str, cuts: Tiling, targets: _Targets
+    context: DraftContext, op: Op, number: int, kind: str, cuts: CoreTiling, targets: _Targets
 ) -> None:
     """One op of the HVX threads per core and tile."""
     for tile, parts in enumerate(cuts.tiles):
         context.draft.rank = (cuts.chain, tile, number)
         context.draft.next_unit()
         needs_of = {core: needs(context.graph, op, box) for core, box in parts.items()}
-        reads: dict[int, list[Access]] = {core: [] for core in parts}
+        reads: dict[int, list[BufferAccess]] = {core: [] for core in parts}
         for place, name in enumerate(op.inputs):
             if not name or is_splat(context.graph.tensors[name]):
                 continue
@@ -286,17 +291,19 @@ def _vector_steps(
             context.draft.add_work(replace(step, makes=Made(number, box)))
 
 
-def _vector_operand(context: Context, op: Op, name: str, boxes: Parts, parts: Parts) -> Operands:
+def _vector_operand(
+    context: DraftContext, op: Op, name: str, boxes: Parts, parts: Parts
+) -> Operands:
     """A table that is gathered from stays in DDR: only the chosen rows are read."""
     if op.kind == "Gather" and name == op.inputs[0] and name not in context.draft.values:
         source = context.in_ddr(name)
         out = op.outputs[0]
-        return {core: (Access(source, context.bytes_of(out, parts[core])),) for core in boxes}
+        return {core: (BufferAccess(source, context.bytes_of(out, parts[core])),) for core in boxes}
     form = FROM_D32 if needs_rows(op.kind) else ""
     return operand(context, name, boxes, op.origin, form)
 
 
-def _view(context: Context, op: Op) -> bool:
+def _view(context: DraftContext, op: Op) -> bool:
     """Other sizes for the same bytes cost nothing where every core keeps what it has."""
     value = context.draft.values.get(op.inputs[0])
     if value is None:
@@ -321,7 +328,7 @@ def _keeps_blocks(old: Shape, new: Shape) -> bool:
     return old[-1] == new[-1] or (old[-1] % D32 == 0 and new[-1] % D32 == 0)
 
 
-def _warn_idle(context: Context, op: Op, parts: int) -> None:
+def _warn_idle(context: DraftContext, op: Op, parts: int) -> None:
     cores = context.draft.cores * context.draft.devices
     if parts < cores:
         context.draft.warnings.append(f"{op.name}: {op.kind} uses {parts} of {cores} cores")

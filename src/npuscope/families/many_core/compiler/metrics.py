@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from npuscope.families.many_core.compiler.draft import INPUT_PORT, OUTPUT_PORT
-from npuscope.families.many_core.compiler.kinds import END_STATS, Group
-from npuscope.families.many_core.program import CoreProgram, DevicePart
+from npuscope.families.many_core.compiler.kinds import END_STATS, GroupNumber
+from npuscope.families.many_core.program import CoreProgram, DeviceProgram
 from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
@@ -58,10 +58,10 @@ def perf_metrics(program: CoreProgram) -> PerfMetrics:
     )
 
 
-def _core(part: DevicePart, device: int, core: int) -> CoreMetrics:
+def _core(part: DeviceProgram, device: int, core: int) -> CoreMetrics:
     ops = [op for group in part.ops[core] for op in group if op.info.kind != END_STATS]
     # A barrier follows every op that several threads execute together, and one ends it all.
-    barriers = 1 + sum(op.group == Group.HVX and not op.info.asynchronous for op in ops)
+    barriers = 1 + sum(op.group == GroupNumber.HVX and not op.info.asynchronous for op in ops)
     return CoreMetrics(
         device,
         core,

@@ -22,7 +22,7 @@ from npuscope.families.many_core.compiler.draft import Draft, Piece
 from npuscope.families.many_core.compiler.kinds import (
     D32,
     KERNELS,
-    Group,
+    GroupNumber,
     WholeAxes,
     core_kind,
     device_dtype,
@@ -208,7 +208,7 @@ def partition(graph: Graph, op: Op, draft: Draft, machine: CoreMachine) -> tuple
     """Boxes of the output by core; cores behind the last one have no part."""
     cores = draft.cores * draft.devices
     wide = cores
-    if draft.most_splits is not None and group_of(core_kind(graph, op)) is Group.HMX:
+    if draft.most_splits is not None and group_of(core_kind(graph, op)) is GroupNumber.HMX:
         wide = min(cores, draft.most_splits)
     choices = list(_choices(graph, op, cores, wide))
     return min(choices, key=lambda boxes: _cycles(graph, op, boxes, draft, machine))

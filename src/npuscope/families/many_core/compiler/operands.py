@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from npuscope.families.many_core.compiler.boxes import Box, around, common, cut
 from npuscope.families.many_core.compiler.draft import (
-    Access,
-    Context,
+    BufferAccess,
+    DraftContext,
     Operands,
     Origin,
-    Peer,
+    PeerEnd,
     Role,
     arriving,
 )
@@ -18,12 +18,12 @@ from npuscope.lean_dataclass import replace
 # --- Constants and inputs from DDR: per core, or once for many by multicast ---
 
 
-def load_input(context: Context, name: str, boxes: dict[int, Box]) -> Operands:
+def load_input(context: DraftContext, name: str, boxes: dict[int, Box]) -> Operands:
     """Host DMA has put inputs into DDR; every core fetches its part, once."""
     return {core: (_input(context, name, core, box),) for core, box in boxes.items()}
 
 
-def _input(context: Context, name: str, core: int, box: Box) -> Access:
+def _input(context: DraftContext, name: str, core: int, box: Box) -> BufferAccess:
     loaded, key = context.draft.loaded, ("input", name, core, box)
     if key not in loaded:
         access = context.buffer(core, name, box, Role.INPUT)
@@ -33,7 +33,9 @@ def _input(context: Context, name: str, core: int, box: Box) -> Access:
     return context.whole(loaded[key])
 
 
-def load_constant(context: Context, name: str, boxes: dict[int, Box], origin: Origin) -> Operands:
+def load_constant(
+    context: DraftContext, name: str, boxes: dict[int, Box], origin: Origin
+) -> Operands:
     """Cores of a device that need the same part share the load."""
     alike: dict[tuple[int, Box], list[int]] = {}
     for core, box in boxes.items():
@@ -44,7 +46,9 @@ def load_constant(context: Context, name: str, boxes: dict[int, Box], origin: Or
     return operands
 
 
-def _constant(context: Context, name: str, box: Box, cores: list[int], origin: Origin) -> Operands:
+def _constant(
+    context: DraftContext, name: str, box: Box, cores: list[int], origin: Origin
+) -> Operands:
     loaded, memory = context.draft.loaded, context.machine.memory
     size = context.bytes_of(name, box)
     missing = [core for core in cores if ("constant", name, core, box) not in loaded]
@@ -61,7 +65,7 @@ def _constant(context: Context, name: str, box: Box, cores: list[int], origin: O
 
 
 def _load_once(
-    context: Context, name: str, box: Box, buffers: dict[int, Access], origin: Origin
+    context: DraftContext, name: str, box: Box, buffers: dict[int, BufferAccess], origin: Origin
 ) -> None:
     """One core after the other loads for all; of a large part every core loads a share."""
     draft = context.draft
@@ -74,10 +78,10 @@ def _load_once(
 
 
 def _load_shares(
-    context: Context,
+    context: DraftContext,
     name: str,
     shares: dict[int, Box],
-    buffers: dict[int, Access],
+    buffers: dict[int, BufferAccess],
     origin: Origin,
 ) -> None:
     draft = context.draft
@@ -85,8 +89,10 @@ def _load_shares(
         draft.add_load(context.copy_in(core, name, share, buffers[core].buffer, origin))
     for core, share in shares.items():
         size = context.bytes_of(name, share)
-        source = (Access(buffers[core].buffer, size),)
-        targets = tuple(Access(buffers[other].buffer, size) for other in buffers if other != core)
+        source = (BufferAccess(buffers[core].buffer, size),)
+        targets = tuple(
+            BufferAccess(buffers[other].buffer, size) for other in buffers if other != core
+        )
         draft.add_load(context.move(core, MULTICAST, (name, share), source, targets, origin))
 
 
@@ -96,14 +102,14 @@ def _load_shares(
 _MOST_PARTS = 4
 
 
-def from_cores(context: Context, name: str, boxes: dict[int, Box], origin: Origin) -> Operands:
+def from_cores(context: DraftContext, name: str, boxes: dict[int, Box], origin: Origin) -> Operands:
     """A core's own pieces, and buffers with what the others hold."""
     received = _exchange(context, name, boxes, origin)
     operands: Operands = {}
     for core, box in boxes.items():
         own = context.draft.values[name].pieces.get(core, ())
         mine = [
-            Access(buffer, context.bytes_of(name, part), (name, piece))
+            BufferAccess(buffer, context.bytes_of(name, part), (name, piece))
             for piece, buffer in own
             if (part := common(piece, box))
         ]
@@ -112,7 +118,7 @@ def from_cores(context: Context, name: str, boxes: dict[int, Box], origin: Origi
 
 
 def _exchange(
-    context: Context, name: str, boxes: dict[int, Box], origin: Origin
+    context: DraftContext, name: str, boxes: dict[int, Box], origin: Origin
 ) -> dict[int, list[int]]:
     """By core the buffers with the parts that others hold; the senders' steps are added."""
     received: dict[int, list[int]] = {}
@@ -130,20 +136,20 @@ def _exchange(
                 received.setdefault(core, []).append(there)
         for part, receivers in _parts(lacking):
             targets = [_receive(context, name, core, buffer, part) for core in receivers]
-            source = Access(buffer, context.bytes_of(name, part), (name, piece))
+            source = BufferAccess(buffer, context.bytes_of(name, part), (name, piece))
             _send(context, (name, part), sender, source, targets, origin)
             for core, target in zip(receivers, targets, strict=True):
                 received.setdefault(core, []).append(target)
     return received
 
 
-def _holds(context: Context, name: str, core: int, part: Box) -> bool:
+def _holds(context: DraftContext, name: str, core: int, part: Box) -> bool:
     """Whether a core made the part itself; a view may have it in several places."""
     own = context.draft.values[name].pieces.get(core, ())
     return any(common(box, part) == part for box, _ in own)
 
 
-def _there(context: Context, name: str, core: int, source: int, part: Box) -> int | None:
+def _there(context: DraftContext, name: str, core: int, source: int, part: Box) -> int | None:
     """The buffer of a core into which the part was sent before."""
     for box, buffer in context.draft.received.get((core, source, name), ()):
         if common(box, part) == part:
@@ -151,7 +157,7 @@ def _there(context: Context, name: str, core: int, source: int, part: Box) -> in
     return None
 
 
-def _receive(context: Context, name: str, core: int, source: int, part: Box) -> int:
+def _receive(context: DraftContext, name: str, core: int, source: int, part: Box) -> int:
     buffer = context.buffer(core, name, part, Role.RECEIVED).buffer
     context.draft.received.setdefault((core, source, name), []).append((part, buffer))
     return buffer
@@ -169,10 +175,10 @@ def _parts(lacking: dict[int, Box]) -> list[tuple[Box, tuple[int, ...]]]:
 
 
 def _send(
-    context: Context,
+    context: DraftContext,
     part: tuple[str, Box],
     sender: int,
-    source: Access,
+    source: BufferAccess,
     targets: list[int],
     origin: Origin,
 ) -> None:
@@ -188,12 +194,12 @@ def _send(
 
 
 def _send_to_peer(
-    context: Context,
+    context: DraftContext,
     part: tuple[str, Box],
     sender: int,
     device: int,
-    source: tuple[Access, ...],
-    writes: tuple[Access, ...],
+    source: tuple[BufferAccess, ...],
+    writes: tuple[BufferAccess, ...],
     origin: Origin,
 ) -> None:
     """The core of the same number receives it for all that need it."""
@@ -201,17 +207,19 @@ def _send_to_peer(
     number, home = draft.transactions, draft.device(sender)
     draft.transactions += 1
     out = context.move(sender, SEND, part, source, (), origin)
-    draft.add_work(replace(out, sends_to=Peer(device, number)))
+    draft.add_work(replace(out, sends_to=PeerEnd(device, number)))
     receiver = device * draft.cores + draft.local(sender)
     arrival = context.move(receiver, RECEIVE, part, (), writes, origin)
     port = arriving(draft.devices, home, device)
-    draft.add_work(replace(arrival, receives_from=Peer(home, number), port_wait=port))
+    draft.add_work(replace(arrival, receives_from=PeerEnd(home, number), port_wait=port))
 
 
 Parts = dict[int, Box]  # by core
 
 
-def operand(context: Context, name: str, boxes: Parts, origin: Origin, form: str = "") -> Operands:
+def operand(
+    context: DraftContext, name: str, boxes: Parts, origin: Origin, form: str = ""
+) -> Operands:
     """By core what to read so as to have its box; `form` is a conversion to blocks or rows."""
     values, graph = context.draft.values, context.graph
     if name in values:
@@ -228,7 +236,7 @@ def operand(context: Context, name: str, boxes: Parts, origin: Origin, form: str
 
 
 def _converted(
-    context: Context, name: str, boxes: Parts, operands: Operands, origin: Origin, form: str
+    context: DraftContext, name: str, boxes: Parts, operands: Operands, origin: Origin, form: str
 ) -> Operands:
     """The same values in the other layout, made once per core and part, in a unit of their own."""
     loaded = context.draft.loaded

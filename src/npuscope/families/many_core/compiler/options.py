@@ -23,7 +23,7 @@ _MOST_EVENT = 0x3FF  # ten bits select an event
 
 
 @dataclass(frozen=True, slots=True)
-class CompileOptions:
+class CoreCompileOptions:
     """`cores` None takes all that the network has work for; levels between the known ones
     collect what the next lower one does."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npuscope.building import without_collector
 from npuscope.errors import ModelError
-from npuscope.families.many_core.compiler.draft import Context, Draft
+from npuscope.families.many_core.compiler.draft import Draft, DraftContext
 from npuscope.families.many_core.compiler.emit import Emitter
 from npuscope.families.many_core.compiler.finish import (
     add_outputs,
@@ -14,7 +14,7 @@ from npuscope.families.many_core.compiler.finish import (
     with_ends,
 )
 from npuscope.families.many_core.compiler.lower import lower_op
-from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.schedule import schedule
 from npuscope.families.many_core.compiler.simplify import Prepared, prepared
 from npuscope.families.many_core.compiler.vtcm import place
@@ -25,10 +25,10 @@ from npuscope.lean_dataclass import replace
 
 
 def compile_graph(
-    graph: Graph, machine: CoreMachine, options: CompileOptions | None = None
+    graph: Graph, machine: CoreMachine, options: CoreCompileOptions | None = None
 ) -> CoreProgram:
     """Split over cores, bring operands there, place, order and number; give it its id."""
-    options = options or CompileOptions()
+    options = options or CoreCompileOptions()
     options.check(machine)
     if not graph.ops:
         raise ModelError("the network has no ops", where=graph.name)
@@ -47,7 +47,7 @@ def lower(
     graph: Graph, machine: CoreMachine, cores: int, devices: int, mos: int | None = None
 ) -> Draft:
     """All steps of all cores, in units of work, in the order in which they are worked on."""
-    context = Context(graph, Draft(cores, devices, mos), machine)
+    context = DraftContext(graph, Draft(cores, devices, mos), machine)
     for number, op in enumerate(graph.ops):
         lower_op(context, op, number)
     add_outputs(context)
@@ -57,7 +57,7 @@ def lower(
 
 
 def finish(
-    ready: Prepared, draft: Draft, machine: CoreMachine, options: CompileOptions
+    ready: Prepared, draft: Draft, machine: CoreMachine, options: CoreCompileOptions
 ) -> CoreProgram:
     """Places in VTCM, order of issue, waits, and the program around it."""
     placement = place(draft, machine)

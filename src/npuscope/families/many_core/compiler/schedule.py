@@ -9,7 +9,7 @@ from dataclasses import field
 from heapq import heappop, heappush
 
 from npuscope.families.many_core.compiler.draft import CoreStep, Draft, Role, Unit
-from npuscope.families.many_core.compiler.kinds import Group
+from npuscope.families.many_core.compiler.kinds import GroupNumber
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.lean_dataclass import dataclass
 
@@ -29,7 +29,7 @@ def schedule(draft: Draft, machine: CoreMachine) -> None:
 class _Job:
     """A unit with what it takes, waits for, and does to the memory of the fullest core."""
 
-    engine: Group
+    engine: GroupNumber
     cycles: float
     waits: int = 0
     releases: list[int] = field(default_factory=list)
@@ -48,12 +48,12 @@ class _Run:
         self._present: set[int] = set()  # buffers that were written
 
     def _job(self, unit: Unit) -> _Job:
-        cycles: dict[tuple[int, Group], float] = {}
+        cycles: dict[tuple[int, GroupNumber], float] = {}
         for number in unit.work:
             step = self.draft.steps[number]
             place = (step.core, step.group)
             cycles[place] = cycles.get(place, 0.0) + self._cycles(step)
-        engine, most = Group.DMA, 0.0
+        engine, most = GroupNumber.DMA, 0.0
         for (_, group), duration in cycles.items():
             if duration > most:
                 engine, most = group, duration
@@ -61,7 +61,7 @@ class _Run:
 
     def _cycles(self, step: CoreStep) -> float:
         machine = self.machine
-        if step.group is Group.DMA:
+        if step.group is GroupNumber.DMA:
             return step.out_bytes * machine.core_hz / machine.multicast_bytes_per_s()
         return machine.pcycles(step.kind, step.out_bytes, step.macs, step.dtypes[0], step.shape)
 
@@ -95,7 +95,7 @@ class _Run:
     def order(self) -> list[int]:
         jobs: list[int] = []
         ready = sorted(job for job, one in enumerate(self.jobs) if not one.waits)
-        free = dict.fromkeys(Group, 0.0)
+        free = dict.fromkeys(GroupNumber, 0.0)
         running: list[tuple[float, int]] = []
         now = 0.0
         while len(jobs) < len(self.jobs):
@@ -117,7 +117,7 @@ class _Run:
         return jobs
 
     def _choose(
-        self, ready: list[int], free: dict[Group, float], now: float, busy: bool
+        self, ready: list[int], free: dict[GroupNumber, float], now: float, busy: bool
     ) -> int | None:
         """The first in rank whose engine is free; with nothing at work, the first of all."""
         if not ready:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from npuscope.families.many_core.compiler.boxes import matching_axes
-from npuscope.families.many_core.compiler.kinds import Group, core_kind, group_of, is_splat
+from npuscope.families.many_core.compiler.kinds import GroupNumber, core_kind, group_of, is_splat
 from npuscope.graph.model import Attrs, DType, Graph, Op, Tensor
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.elementwise import BinaryAttrs
@@ -162,7 +162,7 @@ def _join_ends(graph: Graph) -> dict[str, tuple[Op, ...]]:
             joined[before] = product.replace(outputs=op.outputs, origin=origin)
             place[op.outputs[0]] = before
             continue
-        if group_of(core_kind(graph, op)) is Group.HMX:
+        if group_of(core_kind(graph, op)) is GroupNumber.HMX:
             place[op.outputs[0]] = len(joined)
         joined.append(op)
     graph.ops = joined

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from dataclasses import field
 
-from npuscope.families.many_core.compiler.draft import Buffer, Draft, Role
+from npuscope.families.many_core.compiler.draft import Draft, DraftBuffer, Role
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.lean_dataclass import dataclass
 
@@ -19,7 +19,7 @@ class Lifetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class VtcmPlacement:
     """By buffer its offset, absent where it lies in DDR, and the buffers whose place it takes."""
 
     order: tuple[int, ...]  # steps
@@ -29,7 +29,7 @@ class Placement:
     spilled: tuple[str, ...] = ()  # families
 
 
-def place(draft: Draft, machine: CoreMachine) -> Placement:
+def place(draft: Draft, machine: CoreMachine) -> VtcmPlacement:
     """With loads as far ahead as fits; if nothing else helps, activations leave VTCM."""
     # Loads give way first; activations leave VTCM only if that is not enough.
     ahead = machine.memory.prefetch
@@ -96,10 +96,10 @@ class _Attempt:
         self.replaces: dict[int, tuple[int, ...]] = {}
         self.victim = self._walk()
 
-    def result(self) -> Placement:
+    def result(self) -> VtcmPlacement:
         most = {core: memory.most for core, memory in sorted(self.cores.items())}
         spilled = tuple(sorted(self.spilled))
-        return Placement(self.order, self.offsets, self.replaces, most, spilled)
+        return VtcmPlacement(self.order, self.offsets, self.replaces, most, spilled)
 
     def _walk(self) -> str | None:
         lives = lifetimes(self.draft, self.order)
@@ -146,7 +146,7 @@ class _Attempt:
         core.used += stop - start
         core.most = max(core.most, core.used)
 
-    def _leave(self, buffer: Buffer) -> None:
+    def _leave(self, buffer: DraftBuffer) -> None:
         core = self.cores.get(buffer.core)
         if core is None or buffer.id not in self.offsets:
             return
@@ -155,7 +155,7 @@ class _Attempt:
         insort(core.former, place)
         core.used -= place[1] - place[0]
 
-    def _choose(self, buffer: Buffer) -> str:
+    def _choose(self, buffer: DraftBuffer) -> str:
         """The largest activation that is there now, or else the largest of all."""
         there = [self.draft.buffers[owner] for _, _, owner in self.cores[buffer.core].live]
         # Constants come from DDR anyway, so activations are chosen first; the name makes ties

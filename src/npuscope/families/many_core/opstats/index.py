@@ -28,7 +28,7 @@ class OpIndex:
     engine: np.ndarray  # position in ENGINES
     out_bytes: np.ndarray
     asynchronous: np.ndarray
-    places: buffer_ops.OpIndex  # the same ops in the same order
+    places: buffer_ops.OpLookup  # the same ops in the same order
 
     def rows(self, core: np.ndarray, oc: np.ndarray) -> np.ndarray:
         """The row of each op; -1 for one that the program does not have."""

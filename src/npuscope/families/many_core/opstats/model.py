@@ -197,7 +197,7 @@ class Totals:
         return self.stats_batch / self.seconds if self.ucycles else 0.0
 
 
-class Bound(Enum):
+class CoreBound(Enum):
     """What holds an inference up."""
 
     DDR = "DDR"
@@ -209,18 +209,18 @@ class Bound(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CoreVerdict:
     """`shares` are of the time of the inference, on the core where each is largest."""
 
-    bound: Bound = Bound.UNKNOWN
+    bound: CoreBound = CoreBound.UNKNOWN
     shares: tuple[tuple[str, float], ...] = ()
 
     @property
     def sentence(self) -> str:
-        if self.bound is Bound.UNKNOWN:
+        if self.bound is CoreBound.UNKNOWN:
             return "what bounds it is not known: ops were not timed"
         told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in self.shares)
-        if self.bound is Bound.SYNC:
+        if self.bound is CoreBound.SYNC:
             return f"bound by synchronisation: no engine is at work 60 % of the time ({told})"
         return f"bound by {self.bound.value} ({told} of the time)"
 
@@ -327,7 +327,7 @@ class Opstats:
     peers: tuple[PeerRow, ...]
     totals: Totals
     notes: tuple[str, ...]  # what was not collected, and what was odd
-    verdict: Verdict = Verdict()
+    verdict: CoreVerdict = CoreVerdict()
     modules: tuple[ModuleRow, ...] = ()
     nodes: tuple[NodeRow, ...] = ()
     roofline: Roofline | None = None

@@ -23,7 +23,7 @@ _HOST_SHARE = 0.9  # of the longest wait for the host: an op that waited so long
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class ReplayTimes:
     """Ticks by op, in the order of start. `move` is the transfer behind an op."""
 
     work: np.ndarray
@@ -43,12 +43,12 @@ class Replay:
     outside: np.ndarray  # whether that reads or writes DDR
     constant: np.ndarray  # whether it brings constants
     waits: tuple[tuple[int, ...], ...]
-    times: Times
+    times: ReplayTimes
     before: tuple[tuple[int, bool], ...]  # by op, whom it started behind (-1: nobody), and
     # whether behind the transfer of that one
     last: int  # the op that ends last
 
-    def ticks(self, times: Times) -> float:
+    def ticks(self, times: ReplayTimes) -> float:
         """From the first start to the last end."""
         free = [0.0] * (int(self.queue.max(initial=0)) + 1)
         road = list(free)
@@ -112,7 +112,7 @@ def replay_of(stats: Stats, index: OpIndex, runs: OpRuns, moves: Transfers) -> R
     barrier, arrived = runs.barrier_at[order], ends[op]
     asynchronous = arrived >= 0
     ready, before = _ready(queue, waits, asynchronous, barrier, arrived)
-    times = Times(
+    times = ReplayTimes(
         work=end - start,
         barrier=barrier - end,
         move=np.where(asynchronous, np.maximum(arrived - end, 0), 0),

@@ -10,7 +10,7 @@ from npuscope.families.many_core.layout import Capacity, Engine
 from npuscope.families.many_core.opstats.index import ENGINES, OpIndex
 from npuscope.families.many_core.opstats.lever import Lever, LeverKind, helpful
 from npuscope.families.many_core.opstats.model import Opstats
-from npuscope.families.many_core.opstats.replay import Replay, Times
+from npuscope.families.many_core.opstats.replay import Replay, ReplayTimes
 from npuscope.families.many_core.opstats.runs import Transfers
 from npuscope.families.many_core.program import Space
 from npuscope.families.many_core.records import UTIMER_HZ
@@ -89,7 +89,7 @@ def _retimed(replay: Replay, setup: Setup, before: float) -> Iterator[Lever]:
         yield Lever(LeverKind.INTEGERS, before / halved, _ms(halved), True)
 
 
-def _without_constants(replay: Replay) -> Times:
+def _without_constants(replay: Replay) -> ReplayTimes:
     times, constant = replay.times, replay.constant
     none = np.zeros_like(times.work)
     return replace(
@@ -129,13 +129,13 @@ def _spread(replay: Replay, setup: Setup, most: Capacity, before: float) -> Iter
         )
 
 
-def _beside(replay: Replay, demand: float) -> Times:
+def _beside(replay: Replay, demand: float) -> ReplayTimes:
     """Copies want DDR at the same time; where that is more than it gives, transfers take longer."""
     times, outside = replay.times, replay.outside & replay.moves
     return replace(times, move=np.where(outside, times.move * max(demand, 1.0), times.move))
 
 
-def _on_more(replay: Replay, setup: Setup, share: float) -> Times:
+def _on_more(replay: Replay, setup: Setup, share: float) -> ReplayTimes:
     """Each core has that share of its work; what it waits for at barriers stays. Transfers of more
     cores together get no more of DDR than it gives."""
     working = np.isin(replay.engine, [ENGINES.index(one) for one in (Engine.HVX, Engine.HMX)])

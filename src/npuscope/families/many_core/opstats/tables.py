@@ -48,7 +48,7 @@ from npuscope.text import safe_terminal
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class TableView:
     """A part of summary and trace, and the section that it is made of."""
 
     section: SectionId
@@ -56,11 +56,11 @@ class View:
 
 
 VIEWS = (
-    View(SectionId.PMU_THREAD, "PMU counters"),
-    View(SectionId.DDR_CORE, "DDR traffic"),
-    View(SectionId.PORT_WAIT, "port waits, doorbells and semaphore ops"),
-    View(SectionId.OP_REC, "ops, sync, barriers, utilization and transfers"),
-    View(SectionId.OP_PMU, "PMU counters by op"),
+    TableView(SectionId.PMU_THREAD, "PMU counters"),
+    TableView(SectionId.DDR_CORE, "DDR traffic"),
+    TableView(SectionId.PORT_WAIT, "port waits, doorbells and semaphore ops"),
+    TableView(SectionId.OP_REC, "ops, sync, barriers, utilization and transfers"),
+    TableView(SectionId.OP_PMU, "PMU counters by op"),
 )
 
 

@@ -8,13 +8,13 @@ from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.layout import Capacity, Engine
 from npuscope.families.many_core.opstats.index import ENGINES, OpIndex
 from npuscope.families.many_core.opstats.model import (
-    Bound,
+    CoreBound,
     CoreTables,
+    CoreVerdict,
     ModuleRow,
     NodeRow,
     Roofline,
     Totals,
-    Verdict,
 )
 from npuscope.families.many_core.opstats.runs import OpRuns
 from npuscope.families.many_core.program import Space
@@ -25,24 +25,26 @@ _BUSY = 0.6
 _HOST = 0.3
 
 
-def verdict(cores: tuple[CoreTables, ...], totals: Totals, stats: Stats | None = None) -> Verdict:
+def verdict(
+    cores: tuple[CoreTables, ...], totals: Totals, stats: Stats | None = None
+) -> CoreVerdict:
     """From tables; transfers are looked up in the buffer itself, where there is one."""
     engines = {name: _most(cores, name) for name in ("HVX", "HMX")}
     if all(share is None for share in engines.values()):
-        return Verdict(Bound.UNKNOWN, ())
+        return CoreVerdict(CoreBound.UNKNOWN, ())
     shares = {name: share or 0.0 for name, share in engines.items()}
     shares["DDR"] = _moving(stats, totals) if stats is not None else _copying(cores)
     waits = totals.max_input_wait_uc or 0
     shares["host"] = waits / totals.ucycles if totals.ucycles else 0.0
     ranked = tuple(sorted(shares.items(), key=lambda pair: -pair[1]))
-    return Verdict(_bound(shares), ranked)
+    return CoreVerdict(_bound(shares), ranked)
 
 
-def _bound(shares: dict[str, float]) -> Bound:
+def _bound(shares: dict[str, float]) -> CoreBound:
     if shares["host"] > _HOST:
-        return Bound.HOST
+        return CoreBound.HOST
     name = max(("DDR", "HMX", "HVX"), key=shares.__getitem__)
-    return Bound(name) if shares[name] >= _BUSY else Bound.SYNC
+    return CoreBound(name) if shares[name] >= _BUSY else CoreBound.SYNC
 
 
 def _most(cores: tuple[CoreTables, ...], engine: str) -> float | None:

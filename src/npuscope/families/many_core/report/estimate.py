@@ -8,7 +8,7 @@ from typing import Any
 
 from npuscope.families.interface import Report
 from npuscope.families.many_core.compiler.metrics import perf_metrics
-from npuscope.families.many_core.inference import Inference
+from npuscope.families.many_core.inference import CoreInference
 from npuscope.families.many_core.report.opstats_json import node_json
 from npuscope.families.many_core.rules import FAMILY
 from npuscope.profiling.model import Profile
@@ -21,12 +21,12 @@ _SHOWN_LEVERS = 8
 
 def core_screen(profile: Profile) -> Report | None:
     """None for a run that was read: only a simulated one has a program."""
-    if not isinstance(profile.payload, Inference):
+    if not isinstance(profile.payload, CoreInference):
         return None
     return Report("\n".join(_lines(profile, profile.payload)), core_json(profile, profile.payload))
 
 
-def _lines(profile: Profile, timed: Inference) -> Iterator[str]:
+def _lines(profile: Profile, timed: CoreInference) -> Iterator[str]:
     build, metrics = timed.build, perf_metrics(timed.build.program)
     low, high = profile.interval_ms
     fit = f"activations {'leave' if build.program.spilled else 'stay in'} VTCM"
@@ -62,7 +62,7 @@ def _lines(profile: Profile, timed: Inference) -> Iterator[str]:
     yield from (f"note     {safe_terminal(note)}" for note in build.program.layout.notes)
 
 
-def core_json(profile: Profile, timed: Inference) -> dict[str, Any]:
+def core_json(profile: Profile, timed: CoreInference) -> dict[str, Any]:
     build = timed.build
     metrics = perf_metrics(build.program)
     return {

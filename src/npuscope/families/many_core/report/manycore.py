@@ -18,7 +18,7 @@ from npuscope.text import safe_terminal
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CoreBuild(Shown):
+class CompiledPrograms(Shown):
     """A program for many cores, its machine, and its file if one was written."""
 
     program: CoreProgram
@@ -37,7 +37,7 @@ class CoreBuild(Shown):
 
 
 def compile_text(
-    build: CoreBuild, *, perf_warnings: bool, perf_metrics: bool, unused: tuple[str, ...]
+    build: CompiledPrograms, *, perf_warnings: bool, perf_metrics: bool, unused: tuple[str, ...]
 ) -> str:
     program = build.program
     lines = [_answer(program, build.file), _assumptions(program, build.machine)]
@@ -76,7 +76,7 @@ def _assumptions(program: CoreProgram, machine: CoreMachine) -> str:
     return f"machine  {machine.name} at {mhz:g} MHz, stats level {layout.stats_level}{rest}"
 
 
-def compile_json(build: CoreBuild) -> dict[str, Any]:
+def compile_json(build: CompiledPrograms) -> dict[str, Any]:
     program, machine = build.program, build.machine
     layout = program.layout
     kinds = Counter(op.info.kind for part in program.devices for op in part.all_ops())

@@ -8,11 +8,11 @@ from typing import Any
 
 from npuscope.families.many_core.opstats.model import (
     CoreTables,
+    CoreVerdict,
     NodeRow,
     OpRow,
     Opstats,
     ThreadRow,
-    Verdict,
 )
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.families.many_core.report.opstats import no_lever
@@ -40,7 +40,7 @@ def opstats_page(buffers: Sequence[Opstats], answer: str, notes: Sequence[str] =
             "answer": answer,
             "figures": _figures(buffers),
             "advice": (
-                {"verdict": Verdict().sentence, "path": [], "levers": [], "none": ""}
+                {"verdict": CoreVerdict().sentence, "path": [], "levers": [], "none": ""}
                 if first is None
                 else {
                     "verdict": first.verdict.sentence,

@@ -12,8 +12,8 @@ from npuscope.families.many_core.sim.conditions import Conditions
 from npuscope.families.many_core.sim.events import Timeline
 from npuscope.families.many_core.sim.plan import Plan
 from npuscope.families.many_core.sim.pmu import (
-    Activity,
-    Columns,
+    OpActivity,
+    RecordColumns,
     activity_of,
     columns_of,
     count_events,
@@ -38,7 +38,7 @@ class Collector:
 
     def __init__(self, plan: Plan, device: int, numbers: Sequence[int]) -> None:
         self._plan, self._device, self._numbers = plan, device, numbers
-        self._columns: Columns = columns_of(plan, device)
+        self._columns: RecordColumns = columns_of(plan, device)
         self._moves = move_columns(self._columns, plan)
         self._ddr = ddr_rows(plan, device)
 
@@ -66,12 +66,12 @@ class Collector:
 @dataclass(slots=True)
 class _Sections:
     plan: Plan
-    columns: Columns
+    columns: RecordColumns
     line: Timeline
     conditions: Conditions
     origin: Origin
     device: int
-    activity: Activity | None = None
+    activity: OpActivity | None = None
 
     def threads(self) -> Records:
         """A thread's inference is from the start of its core to the end of its last op."""
@@ -176,7 +176,7 @@ class _Sections:
             records[f"count{nth}"] = column & 0xFFFFFFFF
         return records
 
-    def _activity(self) -> Activity:
+    def _activity(self) -> OpActivity:
         if self.activity is None:
             self.activity = activity_of(self.plan, self.line, self.conditions, self.columns)
         return self.activity

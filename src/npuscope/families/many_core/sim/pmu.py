@@ -23,7 +23,7 @@ _NO_ENTRY = 0xFFFF  # in the record: this transfer is not a multicast
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class RecordColumns:
     """Rows are op records (one per thread), transfers and threads of one device."""
 
     first: int  # row of the plan that is row 0 here
@@ -39,13 +39,13 @@ class Columns:
     span: Column  # by row: place of its thread in `threads`
 
 
-def columns_of(plan: Plan, device: int) -> Columns:
+def columns_of(plan: Plan, device: int) -> RecordColumns:
     tasks = [task for task in plan.tasks if task.device == device]
     rows = [(task, nth) for task in tasks for nth in range(task.rows)]
     threads = tuple((c, t.id) for c in range(plan.cores) for t in plan.layout.threads)
     places = {place: number for number, place in enumerate(threads)}
     owners = [(task.op.core, plan.queues[task.queue].threads[nth]) for task, nth in rows]
-    return Columns(
+    return RecordColumns(
         tasks[0].row if tasks else 0,
         np.array([core for core, _ in owners], np.int64),
         np.array([thread for _, thread in owners], np.int64),
@@ -60,7 +60,7 @@ def columns_of(plan: Plan, device: int) -> Columns:
     )
 
 
-def move_columns(columns: Columns, plan: Plan) -> list[tuple[int, ...]]:
+def move_columns(columns: RecordColumns, plan: Plan) -> list[tuple[int, ...]]:
     """Core, thread, op, bytes, ends and multicast entry of each transfer."""
     rows: list[tuple[int, ...]] = []
     for task in columns.moves:
@@ -103,7 +103,7 @@ def ddr_bytes(task: Task) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Activity:
+class OpActivity:
     """By op record: cycles at work by engine, cycles of waiting, MACs, bytes on the bus."""
 
     hvx: Column
@@ -137,7 +137,7 @@ def _accesses(size: Column) -> Column:
     return beats
 
 
-_Count = Callable[[Activity], Column]
+_Count = Callable[[OpActivity], Column]
 EVENTS: dict[int, _Count] = {
     0x3: lambda a: a.executed,  # packets: one per cycle
     0x40: lambda a: _accesses(a.read),
@@ -170,14 +170,16 @@ def not_modelled(events: tuple[int, ...]) -> tuple[str, ...]:
     )
 
 
-def count_events(events: tuple[int, ...], activity: Activity) -> list[Column]:
+def count_events(events: tuple[int, ...], activity: OpActivity) -> list[Column]:
     """Eight columns by op record; those not in use are zero."""
     nothing = np.zeros_like(activity.hvx)
     columns = [EVENTS[event](activity) if event in EVENTS else nothing for event in events]
     return [*columns, *[nothing] * (PMU_COUNTERS - len(columns))]
 
 
-def activity_of(plan: Plan, line: Timeline, conditions: Conditions, columns: Columns) -> Activity:
+def activity_of(
+    plan: Plan, line: Timeline, conditions: Conditions, columns: RecordColumns
+) -> OpActivity:
     rows = len(columns.task)
     place = slice(columns.first, columns.first + rows)
     cycles = np.rint(np.array(line.cycles[place])).astype(np.int64)
@@ -196,7 +198,7 @@ def activity_of(plan: Plan, line: Timeline, conditions: Conditions, columns: Col
     incoming, outgoing = (np.array(column, np.int64) for column in _bus_bytes(tasks))
     # Accesses to VTCM of each thread of an op.
     counts = [_ACCESSES * task.op.info.out_bytes // _VECTOR // max(task.rows, 1) for task in tasks]
-    return Activity(
+    return OpActivity(
         hvx * cycles,
         hvx * np.minimum(cycles, np.array(counts, np.int64)),
         hmx * cycles,
