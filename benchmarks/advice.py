@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import npuscope
-from npuscope.advice.explain import Change, Explanation, changes_of
+from npuscope.advice.changes import Change, changes_of
+from npuscope.advice.explanation import Explanation
 from npuscope.advice.fix.candidates import Candidate, FixPlace
 from npuscope.advice.fix.run import apply_places
 from npuscope.advice.fix.trials import option_of, with_option

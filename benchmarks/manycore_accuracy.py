@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from many_core.nets import graph_of
 from many_core.public_nets import bert, gpt2, mobilenet_v2, resnet50
-from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.execute import execute
 from npuscope.families.many_core.machine import load_core_machine
@@ -61,7 +61,7 @@ def as_graph(graph: Graph, values: dict[str, np.ndarray]) -> dict[str, np.ndarra
 def error(data: bytes, cores: int) -> float:
     graph = graph_of(data)
     values, expected, names = inputs_of(data)
-    program = compile_graph(graph, load_core_machine(), CompileOptions(cores=cores))
+    program = compile_graph(graph, load_core_machine(), CoreCompileOptions(cores=cores))
     found = execute(program, as_graph(graph, values))
     pairs = zip(names, expected, strict=True)
     return max(float(np.abs(found[n] - want).max() / np.abs(want).max()) for n, want in pairs)

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from many_core.nets import graph_of, wide_product
 from many_core.public_nets import bert, resnet50
 from npuscope.families.many_core.buffer_format import Stats
-from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.machine import load_core_machine
 from npuscope.families.many_core.opstats.model import Opstats
@@ -86,7 +86,7 @@ def network(name: str, batch: int) -> Graph:
 
 @cache
 def compiled(name: str, batch: int, cores: int) -> CoreProgram:
-    options = CompileOptions(cores=cores, stats_level=70, stats_batch=batch, ddr_stats=True)
+    options = CoreCompileOptions(cores=cores, stats_level=70, stats_batch=batch, ddr_stats=True)
     return compile_graph(network(name, batch), load_core_machine(), options)
 
 

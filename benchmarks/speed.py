@@ -234,11 +234,11 @@ def _transformer() -> Row:
     """Four times the layers may take 4.8 times as long."""
     from many_core.nets import graph_of
     from many_core.public_nets import bert
-    from npuscope.families.many_core.compiler.options import CompileOptions
+    from npuscope.families.many_core.compiler.options import CoreCompileOptions
     from npuscope.families.many_core.compiler.pipeline import compile_graph
     from npuscope.families.many_core.machine import load_core_machine
 
-    machine, options = load_core_machine(), CompileOptions(cores=16, stats_level=70)
+    machine, options = load_core_machine(), CoreCompileOptions(cores=16, stats_level=70)
     found = {}
     for layers in (3, 12):
         graph = graph_of(bert(layers, 1, 128))

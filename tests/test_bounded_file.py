@@ -16,7 +16,7 @@ from models import conv_net, save, to_tflite
 from npuscope.bounded_file import (
     MACHINE,
     MOST_DEPTH,
-    Kind,
+    FileKind,
     parse_json,
     parse_toml,
     read_array,
@@ -29,7 +29,7 @@ from npuscope.cli.main import main
 from npuscope.errors import FileError
 
 SOURCE = Path(__file__).parents[1] / "src" / "npuscope"
-NOTE = Kind("a note", 10)
+NOTE = FileKind("a note", 10)
 # Files that are opened for reading elsewhere, each with its reason.
 EXCEPTIONS = {
     "bounded_file.py": "the reader itself",
@@ -53,7 +53,7 @@ _READS = ("read_text", "read_bytes", "open", "load", "fromfile", "memmap", "genf
 _MODULES = ("np", "numpy", "json", "tomllib", "pickle", "onnx")
 
 
-def message(path: Path, kind: Kind = NOTE) -> str:
+def message(path: Path, kind: FileKind = NOTE) -> str:
     with pytest.raises(FileError) as caught:
         read_bytes(path, kind)
     assert caught.value.where == str(path)
@@ -87,7 +87,7 @@ def test_a_file_that_says_nothing_of_its_size() -> None:
     path = Path("/proc/self/status")
     if not path.is_file():
         pytest.skip("there is no /proc")
-    assert b"Pid:" in read_bytes(path, Kind("a status", 1 << 20))
+    assert b"Pid:" in read_bytes(path, FileKind("a status", 1 << 20))
     assert message(path).endswith("a note has at most 10")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import npuscope
 from many_core.nets import EncoderShape, encoder
-from npuscope.advice.explain import catalogue
+from npuscope.advice.catalogue import catalogue
 from npuscope.cli.main import main
 from npuscope.errors import UsageError
 from npuscope.families import registry

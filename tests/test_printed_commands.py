@@ -16,7 +16,7 @@ from edits.moves_case import Lite
 from edits.test_slope_instead import lite as leaky
 from models_onnx import OnnxWriter
 from models_tflite import TfliteWriter
-from npuscope.advice.explain import catalogue
+from npuscope.advice.catalogue import catalogue
 from npuscope.cli.main import main
 from npuscope.options.kinds import Option, VendorEffect
 from npuscope.rulebook.fix import FixTemplate

@@ -13,7 +13,7 @@ from npuscope.errors import FileError
 from npuscope.protobuf import (
     BrokenMessage,
     Field,
-    Kind,
+    FieldKind,
     decode,
     decode_by,
     encode,
@@ -29,7 +29,7 @@ from protobuf_samples import described, field
 class Inner:
     text: str = ""
 
-    FIELDS: ClassVar[tuple[Field, ...]] = (Field(1, "text", Kind.STRING),)
+    FIELDS: ClassVar[tuple[Field, ...]] = (Field(1, "text", FieldKind.STRING),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,10 @@ class Outer:
     inner: Inner | None = None
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field(1, "number", Kind.INT32),
-        Field(2, "many", Kind.UINT32, repeated=True),
-        Field(3, "scale", Kind.FLOAT),
-        Field(4, "inner", Kind.MESSAGE, type=Inner),
+        Field(1, "number", FieldKind.INT32),
+        Field(2, "many", FieldKind.UINT32, repeated=True),
+        Field(3, "scale", FieldKind.FLOAT),
+        Field(4, "inner", FieldKind.MESSAGE, type=Inner),
     )
 
 

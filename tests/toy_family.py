@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from npuscope.advice.explain import Explanation, explanation
+from npuscope.advice.explanation import Explanation, explanation
 from npuscope.building import read_graph
 from npuscope.errors import UsageError
 from npuscope.families.interface import Family, Options, Report, Source

@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 import npuscope  # noqa: E402
 from npuscope import verbs  # noqa: E402
-from npuscope.advice.explain import catalogue  # noqa: E402
+from npuscope.advice.catalogue import catalogue  # noqa: E402
 from npuscope.families.many_core.compiler.kinds import KERNELS, group_of  # noqa: E402
 from npuscope.graph.model import Graph  # noqa: E402
 from npuscope.machine.load import load_machine, packaged, read_table  # noqa: E402
@@ -26,7 +26,7 @@ from npuscope.machine.model import Machine  # noqa: E402
 from npuscope.machine.npu_ops import SUPPORT  # noqa: E402
 from npuscope.ops.table import OPS  # noqa: E402
 from npuscope.options import rows as option_rows  # noqa: E402
-from npuscope.options.kinds import Group, Kind, Option  # noqa: E402
+from npuscope.options.kinds import Option, OptionGroup, OptionKind  # noqa: E402
 from npuscope.profiling.model import Profile  # noqa: E402
 from npuscope.program.model import Program  # noqa: E402
 from npuscope.rulebook.finding import Finding  # noqa: E402
@@ -66,7 +66,7 @@ def cli_page(text: str) -> str:
 
 def _table(name: str) -> str:
     if name == "of all verbs":
-        groups: Iterable[Group] = (option_rows.TARGET, option_rows.READING)
+        groups: Iterable[OptionGroup] = (option_rows.TARGET, option_rows.READING)
         rows = [_row(option, option.mark.value) for group in groups for option in group.options]
         head = "| option | default | means | changes |\n|---|---|---|---|\n"
     else:
@@ -80,7 +80,7 @@ def _row(option: Option, *more: str) -> str:
     if not option.shell:
         return ""
     flags = [f"`{_spelt(flag, option)}`" for flag in option.spellings]
-    if option.kind is Kind.SWITCH:
+    if option.kind is OptionKind.SWITCH:
         flags.insert(1, f"`{option.spellings[0].replace('--', '--no-', 1)}`")
     default = "" if option.default in (None, "", False, ()) else f"`{_word(option.default)}`"
     if option.choices:

@@ -48,8 +48,8 @@ def _threads() -> _Threads | None:
     import numpy as np
 
     here = Path(np.__file__).parent
-    found = [path for folder in _FOLDERS for path in (here / folder).glob("*openblas*")]
-    for path in found:
+    paths = [path for folder in _FOLDERS for path in (here / folder).glob("*openblas*")]
+    for path in paths:
         library = ctypes.CDLL(str(path))  # loaded by numpy already: the same one
         for name in _NAMES:
             ends = [getattr(library, name.format(what), None) for what in ("get", "set")]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FileKind:
     """What a file is read as: its name in messages, and the maximum size."""
 
     name: str
@@ -33,28 +33,28 @@ class Kind:
 
 
 # Each limit is far above the largest file of its kind that was seen.
-MODEL = Kind("a model", 1 << 30)
-MACHINE = Kind("a machine file", 4 << 20)
-SWEEP = Kind("a sweep file", 1 << 20)
-FIRMWARE_MAP = Kind("a firmware map", 1 << 20)
-VENDOR_JSON = Kind("a JSON file of a compiler", 64 << 20)
-RESULT = Kind("a saved result", 256 << 20)
-PROGRAM = Kind("a program.json", 256 << 20)
-STORE = Kind("the store of a sweep", 256 << 20)
-REPORT = Kind("a report", 64 << 20)
-SOURCE = Kind("a C source", 256 << 20)
-ASSEMBLY = Kind("an assembly text", 64 << 20)
-BLOBS = Kind("a file of blobs", 256 << 20)
-POOL_IMAGE = Kind("an image of a pool", 256 << 20)
-HEX = Kind("an Intel HEX file", 256 << 20)
-ELF = Kind("an ELF file", 512 << 20)
-LOADABLE = Kind("a loadable image", 512 << 20)
-ARRAY = Kind("a .npy array", 512 << 20)
-TRACE = Kind("a trace", 256 << 20)
-CORE_PROGRAM = Kind("a many-core program", 4 << 30)
-DESCRIPTOR = Kind("a descriptor of a many-core program", 512 << 20)
-CORE_BUFFER = Kind("a stats buffer", 2 << 30)
-OWN = Kind("a file of npuscope's own", 256 << 20)
+MODEL = FileKind("a model", 1 << 30)
+MACHINE = FileKind("a machine file", 4 << 20)
+SWEEP = FileKind("a sweep file", 1 << 20)
+FIRMWARE_MAP = FileKind("a firmware map", 1 << 20)
+VENDOR_JSON = FileKind("a JSON file of a compiler", 64 << 20)
+RESULT = FileKind("a saved result", 256 << 20)
+PROGRAM = FileKind("a program.json", 256 << 20)
+STORE = FileKind("the store of a sweep", 256 << 20)
+REPORT = FileKind("a report", 64 << 20)
+SOURCE = FileKind("a C source", 256 << 20)
+ASSEMBLY = FileKind("an assembly text", 64 << 20)
+BLOBS = FileKind("a file of blobs", 256 << 20)
+POOL_IMAGE = FileKind("an image of a pool", 256 << 20)
+HEX = FileKind("an Intel HEX file", 256 << 20)
+ELF = FileKind("an ELF file", 512 << 20)
+LOADABLE = FileKind("a loadable image", 512 << 20)
+ARRAY = FileKind("a .npy array", 512 << 20)
+TRACE = FileKind("a trace", 256 << 20)
+CORE_PROGRAM = FileKind("a many-core program", 4 << 30)
+DESCRIPTOR = FileKind("a descriptor of a many-core program", 512 << 20)
+CORE_BUFFER = FileKind("a stats buffer", 2 << 30)
+OWN = FileKind("a file of npuscope's own", 256 << 20)
 
 MOST_DEPTH = 64  # levels of nesting; vendor files have up to 12
 MOST_BITS = 128  # digits of a whole number; real ones have at most 64
@@ -75,7 +75,8 @@ def opened(path: str | Path, *, hint: str = "") -> Iterator[io.BufferedReader]:
         with os.fdopen(_regular(path, hint), "rb") as file:
             yield file
     except OSError as error:
-        raise _unreadable(path, error, hint) from None
+        reason = error.strerror or type(error).__name__
+        raise FileError(f"cannot be read: {reason}", where=str(path), hint=hint) from None
 
 
 def _regular(path: str | Path, hint: str) -> int:
@@ -93,12 +94,7 @@ def _regular(path: str | Path, hint: str) -> int:
     raise FileError("is not a regular file", where=str(path), hint=hint)
 
 
-def _unreadable(path: str | Path, error: OSError, hint: str) -> FileError:
-    reason = error.strerror or type(error).__name__
-    return FileError(f"cannot be read: {reason}", where=str(path), hint=hint)
-
-
-def read_bytes(path: str | Path, kind: Kind, *, hint: str = "") -> bytes:
+def read_bytes(path: str | Path, kind: FileKind, *, hint: str = "") -> bytes:
     """The whole content."""
     with opened(path, hint=hint) as file:
         size = os.fstat(file.fileno()).st_size
@@ -117,7 +113,7 @@ def read_bytes(path: str | Path, kind: Kind, *, hint: str = "") -> bytes:
     return data
 
 
-def check_size(path: str | Path, size_bytes: int, kind: Kind, *, hint: str = "") -> None:
+def check_size(path: str | Path, size_bytes: int, kind: FileKind, *, hint: str = "") -> None:
     """Also for callers that read part by part."""
     if size_bytes > kind.most_bytes:
         raise FileError(
@@ -139,7 +135,12 @@ def is_pointer(path: str | Path) -> bool:
 
 
 def read_text(
-    path: str | Path, kind: Kind, *, encoding: str = "utf-8", errors: str = "strict", hint: str = ""
+    path: str | Path,
+    kind: FileKind,
+    *,
+    encoding: str = "utf-8",
+    errors: str = "strict",
+    hint: str = "",
 ) -> str:
     data = read_bytes(path, kind, hint=hint)
     try:
@@ -148,7 +149,7 @@ def read_text(
         raise FileError(f"is not text: byte {error.start}", where=str(path), hint=hint) from None
 
 
-def read_toml(path: str | Path, kind: Kind) -> dict[str, Any]:
+def read_toml(path: str | Path, kind: FileKind) -> dict[str, Any]:
     data = read_bytes(path, kind)
     try:
         return parse_toml(data.decode("utf-8"))
@@ -180,11 +181,11 @@ def read_array(path: str | Path) -> np.ndarray:
         with warnings.catch_warnings():
             # Of headers that Python 2 wrote, or that look so because they are damaged.
             warnings.simplefilter("ignore", UserWarning)
-            found = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+            array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
     except _NO_ARRAY as error:
         reason = safe_terminal(str(error).partition("\n")[0][:200])
         raise FileError(f"is not a .npy array: {reason}", where=str(path)) from None
-    return np.asarray(found)
+    return np.asarray(array)
 
 
 def _bounded(parse: Any, text: str | bytes, **options: Any) -> Any:

@@ -122,14 +122,14 @@ def _compiled(path: str | Path, options: Options) -> Build:
     from npuscope.program.sources import read_program
 
     program = read_program(path)
-    known: Options = {**options, "generation": options.get("generation") or program.generation}
+    request: Options = {**options, "generation": options.get("generation") or program.generation}
     if options.get("epoch_controller") is None:
-        known["epoch_controller"] = program.epoch_controller
-    silicon = _with_vendor_files(known)
-    remapped = [change for change in changes_of(silicon, _overrides(known)) if change.remaps]
+        request["epoch_controller"] = program.epoch_controller
+    silicon = _with_vendor_files(request)
+    remapped = [change for change in changes_of(silicon, _overrides(request)) if change.remaps]
     if remapped:
-        return _recompiled(Path(path), program, remapped, known)
-    machine = _as_asked(silicon, known)
+        return _recompiled(Path(path), program, remapped, request)
+    machine = _as_asked(silicon, request)
     if not any(epoch.claims.max_cycles for epoch in program.epochs):
         program = with_claims(program, machine)
     return Build(None, machine, program)
@@ -142,13 +142,13 @@ def _recompiled(
     model = options.get("compiled_from") or model_beside(path, program)
     if model is None:
         raise needs_model(changes)
-    made = build(model, options)
+    fresh = build(model, options)
     keys = ", ".join(change.key for change in changes)
     ours = "" if program.source == "npuscope" else " by npuscope's compiler, not the vendor's,"
     notes = [f"recompiled{ours} from {Path(model).name}: the compiler reads {keys}"]
-    if program.model_md5 and program.model_md5 != made.program.model_md5:
+    if program.model_md5 and program.model_md5 != fresh.program.model_md5:
         notes.append(f"{Path(model).name} is not the file that the program names as its model")
-    return replace(made, program=replace(made.program, notes=(*made.program.notes, *notes)))
+    return replace(fresh, program=replace(fresh.program, notes=(*fresh.program.notes, *notes)))
 
 
 def needs_model(changes: Sequence[KeyChange]) -> UsageError:
@@ -192,13 +192,13 @@ def refuse_other_model(path: Path, program: Program, model: Path) -> None:
 
         report = path.parent / f"{path.stem}_generate_report.txt"
         stated = read_generate_report(report).model_hash if report.is_file() else ""
-    given, copy = md5(model), compiled_copy(program).name
-    if stated.removeprefix("0x").lower() in ("", given) or model.name == copy:
+    digest, copy = md5(model), compiled_copy(program).name
+    if stated.removeprefix("0x").lower() in ("", digest) or model.name == copy:
         return
     name = program.model_file or copy or path.name
     raise ModelError(
         f"the build was made from '{safe_terminal(name)}' (md5 {safe_terminal(stated)}), "
-        f"not from '{safe_terminal(model.name)}' (md5 {given})",
+        f"not from '{safe_terminal(model.name)}' (md5 {digest})",
         where=safe_terminal(str(path)),
         hint="give the model file that it was compiled from with --model",
     )
@@ -235,11 +235,11 @@ def _build(source: Source, options: Options) -> Build:
     from npuscope.compiler.pipeline import CompileOptions, compile_graph
 
     start = time.perf_counter()
-    asked = CompileOptions(optimization_level(options), options.get("ec_single_epoch", False))
-    program = compile_graph(graph, machine, asked)
-    told = "compiled for %s, generation %s: %d epochs in %.2f s"
+    level, single = optimization_level(options), options.get("ec_single_epoch", False)
+    program = compile_graph(graph, machine, CompileOptions(level, single))
+    text = "compiled for %s, generation %s: %d epochs in %.2f s"
     spent = time.perf_counter() - start
-    log.debug(told, machine.name, machine.generation.name, len(program.executed), spent)
+    log.debug(text, machine.name, machine.generation.name, len(program.executed), spent)
     if isinstance(source, Graph):
         return Build(graph, machine, replace(program, model_file=source.name))
     path = Path(source)
@@ -266,24 +266,25 @@ def _as_asked(machine: Machine, options: ReadOptions) -> Machine:
 
 def _overrides(options: ReadOptions) -> Mapping[str, object]:
     """Clocks and set-ups that have options of their own, and single values, which come first."""
-    told: dict[str, object] = {
+    stated: dict[str, object] = {
         "clocks.mcu_mhz": options.get("mcu_mhz"),
         "clocks.npu_mhz": options.get("npu_mhz"),
         "flash": options.get("flash"),
         "psram": options.get("psram"),
     }
-    given = {key: value for key, value in told.items() if value is not None}
-    overrides = {**given, **(options.get("overrides") or {})}
-    named = options.get("machine", DEFAULT_MACHINE)
-    if isinstance(named, Machine):
+    values = {key: value for key, value in stated.items() if value is not None}
+    overrides = {**values, **(options.get("overrides") or {})}
+    machine = options.get("machine", DEFAULT_MACHINE)
+    if isinstance(machine, Machine):
         return overrides
-    return plain_overrides(overrides, named, options.get("machine_file"))
+    return plain_overrides(overrides, machine, options.get("machine_file"))
 
 
 def _with_vendor_files(options: ReadOptions) -> Machine:
     profile = _art_profile(options)
-    named = options.get("machine", DEFAULT_MACHINE)
-    machine = named if isinstance(named, Machine) else _load(named, options, profile)
+    machine = options.get("machine", DEFAULT_MACHINE)
+    if not isinstance(machine, Machine):
+        machine = _load(machine, options, profile)
     if profile is not None:
         from npuscope.machine.vendor_options import apply_art_profile
 
@@ -313,12 +314,12 @@ def _load(name: str, options: ReadOptions, profile: ArtProfile | None) -> Machin
 
 
 def _art_profile(options: ReadOptions) -> ArtProfile | None:
-    named = options.get("art_profile")
-    if named is None:
+    file = options.get("art_profile")
+    if file is None:
         return None
     from npuscope.machine.vendor_options import read_art_profile
 
-    return read_art_profile(named)
+    return read_art_profile(file)
 
 
 def optimization_level(options: Options) -> int | None:

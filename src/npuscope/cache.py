@@ -100,18 +100,14 @@ def trim(folder: Path, most_bytes: int = MOST_BYTES, most_files: int = MOST_FILE
         fits = files <= most_files and size_bytes <= most_bytes
         age_s = now - entry.used_s
         if age_s > _IN_USE_S and not (fits and age_s < MOST_DAYS * _DAY_S):
-            _drop(entry.path, folder)
-
-
-def _drop(path: Path, folder: Path) -> None:
-    with contextlib.suppress(OSError):  # another process was first
-        if path.is_dir():
-            # Out of its place first, so that nobody finds half of it.
-            work = Work(folder)
-            path.rename(work.path / path.name)
-            work.close()
-        else:
-            path.unlink()
+            with contextlib.suppress(OSError):  # another process was first
+                if entry.path.is_dir():
+                    # Out of its place first, so that nobody finds half of it.
+                    work = Work(folder)
+                    entry.path.rename(work.path / entry.path.name)
+                    work.close()
+                else:
+                    entry.path.unlink()
 
 
 def kept(folder: Path) -> Iterator[Entry]:

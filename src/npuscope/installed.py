@@ -68,7 +68,7 @@ EXTRAS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class HelperProgram:
     """A program outside Python; any of `names` will do."""
 
     names: tuple[str, ...]
@@ -76,18 +76,20 @@ class Program:
 
 
 PROGRAMS = (
-    Program(("arm-none-eabi-gcc",), "`package --toolchain gcc`; without it ziglang compiles"),
-    Program(("qemu-system-arm",), "a second opinion on the C code, in npuscope's own tests"),
-    Program(
+    HelperProgram(("arm-none-eabi-gcc",), "`package --toolchain gcc`; without it ziglang compiles"),
+    HelperProgram(("qemu-system-arm",), "a second opinion on the C code, in npuscope's own tests"),
+    HelperProgram(
         ("chromium", "chromium-browser", "google-chrome"),
         "HTML reports looked at in a browser, in npuscope's own tests",
     ),
-    Program(("node", "nodejs"), "traces checked by Perfetto's processor, in npuscope's own tests"),
+    HelperProgram(
+        ("node", "nodejs"), "traces checked by Perfetto's processor, in npuscope's own tests"
+    ),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Package:
+class InstalledPackage:
     """`version` is empty where it is not installed."""
 
     name: str
@@ -100,14 +102,14 @@ class Package:
 
 
 @dataclass(frozen=True, slots=True)
-class Cache:
+class CacheUse:
     folder: Path
     files: int
     size_bytes: int
 
 
-def look(packages: dict[str, str]) -> tuple[Package, ...]:
-    return tuple(Package(name, _version(name), least) for name, least in packages.items())
+def look(packages: dict[str, str]) -> tuple[InstalledPackage, ...]:
+    return tuple(InstalledPackage(name, _version(name), least) for name, least in packages.items())
 
 
 def _version(name: str) -> str:
@@ -119,31 +121,31 @@ def _version(name: str) -> str:
 
 def _numbers(text: str) -> tuple[int, ...]:
     """The leading numbers: 2.0.0rc1 counts as 2.0.0."""
-    found = re.match(r"\d+(\.\d+)*", text)
-    return tuple(map(int, found[0].split("."))) if found else ()
+    match = re.match(r"\d+(\.\d+)*", text)
+    return tuple(map(int, match[0].split("."))) if match else ()
 
 
-def find(program: Program) -> str:
+def find(program: HelperProgram) -> str:
     """Its path, empty where none is found."""
     return next((path for name in program.names if (path := shutil.which(name))), "")
 
 
-def cache() -> Cache:
+def cache() -> CacheUse:
     """Only looked at: a folder that is not there is not made."""
     folder = cache_path()
     entries = list(kept(folder))
     files = sum(entry.files for entry in entries)
-    return Cache(folder, files, sum(entry.size_bytes for entry in entries))
+    return CacheUse(folder, files, sum(entry.size_bytes for entry in entries))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Installed(Shown):
     """This installation: what is there, and which parts are complete."""
 
-    required: tuple[Package, ...]
-    extras: tuple[tuple[Extra, tuple[Package, ...]], ...]
-    programs: tuple[tuple[Program, str], ...]  # with their paths, empty where not found
-    kept: Cache
+    required: tuple[InstalledPackage, ...]
+    extras: tuple[tuple[Extra, tuple[InstalledPackage, ...]], ...]
+    programs: tuple[tuple[HelperProgram, str], ...]  # with their paths, empty where not found
+    kept: CacheUse
 
     @property
     def ready(self) -> bool:
@@ -154,7 +156,7 @@ class Installed(Shown):
 
     def table(self) -> Rows:
         """One row per package."""
-        rows = [*self.required, *(package for _, found in self.extras for package in found)]
+        rows = [*self.required, *(package for _, packages in self.extras for package in packages)]
         return [{"package": row.name, "version": row.version, "fine": row.is_fine} for row in rows]
 
 

@@ -24,7 +24,7 @@ class BrokenMessage(FileError):
     """Bytes that are not the message which they should be; `where` counts them."""
 
 
-class Kind(Enum):
+class FieldKind(Enum):
     UINT32 = "uint32"
     UINT64 = "uint64"
     INT32 = "int32"
@@ -34,7 +34,7 @@ class Kind(Enum):
     MESSAGE = "message"
 
 
-_NUMBERS = (Kind.UINT32, Kind.UINT64, Kind.INT32)
+_NUMBERS = (FieldKind.UINT32, FieldKind.UINT64, FieldKind.INT32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Field:
 
     number: int
     name: str
-    kind: Kind
+    kind: FieldKind
     repeated: bool = False
     type: type[Message] | None = None
 
@@ -72,7 +72,7 @@ def _field(row: Field, value: Any, proto3: bool) -> bytes:
     if row.repeated:
         return b"".join(_one(row, item, proto3) for item in value)
     # A nested message that is there is written even if nothing is in it.
-    left_out = proto3 and row.kind is not Kind.MESSAGE and not value
+    left_out = proto3 and row.kind is not FieldKind.MESSAGE and not value
     return b"" if value is None or left_out else _one(row, value, proto3)
 
 
@@ -158,11 +158,11 @@ def tag(number: int, wire_type: int) -> bytes:
 def _one(row: Field, value: Any, proto3: bool) -> bytes:
     if row.kind in _NUMBERS:
         return number_field(row.number, int(value))
-    if row.kind is Kind.FLOAT:
+    if row.kind is FieldKind.FLOAT:
         return tag(row.number, FIXED32) + _float_bytes(value)
-    if row.kind is Kind.STRING:
+    if row.kind is FieldKind.STRING:
         return bytes_field(row.number, str(value).encode("utf-8", "replace"))
-    body = encode(value, proto3=proto3) if row.kind is Kind.MESSAGE else bytes(value)
+    body = encode(value, proto3=proto3) if row.kind is FieldKind.MESSAGE else bytes(value)
     return bytes_field(row.number, body)
 
 
@@ -196,18 +196,18 @@ def _value(field: Field, wire: Wire, at: int) -> Any:
         return _number(field.kind, wire)
     if isinstance(wire, int):
         raise _broken(f"'{field.name}' is a number, expected {field.kind.value}", at)
-    if field.kind is Kind.FLOAT:
+    if field.kind is FieldKind.FLOAT:
         return _float(field, wire, at)
-    if field.kind is Kind.STRING:
+    if field.kind is FieldKind.STRING:
         return wire.decode("utf-8", "replace")
     return decode(field.type, wire) if field.type is not None else wire
 
 
-def _number(kind: Kind, value: int) -> int:
-    if kind is Kind.UINT64:
+def _number(kind: FieldKind, value: int) -> int:
+    if kind is FieldKind.UINT64:
         return value
     value &= 0xFFFFFFFF
-    return value - (1 << 32) if kind is Kind.INT32 and value >> 31 else value
+    return value - (1 << 32) if kind is FieldKind.INT32 and value >> 31 else value
 
 
 def _float(field: Field, wire: bytes, at: int) -> float:
@@ -245,9 +245,9 @@ Schema = dict[str, dict[int, FieldDescriptor]]
 def read_schema(data: bytes, place: str) -> Schema:
     """Messages by full name, of a FileDescriptorSet or of a single FileDescriptorProto."""
     try:
-        found = dict(_described_files(data))
+        files = dict(_described_files(data))
         # In a single file field 1 is its name, so that nothing was found in it.
-        schema = found or dict(_described_file(data))
+        schema = files or dict(_described_file(data))
     except (BrokenMessage, RecursionError) as error:
         raise _broken_in(error, place) from error
     if not schema:

@@ -114,13 +114,13 @@ def table(parts: Sequence[Part], rows: slice) -> Bytes:
 
 
 def _kept(parts: Sequence[Part], rows: slice, shape: tuple[int, ...]) -> Mask:
-    kept = np.ones(shape, bool)
+    mask = np.ones(shape, bool)
     at = 0
     for part in parts:
         if part.present is not None:
-            kept[:, at : at + part.width] = part.present[rows, None]
+            mask[:, at : at + part.width] = part.present[rows, None]
         at += part.width
-    return kept
+    return mask
 
 
 def inserted(

@@ -114,16 +114,10 @@ def file_name(name: str) -> str:
     It starts with neither a dot (a hidden file) nor a dash (an option of whatever reads it next).
     """
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)
-    plain = _shortened(plain)
+    if len(plain) > _FILE_NAME_LENGTH:  # the middle of a long name goes, its ending stays
+        half = _FILE_NAME_LENGTH // 2
+        plain = plain[:half] + plain[-half:]
     return plain if plain and plain[0] not in ".-" and plain.strip("._-") else f"_{plain}"
-
-
-def _shortened(plain: str) -> str:
-    """The middle of a long name goes, its ending stays."""
-    if len(plain) <= _FILE_NAME_LENGTH:
-        return plain
-    half = _FILE_NAME_LENGTH // 2
-    return plain[:half] + plain[-half:]
 
 
 # Compilers tell apart at least 63 characters of a name; callers add prefixes.

@@ -143,8 +143,8 @@ class TraceBuilder:
             undrawn,
         )
         if wrong := check(model):
-            told = f"the records do not form a timeline: {'; '.join(wrong)}"
-            raise FileError(told, where=where)
+            text = f"the records do not form a timeline: {'; '.join(wrong)}"
+            raise FileError(text, where=where)
         return model
 
     def _batch(
@@ -201,8 +201,8 @@ class TraceBuilder:
             np.concatenate(p) for p in zip(*self._flows, _NO_FLOWS, strict=True)
         )
         source, target = place[source], place[target]
-        drawn = source < target
-        flows = Flows(source[drawn], target[drawn], category[drawn])
+        forward = source < target
+        flows = Flows(source[forward], target[forward], category[forward])
         return flows, len(source) - len(flows)
 
 
@@ -252,28 +252,22 @@ def _events(batches: list[_Batch]) -> tuple[Events, NDArray[np.int64]]:
 
 def _arg_columns(batches: list[_Batch], place: NDArray[np.int64]) -> tuple[ArgColumn, ...]:
     """One column for each name and kind, in the order in which they were first seen."""
-    found: dict[tuple[int, ArgKind], Column] = {}
+    columns: dict[tuple[int, ArgKind], Column] = {}
     first = 0
     for batch in batches:
         rows = place[first : first + len(batch.start_ns)]
         first += len(rows)
         for name, column in batch.args.items():
             key = name, column.kind
-            if key not in found:
-                found[key] = _absent(column.kind, len(place))
-            _fill(found[key], rows, column)
-    return tuple(ArgColumn(name, _whole(column)) for (name, _), column in found.items())
-
-
-def _absent(kind: ArgKind, size: int) -> Column:
-    return Column(kind, np.zeros(size, kind.value), np.zeros(size, bool))
-
-
-def _fill(whole: Column, rows: NDArray[np.int64], part: Column) -> None:
-    present = np.ones(1, bool) if part.present is None else part.present
-    whole.values[rows] = np.where(present, part.values, 0)
-    if whole.present is not None:
-        whole.present[rows] = present
+            if key not in columns:
+                values = np.zeros(len(place), column.kind.value)
+                columns[key] = Column(column.kind, values, np.zeros(len(place), bool))
+            whole = columns[key]
+            present = np.ones(1, bool) if column.present is None else column.present
+            whole.values[rows] = np.where(present, column.values, 0)
+            if whole.present is not None:
+                whole.present[rows] = present
+    return tuple(ArgColumn(name, _whole(column)) for (name, _), column in columns.items())
 
 
 def _whole(column: Column) -> Column:

@@ -187,7 +187,11 @@ def _event_problems(model: TraceModel, events: Events) -> Iterator[str]:
         ("thread", events.thread, len(model.threads)),
         ("name", events.name, len(model.strings)),
         ("category", events.category, len(model.strings)),
-        *(("text", arg.column.values, len(model.strings)) for arg in _texts_of(events)),
+        *(
+            ("text", arg.column.values, len(model.strings))
+            for arg in events.args
+            if arg.column.kind is ArgKind.TEXT
+        ),
     ):
         if len(column) and (column.min() < 0 or column.max() >= size):
             yield f"an event has no {what}"
@@ -198,10 +202,6 @@ def _event_problems(model: TraceModel, events: Events) -> Iterator[str]:
         yield f"slice {backwards[0]} ends before it starts"
     if (events.start_ns[1:] < events.start_ns[:-1]).any():
         yield "events are not ordered by time"
-
-
-def _texts_of(events: Events) -> Iterator[ArgColumn]:
-    return (arg for arg in events.args if arg.column.kind is ArgKind.TEXT)
 
 
 def _overlap_problems(model: TraceModel) -> Iterator[str]:
@@ -216,8 +216,8 @@ def overlapping(slices: Events) -> NDArray[np.int64]:
     """Slices that start inside another of their thread and end after it."""
     order = np.argsort(slices.thread, kind="stable")
     bounds = np.flatnonzero(np.diff(slices.thread[order])) + 1
-    found = [_crossing(slices, rows) for rows in np.split(order, bounds) if len(rows) > 1]
-    return np.concatenate([np.zeros(0, np.int64), *found])
+    crossings = [_crossing(slices, rows) for rows in np.split(order, bounds) if len(rows) > 1]
+    return np.concatenate([np.zeros(0, np.int64), *crossings])
 
 
 def _crossing(slices: Events, rows: NDArray[np.int64]) -> NDArray[np.int64]:

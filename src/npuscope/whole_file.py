@@ -22,7 +22,7 @@ from npuscope.bounded_file import OWN, parse_json, read_bytes
 from npuscope.errors import FileError, OutputError, UsageError
 from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
-from npuscope.work_folder import NEW, Move, Work, commit, held, is_work, refuse, tidy
+from npuscope.work_folder import NEW, FileMove, Work, commit, held, is_work, refuse, tidy
 from npuscope.written import digest_of, is_ours, record
 
 # A folder with this file in it was written by us; it lists what we wrote.
@@ -138,10 +138,10 @@ class _Set:
             work = self._works[target.parent] = Work(target.parent)
         if any(move.name == target.name for move in work.moves):
             raise UsageError("two results would be written to this file", where=str(target))
-        made = work.next_name()
-        with open(work.path / made, "wb") as file:
+        name = work.next_name()
+        with open(work.path / name, "wb") as file:
             yield file
-        work.moves.append(Move(made, target.name))
+        work.moves.append(FileMove(name, target.name))
 
     def commit(self) -> None:
         works = [work for work in self._works.values() if work.moves]
@@ -163,16 +163,16 @@ def _commit(works: Sequence[Work]) -> None:
         steps = [
             (work.home / move.name, work.path / move.made) for work in works for move in work.moves
         ]
-        for target, made in steps:
-            if not _REPLACING.get() and target.exists() and not is_ours(target, made):
+        for target, file in steps:
+            if not _REPLACING.get() and target.exists() and not is_ours(target, file):
                 raise OutputError(
                     _UNKNOWN,
                     where=str(target),
                     hint="name another file, or replace this one with --force",
                 )
         # Before the rename: a file of ours that nobody remembers would be in the way for ever.
-        for target, made in steps:
-            record(target, made)
+        for target, file in steps:
+            record(target, file)
         commit(works)
 
 
@@ -248,9 +248,11 @@ def new_folder(path: str | Path) -> Iterator[NewFolder]:
 
 
 def _publish(work: Work, target: Path, made: NewFolder) -> None:
-    new = _manifest_of(made.path)
+    new = {name: _record(made.path / name) for name in _files_in(made.path)}
     made.files = tuple(new)
-    (made.path / MARKER).write_text(_marker_text(new), encoding="utf-8")
+    about = "npuscope wrote these files, and replaces them as long as nobody changed them"
+    marker = {"schema": _MARKER_SCHEMA, "about": about, "files": new}
+    (made.path / MARKER).write_text(json.dumps(marker, indent=1) + "\n", encoding="utf-8")
     if work.home != target:
         with held(work.home):
             if not target.exists():
@@ -261,10 +263,10 @@ def _publish(work: Work, target: Path, made: NewFolder) -> None:
     with held(target):
         written = _read_marker(target)
         made.kept = _checked(target, written, new)
-        work.moves = [Move(f"{NEW}/{name}", name) for name in new]
+        work.moves = [FileMove(f"{NEW}/{name}", name) for name in new]
         stale = [name for name in written if name not in new]
-        work.moves += [Move("", name) for name in stale if _is_as(target, name, written)]
-        work.moves.append(Move(f"{NEW}/{MARKER}", MARKER))
+        work.moves += [FileMove("", name) for name in stale if _is_as(target, name, written)]
+        work.moves.append(FileMove(f"{NEW}/{MARKER}", MARKER))
         commit([work])
 
 
@@ -295,16 +297,12 @@ def _kept(names: Sequence[str], why: str) -> list[str]:
 
 def _files_in(folder: Path) -> list[str]:
     """Everything but folders, the marker and work folders, by name."""
-    found: list[str] = []
+    names: list[str] = []
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not is_work(name))
         links = [name for name in folders if os.path.islink(os.path.join(place, name))]
-        found += [os.path.relpath(os.path.join(place, name), folder) for name in (*files, *links)]
-    return sorted(name for name in found if name != MARKER)
-
-
-def _manifest_of(folder: Path) -> dict[str, Any]:
-    return {name: _record(folder / name) for name in _files_in(folder)}
+        names += [os.path.relpath(os.path.join(place, name), folder) for name in (*files, *links)]
+    return sorted(name for name in names if name != MARKER)
 
 
 def _record(path: Path) -> dict[str, Any]:
@@ -317,11 +315,6 @@ def _is_as(folder: Path, name: str, manifest: Mapping[str, Any]) -> bool:
     with contextlib.suppress(OSError, FileError):
         return stat.S_ISREG(path.lstat().st_mode) and _record(path) == record
     return False
-
-
-def _marker_text(files: Mapping[str, Any]) -> str:
-    about = "npuscope wrote these files, and replaces them as long as nobody changed them"
-    return json.dumps({"schema": _MARKER_SCHEMA, "about": about, "files": files}, indent=1) + "\n"
 
 
 def _read_marker(folder: Path) -> dict[str, Any]:
@@ -377,9 +370,9 @@ def _open_number(path: Path) -> int | None:
     """The number behind /dev/stdout and its like, also through links."""
     name = os.path.abspath(path)
     for _ in range(_MOST_LINKS):
-        found = _OPEN_ALREADY.fullmatch(name)
-        if found:
-            return 1 if found[1] else 2 if found[2] else int(found[3])
+        match = _OPEN_ALREADY.fullmatch(name)
+        if match:
+            return 1 if match[1] else 2 if match[2] else int(match[3])
         if not os.path.islink(name):
             return None
         name = os.path.join(os.path.dirname(name), os.readlink(name))

@@ -38,7 +38,7 @@ def is_work(name: str) -> bool:
 
 
 @dataclass(slots=True)
-class Move:
+class FileMove:
     """One step of a commit: a made file gets its name, or (nothing made) an old file goes."""
 
     made: str  # in the work folder
@@ -52,7 +52,7 @@ class Work:
     def __init__(self, home: Path) -> None:
         tidy(home)
         self.home = home
-        self.moves: list[Move] = []
+        self.moves: list[FileMove] = []
         self._count = 0
         while True:
             import tempfile
@@ -140,8 +140,8 @@ def _claim(work: Path) -> int | None:
     except FileNotFoundError:
         return None
     with contextlib.suppress(FileNotFoundError):
-        taken = _locked(lock) is False
-        if not taken and os.path.samestat(os.stat(work / _LOCK), os.fstat(lock)):
+        is_taken = _locked(lock) is False
+        if not is_taken and os.path.samestat(os.stat(work / _LOCK), os.fstat(lock)):
             return lock
     os.close(lock)
     return None
@@ -220,7 +220,12 @@ def commit(works: Sequence[Work]) -> None:
             _apply(work.path, work.moves, undo)
     except OSError:
         (first.path / _JOURNAL).unlink(missing_ok=True)
-        _revert(undo)
+        for target, old in reversed(undo):
+            with contextlib.suppress(OSError):
+                if old is None:
+                    target.unlink(missing_ok=True)
+                else:
+                    old.replace(target)
         raise
 
 
@@ -236,7 +241,7 @@ def _finish(work: Path) -> list[Path]:
     """Make the moves of a journal that was committed; gives work folders of the same set."""
     try:
         journal = parse_json(read_bytes(work / _JOURNAL, OWN))
-        moves = [Move(str(made), str(name), before) for made, name, before in journal["moves"]]
+        moves = [FileMove(str(made), str(name), before) for made, name, before in journal["moves"]]
         after, others = journal["after"], [Path(other) for other in journal["others"]]
     except (FileError, ValueError, TypeError, KeyError):
         return []  # none, or not one of ours
@@ -247,7 +252,7 @@ def _finish(work: Path) -> list[Path]:
 
 
 def _apply(
-    work: Path, moves: Sequence[Move], undo: list[tuple[Path, Path | None]] | None = None
+    work: Path, moves: Sequence[FileMove], undo: list[tuple[Path, Path | None]] | None = None
 ) -> None:
     """Moves that are still to be made; a name that someone changed meanwhile stays theirs."""
     for number, move in enumerate(moves):
@@ -258,12 +263,16 @@ def _apply(
             undo.append((target, _second_name(target, work / _OLD / str(number))))
         if not move.made:
             target.unlink(missing_ok=True)
-            _drop_empty(target.parent, work.parent)
+            folder = target.parent
+            with contextlib.suppress(OSError):
+                while folder != work.parent:
+                    folder.rmdir()
+                    folder = folder.parent
             continue
-        made = _inside(work, move.made)
-        if made.exists():
+        file = _inside(work, move.made)
+        if file.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
-            made.replace(target)
+            file.replace(target)
 
 
 def _second_name(path: Path, old: Path) -> Path | None:
@@ -278,22 +287,6 @@ def _second_name(path: Path, old: Path) -> Path | None:
 
         shutil.copy2(path, old)
     return old
-
-
-def _revert(undo: Sequence[tuple[Path, Path | None]]) -> None:
-    for target, old in reversed(undo):
-        with contextlib.suppress(OSError):
-            if old is None:
-                target.unlink(missing_ok=True)
-            else:
-                old.replace(target)
-
-
-def _drop_empty(folder: Path, top: Path) -> None:
-    with contextlib.suppress(OSError):
-        while folder != top:
-            folder.rmdir()
-            folder = folder.parent
 
 
 def _inside(folder: Path, name: str) -> Path:

@@ -11,7 +11,7 @@ import pytest
 
 from advice.runs import LATEST, clean_network, on_chip, only_pools, run, without_trail
 from compiler.nets import MACHINES, Net, per_tensor
-from npuscope.advice.explain import advices
+from npuscope.advice.catalogue import advices
 from npuscope.advice.subject import Subject
 from npuscope.graph.model import Activation, Graph
 from npuscope.ops.elementwise import BinaryAttrs

@@ -6,7 +6,10 @@ import pytest
 
 from advice.runs import LATEST, build, clean_network
 from compiler.nets import MACHINES, Net
-from npuscope.advice.explain import Explanation, best_changes, catalogue, explain, merged
+from npuscope.advice.catalogue import catalogue
+from npuscope.advice.changes import best_changes
+from npuscope.advice.explain import explain, merged
+from npuscope.advice.explanation import Explanation
 from npuscope.graph.model import Graph
 from npuscope.profiling.run import estimate
 from npuscope.rulebook.finding import Finding, Fix, Hit, Severity

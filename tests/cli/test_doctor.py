@@ -13,7 +13,7 @@ import pytest
 
 from npuscope import installed
 from npuscope.cli.main import main
-from npuscope.installed import EXTRAS, REQUIRED, Package
+from npuscope.installed import EXTRAS, REQUIRED, InstalledPackage
 from npuscope.version import __version__
 
 Capture = pytest.CaptureFixture[str]
@@ -77,7 +77,7 @@ def test_a_missing_package_is_the_answer(monkeypatch: pytest.MonkeyPatch, capsys
     [("1.26", True), ("1.26.0rc1", True), ("1.3", False), ("2", True), ("", False)],
 )
 def test_versions(found: str, fine: bool) -> None:
-    assert Package("numpy", found, "1.26").is_fine == fine
+    assert InstalledPackage("numpy", found, "1.26").is_fine == fine
 
 
 def test_json_and_programs(

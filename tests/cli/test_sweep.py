@@ -13,7 +13,7 @@ import pytest
 
 import npuscope
 from advice.sweep.samples import NO_EXTERNAL, lines_of, small_sweep, spec_file
-from npuscope.advice.sweep.drive import SweepOptions
+from npuscope.advice.sweep.options import SweepOptions
 from npuscope.cli.main import main
 from processes import LIMIT_S
 

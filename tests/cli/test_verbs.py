@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from npuscope.advice.explain import Explanation
+from npuscope.advice.explanation import Explanation
 from npuscope.cli.main import main
 from npuscope.machine.load import load_machine
 from npuscope.profiling.agreement import Agreement

@@ -11,7 +11,7 @@ import pytest
 import models_onnx_moves  # noqa: F401  adds its cases to the table
 from models import OnnxWriter, mobilenet_like, save, to_onnx, to_tflite
 from models_onnx_ops import CASES as OP_CASES
-from npuscope.bounded_file import Kind
+from npuscope.bounded_file import FileKind
 from npuscope.errors import FileError, InternalError, NpuscopeError
 from npuscope.files.load import load_model
 from npuscope.graph import limits
@@ -63,7 +63,7 @@ def test_files_that_are_something_else(tmp_path: Path) -> None:
 
 
 def test_a_file_over_the_cap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npuscope.files.load.MODEL", Kind("a model", 100))
+    monkeypatch.setattr("npuscope.files.load.MODEL", FileKind("a model", 100))
     data = FILES[".tflite"]
     wanted = f"has {len(data):,} bytes, a model has at most 100"
     assert message(save(tmp_path, "m.tflite", data)) == wanted

@@ -8,9 +8,9 @@ from itertools import combinations
 from npuscope.families.many_core.compiler.boxes import Box, common, elements
 from npuscope.families.many_core.compiler.draft import Draft, Role
 from npuscope.families.many_core.compiler.emit import find_waits
-from npuscope.families.many_core.compiler.kinds import Group
-from npuscope.families.many_core.compiler.vtcm import Placement
-from npuscope.families.many_core.program import CoreOp, CoreProgram, DevicePart, Space
+from npuscope.families.many_core.compiler.kinds import GroupNumber
+from npuscope.families.many_core.compiler.vtcm import VtcmPlacement
+from npuscope.families.many_core.program import CoreOp, CoreProgram, DeviceProgram, Space
 from npuscope.graph.model import Graph
 
 
@@ -33,7 +33,7 @@ def check_received(draft: Draft) -> None:
             assert written[buffer.id] == buffer.bytes, buffer
 
 
-def check_places(draft: Draft, placement: Placement, size: int) -> None:
+def check_places(draft: Draft, placement: VtcmPlacement, size: int) -> None:
     """Buffers that share bytes of VTCM are never in use at the same time, in any timing."""
     before = _happens_before(draft, placement)
     users: dict[int, list[int]] = {}
@@ -52,7 +52,7 @@ def check_places(draft: Draft, placement: Placement, size: int) -> None:
                 assert _apart(users[a], users[b], before), (draft.buffers[a], draft.buffers[b])
 
 
-def check_reads(draft: Draft, placement: Placement) -> None:
+def check_reads(draft: Draft, placement: VtcmPlacement) -> None:
     """Who reads a buffer starts when all have ended that wrote it before."""
     before = _happens_before(draft, placement)
     writers: dict[int, list[int]] = {}
@@ -74,7 +74,7 @@ def _apart(first: list[int], second: list[int], before: dict[int, int]) -> bool:
     return ended(first, second) or ended(second, first)
 
 
-def _happens_before(draft: Draft, placement: Placement) -> dict[int, int]:
+def _happens_before(draft: Draft, placement: VtcmPlacement) -> dict[int, int]:
     """By step a mask of those that have ended when it starts, from waits and order of issue."""
     waits = find_waits(draft, placement)
     sent = {
@@ -83,7 +83,7 @@ def _happens_before(draft: Draft, placement: Placement) -> dict[int, int]:
         if step.sends_to is not None
     }
     found: dict[int, int] = {}
-    last: dict[tuple[int, Group], int] = {}
+    last: dict[tuple[int, GroupNumber], int] = {}
     for number in placement.order:
         step = draft.steps[number]
         mask = 0
@@ -95,7 +95,7 @@ def _happens_before(draft: Draft, placement: Placement) -> dict[int, int]:
         previous = last.get((step.core, step.group))
         if previous is not None:
             # A transfer in line has been issued, not ended.
-            mask |= found[previous] | (step.group is not Group.DMA) << previous
+            mask |= found[previous] | (step.group is not GroupNumber.DMA) << previous
         found[number] = mask
         last[step.core, step.group] = number
     return found
@@ -118,7 +118,7 @@ def check_covered(graph: Graph, program: CoreProgram) -> None:
         assert not missing, missing
 
 
-def check_numbers(part: DevicePart) -> None:
+def check_numbers(part: DeviceProgram) -> None:
     """Numbers of a core's ops are 0, 1, 2 ... and rise in every group."""
     for groups in part.ops:
         numbers = sorted(op.info.oc for group in groups for op in group)
@@ -127,7 +127,7 @@ def check_numbers(part: DevicePart) -> None:
             assert [op.info.oc for op in group] == sorted(op.info.oc for op in group)
 
 
-def check_multicast(part: DevicePart) -> None:
+def check_multicast(part: DeviceProgram) -> None:
     for op in part.all_ops():
         transfer = op.transfer
         if transfer is None or transfer.multicast is None:
@@ -140,7 +140,7 @@ def check_multicast(part: DevicePart) -> None:
             assert not transfer.receivers >> op.core & 1, "a core sends to itself"
 
 
-def check_ends(part: DevicePart) -> None:
+def check_ends(part: DeviceProgram) -> None:
     for groups in part.ops:
         assert all(group[-1].info.kind == "aicendcyclestats" for group in groups)
         assert sum(op.info.kind == "aicendcyclestats" for group in groups for op in group) == 3

@@ -14,21 +14,21 @@ import numpy as np
 from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.layout import (
     CoreOpInfo,
+    CorePort,
+    CoreThread,
     Dependency,
     Engine,
     Layout,
     MemorySpace,
     Pmu,
-    Port,
     Specialization,
-    Thread,
     ThreadGroup,
 )
 from npuscope.families.many_core.program import (
     Binding,
     CoreOp,
     CoreProgram,
-    DevicePart,
+    DeviceProgram,
     MulticastEntry,
     Space,
     Transfer,
@@ -42,9 +42,9 @@ FIRST_TICK = 1_000_000
 HVX, HMX, DMA = 0, 1, 2  # indices of the groups
 GROUPS = (ThreadGroup("HVX", (0, 1, 2, 3)), ThreadGroup("HMX", (4,)), ThreadGroup("DMAIssue", (5,)))
 THREADS = (
-    *(Thread(i, Engine.HVX, HVX) for i in range(4)),
-    Thread(4, Engine.HMX, HMX),
-    Thread(5, Engine.DMA, DMA),
+    *(CoreThread(i, Engine.HVX, HVX) for i in range(4)),
+    CoreThread(4, Engine.HMX, HMX),
+    CoreThread(5, Engine.DMA, DMA),
 )
 RECIPE = Pmu("KernelUtil", (0x100, 0x200, 0x240, 0x3, 0x111, 0x105))
 HOST_IN, HOST_OUT, PEER_PORT = 100, 101, 102
@@ -124,7 +124,7 @@ def layout(
 ) -> Layout:
     """With everything collected unless told otherwise."""
     names = ["QAicGraph"] if devices == 1 else [f"QAicGraph_slice{i:02}" for i in range(devices)]
-    peers = (Port(PEER_PORT, True, "p2p", "peer", 1),) if devices > 1 else ()
+    peers = (CorePort(PEER_PORT, True, "p2p", "peer", 1),) if devices > 1 else ()
     return Layout(
         program_uuid=UUID,
         network="QAicGraph",
@@ -136,8 +136,8 @@ def layout(
         threads=THREADS,
         groups=GROUPS,
         ports=(
-            Port(HOST_IN, True, "host", "input"),
-            Port(HOST_OUT, False, "host", "output"),
+            CorePort(HOST_IN, True, "host", "input"),
+            CorePort(HOST_OUT, False, "host", "output"),
             *peers,
         ),
         pmu=pmu,
@@ -168,7 +168,7 @@ def program(made: Layout | None = None) -> CoreProgram:
     )
 
 
-def _device(part: Specialization, cores: int) -> DevicePart:
+def _device(part: Specialization, cores: int) -> DeviceProgram:
     ops = tuple(
         tuple(
             tuple(_core_op(part, core, group, info, cores) for info in infos)
@@ -177,7 +177,7 @@ def _device(part: Specialization, cores: int) -> DevicePart:
         for core, groups in enumerate(part.ops)
     )
     everyone = (1 << cores) - 1
-    return DevicePart(part.name, ops, (MulticastEntry(everyone, 32768),), (262144,) * cores)
+    return DeviceProgram(part.name, ops, (MulticastEntry(everyone, 32768),), (262144,) * cores)
 
 
 def _core_op(part: Specialization, core: int, group: int, info: CoreOpInfo, cores: int) -> CoreOp:

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 from many_core.samples import CORE_HZ, DMA, GROUPS, HMX, HVX, THREADS, UUID
 from npuscope.families.many_core.layout import (
     CoreOpInfo,
+    CorePort,
     Layout,
     MemorySpace,
     Pmu,
-    Port,
     Specialization,
 )
 from npuscope.families.many_core.program import (
     Binding,
     CoreOp,
     CoreProgram,
-    DevicePart,
+    DeviceProgram,
     Space,
     Transfer,
 )
@@ -64,7 +64,7 @@ class Writer:
                 self.add(core, group, "aicendcyclestats", waits_for=last)
         return self
 
-    def part(self, name: str) -> DevicePart:
+    def part(self, name: str) -> DeviceProgram:
         ops = tuple(
             tuple(
                 tuple(op for op in self.ops if (op.core, op.group) == (core, group))
@@ -72,7 +72,7 @@ class Writer:
             )
             for core in range(self.cores)
         )
-        return DevicePart(name, ops)
+        return DeviceProgram(name, ops)
 
 
 def program_of(
@@ -91,7 +91,7 @@ def program_of(
         cores=writers[0].cores,
         threads=THREADS,
         groups=GROUPS,
-        ports=(Port(100, True, "host", "input"), Port(101, False, "host", "output")),
+        ports=(CorePort(100, True, "host", "input"), CorePort(101, False, "host", "output")),
         pmu=pmu or Pmu(),
         specializations=tuple(
             Specialization(part.name, tuple(_infos(core) for core in part.ops)) for part in parts

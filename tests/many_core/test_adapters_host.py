@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from many_core.adapter_samples import ETDUMP_RUNS, etdump, trace_text, written
 from npuscope.errors import FileError
 from npuscope.families.many_core.adapters.model import Sheet
-from npuscope.families.many_core.adapters.onnxruntime import HostEvent, own_times
+from npuscope.families.many_core.adapters.onnxruntime import KernelEvent, own_times
 from npuscope.families.many_core.adapters.registry import find_adapter, read_sheet
 from npuscope.families.many_core.adapters.tables import sheet_trace
 from npuscope.profiling.model import Provenance
@@ -129,7 +129,7 @@ def test_a_profile_without_nodes_is_refused(tmp_path: Path) -> None:
 
 
 def test_of_equal_times_the_later_entry_is_the_outer() -> None:
-    inner, outer = (HostEvent(0, 1, 5, kind, kind, "CPU") for kind in ("in", "out"))
+    inner, outer = (KernelEvent(0, 1, 5, kind, kind, "CPU") for kind in ("in", "out"))
     assert own_times([inner, outer]) == [4, 0]
 
 

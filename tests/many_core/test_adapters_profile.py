@@ -16,7 +16,7 @@ from many_core.adapter_samples import (
     written,
 )
 from npuscope.errors import UsageError
-from npuscope.families.many_core.adapters.model import OpRow, Sheet, Totals
+from npuscope.families.many_core.adapters.model import Sheet, SheetOp, SheetTotals
 from npuscope.families.many_core.adapters.profile import profile_of
 from npuscope.families.many_core.adapters.registry import read_sheet
 from npuscope.families.many_core.adapters.tables import sheet_tables
@@ -114,8 +114,8 @@ def test_spreads_are_those_of_the_inferences(tmp_path: Path) -> None:
 
 
 def test_ops_beside_each_other_are_said() -> None:
-    rows = tuple(OpRow(0, "CPU", "Add", "", (), f"a{i}", 1, 10.0) for i in range(3))
-    sheet = Sheet("x", "x", "", Provenance.LOG, rows, totals=Totals(20.0))
+    rows = tuple(SheetOp(0, "CPU", "Add", "", (), f"a{i}", 1, 10.0) for i in range(3))
+    sheet = Sheet("x", "x", "", Provenance.LOG, rows, totals=SheetTotals(20.0))
     profile = profile_of(sheet)
     assert profile.total_ms == pytest.approx(0.03)
     assert profile.notes[-1] == "ops ran beside each other: the run took 0.020 ms"

@@ -11,7 +11,7 @@ from many_core.adapter_samples import newer_events, older_events, trace_text, wr
 from npuscope.errors import FileError
 from npuscope.families.many_core.adapters import columns as json_events
 from npuscope.families.many_core.adapters.columns import EventReader
-from npuscope.families.many_core.adapters.model import OpRow, Sheet
+from npuscope.families.many_core.adapters.model import Sheet, SheetOp
 from npuscope.families.many_core.adapters.registry import find_adapter, read_sheet
 from npuscope.families.many_core.adapters.tables import sheet_tables, sheet_trace
 from npuscope.trace_model import check
@@ -21,7 +21,7 @@ def sheet(folder: Path, events: list[dict], **how: bool) -> Sheet:
     return read_sheet(written(folder / "t.trace.json", trace_text(events, **how)))
 
 
-def row(found: Sheet, kind: str, core: int = 1) -> OpRow:
+def row(found: Sheet, kind: str, core: int = 1) -> SheetOp:
     (hit,) = [row for row in found.ops if (row.kind, row.core) == (kind, core)]
     return hit
 

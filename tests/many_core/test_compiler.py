@@ -21,7 +21,7 @@ from many_core.nets import (
 )
 from npuscope.errors import ModelError, UsageError
 from npuscope.families.many_core.buffer import write_buffer
-from npuscope.families.many_core.compiler.options import RECIPES, CompileOptions
+from npuscope.families.many_core.compiler.options import RECIPES, CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.container import read_program, write_program
 from npuscope.families.many_core.layout import Pmu
@@ -46,7 +46,7 @@ PUBLISHED = {
 
 
 def _compile(data: bytes, **options: object) -> CoreProgram:
-    return compile_graph(graph_of(data), MACHINE, CompileOptions(**options))
+    return compile_graph(graph_of(data), MACHINE, CoreCompileOptions(**options))
 
 
 def _ops(program: CoreProgram, device: int = 0) -> list[CoreOp]:
@@ -243,7 +243,7 @@ def test_what_cannot_be_compiled_is_refused() -> None:
 def test_an_input_may_be_an_output() -> None:
     graph = graph_of(encoder())
     graph.outputs = (*graph.outputs, "mask")
-    program = compile_graph(graph, MACHINE, CompileOptions(cores=2))
+    program = compile_graph(graph, MACHINE, CoreCompileOptions(cores=2))
     copies = [op.info.name for op in _ops(program) if op.info.kind == "aiccopytoddr"]
     assert "mask/__1" in copies
 
@@ -251,7 +251,7 @@ def test_an_input_may_be_an_output() -> None:
 def test_the_graph_is_not_changed() -> None:
     graph = graph_of(convolutions())
     ops, tensors = list(graph.ops), dict(graph.tensors)
-    compile_graph(graph, MACHINE, replace(CompileOptions(), cores=2))
+    compile_graph(graph, MACHINE, replace(CoreCompileOptions(), cores=2))
     assert graph.ops == ops and graph.tensors == tensors
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from many_core.nets import encoder, graph_of, wide_product
 from npuscope.families.many_core.compiler.metrics import metrics_lines, perf_metrics
-from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.machine import load_core_machine
 from npuscope.families.many_core.program import CoreProgram
@@ -13,7 +13,7 @@ MACHINE = load_core_machine()
 
 
 def _compile(data: bytes, **options: object) -> CoreProgram:
-    return compile_graph(graph_of(data), MACHINE, CompileOptions(**options))
+    return compile_graph(graph_of(data), MACHINE, CoreCompileOptions(**options))
 
 
 def test_traffic_of_a_product_is_its_weights_and_ends() -> None:

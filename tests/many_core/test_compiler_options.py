@@ -7,7 +7,7 @@ import pytest
 from npuscope.errors import UsageError
 from npuscope.families.many_core.compiler.options import (
     RECIPES,
-    CompileOptions,
+    CoreCompileOptions,
     pmu_of,
     stats_level,
 )
@@ -58,16 +58,16 @@ def test_wrong_counters_are_refused(recipe: str | None, events: str | None, text
 @pytest.mark.parametrize(
     ("options", "where"),
     [
-        (CompileOptions(cores=0), "-aic-num-cores"),
-        (CompileOptions(cores=17), "-aic-num-cores"),
-        (CompileOptions(devices=17), "--devices"),
-        (CompileOptions(stats_batch=0), "-stats-batchsize"),
-        (CompileOptions(stats_level=-1), "-stats-level"),
-        (CompileOptions(stats_level=30, ddr_stats=True), "-ddr-stats"),
-        (CompileOptions(stats_level=0, pmu=Pmu("", (3,))), "-aic-pmu-events"),
+        (CoreCompileOptions(cores=0), "-aic-num-cores"),
+        (CoreCompileOptions(cores=17), "-aic-num-cores"),
+        (CoreCompileOptions(devices=17), "--devices"),
+        (CoreCompileOptions(stats_batch=0), "-stats-batchsize"),
+        (CoreCompileOptions(stats_level=-1), "-stats-level"),
+        (CoreCompileOptions(stats_level=30, ddr_stats=True), "-ddr-stats"),
+        (CoreCompileOptions(stats_level=0, pmu=Pmu("", (3,))), "-aic-pmu-events"),
     ],
 )
-def test_options_are_checked_against_the_machine(options: CompileOptions, where: str) -> None:
+def test_options_are_checked_against_the_machine(options: CoreCompileOptions, where: str) -> None:
     with pytest.raises(UsageError) as caught:
         options.check(load_core_machine())
     assert caught.value.where == where

@@ -13,7 +13,7 @@ from many_core.compiler_checks import check_parts, check_places, check_reads, ch
 from many_core.nets import EncoderShape, convolutions, encoder, graph_of, integer_net, wide_product
 from npuscope.families.many_core.compiler import vtcm
 from npuscope.families.many_core.compiler.draft import Draft
-from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph, lower
 from npuscope.families.many_core.compiler.simplify import simplified
 from npuscope.families.many_core.compiler.vtcm import issue_order, lifetimes, place
@@ -82,20 +82,20 @@ def test_a_buffer_lives_from_its_first_write_to_its_last_read() -> None:
 
 def test_what_does_not_fit_goes_to_ddr_and_is_told() -> None:
     graph = graph_of(NETS["convolutions"])
-    program = compile_graph(graph, SMALL, CompileOptions(cores=1))
+    program = compile_graph(graph, SMALL, CoreCompileOptions(cores=1))
     spilled = [text for text in program.warnings if "do not fit VTCM" in text]
     assert spilled
     outside = [op for op in program.devices[0].all_ops() if op.info.memory is MemorySpace.CACHED]
     assert outside and all(op.info.wr_bytes for op in outside if not op.info.asynchronous)
     assert all(op.vtcm_offset is None for op in outside)
     assert program.devices[0].vtcm_bytes[0] <= SMALL.memory.vtcm_bytes
-    plenty = compile_graph(graph, MACHINE, CompileOptions(cores=1))
+    plenty = compile_graph(graph, MACHINE, CoreCompileOptions(cores=1))
     assert not [text for text in plenty.warnings if "do not fit" in text]
 
 
 def test_a_network_is_compiled_even_where_nothing_fits() -> None:
     tiny = load_core_machine(overrides={"memory.vtcm_bytes": 2048})
-    program = compile_graph(graph_of(NETS["encoder"]), tiny, CompileOptions(cores=2))
+    program = compile_graph(graph_of(NETS["encoder"]), tiny, CoreCompileOptions(cores=2))
     assert max(program.devices[0].vtcm_bytes) <= 2048
 
 

@@ -18,7 +18,7 @@ from many_core.nets import (
 )
 from many_core.public_nets import bert, gpt2, mobilenet_v2
 from npuscope.errors import ModelError, TargetError, UsageError
-from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.container import read_program, write_program
 from npuscope.families.many_core.execute import execute
@@ -65,7 +65,7 @@ def values_for(graph: Graph, seed: int = 1) -> dict[str, np.ndarray]:
 
 
 def compiled(net: str, machine: CoreMachine, cores: int, devices: int = 1) -> CoreProgram:
-    return compile_graph(GRAPHS[net], machine, CompileOptions(cores=cores, devices=devices))
+    return compile_graph(GRAPHS[net], machine, CoreCompileOptions(cores=cores, devices=devices))
 
 
 def check_equal(net: str, program: CoreProgram, seed: int = 0) -> None:
@@ -142,7 +142,7 @@ def test_one_byte_of_overlap_in_vtcm_shows() -> None:
 def test_sums_are_rounded_to_half_floats_part_by_part() -> None:
     """Three parts of a sum: what each leaves in the output is a half float."""
     graph = graph_of(wide_product(600, 64, 2))
-    program = compile_graph(graph, MACHINE, CompileOptions(cores=1))
+    program = compile_graph(graph, MACHINE, CoreCompileOptions(cores=1))
     x = np.random.default_rng(3).standard_normal((2, 600), np.float32)
     weights = graph.tensors[graph.ops[0].inputs[1]].data.astype(np.float16).astype(np.float32)
     halves = x.astype(np.float16).astype(np.float32)

@@ -10,7 +10,7 @@ import pytest
 
 from many_core.nets import EncoderShape, convolutions, encoder, graph_of
 from npuscope.families.many_core.buffer_format import Stats
-from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.container import read_layout, read_program, write_program
 from npuscope.families.many_core.machine import load_core_machine
@@ -39,7 +39,7 @@ NETWORKS = {
 
 @cache
 def program(name: str, cores: int) -> CoreProgram:
-    options = CompileOptions(cores, stats_level=70, ddr_stats=True)
+    options = CoreCompileOptions(cores, stats_level=70, ddr_stats=True)
     return compile_graph(graph_of(NETWORKS[name]()), MACHINE, options)
 
 

@@ -15,13 +15,13 @@ import npuscope
 from many_core.nets import EncoderShape, encoder, graph_of
 from models_onnx import OnnxWriter
 from npuscope.cli.main import main
-from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.machine import load_core_machine
 from npuscope.families.many_core.opstats.lever import Lever, LeverKind
-from npuscope.families.many_core.opstats.model import Bound, OpLabel, Opstats, Verdict
+from npuscope.families.many_core.opstats.model import CoreBound, CoreVerdict, OpLabel, Opstats
 from npuscope.families.many_core.opstats.tables import opstats_of
-from npuscope.families.many_core.rule_subject import Run
+from npuscope.families.many_core.rule_subject import CoreRun
 from npuscope.families.many_core.rules import core_findings, core_lints
 from npuscope.families.many_core.sim.conditions import RunOptions
 from npuscope.families.many_core.sim.run import simulate
@@ -37,15 +37,18 @@ MACHINE = load_core_machine()
 @cache
 def tables(cores: int = 2, batch: int = 1) -> Opstats:
     graph = graph_of(encoder(EncoderShape(batch=batch)))
-    program = compile_graph(graph, MACHINE, CompileOptions(cores, stats_level=70, ddr_stats=True))
+    program = compile_graph(
+        graph, MACHINE, CoreCompileOptions(cores, stats_level=70, ddr_stats=True)
+    )
     return opstats_of(simulate(program, MACHINE, RunOptions(2, start_iteration=1)).stats[0])
 
 
-def bound(by: Bound) -> Opstats:
+def bound(by: CoreBound) -> Opstats:
     shares = tuple(
-        (one.value, 0.9 if one is by else 0.1) for one in (Bound.DDR, Bound.HMX, Bound.HVX)
+        (one.value, 0.9 if one is by else 0.1)
+        for one in (CoreBound.DDR, CoreBound.HMX, CoreBound.HVX)
     )
-    return replace(tables(), verdict=Verdict(by, (*shares, ("host", 0.0))))
+    return replace(tables(), verdict=CoreVerdict(by, (*shares, ("host", 0.0))))
 
 
 def with_path(**shares: float) -> Opstats:
@@ -53,7 +56,7 @@ def with_path(**shares: float) -> Opstats:
 
 
 def with_host(share: float) -> Opstats:
-    return replace(tables(), verdict=Verdict(Bound.HOST, (("host", share),)))
+    return replace(tables(), verdict=CoreVerdict(CoreBound.HOST, (("host", share),)))
 
 
 def with_row(memory: str) -> Opstats:
@@ -99,9 +102,9 @@ def with_products(used: float) -> Opstats:
 
 
 RUNS: dict[str, tuple[Callable[[], Opstats], Callable[[], Opstats]]] = {
-    "ADV-CORE-DDR": (lambda: bound(Bound.DDR), lambda: bound(Bound.HMX)),
-    "ADV-CORE-HMX": (lambda: bound(Bound.HMX), lambda: bound(Bound.HVX)),
-    "ADV-CORE-HVX": (lambda: bound(Bound.HVX), lambda: bound(Bound.DDR)),
+    "ADV-CORE-DDR": (lambda: bound(CoreBound.DDR), lambda: bound(CoreBound.HMX)),
+    "ADV-CORE-HMX": (lambda: bound(CoreBound.HMX), lambda: bound(CoreBound.HVX)),
+    "ADV-CORE-HVX": (lambda: bound(CoreBound.HVX), lambda: bound(CoreBound.DDR)),
     "ADV-CORE-SYNC": (lambda: with_path(synchronisation=0.3), lambda: with_path(HVX=1.0)),
     "ADV-CORE-HOST": (lambda: with_host(0.4), lambda: with_host(0.01)),
     "ADV-CORE-SPILL": (lambda: with_row("DDR"), lambda: with_row("TCM")),
@@ -163,14 +166,14 @@ def test_a_gain_belongs_to_the_very_fix() -> None:
         Lever(LeverKind.CORES, 5.0, 1.0, cores=1, copies=16),
         Lever(LeverKind.INTEGERS, 1.5, 1.0, bound=True),
     )
-    run = Run(replace(tables(2), levers=levers))
+    run = CoreRun(replace(tables(2), levers=levers))
     assert run.gains("core-more", "core-copies") == {}
     assert "core-more" not in run.settings()
     assert run.gains("core-integers")["core-integers"].basis is GainBasis.BOUND
     fewer = Lever(LeverKind.CORES, 1.5, 0.5, cores=1)
-    assert Run(replace(tables(2), levers=(fewer,))).gains("core-more") == {}
+    assert CoreRun(replace(tables(2), levers=(fewer,))).gains("core-more") == {}
     spread = Lever(LeverKind.CORES, 1.25, 0.5, cores=16)
-    more = Run(replace(tables(2), levers=(*levers, fewer, spread)))
+    more = CoreRun(replace(tables(2), levers=(*levers, fewer, spread)))
     assert more.settings()["core-more"] == {"cores": 16}
     gain = more.gains("core-more")["core-more"]
     assert gain.is_timed and gain.ms == pytest.approx(run.ms * 0.2)

@@ -8,7 +8,7 @@ import pytest
 
 from many_core.nets import EncoderShape, convolutions, encoder, graph_of, integer_net
 from npuscope.families.many_core.buffer import read_buffer, write_buffer
-from npuscope.families.many_core.compiler.options import RECIPES, CompileOptions
+from npuscope.families.many_core.compiler.options import RECIPES, CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.layout import Pmu
 from npuscope.families.many_core.machine import load_core_machine
@@ -23,7 +23,7 @@ MACHINE = load_core_machine()
 
 def compiled(name: str, cores: int, devices: int = 1) -> CoreProgram:
     pmu = Pmu("KernelUtil", RECIPES["KernelUtil"])
-    options = CompileOptions(cores, devices, stats_level=100, ddr_stats=True, pmu=pmu)
+    options = CoreCompileOptions(cores, devices, stats_level=100, ddr_stats=True, pmu=pmu)
     return compile_graph(graph_of(NETWORKS[name]()), MACHINE, options)
 
 
@@ -80,7 +80,7 @@ def test_the_last_op_knows_the_size_of_the_buffer() -> None:
 def test_more_cores_are_faster_where_the_work_is_large() -> None:
     """Each core has half of the rows; what they tell each other is little beside that."""
     graph = graph_of(encoder(EncoderShape(1, hidden=256, sequence=128, feed_forward=512, batch=2)))
-    programs = [compile_graph(graph, MACHINE, CompileOptions(cores)) for cores in (1, 2)]
+    programs = [compile_graph(graph, MACHINE, CoreCompileOptions(cores)) for cores in (1, 2)]
     times = [simulate(program, MACHINE, RunOptions()).iterations[0] for program in programs]
     busy = [one.exec_us - one.input_wait_us for one in times]
     assert busy[1] < busy[0]

@@ -11,7 +11,7 @@ import pytest
 
 from many_core.nets import EncoderShape, encoder, graph_of, wide_product
 from npuscope.families.many_core.buffer_format import Stats
-from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.machine import load_core_machine
 from npuscope.families.many_core.opstats.model import OpRow
@@ -61,7 +61,7 @@ TRANSFERS = {"aiccopytovtcm": 0.81, "aicmulticastvtcm": 0.20}
 @pytest.fixture(scope="module")
 def program() -> CoreProgram:
     shape = EncoderShape(LAYERS, hidden=768, heads=12, sequence=128, feed_forward=3072, batch=8)
-    options = CompileOptions(cores=2, stats_level=70, ddr_stats=True)
+    options = CoreCompileOptions(cores=2, stats_level=70, ddr_stats=True)
     return compile_graph(graph_of(encoder(shape)), load_core_machine(), options)
 
 
@@ -142,7 +142,7 @@ def from_ddr() -> Graph:
 
 def run_on(graph: Graph, cores: int) -> Stats:
     """The second inference: its input is there when it starts."""
-    options = CompileOptions(cores=cores, stats_level=70, ddr_stats=True)
+    options = CoreCompileOptions(cores=cores, stats_level=70, ddr_stats=True)
     made = compile_graph(graph, load_core_machine(), options)
     run = RunOptions(iterations=2, start_iteration=1)
     return simulate(made, load_core_machine(), run).stats[0]

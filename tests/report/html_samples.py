@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from npuscope import building
-from npuscope.advice.explain import Explanation, explain
+from npuscope.advice.explain import explain
+from npuscope.advice.explanation import Explanation
 from npuscope.building import Build
 from npuscope.demo_network import demo_graph
 from npuscope.graph.model import DType, Graph, Op, Quant, Tensor

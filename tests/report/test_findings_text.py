@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from npuscope.advice.explain import Explanation, best_changes, catalogue
+from npuscope.advice.catalogue import catalogue
+from npuscope.advice.changes import best_changes
+from npuscope.advice.explanation import Explanation
 from npuscope.report.findings import explain_json, explain_text, finding_lines, lint_text
 from npuscope.rulebook.finding import Finding, Hit, finding_json, worst_first
 from npuscope.rulebook.fix import at_most

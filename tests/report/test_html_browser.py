@@ -13,7 +13,7 @@ from many_core.samples import layout, program, stats
 from models import mobilenet_like, save, to_tflite
 from npuscope.cli.main import main
 from npuscope.demo_network import demo_graph
-from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.machine import load_core_machine
 from npuscope.families.many_core.opstats.tables import opstats_of
@@ -317,7 +317,7 @@ def test_what_to_change_in_a_run_of_many_cores_is_drawn(
     tab: Page, tmp_path: Path, width: int
 ) -> None:
     machine = load_core_machine()
-    options = CompileOptions(2, stats_level=70, ddr_stats=True)
+    options = CoreCompileOptions(2, stats_level=70, ddr_stats=True)
     made = compile_graph(graph_of(encoder(EncoderShape(layers=2))), machine, options)
     tables = opstats_of(simulate(made, machine, RunOptions()).stats[0])
     tab.resize(width)

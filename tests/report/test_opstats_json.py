@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from many_core.samples import layout, stats
-from npuscope.families.many_core.adapters.model import OpRow, Sheet
+from npuscope.families.many_core.adapters.model import Sheet, SheetOp
 from npuscope.families.many_core.opstats.tables import opstats_of
 from npuscope.families.many_core.report.opstats_json import opstats_json
 from npuscope.profiling.model import Provenance
@@ -52,7 +52,7 @@ def test_what_was_not_collected_is_null_or_empty() -> None:
 
 
 def test_programs_without_times_are_inventories() -> None:
-    row = OpRow(2, "HVX", "elementadd", "TCM", ("i8",), "", 7, None, out_bytes=64)
+    row = SheetOp(2, "HVX", "elementadd", "TCM", ("i8",), "", 7, None, out_bytes=64)
     sheet = Sheet("qaic-desc", "p.bin", "net", Provenance.VENDOR_FILE, (row,))
     result = opstats_json([], None, [sheet])
     assert (result["level"], result["buffers"]) == (None, [])

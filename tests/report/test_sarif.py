@@ -11,7 +11,7 @@ import pytest
 
 import npuscope
 from models import mobilenet_like, save, to_tflite
-from npuscope.advice.explain import catalogue
+from npuscope.advice.catalogue import catalogue
 from npuscope.report.findings_files import FINGERPRINT, Checked, sarif_json, source_uri
 from npuscope.rulebook.registry import RuleKind
 from report.hostile import hostile_findings

@@ -13,7 +13,7 @@ import pytest
 
 from advice.test_advise_rules import CASES as ADVISE_CASES
 from compiler.nets import MACHINES
-from npuscope.advice.explain import advices, catalogue
+from npuscope.advice.catalogue import advices, catalogue
 from npuscope.advice.rule_pages import rule_pages
 from npuscope.errors import InternalError
 from npuscope.machine.load import generations

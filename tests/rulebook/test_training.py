@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npuscope.advice.explain import catalogue
+from npuscope.advice.catalogue import catalogue
 from npuscope.rulebook.finding import fix_json
 from npuscope.rulebook.fixes import CHANGE_OUTPUTS, OLDER_IR
 from npuscope.rulebook.training import ELSEWHERE, SPELLINGS, training

@@ -45,7 +45,7 @@ class Limit:
 def figures(profile: Profile, findings: Iterable[Finding] | None = None) -> dict[str, float]:
     """All that is known of a run; findings only where they were looked for."""
     time, memory = profile.time, profile.memory
-    found: dict[str, float] = {
+    values: dict[str, float] = {
         "total_ms": profile.total_ms,
         "inferences_per_s": profile.inferences_per_s,
         "npu_core_ms": time.npu_core_ms,
@@ -57,14 +57,14 @@ def figures(profile: Profile, findings: Iterable[Finding] | None = None) -> dict
         **profile.figures,
     }
     if memory != UNKNOWN_MEMORY:
-        found["internal_ram_bytes"] = memory.internal_ram_bytes
-        found["external_ram_bytes"] = memory.external_ram_bytes
-        found["weights_bytes"] = memory.weights_bytes
-        found |= {pool.name: pool.used_bytes for pool in memory.pools}
+        values["internal_ram_bytes"] = memory.internal_ram_bytes
+        values["external_ram_bytes"] = memory.external_ram_bytes
+        values["weights_bytes"] = memory.weights_bytes
+        values |= {pool.name: pool.used_bytes for pool in memory.pools}
     if findings is not None:
-        told = [finding.severity for finding in findings]
-        found |= {f"{_FINDINGS}{severity}": told.count(severity) for severity in Severity}
-    return found
+        severities = [finding.severity for finding in findings]
+        values |= {f"{_FINDINGS}{severity}": severities.count(severity) for severity in Severity}
+    return values
 
 
 def needs_findings(*tables: Mapping[str, float | str] | None) -> bool:
@@ -75,58 +75,54 @@ def needs_findings(*tables: Mapping[str, float | str] | None) -> bool:
 def parse_limits(
     most: Mapping[str, float | str] | None,
     least: Mapping[str, float | str] | None,
-    known: Figures,
+    values: Figures,
 ) -> tuple[Limit, ...]:
     tables = ((most, True), (least, False))
     return tuple(
-        _limit(name, value, is_most, known)
+        _limit(name, value, is_most, values)
         for table, is_most in tables
         for name, value in (table or {}).items()
     )
 
 
-def is_bytes(name: str, known: Figures) -> bool:
+def is_bytes(name: str, values: Figures) -> bool:
     """Memories, by their own name or by the sum they belong to."""
     plain = {"total_ms", "inferences_per_s", "epochs", *_KINDS}
     timed = name.endswith(("_ms", "_share")) or name.startswith(_FINDINGS)
-    return name in known and name not in plain and not timed
+    return name in values and name not in plain and not timed
 
 
-def _limit(name: str, value: float | str, most: bool, known: Figures) -> Limit:
+def _limit(name: str, value: float | str, most: bool, values: Figures) -> Limit:
     """A limit on a figure that exists, in the figure's own unit."""
     where = "--max" if most else "--min"
-    if name not in known:
-        raise UsageError(f"unknown figure '{name}'", where=where, hint=_near(name, known))
-    units = _units(name, known)
+    if name not in values:
+        raise UsageError(f"unknown figure '{name}'", where=where, hint=_near(name, values))
+    units = _MILLISECONDS if name.endswith("_ms") else {"": 1}
+    if is_bytes(name, values):
+        units = _BYTES
     number, scale = _number(value, units)
     if not 0 <= number < math.inf:
-        shown = ", ".join(unit for unit in units if unit)
-        hint = f"a number, or one with {shown}" if shown else "a plain number"
+        spellings = ", ".join(unit for unit in units if unit)
+        hint = f"a number, or one with {spellings}" if spellings else "a plain number"
         raise UsageError(f"cannot read the limit '{value}' of {name}", where=where, hint=hint)
     return Limit(name, number * scale, most)
-
-
-def _units(name: str, known: Figures) -> Mapping[str, float]:
-    if is_bytes(name, known):
-        return _BYTES
-    return _MILLISECONDS if name.endswith("_ms") else {"": 1}
 
 
 def _number(value: float | str, units: Mapping[str, float]) -> tuple[float, float]:
     """(number, size of its unit); the number is nan where the text is not a number."""
     if not isinstance(value, str):
         return float(value), 1.0
-    found = _LIMIT.fullmatch(value.strip())
+    match = _LIMIT.fullmatch(value.strip())
     folded = {unit.lower(): size for unit, size in units.items()}
-    if found is None or found[2].lower() not in folded:
+    if match is None or match[2].lower() not in folded:
         return math.nan, 1.0
-    return float(found[1]), folded[found[2].lower()]
+    return float(match[1]), folded[match[2].lower()]
 
 
-def _near(name: str, known: Figures) -> str:
-    folded = {key.lower(): key for key in known}
+def _near(name: str, values: Figures) -> str:
+    folded = {key.lower(): key for key in values}
     near = [folded[hit] for hit in difflib.get_close_matches(name.lower(), folded, n=3)]
-    return f"did you mean {' or '.join(near)}?" if near else f"figures: {', '.join(known)}"
+    return f"did you mean {' or '.join(near)}?" if near else f"figures: {', '.join(values)}"
 
 
 def parse_share(text: str, where: str) -> float:
@@ -160,35 +156,26 @@ class Baseline:
 def read_baseline(source: Source, options: Options) -> Baseline:
     if isinstance(source, str | Path) and result_schema(source) == GATE_SCHEMA:
         return _from_gate(Path(source))
-    if isinstance(source, str | Path) and not _exists(source):
+    if isinstance(source, str | Path) and not Path(str(source).removeprefix("log:")).exists():
         raise FileError("there is no such baseline", where=str(source), hint=_HINT)
     side = open_side(source, options)
     profile = side.profile
-    known = figures(profile)
-    return Baseline(side.name, known, profile.model.md5, profile.machine.generation, side)
-
-
-def _exists(source: str | Path) -> bool:
-    return Path(str(source).removeprefix("log:")).exists()
+    values = figures(profile)
+    return Baseline(side.name, values, profile.model.md5, profile.machine.generation, side)
 
 
 def _from_gate(path: Path) -> Baseline:
     data, where = read_result(path), safe_terminal(str(path))
-    found = data.get("figures")
-    if not isinstance(found, dict) or not found:
+    values = data.get("figures")
+    if not isinstance(values, dict) or not values:
         raise FileError("expected an object of figures", where=f"{where}: $.figures", hint=_HINT)
-    for name, value in found.items():
-        if not _is_figure(value):
+    for name, value in values.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not math.isfinite(value) or value < 0:
             place = f"{where}: $.figures.{safe_terminal(name)}"
             raise FileError("expected a number of 0 or more", where=place, hint=_HINT)
     md5, generation = _text(data, "model", "md5"), _text(data, "machine", "generation")
-    return Baseline(safe_terminal(path.name), found, md5, generation)
-
-
-def _is_figure(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return math.isfinite(value) and value >= 0
+    return Baseline(safe_terminal(path.name), values, md5, generation)
 
 
 def _text(data: dict[str, Any], part: str, key: str) -> str:
@@ -285,19 +272,23 @@ def gate(
     tolerance: float = 0.0,
     findings: Sequence[Finding] | None = None,
 ) -> Gate:
-    known = figures(side.profile, findings)
-    checks = [_limited(limit, known) for limit in limits]
+    values = figures(side.profile, findings)
+    checks = [_limited(limit, values) for limit in limits]
     notes: list[str] = list(_bounds(side))
     comparison = None
     if baseline is not None:
         noise = _noise_ms(side) + (_noise_ms(baseline.side) if baseline.side else 0.0)
-        checks += _held(known, baseline, tolerance, noise)
-        notes += _notes(side, known, baseline)
+        checks += _held(values, baseline, tolerance, noise)
+        notes += _notes(side, values, baseline)
         comparison = compare(baseline.side, side) if baseline.side else None
-    told = tuple(findings or ())
+    reasons = tuple(findings or ())
     if side.profile.is_lower_bound:
-        checks = [replace(check, open=_is_open(check)) for check in checks]
-    return Gate(side, tuple(checks), known, baseline, comparison, told, tuple(notes))
+        # Open: an upper limit on a time of which a part is not known, a lower one on the rate.
+        checks = [
+            replace(check, open=check.name in (_SPEED if check.kind == "min" else _TIMES))
+            for check in checks
+        ]
+    return Gate(side, tuple(checks), values, baseline, comparison, reasons, tuple(notes))
 
 
 def _bounds(side: Side) -> Iterator[str]:
@@ -307,20 +298,17 @@ def _bounds(side: Side) -> Iterator[str]:
         yield f"times are lower bounds, so no limit on them can pass: {kinds} of unknown cost"
 
 
-def _is_open(check: Check) -> bool:
-    """An upper limit on a time of which a part is not known, or a lower one on the rate."""
-    return check.name in (_SPEED if check.kind == "min" else _TIMES)
-
-
-def _limited(limit: Limit, known: Figures) -> Check:
+def _limited(limit: Limit, values: Figures) -> Check:
     kind = "max" if limit.most else "min"
-    value = known[limit.name]
-    return Check(limit.name, kind, value, limit.value, is_bytes(limit.name, known))
+    value = values[limit.name]
+    return Check(limit.name, kind, value, limit.value, is_bytes(limit.name, values))
 
 
-def _held(known: Figures, baseline: Baseline, tolerance: float, noise: float) -> Iterator[Check]:
-    for name in _names_held(known):
-        if name not in known or name not in baseline.figures:
+def _held(values: Figures, baseline: Baseline, tolerance: float, noise: float) -> Iterator[Check]:
+    # Those of all families, and the bytes that only one counts.
+    own = (name for name in values if name.endswith("_bytes") and name not in _HELD)
+    for name in (*_HELD, *own):
+        if name not in values or name not in baseline.figures:
             continue
         before = baseline.figures[name]
         # Counts and bytes do not vary from run to run.
@@ -329,14 +317,8 @@ def _held(known: Figures, baseline: Baseline, tolerance: float, noise: float) ->
         # 3 % of two epochs is no epoch: a share must not allow a whole one.
         if name in _COUNTED:
             limit = floor(limit)
-        size = is_bytes(name, known)
-        yield Check(name, "baseline", known[name], limit, size, before, band)
-
-
-def _names_held(known: Figures) -> tuple[str, ...]:
-    """Those of all families, and the bytes that only one counts."""
-    own = (name for name in known if name.endswith("_bytes") and name not in _HELD)
-    return (*_HELD, *own)
+        size = is_bytes(name, values)
+        yield Check(name, "baseline", values[name], limit, size, before, band)
 
 
 def _noise_ms(side: Side) -> float:
@@ -346,12 +328,12 @@ def _noise_ms(side: Side) -> float:
     return sum(epoch.spread.max - epoch.spread.min for epoch in side.profile.epochs)
 
 
-def _notes(side: Side, known: Figures, baseline: Baseline) -> Iterator[str]:
+def _notes(side: Side, values: Figures, baseline: Baseline) -> Iterator[str]:
     model, machine = side.profile.model, side.profile.machine
     if baseline.md5 and model.md5 and baseline.md5 != model.md5:
         yield "the baseline belongs to another model file (its fingerprint differs)"
     if baseline.generation and machine.generation and baseline.generation != machine.generation:
         yield f"the baseline has generation {baseline.generation}, this run {machine.generation}"
-    missing = [name for name in _HELD if name not in known or name not in baseline.figures]
+    missing = [name for name in _HELD if name not in values or name not in baseline.figures]
     if missing:
         yield f"not compared, not known for both sides: {', '.join(missing)}"

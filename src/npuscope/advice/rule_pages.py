@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from npuscope.advice.explain import catalogue
+from npuscope.advice.catalogue import catalogue
 from npuscope.edits import formats
 from npuscope.rulebook.fix import FixTemplate, FunctionEffect
 from npuscope.rulebook.registry import Rule, RuleKind

@@ -15,7 +15,7 @@ from typing import Any
 
 from npuscope.cli.output import dump, logged, print_text, working, write_file
 from npuscope.errors import UsageError
-from npuscope.options.kinds import Kind, Option, VendorEffect, Verb
+from npuscope.options.kinds import Option, OptionKind, VendorEffect, Verb
 from npuscope.verbs.check import about
 from npuscope.verbs.families import check_family
 from npuscope.verbs.table import function_of, module_of, record
@@ -54,14 +54,14 @@ def perform(args: argparse.Namespace) -> int:
 def values(verb: Verb, args: argparse.Namespace) -> dict[str, Any]:
     """Options and arguments as keywords; without those that were not given and have no default."""
     options = {option.name: option for option in verb.options if option.shell}
-    found: dict[str, Any] = {}
+    offers: dict[str, Any] = {}
     for name in (*(argument.name for argument in verb.arguments), *options):
         value = getattr(args, name)
         if value is None or value == []:
             continue
         parse = options[name].parse if name in options else None
-        found[name] = value if parse is None else parse(value)
-    return found
+        offers[name] = value if parse is None else parse(value)
+    return offers
 
 
 # --- Functions are given what they have parameters for ---
@@ -75,9 +75,9 @@ def _run(function: Callable[..., Any], verb: Verb, offers: Mapping[str, Any]) ->
     if code.co_flags & CO_VARKEYWORDS:
         names |= {option.name for option in verb.options if option.python}
     several = code.co_varnames[count] if code.co_flags & CO_VARARGS else ""
-    given = {name: offers[name] for name in names if name in offers}
+    keywords = {name: offers[name] for name in names if name in offers}
     with about(next(iter(_sources(verb, offers)), None)):
-        return function(*offers.get(several, ()), **given)
+        return function(*offers.get(several, ()), **keywords)
 
 
 def _called(function: Callable[..., Any], result: object, offers: Mapping[str, Any]) -> Any:
@@ -154,32 +154,36 @@ _FIGURES_ONLY = ("as_int8",)  # of verbs that give figures; the next step gives 
 def without_effect(verb: Verb, args: argparse.Namespace) -> tuple[str, ...]:
     """What to say of the vendor's options that were given and change nothing here."""
     idle = [option for option in verb.options if option.effect is VendorEffect.NONE]
-    given = [option for option in idle if getattr(args, option.name)]
-    reasons = [f"{o.spellings[0]} is {o.means}" for o in given if o.means.startswith(_NOT_NEEDED)]
-    others = [o.spellings[0] for o in given if not o.means.startswith(_NOT_NEEDED)]
+    options = [option for option in idle if getattr(args, option.name)]
+    reasons = [f"{o.spellings[0]} is {o.means}" for o in options if o.means.startswith(_NOT_NEEDED)]
+    others = [o.spellings[0] for o in options if not o.means.startswith(_NOT_NEEDED)]
     return (*reasons, *([f"without effect here: {', '.join(others)}"] if others else []))
 
 
 def words_for(args: argparse.Namespace, other: str) -> str:
     """What was given to a verb, as far as the other one takes it too: its next step."""
     shared = {option.name for option in record(other).options} - {*_ANSWERS, *_FIGURES_ONLY}
-    given = [
+    words = [
         word
         for option in record(args.verb).options
         if option.name in shared and option.shell
         for word in _given(args, option)
     ]
-    return shlex.join([args.source, *given])
+    return shlex.join([args.source, *words])
 
 
 def _given(args: argparse.Namespace, option: Option) -> list[str]:
     value, spelling = getattr(args, option.name, None), option.spellings[0]
-    if value is None or value == option.default or (value is False and option.kind is Kind.FLAG):
+    if (
+        value is None
+        or value == option.default
+        or (value is False and option.kind is OptionKind.FLAG)
+    ):
         return []
-    if option.kind is Kind.LIST:
+    if option.kind is OptionKind.LIST:
         return [word for each in value for word in (spelling, each)]
-    if option.kind is Kind.FLAG:
+    if option.kind is OptionKind.FLAG:
         return [spelling]
-    if option.kind is Kind.SWITCH:
+    if option.kind is OptionKind.SWITCH:
         return [spelling if value else f"--no-{spelling.removeprefix('--')}"]
-    return [spelling, str(value).lower() if option.kind is Kind.BOOLEAN else str(value)]
+    return [spelling, str(value).lower() if option.kind is OptionKind.BOOLEAN else str(value)]

@@ -150,7 +150,11 @@ def _run(argv: list[str]) -> int:
     # The verb is found before argparse runs, because only its module is imported.
     verb = next((word for word in argv if not word.startswith("-")), None)
     if verb is not None and verb not in VERBS:
-        raise _unknown_verb(verb)
+        import difflib
+
+        near = difflib.get_close_matches(verb, VERBS, n=2)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"verbs: {', '.join(VERBS)}"
+        raise UsageError(f"unknown verb '{verb}'", hint=hint)
     # Words before the verb may ask for help about all of them.
     parser = build_parser(verb, whole=argv[:1] not in ([verb], ["--version"]))
     # Unknown words are collected, not refused by argparse: the error can then suggest an option.
@@ -179,14 +183,6 @@ def _json_before_source(argv: list[str]) -> list[str]:
         is_source = following.lower().endswith(_SOURCES) or os.path.isdir(following)
         words.append("--json=-" if word == "--json" and is_source else word)
     return words
-
-
-def _unknown_verb(verb: str) -> UsageError:
-    import difflib
-
-    near = difflib.get_close_matches(verb, VERBS, n=2)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"verbs: {', '.join(VERBS)}"
-    return UsageError(f"unknown verb '{verb}'", hint=hint)
 
 
 def _start_logging(args: argparse.Namespace) -> None:
@@ -218,7 +214,16 @@ def _report(error: NpuscopeError, argv: Sequence[str]) -> int:
         lines = traceback.format_exception(error.__cause__ or error)
         _say(safe_lines("".join(lines)).rstrip("\n"))
     if _asked(argv, "--json"):
-        _print_json({"error": _as_json(error)})
+        _print_json(
+            {
+                "error": {
+                    "kind": error.kind,
+                    "message": error.message,
+                    "where": error.where,
+                    "hint": error.hint,
+                }
+            }
+        )
     return error.exit_code
 
 
@@ -230,15 +235,6 @@ def _print_json(error: dict[str, dict[str, str]]) -> None:
         print(json.dumps(error, indent=2, ensure_ascii=False), flush=True)
     except _StdoutError:
         _drop_stdout()
-
-
-def _as_json(error: NpuscopeError) -> dict[str, str]:
-    return {
-        "kind": error.kind,
-        "message": error.message,
-        "where": error.where,
-        "hint": error.hint,
-    }
 
 
 def _asked(argv: Sequence[str], *names: str) -> bool:

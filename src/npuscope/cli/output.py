@@ -53,9 +53,9 @@ def working(args: argparse.Namespace, what: str) -> Iterator[None]:
     from rich.markup import escape
 
     with Console(stderr=True).status(what) as status:
-        shown = _Shown(lambda text: status.update(f"{what}: {escape(text)}"))
-        shown.setFormatter(SafeFormatter())
-        LOGGER.addHandler(shown)
+        screen = _Shown(lambda text: status.update(f"{what}: {escape(text)}"))
+        screen.setFormatter(SafeFormatter())
+        LOGGER.addHandler(screen)
         before, LOGGER.propagate = LOGGER.propagate, bool(args.verbose)
         LOGGER.setLevel(logging.INFO)
         try:
@@ -63,7 +63,7 @@ def working(args: argparse.Namespace, what: str) -> Iterator[None]:
         finally:
             LOGGER.setLevel(logging.NOTSET)
             LOGGER.propagate = before
-            LOGGER.removeHandler(shown)
+            LOGGER.removeHandler(screen)
 
 
 class _Shown(logging.Handler):
@@ -94,8 +94,8 @@ def logged(args: argparse.Namespace) -> Iterator[io.StringIO]:
         logger.addHandler(handler)
     if args.debug or args.log is not None:
         logger.setLevel(logging.DEBUG)
-        shown = logging.DEBUG if args.debug or args.verbose else logging.WARNING
-        logging.getLogger().handlers[0].setLevel(shown)
+        level = logging.DEBUG if args.debug or args.verbose else logging.WARNING
+        logging.getLogger().handlers[0].setLevel(level)
     try:
         yield stream
     finally:

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable
 from typing import Any, NoReturn
 
 from npuscope.errors import UsageError
-from npuscope.options.kinds import Argument, Group, Kind, Option, VendorEffect
+from npuscope.options.kinds import Argument, Option, OptionGroup, OptionKind, VendorEffect
 from npuscope.options.rows import NOT_MODELLED
 from npuscope.text import safe_terminal
 from npuscope.verbs.table import NAMES, record
@@ -40,7 +40,7 @@ def build_parser(verb: str | None, whole: bool = True) -> Parser:
     return parser
 
 
-def _add_verbs(commands: Any, names: Iterable[str], chosen: Container[str | None]) -> None:
+def _add_verbs(commands: Any, names: Iterable[str], verbs: Container[str | None]) -> None:
     """Lines of --help; only the chosen ones are given their options."""
     for name in names:
         line = record(name).line
@@ -48,7 +48,7 @@ def _add_verbs(commands: Any, names: Iterable[str], chosen: Container[str | None
         parser = commands.add_parser(
             name.rpartition(" ")[2], help=line, description=line, allow_abbrev=False
         )
-        if name in chosen:
+        if name in verbs:
             add_options(parser, name)
 
 
@@ -77,7 +77,7 @@ def _add_argument(parser: argparse.ArgumentParser, argument: Argument) -> None:
     parser.add_argument(argument.name, help=_help(argument.means), **more)
 
 
-def _add_group(parser: argparse.ArgumentParser, group: Group) -> None:
+def _add_group(parser: argparse.ArgumentParser, group: OptionGroup) -> None:
     where: Any = parser
     if group.title:
         where = parser.add_argument_group(group.title, group.about or None)
@@ -90,7 +90,7 @@ def _add_group(parser: argparse.ArgumentParser, group: Group) -> None:
 
 def _add(where: Any, option: Option) -> None:
     how = {"dest": option.name, "help": _help(option.means)}
-    if option.kind is not Kind.SWITCH:
+    if option.kind is not OptionKind.SWITCH:
         where.add_argument(*option.spellings, **how, **_how(option))
         return
     own, theirs = option.spellings[0], option.spellings[1:]
@@ -103,16 +103,16 @@ def _add(where: Any, option: Option) -> None:
 def _how(option: Option) -> dict[str, Any]:
     if option.effect is VendorEffect.REFUSED:
         return {"action": _Refuse, "nargs": 0}
-    if option.kind is Kind.FLAG:
+    if option.kind is OptionKind.FLAG:
         return {"action": "store_true"}
     how: dict[str, Any] = {}
     # argparse would take the name in Python.
     how["metavar"] = option.value or (
         None if option.choices else option.long.lstrip("-").replace("-", "_").upper()
     )
-    if option.kind is Kind.LIST:
+    if option.kind is OptionKind.LIST:
         return {**how, "action": "append", "default": []}
-    types = {Kind.WHOLE: int, Kind.REAL: float, Kind.BOOLEAN: _boolean}
+    types = {OptionKind.WHOLE: int, OptionKind.REAL: float, OptionKind.BOOLEAN: _boolean}
     if option.kind in types:
         how["type"] = types[option.kind]
     if option.const is not None:

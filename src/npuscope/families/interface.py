@@ -13,7 +13,7 @@ from npuscope.lean_dataclass import dataclass
 
 if TYPE_CHECKING:
     from npuscope.advice.compare.model import Side
-    from npuscope.advice.explain import Explanation
+    from npuscope.advice.explanation import Explanation
     from npuscope.profiling.model import Profile
     from npuscope.rulebook.finding import Finding
 

@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 
-from npuscope.advice.compare.half import EpochTimer, without_waiting
-from npuscope.advice.explain import Explanation, explain
+from npuscope.advice.compare.times import EpochTimer, without_waiting
+from npuscope.advice.explain import explain
+from npuscope.advice.explanation import Explanation
 from npuscope.advice.fix.candidates import CUT, Candidate, FixChoice, candidates
 from npuscope.advice.fix.run import apply_places
 from npuscope.advice.fix.workbench import BenchNetwork, Look, Workbench

@@ -10,7 +10,7 @@ from typing import cast
 from npuscope.building import Options
 from npuscope.errors import UsageError
 from npuscope.lean_dataclass import dataclass, replace
-from npuscope.options.kinds import Kind
+from npuscope.options.kinds import OptionKind
 from npuscope.options.rows import READING, TARGET
 from npuscope.options.words import parse_value
 from npuscope.records import JSON, decode
@@ -78,8 +78,8 @@ def setting_from(data: object, models: int, pools: int) -> Setting:
 
 def first_setting(options: Options, pools: int) -> Setting:
     """Where every tab begins: what the command line said."""
-    told = {key: options.get(name) for name, key in _VALUES.items()}
-    values = {key: value for key, value in told.items() if value is not None}
+    stated = {key: options.get(name) for name, key in _VALUES.items()}
+    values = {key: value for key, value in stated.items() if value is not None}
     values |= options.get("overrides") or {}
     return Setting(
         generation=options.get("generation"),
@@ -131,11 +131,11 @@ def command(setting: Setting, model: Path, mpool: Path | None, fixed: Options) -
     return shlex.join(words)
 
 
-def _option_words(spellings: tuple[str, ...], kind: Kind, value: object) -> list[str]:
+def _option_words(spellings: tuple[str, ...], kind: OptionKind, value: object) -> list[str]:
     long = next(flag for flag in spellings if flag.startswith("--"))
-    if kind is Kind.SWITCH:
+    if kind is OptionKind.SWITCH:
         return [long if value else long.replace("--", "--no-", 1)]
-    if kind is Kind.FLAG:
+    if kind is OptionKind.FLAG:
         return [long] if value else []
     if isinstance(value, Mapping):
         return [word for key, one in value.items() for word in (long, f"{key}={_listed(one)}")]

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any, TypeVar
 
-from npuscope.bounded_file import VENDOR_JSON, Kind, parse_json, read_text
+from npuscope.bounded_file import VENDOR_JSON, FileKind, parse_json, read_text
 from npuscope.errors import FileError
 from npuscope.lean_dataclass import dataclass
 from npuscope.plain_data import Node
@@ -39,7 +39,7 @@ class LenientJson:
     notes: tuple[str, ...]
 
 
-def read_json(path: str | Path, kind: Kind = VENDOR_JSON) -> LenientJson:
+def read_json(path: str | Path, kind: FileKind = VENDOR_JSON) -> LenientJson:
     """The file's value, and a note for every mistake that was repaired."""
     text = read_text(path, kind, encoding="utf-8-sig")
     notes: list[str] = []

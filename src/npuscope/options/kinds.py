@@ -9,7 +9,7 @@ from typing import Any
 from npuscope.lean_dataclass import dataclass
 
 
-class Kind(Enum):
+class OptionKind(Enum):
     TEXT = "text"
     FILE = "file"  # or folder
     WHOLE = "whole number"
@@ -42,7 +42,7 @@ class Option:
     """`name` is the keyword in Python; `python` is False for options of the command line only."""
 
     name: str
-    kind: Kind
+    kind: OptionKind
     means: str
     default: object = None
     value: str = ""  # placeholder for its value in --help
@@ -82,7 +82,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class OptionGroup:
     """Options under one heading; only one of the `exclusive` ones may be given."""
 
     title: str
@@ -105,7 +105,7 @@ class Verb:
 
     line: str  # in --help
     arguments: tuple[Argument, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[OptionGroup, ...]
     text: str = ""
     json: str = ""
     log: str = ""  # what --log keeps, of verbs that follow the vendor's scripts
@@ -123,32 +123,32 @@ class Verb:
 
 
 def text(name: str, means: str, value: str = "NAME", **rest: object) -> Option:
-    return option(name, Kind.TEXT, means, value=value, **rest)
+    return option(name, OptionKind.TEXT, means, value=value, **rest)
 
 
 def file(name: str, means: str, value: str = "FILE", **rest: object) -> Option:
-    return option(name, Kind.FILE, means, value=value, **rest)
+    return option(name, OptionKind.FILE, means, value=value, **rest)
 
 
 def result_file(name: str, means: str, value: str = "FILE", **rest: object) -> Option:
-    return option(name, Kind.FILE, means, value=value, writes=True, **rest)
+    return option(name, OptionKind.FILE, means, value=value, writes=True, **rest)
 
 
 def whole(name: str, means: str, value: str = "N", **rest: object) -> Option:
-    return option(name, Kind.WHOLE, means, value=value, **rest)
+    return option(name, OptionKind.WHOLE, means, value=value, **rest)
 
 
 def real(name: str, means: str, value: str, **rest: object) -> Option:
-    return option(name, Kind.REAL, means, value=value, **rest)
+    return option(name, OptionKind.REAL, means, value=value, **rest)
 
 
 def flag(name: str, means: str, **rest: object) -> Option:
-    return option(name, Kind.FLAG, means, default=False, **rest)
+    return option(name, OptionKind.FLAG, means, default=False, **rest)
 
 
 def list_(name: str, means: str, value: str, **rest: object) -> Option:
-    return option(name, Kind.LIST, means, default=(), value=value, **rest)
+    return option(name, OptionKind.LIST, means, default=(), value=value, **rest)
 
 
-def option(name: str, kind: Kind, means: str, **rest: object) -> Option:
+def option(name: str, kind: OptionKind, means: str, **rest: object) -> Option:
     return Option(name, kind, means, **rest)  # type: ignore[arg-type]

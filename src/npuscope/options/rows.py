@@ -10,9 +10,9 @@ from typing import Any
 from npuscope.lean_dataclass import replace
 from npuscope.options.kinds import (
     Argument,
-    Group,
-    Kind,
     Mark,
+    OptionGroup,
+    OptionKind,
     VendorEffect,
     file,
     flag,
@@ -45,7 +45,7 @@ MACHINE = (
         **MAPPED),
     file("machine_file", "a machine of your own (TOML)", **MAPPED),
     replace(GENERATION, mark=Mark.MAPPING),
-    option("epoch_controller", Kind.SWITCH,
+    option("epoch_controller", OptionKind.SWITCH,
         "start epochs with the NPU's own controller (default) or from the CPU",
         vendor=("--enable-epoch-controller",), **MAPPED),
     text("art_profile",
@@ -63,12 +63,13 @@ MACHINE = (
 LEVEL = whole("optimization", "0 to 3 (default: that of the generation)", "LEVEL",
     flags=("-O", "--optimization"), choices=LEVELS, **MAPPED)
 # Without the level: for verbs that look at a model and compile nothing.
-LOOKED_AT = Group("machine", MACHINE, shared=True)
+LOOKED_AT = OptionGroup("machine", MACHINE, shared=True)
 OF_PROGRAMS = (
-    option("compiled_from", Kind.FILE, "the model of a compiled program", shell=False, **MAPPED),
+    option("compiled_from", OptionKind.FILE, "the model of a compiled program",
+        shell=False, **MAPPED),
     flag("ec_single_epoch", "one blob per epoch instead of one for many", shell=False, **MAPPED),
 )
-TARGET = Group("machine", (*MACHINE[:5], LEVEL, *MACHINE[5:], *OF_PROGRAMS), shared=True)
+TARGET = OptionGroup("machine", (*MACHINE[:5], LEVEL, *MACHINE[5:], *OF_PROGRAMS), shared=True)
 IO_TYPES = tuple(
     text(f"{side}_data_type", f"element type at the {side}s", "", choices=DATA_TYPES, **MAPPED)
     for side in ("input", "output")
@@ -77,33 +78,34 @@ SHAPE = list_("shapes", "fix the shape of an input, or the size of a symbol, if 
     "NAME=1,224,224,3", flags=("--shape",), parse=parse_shapes, **MAPPED)
 AS_INT8 = flag("as_int8", "a float network as if it were quantized: stand-in scales, figures only",
     **MAPPED)
-READING = Group("model", (*IO_TYPES, SHAPE, AS_INT8), shared=True)
-BUILT_IN = Group("model", IO_TYPES, shared=True)  # the built-in network has no dynamic sizes
+READING = OptionGroup("model", (*IO_TYPES, SHAPE, AS_INT8), shared=True)
+BUILT_IN = OptionGroup("model", IO_TYPES, shared=True)  # the built-in network has no dynamic sizes
 
 JSON = result_file("json", "print the result as JSON and nothing else, or write it to FILE",
     const="-", python=False)
 QUIET = flag("quiet", "print the answer in one line", flags=("-q", "--quiet"), python=False)
 VERBOSE = flag("verbose", "print details and tracebacks", flags=("-v", "--verbose"), python=False)
 FORCE = flag("force", "replace output files that npuscope did not write", python=False)
-OUTPUT = Group("output", (JSON, FORCE, QUIET, VERBOSE), shared=True)
+OUTPUT = OptionGroup("output", (JSON, FORCE, QUIET, VERBOSE), shared=True)
 NO_COLOR = flag("no_color", "not needed: there are no colours",
     python=False, effect=VendorEffect.NONE)
 
 
-def vendor_output(log: str) -> Group:
+def vendor_output(log: str) -> OptionGroup:
     """As on every verb, but -v is the verbosity of the vendor's tool."""
     verbosity = whole("verbosity", "0: the answer only, 1: the default, 2: everything", "",
         default=1, flags=("-v", "--verbosity"), choices=(0, 1, 2), const=1, python=False)
-    kept = result_file("log", f"a log ({log})", const=log, python=False)
+    log_file = result_file("log", f"a log ({log})", const=log, python=False)
     debug = flag("debug", "internal log on stderr", python=False)
     verbose = replace(VERBOSE, flags=())
-    return Group("output", (JSON, FORCE, QUIET, verbose, verbosity, kept, debug, NO_COLOR))
+    rows = (JSON, FORCE, QUIET, verbose, verbosity, log_file, debug, NO_COLOR)
+    return OptionGroup("output", rows)
 
 
 HTML = result_file("html", "write an HTML report: one file, no network access")
 SARIF = result_file("sarif", "write the findings to FILE as SARIF 2.1.0")
 JUNIT = result_file("junit", "write rules and findings to FILE as JUnit XML")
-FINDINGS = Group("files", (SARIF, JUNIT))
+FINDINGS = OptionGroup("files", (SARIF, JUNIT))
 SOURCE_HELP = (
     "a model (.tflite, QDQ .onnx), or what a compiler made: folder, network.c, c_info.json"
 )
@@ -151,7 +153,7 @@ IMAGES = (
 INPUTS = list_("inputs", "input data; once for every input, in order", "F.npy",
     parse=read_arrays)
 SEEDS = whole("seeds", "random inputs to try (1)", default=1)
-DATA = Group("data", (INPUTS, SEEDS), exclusive=("inputs", "seeds"))
+DATA = OptionGroup("data", (INPUTS, SEEDS), exclusive=("inputs", "seeds"))
 
 # --- Devices, and stores of sweeps ---
 
@@ -169,7 +171,7 @@ DEVICE = (
     SINGLE,
     result_file("log", "save every counter of every inference, for --connect log:FILE"),
 )
-SWEEP_REPORT = Group("report", (
+SWEEP_REPORT = OptionGroup("report", (
     result_file("html", "tables and plots as one offline HTML file"),
     result_file("csv", "one line per run"),
     result_file("parquet", "the same with types (needs pyarrow)"),

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from math import floor
 from typing import Any
 
-from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind, Comparison, Row, Side
+from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind, ComparedRow, Comparison, Side
 from npuscope.advice.compare.run import PLACES
 from npuscope.report.fidelity import fidelity_json, fidelity_lines
 from npuscope.report.figures import (
@@ -28,28 +28,31 @@ from npuscope.text import safe_terminal
 COMPARE_SCHEMA = "npuscope/compare/1"
 
 
-def compare_json(found: Comparison) -> dict[str, Any]:
+def compare_json(comparison: Comparison) -> dict[str, Any]:
     """The object of `npuscope compare --json`."""
-    fidelity = {"fidelity": fidelity_json(found.fidelity)} if found.fidelity else {}
+    fidelity = {"fidelity": fidelity_json(comparison.fidelity)} if comparison.fidelity else {}
     return {
         "schema": COMPARE_SCHEMA,
         **fidelity,
-        "a": _side(found.a),
-        "b": _side(found.b),
-        "delta_ms": _ms(found.delta_ms),
-        "changed_ms": _ms(found.changed_ms),
-        "unexplained_ms": _ms(found.unexplained_ms),
-        "explained_share": round(found.explained_share, 6),
+        "a": _side(comparison.a),
+        "b": _side(comparison.b),
+        "delta_ms": _ms(comparison.delta_ms),
+        "changed_ms": _ms(comparison.changed_ms),
+        "unexplained_ms": _ms(comparison.unexplained_ms),
+        "explained_share": round(comparison.explained_share, 6),
         "by_cause": [
-            {"kind": kind.value, "ms": _ms(ms), "rows": rows} for kind, ms, rows in found.by_cause
+            {"kind": kind.value, "ms": _ms(ms), "rows": rows}
+            for kind, ms, rows in comparison.by_cause
         ],
-        "moved": [{**asdict(move), "a": move.a.value, "b": move.b.value} for move in found.moves],
+        "moved": [
+            {**asdict(move), "a": move.a.value, "b": move.b.value} for move in comparison.moves
+        ],
         "memory": [
             {"pool": pool.name, "a_bytes": pool.a_bytes, "b_bytes": pool.b_bytes}
-            for pool in found.pools
+            for pool in comparison.pools
         ],
-        "rows": [row_json(row) for row in found.rows],
-        "notes": list(found.notes),
+        "rows": [row_json(row) for row in comparison.rows],
+        "notes": list(comparison.notes),
     }
 
 
@@ -64,17 +67,16 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
-def row_json(row: Row) -> dict[str, Any]:
+def row_json(row: ComparedRow) -> dict[str, Any]:
     """`cause` is null where nothing changed, and where the change is not explained."""
     first = row.cause
-    known = first if first is not None and first.is_known else None
     return {
         "ops": list(row.ops),
         "operators": list(row.operators),
         "a_ms": _ms(row.a_ms),
         "b_ms": _ms(row.b_ms),
         "delta_ms": _ms(row.delta_ms),
-        "cause": None if known is None else _cause(known),
+        "cause": _cause(first) if first is not None and first.is_known else None,
         "causes": [_cause(cause) for cause in row.causes],
         "noise": first is not None and first.kind is CauseKind.NOISE,
         "noise_ms": _ms(row.noise_ms),
@@ -105,47 +107,48 @@ _LEAST_PART = 0.1  # of a row: smaller parts are in the JSON
 _LEAST_ROW = 0.005  # of all differences: smaller rows are left to --verbose
 
 
-def compare_text(found: Comparison, *, every: bool = False) -> str:
-    fidelity = [*fidelity_lines(found.fidelity, every), ""] if found.fidelity else []
+def compare_text(comparison: Comparison, *, every: bool = False) -> str:
+    fidelity = [*fidelity_lines(comparison.fidelity, every), ""] if comparison.fidelity else []
+    a, b = comparison.a.profile, comparison.b.profile
+    kinds = [*a.counts, *(name for name in b.counts if name not in a.counts)]
+    counts = [f"{name} {_change(a.counts.get(name, 0), b.counts.get(name, 0))}" for name in kinds]
     lines = [
         *fidelity,
-        answer(found),
-        _side_line("A", found.a),
-        _side_line("B", found.b),
-        *(f"note     {safe_terminal(note)}" for note in found.notes),
+        answer(comparison),
+        _side_line("A", comparison.a),
+        _side_line("B", comparison.b),
+        *(f"note     {safe_terminal(note)}" for note in comparison.notes),
         "",
-        *_cause_lines(found),
+        *_cause_lines(comparison),
         "",
-        *_count_lines(found),
-        *_memory_lines(found),
-        *_move_lines(found, every),
+        f"Epochs   {_change(len(a.epochs), len(b.epochs))}: {', '.join(counts)}",
+        *_memory_lines(comparison),
+        *_move_lines(comparison, every),
         "",
-        *_row_lines(found, every),
+        *_row_lines(comparison, every),
     ]
     return "\n".join(lines) + "\n"
 
 
-def answer(found: Comparison) -> str:
+def answer(comparison: Comparison) -> str:
     """The first line: the whole answer in one sentence."""
-    before, after = found.a.profile.total_ms, found.b.profile.total_ms
-    if not found.changed:
-        moved = f", though {len(found.moves)} ops moved" if found.moves else ""
+    before, after = comparison.a.profile.total_ms, comparison.b.profile.total_ms
+    if not comparison.changed:
+        moved = f", though {len(comparison.moves)} ops moved" if comparison.moves else ""
         return f"no difference: both take {ms(after)} ms{moved}"
-    way = "faster" if found.delta_ms < 0 else "slower"
-    share = f" ({100 * found.delta_ms / before:+.1f}%)" if before else ""
-    told = f"B is {ms(abs(found.delta_ms))} ms {way}: {ms(before)} -> {ms(after)} ms{share}"
-    if abs(found.delta_ms) < LEAST_MS:
-        told = f"B takes as long as A, {ms(after)} ms, but spends the time differently"
+    way = "faster" if comparison.delta_ms < 0 else "slower"
+    share = f" ({100 * comparison.delta_ms / before:+.1f}%)" if before else ""
+    change = f"B is {ms(abs(comparison.delta_ms))} ms {way}: {ms(before)} -> {ms(after)} ms{share}"
+    if abs(comparison.delta_ms) < LEAST_MS:
+        change = f"B takes as long as A, {ms(after)} ms, but spends the time differently"
     # Causes are known of epochs; other families have none.
-    followed = not (found.a.profile.family or found.b.profile.family)
-    return f"{told}; {_explained(found)}" if followed else told
-
-
-def _explained(found: Comparison) -> str:
-    if found.unexplained_ms < LEAST_MS:
-        return "every difference has a cause"
+    if comparison.a.profile.family or comparison.b.profile.family:
+        return change
+    if comparison.unexplained_ms < LEAST_MS:
+        return f"{change}; every difference has a cause"
     # Rounded down: 100 % is said only where it is so.
-    return f"{floor(1000 * found.explained_share) / 10:g}% of the differences have a cause"
+    percents = floor(1000 * comparison.explained_share) / 10
+    return f"{change}; {percents:g}% of the differences have a cause"
 
 
 def _side_line(letter: str, side: Side) -> str:
@@ -153,35 +156,28 @@ def _side_line(letter: str, side: Side) -> str:
     return f"{letter}        {safe_terminal(side.name)}: {machine} ({sure})"
 
 
-def _cause_lines(found: Comparison) -> list[str]:
-    if not found.changed:
+def _cause_lines(comparison: Comparison) -> list[str]:
+    if not comparison.changed:
         return ["No row changed its time."]
     lines = [f"{'Where the time went':<22} {'ms':>9} {'rows':>6}"]
-    for kind, spent, rows in found.by_cause:
+    for kind, spent, rows in comparison.by_cause:
         lines.append(f"  {kind.value:<20} {_signed(spent):>9} {rows:>6}")
-    return [*lines, f"  {'B - A':<20} {_signed(found.delta_ms):>9} {len(found.rows):>6}"]
+    return [*lines, f"  {'B - A':<20} {_signed(comparison.delta_ms):>9} {len(comparison.rows):>6}"]
 
 
 def _signed(value: float) -> str:
     return f"{'-' if value < 0 else '+'}{ms(abs(value))}"
 
 
-def _count_lines(found: Comparison) -> list[str]:
-    a, b = found.a.profile, found.b.profile
-    kinds = [*a.counts, *(name for name in b.counts if name not in a.counts)]
-    counts = [f"{name} {_change(a.counts.get(name, 0), b.counts.get(name, 0))}" for name in kinds]
-    return [f"Epochs   {_change(len(a.epochs), len(b.epochs))}: {', '.join(counts)}"]
-
-
 def _change(before: int, after: int) -> str:
     return str(before) if before == after else f"{before} -> {after}"
 
 
-def _memory_lines(found: Comparison) -> list[str]:
+def _memory_lines(comparison: Comparison) -> list[str]:
     """Pools whose use changed; unknown memory of a measured run does not count as a change."""
-    if not (found.a.profile.memory.pools and found.b.profile.memory.pools):
+    if not (comparison.a.profile.memory.pools and comparison.b.profile.memory.pools):
         return []
-    changed = [pool for pool in found.pools if pool.a_bytes != pool.b_bytes]
+    changed = [pool for pool in comparison.pools if pool.a_bytes != pool.b_bytes]
     if not changed:
         return ["Memory   the same in every pool"]
     parts = (
@@ -191,42 +187,42 @@ def _memory_lines(found: Comparison) -> list[str]:
     return [f"Memory   {', '.join(parts)}"]
 
 
-def _move_lines(found: Comparison, every: bool) -> Iterator[str]:
-    moves = found.moves
+def _move_lines(comparison: Comparison, every: bool) -> Iterator[str]:
+    moves = comparison.moves
     if not moves:
-        known = "nothing between NPU and CPU" if found.has_common_names else _NOT_FOLLOWED
-        yield f"Moved    {known}"
+        none = "nothing between NPU and CPU" if comparison.has_common_names else _NOT_FOLLOWED
+        yield f"Moved    {none}"
         return
     yield f"Moved    {len(moves)} ops between NPU, library calls and CPU:"
     for move in moves if every else moves[:_MOVES]:
         why = f"  {move.rule}: {move.reason}" if move.rule else ""
         way = f"{PLACES[move.a]} -> {PLACES[move.b]}"
-        told = shorten_end(safe_terminal(f"{way}{why}"), _WHY)
-        yield f"  {shorten(safe_terminal(move.op), _FROM):<{_FROM}}  {told}"
+        text = shorten_end(safe_terminal(f"{way}{why}"), _WHY)
+        yield f"  {shorten(safe_terminal(move.op), _FROM):<{_FROM}}  {text}"
     if len(moves) > _MOVES and not every:
         yield f"  and {len(moves) - _MOVES} more (--verbose)"
 
 
-def _row_lines(found: Comparison, every: bool) -> Iterator[str]:
-    rows = found.changed
+def _row_lines(comparison: Comparison, every: bool) -> Iterator[str]:
+    rows = comparison.changed
     if not rows:
         return
-    yield f"Differences by source op: {len(rows)} of {len(found.rows)} rows, the largest first"
+    yield f"Differences by source op: {len(rows)} of {len(comparison.rows)} rows, the largest first"
     heading = f"{'delta':>8} {'A ms':>8} {'B ms':>8} {'share':>6}  {'cause':<16} {'from':<{_FROM}}"
     yield f"{heading}  why"
-    least = 0.0 if every else _LEAST_ROW * found.changed_ms
+    least = 0.0 if every else _LEAST_ROW * comparison.changed_ms
     large = [row for row in rows if abs(row.delta_ms) >= least]
-    shown = large if every else large[:_SHOWN]
-    for row in shown:
-        yield from row_lines(row, found.changed_ms)
-    rest = rows[len(shown) :]
+    largest = large if every else large[:_SHOWN]
+    for row in largest:
+        yield from row_lines(row, comparison.changed_ms)
+    rest = rows[len(largest) :]
     if rest:
-        left = sum(row.delta_ms for row in rest)
+        sum_ms = sum(row.delta_ms for row in rest)
         rows_word = "row" if len(rest) == 1 else "rows"
-        yield f"and {len(rest)} more {rows_word}, {_signed(left)} ms together (--verbose)"
+        yield f"and {len(rest)} more {rows_word}, {_signed(sum_ms)} ms together (--verbose)"
 
 
-def row_lines(row: Row, changed_ms: float) -> Iterator[str]:
+def row_lines(row: ComparedRow, changed_ms: float) -> Iterator[str]:
     """One line per row; its other large causes follow, indented."""
     first, *others = row.causes or (Cause(CauseKind.UNEXPLAINED, "", row.delta_ms),)
     share = percent(abs(row.delta_ms), changed_ms)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from npuscope.advice.explain import Explanation
+from npuscope.advice.explanation import Explanation
 from npuscope.lean_dataclass import dataclass
 from npuscope.program import serialize
 from npuscope.program.model import Program

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from npuscope.cache import MOST_BYTES, MOST_DAYS
-from npuscope.installed import Cache, Installed, Package
+from npuscope.installed import CacheUse, Installed, InstalledPackage
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 from npuscope.version import __version__
@@ -52,11 +52,11 @@ def _verdict(installed: Installed) -> str:
     return f"npuscope {__version__} is ready; extras: {', '.join(states)}"
 
 
-def _complete(packages: tuple[Package, ...]) -> str:
+def _complete(packages: tuple[InstalledPackage, ...]) -> str:
     return "yes" if all(package.is_fine for package in packages) else "no"
 
 
-def _state(package: Package) -> str:
+def _state(package: InstalledPackage) -> str:
     if not package.version:
         return f"missing ({package.least} or newer)"
     old = "" if package.is_fine else f", too old: {package.least} or newer is needed"
@@ -68,7 +68,7 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
 
 
-def _amount(cache: Cache) -> str:
+def _amount(cache: CacheUse) -> str:
     if not cache.files:
         return "empty"
     files = counted(cache.files, "file")
@@ -107,7 +107,7 @@ def doctor_json(installed: Installed) -> dict[str, Any]:
     }
 
 
-def _package(package: Package) -> dict[str, Any]:
+def _package(package: InstalledPackage) -> dict[str, Any]:
     return {
         "name": package.name,
         "version": package.version or None,

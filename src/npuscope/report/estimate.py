@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.load import load_machine, packaged
 from npuscope.machine.marks import KeyEffect
-from npuscope.machine.set_keys import Key, KeyChange, key_notes, machine_keys
+from npuscope.machine.set_keys import Key, key_notes, machine_keys
 from npuscope.profiling.model import Fit, PoolUse, Profile
 from npuscope.report.figures import (
     DASH,
@@ -38,17 +38,16 @@ if TYPE_CHECKING:
 _SHOWN = 12  # keys of the sensitivity table
 
 
-def what_if_line(found: WhatIf) -> str:
-    keys = ", ".join(_change(change) for change in found.changes)
-    before, after = found.baseline.total_ms, found.profile.total_ms
-    sign = "+" if found.delta_ms >= 0 else "-"
-    share = percent(abs(found.delta_ms), before)
-    times = f"{ms(before)} -> {ms(after)} ms ({sign}{ms(abs(found.delta_ms))} ms, {sign}{share})"
-    return f"what-if  {keys}: {times}, {_how(found)}"
-
-
-def _change(change: KeyChange) -> str:
-    return safe_terminal(f"{change.key} {shown(change.old)} -> {shown(change.new)}")
+def what_if_line(result: WhatIf) -> str:
+    keys = ", ".join(
+        safe_terminal(f"{change.key} {shown(change.old)} -> {shown(change.new)}")
+        for change in result.changes
+    )
+    before, after = result.baseline.total_ms, result.profile.total_ms
+    sign = "+" if result.delta_ms >= 0 else "-"
+    share = percent(abs(result.delta_ms), before)
+    times = f"{ms(before)} -> {ms(after)} ms ({sign}{ms(abs(result.delta_ms))} ms, {sign}{share})"
+    return f"what-if  {keys}: {times}, {_how(result)}"
 
 
 def shown(value: object) -> str:
@@ -60,29 +59,29 @@ def shown(value: object) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
-def _how(found: WhatIf) -> str:
-    if not found.recompiled:
+def _how(result: WhatIf) -> str:
+    if not result.recompiled:
         return "re-timed, not recompiled"
-    if found.vendor is not None:
-        given = ms(found.vendor.total_ms)
-        return f"both compiled by npuscope; the vendor's program takes {given} ms"
-    if not found.mapping_changed:
+    if result.vendor is not None:
+        time = ms(result.vendor.total_ms)
+        return f"both compiled by npuscope; the vendor's program takes {time} ms"
+    if not result.mapping_changed:
         return "recompiled, the mapping stays the same"
-    before, after = len(found.baseline.epochs), len(found.profile.epochs)
+    before, after = len(result.baseline.epochs), len(result.profile.epochs)
     return f"recompiled, the mapping changed ({before} -> {after} epochs)"
 
 
-def what_if_json(found: WhatIf) -> dict[str, Any]:
+def what_if_json(result: WhatIf) -> dict[str, Any]:
     """Keys of `estimate --json` that only a what-if has."""
     return {
         "what_if": [
             {"key": c.key, "old": c.old, "new": c.new, "kind": c.effect.value}
-            for c in found.changes
+            for c in result.changes
         ],
-        "baseline_ms": round(found.baseline.total_ms, 6),
-        "recompiled": found.recompiled,
-        "mapping_changed": found.mapping_changed,
-    } | ({"vendor_ms": round(found.vendor.total_ms, 6)} if found.vendor else {})
+        "baseline_ms": round(result.baseline.total_ms, 6),
+        "recompiled": result.recompiled,
+        "mapping_changed": result.mapping_changed,
+    } | ({"vendor_ms": round(result.vendor.total_ms, 6)} if result.vendor else {})
 
 
 def sensitivity_lines(rows: tuple[Sensitivity, ...], total_ms: float) -> list[str]:
@@ -219,7 +218,8 @@ def _slowest_lines(profile: Profile, every: bool) -> list[str]:
     slowest = slowest if every else slowest[:_SLOWEST]
     room = max((len(names(epoch.origin)) for epoch in slowest), default=0) if every else 32
     heading = f"{'epoch':<9} {'kind':<7} {'ms':>7} {'share':>6}  {'bound':<13}{'ops':<20} from"
-    lines = [f"Epochs  {epoch_counts(profile)}; {_which(every)}:", f"  {heading}"]
+    which = "all, the slowest first" if every else "the slowest"
+    lines = [f"Epochs  {epoch_counts(profile)}; {which}:", f"  {heading}"]
     for epoch in slowest:
         lines.append(
             f"  {epoch_label(epoch):<9} {epoch.kind.value:<7} {ms(epoch.ms):>7} "
@@ -228,10 +228,6 @@ def _slowest_lines(profile: Profile, every: bool) -> list[str]:
             f"{shorten(names(epoch.origin), room)}".rstrip()
         )
     return lines
-
-
-def _which(every: bool) -> str:
-    return "all, the slowest first" if every else "the slowest"
 
 
 # --- The keys of a machine: what --set takes ---
@@ -276,15 +272,13 @@ def keys_text(machine_name: str, rows: tuple[KnownKey, ...]) -> str:
         f"{len(rows) - timing} mapping (the model is compiled again)"
     ]
     for row in rows:
-        value = shorten(_shown(row.key), 18)
+        is_address = row.key.place[-1] == "address"
+        value = f"{row.key.value:#x}" if is_address else shown(row.key.value)
         lines.append(
-            f"  {row.key.name:<42} {value:>18}  {row.key.effect.value:<8} {row.note}".rstrip()
+            f"  {row.key.name:<42} {shorten(value, 18):>18}  {row.key.effect.value:<8} "
+            f"{row.note}".rstrip()
         )
     return "\n".join(lines)
-
-
-def _shown(key: Key) -> str:
-    return f"{key.value:#x}" if key.place[-1] == "address" else shown(key.value)
 
 
 def keys_json(rows: tuple[KnownKey, ...]) -> list[dict[str, Any]]:

@@ -28,7 +28,8 @@ from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
-    from npuscope.advice.explain import Change, ChangeKey, Explanation
+    from npuscope.advice.changes import Change, ChangeKey
+    from npuscope.advice.explanation import Explanation
 
 
 # --- JSON ---
@@ -82,31 +83,33 @@ def lint_json(
 
 def rules_json(rules: Iterable[Rule]) -> dict[str, Any]:
     """The object of `npuscope rules --json`."""
-    return {"schema": RULES_SCHEMA, "rules": [_rule(info) for info in rules]}
-
-
-def _rule(info: Rule) -> dict[str, Any]:
     return {
-        "id": info.id,
-        "kind": info.kind.value,
-        "title": info.title,
-        "sentence": info.sentence,
-        "severity": info.severity.value,
-        "confidence": info.confidence.value,
-        "cause": info.cause,
-        "fixes": [
+        "schema": RULES_SCHEMA,
+        "rules": [
             {
-                "id": fix.id,
-                "title": fix.title,
-                "automatic": fix.automatic,
-                "function": fix.function.value,
+                "id": info.id,
+                "kind": info.kind.value,
+                "title": info.title,
+                "sentence": info.sentence,
+                "severity": info.severity.value,
+                "confidence": info.confidence.value,
+                "cause": info.cause,
+                "fixes": [
+                    {
+                        "id": fix.id,
+                        "title": fix.title,
+                        "automatic": fix.automatic,
+                        "function": fix.function.value,
+                    }
+                    for fix in info.fixes
+                ],
+                "since": info.since,
+                "until": info.until,
+                "docs": info.docs,
+                "family": info.family,
             }
-            for fix in info.fixes
+            for info in rules
         ],
-        "since": info.since,
-        "until": info.until,
-        "docs": info.docs,
-        "family": info.family,
     }
 
 
@@ -142,11 +145,13 @@ def _block(
 ) -> list[str]:
     first = group[0]
     number = f" ({len(group)})" if len(group) > 1 else ""
-    shown = group if every else group[:_SHOWN]
-    more = len(group) - len(shown)
+    examples = group if every else group[:_SHOWN]
+    more = len(group) - len(examples)
+    op = first.pattern[1]
+    title = f"{first.title}: {safe_terminal(op)}" if op else first.title
     return [
-        f"{first.severity.value:<8} {safe_terminal(first.rule):<22} {_title(first)}{number}",
-        *(_INDENT + finding_line(finding) for finding in shown),
+        f"{first.severity.value:<8} {safe_terminal(first.rule):<22} {title}{number}",
+        *(_INDENT + finding_line(finding) for finding in examples),
         *([f"{_INDENT}and {more} more (--verbose lists all)"] if more else []),
         *_cost_lines(group, away),
         *_wrapped("why", f"{safe_terminal(first.cause)}{_bounds(first)}"),
@@ -155,19 +160,14 @@ def _block(
     ]
 
 
-def _title(finding: Finding) -> str:
-    op = finding.pattern[1]
-    return f"{finding.title}: {safe_terminal(op)}" if op else finding.title
-
-
 def _cost_lines(group: list[Finding], away: int) -> list[str]:
     """What several findings of a rule cost together."""
     epochs = len(_epochs(group))
     if len(group) < 2 or not epochs:
         return []
-    known = [finding for finding in group if finding.evidence.get("ms_known") is not False]
-    times, shares = (_sum(known, key) for key in ("ms", "share"))
-    cost = f", {ms(times)} ms, {percent(shares, 1.0)}" if known else ""
+    timed = [finding for finding in group if finding.evidence.get("ms_known") is not False]
+    times, shares = (_sum(timed, key) for key in ("ms", "share"))
+    cost = f", {ms(times)} ms, {percent(shares, 1.0)}" if timed else ""
     return _wrapped("cost", f"{epochs} of the {away} epochs off the NPU{cost}")
 
 
@@ -221,11 +221,11 @@ def _cost(finding: Finding) -> str:
 def _fix_lines(group: list[Finding], every: bool, timed: Mapping[ChangeKey, Gain]) -> list[str]:
     """Each fix once, in the words of the finding where it saves most; all that is known of it
     includes its spelling for those who train the network."""
-    found: dict[str, list[Fix]] = {}
+    by_id: dict[str, list[Fix]] = {}
     for fix in (fix for finding in group for fix in finding.fixes):
-        found.setdefault(fix.id, []).append(fix)
+        by_id.setdefault(fix.id, []).append(fix)
     lines: list[str] = []
-    for fixes in found.values():
+    for fixes in by_id.values():
         gain = timed.get((*group[0].pattern, fixes[0].id))
         lines += _wrapped("fix", _fix_text(fixes, gain))
         best = _best(fixes)
@@ -244,12 +244,12 @@ def _fix_text(fixes: list[Fix], timed: Gain | None) -> str:
     gain = timed or fixes[0].gain
     if not gain.is_timed:
         bounds = sum(fix.gain_ms for fix in fixes if fix.gain_ms is not None)
-        known = f" (at most {ms(bounds)} ms{in_all}, not compiled)" if bounds >= _LEAST_GAIN else ""
-        return f"{safe_terminal(best.title)}{known}{_moves(best.gain)}"
+        bound = f" (at most {ms(bounds)} ms{in_all}, not compiled)" if bounds >= _LEAST_GAIN else ""
+        return f"{safe_terminal(best.title)}{bound}{_moves(best.gain)}"
     saved = gain.ms or 0.0
-    told = f"saves {ms(saved)} ms" if saved >= _LEAST_GAIN else "saves nothing"
-    told = f"costs {ms(-saved)} ms" if saved <= -_LEAST_GAIN else told
-    return f"{safe_terminal(best.title)} (timed: {told}{in_all}){_moves(gain)}"
+    effect = f"saves {ms(saved)} ms" if saved >= _LEAST_GAIN else "saves nothing"
+    effect = f"costs {ms(-saved)} ms" if saved <= -_LEAST_GAIN else effect
+    return f"{safe_terminal(best.title)} (timed: {effect}{in_all}){_moves(gain)}"
 
 
 def _moves(gain: Gain) -> str:
@@ -299,19 +299,15 @@ def time_line(profile: Profile) -> str:
 def change_lines(changes: tuple[Change, ...]) -> list[str]:
     if not changes:
         return ["changes  none is predicted to pay"]
-    lines = [f"changes  that pay most{_basis(changes)}; gains overlap and do not add up"]
+    basis = "as bounds: none was compiled"
+    if any(change.gain.is_timed for change in changes):
+        basis = "compiled and timed with the whole network unless 'at most' marks a bound"
+    lines = [f"changes  that pay most, {basis}; gains overlap and do not add up"]
     wide = max(len(_gain(change)) for change in changes)
     for number, change in enumerate(changes, 1):
         lines.append(f"  {number}. {_gain(change):<{wide}}  {_change_text(change)}")
         lines += [f"     {safe_terminal(change.moves)}"] if change.moves else []
     return lines
-
-
-def _basis(changes: tuple[Change, ...]) -> str:
-    """Where gains come from; 'at most' marks the others."""
-    if any(change.gain.is_timed for change in changes):
-        return ", compiled and timed with the whole network unless 'at most' marks a bound"
-    return ", as bounds: none was compiled"
 
 
 def _gain(change: Change) -> str:
@@ -337,9 +333,9 @@ def lint_text(
 ) -> str:
     """The findings on a model file; one line where there are none."""
     name = safe_terminal(Path(source).name)
-    told = f"generation {generation}" if machine in known_machines() else safe_terminal(machine)
+    where = f"generation {generation}" if machine in known_machines() else safe_terminal(machine)
     if not findings:
-        return f"{name}: no rule found anything ({told})\n"
+        return f"{name}: no rule found anything ({where})\n"
     problems = sum(finding.is_problem for finding in findings)
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     counts = ", ".join(
@@ -349,5 +345,5 @@ def lint_text(
             counted(len(findings) - problems, "note"),
         ]
     )
-    lines = [f"{name}: {counts} ({told})", ""]
+    lines = [f"{name}: {counts} ({where})", ""]
     return "\n".join([*lines, *finding_lines(findings, every=every)]) + "\n"

@@ -45,7 +45,7 @@ class Checked:
 
 def _every() -> dict[str, Rule]:
     """Advice is built on compiler and simulator, which lint does without."""
-    from npuscope.advice.explain import catalogue
+    from npuscope.advice.catalogue import catalogue
 
     return catalogue()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from npuscope.advice.compare.model import Row
+from npuscope.advice.compare.model import ComparedRow
 from npuscope.advice.compare.sides import GATE_SCHEMA
 from npuscope.advice.gate import Check, Gate
 from npuscope.report.compare import row_json, row_lines
@@ -20,30 +20,30 @@ _WORST = 5  # rows that got slower
 _SIGNS = {"max": "<=", "baseline": "<=", "min": ">="}
 
 
-def gate_text(found: Gate) -> str:
+def gate_text(gate: Gate) -> str:
     lines = [
-        answer(found),
-        f"source   {safe_terminal(found.side.name)}",
-        machine_line(found.side.profile),
-        *interval_line(found.side.profile),
-        *_baseline_line(found),
-        *(f"note     {safe_terminal(note)}" for note in found.notes),
+        answer(gate),
+        f"source   {safe_terminal(gate.side.name)}",
+        machine_line(gate.side.profile),
+        *interval_line(gate.side.profile),
+        *_baseline_line(gate),
+        *(f"note     {safe_terminal(note)}" for note in gate.notes),
         "",
-        *(_check_line(check) for check in found.checks),
-        *_worst_lines(found),
+        *(_check_line(check) for check in gate.checks),
+        *_worst_lines(gate),
     ]
     return "\n".join(lines) + "\n"
 
 
-def answer(found: Gate) -> str:
+def answer(gate: Gate) -> str:
     """The first line: the whole answer in one sentence."""
-    number = len(found.checks)
+    number = len(gate.checks)
     if not number:
         return "passed: there is nothing to check"
-    if found.passed:
+    if gate.passed:
         return f"passed: {'the check holds' if number == 1 else f'all {number} checks hold'}"
-    first = found.failed[0]
-    others = f" and {len(found.failed) - 1} more" if len(found.failed) > 1 else ""
+    first = gate.failed[0]
+    others = f" and {len(gate.failed) - 1} more" if len(gate.failed) > 1 else ""
     checks = counted(number, "check")
     return f"FAILED: {safe_terminal(first.name)} {verdict(first)}{others} ({checks})"
 
@@ -80,45 +80,45 @@ def _check_line(check: Check) -> str:
     return f"  {mark} {name:<20} {shown(check, check.value):>12}  {limit_text(check)}"
 
 
-def _baseline_line(found: Gate) -> Iterator[str]:
-    if found.baseline is not None:
-        yield f"baseline {safe_terminal(found.baseline.name)}"
+def _baseline_line(gate: Gate) -> Iterator[str]:
+    if gate.baseline is not None:
+        yield f"baseline {safe_terminal(gate.baseline.name)}"
 
 
-def worst_rows(found: Gate) -> tuple[Row, ...]:
+def worst_rows(gate: Gate) -> tuple[ComparedRow, ...]:
     """What got slower, where a check against a baseline failed."""
-    if found.comparison is None or found.passed:
+    if gate.comparison is None or gate.passed:
         return ()
-    worse = [row for row in found.comparison.changed if row.delta_ms > 0]
+    worse = [row for row in gate.comparison.changed if row.delta_ms > 0]
     return tuple(worse[:_WORST])
 
 
-def _worst_lines(found: Gate) -> Iterator[str]:
-    rows = worst_rows(found)
-    if not rows or found.comparison is None:
+def _worst_lines(gate: Gate) -> Iterator[str]:
+    rows = worst_rows(gate)
+    if not rows or gate.comparison is None:
         return
     yield ""
     yield "Slower than the baseline (A), by source op; `npuscope compare` shows all:"
     for row in rows:
-        yield from row_lines(row, found.comparison.changed_ms)
+        yield from row_lines(row, gate.comparison.changed_ms)
 
 
 # --- JSON, which also serves as a baseline ---
 
 
-def gate_json(found: Gate) -> dict[str, Any]:
+def gate_json(gate: Gate) -> dict[str, Any]:
     """The object of `npuscope gate --json`."""
-    profile = found.side.profile
+    profile = gate.side.profile
     return {
         "schema": GATE_SCHEMA,
-        "passed": found.passed,
-        "checks": [_check(check) for check in found.checks],
-        "source": found.side.name,
-        "baseline": None if found.baseline is None else found.baseline.name,
+        "passed": gate.passed,
+        "checks": [_check(check) for check in gate.checks],
+        "source": gate.side.name,
+        "baseline": None if gate.baseline is None else gate.baseline.name,
         **identity_json(profile),
-        "figures": {name: _number(value) for name, value in found.figures.items()},
-        "worst": [row_json(row) for row in worst_rows(found)],
-        "notes": list(found.notes),
+        "figures": {name: _number(value) for name, value in gate.figures.items()},
+        "worst": [row_json(row) for row in worst_rows(gate)],
+        "notes": list(gate.notes),
     }
 
 
@@ -151,18 +151,18 @@ def cell(text: str) -> str:
     return "".join(_SPECIAL.get(char) or html_text(char) for char in safe_terminal(text))
 
 
-def gate_markdown(found: Gate) -> str:
+def gate_markdown(gate: Gate) -> str:
     """A section with one row per check, and the worst rows of a comparison."""
-    mark = ":white_check_mark: passed" if found.passed else ":x: failed"
+    mark = ":white_check_mark: passed" if gate.passed else ":x: failed"
     lines = [
-        f"### npuscope gate {mark}: {cell(found.side.name)}",
+        f"### npuscope gate {mark}: {cell(gate.side.name)}",
         "",
         "| | check | value | limit |",
         "|---|---|---:|---|",
-        *(_row(check) for check in found.checks),
+        *(_row(check) for check in gate.checks),
         "",
-        *_worst(found),
-        *(f"- {cell(note)}" for note in found.notes),
+        *_worst(gate),
+        *(f"- {cell(note)}" for note in gate.notes),
     ]
     return "\n".join(lines).rstrip("\n") + "\n\n"
 
@@ -173,8 +173,8 @@ def _row(check: Check) -> str:
     return f"| {mark} | {cell(check.name)} | {shown(check, check.value)} | {limit} |"
 
 
-def _worst(found: Gate) -> Iterator[str]:
-    rows = worst_rows(found)
+def _worst(gate: Gate) -> Iterator[str]:
+    rows = worst_rows(gate)
     if not rows:
         return
     yield "| slower by ms | source ops | cause |"
@@ -183,24 +183,19 @@ def _worst(found: Gate) -> Iterator[str]:
     yield ""
 
 
-def _slower(row: Row) -> str:
+def _slower(row: ComparedRow) -> str:
     why = f"{row.cause.kind.value}: {row.cause.text}" if row.cause else ""
     return f"| {ms(row.delta_ms)} | {cell(', '.join(row.ops))} | {cell(why)} |"
 
 
-def error_commands(found: Gate) -> list[str]:
+def error_commands(gate: Gate) -> list[str]:
     """Commands that GitHub reads from a job's log, one per failed check."""
-    title = _property(f"npuscope gate: {found.side.name}")
+    title = _data(f"npuscope gate: {gate.side.name}").replace(":", "%3A").replace(",", "%2C")
     return [
-        f"::error title={title}::{_data(f'{check.name} {verdict(check)}')}"
-        for check in found.failed
+        f"::error title={title}::{_data(f'{check.name} {verdict(check)}')}" for check in gate.failed
     ]
 
 
 def _data(text: str) -> str:
     escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return safe_terminal(escaped)
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

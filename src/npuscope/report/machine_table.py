@@ -33,6 +33,8 @@ def _cells(row: MachineRow) -> tuple[str, ...]:
     if row.error:
         return (row.machine, DASH, DASH, DASH, DASH, DASH, _short(row.error), "")
     low, high = row.interval_ms or (None, None)
+    most = "at most " if row.is_bound else ""
+    gain = f"{most}-{ms(row.gain_ms)} ms: " if row.gain_ms else ""
     return (
         row.machine,
         "not known" if row.total_ms is None else ms(row.total_ms),
@@ -40,14 +42,8 @@ def _cells(row: MachineRow) -> tuple[str, ...]:
         *(DASH if value is None else size(value) for value in (row.ram_bytes, row.flash_bytes)),
         DASH if row.off_npu is None else str(row.off_npu),
         _short(row.reason) or DASH,
-        _change(row),
+        f"{gain}{_short(row.change)}" if row.change else DASH,
     )
-
-
-def _change(row: MachineRow) -> str:
-    most = "at most " if row.is_bound else ""
-    gain = f"{most}-{ms(row.gain_ms)} ms: " if row.gain_ms else ""
-    return f"{gain}{_short(row.change)}" if row.change else DASH
 
 
 def _short(text: str) -> str:

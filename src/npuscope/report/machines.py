@@ -21,7 +21,21 @@ class KnownMachines:
 
 def machine_report(machine: Machine, titles: dict[str, str]) -> Report:
     """A machine with the titles of its compiler generations."""
-    return Report(_text(machine, titles), _as_json(machine, titles))
+    pools = [
+        {"name": pool.name, "address": pool.address, "size_bytes": pool.size_bytes}
+        for pool in machine.pools
+    ]
+    return Report(
+        _text(machine, titles),
+        {
+            "name": machine.name,
+            "description": machine.description,
+            "units": dict(machine.units),
+            "clocks": asdict(machine.clocks),
+            "pools": pools,
+            "generations": [{"name": name, "title": title} for name, title in titles.items()],
+        },
+    )
 
 
 def keys_report(name: str, text: str) -> Report:
@@ -38,12 +52,12 @@ def plain_keys(name: str, rows: Sequence[tuple[str, object]]) -> Report:
     return Report("\n".join(lines), {"name": name, "keys": keys})
 
 
-def machines_text(known: KnownMachines) -> str:
-    return "\n\n".join(report.text for report in known.machines)
+def machines_text(every: KnownMachines) -> str:
+    return "\n\n".join(report.text for report in every.machines)
 
 
-def machines_json(known: KnownMachines) -> dict[str, Any]:
-    return {"schema": "npuscope/machines/1", "machines": [one.json for one in known.machines]}
+def machines_json(every: KnownMachines) -> dict[str, Any]:
+    return {"schema": "npuscope/machines/1", "machines": [one.json for one in every.machines]}
 
 
 def _text(machine: Machine, titles: dict[str, str]) -> str:
@@ -63,18 +77,3 @@ def _text(machine: Machine, titles: dict[str, str]) -> str:
     lines.append(f"  generations  (default {machine.generation.name})")
     lines += [f"    {name:<10} {title}" for name, title in titles.items()]
     return "\n".join(lines)
-
-
-def _as_json(machine: Machine, titles: dict[str, str]) -> dict[str, Any]:
-    pools = [
-        {"name": pool.name, "address": pool.address, "size_bytes": pool.size_bytes}
-        for pool in machine.pools
-    ]
-    return {
-        "name": machine.name,
-        "description": machine.description,
-        "units": dict(machine.units),
-        "clocks": asdict(machine.clocks),
-        "pools": pools,
-        "generations": [{"name": name, "title": title} for name, title in titles.items()],
-    }

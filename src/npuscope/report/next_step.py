@@ -12,7 +12,7 @@ from npuscope.rulebook.fixes import FLAGS
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
-    from npuscope.advice.explain import Explanation
+    from npuscope.advice.explanation import Explanation
 
 _LEAST_OF_BORDER = 0.05  # of the time
 _QUANTIZERS = {".onnx": "onnxruntime", ".tflite": "ai_edge_quantizer"}  # the module it needs

@@ -11,7 +11,7 @@ from npuscope.graph.model import Graph
 from npuscope.whole_file import write_whole
 
 if TYPE_CHECKING:
-    from npuscope.advice.explain import Explanation
+    from npuscope.advice.explanation import Explanation
     from npuscope.profiling.measure import Measurement
     from npuscope.profiling.model import Profile
     from npuscope.program.model import Program

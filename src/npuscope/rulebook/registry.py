@@ -335,7 +335,7 @@ def findings_of(module: str, kind: RuleKind, *subject: object) -> list[Finding]:
 
 @cache
 def rules() -> dict[str, Rule]:
-    """Rules on networks and files, by id; npuscope.advice.explain knows those on runs too."""
+    """Rules on networks and files, by id; npuscope.advice.catalogue knows those on runs too."""
     return themed("npuscope.rulebook", THEMES)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npuscope.errors import NpuscopeError
-from npuscope.options.kinds import Argument, Group, Verb, file, text
+from npuscope.options.kinds import Argument, OptionGroup, Verb, file, text
 from npuscope.options.rows import OUTPUT
 from npuscope.verbs.check import checked
 
@@ -18,7 +18,7 @@ VERB = Verb(
     "text to an epoch-controller blob",
     (Argument("source", "FILE", "text, as `disasm` writes it"),),
     (
-        Group("", (
+        OptionGroup("", (
             file("output", "a C header if it ends in .h, else the blob's bytes", "OUT",
                 flags=("-o", "--output"), required=True),
             text("name", "suffix of the array's name in a header (default 1)", default="1"),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from npuscope.options.kinds import Group, Verb
+from npuscope.options.kinds import OptionGroup, Verb
 from npuscope.options.rows import COMPILED_FROM, DATA, OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 VERB = Verb(
     "the first op whose NPU arithmetic differs from the reference",
     (SOURCE,),
-    (Group("", (COMPILED_FROM,)), DATA, TARGET, READING, OUTPUT),
+    (OptionGroup("", (COMPILED_FROM,)), DATA, TARGET, READING, OUTPUT),
     text="npuscope.report.validation:bisection_text",
     json="npuscope.report.validation:bisection_json",
     busy="validating layer by layer",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
 from npuscope.lean_dataclass import replace
-from npuscope.options.kinds import Argument, Group, Verb, flag, text, whole
+from npuscope.options.kinds import Argument, OptionGroup, Verb, flag, text, whole
 from npuscope.options.rows import OUTPUT, READING, SOURCE_HELP, TARGET
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
@@ -29,13 +29,13 @@ VERB = Verb(
         Argument("sources", "SOURCE", SOURCE_HELP, "+"),
     ),
     (
-        Group("connection", (
+        OptionGroup("connection", (
             flag("pty", "a pseudo terminal, used as a serial port"),
             whole("tcp", "a TCP port; 0 for any free one", "PORT"),
             text("host", "address for --tcp (default: this computer only)", "",
                 default="127.0.0.1"),
         ), exclusive=("pty", "tcp"), needs_one=True),
-        Group("", (
+        OptionGroup("", (
             flag("emulated", "firmware on an emulated Cortex-M answers"),
             text("ready", "called with address and networks", "FUNCTION", shell=False),
         )),
@@ -122,11 +122,11 @@ def _powered(
 ) -> Iterator[tuple[Served, list[str]]]:
     """What answers, and the networks on it."""
     if emulated:
-        with _emulated(sources, options) as found:
+        with _emulated(sources, options) as emulator:
             from npuscope.boards.emulated.board import LinkBridge
 
-            names = [network.name for network in found.info().networks]
-            yield LinkBridge(found.machine), names
+            names = [network.name for network in emulator.info().networks]
+            yield LinkBridge(emulator.machine), names
         return
     from npuscope.boards.server import VirtualBoard
 
@@ -143,39 +143,39 @@ def _emulated(sources: Sequence[Source], options: Options) -> Iterator[EmulatedB
     from npuscope.loadable.codes import PackageOptions
     from npuscope.program.network_c.layout import DIALECT_2, dialect
 
-    made = _built(sources, {**options, "relocatable": True})
+    builds = _built(sources, {**options, "relocatable": True})
     images = [
         package_program(one.program, one.machine, PackageOptions(cpu=CPU, name=name))
-        for one, name in zip(made, _unique(made), strict=True)
+        for one, name in zip(builds, _unique(builds), strict=True)
     ]
-    generation = made[0].program.generation
-    found = load(
+    generation = builds[0].program.generation
+    start = load(
         side_by_side([next(iter(image.files.values())) for image in images]),
         generation,
-        made[0].machine.clocks,
+        builds[0].machine.clocks,
         dialect=2 if dialect(generation) is DIALECT_2 else 3,
     )
-    found.require_all()
+    start.require_all()
     try:
-        yield found.board
+        yield start.board
     finally:
-        found.board.close()
+        start.board.close()
 
 
 def _simulated(sources: Sequence[Source], options: Options) -> SimulatedBoard:
     """All sources as the networks of one board, each under its own name."""
     from npuscope.boards.simulated import SimulatedBoard
 
-    made = _built(sources, options)
-    pairs = zip(_unique(made), made, strict=True)
+    builds = _built(sources, options)
+    pairs = zip(_unique(builds), builds, strict=True)
     programs = [replace(one.program, name=name) for name, one in pairs]
-    return SimulatedBoard(programs, made[0].machine)
+    return SimulatedBoard(programs, builds[0].machine)
 
 
-def _unique(made: list[Build]) -> list[str]:
+def _unique(builds: list[Build]) -> list[str]:
     from npuscope.boards.wire.describe import unique_names
 
-    return list(unique_names(one.program.name for one in made))
+    return list(unique_names(one.program.name for one in builds))
 
 
 def _built(sources: Sequence[Source], options: Options) -> list[Build]:
@@ -183,15 +183,15 @@ def _built(sources: Sequence[Source], options: Options) -> list[Build]:
         raise UsageError("a board needs a network", hint="give a model or a build")
     from npuscope.building import build
 
-    made = [build(source, options) for source in sources]
+    builds = [build(source, options) for source in sources]
     # Who starts the epochs is in each program: one board runs both kinds.
-    machines = [replace(one.machine, epoch_controller=True) for one in made]
-    for source, one, machine in zip(sources, made, machines, strict=True):
+    machines = [replace(one.machine, epoch_controller=True) for one in builds]
+    for source, one, machine in zip(sources, builds, machines, strict=True):
         if machine != machines[0]:
             raise UsageError(
                 f"is for generation {one.machine.generation.name}, "
-                f"the first source for {made[0].machine.generation.name}",
+                f"the first source for {builds[0].machine.generation.name}",
                 where=safe_terminal(str(source)),
                 hint="serve programs of one generation together, or name it with --generation",
             )
-    return made
+    return builds

@@ -54,22 +54,24 @@ def keywords(function: str) -> frozenset[str]:
     return frozenset((*arguments, *(option.name for option in verb.options if option.python)))
 
 
-def _wrong_keyword(function: str, verb: Verb, given: str) -> UsageError:
-    users = [name for name in FUNCTIONS if given in keywords(name)]
+def _wrong_keyword(function: str, verb: Verb, keyword: str) -> UsageError:
+    users = [name for name in FUNCTIONS if keyword in keywords(name)]
     here = {spelling: o.name for o in verb.options for spelling in o.spellings}
-    shell = here.get(f"--{given.replace('_', '-')}")
+    shell = here.get(f"--{keyword.replace('_', '-')}")
     where = f"npuscope.{function}"
     if shell in keywords(function):
-        return UsageError(f"unknown option '{given}'", where=where, hint=f"in Python it is {shell}")
+        return UsageError(
+            f"unknown option '{keyword}'", where=where, hint=f"in Python it is {shell}"
+        )
     if users:
         return UsageError(
-            f"'{given}' is not used here", where=where, hint=f"it is an option of {_some(users)}"
+            f"'{keyword}' is not used here", where=where, hint=f"it is an option of {_some(users)}"
         )
     import difflib
 
-    near = difflib.get_close_matches(given, sorted(keywords(function)), n=1)
+    near = difflib.get_close_matches(keyword, sorted(keywords(function)), n=1)
     hint = f"did you mean {near[0]}?" if near else f"help({where}) lists what is possible"
-    return UsageError(f"unknown option '{given}'", where=where, hint=hint)
+    return UsageError(f"unknown option '{keyword}'", where=where, hint=hint)
 
 
 def wrong_words(name: str, words: Iterable[str]) -> UsageError:
@@ -79,14 +81,14 @@ def wrong_words(name: str, words: Iterable[str]) -> UsageError:
     flag = next((word.partition("=")[0] for word in words if word.startswith("-")), "")
     # With those of the verbs that begin with this word.
     rows = [row for verb, row in table.items() if verb == name or verb.startswith(f"{name} ")]
-    known = [s for row in rows for o in row.options for s in o.spellings if o.shell]
+    spellings = [s for row in rows for o in row.options for s in o.spellings if o.shell]
     users = [verb for verb, row in table.items() if flag in _spellings(row)]
     if not users and not flag.startswith("--"):  # -O3
         flag = flag[:2]
         users = [verb for verb, row in table.items() if flag in _spellings(row)]
     import difflib
 
-    near = difflib.get_close_matches(flag, known, n=1) if flag else []
+    near = difflib.get_close_matches(flag, spellings, n=1) if flag else []
     hint = f"`npuscope {name} --help` lists what is possible"
     if users:
         hint = f"{flag} is an option of {_some(users)}"
@@ -100,5 +102,5 @@ def _spellings(verb: Verb) -> set[str]:
 
 
 def _some(names: list[str]) -> str:
-    shown = ", ".join(names[:4])
-    return f"{shown} and {len(names) - 4} more" if len(names) > 4 else shown
+    first = ", ".join(names[:4])
+    return f"{first} and {len(names) - 4} more" if len(names) > 4 else first

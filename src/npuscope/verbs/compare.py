@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
-from npuscope.options.kinds import Argument, Group, Kind, Verb, flag, list_, text
+from npuscope.options.kinds import Argument, OptionGroup, OptionKind, Verb, flag, list_, text
 from npuscope.options.rows import HTML, OUTPUT, READING, RUN_HELP, TARGET
 from npuscope.options.words import parse_overrides, parse_shapes
 from npuscope.verbs.check import checked
@@ -23,7 +23,7 @@ VERB = Verb(
         Argument("b", "B", "what to compare it with (default: A again)", "?"),
     ),
     (
-        Group(
+        OptionGroup(
             "",
             (
                 *(
@@ -110,15 +110,15 @@ def compare(
     if as_built:
         from npuscope.advice.compare.as_built import compare_as_built
 
-        found = compare_as_built(a, b, first, second, share)
+        comparison = compare_as_built(a, b, first, second, share)
     else:
-        found = run_compare(*open_sides(a, a if b is None else b, first, second), share)
+        comparison = run_compare(*open_sides(a, a if b is None else b, first, second), share)
     if html:
         from npuscope.report.html.compare import compare_page
         from npuscope.report.result_files import write_html
 
-        write_html(html, lambda: compare_page(found))
-    return found
+        write_html(html, lambda: compare_page(comparison))
+    return comparison
 
 
 # --- Options of one side, as words ---
@@ -129,11 +129,11 @@ _TEXTS = (
     *(
         o.name
         for o in _BUILDING
-        if o.kind in (Kind.TEXT, Kind.FILE) and o.shell and o.name != "generation"
+        if o.kind in (OptionKind.TEXT, OptionKind.FILE) and o.shell and o.name != "generation"
     ),
 )
-_FLAGS = tuple(o.name for o in _BUILDING if o.kind in (Kind.FLAG, Kind.SWITCH))
-_CLOCKS = tuple(o.name for o in _BUILDING if o.kind is Kind.REAL)
+_FLAGS = tuple(o.name for o in _BUILDING if o.kind in (OptionKind.FLAG, OptionKind.SWITCH))
+_CLOCKS = tuple(o.name for o in _BUILDING if o.kind is OptionKind.REAL)
 _SET_UPS = ("flash", "psram")  # machine values by name, like clocks
 _KEYS = (*_TEXTS, *_FLAGS, *_CLOCKS, "optimization", "set.KEY", "shape.NAME")
 _SWITCH = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
@@ -169,13 +169,31 @@ def _side_options(options: Options, texts: Iterable[str], where: str) -> Options
     options = {**options}
     changes = dict(_pair(text, where) for text in texts)
     # As on the command line: an explicit set.KEY wins over a clock option.
-    named = {key: changes[key] for key in _SET_UPS if key in changes}
-    own = {**_clocks(changes, where), **named, **parse_overrides(_inside(changes, "set."))}
+    set_ups = {key: changes[key] for key in _SET_UPS if key in changes}
+    own = {**_clocks(changes, where), **set_ups, **parse_overrides(_inside(changes, "set."))}
     options["overrides"] = {**(options.get("overrides") or {}), **own}
     shapes = parse_shapes(_inside(changes, "shape."))
     options["shapes"] = {**(options.get("shapes") or {}), **shapes}
     for key, value in changes.items():
-        _apply(options, key, value, where)
+        if key in _TEXTS:
+            options[key] = value  # type: ignore[literal-required]
+        elif key in _FLAGS:
+            if value.lower() not in _SWITCH:
+                raise UsageError(f"expected true or false, found '{value}'", where=f"{where} {key}")
+            options[key] = _SWITCH[value.lower()]  # type: ignore[literal-required]
+        elif key == "optimization":
+            if value not in ("0", "1", "2", "3"):
+                raise UsageError(f"expected 0 to 3, found '{value}'", where=f"{where} {key}")
+            options["optimization"] = int(value)
+        elif key not in _CLOCKS and not key.startswith(("set.", "shape.")):
+            import difflib
+
+            near = difflib.get_close_matches(key, list(_KEYS), n=2)
+            raise UsageError(
+                f"unknown key '{key}'",
+                where=where,
+                hint=f"did you mean {' or '.join(near)}?" if near else f"keys: {', '.join(_KEYS)}",
+            )
     return options
 
 
@@ -194,42 +212,12 @@ def _inside(changes: dict[str, str], prefix: str) -> list[str]:
 
 
 def _clocks(changes: dict[str, str], where: str) -> dict[str, object]:
-    found: dict[str, object] = {}
+    clocks: dict[str, object] = {}
     for name in _CLOCKS:
         if name in changes:
             try:
-                found[f"clocks.{name}"] = float(changes[name])
+                clocks[f"clocks.{name}"] = float(changes[name])
             except ValueError:
                 text = f"expected MHz, found '{changes[name]}'"
                 raise UsageError(text, where=f"{where} {name}") from None
-    return found
-
-
-def _apply(options: Options, key: str, value: str, where: str) -> None:
-    if key in _TEXTS:
-        options[key] = value  # type: ignore[literal-required]
-    elif key in _FLAGS:
-        options[key] = _switched(value, f"{where} {key}")  # type: ignore[literal-required]
-    elif key == "optimization":
-        options["optimization"] = _level(value, f"{where} {key}")
-    elif key not in _CLOCKS and not key.startswith(("set.", "shape.")):
-        raise UsageError(f"unknown key '{key}'", where=where, hint=_hint(key, _KEYS))
-
-
-def _switched(value: str, where: str) -> bool:
-    if value.lower() not in _SWITCH:
-        raise UsageError(f"expected true or false, found '{value}'", where=where)
-    return _SWITCH[value.lower()]
-
-
-def _level(value: str, where: str) -> int:
-    if value not in ("0", "1", "2", "3"):
-        raise UsageError(f"expected 0 to 3, found '{value}'", where=where)
-    return int(value)
-
-
-def _hint(key: str, known: Iterable[str]) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(key, list(known), n=2)
-    return f"did you mean {' or '.join(near)}?" if near else f"keys: {', '.join(known)}"
+    return clocks

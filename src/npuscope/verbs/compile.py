@@ -10,9 +10,9 @@ from npuscope.errors import TargetError, UsageError
 from npuscope.lean_dataclass import replace
 from npuscope.options.kinds import (
     Argument,
-    Group,
-    Kind,
     Option,
+    OptionGroup,
+    OptionKind,
     VendorEffect,
     Verb,
     file,
@@ -43,7 +43,7 @@ _TARGETS = ("stm32n6",)
 
 def _neutral(flag: str, values: int) -> Option:
     name = flag.lstrip("-").replace("-", "_")
-    kind, value = (Kind.FILE, "F") if values else (Kind.FLAG, "")
+    kind, value = (OptionKind.FILE, "F") if values else (OptionKind.FLAG, "")
     means = "accepted, no effect"
     default = None if values else False
     return Option(
@@ -55,7 +55,7 @@ def _neutral(flag: str, values: int) -> Option:
 # fmt: off
 APPLICATIONS = ("classification", "yolov2", "yolov5", "yolov8", "yolod", "yolox", "ssd",
     "blazeface", "palm", "movenet", "pose-yolov8", "segmentation", "instance-segmentation")
-VENDOR = Group(
+VENDOR = OptionGroup(
     "the vendor's options",
     (
         text("target", "stm32n6", python=False),
@@ -74,8 +74,8 @@ VENDOR = Group(
             python=False, effect=VendorEffect.NONE),
         *(_neutral(flag, values) for flag, values in NEUTRAL.items()),
         *(
-            Option(flag.lstrip("-").replace("-", "_"), Kind.FLAG, f"refused: {reason}", False, "",
-                (flag,), python=False, effect=VendorEffect.REFUSED)
+            Option(flag.lstrip("-").replace("-", "_"), OptionKind.FLAG, f"refused: {reason}",
+                False, "", (flag,), python=False, effect=VendorEffect.REFUSED)
             for flag, reason in NOT_MODELLED.items()
         ),
     ),
@@ -85,7 +85,7 @@ VERB = Verb(
     "a model to the program that the device executes",
     (Argument("source", "MODEL", "a model: .tflite or QDQ .onnx", "?"),),
     (
-        Group("", (
+        OptionGroup("", (
             file("directory", "folder for the files", "DIR", flags=("-o", "--output"),
                 required=True),
             flag("log_lowering", "list the mappings that rules refused, by epoch", python=False),
@@ -175,16 +175,16 @@ def compilation(
 
     if directory is not None:
         refuse_stand_ins(options, "compile")
-    made = build(source or str(model), options)
+    network = build(source or str(model), options)
     if directory is None:
-        return Compilation(made.program, graph=made.graph)
+        return Compilation(network.program, graph=network.graph)
     names = BuildNames(name, str(csv_file or ""), str(output_info_file or ""), application)
     with new_folder(directory) as folder:
-        notes = write(made, folder.path, names)
-    return Compilation(made.program, folder.files, (*notes, *folder.kept), made.graph)
+        notes = write(network, folder.path, names)
+    return Compilation(network.program, folder.files, (*notes, *folder.kept), network.graph)
 
 
-def write(made: Build, folder: Path, names: BuildNames | None = None) -> tuple[str, ...]:
+def write(network: Build, folder: Path, names: BuildNames | None = None) -> tuple[str, ...]:
     """All files of a build: the program, and what the vendor's tools would have written.
 
     Returns notes on what could not be written.
@@ -193,19 +193,19 @@ def write(made: Build, folder: Path, names: BuildNames | None = None) -> tuple[s
     from npuscope.report.build_files import write_build
     from npuscope.whole_file import as_file_error
 
-    if made.graph is None:
+    if network.graph is None:
         raise UsageError("this is already a compiled program", hint="give a .tflite or .onnx model")
-    profile = estimate(made.program, made.machine, made.graph)
+    profile = estimate(network.program, network.machine, network.graph)
     with as_file_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    return write_build(folder, made.program, made.machine, made.graph, profile, names)
+    return write_build(folder, network.program, network.machine, network.graph, profile, names)
 
 
-def tell_missing(made: Compilation) -> None:
+def tell_missing(result: Compilation) -> None:
     """Everything else was written; but a build without C cannot be run."""
-    for note in made.missing:
+    for note in result.missing:
         print(f"npuscope: {safe_terminal(note)}", file=sys.stderr)
 
 
-def missing_code(made: Compilation) -> int:
-    return TargetError.exit_code if made.missing else 0
+def missing_code(result: Compilation) -> int:
+    return TargetError.exit_code if result.missing else 0

@@ -7,7 +7,7 @@ from typing import Any
 
 from npuscope.errors import UsageError
 from npuscope.lean_dataclass import dataclass
-from npuscope.options.kinds import Argument, Kind, Option, VendorEffect, Verb
+from npuscope.options.kinds import Argument, Option, OptionKind, VendorEffect, Verb
 from npuscope.options.rows import OUTPUT
 from npuscope.verbs.check import checked
 from npuscope.verbs.table import records
@@ -21,7 +21,7 @@ VERB = Verb(
     json="npuscope.verbs.completion:script_json",
 )
 _ALONE = ("--help", "--version")
-_NO_VALUE = (Kind.FLAG, Kind.SWITCH)
+_NO_VALUE = (OptionKind.FLAG, OptionKind.SWITCH)
 
 
 @checked(VERB)
@@ -33,8 +33,8 @@ def completion(shell: str) -> str:
     >>> npuscope.completion("bash")
     """
     if shell not in SHELLS:
-        known = ", ".join(SHELLS)
-        raise UsageError(f"unknown shell '{shell}'", where="npuscope.completion", hint=known)
+        names = ", ".join(SHELLS)
+        raise UsageError(f"unknown shell '{shell}'", where="npuscope.completion", hint=names)
     return _SCRIPTS[shell]()
 
 
@@ -76,14 +76,14 @@ def _command(name: str, table: Mapping[str, Verb]) -> Command:
 
 def values(option: Option) -> tuple[str, ...]:
     """What an option may be, where that is known; nothing for files and numbers."""
-    if option.kind is Kind.BOOLEAN:
+    if option.kind is OptionKind.BOOLEAN:
         return ("true", "false")
     return tuple(map(str, option.choices or option.suggested))
 
 
 def _flags(option: Option) -> Iterator[str]:
     yield from option.spellings
-    if option.kind is Kind.SWITCH:
+    if option.kind is OptionKind.SWITCH:
         yield option.spellings[0].replace("--", "--no-", 1)
 
 
@@ -127,25 +127,18 @@ complete -o filenames -F _npuscope npuscope
 
 
 def _bash() -> str:
-    known = commands()
-    rows = []
-    for command in known:
+    rows, options = [], []
+    for command in commands():
         for option in command.options:
-            if found := values(option):
+            if choices := values(option):
                 cases = "|".join(f'"{command.name} {flag}"' for flag in option.spellings)
-                words = f'COMPREPLY=($(compgen -W "{" ".join(found)}" -- "$cur")); return'
+                words = f'COMPREPLY=($(compgen -W "{" ".join(choices)}" -- "$cur")); return'
                 rows.append(f"        {cases}) {words} ;;")
-    options = [
-        f'        {command.name}) options="{" ".join(_all_flags(command))}"; '
-        f'words="{" ".join(command.words)}" ;;'
-        for command in known
-    ]
-    verbs = " ".join((*(command.name for command in known), "help", *_ALONE))
+        flags = " ".join(flag for option in command.options for flag in _flags(option))
+        words = " ".join(command.words)
+        options.append(f'        {command.name}) options="{flags}"; words="{words}" ;;')
+    verbs = " ".join((*(command.name for command in commands()), "help", *_ALONE))
     return _BASH.format(verbs=verbs, values="\n".join(rows), options="\n".join(options))
-
-
-def _all_flags(command: Command) -> list[str]:
-    return [flag for option in command.options for flag in _flags(option)]
 
 
 # --- zsh ---
@@ -200,8 +193,10 @@ def _zsh_specs(option: Option) -> Iterator[str]:
         if option.kind in _NO_VALUE:
             yield spec
             continue
-        found = values(option)
-        what = f"({' '.join(found)})" if found else "_files" if option.kind is Kind.FILE else " "
+        words = values(option)
+        what = (
+            f"({' '.join(words)})" if words else "_files" if option.kind is OptionKind.FILE else " "
+        )
         # A value that may be left out has two colons.
         colon = "::" if option.const is not None else ":"
         yield f"{spec}{colon}{option.value or option.name}:{what}"
@@ -228,15 +223,15 @@ def _fish() -> str:
 
 
 def _fish_lines(command: Command) -> Iterator[str]:
-    seen = f"complete -c npuscope -n '__fish_seen_subcommand_from {command.name}'"
+    line = f"complete -c npuscope -n '__fish_seen_subcommand_from {command.name}'"
     if command.words:
-        yield f"{seen} -a '{' '.join(command.words)}'"
+        yield f"{line} -a '{' '.join(command.words)}'"
     for option in command.options:
         flags = " ".join(_fish_flag(flag) for flag in _flags(option))
         value = "" if option.kind in _NO_VALUE or option.const is not None else " -r"
-        found = values(option)
-        choice = f" -f -a '{' '.join(found)}'" if found else ""
-        yield f"{seen} {flags} -d {_fish_quoted(option.means)}{value}{choice}"
+        words = values(option)
+        choice = f" -f -a '{' '.join(words)}'" if words else ""
+        yield f"{line} {flags} -d {_fish_quoted(option.means)}{value}{choice}"
 
 
 def _fish_flag(flag: str) -> str:

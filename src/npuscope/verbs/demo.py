@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from npuscope.options.kinds import Group, Verb, file
+from npuscope.options.kinds import OptionGroup, Verb, file
 from npuscope.options.rows import BUILT_IN, OUTPUT, TARGET
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
-    from npuscope.advice.explain import Explanation
+    from npuscope.advice.explanation import Explanation
     from npuscope.building import Options
     from npuscope.report.demo import Demo
 
@@ -19,7 +19,7 @@ VERB = Verb(
     "the main job on a built-in network: compile, simulate, profile",
     (),
     (
-        Group("", (
+        OptionGroup("", (
             file("directory", "folder for the reports (default npuscope-demo)", "DIR",
                 default="npuscope-demo", flags=("-o", "--output")),
         )),
@@ -54,8 +54,8 @@ def show(directory: str | Path, **options: Unpack[Options]) -> Demo:
     from npuscope.report.demo import Demo, write_demo
     from npuscope.whole_file import new_folder
 
-    made = build(demo_graph(), options)
-    found = explain(made, profile(made.program, made.machine, made.graph))
+    network = build(demo_graph(), options)
+    explanation = explain(network, profile(network.program, network.machine, network.graph))
     with new_folder(directory) as folder:
-        write_demo(folder.path, made.program, found)
-    return Demo(found, folder.kept)
+        write_demo(folder.path, network.program, explanation)
+    return Demo(explanation, folder.kept)

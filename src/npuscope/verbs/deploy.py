@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npuscope.options.kinds import Argument, Group, Verb, file, flag, text
+from npuscope.options.kinds import Argument, OptionGroup, Verb, file, flag, text
 from npuscope.options.rows import OUTPUT
 from npuscope.verbs.check import checked
 
@@ -17,7 +17,7 @@ VERB = Verb(
     "a network onto a real board: signing, addresses, order, boot switches",
     (Argument("source", "DIR", "a build folder, or NAME_rel.bin of `package`"),),
     (
-        Group("", (
+        OptionGroup("", (
             text("board", "the board (stm32n6570-dk)", "", default="stm32n6570-dk",
                 choices=("stm32n6570-dk", "nucleo-n657x0-q")),
             file("fsbl", "first stage boot loader: a signed .hex, or a .bin to be signed"),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npuscope.errors import FileError, NpuscopeError, UsageError
-from npuscope.options.kinds import Argument, Group, Verb, file, text
+from npuscope.options.kinds import Argument, OptionGroup, Verb, file, text
 from npuscope.options.rows import OUTPUT
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
@@ -19,7 +19,7 @@ VERB = Verb(
     "epoch-controller blobs to text",
     (Argument("source", "FILE", "a *_ecblobs.h, or the bytes of one blob"),),
     (
-        Group(
+        OptionGroup(
             "",
             (
                 text("blob", "one blob of a header (default: all)"),
@@ -55,9 +55,9 @@ def disasm(
             raise UsageError(f"no blob '{safe_terminal(blob)}'", hint=f"blobs: {names}")
         blobs = {blob: blobs[blob]}
     texts = [f"; {safe_terminal(name)}\n{disassemble(one)}" for name, one in blobs.items()]
-    found = Disassembly(blobs, "\n".join(texts))
+    disassembly = Disassembly(blobs, "\n".join(texts))
     if output is None:
-        return found
+        return disassembly
     if len(blobs) > 1:
         raise UsageError(
             f"{len(blobs)} blobs cannot be written to one file that can be assembled again",
@@ -65,8 +65,8 @@ def disasm(
             hint=f"choose one with --blob: {names}",
         )
     refuse_same(source, output)
-    write_whole(output, found.text.encode("utf-8", "backslashreplace"))
-    return found
+    write_whole(output, disassembly.text.encode("utf-8", "backslashreplace"))
+    return disassembly
 
 
 def _blobs(path: str) -> dict[str, EcBinary]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.families.registry import family_for
-from npuscope.options.kinds import Group, Verb, file, flag
+from npuscope.options.kinds import OptionGroup, Verb, file, flag
 from npuscope.options.rows import HTML, OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
 
@@ -20,7 +20,7 @@ VERB = Verb(
     "whether a model fits and how fast it is: one screen, no files",
     (SOURCE,),
     (
-        Group(
+        OptionGroup(
             "",
             (
                 HTML,
@@ -64,14 +64,14 @@ def estimate(
     >>> npuscope.estimate("model.tflite", generation="2.2", npu_mhz=800).total_ms
     """
     family = family_for(source, options)
-    asked = {**options, "compiled_from": model or options.get("compiled_from")}
+    request = {**options, "compiled_from": model or options.get("compiled_from")}
     if html:
         from npuscope.report.result_files import write_explained
 
-        found = family.explain(source, {**asked, "model": model, "trials": True})
-        write_explained(html, found)
-        return found.profile
-    return family.estimate(source, asked)
+        explanation = family.explain(source, {**request, "model": model, "trials": True})
+        write_explained(html, explanation)
+        return explanation.profile
+    return family.estimate(source, request)
 
 
 def screen(
@@ -85,15 +85,15 @@ def screen(
 ) -> Screen | Report:
     """The estimate as the command line shows it."""
     family = family_for(source, options)
-    asked: Options = {**options, "compiled_from": model}
+    request: Options = {**options, "compiled_from": model}
     if json is not None or html:
         from npuscope.report.result_files import write_explained
 
-        found = family.explain(source, {**asked, "trials": bool(html)})
-        write_explained(html, found)
-        profile, findings = found.profile, found.findings
+        explanation = family.explain(source, {**request, "trials": bool(html)})
+        write_explained(html, explanation)
+        profile, findings = explanation.profile, explanation.findings
     else:
-        profile, findings = family.estimate(source, asked), ()
+        profile, findings = family.estimate(source, request), ()
     own = family.screen(profile)
     if own is not None:
         return own
@@ -103,7 +103,7 @@ def screen(
 
     values = options.get("overrides")
     # Compared with the machine as the other options describe it.
-    plain: Options = {**asked, "overrides": {}}
+    plain: Options = {**request, "overrides": {}}
     changed = what_if(source, values, **plain) if values else None
-    keys = sensitivity_of(source, **asked) if sensitivity else None
+    keys = sensitivity_of(source, **request) if sensitivity else None
     return Screen(profile, changed, keys, findings)

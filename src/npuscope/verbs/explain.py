@@ -6,24 +6,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.families.registry import family_for
-from npuscope.options.kinds import Group, Kind, Verb, flag, option
+from npuscope.options.kinds import OptionGroup, OptionKind, Verb, flag, option
 from npuscope.options.rows import COMPILED_FROM, FINDINGS, OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
-    from npuscope.advice.explain import Explanation
+    from npuscope.advice.explanation import Explanation
     from npuscope.building import Options, Source
 
 VERB = Verb(
     "why it is slow or off the NPU, and what to change",
     (SOURCE,),
     (
-        Group(
+        OptionGroup(
             "",
             (
                 flag("strict", "exit code 1 when there are errors or warnings", python=False),
                 COMPILED_FROM,
-                option("batch", Kind.WHOLE, "inferences to run", default=0, shell=False),
+                option("batch", OptionKind.WHOLE, "inferences to run", default=0, shell=False),
             ),
         ),
         TARGET,
@@ -61,12 +61,12 @@ def explain(
     """
     from npuscope.report.result_files import write_findings
 
-    asked = {**options, "batch": batch, "model": model, "trials": not batch}
-    found = family_for(source, options).explain(source, asked)
-    generation = found.profile.machine.generation
-    write_findings("explain", source, found.findings, generation, sarif=sarif, junit=junit)
-    return found
+    request = {**options, "batch": batch, "model": model, "trials": not batch}
+    explanation = family_for(source, options).explain(source, request)
+    generation = explanation.profile.machine.generation
+    write_findings("explain", source, explanation.findings, generation, sarif=sarif, junit=junit)
+    return explanation
 
 
-def strict_code(found: Explanation, strict: bool) -> int:
-    return 1 if strict and found.has_problems else 0
+def strict_code(explanation: Explanation, strict: bool) -> int:
+    return 1 if strict and explanation.has_problems else 0

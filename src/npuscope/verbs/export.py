@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
-from npuscope.options.kinds import Group, Verb, file, result_file
+from npuscope.options.kinds import OptionGroup, Verb, file, result_file
 from npuscope.options.rows import OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
 
@@ -20,7 +20,7 @@ VERB = Verb(
     "what layers cost, for Model Explorer and Netron",
     (SOURCE,),
     (
-        Group(
+        OptionGroup(
             "",
             (
                 result_file("model_explorer", "node data (JSON) for Google's Model Explorer"),
@@ -81,8 +81,8 @@ def _profile_of(source: Source, options: Options) -> tuple[Profile, Graph | None
     if family is not first_family():
         graph = read_graph(source, {"shapes": options.get("shapes") or {}})
         return family.estimate(source, options), graph
-    made = build(source, options)
-    return estimate(made.program, made.machine, made.graph), made.graph
+    network = build(source, options)
+    return estimate(network.program, network.machine, network.graph), network.graph
 
 
 def _shown_graph(model: str | Path | None, options: Options) -> Graph:

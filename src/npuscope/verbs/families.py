@@ -21,19 +21,15 @@ def check_family(verb: Verb, name: str, keywords: Mapping[str, Any]) -> None:
         return
     family = family_of(machine)
     if family is first_family():
-        _refuse_unknown(machine, keywords)
+        # A name that no family has; a file of one's own may have any.
+        names = [name for family in families() for name in family.machines()]
+        if isinstance(machine, str) and machine not in names and not keywords.get("machine_file"):
+            raise UsageError(
+                f"unknown machine '{safe_terminal(machine)}'",
+                where="--machine",
+                hint=f"known: {', '.join(names)}; --machine-file reads your own",
+            )
         return
     if not verb.all_families:
         raise family.lacks(name)
     family.check({"machine": machine, **{name: keywords.get(name) for name in _OF_BUILDS}})
-
-
-def _refuse_unknown(machine: object, keywords: Mapping[str, Any]) -> None:
-    """A name that no family has; a file of one's own may have any."""
-    known = [name for family in families() for name in family.machines()]
-    if isinstance(machine, str) and machine not in known and not keywords.get("machine_file"):
-        raise UsageError(
-            f"unknown machine '{safe_terminal(machine)}'",
-            where="--machine",
-            hint=f"known: {', '.join(known)}; --machine-file reads your own",
-        )

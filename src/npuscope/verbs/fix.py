@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import INTERRUPTED, UsageError
-from npuscope.options.kinds import Argument, Group, Verb, file, flag, list_, text, whole
+from npuscope.options.kinds import Argument, OptionGroup, Verb, file, flag, list_, text, whole
 from npuscope.options.rows import HTML, IMAGES, OUTPUT, READING, TARGET
 from npuscope.verbs.check import checked
 
@@ -26,7 +26,7 @@ VERB = Verb(
     "edits of the model that help: applied, compiled again, timed and compared",
     (Argument("model", "MODEL", "a .tflite or .onnx model"),),
     (
-        Group("", (
+        OptionGroup("", (
             file("output", "file for the fixed model; without it nothing is written", "FIXED",
                 flags=("-o", "--output")),
             text("data", "compare on real data: a folder of images, a .npz or .npy file",
@@ -34,7 +34,7 @@ VERB = Verb(
             whole("seeds", "random inputs to compare on without --data (2)", default=2),
             HTML,
         )),
-        Group("which fixes (default: those that keep the network's function)", (
+        OptionGroup("which fixes (default: those that keep the network's function)", (
             list_("only", "rules or fixes, applied even if they cost time", "NAME,...",
                 parse=names),
             flag("cut", "end the network where the NPU's work ends; what the application does "
@@ -46,7 +46,7 @@ VERB = Verb(
             flag("lossy",
                 "allow edits that change outputs, such as nearest for bilinear resizing"),
         )),
-        Group("images", IMAGES),
+        OptionGroup("images", IMAGES),
         TARGET,
         READING,
         OUTPUT,
@@ -121,14 +121,14 @@ def interrupted_code(fixed: Fixed) -> int:
     return INTERRUPTED if fixed.interrupted else 0
 
 
-def check_output(source: Path, target: Path, made: str) -> None:
+def check_output(source: Path, target: Path, what: str) -> None:
     """A file of the same format, but not the same file."""
     from npuscope.whole_file import refuse_same
 
     refuse_same(source, target)
     if source.suffix.lower() != target.suffix.lower():
         raise UsageError(
-            f"the model is a {source.suffix} file, so the {made} one is",
+            f"the model is a {source.suffix} file, so the {what} one is",
             where=f"-o {target}",
             hint=f"name it {target.with_suffix(source.suffix)}",
         )

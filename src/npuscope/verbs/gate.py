@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from npuscope.errors import UsageError
 from npuscope.families.registry import family_for, first_family
-from npuscope.options.kinds import Argument, Group, Verb, file, flag, list_, result_file, text
+from npuscope.options.kinds import Argument, OptionGroup, Verb, file, flag, list_, result_file, text
 from npuscope.options.rows import FINDINGS, HTML, OUTPUT, READING, RUN_HELP, TARGET
 from npuscope.verbs.check import checked
 
@@ -23,15 +23,15 @@ _GITHUB_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 def limit_table(where: str, words: Iterable[str]) -> dict[str, float | str]:
     """What --max or --min was given: KEY=VALUE each."""
-    found: dict[str, float | str] = {}
+    limits: dict[str, float | str] = {}
     for word in words:
         key, separator, value = word.partition("=")
         if not separator or not key.strip() or not value.strip():
             raise UsageError(f"expected KEY=VALUE, found '{word}'", where=where)
-        if key.strip() in found:
+        if key.strip() in limits:
             raise UsageError(f"{key.strip()} is given twice", where=where)
-        found[key.strip()] = value.strip()
-    return found
+        limits[key.strip()] = value.strip()
+    return limits
 
 
 # One option per row is easier to read than the formatter's layout.
@@ -40,7 +40,7 @@ VERB = Verb(
     "limits on time, memory and epochs, with an exit code",
     (Argument("source", "SOURCE", RUN_HELP),),
     (
-        Group("", (
+        OptionGroup("", (
             *(
                 list_(name, f"the {word} allowed value of a figure: total_ms=20, SW=0, "
                     "internal_ram_bytes=2MiB, findings.error=0", "KEY=VALUE", flags=(flag,),
@@ -111,25 +111,25 @@ def gate(
 
     share = parse_share(str(tolerance), "--tol")
     side = open_side(source, options)
-    wanted = bool(with_findings or sarif or junit) or needs_findings(most, least)
-    findings = _findings_of(side, source, options) if wanted else None
+    with_rules = bool(with_findings or sarif or junit) or needs_findings(most, least)
+    findings = _findings_of(side, source, options) if with_rules else None
     limits = parse_limits(most, least, figures(side.profile, findings))
     before = None if baseline is None else read_baseline(baseline, options)
-    found = run_gate(side, limits, before, share, findings)
+    verdict = run_gate(side, limits, before, share, findings)
     from npuscope.report.result_files import write_findings, write_html
 
     if html:
         from npuscope.report.html.changes import gate_page
 
-        write_html(html, lambda: gate_page(found))
+        write_html(html, lambda: gate_page(verdict))
     write_findings(
-        "gate", source, found.findings, side.profile.machine.generation, sarif=sarif, junit=junit
+        "gate", source, verdict.findings, side.profile.machine.generation, sarif=sarif, junit=junit
     )
     if summary:
         from npuscope.report.gate import gate_markdown
 
-        _append(Path(summary), gate_markdown(found))
-    return found
+        _append(Path(summary), gate_markdown(verdict))
+    return verdict
 
 
 def _findings_of(side: Any, source: Source, options: Options) -> Any:
@@ -169,7 +169,7 @@ def judge(
         raise UsageError(
             "nothing to check", hint="give --max KEY=VALUE, --min KEY=VALUE or --baseline FILE"
         )
-    found = gate(source, most=most, least=least, baseline=baseline, **options)
+    verdict = gate(source, most=most, least=least, baseline=baseline, **options)
     from npuscope.report.gate import gate_markdown
     from npuscope.whole_file import appear
 
@@ -177,18 +177,18 @@ def judge(
     of_job = os.environ.get(_GITHUB_SUMMARY) if github else None
     # Both options may name one file; it gets the table once.
     for path in dict.fromkeys(path for path in (summary, of_job) if path):
-        _append(Path(path), gate_markdown(found))
-    return found
+        _append(Path(path), gate_markdown(verdict))
+    return verdict
 
 
-def annotate(found: Gate, github: bool, json: str | None = None) -> None:
+def annotate(verdict: Gate, github: bool, json: str | None = None) -> None:
     """With JSON on stdout nothing else may be printed there."""
     from npuscope.report.gate import error_commands
 
     if github and json != "-":
-        for line in error_commands(found):
+        for line in error_commands(verdict):
             print(line)
 
 
-def verdict_code(found: Gate) -> int:
-    return 0 if found.passed else 1
+def verdict_code(verdict: Gate) -> int:
+    return 0 if verdict.passed else 1

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npuscope.errors import UsageError
-from npuscope.options.kinds import Argument, Group, Verb, file
+from npuscope.options.kinds import Argument, OptionGroup, Verb, file
 from npuscope.options.rows import OUTPUT
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
@@ -19,7 +19,7 @@ VERB = Verb(
     "say what a file or folder is and what is in it",
     (Argument("source", "FILE_OR_FOLDER", "any file or folder of the tools"),),
     (
-        Group("runtime-loadable images", (
+        OptionGroup("runtime-loadable images", (
             file("compare", "what differs from another image"),
             file("firmware_map", "does the image load on this firmware: a TOML or JSON file, "
                 "or `stm32n6570-dk`"),
@@ -50,8 +50,8 @@ def inspect(
     from npuscope.identify.path import identify
     from npuscope.report.inspect import Inspection
 
-    found = identify(source)
-    if found.kind != "loadable":
+    facts = identify(source)
+    if facts.kind != "loadable":
         for option, value in (("compare", compare), ("firmware-map", firmware_map)):
             if value is not None:
                 raise UsageError(
@@ -59,7 +59,7 @@ def inspect(
                     where=f"--{option}",
                     hint="give a NAME_rel.bin as `npuscope package` writes it",
                 )
-        return Inspection(found)
+        return Inspection(facts)
     from npuscope.loadable.compare import compare_images
     from npuscope.loadable.firmware_map import load_firmware_map
     from npuscope.loadable.fitting import fit
@@ -69,4 +69,4 @@ def inspect(
     fitting = None if firmware_map is None else fit(image, load_firmware_map(str(firmware_map)))
     other = None if compare is None else read_image_file(str(compare))
     differences = None if other is None else compare_images(image, other)
-    return Inspection(found, image, differences, fitting)
+    return Inspection(facts, image, differences, fitting)

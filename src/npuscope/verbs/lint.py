@@ -44,11 +44,11 @@ def lint(
     from npuscope.rulebook.finding import Findings
 
     family = family_for(source, options)
-    found = family.lint(source, options)
+    findings = family.lint(source, options)
     generation = family.generation(options)
-    write_findings("lint", source, found, generation, sarif=sarif, junit=junit)
-    return Findings(found)
+    write_findings("lint", source, findings, generation, sarif=sarif, junit=junit)
+    return Findings(findings)
 
 
-def risk_code(found: Findings) -> int:
-    return 1 if any(finding.is_problem for finding in found) else 0
+def risk_code(findings: Findings) -> int:
+    return 1 if any(finding.is_problem for finding in findings) else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npuscope.options.kinds import Group, Verb, text
+from npuscope.options.kinds import OptionGroup, Verb, text
 from npuscope.options.rows import OUTPUT
 from npuscope.verbs.check import checked
 
@@ -17,7 +17,7 @@ VERB = Verb(
     "the known machines and compiler generations",
     (),
     (
-        Group("", (
+        OptionGroup("", (
             text("keys", "all keys for --set with value, mark (timing or mapping) and source; "
                 "with TEXT only those with it in their name or mark", "TEXT", const="",
                 python=False),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
-from npuscope.options.kinds import Group, Verb
+from npuscope.options.kinds import OptionGroup, Verb
 from npuscope.options.rows import BATCH, DEVICE, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
 
@@ -16,8 +16,8 @@ VERB = Verb(
     "profile a device block by block, with all its counters",
     (SOURCE,),
     (
-        Group("", (BATCH,)),
-        Group("device", tuple(o for o in DEVICE if o.name not in ("log", "vendor_figures"))),
+        OptionGroup("", (BATCH,)),
+        OptionGroup("device", tuple(o for o in DEVICE if o.name not in ("log", "vendor_figures"))),
         TARGET,
         READING,
     ),
@@ -51,7 +51,7 @@ def measure(
         options = {**options, "relocatable": True}  # it loads images
     subject = RunSubject()
     if source is not None:
-        made = build(source, options)
-        subject = RunSubject(made.program, made.machine, made.graph)
+        compiled = build(source, options)
+        subject = RunSubject(compiled.program, compiled.machine, compiled.graph)
     with opened(descriptor, subject) as device:
         return run_measure(device, subject, network=network, batch=batch, vendor_plan=vendor_plan)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npuscope.errors import UsageError
-from npuscope.options.kinds import Argument, Group, VendorEffect, Verb, file, flag, text
+from npuscope.options.kinds import Argument, OptionGroup, VendorEffect, Verb, file, flag, text
 from npuscope.options.rows import vendor_output
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
@@ -26,7 +26,7 @@ VERB = Verb(
     "turn a compiled network into an image that firmware loads at run time",
     (Argument("source", "DIR", "folder of a compiled network", "?"),),
     (
-        Group("", (
+        OptionGroup("", (
             file("input", "the folder or its network.c (st_ai_output)", "DIR",
                 flags=("-i", "--input"), python=False),
             file("directory", "output folder; other files there are kept (build)", "DIR",
@@ -87,7 +87,7 @@ def package(
     from npuscope.loadable.codes import PackageOptions
     from npuscope.whole_file import write_files
 
-    asked = options or PackageOptions(
+    request = options or PackageOptions(
         name=name,
         cpu=cpu,
         toolchain=toolchain,
@@ -95,12 +95,12 @@ def package(
         secure=not no_secure,
         c_file=gen_c_file,
     )
-    made = run_package(Path(source), asked)
+    result = run_package(Path(source), request)
     if directory is not None:
-        write_files(Path(directory), made.files)
+        write_files(Path(directory), result.files)
         if no_clean:
-            write_files(Path(directory) / f"{made.name}_build", made.intermediate)
-    return made
+            write_files(Path(directory) / f"{result.name}_build", result.intermediate)
+    return result
 
 
 def packaging(
@@ -121,8 +121,8 @@ def packaging(
 
     path = Path(source or input or _DEFAULT_BUILD)
     if parse_only:
-        asked = PackageOptions(name=options["name"], secure=not options["no_secure"])
-        return PackagePlan(*parse(path, asked))
+        request = PackageOptions(name=options["name"], secure=not options["no_secure"])
+        return PackagePlan(*parse(path, request))
     with kept_at_interrupt("what was compiled so far is kept"):
-        made = package(path, directory, **options)
-    return Packaging(made, tuple(Path(directory) / name for name in made.files))
+        result = package(path, directory, **options)
+    return Packaging(result, tuple(Path(directory) / name for name in result.files))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
 from npuscope.lean_dataclass import replace
-from npuscope.options.kinds import Group, Verb, flag, result_file, text
+from npuscope.options.kinds import OptionGroup, Verb, flag, result_file, text
 from npuscope.options.rows import BATCH, DEVICE, HTML, OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
 
@@ -42,7 +42,7 @@ VERB = Verb(
     "run a model on a device and report every epoch",
     (replace(SOURCE, many="?"),),
     (
-        Group("", (
+        OptionGroup("", (
             BATCH,
             flag("full", "every field of every epoch instead of one line", python=False),
             text("epochs", "only these, e.g. 3,7-12", "LIST", python=False,
@@ -53,7 +53,7 @@ VERB = Verb(
             result_file("chrome", "write it as Chrome trace events (JSON)"),
             result_file("save", "save the profile, to report or export it later"),
         )),
-        Group("device", DEVICE),
+        OptionGroup("device", DEVICE),
         TARGET,
         READING,
         OUTPUT,
@@ -145,8 +145,8 @@ def report(
         if batch or as_board:
             hint = "give the model or the build"
             raise UsageError("a saved profile cannot be run again", hint=hint)
-        found = ProfileReport(read_profile(source))
-        write_page(html, found.profile)
+        result = ProfileReport(read_profile(source))
+        write_page(html, result.profile)
     elif as_board:
         from npuscope.verbs.measure import measure
 
@@ -158,7 +158,7 @@ def report(
             vendor_plan=vendor_plan,
             **options,
         )
-        found = ProfileReport(measured.profile, measured=measured)
+        result = ProfileReport(measured.profile, measured=measured)
         program = measured.program
         write_measured(html, measured)
         write_log(log, measured)
@@ -166,9 +166,9 @@ def report(
         assert source is not None
         # Findings and the build are needed for these outputs only; without them it is faster.
         with_findings = bool(json is not None or html or trace or chrome)
-        found, program = _simulation(source, batch or 1, html, with_findings, options)
-    write_profile(found.profile, program, csv=csv, save=save, trace=trace, chrome=chrome)
-    return found
+        result, program = _simulation(source, batch or 1, html, with_findings, options)
+    write_profile(result.profile, program, csv=csv, save=save, trace=trace, chrome=chrome)
+    return result
 
 
 def _simulation(
@@ -180,14 +180,14 @@ def _simulation(
         from npuscope.report.result_files import write_explained
         from npuscope.verbs.explain import explain
 
-        found = explain(source, batch=batch, **options)
-        write_explained(html, found)
-        program = found.build.program if found.build else None
-        return ProfileReport(found.profile, found.findings), program
+        explanation = explain(source, batch=batch, **options)
+        write_explained(html, explanation)
+        program = explanation.build.program if explanation.build else None
+        return ProfileReport(explanation.profile, explanation.findings), program
     from npuscope.building import build, without_collector
     from npuscope.profiling.run import profile as run_profile
 
     with without_collector():
-        made = build(source, options)
-        counted = run_profile(made.program, made.machine, made.graph, batch=batch)
-    return ProfileReport(counted), None
+        network = build(source, options)
+        run = run_profile(network.program, network.machine, network.graph, batch=batch)
+    return ProfileReport(run), None

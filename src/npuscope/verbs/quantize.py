@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import INTERRUPTED
-from npuscope.options.kinds import Argument, Group, Verb, file, real, text, whole
+from npuscope.options.kinds import Argument, OptionGroup, Verb, file, real, text, whole
 from npuscope.options.rows import IMAGES, OUTPUT, READING, TARGET
 from npuscope.verbs.check import checked
 
@@ -20,7 +20,7 @@ VERB = Verb(
     "a float model to the int8 form that the machine likes best, measured layer by layer",
     (Argument("model", "MODEL", "a float .onnx or .tflite model"),),
     (
-        Group("", (
+        OptionGroup("", (
             file("output", "file for the quantized model; without it nothing is written", "OUT",
                 flags=("-o", "--output")),
             text("data", "calibration data: a folder of images, a .npz or .npy file, or `random`",
@@ -34,7 +34,7 @@ VERB = Verb(
                 default=1.0),
             text("progress", "called with what is being done", "FUNCTION", shell=False),
         )),
-        Group("images", IMAGES),
+        OptionGroup("images", IMAGES),
         TARGET,
         READING,
         OUTPUT,
@@ -87,11 +87,11 @@ def quantize(
     form = image_form(mean, std, pixel_max, layout)
     wish = Wish(data, calibration, samples, seed, loss_db, form)
     tell = progress or (lambda text: report_progress("%s", text))
-    made = run_quantize(Path(model), wish, options, tell)
+    result = run_quantize(Path(model), wish, options, tell)
     if output is not None:
-        write_whole(output, made.data)
-    return made
+        write_whole(output, result.data)
+    return result
 
 
-def interrupted_code(made: Quantized) -> int:
-    return INTERRUPTED if made.interrupted else 0
+def interrupted_code(result: Quantized) -> int:
+    return INTERRUPTED if result.interrupted else 0

@@ -29,15 +29,15 @@ def rules(rule: str | None = None) -> tuple[Rule, ...]:
 
     >>> npuscope.rules("NA-SOFTMAX")[0].cause
     """
-    from npuscope.advice.explain import catalogue
+    from npuscope.advice.catalogue import catalogue
 
-    known = catalogue()
+    every = catalogue()
     if rule is None:
-        return tuple(known.values())
-    if rule.upper() in known:
-        return (known[rule.upper()],)
+        return tuple(every.values())
+    if rule.upper() in every:
+        return (every[rule.upper()],)
     import difflib
 
-    near = difflib.get_close_matches(rule.upper(), known, n=3)
+    near = difflib.get_close_matches(rule.upper(), every, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "`npuscope rules` lists all"
     raise UsageError(f"unknown rule '{rule}'", hint=hint)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from npuscope.errors import UsageError
 from npuscope.options.kinds import (
     Argument,
-    Group,
-    Kind,
+    OptionGroup,
+    OptionKind,
     VendorEffect,
     Verb,
     file,
@@ -39,7 +39,7 @@ VERB = Verb(
     "load an image on a board (emulated by default) and run it",
     (Argument("source", "IMAGE", f"NAME_rel.bin or a build folder ({_DEFAULT_IMAGE})", "?"),),
     (
-        Group("", (
+        OptionGroup("", (
             file("input", "the same", flags=("-i", "--input"), python=False),
             text("board", "where to run; stm32n6570-dk prints the commands for a real board", "",
                 default="emulated", choices=("emulated", "stm32n6570-dk"), python=False),
@@ -53,7 +53,7 @@ VERB = Verb(
             real("mcu_mhz", "clock of the processor (800)", "MHZ"),
             real("npu_mhz", "clock of the NPU (1000)", "MHZ"),
             whole("batch", "number of inferences; times are means (1)", default=1),
-            option("inputs", Kind.LIST, "input arrays (default: random)", shell=False),
+            option("inputs", OptionKind.LIST, "input arrays (default: random)", shell=False),
             file("cube_ide_dir", "not needed: the emulated board needs no debugger", "DIR",
                 python=False, effect=VendorEffect.NONE),
         )),
@@ -140,5 +140,5 @@ def on_board(
     modes = parse_modes(mode)
     if board == KIT:
         return kit_commands(path, modes, parse_addresses(address))
-    found = run(path, mode=mode, address=address, **options)
-    return BoardRun(path, found, "no-run" in modes)
+    result = run(path, mode=mode, address=address, **options)
+    return BoardRun(path, result, "no-run" in modes)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
-from npuscope.options.kinds import Argument, Group, Verb, flag, list_, text, whole
+from npuscope.options.kinds import Argument, OptionGroup, Verb, flag, list_, text, whole
 from npuscope.options.rows import OUTPUT, READING, TARGET
 from npuscope.verbs.check import checked
 
@@ -20,7 +20,7 @@ VERB = Verb(
     "the report as an application in the browser: change, toggle, compare",
     (Argument("models", "MODEL", "a .tflite or .onnx model; one or more", "+"),),
     (
-        Group(
+        OptionGroup(
             "",
             (
                 whole("port", "port of this computer (default: any free one)", default=0),

@@ -6,18 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npuscope.errors import UsageError
-from npuscope.options.kinds import Argument, Group, Verb, file, flag, real, text, whole
+from npuscope.options.kinds import Argument, OptionGroup, Verb, file, flag, real, text, whole
 from npuscope.options.rows import OUTPUT, SWEEP_REPORT
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
-    from npuscope.advice.sweep.drive import Sweep, SweepOptions, Tls, Watch
+    from npuscope.advice.sweep.drive import Sweep, Watch
+    from npuscope.advice.sweep.options import SweepOptions, Tls
     from npuscope.report.sweep import StoreReport
 
 # One option per row is easier to read than the formatter's layout.
 # fmt: off
-RUNS = Group("runs", (
+RUNS = OptionGroup("runs", (
     file("store", "the store (default: SPEC.jsonl beside SPEC.toml)", "STORE",
         flags=("-o", "--output")),
     whole("jobs", "number of processes (default: one per core)"),
@@ -27,7 +28,7 @@ RUNS = Group("runs", (
     text("watch", "called with a Tally after every run", "FUNCTION", shell=False),
     text("options", "all of these as one SweepOptions", "RECORD", shell=False),
 ))
-CLUSTER = Group("dask cluster", (
+CLUSTER = OptionGroup("dask cluster", (
     text("scheduler", "tcp://HOST:PORT or tls://HOST:PORT of a scheduler", "ADDRESS"),
     whole("local_cluster", "a cluster of N workers on this computer"),
     file("tls_ca", "certificate authority of tls://"),
@@ -43,7 +44,7 @@ VERB = Verb(
             (), False),
     ),
     (
-        Group("", (file("spec", "the sweep file", shell=False),)),
+        OptionGroup("", (file("spec", "the sweep file", shell=False),)),
         RUNS,
         CLUSTER,
         SWEEP_REPORT,
@@ -88,11 +89,11 @@ def sweep(
 
     >>> npuscope.sweep("sweep.toml", jobs=2).rows
     """
-    from npuscope.advice.sweep.drive import SweepOptions
     from npuscope.advice.sweep.drive import sweep as run_sweep
+    from npuscope.advice.sweep.options import SweepOptions
     from npuscope.report.result_files import check_parquet, write_sweep
 
-    asked = options or SweepOptions(
+    request = options or SweepOptions(
         jobs=jobs,
         scheduler=scheduler,
         local_cluster=local_cluster,
@@ -103,13 +104,13 @@ def sweep(
         yes=yes,
     )
     check_parquet(parquet)
-    found = run_sweep(spec, store, asked, watch or (lambda tally: None))
-    write_sweep(found.rows, found.store, html=html, csv=csv, parquet=parquet)
-    return found
+    result = run_sweep(spec, store, request, watch or (lambda tally: None))
+    write_sweep(result.rows, result.store, html=html, csv=csv, parquet=parquet)
+    return result
 
 
 def _tls(*files: str | Path | None) -> Tls | None:
-    from npuscope.advice.sweep.drive import Tls
+    from npuscope.advice.sweep.options import Tls
 
     if not any(files):
         return None
@@ -170,7 +171,7 @@ def _check_report(targets: list[str], of_runs: dict[str, Any]) -> None:
             raise UsageError("this option is for runs; a report runs nothing", where=option.long)
 
 
-def failed_code(found: Sweep | StoreReport) -> int:
+def failed_code(result: Sweep | StoreReport) -> int:
     from npuscope.advice.sweep.drive import Sweep
 
-    return 1 if isinstance(found, Sweep) and found.failed else 0
+    return 1 if isinstance(result, Sweep) and result.failed else 0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import INTERRUPTED, UsageError
-from npuscope.options.kinds import Group, Verb
+from npuscope.options.kinds import OptionGroup, Verb
 from npuscope.options.rows import COMPILED_FROM, DATA, OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 VERB = Verb(
     "the NPU's arithmetic against the reference",
     (SOURCE,),
-    (Group("", (COMPILED_FROM,)), DATA, TARGET, READING, OUTPUT),
+    (OptionGroup("", (COMPILED_FROM,)), DATA, TARGET, READING, OUTPUT),
     text="npuscope.report.validation:validation_text",
     json="npuscope.report.validation:validation_json",
     busy="validating",
@@ -57,29 +57,31 @@ def validate(
     from npuscope.graph.model import Graph
 
     refuse_stand_ins(options, "validate")
-    made = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
+    network = build(source, {**options, "compiled_from": model or options.get("compiled_from")})
     from npuscope.profiling.validate import validate as run_validation
 
     compiled = not isinstance(source, Graph) and is_program(source)
     original = model if compiled else source
     if original is None and compiled:
-        original = reference_of(Path(str(source)), made.program)
+        original = reference_of(Path(str(source)), network.program)
     if original is None:
         raise UsageError(
             "a compiled program is validated against its model",
             where="--model",
             hint="give the .tflite or .onnx file it was compiled from",
         )
-    graph = made.graph or read_graph(original, options)
+    graph = network.graph or read_graph(original, options)
     converted = options.get("input_data_type") or options.get("output_data_type")
     # An outside runtime knows the model file as it is, without conversions at its border.
     file = None if converted or isinstance(original, Graph) else Path(original)
     if compiled and not isinstance(original, Graph):
-        refuse_other_model(Path(str(source)), made.program, Path(original))
-    return run_validation(made.program, graph, made.machine, inputs=inputs, seeds=seeds, model=file)
+        refuse_other_model(Path(str(source)), network.program, Path(original))
+    return run_validation(
+        network.program, graph, network.machine, inputs=inputs, seeds=seeds, model=file
+    )
 
 
-def verdict_code(found: Validation, seeds: int, inputs: Sequence[np.ndarray] = ()) -> int:
-    if not inputs and found.seeds < seeds:
+def verdict_code(result: Validation, seeds: int, inputs: Sequence[np.ndarray] = ()) -> int:
+    if not inputs and result.seeds < seeds:
         return INTERRUPTED
-    return 0 if found.passed else 1
+    return 0 if result.passed else 1

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from npuscope.advice.compare.matching import has_common_op, match
-from npuscope.advice.compare.model import Row
+from npuscope.advice.compare.model import ComparedRow
 from npuscope.profiling.model import EpochProfile
 from sample_profile import sample_profile
 
@@ -19,7 +19,7 @@ def epoch(index: int, *origin: str, operators: tuple[str, ...] = ("Conv",)) -> E
     return replace(SAMPLE, index=index, origin=origin, operators=operators, ms=1.0 + index)
 
 
-def shown(rows: tuple[Row, ...]) -> list[tuple[list[int], list[int]]]:
+def shown(rows: tuple[ComparedRow, ...]) -> list[tuple[list[int], list[int]]]:
     return [([e.index for e in row.a], [e.index for e in row.b]) for row in rows]
 
 
@@ -75,7 +75,7 @@ def _random_run(chance: random.Random, names: list[str]) -> tuple[EpochProfile, 
     return tuple(epoch(index, *pick) for index, pick in enumerate(picks))
 
 
-def _reached(row: Row) -> set[int]:
+def _reached(row: ComparedRow) -> set[int]:
     """Epochs that can be reached from the first one over shared ops."""
     epochs = [*row.a, *row.b]
     found, border = {id(epochs[0])}, [epochs[0]]

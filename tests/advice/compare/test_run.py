@@ -10,7 +10,7 @@ import pytest
 
 from advice.compared import graph_of, kept, measured, network, side, slower, with_epochs
 from models import Net
-from npuscope.advice.compare.model import CauseKind, Comparison, Row, Side
+from npuscope.advice.compare.model import CauseKind, ComparedRow, Comparison, Side
 from npuscope.advice.compare.run import compare
 from npuscope.graph.model import Graph
 from npuscope.profiling.run import estimate
@@ -30,7 +30,7 @@ def latest(graph: Graph) -> Side:
     return side(graph)
 
 
-def first(found: Comparison) -> tuple[Row, CauseKind]:
+def first(found: Comparison) -> tuple[ComparedRow, CauseKind]:
     row = found.rows[0]
     assert row.cause is not None
     return row, row.cause.kind

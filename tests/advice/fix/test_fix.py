@@ -13,7 +13,7 @@ import npuscope
 from edits.channel_case import LiteNet, QdqNet
 from edits.channel_nets import denoiser, shuffle_net
 from models import Net, OnnxWriter, mobilenet_like, save, to_onnx, to_tflite
-from npuscope.advice.explain import catalogue
+from npuscope.advice.catalogue import catalogue
 from npuscope.advice.fix.candidates import Candidate, FixChoice, FixPlace, only
 from npuscope.advice.fix.judge import judge
 from npuscope.advice.fix.numeric import OutputEffect, effects

@@ -9,7 +9,7 @@ import pytest
 
 import npuscope
 from edits.test_nearest_resize import lite
-from npuscope.advice.explain import catalogue
+from npuscope.advice.catalogue import catalogue
 from npuscope.advice.fix.run import Fixed
 from npuscope.cli.main import main
 from npuscope.edits import formats

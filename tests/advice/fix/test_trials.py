@@ -11,7 +11,8 @@ import npuscope
 from edits.moves_case import Lite, edited
 from edits.test_nearest_resize import lite as bilinear
 from edits.test_slope_instead import lite as leaky
-from npuscope.advice.explain import Change, Explanation
+from npuscope.advice.changes import Change
+from npuscope.advice.explanation import Explanation
 from npuscope.rulebook.fix import FunctionEffect, GainBasis
 
 

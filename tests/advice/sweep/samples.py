@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from models import conv_net, dense_net, save, to_tflite
-from npuscope.advice.sweep.runs import ROW_SCHEMA, Run, expand
+from npuscope.advice.sweep.runs import ROW_SCHEMA, SweepRun, expand
 from npuscope.advice.sweep.spec import read_spec
 
 NO_EXTERNAL = '[[pools]]\nname = "default"\n[[pools]]\nname = "internal"\n' + (
@@ -38,7 +38,7 @@ def long_sweep(folder: Path, steps: int = 60) -> Path:
     return small_sweep(folder, clocks)
 
 
-def runs_of(spec: Path) -> tuple[Run, ...]:
+def runs_of(spec: Path) -> tuple[SweepRun, ...]:
     return expand(read_spec(spec))
 
 

@@ -12,7 +12,7 @@ import pytest
 from advice.sweep.samples import runs_of, small_sweep
 from npuscope.advice.sweep import cluster
 from npuscope.advice.sweep.cluster import _Cluster
-from npuscope.advice.sweep.runs import Run, versions
+from npuscope.advice.sweep.runs import SweepRun, versions
 from npuscope.errors import DeviceError, UsageError
 
 pytest.importorskip("distributed")
@@ -94,12 +94,15 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> tuple[Run, ...]:
+def runs(tmp_path: Path) -> tuple[SweepRun, ...]:
     return runs_of(small_sweep(tmp_path))
 
 
 def play(
-    client: PlayedClient, runs: tuple[Run, ...], timeout_s: float | None = None, steps: int = 60
+    client: PlayedClient,
+    runs: tuple[SweepRun, ...],
+    timeout_s: float | None = None,
+    steps: int = 60,
 ) -> dict[str, dict[str, Any]]:
     """All rows by key; none comes twice."""
     rows: dict[str, dict[str, Any]] = {}
@@ -117,14 +120,14 @@ def play(
     raise AssertionError("it does not come to an end")
 
 
-def test_a_model_is_sent_once_to_each_worker(runs: tuple[Run, ...]) -> None:
+def test_a_model_is_sent_once_to_each_worker(runs: tuple[SweepRun, ...]) -> None:
     client = PlayedClient(well, "w1", "w2")
     rows = play(client, runs)
     assert {row["status"] for row in rows.values()} == {"ok"}
     assert sorted(with_model for _, _, with_model in client.sent) == [False, False, True, True]
 
 
-def test_a_worker_that_forgot_a_model_gets_it_again(runs: tuple[Run, ...]) -> None:
+def test_a_worker_that_forgot_a_model_gets_it_again(runs: tuple[SweepRun, ...]) -> None:
     def forgetful(address: str, told: dict[str, Any], model: bytes | None) -> str:
         if "head" in told and model is None:
             return json.dumps({"wanted": told["head"]["model_sha256"]})
@@ -135,7 +138,7 @@ def test_a_worker_that_forgot_a_model_gets_it_again(runs: tuple[Run, ...]) -> No
     assert [with_model for *_, with_model in client.sent] == [True, False, True] * 2
 
 
-def test_a_worker_that_goes_costs_one_run(runs: tuple[Run, ...]) -> None:
+def test_a_worker_that_goes_costs_one_run(runs: tuple[SweepRun, ...]) -> None:
     def leaving(address: str, told: dict[str, Any], model: bytes | None) -> str | None:
         if address == "w1" and "head" in told and len(client.sent) > 1:
             client.workers = ["late"]
@@ -148,7 +151,7 @@ def test_a_worker_that_goes_costs_one_run(runs: tuple[Run, ...]) -> None:
     assert len(client.sent) == len(runs) + 1
 
 
-def test_a_row_that_went_with_its_worker_is_done_again(runs: tuple[Run, ...]) -> None:
+def test_a_row_that_went_with_its_worker_is_done_again(runs: tuple[SweepRun, ...]) -> None:
     def losing(address: str, told: dict[str, Any], model: bytes | None) -> str:
         if address == "w1" and "head" in told:
             client.workers = ["late"]
@@ -161,7 +164,7 @@ def test_a_row_that_went_with_its_worker_is_done_again(runs: tuple[Run, ...]) ->
     assert len(client.sent) == len(runs) + 1
 
 
-def test_a_run_that_takes_two_workers_along_is_a_row(runs: tuple[Run, ...]) -> None:
+def test_a_run_that_takes_two_workers_along_is_a_row(runs: tuple[SweepRun, ...]) -> None:
     deadly = runs[1]
     names = iter(["w2", "w3", "w4"])
 
@@ -179,7 +182,7 @@ def test_a_run_that_takes_two_workers_along_is_a_row(runs: tuple[Run, ...]) -> N
     assert [row["status"] for row in rows.values()].count("ok") == 3
 
 
-def test_a_broken_way_to_a_worker_is_tried_twice(runs: tuple[Run, ...]) -> None:
+def test_a_broken_way_to_a_worker_is_tried_twice(runs: tuple[SweepRun, ...]) -> None:
     def broken(address: str, told: dict[str, Any], model: bytes | None) -> str | Exception:
         if told.get("head", {}).get("key") == runs[0].key:
             return OSError("connection lost")
@@ -192,7 +195,7 @@ def test_a_broken_way_to_a_worker_is_tried_twice(runs: tuple[Run, ...]) -> None:
 
 @pytest.mark.parametrize("has_keepers", [True, False])
 def test_a_slow_run_is_a_row_and_its_process_is_replaced(
-    runs: tuple[Run, ...], has_keepers: bool
+    runs: tuple[SweepRun, ...], has_keepers: bool
 ) -> None:
     slow = runs[2]
 
@@ -208,7 +211,7 @@ def test_a_slow_run_is_a_row_and_its_process_is_replaced(
 
 
 def test_a_worker_of_another_version_ends_the_sweep_even_if_it_comes_late(
-    runs: tuple[Run, ...],
+    runs: tuple[SweepRun, ...],
 ) -> None:
     def old(address: str, told: dict[str, Any], model: bytes | None) -> str:
         if address == "old":
@@ -227,7 +230,7 @@ def test_a_worker_of_another_version_ends_the_sweep_even_if_it_comes_late(
     )
 
 
-def test_a_worker_without_npuscope(runs: tuple[Run, ...]) -> None:
+def test_a_worker_without_npuscope(runs: tuple[SweepRun, ...]) -> None:
     client = PlayedClient(lambda *_: ModuleNotFoundError("No module named 'npuscope'"), "w1")
     with pytest.raises(DeviceError) as caught:
         play(client, runs)
@@ -238,14 +241,14 @@ def test_a_worker_without_npuscope(runs: tuple[Run, ...]) -> None:
 
 
 def test_a_scheduler_without_workers(
-    runs: tuple[Run, ...], monkeypatch: pytest.MonkeyPatch
+    runs: tuple[SweepRun, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster, "_PATIENCE_S", -1.0)
     with pytest.raises(DeviceError, match="the scheduler has had no workers"):
         play(PlayedClient(well), runs)
 
 
-def test_a_scheduler_that_goes(runs: tuple[Run, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduler_that_goes(runs: tuple[SweepRun, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     client = PlayedClient(well, "w1")
     monkeypatch.setattr(client, "nthreads", lambda: (_ for _ in ()).throw(OSError("gone")))
     with pytest.raises(DeviceError) as caught:
@@ -253,7 +256,7 @@ def test_a_scheduler_that_goes(runs: tuple[Run, ...], monkeypatch: pytest.Monkey
     assert str(caught.value) == ("the scheduler is gone\n  hint: start the sweep again: it resumes")
 
 
-def test_a_model_that_is_gone_is_a_row(runs: tuple[Run, ...]) -> None:
+def test_a_model_that_is_gone_is_a_row(runs: tuple[SweepRun, ...]) -> None:
     runs[0].model.path.unlink()
     rows = play(PlayedClient(well, "w1"), runs)
     lost = [row for row in rows.values() if row["status"] == "failed"]

@@ -23,7 +23,8 @@ from advice.sweep.processes import (
 from advice.sweep.samples import lines_of, long_sweep, plain, small_sweep
 from npuscope.advice.sweep import cluster as cluster_client
 from npuscope.advice.sweep.cluster import is_loopback
-from npuscope.advice.sweep.drive import SweepOptions, Tls, sweep
+from npuscope.advice.sweep.drive import sweep
+from npuscope.advice.sweep.options import SweepOptions, Tls
 from npuscope.errors import DeviceError, FileError, UsageError
 
 distributed = pytest.importorskip("distributed")

@@ -12,7 +12,7 @@ import npuscope
 from advice.sweep.samples import long_sweep, plain, runs_of, small_sweep, spec_file
 from npuscope.advice.sweep import one_run
 from npuscope.advice.sweep.one_run import run_json
-from npuscope.advice.sweep.runs import Run, versions
+from npuscope.advice.sweep.runs import SweepRun, versions
 from npuscope.version import __version__
 
 
@@ -22,15 +22,15 @@ def fresh_cache() -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path) -> SweepRun:
     return runs_of(small_sweep(tmp_path))[-1]
 
 
-def done(run: Run, model: bytes | None = None) -> dict:
+def done(run: SweepRun, model: bytes | None = None) -> dict:
     return json.loads(run_json(run.task(with_path=model is None), model))
 
 
-def test_a_row_says_what_estimate_says(run: Run) -> None:
+def test_a_row_says_what_estimate_says(run: SweepRun) -> None:
     row = done(run)
     profile = npuscope.estimate(run.model.path, generation="4.0")
     assert {name: row[name] for name in run.head()} == run.head()
@@ -57,14 +57,14 @@ def test_findings_are_counted_on_request(tmp_path: Path) -> None:
         assert row[f"findings_{name}"] == found.count(name)
 
 
-def test_bytes_that_travel_give_the_same_row(run: Run) -> None:
+def test_bytes_that_travel_give_the_same_row(run: SweepRun) -> None:
     here = done(run)
     one_run._graphs.clear()
     there = done(run, run.model.path.read_bytes())
     assert here | {"seconds": 0} == there | {"seconds": 0}
 
 
-def test_a_model_is_asked_for_once(run: Run) -> None:
+def test_a_model_is_asked_for_once(run: SweepRun) -> None:
     task = run.task(with_path=False)
     assert json.loads(run_json(task)) == {"wanted": run.model.sha256}
     assert json.loads(run_json(task, run.model.path.read_bytes()))["status"] == "ok"
@@ -88,7 +88,7 @@ def test_a_network_is_read_once_for_its_runs(
     assert len(one_run._graphs) <= 2
 
 
-def test_other_versions_are_refused(run: Run) -> None:
+def test_other_versions_are_refused(run: SweepRun) -> None:
     task = json.loads(run.task(with_path=True))
     task["versions"] = {"npuscope": "0.0.1", "python": "3.11"}
     assert json.loads(run_json(json.dumps(task))) == {"refused": versions()}
@@ -99,7 +99,7 @@ def test_a_task_without_a_run_asks_for_the_versions() -> None:
     assert json.loads(run_json(asked)) == {"welcome": versions()}
 
 
-def test_another_content_is_not_run(run: Run) -> None:
+def test_another_content_is_not_run(run: SweepRun) -> None:
     row = done(run, b"something else")
     assert row["status"] == "failed"
     assert row["error"] == {
@@ -132,7 +132,7 @@ def test_a_machine_that_is_too_small_is_a_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", [ZeroDivisionError("x"), MemoryError(), RecursionError("deep")])
-def test_a_bug_is_a_row(run: Run, monkeypatch: pytest.MonkeyPatch, fault: Exception) -> None:
+def test_a_bug_is_a_row(run: SweepRun, monkeypatch: pytest.MonkeyPatch, fault: Exception) -> None:
     def fail(*_: object) -> None:
         raise fault
 
@@ -144,7 +144,7 @@ def test_a_bug_is_a_row(run: Run, monkeypatch: pytest.MonkeyPatch, fault: Except
 
 
 def test_warnings_belong_to_the_row(
-    run: Run, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    run: SweepRun, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     real = one_run.build
 
@@ -203,7 +203,7 @@ def test_runs_that_are_only_timed_are_done_together(tmp_path: Path) -> None:
     assert [plain(row) for row in found] == [plain(row) for row in alone[1:4]]
 
 
-def mapping(run: Run) -> tuple[str, str]:
+def mapping(run: SweepRun) -> tuple[str, str]:
     return run.model.sha256, run.configuration.names["generation"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from npuscope.advice.sweep.drive import SweepOptions, Tls, check
+from npuscope.advice.sweep.options import SweepOptions, Tls, check
 from npuscope.errors import UsageError
 
 TLS = Tls("ca.pem", "cert.pem", "key.pem")

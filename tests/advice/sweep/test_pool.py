@@ -25,7 +25,8 @@ from advice.sweep.processes import (
 )
 from advice.sweep.samples import lines_of, long_sweep, plain, runs_of, small_sweep, spec_file
 from npuscope.advice.sweep import pool
-from npuscope.advice.sweep.drive import SweepOptions, sweep
+from npuscope.advice.sweep.drive import sweep
+from npuscope.advice.sweep.options import SweepOptions
 from npuscope.advice.sweep.pool import run_here
 from npuscope.errors import UsageError
 

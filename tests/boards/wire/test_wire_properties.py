@@ -20,16 +20,16 @@ from npuscope.boards.wire.framing import (
 )
 from npuscope.boards.wire.messages import decode, encode
 from npuscope.errors import DeviceError
-from npuscope.protobuf import Kind
+from npuscope.protobuf import FieldKind
 
 U32, U64 = st.integers(0, (1 << 32) - 1), st.integers(0, (1 << 64) - 1)
-VALUES: dict[Kind, st.SearchStrategy[Any]] = {
-    Kind.UINT32: U32,
-    Kind.UINT64: U64,
-    Kind.INT32: st.integers(-(1 << 31), (1 << 31) - 1),
-    Kind.FLOAT: st.floats(width=32, allow_nan=False),
-    Kind.STRING: st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
-    Kind.BYTES: st.binary(max_size=40),
+VALUES: dict[FieldKind, st.SearchStrategy[Any]] = {
+    FieldKind.UINT32: U32,
+    FieldKind.UINT64: U64,
+    FieldKind.INT32: st.integers(-(1 << 31), (1 << 31) - 1),
+    FieldKind.FLOAT: st.floats(width=32, allow_nan=False),
+    FieldKind.STRING: st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+    FieldKind.BYTES: st.binary(max_size=40),
 }
 PLAIN = (messages.Req, messages.Sync, messages.Ack, messages.Log, messages.SysInfo, messages.Data)
 

@@ -79,7 +79,7 @@ def _real(program: Program) -> list[Pool]:
 
 
 def _as_memory(pool: Pool, machine: Machine) -> MemoryPool:
-    named = next((own for own in machine.pools if own.name == pool.name), None)
+    own_pool = next((own for own in machine.pools if own.name == pool.name), None)
     memory = MemoryPool(
         name=pool.name,
         file=pool.file_name or pool.name,
@@ -89,11 +89,11 @@ def _as_memory(pool: Pool, machine: Machine) -> MemoryPool:
         freq_ratio=pool.freq_ratio,
         path="",
         score=0,
-        read_power_mw=named.read_power_mw if named else 0.0,
-        write_power_mw=named.write_power_mw if named else 0.0,
+        read_power_mw=own_pool.read_power_mw if own_pool else 0.0,
+        write_power_mw=own_pool.write_power_mw if own_pool else 0.0,
         writable=pool.writable,
         cacheable=pool.cacheable,
-        constants_preferred=named.constants_preferred if named else False,
+        constants_preferred=own_pool.constants_preferred if own_pool else False,
         relative=pool.relative,
     )
     return as_reached(memory, machine)
@@ -104,19 +104,25 @@ def compare_as_built(
 ) -> Comparison:
     """A vendor's build beside its model compiled as the build was, and how alike they are."""
     theirs = open_side(a, a_options)
-    program = _foreign(theirs)
+    if theirs.program is None or theirs.program.source == "npuscope":
+        raise UsageError(
+            f"{theirs.name} is not a build of another compiler",
+            where="--as-built",
+            hint="give a network.c, a c_info.json or their folder as A, and the model as B",
+        )
+    program = theirs.program
     model = b if b is not None else _model_of(a, program)
     recipe = recipe_of(program)
     ours = as_given(open_side(model, _options(program, recipe, model, b_options)), program)
     assert ours.program is not None  # a model was compiled
-    found = compare(theirs, ours, noise, same_model=True)
+    comparison = compare(theirs, ours, noise, same_model=True)
     notes = (*recipe.notes, *_model_notes(program, model))
     memory = theirs.profile.memory, ours.profile.memory
     ram = (_ram(memory[0]), _ram(memory[1]))
     weights = (memory[0].weights_bytes, memory[1].weights_bytes)
     hybrid = recipe.machine.generation.hybrid_moves
     alike = fidelity(program, ours.program, ram, weights, notes, hybrid)
-    return replace(found, fidelity=alike)
+    return replace(comparison, fidelity=alike)
 
 
 def as_given(ours: Side, theirs: Program) -> Side:
@@ -140,30 +146,20 @@ def as_given(ours: Side, theirs: Program) -> Side:
 
 def _ram(memory: MemoryUse) -> int:
     """What the compiler fills: the application's own buffers are left out."""
-    given = sum(p.activations_bytes for p in memory.pools if p.name.startswith(_USER))
-    return memory.internal_ram_bytes + memory.external_ram_bytes - given
-
-
-def _foreign(side: Side) -> Program:
-    if side.program is None or side.program.source == "npuscope":
-        raise UsageError(
-            f"{side.name} is not a build of another compiler",
-            where="--as-built",
-            hint="give a network.c, a c_info.json or their folder as A, and the model as B",
-        )
-    return side.program
+    users = sum(p.activations_bytes for p in memory.pools if p.name.startswith(_USER))
+    return memory.internal_ram_bytes + memory.external_ram_bytes - users
 
 
 def _model_of(source: Source, program: Program) -> Path:
     path = None if isinstance(source, Graph) else Path(source)
-    found = path and (model_beside(path, program) or model_named_by(program, path))
-    if found is None:
+    model = path and (model_beside(path, program) or model_named_by(program, path))
+    if model is None:
         raise UsageError(
             "the model of the build was not found beside it",
             where="--as-built",
             hint="give the model as B",
         )
-    return found
+    return model
 
 
 def model_named_by(program: Program, path: Path) -> Path | None:
@@ -179,19 +175,19 @@ def model_named_by(program: Program, path: Path) -> Path | None:
 
 def _options(program: Program, recipe: Recipe, model: Source, options: Options) -> Options:
     """The options with which our compiler makes what the build was made from."""
-    asked: Options = {**options, "machine": recipe.machine}
-    if asked.get("optimization") is None:
-        asked["optimization"] = recipe.optimization
-    graph = read_graph(model, {"shapes": asked.get("shapes") or {}})
+    request: Options = {**options, "machine": recipe.machine}
+    if request.get("optimization") is None:
+        request["optimization"] = recipe.optimization
+    graph = read_graph(model, {"shapes": request.get("shapes") or {}})
     borders = (
         ("input_data_type", program.inputs, graph.inputs),
         ("output_data_type", program.outputs, graph.outputs),
     )
     types = {key: _other_type(program, theirs, graph, ours) for key, theirs, ours in borders}
-    for key, found in types.items():
-        if found and asked.get(key) is None:
-            asked[key] = found  # type: ignore[literal-required]
-    return asked
+    for key, dtype in types.items():
+        if dtype and request.get(key) is None:
+            request[key] = dtype  # type: ignore[literal-required]
+    return request
 
 
 def _other_type(
@@ -199,10 +195,10 @@ def _other_type(
 ) -> str:
     """The one element type at a border of the build, where the model has another; else ""."""
     buffers = program.buffer_map()
-    wanted = {_type_of(buffers[name]) for name in theirs if name in buffers}
+    types = {_type_of(buffers[name]) for name in theirs if name in buffers}
     present = {graph.tensors[name].dtype.value for name in ours}
-    same_count = len(theirs) == len(ours) and len(wanted) == 1
-    return wanted.pop() if same_count and wanted != present else ""
+    same_count = len(theirs) == len(ours) and len(types) == 1
+    return types.pop() if same_count and types != present else ""
 
 
 def _type_of(buffer: Buffer) -> str:

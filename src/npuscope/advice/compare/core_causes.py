@@ -6,14 +6,13 @@ time, and far enough. What fails that test is not named, and the time stays unex
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from npuscope.advice.compare.half import Amounts, Half, Tile, UnitSetting, touched, words
 from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Generation, Machine
 from npuscope.machine.npu_ops import FUNCTIONS
-from npuscope.program.model import Buffer
 
 # --- Generation habits that join or split epochs ---
 # A habit is named only if the epochs show it: what one side runs in one epoch, the other does not.
@@ -23,7 +22,7 @@ _Habit = tuple[Callable[[Generation], bool], Callable[[tuple[str, ...]], bool], 
 
 
 def _pools_behind(operators: tuple[str, ...]) -> bool:
-    return "Conv" in operators and _has(operators, _POOLS)
+    return "Conv" in operators and any(name in _POOLS for name in operators)
 
 
 def _meets_its_function(operators: tuple[str, ...]) -> bool:
@@ -34,10 +33,6 @@ def _meets_its_function(operators: tuple[str, ...]) -> bool:
 
 def _two_convolutions(operators: tuple[str, ...]) -> bool:
     return operators.count("Conv") > 1
-
-
-def _has(operators: Iterable[str], names: tuple[str, ...]) -> bool:
-    return any(name in names for name in operators)
 
 
 # Whether a generation joins; what an epoch looks like then; the sentence.
@@ -106,21 +101,21 @@ def core_causes(a: Half, b: Half) -> Iterator[Cause]:
     if reason is not None and abs(wait) >= LEAST_MS:
         yield Cause(reason.kind, reason.text, wait)
     if abs(work) >= LEAST_MS:
-        found = _supported(list(_settings(a, b)), work, _mhz(b))
-        if found is None:
+        setting = _supported(list(_settings(a, b)), work, _mhz(b))
+        if setting is None:
             yield Cause(CauseKind.UNEXPLAINED, "the NPU's own work; no setting explains it", work)
         else:
-            yield Cause(found.kind, found.text, work)
+            yield Cause(setting.kind, setting.text, work)
 
 
 def _mhz(part: Half) -> float:
     return part.side.profile.machine.npu_mhz
 
 
-def _supported(found: list[_Difference], ms: float, npu_mhz: float) -> _Difference | None:
+def _supported(differences: list[_Difference], ms: float, npu_mhz: float) -> _Difference | None:
     """The first difference whose streams explain the change."""
     cycles = ms * npu_mhz * 1000
-    for difference in found:
+    for difference in differences:
         along = [grown for grown in difference.grown if grown * cycles > 0]
         if along and max(map(abs, along)) >= _LEAST_SHARE * abs(cycles):
             return difference
@@ -147,7 +142,10 @@ def _settings(a: Half, b: Half) -> Iterator[_Difference]:
         # Epochs that become one run side by side: all but the longest is hidden.
         serial = (b.after_another_ms - a.after_another_ms) * _mhz(b) * 1000
         streams = (grown["longest_words"], grown["moved_words"])
-        joined = (*streams, serial, _starts(b, y.epochs - x.epochs), _outside_cycles(a, b))
+        # Cycles that more epochs take to fill and drain, at least.
+        machine = b.side.machine
+        starts = (y.epochs - x.epochs) * machine.timing.epoch_start_cycles if machine else 0.0
+        joined = (*streams, serial, starts, _outside_cycles(a, b))
         yield _Difference(CauseKind.FUSION, fusion_text(a, b), joined)
     if x.tiles != y.tiles or x.modes != y.modes or x.convolutions != y.convolutions:
         sums = (grown["sum_words"], grown["drained_words"])
@@ -157,12 +155,6 @@ def _settings(a: Half, b: Half) -> Iterator[_Difference]:
     if x.strided_words != y.strided_words:
         text = f"{x.strided_words:,} -> {y.strided_words:,} elements moved one by one"
         yield _Difference(CauseKind.LAYOUT, text, (grown["strided_words"],))
-
-
-def _starts(b: Half, more: int) -> float:
-    """Cycles that more epochs take to fill and drain, at least."""
-    machine = b.side.machine
-    return more * machine.timing.epoch_start_cycles if machine else 0.0
 
 
 def _ops(part: Half) -> int:
@@ -183,16 +175,16 @@ def fusion_text(a: Half, b: Half) -> str:
 
 def _listed(pieces: Counter[tuple[str, ...]]) -> str:
     """Epochs by their operators, the most frequent first."""
-    shown = [
+    parts = [
         "+".join(piece) + (f" x{number}" if number > 1 else "")
         for piece, number in pieces.most_common(_SHOWN + 1)
     ]
-    return " | ".join([*shown, *(["..."] if len(pieces) > len(shown) else [])])
+    return " | ".join([*parts, *(["..."] if len(pieces) > len(parts) else [])])
 
 
 def _tile_text(x: Amounts, y: Amounts) -> str:
-    gone, new = x.tiles - y.tiles, y.tiles - x.tiles
-    parts = [f"tile {_tiles(gone)} -> {_tiles(new)}"] if gone or new else []
+    before, after = x.tiles - y.tiles, y.tiles - x.tiles
+    parts = [f"tile {_tiles(before)} -> {_tiles(after)}"] if before or after else []
     modes, others = x.modes - y.modes, y.modes - x.modes
     if modes.keys() != others.keys():
         parts.append(f"mode {_names(modes)} -> {_names(others)}")
@@ -207,11 +199,11 @@ def _names(modes: Counter[UnitSetting]) -> str:
 
 def _tiles(tiles: Counter[Tile]) -> str:
     """Kernels x channels, times frames; units in series are counted."""
-    shown = [
+    parts = [
         f"{kernels}x{depth} in {frames} frames" + (f" on {units} units" if units > 1 else "")
         for (kernels, depth, frames), units in tiles.most_common(_SHOWN)
     ]
-    return " + ".join(shown) or "none"
+    return " + ".join(parts) or "none"
 
 
 def _stated(a: Half, b: Half) -> Iterator[_Difference]:
@@ -290,10 +282,10 @@ def _slowest(names: set[str], machine: Machine) -> tuple[float, float]:
 def _weights_text(a: Half, b: Half, x: Amounts, y: Amounts) -> str:
     text = f"{x.kernel_words:,} -> {y.kernel_words:,} weights streamed"
     habits = [part.side.machine.generation.depthwise for part in (a, b) if part.side.machine]
-    named = [_DEPTHWISE.get(habit, habit) for habit in habits]
-    balanced = y if named[-1:] == [_DEPTHWISE["balanced"]] else x
-    by_habit = len(set(named)) == 2 and any(_is_small_group(tile) for tile in balanced.tiles)
-    return f"{text}: depthwise in {named[0]} -> {named[1]}" if by_habit else text
+    ways = [_DEPTHWISE.get(habit, habit) for habit in habits]
+    balanced = y if ways[-1:] == [_DEPTHWISE["balanced"]] else x
+    by_habit = len(set(ways)) == 2 and any(_is_small_group(tile) for tile in balanced.tiles)
+    return f"{text}: depthwise in {ways[0]} -> {ways[1]}" if by_habit else text
 
 
 def _is_small_group(tile: Tile) -> bool:
@@ -319,12 +311,12 @@ def _outside(part: Half, machine: Machine) -> int:
 def _pool_text(a: Half, b: Half) -> str:
     """By buffer where both sides have it, else by pool."""
     x, y = touched(a), touched(b)
-    moved = [f"{x[name].pool} -> {y[name].pool}: {name}" for name in x if _is_moved(name, x, y)]
+    moved = [
+        f"{x[name].pool} -> {y[name].pool}: {name}"
+        for name in x
+        if name in y and x[name].pool != y[name].pool
+    ]
     return ", ".join(moved[:_SHOWN]) or _traffic_text(a, b)
-
-
-def _is_moved(name: str, x: dict[str, Buffer], y: dict[str, Buffer]) -> bool:
-    return name in y and x[name].pool != y[name].pool
 
 
 def _traffic_text(a: Half, b: Half) -> str:

@@ -9,11 +9,11 @@ the convolutions, and the memories that its streams touch.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import zip_longest
 
 from npuscope.lean_dataclass import dataclass, replace
-from npuscope.program.model import Epoch, EpochKind, Group, Pool, Program
+from npuscope.program.model import Epoch, EpochKind, Group, Program
 from npuscope.program.units import Arith, Convacc, Streng
 
 STEPS = ("kind", "ops", "units", "tile", "placement")
@@ -92,24 +92,29 @@ def fidelity(
 
 
 def views(program: Program, lists_hybrid: bool = True) -> list[EpochView]:
-    found = [_view(epoch, program) for epoch in program.executed]
-    return found if lists_hybrid else [_as_software(view) for view in found]
-
-
-def _as_software(view: EpochView) -> EpochView:
-    return replace(view, kind=EpochKind.SW) if view.kind is EpochKind.HYBRID else view
+    rows = [_view(epoch, program) for epoch in program.executed]
+    if lists_hybrid:
+        return rows
+    software = EpochKind.SW
+    return [replace(v, kind=software) if v.kind is EpochKind.HYBRID else v for v in rows]
 
 
 def _view(epoch: Epoch, program: Program) -> EpochView:
     engines = [unit for unit in epoch.units if isinstance(unit, Streng)]
     counts = Counter(unit.unit for unit in epoch.units)
+    tiles = [
+        f"{unit.fWidth}x{unit.fHeight}x{unit.batchDepth} kernel "
+        f"{unit.kernelWidth}x{unit.kernelHeight} x{unit.nKernels}"
+        for unit in epoch.units
+        if isinstance(unit, Convacc)
+    ]
     return EpochView(
         epoch.number,
         epoch.last_number,
         epoch.kind,
         _operations(epoch),
         tuple(sorted(counts.items())),
-        tuple(sorted(_tile(unit) for unit in epoch.units if isinstance(unit, Convacc))),
+        tuple(sorted(tiles)),
         tuple(sorted(_placement(engines, program))),
         sum(engine.total_bytes for engine in engines if engine.dir),
         epoch.origin,
@@ -122,9 +127,9 @@ def _operations(epoch: Epoch) -> tuple[str, ...]:
     if epoch.kind is not EpochKind.HW or not epoch.groups:
         names = epoch.operators or ((epoch.call.kernel,) if epoch.call else ())
         return tuple(sorted({_SAME_KERNEL.get(name, name) for name in names}))
-    found = Counter(name for group in epoch.groups for name in _group_operations(group))
+    counts = Counter(name for group in epoch.groups for name in _group_operations(group))
     return tuple(
-        f"{number} {name}" if number > 1 else name for name, number in sorted(found.items())
+        f"{number} {name}" if number > 1 else name for name, number in sorted(counts.items())
     )
 
 
@@ -145,13 +150,6 @@ def _group_operations(group: Group) -> Iterable[str]:
             yield unit.unit
 
 
-def _tile(unit: Convacc) -> str:
-    return (
-        f"{unit.fWidth}x{unit.fHeight}x{unit.batchDepth} kernel "
-        f"{unit.kernelWidth}x{unit.kernelHeight} x{unit.nKernels}"
-    )
-
-
 def _placement(engines: Iterable[Streng], program: Program) -> Iterable[str]:
     buffers, pools = program.buffer_map(), program.pool_map()
     for engine in engines:
@@ -160,25 +158,21 @@ def _placement(engines: Iterable[Streng], program: Program) -> Iterable[str]:
             continue
         address = pools[buffer.pool].address + buffer.offset + engine.addr_base.offset
         way = "to" if engine.dir else "from"
-        yield f"{way} {_bank(address, program.pools) or buffer.pool}"
-
-
-def _bank(address: int, pools: Sequence[Pool]) -> str:
-    """The memory at an address; pools may be virtual, and span several."""
-    real = (pool for pool in pools if not pool.virtual and pool.size_bytes)
-    inside = (p.name for p in real if p.address <= address < p.address + p.size_bytes)
-    return next(inside, "")
+        # The memory at an address; pools may be virtual, and span several.
+        real = (pool for pool in program.pools if not pool.virtual and pool.size_bytes)
+        inside = (p.name for p in real if p.address <= address < p.address + p.size_bytes)
+        yield f"{way} {next(inside, '') or buffer.pool}"
 
 
 def _likeness(a: EpochView, b: EpochView, registers: bool) -> int:
     """How much speaks for two epochs being the same."""
     if a.kind is not b.kind:
         return 2 * _GAP - 1  # never better than two epochs without a partner
-    found = 1 + 2 * (a.ops == b.ops)
+    points = 1 + 2 * (a.ops == b.ops)
     if registers:
-        found += 2 * (a.written_bytes == b.written_bytes) + (a.units == b.units)
-        found += a.tile == b.tile
-    return found
+        points += 2 * (a.written_bytes == b.written_bytes) + (a.units == b.units)
+        points += a.tile == b.tile
+    return points
 
 
 _Aligned = list[tuple[EpochView | None, EpochView | None]]
@@ -189,27 +183,27 @@ def _aligned(a: list[EpochView], b: list[EpochView], registers: bool) -> _Aligne
     if len(a) * len(b) > _MOST_CELLS:
         return list(zip_longest(a, b))
     rows = _sums(a, b, registers)
-    found: _Aligned = []
+    pairs: _Aligned = []
     i, j = len(a), len(b)
     while i or j:
         if i and j and rows[i][j] == rows[i - 1][j - 1] + _likeness(a[i - 1], b[j - 1], registers):
             i, j = i - 1, j - 1
-            found.append((a[i], b[j]))
+            pairs.append((a[i], b[j]))
         elif i and rows[i][j] == rows[i - 1][j] + _GAP:
             i -= 1
-            found.append((a[i], None))
+            pairs.append((a[i], None))
         else:
             j -= 1
-            found.append((None, b[j]))
-    return found[::-1]
+            pairs.append((None, b[j]))
+    return pairs[::-1]
 
 
 def _sums(a: list[EpochView], b: list[EpochView], registers: bool) -> list[list[int]]:
     rows = [[_GAP * j for j in range(len(b) + 1)]]
-    for i, left in enumerate(a, 1):
+    for i, first in enumerate(a, 1):
         above, row = rows[-1], [_GAP * i]
-        for j, right in enumerate(b, 1):
-            pair = above[j - 1] + _likeness(left, right, registers)
+        for j, second in enumerate(b, 1):
+            pair = above[j - 1] + _likeness(first, second, registers)
             row.append(max(pair, above[j] + _GAP, row[-1] + _GAP))
         rows.append(row)
     return rows
@@ -218,6 +212,6 @@ def _sums(a: list[EpochView], b: list[EpochView], registers: bool) -> list[list[
 def _pair(a: EpochView | None, b: EpochView | None, registers: bool) -> EpochPair:
     if a is None or b is None:
         return EpochPair(a, b, "kind")
-    known = STEPS if registers else STEPS[:2]
-    differs = next((step for step in known if getattr(a, step) != getattr(b, step)), "")
+    steps = STEPS if registers else STEPS[:2]
+    differs = next((step for step in steps if getattr(a, step) != getattr(b, step)), "")
     return EpochPair(a, b, differs)

@@ -8,99 +8,16 @@ from dataclasses import field
 from typing import NamedTuple
 
 from npuscope.advice.compare.model import Side
-from npuscope.lean_dataclass import dataclass, replace
-from npuscope.machine.model import Machine, MemoryPath, MemoryPool
+from npuscope.advice.compare.times import Times, summed
+from npuscope.lean_dataclass import dataclass
+from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import BINARY
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.links import Wiring
-from npuscope.program.model import Buffer, Epoch, EpochKind, Program
+from npuscope.program.model import Buffer, Epoch, EpochKind
 from npuscope.program.modes import Bcast, Simd
 from npuscope.program.units import Arith, Convacc, Streng
-from npuscope.sim.counters import EpochCounters
-from npuscope.sim.epochs import count_work
 from npuscope.sim.group_work import words_apart
-from npuscope.sim.program_work import ProgramWork, program_work
-
-# --- Milliseconds of epochs by kind of work, on this machine or on another one ---
-
-_NO_WAIT_BYTES = 1e9  # a road so wide that nothing waits for it
-
-
-@dataclass(frozen=True, slots=True)
-class Times:
-    """They add up to the time of an epoch, or of several."""
-
-    work_ms: float = 0.0  # units of the NPU, as if no memory made them wait
-    wait_ms: float = 0.0  # what memory adds to that
-    control_ms: float = 0.0
-    software_ms: float = 0.0  # kernels on the CPU and library calls
-
-    @property
-    def total_ms(self) -> float:
-        return self.work_ms + self.wait_ms + self.control_ms + self.software_ms
-
-    def __add__(self, other: Times) -> Times:
-        return Times(
-            self.work_ms + other.work_ms,
-            self.wait_ms + other.wait_ms,
-            self.control_ms + other.control_ms,
-            self.software_ms + other.software_ms,
-        )
-
-
-def summed(times: Iterable[Times]) -> Times:
-    return sum(times, Times())
-
-
-@dataclass(frozen=True, slots=True)
-class EpochTimer:
-    """A program's work, prepared once: machines that differ in timing keys share it."""
-
-    real: ProgramWork
-    ideal: ProgramWork  # with memories that are never in the way
-
-    def times(self, machine: Machine) -> tuple[Times, ...]:
-        """One entry per executed epoch."""
-        real = count_work(self.real, machine)
-        ideal = count_work(self.ideal, without_waiting(machine))
-        rows = zip(self.real.epochs, real, ideal, strict=True)
-        return tuple(
-            _times(work.epoch, counted, least.core_cycles, machine) for work, counted, least in rows
-        )
-
-
-def epoch_timer(program: Program, machine: Machine) -> EpochTimer:
-    return EpochTimer(
-        program_work(program, machine), program_work(program, without_waiting(machine))
-    )
-
-
-def _times(epoch: Epoch, real: EpochCounters, least: float, machine: Machine) -> Times:
-    mcu, npu = machine.clocks.mcu_mhz * 1000, machine.clocks.npu_mhz * 1000
-    around = (real.pre_cycles + real.post_cycles) / mcu
-    if epoch.kind is not EpochKind.HW:
-        return Times(software_ms=around + real.core_cycles / npu)
-    in_blob = epoch.blob is not None
-    started = machine.generation.control.controller_cycles if in_blob else 0.0
-    work = max(0.0, min(least, real.core_cycles) - started)
-    wait = real.core_cycles - started - work
-    return Times(work / npu, wait / npu, around + started / npu)
-
-
-def without_waiting(machine: Machine) -> Machine:
-    """The same units with memories that are never in their way."""
-    paths = {name: _wide(path) for name, path in machine.paths.items()}
-    pools = tuple(_inside(pool) for pool in machine.pools)
-    return replace(machine, paths=paths, pools=pools)
-
-
-def _wide(path: MemoryPath) -> MemoryPath:
-    return replace(path, bytes_per_cycle=_NO_WAIT_BYTES, access=1.0)
-
-
-def _inside(pool: MemoryPool) -> MemoryPool:
-    return replace(pool, cacheable=False)
-
 
 # --- What NPU epochs stream and how their units are set, from the unit registers ---
 # Amounts are words or cycles of the timing law's terms. They are not the time, which is that of the
@@ -180,7 +97,10 @@ def amounts_of(epochs: Iterable[Epoch]) -> Amounts | None:
         arithmetic_units=sum(isinstance(unit, Arith) for unit in units),
         pieces=tuple(epoch.operators for epoch in hardware),
         tiles=Counter((c.nKernels, c.batchDepth, w.frames(c)) for w, c in convs),
-        modes=Counter(_mode(conv) for _, conv in convs),
+        modes=Counter(
+            UnitSetting(Simd(conv.simd), bool(conv.deepmode), bool(conv.dss2mode))
+            for _, conv in convs
+        ),
         convolutions=len(convs),
     )
 
@@ -189,68 +109,54 @@ def _convolutions(wiring: Wiring) -> list[Convacc]:
     return [unit for unit in wiring.processors if isinstance(unit, Convacc)]
 
 
-def _mode(conv: Convacc) -> UnitSetting:
-    return UnitSetting(Simd(conv.simd), bool(conv.deepmode), bool(conv.dss2mode))
-
-
 def _pipes(wiring: Wiring) -> list[list[Convacc]]:
     """Convolution units in series, by the kernel engine that they share."""
-    found: dict[object, list[Convacc]] = {}
+    pipes: dict[object, list[Convacc]] = {}
     for unit in _convolutions(wiring):
         kernels = wiring.source(unit, 1)
-        found.setdefault(kernels.id if kernels else ("none", unit.id), []).append(unit)
-    return list(found.values())
+        pipes.setdefault(kernels.id if kernels else ("none", unit.id), []).append(unit)
+    return list(pipes.values())
 
 
 def _streams(wiring: Wiring) -> dict[str, int]:
     pipes = _pipes(wiring)
-    found: Counter[str] = Counter()
+    sums: Counter[str] = Counter()
     for pipe in pipes:
-        found.update(_pipe_streams(pipe, wiring))
+        sums.update(_pipe_streams(pipe, wiring))
     longest = max((engine.total_elements for engine in wiring.engines), default=0)
     if not pipes:
-        found["moved_words"] += longest
+        sums["moved_words"] += longest
     streams = (_pipe_streams(pipe, wiring) for pipe in pipes)
     busiest = (max(s["feature_words"] + s["drained_words"], *s.values()) for s in streams)
-    found["longest_words"] += max([longest, *busiest])
+    sums["longest_words"] += max([longest, *busiest])
     for engine in wiring.engines:
-        found["strided_words"] += engine.total_elements if _is_strided(engine) else 0
-        found["vector_words"] += engine.total_elements if _is_vector(engine, wiring) else 0
-    if found["vector_words"]:
-        found["vector_frames"] += sum(wiring.frames(pipe[0]) for pipe in pipes)
+        single = engine.batch_depth == 1 and engine.batch_offset > engine.element_bytes
+        if words_apart(engine) or (single and not engine.raw):
+            sums["strided_words"] += engine.total_elements
+        again = engine.distinct_frames < engine.frames
+        if again and any(isinstance(unit, Arith) for unit, _ in wiring.readers(engine)):
+            sums["vector_words"] += engine.total_elements
+    if sums["vector_words"]:
+        sums["vector_frames"] += sum(wiring.frames(pipe[0]) for pipe in pipes)
     for unit in wiring.processors:
         if isinstance(unit, Arith) and unit.dualinput and unit.bcast == Bcast.CHAN:
-            found["product_words"] += wiring.output_words(unit)
-    return dict(found)
+            sums["product_words"] += wiring.output_words(unit)
+    return dict(sums)
 
 
 def _pipe_streams(pipe: list[Convacc], wiring: Wiring) -> dict[str, int]:
     first, last = pipe[0], pipe[-1]
     frames = wiring.frames(first)
     kernels, sums = wiring.source(first, 1), wiring.source(first, 2)
+    padded = first.top_padding or first.bot_padding
+    drained_rows = first.kernelHeight - 1 if padded and first.vstride == 1 else 0
     return {
         "kernel_words": kernels.total_elements if isinstance(kernels, Streng) else 0,
         "feature_words": max(wiring.input_words(unit, 0) for unit in pipe),
         "output_words": last.out_elements * frames,
         "sum_words": sums.total_elements if isinstance(sums, Streng) else 0,
-        "drained_words": _drained(first) * frames,
+        "drained_words": drained_rows * first.fWidth * first.batchDepth * frames,
     }
-
-
-def _drained(conv: Convacc) -> int:
-    padded = conv.top_padding or conv.bot_padding
-    rows = conv.kernelHeight - 1 if padded and conv.vstride == 1 else 0
-    return rows * conv.fWidth * conv.batchDepth
-
-
-def _is_strided(engine: Streng) -> bool:
-    single = engine.batch_depth == 1 and engine.batch_offset > engine.element_bytes
-    return words_apart(engine) or (single and not engine.raw)
-
-
-def _is_vector(engine: Streng, wiring: Wiring) -> bool:
-    again = engine.distinct_frames < engine.frames
-    return again and any(isinstance(unit, Arith) for unit, _ in wiring.readers(engine))
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,10 +187,10 @@ class Half:
     @property
     def traffic_bytes(self) -> Counter[str]:
         rows = (row for epoch in self.hardware for row in epoch.counters.traffic)
-        found: Counter[str] = Counter()
+        totals: Counter[str] = Counter()
         for row in rows:
-            found[row.pool] += row.read_bytes + row.write_bytes
-        return found
+            totals[row.pool] += row.read_bytes + row.write_bytes
+        return totals
 
     @property
     def moved_bytes(self) -> int:
@@ -294,8 +200,8 @@ class Half:
 
     @property
     def kernels(self) -> Counter[str]:
-        named = [e.call.kernel for e in self.run if e.kind is not EpochKind.HW and e.call]
-        return Counter(named or [" + ".join(epoch.operators) for epoch in self.software])
+        names = [e.call.kernel for e in self.run if e.kind is not EpochKind.HW and e.call]
+        return Counter(names or [" + ".join(epoch.operators) for epoch in self.software])
 
     def bank_cycles(self, machine: Machine) -> float:
         """NPU cycles of the busiest memory, epoch by epoch; unknown pools cost nothing."""
@@ -334,9 +240,10 @@ def touched(part: Half) -> dict[str, Buffer]:
     if part.side.program is None:
         return {}
     buffers = part.side.program.buffer_map()
-    names = dict.fromkeys(name for epoch in part.run for name in _reached(epoch))
+    names = dict.fromkeys(
+        unit.addr_base.buffer
+        for epoch in part.run
+        for unit in epoch.units
+        if isinstance(unit, Streng)
+    )
     return {name: buffers[name] for name in names if name in buffers}
-
-
-def _reached(epoch: Epoch) -> list[str]:
-    return [unit.addr_base.buffer for unit in epoch.units if isinstance(unit, Streng)]

@@ -57,11 +57,11 @@ def on_machines(
     source: Any, names: Iterable[str], options: Mapping[str, Any], model: str
 ) -> MachineTable:
     """Options that a family does not know are not for its machines."""
-    known = [name for family in families() for name in family.machines()]
-    unknown = [name for name in names if name not in known]
+    every = [name for family in families() for name in family.machines()]
+    unknown = [name for name in names if name not in every]
     if unknown:
         raise UsageError(
-            f"unknown machine '{unknown[0]}'", where="--machines", hint=f"known: {', '.join(known)}"
+            f"unknown machine '{unknown[0]}'", where="--machines", hint=f"known: {', '.join(every)}"
         )
     return MachineTable(model, tuple(_row(family_of(n), n, source, options) for n in names))
 
@@ -69,26 +69,22 @@ def on_machines(
 def _row(family: Family, name: str, source: Any, options: Mapping[str, Any]) -> MachineRow:
     own = {k: v for k, v in options.items() if family.options is None or k in family.options}
     try:
-        return _explained(family, name, source, {**own, "machine": name})
+        explanation = family.explain(source, {**own, "machine": name, "trials": True})
+        profile, best = explanation.profile, next(iter(explanation.changes), None)
+        return MachineRow(
+            name,
+            family.name,
+            None if profile.is_mostly_unknown else profile.total_ms,
+            profile.interval_ms,
+            *_memory(profile),
+            profile.counts.get("SW", 0) + profile.counts.get("HYBRID", 0),
+            explanation.findings[0].title if explanation.findings else "",
+            best.fix.title if best else "",
+            best.gain_ms if best else None,
+            best is not None and not best.gain.is_timed,
+        )
     except NpuscopeError as error:
         return MachineRow(name, family.name, error=error.message)
-
-
-def _explained(family: Family, name: str, source: Any, options: Mapping[str, Any]) -> MachineRow:
-    found = family.explain(source, {**options, "trials": True})
-    profile, best = found.profile, found.changes[0] if found.changes else None
-    return MachineRow(
-        name,
-        family.name,
-        None if profile.is_mostly_unknown else profile.total_ms,
-        profile.interval_ms,
-        *_memory(profile),
-        profile.counts.get("SW", 0) + profile.counts.get("HYBRID", 0),
-        found.findings[0].title if found.findings else "",
-        best.fix.title if best else "",
-        best.gain_ms if best else None,
-        best is not None and not best.gain.is_timed,
-    )
 
 
 def _memory(profile: Profile) -> tuple[int | None, int | None]:

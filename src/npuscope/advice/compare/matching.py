@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 
-from npuscope.advice.compare.model import Move, Row, Side
+from npuscope.advice.compare.model import ComparedRow, Move, Side
 from npuscope.advice.compare.sides import plain
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Epoch, EpochKind, Refused
@@ -69,7 +69,7 @@ class _Sets:
 
 def match(
     a: tuple[EpochProfile, ...], b: tuple[EpochProfile, ...], same_model: bool = False
-) -> tuple[Row, ...]:
+) -> tuple[ComparedRow, ...]:
     """Rows in the order of their first epoch. Builds of one model without a common name are
     matched by the work of their epochs."""
     if same_model and not has_common_name(a, b):
@@ -78,7 +78,7 @@ def match(
     return _rows([*_keyed(a, 0), *_keyed(b, 1)])
 
 
-def _rows(keyed: list[tuple[_Member, list[_Key]]]) -> tuple[Row, ...]:
+def _rows(keyed: list[tuple[_Member, list[_Key]]]) -> tuple[ComparedRow, ...]:
     sets = _Sets()
     for _, keys in keyed:
         sets.join(keys)
@@ -88,7 +88,7 @@ def _rows(keyed: list[tuple[_Member, list[_Key]]]) -> tuple[Row, ...]:
     return tuple(map(_row, groups.values()))
 
 
-def has_common_op(rows: Iterable[Row]) -> bool:
+def has_common_op(rows: Iterable[ComparedRow]) -> bool:
     return any(row.a and row.b for row in rows)
 
 
@@ -100,26 +100,26 @@ def has_common_name(a: Iterable[EpochProfile], b: Iterable[EpochProfile]) -> boo
 def _keyed(run: tuple[EpochProfile, ...], side: int) -> Iterator[tuple[_Member, list[_Key]]]:
     """Source ops in plain spelling. An epoch without any is the n-th with its operators: all that
     remains to know it by, and what compilers put in themselves comes in the same order."""
-    counted: dict[_Key, int] = {}
+    turns: dict[_Key, int] = {}
     for epoch in run:
         if epoch.origin:
             yield (side, epoch), [("op", plain(name)) for name in epoch.origin]
             continue
         kind = ("operators", *epoch.operators)
-        counted[kind] = counted.get(kind, 0) + 1
-        yield (side, epoch), [(*kind, str(counted[kind]))]
+        turns[kind] = turns.get(kind, 0) + 1
+        yield (side, epoch), [(*kind, str(turns[kind]))]
 
 
 def _placed(
-    run: tuple[EpochProfile, ...], side: int, found: dict[int, str]
+    run: tuple[EpochProfile, ...], side: int, names: dict[int, str]
 ) -> Iterator[tuple[_Member, list[_Key]]]:
     """By place; pieces of one op stay together, wherever they lie."""
     for epoch in run:
         own: list[_Key] = [("side", str(side), plain(name)) for name in epoch.origin]
-        yield (side, epoch), [("place", found[epoch.index]), *own]
+        yield (side, epoch), [("place", names[epoch.index]), *own]
 
 
-def _row(members: list[_Member]) -> Row:
+def _row(members: list[_Member]) -> ComparedRow:
     a = tuple(epoch for side, epoch in members if side == 0)
     b = tuple(epoch for side, epoch in members if side == 1)
     spelled: dict[str, str] = {}
@@ -127,7 +127,7 @@ def _row(members: list[_Member]) -> Row:
         for name in epoch.origin:
             spelled.setdefault(plain(name), name)
     operators = dict.fromkeys(name for epoch in (*a, *b) for name in epoch.operators)
-    return Row(tuple(spelled.values()), tuple(operators), a, b)
+    return ComparedRow(tuple(spelled.values()), tuple(operators), a, b)
 
 
 # --- Source ops that moved between NPU, library call and CPU ---
@@ -140,32 +140,28 @@ def moves_between(a: Side, b: Side) -> tuple[Move, ...]:
     """Ops that both sides have, in the order of A."""
     x, y = _places(a), _places(b)
     reasons = _reasons(a) | _reasons(b)
-    names = {plain(name): name for name in _names(a)}
-    found = []
+    names = {plain(name): name for epoch in a.profile.epochs for name in epoch.origin}
+    moves = []
     for key, kind in x.items():
         if key in y and y[key] is not kind:
             why = reasons.get(key)
             rule, reason = (why.rule, why.reason) if why else ("", "")
-            found.append(Move(names[key], kind, y[key], rule, reason))
-    return tuple(found)
+            moves.append(Move(names[key], kind, y[key], rule, reason))
+    return tuple(moves)
 
 
-def moves_of(row: Row, moves: tuple[Move, ...]) -> tuple[Move, ...]:
+def moves_of(row: ComparedRow, moves: tuple[Move, ...]) -> tuple[Move, ...]:
     names = {plain(name) for name in row.ops}
     return tuple(move for move in moves if plain(move.op) in names)
 
 
-def _names(side: Side) -> list[str]:
-    return [name for epoch in side.profile.epochs for name in epoch.origin]
-
-
 def _places(side: Side) -> dict[str, EpochKind]:
-    found: dict[str, EpochKind] = {}
+    kinds: dict[str, EpochKind] = {}
     for epoch in side.profile.epochs:
         for name in map(plain, epoch.origin):
-            known = found.get(name, EpochKind.HW)
-            found[name] = max(known, epoch.kind, key=_RANK.__getitem__)
-    return found
+            before = kinds.get(name, EpochKind.HW)
+            kinds[name] = max(before, epoch.kind, key=_RANK.__getitem__)
+    return kinds
 
 
 def _reasons(side: Side) -> dict[str, Refused]:

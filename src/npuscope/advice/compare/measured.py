@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from npuscope.advice.compare.half import Times
-from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind, Row, Side
+from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind, ComparedRow, Side
+from npuscope.advice.compare.times import Times
 from npuscope.errors import NpuscopeError
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.load import load_machine
@@ -125,7 +125,7 @@ def clocks_of(profile: Profile) -> RunClocks:
     return RunClocks(profile.machine.mcu_mhz, profile.machine.npu_mhz, 0.0, 0.0)
 
 
-def noise_ms(row: Row, a: Side, b: Side, share: float) -> float:
+def noise_ms(row: ComparedRow, a: Side, b: Side, share: float) -> float:
     """Twice the spread: each of two medians may lie anywhere in its own range. A share of the
     row's time, where asked for, stands for what repeats do not show."""
     spread = sum(
@@ -138,11 +138,11 @@ def noise_ms(row: Row, a: Side, b: Side, share: float) -> float:
     return max(spread, floor)
 
 
-def in_noise(row: Row) -> bool:
+def in_noise(row: ComparedRow) -> bool:
     return bool(row.noise_ms) and abs(row.delta_ms) <= row.noise_ms
 
 
-def as_noise(row: Row) -> Row:
+def as_noise(row: ComparedRow) -> ComparedRow:
     """A difference within the spread is not a change."""
     text = f"within the spread of the measured run, {row.noise_ms:.4f} ms"
     return replace(row, causes=(Cause(CauseKind.NOISE, text, row.delta_ms),))
@@ -173,22 +173,22 @@ def counted_times(
 def start_cycles(a: Side, b: Side) -> tuple[float, float]:
     """What the controller takes to start an epoch, by the generations of two predictions; zeros
     where that is not known of both."""
-    found = [_start_cycles(side) for side in (a, b)]
-    return (found[0], found[1]) if all(found) else (0.0, 0.0)
+    cycles = [_start_cycles(side) for side in (a, b)]
+    return (cycles[0], cycles[1]) if all(cycles) else (0.0, 0.0)
 
 
 def _start_cycles(side: Side) -> float:
     if side.is_measured:
         return 0.0
-    known = side.profile.machine
+    stated = side.profile.machine
     try:
-        machine = side.machine or load_machine(known.name, generation=known.generation)
+        machine = side.machine or load_machine(stated.name, generation=stated.generation)
     except NpuscopeError:
         return 0.0
     return machine.generation.control.controller_cycles
 
 
-def start_cause(row: Row, a: Side, b: Side) -> Iterator[Cause]:
+def start_cause(row: ComparedRow, a: Side, b: Side) -> Iterator[Cause]:
     before, after = start_cycles(a, b)
     blobs = sum(epoch.blob is not None and epoch.kind is EpochKind.HW for epoch in row.a)
     ms = blobs * (after - before) / clocks_of(b.profile).npu_mhz / 1000
@@ -197,7 +197,7 @@ def start_cause(row: Row, a: Side, b: Side) -> Iterator[Cause]:
         yield Cause(CauseKind.START_COST, start_text(before, after, generation), ms)
 
 
-def clock_cause(row: Row, a: Side, b: Side) -> Iterator[Cause]:
+def clock_cause(row: ComparedRow, a: Side, b: Side) -> Iterator[Cause]:
     """The same cycles at the other side's clocks."""
     before, after = clocks_of(a.profile), clocks_of(b.profile)
     if (before.mcu_mhz, before.npu_mhz) == (after.mcu_mhz, after.npu_mhz):
@@ -211,7 +211,7 @@ def _clocks(run: RunClocks) -> Clocks:
     return Clocks(run.mcu_mhz, run.npu_mhz, run.noc_mhz, run.nic_mhz, 0.0)
 
 
-def prediction_cause(row: Row, a: Side, b: Side, rest_ms: float) -> Cause | None:
+def prediction_cause(row: ComparedRow, a: Side, b: Side, rest_ms: float) -> Cause | None:
     """The same program, measured and predicted: within the known error it is the prediction's."""
     if a.is_measured == b.is_measured or not is_same_program(a, b):
         return None

@@ -15,7 +15,7 @@ from npuscope.shown import Rows, Shown, counted
 
 if TYPE_CHECKING:
     from npuscope.advice.compare.fidelity import Fidelity
-    from npuscope.advice.compare.half import EpochTimer
+    from npuscope.advice.compare.times import EpochTimer
 
 _MEASURED = (Provenance.BOARD, Provenance.LOG, Provenance.EMULATION)
 # Below a nanosecond nothing has changed: floats were added in another order.
@@ -82,7 +82,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ComparedRow:
     """Epochs of both sides that come from the same source ops.
 
     `causes` add up to the difference, the largest first; `noise_ms` is the band in which a
@@ -155,7 +155,7 @@ class PoolChange:
 class Comparison(Shown):
     a: Side
     b: Side
-    rows: tuple[Row, ...]  # the largest difference first
+    rows: tuple[ComparedRow, ...]  # the largest difference first
     moves: tuple[Move, ...]
     pools: tuple[PoolChange, ...]
     notes: tuple[str, ...] = ()
@@ -167,7 +167,7 @@ class Comparison(Shown):
         return self.b.profile.total_ms - self.a.profile.total_ms
 
     @property
-    def changed(self) -> tuple[Row, ...]:
+    def changed(self) -> tuple[ComparedRow, ...]:
         return tuple(row for row in self.rows if row.is_changed)
 
     @property
@@ -206,7 +206,7 @@ class Comparison(Shown):
         ]
 
 
-def sums_by_cause(rows: Iterable[Row]) -> tuple[tuple[CauseKind, float, int], ...]:
+def sums_by_cause(rows: Iterable[ComparedRow]) -> tuple[tuple[CauseKind, float, int], ...]:
     found: dict[CauseKind, list[float]] = {}
     for row in rows:
         of_row: dict[CauseKind, float] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from npuscope.advice.compare.core_causes import core_causes, fusion_text
-from npuscope.advice.compare.half import Half, Times, epoch_timer, half, summed
+from npuscope.advice.compare.half import Half, half
 from npuscope.advice.compare.matching import (
     has_common_name,
     has_common_op,
@@ -31,12 +31,13 @@ from npuscope.advice.compare.model import (
     LEAST_MS,
     Cause,
     CauseKind,
+    ComparedRow,
     Comparison,
     Move,
     PoolChange,
-    Row,
     Side,
 )
+from npuscope.advice.compare.times import Times, epoch_timer, summed
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.model import EpochKind
 
@@ -98,11 +99,6 @@ def _control_cause(a: Half, b: Half) -> Cause:
     ends = [sum(bool(e.counters.pre_cycles) for e in part.hardware) for part in (a, b)]
     if (ends[1] - ends[0]) * ms > 0:
         return Cause(CauseKind.CONTROL, f"{ends[0]} -> {ends[1]} blobs begin here", ms)
-    return _other_control(a, b, ms)
-
-
-def _other_control(a: Half, b: Half, ms: float) -> Cause:
-    """Ends of blobs, and coefficient vectors that the CPU writes."""
     ends = [sum(bool(e.counters.post_cycles) for e in part.hardware) for part in (a, b)]
     if (ends[1] - ends[0]) * ms > 0:
         return Cause(CauseKind.CONTROL, f"{ends[0]} -> {ends[1]} blobs end here", ms)
@@ -122,23 +118,23 @@ def _way(part: Half) -> str:
 
 def settled(causes: Iterable[Cause], delta_ms: float) -> tuple[Cause, ...]:
     """One cause per kind, the largest first; what they leave over stays without a cause."""
-    found: dict[CauseKind, Cause] = {}
+    by_kind: dict[CauseKind, Cause] = {}
     for cause in causes:
-        known = found.get(cause.kind)
+        other = by_kind.get(cause.kind)
         # The text of the largest part stands for the kind.
-        text = known.text if known and abs(known.ms) >= abs(cause.ms) else cause.text
-        found[cause.kind] = Cause(cause.kind, text, cause.ms + (known.ms if known else 0.0))
-    rest = delta_ms - sum(cause.ms for cause in found.values())
+        text = other.text if other and abs(other.ms) >= abs(cause.ms) else cause.text
+        by_kind[cause.kind] = Cause(cause.kind, text, cause.ms + (other.ms if other else 0.0))
+    rest = delta_ms - sum(cause.ms for cause in by_kind.values())
     if abs(rest) >= LEAST_MS:
-        known = found.get(CauseKind.UNEXPLAINED)
-        text = known.text if known else "nothing that was compared explains it"
-        total = rest + (known.ms if known else 0.0)
-        found[CauseKind.UNEXPLAINED] = Cause(CauseKind.UNEXPLAINED, text, total)
-    told = (cause for cause in found.values() if abs(cause.ms) >= LEAST_MS)
-    return tuple(sorted(told, key=lambda cause: -abs(cause.ms)))
+        other = by_kind.get(CauseKind.UNEXPLAINED)
+        text = other.text if other else "nothing that was compared explains it"
+        total = rest + (other.ms if other else 0.0)
+        by_kind[CauseKind.UNEXPLAINED] = Cause(CauseKind.UNEXPLAINED, text, total)
+    large = (cause for cause in by_kind.values() if abs(cause.ms) >= LEAST_MS)
+    return tuple(sorted(large, key=lambda cause: -abs(cause.ms)))
 
 
-_Explain = Callable[[Row, tuple[Move, ...]], Iterator[Cause]]
+_Explain = Callable[[ComparedRow, tuple[Move, ...]], Iterator[Cause]]
 
 
 def compare(a: Side, b: Side, noise_share: float = 0.0, *, same_model: bool = False) -> Comparison:
@@ -150,12 +146,12 @@ def compare(a: Side, b: Side, noise_share: float = 0.0, *, same_model: bool = Fa
     explain = _explainer(a, b, matched)
     rows = [_explained(row, moves_of(row, moves), explain) for row in banded]
     rows.sort(key=lambda row: -abs(row.delta_ms))
-    named = has_common_name(a.profile.epochs, b.profile.epochs)
-    notes = tuple(_notes(a, b, matched, named))
-    return Comparison(a, b, tuple(rows), moves, _pools(a, b), notes, named)
+    by_name = has_common_name(a.profile.epochs, b.profile.epochs)
+    notes = tuple(_notes(a, b, matched, by_name))
+    return Comparison(a, b, tuple(rows), moves, _pools(a, b), notes, by_name)
 
 
-def _explained(row: Row, moves: tuple[Move, ...], explain: _Explain) -> Row:
+def _explained(row: ComparedRow, moves: tuple[Move, ...], explain: _Explain) -> ComparedRow:
     if in_noise(row):
         return as_noise(row)
     if not row.is_changed:
@@ -163,20 +159,20 @@ def _explained(row: Row, moves: tuple[Move, ...], explain: _Explain) -> Row:
     return replace(row, causes=settled(explain(row, moves), row.delta_ms))
 
 
-def _explainer(a: Side, b: Side, rows: tuple[Row, ...]) -> _Explain:
+def _explainer(a: Side, b: Side, rows: tuple[ComparedRow, ...]) -> _Explain:
     if not has_common_op(rows):
         return _strangers
     if a.profile.family or b.profile.family:
         return _other_machines(a, b)
     inner = _by_timing(a, b) if a.is_timed and b.is_timed else _by_counters(a, b)
 
-    def explain(row: Row, moves: tuple[Move, ...]) -> Iterator[Cause]:
+    def explain(row: ComparedRow, moves: tuple[Move, ...]) -> Iterator[Cause]:
         return inner(row, moves) if row.a and row.b else iter([_one_sided(row)])
 
     return explain
 
 
-def _strangers(row: Row, moves: tuple[Move, ...]) -> Iterator[Cause]:
+def _strangers(row: ComparedRow, moves: tuple[Move, ...]) -> Iterator[Cause]:
     """That an op is new says something only where others are not."""
     yield Cause(CauseKind.UNEXPLAINED, "the two sides have no source op in common", row.delta_ms)
 
@@ -185,7 +181,7 @@ def _other_machines(a: Side, b: Side) -> _Explain:
     """Families have no counters in common: what is known is the machine, and who has the op."""
     names = [side.profile.machine.name for side in (a, b)]
 
-    def explain(row: Row, moves: tuple[Move, ...]) -> Iterator[Cause]:
+    def explain(row: ComparedRow, moves: tuple[Move, ...]) -> Iterator[Cause]:
         if not (row.a and row.b):
             yield _one_sided(row)
         elif names[0] != names[1]:
@@ -194,7 +190,7 @@ def _other_machines(a: Side, b: Side) -> _Explain:
     return explain
 
 
-def _one_sided(row: Row) -> Cause:
+def _one_sided(row: ComparedRow) -> Cause:
     kind = CauseKind.ADDED if row.b else CauseKind.REMOVED
     return Cause(kind, f"only {'B' if row.b else 'A'} has epochs for it", row.delta_ms)
 
@@ -218,7 +214,7 @@ def _by_timing(a: Side, b: Side) -> _Explain:
     last = stages[-1].times if stages else first
     of_b = (b.timer or epoch_timer(b.program, b.machine)).times(b.machine)
 
-    def explain(row: Row, moves: tuple[Move, ...]) -> Iterator[Cause]:
+    def explain(row: ComparedRow, moves: tuple[Move, ...]) -> Iterator[Cause]:
         before = _sum(first, row)
         for stage in stages:
             after = _sum(stage.times, row)
@@ -231,7 +227,7 @@ def _by_timing(a: Side, b: Side) -> _Explain:
     return explain
 
 
-def _sum(times: tuple[Times, ...], row: Row) -> Times:
+def _sum(times: tuple[Times, ...], row: ComparedRow) -> Times:
     return summed(times[epoch.index] for epoch in row.a)
 
 
@@ -240,7 +236,7 @@ def _by_counters(a: Side, b: Side) -> _Explain:
     clocks = clocks_of(b.profile)
     starts = start_cycles(a, b)
 
-    def explain(row: Row, moves: tuple[Move, ...]) -> Iterator[Cause]:
+    def explain(row: ComparedRow, moves: tuple[Move, ...]) -> Iterator[Cause]:
         found = (*clock_cause(row, a, b), *start_cause(row, a, b))
         yield from found
         rest = row.delta_ms - sum(cause.ms for cause in found)
@@ -267,11 +263,11 @@ def _is_same_model(a: Side, b: Side) -> bool:
     return bool(x) and x == y
 
 
-def _notes(a: Side, b: Side, rows: tuple[Row, ...], named: bool) -> Iterator[str]:
+def _notes(a: Side, b: Side, rows: tuple[ComparedRow, ...], by_name: bool) -> Iterator[str]:
     x, y = a.profile.model, b.profile.model
     if not has_common_op(rows):
         yield "the two sides have no source op in common: are they the same network?"
-    elif not named:
+    elif not by_name:
         yield "the sides name ops differently: epochs that do the same work are matched, in order"
     if x.md5 and y.md5 and x.md5 != y.md5:
         yield "the model files differ: ops are matched by their names alone"
@@ -284,12 +280,8 @@ def _notes(a: Side, b: Side, rows: tuple[Row, ...], named: bool) -> Iterator[str
         if side.profile.is_lower_bound:
             kinds = ", ".join(dict.fromkeys(side.profile.unknown_ops))
             yield f"{name} is a lower bound: {kinds} of unknown cost on the CPU"
-        if _lacks_registers(side):
+        epochs = side.program.executed if side.program else ()
+        if any(epoch.groups is None for epoch in epochs):
             yield f"{name} has no unit registers: its times are less precise than the other's"
         if side.is_measured and all(epoch.spread.n < 2 for epoch in side.profile.epochs):
             yield f"{name} was measured once: its noise is not known"
-
-
-def _lacks_registers(side: Side) -> bool:
-    epochs = side.program.executed if side.program else ()
-    return any(epoch.groups is None for epoch in epochs)

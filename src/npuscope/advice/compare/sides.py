@@ -19,7 +19,7 @@ from npuscope.families.registry import family_for
 from npuscope.graph.model import Graph
 from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
-from npuscope.profiling.model import UNKNOWN_FIT, UNKNOWN_MEMORY, EpochProfile, Profile
+from npuscope.profiling.model import UNKNOWN_FIT, UNKNOWN_MEMORY, Profile
 from npuscope.profiling.run import estimate
 from npuscope.profiling.saved import is_saved_profile, read_profile
 from npuscope.program.model import Epoch, EpochKind, Program, Refused
@@ -35,16 +35,18 @@ _USUAL = {"QuantizeLinear": "NA-QUANTIZE-FLOAT", "DequantizeLinear": "NA-DEQUANT
 _OFF = (EpochKind.SW, EpochKind.HYBRID)
 
 
-def with_model(made: Build, source: Source, model: str | Path | None, options: Options) -> Build:
+def with_model(network: Build, source: Source, model: str | Path | None, options: Options) -> Build:
     """A compiled program with the network it came from: given, or found beside it by its
     fingerprint."""
-    if made.graph is not None or isinstance(source, Graph):
-        return made
-    found = model or model_beside(Path(source), made.program)
-    if found is None:
-        return made
-    graph = read_graph(found, options)
-    return replace(made, graph=graph, program=with_reasons(made.program, graph, made.machine))
+    if network.graph is not None or isinstance(source, Graph):
+        return network
+    file = model or model_beside(Path(source), network.program)
+    if file is None:
+        return network
+    graph = read_graph(file, options)
+    return replace(
+        network, graph=graph, program=with_reasons(network.program, graph, network.machine)
+    )
 
 
 def with_reasons(program: Program, graph: Graph, machine: Machine) -> Program:
@@ -55,32 +57,29 @@ def with_reasons(program: Program, graph: Graph, machine: Machine) -> Program:
 
 
 def _reasons(epochs: Iterable[Epoch]) -> dict[str, list[Epoch]]:
-    found: dict[str, list[Epoch]] = {}
+    by_op: dict[str, list[Epoch]] = {}
     for epoch in epochs:
-        made = epoch.call.outputs if epoch.call else ()
-        for name in (*epoch.origin, *made):
-            found.setdefault(plain(name), []).append(epoch)
-    return found
+        outputs = epoch.call.outputs if epoch.call else ()
+        for name in (*epoch.origin, *outputs):
+            by_op.setdefault(plain(name), []).append(epoch)
+    return by_op
 
 
 def _explained(epoch: Epoch, reasons: dict[str, list[Epoch]]) -> Epoch:
     if epoch.kind not in _OFF or epoch.trail:
         return epoch
-    known = [other for name in epoch.origin for other in reasons.get(plain(name), ())]
-    return replace(epoch, trail=_trail(epoch, known) or _usual(epoch))
-
-
-def _trail(epoch: Epoch, known: list[Epoch]) -> tuple[Refused, ...]:
-    """Of the same operator if there is one; a source op may become several epochs."""
-    same = [other for other in known if set(other.operators) & set(epoch.operators)]
-    return (same or known)[0].trail if known else ()
+    twins = [other for name in epoch.origin for other in reasons.get(plain(name), ())]
+    # Of the same operator if there is one; a source op may become several epochs.
+    same = [other for other in twins if set(other.operators) & set(epoch.operators)]
+    trail = (same or twins)[0].trail if twins else ()
+    return replace(epoch, trail=trail or _usual(epoch))
 
 
 def _usual(epoch: Epoch) -> tuple[Refused, ...]:
     """Conversions that the front-end put in have no source op; their reason is always one."""
     name = next((_USUAL[kind] for kind in epoch.operators if kind in _USUAL), "")
-    known = rule(name)
-    return (Refused("NPU", name, known.sentence),) if known else ()
+    refusal = rule(name)
+    return (Refused("NPU", name, refusal.sentence),) if refusal else ()
 
 
 def plain(name: str) -> str:
@@ -107,20 +106,20 @@ def result_schema(path: str | Path) -> str:
     if path.suffix.lower() != ".json" or not path.is_file():
         return ""
     head = read_head(path, _HEAD_BYTES)
-    known = (*PROFILE_SCHEMAS, GATE_SCHEMA)
-    return next((name for name in known if f'"schema": "{name}"'.encode() in head), "")
+    schemas = (*PROFILE_SCHEMAS, GATE_SCHEMA)
+    return next((name for name in schemas if f'"schema": "{name}"'.encode() in head), "")
 
 
 def read_result(path: str | Path) -> dict[str, Any]:
     """The object of a result file."""
     data = read_bytes(path, RESULT)
     try:
-        found = orjson.loads(data)
+        result = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise FileError(f"not JSON: {error}", where=str(path)) from None
-    if not isinstance(found, dict):
+    if not isinstance(result, dict):
         raise FileError("expected an object", where=str(path))
-    return found
+    return result
 
 
 def read_result_profile(path: str | Path) -> Profile:
@@ -159,19 +158,22 @@ def profile_from_result(data: dict[str, Any]) -> Profile:
 
 def _predicted(machine: object) -> dict[str, Any]:
     """An estimate has no run of its own; its clocks are those of the machine."""
-    known = machine if isinstance(machine, dict) else {}
-    clocks = {name: known.get(name) for name in ("mcu_mhz", "npu_mhz")}
+    figures = machine if isinstance(machine, dict) else {}
+    clocks = {name: figures.get(name) for name in ("mcu_mhz", "npu_mhz")}
     return {"source": "estimate", "clocks": {**clocks, "noc_mhz": 0.0, "nic_mhz": 0.0}}
 
 
 def _epoch(entry: object, path: str) -> dict[str, Any]:
     if not isinstance(entry, dict):
         raise FileError("expected an object", where=path)
-    kept = {key: value for key, value in entry.items() if key not in (*_DROPPED, "ops", "pools")}
-    kept.pop("counters", None)
+    rest = {key: value for key, value in entry.items() if key not in (*_DROPPED, "ops", "pools")}
+    rest.pop("counters", None)
     ms = entry.get("ms")
+    pools = entry.get("pools")
+    if not isinstance(pools, dict) or not all(isinstance(row, dict) for row in pools.values()):
+        raise FileError("expected an object of objects", where=f"{path}.pools")
     return {
-        **kept,
+        **rest,
         "operators": entry.get("ops"),
         "spread": entry.get("spread") or {"min": ms, "median": ms, "max": ms, "n": 1},
         "claims": {name: entry.get(name) for name in ("compute_cycles", "max_cycles")},
@@ -180,15 +182,9 @@ def _epoch(entry: object, path: str) -> dict[str, Any]:
             "last_number": entry.get("last"),
             **{name: entry.get(name) for name in ("pre_cycles", "core_cycles", "post_cycles")},
             "bound": entry.get("bound"),
-            "traffic": _traffic(entry.get("pools"), f"{path}.pools"),
+            "traffic": [{"pool": name, **row} for name, row in pools.items()],
         },
     }
-
-
-def _traffic(pools: object, path: str) -> list[dict[str, Any]]:
-    if not isinstance(pools, dict) or not all(isinstance(row, dict) for row in pools.values()):
-        raise FileError("expected an object of objects", where=path)
-    return [{"pool": name, **row} for name, row in pools.items()]
 
 
 def _check_times(profile: Profile) -> None:
@@ -238,11 +234,11 @@ def neural_art_side(source: Source, options: Options) -> Side:
 
 
 def _predicted_side(source: Source, name: str, options: Options) -> Side:
-    made = build(source, options)
-    profile = estimate(made.program, made.machine, made.graph)
+    network = build(source, options)
+    profile = estimate(network.program, network.machine, network.graph)
     # Reasons come from the model; they are not part of what was timed.
-    program = with_model(made, source, None, options).program
-    return Side(name, profile, program, made.machine)
+    program = with_model(network, source, None, options).program
+    return Side(name, profile, program, network.machine)
 
 
 def is_log(source: Source) -> bool:
@@ -276,17 +272,16 @@ def _measured(path: str, program: Program | None, machine: Machine | None) -> Pr
 
 def _fits(log: Profile, program: Program) -> bool:
     """Every epoch lies in one block, of its own kind; a block of several is one blob."""
-    blocks = [_covered(block, program) for block in log.epochs]
-    held = [epoch.number for epochs in blocks for epoch in epochs]
+    blocks = [
+        [e for e in program.executed if block.first <= e.number and e.last_number <= block.last]
+        for block in log.epochs
+    ]
+    numbers = [epoch.number for epochs in blocks for epoch in epochs]
     kinds = all(e.kind is b.kind for b, run in zip(log.epochs, blocks, strict=True) for e in run)
-    blobs = all(len({_started(epoch) for epoch in epochs}) < 2 for epochs in blocks)
-    return kinds and blobs and held == [epoch.number for epoch in program.executed]
-
-
-def _covered(block: EpochProfile, program: Program) -> list[Epoch]:
-    return [e for e in program.executed if block.first <= e.number and e.last_number <= block.last]
-
-
-def _started(epoch: Epoch) -> tuple[str, int]:
-    """What is started at once: a blob, or a single epoch."""
-    return ("epoch", epoch.number) if epoch.blob is None else ("blob", epoch.blob)
+    # What is started at once: a blob, or a single epoch.
+    starts = [
+        {("epoch", e.number) if e.blob is None else ("blob", e.blob) for e in epochs}
+        for epochs in blocks
+    ]
+    blobs = all(len(block) < 2 for block in starts)
+    return kinds and blobs and numbers == [epoch.number for epoch in program.executed]

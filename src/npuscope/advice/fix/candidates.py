@@ -7,7 +7,8 @@ import difflib
 from collections.abc import Iterable, Iterator
 from math import inf
 
-from npuscope.advice.explain import Explanation, catalogue
+from npuscope.advice.catalogue import catalogue
+from npuscope.advice.explanation import Explanation
 from npuscope.advice.fix.frontier import Frontier, frontier
 from npuscope.advice.fix.workbench import Look
 from npuscope.edits import has_edit

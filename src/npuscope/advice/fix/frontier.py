@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from math import fsum
 
-from npuscope.advice.explain import Built
+from npuscope.advice.explanation import Built
 from npuscope.graph.model import Graph, Op
 from npuscope.lean_dataclass import dataclass
 from npuscope.ops.table import having

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 
-from npuscope.advice.explain import Change, Editing, moved_work
+from npuscope.advice.changes import Change, Editing, moved_work
 from npuscope.advice.fix.candidates import CUT, Candidate, FixPlace
 from npuscope.advice.fix.frontier import frontier
 from npuscope.advice.fix.run import apply_places

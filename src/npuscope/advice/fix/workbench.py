@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from npuscope.advice.explain import Explanation, explain
+from npuscope.advice.explain import explain
+from npuscope.advice.explanation import Explanation
 from npuscope.advice.fix.frontier import frontier
 from npuscope.advice.fix.numeric import (
     Arrays,

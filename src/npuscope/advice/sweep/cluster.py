@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import npuscope.child as child
-from npuscope.advice.sweep.drive import SweepOptions, Tls
 from npuscope.advice.sweep.one_run import failed_row, run_json
+from npuscope.advice.sweep.options import SweepOptions, Tls
 from npuscope.advice.sweep.pool import Keep, Waiting, answer_of, deadly_row, overdue_row
-from npuscope.advice.sweep.runs import Run, versions
+from npuscope.advice.sweep.runs import SweepRun, versions
 from npuscope.bounded_file import read_head
 from npuscope.edits import whole_bytes
 from npuscope.errors import DeviceError, FileError, NpuscopeError, UsageError
@@ -55,7 +55,12 @@ _WITHOUT_PAGES: dict[str, Any] = {
 @contextmanager
 def connected(options: SweepOptions) -> Iterator[Client]:
     """A client of the cluster that the options name; a cluster of our own ends with it."""
-    _need_distributed()
+    if find_spec("distributed") is None:
+        raise UsageError(
+            "clusters need the package distributed",
+            where="--scheduler, --local-cluster",
+            hint="pip install 'npuscope[sweep]'",
+        )
     with ExitStack() as stack:
         stack.enter_context(_quiet())
         if options.scheduler is not None:
@@ -73,15 +78,6 @@ def is_loopback(address: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _need_distributed() -> None:
-    if find_spec("distributed") is None:
-        raise UsageError(
-            "clusters need the package distributed",
-            where="--scheduler, --local-cluster",
-            hint="pip install 'npuscope[sweep]'",
-        )
 
 
 def _client(address: str, tls: Tls | None) -> Client:
@@ -187,7 +183,7 @@ _PATIENCE_S = 60.0  # with a scheduler that has no workers
 _GO_ON = "start the sweep again: it resumes"
 
 
-def run_on_cluster(runs: Sequence[Run], options: SweepOptions, keep: Keep) -> None:
+def run_on_cluster(runs: Sequence[SweepRun], options: SweepOptions, keep: Keep) -> None:
     """Do all runs; `keep` gets the row of each."""
     with connected(options) as client:
         cluster = _Cluster(client, runs, options.timeout_s, keep)
@@ -201,12 +197,12 @@ class _Begun:
 
     future: Any
     since: float
-    run: Run | None = None
+    run: SweepRun | None = None
 
 
 class _Cluster:
     def __init__(
-        self, client: Client, runs: Sequence[Run], timeout_s: float | None, keep: Keep
+        self, client: Client, runs: Sequence[SweepRun], timeout_s: float | None, keep: Keep
     ) -> None:
         self._client = client
         self._waiting = Waiting(runs)
@@ -227,7 +223,12 @@ class _Cluster:
         self._drop_lost(present)
         self._end_overdue()
         for address in sorted(present - self._begun.keys()):
-            self._give_next(address)
+            if address not in self._last_model:
+                self._submit(address, json.dumps({"versions": versions()}))
+            elif self._waiting:
+                others = {begun.run.model.sha256 for begun in self._begun.values() if begun.run}
+                run = self._waiting.take(self._last_model[address], others)
+                self._send(address, run, with_model=self._last_model[address] != run.model.sha256)
         self._wait()
         for address, begun in list(self._begun.items()):
             if begun.future.done():
@@ -261,15 +262,7 @@ class _Cluster:
 
     # --- Handing out runs ---
 
-    def _give_next(self, address: str) -> None:
-        if address not in self._last_model:
-            self._submit(address, json.dumps({"versions": versions()}))
-        elif self._waiting:
-            others = {begun.run.model.sha256 for begun in self._begun.values() if begun.run}
-            run = self._waiting.take(self._last_model[address], others)
-            self._send(address, run, with_model=self._last_model[address] != run.model.sha256)
-
-    def _send(self, address: str, run: Run, *, with_model: bool) -> None:
+    def _send(self, address: str, run: SweepRun, *, with_model: bool) -> None:
         """The model travels along when the worker had another before."""
         try:
             data = whole_bytes(run.model.path) if with_model else None
@@ -280,7 +273,7 @@ class _Cluster:
         self._submit(address, run.task(with_path=False), data, run)
 
     def _submit(
-        self, address: str, task: str, model: bytes | None = None, run: Run | None = None
+        self, address: str, task: str, model: bytes | None = None, run: SweepRun | None = None
     ) -> None:
         self._tasks += 1
         name = run.key if run else "versions"
@@ -299,7 +292,17 @@ class _Cluster:
 
     def _hear(self, address: str, begun: _Begun) -> None:
         if begun.future.status != "finished":
-            self._fail(address, begun)
+            # The function itself raises nothing, so the worker or its connection failed.
+            error = begun.future.exception() if begun.future.status == "error" else None
+            if isinstance(error, ImportError):
+                raise DeviceError(
+                    f"this worker cannot import npuscope: {error}",
+                    where=f"worker {address}",
+                    hint="install the same npuscope where the workers run",
+                )
+            if begun.run is None and error is not None:
+                raise DeviceError(f"this worker fails: {error}", where=f"worker {address}")
+            self._again(begun.run)
             return
         try:
             text = begun.future.result(timeout=_FETCH_S)
@@ -315,19 +318,6 @@ class _Cluster:
         else:
             self._keep(answer)
 
-    def _fail(self, address: str, begun: _Begun) -> None:
-        """The function itself raises nothing, so the worker or its connection failed."""
-        error = begun.future.exception() if begun.future.status == "error" else None
-        if isinstance(error, ImportError):
-            raise DeviceError(
-                f"this worker cannot import npuscope: {error}",
-                where=f"worker {address}",
-                hint="install the same npuscope where the workers run",
-            )
-        if begun.run is None and error is not None:
-            raise DeviceError(f"this worker fails: {error}", where=f"worker {address}")
-        self._again(begun.run)
-
     def _drop_lost(self, present: set[str]) -> None:
         """Runs of workers that left are done again, up to a limit."""
         for address in self._last_model.keys() - present:
@@ -337,7 +327,7 @@ class _Cluster:
             begun.future.cancel()
             self._again(begun.run)
 
-    def _again(self, run: Run | None) -> None:
+    def _again(self, run: SweepRun | None) -> None:
         if run is not None and not self._waiting.put_back(run):
             self._keep(deadly_row(run, "they left the cluster"))
 

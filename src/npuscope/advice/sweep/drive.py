@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -11,89 +10,13 @@ from pathlib import Path
 
 from npuscope.advice.sweep.journal import Journal, opened
 from npuscope.advice.sweep.one_run import failed_row
+from npuscope.advice.sweep.options import SweepOptions, check
 from npuscope.advice.sweep.pool import Keep, Row, cores, run_here
-from npuscope.advice.sweep.runs import Run, expand
-from npuscope.advice.sweep.spec import Spec, read_spec
+from npuscope.advice.sweep.runs import SweepRun, expand
+from npuscope.advice.sweep.spec import read_spec
 from npuscope.errors import UsageError
 from npuscope.lean_dataclass import dataclass
 from npuscope.shown import Rows, Shown, counted
-
-# --- Options: where the runs are done, and which of them ---
-
-MANY_WORKERS = 1024  # more is a typing mistake
-_SCHEMES = ("tcp://", "tls://")
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """Files: a certificate authority, our certificate, its key."""
-
-    ca: str
-    cert: str
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
-class SweepOptions:
-    jobs: int | None = None  # processes here; as many as cores when None
-    scheduler: str | None = None  # address of a dask scheduler
-    local_cluster: int | None = None  # workers of a dask cluster on this computer
-    tls: Tls | None = None
-    dashboard: bool = False
-    timeout_s: float | None = None
-    retry_failed: bool = False
-    yes: bool = False  # do more runs than MANY_RUNS
-
-    @property
-    def on_cluster(self) -> bool:
-        return self.scheduler is not None or self.local_cluster is not None
-
-
-def check(options: SweepOptions) -> None:
-    """Options that contradict each other are errors, not guesses."""
-    _check_places(options)
-    _check_scheduler(options)
-    for name, number in (("--jobs", options.jobs), ("--local-cluster", options.local_cluster)):
-        if number is not None and not 1 <= number <= MANY_WORKERS:
-            raise UsageError(f"expected 1 to {MANY_WORKERS}, found {number}", where=name)
-    limit = options.timeout_s
-    if limit is not None and not (math.isfinite(limit) and limit > 0):
-        raise UsageError(f"expected seconds above 0, found {limit:g}", where="--timeout")
-
-
-def _check_places(options: SweepOptions) -> None:
-    places = {
-        "--jobs": options.jobs is not None,
-        "--scheduler": options.scheduler is not None,
-        "--local-cluster": options.local_cluster is not None,
-    }
-    given = [name for name, is_given in places.items() if is_given]
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} cannot be combined", hint="choose one")
-    if options.dashboard and options.local_cluster is None:
-        raise UsageError(
-            "only a local cluster has a dashboard",
-            where="--dashboard",
-            hint="add --local-cluster N; a scheduler elsewhere has its own dashboard",
-        )
-
-
-def _check_scheduler(options: SweepOptions) -> None:
-    address = options.scheduler
-    is_tls = address is not None and address.startswith("tls://")
-    if address is not None and not address.startswith(_SCHEMES):
-        raise UsageError(
-            f"expected tcp://HOST:PORT or tls://HOST:PORT, found '{address}'", where="--scheduler"
-        )
-    if is_tls and options.tls is None:
-        raise UsageError(
-            "tls:// needs certificates",
-            where="--scheduler",
-            hint="give --tls-ca, --tls-cert and --tls-key",
-        )
-    if options.tls is not None and not is_tls:
-        raise UsageError("certificates are only for tls://", where="--tls-ca")
-
 
 # A product of lists grows fast: beyond this the user has to confirm the number.
 MANY_RUNS = 10_000
@@ -151,19 +74,24 @@ def sweep(
     check(options)
     started = time.monotonic()
     spec = read_spec(spec_file)
-    _refuse_many(spec, options)
+    if spec.size > MANY_RUNS and not options.yes:
+        raise UsageError(
+            f"this sweep has {spec.size:,} runs, more than {MANY_RUNS:,}",
+            where=str(spec.file),
+            hint="add --yes if you mean it",
+        )
     runs = expand(spec)
     path = Path(store) if store is not None else default_store(spec.file)
     with opened(path) as journal:
         waiting = [run for run in runs if _is_wanted(journal.rows.get(run.key), options)]
         _do(waiting, options, _keeper(journal, runs, watch))
         rows = tuple(journal.rows[run.key] for run in runs)
-    done = sum(row["status"] == "ok" for row in rows)
+    finished = sum(row["status"] == "ok" for row in rows)
     return Sweep(
         store=path,
         runs=len(runs),
-        done=done,
-        failed=len(runs) - done,
+        done=finished,
+        failed=len(runs) - finished,
         new=len(waiting),
         same=spec.size - len(runs),
         seconds=time.monotonic() - started,
@@ -176,25 +104,16 @@ def default_store(spec_file: Path) -> Path:
     return spec_file.with_suffix(".jsonl")
 
 
-def _refuse_many(spec: Spec, options: SweepOptions) -> None:
-    if spec.size > MANY_RUNS and not options.yes:
-        raise UsageError(
-            f"this sweep has {spec.size:,} runs, more than {MANY_RUNS:,}",
-            where=str(spec.file),
-            hint="add --yes if you mean it",
-        )
-
-
 def _is_wanted(row: Row | None, options: SweepOptions) -> bool:
     return row is None or (options.retry_failed and row["status"] != "ok")
 
 
-def _keeper(journal: Journal, runs: Sequence[Run], watch: Watch) -> Keep:
+def _keeper(journal: Journal, runs: Sequence[SweepRun], watch: Watch) -> Keep:
     """What is done with every row: first the disk, then the progress report."""
     states = {run.key: journal.rows[run.key]["status"] for run in runs if run.key in journal.rows}
     counts = Counter(states.values())
-    done = [row for key in states if (row := journal.rows[key])["status"] == "ok"]
-    best = min(done, key=_time, default=None)
+    finished = [row for key in states if (row := journal.rows[key])["status"] == "ok"]
+    best = min(finished, key=_time, default=None)
 
     def tell(latest: Row | None) -> None:
         nonlocal best
@@ -217,7 +136,7 @@ def _time(row: Row) -> float:
     return float(row["total_ms"])
 
 
-def _do(runs: Sequence[Run], options: SweepOptions, keep: Keep) -> None:
+def _do(runs: Sequence[SweepRun], options: SweepOptions, keep: Keep) -> None:
     """Models that cannot be read need no worker; the others go where the user wants them."""
     for run in runs:
         if run.model.error is not None:

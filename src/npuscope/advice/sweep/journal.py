@@ -114,7 +114,7 @@ class Journal:
     def append(self, row: Row) -> None:
         """The system has it when this returns, so that it outlives us; runs that follow each other
         fast share the wait for the disk."""
-        line = json.dumps(_schema_first(row), separators=(",", ":")).encode() + b"\n"
+        line = json.dumps({"schema": ROW_SCHEMA, **row}, separators=(",", ":")).encode() + b"\n"
         with as_file_error(self.path):
             rest = memoryview(line)
             # A signal or a full disk may end a write early.
@@ -150,10 +150,6 @@ def read_rows(path: Path) -> list[Row]:
     """The last row of every run, in the order in which runs were first done."""
     _, rows = _whole_lines(path)
     return list(_latest(rows).values())
-
-
-def _schema_first(row: Row) -> Row:
-    return {"schema": ROW_SCHEMA, **row}
 
 
 def _latest(rows: list[Row]) -> dict[str, Row]:

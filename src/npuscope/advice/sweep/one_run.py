@@ -48,17 +48,17 @@ def run_json(task: str, model: bytes | None = None) -> str:
     asks for the versions. A list of tasks is answered by a list of rows: of all that only have
     to be timed, or else of the first.
     """
-    told = json.loads(task)
-    if isinstance(told, list):
-        return json.dumps(_rows(told))
-    if told["versions"] != versions():
+    record = json.loads(task)
+    if isinstance(record, list):
+        return json.dumps(_rows(record))
+    if record["versions"] != versions():
         return json.dumps({"refused": versions()})
-    if "head" not in told:
+    if "head" not in record:
         return json.dumps({"welcome": versions()})
     try:
-        return json.dumps(_row(told, model))
+        return json.dumps(_row(record, model))
     except _ModelWantedError:
-        return json.dumps({"wanted": told["head"]["model_sha256"]})
+        return json.dumps({"wanted": record["head"]["model_sha256"]})
 
 
 def _rows(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -75,44 +75,44 @@ def _retimed(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows of the tasks, up to the first one for which a network has to be compiled."""
     started, name = time.monotonic(), _program_name(tasks[0])
     machine = _machines.read(tasks[0]["machine"])
-    found = _kept(name, machine)
-    if found is None or tasks[0]["asked"]["findings"]:
+    ready = _kept(name, machine)
+    if ready is None or tasks[0]["asked"]["findings"]:
         return []
-    timer, made = found
+    timer, network = ready
     machines = [machine]
-    for told in tasks[1:]:
-        machine = _machines.read(told["machine"])
-        if _program_name(told) != name or not same_mapping(made.machine, machine):
+    for task in tasks[1:]:
+        machine = _machines.read(task["machine"])
+        if _program_name(task) != name or not same_mapping(network.machine, machine):
             break
         machines.append(machine)
     times = timer.times(machines)
     ending = _ending((time.monotonic() - started) / len(times))
     return [
-        {**told["head"], "status": "ok", **_columns(entry, timer.facts), **ending}
-        for told, entry in zip(tasks, times, strict=False)
+        {**task["head"], "status": "ok", **_columns(entry, timer.facts), **ending}
+        for task, entry in zip(tasks, times, strict=False)
     ]
 
 
 def failed_row(head: dict[str, Any], error: NpuscopeError, seconds: float = 0.0) -> dict[str, Any]:
-    told = {
+    texts = {
         "kind": error.kind,
         "message": error.message,
         "where": error.where,
         "hint": error.hint,
     }
-    return {**head, "status": "failed", "error": told, **_ending(seconds)}
+    return {**head, "status": "failed", "error": texts, **_ending(seconds)}
 
 
-def _row(told: dict[str, Any], model: bytes | None) -> dict[str, Any]:
+def _row(task: dict[str, Any], model: bytes | None) -> dict[str, Any]:
     started = time.monotonic()
-    head = told["head"]
+    head = task["head"]
     try:
         with _heard() as warnings:
-            figures = _figures(told, model, warnings)
+            figures = _figures(task, model, warnings)
     except _ModelWantedError:
         raise
     except NpuscopeError as error:
-        error.where = error.where.replace(str(_path(told)), head["model"])
+        error.where = error.where.replace(str(_path(task)), head["model"])
         return failed_row(head, error, time.monotonic() - started)
     except Exception as error:  # a bug in npuscope, or out of memory: the other runs continue
         ours = NpuscopeError(
@@ -129,89 +129,81 @@ def _ending(seconds: float) -> dict[str, Any]:
     return {"seconds": round(seconds, 4), "version": versions()["npuscope"]}
 
 
-def _figures(told: dict[str, Any], model: bytes | None, warnings: list[str]) -> dict[str, Any]:
+def _figures(task: dict[str, Any], model: bytes | None, warnings: list[str]) -> dict[str, Any]:
     """Compile and estimate: a Profile as columns."""
-    other = _other_family(told)
-    if other is not None:
-        profile = family_of(other["machine"]).estimate(_graph(told, model), other)
+    if task["machine"].startswith('{"family":'):  # what a family other than the first compiles with
+        options = json.loads(task["machine"])["options"]
+        profile = family_of(options["machine"]).estimate(_graph(task, model), options)
         return _columns(profile, profile)
-    asked, machine = told["asked"], _machines.read(told["machine"])
-    timer, made = _prepared(told, model, machine, warnings)
+    wish, machine = task["asked"], _machines.read(task["machine"])
+    timer, network = _prepared(task, model, machine, warnings)
     profile = timer.estimate(machine)
-    found = _columns(profile, timer.facts)
-    if not asked["findings"]:
-        return found
-    return found | _findings(replace(made, machine=machine), profile)
-
-
-def _other_family(told: dict[str, Any]) -> dict[str, Any] | None:
-    """What a family other than the first compiles with."""
-    if not told["machine"].startswith('{"family":'):
-        return None
-    options: dict[str, Any] = json.loads(told["machine"])["options"]
-    return options
+    columns = _columns(profile, timer.facts)
+    if not wish["findings"]:
+        return columns
+    return columns | _findings(replace(network, machine=machine), profile)
 
 
 def _prepared(
-    told: dict[str, Any], model: bytes | None, machine: Machine, warnings: list[str]
+    task: dict[str, Any], model: bytes | None, machine: Machine, warnings: list[str]
 ) -> tuple[Retimer, Build]:
     """What was compiled for a machine that differs in timing keys alone serves this run too."""
-    asked, network = told["asked"], _graph(told, model)
-    name = _program_name(told)
-    found = _kept(name, machine)
-    if found is not None:
-        return found
+    wish, network = task["asked"], _graph(task, model)
+    name = _program_name(task)
+    entry = _kept(name, machine)
+    if entry is not None:
+        return entry
     options: Options = {
         "machine": machine,
-        "optimization": asked["optimization"],
-        "input_data_type": asked["input_data_type"],
-        "output_data_type": asked["output_data_type"],
+        "optimization": wish["optimization"],
+        "input_data_type": wish["input_data_type"],
+        "output_data_type": wish["output_data_type"],
     }
-    made = build(network, options)
-    timer = retimer(made.program, made.machine, made.graph)
+    network_build = build(network, options)
+    timer = retimer(network_build.program, network_build.machine, network_build.graph)
     if not warnings:  # every row has to tell them
-        _compiled.append((name, timer, made))
-    return timer, made
+        _compiled.append((name, timer, network_build))
+    return timer, network_build
 
 
 def _kept(name: str, machine: Machine) -> tuple[Retimer, Build] | None:
-    for kept, timer, made in _compiled:
-        if kept == name and same_mapping(made.machine, machine):
-            return timer, made
+    for key, timer, network in _compiled:
+        if key == name and same_mapping(network.machine, machine):
+            return timer, network
     return None
 
 
-def _program_name(told: dict[str, Any]) -> str:
-    return f"{_graph_name(told)} {canonical(told['asked'])}"
+def _program_name(task: dict[str, Any]) -> str:
+    return f"{_graph_name(task)} {canonical(task['asked'])}"
 
 
-def _graph_name(told: dict[str, Any]) -> str:
-    head = told["head"]
+def _graph_name(task: dict[str, Any]) -> str:
+    head = task["head"]
     return canonical([head["model_sha256"], head["shapes"]])
 
 
-def _graph(told: dict[str, Any], model: bytes | None) -> Graph:
+def _graph(task: dict[str, Any], model: bytes | None) -> Graph:
     """The network, read once for all the runs of its model that come here in a row."""
-    head, name = told["head"], _graph_name(told)
+    head, name = task["head"], _graph_name(task)
     if name not in _graphs:
-        data = _checked(head, _bytes(told, model))
-        _graphs[name] = read_model(_path(told), data, head["shapes"])
+        data = _checked(head, _bytes(task, model))
+        _graphs[name] = read_model(_path(task), data, head["shapes"])
         while len(_graphs) > _KEPT_GRAPHS:
             _graphs.popitem(last=False)
     _graphs.move_to_end(name)
     return _graphs[name]
 
 
-def _path(told: dict[str, Any]) -> Path:
-    return Path(told.get("path", told["head"]["model"]))
+def _path(task: dict[str, Any]) -> Path:
+    return Path(task.get("path", task["head"]["model"]))
 
 
-def _bytes(told: dict[str, Any], model: bytes | None) -> bytes:
+def _bytes(task: dict[str, Any], model: bytes | None) -> bytes:
     if model is not None:
         return model
-    if "path" not in told:
+    if "path" not in task:
         raise _ModelWantedError
-    return whole_bytes(Path(told["path"]))
+    return whole_bytes(Path(task["path"]))
 
 
 def _checked(head: dict[str, Any], data: bytes) -> bytes:
@@ -224,14 +216,14 @@ def _checked(head: dict[str, Any], data: bytes) -> bytes:
     return data
 
 
-def _columns(found: Profile | RunTimes, facts: ProgramFacts | Profile) -> dict[str, Any]:
-    time_ms, memory, fit = found.time, facts.memory, facts.fit
-    low, high = found.interval_ms
+def _columns(times: Profile | RunTimes, facts: ProgramFacts | Profile) -> dict[str, Any]:
+    time_ms, memory, fit = times.time, facts.memory, facts.fit
+    low, high = times.interval_ms
     return {
-        "total_ms": found.total_ms,
+        "total_ms": times.total_ms,
         "low_ms": low,
         "high_ms": high,
-        "inferences_per_s": found.inferences_per_s,
+        "inferences_per_s": times.inferences_per_s,
         # A sum over nothing is a whole number.
         "npu_core_ms": float(time_ms.npu_core_ms),
         "control_ms": float(time_ms.control_ms),
@@ -247,30 +239,30 @@ def _columns(found: Profile | RunTimes, facts: ProgramFacts | Profile) -> dict[s
         "params": facts.model.params,
         "epochs": len(facts.epochs),
         **{f"epochs_{kind.lower()}": number for kind, number in facts.counts.items()},
-        "notes": list(found.notes),
+        "notes": list(times.notes),
         **({"unknown_ops": list(facts.unknown_ops)} if facts.unknown_ops else {}),
     }
 
 
-def _findings(made: Build, profile: Profile) -> dict[str, Any]:
+def _findings(network: Build, profile: Profile) -> dict[str, Any]:
     from npuscope.advice.explain import explain
 
-    found = Counter(finding.severity.value for finding in explain(made, profile).findings)
-    return {f"findings_{name}": found[name] for name in ("error", "warning", "info")}
+    counts = Counter(finding.severity.value for finding in explain(network, profile).findings)
+    return {f"findings_{name}": counts[name] for name in ("error", "warning", "info")}
 
 
 @contextmanager
 def _heard() -> Iterator[list[str]]:
     """Warnings that readers log go into the row, not to a worker's terminal."""
     log = logging.getLogger("npuscope")
-    heard: list[str] = []
+    texts: list[str] = []
     handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: heard.append(record.getMessage())  # type: ignore[method-assign]
+    handler.emit = lambda record: texts.append(record.getMessage())  # type: ignore[method-assign]
     before = log.propagate
     log.propagate = False
     log.addHandler(handler)
     try:
-        yield heard
+        yield texts
     finally:
         log.removeHandler(handler)
         log.propagate = before

@@ -18,7 +18,7 @@ from typing import Any
 
 import npuscope.child as child
 from npuscope.advice.sweep.one_run import failed_row
-from npuscope.advice.sweep.runs import Run, versions
+from npuscope.advice.sweep.runs import SweepRun, versions
 from npuscope.errors import InternalError, TargetError, UsageError
 
 # --- Waiting runs, handed out so that a worker stays with its model ---
@@ -30,8 +30,8 @@ MOST_DEATHS = 2
 class Waiting:
     """A queue for each model: a worker keeps the network that it has read and gets its runs."""
 
-    def __init__(self, runs: Iterable[Run]) -> None:
-        self._queues: dict[str, deque[Run]] = {}
+    def __init__(self, runs: Iterable[SweepRun]) -> None:
+        self._queues: dict[str, deque[SweepRun]] = {}
         self._deaths: dict[str, int] = {}
         self._alone: set[str] = set()  # runs that were in a worker's hands when it died
         for run in runs:
@@ -40,7 +40,7 @@ class Waiting:
     def __bool__(self) -> bool:
         return bool(self._queues)
 
-    def take(self, last: str, busy_with: set[str]) -> Run:
+    def take(self, last: str, busy_with: set[str]) -> SweepRun:
         """For a worker whose last model was `last`, while others are busy with theirs."""
         model = last if last in self._queues else self._free_model(busy_with)
         queue = self._queues[model]
@@ -49,16 +49,16 @@ class Waiting:
             del self._queues[model]
         return run
 
-    def take_more(self, run: Run, most: int, workers: int) -> list[Run]:
+    def take_more(self, run: SweepRun, most: int, workers: int) -> list[SweepRun]:
         """Runs that follow one and ask the same of the compiler, some left for other workers."""
         queue = self._queues.get(run.model.sha256, deque())
         share = min(most - 1, len(queue) // (2 * workers))
-        found: list[Run] = []
-        while len(found) < share and self._goes_with(run, queue[0]):
-            found.append(queue.popleft())
-        return found
+        runs: list[SweepRun] = []
+        while len(runs) < share and self._goes_with(run, queue[0]):
+            runs.append(queue.popleft())
+        return runs
 
-    def _goes_with(self, run: Run, other: Run) -> bool:
+    def _goes_with(self, run: SweepRun, other: SweepRun) -> bool:
         if self._alone & {run.key, other.key}:
             return False
         same_model = run.model.shapes == other.model.shapes
@@ -69,20 +69,20 @@ class Waiting:
         free = next((model for model in self._queues if model not in busy_with), None)
         return free or max(self._queues, key=lambda model: len(self._queues[model]))
 
-    def put_back(self, run: Run) -> bool:
+    def put_back(self, run: SweepRun) -> bool:
         """After its worker died. False if it did so once too often."""
         deaths = self._deaths[run.key] = self._deaths.get(run.key, 0) + 1
         if deaths < MOST_DEATHS:
             self.restore(run)
         return deaths < MOST_DEATHS
 
-    def put_back_all(self, runs: Sequence[Run]) -> None:
+    def put_back_all(self, runs: Sequence[SweepRun]) -> None:
         """After a worker died with several: which one it was shows when each is alone."""
         self._alone |= {run.key for run in runs}
         for run in reversed(runs):
             self.restore(run)
 
-    def restore(self, run: Run) -> None:
+    def restore(self, run: SweepRun) -> None:
         """Before all others of its model: it had been started already."""
         self._queues.setdefault(run.model.sha256, deque()).appendleft(run)
 
@@ -100,21 +100,21 @@ def answers_of(text: str | bytes, worker: str) -> list[Row]:
 
 def answer_of(text: str | bytes, worker: str) -> Row:
     """A worker's answer; one with other versions ends the sweep."""
-    found: Row = json.loads(text)
-    if "refused" in found:
+    answer: Row = json.loads(text)
+    if "refused" in answer:
         raise UsageError(
-            f"this worker has {_spelled(found['refused'])}, the sweep {_spelled(versions())}",
+            f"this worker has {_spelled(answer['refused'])}, the sweep {_spelled(versions())}",
             where=worker,
             hint="install the same versions everywhere and start the sweep again: it resumes",
         )
-    return found
+    return answer
 
 
-def _spelled(found: dict[str, str]) -> str:
-    return " and ".join(f"{name} {version}" for name, version in found.items())
+def _spelled(packages: dict[str, str]) -> str:
+    return " and ".join(f"{name} {version}" for name, version in packages.items())
 
 
-def overdue_row(run: Run, timeout_s: float) -> Row:
+def overdue_row(run: SweepRun, timeout_s: float) -> Row:
     error = TargetError(
         f"not finished after {timeout_s:g} s",
         where=run.model.label,
@@ -123,7 +123,7 @@ def overdue_row(run: Run, timeout_s: float) -> Row:
     return failed_row(run.head(), error, timeout_s)
 
 
-def deadly_row(run: Run, how: str) -> Row:
+def deadly_row(run: SweepRun, how: str) -> Row:
     error = InternalError(
         f"{MOST_DEATHS} workers ended during this run: {how}",
         where=run.model.label,
@@ -141,7 +141,7 @@ _TICK_S = 0.2  # how late a time limit may be noticed
 _MOST_TOGETHER = 64  # runs that are only timed, a few milliseconds of work
 
 
-def run_here(runs: Sequence[Run], jobs: int, timeout_s: float | None, keep: Keep) -> None:
+def run_here(runs: Sequence[SweepRun], jobs: int, timeout_s: float | None, keep: Keep) -> None:
     """Do all runs in `jobs` processes; `keep` gets the row of each."""
     pool = _Pool(runs, timeout_s, keep)
     try:
@@ -164,14 +164,14 @@ class _Worker:
         self.process = child.start_module(
             _MODULE, variables=_ONE_THREAD, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        self.runs: list[Run] = []
+        self.runs: list[SweepRun] = []
         self.last_model = ""
         self.most = 1  # runs at a time: more as long as all of them are done at once
         self.is_overdue = False
         self._began = 0.0
         self._heard = b""
 
-    def begin(self, runs: list[Run]) -> None:
+    def begin(self, runs: list[SweepRun]) -> None:
         self.runs, self.last_model, self._began = runs, runs[0].model.sha256, time.monotonic()
         tasks = [run.task(with_path=True) for run in runs]
         text = tasks[0] if len(tasks) == 1 else f"[{','.join(tasks)}]"
@@ -202,11 +202,16 @@ class _Worker:
         for pipe in (self.process.stdin, self.process.stdout):
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()  # type: ignore[union-attr]
-        return _how_it_ended(self.process.wait())
+        code = self.process.wait()
+        if code >= 0:
+            return f"exit code {code}"
+        with contextlib.suppress(ValueError):
+            return f"killed by {signal.Signals(-code).name}"
+        return f"killed by signal {-code}"
 
 
 class _Pool:
-    def __init__(self, runs: Sequence[Run], timeout_s: float | None, keep: Keep) -> None:
+    def __init__(self, runs: Sequence[SweepRun], timeout_s: float | None, keep: Keep) -> None:
         self._waiting = Waiting(runs)
         self._timeout_s = timeout_s
         self._keep = keep
@@ -265,10 +270,10 @@ class _Pool:
         rows = answers_of(answer, f"worker {worker.process.pid}")
         for row in rows:
             self._keep(row)
-        left = worker.runs[len(rows) :]
-        for run in reversed(left):
+        rest = worker.runs[len(rows) :]
+        for run in reversed(rest):
             self._waiting.restore(run)
-        worker.most = 1 if left else min(2 * worker.most, _MOST_TOGETHER)
+        worker.most = 1 if rest else min(2 * worker.most, _MOST_TOGETHER)
         self._give_next(worker)
 
     def _replace(self, worker: _Worker) -> None:
@@ -283,11 +288,3 @@ class _Pool:
             self._keep(deadly_row(runs[0], how))
         if len(self._workers) == others:
             self._hire()
-
-
-def _how_it_ended(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    with contextlib.suppress(ValueError):
-        return f"killed by {signal.Signals(-code).name}"
-    return f"killed by signal {-code}"

@@ -67,7 +67,7 @@ class Configuration:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SweepRun:
     key: str
     model: ModelFile
     configuration: Configuration
@@ -112,28 +112,24 @@ def configuration_name(row: Mapping[str, Any]) -> str:
     types = (row["input_data_type"], row["output_data_type"])
     if any(types):
         parts.append("/".join(kind or "as is" for kind in types))
-    chosen = (f"{axis} {row[axis]}" for axis in ("pools", "clocks") if row[axis] != "default")
-    return ", ".join((*parts, *chosen, *filter(None, [row["set"]])))
+    axes = (f"{axis} {row[axis]}" for axis in ("pools", "clocks") if row[axis] != "default")
+    return ", ".join((*parts, *axes, *filter(None, [row["set"]])))
 
 
-def expand(spec: Spec) -> tuple[Run, ...]:
+def expand(spec: Spec) -> tuple[SweepRun, ...]:
     """All runs of a sweep; equal ones are merged."""
     configurations = tuple(_configurations(spec))
-    runs: dict[str, Run] = {}
+    runs: dict[str, SweepRun] = {}
     for entry in spec.models:
         model = _model_file(entry)
+        shapes = {name: list(sizes) for name, sizes in model.shapes.items()}
+        # A file without content is known by its name.
+        content = model.sha256 or f"unreadable {canonical(model.label)}"
         for configuration in configurations:
-            run = _run(model, configuration)
-            runs.setdefault(run.key, run)
+            options = {**configuration.asked, "shapes": shapes}
+            key = run_key(content, configuration.machine, options)
+            runs.setdefault(key, SweepRun(key, model, configuration))
     return tuple(runs.values())
-
-
-def _run(model: ModelFile, configuration: Configuration) -> Run:
-    shapes = {name: list(sizes) for name, sizes in model.shapes.items()}
-    # A file without content is known by its name.
-    content = model.sha256 or f"unreadable {canonical(model.label)}"
-    asked = {**configuration.asked, "shapes": shapes}
-    return Run(run_key(content, configuration.machine, asked), model, configuration)
 
 
 def _model_file(entry: SpecModel) -> ModelFile:
@@ -151,17 +147,17 @@ def _configurations(spec: Spec) -> Iterator[Configuration]:
     machines = itertools.product(
         spec.machines, spec.generations, spec.epoch_controller, spec.pools, spec.clocks, spec.sets
     )
-    built = [_machine(spec, *choices) for choices in machines]
-    asked = itertools.product(spec.optimization, spec.input_data_type, spec.output_data_type)
-    for level, input_type, output_type in asked:
+    machine_choices = [_machine(spec, *choices) for choices in machines]
+    levels = itertools.product(spec.optimization, spec.input_data_type, spec.output_data_type)
+    for level, input_type, output_type in levels:
         options = {
             "optimization": level,
             "input_data_type": input_type,
             "output_data_type": output_type,
         }
-        for names, text in built:
-            wanted = {**options, "findings": spec.findings}
-            yield Configuration({**names, **options}, wanted, text)
+        for names, text in machine_choices:
+            wish = {**options, "findings": spec.findings}
+            yield Configuration({**names, **options}, wish, text)
 
 
 def _machine(
@@ -187,20 +183,20 @@ def _machine(
         "mpool": pools.mpool,
     }
     try:
-        made = machine_for(options)
+        target = machine_for(options)
     except NpuscopeError as error:
         raise _in_spec(error, spec) from None
     names = {
         "machine": machine.name,
         "generation": generation,
-        "epoch_controller": made.epoch_controller,
+        "epoch_controller": target.epoch_controller,
         "pools": pools.name,
         "clocks": clocks.name,
         "set": what_if.name,
-        "mcu_mhz": made.clocks.mcu_mhz,
-        "npu_mhz": made.clocks.npu_mhz,
+        "mcu_mhz": target.clocks.mcu_mhz,
+        "npu_mhz": target.clocks.npu_mhz,
     }
-    return names, machine_text(made)
+    return names, machine_text(target)
 
 
 def _other_machine(
@@ -212,7 +208,7 @@ def _other_machine(
     overrides: Mapping[str, object],
 ) -> tuple[dict[str, Any], str]:
     """Of a family without generations; the machine is then what the family compiles for."""
-    asked = {"machine": machine.name, "overrides": dict(overrides)}
+    options = {"machine": machine.name, "overrides": dict(overrides)}
     names = {
         "machine": machine.name,
         "generation": "",
@@ -223,7 +219,7 @@ def _other_machine(
         "mcu_mhz": None,
         "npu_mhz": None,
     }
-    return names, canonical({"family": family.name, "options": asked})
+    return names, canonical({"family": family.name, "options": options})
 
 
 def _in_spec(error: NpuscopeError, spec: Spec) -> FileError:

@@ -171,12 +171,13 @@ def _once(values: tuple[T, ...]) -> tuple[T, ...]:
 def _models(table: _SweepFile, folder: Path) -> tuple[SpecModel, ...]:
     if not table.models:
         raise FileError("no models", hint='name them: models = ["a.tflite", "nets/*.onnx"]')
-    found: dict[str, SpecModel] = {}
+    by_label: dict[str, SpecModel] = {}
     for index, entry in enumerate(table.models):
         for path in _matching(f"models[{index}]", folder, entry.path):
-            model = SpecModel(path, _label(path, folder), entry.shapes)
-            found[model.label] = model
-    return tuple(found.values())
+            inside = path.is_relative_to(folder)
+            label = (path.relative_to(folder) if inside else path).as_posix()
+            by_label[label] = SpecModel(path, label, entry.shapes)
+    return tuple(by_label.values())
 
 
 def _matching(place: str, folder: Path, text: str) -> list[Path]:
@@ -190,16 +191,12 @@ def _matching(place: str, folder: Path, text: str) -> list[Path]:
     root = Path(plain.anchor) if plain.is_absolute() else folder
     pattern = str(plain.relative_to(root)) if plain.is_absolute() else text
     try:
-        found = sorted(path for path in root.glob(pattern) if path.is_file())
+        paths = sorted(path for path in root.glob(pattern) if path.is_file())
     except (OSError, ValueError, NotImplementedError) as error:
         raise FileError(f"'{text}' is not a pattern: {error}", where=place) from None
-    if not found:
+    if not paths:
         raise FileError(f"no file matches '{safe_terminal(text)}'", where=place, hint=_FROM_HERE)
-    return found
-
-
-def _label(path: Path, folder: Path) -> str:
-    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.as_posix()
+    return paths
 
 
 # The machine and its choices.
@@ -207,15 +204,15 @@ def _label(path: Path, folder: Path) -> str:
 
 def _machines(table: _SweepFile, folder: Path) -> tuple[SpecMachine, ...]:
     files = (folder / text for text in _once(table.machine_files))
-    named = map(SpecMachine, _once(table.machines))
-    return (*named, *(SpecMachine(file.stem, file) for file in files))
+    by_name = map(SpecMachine, _once(table.machines))
+    return (*by_name, *(SpecMachine(file.stem, file) for file in files))
 
 
-def _among(key: str, values: tuple[T, ...], known: tuple[T, ...]) -> tuple[T | None, ...]:
+def _among(key: str, values: tuple[T, ...], choices: tuple[T, ...]) -> tuple[T | None, ...]:
     """The values if all are known; (None,) where there are none."""
     for value in values:
-        if value not in known:
-            names = ", ".join(map(str, known))
+        if value not in choices:
+            names = ", ".join(map(str, choices))
             raise FileError(f"{shown(value)} is not known", where=key, hint=f"known: {names}")
     return _once(values) or (None,)
 
@@ -229,8 +226,8 @@ def _pools(table: _SweepFile, folder: Path) -> Iterator[Choice]:
 
 def _clocks(table: _SweepFile) -> Iterator[Choice]:
     for one in table.clocks:
-        told = {"clocks.mcu_mhz": one.mcu_mhz, "clocks.npu_mhz": one.npu_mhz}
-        values = {key: mhz for key, mhz in told.items() if mhz is not None}
+        mhz_of = {"clocks.mcu_mhz": one.mcu_mhz, "clocks.npu_mhz": one.npu_mhz}
+        values = {key: mhz for key, mhz in mhz_of.items() if mhz is not None}
         speeds = "/".join(f"{mhz:g}" for mhz in values.values())
         yield Choice(one.name or speeds or "default", values)
 
@@ -243,11 +240,11 @@ def _sets(table: _SweepFile) -> Iterator[Choice]:
 
 def _dotted(table: Mapping[str, Any], above: str = "") -> list[tuple[str, object]]:
     """What-if values by dotted path; `a.b = 1` and `"a.b" = 1` mean the same."""
-    found: list[tuple[str, object]] = []
+    pairs: list[tuple[str, object]] = []
     for key, value in table.items():
         path = f"{above}{key}"
-        found += _dotted(value, f"{path}.") if isinstance(value, dict) else [(path, value)]
-    return found
+        pairs += _dotted(value, f"{path}.") if isinstance(value, dict) else [(path, value)]
+    return pairs
 
 
 def _spelled(values: Mapping[str, object]) -> str:
@@ -256,9 +253,9 @@ def _spelled(values: Mapping[str, object]) -> str:
 
 def _named(key: str, choices: Iterator[Choice]) -> tuple[Choice, ...]:
     """Reports tell choices apart by name."""
-    found: dict[str, Choice] = {}
+    by_name: dict[str, Choice] = {}
     for choice in choices:
-        if choice.name in found:
+        if choice.name in by_name:
             raise FileError(f"two of them are called '{choice.name}'", where=key)
-        found[choice.name] = choice
-    return tuple(found.values())
+        by_name[choice.name] = choice
+    return tuple(by_name.values())

@@ -63,21 +63,21 @@ class Summary(Shown):
 def summarise(rows: Sequence[Row]) -> Summary:
     """The fastest model first; models without a successful run come last."""
     by_model = _grouped(rows, [row["model"] for row in rows])
-    models = [_model(name, found) for name, found in by_model.items()]
+    models = [_model(name, group) for name, group in by_model.items()]
     models.sort(key=lambda one: (one.best["total_ms"] if one.best else math.inf, one.name))
     best = {one.name: one.best["total_ms"] for one in models if one.best}
     by_choice = _grouped(rows, [configuration_name(row) for row in rows])
-    configurations = [_configuration(name, found, best) for name, found in by_choice.items()]
+    configurations = [_configuration(name, group, best) for name, group in by_choice.items()]
     configurations.sort(key=lambda one: (one.against_best or math.inf, one.name))
     return Summary(tuple(rows), tuple(models), tuple(configurations), front_of(rows))
 
 
 def front_of(rows: Iterable[Row]) -> tuple[Row, ...]:
     """Runs that no other beats in both latency and internal RAM, the smallest RAM first."""
-    done = [row for row in rows if row["status"] == "ok"]
-    done.sort(key=lambda row: (row["internal_ram_bytes"], *_rank(row)))
+    finished = [row for row in rows if row["status"] == "ok"]
+    finished.sort(key=lambda row: (row["internal_ram_bytes"], *_rank(row)))
     front: list[Row] = []
-    for row in done:
+    for row in finished:
         if not front or row["total_ms"] < front[-1]["total_ms"]:
             front.append(row)
     return tuple(front)
@@ -98,9 +98,9 @@ def _grouped(rows: Sequence[Row], names: Sequence[str]) -> dict[str, list[Row]]:
 
 
 def _model(name: str, rows: list[Row]) -> ModelSummary:
-    done = [row for row in rows if row["status"] == "ok"]
-    best = min(done, key=_rank, default=None)
-    return ModelSummary(name, len(rows), len(rows) - len(done), best, front_of(done))
+    finished = [row for row in rows if row["status"] == "ok"]
+    best = min(finished, key=_rank, default=None)
+    return ModelSummary(name, len(rows), len(rows) - len(finished), best, front_of(finished))
 
 
 def _rank(row: Row) -> tuple[float, int, int, str, str]:
@@ -110,7 +110,7 @@ def _rank(row: Row) -> tuple[float, int, int, str, str]:
 
 
 def _configuration(name: str, rows: list[Row], best: dict[str, float]) -> ConfigurationSummary:
-    done = [row for row in rows if row["status"] == "ok"]
-    ratios = [row["total_ms"] / best[row["model"]] for row in done if best[row["model"]]]
+    finished = [row for row in rows if row["status"] == "ok"]
+    ratios = [row["total_ms"] / best[row["model"]] for row in finished if best[row["model"]]]
     mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) if ratios else None
-    return ConfigurationSummary(name, len(done), len(rows) - len(done), mean)
+    return ConfigurationSummary(name, len(finished), len(rows) - len(finished), mean)

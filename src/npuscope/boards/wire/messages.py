@@ -10,7 +10,7 @@ from typing import ClassVar, TypeVar
 
 from npuscope.boards.wire.framing import device_at_fault
 from npuscope.lean_dataclass import dataclass
-from npuscope.protobuf import Field, Kind, Message, fields
+from npuscope.protobuf import Field, FieldKind, Message, fields
 from npuscope.protobuf import decode as decode_message
 from npuscope.protobuf import encode as encode
 
@@ -33,11 +33,11 @@ class Req:
     """What a host asks; every answer carries its `reqid`."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field(1, "reqid", Kind.UINT32),
-        Field(2, "cmd", Kind.UINT32),
-        Field(3, "param", Kind.UINT32),
-        Field(4, "name", Kind.STRING),
-        Field(5, "opt", Kind.UINT32),
+        Field(1, "reqid", FieldKind.UINT32),
+        Field(2, "cmd", FieldKind.UINT32),
+        Field(3, "param", FieldKind.UINT32),
+        Field(4, "name", FieldKind.STRING),
+        Field(5, "opt", FieldKind.UINT32),
     )
     reqid: int = 0
     cmd: int = 0
@@ -51,9 +51,9 @@ class Sync:
     """`version` is major << 8 | minor."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field(1, "version", Kind.UINT32),
-        Field(4, "capability", Kind.UINT32),
-        Field(5, "rtid", Kind.UINT32),
+        Field(1, "version", FieldKind.UINT32),
+        Field(4, "capability", FieldKind.UINT32),
+        Field(5, "rtid", FieldKind.UINT32),
     )
     version: int = 0
     capability: int = 0
@@ -65,12 +65,12 @@ class SysInfo:
     """The device. Field 5 changed its meaning between the revisions: see `extra`."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field(1, "device_id", Kind.UINT32),
-        Field(2, "mcu_hz", Kind.UINT32),
-        Field(3, "bus_hz", Kind.UINT32),
-        Field(4, "cache", Kind.UINT32),
-        Field(5, "field5", Kind.UINT32, repeated=True),
-        Field(6, "field6", Kind.UINT32, repeated=True),
+        Field(1, "device_id", FieldKind.UINT32),
+        Field(2, "mcu_hz", FieldKind.UINT32),
+        Field(3, "bus_hz", FieldKind.UINT32),
+        Field(4, "cache", FieldKind.UINT32),
+        Field(5, "field5", FieldKind.UINT32, repeated=True),
+        Field(6, "field6", FieldKind.UINT32, repeated=True),
     )
     device_id: int = 0
     mcu_hz: int = 0
@@ -106,8 +106,8 @@ class SysInfo:
 @dataclass(frozen=True, slots=True)
 class Ack:
     FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field(1, "param", Kind.UINT32),
-        Field(2, "error", Kind.UINT32),
+        Field(1, "param", FieldKind.UINT32),
+        Field(2, "error", FieldKind.UINT32),
     )
     param: int = 0
     error: int = 0
@@ -118,8 +118,8 @@ class Log:
     """A line of the device; the host acknowledges each one."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field(1, "level", Kind.UINT32),
-        Field(2, "text", Kind.STRING),
+        Field(1, "level", FieldKind.UINT32),
+        Field(2, "text", FieldKind.STRING),
     )
     level: int = 0
     text: str = ""
@@ -130,15 +130,15 @@ class TensorDesc:
     """`size` counts elements; `n_dims` has the shape's format in bits 31..24."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field(1, "name", Kind.STRING),
-        Field(2, "format", Kind.UINT32),
-        Field(3, "size", Kind.UINT32),
-        Field(4, "n_dims", Kind.UINT32),
-        Field(5, "dims", Kind.UINT32, repeated=True),
-        Field(6, "scale", Kind.FLOAT),
-        Field(7, "zero_point", Kind.INT32),
-        Field(8, "address", Kind.UINT32),
-        Field(9, "flags", Kind.UINT32),
+        Field(1, "name", FieldKind.STRING),
+        Field(2, "format", FieldKind.UINT32),
+        Field(3, "size", FieldKind.UINT32),
+        Field(4, "n_dims", FieldKind.UINT32),
+        Field(5, "dims", FieldKind.UINT32, repeated=True),
+        Field(6, "scale", FieldKind.FLOAT),
+        Field(7, "zero_point", FieldKind.INT32),
+        Field(8, "address", FieldKind.UINT32),
+        Field(9, "flags", FieldKind.UINT32),
     )
     name: str = ""
     format: int = 0
@@ -156,10 +156,10 @@ class Data:
     """Elements, little endian."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field(1, "type", Kind.UINT32),
-        Field(2, "size_bytes", Kind.UINT32),
-        Field(3, "address", Kind.UINT32),
-        Field(4, "data", Kind.BYTES),
+        Field(1, "type", FieldKind.UINT32),
+        Field(2, "size_bytes", FieldKind.UINT32),
+        Field(3, "address", FieldKind.UINT32),
+        Field(4, "data", FieldKind.BYTES),
     )
     type: int = 0
     size_bytes: int = 0
@@ -170,8 +170,8 @@ class Data:
 @dataclass(frozen=True, slots=True)
 class Tensor:
     FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field(1, "desc", Kind.MESSAGE, type=TensorDesc),
-        Field(2, "data", Kind.MESSAGE, type=Data),
+        Field(1, "desc", FieldKind.MESSAGE, type=TensorDesc),
+        Field(2, "data", FieldKind.MESSAGE, type=Data),
     )
     desc: TensorDesc = TensorDesc()
     data: Data = Data()
@@ -182,14 +182,14 @@ class Operator:
     """One epoch block, or with no flag in `type` the whole inference."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field(1, "name", Kind.STRING),
-        Field(2, "type", Kind.UINT32),
-        Field(3, "id", Kind.UINT32),
-        Field(4, "duration_ms", Kind.FLOAT),
-        Field(5, "counter_type", Kind.UINT32),
-        Field(6, "counters", Kind.UINT32, repeated=True),
-        Field(7, "stack_used", Kind.INT32),
-        Field(8, "heap_used", Kind.INT32),
+        Field(1, "name", FieldKind.STRING),
+        Field(2, "type", FieldKind.UINT32),
+        Field(3, "id", FieldKind.UINT32),
+        Field(4, "duration_ms", FieldKind.FLOAT),
+        Field(5, "counter_type", FieldKind.UINT32),
+        Field(6, "counters", FieldKind.UINT32, repeated=True),
+        Field(7, "stack_used", FieldKind.INT32),
+        Field(8, "heap_used", FieldKind.INT32),
     )
     name: str = ""
     type: int = 0
@@ -206,25 +206,25 @@ class ModelInfo:
     """A network; versions are major << 24 | minor << 16 | patch << 8."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field(1, "name", Kind.STRING),
-        Field(2, "rtid", Kind.UINT32),
-        Field(3, "signature", Kind.STRING),
-        Field(4, "compiled", Kind.STRING),
-        Field(5, "runtime_version", Kind.UINT32),
-        Field(6, "tool_version", Kind.UINT32),
-        Field(7, "macc", Kind.UINT64),
-        Field(8, "n_nodes", Kind.UINT32),
-        Field(10, "n_inputs", Kind.UINT32),
-        Field(11, "inputs", Kind.MESSAGE, True, TensorDesc),
-        Field(12, "n_outputs", Kind.UINT32),
-        Field(13, "outputs", Kind.MESSAGE, True, TensorDesc),
-        Field(14, "n_activations", Kind.UINT32),
-        Field(15, "activations", Kind.MESSAGE, True, TensorDesc),
-        Field(16, "n_params", Kind.UINT32),
-        Field(17, "params", Kind.MESSAGE, True, TensorDesc),
-        Field(20, "runtime_desc", Kind.STRING),
-        Field(21, "install_ms", Kind.FLOAT),
-        Field(22, "init_ms", Kind.FLOAT),
+        Field(1, "name", FieldKind.STRING),
+        Field(2, "rtid", FieldKind.UINT32),
+        Field(3, "signature", FieldKind.STRING),
+        Field(4, "compiled", FieldKind.STRING),
+        Field(5, "runtime_version", FieldKind.UINT32),
+        Field(6, "tool_version", FieldKind.UINT32),
+        Field(7, "macc", FieldKind.UINT64),
+        Field(8, "n_nodes", FieldKind.UINT32),
+        Field(10, "n_inputs", FieldKind.UINT32),
+        Field(11, "inputs", FieldKind.MESSAGE, True, TensorDesc),
+        Field(12, "n_outputs", FieldKind.UINT32),
+        Field(13, "outputs", FieldKind.MESSAGE, True, TensorDesc),
+        Field(14, "n_activations", FieldKind.UINT32),
+        Field(15, "activations", FieldKind.MESSAGE, True, TensorDesc),
+        Field(16, "n_params", FieldKind.UINT32),
+        Field(17, "params", FieldKind.MESSAGE, True, TensorDesc),
+        Field(20, "runtime_desc", FieldKind.STRING),
+        Field(21, "install_ms", FieldKind.FLOAT),
+        Field(22, "init_ms", FieldKind.FLOAT),
     )
     name: str = ""
     rtid: int = 0
@@ -255,16 +255,16 @@ class Resp:
     """What a device answers: exactly one of the payloads is there."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field(1, "reqid", Kind.UINT32),
-        Field(2, "state", Kind.UINT32),
-        Field(10, "sync", Kind.MESSAGE, type=Sync),
-        Field(11, "sysinfo", Kind.MESSAGE, type=SysInfo),
-        Field(12, "ack", Kind.MESSAGE, type=Ack),
-        Field(13, "log", Kind.MESSAGE, type=Log),
-        Field(15, "data", Kind.MESSAGE, type=Data),
-        Field(16, "operator", Kind.MESSAGE, type=Operator),
-        Field(17, "tensor", Kind.MESSAGE, type=Tensor),
-        Field(22, "model", Kind.MESSAGE, type=ModelInfo),
+        Field(1, "reqid", FieldKind.UINT32),
+        Field(2, "state", FieldKind.UINT32),
+        Field(10, "sync", FieldKind.MESSAGE, type=Sync),
+        Field(11, "sysinfo", FieldKind.MESSAGE, type=SysInfo),
+        Field(12, "ack", FieldKind.MESSAGE, type=Ack),
+        Field(13, "log", FieldKind.MESSAGE, type=Log),
+        Field(15, "data", FieldKind.MESSAGE, type=Data),
+        Field(16, "operator", FieldKind.MESSAGE, type=Operator),
+        Field(17, "tensor", FieldKind.MESSAGE, type=Tensor),
+        Field(22, "model", FieldKind.MESSAGE, type=ModelInfo),
     )
     reqid: int = 0
     state: int = 0

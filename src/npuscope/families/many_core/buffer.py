@@ -14,8 +14,8 @@ from npuscope.families.many_core.buffer_format import (
     HEADER,
     MINOR,
     ROW,
-    Header,
-    OpIndex,
+    BufferHeader,
+    OpLookup,
     Records,
     Stats,
     aligned,
@@ -35,38 +35,17 @@ _KNOWN = {int(key): key for key in SectionId}
 
 def write_buffer(stats: Stats) -> bytes:
     """The file's bytes; sections that the level or the flags do not ask for are left out."""
-    wanted = [key for key in collected(stats.level, stats.layout) if stats.has(key)]
-    bodies = [_body(key, stats.of(key)) for key in wanted]
-    rows = _contents(wanted, bodies)
-    head = _header(stats, len(wanted)).pack()
-    if len(rows):
-        rows["flags"][0] = head_crc(head, rows)
-    return b"".join(_padded([head + rows.tobytes(), *bodies]))
-
-
-def _contents(keys: list[SectionId], bodies: list[bytes]) -> np.ndarray:
-    """The table of contents of sections that follow one another, each aligned."""
-    rows, at = [], aligned(HEADER.size + ROW.itemsize * len(keys))
+    keys = [key for key in collected(stats.level, stats.layout) if stats.has(key)]
+    bodies = [_body(key, stats.of(key)) for key in keys]
+    # The table of contents of sections that follow one another, each aligned.
+    entries, at = [], aligned(HEADER.size + ROW.itemsize * len(keys))
     for key, body in zip(keys, bodies, strict=True):
         size = SECTIONS[key].dtype.itemsize
         level, crc = SECTIONS[key].min_level, zlib.crc32(body)
-        rows.append((key, size, level, at, len(body) // size, crc, 0))
+        entries.append((key, size, level, at, len(body) // size, crc, 0))
         at = aligned(at + len(body))
-    return np.array(rows, ROW)
-
-
-def _body(key: SectionId, records: Records) -> bytes:
-    if records.dtype != SECTIONS[key].dtype or records.ndim != 1:
-        raise InternalError(f"records of {key.name} have another type than their section")
-    return records.tobytes()
-
-
-def _padded(parts: list[bytes]) -> list[bytes]:
-    return [piece for part in parts for piece in (part, bytes(aligned(len(part)) - len(part)))]
-
-
-def _header(stats: Stats, sections: int) -> Header:
-    return Header(
+    rows = np.array(entries, ROW)
+    head = BufferHeader(
         minor=MINOR,
         program_uuid=stats.layout.program_uuid,
         level=stats.level,
@@ -74,10 +53,20 @@ def _header(stats: Stats, sections: int) -> Header:
         threads=len(stats.layout.threads),
         device=stats.device,
         specialization=stats.specialization,
-        sections=sections,
+        sections=len(keys),
         inference=stats.inference,
         utc_ns=stats.utc_ns,
-    )
+    ).pack()
+    if len(rows):
+        rows["flags"][0] = head_crc(head, rows)
+    parts = (head + rows.tobytes(), *bodies)
+    return b"".join(part + bytes(aligned(len(part)) - len(part)) for part in parts)
+
+
+def _body(key: SectionId, records: Records) -> bytes:
+    if records.dtype != SECTIONS[key].dtype or records.ndim != 1:
+        raise InternalError(f"records of {key.name} have another type than their section")
+    return records.tobytes()
 
 
 def read_buffer(data: bytes, layout: Layout, name: str, *, ignore_uuid: bool = False) -> Stats:
@@ -87,15 +76,15 @@ def read_buffer(data: bytes, layout: Layout, name: str, *, ignore_uuid: bool = F
     notes = _agreement(header, layout, ignore_uuid)
     # Sums of large sections are computed on a thread of their own while records are looked at.
     with ThreadPoolExecutor(1) as pool:
-        found = _read_sections(data, header, pool)
+        contents = _read_sections(data, header, pool)
         ops = op_index(layout, header.specialization)
-        looked_at = {key: checked(key, records, ops) for key, records in found.sections.items()}
-        _confirm(found)
-    notes += found.notes
+        looked_at = {key: checked(key, records, ops) for key, records in contents.sections.items()}
+        _confirm(contents)
+    notes += contents.notes
     sections = {}
-    for key in found.sections:
-        sections[key], told = looked_at[key]
-        notes += told
+    for key in contents.sections:
+        sections[key], reasons = looked_at[key]
+        notes += reasons
     notes += missing_cores(sections, ops)
     return Stats(
         layout=layout,
@@ -106,12 +95,12 @@ def read_buffer(data: bytes, layout: Layout, name: str, *, ignore_uuid: bool = F
         inference=header.inference,
         utc_ns=header.utc_ns,
         sections=sections,
-        notes=(*found.lost.values(), *notes),
-        lost=tuple(found.lost),
+        notes=(*contents.lost.values(), *notes),
+        lost=tuple(contents.lost),
     )
 
 
-def _agreement(header: Header, layout: Layout, ignore_uuid: bool) -> list[str]:
+def _agreement(header: BufferHeader, layout: Layout, ignore_uuid: bool) -> list[str]:
     """What the header says against the layout; errors where records could not be understood."""
     notes = []
     if header.program_uuid != layout.program_uuid:
@@ -132,7 +121,7 @@ def _agreement(header: Header, layout: Layout, ignore_uuid: bool) -> list[str]:
     return notes + _odd_sizes(header, layout)
 
 
-def _odd_sizes(header: Header, layout: Layout) -> list[str]:
+def _odd_sizes(header: BufferHeader, layout: Layout) -> list[str]:
     notes = []
     if (header.cores, header.threads) != (layout.cores, len(layout.threads)):
         notes.append(
@@ -140,8 +129,8 @@ def _odd_sizes(header: Header, layout: Layout) -> list[str]:
             f"the program has {layout.cores} of {len(layout.threads)}"
         )
     if header.level not in LEVELS:
-        known = ", ".join(map(str, LEVELS))
-        notes.append(f"the buffer's level {header.level} is not one of {known}")
+        levels = ", ".join(map(str, LEVELS))
+        notes.append(f"the buffer's level {header.level} is not one of {levels}")
     if header.level < layout.stats_level:
         notes.append(
             f"collected at level {header.level}, the program is compiled for {layout.stats_level}"
@@ -159,59 +148,61 @@ class Found:
     sums: dict[SectionId, tuple[Future[int], int]] = field(default_factory=dict)  # CRC, as stated
 
 
-def read_sections(data: bytes, header: Header) -> Found:
+def read_sections(data: bytes, header: BufferHeader) -> Found:
     """Whole sections with a right CRC, as views of the file."""
     with ThreadPoolExecutor(1) as pool:
-        found = _read_sections(data, header, pool)
-        _confirm(found)
-    return found
+        contents = _read_sections(data, header, pool)
+        _confirm(contents)
+    return contents
 
 
-def _confirm(found: Found) -> None:
+def _confirm(sections: Found) -> None:
     """Each section has its own CRC, so that a damaged one does not cost the others."""
-    for key, (crc, stated) in found.sums.items():
+    for key, (crc, stated) in sections.sums.items():
         if crc.result() != stated:
-            count = len(found.sections.pop(key))
-            found.lost[key.name] = f"{key.name}: its {count:,} records are damaged (wrong CRC)"
-    if found.sums and not found.sections:
-        raise _nothing_whole(found)
+            count = len(sections.sections.pop(key))
+            sections.lost[key.name] = f"{key.name}: its {count:,} records are damaged (wrong CRC)"
+    if sections.sums and not sections.sections:
+        raise _nothing_whole(sections)
 
 
-def _nothing_whole(found: Found) -> FileError:
+def _nothing_whole(sections: Found) -> FileError:
     return FileError(
-        f"no section is whole: {'; '.join((*found.lost.values(), *found.notes))}",
+        f"no section is whole: {'; '.join((*sections.lost.values(), *sections.notes))}",
         hint="the file was cut off or damaged: collect it again",
     )
 
 
-def _read_sections(data: bytes, header: Header, pool: ThreadPoolExecutor) -> Found:
-    found = Found()
+def _read_sections(data: bytes, header: BufferHeader, pool: ThreadPoolExecutor) -> Found:
+    sections = Found()
     for row in read_rows(data, header):
         key = _KNOWN.get(int(row["id"]))
         if key is None:
-            found.notes.append(f"section {row['id']} is not a known kind and was skipped")
-        elif key in found.sections:
-            found.notes.append(f"a second section {key.name} was skipped")
+            sections.notes.append(f"section {row['id']} is not a known kind and was skipped")
+        elif key in sections.sections:
+            sections.notes.append(f"a second section {key.name} was skipped")
         else:
-            _take(found, key, data, row, pool)
-    if header.sections and not found.sections:
-        raise _nothing_whole(found)
-    return found
+            _take(sections, key, data, row, pool)
+    if header.sections and not sections.sections:
+        raise _nothing_whole(sections)
+    return sections
 
 
 def _take(
-    found: Found, key: SectionId, data: bytes, row: np.void, pool: ThreadPoolExecutor
+    sections: Found, key: SectionId, data: bytes, row: np.void, pool: ThreadPoolExecutor
 ) -> None:
     stride, start, count = (int(row[name]) for name in ("record_bytes", "offset", "count"))
     dtype = SECTIONS[key].dtype
     if stride < dtype.itemsize:
-        found.lost[key.name] = f"{key.name}: records of {stride} bytes, expected {dtype.itemsize}"
+        sections.lost[key.name] = (
+            f"{key.name}: records of {stride} bytes, expected {dtype.itemsize}"
+        )
     elif start + stride * count > len(data):
-        found.lost[key.name] = f"{key.name}: the file ends inside its {count:,} records"
+        sections.lost[key.name] = f"{key.name}: the file ends inside its {count:,} records"
     else:
         body = memoryview(data)[start : start + stride * count]
-        found.sums[key] = pool.submit(zlib.crc32, body), int(row["crc32"])
-        found.sections[key] = _records(data, dtype, stride, start, count)
+        sections.sums[key] = pool.submit(zlib.crc32, body), int(row["crc32"])
+        sections.sections[key] = _records(data, dtype, stride, start, count)
 
 
 def _records(data: bytes, dtype: np.dtype, stride: int, start: int, count: int) -> Records:
@@ -261,7 +252,7 @@ def sums(stats: Stats) -> Sums:
     return Sums(core[order], ids[thread][order], names, *columns)
 
 
-def _cells(ops: OpIndex) -> tuple[np.ndarray, np.ndarray]:
+def _cells(ops: OpLookup) -> tuple[np.ndarray, np.ndarray]:
     """The (core, kind) pairs that may occur, and which of them each op belongs to."""
     kinds = max(len(ops.kinds), 1)
     pairs = ops.cores * kinds + ops.kind_of
@@ -272,7 +263,7 @@ def _cells(ops: OpIndex) -> tuple[np.ndarray, np.ndarray]:
     return cells, cell_of.astype(np.int64)
 
 
-def _totals(records: Records, ops: OpIndex, cell_of: np.ndarray, size: int) -> list[np.ndarray]:
+def _totals(records: Records, ops: OpLookup, cell_of: np.ndarray, size: int) -> list[np.ndarray]:
     """Count, execution ticks, cycles, ticks of waiting for operands and for the group."""
     threads = len(ops.layout.threads)
     totals = [np.zeros(size, np.int64) for _ in range(5)]

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from npuscope.families.many_core.buffer_format import OpIndex, Records
+from npuscope.families.many_core.buffer_format import OpLookup, Records
 from npuscope.families.many_core.records import PMU_COUNTERS, SectionId
 
 # Records in a piece: less than a megabyte of op records, which have 56 bytes each.
@@ -21,33 +21,33 @@ MOST = 1 << 53
 _WRAPPED = np.uint64(0xFFFFFFFF_00000000)
 
 Bad = np.ndarray | None  # one flag per record; None where all are right
-Test = Callable[[Records, OpIndex], Bad]
+Test = Callable[[Records, OpLookup], Bad]
 
 
 def chunks(records: Records, size: int = CHUNK) -> Iterator[Records]:
     return (records[start : start + size] for start in range(0, len(records), size))
 
 
-def checked(key: SectionId, records: Records, ops: OpIndex) -> tuple[Records, list[str]]:
+def checked(key: SectionId, records: Records, ops: OpLookup) -> tuple[Records, list[str]]:
     """The records that can be right, and a sentence on the others."""
     notes = []
     if key is SectionId.PMU_THREAD:
         records, wrapped = _unwrapped(records)
         notes += [f"{key.name}: {wrapped:,} counters wrapped at 32 bits"] if wrapped else []
-    kept, reasons = _sound(records, _TESTS[key], ops)
+    sound, reasons = _sound(records, _TESTS[key], ops)
     fields = _UNIQUE.get(key)
     if fields is not None:
-        kept, repeated = _unique(kept, fields, ops)
+        sound, repeated = _unique(sound, fields, ops)
         reasons["duplicate"] = repeated
-    if len(kept) < len(records):
+    if len(sound) < len(records):
         why = ", ".join(f"{reason} ({count:,})" for reason, count in reasons.items() if count)
-        lost = len(records) - len(kept)
+        lost = len(records) - len(sound)
         notes.append(f"{key.name}: {lost:,} of {len(records):,} records dropped: {why}")
-    return kept, notes
+    return sound, notes
 
 
 def _sound(
-    records: Records, tests: Mapping[str, Test], ops: OpIndex
+    records: Records, tests: Mapping[str, Test], ops: OpLookup
 ) -> tuple[Records, dict[str, int]]:
     reasons = dict.fromkeys(tests, 0)
     parts, whole = [], True
@@ -73,35 +73,35 @@ def _any_of(several: Iterator[np.ndarray]) -> Bad:
     return _any(bad)
 
 
-def _core(records: Records, ops: OpIndex) -> Bad:
+def _core(records: Records, ops: OpLookup) -> Bad:
     return _any(records["core"] >= ops.layout.cores)
 
 
-def _thread(records: Records, ops: OpIndex) -> Bad:
+def _thread(records: Records, ops: OpLookup) -> Bad:
     return _any(ops.threads.take(records["thread"]) < 0)
 
 
-def _op(records: Records, ops: OpIndex) -> Bad:
+def _op(records: Records, ops: OpLookup) -> Bad:
     return _any(ops.find(records["core"], records["oc"]) < 0)
 
 
-def _op_somewhere(records: Records, ops: OpIndex) -> Bad:
+def _op_somewhere(records: Records, ops: OpLookup) -> Bad:
     return _any(~ops.known_number(records["oc"]))
 
 
-def _port(records: Records, ops: OpIndex) -> Bad:
+def _port(records: Records, ops: OpLookup) -> Bad:
     ports = np.array([port.id for port in ops.layout.ports], np.uint16)
     return _any(~np.isin(records["port"], ports))
 
 
-def _counters(records: Records, ops: OpIndex) -> Bad:
+def _counters(records: Records, ops: OpLookup) -> Bad:
     return _any(records["n"] > PMU_COUNTERS)
 
 
 def _rising(*names: str) -> Test:
     """Each of these times is at least the one before."""
 
-    def test(records: Records, ops: OpIndex) -> Bad:
+    def test(records: Records, ops: OpLookup) -> Bad:
         columns = [records[name] for name in names]
         return _any_of(later < earlier for earlier, later in pairwise(columns))
 
@@ -109,7 +109,7 @@ def _rising(*names: str) -> Test:
 
 
 def _small(*names: str) -> Test:
-    def test(records: Records, ops: OpIndex) -> Bad:
+    def test(records: Records, ops: OpLookup) -> Bad:
         return _any_of(records[name] >= MOST for name in names)
 
     return test
@@ -192,7 +192,7 @@ _EVERY_CORE = (
 )
 
 
-def _unique(records: Records, fields: tuple[str, ...], ops: OpIndex) -> tuple[Records, int]:
+def _unique(records: Records, fields: tuple[str, ...], ops: OpLookup) -> tuple[Records, int]:
     """The first of each; the common case, in which nothing repeats, is found without sorting."""
     if "oc" in fields and _all_differ(records, ops):
         return records, 0
@@ -206,25 +206,21 @@ def _unique(records: Records, fields: tuple[str, ...], ops: OpIndex) -> tuple[Re
     return (np.delete(records, repeated) if len(repeated) else records), len(repeated)
 
 
-def _all_differ(records: Records, ops: OpIndex) -> bool:
+def _all_differ(records: Records, ops: OpLookup) -> bool:
     """Whether (core, thread, op, sample) marks as many places of a table as there are records."""
-    samples = _samples(records)
+    samples = 1
+    if "sample" in (records.dtype.names or ()):
+        samples += max((int(part["sample"].max()) for part in chunks(records)), default=0)
     threads = len(ops.layout.threads)
     size = len(ops.ops) * threads * samples
     if size > 8 * len(records) + (1 << 20):
         return False
-    seen = np.zeros(size, bool)
+    marks = np.zeros(size, bool)
     for part in chunks(records):
         place = ops.find_known(part["core"], part["oc"]) * threads
         place += ops.threads.take(part["thread"])
-        seen[place if samples == 1 else place * samples + part["sample"]] = True
-    return int(np.count_nonzero(seen)) == len(records)
-
-
-def _samples(records: Records) -> int:
-    if "sample" not in (records.dtype.names or ()):
-        return 1
-    return max((int(part["sample"].max()) for part in chunks(records)), default=0) + 1
+        marks[place if samples == 1 else place * samples + part["sample"]] = True
+    return int(np.count_nonzero(marks)) == len(records)
 
 
 def _unwrapped(records: Records) -> tuple[Records, int]:
@@ -239,15 +235,15 @@ def _unwrapped(records: Records) -> tuple[Records, int]:
     return records, total
 
 
-def missing_cores(sections: Mapping[SectionId, Records], ops: OpIndex) -> list[str]:
+def missing_cores(sections: Mapping[SectionId, Records], ops: OpLookup) -> list[str]:
     """Cores that should have records and have none: not written, or dropped."""
     every = frozenset(range(ops.layout.cores))
     busy = frozenset(np.unique(ops.cores).tolist())
-    wanted = {**dict.fromkeys(_EVERY_CORE, every), SectionId.OP_REC: busy}
+    cores_of = {**dict.fromkeys(_EVERY_CORE, every), SectionId.OP_REC: busy}
     missing: dict[frozenset[int], list[str]] = {}
-    for key in sorted(wanted.keys() & sections.keys()):
+    for key in sorted(cores_of.keys() & sections.keys()):
         # Cores are small numbers: counting them needs no sort.
-        lost = wanted[key] - set(np.flatnonzero(np.bincount(sections[key]["core"])).tolist())
+        lost = cores_of[key] - set(np.flatnonzero(np.bincount(sections[key]["core"])).tolist())
         missing.setdefault(lost, []).append(key.name)
     return [
         f"{', '.join(names)}: no records of {len(lost)} of {ops.layout.cores} cores: "

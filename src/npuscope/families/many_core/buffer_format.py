@@ -40,8 +40,8 @@ class Stats:
 
     def of(self, section: SectionId) -> Records:
         """The records; none where the section is absent."""
-        found = self.sections.get(section)
-        return found if found is not None else np.zeros(0, SECTIONS[section].dtype)
+        records = self.sections.get(section)
+        return records if records is not None else np.zeros(0, SECTIONS[section].dtype)
 
     def has(self, section: SectionId) -> bool:
         return section in self.sections
@@ -76,7 +76,7 @@ _MOST_SECTIONS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class BufferHeader:
     minor: int
     program_uuid: str
     level: int
@@ -106,10 +106,15 @@ class Header:
         )
 
 
-def read_header(data: bytes) -> Header:
+def read_header(data: bytes) -> BufferHeader:
     """The header; whatever makes the rest unreadable is an error."""
     if not is_buffer(data):
-        raise fault("does not begin with OSBSTAT1", 0, _vendor_hint())
+        raise fault(
+            "does not begin with OSBSTAT1",
+            0,
+            "the layout of the vendor's raw stats buffers is not public; "
+            "`npuscope manycore run` writes buffers that explain themselves",
+        )
     if len(data) < HEADER.size:
         raise fault(f"ends inside the header of {HEADER.size} bytes", len(data))
     _, major, minor, probe, uuid, *rest = HEADER.unpack_from(data)
@@ -121,7 +126,7 @@ def read_header(data: bytes) -> Header:
             8,
             "read it with a newer npuscope, or write it with this one",
         )
-    header = Header(minor, uuid.hex(), *rest)
+    header = BufferHeader(minor, uuid.hex(), *rest)
     for what, value, offset in (("inference", header.inference, 48), ("UTC", header.utc_ns, 56)):
         if value > _LARGEST:
             raise fault(f"has {value:,} as its {what}, at most {_LARGEST:,}", offset)
@@ -132,7 +137,7 @@ def is_buffer(data: bytes) -> bool:
     return bytes(data[: len(MAGIC)]) == MAGIC
 
 
-def read_rows(data: bytes, header: Header) -> np.ndarray:
+def read_rows(data: bytes, header: BufferHeader) -> np.ndarray:
     """The table of contents."""
     room = (len(data) - HEADER.size) // ROW.itemsize
     if header.sections > _MOST_SECTIONS:
@@ -140,9 +145,9 @@ def read_rows(data: bytes, header: Header) -> np.ndarray:
     if header.sections > room:
         raise fault(f"ends inside its table of {header.sections} sections", len(data))
     rows = np.frombuffer(data, ROW, header.sections, HEADER.size)
-    told = int(rows["flags"][0]) if len(rows) else 0
+    crc = int(rows["flags"][0]) if len(rows) else 0
     # Writers before version 1.1 leave it 0.
-    if told and told != head_crc(data[: HEADER.size], rows):
+    if crc and crc != head_crc(data[: HEADER.size], rows):
         raise fault(
             "its header or its table of sections is damaged (wrong CRC)",
             0,
@@ -165,11 +170,11 @@ def collected(level: int, layout: Layout) -> tuple[SectionId, ...]:
 
 def present(level: int, *, has_pmu: bool, ddr_stats: bool) -> tuple[SectionId, ...]:
     """The same before there is a layout."""
-    asked = {Needs.NOTHING: True, Needs.PMU: has_pmu, Needs.DDR: ddr_stats}
+    is_on = {Needs.NOTHING: True, Needs.PMU: has_pmu, Needs.DDR: ddr_stats}
     return tuple(
         key
         for key, section in SECTIONS.items()
-        if level >= section.min_level and asked[section.needs]
+        if level >= section.min_level and is_on[section.needs]
     )
 
 
@@ -196,13 +201,6 @@ def fault(what: str, at: int, hint: str = "") -> FileError:
     return FileError(what, where=f"byte {at}", hint=hint)
 
 
-def _vendor_hint() -> str:
-    return (
-        "the layout of the vendor's raw stats buffers is not public; `npuscope manycore run` "
-        "writes buffers that explain themselves"
-    )
-
-
 # --- Index of a program's ops, for looking up many records at once ---
 
 # A table by (core, oc) may be this much larger than the number of ops; numbers that lie wider
@@ -211,7 +209,7 @@ _SPARSE = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OpIndex:
+class OpLookup:
     """Ops of one device by (core, oc); positions are those in `ops`."""
 
     layout: Layout
@@ -226,7 +224,7 @@ class OpIndex:
     _order: np.ndarray
 
     @classmethod
-    def of(cls, layout: Layout, specialization: int) -> OpIndex:
+    def of(cls, layout: Layout, specialization: int) -> OpLookup:
         table = layout.specializations[specialization].ops
         ops = tuple(chain.from_iterable(chain.from_iterable(table)))
         sizes = [sum(map(len, groups)) for groups in table]
@@ -234,7 +232,9 @@ class OpIndex:
         numbers = np.fromiter((op.oc for op in ops), np.int64, len(ops))
         kinds = tuple(dict.fromkeys(op.kind for op in ops))
         place = {kind: i for i, kind in enumerate(kinds)}
-        width = _width(numbers, layout.cores)
+        width = int(numbers.max()) + 1 if len(numbers) else 0
+        if width * layout.cores > _SPARSE * len(numbers) + 4096:
+            width = 0
         lookup, order = _lookup(cores, numbers, width, layout.cores)
         return cls(
             layout=layout,
@@ -254,7 +254,9 @@ class OpIndex:
         if not len(self.ops):
             return np.full(len(core), -1)
         if not self.width:
-            return self._search(core, oc)
+            keys = core.astype(np.int64) << 32 | oc
+            place = np.minimum(np.searchsorted(self._table, keys), len(self._table) - 1)
+            return np.where(self._table[place] == keys, self._order[place], -1)
         if core.max(initial=0) < self.layout.cores and oc.max(initial=0) < self.width:
             return self.find_known(core, oc)
         outside = (core >= self.layout.cores) | (oc >= self.width)
@@ -269,13 +271,8 @@ class OpIndex:
         place = core.astype(np.intp)
         place *= self.width
         place += oc
-        found: np.ndarray = self._table.take(place)
-        return found
-
-    def _search(self, core: np.ndarray, oc: np.ndarray) -> np.ndarray:
-        keys = core.astype(np.int64) << 32 | oc
-        place = np.minimum(np.searchsorted(self._table, keys), len(self._table) - 1)
-        return np.where(self._table[place] == keys, self._order[place], -1)
+        rows: np.ndarray = self._table.take(place)
+        return rows
 
     def known_number(self, oc: np.ndarray) -> np.ndarray:
         """Whether some core has an op of that number."""
@@ -283,15 +280,15 @@ class OpIndex:
 
 
 # Buffers of one program are read one after the other; large programs have 10^5 ops.
-_RECENT: deque[tuple[int, OpIndex]] = deque(maxlen=4)
+_RECENT: deque[tuple[int, OpLookup]] = deque(maxlen=4)
 
 
-def op_index(layout: Layout, specialization: int) -> OpIndex:
+def op_index(layout: Layout, specialization: int) -> OpLookup:
     """The index of a program's ops; made once for the buffers that follow one another."""
     for number, index in tuple(_RECENT):
         if number == specialization and index.layout is layout:
             return index
-    made = OpIndex.of(layout, specialization)
+    made = OpLookup.of(layout, specialization)
     _RECENT.append((specialization, made))
     return made
 
@@ -300,11 +297,6 @@ def _threads(layout: Layout) -> np.ndarray:
     table = np.full(1 << 16, -1, np.int64)
     table[[thread.id for thread in layout.threads]] = np.arange(len(layout.threads))
     return table
-
-
-def _width(numbers: np.ndarray, cores: int) -> int:
-    width = int(numbers.max()) + 1 if len(numbers) else 0
-    return width if width * cores <= _SPARSE * len(numbers) + 4096 else 0
 
 
 def _lookup(

@@ -20,7 +20,7 @@ from npuscope.families.many_core.container_prog import (
     program_of,
 )
 from npuscope.families.many_core.layout import HELD, CoreOpInfo, Dependency, Engine, Layout
-from npuscope.families.many_core.layout_json import Edge, layout_from_json, layout_json, with_edges
+from npuscope.families.many_core.layout_json import layout_from_json, layout_json, with_edges
 from npuscope.families.many_core.networkdesc import (
     COPY_DMA_BUFFER,
     DATA_TYPES,
@@ -77,7 +77,7 @@ def networkdesc_of(program: CoreProgram) -> NetworkDesc:
         inputs=tuple(_binding(entry, i, INBOUND) for i, entry in enumerate(incoming)),
         outputs=(
             *(_binding(entry, i, OUTBOUND) for i, entry in enumerate(outgoing, len(incoming))),
-            _stats_output(size, stats_number),
+            _io(STATS_OUTPUT, RAW_BYTES, (size,), stats_number, OUTBOUND),
         ),
         dma_buffers=(
             *(DmaBuffer(min(entry.bytes, _U32), INBOUND) for entry in incoming),
@@ -97,10 +97,6 @@ def networkdesc_of(program: CoreProgram) -> NetworkDesc:
 
 def _binding(entry: Binding, number: int, direction: int) -> IoBinding:
     return _io(entry.name, DATA_TYPES.get(entry.dtype, RAW_BYTES), entry.shape, number, direction)
-
-
-def _stats_output(size: int, number: int) -> IoBinding:
-    return _io(STATS_OUTPUT, RAW_BYTES, (size,), number, OUTBOUND)
 
 
 def _io(name: str, kind: int, dims: tuple[int, ...], number: int, direction: int) -> IoBinding:
@@ -146,18 +142,9 @@ def _op(op: CoreOpInfo) -> OpNameKind:
 
 def stats_bytes(layout: Layout) -> int:
     """Room for one inference in which every op runs once and each doorbell rings once."""
-    counts = _counts(layout)
-    kept = collected(layout.stats_level, layout)
-    total = HEADER.size + ROW.itemsize * len(kept)
-    # At most one alignment of padding per section.
-    total += sum(ALIGNMENT + counts[key] * SECTIONS[key].dtype.itemsize for key in kept)
-    return min(total, _U32)
-
-
-def _counts(layout: Layout) -> dict[SectionId, int]:
     threads = layout.cores * len(layout.threads)
     ops = _op_threads(layout)
-    return {
+    counts = {
         SectionId.THREAD_INF: threads,
         SectionId.THREAD_ACT: threads,
         SectionId.PMU_THREAD: threads,
@@ -170,17 +157,22 @@ def _counts(layout: Layout) -> dict[SectionId, int]:
         SectionId.P2P_REC: ops if len(layout.specializations) > 1 else 0,
         SectionId.OP_PMU: ops,
     }
+    sections = collected(layout.stats_level, layout)
+    total = HEADER.size + ROW.itemsize * len(sections)
+    # At most one alignment of padding per section.
+    total += sum(ALIGNMENT + counts[key] * SECTIONS[key].dtype.itemsize for key in sections)
+    return min(total, _U32)
 
 
 def _moves(op: CoreOpInfo) -> bool:
     return op.asynchronous or op.rd_bytes + op.wr_bytes > 0
 
 
-def _op_threads(layout: Layout, wanted: Callable[[CoreOpInfo], bool] = lambda op: True) -> int:
+def _op_threads(layout: Layout, test: Callable[[CoreOpInfo], bool] = lambda op: True) -> int:
     """Ops of the device that has most, counted once per thread."""
     return max(
         sum(
-            sum(map(wanted, ops)) * len(layout.groups[group].threads)
+            sum(map(test, ops)) * len(layout.groups[group].threads)
             for core in part.ops
             for group, ops in enumerate(core)
         )
@@ -239,10 +231,10 @@ def _verified(qpc: Qpc, layout: Layout) -> Layout:
     if VTCM in qpc.names:  # older containers do without
         segments[VTCM] = qpc.need(VTCM)
     plain = segments[LAYOUT].replace(layout.program_uuid.encode(), _NO_ID.encode(), 1)
-    found = _digest({**segments, LAYOUT: plain})
-    if found != layout.program_uuid:
+    digest = _digest({**segments, LAYOUT: plain})
+    if digest != layout.program_uuid:
         raise FileError(
-            f"is damaged: its content has the id {found}, it says {layout.program_uuid}",
+            f"is damaged: its content has the id {digest}, it says {layout.program_uuid}",
             hint="compile the network again",
         )
     return layout
@@ -255,29 +247,30 @@ def is_own(qpc: Qpc) -> bool:
 
 def _segments(program: CoreProgram) -> dict[str, bytes]:
     """All segments, with an empty id: it is computed from them."""
-    _check(program)
+    # The layout and the devices describe the same ops; what is stored once must be the same.
+    parts = program.layout.specializations
+    infos = [
+        tuple(tuple(tuple(op.info for op in group) for group in core) for core in device.ops)
+        for device in program.devices
+    ]
+    if infos != [part.ops for part in parts]:
+        raise InternalError("the ops of the layout are not those of the program's devices")
     constants = pack_constants(program.constants)
-    held = b"".join(part.held.tobytes() for part in program.layout.specializations)
+    places = b"".join(part.held.tobytes() for part in parts)
+    edges = [
+        (index, edge.data, edge.source[0], edge.target[0], edge.source[1], edge.target[1])
+        for index, part in enumerate(parts)
+        for edge in part.dependencies
+    ]
     return {
         NETWORK_DESC: encode_networkdesc(networkdesc_of(program)),
         CONSTANTS_DESC: constants_desc(len(constants)),
         CONSTANTS: constants,
         LAYOUT: layout_json(replace(program.layout, program_uuid=_NO_ID), dependencies=False),
-        DEPENDENCIES: _edges(program.layout).tobytes(),
+        DEPENDENCIES: np.array(edges, _EDGE).tobytes(),
         PROGRAM: program_json(program),
-        **({VTCM: held} if held else {}),
+        **({VTCM: places} if places else {}),
     }
-
-
-def _check(program: CoreProgram) -> None:
-    """The layout and the devices describe the same ops; what is stored once must be the same."""
-    parts, devices = program.layout.specializations, program.devices
-    infos = [
-        tuple(tuple(tuple(op.info for op in group) for group in core) for core in device.ops)
-        for device in devices
-    ]
-    if infos != [part.ops for part in parts]:
-        raise InternalError("the ops of the layout are not those of the program's devices")
 
 
 def _digest(segments: Mapping[str, bytes]) -> str:
@@ -289,32 +282,20 @@ def _digest(segments: Mapping[str, bytes]) -> str:
     return digest.hexdigest()[:32]
 
 
-def _edges(layout: Layout) -> np.ndarray:
-    rows = [
-        (index, edge.data, edge.source[0], edge.target[0], edge.source[1], edge.target[1])
-        for index, part in enumerate(layout.specializations)
-        for edge in part.dependencies
-    ]
-    return np.array(rows, _EDGE)
-
-
-def _read_edges(data: bytes) -> list[Edge]:
+def _layout(qpc: Qpc) -> Layout:
+    layout = layout_from_json(qpc.need(LAYOUT))
+    data = qpc.get(DEPENDENCIES) or b""
     if len(data) % _EDGE.itemsize:
         raise FileError(
             f"has {len(data):,} bytes, not a multiple of {_EDGE.itemsize}", where=DEPENDENCIES
         )
-    return [
+    edges = [
         (index, Dependency((source_core, source), (target_core, target), bool(true)))
         for index, true, source_core, target_core, source, target in np.frombuffer(
             data, _EDGE
         ).tolist()
     ]
-
-
-def _layout(qpc: Qpc) -> Layout:
-    layout = layout_from_json(qpc.need(LAYOUT))
-    layout = with_edges(layout, _read_edges(qpc.get(DEPENDENCIES) or b""))
-    return _with_held(layout, qpc.get(VTCM) or b"")
+    return _with_held(with_edges(layout, edges), qpc.get(VTCM) or b"")
 
 
 def _with_held(layout: Layout, data: bytes) -> Layout:

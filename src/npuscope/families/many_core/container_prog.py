@@ -21,7 +21,7 @@ from npuscope.families.many_core.program import (
     Binding,
     CoreOp,
     CoreProgram,
-    DevicePart,
+    DeviceProgram,
     MulticastEntry,
     Space,
     Transfer,
@@ -70,13 +70,9 @@ def placed_at(constants: Mapping[str, np.ndarray]) -> list[int]:
 def pack_constants(constants: Mapping[str, np.ndarray]) -> bytes:
     parts = []
     for array in constants.values():
-        data = _little(array).tobytes()
+        data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
         parts += [data, bytes(-len(data) % ALIGNMENT)]
     return b"".join(parts)
-
-
-def _little(array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
 
 
 def constants_index(constants: Mapping[str, np.ndarray]) -> list[list[object]]:
@@ -95,7 +91,10 @@ def unpack_constants(index: Node, data: bytes) -> dict[str, np.ndarray]:
 
 def _constant(row: Node, data: bytes) -> tuple[str, np.ndarray]:
     name, kind, shape, start = row.exactly(4)
-    dtype, dims = _dtype(kind), _dims(shape)
+    if not _DTYPE.fullmatch(kind.text()):
+        raise kind.error(f"expected a type of numbers such as <f4, found {kind.shown()}")
+    dtype = np.dtype(kind.text())
+    dims = tuple(entry.integer() for entry in shape.items(_MOST_DIMENSIONS))
     count = math.prod(dims)
     if count * dtype.itemsize > len(data) - start.integer(len(data)):
         raise row.error("leaves constants.bin")
@@ -104,16 +103,6 @@ def _constant(row: Node, data: bytes) -> tuple[str, np.ndarray]:
         return name.text(), flat.reshape(dims)
     except ValueError:  # dimensions that NumPy cannot multiply, one of them 0
         raise shape.error("is not a shape of an array") from None
-
-
-def _dims(node: Node) -> tuple[int, ...]:
-    return tuple(entry.integer() for entry in node.items(_MOST_DIMENSIONS))
-
-
-def _dtype(node: Node) -> np.dtype:
-    if not _DTYPE.fullmatch(node.text()):
-        raise node.error(f"expected a type of numbers such as <f4, found {node.shown()}")
-    return np.dtype(node.text())
 
 
 FORMAT = "osb.prog"
@@ -125,7 +114,15 @@ def program_json(program: CoreProgram) -> bytes:
     record = {
         "format": FORMAT,
         "version": VERSION,
-        "devices": [_device_json(device) for device in program.devices],
+        "devices": [
+            {
+                "name": valid_text(device.name),
+                "multicast": [[entry.receivers, entry.bytes] for entry in device.multicast],
+                "vtcm_bytes": device.vtcm_bytes,
+                "ops": [[[_op_json(op) for op in group] for group in core] for core in device.ops],
+            }
+            for device in program.devices
+        ],
         "inputs": [_binding_json(binding) for binding in program.inputs],
         "outputs": [_binding_json(binding) for binding in program.outputs],
         "constants": constants_index(program.constants),
@@ -134,15 +131,6 @@ def program_json(program: CoreProgram) -> bytes:
         "warnings": [valid_text(warning) for warning in program.warnings],
     }
     return orjson.dumps(record, option=orjson.OPT_SERIALIZE_NUMPY)
-
-
-def _device_json(device: DevicePart) -> dict[str, Any]:
-    return {
-        "name": valid_text(device.name),
-        "multicast": [[entry.receivers, entry.bytes] for entry in device.multicast],
-        "vtcm_bytes": device.vtcm_bytes,
-        "ops": [[[_op_json(op) for op in group] for group in core] for core in device.ops],
-    }
 
 
 def _op_json(op: CoreOp) -> list[Any]:
@@ -188,16 +176,18 @@ def program_of(data: bytes, layout: Layout, constants: bytes) -> CoreProgram:
     )
 
 
-def _device(node: Node, part: Specialization) -> DevicePart:
-    known = {(core, op.oc) for core, ops in enumerate(part.ops) for row in ops for op in row}
+def _device(node: Node, part: Specialization) -> DeviceProgram:
+    keys = {(core, op.oc) for core, ops in enumerate(part.ops) for row in ops for op in row}
     table = node.get("ops")
     rows = table.value
-    if [list(map(len, core)) for core in part.ops] != _lengths(rows):
+    lengths = [list(map(len, core)) for core in part.ops]
+    is_table = _lists(rows) and all(_lists(core) for core in rows)
+    if not is_table or [list(map(len, core)) for core in rows] != lengths:
         raise table.error("does not have the ops of the layout")
     ops = tuple(
         tuple(
             tuple(
-                _op(Node(row, f"{table.path}[{core}][{group}][{i}]"), info, core, group, known)
+                _op(Node(row, f"{table.path}[{core}][{group}][{i}]"), info, core, group, keys)
                 for i, (row, info) in enumerate(zip(rows[core][group], infos, strict=True))
             )
             for group, infos in enumerate(groups)
@@ -205,27 +195,20 @@ def _device(node: Node, part: Specialization) -> DevicePart:
         for core, groups in enumerate(part.ops)
     )
     multicast = tuple(_multicast(entry) for entry in node.get("multicast").items(0xFFFF))
-    return DevicePart(node.get("name").text(), ops, multicast, node.get("vtcm_bytes").integers())
-
-
-def _lengths(rows: Any) -> list[list[int]] | None:
-    """How many ops each core and group has; None for what is not a table of lists."""
-    if not _lists(rows) or not all(_lists(core) for core in rows):
-        return None
-    return [list(map(len, core)) for core in rows]
+    return DeviceProgram(node.get("name").text(), ops, multicast, node.get("vtcm_bytes").integers())
 
 
 def _lists(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(entry, list) for entry in value)
 
 
-def _op(node: Node, info: CoreOpInfo, core: int, group: int, known: set[tuple[int, int]]) -> CoreOp:
+def _op(node: Node, info: CoreOpInfo, core: int, group: int, keys: set[tuple[int, int]]) -> CoreOp:
     oc, waits, transfer, semaphore, port, offset = node.exactly(6)
     if oc.integer() != info.oc:
         raise oc.error(f"expected {info.oc} as in the layout, found {oc.shown()}")
     numbers = waits.integers(_U32)
     pairs = tuple(zip(numbers[::2], numbers[1::2], strict=False))
-    if len(numbers) % 2 or not known.issuperset(pairs):
+    if len(numbers) % 2 or not keys.issuperset(pairs):
         raise waits.error("names an op that does not exist")
     return CoreOp(
         info=info,

@@ -13,7 +13,7 @@ import numpy as np
 from npuscope.errors import ModelError, TargetError, UsageError
 from npuscope.families.many_core.compiler.boxes import Box, common, shape_of
 from npuscope.families.many_core.compiler.kinds import is_splat
-from npuscope.families.many_core.program import Code, CoreOp, CoreProgram, Held, Work
+from npuscope.families.many_core.program import Code, CoreOp, CoreProgram, Held, StepWork
 from npuscope.families.many_core.tile_kernels import compute, part_of
 from npuscope.lean_dataclass import dataclass
 
@@ -56,44 +56,36 @@ def _order(program: CoreProgram, code: Code, seed: int) -> list[tuple[int, CoreO
         for ops in groups
         if ops
     ]
-    done: set[tuple[int, int, int]] = set()
-    sent: set[int] = set()
-    found: list[tuple[int, CoreOp]] = []
+    ended: set[tuple[int, int, int]] = set()
+    under_way: set[int] = set()
+    order: list[tuple[int, CoreOp]] = []
     while queues:
-        ready = [queue for queue in queues if _ready(queue, code, done, sent)]
+        ready = [queue for queue in queues if _ready(queue, code, ended, under_way)]
         if not ready:
             raise TargetError("the program waits forever", where=queues[0].ops[0].info.name)
         for queue in random.sample(ready, len(ready)):
             for _ in range(random.randint(1, 8)):
-                if queue.next == len(queue.ops) or not _ready(queue, code, done, sent):
+                if queue.next == len(queue.ops) or not _ready(queue, code, ended, under_way):
                     break
-                _take(queue, code, done, sent, found)
+                op = queue.ops[queue.next]
+                work = code.work.get((queue.device, *op.key))
+                if work is not None and work.sends is not None:
+                    under_way.add(work.sends)
+                ended.add((queue.device, *op.key))
+                order.append((queue.device, op))
+                queue.next += 1
         queues = [queue for queue in queues if queue.next < len(queue.ops)]
-    return found
+    return order
 
 
-def _ready(queue: _Queue, code: Code, done: set[tuple[int, int, int]], sent: set[int]) -> bool:
+def _ready(
+    queue: _Queue, code: Code, ended: set[tuple[int, int, int]], under_way: set[int]
+) -> bool:
     op = queue.ops[queue.next]
     work = code.work.get((queue.device, *op.key))
-    if work is not None and work.receives is not None and work.receives not in sent:
+    if work is not None and work.receives is not None and work.receives not in under_way:
         return False
-    return all((queue.device, *key) in done for key in op.waits_for)
-
-
-def _take(
-    queue: _Queue,
-    code: Code,
-    done: set[tuple[int, int, int]],
-    sent: set[int],
-    found: list[tuple[int, CoreOp]],
-) -> None:
-    op = queue.ops[queue.next]
-    work = code.work.get((queue.device, *op.key))
-    if work is not None and work.sends is not None:
-        sent.add(work.sends)
-    done.add((queue.device, *op.key))
-    found.append((queue.device, op))
-    queue.next += 1
+    return all((queue.device, *key) in ended for key in op.waits_for)
 
 
 # --- Memory: the bytes of every core, and DDR ---
@@ -109,29 +101,28 @@ class _Memory:
         for name, data in program.constants.items():
             self._ddr[name] = data
         for binding in program.inputs:
-            self._ddr[binding.name] = self._input(binding.name, inputs)
-
-    def _input(self, name: str, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
-        tensor = self.code.graph.tensors[name]
-        if name not in inputs or inputs[name].shape != tensor.shape:
-            raise ModelError(f"expected values of shape {tensor.shape}", where=f"input '{name}'")
-        wide = tensor.dtype.is_float
-        with np.errstate(over="ignore"):
-            return inputs[name].astype(np.float16 if wide else tensor.dtype.numpy)
+            name, tensor = binding.name, self.code.graph.tensors[binding.name]
+            if name not in inputs or inputs[name].shape != tensor.shape:
+                raise ModelError(
+                    f"expected values of shape {tensor.shape}", where=f"input '{name}'"
+                )
+            dtype = np.float16 if tensor.dtype.is_float else tensor.dtype.numpy
+            with np.errstate(over="ignore"):
+                self._ddr[name] = inputs[name].astype(dtype)
 
     def outputs(self) -> dict[str, np.ndarray]:
-        found = {}
+        values = {}
         for binding in self.program.outputs:
             tensor = self.code.graph.tensors[binding.name]
-            found[binding.name] = self._ddr[binding.name].astype(tensor.dtype.numpy)
-        return found
+            values[binding.name] = self._ddr[binding.name].astype(tensor.dtype.numpy)
+        return values
 
-    def do(self, work: Work) -> None:
-        made = work.made
+    def do(self, work: StepWork) -> None:
+        product = work.made
         if work.receives is not None:
             self._write_all(work, self._sent.pop(work.receives))
-        elif made.op is None:
-            value = self._gather(work, work.tensor, made.box)
+        elif product.op is None:
+            value = self._gather(work, work.tensor, product.box)
             if work.sends is not None:
                 self._sent[work.sends] = value
             else:
@@ -139,72 +130,69 @@ class _Memory:
         else:
             self._compute(work)
 
-    def _compute(self, work: Work) -> None:
-        made, graph = work.made, self.code.graph
-        assert made.op is not None
-        op = graph.ops[made.op]
-        part = part_of(graph, op, made)
+    def _compute(self, work: StepWork) -> None:
+        product, graph = work.made, self.code.graph
+        assert product.op is not None
+        op = graph.ops[product.op]
+        part = part_of(graph, op, product)
         parts = {
             name: self._gather(work, name, need)
             for name, need in zip(part.op.inputs, part.needs, strict=True)
             if need is not None and name and not is_splat(graph.tensors[name])
         }
         (target,) = work.writes
-        held = self.code.buffers[target]
-        before = self._view(target)[_inside(held.box, made.box)] if not made.first else None
-        self._write_all(work, compute(self.code, made, parts, before))
+        place = self.code.buffers[target]
+        before = self._view(target)[_inside(place.box, product.box)] if not product.first else None
+        self._write_all(work, compute(self.code, product, parts, before))
 
-    def _gather(self, work: Work, name: str, box: Box) -> np.ndarray:
+    def _gather(self, work: StepWork, name: str, box: Box) -> np.ndarray:
         """A part of a tensor from all buffers that the op reads; what is missing is garbage."""
         dtype = _dtype(self._dtype_of(name))
         size = int(np.prod(shape_of(box), dtype=np.int64)) * dtype.itemsize
-        found = np.full(size, _GARBAGE, np.uint8).view(dtype).reshape(shape_of(box))
-        for buffer, tensor, seen in work.reads:
+        values = np.full(size, _GARBAGE, np.uint8).view(dtype).reshape(shape_of(box))
+        for buffer, tensor, view in work.reads:
             if tensor != name:
                 continue
-            shared = common(seen, box)
+            shared = common(view, box)
             if shared is not None:
-                data = self._view(buffer).reshape(shape_of(seen))
-                found[_inside(box, shared)] = data[_inside(seen, shared)]
-        return found
+                data = self._view(buffer).reshape(shape_of(view))
+                values[_inside(box, shared)] = data[_inside(view, shared)]
+        return values
 
     def _dtype_of(self, name: str) -> str:
         tensor = self.code.graph.tensors[name]
         return "float16" if tensor.dtype.is_float else tensor.dtype.value
 
-    def _write_all(self, work: Work, value: np.ndarray) -> None:
+    def _write_all(self, work: StepWork, value: np.ndarray) -> None:
         for buffer in work.writes:
-            held = self.code.buffers[buffer]
+            place = self.code.buffers[buffer]
             view = self._view(buffer)
             with np.errstate(over="ignore"):
-                view[_inside(held.box, work.made.box)] = value
+                view[_inside(place.box, work.made.box)] = value
 
     def _view(self, number: int) -> np.ndarray:
         """The values of a buffer, where they lie."""
-        held = self.code.buffers[number]
-        if held.offset is None:
-            return self._outside(number, held)
-        core = self._vtcm.get(held.core)
+        place = self.code.buffers[number]
+        if place.offset is None:
+            if place.core < 0:
+                if place.tensor not in self._ddr:
+                    self._ddr[place.tensor] = _garbage(place)
+                return self._ddr[place.tensor]
+            if number not in self._spilled:
+                self._spilled[number] = _garbage(place)
+            return self._spilled[number]
+        core = self._vtcm.get(place.core)
         if core is None:
             core = np.full(self.code.vtcm_bytes, _GARBAGE, np.uint8)
-            self._vtcm[held.core] = core
-        dtype = _dtype(held.dtype)
-        shape = shape_of(held.box)
+            self._vtcm[place.core] = core
+        dtype = _dtype(place.dtype)
+        shape = shape_of(place.box)
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        return core[held.offset : held.offset + size].view(dtype).reshape(shape)
-
-    def _outside(self, number: int, held: Held) -> np.ndarray:
-        if held.core < 0:
-            if held.tensor not in self._ddr:
-                self._ddr[held.tensor] = _garbage(held)
-            return self._ddr[held.tensor]
-        if number not in self._spilled:
-            self._spilled[number] = _garbage(held)
-        return self._spilled[number]
+        return core[place.offset : place.offset + size].view(dtype).reshape(shape)
 
 
-def _garbage(held: Held) -> np.ndarray:
-    dtype, shape = _dtype(held.dtype), shape_of(held.box)
+def _garbage(place: Held) -> np.ndarray:
+    dtype, shape = _dtype(place.dtype), shape_of(place.box)
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     return np.full(size, _GARBAGE, np.uint8).view(dtype).reshape(shape)
 

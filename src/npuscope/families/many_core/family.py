@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from npuscope.families.interface import Family, Options, Report, Source
 
 if TYPE_CHECKING:
-    from npuscope.advice.explain import Explanation
+    from npuscope.advice.explanation import Explanation
     from npuscope.families.many_core.inference import CoreBuild
     from npuscope.profiling.model import Profile
     from npuscope.rulebook.finding import Finding

@@ -9,8 +9,8 @@ from statistics import fmean
 from typing import Any
 
 from npuscope.bounded_file import MODEL, read_bytes
-from npuscope.families.many_core.compiler.metrics import PerfMetrics, perf_metrics
-from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.metrics import perf_metrics
+from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.levers import Scaling, levers, scaling
 from npuscope.families.many_core.machine import CoreMachine, known_core_machines, load_core_machine
@@ -66,7 +66,7 @@ class CoreBuild:
 
 
 @dataclass(frozen=True, slots=True)
-class Inference:
+class CoreInference:
     """A simulated run with its tables and what changes of it would give."""
 
     build: CoreBuild
@@ -93,7 +93,7 @@ def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> CoreBuil
         machine_file=options.get("machine_file"),
     )
     graph = source if isinstance(source, Graph) else load_model(source, options.get("shapes"))
-    program = compile_graph(graph, machine, CompileOptions(stats_level=70, ddr_stats=True))
+    program = compile_graph(graph, machine, CoreCompileOptions(stats_level=70, ddr_stats=True))
     if isinstance(source, Graph):
         return CoreBuild(program, machine, graph, graph.name, "")
     path = Path(source)
@@ -103,17 +103,21 @@ def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> CoreBuil
 
 def inference(build: CoreBuild) -> Profile:
     """Simulated, with the levers that were tried; its Inference is the payload."""
-    asked = RunOptions(iterations=_ITERATIONS, start_iteration=1)
-    result = simulate(build.program, build.machine, asked)
+    options = RunOptions(iterations=_ITERATIONS, start_iteration=1)
+    result = simulate(build.program, build.machine, options)
     tables = opstats_of(result.stats[0])
-    found = levers(build.graph, build.program, build.machine)
+    ways = levers(build.graph, build.program, build.machine)
     # Another batch needs another file; what it would bring is read off the run.
     batch = [lever for lever in tables.levers if lever.most is not None]
     halves = scaling(build.graph, build.program, build.machine)
     fewer = [] if halves is None else [halves.lever]
-    run = Inference(build, result, tables, helpful([*found, *batch, *fewer]), halves)
+    run = CoreInference(build, result, tables, helpful([*ways, *batch, *fewer]), halves)
     times, mhz = run.times_ms, build.machine.clocks.core_mhz
     metrics = perf_metrics(build.program)
+    # VTCM of all cores, and DDR for the constants.
+    used = [core.vtcm_bytes for core in metrics.cores]
+    room = build.machine.memory.vtcm_bytes * len(used)
+    vtcm = PoolUse("VTCM", sum(used), room, 0, sum(used), sum(used))
     return plain_profile(
         ModelInfo(
             build.file,
@@ -130,7 +134,7 @@ def inference(build: CoreBuild) -> Profile:
         ],
         total_ms=fmean(times),
         interval_ms=(min(times), max(times)),
-        memory=_memory(build, metrics),
+        memory=MemoryUse(sum(used), 0, metrics.constant_bytes, 0, (vtcm,)),
         fit=Fit(False, False, True, "constants lie in DDR"),
         notes=build.program.layout.notes,
         family=FAMILY,
@@ -151,14 +155,6 @@ def core_figures(
         severities = [finding.severity for finding in findings]
         figures |= {f"findings.{one}": float(severities.count(one)) for one in Severity}
     return figures
-
-
-def _memory(build: CoreBuild, metrics: PerfMetrics) -> MemoryUse:
-    """VTCM of all cores, and DDR for the constants."""
-    used = [core.vtcm_bytes for core in metrics.cores]
-    room = build.machine.memory.vtcm_bytes * len(used)
-    vtcm = PoolUse("VTCM", sum(used), room, 0, sum(used), sum(used))
-    return MemoryUse(sum(used), 0, metrics.constant_bytes, 0, (vtcm,))
 
 
 def _tensors(graph: Graph, names: tuple[str, ...]) -> tuple[TensorInfo, ...]:

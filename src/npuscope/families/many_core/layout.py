@@ -30,7 +30,7 @@ class MemorySpace(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Thread:
+class CoreThread:
     id: int
     engine: Engine
     group: int  # index in Layout.groups
@@ -45,7 +45,7 @@ class ThreadGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class CorePort:
     """100 is the host's input, 101 its output; others lead to peers."""
 
     id: int
@@ -139,9 +139,9 @@ class Layout:
     ddr_stats: bool
     core_hz: int
     cores: int
-    threads: tuple[Thread, ...]
+    threads: tuple[CoreThread, ...]
     groups: tuple[ThreadGroup, ...]
-    ports: tuple[Port, ...]
+    ports: tuple[CorePort, ...]
     pmu: Pmu
     specializations: tuple[Specialization, ...]
     notes: tuple[str, ...] = field(default=())

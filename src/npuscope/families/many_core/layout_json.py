@@ -13,14 +13,14 @@ from npuscope.errors import FileError
 from npuscope.families.many_core.layout import (
     Capacity,
     CoreOpInfo,
+    CorePort,
+    CoreThread,
     Dependency,
     Engine,
     Layout,
     MemorySpace,
     Pmu,
-    Port,
     Specialization,
-    Thread,
     ThreadGroup,
 )
 from npuscope.families.many_core.records import PMU_COUNTERS, SECTIONS, UTIMER_HZ, Section
@@ -76,14 +76,24 @@ def valid_text(text: str) -> str:
 def layout_of(data: bytes, format_name: str, major: int) -> Layout:
     """A layout of this format and major version."""
     root = parse(data, SEGMENT)
-    _check_version(root, format_name, major)
+    name = root.get("format")
+    if name.text() != format_name:
+        raise name.error(f"expected '{format_name}', found {name.shown()}")
+    version = root.get("version").integers(_U16)
+    if not version or version[0] != major:
+        raise root.get("version").error(
+            f"expected {major}.x, found {'.'.join(map(str, version)) or 'none'}"
+        )
     groups = tuple(
         ThreadGroup(node.get("name").text(), node.get("threads").integers(_U16))
         for node in root.get("groups").items(_U16)
     )
     cores = root.get("cores").integer(_MOST_CORES, 1)
+    uuid = root.get("program_uuid")
+    if not _UUID.fullmatch(uuid.text()):
+        raise uuid.error(f"expected 32 hexadecimal digits, found {uuid.shown()}")
     layout = Layout(
-        program_uuid=_uuid(root.get("program_uuid")),
+        program_uuid=uuid.text(),
         network=root.get("network").text(),
         stats_level=root.get("stats_level").integer(_U16),
         stats_batch=root.get("stats_batch").integer(_U32, 1),
@@ -101,23 +111,6 @@ def layout_of(data: bytes, format_name: str, major: int) -> Layout:
     return with_edges(layout, _edges(root.get("deps")))
 
 
-def _check_version(root: Node, format_name: str, major: int) -> None:
-    if root.get("format").text() != format_name:
-        found = root.get("format")
-        raise found.error(f"expected '{format_name}', found {found.shown()}")
-    version = root.get("version").integers(_U16)
-    if not version or version[0] != major:
-        raise root.get("version").error(
-            f"expected {major}.x, found {'.'.join(map(str, version)) or 'none'}"
-        )
-
-
-def _uuid(node: Node) -> str:
-    if not _UUID.fullmatch(node.text()):
-        raise node.error(f"expected 32 hexadecimal digits, found {node.shown()}")
-    return node.text()
-
-
 def _core_hz(node: Node) -> int:
     for clock in node.items(_U16):
         if clock.get("name").text() == "core":
@@ -125,9 +118,9 @@ def _core_hz(node: Node) -> int:
     raise node.error("has no clock 'core'")
 
 
-def _threads(node: Node, groups: Sequence[ThreadGroup]) -> tuple[Thread, ...]:
+def _threads(node: Node, groups: Sequence[ThreadGroup]) -> tuple[CoreThread, ...]:
     threads = tuple(
-        Thread(
+        CoreThread(
             entry.get("id").integer(_U16),
             _choice(entry.get("engine"), _ENGINES),
             entry.get("group").integer(len(groups) - 1),
@@ -141,18 +134,18 @@ def _threads(node: Node, groups: Sequence[ThreadGroup]) -> tuple[Thread, ...]:
     return threads
 
 
-def _choice(node: Node, known: Mapping[str, Any]) -> Any:
-    found = known.get(node.text())
-    if found is None:
-        raise node.error(f"expected one of {', '.join(known)}, found {node.shown()}")
-    return found
+def _choice(node: Node, choices: Mapping[str, Any]) -> Any:
+    choice = choices.get(node.text())
+    if choice is None:
+        raise node.error(f"expected one of {', '.join(choices)}, found {node.shown()}")
+    return choice
 
 
-def _port(node: Node) -> Port:
+def _port(node: Node) -> CorePort:
     incoming = _choice(node.get("dir"), {"in": (True,), "out": (False,)})[0]
     peer = node.get("peer").optional(_U16)
     number = node.get("id").integer(_U16)
-    return Port(number, incoming, node.get("type").text(), node.get("name").text(), peer)
+    return CorePort(number, incoming, node.get("type").text(), node.get("name").text(), peer)
 
 
 def _capacity(node: Node | None) -> Capacity | None:
@@ -188,13 +181,13 @@ def _specialization(node: Node, cores: int, groups: int) -> Specialization:
 
 
 def _core_ops(node: Node, groups: int) -> tuple[tuple[CoreOpInfo, ...], ...]:
-    found = tuple(tuple(map(_op, group.items())) for group in node.items(groups))
-    if len(found) != groups:
-        raise node.error(f"has {len(found)} thread groups, the layout {groups}")
-    numbers = [op.oc for group in found for op in group]
+    ops = tuple(tuple(map(_op, group.items())) for group in node.items(groups))
+    if len(ops) != groups:
+        raise node.error(f"has {len(ops)} thread groups, the layout {groups}")
+    numbers = [op.oc for group in ops for op in group]
     if len(set(numbers)) != len(numbers):
         raise node.error("has two ops with the same number")
-    return found
+    return ops
 
 
 def _op(node: Node) -> CoreOpInfo:
@@ -261,9 +254,12 @@ def _edge(node: Node) -> Edge:
 def with_edges(layout: Layout, edges: Iterable[Edge]) -> Layout:
     """The layout with dependencies, each between ops that exist."""
     lists: list[list[Dependency]] = [[] for _ in layout.specializations]
-    known = [_keys(part) for part in layout.specializations]
+    keys = [
+        {(core, op.oc) for core, groups in enumerate(part.ops) for group in groups for op in group}
+        for part in layout.specializations
+    ]
     for number, edge in edges:
-        if number >= len(lists) or not {edge.source, edge.target} <= known[number]:
+        if number >= len(lists) or not {edge.source, edge.target} <= keys[number]:
             ends = safe_terminal(f"{edge.source} to {edge.target}")
             raise FileError(
                 f"a dependency from {ends} of specialization {number} has no op at an end",
@@ -274,15 +270,9 @@ def with_edges(layout: Layout, edges: Iterable[Edge]) -> Layout:
     return replace(
         layout,
         specializations=tuple(
-            replace(part, dependencies=(*part.dependencies, *found)) for part, found in parts
+            replace(part, dependencies=(*part.dependencies, *own)) for part, own in parts
         ),
     )
-
-
-def _keys(part: Specialization) -> set[tuple[int, int]]:
-    return {
-        (core, op.oc) for core, groups in enumerate(part.ops) for group in groups for op in group
-    }
 
 
 FORMAT = "osb"
@@ -308,7 +298,16 @@ def layout_json(layout: Layout, *, dependencies: bool = True) -> bytes:
             for thread in layout.threads
         ],
         "groups": [{"name": group.name, "threads": group.threads} for group in layout.groups],
-        "ports": _ports(layout),
+        "ports": [
+            {
+                "id": port.id,
+                "dir": "in" if port.incoming else "out",
+                "type": port.kind,
+                "name": valid_text(port.name),
+                "peer": port.peer,
+            }
+            for port in layout.ports
+        ],
         "pmu": {
             "recipe": layout.pmu.recipe,
             "events": layout.pmu.events,
@@ -316,7 +315,13 @@ def layout_json(layout: Layout, *, dependencies: bool = True) -> bytes:
         },
         "specializations": [_written_specialization(part) for part in layout.specializations],
         "sections": [_section(section) for section in SECTIONS.values()],
-        "deps": _dependencies(layout) if dependencies else [],
+        "deps": [
+            {"specialization": index, "src": edge.source, "dst": edge.target, "true": edge.data}
+            for index, part in enumerate(layout.specializations)
+            for edge in part.dependencies
+        ]
+        if dependencies
+        else [],
         "notes": [valid_text(note) for note in layout.notes],
         "machine": _written_capacity(layout.capacity),
     }
@@ -333,19 +338,6 @@ def _written_capacity(capacity: Capacity | None) -> dict[str, Any] | None:
 def layout_from_json(data: bytes) -> Layout:
     """Read a layout; every number is checked before anything relies on it."""
     return layout_of(data, FORMAT, VERSION[0])
-
-
-def _ports(layout: Layout) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": port.id,
-            "dir": "in" if port.incoming else "out",
-            "type": port.kind,
-            "name": valid_text(port.name),
-            "peer": port.peer,
-        }
-        for port in layout.ports
-    ]
 
 
 def _written_specialization(part: Specialization) -> dict[str, Any]:
@@ -374,26 +366,14 @@ def _written_op(op: CoreOpInfo) -> dict[str, Any]:
 
 def _section(section: Section) -> dict[str, Any]:
     names = ("name", "type", "unit", "meaning")
+    # The fields that distinguish one record from another.
+    keys = ("core", "thread", "oc", "sample", "port", "seq", "src_dev", "dst_dev", "txn")
+    own = {field[0] for field in section.fields}
     return {
         "id": int(section.id),
         "name": section.id.name,
         "min_level": section.min_level,
         "needs": section.needs.name.lower(),
         "record": [dict(zip(names, field, strict=True)) for field in section.fields],
-        "index": _index(section),
+        "index": ",".join(key for key in keys if key in own),
     }
-
-
-def _index(section: Section) -> str:
-    """The fields that distinguish one record from another."""
-    keys = ("core", "thread", "oc", "sample", "port", "seq", "src_dev", "dst_dev", "txn")
-    own = {field[0] for field in section.fields}
-    return ",".join(key for key in keys if key in own)
-
-
-def _dependencies(layout: Layout) -> list[dict[str, Any]]:
-    return [
-        {"specialization": index, "src": edge.source, "dst": edge.target, "true": edge.data}
-        for index, part in enumerate(layout.specializations)
-        for edge in part.dependencies
-    ]

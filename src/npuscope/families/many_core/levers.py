@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import fmean
 
-from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.opstats.lever import Lever, LeverKind, helpful
@@ -22,7 +22,7 @@ _FAST = 1e3  # a road that is never waited for
 
 
 @dataclass(frozen=True, slots=True)
-class Cores:
+class CoresAtWork:
     """One copy on so many cores: where the time of its critical path goes."""
 
     cores: int
@@ -39,8 +39,8 @@ class Cores:
 class Scaling:
     """What the second half of the cores brings, and why not more."""
 
-    half: Cores
-    all: Cores
+    half: CoresAtWork
+    all: CoresAtWork
 
     @property
     def lever(self) -> Lever:
@@ -70,30 +70,30 @@ def scaling(graph: Graph, program: CoreProgram, machine: CoreMachine) -> Scaling
     cores = program.layout.cores
     if cores < 2 or len(program.devices) > 1:
         return None
-    options = CompileOptions(cores // 2, stats_level=70, ddr_stats=True)
+    options = CoreCompileOptions(cores // 2, stats_level=70, ddr_stats=True)
     half = _cores(compile_graph(graph, machine, options), machine)
     return Scaling(half, _cores(program, machine))
 
 
-def _cores(program: CoreProgram, machine: CoreMachine) -> Cores:
+def _cores(program: CoreProgram, machine: CoreMachine) -> CoresAtWork:
     result = simulate(program, machine, RunOptions(_ITERATIONS, start_iteration=1))
     times = [one.exec_us - one.input_wait_us for one in result.iterations[1:]]
     tables = opstats_of(result.stats[0])
     us = tables.totals.seconds * 1e6
     path = {name: share * us for name, share in tables.path}
-    return Cores(program.layout.cores, fmean(times) / 1e3, path, unevenness(tables))
+    return CoresAtWork(program.layout.cores, fmean(times) / 1e3, path, unevenness(tables))
 
 
 def levers(graph: Graph, program: CoreProgram, machine: CoreMachine) -> tuple[Lever, ...]:
     """Those that help, the best first; all are compared with one copy of the program."""
     before = _ms(program, machine)
-    found = [*_copies(graph, program, machine, before), *_retimed(program, machine, before)]
-    return helpful(found)
+    ways = [*_copies(graph, program, machine, before), *_retimed(program, machine, before)]
+    return helpful(ways)
 
 
 def _ms(program: CoreProgram, machine: CoreMachine, copies: int = 1) -> float:
-    asked = RunOptions(_ITERATIONS, collect=False, activations=copies)
-    ran = simulate(program, machine, asked).iterations[1:]
+    options = RunOptions(_ITERATIONS, collect=False, activations=copies)
+    ran = simulate(program, machine, options).iterations[1:]
     return fmean(one.exec_us - one.input_wait_us for one in ran) / 1e3
 
 
@@ -106,12 +106,12 @@ def _copies(
         copies = most // fewer
         if (fewer, copies) == (cores, 1):
             continue
-        made = program
+        build = program
         if fewer != cores:
-            made = compile_graph(graph, machine, CompileOptions(cores=fewer))
-            fewer = made.layout.cores
+            build = compile_graph(graph, machine, CoreCompileOptions(cores=fewer))
+            fewer = build.layout.cores
             copies = most // fewer
-        after = _ms(made, machine, copies)
+        after = _ms(build, machine, copies)
         gain = before * copies / after
         yield Lever(LeverKind.CORES, gain, after, cores=fewer, copies=copies)
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from npuscope.bounded_file import MACHINE, read_toml
 from npuscope.errors import FileError, NpuscopeError, UsageError
-from npuscope.families.many_core.layout import Engine, Thread, ThreadGroup
+from npuscope.families.many_core.layout import CoreThread, Engine, ThreadGroup
 from npuscope.lean_dataclass import dataclass
 from npuscope.machine.load import UnknownMachine
 from npuscope.machine.marks import (
@@ -60,7 +60,7 @@ class CoreMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Clocks:
+class CoreClocks:
     utimer_hz: Annotated[int, Range(1_000, 1 << 40)]
     core_mhz: Mhz
     dvfs_mhz: tuple[Mhz, ...]
@@ -125,7 +125,7 @@ class StatsCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Sync:
+class SyncCosts:
     hvx_barrier_cycles: Cycles
     hmx_barrier_cycles: Cycles
     dma_barrier_cycles: Cycles
@@ -145,7 +145,7 @@ class CoreMachine:
     description: str
     cores: Cores
     memory: CoreMemory
-    clocks: Clocks
+    clocks: CoreClocks
     hmx: Hmx
     ddr: Ddr
     noc: Noc
@@ -153,7 +153,7 @@ class CoreMachine:
     host: Host
     peer: Peer
     stats: StatsCost
-    sync: Sync
+    sync: SyncCosts
     pcycles_per_kb: dict[str, Rate]
 
     @property
@@ -168,13 +168,13 @@ class CoreMachine:
             ThreadGroup("DMAIssue", (self.cores.dma_thread,)),
         )
 
-    def threads(self) -> tuple[Thread, ...]:
-        found = [
-            Thread(thread, Engine(group.name), number)
+    def threads(self) -> tuple[CoreThread, ...]:
+        rows = [
+            CoreThread(thread, Engine(group.name), number)
             for number, group in enumerate(self.groups())
             for thread in group.threads
         ]
-        return tuple(sorted(found, key=lambda thread: thread.id))
+        return tuple(sorted(rows, key=lambda thread: thread.id))
 
     def macs_per_cycle(self, dtype: str) -> int:
         wide = dtype.startswith("float")
@@ -276,6 +276,6 @@ def _faults(machine: CoreMachine) -> Iterator[tuple[str, str]]:
     if not machine.clocks.dvfs_mhz:
         yield "clocks.dvfs_mhz", "needs at least one step"
     for name in ("end_ticks", "activate_ticks"):
-        found = getattr(machine.stats, name)
-        if len(found) != 2 or found[0] > found[1]:
+        bounds = getattr(machine.stats, name)
+        if len(bounds) != 2 or bounds[0] > bounds[1]:
             yield f"stats.{name}", "expected two numbers, the lower one first"

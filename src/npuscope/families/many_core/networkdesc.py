@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from npuscope.errors import FileError
 from npuscope.lean_dataclass import dataclass
-from npuscope.protobuf import BrokenMessage, Field, Kind, decode, encode
+from npuscope.protobuf import BrokenMessage, Field, FieldKind, decode, encode
 
 # The open runtime accepts this version only.
 MAJOR = 9
@@ -29,8 +29,8 @@ DATA_TYPES = {
 }
 RAW_BYTES = 8  # data type of 8-bit values without a scale
 _LARGEST = 512 << 20
-_U32, _U64, _I32 = Kind.UINT32, Kind.UINT64, Kind.INT32
-_TEXT, _PART = Kind.STRING, Kind.MESSAGE
+_U32, _U64, _I32 = FieldKind.UINT32, FieldKind.UINT64, FieldKind.INT32
+_TEXT, _PART = FieldKind.STRING, FieldKind.MESSAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class IoDescriptor:
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field(1, "type", _U32),
-        Field(2, "qscale", Kind.FLOAT),
+        Field(2, "qscale", FieldKind.FLOAT),
         Field(3, "qoffset", _I32),
         Field(4, "dims", _I32, repeated=True),
         Field(5, "layout", _U32),
@@ -167,7 +167,7 @@ class Transform:
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field(1, "kind", _U32),
         Field(2, "type", _U32),
-        Field(3, "scale", Kind.FLOAT),
+        Field(3, "scale", FieldKind.FLOAT),
         Field(4, "offset", _I32),
         Field(5, "dims", _I32, repeated=True),
         Field(6, "layout", _U32),

@@ -60,7 +60,7 @@ class MulticastEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class DevicePart:
+class DeviceProgram:
     """The ops of one device, by core and thread group, in the order of issue."""
 
     name: str
@@ -101,7 +101,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class StepWork:
     """What an op does to buffers. It sees each buffer that it reads as a part of a tensor."""
 
     tensor: str  # what it makes or moves a part of
@@ -120,7 +120,7 @@ class Code:
     ends: dict[str, tuple[Op, ...]]
     between: dict[str, Tensor]  # tensors before and between these ops
     buffers: tuple[Held, ...]
-    work: dict[tuple[int, int, int], Work]  # by device, core and op
+    work: dict[tuple[int, int, int], StepWork]  # by device, core and op
     vtcm_bytes: int
 
 
@@ -139,7 +139,7 @@ class CoreProgram:
     """Made by the many-core compiler, run by its simulator."""
 
     layout: Layout
-    devices: tuple[DevicePart, ...]
+    devices: tuple[DeviceProgram, ...]
     inputs: tuple[Binding, ...]
     outputs: tuple[Binding, ...]
     constants: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)

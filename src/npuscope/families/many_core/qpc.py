@@ -65,11 +65,9 @@ class Qpc:
     def need(self, name: str) -> bytes:
         data = self.get(name)
         if data is None:
-            raise FileError(f"the container has no segment {name}", hint=f"it has {self._list()}")
+            names = safe_terminal(", ".join(self.names)) or "no segments"
+            raise FileError(f"the container has no segment {name}", hint=f"it has {names}")
         return data
-
-    def _list(self) -> str:
-        return safe_terminal(", ".join(self.names)) or "no segments"
 
 
 def read_qpc(data: bytes) -> Qpc:
@@ -104,13 +102,13 @@ class _Reader:
         room = (len(self.data) - start) // SEGMENT.size
         if count > min(room, _MOST_SEGMENTS):
             raise _fault(f"says {count:,} segments, more than the file may have", 24)
-        found: dict[str, Segment] = {}
+        by_name: dict[str, Segment] = {}
         for index in range(count):
             segment = self.segment(start + index * SEGMENT.size)
-            if segment.name in found:
+            if segment.name in by_name:
                 raise _fault(f"two segments are named {safe_terminal(segment.name)}", start)
-            found[segment.name] = segment
-        return tuple(found.values())
+            by_name[segment.name] = segment
+        return tuple(by_name.values())
 
     def segment(self, at: int) -> Segment:
         size, offset, name, address = SEGMENT.unpack_from(self.data, at)
@@ -144,8 +142,9 @@ def write_qpc(segments: Mapping[str, bytes]) -> bytes:
     at = HEADER.size + SEGMENT.size * len(names)
     name_starts = _starts(names, at)
     body_starts = _starts(bodies, at + sum(map(len, names)))
+    # Constants before the second number are static.
     rows = [
-        SEGMENT.pack(len(body), _parted(name, body), name_start, body_start)
+        SEGMENT.pack(len(body), len(body) if name == CONSTANTS else 0, name_start, body_start)
         for name, body, name_start, body_start in zip(
             segments, bodies, name_starts, body_starts, strict=True
         )
@@ -161,11 +160,6 @@ def _starts(parts: list[bytes], first: int) -> list[int]:
         starts.append(first)
         first += len(part)
     return starts
-
-
-def _parted(name: str, body: bytes) -> int:
-    """Constants before this are static."""
-    return len(body) if name == CONSTANTS else 0
 
 
 def read_qpc_file(path: str | Path) -> Qpc:

@@ -20,7 +20,7 @@ _SHARED = "per inference, as more of them share a run: a run alone is not shorte
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class CoreRun:
     """Tables of a run with what several rules ask of them."""
 
     tables: Opstats
@@ -64,13 +64,13 @@ class Run:
 
     def settings(self) -> dict[str, dict[str, Value]]:
         """Numbers of cores and copies for the fixes that name them, where there is room."""
-        found: dict[str, dict[str, Value]] = {}
+        values: dict[str, dict[str, Value]] = {}
         if self.fitting_copies > 1:
-            found["core-copies"] = {"copies": self.fitting_copies}
+            values["core-copies"] = {"copies": self.fitting_copies}
         more = self.lever("core-more")
         if more is not None:
-            found["core-more"] = {"cores": more.cores}
-        return found
+            values["core-more"] = {"cores": more.cores}
+        return values
 
     def share(self, engine: str) -> float:
         return dict(self.tables.verdict.shares).get(engine, 0.0)

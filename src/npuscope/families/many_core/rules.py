@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npuscope.families.many_core.layout import Engine, MemorySpace
-from npuscope.families.many_core.opstats.model import Bound, CoreTables, NodeRow, OpLabel, Opstats
-from npuscope.families.many_core.rule_subject import Run
+from npuscope.families.many_core.opstats.model import CoreBound, CoreTables, OpLabel, Opstats
+from npuscope.families.many_core.rule_subject import CoreRun
 from npuscope.ops.table import OPS
 from npuscope.ops.traits import Trait
 from npuscope.rulebook import fixes
@@ -48,7 +48,7 @@ lint = partial(rulebook.lint, family=FAMILY, confidence=Confidence.DOCUMENTED)
 
 def core_findings(tables: Opstats) -> tuple[Finding, ...]:
     """What the rules find in a run, what costs most first."""
-    return worst_first(findings_of(__name__, RuleKind.ADVISE, Run(tables)))
+    return worst_first(findings_of(__name__, RuleKind.ADVISE, CoreRun(tables)))
 
 
 def core_lints(graph: Graph, machine: CoreMachine) -> tuple[Finding, ...]:
@@ -64,9 +64,9 @@ def core_lints(graph: Graph, machine: CoreMachine) -> tuple[Finding, ...]:
     "take to arrive does not shrink with the number of cores.",
     fixes=(fixes.CORE_BATCH, fixes.CORE_INTEGERS, fixes.CORE_KEEP),
 )
-def waits_for_ddr(run: Run) -> Iterator[Hit]:
+def waits_for_ddr(run: CoreRun) -> Iterator[Hit]:
     """Transfers from and to DDR are under way most of the time."""
-    if run.tables.verdict.bound is not Bound.DDR:
+    if run.tables.verdict.bound is not CoreBound.DDR:
         return
     evidence = {"critical_path": round(run.path("DDR"), 4), "ddr_bytes": run.tables.ddr_bytes}
     gains = run.gains("core-batch", "core-integers", "core-keep")
@@ -81,9 +81,9 @@ def waits_for_ddr(run: Run) -> Iterator[Hit]:
     "products per cycle with 8-bit integers, is what makes it faster.",
     fixes=(fixes.CORE_INTEGERS, fixes.CORE_MORE),
 )
-def hmx_is_full(run: Run) -> Iterator[Hit]:
+def hmx_is_full(run: CoreRun) -> Iterator[Hit]:
     """No other engine is at work longer than HMX."""
-    if run.tables.verdict.bound is Bound.HMX:
+    if run.tables.verdict.bound is CoreBound.HMX:
         gains = run.gains("core-integers", "core-more")
         share = _percent(run.share("HMX"))
         evidence: dict[str, Value] = {"critical_path": round(run.path("HMX"), 4)}
@@ -98,9 +98,9 @@ def hmx_is_full(run: Run) -> Iterator[Hit]:
     "while HMX waits for them.",
     fixes=(fixes.CORE_CHEAPER, fixes.CORE_INTEGERS, fixes.CORE_MORE),
 )
-def vectors_hold_up(run: Run) -> Iterator[Hit]:
+def vectors_hold_up(run: CoreRun) -> Iterator[Hit]:
     """HVX is at work longer than any other engine."""
-    if run.tables.verdict.bound is not Bound.HVX:
+    if run.tables.verdict.bound is not CoreBound.HVX:
         return
     kinds: dict[str, int] = {}
     for row in run.ops():
@@ -108,11 +108,11 @@ def vectors_hold_up(run: Run) -> Iterator[Hit]:
             kinds[row.label.kind] = kinds.get(row.label.kind, 0) + (row.pcycles or 0)
     dearest = max(kinds, key=kinds.__getitem__, default="")
     share = _percent(kinds[dearest] / max(sum(kinds.values()), 1)) if dearest else ""
-    named = run.settings()
+    settings = run.settings()
     if dearest:
-        named["core-cheaper"] = {"kind": dearest, "share": share}
+        settings["core-cheaper"] = {"kind": dearest, "share": share}
     gains = run.gains("core-integers", "core-more")
-    yield Hit((), _percent(run.share("HVX")), None, {"dearest": dearest}, named, gains)
+    yield Hit((), _percent(run.share("HVX")), None, {"dearest": dearest}, settings, gains)
 
 
 @advise(
@@ -123,14 +123,14 @@ def vectors_hold_up(run: Run) -> Iterator[Hit]:
     "that takes as long as their work.",
     fixes=(fixes.FEWER_OPS, fixes.CORE_BATCH, fixes.CORE_COPIES),
 )
-def engines_wait(run: Run) -> Iterator[Hit]:
+def engines_wait(run: CoreRun) -> Iterator[Hit]:
     """Barriers and hand-overs take a large part of the critical path."""
     share = run.path("synchronisation")
     if share < _SYNC:
         return
     gains = run.gains("fewer-ops", "core-batch", "core-copies")
-    found, cost = f"{_percent(share)} of the critical path", {"ms": round(share * run.ms, 6)}
-    yield Hit((), found, f"below {_percent(_SYNC)}", cost, run.settings(), gains)
+    value, cost = f"{_percent(share)} of the critical path", {"ms": round(share * run.ms, 6)}
+    yield Hit((), value, f"below {_percent(_SYNC)}", cost, run.settings(), gains)
 
 
 @advise(
@@ -141,7 +141,7 @@ def engines_wait(run: Run) -> Iterator[Hit]:
     "inferences in the queue the device is done before the next one is there.",
     fixes=(fixes.CORE_QUEUE,),
 )
-def waits_for_the_host(run: Run) -> Iterator[Hit]:
+def waits_for_the_host(run: CoreRun) -> Iterator[Hit]:
     """Cores wait for the doorbell of the input for a large part of the inference."""
     share = run.share("host")
     if share >= _HOST:
@@ -157,7 +157,7 @@ def waits_for_the_host(run: Run) -> Iterator[Hit]:
     cause="What does not fit VTCM is written to DDR and read again, which all cores share.",
     fixes=(fixes.CORE_SMALLER, fixes.CORE_MORE),
 )
-def activations_leave(run: Run) -> Iterator[Hit]:
+def activations_leave(run: CoreRun) -> Iterator[Hit]:
     """Ops write their results to DDR."""
     rows = [row for row in run.ops() if _leaves(row.label)]
     if rows:
@@ -180,13 +180,13 @@ def _leaves(label: OpLabel) -> bool:
     "multiple of the cores, some cores have one more, and all wait for those.",
     fixes=(fixes.CORE_DIVISOR,),
 )
-def unequal_work(run: Run) -> Iterator[Hit]:
+def unequal_work(run: CoreRun) -> Iterator[Hit]:
     """The busiest core works much longer than the mean."""
     busy, ratio = [_busy(core) for core in run.tables.cores], unevenness(run.tables)
     if ratio >= _UNEVEN:
         core = run.tables.cores[busy.index(max(busy))].core
-        found = f"core {core} works {ratio:.2f} times the mean"
-        yield Hit((), found, f"below {_UNEVEN:g}", {"ratio": round(ratio, 4)})
+        value = f"core {core} works {ratio:.2f} times the mean"
+        yield Hit((), value, f"below {_UNEVEN:g}", {"ratio": round(ratio, 4)})
 
 
 def unevenness(tables: Opstats) -> float:
@@ -197,11 +197,11 @@ def unevenness(tables: Opstats) -> float:
 
 def _busy(core: CoreTables) -> int:
     """Cycles of HMX and of the vector thread that works longest."""
-    found: dict[str, int] = {}
+    cycles: dict[str, int] = {}
     for row in core.threads:
         if row.engine in ("HVX", "HMX"):
-            found[row.engine] = max(found.get(row.engine, 0), row.busy_pcycles or 0)
-    return sum(found.values())
+            cycles[row.engine] = max(cycles.get(row.engine, 0), row.busy_pcycles or 0)
+    return sum(cycles.values())
 
 
 @advise(
@@ -211,13 +211,13 @@ def _busy(core: CoreTables) -> int:
     cause="A program runs on the cores that it was compiled for; others are free for more copies.",
     fixes=(fixes.CORE_COPIES, fixes.CORE_MORE),
 )
-def idle_cores(run: Run) -> Iterator[Hit]:
+def idle_cores(run: CoreRun) -> Iterator[Hit]:
     """The program uses half of the cores or fewer."""
     if run.fitting_copies > 1:
         gains = run.gains("core-copies", "core-more")
         most = run.tables.capacity.cores if run.tables.capacity else 0
-        found = f"{len(run.tables.cores)} of {most} cores"
-        yield Hit((), found, None, {}, run.settings(), gains)
+        value = f"{len(run.tables.cores)} of {most} cores"
+        yield Hit((), value, None, {}, run.settings(), gains)
 
 
 @advise(
@@ -228,7 +228,7 @@ def idle_cores(run: Run) -> Iterator[Hit]:
     "vector threads rearrange what is there.",
     fixes=(fixes.CORE_FEWER_MOVES,),
 )
-def changes_of_layout(run: Run) -> Iterator[Hit]:
+def changes_of_layout(run: CoreRun) -> Iterator[Hit]:
     """Conversions and transposes are a large part of the cycles of HVX."""
     rows = [row for row in run.ops() if row.label.engine == Engine.HVX.value]
     every = sum(row.pcycles or 0 for row in rows if not row.label.kind.startswith(_ENDS))
@@ -247,12 +247,12 @@ def changes_of_layout(run: Run) -> Iterator[Hit]:
     "as a full one.",
     fixes=(fixes.CORE_BATCH,),
 )
-def little_of_hmx(run: Run) -> Iterator[Hit]:
+def little_of_hmx(run: CoreRun) -> Iterator[Hit]:
     """A node makes far fewer products per cycle than HMX can."""
     most, total = run.tables.capacity, sum(row.hmx_pcycles for row in run.tables.nodes)
     for row in run.tables.nodes if most else ():
         assert most is not None
-        used = _used(row, most.macs_per_cycle)
+        used = row.macs / (row.hmx_pcycles * most.macs_per_cycle) if row.hmx_pcycles else 0.0
         if row.hmx_pcycles >= _MUCH * total and 0 < used < _POOR_HMX:
             share = round(row.hmx_pcycles / total, 4)
             evidence: dict[str, Value] = {"hmx_share": share, "module": row.module}
@@ -260,10 +260,6 @@ def little_of_hmx(run: Run) -> Iterator[Hit]:
             yield Hit(
                 (row.node,), f"{_percent(used)} of the products it could make", limit, evidence
             )
-
-
-def _used(row: NodeRow, macs_per_cycle: int) -> float:
-    return row.macs / (row.hmx_pcycles * macs_per_cycle) if row.hmx_pcycles else 0.0
 
 
 def _percent(share: float) -> str:
@@ -289,8 +285,8 @@ def blocks_in_part(graph: Graph, machine: CoreMachine) -> Iterator[Hit]:
         channels = graph.output_tensor(op).shape[-1]
         whole = -(-channels // _BLOCK) * _BLOCK
         if channels >= _LEAST_CHANNELS and whole / channels >= _UNEVEN:
-            named = {"change-outputs": {"channels": whole}}
-            yield Hit(op.origin or (op.name,), channels, f"a multiple of {_BLOCK}", {}, named)
+            settings = {"change-outputs": {"channels": whole}}
+            yield Hit(op.origin or (op.name,), channels, f"a multiple of {_BLOCK}", {}, settings)
 
 
 @lint(

@@ -19,7 +19,7 @@ from npuscope.families.many_core.runner_files import (
     check_views,
     host_files,
 )
-from npuscope.families.many_core.sim.conditions import Iteration, RunOptions, RunResult
+from npuscope.families.many_core.sim.conditions import RunOptions, RunResult
 from npuscope.families.many_core.sim.run import simulate
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.shown import Rows, Shown, counted
@@ -93,24 +93,42 @@ def run_program(
     check_views(program.layout, wanted)
     options = options or RunOptions()
     result = simulate(program, machine or load_core_machine(), options)
-    report = _report(program, result, options.activations)
+    layout = program.layout
+    columns = {
+        "ExecTimeUs": [one.exec_us for one in result.iterations],
+        "InputWaitTimeUs": [one.input_wait_us for one in result.iterations],
+        "OutputWaitTimeUs": [one.output_wait_us for one in result.iterations],
+    }
+    report = RunReport(
+        network=layout.network,
+        inferences=len(result.iterations) * options.activations,
+        total_us=result.total_us,
+        batch=max(layout.stats_batch, 1),
+        metrics=tuple(
+            Metric(name, fmean(values), min(values), max(values), pstdev(values))
+            for name, values in columns.items()
+        ),
+        files=(),
+        notes=result.notes,
+        result=result,
+    )
     for kind in kinds:
         report = _with_files(report, program, kind, folder, options)
     return report
 
 
-def _types(asked: ProfilingType | str | Sequence[str] | None) -> tuple[ProfilingType, ...]:
+def _types(kinds: ProfilingType | str | Sequence[str] | None) -> tuple[ProfilingType, ...]:
     """Each once, in the order in which they were asked for."""
-    if asked is None or isinstance(asked, ProfilingType):
-        return () if asked is None else (asked,)
-    words = (asked,) if isinstance(asked, str) else tuple(asked)
-    known = [kind.value for kind in ProfilingType]
+    if kinds is None or isinstance(kinds, ProfilingType):
+        return () if kinds is None else (kinds,)
+    words = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    names = [kind.value for kind in ProfilingType]
     for word in words:
-        if word not in known:
+        if word not in names:
             raise UsageError(
                 f"unknown type '{safe_terminal(word)}'",
                 where="--aic-profiling-type",
-                hint=f"known: {', '.join(known)}",
+                hint=f"known: {', '.join(names)}",
             )
     return tuple(ProfilingType(word) for word in dict.fromkeys(words))
 
@@ -142,32 +160,6 @@ def _with_files(
     head = run_lines(report)
     files = host_files(report.result, program.layout, kind.value, head, options)
     return replace(report, files=(*before, *write_files(folder, files)))
-
-
-def _report(program: CoreProgram, result: RunResult, copies: int) -> RunReport:
-    layout = program.layout
-    return RunReport(
-        network=layout.network,
-        inferences=len(result.iterations) * copies,
-        total_us=result.total_us,
-        batch=max(layout.stats_batch, 1),
-        metrics=_metrics(result.iterations),
-        files=(),
-        notes=result.notes,
-        result=result,
-    )
-
-
-def _metrics(iterations: Sequence[Iteration]) -> tuple[Metric, ...]:
-    columns = {
-        "ExecTimeUs": [one.exec_us for one in iterations],
-        "InputWaitTimeUs": [one.input_wait_us for one in iterations],
-        "OutputWaitTimeUs": [one.output_wait_us for one in iterations],
-    }
-    return tuple(
-        Metric(name, fmean(values), min(values), max(values), pstdev(values))
-        for name, values in columns.items()
-    )
 
 
 def run_lines(report: RunReport) -> list[str]:

@@ -83,18 +83,18 @@ def read_layouts(data: bytes) -> tuple[Layout, ...]:
     return tuple(read_layout(part) for part in _containers(data))
 
 
-def chosen(programs: Sequence[CoreProgram], wanted: str) -> CoreProgram:
+def chosen(programs: Sequence[CoreProgram], name: str) -> CoreProgram:
     """By its number or by the name of its network; the first where nothing is asked for."""
-    if not wanted:
+    if not name:
         return programs[0]
     for number, program in enumerate(programs):
-        if wanted in (str(number), program.layout.network):
+        if name in (str(number), program.layout.network):
             return program
-    known = ", ".join(f"{n} ({p.layout.network})" for n, p in enumerate(programs))
+    names = ", ".join(f"{n} ({p.layout.network})" for n, p in enumerate(programs))
     raise UsageError(
-        f"there is no specialization '{safe_terminal(wanted)}'",
+        f"there is no specialization '{safe_terminal(name)}'",
         where="--specialization",
-        hint=f"there are {safe_terminal(known)}",
+        hint=f"there are {safe_terminal(names)}",
     )
 
 
@@ -108,16 +108,11 @@ def _containers(data: bytes) -> Iterator[bytes]:
     qpc = read_qpc(data)
     for name in qpc.names:
         if name.startswith(SEGMENT):
-            yield _whole(qpc.need(name), qpc.get(CONSTANTS) or b"", name)
-
-
-def _whole(data: bytes, constants: bytes, name: str) -> bytes:
-    """With the constants that it shares."""
-    try:
-        segments = _segments(data)
-    except FileError as error:
-        place = f"{name}, {error.where}" if error.where else name
-        raise FileError(error.message, where=place, hint=error.hint) from None
-    if not segments.get(CONSTANTS):
-        segments[CONSTANTS] = constants
-    return write_qpc(segments)
+            try:
+                segments = _segments(qpc.need(name))
+            except FileError as error:
+                place = f"{name}, {error.where}" if error.where else name
+                raise FileError(error.message, where=place, hint=error.hint) from None
+            if not segments.get(CONSTANTS):
+                segments[CONSTANTS] = qpc.get(CONSTANTS) or b""
+            yield write_qpc(segments)

@@ -24,7 +24,7 @@ Parts = Mapping[str, np.ndarray]  # by tensor, of the box that is needed
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TilePart:
     """What a step makes of an op: boxes of its inputs, and the op that works on such parts."""
 
     op: Op
@@ -33,21 +33,21 @@ class Part:
     cropped: bool
 
 
-def part_of(graph: Graph, op: Op, made: Made) -> Part:
-    wanted = list(needs(graph, op, made.box))
-    whole = tuple(wanted)
-    if made.channels is not None:
-        wanted[0], wanted[1] = _channels(op, whole, made.channels)
-        if not made.first and len(wanted) > 2:
-            wanted = wanted[:2]
+def part_of(graph: Graph, op: Op, product: Made) -> TilePart:
+    boxes = list(needs(graph, op, product.box))
+    whole = tuple(boxes)
+    if product.channels is not None:
+        boxes[0], boxes[1] = _channels(op, whole, product.channels)
+        if not product.first and len(boxes) > 2:
+            boxes = boxes[:2]
             op = op.replace(inputs=op.inputs[:2])
     if not KERNELS[op.kind].cropped:
-        return Part(op, tuple(wanted), made.box, False)
+        return TilePart(op, tuple(boxes), product.box, False)
     if isinstance(op.attrs, ConvAttrs):
-        return _conv_part(graph, op, tuple(wanted), made)
+        return _conv_part(graph, op, tuple(boxes), product)
     if isinstance(op.attrs, PoolAttrs):
-        return _pool_part(op, op.attrs, tuple(wanted), made)
-    return Part(op, tuple(wanted), made.box, True)
+        return _pool_part(op, op.attrs, tuple(boxes), product)
+    return TilePart(op, tuple(boxes), product.box, True)
 
 
 def _channels(op: Op, whole: tuple[Box | None, ...], channels: Bounds) -> tuple[Box, Box]:
@@ -60,65 +60,67 @@ def _channels(op: Op, whole: tuple[Box | None, ...], channels: Bounds) -> tuple[
     return with_axis(left, first, *channels), with_axis(right, second, *channels)
 
 
-def _conv_part(graph: Graph, op: Op, wanted: tuple[Box | None, ...], made: Made) -> Part:
+def _conv_part(graph: Graph, op: Op, boxes: tuple[Box | None, ...], product: Made) -> TilePart:
     attrs = op.attrs_as(ConvAttrs)
-    source, weights = wanted[0], graph.tensors[op.inputs[1]].shape
+    source, weights = boxes[0], graph.tensors[op.inputs[1]].shape
     assert source is not None
     each = weights[0] // attrs.groups
-    low, high = made.box[3]
+    low, high = product.box[3]
     if attrs.groups > 1 and (low % each or high % each):
-        return Part(op, wanted, made.box, False)
+        return TilePart(op, boxes, product.box, False)
     reach = [(weights[1 + axis] - 1) * attrs.dilations[axis] + 1 for axis in (0, 1)]
-    pads = _pads(made.box, source, reach, attrs)
+    pads = _pads(product.box, source, reach, attrs)
     groups = (high - low) // each if attrs.groups > 1 else 1
     local = op.replace(attrs=replace(attrs, pads=pads, groups=groups))
-    return Part(local, wanted, made.box, True)
+    return TilePart(local, boxes, product.box, True)
 
 
-def _pool_part(op: Op, attrs: PoolAttrs, wanted: tuple[Box | None, ...], made: Made) -> Part:
-    source = wanted[0]
+def _pool_part(op: Op, attrs: PoolAttrs, boxes: tuple[Box | None, ...], product: Made) -> TilePart:
+    source = boxes[0]
     assert source is not None
-    pads = _pads(made.box, source, list(attrs.window), attrs)
-    return Part(op.replace(attrs=replace(attrs, pads=pads)), wanted, made.box, True)
+    pads = _pads(product.box, source, list(attrs.window), attrs)
+    return TilePart(op.replace(attrs=replace(attrs, pads=pads)), boxes, product.box, True)
 
 
 def _pads(
     out: Box, source: Box, reach: list[int], attrs: ConvAttrs | PoolAttrs
 ) -> tuple[int, int, int, int]:
     """Padding before and behind the rows and columns that are there."""
-    found = []
+    pads = []
     for axis in (0, 1):
         (low, high), (first, last) = out[1 + axis], source[1 + axis]
         start = low * attrs.strides[axis] - attrs.pads[axis]
         stop = (high - 1) * attrs.strides[axis] - attrs.pads[axis] + reach[axis]
-        found.append((first - start, stop - last))
-    (top, bottom), (left, right) = found
+        pads.append((first - start, stop - last))
+    (top, bottom), (left, right) = pads
     return top, left, bottom, right
 
 
-def compute(code: Code, made: Made, parts: Parts, before: np.ndarray | None) -> np.ndarray:
+def compute(code: Code, product: Made, parts: Parts, before: np.ndarray | None) -> np.ndarray:
     """The values that a step stores; `before` is the sum so far, where it adds to one."""
-    assert made.op is not None
-    op = code.graph.ops[made.op]
-    part = part_of(code.graph, op, made)
+    assert product.op is not None
+    op = code.graph.ops[product.op]
+    part = part_of(code.graph, op, product)
     ends = code.ends.get(op.outputs[0], ())
     chain = [part.op.replace(outputs=(ends[0].inputs[0],)) if ends else part.op, *ends]
-    adds = made.channels is not None
+    adds = product.channels is not None
     if adds:
         chain[0] = _without_activation(chain[0])
     value = _run(code, part, chain[0], parts)
     if before is not None:
         value = value + before.astype(np.float32)
-    if not made.last:
+    if not product.last:
         return value
     if adds:
-        value = _activated(op, value)
+        kind = getattr(op.attrs, "activation", Activation.NONE)
+        if kind is not Activation.NONE:
+            value = np.clip(value, *_LIMITS[kind])
     for end in ends:
         value = _end(code, end, value)
     return value
 
 
-def _run(code: Code, part: Part, op: Op, parts: Parts) -> np.ndarray:
+def _run(code: Code, part: TilePart, op: Op, parts: Parts) -> np.ndarray:
     """One op as a network of its own, on parts or on whole tensors with holes."""
     graph = code.graph
     tensors: list[Tensor] = []
@@ -128,7 +130,7 @@ def _run(code: Code, part: Part, op: Op, parts: Parts) -> np.ndarray:
             continue
         tensor, data = _operand(graph.tensors[name], need, parts, part.cropped)
         values.append(data)
-        if all(tensor.name != known.name for known in tensors):
+        if all(tensor.name != other.name for other in tensors):
             tensors.append(tensor)
     out = code.between.get(op.outputs[0]) or graph.tensors[op.outputs[0]]
     tensors.append(_cropped(out, part.box) if part.cropped else out)
@@ -144,14 +146,16 @@ def _operand(
     if is_splat(tensor):
         data = _stored(tensor)
         return replace(tensor, data=data), data
-    held = parts[tensor.name] if need is not None else None
-    if cropped and held is not None and need is not None:
-        data = _wide(tensor, held)
+    values = parts[tensor.name] if need is not None else None
+    if cropped and values is not None and need is not None:
+        data = _wide(tensor, values)
         small = _cropped(tensor, need)
         return (replace(small, data=data) if tensor.is_constant else small), data
-    whole = _holes(tensor)
-    if held is not None and need is not None:
-        whole[_index(need)] = _wide(tensor, held)
+    # The rest are values that no core may use.
+    hole = np.nan if tensor.dtype.is_float else 0
+    whole = np.full(tensor.shape, hole, tensor.dtype.numpy)
+    if values is not None and need is not None:
+        whole[_index(need)] = _wide(tensor, values)
     return (replace(tensor, data=whole) if tensor.is_constant else tensor), whole
 
 
@@ -164,14 +168,6 @@ def _stored(tensor: Tensor) -> np.ndarray:
 
 def _wide(tensor: Tensor, data: np.ndarray) -> np.ndarray:
     return data.astype(tensor.dtype.numpy) if data.dtype != tensor.dtype.numpy else data
-
-
-def _holes(tensor: Tensor) -> np.ndarray:
-    """Values that no core may use: not a number, or far from everything."""
-    dtype = tensor.dtype.numpy
-    if tensor.dtype.is_float:
-        return np.full(tensor.shape, np.nan, dtype)
-    return np.full(tensor.shape, 0, dtype)
 
 
 def _cropped(tensor: Tensor, box: Box) -> Tensor:
@@ -200,20 +196,15 @@ def _without_activation(op: Op) -> Op:
     return op
 
 
-def _activated(op: Op, value: np.ndarray) -> np.ndarray:
-    kind = getattr(op.attrs, "activation", Activation.NONE)
-    return value if kind is Activation.NONE else np.clip(value, *_LIMITS[kind])
-
-
 def _end(code: Code, op: Op, value: np.ndarray) -> np.ndarray:
     """A clamp or a factor on what is about to be stored."""
     box = full(value.shape)
     tensors, values = [], []
     for name in op.inputs:
-        known = code.between.get(name) or code.graph.tensors.get(name)
-        if known is not None and known.is_constant:
-            data = _stored(known)
-            tensors.append(replace(known, data=data))
+        tensor = code.between.get(name) or code.graph.tensors.get(name)
+        if tensor is not None and tensor.is_constant:
+            data = _stored(tensor)
+            tensors.append(replace(tensor, data=data))
         else:
             data = value
             tensors.append(_cropped(code.between[name], box))

@@ -9,7 +9,7 @@ from npuscope.families.interface import Family, Options, Report, Source
 
 if TYPE_CHECKING:
     from npuscope.advice.compare.model import Side
-    from npuscope.advice.explain import Explanation
+    from npuscope.advice.explanation import Explanation
     from npuscope.building import Build
     from npuscope.profiling.model import Profile
     from npuscope.rulebook.finding import Finding
@@ -83,15 +83,17 @@ class NeuralArt(Family):
         own = ("trials", "batch", "model")
         plain: Building = {k: v for k, v in options.items() if k not in own}  # type: ignore[assignment]
         model = options.get("model")
-        made = build(source, {**plain, "compiled_from": model or plain.get("compiled_from")})
-        made = with_model(made, source, model, plain)
+        network = build(source, {**plain, "compiled_from": model or plain.get("compiled_from")})
+        network = with_model(network, source, model, plain)
         with without_collector():
             if options.get("batch"):
-                run = profile(made.program, made.machine, made.graph, batch=options["batch"])
+                run = profile(
+                    network.program, network.machine, network.graph, batch=options["batch"]
+                )
             else:
-                run = self.time(made)
-            trials = trials_of(source, plain, made, run) if options.get("trials") else None
-            return explain(made, run, file_findings(source, made.machine), trials=trials)
+                run = self.time(network)
+            trials = trials_of(source, plain, network, run) if options.get("trials") else None
+            return explain(network, run, file_findings(source, network.machine), trials=trials)
 
     def lint(self, source: Source, options: Options) -> tuple[Finding, ...]:
         from npuscope.building import machine_for, read_graph

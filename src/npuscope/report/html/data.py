@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from npuscope.advice.explain import Built
+from npuscope.advice.explanation import Built
 from npuscope.profiling.model import (
     UNKNOWN_FIT,
     UNKNOWN_MEMORY,

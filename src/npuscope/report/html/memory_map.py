@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Any
 
-from npuscope.advice.explain import Built
+from npuscope.advice.explanation import Built
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.profiling.model import Profile
 from npuscope.program.model import Buffer, Pool, Program

@@ -14,7 +14,7 @@ import numpy as np
 
 from npuscope.bounded_file import opened
 from npuscope.errors import FileError
-from npuscope.families.many_core.adapters.model import OpRow
+from npuscope.families.many_core.adapters.model import SheetOp
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
@@ -41,7 +41,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class OpGroup:
     """What rows of a table have in common."""
 
     kind: str
@@ -50,7 +50,7 @@ class Group:
 
 
 @dataclass(slots=True)
-class Columns:
+class SliceColumns:
     """One entry per event. `op` tells ops apart, `wait_us` is what it waited beforehand."""
 
     place: str
@@ -72,7 +72,7 @@ class Columns:
     def add(
         self,
         lane: int,
-        group: Group,
+        group: OpGroup,
         label: str,
         op: int,
         start: float,
@@ -98,7 +98,7 @@ class Columns:
             column.append(_MISSING if value is None else value)
 
 
-def group_rows(columns: Columns, core: np.ndarray, engine: list[str]) -> tuple[OpRow, ...]:
+def group_rows(columns: SliceColumns, core: np.ndarray, engine: list[str]) -> tuple[SheetOp, ...]:
     """Sums by core, engine and group. `core` and `engine` go with the lanes; -1 is left out.
 
     An op of several threads counts once, with the longest of them; so does an asynchronous one
@@ -153,17 +153,21 @@ def _turns(lane: np.ndarray, op: np.ndarray, group: np.ndarray) -> np.ndarray:
 
 def _most(values: np.ndarray, back: np.ndarray, size: int) -> np.ndarray:
     # -1 stays where no event states the figure, so that it is not mistaken for 0.
-    found = np.full(size, _MISSING)
-    np.maximum.at(found, back, values)
-    return found
+    most = np.full(size, _MISSING)
+    np.maximum.at(most, back, values)
+    return most
 
 
-def _row(core: int, engine: str, group: object, figures: dict[str, np.ndarray]) -> OpRow:
-    if not isinstance(group, Group):
+def _row(core: int, engine: str, group: object, figures: dict[str, np.ndarray]) -> SheetOp:
+    if not isinstance(group, OpGroup):
         raise TypeError("columns hold groups")
     us = float(figures["us"].sum())
-    known = {name: _total(values) for name, values in figures.items()}
-    return OpRow(
+    # None where an op does not state it: part of a sum would be misread as all of it.
+    totals = {
+        name: float(values.sum()) if (values >= 0).all() else None
+        for name, values in figures.items()
+    }
+    return SheetOp(
         core=core,
         engine=engine,
         kind=group.kind,
@@ -172,21 +176,16 @@ def _row(core: int, engine: str, group: object, figures: dict[str, np.ndarray]) 
         name="",
         count=len(figures["us"]),
         us=us,
-        ucycles=us * UTIMER_HZ / 1e6 if known["ucycles"] is None else known["ucycles"],
-        pcycles=known["pcycles"],
-        out_bytes=known["out_bytes"],
+        ucycles=us * UTIMER_HZ / 1e6 if totals["ucycles"] is None else totals["ucycles"],
+        pcycles=totals["pcycles"],
+        out_bytes=totals["out_bytes"],
         stddev_pcycles_per_kb=_deviation(figures["pcycles"], figures["out_bytes"]),
     )
 
 
-def _total(values: np.ndarray) -> float | None:
-    """None where an op does not state it: part of a sum would be misread as all of it."""
-    return float(values.sum()) if (values >= 0).all() else None
-
-
 def _deviation(pcycles: np.ndarray, out_bytes: np.ndarray) -> float | None:
-    known = (pcycles >= 0) & (out_bytes > 0)
-    if not known.all() or not known.size:
+    stated = (pcycles >= 0) & (out_bytes > 0)
+    if not stated.all() or not stated.size:
         return None
     return float(np.std(pcycles / (out_bytes / 1024)))
 
@@ -252,7 +251,9 @@ class EventReader:
         self._at += 1
         while self._peek() == '"':
             key = self._value()
-            self._expect(":")
+            if self._peek() != ":":
+                raise self._broken("expected ':'")
+            self._at += 1
             if key == "traceEvents" and self._peek() == "[":
                 self._at += 1
                 return
@@ -260,11 +261,6 @@ class EventReader:
             if self._peek() == ",":
                 self._at += 1
         raise self._broken("there is no array under traceEvents")
-
-    def _expect(self, char: str) -> None:
-        if self._peek() != char:
-            raise self._broken(f"expected '{char}'")
-        self._at += 1
 
     def _peek(self) -> str:
         """The next character that is not a space; nothing at the end of the file."""
@@ -309,14 +305,12 @@ class EventReader:
             return value
 
     def _broken(self, what: str) -> FileError:
+        event = f": traceEvents[{self.count}]" if self.count else ""
         return FileError(
             what,
-            where=self._place(f" traceEvents[{self.count}]" if self.count else ""),
+            where=f"{safe_terminal(str(self.path))}{event}",
             hint="expected a Chrome trace or an onnxruntime profile",
         )
-
-    def _place(self, path: str) -> str:
-        return f"{safe_terminal(str(self.path))}{':' if path else ''}{path}"
 
 
 def _goes_on(error: ValueError, text: str) -> bool:
@@ -339,16 +333,16 @@ def number(value: Any) -> float | None:
     if type(value) not in _NUMERIC:
         return None
     try:
-        found = float(value)
+        figure = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if abs(found) < 1e18 else None
+    return figure if abs(figure) < 1e18 else None
 
 
 def time_us(value: Any) -> float | None:
     """Microseconds whose sums still fit 64 bits of nanoseconds; None for anything else."""
-    found = number(value)
-    return found if found is not None and abs(found) < _LATEST_US else None
+    us = number(value)
+    return us if us is not None and abs(us) < _LATEST_US else None
 
 
 def text(value: Any, limit: int = 1000) -> str:

@@ -14,14 +14,14 @@ from npuscope.families.many_core.adapters.model import (
     CPU,
     DELEGATE,
     Companions,
-    Lane,
     ProfileFile,
     Sheet,
+    SheetLane,
 )
 from npuscope.families.many_core.adapters.onnxruntime import (
     MOST_HOST_EVENTS,
-    HostEvent,
     HostRun,
+    KernelEvent,
     host_timeline,
     op_rows,
     own_times,
@@ -130,14 +130,30 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
     if start is None:
         raise FileError("not an ETDump: the identifier ED00 is missing", where=source.place)
     dump = root(data, source.place, start)
-    events, runs, names = _events(dump, source.place)
+    events: list[KernelEvent] = []
+    runs: list[HostRun] = []
+    names: list[str] = []
+    count = 0
+    for lane, run in enumerate(dump.tables(_RUNS)):
+        names.append(run.text(_RUN_NAME, 200))
+        own: list[KernelEvent] = []
+        for event in run.tables(_RUN_EVENTS):
+            count += 1
+            if count + lane > MOST_HOST_EVENTS:
+                raise FileError(f"more than {MOST_HOST_EVENTS} events", where=source.place)
+            profiled = event.table(_PROFILE)
+            if profiled is not None:
+                own.append(_event(profiled, lane))
+        runs += _inferences(own)
+        events += [event for event in own if event.name not in (_RUN, *_SETUP)]
+    events = _with_frames(events)
     if not events:
         raise FileError(
             "no timed event is in this ETDump",
             where=source.place,
             hint="build ExecuTorch with EXECUTORCH_ENABLE_EVENT_TRACER and profile the run",
         )
-    lanes = [Lane("ExecuTorch", name or f"run {i}", 0, CPU) for i, name in enumerate(names)]
+    lanes = [SheetLane("ExecuTorch", name or f"run {i}", 0, CPU) for i, name in enumerate(names)]
     return Sheet(
         adapter="etdump",
         file=source.path.name,
@@ -157,27 +173,7 @@ def _notes(dump: FlatTable) -> Iterator[str]:
         yield f"schema version {version} is newer than the one known ({_KNOWN_VERSION})"
 
 
-def _events(dump: FlatTable, place: str) -> tuple[list[HostEvent], list[HostRun], list[str]]:
-    events: list[HostEvent] = []
-    runs: list[HostRun] = []
-    names: list[str] = []
-    seen = 0
-    for lane, run in enumerate(dump.tables(_RUNS)):
-        names.append(run.text(_RUN_NAME, 200))
-        own: list[HostEvent] = []
-        for event in run.tables(_RUN_EVENTS):
-            seen += 1
-            if seen + lane > MOST_HOST_EVENTS:
-                raise FileError(f"more than {MOST_HOST_EVENTS} events", where=place)
-            profiled = event.table(_PROFILE)
-            if profiled is not None:
-                own.append(_event(profiled, lane))
-        runs += _inferences(own)
-        events += [event for event in own if event.name not in (_RUN, *_SETUP)]
-    return _with_frames(events), runs, names
-
-
-def _event(table: FlatTable, lane: int) -> HostEvent:
+def _event(table: FlatTable, lane: int) -> KernelEvent:
     name = table.text(_NAME)
     start, end = table.number(_START, "Q"), table.number(_END, "Q")
     if not start <= end <= _LATEST_NS:
@@ -187,7 +183,7 @@ def _event(table: FlatTable, lane: int) -> HostEvent:
     number, label = table.number(_DELEGATE_INT, "i", -1), table.text(_DELEGATE_TEXT, 200)
     delegated = number >= 0 or bool(label)
     kind = name.removeprefix("native_call_") or label
-    return HostEvent(
+    return KernelEvent(
         lane=lane,
         start_us=start / 1000,
         end_us=end / 1000,
@@ -205,17 +201,17 @@ def _unique(kind: str, table: FlatTable, number: int, label: str) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _inferences(events: list[HostEvent]) -> list[HostRun]:
+def _inferences(events: list[KernelEvent]) -> list[HostRun]:
     """Executions of the method; where none was recorded, the whole block is one."""
-    found = [HostRun(e.lane, e.start_us, e.end_us) for e in events if e.name == _RUN]
+    runs = [HostRun(e.lane, e.start_us, e.end_us) for e in events if e.name == _RUN]
     timed = [event for event in events if event.name not in _SETUP]
-    if found or not timed:
-        return found
+    if runs or not timed:
+        return runs
     start, end = min(e.start_us for e in timed), max(e.end_us for e in timed)
     return [HostRun(timed[0].lane, start, end)]
 
 
-def _with_frames(events: list[HostEvent]) -> list[HostEvent]:
+def _with_frames(events: list[KernelEvent]) -> list[KernelEvent]:
     """A call that holds timed ops is a frame; one that holds none stands for its op."""
     marked = []
     for event, own in zip(events, own_times(events), strict=True):

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from npuscope.errors import FileError
-from npuscope.families.many_core.adapters.columns import Columns, Event
-from npuscope.families.many_core.adapters.model import Lane, Timeline
+from npuscope.families.many_core.adapters.columns import Event, SliceColumns
+from npuscope.families.many_core.adapters.model import SheetLane, SheetTimeline
 from npuscope.families.many_core.layout import Engine
 from npuscope.lean_dataclass import dataclass
 
@@ -108,7 +108,7 @@ class FlowEnd:
 class ResolvedLanes:
     """`core` is -1 and `engine` empty for a lane that holds no ops."""
 
-    rows: tuple[Lane, ...]
+    rows: tuple[SheetLane, ...]
     core: np.ndarray
     engine: list[str]
     network: str
@@ -144,9 +144,12 @@ class TraceLanes:
         stride = max((lane.core for lane in parsed if lane), default=0) + 1
         offsets = {device: i * stride for i, device in enumerate(devices)}
         cores = [lane.core + offsets.get(lane.device or 0, 0) if lane else None for lane in parsed]
-        engines = [_engine(lane) for lane in parsed]
+        engines = [
+            (lane.engine or ("DMAIssue" if lane.side == "DMA" else "")) if lane else ""
+            for lane in parsed
+        ]
         rows = tuple(
-            Lane(
+            SheetLane(
                 self.processes.get(key[0], str(key[0])),
                 self.threads.get(key, str(key[1])),
                 core,
@@ -156,20 +159,14 @@ class TraceLanes:
             for key, lane, core, engine in zip(self.numbers, parsed, cores, engines, strict=True)
         )
         pairs = zip(cores, engines, strict=True)
-        held = [core if core is not None and engine else -1 for core, engine in pairs]
+        numbers = [core if core is not None and engine else -1 for core, engine in pairs]
         networks = [lane.network for lane in parsed if lane and lane.network]
         network = networks[0] if networks else ""
-        return ResolvedLanes(rows, np.array(held, np.int64), engines, network, len(devices))
+        return ResolvedLanes(rows, np.array(numbers, np.int64), engines, network, len(devices))
 
     def _parsed(self, key: Key) -> LaneName | None:
         tid = key[1] if isinstance(key[1], int) else None
         return parse_lane(self.processes.get(key[0], ""), self.threads.get(key, ""), tid)
-
-
-def _engine(lane: LaneName | None) -> str:
-    if lane is None:
-        return ""
-    return lane.engine or ("DMAIssue" if lane.side == "DMA" else "")
 
 
 def _key(event: Event) -> Key:
@@ -183,12 +180,12 @@ def _id(value: Any) -> int | str:
 
 
 def timeline_of(
-    columns: Columns,
+    columns: SliceColumns,
     lanes: ResolvedLanes,
     flows: Sequence[tuple[FlowEnd, FlowEnd, bool]],
     samples: Samples,
     odd: Counter[str],
-) -> Timeline:
+) -> SheetTimeline:
     start = np.asarray(columns.start)
     ends = start + np.asarray(columns.us)
     sources = find_slices(columns, [flow[0] for flow in flows])
@@ -196,7 +193,7 @@ def timeline_of(
     bound = (sources >= 0) & (targets >= 0)
     if not bound.all():
         odd["flows lead to no slice and were left out"] += int((~bound).sum())
-    return Timeline(
+    return SheetTimeline(
         lanes=lanes.rows,
         names=tuple(str(name) for name in columns.labels.all),
         lane=np.array(columns.lane, np.int64),
@@ -223,22 +220,22 @@ def _counter(
     return f"{lanes.rows[key[0]].process} {key[1]}", _ns(times), values
 
 
-def find_slices(columns: Columns, ends: Sequence[FlowEnd]) -> np.ndarray:
+def find_slices(columns: SliceColumns, ends: Sequence[FlowEnd]) -> np.ndarray:
     """The slice of each flow end: the op that it names, else the one open at its time; or -1.
 
     Where an op ran more than once, the last that had begun is meant.
     """
     lane, op = np.asarray(columns.lane), np.asarray(columns.op)
     start = np.asarray(columns.start)
-    named = _Lookup(lane, op, start)
+    lookup = _Lookup(lane, op, start)
     anything = _Lookup(lane, np.zeros_like(op), start)
-    found = [
+    matches = [
         anything.find(end.lane, 0, end.time_us)
         if end.op is None
-        else named.find(end.lane, end.op, end.time_us)
+        else lookup.find(end.lane, end.op, end.time_us)
         for end in ends
     ]
-    return np.array(found, np.int64)
+    return np.array(matches, np.int64)
 
 
 class _Lookup:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from npuscope.bounded_file import Kind, read_bytes, read_head
+from npuscope.bounded_file import FileKind, read_bytes, read_head
 from npuscope.families.many_core.opstats.model import OpLabel
 from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.model import Provenance
@@ -18,7 +18,7 @@ CPU, DELEGATE = "CPU", "delegate"
 
 
 @dataclass(frozen=True, slots=True)
-class OpRow:
+class SheetOp:
     """All ops alike on one core; one op where the source names it. None means not stated.
 
     Times and counts are those of one inference. `spread_us` is (least, median, most) over the
@@ -79,7 +79,7 @@ class PortWait:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class SheetTotals:
     """One inference (or batch) on the device, from first start to last end."""
 
     us: float
@@ -91,7 +91,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class SheetLane:
     """A row of a timeline."""
 
     process: str
@@ -102,14 +102,14 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class SheetTimeline:
     """Slices, flows and counters as columns; times are nanoseconds.
 
     A flow leads from one slice to another, both by index; `flow_data` separates true dependencies
     from those of the schedule.
     """
 
-    lanes: tuple[Lane, ...]
+    lanes: tuple[SheetLane, ...]
     names: tuple[str, ...]
     lane: np.ndarray
     name: np.ndarray
@@ -129,19 +129,19 @@ class Sheet:
     file: str
     network: str
     provenance: Provenance
-    ops: tuple[OpRow, ...]
+    ops: tuple[SheetOp, ...]
     threads: tuple[ThreadSpan, ...] = ()
     port_waits: tuple[PortWait, ...] = ()
-    totals: Totals | None = None
+    totals: SheetTotals | None = None
     frequencies_mhz: tuple[tuple[int, float], ...] = ()  # core, effective clock
     inference_pcycles: tuple[tuple[int, int], ...] = ()  # core, first start to last end
-    timeline: Timeline | None = None
+    timeline: SheetTimeline | None = None
     notes: tuple[str, ...] = ()
 
     @property
     def cores(self) -> tuple[int, ...]:
-        found = {row.core for row in self.ops} | {span.core for span in self.threads}
-        return tuple(sorted(found))
+        numbers = {row.core for row in self.ops} | {span.core for span in self.threads}
+        return tuple(sorted(numbers))
 
     @property
     def timed(self) -> bool:
@@ -175,7 +175,7 @@ class ProfileFile:
     def place(self) -> str:
         return safe_terminal(str(self.path))
 
-    def read(self, kind: Kind) -> bytes:
+    def read(self, kind: FileKind) -> bytes:
         """The whole file, where it is not larger than such a file can be."""
         return read_bytes(self.path, kind)
 

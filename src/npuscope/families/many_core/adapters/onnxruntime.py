@@ -22,12 +22,12 @@ from npuscope.families.many_core.adapters.columns import (
 )
 from npuscope.families.many_core.adapters.model import (
     Companions,
-    Lane,
-    OpRow,
     ProfileFile,
     Sheet,
-    Timeline,
-    Totals,
+    SheetLane,
+    SheetOp,
+    SheetTimeline,
+    SheetTotals,
 )
 from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.model import Provenance
@@ -39,7 +39,7 @@ MOST_HOST_EVENTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class HostEvent:
+class KernelEvent:
     """Something a runtime timed. A frame only holds others, its own time is not an op's."""
 
     lane: int
@@ -62,7 +62,7 @@ class HostRun:
     end_us: float
 
 
-def own_times(events: Sequence[HostEvent]) -> list[float]:
+def own_times(events: Sequence[KernelEvent]) -> list[float]:
     """Duration of each event without those that lie inside it on the same lane.
 
     Of two with the same times the one that was written later is the outer: it ended later.
@@ -85,16 +85,16 @@ def own_times(events: Sequence[HostEvent]) -> list[float]:
     return [max(0.0, us) for us in own]
 
 
-def _holds(outer: HostEvent, inner: HostEvent) -> bool:
+def _holds(outer: KernelEvent, inner: KernelEvent) -> bool:
     same = outer.lane == inner.lane and outer.start_us <= inner.start_us
     return same and inner.end_us <= outer.end_us
 
 
-def op_rows(events: Sequence[HostEvent], runs: Sequence[HostRun]) -> tuple[OpRow, ...]:
+def op_rows(events: Sequence[KernelEvent], runs: Sequence[HostRun]) -> tuple[SheetOp, ...]:
     """One row per op, in the order of its first run; what ran outside inferences is left out."""
     finder = _RunFinder(runs)
     times: dict[tuple[str, str, str], dict[int, float]] = {}
-    firsts: dict[tuple[str, str, str], HostEvent] = {}
+    firsts: dict[tuple[str, str, str], KernelEvent] = {}
     counts: dict[tuple[str, str, str], int] = defaultdict(int)
     for event, own in zip(events, own_times(events), strict=True):
         run = finder.find(event)
@@ -111,10 +111,10 @@ def op_rows(events: Sequence[HostEvent], runs: Sequence[HostRun]) -> tuple[OpRow
     )
 
 
-def _row(event: HostEvent, by_run: list[float], count: int, runs: int) -> OpRow:
+def _row(event: KernelEvent, by_run: list[float], count: int, runs: int) -> SheetOp:
     # An op that a run did not reach took no time in it.
     spread = sorted([*by_run, *[0.0] * (runs - len(by_run))])
-    return OpRow(
+    return SheetOp(
         core=0,
         engine=event.engine,
         kind=event.kind,
@@ -141,11 +141,11 @@ class _RunFinder:
             lane: [runs[i].start_us for i in numbers] for lane, numbers in self.by_lane.items()
         }
 
-    def find(self, event: HostEvent) -> int | None:
+    def find(self, event: KernelEvent) -> int | None:
         own = self._find(event, event.lane)
         return own if own is not None else self._find(event, None)
 
-    def _find(self, event: HostEvent, lane: int | None) -> int | None:
+    def _find(self, event: KernelEvent, lane: int | None) -> int | None:
         at = bisect_right(self.starts.get(lane, ()), event.start_us) - 1
         if at < 0:
             return None
@@ -153,17 +153,17 @@ class _RunFinder:
         return run if event.start_us <= self.runs[run].end_us else None
 
 
-def run_totals(runs: Sequence[HostRun]) -> Totals | None:
+def run_totals(runs: Sequence[HostRun]) -> SheetTotals | None:
     """The mean inference."""
     if not runs:
         return None
     us = sum(run.end_us - run.start_us for run in runs) / len(runs)
-    return Totals(us, inferences=len(runs))
+    return SheetTotals(us, inferences=len(runs))
 
 
-def host_timeline(events: Sequence[HostEvent], lanes: Sequence[Lane]) -> Timeline:
+def host_timeline(events: Sequence[KernelEvent], lanes: Sequence[SheetLane]) -> SheetTimeline:
     names = {name: i for i, name in enumerate(dict.fromkeys(event.name for event in events))}
-    return Timeline(
+    return SheetTimeline(
         lanes=tuple(lanes),
         names=tuple(names),
         lane=np.array([event.lane for event in events], np.int64),
@@ -182,7 +182,7 @@ _MARKS = (b'"session_initialization"', b'"model_loading_', b"_kernel_time", b'"m
 class _Draft:
     place: str
     lanes: dict[tuple[str, str], int] = field(default_factory=dict)
-    events: list[HostEvent] = field(default_factory=list)
+    events: list[KernelEvent] = field(default_factory=list)
     runs: list[HostRun] = field(default_factory=list)
 
     def lane(self, event: Event) -> int:
@@ -210,7 +210,8 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
     if reader.open_ended:
         notes.append("the file ends inside its events: everything before that was read")
     if not draft.runs:
-        draft.runs.append(_whole(draft.events))
+        start, end = min(e.start_us for e in draft.events), max(e.end_us for e in draft.events)
+        draft.runs.append(HostRun(draft.events[0].lane, start, end))
         notes.append("no model_run was recorded: all nodes are counted as one inference")
     return Sheet(
         adapter="onnxruntime",
@@ -219,7 +220,13 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
         provenance=Provenance.LOG,
         ops=op_rows(draft.events, draft.runs),
         totals=run_totals(draft.runs),
-        timeline=host_timeline(draft.events, _rows(draft)),
+        timeline=host_timeline(
+            draft.events,
+            [
+                SheetLane(f"onnxruntime {pid}", f"thread {tid}", 0, "CPU")
+                for pid, tid in draft.lanes
+            ],
+        ),
         notes=tuple(notes),
     )
 
@@ -241,12 +248,12 @@ def _take(draft: _Draft, event: Event) -> None:
         draft.events.append(_node(draft, event, name.removesuffix(_KERNEL), start, us))
 
 
-def _node(draft: _Draft, event: Event, name: str, start: float, us: float) -> HostEvent:
+def _node(draft: _Draft, event: Event, name: str, start: float, us: float) -> KernelEvent:
     args = arguments(event)
     kind = text(args.get("op_name"), 200)
     provider = text(args.get("provider"), 100).removesuffix("ExecutionProvider")
     size = number(args.get("output_size"))
-    return HostEvent(
+    return KernelEvent(
         lane=draft.lane(event),
         start_us=start,
         end_us=start + us,
@@ -260,19 +267,10 @@ def _node(draft: _Draft, event: Event, name: str, start: float, us: float) -> Ho
 
 def _types(args: Event) -> tuple[str, ...]:
     """Of the outputs first; each entry is {type: shape}."""
-    found: dict[str, None] = {}
+    types: dict[str, None] = {}
     for key in ("output_type_shape", "input_type_shape"):
         entries: Any = args.get(key)
         for entry in entries[:100] if isinstance(entries, list) else ():
             if isinstance(entry, dict):
-                found.update(dict.fromkeys(str(name)[:40] for name in list(entry)[:1]))
-    return tuple(found)
-
-
-def _whole(events: list[HostEvent]) -> HostRun:
-    start, end = min(e.start_us for e in events), max(e.end_us for e in events)
-    return HostRun(events[0].lane, start, end)
-
-
-def _rows(draft: _Draft) -> list[Lane]:
-    return [Lane(f"onnxruntime {pid}", f"thread {tid}", 0, "CPU") for pid, tid in draft.lanes]
+                types.update(dict.fromkeys(str(name)[:40] for name in list(entry)[:1]))
+    return tuple(types)

@@ -8,12 +8,12 @@ from npuscope.bounded_file import CORE_BUFFER, CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError
 from npuscope.families.many_core.adapters.model import (
     Companions,
-    OpRow,
     PortWait,
     ProfileFile,
     Sheet,
+    SheetOp,
+    SheetTotals,
     ThreadSpan,
-    Totals,
 )
 from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.opstats import model as opstats
@@ -43,15 +43,15 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
         )
     layouts = read_layouts(read_bytes(program, CORE_PROGRAM))
     data = source.read(CORE_BUFFER)
-    wanted = read_header(data).program_uuid if len(layouts) > 1 else ""
-    layout = next((one for one in layouts if one.program_uuid == wanted), layouts[0])
+    uuid = read_header(data).program_uuid if len(layouts) > 1 else ""
+    layout = next((one for one in layouts if one.program_uuid == uuid), layouts[0])
     stats = read_buffer(data, layout, source.path.stem, ignore_uuid=companions.ignore_uuid)
     return sheet_of_stats(stats, source.path.name)
 
 
 def _beside(path: Path) -> Path | None:
-    found = path.parent / PROGRAM
-    return found if found.is_file() else None
+    program = path.parent / PROGRAM
+    return program if program.is_file() else None
 
 
 def sheet_of_stats(
@@ -66,6 +66,7 @@ def sheet_of_stats(
 
     tables = opstats_of(stats)
     cores = tables.cores
+    totals = tables.totals
     return Sheet(
         adapter=adapter,
         file=file,
@@ -78,7 +79,13 @@ def sheet_of_stats(
             for core in cores
             for row in core.ports
         ),
-        totals=_totals(tables.totals),
+        totals=SheetTotals(
+            totals.ucycles / _PER_US,
+            totals.ucycles,
+            totals.start_uc,
+            totals.end_uc,
+            totals.stats_batch,
+        ),
         frequencies_mhz=tuple(
             (core.core, core.effective_mhz) for core in cores if core.effective_mhz is not None
         ),
@@ -89,9 +96,9 @@ def sheet_of_stats(
     )
 
 
-def _op(row: opstats.OpRow) -> OpRow:
+def _op(row: opstats.OpRow) -> SheetOp:
     label = row.label
-    return OpRow(
+    return SheetOp(
         core=row.core,
         engine=label.engine,
         kind=label.kind,
@@ -122,8 +129,3 @@ def _threads(core: opstats.CoreTables) -> list[ThreadSpan]:
         )
         for row in core.threads
     ]
-
-
-def _totals(totals: opstats.Totals) -> Totals:
-    ticks = totals.ucycles
-    return Totals(ticks / _PER_US, ticks, totals.start_uc, totals.end_uc, totals.stats_batch)

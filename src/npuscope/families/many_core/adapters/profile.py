@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npuscope.errors import UsageError
-from npuscope.families.many_core.adapters.model import OpRow, Sheet
+from npuscope.families.many_core.adapters.model import Sheet, SheetOp
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.model import (
@@ -38,7 +38,7 @@ _ASYNCHRONOUS = "DMAIssue"
 class _View:
     """The ops that become epochs, and the clocks that count them."""
 
-    rows: tuple[OpRow, ...]
+    rows: tuple[SheetOp, ...]
     clocks: RunClocks
     machine: str
     notes: tuple[str, ...]
@@ -52,12 +52,31 @@ def profile_of(sheet: Sheet, *, core: int | None = None, engine: str | None = No
     view = _device(sheet, core, engine) if is_device else _host(sheet)
     epochs = [_epoch(i, row, view, sheet) for i, row in enumerate(view.rows)]
     rest_ms = sheet.totals.us / 1000 - sum(epoch.ms for epoch in epochs)
-    notes = [*sheet.notes, *view.notes]
+    clocks, notes = view.clocks, [*sheet.notes, *view.notes]
     if rest_ms > 0:
-        epochs.append(_rest(len(epochs), rest_ms, view, sheet))
+        epochs.append(
+            plain_part(
+                len(epochs),
+                "between ops",
+                rest_ms,
+                kind=EpochKind.EMPTY,
+                operators=("between ops",),
+                provenance=sheet.provenance,
+                spread=Spread(rest_ms, rest_ms, rest_ms, sheet.totals.inferences),
+                counters=_phases(len(epochs), rest_ms * 1000 * clocks.mcu_mhz, 0.0, 0.0),
+            )
+        )
     elif rest_ms < -1e-6:
         notes.append(f"ops ran beside each other: the run took {sheet.totals.us / 1000:.3f} ms")
-    return _profile(sheet, view, tuple(epochs), tuple(notes))
+    return plain_profile(
+        ModelInfo(sheet.network or sheet.file, "", (), (), 0, 0),
+        MachineInfo(view.machine, "", False, clocks.mcu_mhz, clocks.npu_mhz),
+        tuple(epochs),
+        provenance=sheet.provenance,
+        clocks=clocks,
+        inferences=sheet.totals.inferences,
+        notes=tuple(notes),
+    )
 
 
 def _host(sheet: Sheet) -> _View:
@@ -70,24 +89,24 @@ def _host(sheet: Sheet) -> _View:
 def _device(sheet: Sheet, core: int | None, engine: str | None) -> _View:
     core = _slowest(sheet) if core is None else core
     by_engine = {name: _of(sheet, core, name) for name in _DEVICE}
-    chosen = engine or _busiest(by_engine)
-    if not by_engine.get(chosen):
+    name = engine or _busiest(by_engine)
+    if not by_engine.get(name):
         raise UsageError(
-            f"core {core} has no ops on '{safe_terminal(chosen)}'",
+            f"core {core} has no ops on '{safe_terminal(name)}'",
             where=sheet.file,
             hint=f"cores are {', '.join(map(str, sheet.cores))}; engines {', '.join(_DEVICE)}",
         )
     mhz = dict(sheet.frequencies_mhz).get(core, _NOMINAL_MHZ)
     clocks = RunClocks(_TIMER_MHZ, mhz, 0.0, 0.0)
     return _View(
-        by_engine[chosen],
+        by_engine[name],
         clocks,
         f"{counted(len(sheet.cores), 'core')} of a Cloud AI 100 type device",
-        _device_notes(sheet, core, chosen, by_engine),
+        _device_notes(sheet, core, name, by_engine),
     )
 
 
-def _of(sheet: Sheet, core: int, engine: str) -> tuple[OpRow, ...]:
+def _of(sheet: Sheet, core: int, engine: str) -> tuple[SheetOp, ...]:
     timed = (row for row in sheet.ops if row.us is not None)
     return tuple(row for row in timed if (row.core, row.engine) == (core, engine))
 
@@ -97,11 +116,11 @@ def _slowest(sheet: Sheet) -> int:
     return -max(spans)[1] if spans else min(row.core for row in sheet.ops)
 
 
-def _work_us(rows: Sequence[OpRow]) -> float:
+def _work_us(rows: Sequence[SheetOp]) -> float:
     return sum(row.us or 0.0 for row in rows if not row.is_wait)
 
 
-def _busiest(by_engine: dict[str, tuple[OpRow, ...]]) -> str:
+def _busiest(by_engine: dict[str, tuple[SheetOp, ...]]) -> str:
     """Transfers overlap in time, so that their sum says nothing beside engines that compute."""
     return max(
         by_engine, key=lambda name: (name != _ASYNCHRONOUS, _work_us(by_engine[name]))
@@ -110,16 +129,16 @@ def _busiest(by_engine: dict[str, tuple[OpRow, ...]]) -> str:
 
 
 def _device_notes(
-    sheet: Sheet, core: int, chosen: str, by_engine: dict[str, tuple[OpRow, ...]]
+    sheet: Sheet, core: int, engine: str, by_engine: dict[str, tuple[SheetOp, ...]]
 ) -> tuple[str, ...]:
     total_us = sheet.totals.us if sheet.totals else 0.0
     others = [
         f"{name} {100 * _work_us(rows) / total_us:.1f} %"
         for name, rows in by_engine.items()
-        if name != chosen and rows and total_us
+        if name != engine and rows and total_us
     ]
     notes = [
-        f"epochs are op kinds of {chosen} on core {core}; "
+        f"epochs are op kinds of {engine} on core {core}; "
         f"MCU cycles are ticks of the timer ({_TIMER_MHZ:g} MHz), NPU cycles those of the core"
     ]
     if others:
@@ -129,7 +148,7 @@ def _device_notes(
     return tuple(notes)
 
 
-def _epoch(index: int, row: OpRow, view: _View, sheet: Sheet) -> EpochProfile:
+def _epoch(index: int, row: SheetOp, view: _View, sheet: Sheet) -> EpochProfile:
     us = row.us or 0.0
     runs = sheet.totals.inferences if sheet.totals else 1
     low, middle, high = row.spread_us or (us, us, us)
@@ -146,11 +165,11 @@ def _epoch(index: int, row: OpRow, view: _View, sheet: Sheet) -> EpochProfile:
     )
 
 
-def _kind(row: OpRow) -> EpochKind:
+def _kind(row: SheetOp) -> EpochKind:
     return EpochKind.SW if row.engine == "CPU" else EpochKind.HW
 
 
-def _counters(index: int, row: OpRow, view: _View) -> EpochCounters:
+def _counters(index: int, row: SheetOp, view: _View) -> EpochCounters:
     """Waits are counted by the timer, work by the core, kernels on a CPU by that one."""
     us = row.us or 0.0
     if row.is_wait:
@@ -163,33 +182,3 @@ def _counters(index: int, row: OpRow, view: _View) -> EpochCounters:
 
 def _phases(index: int, pre: float, core: float, post: float) -> EpochCounters:
     return EpochCounters(index, index, pre, core, post, Bound.UNKNOWN)
-
-
-def _rest(index: int, ms: float, view: _View, sheet: Sheet) -> EpochProfile:
-    counters = _phases(index, ms * 1000 * view.clocks.mcu_mhz, 0.0, 0.0)
-    spread = Spread(ms, ms, ms, sheet.totals.inferences if sheet.totals else 1)
-    return plain_part(
-        index,
-        "between ops",
-        ms,
-        kind=EpochKind.EMPTY,
-        operators=("between ops",),
-        provenance=sheet.provenance,
-        spread=spread,
-        counters=counters,
-    )
-
-
-def _profile(
-    sheet: Sheet, view: _View, epochs: tuple[EpochProfile, ...], notes: tuple[str, ...]
-) -> Profile:
-    clocks = view.clocks
-    return plain_profile(
-        ModelInfo(sheet.network or sheet.file, "", (), (), 0, 0),
-        MachineInfo(view.machine, "", False, clocks.mcu_mhz, clocks.npu_mhz),
-        epochs,
-        provenance=sheet.provenance,
-        clocks=clocks,
-        inferences=sheet.totals.inferences if sheet.totals else 1,
-        notes=notes,
-    )

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from npuscope.bounded_file import DESCRIPTOR, read_bytes
 from npuscope.errors import FileError
 from npuscope.families.many_core.adapters.lanes import ENGINES
-from npuscope.families.many_core.adapters.model import Companions, OpRow, ProfileFile, Sheet
+from npuscope.families.many_core.adapters.model import Companions, ProfileFile, Sheet, SheetOp
 from npuscope.families.many_core.networkdesc import NetworkDesc, decode_networkdesc
 from npuscope.families.many_core.qpc import MAGIC, NETWORK_DESC, Qpc, read_qpc_file
 from npuscope.lean_dataclass import dataclass
@@ -43,7 +43,10 @@ def probe(source: ProfileFile) -> int:
 
 def read(source: ProfileFile, companions: Companions) -> Sheet:
     desc, newer, notes = _parts(source)
-    engines = _engines(desc) if desc else ()
+    engines = tuple(  # of each thread group, by its name
+        next((engine for engine in ENGINES if engine.lower() in name.lower()), name)
+        for name in (desc.thread_group_names if desc else ())
+    )
     ops = list(_listed(desc, engines)) if desc else []
     network = desc.network_name if desc else ""
     if not ops and newer is not None:
@@ -54,12 +57,24 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
             where=source.place,
             hint="compile it with -stats-level=70",
         )
+
+    # Ops alike together, by core, those that write most first.
+    counts: Counter[tuple[int, str, str, str, tuple[str, ...]]] = Counter()
+    sizes: Counter[tuple[int, str, str, str, tuple[str, ...]]] = Counter()
+    for op in ops:
+        key = op.core, op.engine, op.kind, op.memory, op.dtypes
+        counts[key] += 1
+        sizes[key] += op.out_bytes
+    rows = [
+        SheetOp(*key, name="", count=count, us=None, out_bytes=sizes[key])
+        for key, count in counts.items()
+    ]
     return Sheet(
         adapter="qaic-desc",
         file=source.path.name,
         network=network,
         provenance=Provenance.VENDOR_FILE,
-        ops=_rows(ops),
+        ops=tuple(sorted(rows, key=lambda row: (row.core, -(row.out_bytes or 0), row.details))),
         notes=("an inventory of ops: nothing was timed", *notes),
     )
 
@@ -76,14 +91,6 @@ def _parts(source: ProfileFile) -> tuple[NetworkDesc | None, bytes | None, tuple
         None if data is None else decode_networkdesc(data),
         qpc.get(OPSTATS_DESC),
         qpc.notes,
-    )
-
-
-def _engines(desc: NetworkDesc) -> tuple[str, ...]:
-    """Of each thread group, by its name."""
-    return tuple(
-        next((engine for engine in ENGINES if engine.lower() in name.lower()), name)
-        for name in desc.thread_group_names
     )
 
 
@@ -111,8 +118,8 @@ def _from_newer(
         )
     place = safe_terminal(str(companions.descriptors))
     schema = read_schema(read_bytes(companions.descriptors, DESCRIPTOR), place)
-    found = decode_by(schema, _ROOT, data, f"{source.place}, {OPSTATS_DESC}")
-    metadata = _dict(found.get("opstats_metadata"))
+    message = decode_by(schema, _ROOT, data, f"{source.place}, {OPSTATS_DESC}")
+    metadata = _dict(message.get("opstats_metadata"))
     parts = _list(metadata.get("specialization_metadata"))
     if not parts:
         return [], network
@@ -159,18 +166,3 @@ def _dict(value: Any) -> Table:
 
 def _list(value: Any) -> list[Table]:
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
-
-
-def _rows(ops: Iterable[_Op]) -> tuple[OpRow, ...]:
-    """Ops alike together, by core, those that write most first."""
-    counts: Counter[tuple[int, str, str, str, tuple[str, ...]]] = Counter()
-    sizes: Counter[tuple[int, str, str, str, tuple[str, ...]]] = Counter()
-    for op in ops:
-        key = op.core, op.engine, op.kind, op.memory, op.dtypes
-        counts[key] += 1
-        sizes[key] += op.out_bytes
-    rows = [
-        OpRow(*key, name="", count=count, us=None, out_bytes=sizes[key])
-        for key, count in counts.items()
-    ]
-    return tuple(sorted(rows, key=lambda row: (row.core, -(row.out_bytes or 0), row.details)))

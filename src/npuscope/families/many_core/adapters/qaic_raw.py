@@ -30,8 +30,8 @@ _MOST_FIELDS, _MOST_SECTIONS = 200, 100
 
 
 def probe(source: ProfileFile) -> int:
-    known = _NAME.search(source.path.name) and not source.head.startswith(MAGIC)
-    return 60 if known else 0
+    fits = _NAME.search(source.path.name) and not source.head.startswith(MAGIC)
+    return 60 if fits else 0
 
 
 def read(source: ProfileFile, companions: Companions) -> Sheet:
@@ -52,15 +52,15 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
 def _stats(source: ProfileFile, description: bytes, name: str) -> Stats:
     layout = layout_from_json(description)
     data = source.read(CORE_BUFFER)
-    found = dict(_sections(parse(description, safe_terminal(name)), data, source.place))
-    if SectionId.THREAD_INF not in found:
+    sections = dict(_sections(parse(description, safe_terminal(name)), data, source.place))
+    if SectionId.THREAD_INF not in sections:
         raise FileError(
             "the layout does not say where the spans of the threads (section 1) lie",
             where=safe_terminal(name),
             hint="give section 1 an offset and a count",
         )
     ops = op_index(layout, 0)
-    kept = {section: checked(section, records, ops) for section, records in found.items()}
+    valid = {section: checked(section, records, ops) for section, records in sections.items()}
     inference = _INFERENCE.search(source.path.name)
     return Stats(
         layout=layout,
@@ -70,42 +70,38 @@ def _stats(source: ProfileFile, description: bytes, name: str) -> Stats:
         specialization=0,
         inference=int(inference[1]) if inference else 0,
         utc_ns=0,
-        sections={section: records for section, (records, _) in kept.items()},
+        sections={section: records for section, (records, _) in valid.items()},
         notes=(
             "decoded with a layout that the user supplied; npuscope cannot check it",
-            *(note for _, told in kept.values() for note in told),
+            *(note for _, notes in valid.values() for note in notes),
         ),
     )
 
 
 def _sections(root: Node, data: bytes, place: str) -> Iterator[tuple[SectionId, Records]]:
     """Those that say where they lie; the others are not in this buffer."""
-    known = {int(section): section for section in SectionId}
+    by_number = {int(section): section for section in SectionId}
     for node in root.get("sections").items(_MOST_SECTIONS):
         if isinstance(node.value, dict) and "offset" not in node.value:
             continue
-        number = node.get("id").integer(max(known))
-        if number not in known:
+        number = node.get("id").integer(max(by_number))
+        if number not in by_number:
             raise node.error(f"there is no section {number}")
-        yield known[number], _records(node, known[number], data, place)
-
-
-def _records(node: Node, section: SectionId, data: bytes, place: str) -> Records:
-    theirs = _dtype(node.get("record"))
-    offset, count = node.get("offset").integer(), node.get("count").integer()
-    if offset + count * theirs.itemsize > len(data):
-        raise FileError(
-            f"{count} records of {theirs.itemsize} bytes at byte {offset} are more than its "
-            f"{len(data)} bytes",
-            where=place,
-            hint=f"correct {node.path}",
-        )
-    found = np.frombuffer(data, theirs, count, offset)
-    records = np.zeros(count, SECTIONS[section].dtype)
-    for name in set(records.dtype.names or ()) & set(theirs.names or ()):
-        if theirs[name].kind != "V":
-            records[name] = found[name].astype(records.dtype[name])
-    return records
+        section, theirs = by_number[number], _dtype(node.get("record"))
+        offset, count = node.get("offset").integer(), node.get("count").integer()
+        if offset + count * theirs.itemsize > len(data):
+            raise FileError(
+                f"{count} records of {theirs.itemsize} bytes at byte {offset} are more than its "
+                f"{len(data)} bytes",
+                where=place,
+                hint=f"correct {node.path}",
+            )
+        source = np.frombuffer(data, theirs, count, offset)
+        records = np.zeros(count, SECTIONS[section].dtype)
+        for name in set(records.dtype.names or ()) & set(theirs.names or ()):
+            if theirs[name].kind != "V":
+                records[name] = source[name].astype(records.dtype[name])
+        yield section, records
 
 
 def _dtype(node: Node) -> np.dtype[np.void]:

@@ -11,12 +11,12 @@ from npuscope.errors import FileError
 from npuscope.families.many_core.adapters.lanes import parse_details
 from npuscope.families.many_core.adapters.model import (
     Companions,
-    OpRow,
     PortWait,
     ProfileFile,
     Sheet,
+    SheetOp,
+    SheetTotals,
     ThreadSpan,
-    Totals,
 )
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.lean_dataclass import dataclass, replace
@@ -38,12 +38,12 @@ class _Draft:
     place: str
     network: str = ""
     columns: tuple[str, ...] = ()
-    ops: list[OpRow] = field(default_factory=list)
+    ops: list[SheetOp] = field(default_factory=list)
     threads: dict[tuple[int, int], ThreadSpan] = field(default_factory=dict)
     ports: list[PortWait] = field(default_factory=list)
     frequencies: dict[int, float] = field(default_factory=dict)
     pcycles: dict[int, int] = field(default_factory=dict)
-    totals: Totals | None = None
+    totals: SheetTotals | None = None
     batch: int = 1
     others: list[str] = field(default_factory=list)  # further specializations
     unread: list[str] = field(default_factory=list)
@@ -72,7 +72,31 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
             where=source.place,
             hint="give the file that ends in .qaic-opstats.summary.txt",
         )
-    return _sheet(draft, source)
+
+    notes = list(draft.notes)
+    if not draft.ops:
+        notes.append("no table of ops: it needs a run of a program compiled at level 70 or above")
+    if draft.others:
+        names = ", ".join(draft.others)
+        notes.append(f"only the first specialization is read; the file also has {names}")
+    if draft.totals is None:
+        notes.append("the device's total is missing: it is computed from the threads")
+    if draft.unread:
+        notes.append(f"{len(draft.unread)} lines are not understood, first: {draft.unread[0]}")
+    totals = draft.totals or _span(draft)
+    return Sheet(
+        adapter="qaic-text",
+        file=source.path.name,
+        network=draft.network,
+        provenance=Provenance.VENDOR_FILE,
+        ops=tuple(draft.ops),
+        threads=tuple(draft.threads[key] for key in sorted(draft.threads)),
+        port_waits=tuple(draft.ports),
+        totals=replace(totals, batch=draft.batch) if totals else None,
+        frequencies_mhz=tuple(sorted(draft.frequencies.items())),
+        inference_pcycles=tuple(sorted(draft.pcycles.items())),
+        notes=tuple(notes),
+    )
 
 
 def _read_line(draft: _Draft, number: int, line: str, *, last: bool) -> None:
@@ -101,32 +125,30 @@ def _take_op(draft: _Draft, number: int, line: str) -> None:
     try:
         if len(cells) != len(draft.columns):
             raise ValueError(f"{len(cells)} columns, expected {len(draft.columns)}")
-        draft.ops.append(_op(row))
+        kind, engine, memory, dtypes = parse_details(row["opdetails"])
+        ucycles, pcycles = _cell(row["ucycles"]), _cell(row["pcycles"])
+        draft.ops.append(
+            SheetOp(
+                core=int(row["core"][1:]),
+                engine=engine,
+                kind=kind,
+                memory=memory,
+                dtypes=dtypes,
+                name="",
+                count=int(row["count"]),
+                us=None if ucycles is None else ucycles / _PER_US,
+                ucycles=ucycles,
+                pcycles=pcycles,
+                out_bytes=_out_bytes(row, ucycles, pcycles),
+                stddev_pcycles_per_kb=_cell(row.get("stddev(pc/KB)", "N/A")),
+            )
+        )
     except (ValueError, KeyError) as error:
         raise FileError(
             f"a row of the op table that is not understood: {error}",
             where=f"{draft.place}: line {number}",
             hint="expected numbers or N/A under " + ", ".join(draft.columns),
         ) from error
-
-
-def _op(row: dict[str, str]) -> OpRow:
-    kind, engine, memory, dtypes = parse_details(row["opdetails"])
-    ucycles, pcycles = _cell(row["ucycles"]), _cell(row["pcycles"])
-    return OpRow(
-        core=int(row["core"][1:]),
-        engine=engine,
-        kind=kind,
-        memory=memory,
-        dtypes=dtypes,
-        name="",
-        count=int(row["count"]),
-        us=None if ucycles is None else ucycles / _PER_US,
-        ucycles=ucycles,
-        pcycles=pcycles,
-        out_bytes=_out_bytes(row, ucycles, pcycles),
-        stddev_pcycles_per_kb=_cell(row.get("stddev(pc/KB)", "N/A")),
-    )
 
 
 def _out_bytes(row: dict[str, str], ucycles: float | None, pcycles: float | None) -> float | None:
@@ -138,9 +160,9 @@ def _out_bytes(row: dict[str, str], ucycles: float | None, pcycles: float | None
         (ucycles, _cell(row.get("ucycles/KB", "N/A"))),
         (pcycles, _cell(row.get("pcycles/KB", "N/A"))),
     )
-    told = [(ratio, cycles / ratio) for cycles, ratio in ratios if cycles and ratio]
+    exact = [(ratio, cycles / ratio) for cycles, ratio in ratios if cycles and ratio]
     # All of them have two digits behind the point: the largest figure is the most exact one.
-    return round(max([(size, size), *told])[1] * 1024)
+    return round(max([(size, size), *exact])[1] * 1024)
 
 
 def _cell(text: str) -> float | None:
@@ -191,7 +213,7 @@ def _take_pcycles(draft: _Draft, hit: re.Match[str]) -> None:
 
 def _take_total(draft: _Draft, hit: re.Match[str]) -> None:
     ticks, start, end = (int(hit[i]) for i in (1, 2, 3))
-    draft.totals = Totals(ticks / _PER_US, ticks, start, end)
+    draft.totals = SheetTotals(ticks / _PER_US, ticks, start, end)
 
 
 def _take_rate(draft: _Draft, hit: re.Match[str]) -> None:
@@ -236,41 +258,10 @@ _RULES: tuple[tuple[re.Pattern[str], _Take], ...] = tuple(
 )
 
 
-def _sheet(draft: _Draft, source: ProfileFile) -> Sheet:
-    totals = draft.totals or _span(draft)
-    return Sheet(
-        adapter="qaic-text",
-        file=source.path.name,
-        network=draft.network,
-        provenance=Provenance.VENDOR_FILE,
-        ops=tuple(draft.ops),
-        threads=tuple(draft.threads[key] for key in sorted(draft.threads)),
-        port_waits=tuple(draft.ports),
-        totals=replace(totals, batch=draft.batch) if totals else None,
-        frequencies_mhz=tuple(sorted(draft.frequencies.items())),
-        inference_pcycles=tuple(sorted(draft.pcycles.items())),
-        notes=_notes(draft),
-    )
-
-
-def _span(draft: _Draft) -> Totals | None:
+def _span(draft: _Draft) -> SheetTotals | None:
     """Where the file ends before the device's total: from first start to last end."""
     spans = [span for span in draft.threads.values() if span.end_uc]
     if not spans:
         return None
     start, end = min(s.start_uc for s in spans), max(s.end_uc for s in spans)
-    return Totals((end - start) / _PER_US, end - start, start, end)
-
-
-def _notes(draft: _Draft) -> tuple[str, ...]:
-    notes = list(draft.notes)
-    if not draft.ops:
-        notes.append("no table of ops: it needs a run of a program compiled at level 70 or above")
-    if draft.others:
-        names = ", ".join(draft.others)
-        notes.append(f"only the first specialization is read; the file also has {names}")
-    if draft.totals is None:
-        notes.append("the device's total is missing: it is computed from the threads")
-    if draft.unread:
-        notes.append(f"{len(draft.unread)} lines are not understood, first: {draft.unread[0]}")
-    return tuple(notes)
+    return SheetTotals((end - start) / _PER_US, end - start, start, end)

@@ -16,11 +16,11 @@ import numpy as np
 
 from npuscope.errors import FileError
 from npuscope.families.many_core.adapters.columns import (
-    Columns,
     Event,
     EventReader,
-    Group,
     Names,
+    OpGroup,
+    SliceColumns,
     arguments,
     group_rows,
     number,
@@ -34,7 +34,13 @@ from npuscope.families.many_core.adapters.lanes import (
     parse_operand,
     timeline_of,
 )
-from npuscope.families.many_core.adapters.model import Companions, OpRow, ProfileFile, Sheet, Totals
+from npuscope.families.many_core.adapters.model import (
+    Companions,
+    ProfileFile,
+    Sheet,
+    SheetOp,
+    SheetTotals,
+)
 from npuscope.families.many_core.opstats.model import WAITS
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.lean_dataclass import dataclass
@@ -43,26 +49,26 @@ from npuscope.profiling.model import Provenance
 # --- Spans and clocks, computed from the slices ---
 
 
-def totals_of(columns: Columns, lanes: ResolvedLanes) -> Totals:
+def totals_of(columns: SliceColumns, lanes: ResolvedLanes) -> SheetTotals:
     """From first start to last end of the cores: of their execution rows where there are any."""
     lane, start = np.asarray(columns.lane), np.asarray(columns.start)
     ends = start + np.asarray(columns.us)
     of_core = np.array([row.core is not None for row in lanes.rows])[lane]
     execution = of_core & (lanes.core[lane] < 0)
-    chosen = execution if execution.any() else of_core
-    us = float(ends[chosen].max() - start[chosen].min())
-    return Totals(us, round(us * UTIMER_HZ / 1e6))
+    slices = execution if execution.any() else of_core
+    us = float(ends[slices].max() - start[slices].min())
+    return SheetTotals(us, round(us * UTIMER_HZ / 1e6))
 
 
-def frequencies(ops: Sequence[OpRow]) -> tuple[tuple[int, float], ...]:
+def frequencies(ops: Sequence[SheetOp]) -> tuple[tuple[int, float], ...]:
     """Effective clock of each core, MHz: cycles against timer ticks of its ops."""
     sums: dict[int, tuple[float, float]] = {}
     for row in ops:
         if row.pcycles and row.ucycles:
             cycles, ticks = sums.get(row.core, (0.0, 0.0))
             sums[row.core] = cycles + row.pcycles, ticks + row.ucycles
-    found = {core: cycles * UTIMER_HZ / 1e6 / ticks for core, (cycles, ticks) in sums.items()}
-    return tuple(sorted(found.items()))
+    mhz = {core: cycles * UTIMER_HZ / 1e6 / ticks for core, (cycles, ticks) in sums.items()}
+    return tuple(sorted(mhz.items()))
 
 
 _MARKS = (b"opKind", b"opUCycle", b"_Core_", b"HOST_PROC")
@@ -75,7 +81,7 @@ _MOST_SAMPLES = 1_000_000
 class TraceDraft:
     """What was read so far. `ops` numbers the ops, `pending` holds flows that have begun."""
 
-    columns: Columns
+    columns: SliceColumns
     lanes: TraceLanes = field(default_factory=TraceLanes)
     ops: Names = field(default_factory=Names)
     pending: dict[str, FlowEnd] = field(default_factory=dict)
@@ -105,6 +111,14 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
             where=source.place,
             hint="give the .json of the vendor's runtime (trace) or of its opstats tool (--trace)",
         )
+    timeline = timeline_of(draft.columns, lanes, draft.flows, draft.counters, draft.odd)
+    notes = [f"{count} {what}" for what, count in draft.odd.items()]
+    if draft.pending:
+        notes.append(f"{len(draft.pending)} flows have no end")
+    if open_ended:
+        notes.append("the file ends inside its events: everything before that was read")
+    if lanes.devices > 1:
+        notes.append(f"{lanes.devices} devices: cores are numbered consecutively over the devices")
     return Sheet(
         adapter="qaic-trace",
         file=source.path.name,
@@ -113,13 +127,13 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
         ops=ops,
         totals=totals_of(draft.columns, lanes),
         frequencies_mhz=frequencies(ops),
-        timeline=timeline_of(draft.columns, lanes, draft.flows, draft.counters, draft.odd),
-        notes=_notes(draft, open_ended, lanes.devices),
+        timeline=timeline,
+        notes=tuple(notes),
     )
 
 
 def read_events(path: Path, place: str) -> tuple[TraceDraft, bool]:
-    draft = TraceDraft(Columns(place))
+    draft = TraceDraft(SliceColumns(place))
     reader = EventReader(path)
     for event in reader:
         take = _TAKERS.get(text(event.get("ph")))
@@ -129,11 +143,11 @@ def read_events(path: Path, place: str) -> tuple[TraceDraft, bool]:
 
 
 def _take_name(draft: TraceDraft, event: Event) -> None:
-    given = text(arguments(event).get("name"))
+    name = text(arguments(event).get("name"))
     if event.get("name") == "thread_name":
-        draft.lanes.name_thread(event, given)
+        draft.lanes.name_thread(event, name)
     elif event.get("name") == "process_name":
-        draft.lanes.name_process(event, given)
+        draft.lanes.name_process(event, name)
 
 
 def _take_slice(draft: TraceDraft, event: Event) -> None:
@@ -147,11 +161,12 @@ def _take_slice(draft: TraceDraft, event: Event) -> None:
     dtypes, out_bytes = ((), None) if kind in WAITS else _operands(args)
     if kind in WAITS:
         memory, us = "", us if waited is None else max(us, waited)
+    oc = number(args.get("oc"))  # its number in the core; without one, its name counts
     draft.columns.add(
         draft.lanes.number(event),
-        Group(kind, memory, dtypes),
+        OpGroup(kind, memory, dtypes),
         name,
-        _op_number(draft, kind, args),
+        draft.ops.number(int(oc) if oc is not None else text(args.get("opName")) or kind),
         start,
         us,
         (
@@ -170,26 +185,20 @@ def _kind(name: str, args: Event) -> str:
     return text(args.get("opKind"), 200).strip() or _ORDINAL.sub("", name).strip()
 
 
-def _op_number(draft: TraceDraft, kind: str, args: Event) -> int:
-    """Its number in the core where there is one, else its name."""
-    oc = number(args.get("oc"))
-    return draft.ops.number(int(oc) if oc is not None else text(args.get("opName")) or kind)
-
-
 def _operands(args: Event) -> tuple[tuple[str, ...], float | None]:
     """Types (those of outputs first) and bytes of the output."""
     texts = [text(value, 2000) for key, value in args.items() if key.startswith("opOperand")]
-    found = [operand for part in texts if (operand := parse_operand(part))]
-    found.sort(key=lambda operand: not operand.output)
-    types = tuple(dict.fromkeys(operand.dtype for operand in found))
+    operands = [operand for part in texts if (operand := parse_operand(part))]
+    operands.sort(key=lambda operand: not operand.output)
+    types = tuple(dict.fromkeys(operand.dtype for operand in operands))
     stated = _not_negative(args.get("opOutputSize"))
-    outputs = [operand.kib for operand in found if operand.output]
+    outputs = [operand.kib for operand in operands if operand.output]
     return types, stated if stated is not None else sum(outputs) * 1024 if outputs else None
 
 
 def _not_negative(value: Any) -> float | None:
-    found = number(value)
-    return found if found is not None and found >= 0 else None
+    figure = number(value)
+    return figure if figure is not None and figure >= 0 else None
 
 
 def _take_flow_start(draft: TraceDraft, event: Event) -> None:
@@ -227,12 +236,12 @@ def _flow_end(draft: TraceDraft, event: Event) -> FlowEnd | None:
 def _take_counter(draft: TraceDraft, event: Event) -> None:
     time = time_us(event.get("ts"))
     for key, value in arguments(event).items():
-        found = number(value)
-        if time is None or found is None or draft.samples >= _MOST_SAMPLES:
+        figure = number(value)
+        if time is None or figure is None or draft.samples >= _MOST_SAMPLES:
             continue
         draft.samples += 1
         series = draft.lanes.number(event), f"{text(event.get('name'), 100)} {key[:100]}"
-        draft.counters.setdefault(series, []).append((time, found))
+        draft.counters.setdefault(series, []).append((time, figure))
 
 
 _TAKERS = {
@@ -242,14 +251,3 @@ _TAKERS = {
     "f": _take_flow_end,
     "C": _take_counter,
 }
-
-
-def _notes(draft: TraceDraft, open_ended: bool, devices: int) -> tuple[str, ...]:
-    notes = [f"{count} {what}" for what, count in draft.odd.items()]
-    if draft.pending:
-        notes.append(f"{len(draft.pending)} flows have no end")
-    if open_ended:
-        notes.append("the file ends inside its events: everything before that was read")
-    if devices > 1:
-        notes.append(f"{devices} devices: cores are numbered consecutively over the devices")
-    return tuple(notes)

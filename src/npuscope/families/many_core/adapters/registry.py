@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from npuscope.errors import FileError, UsageError
@@ -55,29 +55,24 @@ ADAPTERS: dict[str, Adapter] = {
 @cache
 def all_adapters() -> dict[str, Adapter]:
     """Ours and those of installed packages; two of one name are an error."""
-    found = dict(ADAPTERS)
+    adapters = dict(ADAPTERS)
     for entry in entry_points(group=GROUP):
-        adapter = _load(entry)
-        if adapter.name in found:
+        place = f"entry point {safe_terminal(entry.value)}"
+        try:
+            adapter = entry.load()
+        # Whatever a foreign module does on import, the user shall learn whose it is.
+        except Exception as error:
+            raise UsageError(f"this adapter does not load: {error}", where=place) from error
+        if not isinstance(adapter, Adapter):
+            raise UsageError("this is not an Adapter", where=place)
+        if adapter.name in adapters:
             raise UsageError(
                 f"two adapters are called '{safe_terminal(adapter.name)}'",
-                where=f"entry point {safe_terminal(entry.value)}",
+                where=place,
                 hint="uninstall one of the packages",
             )
-        found[adapter.name] = adapter
-    return found
-
-
-def _load(entry: EntryPoint) -> Adapter:
-    place = f"entry point {safe_terminal(entry.value)}"
-    try:
-        adapter = entry.load()
-    # Whatever a foreign module does on import, the user shall learn whose it is.
-    except Exception as error:
-        raise UsageError(f"this adapter does not load: {error}", where=place) from error
-    if not isinstance(adapter, Adapter):
-        raise UsageError("this is not an Adapter", where=place)
-    return adapter
+        adapters[adapter.name] = adapter
+    return adapters
 
 
 def find_adapter(path: str | Path) -> Adapter:
@@ -94,18 +89,18 @@ def find_adapter(path: str | Path) -> Adapter:
 
 
 def named_adapter(name: str) -> Adapter:
-    found = all_adapters().get(name)
-    if found is None:
+    adapter = all_adapters().get(name)
+    if adapter is None:
         raise UsageError(
             f"no adapter is called '{safe_terminal(name)}'",
             hint=f"there are {', '.join(all_adapters())}",
         )
-    return found
+    return adapter
 
 
 def read_sheet(
     path: str | Path, companions: Companions | None = None, *, adapter: str | None = None
 ) -> Sheet:
     """The file's sheet, by the adapter that is surest of it or by the one named."""
-    chosen = named_adapter(adapter) if adapter else find_adapter(path)
-    return chosen.read(open_source(path), companions or Companions())
+    reader = named_adapter(adapter) if adapter else find_adapter(path)
+    return reader.read(open_source(path), companions or Companions())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.errors import UsageError
-from npuscope.families.many_core.adapters.model import OpRow, Sheet, Timeline
+from npuscope.families.many_core.adapters.model import Sheet, SheetOp, SheetTimeline
 from npuscope.families.many_core.opstats import model as opstats
 from npuscope.families.many_core.opstats.verdict import verdict
 from npuscope.families.many_core.records import UTIMER_HZ
@@ -27,6 +27,9 @@ def sheet_tables(sheet: Sheet) -> opstats.Opstats:
             hint="sheet_text prints it",
         )
     cores, totals = tuple(_core(sheet, core) for core in sheet.cores), _totals(sheet)
+    notes = list(sheet.notes)
+    if any(row.ucycles is None for row in sheet.ops):
+        notes.append(f"the source has no timer ticks: ucycles are microseconds times {_PER_US:g}")
     return opstats.Opstats(
         name=sheet.file,
         network=sheet.network or sheet.file,
@@ -39,19 +42,27 @@ def sheet_tables(sheet: Sheet) -> opstats.Opstats:
         cores=cores,
         peers=(),
         totals=totals,
-        notes=(*sheet.notes, *_notes(sheet)),
+        notes=tuple(notes),
         verdict=verdict(cores, totals),
     )
 
 
-def _notes(sheet: Sheet) -> list[str]:
-    if all(row.ucycles is not None for row in sheet.ops):
-        return []
-    return [f"the source has no timer ticks: ucycles are microseconds times {_PER_US:g}"]
-
-
 def _core(sheet: Sheet, core: int) -> opstats.CoreTables:
-    threads = tuple(_threads(sheet, core))
+    threads = tuple(
+        opstats.ThreadRow(
+            core,
+            span.thread,
+            span.engine,
+            span.start_uc,
+            span.end_uc,
+            span.pcycles,
+            None
+            if span.utilization is None or span.pcycles is None
+            else round(span.utilization * span.pcycles),
+        )
+        for span in sheet.threads
+        if span.core == core and span.end_uc > span.start_uc
+    )
     cycles = [row.pcycles for row in threads if row.pcycles is not None]
     return opstats.CoreTables(
         core=core,
@@ -60,7 +71,19 @@ def _core(sheet: Sheet, core: int) -> opstats.CoreTables:
         inference_pc=dict(sheet.inference_pcycles).get(core),
         ops=tuple(sorted((_op(row) for row in sheet.ops if row.core == core), key=_most_first)),
         threads=threads,
-        ports=tuple(_ports(sheet, core)),
+        ports=tuple(
+            opstats.PortRow(
+                core,
+                row.thread,
+                row.port,
+                "host" if row.port in _HOST_PORTS else "p2p",
+                _HOST_PORTS.get(row.port, False),
+                1,
+                row.wait_uc,
+            )
+            for row in sheet.port_waits
+            if row.core == core
+        ),
         activations=tuple(
             opstats.ActivationRow(core, span.thread, span.activate_uc)
             for span in sheet.threads
@@ -82,7 +105,7 @@ def _cycles(sheet: Sheet, core: int) -> int | None:
     return None if mhz is None or sheet.totals is None else round(sheet.totals.us * mhz)
 
 
-def _op(row: OpRow) -> opstats.OpRow:
+def _op(row: SheetOp) -> opstats.OpRow:
     ticks = row.ucycles if row.ucycles is not None else (row.us or 0.0) * _PER_US
     return opstats.OpRow(
         core=row.core,
@@ -93,40 +116,6 @@ def _op(row: OpRow) -> opstats.OpRow:
         out_bytes=None if row.out_bytes is None else round(row.out_bytes),
         pcycles_per_kb_stddev=row.stddev_pcycles_per_kb,
     )
-
-
-def _threads(sheet: Sheet, core: int) -> list[opstats.ThreadRow]:
-    return [
-        opstats.ThreadRow(
-            core,
-            span.thread,
-            span.engine,
-            span.start_uc,
-            span.end_uc,
-            span.pcycles,
-            None
-            if span.utilization is None or span.pcycles is None
-            else round(span.utilization * span.pcycles),
-        )
-        for span in sheet.threads
-        if span.core == core and span.end_uc > span.start_uc
-    ]
-
-
-def _ports(sheet: Sheet, core: int) -> list[opstats.PortRow]:
-    return [
-        opstats.PortRow(
-            core,
-            row.thread,
-            row.port,
-            "host" if row.port in _HOST_PORTS else "p2p",
-            _HOST_PORTS.get(row.port, False),
-            1,
-            row.wait_uc,
-        )
-        for row in sheet.port_waits
-        if row.core == core
-    ]
 
 
 def _totals(sheet: Sheet) -> opstats.Totals:
@@ -156,7 +145,14 @@ def sheet_trace(sheet: Sheet) -> TraceModel:
             hint="give a trace of the run",
         )
     builder = TraceBuilder()
-    threads = _rows(builder, timeline)
+    processes: dict[str, int] = {}
+    rows_of_lanes = []
+    for lane in timeline.lanes:
+        if lane.process not in processes:
+            number = len(processes) + 1
+            processes[lane.process] = builder.process(lane.process, number, number)
+        rows_of_lanes.append(builder.thread(processes[lane.process], lane.thread))
+    threads = np.array(rows_of_lanes, np.int32)
     names = builder.texts(timeline.names)
     crossing = np.isin(timeline.lane, _crossing_lanes(timeline))
     numbers = np.empty(len(timeline.lane), np.int64)
@@ -173,35 +169,24 @@ def sheet_trace(sheet: Sheet) -> TraceModel:
     return builder.build(sheet.file)
 
 
-def _rows(builder: TraceBuilder, timeline: Timeline) -> np.ndarray:
-    processes: dict[str, int] = {}
-    threads = []
-    for lane in timeline.lanes:
-        if lane.process not in processes:
-            number = len(processes) + 1
-            processes[lane.process] = builder.process(lane.process, number, number)
-        threads.append(builder.thread(processes[lane.process], lane.thread))
-    return np.array(threads, np.int32)
-
-
-def _crossing_lanes(timeline: Timeline) -> np.ndarray:
+def _crossing_lanes(timeline: SheetTimeline) -> np.ndarray:
     """Lanes whose slices overlap without lying in each other: transfers in flight."""
     order = trace_order(timeline.start_ns, timeline.end_ns)
     lane = timeline.lane[order].astype(np.int32)
     nothing = np.zeros_like(lane)
     events = Events(lane, timeline.start_ns[order], timeline.end_ns[order], nothing, nothing)
-    found: np.ndarray = np.unique(lane[overlapping(events)])
-    return found
+    lanes: np.ndarray = np.unique(lane[overlapping(events)])
+    return lanes
 
 
-def _add_flows(builder: TraceBuilder, timeline: Timeline, numbers: np.ndarray) -> None:
+def _add_flows(builder: TraceBuilder, timeline: SheetTimeline, numbers: np.ndarray) -> None:
     data = timeline.flow_data
     for rows, category in ((data, "true"), (~data, "false")):
         source, target = timeline.flow_source[rows], timeline.flow_target[rows]
         builder.add_flows(numbers[source], numbers[target], category)
 
 
-def _add_counters(builder: TraceBuilder, timeline: Timeline) -> None:
+def _add_counters(builder: TraceBuilder, timeline: SheetTimeline) -> None:
     if not timeline.counters:
         return
     process = builder.process("Counters", len({lane.process for lane in timeline.lanes}) + 1)

@@ -68,16 +68,16 @@ def matching_axes(old: Shape, new: Shape) -> list[tuple[list[int], list[int]]]:
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(old) or j < len(new):
-        left, right = [i] if i < len(old) else [], [j] if j < len(new) else []
-        i, j = i + len(left), j + len(right)
-        while prod(old[a] for a in left) != prod(new[a] for a in right):
-            if prod(old[a] for a in left) < prod(new[a] for a in right):
-                left.append(i)
+        old_axes, new_axes = [i] if i < len(old) else [], [j] if j < len(new) else []
+        i, j = i + len(old_axes), j + len(new_axes)
+        while prod(old[a] for a in old_axes) != prod(new[a] for a in new_axes):
+            if prod(old[a] for a in old_axes) < prod(new[a] for a in new_axes):
+                old_axes.append(i)
                 i += 1
             else:
-                right.append(j)
+                new_axes.append(j)
                 j += 1
-        groups.append((left, right))
+        groups.append((old_axes, new_axes))
     return groups
 
 
@@ -126,15 +126,11 @@ def conv_needs(graph: Graph, op: Op, box: Box) -> tuple[Box | None, ...]:
     out, tall, wide, per_group = graph.tensors[op.inputs[1]].shape
     rows = reach(box[1], height, tall, attrs.strides[0], attrs.dilations[0], attrs.pads[0])
     columns = reach(box[2], width, wide, attrs.strides[1], attrs.dilations[1], attrs.pads[1])
-    deep = _input_channels(box[3], out, channels, attrs.groups, per_group)
+    # Input channels of the groups that these output channels belong to.
+    (low, high), each = box[3], out // attrs.groups
+    deep = low // each * per_group, min(-(-high // each) * per_group, channels)
     weights = with_axis(full(graph.tensors[op.inputs[1]].shape), 0, *box[3])
     return (box[0], rows, columns, deep), weights, *((box[3],) for _ in op.inputs[2:])
-
-
-def _input_channels(wanted: Bounds, out: int, channels: int, groups: int, per_group: int) -> Bounds:
-    """Input channels of the groups that the wanted output channels lie in."""
-    each = out // groups
-    return wanted[0] // each * per_group, min(-(-wanted[1] // each) * per_group, channels)
 
 
 def pool_needs(graph: Graph, op: Op, box: Box) -> tuple[Box | None, ...]:
@@ -145,8 +141,8 @@ def pool_needs(graph: Graph, op: Op, box: Box) -> tuple[Box | None, ...]:
     return ((box[0], rows, columns, box[3]),)
 
 
-def reach(wanted: Bounds, size: int, window: int, stride: int, dilation: int, pad: int) -> Bounds:
+def reach(bounds: Bounds, size: int, window: int, stride: int, dilation: int, pad: int) -> Bounds:
     """Input places under the windows of the wanted outputs, without the padding."""
-    low = min(max(wanted[0] * stride - pad, 0), size - 1)
-    high = (wanted[1] - 1) * stride - pad + (window - 1) * dilation + 1
+    low = min(max(bounds[0] * stride - pad, 0), size - 1)
+    high = (bounds[1] - 1) * stride - pad + (window - 1) * dilation + 1
     return low, max(min(high, size), low + 1)

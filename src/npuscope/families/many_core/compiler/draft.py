@@ -9,8 +9,13 @@ from dataclasses import field
 from enum import Enum
 
 from npuscope.families.many_core.compiler.boxes import Box, Shape, elements, full, shape_of
-from npuscope.families.many_core.compiler.kinds import COPY_IN, Group, device_dtype, size_bytes
-from npuscope.families.many_core.layout import Port
+from npuscope.families.many_core.compiler.kinds import (
+    COPY_IN,
+    GroupNumber,
+    device_dtype,
+    size_bytes,
+)
+from npuscope.families.many_core.layout import CorePort
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.program import Made
 from npuscope.graph.model import Graph
@@ -24,20 +29,20 @@ _FIRST_PEER_PORT = 102
 INPUT_SEMAPHORE_NUMBER, OUTPUT_SEMAPHORE_NUMBER = 0, 1
 
 
-def ports(devices: int) -> tuple[Port, ...]:
+def ports(devices: int) -> tuple[CorePort, ...]:
     host = (
-        Port(INPUT_PORT, True, "host", "Host_IO_Port"),
-        Port(OUTPUT_PORT, False, "host", "Host_IO_Port"),
+        CorePort(INPUT_PORT, True, "host", "Host_IO_Port"),
+        CorePort(OUTPUT_PORT, False, "host", "Host_IO_Port"),
     )
     pairs = [(a, b) for a in range(devices) for b in range(devices) if a != b]
     return (*host, *(port for source, target in pairs for port in _pair(devices, source, target)))
 
 
-def _pair(devices: int, source: int, target: int) -> tuple[Port, Port]:
+def _pair(devices: int, source: int, target: int) -> tuple[CorePort, CorePort]:
     """Where bytes leave one device, and where they arrive at the other."""
     return (
-        Port(leaving(devices, source, target), False, "p2p", f"{source}->{target}", target),
-        Port(arriving(devices, source, target), True, "p2p", f"{target}<-{source}", source),
+        CorePort(leaving(devices, source, target), False, "p2p", f"{source}->{target}", target),
+        CorePort(arriving(devices, source, target), True, "p2p", f"{target}<-{source}", source),
     )
 
 
@@ -61,7 +66,7 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class DraftBuffer:
     """`family` names the buffers of all cores that are spilled together."""
 
     id: int
@@ -75,7 +80,7 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class BufferAccess:
     """How much of a buffer a step reads or writes; `view` is what the buffer holds as seen by
     the step: a part of a tensor, where that is not the buffer's own (a reshaped one)."""
 
@@ -85,7 +90,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class PeerEnd:
     """The other end of a transfer between devices."""
 
     device: int
@@ -97,14 +102,14 @@ class CoreStep:
     """One op of one core before it has a number and its waits."""
 
     core: int
-    group: Group
+    group: GroupNumber
     kind: str  # of transfers: what it is while nothing is spilled
     name: str
     shape: Shape
     dtypes: tuple[str, ...]
     out_bytes: int
-    reads: tuple[Access, ...]
-    writes: tuple[Access, ...]
+    reads: tuple[BufferAccess, ...]
+    writes: tuple[BufferAccess, ...]
     origin: tuple[str, ...]
     macs: int = 0
     attributes: str = ""
@@ -112,8 +117,8 @@ class CoreStep:
     semaphore: int | None = None
     after: tuple[int, ...] = ()  # steps that must have ended, whatever they wrote
     makes: Made | None = None
-    sends_to: Peer | None = None
-    receives_from: Peer | None = None
+    sends_to: PeerEnd | None = None
+    receives_from: PeerEnd | None = None
 
 
 Rank = tuple[int, int, int]  # chain of ops that goes tile by tile, tile, op
@@ -132,7 +137,7 @@ Piece = tuple[Box, int]  # a part of a tensor and the buffer that holds it
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class PlacedValue:
     """A tensor that ops made: by core its pieces, one per tile."""
 
     tensor: str
@@ -152,10 +157,10 @@ class Draft:
     def __init__(self, cores: int, devices: int, most_splits: int | None = None) -> None:
         self.cores, self.devices = cores, devices
         self.most_splits = most_splits  # of the channels of a product
-        self.buffers: list[Buffer] = []
+        self.buffers: list[DraftBuffer] = []
         self.steps: list[CoreStep] = []
         self.units: list[Unit] = [Unit()]
-        self.values: dict[str, Value] = {}
+        self.values: dict[str, PlacedValue] = {}
         self.in_ddr: dict[str, int] = {}  # tensor -> its buffer in DDR
         self.loaded: dict[tuple[object, ...], int] = {}  # what is in VTCM already
         # By core, source buffer and tensor: what was sent to the core before.
@@ -183,10 +188,10 @@ class Draft:
 
     def add_buffer(
         self, core: int, tensor: str, box: Box, size: int, dtype: str, role: Role, family: str
-    ) -> Buffer:
-        made = Buffer(len(self.buffers), core, tensor, box, size, dtype, role, family)
-        self.buffers.append(made)
-        return made
+    ) -> DraftBuffer:
+        buffer = DraftBuffer(len(self.buffers), core, tensor, box, size, dtype, role, family)
+        self.buffers.append(buffer)
+        return buffer
 
     def next_loader(self, cores: Iterable[int]) -> int:
         """Cores take turns in loading what several of them need."""
@@ -213,18 +218,18 @@ class Draft:
         for buffer in buffers:
             for number in self.writers.get(buffer, ()):
                 step = self.steps[number]
-                told = tuple(name for name in origin if name not in step.origin)
-                self.steps[number] = replace(step, origin=(*step.origin, *told))
+                missing = tuple(name for name in origin if name not in step.origin)
+                self.steps[number] = replace(step, origin=(*step.origin, *missing))
 
 
 # --- What all parts of the lowering share ---
 
 Origin = tuple[str, ...]
-Operands = dict[int, tuple[Access, ...]]  # by core what it reads
+Operands = dict[int, tuple[BufferAccess, ...]]  # by core what it reads
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class DraftContext:
     graph: Graph
     draft: Draft
     machine: CoreMachine
@@ -235,46 +240,56 @@ class Context:
     def dtype(self, name: str) -> str:
         return device_dtype(self.graph.tensors[name])
 
-    def buffer(self, core: int, name: str, box: Box, role: Role, tile: int = 0) -> Access:
+    def buffer(self, core: int, name: str, box: Box, role: Role, tile: int = 0) -> BufferAccess:
         """A new buffer for a part of a tensor."""
         size = self.bytes_of(name, box)
         family = f"{name}{f' tile {tile}' if tile else ''} ({role.value.lower()})"
-        made = self.draft.add_buffer(core, name, box, size, self.dtype(name), role, family)
-        return Access(made.id, size)
+        buffer = self.draft.add_buffer(core, name, box, size, self.dtype(name), role, family)
+        return BufferAccess(buffer.id, size)
 
-    def whole(self, buffer: int) -> Access:
-        return Access(buffer, self.draft.buffers[buffer].bytes)
+    def whole(self, buffer: int) -> BufferAccess:
+        return BufferAccess(buffer, self.draft.buffers[buffer].bytes)
 
     def in_ddr(self, name: str) -> int:
         """The buffer in DDR of a constant, an input or an output."""
-        known = self.draft.in_ddr
-        if name not in known:
+        places = self.draft.in_ddr
+        if name not in places:
             box = full(self.graph.tensors[name].shape)
-            known[name] = self.buffer(-1, name, box, Role.IN_DDR).buffer
-        return known[name]
+            places[name] = self.buffer(-1, name, box, Role.IN_DDR).buffer
+        return places[name]
 
     def move(
         self,
         core: int,
         kind: str,
         part: tuple[str, Box],
-        reads: tuple[Access, ...],
-        writes: tuple[Access, ...],
+        reads: tuple[BufferAccess, ...],
+        writes: tuple[BufferAccess, ...],
         origin: Origin,
     ) -> CoreStep:
         """A transfer of a part of a tensor."""
         name, box = part
         size, dtypes = self.bytes_of(name, box), (self.dtype(name),)
-        shape, made = shape_of(box), Made(None, box)
+        shape, moved = shape_of(box), Made(None, box)
         return CoreStep(
-            core, Group.DMA, kind, name, shape, dtypes, size, reads, writes, origin, makes=made
+            core,
+            GroupNumber.DMA,
+            kind,
+            name,
+            shape,
+            dtypes,
+            size,
+            reads,
+            writes,
+            origin,
+            makes=moved,
         )
 
     def copy_in(self, core: int, name: str, box: Box, target: int, origin: Origin) -> CoreStep:
         """A part of what lies in DDR into a buffer."""
         size = self.bytes_of(name, box)
-        reads = (Access(self.in_ddr(name), size),)
-        return self.move(core, COPY_IN, (name, box), reads, (Access(target, size),), origin)
+        reads = (BufferAccess(self.in_ddr(name), size),)
+        return self.move(core, COPY_IN, (name, box), reads, (BufferAccess(target, size),), origin)
 
     def work(
         self,
@@ -282,8 +297,8 @@ class Context:
         kind: str,
         title: str,
         part: tuple[str, Box],
-        reads: tuple[Access, ...],
-        made: Access,
+        reads: tuple[BufferAccess, ...],
+        target: BufferAccess,
         origin: Origin,
     ) -> CoreStep:
         """An op of the HVX threads that makes a part of a tensor."""
@@ -292,5 +307,15 @@ class Context:
         dtypes = tuple(dict.fromkeys((*sources, self.dtype(name))))
         shape, size, moved = shape_of(box), self.bytes_of(name, box), Made(None, box)
         return CoreStep(
-            core, Group.HVX, kind, title, shape, dtypes, size, reads, (made,), origin, makes=moved
+            core,
+            GroupNumber.HVX,
+            kind,
+            title,
+            shape,
+            dtypes,
+            size,
+            reads,
+            (target,),
+            origin,
+            makes=moved,
         )

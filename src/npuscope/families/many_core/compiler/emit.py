@@ -8,73 +8,70 @@ import numpy as np
 
 from npuscope.families.many_core.compiler.boxes import Box, shape_of
 from npuscope.families.many_core.compiler.draft import (
-    Access,
-    Buffer,
+    BufferAccess,
     CoreStep,
     Draft,
+    DraftBuffer,
     Role,
     arriving,
     leaving,
 )
-from npuscope.families.many_core.compiler.kinds import COPY_DDR, COPY_IN, COPY_OUT, MULTICAST, Group
+from npuscope.families.many_core.compiler.kinds import (
+    COPY_DDR,
+    COPY_IN,
+    COPY_OUT,
+    MULTICAST,
+    GroupNumber,
+)
 from npuscope.families.many_core.compiler.simplify import Prepared
-from npuscope.families.many_core.compiler.vtcm import Placement
+from npuscope.families.many_core.compiler.vtcm import VtcmPlacement
 from npuscope.families.many_core.layout import HELD, CoreOpInfo, Dependency, MemorySpace
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.program import (
     Code,
     CoreOp,
-    DevicePart,
+    DeviceProgram,
     Held,
-    Made,
     MulticastEntry,
     Space,
+    StepWork,
     Transfer,
-    Work,
 )
-from npuscope.graph.model import Graph
 from npuscope.lean_dataclass import dataclass
 
 # --- Transfers of DMA steps, once VTCM is planned ---
 
 
-class Transfers:
+class DeviceTransfers:
     """Transfers of one device, and the multicast table that they fill."""
 
-    def __init__(self, draft: Draft, placement: Placement) -> None:
+    def __init__(self, draft: Draft, placement: VtcmPlacement) -> None:
         self.draft, self.placement = draft, placement
         self._entries: dict[int, int] = {}  # mask -> most bytes
 
     def of(self, step: CoreStep) -> tuple[str, Transfer]:
         """The kind of op that the step has become, and what it moves."""
-        if step.sends_to is not None:
-            return step.kind, self._to_peer(step)
-        if step.receives_from is not None:
-            return step.kind, self._from_peer(step)
+        home, devices = self.draft.device(step.core), self.draft.devices
         source, target = self._space(step.reads), self._space(step.writes)
-        kind = _kind(step.kind, source, target)
-        if kind != MULTICAST:
-            return kind, Transfer(step.out_bytes, source, target)
-        return kind, self._spread(Transfer(step.out_bytes, source, target), step)
+        if step.sends_to is not None:
+            peer = step.sends_to.device
+            port = leaving(devices, home, peer)
+            return step.kind, Transfer(step.out_bytes, source, Space.PEER, port=port, peer=peer)
+        if step.receives_from is not None:
+            peer = step.receives_from.device
+            port = arriving(devices, peer, home)
+            arrival = Transfer(step.out_bytes, Space.PEER, target, port=port, peer=peer)
+            return step.kind, self._spread(arrival, step) if target is Space.VTCM else arrival
+        transfer = Transfer(step.out_bytes, source, target)
+        if target is not Space.VTCM:
+            return COPY_OUT if source is Space.VTCM else COPY_DDR, transfer
+        if step.kind == MULTICAST:
+            return MULTICAST, self._spread(transfer, step)
+        return COPY_IN, transfer
 
     @property
     def entries(self) -> tuple[MulticastEntry, ...]:
         return tuple(MulticastEntry(mask, size) for mask, size in self._entries.items())
-
-    def _to_peer(self, step: CoreStep) -> Transfer:
-        assert step.sends_to is not None
-        home, peer = self.draft.device(step.core), step.sends_to.device
-        port = leaving(self.draft.devices, home, peer)
-        space = self._space(step.reads)
-        return Transfer(step.out_bytes, space, Space.PEER, port=port, peer=peer)
-
-    def _from_peer(self, step: CoreStep) -> Transfer:
-        assert step.receives_from is not None
-        home, peer = self.draft.device(step.core), step.receives_from.device
-        port = arriving(self.draft.devices, peer, home)
-        space = self._space(step.writes)
-        made = Transfer(step.out_bytes, Space.PEER, space, port=port, peer=peer)
-        return self._spread(made, step) if space is Space.VTCM else made
 
     def _spread(self, transfer: Transfer, step: CoreStep) -> Transfer:
         """To all cores whose buffers are written."""
@@ -94,18 +91,10 @@ class Transfers:
             transfer.peer,
         )
 
-    def _space(self, accesses: tuple[Access, ...]) -> Space:
+    def _space(self, accesses: tuple[BufferAccess, ...]) -> Space:
         """Buffers of one tensor are spilled together, so that the first speaks for all."""
         inside = bool(accesses) and accesses[0].buffer in self.placement.offsets
         return Space.VTCM if inside else Space.DDR
-
-
-def _kind(kind: str, source: Space, target: Space) -> str:
-    if kind == MULTICAST and target is Space.VTCM:
-        return MULTICAST
-    if target is Space.VTCM:
-        return COPY_IN
-    return COPY_OUT if source is Space.VTCM else COPY_DDR
 
 
 # --- Waits: for values, and for memory that was used before ---
@@ -119,29 +108,29 @@ class Wait:
     data: bool
 
 
-def find_waits(draft: Draft, placement: Placement) -> dict[int, tuple[Wait, ...]]:
+def find_waits(draft: Draft, placement: VtcmPlacement) -> dict[int, tuple[Wait, ...]]:
     """By step. Groups issue in order, so what an earlier op has waited for is not named again."""
     return _Finder(draft, placement).run()
 
 
 class _Finder:
-    def __init__(self, draft: Draft, placement: Placement) -> None:
+    def __init__(self, draft: Draft, placement: VtcmPlacement) -> None:
         self.draft, self.placement = draft, placement
         self.position = {step: i for i, step in enumerate(placement.order)}
         self.writers: dict[int, list[int]] = {}  # buffer -> steps so far
         self.users: dict[int, list[int]] = {}
-        self.waited: dict[tuple[int, Group], set[int]] = {}
+        self.waited: dict[tuple[int, GroupNumber], set[int]] = {}
 
     def run(self) -> dict[int, tuple[Wait, ...]]:
-        found: dict[int, tuple[Wait, ...]] = {}
+        waits: dict[int, tuple[Wait, ...]] = {}
         for number in self.placement.order:
-            found[number] = self._of(number)
+            waits[number] = self._of(number)
             step = self.draft.steps[number]
             for access in step.writes:
                 self.writers.setdefault(access.buffer, []).append(number)
             for buffer in {access.buffer for access in (*step.reads, *step.writes)}:
                 self.users.setdefault(buffer, []).append(number)
-        return found
+        return waits
 
     def _of(self, number: int) -> tuple[Wait, ...]:
         step = self.draft.steps[number]
@@ -154,30 +143,30 @@ class _Finder:
             for user in self.users.get(old, ())
         }
         queue = (step.core, step.group)
-        known = self.waited.setdefault(queue, set())
+        waited = self.waited.setdefault(queue, set())
         # A wait for data covers the wait for its place.
         schedule = {w for w in places - data if not self._in_line(w, queue)}
-        waits = [Wait(w, True) for w in self._latest(data) if w not in known]
-        waits += [Wait(w, False) for w in self._latest(schedule) if w not in known]
-        known.update(data, schedule)
+        waits = [Wait(w, True) for w in self._latest(data) if w not in waited]
+        waits += [Wait(w, False) for w in self._latest(schedule) if w not in waited]
+        waited.update(data, schedule)
         return tuple(waits)
 
-    def _in_line(self, number: int, queue: tuple[int, Group]) -> bool:
+    def _in_line(self, number: int, queue: tuple[int, GroupNumber]) -> bool:
         """An op of the same group, which ends before the next one is issued."""
         step = self.draft.steps[number]
-        return (step.core, step.group) == queue and step.group is not Group.DMA
+        return (step.core, step.group) == queue and step.group is not GroupNumber.DMA
 
     def _latest(self, steps: set[int]) -> list[int]:
         """Of ops that one group runs one after the other only the last; transfers overlap."""
-        last: dict[tuple[int, Group], int] = {}
-        kept: list[int] = []
+        last: dict[tuple[int, GroupNumber], int] = {}
+        latest: list[int] = []
         for number in sorted(steps, key=self.position.__getitem__):
             step = self.draft.steps[number]
-            if step.group is Group.DMA:
-                kept.append(number)
+            if step.group is GroupNumber.DMA:
+                latest.append(number)
             else:
                 last[step.core, step.group] = number
-        return sorted([*kept, *last.values()], key=self.position.__getitem__)
+        return sorted([*latest, *last.values()], key=self.position.__getitem__)
 
 
 _SHOWN_TARGETS = 2  # of a multicast, in the list of operands
@@ -186,16 +175,22 @@ _SHOWN_TARGETS = 2  # of a multicast, in the list of operands
 class Emitter:
     """Ops of all devices, and the dependencies between them."""
 
-    def __init__(self, draft: Draft, placement: Placement, machine: CoreMachine) -> None:
+    def __init__(self, draft: Draft, placement: VtcmPlacement, machine: CoreMachine) -> None:
         self.draft, self.placement, self.machine = draft, placement, machine
         self.waits = find_waits(draft, placement)
-        self.numbers = self._number()
-        self.transfers = [Transfers(draft, placement) for _ in range(draft.devices)]
+        # By step (core of its device, oc): ops of a core are counted through its groups.
+        self.numbers: dict[int, tuple[int, int]] = {}
+        count: Counter[int] = Counter()
+        for number in placement.order:
+            core = draft.steps[number].core
+            self.numbers[number] = (draft.local(core), count[core])
+            count[core] += 1
+        self.transfers = [DeviceTransfers(draft, placement) for _ in range(draft.devices)]
         self._names: Counter[tuple[int, str]] = Counter()
 
-    def devices(self) -> list[DevicePart]:
+    def devices(self) -> list[DeviceProgram]:
         ops: list[list[list[list[CoreOp]]]] = [
-            [[[] for _ in Group] for _ in range(self.draft.cores)]
+            [[[] for _ in GroupNumber] for _ in range(self.draft.cores)]
             for _ in range(self.draft.devices)
         ]
         for number in self.placement.order:
@@ -210,39 +205,42 @@ class Emitter:
             Held(b.core, b.tensor, b.box, b.dtype, self.placement.offsets.get(b.id))
             for b in self.draft.buffers
         )
-        work: dict[tuple[int, int, int], Work] = {}
+        work: dict[tuple[int, int, int], StepWork] = {}
         for number, key in self.numbers.items():
             step = self.draft.steps[number]
-            if step.makes is not None:
-                work[self.draft.device(step.core), *key] = self._work(ready.graph, step, step.makes)
+            if step.makes is None:
+                continue
+            op = step.makes.op
+            targets = [access.buffer for access in step.writes]
+            reads = [(a.buffer, *self._seen(a)) for a in step.reads if a.buffer not in targets]
+            work[self.draft.device(step.core), *key] = StepWork(
+                step.name if op is None else ready.graph.ops[op].outputs[0],
+                step.makes,
+                tuple(reads),
+                tuple(targets),
+                step.sends_to.transaction if step.sends_to else None,
+                step.receives_from.transaction if step.receives_from else None,
+            )
         size = self.machine.memory.vtcm_bytes
         return Code(ready.graph, ready.ends, ready.tensors, buffers, work, size)
 
-    def _work(self, graph: Graph, step: CoreStep, made: Made) -> Work:
-        written = [access.buffer for access in step.writes]
-        reads = [(a.buffer, *self._seen(a)) for a in step.reads if a.buffer not in written]
-        tensor = step.name if made.op is None else graph.ops[made.op].outputs[0]
-        sends = step.sends_to.transaction if step.sends_to else None
-        receives = step.receives_from.transaction if step.receives_from else None
-        return Work(tensor, made, tuple(reads), tuple(written), sends, receives)
-
-    def _seen(self, access: Access) -> tuple[str, Box]:
+    def _seen(self, access: BufferAccess) -> tuple[str, Box]:
         buffer = self.draft.buffers[access.buffer]
         return access.view or (buffer.tensor, buffer.box)
 
     def dependencies(self) -> list[tuple[Dependency, ...]]:
         """By device, in the order of the ops that wait."""
-        found: list[list[Dependency]] = [[] for _ in range(self.draft.devices)]
+        by_device: list[list[Dependency]] = [[] for _ in range(self.draft.devices)]
         for number in self.placement.order:
             target = self.numbers[number]
             device = self.draft.device(self.draft.steps[number].core)
             for wait in self.waits[number]:
-                found[device].append(Dependency(self.numbers[wait.step], target, wait.data))
-        return [tuple(edges) for edges in found]
+                by_device[device].append(Dependency(self.numbers[wait.step], target, wait.data))
+        return [tuple(edges) for edges in by_device]
 
     def held(self) -> list[np.ndarray]:
         """By device, who uses which place in VTCM."""
-        found: list[list[tuple[int, ...]]] = [[] for _ in range(self.draft.devices)]
+        by_device: list[list[tuple[int, ...]]] = [[] for _ in range(self.draft.devices)]
         for number, (core, oc) in self.numbers.items():
             step = self.draft.steps[number]
             device = self.draft.device(step.core)
@@ -251,30 +249,20 @@ class Emitter:
                 local, offset = self.draft.local(buffer.core), self.placement.offsets[buffer.id]
                 constant = buffer.role is Role.CONSTANT
                 row = (device, local, core, constant, buffer.id, oc, offset, buffer.bytes)
-                found[device].append(row)
-        return [np.array(rows, HELD) for rows in found]
+                by_device[device].append(row)
+        return [np.array(rows, HELD) for rows in by_device]
 
-    def _number(self) -> dict[int, tuple[int, int]]:
-        """By step (core of its device, oc): ops of a core are counted through its groups."""
-        count: Counter[int] = Counter()
-        found: dict[int, tuple[int, int]] = {}
-        for number in self.placement.order:
-            core = self.draft.steps[number].core
-            found[number] = (self.draft.local(core), count[core])
-            count[core] += 1
-        return found
-
-    def _part(self, device: int, cores: list[list[list[CoreOp]]]) -> DevicePart:
+    def _part(self, device: int, cores: list[list[list[CoreOp]]]) -> DeviceProgram:
         ops = tuple(tuple(tuple(group) for group in groups) for groups in cores)
         first = device * self.draft.cores
         most = self.placement.most_bytes
         vtcm = tuple(most.get(first + core, 0) for core in range(self.draft.cores))
-        return DevicePart("", ops, self.transfers[device].entries, vtcm)
+        return DeviceProgram("", ops, self.transfers[device].entries, vtcm)
 
     def _op(self, number: int, step: CoreStep) -> CoreOp:
         core, oc = self.numbers[number]
         kind, transfer = step.kind, None
-        if step.group is Group.DMA and step.semaphore is None:
+        if step.group is GroupNumber.DMA and step.semaphore is None:
             kind, transfer = self.transfers[self.draft.device(step.core)].of(step)
         waits = tuple(self.numbers[wait.step] for wait in self.waits[number])
         offset = self.placement.offsets.get(step.writes[0].buffer) if step.writes else None
@@ -284,19 +272,27 @@ class Emitter:
         )
 
     def _info(self, oc: int, kind: str, step: CoreStep, transfer: Transfer | None) -> CoreOpInfo:
-        read, written = self._ddr_bytes(step, transfer)
+        if transfer is not None:
+            from_ddr = transfer.bytes if transfer.source is Space.DDR else 0
+            to_ddr = transfer.bytes if transfer.target is Space.DDR else 0
+        else:
+            from_ddr, to_ddr = self._outside(step.reads), self._outside(step.writes)
+        memory = MemorySpace.DDR
+        if step.writes:
+            memory = self._where(self.draft.buffers[step.writes[0].buffer])
+        peer = step.sends_to or step.receives_from
         return CoreOpInfo(
             oc,
             self._name(step),
             kind,
-            self._memory(step),
+            memory,
             step.dtypes,
             step.shape,
             step.out_bytes,
             step.macs,
-            read,
-            written,
-            _attributes(step),
+            from_ddr,
+            to_ddr,
+            f"txn={peer.transaction}" if peer is not None else step.attributes,
             self._operands(step),
             transfer is not None,
             step.origin,
@@ -308,12 +304,7 @@ class Emitter:
         self._names[key] += 1
         return f"{step.name}/__{self._names[key] - 1}"
 
-    def _memory(self, step: CoreStep) -> MemorySpace:
-        if not step.writes:
-            return MemorySpace.DDR
-        return self._where(self.draft.buffers[step.writes[0].buffer])
-
-    def _where(self, buffer: Buffer) -> MemorySpace:
+    def _where(self, buffer: DraftBuffer) -> MemorySpace:
         """A spilled part that fits the cache goes through it."""
         if buffer.id in self.placement.offsets:
             return MemorySpace.TCM
@@ -322,13 +313,7 @@ class Emitter:
         fits = cached and buffer.role is not Role.IN_DDR
         return MemorySpace.CACHED if fits else MemorySpace.DDR
 
-    def _ddr_bytes(self, step: CoreStep, transfer: Transfer | None) -> tuple[int, int]:
-        if transfer is not None:
-            read = transfer.bytes if transfer.source is Space.DDR else 0
-            return read, transfer.bytes if transfer.target is Space.DDR else 0
-        return self._outside(step.reads), self._outside(step.writes)
-
-    def _outside(self, accesses: tuple[Access, ...]) -> int:
+    def _outside(self, accesses: tuple[BufferAccess, ...]) -> int:
         offsets = self.placement.offsets
         return sum(access.bytes for access in accesses if access.buffer not in offsets)
 
@@ -340,14 +325,9 @@ class Emitter:
             said.append(self._operand("inout" if access.buffer in both else "out", access))
         return tuple(said)
 
-    def _operand(self, way: str, access: Access) -> str:
+    def _operand(self, way: str, access: BufferAccess) -> str:
         buffer = self.draft.buffers[access.buffer]
         shape = "x".join(map(str, shape_of(buffer.box))) or "1"
         where = self._where(buffer).value
         size = f"{access.bytes / 1024:.2f}KB"
         return f"{way} {where} {buffer.role.value} {buffer.tensor} {buffer.dtype} {shape} {size}"
-
-
-def _attributes(step: CoreStep) -> str:
-    peer = step.sends_to or step.receives_from
-    return f"txn={peer.transaction}" if peer is not None else step.attributes

@@ -14,10 +14,10 @@ from npuscope.families.many_core.compiler.draft import (
     INPUT_SEMAPHORE_NUMBER,
     OUTPUT_PORT,
     OUTPUT_SEMAPHORE_NUMBER,
-    Access,
-    Context,
+    BufferAccess,
     CoreStep,
     Draft,
+    DraftContext,
     Role,
     ports,
 )
@@ -28,13 +28,13 @@ from npuscope.families.many_core.compiler.kinds import (
     MULTICAST,
     OUTPUT_SEMAPHORE,
     SEND,
-    Group,
+    GroupNumber,
     device_dtype,
     size_bytes,
 )
 from npuscope.families.many_core.compiler.operands import operand
-from npuscope.families.many_core.compiler.options import CompileOptions, stats_level
-from npuscope.families.many_core.compiler.vtcm import Placement
+from npuscope.families.many_core.compiler.options import CoreCompileOptions, stats_level
+from npuscope.families.many_core.compiler.vtcm import VtcmPlacement
 from npuscope.families.many_core.layout import (
     Capacity,
     CoreOpInfo,
@@ -44,7 +44,7 @@ from npuscope.families.many_core.layout import (
     Specialization,
 )
 from npuscope.families.many_core.machine import CoreMachine
-from npuscope.families.many_core.program import Binding, CoreOp, CoreProgram, DevicePart, Space
+from npuscope.families.many_core.program import Binding, CoreOp, CoreProgram, DeviceProgram, Space
 from npuscope.families.many_core.records import SECTIONS, SectionId
 from npuscope.graph.model import DType, Graph, Tensor
 from npuscope.lean_dataclass import replace
@@ -57,15 +57,17 @@ def stats_bytes(
     counts: Mapping[SectionId, int], level: int, *, has_pmu: bool, ddr_stats: bool
 ) -> int:
     """Header, table of contents and the sections that level and options allow."""
-    kept = present(level, has_pmu=has_pmu, ddr_stats=ddr_stats)
-    size = aligned(HEADER.size + ROW.itemsize * len(kept))
-    return size + sum(aligned(counts.get(key, 0) * SECTIONS[key].dtype.itemsize) for key in kept)
+    sections = present(level, has_pmu=has_pmu, ddr_stats=ddr_stats)
+    size = aligned(HEADER.size + ROW.itemsize * len(sections))
+    return size + sum(
+        aligned(counts.get(key, 0) * SECTIONS[key].dtype.itemsize) for key in sections
+    )
 
 
 # --- Inputs and outputs: doorbells for the cores, semaphores for the host ---
 
 
-def add_outputs(context: Context) -> None:
+def add_outputs(context: DraftContext) -> None:
     """Every core writes its parts to DDR once the host has room, then tells the host."""
     draft = context.draft
     draft.rank = (len(context.graph.ops), 0, 0)
@@ -80,28 +82,32 @@ def add_outputs(context: Context) -> None:
         draft.add_work(replace(step, after=tuple(steps)))
 
 
-def _parts(context: Context, name: str) -> list[tuple[int, Box, tuple[Access, ...]]]:
+def _parts(context: DraftContext, name: str) -> list[tuple[int, Box, tuple[BufferAccess, ...]]]:
     value = context.draft.values.get(name)
     if value is None:  # an input or constant handed through
         box = full(context.graph.tensors[name].shape)
-        found = operand(context, name, {0: box}, (f"output:{name}",))
-        return [(core, box, reads) for core, reads in found.items()]
+        copies = operand(context, name, {0: box}, (f"output:{name}",))
+        return [(core, box, reads) for core, reads in copies.items()]
     return [
-        (core, box, (Access(buffer, context.bytes_of(name, box), (name, box)),))
+        (core, box, (BufferAccess(buffer, context.bytes_of(name, box), (name, box)),))
         for core, box, buffer in value.all_pieces()
     ]
 
 
 def _copy_out(
-    context: Context, part: tuple[str, Box], core: int, reads: tuple[Access, ...], wait: int | None
+    context: DraftContext,
+    part: tuple[str, Box],
+    core: int,
+    reads: tuple[BufferAccess, ...],
+    wait: int | None,
 ) -> int:
     name = part[0]
-    writes = (Access(context.in_ddr(name), context.bytes_of(*part)),)
+    writes = (BufferAccess(context.in_ddr(name), context.bytes_of(*part)),)
     step = context.move(core, COPY_OUT, part, reads, writes, (f"output:{name}",))
     return context.draft.add_work(replace(step, port_wait=wait))
 
 
-def mark_inputs(context: Context) -> None:
+def mark_inputs(context: DraftContext) -> None:
     """The first load of an input waits for the doorbell; after the last the host may continue."""
     draft = context.draft
     loads: dict[int, list[int]] = {}
@@ -113,61 +119,49 @@ def mark_inputs(context: Context) -> None:
             last_unit[core] = number
     for core, steps in loads.items():
         draft.steps[steps[0]] = replace(draft.steps[steps[0]], port_wait=INPUT_PORT)
-        told = _semaphore(core, INPUT_SEMAPHORE, INPUT_SEMAPHORE_NUMBER)
-        draft.steps.append(replace(told, after=tuple(steps)))
+        semaphore = _semaphore(core, INPUT_SEMAPHORE, INPUT_SEMAPHORE_NUMBER)
+        draft.steps.append(replace(semaphore, after=tuple(steps)))
         draft.units[last_unit[core]].work.insert(0, len(draft.steps) - 1)
 
 
-def _loads_input(context: Context, step: int) -> bool:
-    written = context.draft.steps[step].writes
-    return any(context.draft.buffers[a.buffer].role is Role.INPUT for a in written)
+def _loads_input(context: DraftContext, step: int) -> bool:
+    targets = context.draft.steps[step].writes
+    return any(context.draft.buffers[a.buffer].role is Role.INPUT for a in targets)
 
 
 def _semaphore(core: int, kind: str, number: int) -> CoreStep:
-    return CoreStep(core, Group.DMA, kind, kind, (), (), 0, (), (), (), semaphore=number)
+    return CoreStep(core, GroupNumber.DMA, kind, kind, (), (), 0, (), (), (), semaphore=number)
 
 
 # --- Warnings: what makes a program slower than necessary ---
 
 
-def add_warnings(draft: Draft, placement: Placement, machine: CoreMachine) -> None:
-    draft.warnings += _spills(draft, placement)
-    draft.warnings += _exchanges(draft, machine)
-    draft.warnings += _unknown_rates(draft, machine)
-
-
-def _spills(draft: Draft, placement: Placement) -> list[str]:
+def add_warnings(draft: Draft, placement: VtcmPlacement, machine: CoreMachine) -> None:
     largest: dict[str, int] = {}
     for buffer in draft.buffers:
         largest[buffer.family] = max(largest.get(buffer.family, 0), buffer.bytes)
-    return [
+    draft.warnings += [
         f"{family}: {largest[family] / 1024:.0f} KB per core do not fit VTCM and go to DDR"
         for family in placement.spilled
     ]
 
-
-def _exchanges(draft: Draft, machine: CoreMachine) -> list[str]:
-    """Activations of which more than a cache full goes from core to core."""
-    sent: dict[str, int] = {}
+    # Activations of which more than a cache full goes from core to core.
+    traffic: dict[str, int] = {}
     for step in draft.steps:
         between_cores = step.kind in (MULTICAST, SEND)
         if between_cores and draft.buffers[step.reads[0].buffer].role is not Role.CONSTANT:
-            sent[step.name] = sent.get(step.name, 0) + step.out_bytes
-    limit = machine.memory.l2_bytes
-    return [
+            traffic[step.name] = traffic.get(step.name, 0) + step.out_bytes
+    draft.warnings += [
         f"{name}: {size / 1024:.0f} KB of it are sent from core to core"
-        for name, size in sent.items()
-        if size > limit
+        for name, size in traffic.items()
+        if size > machine.memory.l2_bytes
     ]
 
-
-def _unknown_rates(draft: Draft, machine: CoreMachine) -> list[str]:
-    known = machine.pcycles_per_kb
-    kinds = {step.kind for step in draft.steps if step.group is Group.HVX}
-    return [
+    kinds = {step.kind for step in draft.steps if step.group is GroupNumber.HVX}
+    draft.warnings += [
         f"{kind}: its speed is not published; {machine.rate(kind):g} cycles per KB are assumed"
         for kind in sorted(kinds)
-        if kind not in known
+        if kind not in machine.pcycles_per_kb
     ]
 
 
@@ -178,10 +172,15 @@ Edges = tuple[Dependency, ...]
 
 
 def with_ends(
-    part: DevicePart, edges: Edges, machine: CoreMachine, options: CompileOptions
-) -> tuple[DevicePart, Edges]:
+    part: DeviceProgram, edges: Edges, machine: CoreMachine, options: CoreCompileOptions
+) -> tuple[DeviceProgram, Edges]:
     """Every group of every core ends with the op that writes the stats buffer."""
-    size = _buffer_bytes(part, machine, options)
+    size = stats_bytes(
+        record_counts(part, machine),
+        options.stats_level,
+        has_pmu=bool(options.pmu.events),
+        ddr_stats=options.ddr_stats,
+    )
     ops, more = [], list(edges)
     for core, groups in enumerate(part.ops):
         last = [group[-1].key for group in groups if group]
@@ -199,17 +198,7 @@ def _end(core: int, group: int, oc: int, last: list[tuple[int, int]], size: int)
     return CoreOp(replace(info, wr_bytes=size), core, group, tuple(last))
 
 
-def _buffer_bytes(part: DevicePart, machine: CoreMachine, options: CompileOptions) -> int:
-    counts = record_counts(part, machine)
-    return stats_bytes(
-        counts,
-        options.stats_level,
-        has_pmu=bool(options.pmu.events),
-        ddr_stats=options.ddr_stats,
-    )
-
-
-def record_counts(part: DevicePart, machine: CoreMachine) -> Counter[SectionId]:
+def record_counts(part: DeviceProgram, machine: CoreMachine) -> Counter[SectionId]:
     """Records of one inference, those of the ops that end it included."""
     counts: Counter[SectionId] = Counter()
     width = [len(group.threads) for group in machine.groups()]
@@ -239,22 +228,30 @@ def _is_remote(op: CoreOp) -> bool:
 def assemble(
     graph: Graph,
     draft: Draft,
-    parts: list[tuple[DevicePart, Edges]],
+    parts: list[tuple[DeviceProgram, Edges]],
     held: list[np.ndarray],
     machine: CoreMachine,
-    options: CompileOptions,
+    options: CoreCompileOptions,
 ) -> CoreProgram:
-    constants = _constants(graph, draft)
-    named = [replace(part, name=_name(options, i)) for i, (part, _) in enumerate(parts)]
-    edges = [found for _, found in parts]
-    layout = _layout(graph, named, edges, machine, options)
+    # What the program loads, as it lies in DDR.
+    constants: dict[str, np.ndarray] = {}
+    for name in draft.in_ddr:
+        tensor = graph.tensors[name]
+        if tensor.data is not None:
+            wide = tensor.dtype is DType.FLOAT32
+            constants[name] = _halves(name, tensor.data, draft) if wide else tensor.data
+    names = [options.network]
+    if options.devices > 1:
+        names = [f"{options.network}_slice{i:02d}" for i in range(len(parts))]
+    devices = [replace(part, name=name) for name, (part, _) in zip(names, parts, strict=True)]
+    layout = _layout(graph, devices, [edges for _, edges in parts], machine, options)
     networks = zip(layout.specializations, held, strict=True)
     layout = replace(
         layout, specializations=tuple(replace(part, held=rows) for part, rows in networks)
     )
     return CoreProgram(
         layout,
-        tuple(named),
+        tuple(devices),
         tuple(_binding(graph.tensors[name]) for name in graph.inputs),
         tuple(_binding(graph.tensors[name]) for name in graph.outputs),
         constants,
@@ -264,25 +261,26 @@ def assemble(
     )
 
 
-def _name(options: CompileOptions, device: int) -> str:
-    return options.network if options.devices == 1 else f"{options.network}_slice{device:02d}"
-
-
 def _layout(
     graph: Graph,
-    parts: list[DevicePart],
+    parts: list[DeviceProgram],
     edges: list[Edges],
     machine: CoreMachine,
-    options: CompileOptions,
+    options: CoreCompileOptions,
 ) -> Layout:
-    networks = tuple(
-        Specialization(part.name, _infos(part), found)
-        for part, found in zip(parts, edges, strict=True)
-    )
+    networks = []
+    for part, dependencies in zip(parts, edges, strict=True):
+        infos = tuple(
+            tuple(tuple(op.info for op in group) for group in groups) for groups in part.ops
+        )
+        networks.append(Specialization(part.name, infos, dependencies))
+    level, note = stats_level(options.stats_level)
+    floats = any(tensor.dtype is DType.FLOAT32 for tensor in graph.tensors.values())
+    macs = machine.hmx.float16_macs_per_cycle if floats else machine.hmx.int8_macs_per_cycle
     return Layout(
         _NO_ID,
         options.network,
-        stats_level(options.stats_level)[0],
+        level,
         options.stats_batch,
         options.ddr_stats,
         machine.core_hz,
@@ -291,49 +289,21 @@ def _layout(
         machine.groups(),
         ports(options.devices),
         options.pmu,
-        networks,
-        _notes(graph, options),
-        _capacity(graph, machine),
+        tuple(networks),
+        tuple(text for text in (note, _HALF_FLOATS if floats else "") if text),
+        Capacity(
+            machine.name,
+            machine.cores.count,
+            machine.memory.vtcm_bytes,
+            round(macs),
+            round(machine.ddr.effective_gb_per_s * 1e9),
+        ),
     )
-
-
-def _capacity(graph: Graph, machine: CoreMachine) -> Capacity:
-    hmx = machine.hmx
-    floats = any(tensor.dtype is DType.FLOAT32 for tensor in graph.tensors.values())
-    return Capacity(
-        machine.name,
-        machine.cores.count,
-        machine.memory.vtcm_bytes,
-        round(hmx.float16_macs_per_cycle if floats else hmx.int8_macs_per_cycle),
-        round(machine.ddr.effective_gb_per_s * 1e9),
-    )
-
-
-def _infos(part: DevicePart) -> tuple[tuple[tuple[CoreOpInfo, ...], ...], ...]:
-    return tuple(tuple(tuple(op.info for op in group) for group in groups) for groups in part.ops)
-
-
-def _notes(graph: Graph, options: CompileOptions) -> tuple[str, ...]:
-    notes = [stats_level(options.stats_level)[1]]
-    if any(tensor.dtype is DType.FLOAT32 for tensor in graph.tensors.values()):
-        notes.append(_HALF_FLOATS)
-    return tuple(note for note in notes if note)
 
 
 def _binding(tensor: Tensor) -> Binding:
     size = size_bytes(tensor, tensor.elements)
     return Binding(tensor.name, tensor.shape, device_dtype(tensor), size)
-
-
-def _constants(graph: Graph, draft: Draft) -> dict[str, np.ndarray]:
-    """What the program loads, as it lies in DDR."""
-    found: dict[str, np.ndarray] = {}
-    for name in draft.in_ddr:
-        tensor = graph.tensors[name]
-        if tensor.data is not None:
-            wide = tensor.dtype is DType.FLOAT32
-            found[name] = _halves(name, tensor.data, draft) if wide else tensor.data
-    return found
 
 
 def _halves(name: str, data: np.ndarray, draft: Draft) -> np.ndarray:

@@ -12,7 +12,7 @@ from npuscope.ops.table import OPS
 from npuscope.ops.traits import Trait
 
 
-class Group(IntEnum):
+class GroupNumber(IntEnum):
     """Thread groups in the machine's order."""
 
     HVX = 0
@@ -145,8 +145,8 @@ def is_splat(tensor: Tensor) -> bool:
     return tensor.is_constant and tensor.elements == 1
 
 
-def group_of(kind: str) -> Group:
-    return Group.HMX if kind in (CONV, CONV_TRANSPOSE) else Group.HVX
+def group_of(kind: str) -> GroupNumber:
+    return GroupNumber.HMX if kind in (CONV, CONV_TRANSPOSE) else GroupNumber.HVX
 
 
 def needs_rows(kind: str) -> bool:

@@ -16,20 +16,20 @@ from npuscope.families.many_core.compiler.boxes import (
     with_axis,
 )
 from npuscope.families.many_core.compiler.draft import (
-    Access,
-    Context,
+    BufferAccess,
     CoreStep,
+    DraftContext,
     Operands,
     Piece,
+    PlacedValue,
     Role,
-    Value,
 )
 from npuscope.families.many_core.compiler.kinds import (
     D32,
     FROM_D32,
     TO_D32,
     WEIGHTS_TO_D32,
-    Group,
+    GroupNumber,
     core_kind,
     group_of,
     is_splat,
@@ -38,7 +38,7 @@ from npuscope.families.many_core.compiler.kinds import (
 )
 from npuscope.families.many_core.compiler.needs import needs, partition
 from npuscope.families.many_core.compiler.operands import operand
-from npuscope.families.many_core.compiler.tiles import Tiling, channel_cuts, tiling
+from npuscope.families.many_core.compiler.tiles import CoreTiling, channel_cuts, tiling
 from npuscope.families.many_core.program import Made
 from npuscope.graph.model import Op
 from npuscope.lean_dataclass import replace
@@ -47,10 +47,10 @@ from npuscope.ops.table import macs
 
 Parts = dict[int, Box]  # by core
 _BIAS = 2  # place among the inputs of a product
-_Made = list[dict[int, Access]]  # by tile and core
+_Targets = list[dict[int, BufferAccess]]  # by tile and core
 
 
-def lower_op(context: Context, op: Op, number: int) -> None:
+def lower_op(context: DraftContext, op: Op, number: int) -> None:
     """Split one op over the cores and into tiles, and add its steps."""
     if op.kind == "Reshape" and _view(context, op):
         return
@@ -59,26 +59,29 @@ def lower_op(context: Context, op: Op, number: int) -> None:
     _warn_idle(context, op, len(parts))
     kind = core_kind(context.graph, op)
     cuts = tiling(context, op, number, parts)
-    made = [
+    targets = [
         {core: context.buffer(core, op.outputs[0], box, Role.OUTPUT, i) for core, box in t.items()}
         for i, t in enumerate(cuts.tiles)
     ]
-    if group_of(kind) is Group.HMX:
+    if group_of(kind) is GroupNumber.HMX:
         blocked = True
-        chain = _Products(context, op, number, kind).add(cuts, made)
+        chain = _Products(context, op, number, kind).add(cuts, targets)
     else:
-        blocked = leaves_blocks(op.kind, _first_is_blocked(context, op))
+        value = context.draft.values.get(op.inputs[0])
+        blocked = leaves_blocks(op.kind, value is not None and value.blocked)
         chain = cuts.chain
-        _vector_steps(context, op, number, kind, cuts, made)
-    _keep(context, op, cuts, made, blocked, chain)
+        _vector_steps(context, op, number, kind, cuts, targets)
+    _keep(context, op, cuts, targets, blocked, chain)
 
 
-def _keep(context: Context, op: Op, cuts: Tiling, made: _Made, blocked: bool, chain: int) -> None:
+def _keep(
+    context: DraftContext, op: Op, cuts: CoreTiling, targets: _Targets, blocked: bool, chain: int
+) -> None:
     pieces: dict[int, tuple[Piece, ...]] = {}
-    for parts, buffers in zip(cuts.tiles, made, strict=True):
+    for parts, buffers in zip(cuts.tiles, targets, strict=True):
         for core, box in parts.items():
             pieces[core] = (*pieces.get(core, ()), (box, buffers[core].buffer))
-    context.draft.values[op.outputs[0]] = Value(op.outputs[0], pieces, blocked, chain)
+    context.draft.values[op.outputs[0]] = PlacedValue(op.outputs[0], pieces, blocked, chain)
 
 
 # --- Products on HMX: weights in chunks that fit VTCM twice, long sums in parts ---
@@ -87,7 +90,7 @@ def _keep(context: Context, op: Op, cuts: Tiling, made: _Made, blocked: bool, ch
 class _Products:
     """The steps of one op: one unit of work per chunk, so that loads run beside products."""
 
-    def __init__(self, context: Context, op: Op, number: int, kind: str) -> None:
+    def __init__(self, context: DraftContext, op: Op, number: int, kind: str) -> None:
         self.context, self.op, self.number, self.kind = context, op, number, kind
         self.sums = self._may_add() and kind == "aicconvolutiond32"
 
@@ -97,24 +100,21 @@ class _Products:
         grouped = isinstance(op.attrs, ConvAttrs) and op.attrs.groups > 1
         return graph.output_tensor(op).dtype.is_float and not grouped
 
-    def add(self, cuts: Tiling, made: _Made) -> int:
+    def add(self, cuts: CoreTiling, targets: _Targets) -> int:
         """Slices of the input one after the other, each added to all tiles; gives the chain."""
-        slices = self._slices()
+        # As the pieces of the input are cut, so that each is used as soon as it is there.
+        first = self.op.inputs[0]
+        size = self.context.graph.tensors[first].shape[-1]
+        constant = self.context.graph.tensors[self.op.inputs[1]].is_constant
+        slices = channel_cuts(self.context, first) if self.sums and constant else ((0, size),)
         follows = len(slices) > 1
         chain = self._chain(slices) if follows else cuts.chain
         for nth, channels in enumerate(slices):
             for tile, parts in enumerate(cuts.tiles):
                 self.context.draft.rank = (chain, nth if follows else tile, self.number)
                 for chunk in self._chunks(parts, channels):
-                    self._unit(chunk, channels, made[tile])
+                    self._unit(chunk, channels, targets[tile])
         return self.number if follows else chain
-
-    def _slices(self) -> tuple[Bounds, ...]:
-        """As the pieces of the input are cut, so that each is used as soon as it is there."""
-        first = self.op.inputs[0]
-        size = self.context.graph.tensors[first].shape[-1]
-        constant = self.context.graph.tensors[self.op.inputs[1]].is_constant
-        return channel_cuts(self.context, first) if self.sums and constant else ((0, size),)
 
     def _chain(self, slices: tuple[Bounds, ...]) -> int:
         value = self.context.draft.values[self.op.inputs[0]]
@@ -150,15 +150,15 @@ class _Products:
 
     def _needs(self, box: Box, channels: Bounds) -> tuple[Box | None, ...]:
         """For some channels of the input only: the last axis of both operands."""
-        found = list(needs(self.context.graph, self.op, box))
+        boxes = list(needs(self.context.graph, self.op, box))
         if channels != (0, self.context.graph.first_input(self.op).shape[-1]):
             for place in (0, 1):
-                whole = found[place]
+                whole = boxes[place]
                 if whole is not None:
-                    found[place] = with_axis(whole, len(whole) - 1, *channels)
-        return tuple(found)
+                    boxes[place] = with_axis(whole, len(whole) - 1, *channels)
+        return tuple(boxes)
 
-    def _unit(self, parts: Parts, channels: Bounds, made: dict[int, Access]) -> None:
+    def _unit(self, parts: Parts, channels: Bounds, targets: dict[int, BufferAccess]) -> None:
         """Parts of a long sum one after the other, each with weights of its own: their place is
         free for the next ones as soon as the part is done."""
         apart = self._has_constant_weights()
@@ -172,38 +172,38 @@ class _Products:
             for core, box in parts.items():
                 both = (*reads[core], *own[core])
                 for one in ranges:
-                    self.context.draft.add_work(self._sum(core, box, one, both, made[core]))
+                    self.context.draft.add_work(self._sum(core, box, one, both, targets[core]))
 
     def _loads(self, parts: Parts, channels: Bounds) -> Iterator[list[Bounds]]:
         """Parts of the sum whose weights are loaded together: as many as a chunk holds."""
         most = self.context.machine.memory.weight_chunk_bytes
-        found: list[Bounds] = []
+        load: list[Bounds] = []
         for one in self._ranges(channels):
-            together = (found[0][0] if found else one[0], one[1])
-            if found and max(self._bytes(box, together) for box in parts.values()) > most:
-                yield found
-                found = []
-            found.append(one)
-        yield found
+            together = (load[0][0] if load else one[0], one[1])
+            if load and max(self._bytes(box, together) for box in parts.values()) > most:
+                yield load
+                load = []
+            load.append(one)
+        yield load
 
     def _has_constant_weights(self) -> bool:
         return self.context.graph.tensors[self.op.inputs[1]].is_constant
 
     def _reads(
         self, parts: Parts, channels: Bounds, places: tuple[int, ...]
-    ) -> dict[int, tuple[Access, ...]]:
+    ) -> dict[int, tuple[BufferAccess, ...]]:
         """Operands by their place: input, weights, bias."""
-        wanted = {core: self._needs(box, channels) for core, box in parts.items()}
-        reads: dict[int, tuple[Access, ...]] = dict.fromkeys(parts, ())
+        boxes_of = {core: self._needs(box, channels) for core, box in parts.items()}
+        reads: dict[int, tuple[BufferAccess, ...]] = dict.fromkeys(parts, ())
         for number, name in enumerate(self.op.inputs):
-            boxes = {core: box for core, need in wanted.items() if (box := need[number])}
+            boxes = {core: box for core, need in boxes_of.items() if (box := need[number])}
             if not boxes or number not in places:
                 continue
             if number == _BIAS and self._is_small(name):
                 boxes = dict.fromkeys(boxes, full(self.context.graph.tensors[name].shape))
             form = (TO_D32, WEIGHTS_TO_D32, "")[number]
-            found = operand(self.context, name, boxes, self.op.origin, form)
-            for core, accesses in found.items():
+            operands = operand(self.context, name, boxes, self.op.origin, form)
+            for core, accesses in operands.items():
                 reads[core] += accesses
         return reads
 
@@ -214,11 +214,16 @@ class _Products:
         return tensor.is_constant and whole < least.multicast_min_bytes
 
     def _sum(
-        self, core: int, box: Box, bounds: Bounds, reads: tuple[Access, ...], made: Access
+        self,
+        core: int,
+        box: Box,
+        bounds: Bounds,
+        reads: tuple[BufferAccess, ...],
+        target: BufferAccess,
     ) -> CoreStep:
         """A part of a long sum, added to what the one before has left in the output."""
         context, op = self.context, self.op
-        written = Access(made.buffer, context.bytes_of(op.outputs[0], box))
+        output = BufferAccess(target.buffer, context.bytes_of(op.outputs[0], box))
         dtypes = tuple(dict.fromkeys((context.dtype(op.inputs[0]), context.dtype(op.outputs[0]))))
         total = macs(context.graph, op) * elements(box) // context.graph.output_tensor(op).elements
         size, (low, high) = self._length(), bounds
@@ -226,15 +231,15 @@ class _Products:
         whole = first and last
         return CoreStep(
             core,
-            Group.HMX,
+            GroupNumber.HMX,
             self.kind,
             op.name,
             shape_of(box),
             dtypes,
-            written.bytes,
+            output.bytes,
             # The first part starts the sum; the later ones add to what is in the output.
-            reads if first else (*reads, written),
-            (written,),
+            reads if first else (*reads, output),
+            (output,),
             op.origin,
             macs=total * high // size - total * low // size,
             attributes="" if whole else f"channels {low} to {high} of {size}",
@@ -244,9 +249,9 @@ class _Products:
     def _length(self) -> int:
         """Channels that are summed up."""
         graph, op = self.context.graph, self.op
-        left = graph.first_input(op).shape
+        shape = graph.first_input(op).shape
         transposed = getattr(op.attrs, "transpose_a", False)
-        return left[-2] if transposed else left[-1]
+        return shape[-2] if transposed else shape[-1]
 
     def _ranges(self, channels: Bounds) -> list[Bounds]:
         """Channels of each part: as many products a value as HMX adds up at a time."""
@@ -258,48 +263,47 @@ class _Products:
         total = macs(self.context.graph, self.op)
         per_value = total // self.context.graph.output_tensor(self.op).elements
         taps = max(per_value // self._length(), 1)
-        wanted = -(-taps * (high - low) // self.context.machine.hmx.reduction_block)
-        return [bounds for (bounds,) in cut(((low, high),), 0, max(wanted, 1), D32)]
+        blocks = -(-taps * (high - low) // self.context.machine.hmx.reduction_block)
+        return [bounds for (bounds,) in cut(((low, high),), 0, max(blocks, 1), D32)]
 
 
 def _vector_steps(
-    context: Context, op: Op, number: int, kind: str, cuts: Tiling, made: _Made
+    context: DraftContext, op: Op, number: int, kind: str, cuts: CoreTiling, targets: _Targets
 ) -> None:
     """One op of the HVX threads per core and tile."""
     for tile, parts in enumerate(cuts.tiles):
         context.draft.rank = (cuts.chain, tile, number)
         context.draft.next_unit()
-        wanted = {core: needs(context.graph, op, box) for core, box in parts.items()}
-        reads: dict[int, list[Access]] = {core: [] for core in parts}
+        needs_of = {core: needs(context.graph, op, box) for core, box in parts.items()}
+        reads: dict[int, list[BufferAccess]] = {core: [] for core in parts}
         for place, name in enumerate(op.inputs):
             if not name or is_splat(context.graph.tensors[name]):
                 continue
-            boxes = {core: box for core, need in wanted.items() if (box := need[place]) is not None}
+            boxes = {
+                core: box for core, need in needs_of.items() if (box := need[place]) is not None
+            }
             for core, accesses in _vector_operand(context, op, name, boxes, parts).items():
                 reads[core] += accesses
         for core, box in parts.items():
             part, accesses = (op.outputs[0], box), tuple(reads[core])
-            out = made[tile][core]
+            out = targets[tile][core]
             step = context.work(core, kind, op.name, part, accesses, out, op.origin)
             context.draft.add_work(replace(step, makes=Made(number, box)))
 
 
-def _vector_operand(context: Context, op: Op, name: str, boxes: Parts, parts: Parts) -> Operands:
+def _vector_operand(
+    context: DraftContext, op: Op, name: str, boxes: Parts, parts: Parts
+) -> Operands:
     """A table that is gathered from stays in DDR: only the chosen rows are read."""
     if op.kind == "Gather" and name == op.inputs[0] and name not in context.draft.values:
         source = context.in_ddr(name)
         out = op.outputs[0]
-        return {core: (Access(source, context.bytes_of(out, parts[core])),) for core in boxes}
+        return {core: (BufferAccess(source, context.bytes_of(out, parts[core])),) for core in boxes}
     form = FROM_D32 if needs_rows(op.kind) else ""
     return operand(context, name, boxes, op.origin, form)
 
 
-def _first_is_blocked(context: Context, op: Op) -> bool:
-    value = context.draft.values.get(op.inputs[0])
-    return value is not None and value.blocked
-
-
-def _view(context: Context, op: Op) -> bool:
+def _view(context: DraftContext, op: Op) -> bool:
     """Other sizes for the same bytes cost nothing where every core keeps what it has."""
     value = context.draft.values.get(op.inputs[0])
     if value is None:
@@ -324,7 +328,7 @@ def _keeps_blocks(old: Shape, new: Shape) -> bool:
     return old[-1] == new[-1] or (old[-1] % D32 == 0 and new[-1] % D32 == 0)
 
 
-def _warn_idle(context: Context, op: Op, parts: int) -> None:
+def _warn_idle(context: DraftContext, op: Op, parts: int) -> None:
     cores = context.draft.cores * context.draft.devices
     if parts < cores:
         context.draft.warnings.append(f"{op.name}: {op.kind} uses {parts} of {cores} cores")

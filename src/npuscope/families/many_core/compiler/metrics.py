@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from npuscope.families.many_core.compiler.draft import INPUT_PORT, OUTPUT_PORT
-from npuscope.families.many_core.compiler.kinds import END_STATS, Group
-from npuscope.families.many_core.program import CoreOp, CoreProgram, DevicePart
+from npuscope.families.many_core.compiler.kinds import END_STATS, GroupNumber
+from npuscope.families.many_core.program import CoreProgram, DeviceProgram
 from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
@@ -58,33 +58,25 @@ def perf_metrics(program: CoreProgram) -> PerfMetrics:
     )
 
 
-def _core(part: DevicePart, device: int, core: int) -> CoreMetrics:
+def _core(part: DeviceProgram, device: int, core: int) -> CoreMetrics:
     ops = [op for group in part.ops[core] for op in group if op.info.kind != END_STATS]
-    sent = sum(op.transfer.bytes for op in ops if op.transfer and op.transfer.receivers)
+    # A barrier follows every op that several threads execute together, and one ends it all.
+    barriers = 1 + sum(op.group == GroupNumber.HVX and not op.info.asynchronous for op in ops)
     return CoreMetrics(
         device,
         core,
         len(ops),
-        _barriers(ops),
+        barriers,
         sum(op.info.rd_bytes for op in ops),
         sum(op.info.wr_bytes for op in ops),
-        _received(part, core),
-        sent,
+        sum(
+            op.transfer.bytes
+            for op in part.all_ops()
+            if op.transfer and op.core != core and op.transfer.receivers >> core & 1
+        ),
+        sum(op.transfer.bytes for op in ops if op.transfer and op.transfer.receivers),
         part.vtcm_bytes[core],
         sum(op.info.macs for op in ops),
-    )
-
-
-def _barriers(ops: list[CoreOp]) -> int:
-    """One behind every op that several threads execute together, and the one that ends it all."""
-    return 1 + sum(op.group == Group.HVX and not op.info.asynchronous for op in ops)
-
-
-def _received(part: DevicePart, core: int) -> int:
-    return sum(
-        op.transfer.bytes
-        for op in part.all_ops()
-        if op.transfer and op.core != core and op.transfer.receivers >> core & 1
     )
 
 
@@ -112,10 +104,10 @@ def metrics_lines(metrics: PerfMetrics) -> list[str]:
     rows = [head, *(_row(core, metrics) for core in metrics.cores)]
     lines = [" ".join(f"{cell:>10}" for cell in row) for row in rows]
     lines += [_port_line(port) for port in metrics.ports]
-    done = sum(core.macs for core in metrics.cores)
+    products = sum(core.macs for core in metrics.cores)
     lines.append(f"constants {metrics.constant_bytes / _KB:.2f} KB")
     lines.append(f"stats buffer {metrics.stats_bytes / _KB:.2f} KB per device")
-    lines.append(f"MACs {metrics.macs} in the network, {done} on HMX")
+    lines.append(f"MACs {metrics.macs} in the network, {products} on HMX")
     return lines
 
 

@@ -22,7 +22,7 @@ from npuscope.families.many_core.compiler.draft import Draft, Piece
 from npuscope.families.many_core.compiler.kinds import (
     D32,
     KERNELS,
-    Group,
+    GroupNumber,
     WholeAxes,
     core_kind,
     device_dtype,
@@ -121,35 +121,33 @@ def matmul(graph: Graph, op: Op, box: Box) -> Needs:
     a, b = (graph.tensors[name].shape for name in op.inputs)
     rows, columns = box[-2:]
     inner = (0, a[-2] if attrs.transpose_a else a[-1])
-    left = (inner, rows) if attrs.transpose_a else (rows, inner)
+    first = (inner, rows) if attrs.transpose_a else (rows, inner)
     right = (columns, inner) if attrs.transpose_b else (inner, columns)
     lead = box[:-2]
     return (
-        (*_broadcast(lead, shape[:-2], a[:-2]), *left),
+        (*_broadcast(lead, shape[:-2], a[:-2]), *first),
         (*_broadcast(lead, shape[:-2], b[:-2]), *right),
     )
 
 
 def reduced(graph: Graph, op: Op, box: Box) -> Needs:
-    axes, keep = _reduced_axes(op)
+    axes: tuple[int, ...]
+    if isinstance(op.attrs, ArgAttrs):
+        axes, keep = (op.attrs.axis,), op.attrs.keep_dims
+    else:
+        attrs = op.attrs_as(ReduceAttrs)
+        axes, keep = attrs.axes, attrs.keep_dims
     source = graph.first_input(op).shape
     rest = iter(box)
-    found: list[tuple[int, int]] = []
+    bounds: list[tuple[int, int]] = []
     for axis, size in enumerate(source):
         if axis not in axes:
-            found.append(next(rest))
+            bounds.append(next(rest))
             continue
         if keep:
             next(rest)
-        found.append((0, size))
-    return (tuple(found),)
-
-
-def _reduced_axes(op: Op) -> tuple[tuple[int, ...], bool]:
-    if isinstance(op.attrs, ArgAttrs):
-        return (op.attrs.axis,), op.attrs.keep_dims
-    attrs = op.attrs_as(ReduceAttrs)
-    return attrs.axes, attrs.keep_dims
+        bounds.append((0, size))
+    return (tuple(bounds),)
 
 
 def transpose(graph: Graph, op: Op, box: Box) -> Needs:
@@ -160,34 +158,34 @@ def transpose(graph: Graph, op: Op, box: Box) -> Needs:
 
 def concat(graph: Graph, op: Op, box: Box) -> Needs:
     axis = op.attrs_as(ConcatAttrs).axis
-    found: list[Box | None] = []
+    boxes: list[Box | None] = []
     at = 0
     for name in op.inputs:
         size = graph.tensors[name].shape[axis]
         start, stop = max(box[axis][0] - at, 0), min(box[axis][1] - at, size)
-        found.append(with_axis(box, axis, start, stop) if start < stop else None)
+        boxes.append(with_axis(box, axis, start, stop) if start < stop else None)
         at += size
-    return tuple(found)
+    return tuple(boxes)
 
 
 def cut_out(graph: Graph, op: Op, box: Box) -> Needs:
     attrs = op.attrs_as(SliceAttrs)
-    found = []
+    bounds = []
     for (start, stop), first, step in zip(box, attrs.starts, attrs.steps, strict=True):
         ends = (first + start * step, first + (stop - 1) * step)
-        found.append((min(ends), max(ends) + 1))
-    return (tuple(found),)
+        bounds.append((min(ends), max(ends) + 1))
+    return (tuple(bounds),)
 
 
 def padded(graph: Graph, op: Op, box: Box) -> Needs:
     """A part that is padding only still names one element, so that every box is valid."""
-    found = []
+    bounds = []
     source = graph.first_input(op).shape
     pads = op.attrs_as(PadAttrs).pads
     for (start, stop), (before, _), size in zip(box, pads, source, strict=True):
         low = min(max(start - before, 0), size - 1)
-        found.append((low, max(min(stop - before, size), low + 1)))
-    return (tuple(found),)
+        bounds.append((low, max(min(stop - before, size), low + 1)))
+    return (tuple(bounds),)
 
 
 def gather(graph: Graph, op: Op, box: Box) -> Needs:
@@ -210,7 +208,7 @@ def partition(graph: Graph, op: Op, draft: Draft, machine: CoreMachine) -> tuple
     """Boxes of the output by core; cores behind the last one have no part."""
     cores = draft.cores * draft.devices
     wide = cores
-    if draft.most_splits is not None and group_of(core_kind(graph, op)) is Group.HMX:
+    if draft.most_splits is not None and group_of(core_kind(graph, op)) is GroupNumber.HMX:
         wide = min(cores, draft.most_splits)
     choices = list(_choices(graph, op, cores, wide))
     return min(choices, key=lambda boxes: _cycles(graph, op, boxes, draft, machine))
@@ -249,19 +247,19 @@ def _cycles(
     graph: Graph, op: Op, boxes: tuple[Box, ...], draft: Draft, machine: CoreMachine
 ) -> float:
     """Of the core with most work, with what it has to be sent; loads run beside the work."""
-    wanted = [needs(graph, op, box) for box in boxes]
+    needs_of = [needs(graph, op, box) for box in boxes]
     work = _work(graph, op, boxes, machine)
-    sent = loaded = 0.0
+    exchanged = loaded = 0.0
     for number, name in enumerate(op.inputs):
-        parts = [need[number] for need in wanted]
+        parts = [need[number] for need in needs_of]
         if not name or is_splat(graph.tensors[name]):
             continue
         size = _Sizes(graph, name)
         if name in draft.values:
-            sent += _exchange(draft, name, parts, size, machine)
+            exchanged += _exchange(draft, name, parts, size, machine)
         else:
             loaded += _load(parts, size, machine)
-    return sent + max(work, loaded)
+    return exchanged + max(work, loaded)
 
 
 class _Sizes:
@@ -299,8 +297,8 @@ def _from_peers(
 ) -> int:
     """Bytes that no core of the device holds; what several of them need comes once."""
     home = range(device * draft.cores, (device + 1) * draft.cores)
-    wanted = dict.fromkeys(parts[home.start : home.stop])
-    return sum(size(part) - _held(pieces, home, part, size) for part in wanted)
+    distinct = dict.fromkeys(parts[home.start : home.stop])
+    return sum(size(part) - _held(pieces, home, part, size) for part in distinct)
 
 
 def _held(pieces: Pieces, cores: Iterable[int], part: Box | None, size: _Sizes) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from npuscope.families.many_core.compiler.boxes import Box, around, common, cut
 from npuscope.families.many_core.compiler.draft import (
-    Access,
-    Context,
+    BufferAccess,
+    DraftContext,
     Operands,
     Origin,
-    Peer,
+    PeerEnd,
     Role,
     arriving,
 )
@@ -18,79 +18,81 @@ from npuscope.lean_dataclass import replace
 # --- Constants and inputs from DDR: per core, or once for many by multicast ---
 
 
-def load_input(context: Context, name: str, boxes: dict[int, Box]) -> Operands:
+def load_input(context: DraftContext, name: str, boxes: dict[int, Box]) -> Operands:
     """Host DMA has put inputs into DDR; every core fetches its part, once."""
     return {core: (_input(context, name, core, box),) for core, box in boxes.items()}
 
 
-def _input(context: Context, name: str, core: int, box: Box) -> Access:
-    known, key = context.draft.loaded, ("input", name, core, box)
-    if key not in known:
-        made = context.buffer(core, name, box, Role.INPUT)
+def _input(context: DraftContext, name: str, core: int, box: Box) -> BufferAccess:
+    loaded, key = context.draft.loaded, ("input", name, core, box)
+    if key not in loaded:
+        access = context.buffer(core, name, box, Role.INPUT)
         origin = (f"input:{name}",)
-        context.draft.add_load(context.copy_in(core, name, box, made.buffer, origin))
-        known[key] = made.buffer
-    return context.whole(known[key])
+        context.draft.add_load(context.copy_in(core, name, box, access.buffer, origin))
+        loaded[key] = access.buffer
+    return context.whole(loaded[key])
 
 
-def load_constant(context: Context, name: str, boxes: dict[int, Box], origin: Origin) -> Operands:
+def load_constant(
+    context: DraftContext, name: str, boxes: dict[int, Box], origin: Origin
+) -> Operands:
     """Cores of a device that need the same part share the load."""
     alike: dict[tuple[int, Box], list[int]] = {}
     for core, box in boxes.items():
         alike.setdefault((context.draft.device(core), box), []).append(core)
-    found: Operands = {}
+    operands: Operands = {}
     for (_, box), cores in alike.items():
-        found |= _constant(context, name, box, cores, origin)
-    return found
+        operands |= _constant(context, name, box, cores, origin)
+    return operands
 
 
-def _constant(context: Context, name: str, box: Box, cores: list[int], origin: Origin) -> Operands:
-    known, memory = context.draft.loaded, context.machine.memory
+def _constant(
+    context: DraftContext, name: str, box: Box, cores: list[int], origin: Origin
+) -> Operands:
+    loaded, memory = context.draft.loaded, context.machine.memory
     size = context.bytes_of(name, box)
-    missing = [core for core in cores if ("constant", name, core, box) not in known]
-    made = {core: context.buffer(core, name, box, Role.CONSTANT) for core in missing}
+    missing = [core for core in cores if ("constant", name, core, box) not in loaded]
+    buffers = {core: context.buffer(core, name, box, Role.CONSTANT) for core in missing}
     if len(missing) > 1 and size >= memory.multicast_min_bytes:
-        _load_once(context, name, box, made, origin)
+        _load_once(context, name, box, buffers, origin)
     else:
-        for core, access in made.items():
+        for core, access in buffers.items():
             context.draft.add_load(context.copy_in(core, name, box, access.buffer, origin))
     if size > memory.keep_constant_bytes:
-        return {core: (access,) for core, access in made.items()}
-    known.update({("constant", name, core, box): made[core].buffer for core in made})
-    return {core: (context.whole(known["constant", name, core, box]),) for core in cores}
+        return {core: (access,) for core, access in buffers.items()}
+    loaded.update({("constant", name, core, box): buffers[core].buffer for core in buffers})
+    return {core: (context.whole(loaded["constant", name, core, box]),) for core in cores}
 
 
 def _load_once(
-    context: Context, name: str, box: Box, made: dict[int, Access], origin: Origin
+    context: DraftContext, name: str, box: Box, buffers: dict[int, BufferAccess], origin: Origin
 ) -> None:
     """One core after the other loads for all; of a large part every core loads a share."""
     draft = context.draft
     if context.bytes_of(name, box) <= context.machine.memory.weight_chunk_bytes:
-        shares = {draft.next_loader(made): box}
+        shares = {draft.next_loader(buffers): box}
     else:
-        shares = _shares(made, box)
-    _load_shares(context, name, shares, made, origin)
-
-
-def _shares(made: dict[int, Access], box: Box) -> dict[int, Box]:
-    axis = max(range(len(box)), key=lambda a: box[a][1] - box[a][0])
-    return dict(zip(made, cut(box, axis, len(made)), strict=False))
+        axis = max(range(len(box)), key=lambda a: box[a][1] - box[a][0])
+        shares = dict(zip(buffers, cut(box, axis, len(buffers)), strict=False))
+    _load_shares(context, name, shares, buffers, origin)
 
 
 def _load_shares(
-    context: Context,
+    context: DraftContext,
     name: str,
     shares: dict[int, Box],
-    made: dict[int, Access],
+    buffers: dict[int, BufferAccess],
     origin: Origin,
 ) -> None:
     draft = context.draft
     for core, share in shares.items():
-        draft.add_load(context.copy_in(core, name, share, made[core].buffer, origin))
+        draft.add_load(context.copy_in(core, name, share, buffers[core].buffer, origin))
     for core, share in shares.items():
         size = context.bytes_of(name, share)
-        source = (Access(made[core].buffer, size),)
-        targets = tuple(Access(made[other].buffer, size) for other in made if other != core)
+        source = (BufferAccess(buffers[core].buffer, size),)
+        targets = tuple(
+            BufferAccess(buffers[other].buffer, size) for other in buffers if other != core
+        )
         draft.add_load(context.move(core, MULTICAST, (name, share), source, targets, origin))
 
 
@@ -100,54 +102,54 @@ def _load_shares(
 _MOST_PARTS = 4
 
 
-def from_cores(context: Context, name: str, boxes: dict[int, Box], origin: Origin) -> Operands:
+def from_cores(context: DraftContext, name: str, boxes: dict[int, Box], origin: Origin) -> Operands:
     """A core's own pieces, and buffers with what the others hold."""
     received = _exchange(context, name, boxes, origin)
-    found: Operands = {}
+    operands: Operands = {}
     for core, box in boxes.items():
         own = context.draft.values[name].pieces.get(core, ())
         mine = [
-            Access(buffer, context.bytes_of(name, part), (name, piece))
+            BufferAccess(buffer, context.bytes_of(name, part), (name, piece))
             for piece, buffer in own
             if (part := common(piece, box))
         ]
-        found[core] = (*mine, *(context.whole(buffer) for buffer in received.get(core, ())))
-    return found
+        operands[core] = (*mine, *(context.whole(buffer) for buffer in received.get(core, ())))
+    return operands
 
 
 def _exchange(
-    context: Context, name: str, boxes: dict[int, Box], origin: Origin
+    context: DraftContext, name: str, boxes: dict[int, Box], origin: Origin
 ) -> dict[int, list[int]]:
     """By core the buffers with the parts that others hold; the senders' steps are added."""
-    found: dict[int, list[int]] = {}
+    received: dict[int, list[int]] = {}
     for sender, piece, buffer in context.draft.values[name].all_pieces():
-        wanted: dict[int, Box] = {}
+        lacking: dict[int, Box] = {}
         for core, box in boxes.items():
             shared = common(piece, box)
             if core == sender or shared is None or _holds(context, name, core, shared):
                 continue
             there = _there(context, name, core, buffer, shared)
             if there is None:
-                wanted[core] = shared
+                lacking[core] = shared
             else:
                 # Another op needed the same part before; it is still there.
-                found.setdefault(core, []).append(there)
-        for part, receivers in _parts(wanted):
+                received.setdefault(core, []).append(there)
+        for part, receivers in _parts(lacking):
             targets = [_receive(context, name, core, buffer, part) for core in receivers]
-            source = Access(buffer, context.bytes_of(name, part), (name, piece))
+            source = BufferAccess(buffer, context.bytes_of(name, part), (name, piece))
             _send(context, (name, part), sender, source, targets, origin)
             for core, target in zip(receivers, targets, strict=True):
-                found.setdefault(core, []).append(target)
-    return found
+                received.setdefault(core, []).append(target)
+    return received
 
 
-def _holds(context: Context, name: str, core: int, part: Box) -> bool:
+def _holds(context: DraftContext, name: str, core: int, part: Box) -> bool:
     """Whether a core made the part itself; a view may have it in several places."""
     own = context.draft.values[name].pieces.get(core, ())
     return any(common(box, part) == part for box, _ in own)
 
 
-def _there(context: Context, name: str, core: int, source: int, part: Box) -> int | None:
+def _there(context: DraftContext, name: str, core: int, source: int, part: Box) -> int | None:
     """The buffer of a core into which the part was sent before."""
     for box, buffer in context.draft.received.get((core, source, name), ()):
         if common(box, part) == part:
@@ -155,16 +157,16 @@ def _there(context: Context, name: str, core: int, source: int, part: Box) -> in
     return None
 
 
-def _receive(context: Context, name: str, core: int, source: int, part: Box) -> int:
-    made = context.buffer(core, name, part, Role.RECEIVED).buffer
-    context.draft.received.setdefault((core, source, name), []).append((part, made))
-    return made
+def _receive(context: DraftContext, name: str, core: int, source: int, part: Box) -> int:
+    buffer = context.buffer(core, name, part, Role.RECEIVED).buffer
+    context.draft.received.setdefault((core, source, name), []).append((part, buffer))
+    return buffer
 
 
-def _parts(wanted: dict[int, Box]) -> list[tuple[Box, tuple[int, ...]]]:
+def _parts(lacking: dict[int, Box]) -> list[tuple[Box, tuple[int, ...]]]:
     """Parts of a piece with the cores that lack them; many different ones become one."""
     parts: dict[Box, list[int]] = {}
-    for core, shared in wanted.items():
+    for core, shared in lacking.items():
         parts.setdefault(shared, []).append(core)
     if len(parts) > _MOST_PARTS:
         everyone = sorted(core for cores in parts.values() for core in cores)
@@ -173,31 +175,31 @@ def _parts(wanted: dict[int, Box]) -> list[tuple[Box, tuple[int, ...]]]:
 
 
 def _send(
-    context: Context,
+    context: DraftContext,
     part: tuple[str, Box],
     sender: int,
-    held: Access,
+    source: BufferAccess,
     targets: list[int],
     origin: Origin,
 ) -> None:
     """Receivers of one device at a time."""
-    draft, source = context.draft, (held,)
+    draft, reads = context.draft, (source,)
     for device in range(draft.devices):
         there = [b for b in targets if draft.device(draft.buffers[b].core) == device]
         writes = tuple(context.whole(buffer) for buffer in there)
         if writes and device == draft.device(sender):
-            draft.add_work(context.move(sender, MULTICAST, part, source, writes, origin))
+            draft.add_work(context.move(sender, MULTICAST, part, reads, writes, origin))
         elif writes:
-            _send_to_peer(context, part, sender, device, source, writes, origin)
+            _send_to_peer(context, part, sender, device, reads, writes, origin)
 
 
 def _send_to_peer(
-    context: Context,
+    context: DraftContext,
     part: tuple[str, Box],
     sender: int,
     device: int,
-    source: tuple[Access, ...],
-    writes: tuple[Access, ...],
+    source: tuple[BufferAccess, ...],
+    writes: tuple[BufferAccess, ...],
     origin: Origin,
 ) -> None:
     """The core of the same number receives it for all that need it."""
@@ -205,48 +207,50 @@ def _send_to_peer(
     number, home = draft.transactions, draft.device(sender)
     draft.transactions += 1
     out = context.move(sender, SEND, part, source, (), origin)
-    draft.add_work(replace(out, sends_to=Peer(device, number)))
+    draft.add_work(replace(out, sends_to=PeerEnd(device, number)))
     receiver = device * draft.cores + draft.local(sender)
     arrival = context.move(receiver, RECEIVE, part, (), writes, origin)
     port = arriving(draft.devices, home, device)
-    draft.add_work(replace(arrival, receives_from=Peer(home, number), port_wait=port))
+    draft.add_work(replace(arrival, receives_from=PeerEnd(home, number), port_wait=port))
 
 
 Parts = dict[int, Box]  # by core
 
 
-def operand(context: Context, name: str, boxes: Parts, origin: Origin, form: str = "") -> Operands:
+def operand(
+    context: DraftContext, name: str, boxes: Parts, origin: Origin, form: str = ""
+) -> Operands:
     """By core what to read so as to have its box; `form` is a conversion to blocks or rows."""
     values, graph = context.draft.values, context.graph
     if name in values:
-        found = from_cores(context, name, boxes, origin)
+        operands = from_cores(context, name, boxes, origin)
         if form == (TO_D32 if values[name].blocked else FROM_D32):
-            return found
+            return operands
     elif name in graph.inputs:
-        found = load_input(context, name, boxes)
+        operands = load_input(context, name, boxes)
         if form == FROM_D32:
-            return found
+            return operands
     else:
         return load_constant(context, name, boxes, origin)
-    return _converted(context, name, boxes, found, origin, form) if form else found
+    return _converted(context, name, boxes, operands, origin, form) if form else operands
 
 
 def _converted(
-    context: Context, name: str, boxes: Parts, found: Operands, origin: Origin, form: str
+    context: DraftContext, name: str, boxes: Parts, operands: Operands, origin: Origin, form: str
 ) -> Operands:
     """The same values in the other layout, made once per core and part, in a unit of their own."""
-    known = context.draft.loaded
+    loaded = context.draft.loaded
     result: Operands = {}
-    made = False
+    is_new = False
     for core, box in boxes.items():
         key = (form, name, core, box)
-        if key not in known:
+        if key not in loaded:
             target = context.buffer(core, name, box, Role.BLOCKED)
-            step = context.work(core, form, name, (name, box), found[core], target, origin)
+            step = context.work(core, form, name, (name, box), operands[core], target, origin)
             context.draft.add_work(step)
-            known[key] = target.buffer
-            made = True
-        result[core] = (context.whole(known[key]),)
-    if made:
+            loaded[key] = target.buffer
+            is_new = True
+        result[core] = (context.whole(loaded[key]),)
+    if is_new:
         context.draft.next_unit()
     return result

@@ -23,7 +23,7 @@ _MOST_EVENT = 0x3FF  # ten bits select an event
 
 
 @dataclass(frozen=True, slots=True)
-class CompileOptions:
+class CoreCompileOptions:
     """`cores` None takes all that the network has work for; levels between the known ones
     collect what the next lower one does."""
 
@@ -54,9 +54,9 @@ class CompileOptions:
         self._check_level(self.ddr_stats, "DDR traffic", "-ddr-stats")
         self._check_level(bool(self.pmu.events), "counting events", "-aic-pmu-events")
 
-    def _check_level(self, asked: bool, what: str, option: str) -> None:
+    def _check_level(self, is_wanted: bool, what: str, option: str) -> None:
         lowest = LEVELS[0]
-        if asked and self.stats_level < lowest:
+        if is_wanted and self.stats_level < lowest:
             raise UsageError(
                 f"{what} needs stats level {lowest} or more, not {self.stats_level}",
                 where=option,
@@ -64,16 +64,16 @@ class CompileOptions:
             )
 
 
-def stats_level(asked: int) -> tuple[int, str]:
-    """The level that `asked` amounts to, and a note where that is another number."""
-    if asked < 0:
-        raise UsageError(f"level {asked} is below 0", where="-stats-level")
-    level = max((known for known in LEVELS if known <= asked), default=0)
-    if level == asked or asked == 0:
+def stats_level(number: int) -> tuple[int, str]:
+    """The level that `number` amounts to, and a note where that is another one."""
+    if number < 0:
+        raise UsageError(f"level {number} is below 0", where="-stats-level")
+    level = max((lower for lower in LEVELS if lower <= number), default=0)
+    if level == number or number == 0:
         return level, ""
     if level == 0:
-        return level, f"level {asked} collects nothing: {LEVELS[0]} is the lowest that does"
-    return level, f"level {asked} collects what level {level} does"
+        return level, f"level {number} collects nothing: {LEVELS[0]} is the lowest that does"
+    return level, f"level {number} collects what level {level} does"
 
 
 def pmu_of(recipe: str | None, events: str | None) -> Pmu:
@@ -85,28 +85,24 @@ def pmu_of(recipe: str | None, events: str | None) -> Pmu:
             hint="give one of them",
         )
     if recipe:
-        return Pmu(recipe, _recipe(recipe))
+        if recipe not in RECIPES:
+            names = ", ".join(RECIPES)
+            raise UsageError(
+                f"unknown recipe '{recipe}'", where="-aic-pmu-recipe", hint=f"known: {names}"
+            )
+        return Pmu(recipe, RECIPES[recipe])
     return Pmu("", _events(events)) if events is not None else Pmu()
 
 
-def _recipe(name: str) -> tuple[int, ...]:
-    if name not in RECIPES:
-        known = ", ".join(RECIPES)
-        raise UsageError(
-            f"unknown recipe '{name}'", where="-aic-pmu-recipe", hint=f"known: {known}"
-        )
-    return RECIPES[name]
-
-
 def _events(text: str) -> tuple[int, ...]:
-    found = tuple(_event(word.strip()) for word in text.split(","))
-    if len(found) > PMU_COUNTERS:
+    numbers = tuple(_event(word.strip()) for word in text.split(","))
+    if len(numbers) > PMU_COUNTERS:
         raise UsageError(
-            f"{len(found)} events: there are {PMU_COUNTERS} counters", where="-aic-pmu-events"
+            f"{len(numbers)} events: there are {PMU_COUNTERS} counters", where="-aic-pmu-events"
         )
-    if len(set(found)) != len(found):
+    if len(set(numbers)) != len(numbers):
         raise UsageError("an event is named twice", where="-aic-pmu-events")
-    return found
+    return numbers
 
 
 def _event(word: str) -> int:

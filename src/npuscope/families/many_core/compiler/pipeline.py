@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npuscope.building import without_collector
 from npuscope.errors import ModelError
-from npuscope.families.many_core.compiler.draft import Context, Draft
+from npuscope.families.many_core.compiler.draft import Draft, DraftContext
 from npuscope.families.many_core.compiler.emit import Emitter
 from npuscope.families.many_core.compiler.finish import (
     add_outputs,
@@ -14,7 +14,7 @@ from npuscope.families.many_core.compiler.finish import (
     with_ends,
 )
 from npuscope.families.many_core.compiler.lower import lower_op
-from npuscope.families.many_core.compiler.options import CompileOptions
+from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.schedule import schedule
 from npuscope.families.many_core.compiler.simplify import Prepared, prepared
 from npuscope.families.many_core.compiler.vtcm import place
@@ -25,10 +25,10 @@ from npuscope.lean_dataclass import replace
 
 
 def compile_graph(
-    graph: Graph, machine: CoreMachine, options: CompileOptions | None = None
+    graph: Graph, machine: CoreMachine, options: CoreCompileOptions | None = None
 ) -> CoreProgram:
     """Split over cores, bring operands there, place, order and number; give it its id."""
-    options = options or CompileOptions()
+    options = options or CoreCompileOptions()
     options.check(machine)
     if not graph.ops:
         raise ModelError("the network has no ops", where=graph.name)
@@ -37,7 +37,9 @@ def compile_graph(
         cores = options.cores or machine.cores.count
         draft = lower(ready.graph, machine, cores, options.devices, options.mos)
         if options.cores is None:
-            draft = _on_busy_cores(ready.graph, machine, options, draft)
+            busy = 1 + max(draft.local(step.core) for step in draft.steps)
+            if busy != draft.cores:  # again without the cores that got nothing to do
+                draft = lower(ready.graph, machine, busy, options.devices, options.mos)
         return _identified(finish(ready, draft, machine, options))
 
 
@@ -45,7 +47,7 @@ def lower(
     graph: Graph, machine: CoreMachine, cores: int, devices: int, mos: int | None = None
 ) -> Draft:
     """All steps of all cores, in units of work, in the order in which they are worked on."""
-    context = Context(graph, Draft(cores, devices, mos), machine)
+    context = DraftContext(graph, Draft(cores, devices, mos), machine)
     for number, op in enumerate(graph.ops):
         lower_op(context, op, number)
     add_outputs(context)
@@ -55,7 +57,7 @@ def lower(
 
 
 def finish(
-    ready: Prepared, draft: Draft, machine: CoreMachine, options: CompileOptions
+    ready: Prepared, draft: Draft, machine: CoreMachine, options: CoreCompileOptions
 ) -> CoreProgram:
     """Places in VTCM, order of issue, waits, and the program around it."""
     placement = place(draft, machine)
@@ -65,16 +67,6 @@ def finish(
     parts = [with_ends(part, edges, machine, options) for part, edges in pairs]
     program = assemble(ready.graph, draft, parts, emitter.held(), machine, options)
     return replace(program, code=emitter.code(ready), spilled=placement.spilled)
-
-
-def _on_busy_cores(
-    graph: Graph, machine: CoreMachine, options: CompileOptions, draft: Draft
-) -> Draft:
-    """Again without the cores that got nothing to do."""
-    busy = 1 + max(draft.local(step.core) for step in draft.steps)
-    if busy == draft.cores:
-        return draft
-    return lower(graph, machine, busy, options.devices, options.mos)
 
 
 def _identified(program: CoreProgram) -> CoreProgram:

@@ -9,7 +9,7 @@ from dataclasses import field
 from heapq import heappop, heappush
 
 from npuscope.families.many_core.compiler.draft import CoreStep, Draft, Role, Unit
-from npuscope.families.many_core.compiler.kinds import Group
+from npuscope.families.many_core.compiler.kinds import GroupNumber
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.lean_dataclass import dataclass
 
@@ -29,7 +29,7 @@ def schedule(draft: Draft, machine: CoreMachine) -> None:
 class _Job:
     """A unit with what it takes, waits for, and does to the memory of the fullest core."""
 
-    engine: Group
+    engine: GroupNumber
     cycles: float
     waits: int = 0
     releases: list[int] = field(default_factory=list)
@@ -48,20 +48,20 @@ class _Run:
         self._present: set[int] = set()  # buffers that were written
 
     def _job(self, unit: Unit) -> _Job:
-        cycles: dict[tuple[int, Group], float] = {}
+        cycles: dict[tuple[int, GroupNumber], float] = {}
         for number in unit.work:
             step = self.draft.steps[number]
             place = (step.core, step.group)
             cycles[place] = cycles.get(place, 0.0) + self._cycles(step)
-        engine, most = Group.DMA, 0.0
-        for (_, group), taken in cycles.items():
-            if taken > most:
-                engine, most = group, taken
+        engine, most = GroupNumber.DMA, 0.0
+        for (_, group), duration in cycles.items():
+            if duration > most:
+                engine, most = group, duration
         return _Job(engine, most)
 
     def _cycles(self, step: CoreStep) -> float:
         machine = self.machine
-        if step.group is Group.DMA:
+        if step.group is GroupNumber.DMA:
             return step.out_bytes * machine.core_hz / machine.multicast_bytes_per_s()
         return machine.pcycles(step.kind, step.out_bytes, step.macs, step.dtypes[0], step.shape)
 
@@ -79,8 +79,8 @@ class _Run:
                 sources[job].update(owner[w] for w in writers.get(access.buffer, ()) if w < number)
             sources[job].update(owner[w] for w in step.after)
             self._note_buffers(step, job)
-        for job, found in enumerate(sources):
-            for source in found - {job}:
+        for job, before in enumerate(sources):
+            for source in before - {job}:
                 self.jobs[source].releases.append(job)
                 self.jobs[job].waits += 1
 
@@ -93,27 +93,31 @@ class _Run:
             self.readers[access.buffer] = self.readers.get(access.buffer, 0) + 1
 
     def order(self) -> list[int]:
-        found: list[int] = []
+        jobs: list[int] = []
         ready = sorted(job for job, one in enumerate(self.jobs) if not one.waits)
-        free = dict.fromkeys(Group, 0.0)
+        free = dict.fromkeys(GroupNumber, 0.0)
         running: list[tuple[float, int]] = []
         now = 0.0
-        while len(found) < len(self.jobs):
+        while len(jobs) < len(self.jobs):
             job = self._choose(ready, free, now, bool(running))
             if job is None:
                 now, ended = heappop(running)
                 self._end(ended, ready)
                 continue
             ready.remove(job)
-            self._begin(job)
-            found.append(job)
+            for number in self.jobs[job].uses:
+                if number not in self._present:
+                    self._present.add(number)
+                    buffer = self.draft.buffers[number]
+                    self.used[buffer.core] = self.used.get(buffer.core, 0) + buffer.bytes
+            jobs.append(job)
             end = now + self.jobs[job].cycles
             free[self.jobs[job].engine] = end
             heappush(running, (end, job))
-        return found
+        return jobs
 
     def _choose(
-        self, ready: list[int], free: dict[Group, float], now: float, busy: bool
+        self, ready: list[int], free: dict[GroupNumber, float], now: float, busy: bool
     ) -> int | None:
         """The first in rank whose engine is free; with nothing at work, the first of all."""
         if not ready:
@@ -132,13 +136,6 @@ class _Run:
             if number not in self._present:
                 grown[buffer.core] = grown.get(buffer.core, 0) + buffer.bytes
         return all(self.used.get(core, 0) + more <= self.room for core, more in grown.items())
-
-    def _begin(self, job: int) -> None:
-        for number in self.jobs[job].uses:
-            if number not in self._present:
-                self._present.add(number)
-                buffer = self.draft.buffers[number]
-                self.used[buffer.core] = self.used.get(buffer.core, 0) + buffer.bytes
 
     def _end(self, job: int, ready: list[int]) -> None:
         for number in self.jobs[job].uses:

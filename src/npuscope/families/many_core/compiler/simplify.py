@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from npuscope.families.many_core.compiler.boxes import matching_axes
-from npuscope.families.many_core.compiler.kinds import Group, core_kind, group_of, is_splat
+from npuscope.families.many_core.compiler.kinds import GroupNumber, core_kind, group_of, is_splat
 from npuscope.graph.model import Attrs, DType, Graph, Op, Tensor
 from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.elementwise import BinaryAttrs
@@ -29,7 +29,16 @@ class Prepared:
 def prepared(graph: Graph) -> Prepared:
     graph = graph.copy()
     graph.ops = [new for op in graph.ops for new in _rewritten(graph, op)]
-    _join_transposes(graph)
+    # A Transpose, a Reshape that joins axes, and a Transpose are one Transpose.
+    makers, readers = graph.producers(), graph.consumers()
+    for place, op in enumerate(graph.ops):
+        chain = _transpose_chain(graph, makers, readers, op)
+        if chain is not None:
+            graph.ops[place] = chain
+            makers[op.outputs[0]] = chain
+    # What nobody reads any more goes.
+    read = {name for op in graph.ops for name in op.inputs} | set(graph.outputs)
+    graph.ops = [op for op in graph.ops if any(name in read for name in op.outputs)]
     ends = _join_ends(graph)
     tensors = {n: graph.tensors[n] for ops in ends.values() for op in ops for n in op.inputs}
     graph.drop_unused()
@@ -52,13 +61,13 @@ def _slices(graph: Graph, op: Op) -> list[Op]:
     """A Split as one Slice per output."""
     attrs = op.attrs_as(SplitAttrs)
     source = graph.first_input(op).shape
-    made, at = [], 0
+    slices, at = [], 0
     for number, (name, size) in enumerate(zip(op.outputs, attrs.sizes, strict=True)):
         starts = tuple(at if axis == attrs.axis else 0 for axis in range(len(source)))
         cut = SliceAttrs(starts, graph.tensors[name].shape, (1,) * len(source))
-        made.append(Op("Slice", f"{op.name}_{number}", op.inputs, (name,), cut, op.origin))
+        slices.append(Op("Slice", f"{op.name}_{number}", op.inputs, (name,), cut, op.origin))
         at += size
-    return made
+    return slices
 
 
 def _gelu(graph: Graph, op: Op) -> list[Op]:
@@ -84,11 +93,11 @@ class _Chain:
         self.ops: list[Op] = []
 
     def add(self, kind: str, *inputs: str, output: str = "") -> str:
-        made = output or self._tensor()
+        output = output or self._tensor()
         attrs = BinaryAttrs() if len(inputs) == 2 else Attrs()
         name = f"{self.op.name}_{len(self.ops)}"
-        self.ops.append(Op(kind, name, inputs, (made,), attrs, self.op.origin))
-        return made
+        self.ops.append(Op(kind, name, inputs, (output,), attrs, self.op.origin))
+        return output
 
     def splat(self, value: float) -> str:
         name = self.graph.fresh_name(f"{self.op.name}_splat")
@@ -99,20 +108,6 @@ class _Chain:
         like = self.graph.output_tensor(self.op)
         name = self.graph.fresh_name(f"{like.name}_part")
         return self.graph.add(replace(like, name=name)).name
-
-
-# --- Moves: a Transpose, a Reshape that joins axes, and a Transpose are one Transpose ---
-
-
-def _join_transposes(graph: Graph) -> None:
-    makers = graph.producers()
-    readers = graph.consumers()
-    for place, op in enumerate(graph.ops):
-        chain = _transpose_chain(graph, makers, readers, op)
-        if chain is not None:
-            graph.ops[place] = chain
-            makers[op.outputs[0]] = chain
-    _drop_unread(graph)
 
 
 def _transpose_chain(
@@ -145,12 +140,6 @@ def _moved(graph: Graph, op: Op, first: Op, order: tuple[int, ...], origin: tupl
     return Op("Reshape", op.name, (name,), op.outputs, Attrs(), op.origin)
 
 
-def _drop_unread(graph: Graph) -> None:
-    """Ops whose outputs nobody reads any more."""
-    read = {name for op in graph.ops for name in op.inputs} | set(graph.outputs)
-    graph.ops = [op for op in graph.ops if any(name in read for name in op.outputs)]
-
-
 def _read_once(graph: Graph, readers: dict[str, list[Op]], name: str) -> bool:
     return len(readers[name]) == 1 and name not in graph.outputs
 
@@ -173,7 +162,7 @@ def _join_ends(graph: Graph) -> dict[str, tuple[Op, ...]]:
             joined[before] = product.replace(outputs=op.outputs, origin=origin)
             place[op.outputs[0]] = before
             continue
-        if group_of(core_kind(graph, op)) is Group.HMX:
+        if group_of(core_kind(graph, op)) is GroupNumber.HMX:
             place[op.outputs[0]] = len(joined)
         joined.append(op)
     graph.ops = joined

@@ -8,8 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from npuscope.families.many_core.compiler.boxes import Box, common, cut
-from npuscope.families.many_core.compiler.draft import Context, Value
-from npuscope.families.many_core.compiler.kinds import D32, Group, core_kind, group_of, is_splat
+from npuscope.families.many_core.compiler.draft import DraftContext, PlacedValue
+from npuscope.families.many_core.compiler.kinds import (
+    D32,
+    GroupNumber,
+    core_kind,
+    group_of,
+    is_splat,
+)
 from npuscope.families.many_core.compiler.needs import needs, split_axes
 from npuscope.graph.model import Op
 from npuscope.lean_dataclass import dataclass
@@ -18,43 +24,47 @@ Parts = dict[int, Box]  # by core
 
 
 @dataclass(frozen=True, slots=True)
-class Tiling:
+class CoreTiling:
     """Tile by tile the cores' boxes; `chain` is the first op that is cut alike."""
 
     tiles: tuple[Parts, ...]
     chain: int
 
 
-def tiling(context: Context, op: Op, number: int, parts: Parts) -> Tiling:
+def tiling(context: DraftContext, op: Op, number: int, parts: Parts) -> CoreTiling:
     """The cut that touches fewest pieces of the inputs, of about the size that is wanted."""
-    wanted = _wanted(context, op, parts)
-    options = list(_options(context, op, parts, wanted))
+    largest = max(context.bytes_of(op.outputs[0], box) for box in parts.values())
+    aim = max(-(-largest // context.machine.memory.tile_bytes), 1)
+    options = list(_options(context, op, parts, aim))
     touched = [_touched(context, op, tiles) / len(tiles) for tiles in options]
-    costs = [(t, abs(len(tiles) - wanted)) for t, tiles in zip(touched, options, strict=True)]
+    costs = [(t, abs(len(tiles) - aim)) for t, tiles in zip(touched, options, strict=True)]
     best = min(range(len(options)), key=costs.__getitem__)
     tiles = options[best]
-    return Tiling(tiles, _chain(context, op, number, len(tiles), touched[best]))
+    return CoreTiling(tiles, _chain(context, op, number, len(tiles), touched[best]))
 
 
-def _wanted(context: Context, op: Op, parts: Parts) -> int:
-    largest = max(context.bytes_of(op.outputs[0], box) for box in parts.values())
-    return max(-(-largest // context.machine.memory.tile_bytes), 1)
-
-
-def _options(context: Context, op: Op, parts: Parts, wanted: int) -> Iterator[tuple[Parts, ...]]:
+def _options(context: DraftContext, op: Op, parts: Parts, aim: int) -> Iterator[tuple[Parts, ...]]:
     yield (parts,)
     before = {len(pieces) for value in _values(context, op) for pieces in value.pieces.values()}
     for axis in _axes(context, op, parts):
-        for count in sorted({wanted, *before} - {1}):
-            tiles = _cut(parts, axis, count)
+        for count in sorted({aim, *before} - {1}):
+            boxes = {
+                core: cut(box, axis, count, D32 if axis == len(box) - 1 else 1)
+                for core, box in parts.items()
+            }
+            longest = max(len(tiles) for tiles in boxes.values())
+            tiles = tuple(
+                {core: tiles[i] for core, tiles in boxes.items() if i < len(tiles)}
+                for i in range(longest)
+            )
             if len(tiles) == count:
                 yield tiles
 
 
-def _axes(context: Context, op: Op, parts: Parts) -> tuple[int, ...]:
+def _axes(context: DraftContext, op: Op, parts: Parts) -> tuple[int, ...]:
     """Weights that do not stay in VTCM are read once: then tiles have all rows."""
     axes = split_axes(context.graph, op)
-    if group_of(core_kind(context.graph, op)) is not Group.HMX:
+    if group_of(core_kind(context.graph, op)) is not GroupNumber.HMX:
         return axes
     last = len(next(iter(parts.values()))) - 1
     if weights_stay(context, op, parts):
@@ -62,7 +72,7 @@ def _axes(context: Context, op: Op, parts: Parts) -> tuple[int, ...]:
     return tuple(axis for axis in axes if axis == last)
 
 
-def weights_stay(context: Context, op: Op, parts: Parts) -> bool:
+def weights_stay(context: DraftContext, op: Op, parts: Parts) -> bool:
     """Whether the second operand is in VTCM from the first tile to the last."""
     name = op.inputs[1]
     if not context.graph.tensors[name].is_constant:
@@ -73,23 +83,12 @@ def weights_stay(context: Context, op: Op, parts: Parts) -> bool:
     return largest <= context.machine.memory.keep_constant_bytes
 
 
-def _cut(parts: Parts, axis: int, count: int) -> tuple[Parts, ...]:
-    boxes = {
-        core: cut(box, axis, count, D32 if axis == len(box) - 1 else 1)
-        for core, box in parts.items()
-    }
-    longest = max(len(tiles) for tiles in boxes.values())
-    return tuple(
-        {core: tiles[i] for core, tiles in boxes.items() if i < len(tiles)} for i in range(longest)
-    )
+def _values(context: DraftContext, op: Op) -> list[PlacedValue]:
+    values = (context.draft.values.get(name) for name in op.inputs)
+    return [value for value in values if value is not None]
 
 
-def _values(context: Context, op: Op) -> list[Value]:
-    found = (context.draft.values.get(name) for name in op.inputs)
-    return [value for value in found if value is not None]
-
-
-def _touched(context: Context, op: Op, tiles: tuple[Parts, ...]) -> int:
+def _touched(context: DraftContext, op: Op, tiles: tuple[Parts, ...]) -> int:
     """Pieces of the inputs that the tiles of the first core read, all together."""
     core = next(iter(tiles[0]))
     count = 0
@@ -104,7 +103,7 @@ def _touched(context: Context, op: Op, tiles: tuple[Parts, ...]) -> int:
     return count
 
 
-def _chain(context: Context, op: Op, number: int, tiles: int, touched: float) -> int:
+def _chain(context: DraftContext, op: Op, number: int, tiles: int, touched: float) -> int:
     """That of an input with as many tiles, where each tile reads one piece per input."""
     values = _values(context, op)
     if tiles == 1 or touched > len(values):
@@ -113,12 +112,12 @@ def _chain(context: Context, op: Op, number: int, tiles: int, touched: float) ->
     return min((chain for chain in alike if chain >= 0), default=number)
 
 
-def channel_cuts(context: Context, name: str) -> tuple[tuple[int, int], ...]:
+def channel_cuts(context: DraftContext, name: str) -> tuple[tuple[int, int], ...]:
     """Ranges of the last axis that the pieces of a tensor have, where these are whole slices."""
     size = context.graph.tensors[name].shape[-1]
     value = context.draft.values.get(name)
-    found = sorted({box[-1] for _, box, _ in value.all_pieces()}) if value else []
-    bounds = [0, *(stop for _, stop in found)]
-    if len(found) < 2 or bounds[-1] != size or [start for start, _ in found] != bounds[:-1]:
+    cuts = sorted({box[-1] for _, box, _ in value.all_pieces()}) if value else []
+    bounds = [0, *(stop for _, stop in cuts)]
+    if len(cuts) < 2 or bounds[-1] != size or [start for start, _ in cuts] != bounds[:-1]:
         return ((0, size),)
-    return tuple(found)
+    return tuple(cuts)

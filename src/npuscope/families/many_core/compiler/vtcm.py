@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from dataclasses import field
 
-from npuscope.families.many_core.compiler.draft import Buffer, Draft, Role
+from npuscope.families.many_core.compiler.draft import Draft, DraftBuffer, Role
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.lean_dataclass import dataclass
 
@@ -19,7 +19,7 @@ class Lifetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class VtcmPlacement:
     """By buffer its offset, absent where it lies in DDR, and the buffers whose place it takes."""
 
     order: tuple[int, ...]  # steps
@@ -29,13 +29,17 @@ class Placement:
     spilled: tuple[str, ...] = ()  # families
 
 
-def place(draft: Draft, machine: CoreMachine) -> Placement:
+def place(draft: Draft, machine: CoreMachine) -> VtcmPlacement:
     """With loads as far ahead as fits; if nothing else helps, activations leave VTCM."""
     # Loads give way first; activations leave VTCM only if that is not enough.
-    for ahead in _aheads(machine.memory.prefetch):
+    ahead = machine.memory.prefetch
+    while True:
         attempt = _Attempt(draft, issue_order(draft, ahead), machine, frozenset())
         if attempt.victim is None:
             return attempt.result()
+        if not ahead:
+            break
+        ahead //= 2
     spilled: set[str] = set()
     order = issue_order(draft, min(machine.memory.prefetch, 1))
     while True:
@@ -43,15 +47,6 @@ def place(draft: Draft, machine: CoreMachine) -> Placement:
         if attempt.victim is None:
             return attempt.result()
         spilled.add(attempt.victim)
-
-
-def _aheads(most: int) -> list[int]:
-    """Half as far each time, then not at all."""
-    found = []
-    while most:
-        found.append(most)
-        most //= 2
-    return [*found, 0]
 
 
 def issue_order(draft: Draft, ahead: int) -> tuple[int, ...]:
@@ -66,14 +61,14 @@ def issue_order(draft: Draft, ahead: int) -> tuple[int, ...]:
 
 
 def lifetimes(draft: Draft, order: tuple[int, ...]) -> dict[int, Lifetime]:
-    found: dict[int, Lifetime] = {}
+    lives: dict[int, Lifetime] = {}
     for position, number in enumerate(order):
         step = draft.steps[number]
         for access in (*step.writes, *step.reads):
-            before = found.get(access.buffer)
+            before = lives.get(access.buffer)
             first = before.first if before else position
-            found[access.buffer] = Lifetime(first, position)
-    return found
+            lives[access.buffer] = Lifetime(first, position)
+    return lives
 
 
 @dataclass(slots=True)
@@ -101,10 +96,10 @@ class _Attempt:
         self.replaces: dict[int, tuple[int, ...]] = {}
         self.victim = self._walk()
 
-    def result(self) -> Placement:
+    def result(self) -> VtcmPlacement:
         most = {core: memory.most for core, memory in sorted(self.cores.items())}
         spilled = tuple(sorted(self.spilled))
-        return Placement(self.order, self.offsets, self.replaces, most, spilled)
+        return VtcmPlacement(self.order, self.offsets, self.replaces, most, spilled)
 
     def _walk(self) -> str | None:
         lives = lifetimes(self.draft, self.order)
@@ -151,16 +146,16 @@ class _Attempt:
         core.used += stop - start
         core.most = max(core.most, core.used)
 
-    def _leave(self, buffer: Buffer) -> None:
+    def _leave(self, buffer: DraftBuffer) -> None:
         core = self.cores.get(buffer.core)
         if core is None or buffer.id not in self.offsets:
             return
-        gone = next(place for place in core.live if place[2] == buffer.id)
-        core.live.remove(gone)
-        insort(core.former, gone)
-        core.used -= gone[1] - gone[0]
+        place = next(live for live in core.live if live[2] == buffer.id)
+        core.live.remove(place)
+        insort(core.former, place)
+        core.used -= place[1] - place[0]
 
-    def _choose(self, buffer: Buffer) -> str:
+    def _choose(self, buffer: DraftBuffer) -> str:
         """The largest activation that is there now, or else the largest of all."""
         there = [self.draft.buffers[owner] for _, _, owner in self.cores[buffer.core].live]
         # Constants come from DDR anyway, so activations are chosen first; the name makes ties
@@ -189,5 +184,5 @@ def _without(place: _Place, start: int, stop: int) -> list[_Place]:
     low, high, owner = place
     if high <= start or stop <= low:
         return [place]
-    left = [(low, start, owner)] if low < start else []
-    return left + ([(stop, high, owner)] if stop < high else [])
+    before = [(low, start, owner)] if low < start else []
+    return before + ([(stop, high, owner)] if stop < high else [])

@@ -52,21 +52,6 @@ class HostTrace:
 def read_host_trace(path: str | Path) -> HostTrace:
     path = Path(path)
     place = safe_terminal(str(path))
-    events, base_ns = _document(path, place)
-    found = [made for event in events for made in [_event(event, base_ns)] if made is not None]
-    if not found:
-        raise FileError("no slice or instant in this host trace", where=place)
-    earliest = min(event.start_ns for event in found)
-    if earliest < _UTC_FROM_NS:
-        raise FileError(
-            "times of this host trace are not UTC, so it cannot be laid beside the devices",
-            where=place,
-            hint='add "otherData": {"utc_ns": N} with the time of day of ts 0',
-        )
-    return HostTrace(place, tuple(found), *_names(events))
-
-
-def _document(path: Path, place: str) -> tuple[list[dict[str, Any]], int]:
     data = read_bytes(path, TRACE)
     try:
         # Microseconds of UTC with three digits behind the point do not fit a double.
@@ -74,11 +59,30 @@ def _document(path: Path, place: str) -> tuple[list[dict[str, Any]], int]:
     except ValueError as error:
         raise FileError(f"not JSON: {error}", where=place) from None
     other = whole.get("otherData") if isinstance(whole, dict) else None
-    events = whole.get("traceEvents") if isinstance(whole, dict) else whole
-    if not isinstance(events, list):
+    entries = whole.get("traceEvents") if isinstance(whole, dict) else whole
+    if not isinstance(entries, list):
         raise FileError("expected an array of events, or an object with traceEvents", where=place)
-    base = _whole(other.get("utc_ns")) if isinstance(other, dict) else 0
-    return [event for event in events if isinstance(event, dict)], base
+    entries = [entry for entry in entries if isinstance(entry, dict)]
+    base_ns = _whole(other.get("utc_ns")) if isinstance(other, dict) else 0
+    events = [event for entry in entries if (event := _event(entry, base_ns)) is not None]
+    if not events:
+        raise FileError("no slice or instant in this host trace", where=place)
+    if min(event.start_ns for event in events) < _UTC_FROM_NS:
+        raise FileError(
+            "times of this host trace are not UTC, so it cannot be laid beside the devices",
+            where=place,
+            hint='add "otherData": {"utc_ns": N} with the time of day of ts 0',
+        )
+    processes, threads = {}, {}
+    for entry in entries:
+        args = entry.get("args")
+        if entry.get("ph") != "M" or not isinstance(args, dict):
+            continue
+        if entry.get("name") == "process_name":
+            processes[_row(entry)[0]] = str(args.get("name", ""))
+        if entry.get("name") == "thread_name":
+            threads[_row(entry)] = str(args.get("name", ""))
+    return HostTrace(place, tuple(events), processes, threads)
 
 
 def _event(event: dict[str, Any], base_ns: int) -> HostEvent | None:
@@ -108,10 +112,10 @@ def _ns(value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
         return None
     try:
-        found = int((Decimal(value) * 1000).to_integral_value())
+        ns = int((Decimal(value) * 1000).to_integral_value())
     except (DecimalException, ValueError, OverflowError):
         return None
-    return found if abs(found) < _LATEST_NS else None
+    return ns if abs(ns) < _LATEST_NS else None
 
 
 def _whole(value: Any) -> int:
@@ -120,25 +124,10 @@ def _whole(value: Any) -> int:
     return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else 0
 
 
-def _names(
-    events: list[dict[str, Any]],
-) -> tuple[dict[str, str], dict[tuple[str, str], str]]:
-    processes, threads = {}, {}
-    for event in events:
-        args = event.get("args")
-        if event.get("ph") != "M" or not isinstance(args, dict):
-            continue
-        if event.get("name") == "process_name":
-            processes[_row(event)[0]] = str(args.get("name", ""))
-        if event.get("name") == "thread_name":
-            threads[_row(event)] = str(args.get("name", ""))
-    return processes, threads
-
-
 def of_inferences(host: HostTrace, inferences: set[int]) -> HostTrace:
     """Without events that say they belong to another inference."""
-    kept = tuple(e for e in host.events if e.args.get("inference", -1) in (*inferences, -1))
-    return replace(host, events=kept or host.events)
+    events = tuple(e for e in host.events if e.args.get("inference", -1) in (*inferences, -1))
+    return replace(host, events=events or host.events)
 
 
 def host_start_ns(host: HostTrace) -> int:
@@ -178,7 +167,7 @@ def _rows(builder: TraceBuilder, host: HostTrace) -> Iterator[tuple[tuple[str, s
 def _args(builder: TraceBuilder, events: list[HostEvent]) -> Args:
     """One column per name; values that are neither number nor text are left out."""
     names = list(dict.fromkeys(name for event in events for name in event.args))[:_MOST_ARGS]
-    found = {}
+    args = {}
     for name in names:
         values = [event.args.get(name) for event in events]
         numbers = [isinstance(v, int | Decimal) and not isinstance(v, bool) for v in values]
@@ -186,8 +175,8 @@ def _args(builder: TraceBuilder, events: list[HostEvent]) -> Args:
         texted = [isinstance(value, str) for value in values]
         if any(texted):
             ids = builder.texts(value if isinstance(value, str) else "" for value in values)
-            found[name] = texts(ids, texted)
+            args[name] = texts(ids, texted)
         elif any(numbers):
             plain = [float(v) if n else 0 for v, n in zip(values, numbers, strict=True)]  # type: ignore[arg-type]
-            found[name] = ints(plain, numbers) if whole else floats(plain, numbers)
-    return found
+            args[name] = ints(plain, numbers) if whole else floats(plain, numbers)
+    return args

@@ -28,7 +28,7 @@ class OpIndex:
     engine: np.ndarray  # position in ENGINES
     out_bytes: np.ndarray
     asynchronous: np.ndarray
-    places: buffer_ops.OpIndex  # the same ops in the same order
+    places: buffer_ops.OpLookup  # the same ops in the same order
 
     def rows(self, core: np.ndarray, oc: np.ndarray) -> np.ndarray:
         """The row of each op; -1 for one that the program does not have."""
@@ -44,7 +44,10 @@ def op_index(layout: Layout, specialization: int) -> OpIndex:
     engines = [_engine(layout, group) for group in range(len(layout.groups))]
     numbers: dict[OpLabel, int] = {}
     label = [
-        numbers.setdefault(_label(info, engines[group]), len(numbers)) for _, group, info in placed
+        numbers.setdefault(
+            OpLabel(info.kind, engines[group].value, info.memory.value, info.dtypes), len(numbers)
+        )
+        for _, group, info in placed
     ]
     core = _column(core for core, _, _ in placed)
     group = _column(group for _, group, _ in placed)
@@ -72,10 +75,6 @@ def _engine(layout: Layout, group: int) -> Engine:
     """Threads of a group drive the same engine."""
     by_id = {thread.id: thread.engine for thread in layout.threads}
     return by_id[layout.groups[group].threads[0]]
-
-
-def _label(info: CoreOpInfo, engine: Engine) -> OpLabel:
-    return OpLabel(info.kind, engine.value, info.memory.value, info.dtypes)
 
 
 def _column(values: Iterator[int]) -> np.ndarray:
@@ -148,19 +147,14 @@ def active_shares(
     events = layout.pmu.events
     if not rows or not core_pcycles:
         return ()
-    return tuple(
-        (name, 100 * _total(rows, events.index(code)) / (core_pcycles * _threads(layout, engine)))
-        for code, name, engine in _ACTIVE
-        if code in events
-    )
-
-
-def _total(rows: list[PmuRow], place: int) -> int:
-    return sum(row.counts[place] for row in rows if place < len(row.counts))
-
-
-def _threads(layout: Layout, engine: Engine) -> int:
-    return max(1, sum(thread.engine is engine for thread in layout.threads))
+    shares = []
+    for code, name, engine in _ACTIVE:
+        if code in events:
+            place = events.index(code)
+            total = sum(row.counts[place] for row in rows if place < len(row.counts))
+            threads = max(1, sum(thread.engine is engine for thread in layout.threads))
+            shares.append((name, 100 * total / (core_pcycles * threads)))
+    return tuple(shares)
 
 
 def ddr_rows(stats: Stats) -> dict[int, DdrRow]:

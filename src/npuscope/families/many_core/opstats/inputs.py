@@ -60,8 +60,8 @@ class BufferFile:
 
 def find_buffers(files: Iterable[Path]) -> list[BufferFile]:
     """Those that follow the naming scheme, in the order of program, activation and inference."""
-    found = [made for path in files for made in [_parsed(path)] if made is not None]
-    return sorted(found, key=lambda file: (*file.run, file.path.name))
+    buffers = [buffer for path in files if (buffer := _parsed(path)) is not None]
+    return sorted(buffers, key=lambda file: (*file.run, file.path.name))
 
 
 def _parsed(path: Path) -> BufferFile | None:
@@ -84,9 +84,9 @@ def of_program(
     files: list[BufferFile], layout: Layout
 ) -> tuple[list[BufferFile], list[BufferFile]]:
     """Those of the program's networks, and the others."""
-    known = {safe_name(part.name) for part in layout.specializations} | {safe_name(layout.network)}
-    mine = [file for file in files if file.network in known]
-    return mine, [file for file in files if file.network not in known]
+    names = {safe_name(part.name) for part in layout.specializations} | {safe_name(layout.network)}
+    mine = [file for file in files if file.network in names]
+    return mine, [file for file in files if file.network not in names]
 
 
 def device_of(file: BufferFile) -> int:

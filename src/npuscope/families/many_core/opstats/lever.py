@@ -50,8 +50,8 @@ class Lever:
 
     @property
     def sentence(self) -> str:
-        told = f"{self.name}: {self.factor} the inferences per s, {self.ms:.4g} ms a run"
-        return f"{told}, but {self.obstacle}" if self.obstacle else told
+        gain = f"{self.name}: {self.factor} the inferences per s, {self.ms:.4g} ms a run"
+        return f"{gain}, but {self.obstacle}" if self.obstacle else gain
 
     @property
     def factor(self) -> str:
@@ -66,5 +66,5 @@ LEAST_GAIN = 0.02  # a smaller one is not worth a change
 
 def helpful(levers: Iterable[Lever]) -> tuple[Lever, ...]:
     """Those that help, the best first; those that cannot be had last."""
-    found = [lever for lever in levers if lever.gain > 1 + LEAST_GAIN]
-    return tuple(sorted(found, key=lambda lever: (bool(lever.obstacle), -lever.gain, lever.name)))
+    rest = [lever for lever in levers if lever.gain > 1 + LEAST_GAIN]
+    return tuple(sorted(rest, key=lambda lever: (bool(lever.obstacle), -lever.gain, lever.name)))

@@ -63,8 +63,8 @@ class OpRow:
 
     @property
     def pcycles_per_kb(self) -> float | None:
-        known = self.pcycles is not None and self.out_bytes
-        return self.pcycles * 1024 / self.out_bytes if known else None  # type: ignore[operator]
+        is_stated = self.pcycles is not None and self.out_bytes
+        return self.pcycles * 1024 / self.out_bytes if is_stated else None  # type: ignore[operator]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ class Totals:
         return self.stats_batch / self.seconds if self.ucycles else 0.0
 
 
-class Bound(Enum):
+class CoreBound(Enum):
     """What holds an inference up."""
 
     DDR = "DDR"
@@ -209,18 +209,18 @@ class Bound(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CoreVerdict:
     """`shares` are of the time of the inference, on the core where each is largest."""
 
-    bound: Bound = Bound.UNKNOWN
+    bound: CoreBound = CoreBound.UNKNOWN
     shares: tuple[tuple[str, float], ...] = ()
 
     @property
     def sentence(self) -> str:
-        if self.bound is Bound.UNKNOWN:
+        if self.bound is CoreBound.UNKNOWN:
             return "what bounds it is not known: ops were not timed"
         told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in self.shares)
-        if self.bound is Bound.SYNC:
+        if self.bound is CoreBound.SYNC:
             return f"bound by synchronisation: no engine is at work 60 % of the time ({told})"
         return f"bound by {self.bound.value} ({told} of the time)"
 
@@ -327,7 +327,7 @@ class Opstats:
     peers: tuple[PeerRow, ...]
     totals: Totals
     notes: tuple[str, ...]  # what was not collected, and what was odd
-    verdict: Verdict = Verdict()
+    verdict: CoreVerdict = CoreVerdict()
     modules: tuple[ModuleRow, ...] = ()
     nodes: tuple[NodeRow, ...] = ()
     roofline: Roofline | None = None
@@ -339,5 +339,5 @@ class Opstats:
     @property
     def ddr_bytes(self) -> int | None:
         """Read and written by all cores; None where it was not counted."""
-        found = [core.ddr for core in self.cores if core.ddr is not None]
-        return sum(row.read_bytes + row.write_bytes for row in found) if found else None
+        counts = [core.ddr for core in self.cores if core.ddr is not None]
+        return sum(row.read_bytes + row.write_bytes for row in counts) if counts else None

@@ -23,7 +23,7 @@ _HOST_SHARE = 0.9  # of the longest wait for the host: an op that waited so long
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class ReplayTimes:
     """Ticks by op, in the order of start. `move` is the transfer behind an op."""
 
     work: np.ndarray
@@ -43,12 +43,12 @@ class Replay:
     outside: np.ndarray  # whether that reads or writes DDR
     constant: np.ndarray  # whether it brings constants
     waits: tuple[tuple[int, ...], ...]
-    times: Times
+    times: ReplayTimes
     before: tuple[tuple[int, bool], ...]  # by op, whom it started behind (-1: nobody), and
     # whether behind the transfer of that one
     last: int  # the op that ends last
 
-    def ticks(self, times: Times) -> float:
+    def ticks(self, times: ReplayTimes) -> float:
         """From the first start to the last end."""
         free = [0.0] * (int(self.queue.max(initial=0)) + 1)
         road = list(free)
@@ -104,42 +104,38 @@ def replay_of(stats: Stats, index: OpIndex, runs: OpRuns, moves: Transfers) -> R
         return None
     order = first[np.lexsort((runs.op[first], runs.start_at[first]))]
     op = runs.op[order]
-    done = np.full(len(index.infos), -1, np.int64)
-    np.maximum.at(done, moves.op, moves.records["done_uc"].astype(np.int64))
+    ends = np.full(len(index.infos), -1, np.int64)
+    np.maximum.at(ends, moves.op, moves.records["done_uc"].astype(np.int64))
     queue = index.core[op] * len(stats.layout.groups) + index.group[op]
     waits = _waits(stats, index, op)
     start, end = runs.start_at[order], runs.end_at[order]
-    barrier, arrived = runs.barrier_at[order], done[op]
+    barrier, arrived = runs.barrier_at[order], ends[op]
     asynchronous = arrived >= 0
     ready, before = _ready(queue, waits, asynchronous, barrier, arrived)
-    times = Times(
+    times = ReplayTimes(
         work=end - start,
         barrier=barrier - end,
         move=np.where(asynchronous, np.maximum(arrived - end, 0), 0),
         late=np.maximum(start - np.where(ready >= 0, ready, start.min()), 0),
     )
     infos = [index.infos[row] for row in op.tolist()]
+    # Ops that use a buffer of constants; of these, transfers bring it.
+    places = stats.network.held[stats.network.held["constant"] != 0]
+    uses_constants = np.zeros(len(index.infos), bool)
+    rows = index.rows(places["op_core"], places["oc"])
+    uses_constants[rows[rows >= 0]] = True
     return Replay(
         op=op,
         queue=queue,
         engine=index.engine[op],
         moves=asynchronous,
         outside=np.array([bool(info.rd_bytes or info.wr_bytes) for info in infos]),
-        constant=_constant(stats, index)[op] & asynchronous,
+        constant=uses_constants[op] & asynchronous,
         waits=waits,
         times=times,
         before=before,
         last=int(np.argmax(np.where(asynchronous, arrived, barrier))),
     )
-
-
-def _constant(stats: Stats, index: OpIndex) -> np.ndarray:
-    """Ops that use a buffer of constants; of these, transfers bring it."""
-    held = stats.network.held[stats.network.held["constant"] != 0]
-    found = np.zeros(len(index.infos), bool)
-    rows = index.rows(held["op_core"], held["oc"])
-    found[rows[rows >= 0]] = True
-    return found
 
 
 def _waits(stats: Stats, index: OpIndex, op: np.ndarray) -> tuple[tuple[int, ...], ...]:
@@ -150,12 +146,12 @@ def _waits(stats: Stats, index: OpIndex, op: np.ndarray) -> tuple[tuple[int, ...
     number[op] = np.arange(len(op))
     source = number[index.rows(ends[:, 0], ends[:, 1])]
     target = number[index.rows(ends[:, 2], ends[:, 3])]
-    found: list[list[int]] = [[] for _ in op]
+    before: list[list[int]] = [[] for _ in op]
     # An op that started in the same tick may stand behind: it holds nothing up.
-    known = (source >= 0) & (target > source)
-    for one, other in zip(source[known].tolist(), target[known].tolist(), strict=True):
-        found[other].append(one)
-    return tuple(map(tuple, found))
+    valid = (source >= 0) & (target > source)
+    for one, other in zip(source[valid].tolist(), target[valid].tolist(), strict=True):
+        before[other].append(one)
+    return tuple(map(tuple, before))
 
 
 def _ready(
@@ -172,12 +168,12 @@ def _ready(
     road: dict[int, int] = {}
     ready, before = [], []
     for number, (line, others) in enumerate(zip(queue.tolist(), waits, strict=True)):
-        held = [(released[other], other, moving[other]) for other in others]
+        candidates = [(released[other], other, moving[other]) for other in others]
         if line in last:
-            held.append((leaves[last[line]], last[line], False))
+            candidates.append((leaves[last[line]], last[line], False))
         if moving[number] and line in road:
-            held.append((released[road[line]], road[line], True))
-        when, *who = max(held, default=(-1, -1, False))
+            candidates.append((released[road[line]], road[line], True))
+        when, *who = max(candidates, default=(-1, -1, False))
         ready.append(when)
         before.append((int(who[0]), bool(who[1])))
         last[line] = number

@@ -10,7 +10,7 @@ from npuscope.families.many_core.layout import Capacity, Engine
 from npuscope.families.many_core.opstats.index import ENGINES, OpIndex
 from npuscope.families.many_core.opstats.lever import Lever, LeverKind, helpful
 from npuscope.families.many_core.opstats.model import Opstats
-from npuscope.families.many_core.opstats.replay import Replay, Times
+from npuscope.families.many_core.opstats.replay import Replay, ReplayTimes
 from npuscope.families.many_core.opstats.runs import Transfers
 from npuscope.families.many_core.program import Space
 from npuscope.families.many_core.records import UTIMER_HZ
@@ -31,20 +31,20 @@ class Setup:
     capacity: Capacity | None
 
 
-def predicted(made: Opstats, again: Replay, index: OpIndex, moves: Transfers) -> Opstats:
+def predicted(tables: Opstats, again: Replay, index: OpIndex, moves: Transfers) -> Opstats:
     """The tables with the critical path and what levers would bring."""
     infos = [index.infos[row] for row in again.op.tolist()]
     brought = [info.rd_bytes for info, new in zip(infos, again.constant, strict=True) if new]
     setup = Setup(
-        cores=len(made.cores),
+        cores=len(tables.cores),
         floats=any(info.dtypes[:1] == ("float16",) for info in infos),
         ddr_bytes=sum(info.rd_bytes + info.wr_bytes for info in infos),
-        ddr_draw=_draw(moves, made.capacity),
+        ddr_draw=_draw(moves, tables.capacity),
         constant_bytes=sum(brought),
-        capacity=made.capacity,
+        capacity=tables.capacity,
     )
-    alone = again.without_host(made.totals.max_input_wait_uc or 0)
-    return replace(made, path=again.path(), levers=replay_levers(alone, setup))
+    alone = again.without_host(tables.totals.max_input_wait_uc or 0)
+    return replace(tables, path=again.path(), levers=replay_levers(alone, setup))
 
 
 def _draw(moves: Transfers, capacity: Capacity | None) -> float:
@@ -66,17 +66,22 @@ def replay_levers(replay: Replay, setup: Setup) -> tuple[Lever, ...]:
     before = replay.ticks(replay.times)
     if before <= 0:
         return ()
-    found = [*_retimed(replay, setup, before)]
+    levers = [*_retimed(replay, setup, before)]
     if setup.capacity is not None:
-        found += _spread(replay, setup, setup.capacity, before)
-    return helpful(found)
+        levers += _spread(replay, setup, setup.capacity, before)
+    return helpful(levers)
 
 
 def _retimed(replay: Replay, setup: Setup, before: float) -> Iterator[Lever]:
     times = replay.times
     free = replay.ticks(_without_constants(replay))
     yield Lever(LeverKind.KEEP, before / free, _ms(free), True, _obstacle(setup))
-    yield _batch(replay, before, free)
+    # Constants are loaded once. Each further inference takes as long as without them or,
+    # where those of one run fill each other's gaps, as long as its busiest engine works.
+    busiest = min(float(np.bincount(replay.queue, replay.times.work).max()), free)
+    low, high = (before + (_BATCH - 1) * ticks for ticks in (free, busiest))
+    gains = [_BATCH * before / ticks for ticks in (low, high)]
+    yield Lever(LeverKind.BATCH, gains[0], _ms(low), most=gains[1], batch=_BATCH)
     joined = replay.ticks(replace(times, barrier=np.zeros_like(times.barrier)))
     yield Lever(LeverKind.JOIN, before / joined, _ms(joined), True)
     if setup.floats:
@@ -84,23 +89,14 @@ def _retimed(replay: Replay, setup: Setup, before: float) -> Iterator[Lever]:
         yield Lever(LeverKind.INTEGERS, before / halved, _ms(halved), True)
 
 
-def _batch(replay: Replay, before: float, free: float) -> Lever:
-    """Constants are loaded once. Each further inference takes as long as without them or, where
-    those of one run fill each other's gaps, as long as its busiest engine works."""
-    busiest = min(float(np.bincount(replay.queue, replay.times.work).max()), free)
-    low, high = (before + (_BATCH - 1) * ticks for ticks in (free, busiest))
-    gains = [_BATCH * before / ticks for ticks in (low, high)]
-    return Lever(LeverKind.BATCH, gains[0], _ms(low), most=gains[1], batch=_BATCH)
-
-
-def _without_constants(replay: Replay) -> Times:
-    times, gone = replay.times, replay.constant
+def _without_constants(replay: Replay) -> ReplayTimes:
+    times, constant = replay.times, replay.constant
     none = np.zeros_like(times.work)
     return replace(
         times,
-        work=np.where(gone, none, times.work),
-        barrier=np.where(gone, none, times.barrier),
-        move=np.where(gone, none, times.move),
+        work=np.where(constant, none, times.work),
+        barrier=np.where(constant, none, times.barrier),
+        move=np.where(constant, none, times.move),
     )
 
 
@@ -133,13 +129,13 @@ def _spread(replay: Replay, setup: Setup, most: Capacity, before: float) -> Iter
         )
 
 
-def _beside(replay: Replay, demand: float) -> Times:
+def _beside(replay: Replay, demand: float) -> ReplayTimes:
     """Copies want DDR at the same time; where that is more than it gives, transfers take longer."""
     times, outside = replay.times, replay.outside & replay.moves
     return replace(times, move=np.where(outside, times.move * max(demand, 1.0), times.move))
 
 
-def _on_more(replay: Replay, setup: Setup, share: float) -> Times:
+def _on_more(replay: Replay, setup: Setup, share: float) -> ReplayTimes:
     """Each core has that share of its work; what it waits for at barriers stays. Transfers of more
     cores together get no more of DDR than it gives."""
     working = np.isin(replay.engine, [ENGINES.index(one) for one in (Engine.HVX, Engine.HMX)])

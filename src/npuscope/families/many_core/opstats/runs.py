@@ -37,8 +37,8 @@ class OpRuns:
     @property
     def joined(self) -> np.ndarray:
         """Runs with a barrier: all but transfers that nobody waits for."""
-        found: np.ndarray = ~self.asynchronous | (self.barrier_uc > 0)
-        return found
+        joins: np.ndarray = ~self.asynchronous | (self.barrier_uc > 0)
+        return joins
 
 
 def op_records(stats: Stats) -> Records:
@@ -55,10 +55,12 @@ def op_runs(stats: Stats, index: OpIndex, *, by_thread: bool = False) -> OpRuns:
     """Runs of all ops, one per thread group or one per thread."""
     records = op_records(stats)
     op = index.rows(records["core"], records["oc"])
-    known = op >= 0
-    if not known.all():
-        records, op = records[known], op[known]
-    reduce = _grouping(op, records, by_thread)
+    valid = op >= 0
+    if not valid.all():
+        records, op = records[valid], op[valid]
+    keys = [op, records["sample"], records["thread"]]
+    order = np.lexsort(keys[::-1])
+    reduce = _Grouping(order, boundaries(*(key[order] for key in keys[: 3 if by_thread else 2])))
     asynchronous = index.asynchronous[op] | ((records["flags"] & ASYNCHRONOUS) != 0)
     return OpRuns(
         op=reduce.first(op),
@@ -74,7 +76,7 @@ def op_runs(stats: Stats, index: OpIndex, *, by_thread: bool = False) -> OpRuns:
         sync_uc=reduce.most(elapsed(records, "sync_uc", "start_uc")),
         barrier_uc=reduce.most(elapsed(records, "end_uc", "barrier_uc")),
         asynchronous=reduce.first(asynchronous),
-        unknown=int((~known).sum()),
+        unknown=int((~valid).sum()),
         saturated=int(((records["flags"] & SATURATED) != 0).sum()),
     )
 
@@ -98,8 +100,8 @@ class _Grouping:
     starts: np.ndarray
 
     def first(self, values: np.ndarray) -> np.ndarray:
-        chosen: np.ndarray = values[self.order][self.starts]
-        return chosen
+        firsts: np.ndarray = values[self.order][self.starts]
+        return firsts
 
     def least(self, values: np.ndarray) -> np.ndarray:
         return _reduced(np.minimum, values, self)
@@ -113,12 +115,6 @@ def _reduced(how: np.ufunc, values: np.ndarray, grouping: _Grouping) -> np.ndarr
         return values
     reduced: np.ndarray = how.reduceat(values[grouping.order], grouping.starts)
     return reduced
-
-
-def _grouping(op: np.ndarray, records: Records, by_thread: bool) -> _Grouping:
-    keys = [op, records["sample"], records["thread"]]
-    order = np.lexsort(keys[::-1])
-    return _Grouping(order, boundaries(*(key[order] for key in keys[: 3 if by_thread else 2])))
 
 
 def boundaries(*columns: np.ndarray) -> np.ndarray:
@@ -138,9 +134,9 @@ def occurrence(op: np.ndarray, thread: np.ndarray) -> np.ndarray:
     order = np.lexsort((thread, op))
     starts = boundaries(op[order], thread[order])
     lengths = np.diff(np.append(starts, len(order)))
-    counted = np.empty(len(order), np.int64)
-    counted[order] = np.arange(len(order)) - np.repeat(starts, lengths)
-    return counted
+    turns = np.empty(len(order), np.int64)
+    turns[order] = np.arange(len(order)) - np.repeat(starts, lengths)
+    return turns
 
 
 def find_runs(runs: OpRuns, op: np.ndarray, sample: np.ndarray) -> np.ndarray:
@@ -148,9 +144,9 @@ def find_runs(runs: OpRuns, op: np.ndarray, sample: np.ndarray) -> np.ndarray:
     if not len(runs.op) or not len(op):
         return np.full(len(op), -1, np.int64)
     span = int(max(runs.sample.max(), sample.max())) + 1
-    keys, wanted = runs.op * span + runs.sample, op * span + sample
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[place] == wanted, place, -1)
+    keys, lookup = runs.op * span + runs.sample, op * span + sample
+    place = np.minimum(np.searchsorted(keys, lookup), len(keys) - 1)
+    return np.where(keys[place] == lookup, place, -1)
 
 
 # --- Asynchronous transfers ---
@@ -178,9 +174,9 @@ def transfers_of(stats: Stats, index: OpIndex) -> Transfers:
 
 def until_done(runs: OpRuns, transfers: Transfers) -> OpRuns:
     """Asynchronous ops take until their transfer ended, not only until they were issued."""
-    found = find_runs(runs, transfers.op, transfers.sample)
-    mine = found >= 0
-    mine[mine] = runs.asynchronous[found[mine]]
+    place = find_runs(runs, transfers.op, transfers.sample)
+    mine = place >= 0
+    mine[mine] = runs.asynchronous[place[mine]]
     took = np.full(len(runs.op), -1, np.int64)
-    np.maximum.at(took, found[mine], transfers.ucycles[mine])
+    np.maximum.at(took, place[mine], transfers.ucycles[mine])
     return replace(runs, execute_uc=np.where(took >= 0, took, runs.execute_uc))

@@ -48,7 +48,7 @@ from npuscope.text import safe_terminal
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class TableView:
     """A part of summary and trace, and the section that it is made of."""
 
     section: SectionId
@@ -56,39 +56,35 @@ class View:
 
 
 VIEWS = (
-    View(SectionId.PMU_THREAD, "PMU counters"),
-    View(SectionId.DDR_CORE, "DDR traffic"),
-    View(SectionId.PORT_WAIT, "port waits, doorbells and semaphore ops"),
-    View(SectionId.OP_REC, "ops, sync, barriers, utilization and transfers"),
-    View(SectionId.OP_PMU, "PMU counters by op"),
+    TableView(SectionId.PMU_THREAD, "PMU counters"),
+    TableView(SectionId.DDR_CORE, "DDR traffic"),
+    TableView(SectionId.PORT_WAIT, "port waits, doorbells and semaphore ops"),
+    TableView(SectionId.OP_REC, "ops, sync, barriers, utilization and transfers"),
+    TableView(SectionId.OP_PMU, "PMU counters by op"),
 )
 
 
 def lacking(stats: Stats) -> tuple[str, ...]:
     """One sentence for each view that this buffer cannot give."""
+    # Counters by op are a matter only for who asked for counters.
     return tuple(
         f"no {view.title}: compile with {_missing(stats, view.section)} "
         f"(this buffer has level {stats.level})"
         for view in VIEWS
         if not stats.has(view.section)
         and view.section.name not in stats.lost
-        and _worth_saying(stats, view.section)
+        and (view.section is not SectionId.OP_PMU or has_pmu(stats))
     )
-
-
-def _worth_saying(stats: Stats, section: SectionId) -> bool:
-    """Counters by op are a matter only for who asked for counters."""
-    return section is not SectionId.OP_PMU or has_pmu(stats)
 
 
 def _missing(stats: Stats, section: SectionId) -> str:
     """Only what is not given already."""
     record = SECTIONS[section]
-    given = {Needs.NOTHING: True, Needs.PMU: has_pmu(stats), Needs.DDR: stats.layout.ddr_stats}
+    is_on = {Needs.NOTHING: True, Needs.PMU: has_pmu(stats), Needs.DDR: stats.layout.ddr_stats}
     words = []
     if stats.level < record.min_level:
         words.append(f"-stats-level={record.min_level} or higher")
-    if not given[record.needs]:
+    if not is_on[record.needs]:
         words.append(OPTIONS[record.needs])
     return " and ".join(words) or options_for(section)
 
@@ -133,9 +129,9 @@ def _filled(stats: Stats, threads: Records) -> np.ndarray:
     # Records are looked up by a sorted search: there may be millions of them.
     order = np.argsort(keys, kind="stable")
     place = np.searchsorted(keys[order], _key(records))
-    known = place < len(keys)
-    known[known] = keys[order][place[known]] == _key(records)[known]
-    records, place = records[known], place[known]
+    valid = place < len(keys)
+    valid[valid] = keys[order][place[valid]] == _key(records)[valid]
+    records, place = records[valid], place[valid]
     columns = (
         records["pc"],
         elapsed(records, "start_uc", "end_uc"),
@@ -162,11 +158,11 @@ def port_rows(stats: Stats) -> list[PortRow]:
         for r in stats.of(SectionId.PORT_WAIT)
     }
     return [
-        PortRow(core, thread.id, port.id, port.kind, port.incoming, *found)
-        for core in _thread_cores(stats)
+        PortRow(core, thread.id, port.id, port.kind, port.incoming, *wait)
+        for core in np.unique(stats.of(SectionId.THREAD_INF)["core"]).tolist()
         for port in stats.layout.ports
         for thread in stats.layout.threads
-        for found in [waited.get((core, port.id, thread.id), (0, 0))]
+        for wait in [waited.get((core, port.id, thread.id), (0, 0))]
     ]
 
 
@@ -183,16 +179,32 @@ def activation_rows(stats: Stats) -> list[ActivationRow]:
     ]
 
 
-def _thread_cores(stats: Stats) -> list[int]:
-    return [int(core) for core in np.unique(stats.of(SectionId.THREAD_INF)["core"])]
-
-
 # --- The op table: ops of a core by label, with rows for waits and barriers ---
 
 
 def op_rows(stats: Stats, index: OpIndex, runs: OpRuns) -> dict[int, tuple[OpRow, ...]]:
     """Rows by core, the longest first."""
-    rows = _label_rows(stats, index, runs)
+    groups = _groups(index, runs.op, index.label, len(index.labels))
+    out_bytes = index.out_bytes[runs.op]
+    counts = groups.count()
+    ucycles, pcycles = groups.sum(runs.execute_uc), groups.sum(runs.pc)
+    sizes, behind = groups.sum(out_bytes), groups.sum(runs.asynchronous)
+    spread = _stddev(groups, runs.pc, out_bytes)
+    counters = _counters(stats, index, groups)
+    rows = [
+        OpRow(
+            core=int(g) // groups.width,
+            label=index.labels[int(g) % groups.width],
+            count=int(counts[g]),
+            ucycles=int(ucycles[g]),
+            # The core's cycles are those of issuing such an op, not of the transfer.
+            pcycles=None if behind[g] else int(pcycles[g]),
+            out_bytes=int(sizes[g]) if sizes[g] else None,
+            pcycles_per_kb_stddev=None if behind[g] or not sizes[g] else float(spread[g]),
+            counters=tuple(int(count) for count in counters[g]) if counters is not None else (),
+        )
+        for g in np.flatnonzero(counts)
+    ]
     if stats.has(SectionId.OP_REC):
         waited = runs.sync_uc > 0
         rows += _pseudo_rows("sync", index, runs.op[waited], runs.sync_uc[waited])
@@ -201,7 +213,7 @@ def op_rows(stats: Stats, index: OpIndex, runs: OpRuns) -> dict[int, tuple[OpRow
     by_core: dict[int, list[OpRow]] = {}
     for row in sorted(rows, key=lambda row: (-row.ucycles, row.details)):
         by_core.setdefault(row.core, []).append(row)
-    return {core: tuple(found) for core, found in by_core.items()}
+    return {core: tuple(ops) for core, ops in by_core.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,30 +235,6 @@ class _Groups:
 def _groups(index: OpIndex, op: np.ndarray, of: np.ndarray, width: int) -> _Groups:
     cores = int(index.core.max()) + 1 if len(index.core) else 1
     return _Groups(index.core[op] * width + of[op], width, cores * width)
-
-
-def _label_rows(stats: Stats, index: OpIndex, runs: OpRuns) -> list[OpRow]:
-    groups = _groups(index, runs.op, index.label, len(index.labels))
-    out_bytes = index.out_bytes[runs.op]
-    counts = groups.count()
-    ucycles, pcycles = groups.sum(runs.execute_uc), groups.sum(runs.pc)
-    sizes, behind = groups.sum(out_bytes), groups.sum(runs.asynchronous)
-    spread = _stddev(groups, runs.pc, out_bytes)
-    counters = _counters(stats, index, groups)
-    return [
-        OpRow(
-            core=int(g) // groups.width,
-            label=index.labels[int(g) % groups.width],
-            count=int(counts[g]),
-            ucycles=int(ucycles[g]),
-            # The core's cycles are those of issuing such an op, not of the transfer.
-            pcycles=None if behind[g] else int(pcycles[g]),
-            out_bytes=int(sizes[g]) if sizes[g] else None,
-            pcycles_per_kb_stddev=None if behind[g] or not sizes[g] else float(spread[g]),
-            counters=tuple(int(count) for count in counters[g]) if counters is not None else (),
-        )
-        for g in np.flatnonzero(counts)
-    ]
 
 
 def _stddev(groups: _Groups, pc: np.ndarray, out_bytes: np.ndarray) -> np.ndarray:
@@ -310,7 +298,12 @@ def opstats_of(stats: Stats, index: OpIndex | None = None) -> Opstats:
         max_input_wait_uc=longest_wait(ports, incoming=True),
         max_output_wait_uc=longest_wait(ports, incoming=False),
     )
-    made = Opstats(
+    notes = []
+    if runs.unknown:
+        notes.append(f"{runs.unknown} records of ops that the program does not have: left out")
+    if runs.saturated:
+        notes.append(f"{runs.saturated} records whose cycle counter was at its end: too small")
+    tables = Opstats(
         name=stats.name,
         network=stats.layout.network,
         specialization=stats.network.name,
@@ -322,7 +315,7 @@ def opstats_of(stats: Stats, index: OpIndex | None = None) -> Opstats:
         cores=cores,
         peers=peer_rows(stats),
         totals=totals,
-        notes=(*stats.notes, *_odd(runs), *lacking(stats)),
+        notes=(*stats.notes, *notes, *lacking(stats)),
         verdict=verdict(cores, totals, stats),
         modules=module_rows(index, runs),
         nodes=node_rows(index, runs, op_times(index, runs, moves)),
@@ -331,23 +324,25 @@ def opstats_of(stats: Stats, index: OpIndex | None = None) -> Opstats:
         capacity=stats.layout.capacity,
     )
     again = replay_of(stats, index, runs, moves)
-    return made if again is None else predicted(made, again, index, moves)
+    return tables if again is None else predicted(tables, again, index, moves)
 
 
 def _cores(stats: Stats, index: OpIndex, runs: OpRuns) -> tuple[CoreTables, ...]:
     ops = op_rows(stats, index, runs)
     threads, ports = _by_core(thread_rows(stats)), _by_core(port_rows(stats))
     activations, pmu = _by_core(activation_rows(stats)), _by_core(pmu_rows(stats))
-    ddr = ddr_rows(stats)
+    ddr, records = ddr_rows(stats), stats.of(SectionId.THREAD_INF)
     tables = []
     for core, rows in sorted(threads.items()):
-        longest_pc, inference_pc = _cycles(stats, core)
+        mine = records[records["core"] == core]
+        start, end = (mine[name].astype(np.int64) for name in ("start_pc", "end_pc"))
+        longest_pc = int((end - start).max())
         tables.append(
             CoreTables(
                 core=core,
                 total_uc=max(row.ucycles for row in rows),
                 total_pc=longest_pc,
-                inference_pc=inference_pc,
+                inference_pc=int(end.max() - start.min()),
                 ops=ops.get(core, ()),
                 threads=tuple(rows),
                 ports=tuple(ports.get(core, ())),
@@ -360,26 +355,8 @@ def _cores(stats: Stats, index: OpIndex, runs: OpRuns) -> tuple[CoreTables, ...]
     return tuple(tables)
 
 
-def _cycles(stats: Stats, core: int) -> tuple[int, int]:
-    """Of the longest thread, and from the first start to the last end."""
-    records = stats.of(SectionId.THREAD_INF)
-    start, end = (
-        records[name][records["core"] == core].astype(np.int64) for name in ("start_pc", "end_pc")
-    )
-    return int((end - start).max()), int(end.max() - start.min())
-
-
 def _by_core(rows: Iterable[Row]) -> dict[int, list[Row]]:
-    found: dict[int, list[Row]] = {}
+    by_core: dict[int, list[Row]] = {}
     for row in rows:
-        found.setdefault(row.core, []).append(row)
-    return found
-
-
-def _odd(runs: OpRuns) -> list[str]:
-    notes = []
-    if runs.unknown:
-        notes.append(f"{runs.unknown} records of ops that the program does not have: left out")
-    if runs.saturated:
-        notes.append(f"{runs.saturated} records whose cycle counter was at its end: too small")
-    return notes
+        by_core.setdefault(row.core, []).append(row)
+    return by_core

@@ -98,19 +98,19 @@ def _add_cores(scene: Scene) -> None:
 
 def _counted(scene: Scene, core: int) -> Args:
     """Port waits, PMU events and DDR bytes of a core, as far as they were collected."""
-    found: dict[str, int] = {}
+    values: dict[str, int] = {}
     ports = [row for row in port_rows(scene.stats) if row.core == core]
     for word, incoming in (("Input", True), ("Output", False)):
         wait = longest_wait(ports, incoming=incoming)
         if wait is not None:
-            found[f"max{word}WaitUCycle"] = wait
+            values[f"max{word}WaitUCycle"] = wait
     rows = [row.counts for row in pmu_rows(scene.stats) if row.core == core]
     for code, counts in zip(scene.stats.layout.pmu.events, zip(*rows, strict=False), strict=False):
-        found[f"pmu {event_name(code)}"] = sum(counts)
+        values[f"pmu {event_name(code)}"] = sum(counts)
     ddr = ddr_rows(scene.stats).get(core)
     if ddr is not None:
-        found |= {"ddrReadBytes": ddr.read_bytes, "ddrWriteBytes": ddr.write_bytes}
-    return {name: ints(value) for name, value in found.items()}
+        values |= {"ddrReadBytes": ddr.read_bytes, "ddrWriteBytes": ddr.write_bytes}
+    return {name: ints(value) for name, value in values.items()}
 
 
 def _add_doorbells(scene: Scene) -> None:
@@ -123,8 +123,16 @@ def _add_doorbells(scene: Scene) -> None:
         keys = mine["uc"].astype(np.int64) << 16 | mine["seq"]
         _, first, cores = np.unique(keys, return_index=True, return_counts=True)
         mine = mine[first]
+        layout = next(
+            (candidate for candidate in scene.stats.layout.ports if candidate.id == port), None
+        )
+        kind = "Host_IO_Port" if layout is None or layout.kind == "host" else "P2P_Port"
         scene.builder.add_instants(
-            scene.rows.thread(scene.rows.device(scene.stats), _port_name(scene, port), sort=port),
+            scene.rows.thread(
+                scene.rows.device(scene.stats),
+                f"{scene.stats.network.name}_{kind}_{port}",
+                sort=port,
+            ),
             scene.ns(mine["uc"]),
             "doorbell",
             "port",
@@ -135,12 +143,6 @@ def _add_doorbells(scene: Scene) -> None:
                 "seq": ints(mine["seq"]),
             },
         )
-
-
-def _port_name(scene: Scene, port: int) -> str:
-    found = next((made for made in scene.stats.layout.ports if made.id == port), None)
-    kind = "Host_IO_Port" if found is None or found.kind == "host" else "P2P_Port"
-    return f"{scene.stats.network.name}_{kind}_{port}"
 
 
 def _add_peers(scene: Scene, peers: PeerSlices) -> None:
@@ -155,7 +157,7 @@ def _add_peers(scene: Scene, peers: PeerSlices) -> None:
         row = scene.rows.thread(
             scene.rows.device(scene.stats), f"{scene.stats.network.name}_P2P_{word}", sort=10_000
         )
-        made = scene.builder.add_slices(
+        slices = scene.builder.add_slices(
             np.full(len(mine), row),
             scene.ns(mine["start_uc"]),
             scene.ns(mine["end_uc"]),
@@ -171,8 +173,8 @@ def _add_peers(scene: Scene, peers: PeerSlices) -> None:
             overlapping=True,
         )
         keys = zip(*(mine[n].tolist() for n in ("src_dev", "dst_dev", "txn")), strict=True)
-        found = peers.sent if sending else peers.received
-        found.update(zip(keys, made.tolist(), strict=True))
+        ends = peers.sent if sending else peers.received
+        ends.update(zip(keys, slices.tolist(), strict=True))
 
 
 def _direction(record: np.void, sending: bool) -> str:
@@ -199,39 +201,35 @@ def trace_of(
 ) -> TraceModel:
     """Devices beside each other, aligned by UTC where the buffers know it."""
     options = options or TraceOptions()
-    chosen = _chosen(stats, options)
+    _check_known("device", options.devices, {one.device for one in stats})
+    cores = {int(core) for one in stats for core in one.of(SectionId.THREAD_INF)["core"]}
+    _check_known("core", options.cores, cores)
+    devices = options.devices
+    selection = [(m, i) for i, m in enumerate(stats) if devices is None or m.device in devices]
     rows = Rows(TraceBuilder(), by_thread=not options.merge_thread_groups)
-    offsets, base_ns = _alignment([made for made, _ in chosen], options.host)
+    offsets, base_ns = _alignment([one for one, _ in selection], options.host)
     if options.host is not None:
         add_host(rows.builder, options.host, base_ns)
     peers = PeerSlices()
-    for place, (made, position) in enumerate(chosen):
-        index = indices[position] if indices else op_index(made.layout, made.specialization)
-        scene = Scene(rows, made, index, offsets[place], options.cores)
+    for place, (one, position) in enumerate(selection):
+        index = indices[position] if indices else op_index(one.layout, one.specialization)
+        scene = Scene(rows, one, index, offsets[place], options.cores)
         add_device(scene, peers)
         slices = add_ops(scene, barriers=options.barriers)
         if options.flows:
             add_flows(scene, slices)
     if options.flows:
         peers.connect(rows.builder)
-    return rows.builder.build(", ".join(made.name for made, _ in chosen))
+    return rows.builder.build(", ".join(one.name for one, _ in selection))
 
 
-def _chosen(stats: Sequence[Stats], options: TraceOptions) -> list[tuple[Stats, int]]:
-    _check_known("device", options.devices, {made.device for made in stats})
-    cores = {int(core) for made in stats for core in made.of(SectionId.THREAD_INF)["core"]}
-    _check_known("core", options.cores, cores)
-    wanted = options.devices
-    return [(m, i) for i, m in enumerate(stats) if wanted is None or m.device in wanted]
-
-
-def _check_known(what: str, wanted: frozenset[int] | None, known: set[int]) -> None:
-    missing = sorted((wanted or frozenset()) - known)
+def _check_known(what: str, selection: frozenset[int] | None, present: set[int]) -> None:
+    missing = sorted((selection or frozenset()) - present)
     if missing:
         raise UsageError(
             f"no {what} {missing[0]} in these buffers",
             where=f"--select-{what}s",
-            hint=f"there are {', '.join(map(str, sorted(known)))}",
+            hint=f"there are {', '.join(map(str, sorted(present)))}",
         )
 
 
@@ -241,8 +239,8 @@ def _alignment(stats: Sequence[Stats], host: HostTrace | None) -> tuple[list[int
     A single device keeps its own timer's time. Devices count from different moments, and the host
     has no such timer: there, time is UTC after the first of all.
     """
-    unknown = next((made for made in stats if not made.utc_ns), None)
-    alone = len({made.device for made in stats}) < 2 and host is None
+    unknown = next((one for one in stats if not one.utc_ns), None)
+    alone = len({one.device for one in stats}) < 2 and host is None
     if alone or (host is None and unknown is not None):
         return [0] * len(stats), 0
     if unknown is not None:
@@ -252,11 +250,11 @@ def _alignment(stats: Sequence[Stats], host: HostTrace | None) -> tuple[list[int
             where=safe_terminal(unknown.name),
             hint="leave out --host-trace",
         )
-    starts = [made.utc_ns + _first_ns(made) for made in stats]
+    starts = [one.utc_ns + _first_ns(one) for one in stats]
     if host is not None:
         starts.append(host_start_ns(host))
     base = min(starts)
-    return [made.utc_ns - base for made in stats], base
+    return [one.utc_ns - base for one in stats], base
 
 
 def _first_ns(stats: Stats) -> int:

@@ -29,8 +29,8 @@ def _threads(scene: Scene, runs: OpRuns, rows: np.ndarray) -> np.ndarray:
     if not scene.rows.by_thread:
         return np.ones(len(rows))
     sizes = np.array([len(group.threads) for group in scene.stats.layout.groups])
-    found: np.ndarray = sizes[scene.index.group[runs.op[rows]]]
-    return found
+    threads: np.ndarray = sizes[scene.index.group[runs.op[rows]]]
+    return threads
 
 
 def _add_ddr(scene: Scene) -> None:

@@ -7,7 +7,6 @@ import numpy as np
 from npuscope.families.many_core.opstats.index import ENGINES, event_name
 from npuscope.families.many_core.opstats.runs import (
     OpRuns,
-    Transfers,
     find_runs,
     occurrence,
     op_runs,
@@ -41,13 +40,13 @@ class OpSlices:
 
 def add_ops(scene: Scene, *, barriers: bool) -> OpSlices:
     runs = op_runs(scene.stats, scene.index, by_thread=scene.rows.by_thread)
-    shown = np.flatnonzero(scene.shown(scene.index.core[runs.op]))
+    rows = np.flatnonzero(scene.shown(scene.index.core[runs.op]))
     slices = np.full(len(runs.op), -1, np.int64)
-    slices[shown] = _add_runs(scene, runs, shown)
+    slices[rows] = _add_runs(scene, runs, rows)
     if barriers and scene.stats.has(SectionId.OP_REC):
-        _add_barriers(scene, runs, shown[runs.joined[shown]])
-    _add_clock(scene, runs, shown)
-    add_counters(scene, runs, shown)
+        _add_barriers(scene, runs, rows[runs.joined[rows]])
+    _add_clock(scene, runs, rows)
+    add_counters(scene, runs, rows)
     ending = _add_transfers(scene, runs, slices)
     return OpSlices(runs, slices, ending)
 
@@ -125,11 +124,11 @@ def _add_barriers(scene: Scene, runs: OpRuns, rows: np.ndarray) -> None:
 def _add_transfers(scene: Scene, runs: OpRuns, slices: np.ndarray) -> np.ndarray:
     """Slices of transfers on rows of their own; gives the slice in which each run ends."""
     moved = transfers_of(scene.stats, scene.index)
-    shown = np.flatnonzero(scene.shown(scene.index.core[moved.op]))
-    op, records = moved.op[shown], moved.records[shown]
+    rows = np.flatnonzero(scene.shown(scene.index.core[moved.op]))
+    op, records = moved.op[rows], moved.records[rows]
     start, end = (records[name].astype(np.int64) for name in ("issue_uc", "done_uc"))
     lane = records["thread"].astype(np.int64) if scene.rows.by_thread else scene.index.group[op]
-    made = scene.builder.add_slices(
+    moves = scene.builder.add_slices(
         scene.threads(scene.index.core[op], lane, Lane.TRANSFERS, start, end),
         scene.ns(start),
         scene.ns(end),
@@ -137,15 +136,9 @@ def _add_transfers(scene: Scene, runs: OpRuns, slices: np.ndarray) -> np.ndarray
         "dma",
         {**op_args(scene, op), **transfer_args(scene, records)},
     )
-    return _endings(runs, slices, Transfers(records, op, moved.sample[shown]), made)
-
-
-def _endings(
-    runs: OpRuns, slices: np.ndarray, transfers: Transfers, made: np.ndarray
-) -> np.ndarray:
-    found = find_runs(runs, transfers.op, transfers.sample)
+    runs_of = find_runs(runs, op, moved.sample[rows])
     endings = slices.copy()
-    endings[found[found >= 0]] = made[found >= 0]
+    endings[runs_of[runs_of >= 0]] = moves[runs_of >= 0]
     return endings
 
 
@@ -171,11 +164,11 @@ def _counters(scene: Scene, runs: OpRuns, rows: np.ndarray) -> Args:
     thread = records["thread"].astype(np.int64)
     if scene.rows.by_thread:
         # Then a run is that of one thread: its number tells ops of different threads apart.
-        found = _of_threads(runs, op, occurrence(op, thread), thread)
+        runs_of = _of_threads(runs, op, occurrence(op, thread), thread)
     else:
-        found = find_runs(runs, op, occurrence(op, thread))
+        runs_of = find_runs(runs, op, occurrence(op, thread))
     used = list(enumerate(scene.stats.layout.pmu.events[:PMU_COUNTERS]))
-    place, mine = found[found >= 0], records[found >= 0]
+    place, mine = runs_of[runs_of >= 0], records[runs_of >= 0]
     return {
         f"pmu {event_name(code)}": ints(
             np.bincount(place, weights=mine[f"count{i}"], minlength=len(runs.op))[rows]
@@ -186,9 +179,9 @@ def _counters(scene: Scene, runs: OpRuns, rows: np.ndarray) -> Args:
 
 def _of_threads(runs: OpRuns, op: np.ndarray, sample: np.ndarray, thread: np.ndarray) -> np.ndarray:
     keys = _thread_keys(runs.op, runs.sample, runs.thread)
-    wanted = _thread_keys(op, sample, thread)
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[place] == wanted, place, -1)
+    lookup = _thread_keys(op, sample, thread)
+    place = np.minimum(np.searchsorted(keys, lookup), len(keys) - 1)
+    return np.where(keys[place] == lookup, place, -1)
 
 
 def _thread_keys(op: np.ndarray, sample: np.ndarray, thread: np.ndarray) -> np.ndarray:
@@ -214,27 +207,27 @@ def add_flows(scene: Scene, slices: OpSlices) -> None:
     source = find_runs(runs, source_op[edge], runs.sample[target])
     both = source >= 0
     begins, ends = slices.ending[source[both]], slices.slice[target[both]]
-    shown = (begins >= 0) & (ends >= 0)
+    visible = (begins >= 0) & (ends >= 0)
     kinds = scene.builder.texts([SCHEDULE, DATA])
-    category = kinds[data[edge][both][shown].astype(np.int64)]
-    scene.builder.add_flows(begins[shown], ends[shown], category)
+    category = kinds[data[edge][both][visible].astype(np.int64)]
+    scene.builder.add_flows(begins[visible], ends[visible], category)
 
 
 def _edges(scene: Scene) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows of the index at both ends of each dependency that the program has ops for."""
-    found = scene.stats.network.dependencies
-    ends = np.array([(*edge.source, *edge.target) for edge in found], np.int64).reshape(-1, 4)
-    data = np.array([edge.data for edge in found], bool)
+    edges = scene.stats.network.dependencies
+    ends = np.array([(*edge.source, *edge.target) for edge in edges], np.int64).reshape(-1, 4)
+    data = np.array([edge.data for edge in edges], bool)
     source = scene.index.rows(ends[:, 0], ends[:, 1])
     target = scene.index.rows(ends[:, 2], ends[:, 3])
-    known = (source >= 0) & (target >= 0)
-    return source[known], target[known], data[known]
+    valid = (source >= 0) & (target >= 0)
+    return source[valid], target[valid], data[valid]
 
 
-def _runs_of(run_op: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _runs_of(run_op: np.ndarray, ops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """All runs of each wanted op: which of the wanted, and the run."""
-    low, high = (np.searchsorted(run_op, wanted, side=side) for side in ("left", "right"))
+    low, high = (np.searchsorted(run_op, ops, side=side) for side in ("left", "right"))
     number = high - low
-    edge = np.repeat(np.arange(len(wanted)), number)
+    edge = np.repeat(np.arange(len(ops)), number)
     within = np.arange(len(edge)) - np.repeat(np.cumsum(number) - number, number)
     return edge, low[edge] + within

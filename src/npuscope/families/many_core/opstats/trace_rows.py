@@ -8,7 +8,7 @@ from enum import IntEnum
 import numpy as np
 
 from npuscope.families.many_core.buffer_format import Records, Stats
-from npuscope.families.many_core.layout import CoreOpInfo, Layout
+from npuscope.families.many_core.layout import Layout
 from npuscope.families.many_core.opstats.index import OpIndex
 from npuscope.families.many_core.opstats.runs import OpRuns
 from npuscope.families.many_core.program import Space
@@ -93,13 +93,13 @@ def _first_pid(stats: Stats) -> int:
 def _part(layout: Layout, group: int) -> str:
     """The engine of a group; with a number where several groups drive the same."""
     by_id = {thread.id: thread.engine.value for thread in layout.threads}
-    names = [by_id[made.threads[0]] for made in layout.groups]
+    names = [by_id[one.threads[0]] for one in layout.groups]
     same = [place for place, name in enumerate(names) if name == names[group]]
     return names[group] if len(same) == 1 else f"{names[group]}{same.index(group)}"
 
 
 def _thread_part(layout: Layout, thread: int) -> str:
-    engine = next((made.engine.value for made in layout.threads if made.id == thread), "")
+    engine = next((one.engine.value for one in layout.threads if one.id == thread), "")
     return f"{engine}_t{thread}"
 
 
@@ -134,13 +134,13 @@ class Scene:
         spread = _apart(core * width + lane, start, end)
         deep = int(spread.max(initial=0)) + 1
         keys, inverse = np.unique((core * width + lane) * deep + spread, return_inverse=True)
-        made = [
+        numbers = [
             self.rows.of_lane(
                 self.stats, key // deep // width, key // deep % width, what, key % deep
             )
             for key in keys.tolist()
         ]
-        return np.array(made, np.int32)[inverse]
+        return np.array(numbers, np.int32)[inverse]
 
 
 def _apart(keys: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
@@ -167,37 +167,29 @@ def op_args(scene: Scene, op: np.ndarray) -> Args:
     """What the program says of an op."""
     infos, builder = scene.index.infos, scene.builder
     sizes = scene.index.out_bytes[op]
+    most = max((len(info.operands) for info in infos), default=0)
     return {
         "oc": ints(np.array([info.oc for info in infos], np.int64)[op]),
         "opKind": _texts(builder, [info.kind for info in infos], op),
         "opMemory": _texts(builder, [info.memory.value for info in infos], op),
         "opName": _texts(builder, [info.name for info in infos], op),
-        "opShape": _texts(builder, [_shape(info) for info in infos], op),
+        "opShape": _texts(builder, ["x".join(map(str, info.shape)) for info in infos], op),
         "opTypes": _texts(builder, [", ".join(info.dtypes) for info in infos], op),
         "opAttributes": _texts(builder, [info.attributes for info in infos], op),
-        **_operands(builder, infos, op),
+        **{
+            f"opOperand{i}": _texts(
+                builder, [info.operands[i] if i < len(info.operands) else "" for info in infos], op
+            )
+            for i in range(most)
+        },
         "opOutputSize": ints(sizes, sizes > 0),
     }
-
-
-def _shape(info: CoreOpInfo) -> str:
-    return "x".join(map(str, info.shape))
 
 
 def _texts(builder: TraceBuilder, values: list[str], op: np.ndarray) -> Column:
     ids = builder.texts(values)
     present = np.array([bool(value) for value in values], bool)
     return texts(ids[op], present[op])
-
-
-def _operands(builder: TraceBuilder, infos: tuple[CoreOpInfo, ...], op: np.ndarray) -> Args:
-    most = max((len(info.operands) for info in infos), default=0)
-    return {
-        f"opOperand{i}": _texts(
-            builder, [info.operands[i] if i < len(info.operands) else "" for info in infos], op
-        )
-        for i in range(most)
-    }
 
 
 def run_args(scene: Scene, runs: OpRuns, rows: np.ndarray) -> Args:

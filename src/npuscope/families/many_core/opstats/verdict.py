@@ -8,13 +8,13 @@ from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.layout import Capacity, Engine
 from npuscope.families.many_core.opstats.index import ENGINES, OpIndex
 from npuscope.families.many_core.opstats.model import (
-    Bound,
+    CoreBound,
     CoreTables,
+    CoreVerdict,
     ModuleRow,
     NodeRow,
     Roofline,
     Totals,
-    Verdict,
 )
 from npuscope.families.many_core.opstats.runs import OpRuns
 from npuscope.families.many_core.program import Space
@@ -25,35 +25,37 @@ _BUSY = 0.6
 _HOST = 0.3
 
 
-def verdict(cores: tuple[CoreTables, ...], totals: Totals, stats: Stats | None = None) -> Verdict:
+def verdict(
+    cores: tuple[CoreTables, ...], totals: Totals, stats: Stats | None = None
+) -> CoreVerdict:
     """From tables; transfers are looked up in the buffer itself, where there is one."""
     engines = {name: _most(cores, name) for name in ("HVX", "HMX")}
     if all(share is None for share in engines.values()):
-        return Verdict(Bound.UNKNOWN, ())
+        return CoreVerdict(CoreBound.UNKNOWN, ())
     shares = {name: share or 0.0 for name, share in engines.items()}
     shares["DDR"] = _moving(stats, totals) if stats is not None else _copying(cores)
     waits = totals.max_input_wait_uc or 0
     shares["host"] = waits / totals.ucycles if totals.ucycles else 0.0
-    told = tuple(sorted(shares.items(), key=lambda pair: -pair[1]))
-    return Verdict(_bound(shares), told)
+    ranked = tuple(sorted(shares.items(), key=lambda pair: -pair[1]))
+    return CoreVerdict(_bound(shares), ranked)
 
 
-def _bound(shares: dict[str, float]) -> Bound:
+def _bound(shares: dict[str, float]) -> CoreBound:
     if shares["host"] > _HOST:
-        return Bound.HOST
+        return CoreBound.HOST
     name = max(("DDR", "HMX", "HVX"), key=shares.__getitem__)
-    return Bound(name) if shares[name] >= _BUSY else Bound.SYNC
+    return CoreBound(name) if shares[name] >= _BUSY else CoreBound.SYNC
 
 
 def _most(cores: tuple[CoreTables, ...], engine: str) -> float | None:
-    found = [share for core in cores if (share := _share(core, engine)) is not None]
-    return max(found, default=None)
+    values = [share for core in cores if (share := _share(core, engine)) is not None]
+    return max(values, default=None)
 
 
 def _share(core: CoreTables, engine: str) -> float | None:
     rows = [row.utilization for row in core.threads if row.engine == engine]
-    known = [share for share in rows if share is not None]
-    return max(known, default=None)
+    stated = [share for share in rows if share is not None]
+    return max(stated, default=None)
 
 
 _COPIES = ("aiccopytovtcm", "aiccopytoddr", "aiccopyfromvtcm", "aiccopyddr")
@@ -61,12 +63,12 @@ _COPIES = ("aiccopytovtcm", "aiccopytoddr", "aiccopyfromvtcm", "aiccopyddr")
 
 def _copying(cores: tuple[CoreTables, ...]) -> float:
     """The same from rows of the op table."""
-    found = [
+    values = [
         sum(row.ucycles for row in core.ops if row.label.kind in _COPIES) / core.total_uc
         for core in cores
         if core.total_uc
     ]
-    return min(max(found, default=0.0), 1.0)
+    return min(max(values, default=0.0), 1.0)
 
 
 def _moving(stats: Stats, totals: Totals) -> float:
@@ -110,12 +112,12 @@ def node_rows(
     index: OpIndex, runs: OpRuns, times: tuple[np.ndarray, np.ndarray]
 ) -> tuple[NodeRow, ...]:
     """By op of the source network: modules by their cycles, nodes of a module as they ran."""
-    found: dict[str, list[int]] = {}
+    by_origin: dict[str, list[int]] = {}
     for place, info in enumerate(index.infos):
         if info.origin and times[1][place] >= 0:
-            found.setdefault(info.origin[0], []).append(place)
+            by_origin.setdefault(info.origin[0], []).append(place)
     cycles = np.bincount(runs.op, weights=runs.pc, minlength=len(index.infos))
-    rows = [_node(index, np.array(mine), cycles, times) for mine in found.values()]
+    rows = [_node(index, np.array(mine), cycles, times) for mine in by_origin.values()]
     weight: dict[str, int] = {}
     for row in rows:
         weight[row.module] = weight.get(row.module, 0) + row.hvx_pcycles + row.hmx_pcycles

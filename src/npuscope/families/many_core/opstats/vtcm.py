@@ -41,21 +41,21 @@ def op_times(index: OpIndex, runs: OpRuns, moves: Transfers) -> tuple[np.ndarray
 
 def holds_of(stats: Stats, index: OpIndex, runs: OpRuns, moves: Transfers) -> Holds | None:
     """None where the program does not tell its places, or where ops were not timed."""
-    held = stats.network.held
-    op = index.rows(held["op_core"], held["oc"])
+    places = stats.network.held
+    op = index.rows(places["op_core"], places["oc"])
     start, end = op_times(index, runs, moves)
-    known = (op >= 0) & (end[op] >= 0) if len(held) else np.zeros(0, bool)
-    held, op = held[known], op[known]
-    if not len(held):
+    valid = (op >= 0) & (end[op] >= 0) if len(places) else np.zeros(0, bool)
+    places, op = places[valid], op[valid]
+    if not len(places):
         return None
-    order = np.lexsort((start[op], held["buffer"]))
-    held, op = held[order], op[order]
-    first = boundaries(held["buffer"])
+    order = np.lexsort((start[op], places["buffer"]))
+    places, op = places[order], op[order]
+    first = boundaries(places["buffer"])
     return Holds(
-        core=held["core"][first].astype(np.int64),
-        offset=held["offset"][first].astype(np.int64),
-        bytes=held["bytes"][first].astype(np.int64),
-        constant=held["constant"][first] != 0,
+        core=places["core"][first].astype(np.int64),
+        offset=places["offset"][first].astype(np.int64),
+        bytes=places["bytes"][first].astype(np.int64),
+        constant=places["constant"][first] != 0,
         op=op[first],
         start=start[op][first],
         end=np.maximum.reduceat(end[op], first),
@@ -80,33 +80,28 @@ def vtcm_rows(holds: Holds | None, index: OpIndex, totals: Totals) -> tuple[Vtcm
     rows = []
     for core in np.unique(holds.core).tolist():
         moments, level = in_use(holds, core)
-        rows.append(VtcmRow(core, int(level.max(initial=0)), _parts(moments, level, edges)))
+        most = []
+        for low, high in pairwise(edges.tolist()):
+            first, last = np.searchsorted(moments, (low, high), side="right")
+            before = level[max(first - 1, 0) : last]
+            most.append(int(before.max(initial=0)) if last else 0)
+        rows.append(VtcmRow(core, int(level.max(initial=0)), tuple(most)))
     fullest = max(rows, key=lambda row: row.most_bytes)
-    with_blocks = replace(fullest, blocks=_blocks(holds, index, fullest.core))
-    return tuple(with_blocks if row is fullest else row for row in rows)
-
-
-def _blocks(holds: Holds, index: OpIndex, core: int) -> tuple[VtcmBlock, ...]:
-    mine = np.flatnonzero(holds.core == core)
+    mine = np.flatnonzero(holds.core == fullest.core)
     area = holds.bytes[mine] * (holds.end[mine] - holds.start[mine])
     largest = mine[np.argsort(-area, kind="stable")[:_MOST_BLOCKS]]
-    return tuple(
-        VtcmBlock(
-            name=index.infos[holds.op[row]].name,
-            offset=int(holds.offset[row]),
-            bytes=int(holds.bytes[row]),
-            constant=bool(holds.constant[row]),
-            start_uc=int(holds.start[row]),
-            end_uc=int(holds.end[row]),
-        )
-        for row in sorted(largest.tolist(), key=holds.start.__getitem__)
+    with_blocks = replace(
+        fullest,
+        blocks=tuple(
+            VtcmBlock(
+                name=index.infos[holds.op[row]].name,
+                offset=int(holds.offset[row]),
+                bytes=int(holds.bytes[row]),
+                constant=bool(holds.constant[row]),
+                start_uc=int(holds.start[row]),
+                end_uc=int(holds.end[row]),
+            )
+            for row in sorted(largest.tolist(), key=holds.start.__getitem__)
+        ),
     )
-
-
-def _parts(moments: np.ndarray, level: np.ndarray, edges: np.ndarray) -> tuple[int, ...]:
-    found = []
-    for low, high in pairwise(edges.tolist()):
-        first, last = np.searchsorted(moments, (low, high), side="right")
-        before = level[max(first - 1, 0) : last]
-        found.append(int(before.max(initial=0)) if last else 0)
-    return tuple(found)
+    return tuple(with_blocks if row is fullest else row for row in rows)

@@ -8,7 +8,7 @@ from typing import Any
 
 from npuscope.families.interface import Report
 from npuscope.families.many_core.compiler.metrics import perf_metrics
-from npuscope.families.many_core.inference import Inference
+from npuscope.families.many_core.inference import CoreInference
 from npuscope.families.many_core.report.opstats_json import node_json
 from npuscope.families.many_core.rules import FAMILY
 from npuscope.profiling.model import Profile
@@ -21,21 +21,21 @@ _SHOWN_LEVERS = 8
 
 def core_screen(profile: Profile) -> Report | None:
     """None for a run that was read: only a simulated one has a program."""
-    if not isinstance(profile.payload, Inference):
+    if not isinstance(profile.payload, CoreInference):
         return None
     return Report("\n".join(_lines(profile, profile.payload)), core_json(profile, profile.payload))
 
 
-def _lines(profile: Profile, timed: Inference) -> Iterator[str]:
-    built, metrics = timed.build, perf_metrics(timed.build.program)
+def _lines(profile: Profile, timed: CoreInference) -> Iterator[str]:
+    build, metrics = timed.build, perf_metrics(timed.build.program)
     low, high = profile.interval_ms
-    fit = f"activations {'leave' if built.program.spilled else 'stay in'} VTCM"
+    fit = f"activations {'leave' if build.program.spilled else 'stay in'} VTCM"
     speed = f"{profile.total_ms:.4g} ms, {profile.inferences_per_s:.4g} inf/s"
     yield f"{fit}; {speed} (predicted)"
-    ops = sum(len(part.all_ops()) for part in built.program.devices)
-    macs, params = metrics.macs / 1e6, built.graph.parameters() / 1e6
+    ops = sum(len(part.all_ops()) for part in build.program.devices)
+    macs, params = metrics.macs / 1e6, build.graph.parameters() / 1e6
     millions = f"{macs:,.2f} M MACs, {params:,.2f} M parameters"
-    yield f"model    {safe_terminal(built.file)}: {millions}, {ops:,} ops"
+    yield f"model    {safe_terminal(build.file)}: {millions}, {ops:,} ops"
     yield f"machine  {profile.machine_words}"
     yield f"range    {low:.4g} to {high:.4g} ms with the clock"
     yield ""
@@ -45,41 +45,41 @@ def _lines(profile: Profile, timed: Inference) -> Iterator[str]:
     yield ""
     traffic = (timed.tables.ddr_bytes or 0) / 1e6
     rate = traffic / profile.total_ms
-    peak = built.machine.ddr.peak_gb_per_s
+    peak = build.machine.ddr.peak_gb_per_s
     yield f"DDR      {traffic:,.1f} MB per run, {rate:.1f} GB/s of {peak:g}"
     most = max(core.vtcm_bytes for core in metrics.cores) / 1024
-    room = built.machine.memory.vtcm_bytes / 1024
+    room = build.machine.memory.vtcm_bytes / 1024
     yield f"VTCM     {most:,.0f} of {room:,.0f} KB on the fullest core"
     if timed.tables.roofline is not None:
         yield f"roofline {timed.tables.roofline.sentence}"
     if timed.tables.path:
-        told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in timed.tables.path)
-        yield f"path     {told}"
+        shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in timed.tables.path)
+        yield f"path     {shares}"
     yield f"verdict  {timed.tables.verdict.sentence}"
     if timed.scaling is not None:
         yield f"cores    {timed.scaling.sentence}"
     yield from (f"lever    {lever.sentence}" for lever in timed.levers[:_SHOWN_LEVERS])
-    yield from (f"note     {safe_terminal(note)}" for note in built.program.layout.notes)
+    yield from (f"note     {safe_terminal(note)}" for note in build.program.layout.notes)
 
 
-def core_json(profile: Profile, timed: Inference) -> dict[str, Any]:
-    built = timed.build
-    metrics = perf_metrics(built.program)
+def core_json(profile: Profile, timed: CoreInference) -> dict[str, Any]:
+    build = timed.build
+    metrics = perf_metrics(build.program)
     return {
         "schema": SCHEMA,
         "model": {
-            "file": built.file,
-            "md5": built.md5,
-            "inputs": [asdict(binding) for binding in built.program.inputs],
-            "outputs": [asdict(binding) for binding in built.program.outputs],
+            "file": build.file,
+            "md5": build.md5,
+            "inputs": [asdict(binding) for binding in build.program.inputs],
+            "outputs": [asdict(binding) for binding in build.program.outputs],
             "macs": metrics.macs,
-            "params": built.graph.parameters(),
+            "params": build.graph.parameters(),
         },
         "machine": {
-            "name": built.machine.name,
+            "name": build.machine.name,
             "family": FAMILY,
-            "cores": built.program.layout.cores,
-            "core_mhz": built.machine.clocks.core_mhz,
+            "cores": build.program.layout.cores,
+            "core_mhz": build.machine.clocks.core_mhz,
         },
         "total_ms": round(profile.total_ms, 6),
         "interval_ms": [round(limit or 0.0, 6) for limit in profile.interval_ms],
@@ -99,5 +99,5 @@ def core_json(profile: Profile, timed: Inference) -> dict[str, Any]:
         "modules": [asdict(row) for row in timed.tables.modules],
         "nodes": [node_json(row) for row in timed.tables.nodes],
         "findings": [finding_json(finding) for finding in timed.findings],
-        "notes": [*built.program.layout.notes, *built.program.warnings],
+        "notes": [*build.program.layout.notes, *build.program.warnings],
     }

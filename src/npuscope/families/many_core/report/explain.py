@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from npuscope.advice.explain import Explanation, explanation
-from npuscope.families.many_core.inference import Inference
+from npuscope.advice.explanation import Explanation, explanation
+from npuscope.families.many_core.inference import CoreInference
 from npuscope.families.many_core.report.estimate import core_json
 from npuscope.families.many_core.report.runs import read_core_run, result_findings
 from npuscope.families.many_core.rules import FAMILY, core_lints
@@ -17,7 +17,7 @@ from npuscope.text import safe_terminal
 
 def explain_model(profile: Profile) -> Explanation:
     """A network that was compiled and simulated; its levers were tried."""
-    run: Inference = profile.payload
+    run: CoreInference = profile.payload
     build = run.build
     findings = (*run.findings, *core_lints(build.graph, build.machine))
     report = core_json(profile, run)

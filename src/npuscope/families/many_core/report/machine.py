@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any
 
 from npuscope.families.interface import Report
 from npuscope.families.many_core.machine import CoreMachine
@@ -12,38 +11,27 @@ from npuscope.families.many_core.rules import FAMILY
 
 
 def machine_report(machine: CoreMachine) -> Report:
-    return Report(_text(machine), _as_json(machine))
-
-
-def _text(machine: CoreMachine) -> str:
-    memory = machine.memory
-    return "\n".join(
-        [
-            f"{machine.name}: {machine.description}",
-            f"  units        {machine.cores.count} cores: {len(machine.cores.hvx_threads)} HVX, "
-            "1 HMX and 1 DMA thread each",
-            f"  clocks, MHz  CORE {machine.clocks.core_mhz:g}",
-            "  pools",
-            f"    {'VTCM':<10} {memory.vtcm_bytes >> 10:>8} KiB a core",
-            f"    {'L2':<10} {memory.l2_bytes >> 10:>8} KiB a core",
-        ]
-    )
-
-
-def _as_json(machine: CoreMachine) -> dict[str, Any]:
-    memory, cores = machine.memory, machine.cores
-    return {
+    cores = machine.cores
+    units = {"core": cores.count, "hvx_thread": len(cores.hvx_threads)}
+    pools = {"VTCM": machine.memory.vtcm_bytes, "L2": machine.memory.l2_bytes}
+    lines = [
+        f"{machine.name}: {machine.description}",
+        f"  units        {cores.count} cores: {len(cores.hvx_threads)} HVX, "
+        "1 HMX and 1 DMA thread each",
+        f"  clocks, MHz  CORE {machine.clocks.core_mhz:g}",
+        "  pools",
+        *(f"    {name:<10} {size >> 10:>8} KiB a core" for name, size in pools.items()),
+    ]
+    record = {
         "name": machine.name,
         "family": FAMILY,
         "description": machine.description,
-        "units": {"core": cores.count, "hvx_thread": len(cores.hvx_threads)},
+        "units": units,
         "clocks": {"core_mhz": machine.clocks.core_mhz},
-        "pools": [
-            {"name": "VTCM", "size_bytes": memory.vtcm_bytes},
-            {"name": "L2", "size_bytes": memory.l2_bytes},
-        ],
+        "pools": [{"name": name, "size_bytes": size} for name, size in pools.items()],
         "generations": [],
     }
+    return Report("\n".join(lines), record)
 
 
 def settable(record: object, path: str = "") -> Iterator[tuple[str, object]]:

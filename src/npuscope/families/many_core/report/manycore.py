@@ -18,7 +18,7 @@ from npuscope.text import safe_terminal
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CoreBuild(Shown):
+class CompiledPrograms(Shown):
     """A program for many cores, its machine, and its file if one was written."""
 
     program: CoreProgram
@@ -37,16 +37,16 @@ class CoreBuild(Shown):
 
 
 def compile_text(
-    made: CoreBuild, *, perf_warnings: bool, perf_metrics: bool, unused: tuple[str, ...]
+    build: CompiledPrograms, *, perf_warnings: bool, perf_metrics: bool, unused: tuple[str, ...]
 ) -> str:
-    program = made.program
-    lines = [_answer(program, made.file), _assumptions(program, made.machine)]
+    program = build.program
+    lines = [_answer(program, build.file), _assumptions(program, build.machine)]
     lines += [f"note     {note}" for note in (*program.layout.notes, *unused)]
     if perf_warnings:
         lines += [f"warning  {safe_terminal(text)}" for text in program.warnings]
     if perf_metrics:
         lines += metrics_lines(metrics_of(program))
-    lines += [_specialization(number, one) for number, one in enumerate(made.several)]
+    lines += [_specialization(number, one) for number, one in enumerate(build.several)]
     return "\n".join(lines)
 
 
@@ -61,22 +61,9 @@ def _answer(program: CoreProgram, path: Path | None) -> str:
 
 def _specialization(number: int, program: CoreProgram) -> str:
     ops = sum(len(part.all_ops()) for part in program.devices)
-    return f"program  {number}: {program.layout.network}, {_inputs(program)}, {counted(ops, 'op')}"
-
-
-def _inputs(program: CoreProgram) -> str:
-    """Names and shapes, as one reads them."""
     shapes = (f"{b.name} {'x'.join(map(str, b.shape)) or '1'}" for b in program.inputs)
-    return safe_terminal(", ".join(shapes))
-
-
-def _sizes_json(program: CoreProgram) -> dict[str, Any]:
-    return {
-        "network": program.layout.network,
-        "program_uuid": program.layout.program_uuid,
-        "cores": program.layout.cores,
-        "inputs": [asdict(binding) for binding in program.inputs],
-    }
+    inputs = safe_terminal(", ".join(shapes))
+    return f"program  {number}: {program.layout.network}, {inputs}, {counted(ops, 'op')}"
 
 
 def _assumptions(program: CoreProgram, machine: CoreMachine) -> str:
@@ -89,13 +76,13 @@ def _assumptions(program: CoreProgram, machine: CoreMachine) -> str:
     return f"machine  {machine.name} at {mhz:g} MHz, stats level {layout.stats_level}{rest}"
 
 
-def compile_json(made: CoreBuild) -> dict[str, Any]:
-    program, machine = made.program, made.machine
+def compile_json(build: CompiledPrograms) -> dict[str, Any]:
+    program, machine = build.program, build.machine
     layout = program.layout
     kinds = Counter(op.info.kind for part in program.devices for op in part.all_ops())
     return {
         "schema": "npuscope/manycore-compile/1",
-        "file": str(made.file),
+        "file": str(build.file),
         "program_uuid": layout.program_uuid,
         "network": layout.network,
         "machine": machine.name,
@@ -112,7 +99,15 @@ def compile_json(made: CoreBuild) -> dict[str, Any]:
         "metrics": asdict(metrics_of(program)),
         "warnings": list(program.warnings),
         "notes": list(layout.notes),
-        "specializations": [_sizes_json(program) for program in made.several],
+        "specializations": [
+            {
+                "network": program.layout.network,
+                "program_uuid": program.layout.program_uuid,
+                "cores": program.layout.cores,
+                "inputs": [asdict(binding) for binding in program.inputs],
+            }
+            for program in build.several
+        ],
     }
 
 
@@ -120,13 +115,9 @@ def compile_json(made: CoreBuild) -> dict[str, Any]:
 
 
 def run_text(report: RunReport) -> str:
-    return "\n".join([*run_lines(report), *_files(report)])
-
-
-def _files(report: RunReport) -> list[str]:
     lines = [f"wrote    {safe_terminal(str(path))}" for path in report.files]
     lines += [f"note     {safe_terminal(note)}" for note in report.notes]
-    return ["", *lines] if lines else []
+    return "\n".join([*run_lines(report), *([""] if lines else []), *lines])
 
 
 def run_json(report: RunReport) -> dict[str, Any]:

@@ -6,41 +6,41 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from npuscope.families.many_core.opstats.index import event_name
-from npuscope.families.many_core.opstats.model import CoreTables, NodeRow, OpRow, Opstats, ThreadRow
+from npuscope.families.many_core.opstats.model import CoreTables, NodeRow, Opstats
 from npuscope.report.figures import ms, percent, shorten
 from npuscope.text import safe_terminal
 
 # --- What `opstats` prints: one line per buffer, files written, what was missing ---
 
 
-def opstats_text(buffers: Sequence[Opstats], written: Sequence[Path], notes: Sequence[str]) -> str:
+def opstats_text(buffers: Sequence[Opstats], files: Sequence[Path], notes: Sequence[str]) -> str:
     """The first line is the answer."""
-    lines = [_answer(buffers, written), *map(_line, buffers)]
-    lines += [f"wrote    {safe_terminal(str(path))}" for path in written]
+    lines = [_answer(buffers, files), *map(_line, buffers)]
+    lines += [f"wrote    {safe_terminal(str(path))}" for path in files]
     lines += [f"note     {safe_terminal(note)}" for note in notes]
     return "\n".join(lines)
 
 
-def _answer(buffers: Sequence[Opstats], written: Sequence[Path]) -> str:
+def _answer(buffers: Sequence[Opstats], files: Sequence[Path]) -> str:
     number = f"{len(buffers)} buffer{'s' * (len(buffers) != 1)}"
-    levels = sorted({made.level for made in buffers})
-    cores = len({core.core for made in buffers for core in made.cores})
+    levels = sorted({one.level for one in buffers})
+    cores = len({core.core for one in buffers for core in one.cores})
     level = f"level {', '.join(map(str, levels))}, " if levels else ""
-    files = f": {len(written)} file{'s' * (len(written) != 1)}" if written else ""
-    return f"{number} ({level}{cores} core{'s' * (cores != 1)}){files}"
+    rest = f": {len(files)} file{'s' * (len(files) != 1)}" if files else ""
+    return f"{number} ({level}{cores} core{'s' * (cores != 1)}){rest}"
 
 
-def _line(made: Opstats) -> str:
-    totals = made.totals
+def _line(tables: Opstats) -> str:
+    totals = tables.totals
     return (
-        f"{shorten(safe_terminal(made.name), 90)}: device {made.device}, "
-        f"{ms(totals.seconds * 1000)} ms, {totals.inferences_per_s:.6g} inf/s{_longest(made)}"
+        f"{shorten(safe_terminal(tables.name), 90)}: device {tables.device}, "
+        f"{ms(totals.seconds * 1000)} ms, {totals.inferences_per_s:.6g} inf/s{_longest(tables)}"
     )
 
 
-def _longest(made: Opstats) -> str:
+def _longest(tables: Opstats) -> str:
     """The ops that took longest on any core."""
-    rows = [(row, core) for core in made.cores for row in core.ops if not row.label.is_wait]
+    rows = [(row, core) for core in tables.cores for row in core.ops if not row.label.is_wait]
     if not rows:
         return ""
     row, core = max(rows, key=lambda pair: pair[0].ucycles)
@@ -120,8 +120,8 @@ def _advice_block(opstats: Opstats) -> Iterator[str]:
     if opstats.roofline is not None:
         yield f"roofline: {opstats.roofline.sentence}"
     if opstats.path:
-        told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in opstats.path)
-        yield f"critical path: {told}"
+        shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in opstats.path)
+        yield f"critical path: {shares}"
     yield f"verdict: {opstats.verdict.sentence}"
     yield from (f"lever: {lever.sentence}" for lever in opstats.levers)
     if not opstats.levers:
@@ -140,26 +140,19 @@ def _op_table(core: CoreTables) -> Iterator[str]:
         return
     yield _HEADING
     for row in core.ops:
-        yield _op_line(core, row)
+        cycles = _MISSING if row.pcycles is None else str(row.pcycles)
+        yield (
+            f"{f'c{row.core}':<4}{row.ucycles:>9}{_share(row.ucycles, core.total_uc):>12}"
+            f"{cycles:>12}{_share(row.pcycles, core.total_pc):>12}{row.count:>7}"
+            f"{_figure(row.out_kb):>12}{_figure(row.ucycles_per_kb):>12}"
+            f"{_figure(row.pcycles_per_kb):>12}{_figure(row.pcycles_per_kb_stddev):>15}"
+            f"  {safe_terminal(row.details)}"
+        )
     yield ""
-
-
-def _op_line(core: CoreTables, row: OpRow) -> str:
-    return (
-        f"{f'c{row.core}':<4}{row.ucycles:>9}{_share(row.ucycles, core.total_uc):>12}"
-        f"{_count(row.pcycles):>12}{_share(row.pcycles, core.total_pc):>12}{row.count:>7}"
-        f"{_figure(row.out_kb):>12}{_figure(row.ucycles_per_kb):>12}"
-        f"{_figure(row.pcycles_per_kb):>12}{_figure(row.pcycles_per_kb_stddev):>15}"
-        f"  {safe_terminal(row.details)}"
-    )
 
 
 def _share(part: int | None, whole: int | None) -> str:
     return _MISSING if part is None or not whole else f"{100 * part / whole:.2f}%"
-
-
-def _count(value: int | None) -> str:
-    return _MISSING if value is None else str(value)
 
 
 def _figure(value: float | None) -> str:
@@ -170,18 +163,14 @@ def _thread_block(core: CoreTables) -> Iterator[str]:
     cycles = "" if core.total_pc is None else f"{core.total_pc:>16} pcycles"
     yield f"c{core.core} total:{core.total_uc:>16} ucycles{cycles} (thread max)"
     for row in core.threads:
-        yield _thread_line(row)
+        span = f"[{row.start_uc}, {row.end_uc}]"
+        line = f"c{row.core}    t{row.thread} {row.engine:<8}{row.ucycles:>16} ucycles {span}"
+        if row.pcycles is not None:
+            line += f"{row.pcycles:>16} pcycles"
+        if row.utilization is not None:
+            line += f" {100 * row.utilization:>6.2f}% utilization"
+        yield line
     yield from ("", "")
-
-
-def _thread_line(row: ThreadRow) -> str:
-    span = f"[{row.start_uc}, {row.end_uc}]"
-    line = f"c{row.core}    t{row.thread} {row.engine:<8}{row.ucycles:>16} ucycles {span}"
-    if row.pcycles is not None:
-        line += f"{row.pcycles:>16} pcycles"
-    if row.utilization is not None:
-        line += f" {100 * row.utilization:>6.2f}% utilization"
-    return line
 
 
 def _batch_block(core: CoreTables) -> Iterator[str]:
@@ -216,8 +205,8 @@ def _pmu_block(opstats: Opstats, core: CoreTables) -> Iterator[str]:
     for op in core.ops:
         if op.counters:
             counts = zip(opstats.pmu_events, op.counters, strict=False)
-            shown = "  ".join(f"0x{code:X} {count}" for code, count in counts)
-            yield f"c{core.core} op pmu: {shown}  {safe_terminal(op.details)}"
+            figures = "  ".join(f"0x{code:X} {count}" for code, count in counts)
+            yield f"c{core.core} op pmu: {figures}  {safe_terminal(op.details)}"
 
 
 def _ddr_block(core: CoreTables) -> Iterator[str]:

@@ -14,9 +14,6 @@ from npuscope.families.many_core.opstats.model import (
     NodeRow,
     OpRow,
     Opstats,
-    Roofline,
-    ThreadRow,
-    VtcmRow,
 )
 from npuscope.families.many_core.rules import core_findings
 from npuscope.rulebook.finding import finding_json
@@ -35,12 +32,20 @@ def opstats_json(
 ) -> dict[str, Any]:
     """All buffers with their tables; `cores`, `totals` and `ops` are of all of them together."""
     files = files or {}
+    ticks = [tables.totals.ucycles for tables in buffers]
+    rates = [tables.totals.inferences_per_s for tables in buffers]
     return {
         "schema": SCHEMA,
-        "buffers": [{**_buffer(made), "files": list(files.get(made.name, ()))} for made in buffers],
-        "level": max((made.level for made in buffers), default=None),
-        "cores": sorted({core.core for made in buffers for core in made.cores}),
-        "totals": _all_totals(buffers),
+        "buffers": [{**_buffer(one), "files": list(files.get(one.name, ()))} for one in buffers],
+        "level": max((one.level for one in buffers), default=None),
+        "cores": sorted({core.core for one in buffers for core in one.cores}),
+        "totals": {
+            "buffers": len(buffers),
+            "ucycles_mean": _mean(ticks),
+            "ucycles_min": min(ticks, default=None),
+            "ucycles_max": max(ticks, default=None),
+            "inferences_per_s_mean": _mean(rates),
+        },
         "ops": _all_ops(buffers),
         "inventories": [_inventory(sheet) for sheet in inventories],
     }
@@ -55,70 +60,78 @@ def _inventory(sheet: Sheet) -> dict[str, Any]:
     return {"name": sheet.file, "network": sheet.network, "ops": rows, "notes": list(sheet.notes)}
 
 
-def _buffer(made: Opstats) -> dict[str, Any]:
+def _buffer(tables: Opstats) -> dict[str, Any]:
+    totals, roofline = tables.totals, tables.roofline
     return {
-        "name": made.name,
-        "network": made.network,
-        "specialization": made.specialization,
-        "device": made.device,
-        "inference": made.inference,
-        "level": made.level,
-        "totals": _totals(made),
-        "machine": made.capacity.machine if made.capacity else None,
-        "verdict": {
-            "bound": made.verdict.bound.name,
-            "shares": dict(made.verdict.shares),
-            "sentence": made.verdict.sentence,
+        "name": tables.name,
+        "network": tables.network,
+        "specialization": tables.specialization,
+        "device": tables.device,
+        "inference": tables.inference,
+        "level": tables.level,
+        "totals": {
+            "start_ucycles": totals.start_uc,
+            "end_ucycles": totals.end_uc,
+            "ucycles": totals.ucycles,
+            "seconds": totals.seconds,
+            "stats_batch": totals.stats_batch,
+            "batches_per_s": totals.batches_per_s,
+            "inferences_per_s": totals.inferences_per_s,
+            "max_input_wait_ucycles": totals.max_input_wait_uc,
+            "max_output_wait_ucycles": totals.max_output_wait_uc,
+            "ddr_bytes": tables.ddr_bytes,
         },
-        "findings": [finding_json(finding) for finding in core_findings(made)],
-        "path": dict(made.path),
-        "levers": [lever.plain() for lever in made.levers],
-        "roofline": _roofline(made.roofline),
-        "modules": [asdict(row) for row in made.modules],
-        "nodes": [node_json(row) for row in made.nodes],
-        "vtcm": [_vtcm(row) for row in made.vtcm],
-        "cores": [_core(made, core) for core in made.cores],
-        "ops": [_op(core, row) for core in made.cores for row in core.ops],
-        "peers": [asdict(row) for row in made.peers],
-        "notes": list(made.notes),
+        "machine": tables.capacity.machine if tables.capacity else None,
+        "verdict": {
+            "bound": tables.verdict.bound.name,
+            "shares": dict(tables.verdict.shares),
+            "sentence": tables.verdict.sentence,
+        },
+        "findings": [finding_json(finding) for finding in core_findings(tables)],
+        "path": dict(tables.path),
+        "levers": [lever.plain() for lever in tables.levers],
+        "roofline": roofline
+        and {
+            **asdict(roofline),
+            "macs_per_byte": roofline.per_byte,
+            "reached": roofline.reached,
+        },
+        "modules": [asdict(row) for row in tables.modules],
+        "nodes": [node_json(row) for row in tables.nodes],
+        "vtcm": [
+            {"core": row.core, "most_bytes": row.most_bytes, "parts": list(row.parts)}
+            for row in tables.vtcm
+        ],
+        "cores": [_core(tables, core) for core in tables.cores],
+        "ops": [_op(core, row) for core in tables.cores for row in core.ops],
+        "peers": [asdict(row) for row in tables.peers],
+        "notes": list(tables.notes),
     }
 
 
-def _roofline(found: Roofline | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    return {**asdict(found), "macs_per_byte": found.per_byte, "reached": found.reached}
-
-
-def _vtcm(row: VtcmRow) -> dict[str, Any]:
-    return {"core": row.core, "most_bytes": row.most_bytes, "parts": list(row.parts)}
-
-
-def _totals(made: Opstats) -> dict[str, Any]:
-    totals = made.totals
-    return {
-        "start_ucycles": totals.start_uc,
-        "end_ucycles": totals.end_uc,
-        "ucycles": totals.ucycles,
-        "seconds": totals.seconds,
-        "stats_batch": totals.stats_batch,
-        "batches_per_s": totals.batches_per_s,
-        "inferences_per_s": totals.inferences_per_s,
-        "max_input_wait_ucycles": totals.max_input_wait_uc,
-        "max_output_wait_ucycles": totals.max_output_wait_uc,
-        "ddr_bytes": made.ddr_bytes,
-    }
-
-
-def _core(made: Opstats, core: CoreTables) -> dict[str, Any]:
-    events = [f"0x{code:X}" for code in made.pmu_events]
+def _core(tables: Opstats, core: CoreTables) -> dict[str, Any]:
+    events = [f"0x{code:X}" for code in tables.pmu_events]
     return {
         "core": core.core,
         "ucycles": core.total_uc,
         "pcycles": core.total_pc,
         "inference_pcycles": core.inference_pc,
         "effective_mhz": core.effective_mhz,
-        "threads": [_thread(row) for row in core.threads],
+        "threads": [
+            {
+                "thread": row.thread,
+                "engine": row.engine,
+                "start_ucycles": row.start_uc,
+                "end_ucycles": row.end_uc,
+                "ucycles": row.ucycles,
+                "pcycles": row.pcycles,
+                "busy_ucycles": row.busy_uc,
+                "wait_ucycles": row.wait_uc,
+                "idle_ucycles": row.idle_uc,
+                "utilization": row.utilization,
+            }
+            for row in core.threads
+        ],
         "ports": [asdict(row) for row in core.ports],
         "activations": [asdict(row) for row in core.activations],
         "pmu": [
@@ -127,21 +140,6 @@ def _core(made: Opstats, core: CoreTables) -> dict[str, Any]:
         ],
         "active_percent": dict(core.active),
         "ddr": asdict(core.ddr) if core.ddr is not None else None,
-    }
-
-
-def _thread(row: ThreadRow) -> dict[str, Any]:
-    return {
-        "thread": row.thread,
-        "engine": row.engine,
-        "start_ucycles": row.start_uc,
-        "end_ucycles": row.end_uc,
-        "ucycles": row.ucycles,
-        "pcycles": row.pcycles,
-        "busy_ucycles": row.busy_uc,
-        "wait_ucycles": row.wait_uc,
-        "idle_ucycles": row.idle_uc,
-        "utilization": row.utilization,
     }
 
 
@@ -166,18 +164,6 @@ def _op(core: CoreTables, row: OpRow) -> dict[str, Any]:
     }
 
 
-def _all_totals(buffers: Sequence[Opstats]) -> dict[str, Any]:
-    ticks = [made.totals.ucycles for made in buffers]
-    rates = [made.totals.inferences_per_s for made in buffers]
-    return {
-        "buffers": len(buffers),
-        "ucycles_mean": _mean(ticks),
-        "ucycles_min": min(ticks, default=None),
-        "ucycles_max": max(ticks, default=None),
-        "inferences_per_s_mean": _mean(rates),
-    }
-
-
 def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
@@ -185,11 +171,11 @@ def _mean(values: Sequence[float]) -> float | None:
 def _all_ops(buffers: Iterable[Opstats]) -> list[dict[str, Any]]:
     """Equal ops on all cores of all buffers, the longest first."""
     rows: dict[str, list[OpRow]] = {}
-    for made in buffers:
-        for core in made.cores:
+    for tables in buffers:
+        for core in tables.cores:
             for row in core.ops:
                 rows.setdefault(row.details, []).append(row)
-    sums = [_sum(details, found) for details, found in rows.items()]
+    sums = [_sum(details, same) for details, same in rows.items()]
     return sorted(sums, key=lambda row: (-row["ucycles"], row["details"]))
 
 

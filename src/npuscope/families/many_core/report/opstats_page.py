@@ -8,11 +8,11 @@ from typing import Any
 
 from npuscope.families.many_core.opstats.model import (
     CoreTables,
+    CoreVerdict,
     NodeRow,
     OpRow,
     Opstats,
     ThreadRow,
-    Verdict,
 )
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.families.many_core.report.opstats import no_lever
@@ -39,7 +39,16 @@ def opstats_page(buffers: Sequence[Opstats], answer: str, notes: Sequence[str] =
             "title": buffers[0].network if buffers else "stats buffers",
             "answer": answer,
             "figures": _figures(buffers),
-            "advice": _advice(first),
+            "advice": (
+                {"verdict": CoreVerdict().sentence, "path": [], "levers": [], "none": ""}
+                if first is None
+                else {
+                    "verdict": first.verdict.sentence,
+                    "path": [list(row) for row in first.path],
+                    "levers": [{**lever.plain(), "factor": lever.factor} for lever in first.levers],
+                    "none": no_lever(first),
+                }
+            ),
             "explained": first is not None,
             "findings": [finding_data(one) for one in core_findings(first)] if first else [],
             "total_ms": first.totals.seconds * 1e3 if first else 0.0,
@@ -125,17 +134,6 @@ def _op(details: str, rows: list[OpRow]) -> dict[str, Any]:
 
 _MOST_MODULES = 80
 _MOST_NODES = 120  # of a module
-
-
-def _advice(buffer: Opstats | None) -> dict[str, Any]:
-    if buffer is None:
-        return {"verdict": Verdict().sentence, "path": [], "levers": [], "none": ""}
-    return {
-        "verdict": buffer.verdict.sentence,
-        "path": [list(row) for row in buffer.path],
-        "levers": [{**lever.plain(), "factor": lever.factor} for lever in buffer.levers],
-        "none": no_lever(buffer),
-    }
 
 
 def _modules(buffer: Opstats | None) -> list[dict[str, Any]]:

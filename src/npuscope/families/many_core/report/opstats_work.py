@@ -111,8 +111,8 @@ class Outcome(Shown):
     damaged: list[str] = field(default_factory=list)  # what was lost, file by file
 
     def told(self) -> str:
-        made = counted(len(self.written), "file")
-        return f"{counted(len(self.tables), 'stats buffer')}, {made} written"
+        files = counted(len(self.written), "file")
+        return f"{counted(len(self.tables), 'stats buffer')}, {files} written"
 
     def add_file(self, names: Sequence[str], path: Path) -> None:
         _LOG.info("made %s", safe_terminal(str(path)))
@@ -135,7 +135,10 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def work(request: OpstatsRequest) -> Outcome:
-    files = _files(request.source)
+    source = request.source
+    files = [source]
+    if not source.is_file():  # then those of the folder, not of folders in it
+        files = sorted(p for p in source.iterdir() if p.is_file() and p.name[0] != ".")
     outcome = Outcome()
     buffers = [] if request.adapter else _not_empty(find_buffers(files), outcome)
     own = [file for file in buffers if is_own(file)]
@@ -174,36 +177,29 @@ def _one_of(outcome: Outcome, files: int) -> Iterator[None]:
     except FileError as error:
         if files < 2:
             raise
-        told = f"{error.where}: {error.message}" if error.where else error.message
-        outcome.damaged.append(f"{told}; {error.hint}" if error.hint else told)
-
-
-def _files(source: Path) -> list[Path]:
-    """One file, or those of a folder (not of folders in it)."""
-    if source.is_file():
-        return [source]
-    return sorted(path for path in source.iterdir() if path.is_file() and path.name[0] != ".")
+        fault = f"{error.where}: {error.message}" if error.where else error.message
+        outcome.damaged.append(f"{fault}; {error.hint}" if error.hint else fault)
 
 
 def _own_buffers(request: OpstatsRequest, files: list[BufferFile], outcome: Outcome) -> None:
-    layouts, others, found = _layouts(request), files, []
+    layouts, others, programs = _layouts(request), files, []
     for layout in layouts:
         mine, others = of_program(others, layout)
         if mine:
-            found.append((layout, mine))
+            programs.append((layout, mine))
     for file in others:
         outcome.note(f"{file.path.name}: left out, its network is not part of the program")
-    if not found:
+    if not programs:
         networks = ", ".join(part.name for one in layouts for part in one.specializations)
         raise FileError(
             f"no buffer of this program: the first is of network '{files[0].network}'",
             where=safe_terminal(str(request.source)),
             hint=f"networks of the program: {safe_terminal(networks)}",
         )
-    for layout, mine in found:
+    for layout, mine in programs:
         _check_selection(request, layout, mine)
     host = read_host_trace(request.host_trace) if request.host_trace else None
-    groups = [(layout, group) for layout, mine in found for group in by_run(mine)]
+    groups = [(layout, group) for layout, mine in programs for group in by_run(mine)]
     readers = {layout.program_uuid: BufferReader(layout, request.ignore_uuid) for layout in layouts}
     for layout, group in groups:
         with _one_of(outcome, len(groups)):
@@ -227,17 +223,17 @@ def _layouts(request: OpstatsRequest) -> tuple[Layout, ...]:
 
 def _check_selection(request: OpstatsRequest, layout: Layout, files: list[BufferFile]) -> None:
     """Before anything is written."""
-    for option, wanted, known in (
+    for option, numbers, present in (
         ("core", request.cores, set(range(layout.cores))),
         # Headers are looked at only where a device was asked for: they may be damaged.
         ("device", request.devices, {device_of(f) for f in files} if request.devices else set()),
     ):
-        missing = sorted((wanted or frozenset()) - known)
+        missing = sorted((numbers or frozenset()) - present)
         if missing:
             raise UsageError(
                 f"there is no {option} {missing[0]}",
                 where=f"--select-{option}s",
-                hint=f"there are {', '.join(map(str, sorted(known)))}",
+                hint=f"there are {', '.join(map(str, sorted(present)))}",
             )
 
 
@@ -272,14 +268,14 @@ def _traces(
     read: list[tuple[BufferFile, Stats]],
     outcome: Outcome,
 ) -> None:
-    shown = [
+    visible = [
         (file, stats)
         for file, stats in read
         if request.devices is None or stats.device in request.devices
     ]
-    apart = len(shown) < 2 or not request.merge_devices
-    for part in [[one] for one in shown] if apart else [shown]:
-        stats = [made for _, made in part]
+    apart = len(visible) < 2 or not request.merge_devices
+    for part in [[one] for one in visible] if apart else [visible]:
+        stats = [one for _, one in part]
         model = trace_of(
             stats, _trace_options(request, host, stats), list(map(reader.index, stats))
         )
@@ -301,7 +297,7 @@ def _trace_options(
         merge_thread_groups=request.merge_thread_groups,
         flows=request.flows,
         barriers=request.barriers,
-        host=None if host is None else of_inferences(host, {made.inference for made in stats}),
+        host=None if host is None else of_inferences(host, {one.inference for one in stats}),
     )
 
 
@@ -319,16 +315,18 @@ def _write_traces(
 def _foreign(request: OpstatsRequest, files: list[Path]) -> list[Path]:
     """Files that an adapter knows: the named one, or any that reads profiles."""
     if request.adapter:
-        chosen = [named_adapter(request.adapter)]
+        adapters = [named_adapter(request.adapter)]
     else:
-        chosen = [made for name, made in all_adapters().items() if name not in _BY_NAME_ONLY]
-    found = [path for path in files if any(one.probe(open_source(path)) > 0 for one in chosen)]
-    if request.adapter and not found:
+        adapters = [
+            adapter for name, adapter in all_adapters().items() if name not in _BY_NAME_ONLY
+        ]
+    paths = [path for path in files if any(one.probe(open_source(path)) > 0 for one in adapters)]
+    if request.adapter and not paths:
         raise FileError(
             f"no file that the adapter '{safe_terminal(request.adapter)}' knows",
             where=safe_terminal(str(request.source)),
         )
-    return found
+    return paths
 
 
 def _foreign_file(request: OpstatsRequest, path: Path, outcome: Outcome) -> None:

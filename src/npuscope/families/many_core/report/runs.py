@@ -51,10 +51,10 @@ def decoded_tables(path: Path) -> list[Opstats]:
             where=safe_terminal(str(path)),
             hint=f"put its {FILE_NAME} beside them, or give what `npuscope opstats --json` wrote",
         )
-    found = work(OpstatsRequest.to_read(qpc, path))
-    if found.damaged:
-        raise FileError("; ".join(found.damaged), where=safe_terminal(str(path)))
-    return found.tables
+    outcome = work(OpstatsRequest.to_read(qpc, path))
+    if outcome.damaged:
+        raise FileError("; ".join(outcome.damaged), where=safe_terminal(str(path)))
+    return outcome.tables
 
 
 def _run(path: Path, result: Mapping[str, Any]) -> Profile:
@@ -62,7 +62,7 @@ def _run(path: Path, result: Mapping[str, Any]) -> Profile:
     number = max(len(buffers), 1)
     first = buffers[0] if buffers else {}
     traffic = [one["totals"]["ddr_bytes"] for one in buffers]
-    known = bool(traffic) and None not in traffic
+    is_stated = bool(traffic) and None not in traffic
     total_ms = float(totals["ucycles_mean"]) * _MS
     machine, cores = str(first.get("machine") or ""), len(first.get("cores", ()))
     bound = first["verdict"]["bound"] if buffers else ""
@@ -87,7 +87,7 @@ def _run(path: Path, result: Mapping[str, Any]) -> Profile:
         machine_words=f"{machine or FAMILY}, {counted(cores, 'core')}, bound by {bound}",
         batch=max(1, round(float(totals["inferences_per_s_mean"]) * total_ms / 1e3)),
         figures=core_figures(
-            sum(traffic) / number if known else None,
+            sum(traffic) / number if is_stated else None,
             first["verdict"]["shares"] if buffers else {},
             result_findings(path, first) if "findings" in first else None,
         ),

@@ -12,8 +12,8 @@ from npuscope.families.many_core.sim.conditions import Conditions
 from npuscope.families.many_core.sim.events import Timeline
 from npuscope.families.many_core.sim.plan import Plan
 from npuscope.families.many_core.sim.pmu import (
-    Activity,
-    Columns,
+    OpActivity,
+    RecordColumns,
     activity_of,
     columns_of,
     count_events,
@@ -38,26 +38,26 @@ class Collector:
 
     def __init__(self, plan: Plan, device: int, numbers: Sequence[int]) -> None:
         self._plan, self._device, self._numbers = plan, device, numbers
-        self._columns: Columns = columns_of(plan, device)
+        self._columns: RecordColumns = columns_of(plan, device)
         self._moves = move_columns(self._columns, plan)
         self._ddr = ddr_rows(plan, device)
 
     def sections(
         self, line: Timeline, conditions: Conditions, origin: Origin
     ) -> dict[SectionId, Records]:
-        made = _Sections(self._plan, self._columns, line, conditions, origin, self._device)
+        parts = _Sections(self._plan, self._columns, line, conditions, origin, self._device)
         sources: dict[SectionId, Callable[[], Records]] = {
-            SectionId.THREAD_INF: made.threads,
-            SectionId.THREAD_ACT: made.activations,
-            SectionId.PMU_THREAD: made.thread_counts,
+            SectionId.THREAD_INF: parts.threads,
+            SectionId.THREAD_ACT: parts.activations,
+            SectionId.PMU_THREAD: parts.thread_counts,
             SectionId.DDR_CORE: lambda: _rows(SectionId.DDR_CORE, self._ddr),
-            SectionId.PORT_WAIT: made.port_waits,
-            SectionId.PORT_RING: made.rings,
-            SectionId.SEM_OP: lambda: made.ops(SectionId.SEM_OP)[self._columns.semaphores],
-            SectionId.OP_REC: lambda: made.ops(SectionId.OP_REC),
-            SectionId.DMA_REC: lambda: made.moves(self._moves),
-            SectionId.P2P_REC: lambda: made.peers(self._numbers),
-            SectionId.OP_PMU: made.op_counts,
+            SectionId.PORT_WAIT: parts.port_waits,
+            SectionId.PORT_RING: parts.rings,
+            SectionId.SEM_OP: lambda: parts.ops(SectionId.SEM_OP)[self._columns.semaphores],
+            SectionId.OP_REC: lambda: parts.ops(SectionId.OP_REC),
+            SectionId.DMA_REC: lambda: parts.moves(self._moves),
+            SectionId.P2P_REC: lambda: parts.peers(self._numbers),
+            SectionId.OP_PMU: parts.op_counts,
         }
         layout = self._plan.layout
         return {key: sources[key]() for key in collected(layout.stats_level, layout)}
@@ -66,12 +66,12 @@ class Collector:
 @dataclass(slots=True)
 class _Sections:
     plan: Plan
-    columns: Columns
+    columns: RecordColumns
     line: Timeline
     conditions: Conditions
     origin: Origin
     device: int
-    activity: Activity | None = None
+    activity: OpActivity | None = None
 
     def threads(self) -> Records:
         """A thread's inference is from the start of its core to the end of its last op."""
@@ -132,11 +132,11 @@ class _Sections:
     def moves(self, static: list[tuple[int, ...]]) -> Records:
         indices = [task.index for task in self.columns.moves]
         issued = self._ticks([self.line.issued[index] for index in indices])
-        done = self._ticks([self.line.done[index] for index in indices])
+        ends = self._ticks([self.line.done[index] for index in indices])
         rows = [
             (core, thread, oc, begin, end, size, source, target, entry, 0)
             for (core, thread, oc, size, source, target, entry), begin, end in zip(
-                static, issued.tolist(), done.tolist(), strict=True
+                static, issued.tolist(), ends.tolist(), strict=True
             )
         ]
         return _rows(SectionId.DMA_REC, rows)
@@ -170,13 +170,13 @@ class _Sections:
         columns = self.columns
         records = np.zeros(len(columns.task), SECTIONS[SectionId.OP_PMU].dtype)
         records["core"], records["thread"], records["oc"] = columns.core, columns.thread, columns.oc
-        counted = count_events(self.plan.layout.pmu.events, self._activity())
-        for nth, column in enumerate(counted):
+        counts = count_events(self.plan.layout.pmu.events, self._activity())
+        for nth, column in enumerate(counts):
             # The registers have 32 bits and wrap.
             records[f"count{nth}"] = column & 0xFFFFFFFF
         return records
 
-    def _activity(self) -> Activity:
+    def _activity(self) -> OpActivity:
         if self.activity is None:
             self.activity = activity_of(self.plan, self.line, self.conditions, self.columns)
         return self.activity

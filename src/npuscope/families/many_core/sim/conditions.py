@@ -91,21 +91,17 @@ def conditions_of(plan: Plan, seed: int, pattern: int, rings: Mapping[int, int])
     stats = plan.costs.machine.stats
     skew = random.integers(0, stats.start_skew_ticks + 1, (plan.devices, plan.cores))
     low, high = stats.end_ticks
+    # Copies of a network on one device have one clock.
+    copies = plan.costs.copies
+    own = [_clock(plan, seed, pattern, device) for device in range(plan.devices // copies)]
     return Conditions(
-        _clocks(plan, seed, pattern),
+        tuple(clock for clock in own for _ in range(copies)),
         tuple(tuple(int(ticks) for ticks in cores) for cores in skew),
         (1 + stats.end_spread * (random.random(tasks) - 0.5)).tolist(),
         _shares(plan, random),
         random.uniform(low, high, tasks).tolist(),
         rings,
     )
-
-
-def _clocks(plan: Plan, seed: int, pattern: int) -> tuple[CoreClock, ...]:
-    """Copies of a network on one device have one clock."""
-    copies = plan.costs.copies
-    own = [_clock(plan, seed, pattern, device) for device in range(plan.devices // copies)]
-    return tuple(clock for clock in own for _ in range(copies))
 
 
 def _clock(plan: Plan, seed: int, pattern: int, device: int) -> CoreClock:

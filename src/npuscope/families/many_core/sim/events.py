@@ -76,9 +76,13 @@ class _Run:
             elif what == _HAND_OVER:
                 self._hand_over(self._tasks[item], now)
             elif what == _BEGIN_FLOW:
-                self._begin_flow(self._tasks[item], now)
+                task = self._tasks[item]
+                self._fabric.add(now, Flow(task.index, float(task.bytes), task.cap, task.resources))
+                self._expect_flows()
             elif item == self._version:
-                self._end_flows(now)
+                for flow in self._fabric.take_ended(now):
+                    self._arrived(self._tasks[flow.task], now)
+                self._expect_flows()
         if self._left:
             raise self._stuck()
         return self._line
@@ -112,7 +116,11 @@ class _Run:
         if task.channel == NO_CHANNEL or task.asynchronous:
             self._execute(task, now)
         else:
-            self._move_in_line(task, now)
+            # A transfer that its threads wait for.
+            line, free = self._line, self._free[task.queue]
+            for nth in range(task.rows):
+                line.sync[task.row + nth], line.start[task.row + nth] = free[nth], now
+            self._hand_over(task, now)
 
     def _hears_later(self, task: Task, port: int, now: float) -> bool:
         """Whether the doorbell is still to ring; then the queue is asked again at that time."""
@@ -161,13 +169,6 @@ class _Run:
             return cycles
         return cycles * self._conditions.work[task.index]
 
-    def _move_in_line(self, task: Task, now: float) -> None:
-        """A transfer that its threads wait for."""
-        line, free = self._line, self._free[task.queue]
-        for nth in range(task.rows):
-            line.sync[task.row + nth], line.start[task.row + nth] = free[nth], now
-        self._hand_over(task, now)
-
     def _leave(self, task: Task, now: float) -> None:
         """The op's threads are free for the next one."""
         self._busy[task.queue] = False
@@ -181,21 +182,12 @@ class _Run:
         self._line.issued[task.index] = now
         self._push(now + self._plan.costs.latency_ticks(task.op), _BEGIN_FLOW, task.index)
 
-    def _begin_flow(self, task: Task, now: float) -> None:
-        self._fabric.add(now, Flow(task.index, float(task.bytes), task.cap, task.resources))
-        self._expect_flows()
-
     def _expect_flows(self) -> None:
         """Every change of the flows changes who ends next; older expectations are void."""
         self._version += 1
         when = self._fabric.next_end()
         if when < inf:
             self._push(when, _FLOWS, self._version)
-
-    def _end_flows(self, now: float) -> None:
-        for flow in self._fabric.take_ended(now):
-            self._arrived(self._tasks[flow.task], now)
-        self._expect_flows()
 
     def _arrived(self, task: Task, now: float) -> None:
         self._moving[task.channel] = False

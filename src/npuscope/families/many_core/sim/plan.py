@@ -48,12 +48,9 @@ class Costs:
             return 0.0
         dtype = info.dtypes[0] if info.dtypes else "float16"
         executed = machine.pcycles(info.kind, info.out_bytes, info.macs, dtype, info.shape)
-        return max(executed, self._ddr_cycles(op), 1.0)
-
-    def _ddr_cycles(self, op: CoreOp) -> float:
-        """An op whose threads reach into DDR by themselves is held by what a core gets of it."""
+        # An op whose threads reach into DDR by themselves is held by what a core gets of it.
         seconds = (op.info.rd_bytes + op.info.wr_bytes) / self.machine.ddr_bytes_per_s()
-        return seconds * self.machine.core_hz
+        return max(executed, seconds * self.machine.core_hz, 1.0)
 
     def _records(self, op: CoreOp) -> int:
         if self.level >= 70:
@@ -160,9 +157,9 @@ class Fabric:
 
     def _share(self) -> None:
         """Max-min fairness: who is limited most is settled first, the rest share what is left."""
-        left, waiting = list(self._capacity), self._flows
+        rest, waiting = list(self._capacity), self._flows
         while waiting:
-            fair = _fair_shares(left, waiting)
+            fair = _fair_shares(rest, waiting)
             limits = [min(flow.cap, *(fair[r] for r in flow.resources)) for flow in waiting]
             # Flows with equal limits are settled together; rounding must not order them.
             lowest = min(limits) * (1 + 1e-9)
@@ -173,16 +170,16 @@ class Fabric:
                     continue
                 flow.rate = limit
                 for resource in flow.resources:
-                    left[resource] -= limit
+                    rest[resource] -= limit
             waiting = unsettled
 
 
-def _fair_shares(left: list[float], flows: list[Flow]) -> list[float]:
-    users = [0] * len(left)
+def _fair_shares(rates: list[float], flows: list[Flow]) -> list[float]:
+    users = [0] * len(rates)
     for flow in flows:
         for resource in flow.resources:
             users[resource] += 1
-    return [rate / count if count else inf for rate, count in zip(left, users, strict=True)]
+    return [rate / count if count else inf for rate, count in zip(rates, users, strict=True)]
 
 
 END_KIND = "aicendcyclestats"
@@ -298,33 +295,19 @@ def _queue(tasks: list[Task], number: int, layout: Layout, costs: Costs, where: 
         raise TargetError(f"thread group {group} has no thread", where=f"core {core}")
     first = len(tasks)
     for op in ops:
-        tasks.append(_task(tasks, op, device, number, len(threads), costs))
+        row = tasks[-1].row + tasks[-1].rows if tasks else 0
+        # One thread issues an asynchronous transfer for its group; the others go on.
+        rows = 1 if op.info.asynchronous and op.transfer is not None else len(threads)
+        task = Task(len(tasks), op, device, number, row, rows, costs.cycles(op))
+        if op.transfer is not None:
+            task.bytes = op.transfer.bytes
+            # Transfers to peers have an engine of their own and do not hold up local ones.
+            is_remote = Space.PEER in (op.transfer.source, op.transfer.target)
+            task.channel = number * 2 + int(is_remote)
+            task.cap = costs.cap(op)
+            task.resources = costs.resources(op.transfer, device)
+        tasks.append(task)
     return Queue(device, core, group, engine, threads, tuple(range(first, len(tasks))))
-
-
-def _task(
-    tasks: list[Task],
-    op: CoreOp,
-    device: int,
-    queue: int,
-    threads: int,
-    costs: Costs,
-) -> Task:
-    row = tasks[-1].row + tasks[-1].rows if tasks else 0
-    # One thread issues an asynchronous transfer for its group; the others go on.
-    rows = 1 if op.info.asynchronous and op.transfer is not None else threads
-    task = Task(len(tasks), op, device, queue, row, rows, costs.cycles(op))
-    if op.transfer is not None:
-        task.bytes = op.transfer.bytes
-        task.channel = queue * 2 + int(_is_remote(op))
-        task.cap = costs.cap(op)
-        task.resources = costs.resources(op.transfer, device)
-    return task
-
-
-def _is_remote(op: CoreOp) -> bool:
-    """Transfers to peers have an engine of their own, so that they do not hold up local ones."""
-    return op.transfer is not None and Space.PEER in (op.transfer.source, op.transfer.target)
 
 
 def _link_waits(task: Task, keys: dict[tuple[int, int, int], Task]) -> None:
@@ -355,28 +338,23 @@ def _peer_transfers(tasks: list[Task]) -> Iterator[PeerTransfer]:
             sending.append((task, transfer.peer or 0))
     for number, (sender, peer) in enumerate(sending):
         waiting = arriving.get((sender.device, peer), [])
-        receiver = _matching(sender, waiting)
+        shared, size = transaction(sender.op), sender.bytes
+        same = (task for task in waiting if transaction(task.op) == shared and task.bytes == size)
+        receiver = next(same, None)
         if receiver is None:
             raise TargetError(
                 f"sends to device {peer}, which has no matching receive", where=_name(sender)
             )
         waiting.remove(receiver)
-        given = transaction(sender.op)
-        yield PeerTransfer(number if given is None else given, sender.index, receiver.index)
+        yield PeerTransfer(number if shared is None else shared, sender.index, receiver.index)
     for task in (task for waiting in arriving.values() for task in waiting):
         raise TargetError("receives what no device sends", where=_name(task))
 
 
-def _matching(sender: Task, waiting: list[Task]) -> Task | None:
-    wanted, size = transaction(sender.op), sender.bytes
-    same = (task for task in waiting if transaction(task.op) == wanted and task.bytes == size)
-    return next(same, None)
-
-
 def transaction(op: CoreOp) -> int | None:
     """The number that sender and receiver have in common, where the compiler gave one."""
-    found = re.fullmatch(r"txn=(\d{1,9})", op.info.attributes)
-    return int(found[1]) if found else None
+    match = re.fullmatch(r"txn=(\d{1,9})", op.info.attributes)
+    return int(match[1]) if match else None
 
 
 def _name(task: Task) -> str:

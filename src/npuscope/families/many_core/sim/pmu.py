@@ -23,7 +23,7 @@ _NO_ENTRY = 0xFFFF  # in the record: this transfer is not a multicast
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class RecordColumns:
     """Rows are op records (one per thread), transfers and threads of one device."""
 
     first: int  # row of the plan that is row 0 here
@@ -39,13 +39,13 @@ class Columns:
     span: Column  # by row: place of its thread in `threads`
 
 
-def columns_of(plan: Plan, device: int) -> Columns:
+def columns_of(plan: Plan, device: int) -> RecordColumns:
     tasks = [task for task in plan.tasks if task.device == device]
     rows = [(task, nth) for task in tasks for nth in range(task.rows)]
     threads = tuple((c, t.id) for c in range(plan.cores) for t in plan.layout.threads)
     places = {place: number for number, place in enumerate(threads)}
     owners = [(task.op.core, plan.queues[task.queue].threads[nth]) for task, nth in rows]
-    return Columns(
+    return RecordColumns(
         tasks[0].row if tasks else 0,
         np.array([core for core, _ in owners], np.int64),
         np.array([thread for _, thread in owners], np.int64),
@@ -60,9 +60,9 @@ def columns_of(plan: Plan, device: int) -> Columns:
     )
 
 
-def move_columns(columns: Columns, plan: Plan) -> list[tuple[int, ...]]:
+def move_columns(columns: RecordColumns, plan: Plan) -> list[tuple[int, ...]]:
     """Core, thread, op, bytes, ends and multicast entry of each transfer."""
-    found: list[tuple[int, ...]] = []
+    rows: list[tuple[int, ...]] = []
     for task in columns.moves:
         transfer = task.op.transfer
         if transfer is None:
@@ -70,8 +70,8 @@ def move_columns(columns: Columns, plan: Plan) -> list[tuple[int, ...]]:
         entry = _NO_ENTRY if transfer.multicast is None else transfer.multicast
         thread = plan.queues[task.queue].threads[0]
         ends = (int(transfer.source), int(transfer.target))
-        found.append((task.op.core, thread, task.op.info.oc, transfer.bytes, *ends, entry))
-    return found
+        rows.append((task.op.core, thread, task.op.info.oc, transfer.bytes, *ends, entry))
+    return rows
 
 
 def ddr_rows(plan: Plan, device: int) -> list[tuple[int, ...]]:
@@ -80,20 +80,16 @@ def ddr_rows(plan: Plan, device: int) -> list[tuple[int, ...]]:
     for task in plan.tasks:
         if task.device != device:
             continue
-        read, written = ddr_bytes(task)
-        sums[task.op.core][0] += read
-        sums[task.op.core][1] += written
+        from_ddr, to_ddr = ddr_bytes(task)
+        sums[task.op.core][0] += from_ddr
+        sums[task.op.core][1] += to_ddr
         transfer = task.op.transfer
         if transfer is not None and transfer.receivers:
-            _add_multicast(sums, task.op.core, transfer.receivers, transfer.bytes)
+            sums[task.op.core][3] += transfer.bytes
+            for core, row in enumerate(sums):
+                if transfer.receivers >> core & 1 and core != task.op.core:
+                    row[2] += transfer.bytes
     return [(core, 0, *row) for core, row in enumerate(sums)]
-
-
-def _add_multicast(sums: list[list[int]], sender: int, receivers: int, size: int) -> None:
-    sums[sender][3] += size
-    for core, row in enumerate(sums):
-        if receivers >> core & 1 and core != sender:
-            row[2] += size
 
 
 def ddr_bytes(task: Task) -> tuple[int, int]:
@@ -107,7 +103,7 @@ def ddr_bytes(task: Task) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Activity:
+class OpActivity:
     """By op record: cycles at work by engine, cycles of waiting, MACs, bytes on the bus."""
 
     hvx: Column
@@ -129,8 +125,8 @@ _BURSTS, _BEAT = (256, 128, 64, 32), 8
 
 def _bursts(size: Column, burst: int) -> Column:
     larger = burst * 2
-    left = size % larger if larger in _BURSTS else size
-    whole: Column = left // burst
+    rest = size % larger if larger in _BURSTS else size
+    whole: Column = rest // burst
     return whole
 
 
@@ -141,7 +137,7 @@ def _accesses(size: Column) -> Column:
     return beats
 
 
-_Count = Callable[[Activity], Column]
+_Count = Callable[[OpActivity], Column]
 EVENTS: dict[int, _Count] = {
     0x3: lambda a: a.executed,  # packets: one per cycle
     0x40: lambda a: _accesses(a.read),
@@ -174,14 +170,16 @@ def not_modelled(events: tuple[int, ...]) -> tuple[str, ...]:
     )
 
 
-def count_events(events: tuple[int, ...], activity: Activity) -> list[Column]:
+def count_events(events: tuple[int, ...], activity: OpActivity) -> list[Column]:
     """Eight columns by op record; those not in use are zero."""
     nothing = np.zeros_like(activity.hvx)
-    counted = [EVENTS[event](activity) if event in EVENTS else nothing for event in events]
-    return [*counted, *[nothing] * (PMU_COUNTERS - len(counted))]
+    columns = [EVENTS[event](activity) if event in EVENTS else nothing for event in events]
+    return [*columns, *[nothing] * (PMU_COUNTERS - len(columns))]
 
 
-def activity_of(plan: Plan, line: Timeline, conditions: Conditions, columns: Columns) -> Activity:
+def activity_of(
+    plan: Plan, line: Timeline, conditions: Conditions, columns: RecordColumns
+) -> OpActivity:
     rows = len(columns.task)
     place = slice(columns.first, columns.first + rows)
     cycles = np.rint(np.array(line.cycles[place])).astype(np.int64)
@@ -197,10 +195,12 @@ def activity_of(plan: Plan, line: Timeline, conditions: Conditions, columns: Col
     waited = _waited_cycles(line, conditions, tasks, place) * hmx
     macs = first * np.array([task.op.info.macs for task in tasks], np.int64)
     floating = np.array([_is_float(task) for task in tasks], bool)
-    read, written = (np.array(column, np.int64) for column in _bus_bytes(tasks))
-    return Activity(
+    incoming, outgoing = (np.array(column, np.int64) for column in _bus_bytes(tasks))
+    # Accesses to VTCM of each thread of an op.
+    counts = [_ACCESSES * task.op.info.out_bytes // _VECTOR // max(task.rows, 1) for task in tasks]
+    return OpActivity(
         hvx * cycles,
-        hvx * np.minimum(cycles, _vectors(tasks)),
+        hvx * np.minimum(cycles, np.array(counts, np.int64)),
         hmx * cycles,
         first * _moving_cycles(line, conditions, tasks),
         cycles,
@@ -208,20 +208,14 @@ def activity_of(plan: Plan, line: Timeline, conditions: Conditions, columns: Col
         waited * ~by_weights,
         macs * ~floating,
         macs * floating,
-        read * first,
-        written * first,
+        incoming * first,
+        outgoing * first,
     )
 
 
 _VECTOR = 128  # bytes
 # A vector of output is written, and at least one of input read for it.
 _ACCESSES = 2
-
-
-def _vectors(tasks: list[Task]) -> Column:
-    """Accesses to VTCM of each thread of an op."""
-    counts = [_ACCESSES * task.op.info.out_bytes // _VECTOR // max(task.rows, 1) for task in tasks]
-    return np.array(counts, np.int64)
 
 
 def _is_float(task: Task) -> bool:
@@ -231,7 +225,7 @@ def _is_float(task: Task) -> bool:
 
 def _bus_bytes(tasks: list[Task]) -> tuple[list[int], list[int]]:
     """Read and written outside the core: DDR, peers, and VTCM of other cores."""
-    read, written = [], []
+    incoming, outgoing = [], []
     for task in tasks:
         transfer = task.op.transfer
         if transfer is None:
@@ -240,38 +234,38 @@ def _bus_bytes(tasks: list[Task]) -> tuple[list[int], list[int]]:
             reads = transfer.bytes if transfer.source is not Space.VTCM else 0
             outside = transfer.target is not Space.VTCM or bool(transfer.receivers)
             writes = transfer.bytes if outside else 0
-        read.append(reads)
-        written.append(writes)
-    return read, written
+        incoming.append(reads)
+        outgoing.append(writes)
+    return incoming, outgoing
 
 
 def _moving_cycles(line: Timeline, conditions: Conditions, tasks: list[Task]) -> Column:
-    found = []
+    cycles = []
     for task in tasks:
         clock, index = conditions.clocks[task.device], task.index
         moved = task.op.transfer is not None
         begin, end = line.issued[index], line.done[index]
-        found.append(round(clock.cycles_at(end) - clock.cycles_at(begin)) if moved else 0)
-    return np.array(found, np.int64)
+        cycles.append(round(clock.cycles_at(end) - clock.cycles_at(begin)) if moved else 0)
+    return np.array(cycles, np.int64)
 
 
 def _waited_cycles(
     line: Timeline, conditions: Conditions, tasks: list[Task], place: slice
 ) -> Column:
     spans = zip(tasks, line.sync[place], line.start[place], strict=True)
-    found = [
+    cycles = [
         round(conditions.clocks[t.device].cycles_at(b) - conditions.clocks[t.device].cycles_at(a))
         for t, a, b in spans
     ]
-    return np.array(found, np.int64)
+    return np.array(cycles, np.int64)
 
 
 def _waits_for_weights(plan: Plan, line: Timeline, tasks: list[Task]) -> Column:
     """Whether what came last of all that an op waits for was a transfer."""
     keys = {(task.device, *task.op.key): task for task in plan.tasks}
-    found = []
+    by_transfer = []
     for task in tasks:
         sources = [keys[task.device, core, oc] for core, oc in task.op.waits_for]
         last = max(sources, key=lambda source: line.done[source.index], default=None)
-        found.append(last is not None and last.op.transfer is not None)
-    return np.array(found, bool)
+        by_transfer.append(last is not None and last.op.transfer is not None)
+    return np.array(by_transfer, bool)

@@ -7,10 +7,10 @@ from math import inf
 from random import Random
 
 from npuscope.errors import UsageError
-from npuscope.families.many_core.buffer_format import Records, Stats
+from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.program import CoreProgram
-from npuscope.families.many_core.records import UTIMER_HZ, SectionId
+from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.families.many_core.sim.collect import Collector, Origin
 from npuscope.families.many_core.sim.conditions import (
     INPUT_PORT,
@@ -77,7 +77,17 @@ class Devices:
     def outcome(self, request: InferenceRequest) -> InferenceOutcome:
         if request not in self._outcomes:
             conditions, line = self.timeline(request)
-            self._outcomes[request] = _outcome(self._plan, conditions, line)
+            end = max(line.barrier, default=0.0)
+            self._outcomes[request] = InferenceOutcome(
+                min(min(cores) for cores in conditions.skew),
+                end,
+                _last_of(self._plan, line, "aicinputsemaphoreinc", end),
+                _last_of(self._plan, line, "aicoutputsemaphoreinc", end),
+                _longest_wait(line, INPUT_PORT),
+                _longest_wait(line, OUTPUT_PORT),
+                line.port_asked.get(OUTPUT_PORT, inf),
+                max(int(clock.cycles_at(end)) for clock in conditions.clocks),
+            )
         return self._outcomes[request]
 
     def timeline(self, request: InferenceRequest) -> tuple[Conditions, Timeline]:
@@ -86,20 +96,6 @@ class Devices:
             conditions = conditions_of(self._plan, self._seed, request.pattern, rings)
             self._last = (request, conditions, run_inference(self._plan, conditions))
         return self._last[1], self._last[2]
-
-
-def _outcome(plan: Plan, conditions: Conditions, line: Timeline) -> InferenceOutcome:
-    end = max(line.barrier, default=0.0)
-    return InferenceOutcome(
-        min(min(cores) for cores in conditions.skew),
-        end,
-        _last_of(plan, line, "aicinputsemaphoreinc", end),
-        _last_of(plan, line, "aicoutputsemaphoreinc", end),
-        _longest_wait(line, INPUT_PORT),
-        _longest_wait(line, OUTPUT_PORT),
-        line.port_asked.get(OUTPUT_PORT, inf),
-        max(int(clock.cycles_at(end)) for clock in conditions.clocks),
-    )
 
 
 def _last_of(plan: Plan, line: Timeline, kind: str, otherwise: float) -> float:
@@ -148,55 +144,50 @@ class _Host:
 
     def infer(self, number: int, pattern: int) -> Ran:
         link, tick = self._link, self._tick
-        enqueued = max(self._host_free, self._room())
+        enqueued = self._host_free
+        if len(self._completed) >= link.depth:
+            # The queue holds a few inferences that are not completed; then it has a place.
+            enqueued = max(enqueued, self._completed[-link.depth])
         submitted = enqueued + link.submit
         input_begin = max(submitted, self._input_free)
         doorbell = input_begin + link.input_time
-        asked = InferenceRequest(pattern, self._ahead(doorbell), self._ahead(self._output_free))
+        request = InferenceRequest(pattern, self._ahead(doorbell), self._ahead(self._output_free))
         # Requests that lead to the same inference become equal, so that it is simulated once.
-        request = self._devices.settled(asked)
-        found = self._devices.outcome(request)
-        output_begin = max(tick + found.output_ready, self._output_free)
+        request = self._devices.settled(request)
+        outcome = self._devices.outcome(request)
+        output_begin = max(tick + outcome.output_ready, self._output_free)
         output_end = output_begin + link.output_time
         # The stats buffer is an output too: the device has ended when the host is told. The host
         # answers in order, also when an output arrived earlier than the one before.
-        answered = max(output_end, tick + found.end, *self._completed[-1:])
+        answered = max(output_end, tick + outcome.end, *self._completed[-1:])
         iteration = Iteration(
             number=number,
             enqueued=enqueued,
             submitted=submitted,
             input_begin=input_begin,
             doorbell=doorbell,
-            device_start=tick + found.start,
-            device_end=tick + int(found.end),
+            device_start=tick + outcome.start,
+            device_end=tick + int(outcome.end),
             output_begin=output_begin,
             output_end=output_end,
             answered=answered,
             completed=answered + link.complete,
-            input_wait=found.input_wait,
-            output_wait=found.output_wait,
-            queued=sum(1 for done in self._completed[-link.depth :] if done > enqueued),
+            input_wait=outcome.input_wait,
+            output_wait=outcome.output_wait,
+            queued=sum(1 for end in self._completed[-link.depth :] if end > enqueued),
         )
         ran = Ran(iteration, request, tick, self._cycle)
-        self._pass(iteration, found)
+        self._host_free, self._output_free = iteration.submitted, iteration.output_end
+        self._input_free = self._tick + outcome.input_free
+        self._completed.append(iteration.completed)
+        # The next inference starts at the first whole tick after this one.
+        self._tick += int(outcome.end) + 1
+        self._cycle += outcome.cycles + 1
         return ran
-
-    def _room(self) -> float:
-        """When the queue has a place: it holds a few inferences that are not completed."""
-        depth = self._link.depth
-        return self._completed[-depth] if len(self._completed) >= depth else 0.0
 
     def _ahead(self, when: float) -> int:
         """Ticks from the begin of the inference to something; 0 where it was before."""
         return max(int(when) - self._tick, 0)
-
-    def _pass(self, iteration: Iteration, found: InferenceOutcome) -> None:
-        self._host_free, self._output_free = iteration.submitted, iteration.output_end
-        self._input_free = self._tick + found.input_free
-        self._completed.append(iteration.completed)
-        # The next inference starts at the first whole tick after this one.
-        self._tick += int(found.end) + 1
-        self._cycle += found.cycles + 1
 
 
 class _Link:
@@ -221,10 +212,11 @@ UTC_NS_OF_TICK_0 = 1_700_000_000_000_000_000
 
 def simulate(program: CoreProgram, machine: CoreMachine, options: RunOptions) -> RunResult:
     """Run a program; the same options and seed give the same result, byte for byte."""
-    numbers = _device_numbers(program, options)
+    layout, numbers = program.layout, _device_numbers(program, options)
     _check(options)
     _check_activations(program, machine, options)
-    plan = plan_of(program, _costs(program, machine, options))
+    level = layout.stats_level if options.stats_overhead else 0
+    plan = plan_of(program, Costs(machine, level, bool(layout.pmu.events), options.activations))
     activated = _activations(plan, options.seed)
     begin = max(end for spans in activated for _, end in spans)
     devices = Devices(plan, options.seed)
@@ -239,48 +231,30 @@ def simulate(program: CoreProgram, machine: CoreMachine, options: RunOptions) ->
             for device, collector in enumerate(collectors):
                 origin = Origin(one.tick, one.cycle, int(one.iteration.doorbell), activated[device])
                 sections = collector.sections(line, conditions, origin)
-                place = divmod(device, options.activations)
-                made = _stats(program, one, place, numbers[place[0]], sections)
-                name = buffer_name(made.inference, made.network.name, place[1], options.program)
-                stats.append(replace(made, name=name))
-        notes += not_modelled(program.layout.pmu.events)
+                # The part of the program, and which copy of it.
+                part, copy = divmod(device, options.activations)
+                number, network = one.iteration.number, layout.specializations[part].name
+                buffer = Stats(
+                    layout=layout,
+                    name=buffer_name(number, network, copy, options.program),
+                    level=layout.stats_level,
+                    device=numbers[part],
+                    specialization=part,
+                    inference=number,
+                    utc_ns=UTC_NS_OF_TICK_0,
+                    sections=sections,
+                )
+                stats.append(buffer)
+        notes += not_modelled(layout.pmu.events)
     iterations = tuple(one.iteration for one in ran)
-    kept = tuple(one.iteration.number for one in samples)
-    return RunResult(iterations, kept, tuple(stats), UTC_NS_OF_TICK_0, notes)
+    sampled = tuple(one.iteration.number for one in samples)
+    return RunResult(iterations, sampled, tuple(stats), UTC_NS_OF_TICK_0, notes)
 
 
 def buffer_name(inference: int, network: str, activation: int = 0, program: int = 0) -> str:
     """Of a buffer's file without its ending, as the vendor's runtime names them."""
     place = f"program-{program}-activation-{activation}-inf-{inference}"
     return f"aic-profiling-{place}-{network}-aiccyclecounts"
-
-
-def _stats(
-    program: CoreProgram,
-    ran: Ran,
-    place: tuple[int, int],
-    device: int,
-    sections: dict[SectionId, Records],
-) -> Stats:
-    """Of one part of the program and one copy of it."""
-    layout, (part, _) = program.layout, place
-    number = ran.iteration.number
-    return Stats(
-        layout=layout,
-        name="",
-        level=layout.stats_level,
-        device=device,
-        specialization=part,
-        inference=number,
-        utc_ns=UTC_NS_OF_TICK_0,
-        sections=sections,
-    )
-
-
-def _costs(program: CoreProgram, machine: CoreMachine, options: RunOptions) -> Costs:
-    layout = program.layout
-    level = layout.stats_level if options.stats_overhead else 0
-    return Costs(machine, level, bool(layout.pmu.events), options.activations)
 
 
 def _check_activations(program: CoreProgram, machine: CoreMachine, options: RunOptions) -> None:
@@ -332,18 +306,18 @@ def _sampled(ran: list[Ran], options: RunOptions) -> tuple[list[Ran], tuple[str,
 
 
 def _device_numbers(program: CoreProgram, options: RunOptions) -> tuple[int, ...]:
-    wanted, found = len(program.devices), options.devices
-    if not found:
-        return tuple(range(wanted))
-    if len(found) != wanted:
+    count, numbers = len(program.devices), options.devices
+    if not numbers:
+        return tuple(range(count))
+    if len(numbers) != count:
         raise UsageError(
-            f"the program is for {counted(wanted, 'device')}, "
-            f"found {counted(len(found), 'number')}",
+            f"the program is for {counted(count, 'device')}, "
+            f"found {counted(len(numbers), 'number')}",
             where="--devices",
         )
-    if len(set(found)) != wanted or not all(0 <= number <= 0xFFFF for number in found):
+    if len(set(numbers)) != count or not all(0 <= number <= 0xFFFF for number in numbers):
         raise UsageError("device numbers must differ and be 0 to 65535", where="--devices")
-    return found
+    return numbers
 
 
 def _check(options: RunOptions) -> None:

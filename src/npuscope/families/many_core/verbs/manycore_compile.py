@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from npuscope.errors import FileError, OutputError, UsageError
 from npuscope.lean_dataclass import replace
 from npuscope.options.kinds import (
-    Group,
-    Kind,
     Mark,
     Option,
+    OptionGroup,
+    OptionKind,
     VendorEffect,
     Verb,
     file,
@@ -28,13 +28,13 @@ from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
     from npuscope.families.many_core.program import CoreProgram
-    from npuscope.families.many_core.report.manycore import CoreBuild
+    from npuscope.families.many_core.report.manycore import CompiledPrograms
 
 
-def _idle(name: str, means: str, kind: Kind = Kind.FLAG, value: str = "") -> Option:
+def _idle(name: str, means: str, kind: OptionKind = OptionKind.FLAG, value: str = "") -> Option:
     """An option of the vendor's compiler that changes nothing here."""
     spelling = f"-{name.replace('_', '-')}"
-    default: object = {Kind.FLAG: False, Kind.LIST: ()}.get(kind)
+    default: object = {OptionKind.FLAG: False, OptionKind.LIST: ()}.get(kind)
     return option(
         name,
         kind,
@@ -49,7 +49,7 @@ def _idle(name: str, means: str, kind: Kind = Kind.FLAG, value: str = "") -> Opt
 
 # One option per row is easier to read than the formatter's layout.
 # fmt: off
-_NETWORK = Group("", (
+_NETWORK = OptionGroup("", (
     file("model", "a network, float or int8: .onnx or .tflite", flags=("-model", "--model", "-m"),
         required=True),
     file(
@@ -60,7 +60,7 @@ _NETWORK = Group("", (
         required=True,
     ),
 ))
-_STATS = Group("stats", (
+_STATS = OptionGroup("stats", (
     whole("stats_level",
         "what to collect: 40 (default) threads, 50 ports, 70 ops, 100 counters per op", "LEVEL",
         default=40, flags=("-stats-level", "--stats-level")),
@@ -77,7 +77,7 @@ _STATS = Group("stats", (
     flag("perf_metrics", "traffic, VTCM, barriers and MACs per core", flags=("-aic-perf-metrics",
         "--perf-metrics"), python=False),
 ))
-_TARGET = Group("machine", (
+_TARGET = OptionGroup("machine", (
     whole("cores", "number of cores to use on a device (default: all that have work)",
         flags=("-aic-num-cores", "--aic-num-cores", "--cores")),
     whole("devices", "devices that share the network (1)", default=1),
@@ -86,7 +86,7 @@ _TARGET = Group("machine", (
         mark=Mark.NONE),
     replace(SHAPE, value="NAME=1,128", mark=Mark.NONE),
 ))
-_VENDOR = Group("the vendor's options", (
+_VENDOR = OptionGroup("the vendor's options", (
     whole("batchsize", "the size of a batch where the file leaves it open",
         flags=("-batchsize", "--batchsize")),
     list_("onnx_define_symbol", "a size that the file has a name for", "NAME=SIZE",
@@ -96,12 +96,13 @@ _VENDOR = Group("the vendor's options", (
     whole("mos", "cores over which the channels of a product are split at most (any number)",
         flags=("-mos", "--mos")),
     _idle("aic_hw", "not needed: there is one target, a simulated device"),
-    _idle("aic_hw_version", "accepted, no effect", Kind.TEXT, "V"),
+    _idle("aic_hw_version", "accepted, no effect", OptionKind.TEXT, "V"),
     _idle("convert_to_fp16", "not needed: float values have 16 bits on the device"),
     _idle("compile_only", "not needed: `manycore run` runs it"),
     _idle("multicast_weights", "not needed: cores share loads wherever they need the same weights"),
-    _idle("ols", "accepted, no effect", Kind.TEXT, "N"),
-    _idle("aic_profiling_type", "not needed: -stats-level says what is collected", Kind.LIST, "T"),
+    _idle("ols", "accepted, no effect", OptionKind.TEXT, "N"),
+    _idle("aic_profiling_type", "not needed: -stats-level says what is collected",
+        OptionKind.LIST, "T"),
 ))
 VERB = Verb(
     "a network to a program for many cores, with its stats layout",
@@ -136,7 +137,7 @@ def manycore_compile(
     machine_file: str | Path | None = None,
     overrides: Mapping[str, object] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
-) -> CoreBuild:
+) -> CompiledPrograms:
     """A network to a program for a many-core accelerator.
 
     In: an .onnx or .tflite model, float or int8, and what its program has to collect; with a
@@ -145,14 +146,14 @@ def manycore_compile(
 
     >>> npuscope.manycore_compile("model.onnx", "qpc", stats_level=70).program
     """
-    from npuscope.families.many_core.compiler.options import CompileOptions, pmu_of
+    from npuscope.families.many_core.compiler.options import CoreCompileOptions, pmu_of
     from npuscope.families.many_core.compiler.pipeline import compile_graph
     from npuscope.families.many_core.machine import load_core_machine
-    from npuscope.families.many_core.report.manycore import CoreBuild
+    from npuscope.families.many_core.report.manycore import CompiledPrograms
     from npuscope.families.many_core.specializations import network_name, read_config
     from npuscope.files.load import load_model
 
-    asked = CompileOptions(
+    options = CoreCompileOptions(
         cores=cores,
         devices=devices,
         stats_level=stats_level,
@@ -161,8 +162,8 @@ def manycore_compile(
         pmu=pmu_of(pmu_recipe, pmu_events),
         mos=mos,
     )
-    found = load_core_machine(machine, overrides=overrides, machine_file=machine_file)
-    asked.check(found)
+    target = load_core_machine(machine, overrides=overrides, machine_file=machine_file)
+    options.check(target)
     if batchsize is not None and batchsize < 1:
         raise UsageError(f"expected at least 1, found {batchsize}", where="-batchsize")
     config = network_specialization_config
@@ -170,26 +171,26 @@ def manycore_compile(
     for number, sizes in enumerate(read_config(config) if config else ({},)):
         symbols = {**_symbols(onnx_define_symbol), **sizes}
         graph = load_model(model, shapes, batchsize, symbols)
-        named = replace(asked, network=network_name(asked.network, number))
-        programs.append(compile_graph(graph, found, named))
+        renamed = replace(options, network=network_name(options.network, number))
+        programs.append(compile_graph(graph, target, renamed))
     file = None if directory is None else _write_programs(Path(directory), programs)
-    return CoreBuild(programs[0], found, file, tuple(programs[1:]))
+    return CompiledPrograms(programs[0], target, file, tuple(programs[1:]))
 
 
-def _symbols(given: Mapping[str, int] | Sequence[str] | None) -> dict[str, int]:
+def _symbols(words: Mapping[str, int] | Sequence[str] | None) -> dict[str, int]:
     """Sizes by the names that the file has for them; as words, NAME=SIZE or NAME,SIZE each."""
-    if isinstance(given, Mapping):
-        return dict(given)
-    found = {}
-    for word in given or ():
+    if isinstance(words, Mapping):
+        return dict(words)
+    sizes = {}
+    for word in words or ():
         name, _, size = word.replace("=", ",").rpartition(",")
         if not name or not (size.isascii() and size.isdecimal()) or not 0 < int(size) < 1 << 31:
             raise UsageError(
                 f"expected a name and a size such as batch_size=8, found '{safe_terminal(word)}'",
                 where="-onnx-define-symbol",
             )
-        found[name] = int(size)
-    return found
+        sizes[name] = int(size)
+    return sizes
 
 
 def _write_programs(folder: Path, programs: Sequence[CoreProgram]) -> Path:

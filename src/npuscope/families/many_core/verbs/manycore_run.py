@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from npuscope.errors import UsageError
 from npuscope.lean_dataclass import replace
-from npuscope.options.kinds import Group, Mark, Verb, file, flag, list_, real, text, whole
+from npuscope.options.kinds import Mark, OptionGroup, Verb, file, flag, list_, real, text, whole
 from npuscope.options.rows import CORE_MACHINE, OUTPUT, SET
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
@@ -20,7 +20,7 @@ PROFILING_TYPES = ("stats", "trace", "latency", "raw_device_stats")
 
 # One option per row is easier to read than the formatter's layout.
 # fmt: off
-_RUN = Group("", (
+_RUN = OptionGroup("", (
     file("test_data", "the folder that the compiler wrote, with programqpc.bin", "DIR",
         flags=("--test-data", "-t"), required=True),
     whole("num_iter", "inferences to run (1)", default=1, flags=("--num-iter", "-n")),
@@ -33,7 +33,7 @@ _RUN = Group("", (
     whole("set_size", "inferences that wait in the queue of a copy (as the machine says)",
         flags=("--set-size", "-S")),
 ))
-_PROFILING = Group("profiling", (
+_PROFILING = OptionGroup("profiling", (
     list_(
         "aic_profiling_type",
         "raw_device_stats saves buffers for `opstats`; stats, trace and latency save what the host "
@@ -50,7 +50,7 @@ _PROFILING = Group("profiling", (
         "views that the buffers must support: threads, pmu, ddr, ports, semaphores, ops, op-pmu",
         "LIST", default=""),
 ))
-_SIMULATION = Group("simulation", (
+_SIMULATION = OptionGroup("simulation", (
     whole("seed", "seed of clocks and spreads (0)", default=0),
     flag("stats_overhead", "storing records takes time (default: none)"),
     text("devices", "numbers of the devices, such as 0,1 (from 0 on)", "LIST", flags=("--devices",
@@ -107,7 +107,7 @@ def manycore_run(
     from npuscope.families.many_core.sim.conditions import RunOptions
 
     types = (aic_profiling_type,) if isinstance(aic_profiling_type, str) else aic_profiling_type
-    asked = RunOptions(
+    options = RunOptions(
         iterations=num_iter,
         samples=aic_profiling_num_samples,
         start_iteration=aic_profiling_start_iter,
@@ -125,19 +125,19 @@ def manycore_run(
         str(test_data),
         profiling=types,
         out_dir=str(aic_profiling_out_dir),
-        options=asked,
+        options=options,
         wanted=[word.strip() for word in want.split(",") if word.strip()],
         specialization=str(specialization),
         machine=load_core_machine(machine, overrides=overrides, machine_file=machine_file),
     )
 
 
-def _devices(given: str | Sequence[int] | None) -> tuple[int, ...]:
-    if given is None or not isinstance(given, str):
-        return tuple(given or ())
+def _devices(numbers: str | Sequence[int] | None) -> tuple[int, ...]:
+    if numbers is None or not isinstance(numbers, str):
+        return tuple(numbers or ())
     try:
-        return tuple(int(word) for word in given.split(","))
+        return tuple(int(word) for word in numbers.split(","))
     except ValueError:
         raise UsageError(
-            f"expected numbers such as 0,1, found '{safe_terminal(given)}'", where="--devices"
+            f"expected numbers such as 0,1, found '{safe_terminal(numbers)}'", where="--devices"
         ) from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from npuscope.errors import FileError, UsageError
 from npuscope.lean_dataclass import replace
-from npuscope.options.kinds import Group, Kind, Option, Verb, file, flag, option, text
+from npuscope.options.kinds import Option, OptionGroup, OptionKind, Verb, file, flag, option, text
 from npuscope.options.rows import FORCE, HTML, JSON, QUIET, VERBOSE
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def _boolean(name: str, means: str) -> Option:
-    return option(name, Kind.BOOLEAN, means, default=True, value="true|false")
+    return option(name, OptionKind.BOOLEAN, means, default=True, value="true|false")
 
 
 # One option per row is easier to read than the formatter's layout.
 # fmt: off
-_SOURCE = Group("", (
+_SOURCE = OptionGroup("", (
     file("qpc", "the programqpc.bin that was run", flags=("-q", "--qpc")),
     file("input_dir", "folder with the stats buffers", "DIR", flags=("-i", "--input-dir"),
         required=True),
@@ -35,14 +35,14 @@ _SOURCE = Group("", (
     VERBOSE,
     FORCE,
 ))
-_RESULTS = Group("results, at least one", (
+_RESULTS = OptionGroup("results, at least one", (
     flag("summary", "tables as text"),
     flag("trace", "timeline as Chrome trace JSON"),
     flag("perfetto", "timeline in Perfetto's format"),
     HTML,
     replace(JSON, means="print the tables as JSON and nothing else, or write them to FILE"),
 ))
-_TRACE = Group("trace", (
+_TRACE = OptionGroup("trace", (
     file("host_trace", "what the host did (JSON), shown next to the devices"),
     text("select_cores", "cores to show, such as 0,5,1 (all)", "LIST", flags=("-c",
         "--select-cores")),
@@ -59,7 +59,7 @@ _TRACE = Group("trace", (
     ),
     flag("show_barrier_events", "barriers on separate rows"),
 ))
-_FOREIGN = Group("sources", (
+_FOREIGN = OptionGroup("sources", (
     flag("ignore_uuid", "decode buffers of another program anyway"),
     text("adapter", "read files of another source: qaic-text, qaic-trace, qaic-desc, onnxruntime, "
         "etdump (detected where there is no stats buffer)"),
@@ -121,7 +121,7 @@ def opstats(
             source=folder,
             target=Path(output_dir),
             summary=summary,
-            traces=tuple(ending for ending, asked in endings.items() if asked),
+            traces=tuple(ending for ending, is_wanted in endings.items() if is_wanted),
             host_trace=None if host_trace is None else str(host_trace),
             cores=_numbers(select_cores, "--select-cores"),
             devices=_numbers(select_devices, "--select-devices"),
@@ -154,13 +154,13 @@ def _path(name: str | Path | None) -> Path | None:
     return Path(name) if name else None
 
 
-def _numbers(given: str | Iterable[int] | None, option: str) -> frozenset[int] | None:
-    if given is None or not isinstance(given, str):
-        return None if given is None else frozenset(given)
-    words = [word.strip() for word in given.split(",")]
+def _numbers(text: str | Iterable[int] | None, option: str) -> frozenset[int] | None:
+    if text is None or not isinstance(text, str):
+        return None if text is None else frozenset(text)
+    words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and word.isascii() and len(word) < 10 for word in words):
         raise UsageError(
-            f"expected numbers with commas between, such as 0,1,5, found '{safe_terminal(given)}'",
+            f"expected numbers with commas between, such as 0,1,5, found '{safe_terminal(text)}'",
             where=option,
         )
     return frozenset(int(word) for word in words)
