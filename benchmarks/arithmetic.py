@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
 from pathlib import Path
+
+from msgspec.structs import asdict
 
 import npuscope
 from npuscope.profiling.validate import Validation

@@ -13,7 +13,6 @@ import hashlib
 import logging
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
 
@@ -24,6 +23,7 @@ from npuscope.errors import NpuscopeError
 from npuscope.program.calls import unknown_ops
 from npuscope.program.model import Program
 from npuscope.program.sources import read_program
+from npuscope.structs import replace
 
 _LEVELS = 5  # folders above a build in which its model may lie
 

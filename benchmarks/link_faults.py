@@ -14,7 +14,7 @@ import random
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from npuscope.building import build
 from npuscope.demo_network import demo_graph
 from npuscope.errors import DeviceError, UsageError
 from npuscope.profiling.measure import random_inputs
+from npuscope.structs import replace
 
 SCALE = 0.01
 KINDS = ("drop", "double", "change", "stall", "break")

@@ -21,7 +21,6 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -35,6 +34,7 @@ from npuscope.profiling.same_network import refuse_other_network
 from npuscope.profiling.validate import validate
 from npuscope.program.model import Program
 from npuscope.program.sources import read_program
+from npuscope.structs import replace
 
 _DAMAGED_SHARES = (0.25, 0.1, 0.02)
 _HOLDS = ("passed", "differs")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from npuscope.boards.device import (
@@ -18,6 +16,7 @@ from npuscope.boards.device import (
 )
 from npuscope.errors import DeviceError
 from npuscope.program.model import EpochKind
+from npuscope.structs import replace
 
 MEMORY_START = 0x34200000
 CLOCKS = BoardClocks(800_000_000, 400_000_000, 1_000_000_000, 900_000_000)

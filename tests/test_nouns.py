@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError, UsageError
 from npuscope.rulebook.finding import Findings
 from npuscope.shown import Shown, data_frame, html_table
+from npuscope.structs import replace
 from npuscope.verbs.table import NAMES as VERBS
 from npuscope.verbs.table import PYTHON_ONLY
 

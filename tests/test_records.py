@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any, ClassVar
 
 import pytest
+from msgspec import Struct, field
 
 from npuscope.errors import FileError
 from npuscope.plain_data import Range
 from npuscope.records import FOREIGN, JSON, TOML, OneOrMore, Style, decode, encode
+from npuscope.structs import Apart
 
 
 class Colour(Enum):
@@ -19,21 +20,20 @@ class Colour(Enum):
     BLUE = "blue"
 
 
-@dataclass(frozen=True, slots=True)
-class Engine:
+class Engine(Struct, frozen=True):
     unit: ClassVar[str] = "ENGINE"
     id: int
     rate: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Struct, frozen=True):
     unit: ClassVar[str] = "FILTER"
     taps: tuple[int, int, int] = (1, 2, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class House:
+class House(Apart, frozen=True):
+    apart = ("cached",)
+
     name: str
     colour: Colour = Colour.RED
     rooms: Annotated[int, Range(1, 99)] = 1
@@ -42,11 +42,10 @@ class House:
     sizes: dict[str, float] = field(default_factory=dict)
     owner: str | None = None
     class_: str = ""
-    cached: int = field(default=0, compare=False)
+    cached: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Visitor:
+class Visitor(Struct, frozen=True):
     name: str
     age: Annotated[float, Range(0, math.inf)] | None = None
     friends: tuple[Visitor, ...] | None = None
@@ -54,8 +53,7 @@ class Visitor:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
+class Choices(Struct, frozen=True):
     names: OneOrMore[str] = ()
     speed: int | float | None = None
 

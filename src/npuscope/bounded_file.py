@@ -16,16 +16,16 @@ from pathlib import Path
 from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-@dataclass(frozen=True, slots=True)
-class FileKind:
+class FileKind(Struct, frozen=True):
     """What a file is read as: its name in messages, and the maximum size."""
 
     name: str

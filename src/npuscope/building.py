@@ -15,7 +15,6 @@ from npuscope.bounded_file import opened
 from npuscope.errors import ModelError, UsageError
 from npuscope.files.load import load_model
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.load import (
     DEFAULT_GENERATION,
     DEFAULT_MACHINE,
@@ -25,7 +24,8 @@ from npuscope.machine.load import (
 from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import KeyChange, changes_of, with_overrides
 from npuscope.program.model import Program
-from npuscope.shown import Shown
+from npuscope.shown import ShownRecord
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ class Options(ReadOptions, total=False):
     compiled_from: str | Path | None  # the model of a compiled program
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Build(Shown):
+class Build(ShownRecord, frozen=True):
     """A network with the machine it was compiled for; a foreign program may come without it."""
 
     graph: Graph | None

@@ -13,8 +13,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec import Struct
+
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.work_folder import Work, is_work
 
 MOST_BYTES = 256 << 20
@@ -29,8 +30,7 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _HINT = "remove it, or name another folder with XDG_CACHE_HOME"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """What is kept or goes as a whole."""
 
     path: Path

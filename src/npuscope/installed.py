@@ -7,9 +7,10 @@ import shutil
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from msgspec import Struct
+
 from npuscope.cache import cache_path, kept
-from npuscope.lean_dataclass import dataclass
-from npuscope.shown import Rows, Shown
+from npuscope.shown import Rows, ShownRecord
 
 # As in pyproject.toml; a test compares them.
 REQUIRED = {
@@ -17,14 +18,14 @@ REQUIRED = {
     "onnx": "1.20",
     "tflite": "2.18",
     "flatbuffers": "24.3.25",
+    "msgspec": "0.20",
     "orjson": "3.9",
     "pyserial": "3.5",
     "rich": "13",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Extra:
+class Extra(Struct, frozen=True):
     """A group of packages that `pip install 'npuscope[NAME]'` brings."""
 
     name: str
@@ -67,8 +68,7 @@ EXTRAS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class HelperProgram:
+class HelperProgram(Struct, frozen=True):
     """A program outside Python; any of `names` will do."""
 
     names: tuple[str, ...]
@@ -88,8 +88,7 @@ PROGRAMS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledPackage:
+class InstalledPackage(Struct, frozen=True):
     """`version` is empty where it is not installed."""
 
     name: str
@@ -101,8 +100,7 @@ class InstalledPackage:
         return bool(self.version) and _numbers(self.version) >= _numbers(self.least)
 
 
-@dataclass(frozen=True, slots=True)
-class CacheUse:
+class CacheUse(Struct, frozen=True):
     folder: Path
     files: int
     size_bytes: int
@@ -138,8 +136,7 @@ def cache() -> CacheUse:
     return CacheUse(folder, files, sum(entry.size_bytes for entry in entries))
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Installed(Shown):
+class Installed(ShownRecord, frozen=True):
     """This installation: what is there, and which parts are complete."""
 
     required: tuple[InstalledPackage, ...]

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Self
 
+from msgspec import Struct
+
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 U64 = (1 << 64) - 1
@@ -16,8 +17,7 @@ WORDS = {int: "a whole number", str: "text", bool: "true or false", float: "a nu
 _MOST_SHOWN = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Struct, frozen=True):
     """Values from `low` to `high`. The high ends are far beyond any hardware, and low enough that
     nothing computed from several of them overflows or takes for ever."""
 
@@ -61,8 +61,7 @@ def step(key: str) -> str:
     return f".{key}" if key.isascii() and key.isidentifier() else f".{key!a}"
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A value and where it stands; `file` is "" where the path begins with its name."""
 
     value: Any

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from msgspec import Struct
+
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # wire types
@@ -37,8 +38,7 @@ class FieldKind(Enum):
 _NUMBERS = (FieldKind.UINT32, FieldKind.UINT64, FieldKind.INT32)
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """One row of a message's table; `type` is the class of a nested message."""
 
     number: int
@@ -231,8 +231,7 @@ _INT64, _INT32, _ENUM = 3, 5, 14
 _REPEATED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class FieldDescriptor:
+class FieldDescriptor(Struct, frozen=True):
     name: str
     repeated: bool
     kind: int

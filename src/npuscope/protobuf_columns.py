@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
-from npuscope.lean_dataclass import dataclass
 from npuscope.protobuf import varint
 
 Bytes = NDArray[np.uint8]
@@ -20,8 +20,7 @@ Mask = NDArray[np.bool_]
 _VARINT_BITS = 7
 
 
-@dataclass(frozen=True)
-class Literal:
+class Literal(Struct, frozen=True):
     """The same bytes in every record."""
 
     data: bytes
@@ -34,8 +33,7 @@ class Literal:
         out[:] = np.frombuffer(self.data, np.uint8)
 
 
-@dataclass(frozen=True)
-class Varints:
+class Varints(Struct, frozen=True, dict=True):
     """One number per record; those below zero take ten bytes."""
 
     values: NDArray[np.integer]
@@ -50,8 +48,7 @@ class Varints:
         fill_varints(out, self.values[rows])
 
 
-@dataclass(frozen=True)
-class Fixed64:
+class Fixed64(Struct, frozen=True):
     """Eight bytes per record, little endian."""
 
     values: NDArray[np.generic]
@@ -75,8 +72,7 @@ def fill_varints(out: Bytes, values: NDArray[np.integer]) -> None:
     out[:, -1] &= 0x7F
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True, dict=True):
     """Neighbouring pieces that a record has or has not; `present` None stands for all."""
 
     pieces: tuple[Piece, ...]

@@ -1,7 +1,7 @@
-"""Plain data (JSON, TOML) as frozen dataclasses and back, driven by their annotations.
+"""Plain data (JSON, TOML) as frozen records and back, driven by their annotations.
 
-A field is a key of the same name; a trailing underscore is dropped (`class_`). Fields that do not
-compare are not stored. Our own files are read strictly: an unknown key, a missing field, another
+A field is a key of the same name; a trailing underscore is dropped (`class_`). Fields that stay
+apart are not stored. Our own files are read strictly: an unknown key, a missing field, another
 type or a value out of range is a FileError that names the path of the value. Foreign files are
 read as strictly, but may lack and add keys: see FOREIGN.
 """
@@ -11,16 +11,18 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import cache, partial
 from itertools import repeat
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import FieldInfo, fields
+
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.plain_data import WORDS, Range, shown, step
+from npuscope.structs import kept
 
 T = TypeVar("T")
 Decoder = Callable[[Any, "Style", int], Any]
@@ -36,8 +38,7 @@ _MOST_BITS = 63  # no size, address or count needs more, and our own JSON cannot
 _MOST_NESTED = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(Struct, frozen=True):
     """How the files of a kind are read."""
 
     table: str = "an object"  # what the format calls it
@@ -63,13 +64,9 @@ class Alone(Enum):
 OneOrMore = Annotated[tuple[T, ...], Alone.ALLOWED]
 
 
+@cache  # resolving is slow
 def hints_of(kind: Any) -> dict[str, Any]:
     """Annotations of a record with their ranges and marks."""
-    return _hints(kind)
-
-
-@cache  # resolving is slow
-def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
 
 
@@ -91,28 +88,31 @@ class _Field(NamedTuple):
 @cache
 def _layout(kind: Any) -> dict[str, _Field]:
     """The stored fields of a record by key."""
-    hints = hints_of(kind)
-    stored = [field for field in fields(kind) if field.compare and field.name != _EXTRA]
+    stored = set(kept(kind)) - {_EXTRA}
     return {
-        field.name.rstrip("_"): _Field(
-            field.name, _decoder(hints[field.name]), _default(field), _has_needs(hints[field.name])
+        row.name.rstrip("_"): _Field(
+            row.name, _decoder(row.type), _default(row), _has_needs(row.type)
         )
-        for field in stored
+        for row in fields(kind)
+        if row.name in stored
     }
 
 
 def _has_needs(hint: Any) -> bool:
     parts = get_args(hint)
-    records: list[Any] = [part for part in parts if is_dataclass(part)]
+    records: list[Any] = [part for part in parts if _is_record(part)]
     if NoneType not in parts:
         return False
-    return any(row.default is MISSING for kind in records for row in _layout(kind).values())
+    return any(row.default is NODEFAULT for kind in records for row in _layout(kind).values())
 
 
-def _default(field: Field[Any]) -> Any:
-    """What an absent key stands for; MISSING where it must be there."""
-    made = field.default_factory
-    return field.default if made is MISSING else made()
+def _default(row: FieldInfo) -> Any:
+    """What an absent key stands for; NODEFAULT where it must be there."""
+    return row.default if row.default_factory is NODEFAULT else row.default_factory()
+
+
+def _is_record(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Struct)
 
 
 @cache
@@ -139,7 +139,7 @@ def encode(value: Any, *, whole: bool = False) -> Any:
         return [encode(entry, whole=whole) for entry in value]
     if isinstance(value, dict):
         return {key: encode(entry, whole=whole) for key, entry in value.items()}
-    if is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, Struct):
         return _encode_record(value, whole)
     return value
 
@@ -192,7 +192,7 @@ def _decoder(kind: Any) -> Decoder:
         return partial(_one_or_more, _decoder(kind))
     if kind is Any:
         return _anything
-    if is_dataclass(kind):
+    if _is_record(kind):
         return partial(_record, kind)
     return _decoder_of_several(kind, get_origin(kind), get_args(kind))
 
@@ -214,7 +214,7 @@ def _decoder_of_several(kind: Any, origin: Any, parts: tuple[Any, ...]) -> Decod
 def _decoder_of_union(kinds: tuple[Any, ...], parts: tuple[Any, ...]) -> Decoder:
     if len(kinds) == 1:
         decoder = _decoder(kinds[0])
-    elif all(is_dataclass(kind) for kind in kinds):
+    elif all(map(_is_record, kinds)):
         decoder = partial(_tagged, {str(_tag(kind)): kind for kind in kinds})
     elif {get_origin(kind) for kind in kinds} == {tuple, dict}:
         decoders = {get_origin(kind): _decoder(kind) for kind in kinds}
@@ -242,7 +242,7 @@ def _record(kind: Any, value: object, style: Style, depth: int) -> Any:
             except _Misfit as error:
                 raise error.under(f".{key}") from None
     for key, field in known.items():
-        if field.default is MISSING and field.name not in found:
+        if field.default is NODEFAULT and field.name not in found:
             raise _Misfit("this key is missing").under(f".{key}")
     return kind(**found, extra=extra) if style.foreign else kind(**found)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, StructMeta
 
 from npuscope.errors import UsageError
 from npuscope.text import html_text, safe_terminal
@@ -41,6 +43,14 @@ class Shown(ABC):
     def to_dataframe(self) -> pandas.DataFrame:
         """The table for pandas, which the extra `notebook` brings."""
         return data_frame(self.table())
+
+
+class _ShownMeta(StructMeta, ABCMeta):
+    """Records whose classes may be abstract."""
+
+
+class ShownRecord(Shown, Struct, frozen=True, metaclass=_ShownMeta):
+    """A record that is shown."""
 
 
 class ShownTuple(tuple[Any, ...], Shown):

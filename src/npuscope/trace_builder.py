@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import ArrayLike, NDArray
 
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.trace_model import (
     ArgColumn,
     ArgKind,
@@ -31,8 +30,7 @@ from npuscope.trace_model import (
 Args = Mapping[str, Column]
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
+class _Batch(Struct, frozen=True):
     """Events that were added together."""
 
     thread: Ids
@@ -43,8 +41,7 @@ class _Batch:
     args: dict[int, Column]
 
 
-@dataclass(slots=True)
-class TraceBuilder:
+class TraceBuilder(Struct):
     """Threads and names first, then whole columns of events, then `build`."""
 
     _strings: dict[str, int] = field(default_factory=dict)

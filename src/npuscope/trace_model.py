@@ -12,9 +12,9 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import ArrayLike, NDArray
 
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 Ids = NDArray[np.int32]
@@ -22,8 +22,7 @@ Times = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(Struct, frozen=True):
     """A group of threads; `sort` is its place in the viewer."""
 
     pid: int
@@ -31,8 +30,7 @@ class Process:
     sort: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Thread:
+class Thread(Struct, frozen=True):
     """A row. Its tid is at least 1: viewers take 0 for the main thread of the process."""
 
     process: int  # index in TraceModel.processes
@@ -41,8 +39,7 @@ class Thread:
     sort: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CounterTrack:
+class CounterTrack(Struct, frozen=True):
     process: int  # index in TraceModel.processes
     name: str
     unit: str = ""
@@ -56,8 +53,7 @@ class ArgKind(Enum):
     TEXT = np.dtype(np.int32)
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """Values of one argument; `present` tells who has it, None stands for all."""
 
     kind: ArgKind
@@ -65,8 +61,7 @@ class Column:
     present: Mask | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ArgColumn:
+class ArgColumn(Struct, frozen=True):
     """An argument over all events of a table."""
 
     name: int  # id in TraceModel.strings
@@ -91,8 +86,7 @@ def _column(kind: ArgKind, values: ArrayLike, present: ArrayLike | None) -> Colu
     return Column(kind, np.atleast_1d(np.asarray(values, kind.value)), mask)
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
+class Events(Struct, frozen=True):
     """Slices or instants, in the order in which a file has them: see `trace_order`."""
 
     thread: Ids  # index in TraceModel.threads
@@ -106,8 +100,7 @@ class Events:
         return len(self.start_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
+class Samples(Struct, frozen=True):
     """Values of counters, by time."""
 
     track: Ids  # index in TraceModel.counter_tracks
@@ -118,8 +111,7 @@ class Samples:
         return len(self.ns)
 
 
-@dataclass(frozen=True, slots=True)
-class Flows:
+class Flows(Struct, frozen=True):
     """Arrows from slice to slice. The source comes before the target in the table of slices."""
 
     source: NDArray[np.int64]
@@ -130,8 +122,7 @@ class Flows:
         return len(self.source)
 
 
-@dataclass(frozen=True, slots=True)
-class TraceModel:
+class TraceModel(Struct, frozen=True):
     """A whole trace; TraceBuilder makes it."""
 
     strings: tuple[str, ...]

@@ -18,9 +18,10 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from msgspec import Struct
+
 from npuscope.bounded_file import OWN, parse_json, read_bytes
 from npuscope.errors import FileError, OutputError, UsageError
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 from npuscope.work_folder import NEW, FileMove, Work, commit, held, is_work, refuse, tidy
 from npuscope.written import digest_of, is_ours, record
@@ -215,8 +216,7 @@ def work_folder(home: Path) -> Iterator[Path]:
         work.close()
 
 
-@dataclass(slots=True)
-class NewFolder:
+class NewFolder(Struct):
     """A folder of ours: fill `path`; afterwards `files` were written and `kept` told of."""
 
     path: Path

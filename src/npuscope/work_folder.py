@@ -18,9 +18,10 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from npuscope.bounded_file import OWN, parse_json, read_bytes
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 
 NEW = "new"
 _PREFIX = ".npuscope-"
@@ -37,8 +38,7 @@ def is_work(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-@dataclass(slots=True)
-class FileMove:
+class FileMove(Struct):
     """One step of a commit: a made file gets its name, or (nothing made) an old file goes."""
 
     made: str  # in the work folder

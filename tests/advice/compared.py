@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from models import Net, mobilenet_like, to_tflite
@@ -12,6 +11,7 @@ from npuscope.files.load import read_model
 from npuscope.graph.model import Graph
 from npuscope.profiling.model import EpochProfile, Profile, Provenance, Run, Spread
 from npuscope.profiling.run import estimate
+from npuscope.structs import replace
 
 
 def graph_of(net: Net) -> Graph:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from compiler.nets import MACHINES, Net
 from npuscope.advice.subject import Subject
 from npuscope.building import Build
@@ -11,6 +9,7 @@ from npuscope.compiler.pipeline import compile_graph
 from npuscope.graph.model import Activation, Graph
 from npuscope.machine.model import Machine
 from npuscope.profiling.run import estimate
+from npuscope.structs import replace
 
 LATEST = MACHINES["4.0"]
 RELU, RELU6 = Activation.RELU, Activation.RELU6

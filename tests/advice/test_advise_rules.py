@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -18,6 +17,7 @@ from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.profiling.model import Fit
 from npuscope.rulebook.finding import Finding
 from npuscope.rulebook.fix import at_most
+from npuscope.structs import replace
 
 
 class Case(NamedTuple):

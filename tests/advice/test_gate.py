@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +26,7 @@ from npuscope.advice.gate import (
 from npuscope.errors import FileError, UsageError
 from npuscope.profiling.model import UNKNOWN_MEMORY
 from npuscope.report.gate import gate_json
+from npuscope.structs import replace
 
 NAMES = {
     "total_ms",

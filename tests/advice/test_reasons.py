@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from compiler.nets import MACHINES, Net, compiled
 from npuscope.advice.compare.sides import plain, with_reasons
 from npuscope.graph.model import Graph
 from npuscope.program.model import Epoch, EpochKind, Program
+from npuscope.structs import replace
 
 MACHINE = MACHINES["2.2"]
 

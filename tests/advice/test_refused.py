@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -18,6 +16,7 @@ from npuscope.program.model import Epoch, EpochKind, Refused, evidence
 from npuscope.report.findings import finding_lines
 from npuscope.rulebook.finding import Finding
 from npuscope.rulebook.fix import GainBasis
+from npuscope.structs import replace
 
 
 def prime(kind: str) -> Graph:

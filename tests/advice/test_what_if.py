@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from npuscope.machine.marks import KeyEffect
 from npuscope.machine.set_keys import KeyChange
 from npuscope.profiling.run import estimate
 from npuscope.program.serialize import save as save_program
+from npuscope.structs import replace
 
 FASTER = {"clocks.npu_mhz": 2000}
 FEWER = {"units.ARITH": 1}

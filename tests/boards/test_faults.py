@@ -9,12 +9,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import astuple
 
 from boards.pump import (
     CLIENT,
@@ -30,12 +31,13 @@ from npuscope.boards.client_exchange import Timeouts
 from npuscope.boards.device import NOTHING, CounterOption, DeviceInfo, Inference, Request
 from npuscope.boards.remote import RemoteBoard
 from npuscope.errors import DeviceError, UsageError
+from npuscope.structs import replace
 
 SCALE = 0.01
 CASES = 250
 TIMEOUTS = Timeouts().scaled(SCALE)
 # Three attempts, in each of which every kind of wait may run out; four tries to get into step.
-LIMIT_S = 3 * 4 * sum(getattr(TIMEOUTS, field.name) for field in fields(TIMEOUTS))
+LIMIT_S = 3 * 4 * sum(astuple(TIMEOUTS))
 # An error says what was awaited, what was refused, or that nobody is there any more.
 CLEAR = ("wait", "SYNC", "lost", "cannot open", "no network", "damaged", "expected", "tensor")
 PLAIN: dict[str, Any] = {"mcu_cycles": (0, 0, 0), "duration_ms": 0.0}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -34,6 +33,7 @@ from npuscope.boards.wire.messages import (
     encode,
 )
 from npuscope.errors import DeviceError, UsageError
+from npuscope.structs import replace
 
 SMALL = network("small", (2, 3), inputs=2, nodes=3)
 FLOATS = network("floats", (50,), "float32", nodes=1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from npuscope.boards.runtime import (
@@ -21,6 +19,7 @@ from npuscope.program.model import EpochKind
 from npuscope.program.units import Streng
 from npuscope.sim.debug_unit import watch_bursts, watch_clock
 from npuscope.sim.epochs import count_epochs
+from npuscope.structs import replace
 
 
 def made(epoch_controller=False, **options):

@@ -10,7 +10,6 @@ import socket
 import threading
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +34,7 @@ from npuscope.boards.wire.framing import (
 from npuscope.boards.wire.messages import Ack, Data, Req, Resp, Tensor, decode, encode
 from npuscope.boards.wire.statistics import read_node
 from npuscope.errors import DeviceError, TargetError
+from npuscope.structs import replace
 from processes import LIMIT_S
 
 RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))

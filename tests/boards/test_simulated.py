@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -14,6 +12,7 @@ from npuscope.demo_network import demo_graph
 from npuscope.errors import DeviceError, TargetError, UsageError
 from npuscope.machine.load import load_machine
 from npuscope.sim.run import execute
+from npuscope.structs import replace
 
 NET = build(demo_graph(), {"epoch_controller": False})
 NAME = NET.program.name

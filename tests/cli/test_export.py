@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from npuscope.cli.main import main
 from npuscope.graph.model import Graph
 from npuscope.report.export import layer_costs
 from npuscope.report.export_drawing import drawn_onnx
+from npuscope.structs import replace
 
 FIGURES = ("kind", "epoch", "bound")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from npuscope.families.many_core.container import write_program
 from npuscope.families.many_core.layout import Layout
 from npuscope.families.many_core.opstats.tables import opstats_of
 from npuscope.families.many_core.report.opstats import summary_text
+from npuscope.structs import replace
 from npuscope.verbs.table import record
 
 STEM = "aic-profiling-program-0-activation-0-inf-{}-{}"

@@ -5,7 +5,6 @@ Weights are seeded; output scales are chosen so that random inputs fill the byte
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -26,6 +25,7 @@ from npuscope.ops.norms import SoftmaxAttrs
 from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
 from npuscope.ops.verify import verify
 from npuscope.program.model import Program
+from npuscope.structs import replace
 
 GENERATIONS = ("2.2", "3.0", "4.0", "open")
 MACHINES = {name: load_machine(generation=name) for name in GENERATIONS}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from npuscope.ops.reduce import ArgAttrs
 from npuscope.ops.run import run
 from npuscope.program.model import EpochKind
 from npuscope.sim.run import execute
+from npuscope.structs import replace
 
 # Ties are rounded by the units in their own way, twice where kernels are cut.
 _ROUNDING = 2

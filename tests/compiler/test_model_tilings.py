@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from npuscope.compiler.stages import ConvStage, Stage
 from npuscope.files.load import load_model
 from npuscope.geometry.tiling import ConvShape
 from npuscope.program.modes import Simd
+from npuscope.structs import replace
 
 LINE_BUFFER = 2048  # width x depth of kernels with several rows: not among the rules 3 to 7
 MOST_PASSES = 255  # the registers have 8 bits for them

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -37,6 +36,7 @@ from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
 from npuscope.ops.run import run
 from npuscope.ops.verify import verify
 from npuscope.sim.run import execute
+from npuscope.structs import replace
 
 IMAGE = (1, 8, 8, 4)
 

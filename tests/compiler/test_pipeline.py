@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -40,6 +39,7 @@ from npuscope.program.serialize import to_json
 from npuscope.program.units import Arith, Convacc, Streng
 from npuscope.program.verify import verify
 from npuscope.sim.run import execute
+from npuscope.structs import replace
 
 RELU, RELU6 = Activation.RELU, Activation.RELU6
 HW, SW, EMPTY = EpochKind.HW, EpochKind.SW, EpochKind.EMPTY

@@ -5,7 +5,6 @@ The replays take sizes and lifetimes from public builds, so they test placement 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -26,6 +25,7 @@ from npuscope.errors import TargetError
 from npuscope.machine.model import Machine
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Group, Program
 from npuscope.program.units import Ref, Streng
+from npuscope.structs import replace
 
 MACHINE = MACHINES["4.0"]
 KIB = 1024

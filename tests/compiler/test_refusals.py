@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from npuscope.compiler.emit.buffers import BufferTable, EpochBuilder
@@ -13,6 +11,7 @@ from npuscope.demo_network import demo_graph
 from npuscope.errors import ModelError, TargetError
 from npuscope.graph.model import DType, Quant, Tensor
 from npuscope.machine.load import load_machine
+from npuscope.structs import replace
 
 
 def test_a_value_without_scales_is_named() -> None:

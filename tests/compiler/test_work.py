@@ -3,7 +3,6 @@ ones that were once taken for impossible compile."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -25,6 +24,7 @@ from npuscope.ops.reduce import PoolAttrs
 from npuscope.ops.verify import verify
 from npuscope.program.addresses import AddressMap
 from npuscope.program.model import Buffer, Program
+from npuscope.structs import replace
 
 MACHINE = MACHINES["4.0"]
 

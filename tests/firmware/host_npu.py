@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +32,7 @@ from npuscope.program.model import Epoch, Group, Program
 from npuscope.program.network_c.layout import LIMIT_BYTES
 from npuscope.program.network_c.writer import network_c_text
 from npuscope.program.units import Streng
+from npuscope.structs import replace
 from processes import LIMIT_S
 
 FIRMWARE = Path(__file__).parents[2] / "firmware"

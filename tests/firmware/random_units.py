@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields, replace
 from random import Random
 
 import numpy as np
+from msgspec.structs import fields
 
 from firmware.host_npu import FIRMWARE, Net
 from npuscope.demo_network import demo_graph
@@ -16,6 +16,7 @@ from npuscope.program.model import Buffer, Epoch, EpochKind, Group
 from npuscope.program.modes import ActivOp, ArithOp, Bcast, PoolOp
 from npuscope.program.network_c.layout import UNITS
 from npuscope.program.units import UNIT_TYPES, Arith, Link, Port, Ref, Streng, Unit
+from npuscope.structs import replace
 from program.network_c.nets import build as compiled
 
 GROUPS = 400

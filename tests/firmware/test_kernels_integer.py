@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics, Quan
 from npuscope.ops.layers import ConvAttrs, DenseAttrs, MatMulAttrs, TransposeConvAttrs
 from npuscope.ops.run import run
 from npuscope.program.kernel_calls.model import NoKernel
+from npuscope.structs import replace
 
 Case = tuple[Graph, dict[str, np.ndarray]]
 CASES: list[tuple[str, Callable[[], Case]]] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from firmware.seeded_values import Case, scale_of, seeded, tensor
 from npuscope.graph.model import Activation, DType, Numerics
 from npuscope.ops.reduce import PoolAttrs
 from npuscope.program.kernel_calls.model import NoKernel
+from npuscope.structs import replace
 
 CASES: list[tuple[str, Callable[[], Case]]] = []
 

@@ -8,7 +8,6 @@ import socket
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +31,7 @@ from npuscope.boards.remote import RemoteBoard
 from npuscope.boards.server_run import bsd_checksum
 from npuscope.boards.wire.framing import Revision, WireCommand, WireFault, host_packets
 from npuscope.boards.wire.messages import Ack, Req
+from npuscope.structs import replace
 from processes import LIMIT_S
 
 RECORDED = sorted((Path(__file__).parents[1] / "boards" / "recorded").glob("*.json"))

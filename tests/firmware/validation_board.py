@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from npuscope.loadable.build import package
 from npuscope.loadable.codes import PackageOptions
 from npuscope.machine.model import Machine
 from npuscope.program.model import EpochKind, Program
+from npuscope.structs import replace
 from npuscope.verbs.compile import write as write_build
 
 PARTS = ("board/emulated", "validation", "runtime", "loader", "npu", "kernels")
@@ -108,7 +110,9 @@ class Entry:
     exec_bytes: int = EXEC_BYTES
 
     def placed(self, index: int) -> Entry:
-        return replace(self, exec_ram=self.exec_ram or EXEC_RAM_ADDRESS + index * EXEC_BYTES)
+        return dataclasses.replace(
+            self, exec_ram=self.exec_ram or EXEC_RAM_ADDRESS + index * EXEC_BYTES
+        )
 
     def words(self, index: int) -> tuple[int, ...]:
         at = FLASH_ADDRESS + index * FILE_BYTES + self.image.shift

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -39,6 +38,7 @@ from npuscope.families.many_core.buffer_format import ROW, Stats
 from npuscope.families.many_core.container import with_program_id, write_program
 from npuscope.families.many_core.networkdesc import NetworkDesc, encode_networkdesc
 from npuscope.families.many_core.qpc import read_qpc, write_qpc
+from npuscope.structs import replace
 
 MACHINE = Path(machines.__file__).parent / "cloudai100.toml"
 STEM = "aic-profiling-program-0-activation-0-inf-3-QAicGraph"

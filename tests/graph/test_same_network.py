@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from models import conv_net, save, to_tflite
 from npuscope.files.load import load_model
 from npuscope.graph import Graph, Quant
 from npuscope.graph.model import Activation, Numerics, first_difference, same_network
+from npuscope.structs import replace
 
 
 @pytest.fixture

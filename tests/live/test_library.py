@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from npuscope.live.library import Library, check_models, fix_name
 from npuscope.live.setting import Setting, first_setting, setting_from
 from npuscope.machine.load import load_machine
 from npuscope.machine.mpool import mpool_text
+from npuscope.structs import replace
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from compiler.nets import MACHINES, Net, per_tensor
@@ -18,6 +16,7 @@ from npuscope.ops.moves import SliceAttrs, TileAttrs
 from npuscope.ops.norms import LayerNormAttrs, SoftmaxAttrs
 from npuscope.ops.reduce import PoolAttrs
 from npuscope.program.model import EpochKind, Program
+from npuscope.structs import replace
 
 # Memories that both the emulated Cortex-M33 and QEMU's board with a Cortex-M55 have.
 _SHIFT = 0x34000000 - 0x31000000

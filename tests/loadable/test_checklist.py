@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from npuscope.loadable.checklist_memories import Agent, ByteSpan, Traffic, memor
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Pool, Program
 from npuscope.program.serialize import save
 from npuscope.report.checklist import answer, checklist_text
+from npuscope.structs import replace
 from program.sample import copy_group
 
 

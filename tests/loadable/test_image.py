@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 
@@ -173,7 +172,7 @@ ALLOWED |= {("bss_end", 0x4FFFFFFF), ("bss_end", 0x4FFFFFFC)}
 
 @pytest.mark.parametrize("index", range(Header.BYTES // 4))
 def test_every_word_of_the_header_at_its_extremes(index: int) -> None:
-    name = fields(Header)[index].name
+    name = Header.__struct_fields__[index]
     for value in EXTREMES:
         data = with_word(WHOLE, 4 * index, value)
         if (name, value) in ALLOWED:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_type_hints
 
 import pytest
+from msgspec import Struct
 
 from npuscope.machine.load import load_machine, packaged, read_table
 from npuscope.machine.marks import KeyEffect
@@ -31,8 +31,8 @@ NOT_SETTABLE = {"name", "description", "epoch_controller", "generation.name"}
 def unmarked(kind: Any, place: str = "") -> Iterator[str]:
     """Leaves of the records that carry no mark."""
     hints = get_type_hints(kind, include_extras=True)
-    for field in fields(kind):
-        hint, here = hints[field.name], f"{place}{field.name}"
+    for name in kind.__struct_fields__:
+        hint, here = hints[name], f"{place}{name}"
         inner = [part for part in (hint, *get_args(hint)) if _is_record(part)]
         if inner:
             yield from unmarked(inner[0], f"{here}.")
@@ -42,7 +42,7 @@ def unmarked(kind: Any, place: str = "") -> Iterator[str]:
 
 def _is_record(part: Any) -> bool:
     """A class, not the range that an annotation holds."""
-    return isinstance(part, type) and is_dataclass(part)
+    return isinstance(part, type) and issubclass(part, Struct)
 
 
 def test_every_field_is_marked() -> None:

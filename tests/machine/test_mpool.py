@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from npuscope.machine.mpool import (
     read_mpool_file,
     with_non_secure_pools,
 )
+from npuscope.structs import replace
 
 MACHINE = load_machine()
 

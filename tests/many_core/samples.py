@@ -7,8 +7,6 @@ the simulator: the figures only keep the order that real records have.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from npuscope.families.many_core.buffer_format import Stats
@@ -34,6 +32,7 @@ from npuscope.families.many_core.program import (
     Transfer,
 )
 from npuscope.families.many_core.records import ASYNCHRONOUS, SECTIONS, UTIMER_HZ, Needs, SectionId
+from npuscope.structs import replace
 
 UUID = "00112233445566778899aabbccddeeff"
 CORE_HZ = 1_200_000_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from many_core.samples import CORE_HZ, DMA, GROUPS, HMX, HVX, THREADS, UUID
 from npuscope.families.many_core.layout import (
@@ -22,6 +22,7 @@ from npuscope.families.many_core.program import (
     Space,
     Transfer,
 )
+from npuscope.structs import replace
 
 KB = 1024
 

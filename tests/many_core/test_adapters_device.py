@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +22,7 @@ from npuscope.families.many_core.opstats.tables import opstats_of
 from npuscope.families.many_core.qpc import write_qpc
 from npuscope.families.many_core.records import SectionId
 from npuscope.profiling.model import Provenance
+from npuscope.structs import replace
 from protobuf_samples import described, field
 
 RAW_NAME = "aic-profiling-program-0-activation-0-inf-213-QAicGraph-aiccyclecounts.bin"

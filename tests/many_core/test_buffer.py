@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +15,7 @@ from npuscope.families.many_core.buffer import read_buffer, write_buffer
 from npuscope.families.many_core.buffer_format import ROW, Stats, collected
 from npuscope.families.many_core.layout import Layout, Pmu
 from npuscope.families.many_core.records import LEVELS, SECTIONS, SectionId
+from npuscope.structs import replace
 
 LAYOUT = samples.layout()
 STATS = samples.stats()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from many_core import samples
 from npuscope.families.many_core.buffer import read_buffer, write_buffer
 from npuscope.families.many_core.buffer_format import Records, Stats
 from npuscope.families.many_core.records import SectionId
+from npuscope.structs import replace
 
 LAYOUT = samples.layout()
 STATS = samples.stats()

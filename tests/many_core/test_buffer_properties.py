@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 
 import numpy as np
 from hypothesis import given, settings
@@ -14,6 +13,7 @@ from npuscope.errors import FileError
 from npuscope.families.many_core.buffer import read_buffer, write_buffer
 from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.records import SectionId
+from npuscope.structs import replace
 
 LAYOUT = samples.layout()
 STATS = samples.stats(LAYOUT)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
@@ -12,6 +11,7 @@ from npuscope.families.many_core.buffer import read_buffer, sums, write_buffer
 from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.layout import Layout
 from npuscope.families.many_core.records import SectionId
+from npuscope.structs import replace
 
 LAYOUT = samples.layout()
 STATS = samples.stats()

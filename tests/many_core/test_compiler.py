@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,6 +27,7 @@ from npuscope.families.many_core.layout import Pmu
 from npuscope.families.many_core.machine import load_core_machine
 from npuscope.families.many_core.program import CoreOp, CoreProgram, Space
 from npuscope.graph.model import Graph
+from npuscope.structs import replace
 
 MACHINE = load_core_machine()
 NETS = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -13,6 +11,7 @@ from npuscope.families.many_core.compiler.needs import needs, split_axes
 from npuscope.families.many_core.compiler.simplify import simplified
 from npuscope.graph.model import Graph, Op
 from npuscope.ops.run import run, trace
+from npuscope.structs import replace
 
 
 def _values(graph: Graph) -> dict[str, np.ndarray]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from bisect import insort
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -19,6 +18,7 @@ from npuscope.families.many_core.compiler.simplify import simplified
 from npuscope.families.many_core.compiler.vtcm import issue_order, lifetimes, place
 from npuscope.families.many_core.layout import MemorySpace
 from npuscope.families.many_core.machine import load_core_machine
+from npuscope.structs import replace
 
 MACHINE = load_core_machine()
 SMALL = load_core_machine(overrides={"memory.vtcm_bytes": 32768, "memory.weight_chunk_bytes": 8192})

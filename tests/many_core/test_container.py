@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from npuscope.families.many_core.container_prog import read_constants_desc
 from npuscope.families.many_core.layout import Dependency
 from npuscope.families.many_core.program import CoreProgram
 from npuscope.families.many_core.qpc import read_qpc, write_qpc
+from npuscope.structs import replace
 
 PROGRAM = samples.program()
 DATA = write_program(PROGRAM)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -26,6 +24,7 @@ from npuscope.families.many_core.machine import CoreMachine, load_core_machine
 from npuscope.families.many_core.program import CoreProgram
 from npuscope.graph.model import Graph
 from npuscope.ops.run import run
+from npuscope.structs import replace
 
 MACHINE = load_core_machine()
 # So little memory that everything is cut, and something spills.

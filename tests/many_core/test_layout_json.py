@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from npuscope.errors import FileError
 from npuscope.families.many_core.layout import Layout, Pmu
 from npuscope.families.many_core.layout_json import layout_from_json, layout_json
 from npuscope.families.many_core.records import SECTIONS, SectionId
+from npuscope.structs import replace
 
 LAYOUTS = {
     "one device": samples.layout(),

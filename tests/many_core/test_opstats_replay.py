@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -29,6 +28,7 @@ from npuscope.families.many_core.opstats.vtcm import holds_of, in_use
 from npuscope.families.many_core.program import CoreProgram
 from npuscope.families.many_core.sim.conditions import RunOptions
 from npuscope.families.many_core.sim.run import simulate
+from npuscope.structs import replace
 
 MACHINE = load_core_machine()
 NETWORKS = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -18,6 +16,7 @@ from npuscope.families.many_core.opstats.tables import opstats_of
 from npuscope.families.many_core.records import LEVELS, SATURATED, SECTIONS, SectionId
 from npuscope.families.many_core.sim.conditions import RunOptions
 from npuscope.families.many_core.sim.run import simulate
+from npuscope.structs import replace
 
 
 def row(tables: CoreTables, details: str) -> OpRow:

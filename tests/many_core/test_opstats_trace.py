@@ -7,7 +7,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from npuscope.families.many_core.records import SectionId
 from npuscope.families.many_core.sim.conditions import RunOptions
 from npuscope.families.many_core.sim.run import simulate
 from npuscope.report.trace.chrome import write_chrome
+from npuscope.structs import replace
 
 Event = dict[str, Any]
 EVERYTHING = TraceOptions(flows=True, barriers=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from npuscope.families.many_core.sim.run import simulate
 from npuscope.graph.model import Graph
 from npuscope.rulebook.fix import GainBasis
 from npuscope.rulebook.registry import RuleKind, rules_in
+from npuscope.structs import replace
 
 CORE_RULES = rules_in("npuscope.families.many_core.rules")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from npuscope.families.many_core.runner_files import (
     safe_name,
 )
 from npuscope.families.many_core.sim.conditions import RunOptions
+from npuscope.structs import replace
 
 PREFIX = "aic-profiling-program-0-activation-0"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -16,6 +14,7 @@ from npuscope.families.many_core.program import CoreProgram, Space, Transfer
 from npuscope.families.many_core.records import ASYNCHRONOUS, UTIMER_HZ, SectionId
 from npuscope.families.many_core.sim.conditions import RunOptions
 from npuscope.families.many_core.sim.run import simulate
+from npuscope.structs import replace
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -13,6 +11,7 @@ from npuscope.graph.model import Attrs
 from npuscope.ops.functions import LeakyReluAttrs
 from npuscope.ops.layers import ConvAttrs, DenseAttrs
 from npuscope.ops.verify import RULES, verify
+from npuscope.structs import replace
 
 Q = Quant((0.5,), (0,))
 

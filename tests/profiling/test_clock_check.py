@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from npuscope.boards.device import BoardClocks as BoardClocks
@@ -11,6 +9,7 @@ from npuscope.machine.load import load_machine
 from npuscope.machine.model import Clocks
 from npuscope.profiling.clock_check import clock_misfits, clock_warnings
 from npuscope.program.model import Access, Claims, Epoch, EpochKind, Pool, Program
+from npuscope.structs import replace
 
 OVERDRIVE = BoardClocks(800_000_000, 400_000_000, 1_000_000_000, 900_000_000)
 FAST = Pool("npuRAM5", 0x342E0000, 448 << 10, 8, 1.11)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import astuple, replace
 
 import pytest
+from msgspec.structs import astuple
 
 from npuscope.boards.device import CounterOption, Inference, Request
 from npuscope.boards.simulated import SimulatedBoard
@@ -21,6 +21,7 @@ from npuscope.program.model import EpochKind
 from npuscope.report.json_report import profile_json
 from npuscope.report.profile import profile_text
 from npuscope.sim.counters import Bound
+from npuscope.structs import replace
 
 
 def made(epoch_controller=False, **options):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -16,6 +14,7 @@ from npuscope.profiling.same_network import refuse_other_network
 from npuscope.profiling.validate import validate
 from npuscope.program.model import Program
 from npuscope.sim.memory import to_stored
+from npuscope.structs import replace
 
 
 def anonymous(program: Program) -> Program:

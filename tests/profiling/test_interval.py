@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from npuscope.compiler.pipeline import compile_graph
@@ -13,6 +11,7 @@ from npuscope.profiling.facts import program_facts
 from npuscope.profiling.interval import Contents, contents, doubts, half_width, remarks
 from npuscope.profiling.run import estimate
 from npuscope.sim.counters import Bound, PoolTraffic
+from npuscope.structs import replace
 
 MACHINE = load_machine()
 NOTHING = Contents(0.0, 0.0, 0.0, 0.0, ())

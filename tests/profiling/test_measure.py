@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -16,6 +15,7 @@ from npuscope.demo_network import demo_graph
 from npuscope.errors import DeviceError, UsageError
 from npuscope.profiling.measure import RunSubject, measure
 from npuscope.report.vendor_text import counter_log_text
+from npuscope.structs import replace
 
 
 @pytest.fixture(scope="module")

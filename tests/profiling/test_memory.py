@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from models import conv_net, dense_net, save, to_tflite
@@ -16,6 +14,7 @@ from npuscope.machine.load import load_machine
 from npuscope.profiling.facts import fit, memory_use
 from npuscope.profiling.run import estimate
 from npuscope.program.model import Buffer, Program
+from npuscope.structs import replace
 
 MACHINE = load_machine()
 POOLS = program_pools(MACHINE)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from npuscope.boards.device import CounterOption
@@ -11,6 +9,7 @@ from npuscope.building import build
 from npuscope.demo_network import demo_graph
 from npuscope.profiling.passes import CounterMetric, counter_plan, engines_fit
 from npuscope.program.units import Streng
+from npuscope.structs import replace
 
 
 def program(epoch_controller):

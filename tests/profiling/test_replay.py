@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from npuscope.profiling.recorded import LogDevice, recorded_clocks
 from npuscope.profiling.validate_report import read_validate_report
 from npuscope.program.generate_report.lines import split_lines
 from npuscope.program.model import EpochKind
+from npuscope.structs import replace
 from report_texts import VALIDATE_REPORT
 
 KWS_LOG = (

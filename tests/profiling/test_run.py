@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -19,6 +18,7 @@ from npuscope.profiling.model import Provenance
 from npuscope.profiling.run import estimate, profile
 from npuscope.program.model import Epoch, EpochKind
 from npuscope.report.json_report import estimate_json, profile_json
+from npuscope.structs import replace
 from processes import LIMIT_S
 
 GRAPH = demo_graph()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from npuscope.building import build
@@ -13,6 +11,7 @@ from npuscope.profiling.run import estimate, profile
 from npuscope.profiling.run_notes import flash_warning, left_out, own_kernels
 from npuscope.program.model import EpochKind
 from npuscope.sim.counters import Bound
+from npuscope.structs import replace
 
 DEMO = build(demo_graph(), {})
 USUAL = DEMO.machine

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +24,7 @@ from npuscope.profiling.verdict import Coverage, Verdict, judge
 from npuscope.program.model import Program
 from npuscope.program.units import Arith
 from npuscope.sim.memory import Memory
+from npuscope.structs import replace
 from profiling.test_foreign import anonymous
 
 MACHINE = MACHINES["4.0"]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from npuscope.errors import FileError
 from npuscope.program.addresses import AddressMap
 from npuscope.program.model import Buffer, Pool
 from npuscope.program.units import Ref
+from npuscope.structs import replace
 
 POOLS = (Pool("a", 0x1000, 256, 8, 1.0), Pool("b", 0x1100, 256, 8, 1.0))
 BOTH = Pool("a_b", 0x1000, 512, 8, 1.0, subpools=("a", "b"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from npuscope.errors import InternalError
 from npuscope.program.balance import check_balance
 from npuscope.program.model import Epoch, Group, Program
 from npuscope.program.units import Arith, Convacc, PoolUnit, Streng, Unit
+from npuscope.structs import replace
 
 
 def network() -> Program:

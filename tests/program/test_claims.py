@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from npuscope.program.links import Wiring
 from npuscope.program.model import Access, Epoch, EpochKind, Group, Pool
 from npuscope.program.modes import ArithOp, PoolOp, Simd
 from npuscope.program.units import Activ, Arith, Convacc, Link, PoolUnit, Port, Ref, Streng
+from npuscope.structs import replace
 from program.sample import copy_group, reader, sample, writer
 
 ARTEFACTS = (Path(__file__).parents[2] / ".." / "shared" / "data" / "artefacts").resolve()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from compiler.nets import compiled
 from npuscope.demo_network import demo_graph
 from npuscope.errors import TargetError
 from npuscope.program.code_files import hex_text, pool_images
+from npuscope.structs import replace
 
 
 @pytest.fixture(scope="module")

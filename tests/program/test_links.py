@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from npuscope.advice.refused import roots
 from npuscope.program.links import Wiring, without_surplus
 from npuscope.program.model import Buffer, Group, Program
 from npuscope.program.units import Arith, Convacc, Decun, Link, Port, Ref, Streng, Unit
+from npuscope.structs import replace
 
 HERE = Ref("here")
 WHOLE = Streng(id=0, dir=0, addr_base=HERE, raw=1, frame_count=48, frame_offset=48)

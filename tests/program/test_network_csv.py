@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import astuple, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from compiler.nets import compiled
 from npuscope.demo_network import demo_graph
@@ -22,6 +23,7 @@ from npuscope.program.network_csv import (
     read_network_csv,
 )
 from npuscope.program.units import Streng
+from npuscope.structs import replace
 from program.c_info.small import ARTEFACTS
 from program.sample import sample
 
@@ -35,6 +37,8 @@ def read_back(program: Program, folder: Path) -> NetworkCsv:
 
 
 def leaves(value: object) -> list[object]:
+    if isinstance(value, Struct):
+        value = astuple(value)
     if isinstance(value, tuple):
         return [leaf for entry in value for leaf in leaves(entry)]
     return [value]
@@ -50,11 +54,11 @@ def test_every_number_of_the_public_file() -> None:
     cells = [cell.strip() for line in file.read_text().splitlines() for cell in line.split(",")]
     texts = [re.sub(r" (MB|KB|B)$", "", cell) for cell in cells]
     in_file = Counter(float(text) for text in texts if re.fullmatch(r"[-\d.e+]+", text))
-    read = [leaf for leaf in leaves(astuple(table)) if isinstance(leaf, int | float)]
+    read = [leaf for leaf in leaves(table) if isinstance(leaf, int | float)]
     ports = len(table.epochs) * 2  # a port's number is in its header only
     assert in_file - Counter(map(float, read)) == Counter()
     assert sum(in_file.values()) == len(read) - ports
-    keys = {leaf for leaf in leaves(astuple(table)) if isinstance(leaf, str)}
+    keys = {leaf for leaf in leaves(table) if isinstance(leaf, str)}
     assert {"npuRAM6", "octoFlash", "Frames/sec(1000 MHz)", "TOPS/W"} <= keys
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import orjson
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from compiler.nets import compiled, random_network
 from npuscope.errors import FileError, InternalError
 from npuscope.program.serialize import from_json, images, load, save, to_json
+from npuscope.structs import replace
 from program.sample import sample
 
 

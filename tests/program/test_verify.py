@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from npuscope.errors import FileError, InternalError
@@ -11,6 +9,7 @@ from npuscope.graph.model import Quant
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Group
 from npuscope.program.units import Link, Port, Ref, Streng
 from npuscope.program.verify import check_foreign, problems, verify
+from npuscope.structs import replace
 from program.sample import copy_group, reader, sample, writer
 
 COUNTS = {"STRENG": 10, "CONVACC": 4, "ARITH": 4, "ACTIV": 2, "POOL": 2, "DECUN": 2}

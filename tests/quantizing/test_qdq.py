@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from models_onnx import OnnxWriter
 from npuscope.quantizing.onnx_work import OnnxWork
 from npuscope.quantizing.plan import ActivationRange, RangePlan
+from npuscope.structs import replace
 from quantizing.float_nets import SIZE, conv, pictures, small_net, weights
 
 pytest.importorskip("onnxruntime")

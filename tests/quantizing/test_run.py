@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from npuscope.profiling.runtimes import onnxruntime_session
 from npuscope.quantizing.bench import Trial, verdict
 from npuscope.quantizing.plan import RangePlan
 from npuscope.quantizing.run import Quantized
+from npuscope.structs import replace
 from quantizing.float_nets import picture_file, pictures, small_net
 
 pytest.importorskip("onnxruntime")

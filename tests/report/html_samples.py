@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from npuscope import building
@@ -15,6 +13,7 @@ from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
 from npuscope.ops.layers import ConvAttrs
 from npuscope.profiling.run import profile as run_profile
 from npuscope.report.html.data import profile_page
+from npuscope.structs import replace
 
 # Runs in a page that takes a name for markup; each way sets the same mark.
 ATTACKS = (

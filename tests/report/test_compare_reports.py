@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -11,6 +10,7 @@ from advice.compared import network, side, slower
 from npuscope.advice.compare.model import Cause, CauseKind, Comparison, Side
 from npuscope.advice.compare.run import compare
 from npuscope.report.compare import compare_json, compare_text, row_lines
+from npuscope.structs import replace
 
 SIDE_KEYS = {"source", "model", "machine", "provenance", "total_ms", "time", "counts"}
 

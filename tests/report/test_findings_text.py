@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from npuscope.advice.catalogue import catalogue
 from npuscope.advice.changes import best_changes
 from npuscope.advice.explanation import Explanation
@@ -11,6 +9,7 @@ from npuscope.report.findings import explain_json, explain_text, finding_lines, 
 from npuscope.rulebook.finding import Finding, Hit, finding_json, worst_first
 from npuscope.rulebook.fix import at_most
 from npuscope.rulebook.registry import make_finding
+from npuscope.structs import replace
 from sample_profile import sample_profile
 
 

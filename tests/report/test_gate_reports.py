@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -19,6 +18,7 @@ from npuscope.report.gate import (
     gate_text,
     limit_text,
 )
+from npuscope.structs import replace
 
 CHECK_KEYS = {"name", "kind", "value", "limit", "passed", "unit", "baseline", "noise"}
 

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from npuscope.profiling.model import UNKNOWN_FIT, UNKNOWN_MEMORY
 from npuscope.report.html.data import epoch_edges, epoch_modules, profile_data, profile_page
 from npuscope.report.html.memory_map import memory_map, pool_kind, roofs
 from npuscope.report.html.page import as_json
+from npuscope.structs import replace
 from report.html_samples import ATTACKS, deep_graph, explained, hostile_graph, page_of
 from sample_profile import sample_profile
 

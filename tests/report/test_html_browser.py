@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from npuscope.families.many_core.sim.conditions import RunOptions
 from npuscope.families.many_core.sim.run import simulate
 from npuscope.profiling.model import UNKNOWN_FIT, UNKNOWN_MEMORY, Profile, Provenance
 from npuscope.report.html.data import profile_page
+from npuscope.structs import replace
 from report.browser import Page, browser, find_browser
 from report.html_samples import deep_graph, explained, hostile_graph, page_of
 from sample_profile import sample_profile

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import replace
 
 from npuscope.profiling.model import Profile, Provenance
 from npuscope.report.profile_csv import profile_csv_text
 from npuscope.sim.counters import CacheCounts, EngineActivity, PoolTraffic
+from npuscope.structs import replace
 from sample_profile import hardware_epoch, sample_profile
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,6 +23,7 @@ from npuscope.program.model import Program
 from npuscope.report.profile_trace import trace_of_profile
 from npuscope.report.trace.chrome import write_chrome
 from npuscope.report.trace.perfetto import write_perfetto
+from npuscope.structs import replace
 from npuscope.trace_model import TraceModel
 from sample_profile import sample_profile
 from trace_processor.checks import check_trace

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from npuscope.profiling.model import Fit, Provenance
 from npuscope.report.estimate import estimate_text
 from npuscope.report.profile import profile_text
+from npuscope.structs import replace
 from sample_profile import sample_profile
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from npuscope.errors import FileError
+from npuscope.structs import replace
 from npuscope.trace_builder import TraceBuilder, lanes
 from npuscope.trace_model import (
     Process,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from npuscope.program.model import (
 from npuscope.program.units import Ref, Streng
 from npuscope.report.vendor_figures import VendorReport, vendor_report
 from npuscope.report.vendor_text import vendor_report_text
+from npuscope.structs import replace
 
 KWS_LOG = (
     Path(__file__).parents[2]

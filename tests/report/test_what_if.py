@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from npuscope.advice.what_if import Sensitivity, WhatIf
@@ -21,6 +19,7 @@ from npuscope.report.estimate import (
     what_if_json,
     what_if_line,
 )
+from npuscope.structs import replace
 from sample_profile import sample_profile
 
 CLOCK = KeyChange("clocks.npu_mhz", 1000.0, 800.0, KeyEffect.TIMING)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from compiler.nets import MACHINES, per_tensor
 from npuscope.graph.model import Graph
 from npuscope.ops.layers import TransposeConvAttrs
 from npuscope.rulebook.finding import Severity
+from npuscope.structs import replace
 from rulebook.lint_case import Case, check, conv, found_by, image_net
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from compiler.nets import MACHINES, Net, per_tensor
 from npuscope.graph.model import Activation, Graph, Quant
 from npuscope.ops.elementwise import BinaryAttrs
+from npuscope.structs import replace
 from rulebook.lint_case import IMAGE, Case, check, conv, image_net
 
 

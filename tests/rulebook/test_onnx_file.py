@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from onnx import TensorProto
 from compiler.nets import MACHINES
 from models import OnnxWriter, mobilenet_like, save, to_onnx, to_tflite
 from npuscope.rulebook.registry import file_lints, lint_model_file
+from npuscope.structs import replace
 
 IMAGE = (1, 4, 8, 8)
 Write = Callable[[OnnxWriter, str], str]

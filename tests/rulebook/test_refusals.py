@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from npuscope.program.units import Convacc
 from npuscope.rulebook import refusals
 from npuscope.rulebook.registry import Rule, rules
 from npuscope.sim.run import execute
+from npuscope.structs import replace
 
 IMAGE = (1, 8, 8, 4)
 MACHINE = MACHINES["4.0"]

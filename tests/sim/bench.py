@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from npuscope.program.model import Buffer, Epoch, EpochKind, Group, Pool, Program
 from npuscope.program.units import Link, Port, Ref, Streng
 from npuscope.sim.run import Execution, execute
+from npuscope.structs import replace
 
 
 @dataclass

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -16,6 +14,7 @@ from npuscope.sim.arithmetic.group import run_by_frames
 from npuscope.sim.arithmetic.whole import run_whole
 from npuscope.sim.memory import Memory
 from npuscope.sim.run import execute
+from npuscope.structs import replace
 from sim.bench import Bench, bytes_of, feature_reader, kernel_reader, link, writer
 
 SAME_PLACE = {"frame_loop_cnt": 1, "loop_offset": 0, "frame_offset": 0}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -17,6 +16,7 @@ from npuscope.program.units import Arith
 from npuscope.sim.counters import Bound
 from npuscope.sim.epochs import count_epochs
 from npuscope.sim.program_work import control_works, controller_phases, cpu_phases
+from npuscope.structs import replace
 from sim.bench import Bench, feature_reader, link, writer
 
 CONTROL = Control(

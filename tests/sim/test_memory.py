@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -11,6 +9,7 @@ from npuscope.errors import TargetError
 from npuscope.program.model import Buffer, Pool, Program
 from npuscope.program.units import Ref
 from npuscope.sim.memory import Memory
+from npuscope.structs import replace
 
 
 def pool(name="ram", address=0x1000, size=4096, **more):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -13,6 +11,7 @@ from npuscope.program.model import Call, Epoch, EpochKind, Group
 from npuscope.program.modes import ArithOp
 from npuscope.program.units import Arith
 from npuscope.sim.run import execute, reads, written
+from npuscope.structs import replace
 from sim.bench import Bench, feature_reader, link, writer
 
 LINKS = (link("STRENG0", "ARITH0"), link("ARITH0", "STRENG1"))

@@ -6,7 +6,6 @@ The machine's constants are round numbers here, so that every expectation is pla
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -24,6 +23,7 @@ from npuscope.sim.epochs import count_epochs
 from npuscope.sim.group_work import group_work
 from npuscope.sim.memory import Banks
 from npuscope.sim.spans import group_span, speeds_of
+from npuscope.structs import replace
 from sim.bench import link
 
 START, MOVE = 1000.0, 500.0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 from typing import Protocol
 
+from msgspec import Struct
+
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.rulebook.finding import Finding, Fix
 from npuscope.rulebook.fix import FunctionEffect, Gain, GainBasis, at_most
+from npuscope.structs import Apart, replace
 
 _BEST = 3  # changes on the first screen
 _LEAST_SHARE = 0.005  # of the time: a smaller gain is not worth a change
@@ -18,17 +19,18 @@ _FEW = 3  # ops that are named one by one
 ChangeKey = tuple[str, str, str]  # rule, op, fix
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Apart, frozen=True):
     """One kind of fix for all findings of a cause; `fix.gain` is that of all places together.
     `cost_ms` is what they take off the NPU: no fix of them saves more."""
+
+    apart = ("places",)
 
     rule: str
     fix: Fix
     ops: tuple[str, ...]
     count: int
     cost_ms: float = 0.0
-    places: tuple[tuple[Finding, Fix], ...] = field(default=(), compare=False, repr=False)
+    places: tuple[tuple[Finding, Fix], ...] = ()
 
     @property
     def key(self) -> ChangeKey:
@@ -57,8 +59,7 @@ class Change:
         return self.gain.is_timed and self.fix.function is FunctionEffect.CHANGED
 
 
-@dataclass(frozen=True, slots=True)
-class Editing:
+class Editing(Struct, frozen=True):
     """Which verbs take the source, a model file: `fix` one that can be run and written again,
     `quantize` one without any scales."""
 

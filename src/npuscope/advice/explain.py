@@ -9,13 +9,13 @@ from npuscope.advice.changes import Trials, best_changes, settled, try_changes, 
 from npuscope.advice.explanation import Built, Explanation, verdict_of
 from npuscope.advice.refused import refused_findings
 from npuscope.advice.subject import Bench, Subject
-from npuscope.lean_dataclass import replace
 from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.program.model import EpochKind, Program
 from npuscope.rulebook.finding import Finding, worst_first
 from npuscope.rulebook.fix import FixEffect, at_most
 from npuscope.rulebook.registry import lint_graph
 from npuscope.shown import counted
+from npuscope.structs import replace
 
 
 def advise_run(subject: Subject) -> tuple[Finding, ...]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
 from typing import Any, Protocol
+
+from msgspec import field
 
 from npuscope.advice.changes import Change, Editing, best_changes
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import Profile
 from npuscope.program.model import Program
 from npuscope.rulebook.finding import Finding, Findings, Severity, worst_first
-from npuscope.shown import Rows, Shown, counted
+from npuscope.shown import Rows, ShownRecord, counted
+from npuscope.structs import Apart
 
 
 class Built(Protocol):
@@ -27,16 +28,17 @@ class Built(Protocol):
     def program(self) -> Program: ...
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Explanation(Shown):
+class Explanation(ShownRecord, Apart, frozen=True):
     """A verdict with its findings, of a run on a machine of any family."""
+
+    apart = ("build",)
 
     verdict: str
     profile: Profile
     changes: tuple[Change, ...]
     findings: tuple[Finding, ...]
     tried: tuple[Change, ...] = ()  # with their timed gains, the best first
-    build: Built | None = field(default=None, compare=False, repr=False)  # what was explained
+    build: Built | None = None  # what was explained
     editing: Editing | None = None  # None where the source is no model file
     lines: tuple[str, ...] = ()  # of what was explained, in the words of another family
     about: dict[str, Any] = field(default_factory=dict)  # the same as keys of --json

@@ -10,15 +10,17 @@ from math import floor
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from npuscope.advice.compare.model import Comparison, Side
 from npuscope.advice.compare.run import compare
 from npuscope.advice.compare.sides import GATE_SCHEMA, open_side, read_result, result_schema
 from npuscope.building import Options, Source
 from npuscope.errors import FileError, UsageError
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.model import UNKNOWN_MEMORY, Profile
 from npuscope.rulebook.finding import Finding, Severity
-from npuscope.shown import Rows, Shown, counted
+from npuscope.shown import Rows, ShownRecord, counted
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 # --- Figures by name, and limits as people write them ---
@@ -33,8 +35,7 @@ _LIMIT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([a-zA-Z]{0,3})", re.ASCII
 _FINDINGS = "findings."
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """`most`: the value is an upper limit, else a lower one."""
 
     name: str
@@ -142,8 +143,7 @@ def parse_share(text: str, where: str) -> float:
 _HINT = "`npuscope estimate SOURCE --json FILE` writes one"
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
+class Baseline(Struct, frozen=True):
     """`side` is None where only figures were kept."""
 
     name: str
@@ -202,8 +202,7 @@ _ROUNDING = 1e-9
 _KEPT = 0.5e-6
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """`kind` is max, min or baseline; `baseline` and `noise` are 0 where there is none.
 
     A check is `open` where its figure is only a bound: what is not known cannot pass.
@@ -229,8 +228,7 @@ class Check:
         return self.value <= self.limit + slack
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Gate(Shown):
+class Gate(ShownRecord, frozen=True):
     side: Side
     checks: tuple[Check, ...]
     figures: Figures

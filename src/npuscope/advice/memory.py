@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from npuscope.advice.subject import Subject
 from npuscope.geometry.tiling import depthwise_tiling, simd_of
 from npuscope.graph.model import Graph, Op
-from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.ops.layers import ConvAttrs, is_depthwise
 from npuscope.profiling.run import estimate
@@ -19,6 +18,7 @@ from npuscope.rulebook.fix import at_most
 from npuscope.rulebook.queries import zero_point
 from npuscope.rulebook.registry import advise
 from npuscope.sim.counters import Bound
+from npuscope.structs import replace
 
 _FLASH_SHARE = 0.2  # of the time: below it other advice pays more (a choice)
 _INFLATED_BYTES = 16_384  # a few small layers inflate to less, which nobody would notice

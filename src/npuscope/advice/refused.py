@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from msgspec import Struct
+
 from npuscope.advice.subject import UNCOSTED, Subject, convolutions
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.npu_ops import LAYERS
 from npuscope.ops.table import having
 from npuscope.ops.traits import Trait
@@ -21,6 +22,7 @@ from npuscope.rulebook.fix import FixEffect, FixTemplate, Gain, at_most
 from npuscope.rulebook.layout import shuffle_fix
 from npuscope.rulebook.queries import CONVERSIONS
 from npuscope.rulebook.registry import Rule, RuleKind, make_finding, rule
+from npuscope.structs import replace
 
 _ALONE = "NPU"  # the way that needs no CPU
 # Rules that say no more than that the op has no unit: each kind of op is a cause of its own.
@@ -128,8 +130,7 @@ def _gain(template: FixTemplate, fallen: Fallen, subject: Subject) -> Gain:
 # --- Which epochs belong together ---
 
 
-@dataclass(frozen=True, slots=True)
-class Fallen:
+class Fallen(Struct, frozen=True):
     """An op off the NPU: its kernel, and the conversions around it, with one reason."""
 
     epochs: tuple[tuple[Epoch, EpochProfile], ...]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.errors import NpuscopeError
 from npuscope.graph.model import Graph, Op, Quant, Tensor
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import LAYERS
 from npuscope.ops.table import having
@@ -20,6 +21,7 @@ from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.profiling.run import Retimer, retimer
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program
 from npuscope.program.units import Convacc
+from npuscope.structs import Apart, replace
 
 # --- What-if: a layer or the whole network, compiled and timed again ---
 # Gains come from here. A layer is compared with itself, both alone on the same machine, so that
@@ -28,8 +30,7 @@ from npuscope.program.units import Convacc
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class LayerChange:
+class LayerChange(Struct, frozen=True):
     """Of one layer: other channel counts (0 leaves them), another zero point of its input."""
 
     outputs: int = 0
@@ -150,23 +151,26 @@ def _zero(tensor: Tensor) -> object:
 UNCOSTED = having(Trait.PRODUCT)
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Apart, frozen=True, dict=True):
     """`graph` is None for programs read from vendor files; gains are then mostly unknown."""
+
+    apart = ("bench",)
 
     program: Program
     profile: Profile
     machine: Machine
     graph: Graph | None = None
-    bench: Bench = field(default=None, compare=False, repr=False)  # type: ignore[assignment]
-    layer_ops: dict[str, Op] = field(init=False, compare=False, repr=False)  # by origin
+    bench: Bench = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         if self.bench is None:
-            object.__setattr__(self, "bench", Bench(self.machine))
+            force_setattr(self, "bench", Bench(self.machine))
+
+    @cached_property
+    def layer_ops(self) -> dict[str, Op]:
+        """By origin."""
         ops = self.graph.ops if self.graph is not None else ()
-        layers = {name: op for op in ops if op.kind in LAYERS for name in op.origin}
-        object.__setattr__(self, "layer_ops", layers)
+        return {name: op for op in ops if op.kind in LAYERS for name in op.origin}
 
     def epochs(self, *kinds: EpochKind) -> Iterator[tuple[Epoch, EpochProfile]]:
         """Epochs with their figures; a measured meta epoch stands for its first one."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from msgspec import Struct
+
 from npuscope.building import Build, Options, Source, build, machine_for, needs_model
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.load import plain_overrides
 from npuscope.machine.marks import KeyEffect
 from npuscope.machine.model import Machine
@@ -20,7 +21,8 @@ from npuscope.machine.set_keys import (
 )
 from npuscope.profiling.model import Profile
 from npuscope.profiling.run import estimate, retimer
-from npuscope.shown import Shown
+from npuscope.shown import ShownRecord
+from npuscope.structs import replace
 
 # --- Sensitivity: every timing key improved a little, one at a time ---
 
@@ -28,8 +30,7 @@ STEP = 0.1  # of a key's value: a tenth better
 _NOISE = 1e-9  # of the total: rounding of sums, not a saving
 
 
-@dataclass(frozen=True, slots=True)
-class Sensitivity:
+class Sensitivity(Struct, frozen=True):
     """What a better value of one key saves."""
 
     key: str
@@ -60,8 +61,7 @@ def _trials(machine: Machine) -> Iterator[tuple[Key, float]]:
             yield key, key.value * (1 + STEP)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class WhatIf(Shown):
+class WhatIf(ShownRecord, frozen=True):
     """The same network before and after the machine changed.
 
     A vendor's program that had to be compiled again is not the baseline: both sides come from

@@ -8,8 +8,10 @@ that a board that never stops talking is one.
 from __future__ import annotations
 
 import logging
-from dataclasses import fields
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from npuscope.boards.link import BoardLink
 from npuscope.boards.wire.framing import (
@@ -34,7 +36,6 @@ from npuscope.boards.wire.messages import (
     encode,
 )
 from npuscope.errors import DeviceError
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 REVISION = Revision.W2
@@ -46,8 +47,7 @@ _LOG = logging.getLogger(__name__)
 P = TypeVar("P", bound=Payload)
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True):
     """How long to wait for what, in seconds: the vendor client's values where it has one."""
 
     sync_s: float = 0.5
@@ -65,7 +65,7 @@ class Timeouts:
     recovery_s: float = 10.0  # how long a board may go on with what we gave up
 
     def scaled(self, factor: float) -> Timeouts:
-        return Timeouts(*(getattr(self, field.name) * factor for field in fields(self)))
+        return Timeouts(*(seconds * factor for seconds in astuple(self)))
 
 
 class RefusedError(DeviceError):

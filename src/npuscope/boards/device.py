@@ -4,15 +4,15 @@ The simulated board, a board behind a serial line or a socket, and a recorded lo
 
 from __future__ import annotations
 
-from dataclasses import field
 from enum import Enum, IntFlag
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.errors import UsageError
-from npuscope.lean_dataclass import dataclass
 from npuscope.program.model import EpochKind
+from npuscope.structs import Apart
 from npuscope.text import safe_terminal
 
 
@@ -48,8 +48,7 @@ def granted(options: CounterOption) -> CounterOption:
     return options & CounterOption.EPOCH_LEN | cache
 
 
-@dataclass(frozen=True, slots=True)
-class BoardClocks:
+class BoardClocks(Struct, frozen=True):
     """Hertz."""
 
     mcu_hz: int
@@ -58,9 +57,10 @@ class BoardClocks:
     nic_hz: int
 
 
-@dataclass(frozen=True, slots=True)
-class TensorDesc:
+class TensorDesc(Apart, frozen=True):
     """An input or output as the device describes it; `dtype` is numpy's name."""
+
+    apart = ("memory",)
 
     name: str
     shape: tuple[int, ...]
@@ -69,7 +69,7 @@ class TensorDesc:
     zero_point: int = 0
     address: int = 0
     # "activations", "user" or "mempool", where the device tells
-    memory: str = field(default="", compare=False)
+    memory: str = ""
 
     @property
     def size_bytes(self) -> int:
@@ -79,8 +79,7 @@ class TensorDesc:
 NodeTensors = tuple[tuple[TensorDesc, np.ndarray], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkDesc:
+class NetworkDesc(Struct, frozen=True):
     """One of the networks on a device."""
 
     name: str
@@ -99,8 +98,7 @@ class NetworkDesc:
 _CLOCKS = ("mcu", "noc", "npu", "nic")
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceInfo:
+class DeviceInfo(Struct, frozen=True):
     """The device itself; `description` and `protocol` are what reports print."""
 
     description: str
@@ -122,8 +120,7 @@ class DeviceInfo:
         return (*self.core, f"npu_cache={int(self.npu_cache)}", *speeds)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeCounters:
+class NodeCounters(Struct, frozen=True):
     """One executed epoch block of one inference; what a run did not count is None or empty.
 
     An `extra` node is internal DMA of the hybrid before it.
@@ -145,8 +142,7 @@ class NodeCounters:
     cache_write: tuple[int, int, int, int] | None = None  # hit, miss, alloc-miss, through
 
 
-@dataclass(frozen=True, slots=True)
-class Inference:
+class Inference(Struct, frozen=True):
     """One inference: its epochs in order (none when not asked for), its outputs."""
 
     nodes: tuple[NodeCounters, ...]
@@ -155,8 +151,7 @@ class Inference:
     duration_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """What to run: inputs in the network's order (None: the device's own constants)."""
 
     network: str
@@ -200,8 +195,7 @@ class DescriptorKind(Enum):
     LOG = "log"
 
 
-@dataclass(frozen=True, slots=True)
-class Descriptor:
+class Descriptor(Struct, frozen=True):
     """Which device to use; `path` is a serial port ("" = find one) or a recorded log."""
 
     kind: DescriptorKind

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from msgspec import Struct
+
 from npuscope.boards.server_run import Gone, Stream
 from npuscope.errors import DeviceError, UsageError
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 _LOGGER = logging.getLogger(__name__)
@@ -24,8 +25,7 @@ _SLICE_S = 0.1
 _WRITE_TIMEOUT_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(Struct, frozen=True):
     """How long a client may say nothing, in seconds, while another one waits for the board."""
 
     at_first: float = 5.0

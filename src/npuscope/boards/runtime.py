@@ -10,9 +10,10 @@ from enum import Enum, IntFlag
 from itertools import groupby
 from types import TracebackType
 
+from msgspec import Struct
+
 from npuscope.boards.device import CounterOption, NodeCounters, granted
 from npuscope.errors import NpuscopeError
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.program.ec_blob.binary import EcBinary, write_binary
 from npuscope.program.ec_blob.lower import lower
@@ -33,6 +34,7 @@ from npuscope.sim.debug_unit import (
     watch_envelopes,
 )
 from npuscope.sim.epochs import count_epochs
+from npuscope.structs import replace
 
 
 class RuntimeEvent(Enum):
@@ -73,8 +75,7 @@ _KIND_FLAGS = {
 FETCH_BUSIF = 0
 
 
-@dataclass(frozen=True, slots=True)
-class EpochBlock:
+class EpochBlock(Struct, frozen=True):
     """What the runtime starts and waits for: one epoch, or a blob of many (a meta epoch).
 
     `blob_bytes` is an estimate, made only where fetches are counted; `note` tells when a

@@ -7,6 +7,7 @@ import logging
 from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.boards.device import (
     NOTHING,
@@ -46,7 +47,6 @@ from npuscope.boards.wire.messages import (
 )
 from npuscope.boards.wire.statistics import NodePlace, node_lines
 from npuscope.errors import DeviceError, NpuscopeError
-from npuscope.lean_dataclass import dataclass
 
 # The board's end of a conversation: requests and data in, answers out.
 #
@@ -94,8 +94,7 @@ class Interrupted(DeviceError):
         self.request = request
 
 
-@dataclass(frozen=True, slots=True)
-class ServerTiming:
+class ServerTiming(Struct, frozen=True):
     """Seconds. Between the packets of a message a slow host may think, inside one it may not."""
 
     idle: float = 600.0

@@ -21,12 +21,12 @@ from npuscope.boards.device import (
 from npuscope.boards.runtime import Instrument, Runtime
 from npuscope.boards.wire.framing import CORE_BITS, STM32N6
 from npuscope.errors import DeviceError, TargetError, UsageError
-from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.program.calls import element_type
 from npuscope.program.model import Buffer, Epoch, Program
 from npuscope.sim.memory import Memory, MemoryRegion
 from npuscope.sim.run import execute, written
+from npuscope.structs import replace
 from npuscope.version import __version__
 
 # Every text that a simulated board sends of itself holds this word, also over a wire: nobody

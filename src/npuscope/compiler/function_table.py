@@ -10,8 +10,9 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+from msgspec import Struct
 
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.structs import replace
 
 Array = np.ndarray
 OUTER_BITS = 5
@@ -22,8 +23,7 @@ _MOST_ROWS = 64  # six bits of a ROM0 entry number the first row
 _PARTS = 3  # bits: up to eight parts of a segment, one for each value
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionTable:
+class FunctionTable(Struct, frozen=True):
     """y = (A*x*x + (B << shift_b)*x + (C << shift_c)) >> shift_o, row by segment of x."""
 
     rom0: Array

@@ -8,10 +8,10 @@ from __future__ import annotations
 from math import ceil, floor, inf, isfinite, log2
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import ModelError
 from npuscope.geometry.sums import INT16_MAX, reach
-from npuscope.lean_dataclass import dataclass
 
 Array = np.ndarray
 MAX_SHIFT = 31  # of a dead layer, whose scale is 0; of an operand
@@ -19,8 +19,7 @@ LAST_SHIFT = 48  # beyond it nothing is left of a product of 16 and 32 bits
 FRACTION_BITS = 20  # the vendor's two-stage form works with 20 fraction bits
 
 
-@dataclass(frozen=True, slots=True)
-class LayerScaling:
+class LayerScaling(Struct, frozen=True):
     """real = scale * (q - zero point) for a layer: input, weights per channel, output."""
 
     input_scale: float
@@ -43,8 +42,7 @@ class LayerScaling:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Affine:
+class Affine(Struct, frozen=True):
     """One ARITH stage: (a * x + c) >> shift, a and c per channel or scalar."""
 
     a: Array
@@ -196,8 +194,7 @@ def requantize_per_channel(
     return mul, Affine(powers, c, total, c_shift=c_shift)
 
 
-@dataclass(frozen=True, slots=True)
-class AddNumbers:
+class AddNumbers(Struct, frozen=True):
     """Coefficients of a residual addition on one ARITH unit."""
 
     a: int

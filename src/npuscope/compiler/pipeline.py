@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from npuscope.compiler.emit.program import emit_program, one_blob_an_epoch
 from npuscope.compiler.lower.graph import lower_graph
 from npuscope.compiler.passes import run_passes
 from npuscope.compiler.place import place
 from npuscope.compiler.schedule import schedule
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.program.balance import check_balance
 from npuscope.program.claims import with_claims
@@ -16,8 +17,7 @@ from npuscope.program.model import Program
 from npuscope.program.verify import verify
 
 
-@dataclass(frozen=True, slots=True)
-class CompileOptions:
+class CompileOptions(Struct, frozen=True):
     """What a user may ask of the compiler, beside the machine and its generation."""
 
     optimization: int | None = None  # the generation's own when None

@@ -9,23 +9,23 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from itertools import chain
+
+from msgspec import Struct, field
 
 from npuscope.compiler.reads import read_accesses
 from npuscope.errors import TargetError
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.program.addresses import given_pools
 from npuscope.program.model import Buffer, Pool, Program
+from npuscope.structs import replace
 
 _SPAN = 32  # epochs that share one list of the buffers alive in them
 _MOST_SPANS = 8  # what is alive in more stands in one list for all
 _NONE: Mapping[str, str] = {}
 
 
-@dataclass(slots=True)
-class PlacedSoFar:
+class PlacedSoFar(Struct):
     """What is placed so far; marks are the highest end reached in each pool.
 
     A buffer meets few of the many thousand that a large network has: those are found by epoch. One

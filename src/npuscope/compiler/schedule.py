@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from npuscope.compiler.stages import (
     ActivStage,
@@ -29,13 +30,11 @@ from npuscope.compiler.stages import (
 )
 from npuscope.geometry.divisors import largest_divisor
 from npuscope.geometry.tiling import ConvMode
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.program.modes import Simd
 
 
-@dataclass(slots=True)
-class StageGroup:
+class StageGroup(Struct):
     """The stages of one epoch, and the channels per frame after each of them."""
 
     stages: list[Stage] = field(default_factory=list)

@@ -6,23 +6,22 @@ a value becomes a buffer only if it crosses an epoch border.
 
 from __future__ import annotations
 
-from dataclasses import field
 from enum import Enum
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.compiler.function_table import FunctionTable
 from npuscope.geometry.pieces import MOST_TOGETHER
 from npuscope.geometry.tiling import Tiling
 from npuscope.graph.model import Quant, Tensor
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.model import Call, Refused
+from npuscope.structs import Apart, replace
 
 Array = np.ndarray
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(Struct, frozen=True):
     """A tensor between stages: (H, W, C), element width, and memory layout.
 
     `batch` is the number of channels stored together (C: channel-last, 1: channel-first).
@@ -96,8 +95,7 @@ class PieceOrder(Enum):
         return cls.FEW if pieces <= MOST_TOGETHER else cls.PAIRS
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Apart, frozen=True):
     """Base of all stages. `operator` is the name the vendor's reports use."""
 
     name: str
@@ -108,22 +106,23 @@ class Stage:
     trail: tuple[Refused, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConvStage(Stage):
+class ConvStage(Stage, frozen=True, kw_only=True):
     """One convolution (or one row piece of it) on a pipe of CONVACC units."""
 
-    tiling: Tiling = field(kw_only=True)
-    weights: Array = field(kw_only=True, compare=False, repr=False)  # packed bytes, in order
-    weight_turns: int = field(default=1, kw_only=True)  # times that all of them are read
-    window: tuple[int, int] = field(kw_only=True)
-    strides: tuple[int, int] = field(kw_only=True)
-    pads: tuple[int, int, int, int] = field(kw_only=True)  # top, left, bottom, right
-    crop: tuple[int, int, int, int] = field(default=(0, 0, 0, 0), kw_only=True)  # left out
-    order: PieceOrder = field(default=PieceOrder.WHOLE, kw_only=True)
-    simd: int = field(kw_only=True)
-    fsub: int = field(default=0, kw_only=True)
-    zfbias: int = field(default=0, kw_only=True)  # what padded positions hold
-    shift_o: int = field(kw_only=True)
+    apart = ("weights",)
+
+    tiling: Tiling
+    weights: Array  # packed bytes, in order
+    weight_turns: int = 1  # times that all of them are read
+    window: tuple[int, int]
+    strides: tuple[int, int]
+    pads: tuple[int, int, int, int]  # top, left, bottom, right
+    crop: tuple[int, int, int, int] = (0, 0, 0, 0)  # left out
+    order: PieceOrder = PieceOrder.WHOLE
+    simd: int
+    fsub: int = 0
+    zfbias: int = 0  # what padded positions hold
+    shift_o: int
 
     @property
     def seen(self) -> tuple[int, int]:
@@ -136,33 +135,35 @@ class ConvStage(Stage):
         return 1 if height - bottom == 1 else height, 1 if width - right == 1 else width
 
 
-@dataclass(frozen=True, slots=True)
-class ArithStage(Stage):
+class ArithStage(Stage, frozen=True, kw_only=True):
     """One ARITH unit: out = ((A*x >> Ax) + (B*y >> By) + (C << Cs)) >> shift, or x*y >> shift.
 
     A and C are scalars or one value per channel; with one input C has 32 bits ({B,C}).
     `table` holds 16-bit coefficients that an engine streams into port Y.
     """
 
-    multiply: bool = field(default=False, kw_only=True)
-    maximum: bool = field(default=False, kw_only=True)  # of x and C
-    a: Array = field(kw_only=True, compare=False, repr=False)
-    b: int | Array = field(default=0, kw_only=True, compare=False, repr=False)
-    c: Array = field(kw_only=True, compare=False, repr=False)
-    shift: int = field(kw_only=True)
-    ax_shift: int = field(default=0, kw_only=True)
-    by_shift: int = field(default=0, kw_only=True)
-    c_shift: int = field(default=0, kw_only=True)
-    clip: tuple[int, int] | None = field(default=None, kw_only=True)
-    wrap: bool = field(default=False, kw_only=True)  # neither rounds nor saturates
-    table: Array | None = field(default=None, kw_only=True, compare=False, repr=False)
+    apart = ("a", "b", "c", "table")
+
+    multiply: bool = False
+    maximum: bool = False  # of x and C
+    a: Array
+    b: int | Array = 0
+    c: Array
+    shift: int
+    ax_shift: int = 0
+    by_shift: int = 0
+    c_shift: int = 0
+    clip: tuple[int, int] | None = None
+    wrap: bool = False  # neither rounds nor saturates
+    table: Array | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ActivStage(Stage):
+class ActivStage(Stage, frozen=True, kw_only=True):
     """A function of one byte on an ACTIV unit."""
 
-    table: FunctionTable = field(kw_only=True, compare=False, repr=False)
+    apart = ("table",)
+
+    table: FunctionTable
 
 
 class PoolKind(Enum):
@@ -171,24 +172,22 @@ class PoolKind(Enum):
     GLOBAL_AVERAGE = "GlobalAveragePool"
 
 
-@dataclass(frozen=True, slots=True)
-class PoolStage(Stage):
-    kind: PoolKind = field(kw_only=True)
-    window: tuple[int, int] = field(kw_only=True)
-    strides: tuple[int, int] = field(default=(1, 1), kw_only=True)
-    pads: tuple[int, int, int, int] = field(default=(0, 0, 0, 0), kw_only=True)
-    mulval: int = field(default=0, kw_only=True)
-    shift: int = field(default=0, kw_only=True)
+class PoolStage(Stage, frozen=True, kw_only=True):
+    kind: PoolKind
+    window: tuple[int, int]
+    strides: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    mulval: int = 0
+    shift: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CopyStage(Stage):
+class CopyStage(Stage, frozen=True, kw_only=True):
     """DMA without a processing unit: changes how channels lie in memory.
 
     With `repeats` the channels are written that many times side by side.
     """
 
-    repeats: int = field(default=1, kw_only=True)
+    repeats: int = 1
 
     @property
     def depth(self) -> int:
@@ -204,12 +203,11 @@ class CopyStage(Stage):
         return self.output.nbits == 8 and not any(n % 2 for n in (self.depth, *counts))
 
 
-@dataclass(frozen=True, slots=True)
-class CallStage(Stage):
+class CallStage(Stage, frozen=True, kw_only=True):
     """A kernel on the host CPU; `hybrid` when it only drives the NPU's DMA."""
 
-    call: Call = field(kw_only=True)
-    hybrid: bool = field(default=False, kw_only=True)
+    call: Call
+    hybrid: bool = False
 
 
 class Views(dict[str, Value]):
@@ -224,8 +222,7 @@ class Views(dict[str, Value]):
         self.of.setdefault(value.name, []).append(name)
 
 
-@dataclass(slots=True)
-class Lowered:
+class Lowered(Struct):
     """Result of lowering: stages in order, the values of graph inputs and outputs, views."""
 
     stages: list[Stage]

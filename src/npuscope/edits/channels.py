@@ -21,10 +21,10 @@ from npuscope.edits.request import EditRequest
 from npuscope.edits.steps import PAIR, dequantizer, same_steps
 from npuscope.geometry.streams import DenseLayer
 from npuscope.geometry.tiling import ConvShape
-from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.program.modes import Simd
 from npuscope.rulebook.counts import padded_count
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 _ONE = 64  # as an integer; its scale is a power of two too, so that nothing is rounded

@@ -35,7 +35,7 @@ from npuscope.edits.steps import (
     users,
 )
 from npuscope.graph.model import Quant
-from npuscope.lean_dataclass import replace
+from npuscope.structs import replace
 
 _NO_GATE = "the op is not part of (1 - z) * n + z * h"
 _BOTH = "no operand has the full shape"

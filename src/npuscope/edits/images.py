@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.edits.document import Document
 from npuscope.edits.onnx.document import OnnxDocument
@@ -16,7 +17,6 @@ from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest, attrs_of, network_op
 from npuscope.edits.steps import add_steps, is_integer, moved_steps
 from npuscope.edits.views import edge, edge_padded, from_pixels, joined, pixels, view_as, viewed
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.images import Coordinates, ResizeAttrs, ResizeMode
 from npuscope.ops.moves import PadAttrs, SliceAttrs
 from npuscope.ops.reduce import PoolAttrs
@@ -33,8 +33,7 @@ _PLAIN_NEAREST: dict[str, dict[str, Any]] = {
 _CENTRED = (Coordinates.HALF_PIXEL, Coordinates.PYTORCH_HALF_PIXEL)
 
 
-@dataclass(frozen=True, slots=True)
-class Smoothing:
+class Smoothing(Struct, frozen=True):
     """Linear interpolation by a whole factor: repeated pixels, then a small kernel over them.
 
     Along one axis a factor r between pixel centres is r copies and the kernel 1 2 .. 2 1 (r even)

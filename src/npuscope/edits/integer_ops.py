@@ -33,9 +33,9 @@ from npuscope.edits.request import EditRequest, NetworkFacts
 from npuscope.edits.steps import dequantizer, float_steps, quantizers, steps_behind
 from npuscope.files.file_graph import KIND_ROWS, kinds_having
 from npuscope.graph.model import Quant
-from npuscope.lean_dataclass import replace
 from npuscope.machine.npu_ops import BINARY, SUPPORT
 from npuscope.ops.traits import Trait
+from npuscope.structs import replace
 
 # --- Other quantization of the same values: symmetric-weights, zero-point ---
 

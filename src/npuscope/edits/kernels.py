@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.edits.document import Document
 from npuscope.edits.numbers import covered, int8_quant
@@ -16,7 +17,6 @@ from npuscope.edits.views import padded
 from npuscope.files.file_graph import kinds_having
 from npuscope.graph.model import Graph, Tensor
 from npuscope.graph.model import Op as GraphOp
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.layers import ConvAttrs
 from npuscope.ops.traits import Trait
 
@@ -26,8 +26,7 @@ _MARGIN = 1.25  # a half may swing further on other data while the sum does not
 _BETWEEN = {"Identity"} | kinds_having(Trait.FUNCTION)
 
 
-@dataclass(frozen=True, slots=True)
-class KernelHalf:
+class KernelHalf(Struct, frozen=True):
     """Columns of a kernel from `first` to `end`; the first `silent` ones are zeros here, for
     the other half has them. `reach` is what its sums hold."""
 

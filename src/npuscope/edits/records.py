@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.files.file_graph import FileNode, FileTensorId
 from npuscope.graph.model import Quant
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.structs import replace
 
 Value = FileTensorId
 Op = FileNode
@@ -35,8 +36,7 @@ class ImageShape(NamedTuple):
     channels: int
 
 
-@dataclass(frozen=True, slots=True)
-class QuantSteps:
+class QuantSteps(Struct, frozen=True):
     """How a tensor of integers stands for real values."""
 
     quant: Quant
@@ -58,8 +58,7 @@ class QuantSteps:
         return -LOWEST if self.type == "uint8" else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Tied:
+class Tied(Struct, frozen=True):
     """Tensors of integers that share their steps, and the layers that read them."""
 
     tensors: tuple[Value, ...]
@@ -67,8 +66,7 @@ class Tied:
     layers: tuple[Op, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Struct, frozen=True):
     """Values as the file holds them: plain numbers, or integers with one scale or one per channel
     of `axis`. `held` is the tensor that holds exactly this, if one does."""
 
@@ -137,8 +135,7 @@ def repeated(values: np.ndarray, index: Sequence[int], axis: int = 0) -> np.ndar
     return np.asarray(np.take(values, np.maximum(np.asarray(index), 0), axis))
 
 
-@dataclass(frozen=True, slots=True)
-class FileLayer:
+class FileLayer(Struct, frozen=True):
     """An op with constant weights. Axes are those of the weights as the file has them; `in_axis`
     is None where each kernel sees one channel only, so that it has no such axis."""
 

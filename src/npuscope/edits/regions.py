@@ -13,8 +13,10 @@ from collections.abc import Hashable, Iterator, Mapping
 from enum import Enum, auto
 from typing import Any, Generic, Protocol, TypeVar
 
+from msgspec import Struct
+
 from npuscope.edits.records import NEW, NotFitting
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.structs import replace
 
 T = TypeVar("T", bound=Hashable)
 # How many new channels are put right behind a channel; FRONT stands before the first one.
@@ -32,8 +34,7 @@ class ChannelRole(Enum):
     OTHER = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelOp(Generic[T]):
+class ChannelOp(Struct, Generic[T], frozen=True):
     """An op as far as channels go. `ranges` are the channels that a slice's outputs take, which
     are equally many where it is `even`."""
 
@@ -56,8 +57,7 @@ class ChannelView(Protocol[T]):
     def title(self, tensor: T) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Unjoined(Generic[T]):
+class Unjoined(Struct, Generic[T], frozen=True):
     """A view in which regions end at joins."""
 
     view: ChannelView[T]
@@ -83,8 +83,7 @@ def _unjoined(step: ChannelOp[T]) -> ChannelOp[T]:
     return replace(step, role=ChannelRole.OTHER) if step.role is ChannelRole.JOIN else step
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelRegion(Generic[T]):
+class ChannelRegion(Struct, Generic[T], frozen=True):
     """Tensors with their new channels, all ops that touch them, and readers that must not.
 
     `bounds` are the ranges that the outputs of its slices take in the padded source, by op.

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.edits.records import NotFitting
 from npuscope.graph.model import Attrs, Graph, Op
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.rulebook.finding import Value
 
@@ -35,8 +35,7 @@ class NetworkFacts(Protocol):
         """Tensors at which the NPU's work ends; NotFitting where there is nothing to cut."""
 
 
-@dataclass(frozen=True, slots=True)
-class EditRequest:
+class EditRequest(Struct, frozen=True):
     """`ops` are the source ops of a finding; one or more of them are the place of the edit."""
 
     ops: tuple[str, ...]

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from msgspec import Struct
+
 from npuscope.errors import UsageError
-from npuscope.lean_dataclass import dataclass
 
 if TYPE_CHECKING:
     from npuscope.advice.compare.model import Side
@@ -22,8 +23,7 @@ Options = Mapping[str, Any]  # keywords of the verb, by name
 _FLAGS = ("as_int8", "ec_single_epoch", "relocatable", "no_secure", "sensitivity")
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """A result as it is printed, and as the object of --json."""
 
     TEXT: ClassVar[str] = "npuscope.families.interface:report_text"

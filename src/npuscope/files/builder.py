@@ -9,10 +9,10 @@ import numpy as np
 from npuscope.errors import ModelError
 from npuscope.graph.limits import MAX_ELEMENTS
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Op, Quant, Tensor
-from npuscope.lean_dataclass import replace
 from npuscope.ops.kernels.step import Array
 from npuscope.ops.row import Shape, Shapes
 from npuscope.ops.table import OPS
+from npuscope.structs import replace
 
 # --- 4-bit values as files store them: two per byte, the first in the low half ---
 

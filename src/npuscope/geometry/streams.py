@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
+from msgspec import Struct
+
 from npuscope.geometry.tiling import (
     ConvShape,
     Tiling,
@@ -17,13 +19,12 @@ from npuscope.geometry.tiling import (
     modes,
     tile_limit,
 )
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.program.modes import Simd
+from npuscope.structs import replace
 
 
-@dataclass(frozen=True, slots=True)
-class DenseLayer:
+class DenseLayer(Struct, frozen=True):
     """A layer that sums over all its input channels."""
 
     shape: ConvShape

@@ -9,11 +9,13 @@ from __future__ import annotations
 from enum import Enum
 from math import ceil, prod
 
+from msgspec import Struct
+
 from npuscope.geometry.divisors import largest_divisor
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine, TileLimit
 from npuscope.program.modes import Simd
 from npuscope.program.unit_words import DEEP_BYTES
+from npuscope.structs import replace
 
 # Zero points, in int8 terms, that leave a layer in 8x8 mode: nothing to subtract, or the plain byte
 # of uint8. Every other layer seen in vendor builds has its own in the unit, and is in 16x8 mode.
@@ -32,8 +34,7 @@ class ConvMode(Enum):
     DSS2 = "dss2"
 
 
-@dataclass(frozen=True, slots=True)
-class Tiling:
+class Tiling(Struct, frozen=True):
     """A convolution cut for the units: n units in series, nK kernels and B channels each.
 
     `passes` accumulation passes go through memory, `tiles` output tiles follow each other.
@@ -59,8 +60,7 @@ class Tiling:
         return self.mode in (ConvMode.DEPTHWISE, ConvMode.DSS2)
 
 
-@dataclass(frozen=True, slots=True)
-class ConvShape:
+class ConvShape(Struct, frozen=True):
     """What the choice depends on: channels, kernel, and the maps going in and out."""
 
     inputs: int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from enum import Enum
+
+from msgspec.structs import fields
 
 from npuscope.graph.model import Attrs, Graph, Op, Quant, Tensor
 from npuscope.text import safe_terminal

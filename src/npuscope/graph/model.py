@@ -7,15 +7,15 @@ them. Ops are frozen: a pass replaces an op, it never edits one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
 from enum import Enum
 from typing import TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import InternalError, ModelError
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.shown import Rows, Shown, counted
+from npuscope.structs import Apart, replace
 
 
 class Activation(Enum):
@@ -27,8 +27,7 @@ class Activation(Enum):
     RELU_N1_TO_1 = "relu_n1_to_1"
 
 
-@dataclass(frozen=True, slots=True)
-class Attrs:
+class Attrs(Struct, frozen=True):
     """Base of all attribute records; also the record of ops without attributes."""
 
 
@@ -94,8 +93,7 @@ class Numerics(Enum):
     QDQ = "qdq"  # float32 between DequantizeLinear and QuantizeLinear (onnxruntime)
 
 
-@dataclass(frozen=True, slots=True)
-class Quant:
+class Quant(Struct, frozen=True):
     """real = scale * (q - zero_point); `axis` is None for one scale per tensor.
 
     Scales are float32 values held as Python floats, so equality is exact.
@@ -122,16 +120,17 @@ class Quant:
         return self.axis is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(Apart, frozen=True):
     """A value in the graph. `data` is set for constants only."""
+
+    apart = ("data", "source_shape")
 
     name: str
     shape: tuple[int, ...]
     dtype: DType
     quant: Quant | None = None
-    data: np.ndarray | None = field(default=None, compare=False, repr=False)
-    source_shape: tuple[int, ...] | None = field(default=None, compare=False)
+    data: np.ndarray | None = None
+    source_shape: tuple[int, ...] | None = None
 
     @property
     def is_constant(self) -> bool:
@@ -149,20 +148,21 @@ class Tensor:
         return (self.elements * self.dtype.bits + 7) // 8
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(Apart, frozen=True):
     """One operation. `kind` names a row in ops/, `attrs` is of the type stated there.
 
     An optional input that is absent is the empty string. `origin` lists the source ops it
     came from, as "TYPE:name-or-index" in file order.
     """
 
+    apart = ("origin",)
+
     kind: str
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attrs: Attrs
-    origin: tuple[str, ...] = field(default=(), compare=False)
+    origin: tuple[str, ...] = ()
 
     def attrs_as(self, record: type[A]) -> A:
         """The attributes as the record the caller expects for this kind of op."""

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from npuscope.errors import FileError
 from npuscope.identify.build_files import OtherFile
 from npuscope.identify.folder_check import (
@@ -20,7 +22,6 @@ from npuscope.identify.folder_check import (
 )
 from npuscope.identify.sample import Sample
 from npuscope.identify.table import Identity, format_of
-from npuscope.lean_dataclass import dataclass
 
 MAX_FILES = 2000
 MAX_DEPTH = 6
@@ -38,8 +39,7 @@ _READ = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(Struct, frozen=True):
     """`together` and `missing` are sentences, one a line."""
 
     path: str

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import field
 from typing import Any
 
+from msgspec import Struct, field
+
 from npuscope.identify.documents import model_md5
-from npuscope.lean_dataclass import dataclass
+from npuscope.structs import Apart
 from npuscope.text import safe_terminal
 
 _MODELS = ("tflite", "onnx")
@@ -21,16 +22,17 @@ _C_POOL = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FolderFile:
+class FolderFile(Apart, frozen=True):
     """A file that was recognised; `facts` is the summary of its inspector."""
+
+    apart = ("facts",)
 
     path: str  # below the folder, with /
     kind: str
     version: str
     size_bytes: int
     network: str
-    facts: dict[str, Any] = field(default_factory=dict, compare=False)
+    facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -44,8 +46,7 @@ class FolderFile:
 Files = tuple[FolderFile, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PoolImage:
+class PoolImage(Struct, frozen=True):
     """The image that a pool needs, and its size if that is told."""
 
     pool: str

@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import field, fields, is_dataclass
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
+from msgspec.structs import asdict
+
 from npuscope.bounded_file import REPORT, opened, read_head
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.foreign_json import LenientJson, read_json
 from npuscope.program.generate_report.lines import ReportLine, read_text, split_lines
 
@@ -23,8 +24,7 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _CONTROL = bytes(set(range(32)) - {9, 10, 12, 13, 27})
 
 
-@dataclass(frozen=True, slots=True)
-class FileFacts:
+class FileFacts(Struct, frozen=True):
     """What an inspector tells: the version, counts by name, all numbers, what it left out."""
 
     version: str
@@ -97,8 +97,8 @@ class Sample:
 
 def plain(value: Any) -> Any:
     """Records, enums and tuples as JSON can hold them; no number is left out."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Struct):
+        return {name: plain(entry) for name, entry in asdict(value).items()}
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):

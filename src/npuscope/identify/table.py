@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
 from importlib import import_module
 from typing import Any
+
+from msgspec import Struct, field
 
 from npuscope.bounded_file import REPORT
 from npuscope.errors import FileError
 from npuscope.identify import binary, build_files, documents, loadable, texts
 from npuscope.identify.sample import FileFacts, Sample
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 Inspector = Callable[[Sample], FileFacts]
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     """A kind of file: how it is told from others, and who reads it."""
 
     kind: str
@@ -26,8 +25,7 @@ class Format:
     inspect: Inspector
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """`summary` has the counts of the format and, under `values`, all numbers of the file.
 
     `ignored` names the parts of the file that are in neither.

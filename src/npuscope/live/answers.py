@@ -8,7 +8,6 @@ from typing import Any
 from npuscope.advice.compare.model import Side
 from npuscope.advice.compare.run import compare
 from npuscope.advice.sweep.summary import short_names
-from npuscope.lean_dataclass import replace
 from npuscope.live.library import Library, LiveView, TimedView, fix_name
 from npuscope.live.setting import Setting, command, setting_from
 from npuscope.machine.load import DEFAULT_MACHINE, generations, packaged, read_table
@@ -18,6 +17,7 @@ from npuscope.report.estimate import known_keys
 from npuscope.report.html.compare import compare_data
 from npuscope.report.html.data import profile_data
 from npuscope.report.html.page import page
+from npuscope.structs import replace
 from npuscope.version import __version__
 
 Answer = dict[str, Any]

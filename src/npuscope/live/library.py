@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 
+from msgspec import Struct
+
 from npuscope.advice.compare.times import EpochTimer, without_waiting
 from npuscope.advice.explain import explain
 from npuscope.advice.explanation import Explanation
@@ -27,7 +29,6 @@ from npuscope.building import Build, Options, build, is_program, machine_for, op
 from npuscope.edits import Document, open_document, whole_bytes
 from npuscope.errors import NpuscopeError, UsageError
 from npuscope.files.load import load_model
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.live.setting import Setting, fixed_options
 from npuscope.machine.load import generations, plain_overrides
 from npuscope.machine.model import Machine
@@ -37,6 +38,7 @@ from npuscope.profiling.run import Retimer, retimer
 from npuscope.rulebook.finding import Finding
 from npuscope.rulebook.registry import lint_model_file
 from npuscope.sim.program_work import program_work
+from npuscope.structs import replace
 
 log = logging.getLogger(__name__)
 # Of the model files behind the builds that are kept; a build takes some times its file.
@@ -48,8 +50,7 @@ _BORDER = ("input_data_type", "output_data_type", "as_int8")
 _MOST_AHEAD = 12  # builds made beforehand for one setting
 
 
-@dataclass(frozen=True, eq=False)
-class PreparedModel:
+class PreparedModel(Struct, frozen=True, eq=False, dict=True):
     """A file as it stands after its fixes, built and ready to be timed on similar machines."""
 
     look: Look
@@ -69,8 +70,7 @@ class PreparedModel:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TimedView:
+class TimedView(Struct, frozen=True):
     """What a setting takes: every state from the file as it is to the last fix."""
 
     setting: Setting
@@ -88,8 +88,7 @@ class TimedView:
         return tuple(state.timer.estimate(self.machine).total_ms for state in self.states)
 
 
-@dataclass(frozen=True, slots=True)
-class LiveView(TimedView):
+class LiveView(TimedView, frozen=True):
     """The same with its reasons and what may be changed."""
 
     found: Explanation

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
+from msgspec import Struct
+
 from npuscope.building import Options
 from npuscope.errors import UsageError
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.options.kinds import OptionKind
 from npuscope.options.rows import READING, TARGET
 from npuscope.options.words import parse_value
 from npuscope.records import JSON, decode
+from npuscope.structs import replace
 
 # Far more than a page offers; each costs a build of its own.
 _MOST_FIXES = 64
@@ -34,8 +36,7 @@ _FLAGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """`pools` is 0 for the machine's own and n for the nth file; `values` are in TOML's spelling;
     a fix is RULE/FIX, and they are applied in their order."""
 

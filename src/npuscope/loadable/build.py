@@ -11,7 +11,6 @@ from pathlib import Path
 
 from npuscope.bounded_file import OWN, SOURCE, read_bytes, read_text
 from npuscope.errors import FileError, TargetError
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.loadable import codes
 from npuscope.loadable.build_network import (
     SourceNetwork,
@@ -42,7 +41,8 @@ from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3, Dialect, dia
 from npuscope.program.serialize import save
 from npuscope.program.units import Arith
 from npuscope.progress import progress
-from npuscope.shown import Shown
+from npuscope.shown import ShownRecord
+from npuscope.structs import replace
 from npuscope.text import c_identifier
 from npuscope.whole_file import work_folder
 
@@ -95,8 +95,7 @@ _LOG = logging.getLogger(__name__)
 _NOT_SECURE = ("-DNPU_BASE=0x480E0000u",)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Package(Shown):
+class Package(ShownRecord, frozen=True):
     """An image and everything known about it; `files` are the results by name.
 
     `obstacle` says why the code cannot be executed in place, and is empty where it can.

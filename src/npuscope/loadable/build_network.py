@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from msgspec import Struct
+
 from npuscope.bounded_file import POOL_IMAGE, read_bytes
 from npuscope.errors import FileError, InternalError, UsageError
-from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.foreign_source import ForeignSource, read_source
 from npuscope.loadable.pack_pools import RELOCATABLE_HINT
 from npuscope.program.addresses import pool_symbol
@@ -24,8 +25,7 @@ _IN_TREE = Path(__file__).resolve().parents[3] / "firmware"
 _SCALAR_FLOATS = "_float.c"
 
 
-@dataclass(frozen=True, slots=True)
-class ImageSource:
+class ImageSource(Struct, frozen=True):
     """A source of npuscope that goes into images, and the flags that only it needs."""
 
     path: Path
@@ -83,8 +83,7 @@ _DEFAULT = "network"
 _HINT = f"give the folder of a compiled network: {RELOCATABLE_HINT}"
 
 
-@dataclass(frozen=True, slots=True)
-class SourceNetwork:
+class SourceNetwork(Struct, frozen=True):
     """`suffix` ends the names of the source's functions; `symbols` are pools by identifier."""
 
     name: str

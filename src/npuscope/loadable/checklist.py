@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from npuscope.bounded_file import POOL_IMAGE, read_bytes
-from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.checklist_memories import Agent, Traffic, UsedMemory, memories
 from npuscope.program.ec_blob.tables import COEFFICIENT_POOL
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program
 from npuscope.program.network_c.layout import dialect
 from npuscope.program.sources import read_program
-from npuscope.shown import Rows, Shown
+from npuscope.shown import Rows, ShownRecord
 
 CACHE_LINE_BYTES = 32  # of the CPU's data cache
 _BLOB_ALIGN_BYTES = 8
 _MOST_FILES = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Initialiser:
+class Initialiser(Struct, frozen=True):
     """Bytes that have to be in a pool before the first run; no `file` if it was not found."""
 
     pool: str
@@ -41,8 +41,7 @@ class Initialiser:
         return f"the file ends before byte {self.needed_bytes:,}" if short else ""
 
 
-@dataclass(frozen=True, slots=True)
-class CacheWork:
+class CacheWork(Struct, frozen=True):
     """A buffer that CPU and NPU share. `generated`: network.c has the calls already."""
 
     buffer: str
@@ -59,8 +58,7 @@ class CacheWork:
         return not (self.address % CACHE_LINE_BYTES or self.size_bytes % CACHE_LINE_BYTES)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Checklist(Shown):
+class Checklist(ShownRecord, frozen=True):
     network: str
     source: str
     initialisers: tuple[Initialiser, ...]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 
+from msgspec import Struct
+
 from npuscope.errors import NpuscopeError
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.load import DEFAULT_MACHINE, load_machine
 from npuscope.machine.model import MemoryPool, secure_alias
 from npuscope.program.ec_blob.tables import COEFFICIENT_POOL
@@ -24,8 +25,7 @@ class Agent(Enum):
 _WINDOW_BITS = 28  # one external memory has a window of 256 MiB, the internal ones share one
 
 
-@dataclass(frozen=True, slots=True)
-class ByteSpan:
+class ByteSpan(Struct, frozen=True):
     start: int
     end: int
 
@@ -33,8 +33,7 @@ class ByteSpan:
         return self.start < other.end and other.start < self.end
 
 
-@dataclass(frozen=True, slots=True)
-class TimedAccess:
+class TimedAccess(Struct, frozen=True):
     """`position` counts epochs in the order in which they run."""
 
     position: int
@@ -116,8 +115,7 @@ _STEPS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class UsedMemory:
+class UsedMemory(Struct, frozen=True):
     """A bank or an external chip; `used_bytes` counts each byte once."""
 
     name: str
@@ -127,8 +125,7 @@ class UsedMemory:
     steps: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(Struct, frozen=True):
     bank: MemoryPool
     pool: str
     start: int

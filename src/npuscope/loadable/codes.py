@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from msgspec import Struct
+
 from npuscope.errors import UsageError
-from npuscope.lean_dataclass import dataclass
 
 # --- Numbers in an image: segments, processors, tool-chains, pools ---
 
@@ -102,8 +103,7 @@ def name_of(names: type[IntEnum], value: int) -> str:
 # --- What a user may choose about an image ---
 
 
-@dataclass(frozen=True, slots=True)
-class CpuTarget:
+class CpuTarget(Struct, frozen=True):
     """A processor as the image's header and the two compilers call it."""
 
     name: str
@@ -130,8 +130,7 @@ DEFAULT_CPU = "cortex-m33"  # that of the emulated board
 DEFAULT_TOOLCHAIN = "zig"
 
 
-@dataclass(frozen=True, slots=True)
-class PackageOptions:
+class PackageOptions(Struct, frozen=True):
     """`name` is what the files are called, network.c's own name if empty."""
 
     name: str = ""

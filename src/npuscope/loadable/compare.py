@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from msgspec import Struct
 
-from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.codes import cpu_name, toolchain_name
 from npuscope.loadable.image import Image
 from npuscope.loadable.image_model import version_text
@@ -12,8 +11,7 @@ from npuscope.loadable.image_model import version_text
 Value = str | int | bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """`part` is one of PARTS; None stands for what one of the two does not have."""
 
     part: str
@@ -39,7 +37,7 @@ def compare_images(a: Image, b: Image) -> tuple[Difference, ...]:
 
 def _facts(image: Image) -> dict[tuple[str, str], Value]:
     flags, context, relocations = image.flags, image.context, image.relocations
-    flag_names = [entry.name for entry in fields(flags)]
+    flag_names = flags.__struct_fields__
     parts: dict[str, dict[str, Value]] = {
         "runtime": {
             "network": image.name,

@@ -11,9 +11,10 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from msgspec import Struct
+
 from npuscope.bounded_file import LOADABLE, read_bytes
 from npuscope.errors import DeviceError, FileError, UsageError
-from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.image import read_image
 from npuscope.loadable.layout import Header
 from npuscope.records import decode
@@ -22,8 +23,7 @@ from npuscope.text import safe_terminal
 PROGRAMMER, SIGNER = "STM32_Programmer_CLI", "STM32_SigningTool_CLI"
 
 
-@dataclass(frozen=True, slots=True)
-class Other:
+class Other(Struct, frozen=True):
     """Another tool that programs a chip it knows: how to ask it which, and how to do it."""
 
     asked: tuple[str, ...]
@@ -41,8 +41,7 @@ _LIMIT_S = 600.0
 _SIGNED = "_signed.bin"
 
 
-@dataclass(frozen=True, slots=True)
-class Board:
+class Board(Struct, frozen=True):
     loader: str
     chip: str
     tools: tuple[str, ...]  # beside the vendor's own, those that may know its flash
@@ -54,8 +53,7 @@ class Board:
     flash_boot: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeployStep:
+class DeployStep(Struct, frozen=True):
     """What to do; by hand where there is no command."""
 
     what: str
@@ -148,8 +146,7 @@ def _other(other: Other, path: Path, address: int | None, chip: str) -> Iterator
     yield str(path)
 
 
-@dataclass(frozen=True, slots=True)
-class DeployedStep:
+class DeployedStep(Struct, frozen=True):
     step: DeployStep
     output: str
 

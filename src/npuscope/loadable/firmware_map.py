@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from npuscope.bounded_file import FIRMWARE_MAP, parse_json, parse_toml, read_text
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.codes import Cpu
 from npuscope.machine.foreign_json import VendorNode
 from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3
@@ -23,8 +24,7 @@ _REGIONS = ("ext_ram", "flash", "params")
 _KEYS = ("name", "cpu", *_FLAGS, "runtime", "dialect", *_SIZES, "exec_ram", *_REGIONS, "pools")
 
 
-@dataclass(frozen=True, slots=True)
-class FirmwareRegion:
+class FirmwareRegion(Struct, frozen=True):
     """Memory that an image may use."""
 
     name: str
@@ -39,8 +39,7 @@ class FirmwareRegion:
         return self.address <= address and address + size_bytes <= self.end
 
 
-@dataclass(frozen=True, slots=True)
-class FirmwareMap:
+class FirmwareMap(Struct, frozen=True):
     """None stands for what the file does not state; it is not checked."""
 
     name: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
+
 from npuscope.loadable.codes import cpu_name
 from npuscope.loadable.firmware_map import FirmwareMap, FirmwareRegion
 from npuscope.loadable.image import Image, ImagePool
@@ -15,8 +16,7 @@ EXTERNAL_FROM = 0x60000000
 _NOT_STATED = "not stated"
 
 
-@dataclass(frozen=True, slots=True)
-class FitCheck:
+class FitCheck(Struct, frozen=True):
     """`passed` is None where the firmware's file does not say."""
 
     name: str
@@ -25,8 +25,7 @@ class FitCheck:
     passed: bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class Fitting:
+class Fitting(Struct, frozen=True):
     """Checks that hold for both ways of loading, and those of each."""
 
     firmware: str

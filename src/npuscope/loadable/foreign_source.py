@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec import Struct
+
 from npuscope.bounded_file import read_head
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 # --- C text after a compiler's first steps: lines joined, comments removed, strings known ---
@@ -115,8 +116,7 @@ _PLAIN_STRING = re.compile(r'(?:\s*"[A-Za-z0-9_.$+,-]*"\s*)*')
 _SOURCE_HINT = "only a network.c as a network compiler writes it is packaged"
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignSource:
+class ForeignSource(Struct, frozen=True):
     """A checked source: its text, and the headers of its folder that it includes."""
 
     name: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import struct
 from itertools import pairwise
 
+from msgspec import Struct
+
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.codes import WORD_BYTES, AddressBase, name_of, offset_of, segment_of
 from npuscope.loadable.layout import API_MAJOR, ENTRY_POINTS, MAGIC, Flags, Header
 
@@ -142,8 +143,7 @@ def _check_entry(header: Header, name: str) -> None:
 # --- Words that a loader rebases: the GOT, and the places in the REL list ---
 
 
-@dataclass(frozen=True, slots=True)
-class Relocations:
+class Relocations(Struct, frozen=True):
     """`got` are words that hold addresses (0 is left alone); the others are places of such words.
 
     Places in RAM count from the data block, places in FLASH from the start of the file.
@@ -158,8 +158,7 @@ class Relocations:
         return sum(1 for word in self.got if word) + len(self.ram) + len(self.flash)
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(Struct, frozen=True):
     """How far an address may lie in each segment; a segment that is not there has no entry."""
 
     limits: dict[int, int]

@@ -6,8 +6,9 @@ import re
 import struct
 from enum import Enum
 
+from msgspec import Struct
+
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.codes import (
     WORD_BYTES,
     FloatAbi,
@@ -39,8 +40,7 @@ _MOST_FALSE = 64
 _MOST_BYTES = 4 << 20  # the largest blob seen has 0.2 MB
 
 
-@dataclass(frozen=True, slots=True)
-class FoundBlob:
+class FoundBlob(Struct, frozen=True):
     """`offset` counts from the start of its file; `container` is None for a plain blob."""
 
     offset: int
@@ -106,8 +106,7 @@ class Seal(Enum):
     WRONG = "wrong"
 
 
-@dataclass(frozen=True, slots=True)
-class ImageSection:
+class ImageSection(Struct, frozen=True):
     """`offset` is the first byte in the file, None for what only RAM holds."""
 
     name: str
@@ -116,8 +115,7 @@ class ImageSection:
     crc32: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ImagePool:
+class ImagePool(Struct, frozen=True):
     """A pool that the network uses, by name."""
 
     name: str
@@ -136,8 +134,7 @@ class ImagePool:
 CLOSING = ImagePool("<undefined>", CLOSING_POOL)
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(Struct, frozen=True):
     """`pools` leaves the closing entry out. `split`: the parameters are in a file of their own.
 
     `params_bytes` is what a loader finds from the first parameter on; None when that file was

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import astuple, fields
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.codes import (
     WORD_BYTES,
     Cpu,
@@ -37,14 +38,13 @@ API_MAJOR, API_MINOR = 8, 0
 MOST_POOLS = 10  # as many a loader looks at, the closing entry not counted
 
 
-class _Record:
-    """A frozen dataclass whose fields are consecutive words."""
+class _Record(Struct, frozen=True):
+    """Its fields are consecutive words."""
 
-    __slots__ = ()
     BYTES: ClassVar[int]
 
     def pack(self) -> bytes:
-        words = astuple(self)  # type: ignore[call-overload]
+        words = astuple(self)
         return struct.pack(f"<{len(words)}I", *words)
 
     @classmethod
@@ -61,15 +61,10 @@ class _Record:
     @classmethod
     def offset(cls, name: str) -> int:
         """Byte of a field, counted from the record's first."""
-        return [entry.name for entry in fields(_as_dataclass(cls))].index(name) * WORD_BYTES
+        return cls.__struct_fields__.index(name) * WORD_BYTES
 
 
-def _as_dataclass(record: type[_Record]) -> Any:
-    return record
-
-
-@dataclass(frozen=True, slots=True)
-class Header(_Record):
+class Header(_Record, frozen=True):
     """The 24 words at the start of the file.
 
     Starts and ends are segment addresses: data, bss, GOT, `params_start` (the pool descriptors)
@@ -120,11 +115,10 @@ class Header(_Record):
         return aligned(self.xip_bytes + self.read_only_bytes)
 
 
-ENTRY_POINTS = tuple(entry.name for entry in fields(Header))[13:23]
+ENTRY_POINTS = Header.__struct_fields__[13:23]
 
 
-@dataclass(frozen=True, slots=True)
-class Flags:
+class Flags(Struct, frozen=True):
     """Word 1 of the header. `reserved` keeps bits 23 and 15 in place."""
 
     secure: bool = False
@@ -170,8 +164,7 @@ class Flags:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Context(_Record):
+class Context(_Record, frozen=True):
     """The 17 words of the runtime context. `state` to `callbacks` are the loader's to fill.
 
     `c_name` and `rt_version_desc` point to texts in FLASH or RAM. `struct_sizes` says which
@@ -221,8 +214,7 @@ def struct_sizes_word(buffer_info_bytes: int, epoch_item_bytes: int) -> int:
     return epoch_item_bytes << 8 | buffer_info_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class PoolFlags:
+class PoolFlags(Struct, frozen=True):
     """A descriptor's flags; `identifier` is 0 for read-only parameters, 1 for external RAM."""
 
     kind: int
@@ -257,8 +249,7 @@ class PoolFlags:
         return ".".join([kind, data, *number, access])
 
 
-@dataclass(frozen=True, slots=True)
-class PoolDescriptor(_Record):
+class PoolDescriptor(_Record, frozen=True):
     """`foff` counts from the first parameter; `dst` is absolute, for COPY and RESET only."""
 
     BYTES: ClassVar[int] = 20
@@ -273,8 +264,7 @@ class PoolDescriptor(_Record):
 CLOSING_POOL = PoolDescriptor(0, 0, 0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Trailer(_Record):
+class Trailer(_Record, frozen=True):
     """Ours, behind the parameters, where vendor loaders never look: is the file whole?"""
 
     BYTES: ClassVar[int] = 16

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from dataclasses import fields
 from io import BytesIO
 from typing import Any
 
+from msgspec import Struct
+
 from npuscope.errors import InternalError, TargetError
-from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.codes import (
     AddressBase,
     FloatAbi,
@@ -32,8 +32,7 @@ _ALLOCATED = 2
 _ARM = "EM_ARM"
 
 
-@dataclass(frozen=True, slots=True)
-class ElfRelocation:
+class ElfRelocation(Struct, frozen=True):
     """A place that the linker filled: by which rule, and with whose address."""
 
     kind: str
@@ -42,8 +41,7 @@ class ElfRelocation:
     target: int
 
 
-@dataclass(frozen=True, slots=True)
-class Linked:
+class Linked(Struct, frozen=True):
     """`flash` begins with room for the header; `data` ends with the GOT."""
 
     flash: bytes
@@ -173,8 +171,7 @@ _SEGMENTS = frozenset(
 _GCC_HINT = "--toolchain gcc reaches such symbols through a table that can be rebased"
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """Addresses of words to rebase, by where they lie."""
 
     ram: tuple[int, ...]
@@ -256,8 +253,7 @@ LOADER_ALIGNMENT = 8
 _BURST_BYTES = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(Struct, frozen=True):
     """`params` is None where the parameters are in the image's own file."""
 
     image: bytes
@@ -342,7 +338,7 @@ def _flags(toolchain: Toolchain, secure: bool) -> Flags:
 
 def _functions(linked: Linked, suffix: str) -> dict[str, int]:
     """The ten entry points in the header's order, each with its Thumb bit."""
-    names = [entry.name for entry in fields(Header)][_FUNCTIONS_FROM:-1]
+    names = Header.__struct_fields__[_FUNCTIONS_FROM:-1]
     functions = entry_functions(suffix)
     return {name: linked.symbol(functions[name]) for name in names}
 

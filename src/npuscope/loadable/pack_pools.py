@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from msgspec import Struct
+
 from npuscope.errors import FileError, TargetError
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.loadable.codes import PoolAccess, PoolAction, PoolData, aligned
 from npuscope.loadable.layout import MOST_POOLS, PoolFlags
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import non_secure_alias
 from npuscope.program.model import Pool, Program
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 # Where external memories begin; below lie those of the chip, whose addresses stay fixed.
@@ -18,8 +20,7 @@ EXTERNAL = 0x60000000
 RELOCATABLE_HINT = "npuscope compile MODEL --relocatable -o DIR"
 
 
-@dataclass(frozen=True, slots=True)
-class PoolSpan:
+class PoolSpan(Struct, frozen=True):
     """Bytes of a pool that a buffer takes, from the pool's first."""
 
     pool: str
@@ -28,8 +29,7 @@ class PoolSpan:
     is_param: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedPool:
+class PlannedPool(Struct, frozen=True):
     """A pool with its descriptor's numbers; `data` is its padded initialiser."""
 
     pool: Pool
@@ -48,8 +48,7 @@ class PlannedPool:
         return 0 if self.flags.kind == PoolAction.RELOC else self.pool.address
 
 
-@dataclass(frozen=True, slots=True)
-class PoolPlan:
+class PoolPlan(Struct, frozen=True):
     pools: tuple[PlannedPool, ...]
 
     @property

@@ -12,10 +12,11 @@ from hashlib import sha256
 from importlib import metadata, util
 from pathlib import Path
 
+from msgspec import Struct
+
 from npuscope.bounded_file import OWN, read_bytes
 from npuscope.cache import WHOLE_FOLDERS, cache_folder, used
 from npuscope.errors import InternalError, TargetError, UsageError
-from npuscope.lean_dataclass import dataclass
 from npuscope.loadable import codes
 from npuscope.loadable.build_network import (
     ImageSource,
@@ -91,8 +92,7 @@ _COMMON = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """Exit code and output of a tool."""
 
     code: int
@@ -104,8 +104,7 @@ class ToolResult:
         return safe_terminal((lines or self.text.splitlines() or ["no message"])[0])
 
 
-@dataclass(frozen=True, slots=True)
-class Toolchain:
+class Toolchain(Struct, frozen=True):
     """Commands with the target's flags; `tag` and `code` are how an image names its compiler."""
 
     name: str
@@ -205,7 +204,7 @@ def _gcc(target: CpuTarget, cache: Path) -> Toolchain:
         target=target,
         cache=cache,
     )
-    from npuscope.lean_dataclass import replace
+    from npuscope.structs import replace
 
     outcome = toolchain.run([program, "--version"])
     if outcome.code:

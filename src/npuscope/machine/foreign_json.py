@@ -10,9 +10,10 @@ import re
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from npuscope.bounded_file import VENDOR_JSON, FileKind, parse_json, read_text
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.plain_data import Node
 from npuscope.records import FOREIGN, decode
 
@@ -33,8 +34,7 @@ _TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
 _MOST_REPAIRS = 50
 
 
-@dataclass(frozen=True, slots=True)
-class LenientJson:
+class LenientJson(Struct, frozen=True):
     value: Any
     notes: tuple[str, ...]
 
@@ -101,8 +101,7 @@ _MOST_BITS = 70  # the compiler writes 64-bit sizes
 _MAGNITUDES = {"BYTES": 1, "KBYTES": 1 << 10, "MBYTES": 1 << 20, "GBYTES": 1 << 30}
 
 
-@dataclass(frozen=True, slots=True)
-class VendorNode(Node):
+class VendorNode(Node, frozen=True):
     """A value in a vendor's file: numbers may be texts, sizes have units, switches have names."""
 
     def number(self) -> float:

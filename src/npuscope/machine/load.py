@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec.structs import asdict, fields
 
 from npuscope.bounded_file import MACHINE, parse_json, read_bytes, read_head, read_toml
 from npuscope.errors import FileError, UsageError
-from npuscope.lean_dataclass import replace
 from npuscope.machine.model import SCHEMA, Machine, MemoryPool
 from npuscope.machine.schema import UNRANGED, find_fault
 from npuscope.machine.set_keys import with_overrides
 from npuscope.records import decode, hints_of
+from npuscope.structs import replace
 
 DEFAULT_MACHINE = "stm32n6"
 DEFAULT_GENERATION = "4.0"
@@ -194,7 +194,7 @@ def _merge(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 
 def _complete_pool(pool: object, index: int, path: Path) -> dict[str, Any]:
     """Optional keys get their defaults."""
-    optional = {f.name: f.default for f in fields(MemoryPool) if f.default is not MISSING}
+    optional = {f.name: f.default for f in fields(MemoryPool) if not f.required}
     return {**optional, **_expect_table(pool, f"pools[{index}]", path)}
 
 
@@ -250,7 +250,7 @@ _HEAD_BYTES = 256
 
 def machine_text(machine: Machine) -> str:
     """One line of JSON, the same for equal machines."""
-    return orjson.dumps(machine, option=orjson.OPT_SORT_KEYS).decode()
+    return orjson.dumps(machine, default=asdict, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def machine_from(text: str | bytes) -> Machine:

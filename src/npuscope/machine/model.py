@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import pathlib
 
-from npuscope.lean_dataclass import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from npuscope.machine.marks import (
     Bytes,
     Count,
@@ -24,7 +26,8 @@ from npuscope.machine.marks import (
     Some,
     Timed,
 )
-from npuscope.shown import Rows, Shown
+from npuscope.shown import Rows, ShownRecord
+from npuscope.structs import replace
 from npuscope.whole_file import write_whole
 
 # Internal memories and peripherals have two addresses: bit 28 is set in the secure one.
@@ -43,8 +46,7 @@ def non_secure_alias(address: int) -> int:
     return lower if lower >> 28 in _ALIASED else address
 
 
-@dataclass(frozen=True, slots=True)
-class TileLimit:
+class TileLimit(Struct, frozen=True):
     """Maximum of parallel kernels and of channels in one convolution tile."""
 
     kernels: Mapped[Some]
@@ -52,8 +54,7 @@ class TileLimit:
     weights: Mapped[Count] = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ConvaccLimits:
+class ConvaccLimits(Struct, frozen=True):
     max_kernel_width: Mapped[Some]
     max_kernel_width_strided: Mapped[Some]
     max_kernel_height: Mapped[Some]
@@ -69,8 +70,7 @@ class ConvaccLimits:
     tiles: dict[str, TileLimit]
 
 
-@dataclass(frozen=True, slots=True)
-class PoolLimits:
+class PoolLimits(Struct, frozen=True):
     max_window: Mapped[Some]
     max_stride: Mapped[Some]
     max_padding: Mapped[Count]
@@ -78,13 +78,11 @@ class PoolLimits:
     max_fused_channels: Mapped[Some]
 
 
-@dataclass(frozen=True, slots=True)
-class ArithLimits:
+class ArithLimits(Struct, frozen=True):
     max_vector: Mapped[Some]
 
 
-@dataclass(frozen=True, slots=True)
-class StreamLimits:
+class StreamLimits(Struct, frozen=True):
     engines_per_busif: Timed[Some]
     busif_bytes: Timed[Some]
     burst_beats: Mapped[tuple[Some, ...]]
@@ -95,8 +93,7 @@ class StreamLimits:
         return engine // self.engines_per_busif
 
 
-@dataclass(frozen=True, slots=True)
-class Clocks:
+class Clocks(Struct, frozen=True):
     mcu_mhz: Timed[Mhz]
     npu_mhz: Timed[Mhz]
     noc_mhz: Timed[Mhz]
@@ -104,24 +101,21 @@ class Clocks:
     xspi_mhz: Timed[Mhz]
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryPath:
+class MemoryPath(Struct, frozen=True):
     clock: Timed[str]
     bytes_per_cycle: Timed[Rate]
     access: Timed[Cycles]  # NPU cycles of one short access in a stream
     wait: Timed[Rate] = 1.0  # an access to external RAM, times that of the measured set-up
 
 
-@dataclass(frozen=True, slots=True)
-class Cache:
+class Cache(Struct, frozen=True):
     size_bytes: Timed[Bytes]
     line_bytes: Timed[Some]
     ways: Timed[Some]
     path: Timed[str]
 
 
-@dataclass(frozen=True, slots=True)
-class CoreCaches:
+class CoreCaches(Struct, frozen=True):
     """The processor's own cache of code, before external memory."""
 
     size_bytes: Timed[Bytes]
@@ -129,8 +123,7 @@ class CoreCaches:
     lead_cycles: Timed[Some]  # of the memory's clock, before the first byte of a line
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryPool:
+class MemoryPool(Struct, frozen=True):
     name: Mapped[str]
     file: Mapped[str]
     address: Mapped[Room]
@@ -148,8 +141,7 @@ class MemoryPool:
     relative: Mapped[bool] = False
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     bank_order: Mapped[tuple[str, ...]]
     virtual_pool: Mapped[tuple[str, ...]]
     virtual_byte_width: Mapped[Some]
@@ -158,8 +150,7 @@ class Placement:
     call_bytes: Mapped[Some]
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Struct, frozen=True):
     """Constants of the silicon's timing law, NPU cycles."""
 
     epoch_start_cycles: Timed[Cycles]
@@ -182,8 +173,7 @@ class Timing:
     side_share: Timed[Cycles] = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class SoftwareCost:
+class SoftwareCost(Struct, frozen=True):
     """MCU cycles of a kernel: fixed + per_element * elements + per_pixel * pixels."""
 
     fixed: Timed[Cycles]
@@ -194,14 +184,12 @@ class SoftwareCost:
         return self.fixed + self.per_element * elements + self.per_pixel * pixels
 
 
-@dataclass(frozen=True, slots=True)
-class SoftwarePhases:
+class SoftwarePhases(Struct, frozen=True):
     pre_cycles: Timed[Cycles]
     core_cycles: Timed[Cycles]
 
 
-@dataclass(frozen=True, slots=True)
-class SoftwareLimits:
+class SoftwareLimits(Struct, frozen=True):
     """Products of layers on the CPU, a MCU cycle."""
 
     int8_macs_per_cycle: Timed[Rate]
@@ -209,8 +197,7 @@ class SoftwareLimits:
     float_macs_per_cycle: Timed[Rate]
 
 
-@dataclass(frozen=True, slots=True)
-class Stated:
+class Stated(Struct, frozen=True):
     """What an epoch has that is known from a report alone: units, and what does not overlap."""
 
     engines: Timed[Cycles]
@@ -221,8 +208,7 @@ class Stated:
     access_bytes: Timed[Some]
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
+class Control(Struct, frozen=True):
     """What starting and ending an epoch costs: MCU cycles, or NPU cycles in the controller."""
 
     pre_fixed: Timed[Cycles]
@@ -237,8 +223,7 @@ class Control:
     controller_post_cycles: Timed[Cycles]
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(Struct, frozen=True):
     """How the compilers of one generation lower a network, and what control costs with them."""
 
     name: str
@@ -279,8 +264,7 @@ class Generation:
     newest_ir_version: Timed[Count] = 0
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Machine(Shown):
+class Machine(ShownRecord, frozen=True):
     """One device with the compiler generation that programs it."""
 
     name: str
@@ -347,4 +331,5 @@ class Machine(Shown):
         import orjson
 
         options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-        write_whole(path, orjson.dumps({"schema": SCHEMA, "machine": self}, option=options))
+        document = {"schema": SCHEMA, "machine": self}
+        write_whole(path, orjson.dumps(document, default=asdict, option=options))

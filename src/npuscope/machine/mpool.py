@@ -8,8 +8,9 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.foreign_json import VendorNode, read_json
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import (
@@ -20,6 +21,7 @@ from npuscope.machine.model import (
     secure_alias,
 )
 from npuscope.machine.schema import find_fault
+from npuscope.structs import replace
 
 # --- Reading ---
 
@@ -32,8 +34,7 @@ RELATIVE = "USEMODE_RELATIVE"
 _WINDOW_BITS = 28
 
 
-@dataclass(frozen=True, slots=True)
-class Mpool:
+class Mpool(Struct, frozen=True):
     pools: tuple[MemoryPool, ...]
     cache_bytes: int | None
     notes: tuple[str, ...]

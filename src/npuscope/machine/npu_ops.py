@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
+
 from npuscope.ops.table import OPS
 from npuscope.ops.traits import Trait
 
@@ -21,8 +22,7 @@ class OnCpu(Enum):
     BY_DMA = auto()  # it drives the stream engines; later compilers list such a call as hybrid
 
 
-@dataclass(frozen=True, slots=True)
-class CKernel:
+class CKernel(Struct, frozen=True):
     """A kernel of firmware/kernels. Builders are named in program/kernel_calls.
 
     `build` prepares the arguments whatever the numbers are, `litert` and `qdq` those of
@@ -36,8 +36,7 @@ class CKernel:
     whole: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Support:
+class Support(Struct, frozen=True):
     """How one kind of op is executed.
 
     `unit` computes it and `lowering` (in compiler/lower) says how, unless a rule refuses; without

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple, get_args
 
-from npuscope.lean_dataclass import replace
+from msgspec import Struct
+
 from npuscope.machine.model import Clocks, Machine
 from npuscope.plain_data import Range
 from npuscope.records import TOML, hints_of, unwrapped
+from npuscope.structs import replace
 
 # Ranges are checked last: pool files and what-if values change a machine that was read.
 UNRANGED = replace(TOML, ranges=False)
@@ -24,7 +25,7 @@ class Fault(NamedTuple):
 
 def range_faults(record: Any, path: str = "") -> Iterator[Fault]:
     """Values of a record, and of records in it, beyond the range that their field states."""
-    for name, hint in hints_of(type(record)).items():
+    for name, hint in hints_of(record.__class__).items():
         yield from _value_faults(hint, getattr(record, name), _joined(path, name))
 
 
@@ -34,7 +35,7 @@ def _value_faults(hint: Any, value: Any, path: str) -> Iterator[Fault]:
         message = note.fault(value) if isinstance(note, Range) else ""
         if message:
             yield Fault(path, message)
-    if is_dataclass(value):
+    if isinstance(value, Struct):
         yield from _record_faults(value, path)
     elif isinstance(value, dict):
         for key, entry in value.items():
@@ -91,7 +92,7 @@ def _faults(machine: Machine) -> Iterator[Fault]:
         if pool.name in names:
             yield Fault(f"pools.{pool.name}", "two pools have this name")
         names.add(pool.name)
-    clocks = tuple(field.name for field in fields(Clocks))
+    clocks = Clocks.__struct_fields__
     for name, way in machine.paths.items():
         yield from _known(f"paths.{name}.clock", way.clock, clocks)
     yield from _known("cache.path", machine.cache.path, tuple(machine.paths))

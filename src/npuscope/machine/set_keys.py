@@ -5,19 +5,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
+from msgspec import Struct
+
 from npuscope.bounded_file import MACHINE, parse_toml, read_text
 from npuscope.errors import FileError, UsageError
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.marks import KeyEffect
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.machine.schema import UNRANGED, find_fault
 from npuscope.plain_data import WORDS, shown
 from npuscope.records import decode, hints_of, unwrapped
+from npuscope.structs import replace
 
 # --- Keys of a machine: every settable value by its path in the TOML, with its mark ---
 
@@ -25,8 +26,7 @@ from npuscope.records import decode, hints_of, unwrapped
 _KIB = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True):
     """One settable value: its path, its present value, and what changing it requires."""
 
     place: tuple[str, ...]
@@ -54,7 +54,7 @@ def _keys(record: Any, place: tuple[str, ...], only: str = "") -> Iterator[Key]:
             continue
         value = getattr(record, name)
         here = (*place, name)
-        if is_dataclass(value):
+        if isinstance(value, Struct):
             yield from _keys(value, here)
         elif _holds_records(value):
             for label, entry in _entries(value):
@@ -67,10 +67,10 @@ def _keys(record: Any, place: tuple[str, ...], only: str = "") -> Iterator[Key]:
 
 
 @lru_cache(maxsize=64)
-def _fields(kind: type) -> tuple[tuple[str, Any, KeyEffect | None], ...]:
+def _fields(kind: type[Struct]) -> tuple[tuple[str, Any, KeyEffect | None], ...]:
     """(name, annotation, mark) of a record's fields; the mark is None where users cannot set it."""
     hints = hints_of(kind)
-    return tuple((field.name, *_marked(hints[field.name])) for field in fields(kind))
+    return tuple((name, *_marked(hints[name])) for name in kind.__struct_fields__)
 
 
 def _marked(hint: Any) -> tuple[Any, KeyEffect | None]:
@@ -81,8 +81,8 @@ def _marked(hint: Any) -> tuple[Any, KeyEffect | None]:
 def _holds_records(value: object) -> bool:
     """A list or table whose entries are records themselves."""
     if isinstance(value, dict):
-        return any(is_dataclass(entry) for entry in value.values())
-    return isinstance(value, tuple) and any(is_dataclass(entry) for entry in value)
+        return any(isinstance(entry, Struct) for entry in value.values())
+    return isinstance(value, tuple) and any(isinstance(entry, Struct) for entry in value)
 
 
 def _entries(value: Any) -> Iterator[tuple[str, Any]]:
@@ -119,8 +119,7 @@ def _replaced(owner: Any, place: tuple[str, ...], value: Any) -> Any:
 
 def same_mapping(one: Machine, other: Machine) -> bool:
     """They differ in timing keys alone: a Program for one is a Program for the other."""
-    for field in fields(one):
-        name = field.name
+    for name in one.__struct_fields__:
         if getattr(one, name) == getattr(other, name):
             continue
         keys = machine_keys(one, name)
@@ -275,8 +274,7 @@ def same_list(key: str, kind: type, new: object) -> list[object]:
 # --- What-if values of a machine: `--set clocks.npu_mhz=800` ---
 
 
-@dataclass(frozen=True, slots=True)
-class KeyChange:
+class KeyChange(Struct, frozen=True):
     """One key with another value."""
 
     key: str

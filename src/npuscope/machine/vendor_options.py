@@ -8,22 +8,23 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from npuscope.errors import FileError, UsageError
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.foreign_json import VendorNode, read_json
 from npuscope.machine.model import Machine
 from npuscope.machine.mpool import apply_mpool
 from npuscope.machine.schema import find_fault
 from npuscope.options import rows as option_rows
 from npuscope.options.rows import NOT_MODELLED
+from npuscope.structs import replace
 
 # --- Vendor machine-description files (.mdesc): which units the NPU has ---
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class UnitInfo:
+class UnitInfo(Struct, frozen=True):
     """Units of one type. A port's number is that of the switch port it is connected to."""
 
     type: str
@@ -34,8 +35,7 @@ class UnitInfo:
     out_ports: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MdescInfo:
+class MdescInfo(Struct, frozen=True):
     name: str
     version: str
     mpool_name: str
@@ -151,8 +151,7 @@ NEUTRAL = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class VendorOptions:
+class VendorOptions(Struct, frozen=True):
     """A parsed option string."""
 
     optimization: int | None = None
@@ -249,8 +248,7 @@ def unknown_keys(keys: Sequence[str], names: Sequence[str], place: str) -> tuple
 _KEYS = ("memory_pool", "machine_desc", "options")
 
 
-@dataclass(frozen=True, slots=True)
-class ArtProfile:
+class ArtProfile(Struct, frozen=True):
     """One profile of a file; paths are resolved against the file's folder."""
 
     name: str

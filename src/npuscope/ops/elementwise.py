@@ -6,7 +6,6 @@ from collections.abc import Set
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, DType, Graph, Op
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.row import (
     Kernel,
     Onnx,
@@ -24,15 +23,13 @@ from npuscope.ops.row import (
 from npuscope.ops.traits import Trait
 
 
-@dataclass(frozen=True, slots=True)
-class BinaryAttrs(Attrs):
+class BinaryAttrs(Attrs, frozen=True):
     """Element-wise ops of two operands with numpy broadcasting."""
 
     activation: Activation = Activation.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class ModAttrs(Attrs):
+class ModAttrs(Attrs, frozen=True):
     """Remainder of a division, with the sign of the divisor; of the dividend if `truncated`."""
 
     truncated: bool = False

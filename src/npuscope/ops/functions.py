@@ -5,73 +5,63 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 
 from npuscope.graph.model import Attrs, Graph, Op
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.row import Kernel, Onnx, Row, Sign, Tflite, number_type, real_type, same_shape
 from npuscope.ops.traits import Trait
 
 
-@dataclass(frozen=True, slots=True)
-class ClipAttrs(Attrs):
+class ClipAttrs(Attrs, frozen=True):
     """Clip to [low, high] in real values; Relu is (0, inf), Relu6 (0, 6)."""
 
     low: float
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class LeakyReluAttrs(Attrs):
+class LeakyReluAttrs(Attrs, frozen=True):
     """x for x >= 0, alpha * x below."""
 
     alpha: float
 
 
-@dataclass(frozen=True, slots=True)
-class EluAttrs(Attrs):
+class EluAttrs(Attrs, frozen=True):
     """x for x >= 0, alpha * (exp(x) - 1) below."""
 
     alpha: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class HardSigmoidAttrs(Attrs):
+class HardSigmoidAttrs(Attrs, frozen=True):
     """clip(alpha * x + beta, 0, 1)."""
 
     alpha: float = 0.2
     beta: float = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class SeluAttrs(Attrs):
+class SeluAttrs(Attrs, frozen=True):
     """gamma * x for x > 0, gamma * alpha * (exp(x) - 1) below."""
 
     alpha: float = 1.6732632423543772
     gamma: float = 1.0507009873554805
 
 
-@dataclass(frozen=True, slots=True)
-class CeluAttrs(Attrs):
+class CeluAttrs(Attrs, frozen=True):
     """x for x >= 0, alpha * (exp(x / alpha) - 1) below."""
 
     alpha: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class ThresholdAttrs(Attrs):
+class ThresholdAttrs(Attrs, frozen=True):
     """x above alpha, 0 up to it."""
 
     alpha: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class ShrinkAttrs(Attrs):
+class ShrinkAttrs(Attrs, frozen=True):
     """x + bias below -limit, x - bias above limit, 0 between."""
 
     bias: float = 0.0
     limit: float = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class GeluAttrs(Attrs):
+class GeluAttrs(Attrs, frozen=True):
     """x * Phi(x), exactly or by the formula with tanh."""
 
     approximate: bool = False

@@ -7,7 +7,6 @@ from enum import StrEnum
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Attrs, Graph, Op
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.row import Kernel, Onnx, Row, Shapes, Tflite, input_shape, rank4, real_type
 from npuscope.ops.traits import Trait
 
@@ -37,8 +36,7 @@ class NearestRounding(StrEnum):
     PREFER_CEIL = "round_prefer_ceil"
 
 
-@dataclass(frozen=True, slots=True)
-class ResizeAttrs(Attrs):
+class ResizeAttrs(Attrs, frozen=True):
     """Resize of (N, H, W, C) to `sizes` (H, W).
 
     `scales` are the ratios output / input that coordinates are computed with: a file may state
@@ -59,8 +57,7 @@ class DepthOrder(StrEnum):
     CRD = "crd"  # (c, d, r)
 
 
-@dataclass(frozen=True, slots=True)
-class BlockAttrs(Attrs):
+class BlockAttrs(Attrs, frozen=True):
     """DepthToSpace and SpaceToDepth with blocks of `block` pixels a side.
 
     `width` is the other side of a block that is not square: no file has one, compilers make them.

@@ -6,7 +6,6 @@ from enum import StrEnum
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Attrs, Graph, Op
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.elementwise import makes_truth
 from npuscope.ops.moves import reads_places
 from npuscope.ops.row import (
@@ -35,34 +34,29 @@ class Joining(StrEnum):
     MAX = "max"
 
 
-@dataclass(frozen=True, slots=True)
-class AxisAttrs(Attrs):
+class AxisAttrs(Attrs, frozen=True):
     axis: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReverseAttrs(Attrs):
+class ReverseAttrs(Attrs, frozen=True):
     """Inputs: data, how many steps at the start of each batch are turned around."""
 
     time_axis: int
     batch_axis: int
 
 
-@dataclass(frozen=True, slots=True)
-class GatherNdAttrs(Attrs):
+class GatherNdAttrs(Attrs, frozen=True):
     """The first `batch_axes` axes of data and indices go together."""
 
     batch_axes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ScatterAttrs(Attrs):
+class ScatterAttrs(Attrs, frozen=True):
     axis: int = 0
     joining: Joining = Joining.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class CumulativeAttrs(Attrs):
+class CumulativeAttrs(Attrs, frozen=True):
     """Sums of all values up to a place, without its own if `exclusive`, from the end if `back`."""
 
     axis: int
@@ -70,24 +64,21 @@ class CumulativeAttrs(Attrs):
     back: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TriangleAttrs(Attrs):
+class TriangleAttrs(Attrs, frozen=True):
     """Zeros on one side of a diagonal, `offset` to the right of the main one."""
 
     upper: bool = True
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class OneHotAttrs(Attrs):
+class OneHotAttrs(Attrs, frozen=True):
     axis: int
     depth: int
     off: float = 0.0
     on: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class TopAttrs(Attrs):
+class TopAttrs(Attrs, frozen=True):
     """The `count` first values in order, or with `places` where they are."""
 
     axis: int
@@ -96,8 +87,7 @@ class TopAttrs(Attrs):
     places: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseAttrs(Attrs):
+class ResponseAttrs(Attrs, frozen=True):
     """x / (bias + alpha / size * sum of squares of `size` neighbouring channels) ** beta."""
 
     size: int

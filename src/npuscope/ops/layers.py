@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, Graph, Op
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.row import (
     Kernel,
     Onnx,
@@ -21,8 +20,7 @@ from npuscope.ops.row import (
 from npuscope.ops.traits import Trait
 
 
-@dataclass(frozen=True, slots=True)
-class ConvAttrs(Attrs):
+class ConvAttrs(Attrs, frozen=True):
     """Conv: weights are (O, kh, kw, I / groups); a depthwise conv has groups == I.
 
     `pads` is (top, left, bottom, right), explicit.
@@ -35,8 +33,7 @@ class ConvAttrs(Attrs):
     activation: Activation = Activation.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class TransposeConvAttrs(Attrs):
+class TransposeConvAttrs(Attrs, frozen=True):
     """TransposeConv: weights are (O, kh, kw, I / groups), as in Conv.
 
     Every input pixel adds kernel-sized patches `strides` apart; then `pads` (top, left, bottom,
@@ -51,15 +48,13 @@ class TransposeConvAttrs(Attrs):
     activation: Activation = Activation.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class DenseAttrs(Attrs):
+class DenseAttrs(Attrs, frozen=True):
     """FullyConnected: weights are (O, I); works on the last axis."""
 
     activation: Activation = Activation.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class MatMulAttrs(Attrs):
+class MatMulAttrs(Attrs, frozen=True):
     """Product of two activations over their last two axes, the others broadcast."""
 
     transpose_a: bool = False

@@ -7,7 +7,6 @@ from enum import StrEnum
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, Graph, Op
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.row import (
     WHOLE,
     Kernel,
@@ -25,27 +24,23 @@ from npuscope.ops.row import (
 from npuscope.ops.traits import Trait
 
 
-@dataclass(frozen=True, slots=True)
-class PadAttrs(Attrs):
+class PadAttrs(Attrs, frozen=True):
     """`pads` is ((before, after), ...) per axis; the fill value is real, not quantized."""
 
     pads: tuple[tuple[int, int], ...]
     value: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class TransposeAttrs(Attrs):
+class TransposeAttrs(Attrs, frozen=True):
     permutation: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ConcatAttrs(Attrs):
+class ConcatAttrs(Attrs, frozen=True):
     axis: int
     activation: Activation = Activation.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class SliceAttrs(Attrs):
+class SliceAttrs(Attrs, frozen=True):
     """Per axis: the elements start, start + step, ... of which there are `sizes`.
 
     Bounds are resolved: 0 <= start, and the last element lies inside; a step may be negative.
@@ -56,8 +51,7 @@ class SliceAttrs(Attrs):
     steps: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SplitAttrs(Attrs):
+class SplitAttrs(Attrs, frozen=True):
     """One output per size, side by side along `axis`."""
 
     axis: int
@@ -73,29 +67,25 @@ class MirrorMode(StrEnum):
     WRAP = "wrap"  # b c | a b c | a b
 
 
-@dataclass(frozen=True, slots=True)
-class MirrorPadAttrs(Attrs):
+class MirrorPadAttrs(Attrs, frozen=True):
     """`pads` is ((before, after), ...) per axis; filled with values of the tensor itself."""
 
     pads: tuple[tuple[int, int], ...]
     mode: MirrorMode = MirrorMode.REFLECT
 
 
-@dataclass(frozen=True, slots=True)
-class GatherAttrs(Attrs):
+class GatherAttrs(Attrs, frozen=True):
     """Inputs: data, indices. The first `batch_axes` axes of both are walked together."""
 
     axis: int
     batch_axes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TileAttrs(Attrs):
+class TileAttrs(Attrs, frozen=True):
     repeats: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BroadcastAttrs(Attrs):
+class BroadcastAttrs(Attrs, frozen=True):
     """BroadcastTo a shape, by numpy's rule."""
 
     shape: tuple[int, ...]

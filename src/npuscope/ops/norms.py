@@ -4,50 +4,43 @@ from __future__ import annotations
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, Graph, Op
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.row import Kernel, Onnx, Row, Shapes, Tflite, check_axis, input_shape, real_type
 from npuscope.ops.traits import Trait
 
 
-@dataclass(frozen=True, slots=True)
-class SoftmaxAttrs(Attrs):
+class SoftmaxAttrs(Attrs, frozen=True):
     axis: int
     beta: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class BatchNormAttrs(Attrs):
+class BatchNormAttrs(Attrs, frozen=True):
     """y = scale * (x - mean) / sqrt(variance + epsilon) + bias over the last axis."""
 
     epsilon: float = 1e-5
     activation: Activation = Activation.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class LayerNormAttrs(Attrs):
+class LayerNormAttrs(Attrs, frozen=True):
     """(x - mean) / sqrt(variance + epsilon) * scale + bias over all axes from `axis` on."""
 
     axis: int
     epsilon: float = 1e-5
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceNormAttrs(Attrs):
+class InstanceNormAttrs(Attrs, frozen=True):
     """(x - mean) / sqrt(variance + epsilon) * scale + bias per image and channel."""
 
     epsilon: float = 1e-5
 
 
-@dataclass(frozen=True, slots=True)
-class GroupNormAttrs(Attrs):
+class GroupNormAttrs(Attrs, frozen=True):
     """The same per image and group of neighbouring channels; scale and bias stay per channel."""
 
     groups: int
     epsilon: float = 1e-5
 
 
-@dataclass(frozen=True, slots=True)
-class L2NormAttrs(Attrs):
+class L2NormAttrs(Attrs, frozen=True):
     """x / max(sqrt(sum of squares along `axis`), epsilon)."""
 
     axis: int

@@ -20,7 +20,6 @@ from math import prod
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, Graph, Op
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.row import Kernel, Onnx, Row, Shapes, Tflite, input_shape, real_type
 from npuscope.ops.traits import Trait
 
@@ -33,8 +32,7 @@ class Direction(StrEnum):
     BOTH = "bidirectional"
 
 
-@dataclass(frozen=True, slots=True)
-class RecurrentAttrs(Attrs):
+class RecurrentAttrs(Attrs, frozen=True):
     """`reset_last`: a GRU resets the product with its state, not the state. `cells`: the result
     is what the cells hold at the end."""
 
@@ -68,8 +66,7 @@ def recurrent_macs(graph: Graph, op: Op) -> int:
     return steps * batch * sum(prod(input_shape(graph, op, index)) for index in (1, 2))
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceLstmAttrs(Attrs):
+class SequenceLstmAttrs(Attrs, frozen=True):
     """`cell_clip`: how far cells may go, 0 for any value. `cell_bits`: integers keep the cells
     with so many bits before the point."""
 
@@ -101,8 +98,7 @@ def sequence_lstm_macs(graph: Graph, op: Op) -> int:
     return prod(input_shape(graph, op, 0)[:2]) * weights
 
 
-@dataclass(frozen=True, slots=True)
-class SvdfOutputAttrs(Attrs):
+class SvdfOutputAttrs(Attrs, frozen=True):
     rank: int = 1
     activation: Activation = Activation.NONE
 

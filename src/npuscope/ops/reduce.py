@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 from npuscope.graph.model import Activation, Attrs, Graph, Op
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.row import (
     WHOLE,
     Kernel,
@@ -24,8 +23,7 @@ from npuscope.ops.row import (
 from npuscope.ops.traits import Trait
 
 
-@dataclass(frozen=True, slots=True)
-class PoolAttrs(Attrs):
+class PoolAttrs(Attrs, frozen=True):
     """Windowed pooling; an average ignores padded positions unless `count_pads`."""
 
     window: tuple[int, int]
@@ -35,16 +33,14 @@ class PoolAttrs(Attrs):
     activation: Activation = Activation.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class ReduceAttrs(Attrs):
+class ReduceAttrs(Attrs, frozen=True):
     """Reductions over `axes` (non-negative, sorted)."""
 
     axes: tuple[int, ...]
     keep_dims: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ArgAttrs(Attrs):
+class ArgAttrs(Attrs, frozen=True):
     """ArgMax and ArgMin; of equal values the first is taken unless `last`."""
 
     axis: int

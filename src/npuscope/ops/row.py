@@ -6,13 +6,13 @@ Kernels and converters are named, "module:function": they are loaded when a netw
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from dataclasses import field
 from importlib import import_module
 from typing import Any, Literal
 
+from msgspec import Struct, field
+
 from npuscope.errors import ModelError
 from npuscope.graph.model import Attrs, DType, Graph, Op, Quant
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.traits import Trait
 
 Shape = tuple[int, ...]
@@ -24,8 +24,7 @@ Sign = Literal["any", "kept", "positive"]
 WHOLE = (DType.INT32, DType.INT64)
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """The reference kernels, named in ops/kernels: of a graph without scales, and with them.
 
     `form` tells how the quantized ones are made where none is named:
@@ -46,8 +45,7 @@ class Kernel:
     qdq: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Tflite:
+class Tflite(Struct, frozen=True):
     """How TFLite writes the op. `converter` is named in files/tflite, called with `arguments`.
 
     `options` is the table of the schema and the fields that are read from it. Inputs from
@@ -60,8 +58,7 @@ class Tflite:
     shape_inputs: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Onnx:
+class Onnx(Struct, frozen=True):
     """How ONNX writes the op. `converter` is named in files/onnx, called with `arguments`.
 
     `parameters` are inputs that carry weights, biases, statistics, axes or conditions instead of
@@ -85,8 +82,7 @@ def any_type(graph: Graph, op: Op) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One kind of op. It takes at least and at most so many `inputs`, None being any number.
 
     `traits` are what is true of it for every machine. `data_inputs` is how many of the inputs

@@ -11,11 +11,11 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from math import prod
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import ModelError
 from npuscope.graph.limits import check_run
 from npuscope.graph.model import Graph, Op, Tensor
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.kernels.dense import Room
 from npuscope.ops.kernels.step import Array, Steps
 from npuscope.ops.kernels.table import make_step
@@ -87,8 +87,7 @@ def trace(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     return run(graph, inputs, [name for op in graph.ops for name in op.outputs])
 
 
-@dataclass(frozen=True, slots=True)
-class RunStage:
+class RunStage(Struct, frozen=True):
     """One op ready to run; `dying` are the tensors nobody reads after it."""
 
     op: Op
@@ -98,8 +97,7 @@ class RunStage:
     dying: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class RunPlan:
+class RunPlan(Struct, frozen=True):
     """A prepared graph. It may be run from several threads: runs share constants only."""
 
     ops: tuple[Op, ...]

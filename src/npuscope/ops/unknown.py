@@ -10,14 +10,12 @@ from collections.abc import Iterable
 
 from npuscope.errors import TargetError
 from npuscope.graph.model import Attrs, Graph, Op
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.row import Kernel, Row, Shape, Shapes
 
 UNKNOWN = "Unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownAttrs(Attrs):
+class UnknownAttrs(Attrs, frozen=True):
     name: str  # as the file has it: SVDF, com.microsoft.Attention
     shape: Shape  # of the output, as the file states it
     part: int = 0  # which output of the op

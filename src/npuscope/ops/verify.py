@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from functools import cache
 from math import inf, isinf, isnan
+
+from msgspec.structs import fields
 
 from npuscope.errors import InternalError, ModelError, NpuscopeError
 from npuscope.graph.limits import MAX_ELEMENTS, MAX_MACS, MAX_RANK
@@ -59,7 +60,7 @@ def _numbers(graph: Graph) -> Iterator[Problem]:
 
 @cache
 def _float_fields(kind: str) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(OPS[kind].attrs) if field.type in ("float", float))
+    return tuple(field.name for field in fields(OPS[kind].attrs) if field.type is float)
 
 
 def _arity(graph: Graph) -> Iterator[Problem]:

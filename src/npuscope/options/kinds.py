@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
 
 
 class OptionKind(Enum):
@@ -37,8 +37,7 @@ class VendorEffect(Enum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """`name` is the keyword in Python; `python` is False for options of the command line only."""
 
     name: str
@@ -69,8 +68,7 @@ class Option:
         return next((flag for flag in self.spellings if flag.startswith("--")), self.spellings[0])
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(Struct, frozen=True):
     """A positional argument."""
 
     name: str
@@ -81,8 +79,7 @@ class Argument:
     python: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class OptionGroup:
+class OptionGroup(Struct, frozen=True):
     """Options under one heading; only one of the `exclusive` ones may be given."""
 
     title: str
@@ -93,8 +90,7 @@ class OptionGroup:
     shared: bool = False  # used by many verbs and documented once
 
 
-@dataclass(frozen=True, slots=True)
-class Verb:
+class Verb(Struct, frozen=True):
     """All that is known of a verb: Python's keywords, the command line, the pages and completion
     come from here.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from npuscope.lean_dataclass import replace
 from npuscope.options.kinds import (
     Argument,
     Mark,
@@ -24,6 +23,7 @@ from npuscope.options.kinds import (
     whole,
 )
 from npuscope.options.words import parse_overrides, parse_shapes, read_arrays
+from npuscope.structs import replace
 
 # One option per row is easier to read than the formatter's layout.
 # fmt: off

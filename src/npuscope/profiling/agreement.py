@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.graph.model import DType, Graph, Tensor
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.table import OPS, having
 from npuscope.ops.traits import Trait
 from npuscope.program.model import Buffer, Epoch, Program
@@ -58,8 +57,7 @@ def noise(tensor: Tensor, generator: np.random.Generator) -> np.ndarray:
 Array = np.ndarray
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
+class Agreement(Struct, frozen=True):
     """Over all samples: shares of elements, differences in LSB, and what was found."""
 
     name: str
@@ -75,8 +73,7 @@ class Agreement:
     top1_same_share: float | None = None  # of the answers, where the output gives classes
 
 
-@dataclass(frozen=True, slots=True)
-class LayerAgreement:
+class LayerAgreement(Struct, frozen=True):
     """One epoch's result when it is given the reference's inputs."""
 
     epoch: str
@@ -95,8 +92,7 @@ _FEWEST_FOR_A_MEAN = 64
 _FEWEST = 16  # elements of a layer or a channel; of fewer a single one would decide
 
 
-@dataclass(slots=True)
-class AgreementTally:
+class AgreementTally(Struct):
     """Running sums for an Agreement. `lsb` is the size of one step, `near_lsb` how many of them
     count as near, of all channels or of each."""
 
@@ -214,8 +210,7 @@ class NetworkBridge(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class OwnBridge:
+class OwnBridge(Struct, frozen=True):
     """Our own compiler keeps the network's names."""
 
     program: Program

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.agreement import LayerAgreement
 from npuscope.profiling.validate import Validation
-from npuscope.shown import Shown, counted
+from npuscope.shown import ShownRecord, counted
 
 _BROKEN = "differs by more than rounding"
 _INEXACT = "none broken: elements differ only as the NPU's rounding allows"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Bisection(Shown):
+class Bisection(ShownRecord, frozen=True):
     """`first` is the first layer that breaks the rule of `validate`, or else that differs at all.
 
     Every layer is given the reference's own inputs, so that an earlier one cannot be the cause.

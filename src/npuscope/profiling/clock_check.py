@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from npuscope.boards.device import BoardClocks as BoardClocks
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Clocks, Machine, MemoryPool, secure_alias
 from npuscope.program.model import Epoch, Pool, Program
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 # Pool files round to two decimals: 1.11 stands for 1000 / 900.
@@ -20,8 +22,7 @@ _TOLERANCE = 0.01
 _CLOCK_NAMES = {"nic_mhz": "NIC", "noc_mhz": "NOC"}
 
 
-@dataclass(frozen=True, slots=True)
-class Misfit:
+class Misfit(Struct, frozen=True):
     """Pools behind one road that state the same wrong speed."""
 
     pools: tuple[Pool, ...]

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterable
 from statistics import median
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from npuscope.boards.device import Device, DeviceInfo, NetworkDesc, TensorDesc
 from npuscope.boards.runtime import BlockFlag
 from npuscope.boards.simulated import SIMULATED
 from npuscope.errors import DeviceError
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import with_overrides
@@ -40,6 +42,7 @@ from npuscope.sim.counters import (
     EpochCounters,
     PoolTraffic,
 )
+from npuscope.structs import replace
 
 # --- What the program states about the epochs of a measured block ---
 
@@ -47,8 +50,7 @@ from npuscope.sim.counters import (
 ENGINES_PER_BUSIF = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """One epoch, or those of a blob added up; none without a program."""
 
     epochs: tuple[EpochProfile, ...] = ()
@@ -170,7 +172,7 @@ def provenance(device: Device, info: DeviceInfo) -> Provenance:
 
 def _at_clocks(machine: Machine, clocks: RunClocks) -> Machine:
     """Predictions beside a run are for the clocks that the device states."""
-    stated = {f"clocks.{name}": getattr(clocks, name) for name in RunClocks.__slots__}
+    stated = {f"clocks.{name}": mhz for name, mhz in asdict(clocks).items()}
     return with_overrides(machine, {key: mhz for key, mhz in stated.items() if mhz > 0})
 
 

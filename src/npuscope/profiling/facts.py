@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-import orjson
+import msgspec
+from msgspec import Struct
 
 from npuscope.compiler.place import place
 from npuscope.errors import TargetError
 from npuscope.graph.model import Graph, Tensor
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.ops.table import total_macs
 from npuscope.ops.unknown import unknown_weights
@@ -142,8 +142,7 @@ def _fits(program: Program, machine: Machine, pools: list[MemoryPool]) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramFacts:
+class ProgramFacts(Struct, frozen=True):
     """Prepared once for a Program and the mapping keys of its machine."""
 
     program_hash: str
@@ -178,7 +177,7 @@ def program_facts(program: Program, machine: Machine, graph: Graph | None) -> Pr
 def program_hash(program: Program) -> str:
     """Fingerprint of what is executed and where; names of files and models do not count."""
     places = [(b.name, b.pool, b.offset, b.size_bytes) for b in program.buffers]
-    return hashlib.sha256(orjson.dumps((places, program.epochs))).hexdigest()
+    return hashlib.sha256(msgspec.json.encode((places, program.epochs))).hexdigest()
 
 
 def _model(program: Program, graph: Graph | None) -> ModelInfo:

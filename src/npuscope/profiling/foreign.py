@@ -8,13 +8,12 @@ something else is compared all the same, and disagrees.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import field
 from itertools import permutations
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.graph.model import DType, Graph, Quant, Tensor
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.run import trace
 from npuscope.profiling.agreement import Array, Values
 from npuscope.program.calls import element_type
@@ -36,8 +35,7 @@ _MOST_OPS = 6
 _PROBE = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class BufferPair:
+class BufferPair(Struct, frozen=True):
     """A buffer, the tensor it carries, in which order of its axes (those longer than 1; None: as
     stored), and what is added to it."""
 
@@ -54,8 +52,7 @@ class BufferPair:
         return turned.astype(element_type(buffer)).reshape(buffer.shape)
 
 
-@dataclass(slots=True)
-class ForeignBridge:
+class ForeignBridge(Struct):
     program: Program
     graph: Graph
     pairs: dict[str, BufferPair] = field(default_factory=dict)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
+
 from npuscope.machine.load import generations, known_machines, load_machine
 from npuscope.machine.model import Machine
 from npuscope.profiling.facts import ProgramFacts
@@ -62,8 +63,7 @@ class TimedEpoch(Protocol):
     def counters(self) -> Counted: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(Struct, frozen=True):
     """What the predicted time consists of: shares from 0 to 1."""
 
     combining: float  # epochs of the NPU without a convolution
@@ -194,7 +194,7 @@ def _other_setup(machine: Machine) -> tuple[str, ...]:
     usual = load_machine(machine.name, generation=machine.generation.name)
     changed = [
         name
-        for name in type(usual.clocks).__slots__
+        for name in usual.clocks.__struct_fields__
         if getattr(usual.clocks, name) != getattr(machine.clocks, name)
     ]
     roads = usual.paths.items()

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.boards.device import NOTHING, DeviceInfo, Inference, NetworkDesc, Request
 from npuscope.boards.emulated.board import EmulatedBoard
@@ -16,7 +17,6 @@ from npuscope.boards.emulated.boot import Mode, Placed, load
 from npuscope.boards.emulated.memory import FLASH_BYTES
 from npuscope.bounded_file import LOADABLE, read_bytes
 from npuscope.errors import FileError, UsageError
-from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.build import package
 from npuscope.loadable.codes import PackageOptions, cpu_name
 from npuscope.loadable.image import read_image
@@ -26,7 +26,7 @@ from npuscope.machine.load import load_machine
 from npuscope.machine.model import Clocks
 from npuscope.options.rows import DEFAULT_ADDRESS
 from npuscope.profiling.measure import random_inputs
-from npuscope.shown import Shown, counted
+from npuscope.shown import ShownRecord, counted
 from npuscope.text import safe_terminal
 
 # --- What to run: an image with its parameters, or a build to package ---
@@ -119,8 +119,7 @@ _BITS_A_BYTE = 10  # with start and stop bit
 _PACKET = 34 / 32  # packets of 32 bytes with a header of two
 
 
-@dataclass(frozen=True, slots=True)
-class LineTime:
+class LineTime(Struct, frozen=True):
     """What the serial line of a board would add to an inference whose values pass over it."""
 
     baud: int
@@ -135,8 +134,7 @@ class LineTime:
         return f"{self.bytes:,} bytes in and out, {self.ms:.1f} ms at {self.baud:,} baud"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class LoadAndRun(Shown):
+class LoadAndRun(ShownRecord, frozen=True):
     """The image, the board it ran on, and its inferences."""
 
     image: Image

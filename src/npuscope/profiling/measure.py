@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.boards.client_exchange import Timeouts
 from npuscope.boards.device import (
@@ -25,7 +25,6 @@ from npuscope.boards.remote import RemoteBoard
 from npuscope.boards.simulated import SimulatedBoard
 from npuscope.errors import DeviceError, TargetError, UsageError
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.ops.run import run as run_reference
 from npuscope.profiling.agreement import AgreementTally
@@ -39,14 +38,14 @@ from npuscope.profiling.validate import output_step
 from npuscope.program.model import Program
 from npuscope.program.network_c.layout import DIALECT_2
 from npuscope.program.network_c.layout import dialect as dialect_of
-from npuscope.shown import Rows, Shown, counted
+from npuscope.shown import Rows, ShownRecord, counted
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 _SEED = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RunSubject:
+class RunSubject(Struct, frozen=True):
     """What is known of the network on the device; nothing of it has to be."""
 
     program: Program | None = None
@@ -54,8 +53,7 @@ class RunSubject:
     graph: Graph | None = None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Measurement(Shown):
+class Measurement(ShownRecord, frozen=True):
     """A Profile with the device's own words and every inference behind it."""
 
     profile: Profile

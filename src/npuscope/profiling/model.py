@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct, field
+
 from npuscope.program.model import Claims, EpochKind
-from npuscope.shown import Rows, Shown
+from npuscope.shown import Rows, ShownRecord
 from npuscope.sim.counters import EpochCounters
+from npuscope.structs import Apart
 from npuscope.whole_file import write_whole
 
 SCHEMA = "npuscope/profile/record/1"  # of a saved profile
@@ -25,16 +26,14 @@ class Provenance(Enum):
     VENDOR_FILE = "vendor file"
 
 
-@dataclass(frozen=True, slots=True)
-class RunClocks:
+class RunClocks(Struct, frozen=True):
     mcu_mhz: float
     npu_mhz: float
     noc_mhz: float
     nic_mhz: float
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """One source of counters: how many inferences, at which clocks."""
 
     source: Provenance
@@ -42,8 +41,7 @@ class Run:
     n: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """Duration of an epoch over the runs, milliseconds."""
 
     min: float
@@ -52,8 +50,7 @@ class Spread:
     n: int
 
 
-@dataclass(frozen=True, slots=True)
-class EpochProfile:
+class EpochProfile(Struct, frozen=True):
     """One epoch: what the compiler said of it, what was counted, what follows from both."""
 
     index: int
@@ -73,8 +70,7 @@ class EpochProfile:
     predicted_ms: float | None = None  # beside a measured time, where the program is known
 
 
-@dataclass(frozen=True, slots=True)
-class TimeShares:
+class TimeShares(Struct, frozen=True):
     """Milliseconds by kind of work; they add up to the total."""
 
     npu_core_ms: float
@@ -93,8 +89,7 @@ class TimeShares:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PoolUse:
+class PoolUse(Struct, frozen=True):
     name: str
     used_bytes: int
     size_bytes: int
@@ -103,8 +98,7 @@ class PoolUse:
     live_bytes: int  # most activation bytes alive at once in this pool
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryUse:
+class MemoryUse(Struct, frozen=True):
     internal_ram_bytes: int
     external_ram_bytes: int
     weights_bytes: int
@@ -112,8 +106,7 @@ class MemoryUse:
     pools: tuple[PoolUse, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
+class TensorInfo(Struct, frozen=True):
     name: str
     shape: tuple[int, ...]
     dtype: str
@@ -122,8 +115,7 @@ class TensorInfo:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class ModelInfo:
+class ModelInfo(Struct, frozen=True):
     file: str
     md5: str
     inputs: tuple[TensorInfo, ...]
@@ -133,8 +125,7 @@ class ModelInfo:
     unknown_params: int = 0  # of ops that nothing here computes
 
 
-@dataclass(frozen=True, slots=True)
-class MachineInfo:
+class MachineInfo(Struct, frozen=True):
     name: str
     generation: str
     epoch_controller: bool
@@ -142,8 +133,7 @@ class MachineInfo:
     npu_mhz: float
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """Does the network fit: on chip only, with flash for weights, with external RAM."""
 
     on_chip: bool
@@ -152,8 +142,7 @@ class Fit:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class DevicePart:
+class DevicePart(Struct, frozen=True):
     """What a device said of itself and of the network on it; "" where it said nothing."""
 
     network: str
@@ -173,9 +162,10 @@ UNKNOWN_MEMORY = MemoryUse(0, 0, 0, 0, ())
 UNKNOWN_FIT = Fit(False, False, False, "not known: profiled without the program")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Profile(Shown):
+class Profile(ShownRecord, Apart, frozen=True):
     """Runs of a Program: time and counters by epoch, memory, and where each number came from."""
+
+    apart = ("payload",)
 
     program_hash: str
     model: ModelInfo
@@ -196,7 +186,7 @@ class Profile(Shown):
     machine_words: str = ""  # the machine in a line, where its family has words of its own
     batch: int = 1  # inferences in one run
     figures: dict[str, float] = field(default_factory=dict)  # that only this family knows
-    payload: Any = field(default=None, compare=False, repr=False)  # what the family ran
+    payload: Any = None  # what the family ran
 
     @property
     def is_lower_bound(self) -> bool:

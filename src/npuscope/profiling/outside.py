@@ -13,10 +13,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 import npuscope.child as child
 from npuscope.graph.model import Graph, Numerics
-from npuscope.lean_dataclass import dataclass
 from npuscope.whole_file import work_folder
 
 Arrays = Mapping[str, np.ndarray]
@@ -45,8 +45,7 @@ def outside_outputs(
     return None if rows is None else (name, rows)
 
 
-@dataclass(frozen=True, slots=True)
-class OutsideRun:
+class OutsideRun(Struct, frozen=True):
     """A file with its network, on some samples."""
 
     model: Path

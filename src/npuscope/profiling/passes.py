@@ -7,14 +7,15 @@ from enum import Enum
 from statistics import fmean
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.boards.device import NOTHING, CounterOption, Device, NodeCounters, Request
 from npuscope.boards.runtime import epoch_blocks
 from npuscope.errors import DeviceError, UsageError
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.model import EpochKind, Program
 from npuscope.sim.counters import CacheCounts
 from npuscope.sim.debug_unit import COUNTERS
+from npuscope.structs import replace
 
 # --- Which counters in which inference: with 16 counters, some exclude each other ---
 
@@ -29,16 +30,14 @@ class CounterMetric(Enum):
 ALL_METRICS = frozenset(CounterMetric)
 
 
-@dataclass(frozen=True, slots=True)
-class CounterPass:
+class CounterPass(Struct, frozen=True):
     """One configuration of the counters; it is run once for every sample."""
 
     options: CounterOption
     purpose: str
 
 
-@dataclass(frozen=True, slots=True)
-class CounterPlan:
+class CounterPlan(Struct, frozen=True):
     """`warm_up`: an inference before the others, whose numbers are thrown away."""
 
     passes: tuple[CounterPass, ...]
@@ -118,8 +117,7 @@ Nodes = tuple[NodeCounters, ...]
 Four = tuple[int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """One epoch block over all passes: means, and its cycles in every sample.
 
     `samples` are (pre, core, post): MCU, NPU and MCU cycles.

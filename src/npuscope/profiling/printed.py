@@ -7,7 +7,8 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
-from npuscope.lean_dataclass import dataclass, replace
+from msgspec import Struct
+
 from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.profiling.profiler_events import (
     BusLine,
@@ -19,6 +20,7 @@ from npuscope.profiling.profiler_log import EpochText, ProfilerLog
 from npuscope.program.generate_report.lines import number, whole
 from npuscope.program.model import Access, Claims
 from npuscope.sim.counters import EngineActivity, PoolTraffic
+from npuscope.structs import replace
 
 _ACTIVE = "streng_active"
 _MOVED = re.compile(r"([^\s:,\[\]]{1,80}): r=(\d{1,18}), w=(\d{1,18})", re.ASCII)
@@ -27,8 +29,7 @@ _DATA = re.compile(r"([^\s:,\[\]]{1,80}):(\d{1,18})", re.ASCII)
 _NO_EVENTS = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CompilerText:
+class CompilerText(Struct, frozen=True):
     """The `[compiler]` part of one block, and the buffers that the engine lines name."""
 
     c_idx: int

@@ -6,9 +6,9 @@ the options of that inference: the board has 16 counters, so a full picture take
 from __future__ import annotations
 
 import re
-from dataclasses import field
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct, field
+
 from npuscope.program.generate_report.lines import LineRule, ReportDraft, number, whole
 
 # --- Lines of a profiler log: one rule for each kind of line ---
@@ -36,8 +36,7 @@ _INFERENCE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LogEvent:
+class LogEvent(Struct, frozen=True):
     """A line of the board: `s:category:key:value:value...`."""
 
     category: str
@@ -45,8 +44,7 @@ class LogEvent:
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BlockTitle:
+class BlockTitle(Struct, frozen=True):
     name: str
     c_idx: int
     first: int
@@ -55,8 +53,7 @@ class BlockTitle:
     extra: int
 
 
-@dataclass(frozen=True, slots=True)
-class Bursts:
+class Bursts(Struct, frozen=True):
     """Bursts of one direction by their length in beats of `beat_bytes`."""
 
     direction: str
@@ -65,8 +62,7 @@ class Bursts:
     counts: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BusLine:
+class BusLine(Struct, frozen=True):
     """Bytes over one bus interface, or over both; the rate is in the unit printed."""
 
     id: int | None
@@ -77,8 +73,7 @@ class BusLine:
     unit: str
 
 
-@dataclass(frozen=True, slots=True)
-class EngineLine:
+class EngineLine(Struct, frozen=True):
     id: int
     direction: str
     busif: int
@@ -87,14 +82,12 @@ class EngineLine:
     percent: int
 
 
-@dataclass(frozen=True, slots=True)
-class CacheLine:
+class CacheLine(Struct, frozen=True):
     read: tuple[tuple[str, int], ...]
     write: tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class InferenceLine:
+class InferenceLine(Struct, frozen=True):
     """Counters of one inference, or of one node inside it."""
 
     name: str
@@ -193,8 +186,7 @@ PROFILER_RULES: tuple[LineRule, ...] = (
 _START = "evt_pre_start"
 
 
-@dataclass(frozen=True, slots=True)
-class EngineCount:
+class EngineCount(Struct, frozen=True):
     """One stream engine: cycles in which it moved data (or had room), and the rest."""
 
     counter: str  # streng_active or streng_henv
@@ -204,16 +196,14 @@ class EngineCount:
     rest: int
 
 
-@dataclass(frozen=True, slots=True)
-class Busiest:
+class Busiest(Struct, frozen=True):
     counter: str
     direction: str
     id: int
     cycles: int
 
 
-@dataclass(frozen=True, slots=True)
-class PortBursts:
+class PortBursts(Struct, frozen=True):
     """Bursts by length on one port; on `portx` bytes read, written and together."""
 
     port: str
@@ -221,8 +211,7 @@ class PortBursts:
     counts: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRun:
+class NodeRun(Struct, frozen=True):
     """One node in one inference. Cycles are (pre, core, post)."""
 
     index: int
@@ -242,8 +231,7 @@ class NodeRun:
     bursts: tuple[PortBursts, ...] = ()
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """A node whose lines are still coming."""
 
     start: tuple[int, int, int, int, int, int, str]

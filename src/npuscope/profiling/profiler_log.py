@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from msgspec import Struct
+
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.profiler_events import (
     PROFILER_RULES,
     BlockTitle,
@@ -33,8 +34,7 @@ from npuscope.program.generate_report.lines import (
 from npuscope.program.generate_report.reader import GENERATE_RULES
 
 
-@dataclass(frozen=True, slots=True)
-class EpochText:
+class EpochText(Struct, frozen=True):
     """One epoch of the report for people; `entries` are its lines without a form of their own."""
 
     title: BlockTitle
@@ -68,8 +68,7 @@ class EpochText:
         return next((entry.value for entry in self.entries if entry.key == key), "")
 
 
-@dataclass(frozen=True, slots=True)
-class ProfilerLog:
+class ProfilerLog(Struct, frozen=True):
     """All of a log: the board's configuration, every node of every inference, the report."""
 
     config: tuple[tuple[str, str], ...]

@@ -13,6 +13,8 @@ from itertools import zip_longest
 from math import prod
 from pathlib import Path
 
+from msgspec import Struct
+
 from npuscope.boards.device import (
     NOTHING,
     BoardClocks,
@@ -27,13 +29,13 @@ from npuscope.boards.device import (
 from npuscope.boards.wire.framing import CORE_BITS
 from npuscope.boards.wire.statistics import BLOCK_KINDS, block_name
 from npuscope.errors import DeviceError, FileError
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.printed import compiler_texts, printed_nodes, printed_note
 from npuscope.profiling.profiler_events import InferenceLine, LogEvent, NodeRun
 from npuscope.profiling.profiler_log import ProfilerLog, parse_profiler_log, read_profiler_log
 from npuscope.profiling.validate_report import MeasuredEpoch
 from npuscope.program.generate_report.lines import KeyValue, number, read_lines, whole
 from npuscope.program.network_c.layout import Flag
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 Quad = tuple[int, int, int, int]
@@ -44,8 +46,7 @@ _REQUEST = "Requested RUN mode"
 _OPTION = re.compile(r"option=0x([0-9a-fA-F]{1,8})\)")
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """One inference of the log and what had been asked for."""
 
     network: str

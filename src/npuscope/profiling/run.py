@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.profiling.facts import ProgramFacts, program_facts
 from npuscope.profiling.interval import (
@@ -160,8 +161,7 @@ def time_shares(epochs: Sequence[TimedEpoch], npu_mhz: float, programmed_ms: flo
 # --- One Program on many machines that differ in timing keys: prepare once, time often ---
 
 
-@dataclass(frozen=True, slots=True)
-class Retimer:
+class Retimer(Struct, frozen=True):
     """All of a Program that timing keys leave alone."""
 
     work: ProgramWork
@@ -186,8 +186,7 @@ class Retimer:
         return tuple(by_number[number] for number in range(len(machines)))
 
 
-@dataclass(frozen=True, slots=True)
-class RunTimes:
+class RunTimes(Struct, frozen=True):
     """Of a Profile, what the machine's timing keys decide, without the epochs."""
 
     total_ms: float

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from copy import copy, deepcopy
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from npuscope.errors import ModelError, UsageError
 from npuscope.graph.model import DType, Graph, Tensor
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.ops.run import check_work, trace
 from npuscope.profiling.agreement import (
@@ -40,9 +40,10 @@ from npuscope.profiling.verdict import (
 )
 from npuscope.program.model import Epoch, Program
 from npuscope.progress import progress
-from npuscope.shown import Rows, Shown, counted
+from npuscope.shown import Rows, ShownRecord, counted
 from npuscope.sim.memory import Memory
 from npuscope.sim.run import execute, written
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 Array = np.ndarray
@@ -52,8 +53,7 @@ _DRAWS = 2
 _STEPS = 255  # of a float output without a quantization
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """Our reference executor against an outside runtime; name None when there is none."""
 
     name: str | None
@@ -62,8 +62,7 @@ class Reference:
     max_lsb: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Validation(Shown):
+class Validation(ShownRecord, frozen=True):
     """How far a program is from its network, and what that proves.
 
     `passed` is true for the verdicts `passed` and `differs`: nothing was found that rounding does

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from msgspec import Struct
+
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.generate_report.lines import (
     KeyValue,
     LineRule,
@@ -21,6 +22,7 @@ from npuscope.program.generate_report.lines import (
 from npuscope.program.generate_report.model import GenerateReport
 from npuscope.program.generate_report.reader import GENERATE_RULES, generate_part
 from npuscope.program.model import EpochKind
+from npuscope.structs import replace
 
 # --- Lines that a validation adds to a report: one rule for each kind of line ---
 
@@ -30,8 +32,7 @@ _TENSOR_ID = re.compile(r"[IO]\.\d{1,6}$", re.ASCII)
 _MOST_CYCLES = 8  # pre, core, post; some firmwares add the total and the NPU's own
 
 
-@dataclass(frozen=True, slots=True)
-class NodeLine:
+class NodeLine(Struct, frozen=True):
     """A row of the time table: one block of epochs on the NPU or one kernel on the CPU."""
 
     c_id: int
@@ -47,20 +48,17 @@ class NodeLine:
     block: int | None = None  # which internal block of a hybrid
 
 
-@dataclass(frozen=True, slots=True)
-class TotalTime:
+class TotalTime(Struct, frozen=True):
     ms: float
     cycles: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RateLine:
+class RateLine(Struct, frozen=True):
     inferences_per_s: float
     percents: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TensorLine:
+class TensorLine(Struct, frozen=True):
     """Values of one input or output over the samples."""
 
     id: str
@@ -73,8 +71,7 @@ class TensorLine:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class MetricsLine:
+class MetricsLine(Struct, frozen=True):
     """How an output compares with the reference; a metric that was not computed is None."""
 
     output: str
@@ -201,8 +198,7 @@ _EXTRA = "extra"
 _KINDS = {"SW": EpochKind.SW, "HYBRID": EpochKind.HYBRID}
 
 
-@dataclass(frozen=True, slots=True)
-class Duration:
+class Duration(Struct, frozen=True):
     """Milliseconds of one inference over the samples."""
 
     mean_ms: float
@@ -211,8 +207,7 @@ class Duration:
     std_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class ReportClocks:
+class ReportClocks(Struct, frozen=True):
     """MHz of the board as it reported them; 0 where it did not."""
 
     mcu_mhz: float = 0.0
@@ -221,8 +216,7 @@ class ReportClocks:
     nic_mhz: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredEpoch:
+class MeasuredEpoch(Struct, frozen=True):
     """One epoch as it ran: its node, with the internal transfers of a hybrid added to it.
 
     Cycles are those of the MCU in all three phases.
@@ -237,8 +231,7 @@ class MeasuredEpoch:
     nodes: int
 
 
-@dataclass(frozen=True, slots=True)
-class ValidateReport:
+class ValidateReport(Struct, frozen=True):
     """What a validation printed. `report` is what it repeats of the generate report."""
 
     network: str

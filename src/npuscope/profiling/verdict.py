@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
+
 from npuscope.profiling.agreement import Agreement, LayerAgreement
 from npuscope.profiling.rounding import MOVED_SHARE
 from npuscope.shown import counted
@@ -58,8 +59,7 @@ class Verdict(StrEnum):
         return self in (Verdict.PASSED, Verdict.DIFFERS)
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(Struct, frozen=True):
     """Layers of a program, and how many of them could be compared with a tensor of the network."""
 
     compared: int

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import prod
 
+from msgspec import Struct
+
 from npuscope.errors import FileError, TargetError
-from npuscope.lean_dataclass import dataclass
 from npuscope.program.model import Buffer, Call, Pool, Program
 from npuscope.program.units import Ref, Streng
 from npuscope.text import c_identifier, safe_terminal
@@ -212,8 +213,7 @@ _NAME = "copy"
 _HEAD = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(Struct, frozen=True):
     """Elements of `shape` from one buffer to another; starts and steps are in bytes."""
 
     source: int  # number of the call's input

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from npuscope.graph.model import DType, Graph, Quant
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.moves import TransposeAttrs
 from npuscope.ops.table import having
 from npuscope.ops.traits import Trait
@@ -18,8 +19,7 @@ _FEWEST_BOXES = 20
 _LETTERS = {DType.FLOAT32: "F", DType.UINT8: "U"}
 
 
-@dataclass(frozen=True, slots=True)
-class Outputs:
+class Outputs(Struct, frozen=True):
     """The image, shapes of the outputs with channels last, and the letter of their elements."""
 
     model: str

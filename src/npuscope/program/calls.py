@@ -4,7 +4,6 @@ as the record of the op."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from enum import Enum
 from operator import index
 from typing import Any, get_args, get_origin, get_type_hints
@@ -13,11 +12,11 @@ import numpy as np
 
 from npuscope.errors import TargetError
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Op, Tensor
-from npuscope.lean_dataclass import replace
 from npuscope.machine.npu_ops import SUPPORT, support
 from npuscope.ops.table import OPS, spec
 from npuscope.ops.unknown import UNKNOWN
 from npuscope.program.model import Buffer, Call, Claims, Epoch, EpochKind, Program
+from npuscope.structs import replace
 
 Array = np.ndarray
 
@@ -58,9 +57,7 @@ def attributes(call: Call) -> Attrs:
     if row is None:
         raise TargetError(f"not executed: software kernel '{call.kernel}' is not known")
     arguments, types = dict(call.args), get_type_hints(row.attrs)
-    values = {
-        field.name: arguments[field.name] for field in fields(row.attrs) if field.name in arguments
-    }
+    values = {name: arguments[name] for name in row.attrs.__struct_fields__ if name in arguments}
     try:
         return row.attrs(**{name: _typed(value, types[name]) for name, value in values.items()})
     except (TypeError, ValueError) as error:

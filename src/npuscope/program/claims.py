@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.program.links import Wiring
 from npuscope.program.model import Access, Claims, Epoch, Pool, Program
 from npuscope.program.units import Activ, Arith, Convacc, PoolUnit, Streng
+from npuscope.structs import replace
 
 DEEP_PACK = 3
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import TargetError
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.ops.table import having
 from npuscope.ops.traits import Trait
@@ -18,6 +18,7 @@ from npuscope.program.model import Buffer, Pool, Program
 from npuscope.program.network_c.writer import network_c_text, network_h_text
 from npuscope.program.network_c.writer_scope import float_text
 from npuscope.program.serialize import images
+from npuscope.structs import replace
 from npuscope.text import c_comment, c_identifier, c_string, file_name
 from npuscope.version import __version__
 
@@ -162,8 +163,7 @@ _MAX_CLASSES_OF_A_MAP = 256
 _SCORES = ("Softmax", "LogSoftmax", "Sigmoid")
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True):
     """The kind in one word, and the sizes that decoding needs."""
 
     kind: str

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from npuscope.lean_dataclass import replace
 from npuscope.program.model import Group
 from npuscope.program.units import Activ, Arith, Convacc, Decun, Link, PoolUnit, Streng, Unit
+from npuscope.structs import replace
 
 Processor = Convacc | Arith | Activ | PoolUnit | Decun
 

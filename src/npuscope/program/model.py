@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import field
 from enum import Enum
 from pathlib import Path
 from string import Template
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.graph.model import Quant
-from npuscope.lean_dataclass import dataclass
 from npuscope.program.units import Link, Streng, Unit
-from npuscope.shown import Rows, Shown
+from npuscope.shown import Rows, ShownRecord
+from npuscope.structs import Apart
 
 
 class EpochKind(Enum):
@@ -23,8 +23,7 @@ class EpochKind(Enum):
     EMPTY = "EMPTY"  # has a number, but does nothing
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
+class Pool(Struct, frozen=True):
     """A memory range, as this program sees it."""
 
     name: str
@@ -45,8 +44,7 @@ class Pool:
         return bool(self.subpools)
 
 
-@dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(Struct, frozen=True):
     """Bytes in a pool with a logical view: (N, H, W, C), element width, channel blocking.
 
     `batch` is the number of channels stored together: C for channel-last, 1 for channel-first,
@@ -105,8 +103,7 @@ class Buffer:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """Units configured and started together, with the switch links between them."""
 
     units: tuple[Unit, ...]
@@ -116,8 +113,7 @@ class Group:
 Argument = bool | int | float | str | tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A software kernel: its name, buffers, and scalar arguments."""
 
     kernel: str
@@ -129,8 +125,7 @@ class Call:
         return dict(self.args)[name]
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """What a compiler states an epoch moves in one pool: bytes, and its own cycle terms."""
 
     pool: str
@@ -140,8 +135,7 @@ class Access:
     write_cycles: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
+class Claims(Struct, frozen=True):
     """The compiler's own estimate of an epoch, kept as it stated it."""
 
     ops: int = 0
@@ -150,8 +144,7 @@ class Claims:
     accesses: tuple[Access, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """Values by name, and the words that tell them: "axis $axis of $rank dimensions"."""
 
     words: str = ""
@@ -169,8 +162,7 @@ def evidence(words: str, **values: Argument) -> Evidence:
     return Evidence(words, tuple(values.items()))
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """A way of running an op that a rule refused before the chosen one.
 
     `sentence` is the rule's own, kept so that a program tells its reasons to versions that lack the
@@ -194,8 +186,7 @@ class Refused:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Epoch:
+class Epoch(Struct, frozen=True):
     """One step of execution. `groups` is None when the source has no unit registers."""
 
     number: int
@@ -220,8 +211,7 @@ class Epoch:
         return tuple(unit for group in self.groups or () for unit in group.units)
 
 
-@dataclass(frozen=True, slots=True)
-class StatedUnits:
+class StatedUnits(Struct, frozen=True):
     """Units of an epoch, one name a unit, and its streams, from a source without registers."""
 
     epoch: int
@@ -230,12 +220,13 @@ class StatedUnits:
     writes: int
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Program(Shown):
+class Program(ShownRecord, Apart, frozen=True):
     """The whole: made by a compiler (ours or another), run by simulator and boards.
 
     `constants` holds the bytes of parameter buffers by buffer name.
     """
+
+    apart = ("constants",)
 
     name: str
     machine: str
@@ -246,7 +237,7 @@ class Program(Shown):
     epochs: tuple[Epoch, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    constants: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
     model_file: str = ""
     model_md5: str = ""
     source: str = "npuscope"

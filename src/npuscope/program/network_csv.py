@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from npuscope.bounded_file import REPORT, read_text
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.program.c_info.from_epochs import memory_energy, memory_power_mw
 from npuscope.program.model import Access, Epoch, Program
@@ -44,8 +45,7 @@ NUMBER = re.compile(r"-?\d{1,30}(\.\d{1,30})?([eE][+-]?\d{1,3})?")
 Number = int | float
 
 
-@dataclass(frozen=True, slots=True)
-class StatedPoolTraffic:
+class StatedPoolTraffic(Struct, frozen=True):
     pool: str
     read_bytes: Number
     write_bytes: Number
@@ -55,15 +55,13 @@ class StatedPoolTraffic:
     cycles: Number
 
 
-@dataclass(frozen=True, slots=True)
-class PortTraffic:
+class PortTraffic(Struct, frozen=True):
     port: int
     read_bytes: Number
     write_bytes: Number
 
 
-@dataclass(frozen=True, slots=True)
-class EpochRow:
+class EpochRow(Struct, frozen=True):
     number: int
     pools: tuple[StatedPoolTraffic, ...]
     ports: tuple[PortTraffic, ...]
@@ -79,8 +77,7 @@ class EpochRow:
     memory_power_share: Number
 
 
-@dataclass(frozen=True, slots=True)
-class StatedPoolUse:
+class StatedPoolUse(Struct, frozen=True):
     """Used bytes in the file's unit ("MB", "KB", "B") and bytes per second; None if unused."""
 
     pool: str
@@ -89,8 +86,7 @@ class StatedPoolUse:
     bandwidth: Number | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkCsv:
+class NetworkCsv(Struct, frozen=True):
     """The whole file: epochs, sums of the pool columns, the same by second, use, key figures."""
 
     epochs: tuple[EpochRow, ...]
@@ -254,8 +250,7 @@ def network_csv_text(program: Program, machine: Machine) -> str:
     return "".join(",".join(line) + "\n" for line in [*lines, *_figures(totals)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Totals:
+class _Totals(Struct, frozen=True):
     ops: int
     compute: int
     cycles: int

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
+
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.foreign_json import read_record
 from npuscope.plain_data import step
 from npuscope.program.c_info.records import Count, Environment, Extra, OriginalTensor
@@ -16,8 +16,7 @@ from npuscope.records import encode
 _PREFIX = "0x"
 
 
-@dataclass(frozen=True, slots=True)
-class TensorFormat:
+class TensorFormat(Struct, frozen=True):
     """Class ("integer", "float32"), type ("S8", "FLOAT32"); `params` are scales and offsets."""
 
     class_: str
@@ -38,8 +37,7 @@ class TensorFormat:
         return (params[place] if place < len(params) else None) or ()
 
 
-@dataclass(frozen=True, slots=True)
-class QuantTensor:
+class QuantTensor(Struct, frozen=True):
     """Channel order and batch are stated for the network's inputs and outputs."""
 
     format: TensorFormat
@@ -49,23 +47,20 @@ class QuantTensor:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class QuantNode:
+class QuantNode(Struct, frozen=True):
     """The layers of the model that a node stands for."""
 
     names: tuple[str, ...]
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class OriginalModel:
+class OriginalModel(Struct, frozen=True):
     original_inputs: tuple[OriginalTensor, ...] | None = None
     original_outputs: tuple[OriginalTensor, ...] | None = None
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class QuantJson:
+class QuantJson(Struct, frozen=True):
     tensors: dict[str, QuantTensor]
     nodes: dict[str, QuantNode]
     version: str | None = None

@@ -17,10 +17,10 @@ import orjson
 
 from npuscope.bounded_file import POOL_IMAGE, PROGRAM, read_bytes
 from npuscope.errors import FileError, InternalError
-from npuscope.lean_dataclass import replace
 from npuscope.program.model import Buffer, Program
 from npuscope.program.verify import verify
 from npuscope.records import decode, encode
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 from npuscope.whole_file import write_files
 

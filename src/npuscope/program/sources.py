@@ -17,7 +17,6 @@ from npuscope.bounded_file import (
     read_text,
 )
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import replace
 from npuscope.program.c_info.document import read_c_info
 from npuscope.program.c_info.names import with_origins
 from npuscope.program.c_info.to_program import program_from_c_info
@@ -31,6 +30,7 @@ from npuscope.program.quant_json import read_quant_json
 from npuscope.program.serialize import SCHEMA, load
 from npuscope.program.verify import check_foreign
 from npuscope.program.weight_files import pool_image
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 log = logging.getLogger(__name__)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from npuscope.errors import TargetError
-from npuscope.lean_dataclass import dataclass
 from npuscope.program.modes import Bcast
 from npuscope.program.units import Arith, Convacc, Decun, PoolUnit, Streng, Unit
 
@@ -20,8 +21,7 @@ def word_bytes(source: Unit) -> int:
 # --- Convolution: kernels as they arrive over the link, and feature frames ---
 
 
-@dataclass(frozen=True, slots=True)
-class KernelPort:
+class KernelPort(Struct, frozen=True):
     """The kernel port of one unit. Units in series may share one stream (kfilt)."""
 
     unit: Convacc
@@ -61,8 +61,7 @@ class KernelPort:
         return sets
 
 
-@dataclass(frozen=True, slots=True)
-class FeaturePort:
+class FeaturePort(Struct, frozen=True):
     """The feature port of one unit."""
 
     unit: Convacc

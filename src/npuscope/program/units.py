@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
+
 from npuscope.plain_data import Range
 from npuscope.program.modes import AfiltMode, Bcast, PoolOp, Simd
 
@@ -18,16 +19,14 @@ from npuscope.program.modes import AfiltMode, Bcast, PoolOp, Simd
 NO_CROP = 0xFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(Struct, frozen=True):
     """A place in memory: a buffer's name and a byte offset into it."""
 
     buffer: str
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Streng:
+class Streng(Struct, frozen=True, kw_only=True):
     """Stream engine: half a DMA, memory to link (dir 0) or link to memory (dir 1)."""
 
     unit: ClassVar[str] = "STRENG"
@@ -120,8 +119,7 @@ class Streng:
         return bool(self.raw) or self.batch_offset <= self.run_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Convacc:
+class Convacc(Struct, frozen=True, kw_only=True):
     """Convolution accelerator. Ports: 0 features, 1 kernels, 2 accumulator."""
 
     unit: ClassVar[str] = "CONVACC"
@@ -208,8 +206,7 @@ class Convacc:
         return rows * columns * self.nKernels
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arith:
+class Arith(Struct, frozen=True, kw_only=True):
     """Arithmetic unit. Ports: 0 X, 1 Y. Coefficients are 16 bits, {B,C} may form 32."""
 
     unit: ClassVar[str] = "ARITH"
@@ -258,8 +255,7 @@ class Arith:
     vec_precision: tuple[int, int, int] = (16, 16, 16)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Activ:
+class Activ(Struct, frozen=True, kw_only=True):
     """Activation unit: ReLU kinds, or a piecewise quadratic function from two tables."""
 
     unit: ClassVar[str] = "ACTIV"
@@ -295,8 +291,7 @@ class Activ:
     fsub: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolUnit:
+class PoolUnit(Struct, frozen=True, kw_only=True):
     """Pooling unit: a window (max, min, average) or the whole frame (G...)."""
 
     unit: ClassVar[str] = "POOL"
@@ -350,8 +345,7 @@ class PoolUnit:
         return self.batchSize * (1 if self.is_global else self.outputX * self.outputY)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decun:
+class Decun(Struct, frozen=True, kw_only=True):
     """Decompression unit: vector-quantised kernels. Ports: 0 codes, 1 codebook."""
 
     unit: ClassVar[str] = "DECUN"
@@ -372,8 +366,7 @@ UNIT_TYPES: dict[str, type[Unit]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Port:
+class Port(Struct, frozen=True):
     """One end of a switch link: unit type, unit number, port number."""
 
     unit: str
@@ -381,8 +374,7 @@ class Port:
     port: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """A stream-switch connection to one destination port.
 
     Two contexts alternate: the first lets `frames0` frames pass (or drops them when

@@ -7,6 +7,7 @@ from itertools import pairwise
 from math import inf
 
 import orjson
+from msgspec.structs import asdict
 
 from npuscope.errors import FileError, InternalError, NpuscopeError
 from npuscope.program.addresses import reach
@@ -221,7 +222,7 @@ def _storable(program: Program) -> Iterator[Problem]:
     places = ((f"buffer '{b.name}'", b) for b in program.buffers)
     for where, part in (*parts, *places):
         try:
-            orjson.dumps(part, option=orjson.OPT_SERIALIZE_NUMPY)
+            orjson.dumps(part, default=asdict, option=orjson.OPT_SERIALIZE_NUMPY)
         except orjson.JSONEncodeError as error:
             yield where, f"a value that cannot be stored: {error}"
 

@@ -6,14 +6,14 @@ import re
 import struct
 from pathlib import Path
 
+from msgspec import Struct
+
 from npuscope.bounded_file import ELF, HEX, SOURCE, read_bytes, read_text
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 
-@dataclass(frozen=True, slots=True)
-class AddressedBytes:
+class AddressedBytes(Struct, frozen=True):
     """Consecutive bytes and where they belong; `name` is a symbol's or a section's, if any."""
 
     address: int
@@ -104,8 +104,7 @@ def is_elf(head: bytes) -> bool:
     return head.startswith(_MAGIC)
 
 
-@dataclass(frozen=True, slots=True)
-class Elf:
+class Elf(Struct, frozen=True):
     """Sections with bytes, and the objects with bytes that symbols name."""
 
     machine: int

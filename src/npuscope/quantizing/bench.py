@@ -7,6 +7,7 @@ from functools import reduce
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.advice.explain import explain
 from npuscope.building import Build, Options, build
@@ -15,7 +16,6 @@ from npuscope.edits.border import convertible
 from npuscope.errors import ModelError, NpuscopeError
 from npuscope.files.load import read_model
 from npuscope.graph.model import DType, Graph, Tensor
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.model import Profile
 from npuscope.profiling.run import estimate
 from npuscope.quantizing.choices import Part
@@ -24,14 +24,14 @@ from npuscope.quantizing.plan import RangePlan
 from npuscope.quantizing.samples import CalibrationSamples
 from npuscope.quantizing.sqnr import Noise
 from npuscope.quantizing.work import FloatFile, Progress
+from npuscope.structs import replace
 
 _NOISE = 0.001  # share of the time below which a change is not a gain
 _SAME_DB = 0.1  # what other samples would change anyway
 _MOST_PARTS = 8  # of one choice that are tried one by one
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """A plan carried out: the file with a float border, its time, and how near its outputs are."""
 
     plan: RangePlan
@@ -48,8 +48,7 @@ class Trial:
         return min(self.sqnr_db.values())
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceStep:
+class ChoiceStep(Struct, frozen=True):
     """One choice: at how many of its places it was taken, why, and what it gave."""
 
     title: str

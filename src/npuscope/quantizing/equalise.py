@@ -14,8 +14,8 @@ import numpy as np
 
 from npuscope.files.file_graph import FileNode
 from npuscope.files.onnx.file_graph import OnnxFileGraph
-from npuscope.lean_dataclass import replace
 from npuscope.quantizing.float_onnx import FloatNetwork
+from npuscope.structs import replace
 
 # Functions with f(s * x) = s * f(x) for s > 0, channel by channel.
 _HOMOGENEOUS = ("Relu", "LeakyRelu", "PRelu", "MaxPool", "AveragePool", "GlobalAveragePool")

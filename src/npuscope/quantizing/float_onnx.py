@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.edits import whole_bytes
 from npuscope.errors import ModelError
@@ -13,14 +14,12 @@ from npuscope.files.onnx.file_graph import OnnxFileGraph
 from npuscope.files.onnx.float_form import QUANTIZED
 from npuscope.files.onnx.float_ready import float_ready
 from npuscope.files.onnx.stored_file import node_kinds
-from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.runtimes import write_folded
 from npuscope.quantizing.others import FLOAT_ONE, first_line
 from npuscope.quantizing.plan import FloatLayer
 
 
-@dataclass(frozen=True, slots=True)
-class FloatNetwork:
+class FloatNetwork(Struct, frozen=True):
     """The network and what was repaired, one sentence each."""
 
     graph: OnnxFileGraph

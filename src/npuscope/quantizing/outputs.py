@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct
 
-from npuscope.lean_dataclass import dataclass
 from npuscope.quantizing.choices import MOST_UNLIKE, fixed_range
 from npuscope.quantizing.plan import MOVES, FloatLayer
 from npuscope.quantizing.sqnr import pair_db
@@ -24,8 +24,7 @@ _LEAST_DB = 3.0
 _MOST_COLUMNS = 4096  # an axis that is longer counts places, not kinds
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnGroup:
+class ColumnGroup(Struct, frozen=True):
     """Columns along an axis, all of them where the output is of one kind; `steps` are those of the
     integers over the range that the values have, None where the output is float."""
 
@@ -42,8 +41,7 @@ class ColumnGroup:
         return self.width > 0 and (few or self.sqnr_db < _LEAST_DB)
 
 
-@dataclass(frozen=True, slots=True)
-class OutputLoss:
+class OutputLoss(Struct, frozen=True):
     """`joined` are the tensors that a Concat makes the output of."""
 
     name: str

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from msgspec import Struct
 
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.table import onnx_names
 from npuscope.ops.traits import Trait
+from npuscope.structs import replace
 
 _STEPS = 255
 _LOWEST, _HIGHEST = -128, 127
 _SMALLEST_SCALE = 1e-8  # a tensor that was 0 in all samples still needs a scale
 
 
-@dataclass(frozen=True, slots=True)
-class ActivationRange:
+class ActivationRange(Struct, frozen=True):
     """Real values that the int8 steps of a tensor cover; zero is always among them."""
 
     low: float
@@ -53,8 +53,7 @@ class ActivationRange:
         return ActivationRange(_LOWEST * step, _HIGHEST * step)
 
 
-@dataclass(frozen=True, slots=True)
-class FloatLayer:
+class FloatLayer(Struct, frozen=True):
     """One op of the float file as both formats have it; kinds are those of ONNX."""
 
     name: str
@@ -64,8 +63,7 @@ class FloatLayer:
     weights: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RangePlan:
+class RangePlan(Struct, frozen=True):
     """`equalised`: the float network has weights moved between its layers. `narrow`: ops that the
     tool underneath leaves in float by default stay so."""
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from npuscope.building import Options
 from npuscope.errors import UsageError
 from npuscope.files.load import is_tflite, model_bytes
 from npuscope.graph.model import Tensor
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import Profile
 from npuscope.quantizing.bench import ChoiceStep, QuantizingBench, Trial
@@ -22,15 +22,15 @@ from npuscope.quantizing.outputs import OutputLoss
 from npuscope.quantizing.samples import CalibrationSamples, ImageForm, load_samples
 from npuscope.quantizing.sqnr import LayerLoss, layer_losses
 from npuscope.quantizing.work import FloatFile, Progress
-from npuscope.shown import Rows, Shown
+from npuscope.shown import Rows, ShownRecord
+from npuscope.structs import replace
 from npuscope.whole_file import work_folder
 
 log = logging.getLogger(__name__)
 AUTO = "auto"
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """What the user asks for; `loss_db` is what a faster network may cost in signal to noise."""
 
     data: str | Path
@@ -54,8 +54,7 @@ class Wish:
             raise UsageError(f"expected 0 or more, found {self.loss_db:g}", where="--loss-db")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Quantized(Shown):
+class Quantized(ShownRecord, frozen=True):
     """The result. `before` is the float network as if it were int8; `plain` is what the tool
     underneath makes by default from the same data; None where there is none."""
 
@@ -103,8 +102,7 @@ class Quantized(Shown):
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """The best plan, and what was tried on the way."""
 
     best: Trial

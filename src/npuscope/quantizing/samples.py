@@ -13,11 +13,11 @@ from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.bounded_file import ARRAY, RESULT, check_size, read_array, read_bytes
 from npuscope.errors import FileError, UsageError
 from npuscope.graph.limits import check_run
-from npuscope.lean_dataclass import dataclass
 from npuscope.quantizing.others import needs
 from npuscope.text import safe_terminal
 
@@ -32,8 +32,7 @@ _INDICES = 2  # random numbers for whole-number inputs are below this: any table
 Sample = Mapping[str, np.ndarray]
 
 
-@dataclass(frozen=True, slots=True)
-class Border:
+class Border(Struct, frozen=True):
     """An input of the float network."""
 
     name: str
@@ -41,8 +40,7 @@ class Border:
     dtype: np.dtype[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ImageForm:
+class ImageForm(Struct, frozen=True):
     """Pixels of 0 to 255 become (pixel * `factor` - mean) / std, channel by channel."""
 
     mean: tuple[float, ...] = ()
@@ -73,8 +71,7 @@ def _numbers(numbers: str | Sequence[float] | None, flag: str) -> tuple[float, .
         raise UsageError(f"expected numbers with commas, found '{numbers}'", where=flag) from None
 
 
-@dataclass(frozen=True, slots=True)
-class CalibrationSamples:
+class CalibrationSamples(Struct, frozen=True):
     """`source` says where they are from; `real` is False for random numbers."""
 
     calibration: tuple[Sample, ...]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 from math import inf, log10
 
 import numpy as np
+from msgspec import Struct, field
 
-from npuscope.lean_dataclass import dataclass
 from npuscope.quantizing.plan import ActivationRange, FloatLayer, RangePlan
 
 Values = Mapping[str, np.ndarray]
@@ -16,8 +15,7 @@ MOST_DB = 150.0  # equal to within float rounding; JSON has no infinity
 _LEAST_DB = -150.0
 
 
-@dataclass(slots=True)
-class Noise:
+class Noise(Struct):
     """Sums over samples, by tensor."""
 
     signal: dict[str, float] = field(default_factory=dict)
@@ -52,8 +50,7 @@ def decibels(signal: float, noise: float) -> float:
     return round(min(max(ratio, _LEAST_DB), MOST_DB), 2)
 
 
-@dataclass(frozen=True, slots=True)
-class LayerLoss:
+class LayerLoss(Struct, frozen=True):
     """How far a layer's result is from the float one, and what it adds by itself.
 
     `drop_db` is what is lost between the worst of its operands and its result. `steps_db` is what

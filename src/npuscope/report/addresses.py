@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
+
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 
-@dataclass(frozen=True, slots=True)
-class Listening:
+class Listening(Struct, frozen=True):
     """Where a virtual board answers, and the networks on it."""
 
     address: str

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from npuscope.lean_dataclass import dataclass
 from npuscope.program.ec_blob.assembly import binary_json
 from npuscope.program.ec_blob.binary import EcBinary
-from npuscope.shown import Shown, counted
+from npuscope.shown import ShownRecord, counted
 from npuscope.text import safe_terminal
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Disassembly(Shown):
+class Disassembly(ShownRecord, frozen=True):
     """Blobs by name, and their text."""
 
     blobs: dict[str, EcBinary]
@@ -39,8 +37,7 @@ def disassembly_json(disassembly: Disassembly) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Assembled(Shown):
+class Assembled(ShownRecord, frozen=True):
     """A blob, and its bytes."""
 
     blob: EcBinary

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from msgspec import Struct
+
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.machine.mpool import mpool_text
 from npuscope.profiling.model import Profile
@@ -27,8 +28,7 @@ from npuscope.text import c_identifier, file_name
 from npuscope.whole_file import together, write_files
 
 
-@dataclass(frozen=True, slots=True)
-class BuildNames:
+class BuildNames(Struct, frozen=True):
     """What files are called; the vendor's options of the same names set them."""
 
     network: str = "network"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from npuscope.loadable.checklist import CacheWork, Checklist, Initialiser
 from npuscope.loadable.checklist_memories import UsedMemory

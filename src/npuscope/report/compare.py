@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from math import floor
 from typing import Any
+
+from msgspec.structs import asdict
 
 from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind, ComparedRow, Comparison, Side
 from npuscope.advice.compare.run import PLACES

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import dataclass
 from npuscope.program.code_files import NO_C
 from npuscope.program.generate_report.summary import summary_lines
 from npuscope.program.model import EpochKind, Program
@@ -14,8 +15,7 @@ from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 
-@dataclass(frozen=True, slots=True)
-class Compilation:
+class Compilation(Struct, frozen=True):
     """A Program, the files of its folder, and notes on what could not be written."""
 
     program: Program

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from npuscope.advice.explanation import Explanation
-from npuscope.lean_dataclass import dataclass
 from npuscope.program import serialize
 from npuscope.program.model import Program
 from npuscope.report.estimate import estimate_text
@@ -22,8 +23,7 @@ from npuscope.whole_file import fresh, write_whole
 _NAMES = "report.txt, report.json, report.html, report.perfetto-trace and program/"
 
 
-@dataclass(frozen=True, slots=True)
-class Demo:
+class Demo(Struct, frozen=True):
     """The run with its findings, and notes on files that were kept."""
 
     explanation: Explanation

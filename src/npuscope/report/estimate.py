@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
+
 from npuscope.machine.load import load_machine, packaged
 from npuscope.machine.marks import KeyEffect
 from npuscope.machine.set_keys import Key, key_notes, machine_keys
@@ -120,8 +121,7 @@ def sensitivity_json(rows: Iterable[Sensitivity]) -> dict[str, Any]:
 _SLOWEST = 8  # epochs: with them the estimate still fits one screen
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
+class Screen(Struct, frozen=True):
     """An estimate as the command line shows it. What was set is compared with the machine as the
     other options describe it; findings are for JSON."""
 
@@ -243,8 +243,7 @@ _UNITS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class KnownKey:
+class KnownKey(Struct, frozen=True):
     key: Key
     unit: str
     note: str

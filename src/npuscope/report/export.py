@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from npuscope.graph.limits import MAX_NAME_BYTES
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.table import macs
 from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.text import safe_terminal
@@ -17,8 +18,7 @@ from npuscope.text import safe_terminal
 # --- Costs: times of epochs, shared among the layers they came from ---
 
 
-@dataclass(frozen=True, slots=True)
-class LayerCost:
+class LayerCost(Struct, frozen=True):
     """One source layer. `bound` is that of the epoch in which most of its time goes."""
 
     origin: str
@@ -77,8 +77,7 @@ def _cost(origin: str, parts: list[Part]) -> LayerCost:
 # --- Nodes of a model file, named as other viewers name them ---
 
 
-@dataclass(frozen=True, slots=True)
-class SourceNode:
+class SourceNode(Struct, frozen=True):
     """`key` is the node's id in Model Explorer, `index` its place in the file."""
 
     index: int

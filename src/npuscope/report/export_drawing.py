@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict
 
 from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.errors import FileError
 from npuscope.files.load import is_tflite
 from npuscope.files.onnx.new_file import NewNode, NewTensor, new_file
 from npuscope.graph.model import DType, Graph, Op, Tensor
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.model import Profile
 from npuscope.report.export import (
     LayerCost,
@@ -30,7 +29,8 @@ from npuscope.report.export import (
     tflite_nodes,
 )
 from npuscope.report.figures import label, source_of
-from npuscope.shown import Rows, Shown
+from npuscope.shown import Rows, ShownRecord
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 from npuscope.whole_file import write_files
 
@@ -66,7 +66,7 @@ def _names(graph: Graph) -> dict[str, str]:
 def _drawn_node(op: Op, costs: Mapping[str, LayerCost], names: Mapping[str, str]) -> NewNode:
     cost = next((costs[origin] for origin in op.origin if origin in costs), None)
     costs_shown = figures(cost) if cost else {}
-    values = {field.name: getattr(op.attrs, field.name) for field in fields(op.attrs)}
+    values = asdict(op.attrs)
     return NewNode(
         op.kind,
         tuple(names[name] for name in op.inputs),
@@ -115,8 +115,7 @@ def _quant(tensor: Tensor) -> str:
 # --- The result of `export` ---
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Export(Shown):
+class Export(ShownRecord, frozen=True):
     """A model file with what its layers cost, and the files that show it."""
 
     path: Path

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
+
 from npuscope.profiling.model import (
     UNKNOWN_FIT,
     DevicePart,
@@ -132,8 +133,7 @@ def clocks_of(profile: Profile) -> RunClocks:
     return RunClocks(machine.mcu_mhz, machine.npu_mhz, 0.0, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Phases:
+class Phases(Struct, frozen=True):
     """pre, core and post of one epoch (or of all) in both clocks and in milliseconds."""
 
     mcu_cycles: tuple[float, float, float]

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
+
 from npuscope.report.findings import finding_line
 from npuscope.rulebook.finding import Finding, Severity, finding_json
 from npuscope.rulebook.registry import Rule, RuleKind, rules
@@ -20,8 +21,7 @@ from npuscope.version import __version__
 # --- What was checked and found ---
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """`source` is the file or folder as the user named it; `verb` the command that looked."""
 
     verb: str
@@ -162,8 +162,7 @@ def _location(finding: Finding, uri: str) -> dict[str, Any]:
 _INDENT = "    "
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """`finding` is None where the rule found nothing."""
 
     rule: str

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import asdict
+
 from npuscope.identify.table import Identity
-from npuscope.lean_dataclass import dataclass
-from npuscope.shown import Shown, counted
+from npuscope.shown import ShownRecord, counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ _NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Inspection(Shown):
+class Inspection(ShownRecord, frozen=True):
     """What a file is; of a runtime-loadable image also itself, and what was asked about it."""
 
     identity: Identity

@@ -7,8 +7,9 @@ from pathlib import Path
 from time import ctime
 from typing import Any
 
+from msgspec import Struct
+
 from npuscope.boards.emulated.boot import Mode, Placed
-from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.load_and_run import (
     DEFAULT_IMAGE,
     MODES,
@@ -25,8 +26,7 @@ _VENDOR_SCRIPT = "$STEDGEAI_CORE_DIR/scripts/N6_reloc/st_load_and_run.py"
 _FLASH_LOADER = "$STM32_CUBE_PROGRAMMER/bin/ExternalLoader/MX66UW1G45G_STM32N6570-DK.stldr"
 
 
-@dataclass(frozen=True, slots=True)
-class BoardRun:
+class BoardRun(Struct, frozen=True):
     """A run on the emulated board, of an image that was loaded only if so asked."""
 
     source: Path
@@ -80,8 +80,7 @@ def _steps(source: Path, placed: Placed, loaded_only: bool) -> list[str]:
 # --- Real boards ---
 
 
-@dataclass(frozen=True, slots=True)
-class KitCommands:
+class KitCommands(Struct, frozen=True):
     """Real boards are flashed by the vendor's tools: the commands to do it."""
 
     TEXT = LOG = "npuscope.report.load_and_run:kit_text"

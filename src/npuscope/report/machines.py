@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from npuscope.families.interface import Report
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.report.estimate import keys_json, keys_text, known_keys, shown
 
 
-@dataclass(frozen=True, slots=True)
-class KnownMachines:
+class KnownMachines(Struct, frozen=True):
     """Each as its family describes it, or its keys for --set."""
 
     machines: tuple[Report, ...]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
+
 from npuscope.loadable.build import Package
 from npuscope.loadable.build_network import SourceNetwork
 from npuscope.loadable.pack_pools import PoolPlan
@@ -17,16 +18,14 @@ SCHEMA = "npuscope/package/1"
 _BRIEF, _FULL = 0, 2
 
 
-@dataclass(frozen=True, slots=True)
-class Packaging:
+class Packaging(Struct, frozen=True):
     """An image, and the files that were written."""
 
     package: Package
     paths: tuple[Path, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PackagePlan:
+class PackagePlan(Struct, frozen=True):
     """What would be packaged: `--parse-only`."""
 
     TEXT = LOG = "npuscope.report.package:plan_text"

@@ -9,7 +9,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable
-from dataclasses import asdict
+
+from msgspec.structs import asdict
 
 from npuscope.boards.wire.statistics import BEATS
 from npuscope.profiling.model import EpochProfile, Profile

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
+
 from npuscope.profiling.model import Profile
 from npuscope.report.json_report import profile_json
 from npuscope.report.profile import profile_text
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from npuscope.profiling.measure import Measurement
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileReport:
+class ProfileReport(Struct, frozen=True):
     """A run with its findings, or with what a device measured."""
 
     profile: Profile

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.program.model import EpochKind
 from npuscope.report.figures import clocks_of
@@ -21,8 +20,7 @@ from npuscope.trace_model import Column, Times, floats, ints, texts
 PID = 1  # one process: the device
 
 
-@dataclass(slots=True)
-class ProfileScene:
+class ProfileScene(Struct):
     """`borders` has a row an epoch: where it starts, where its core starts and ends, its end."""
 
     profile: Profile

@@ -10,11 +10,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from npuscope.advice.sweep.drive import Sweep
 from npuscope.advice.sweep.runs import configuration_name
 from npuscope.advice.sweep.summary import ModelSummary, Summary, short_names
 from npuscope.errors import UsageError
-from npuscope.lean_dataclass import dataclass
 from npuscope.report.figures import DASH, ms, shorten, shorten_end, size
 from npuscope.shown import counted
 from npuscope.text import csv_cell, safe_terminal
@@ -27,8 +28,7 @@ _WHOLE = ("optimization",)  # numbers, also where no run has one
 _ERROR = ("kind", "message", "where", "hint")
 
 
-@dataclass(frozen=True, slots=True)
-class StoreReport:
+class StoreReport(Struct, frozen=True):
     """What the runs of a store say."""
 
     TEXT = "npuscope.report.sweep:store_text"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import asdict
+
 from npuscope.profiling.verdict import LAYER_LSB, MOST_BIAS, MUCH_SATURATED, RULE
+from npuscope.records import encode
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
@@ -22,7 +24,7 @@ _LAYER_KEYS = ("epoch", "ops", "origin", "exact_share", "within_1_lsb_share", "m
 
 def validation_json(validation: Validation) -> dict[str, Any]:
     """The record's own fields are the keys."""
-    return {"schema": VALIDATE_SCHEMA, **asdict(validation)}
+    return {"schema": VALIDATE_SCHEMA, **encode(validation, whole=True)}
 
 
 def validation_text(validation: Validation) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec import Struct
+
 from npuscope.boards.device import BoardClocks, Inference, NodeCounters
 from npuscope.errors import FileError, UsageError
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.collect import ENGINES_PER_BUSIF, added_claims
 from npuscope.profiling.measure import Measurement
 from npuscope.profiling.printed import CompilerText
@@ -21,6 +22,7 @@ from npuscope.program.model import Claims, Epoch, EpochKind, Program
 from npuscope.program.network_c.layout import Flag
 from npuscope.program.units import Streng
 from npuscope.sim.counters import BusTraffic
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 Cycles = tuple[int, int, int]  # pre, core, post
@@ -30,8 +32,7 @@ _NONE: Cycles = (0, 0, 0)
 _NO_BURSTS = (0, 0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class VendorEngine:
+class VendorEngine(Struct, frozen=True):
     """`direction` is that of the first sample; `data` is empty where no register is known."""
 
     id: int
@@ -41,8 +42,7 @@ class VendorEngine:
     data: tuple[tuple[str, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(Struct, frozen=True):
     """What the compiler said of an epoch, or of all epochs of a blob together."""
 
     type: str
@@ -51,8 +51,7 @@ class Compiled:
     claims: Claims
 
 
-@dataclass(frozen=True, slots=True)
-class VendorEpoch:
+class VendorEpoch(Struct, frozen=True):
     """One block of the report; DMA epochs of a hybrid are part of it (`extra` of them)."""
 
     name: str
@@ -91,8 +90,7 @@ class VendorEpoch:
         return max(self.engines, key=lambda engine: engine.active_cycles, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class VendorReport:
+class VendorReport(Struct, frozen=True):
     clocks: BoardClocks
     epochs: tuple[VendorEpoch, ...]
 

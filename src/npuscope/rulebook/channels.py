@@ -7,7 +7,6 @@ from math import prod
 
 from npuscope.geometry.tiling import FREE_ZERO_POINTS
 from npuscope.graph.model import Graph, Op
-from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import FUNCTIONS, LAYERS
 from npuscope.ops.table import having, total_macs
@@ -26,6 +25,7 @@ from npuscope.rulebook.queries import (
     zero_point,
 )
 from npuscope.rulebook.registry import lint
+from npuscope.structs import replace
 
 _SLOW = 2.0  # relative to parts of full size; below this, retraining with another count rarely pays
 _SMALL_SHARE = 0.01  # share of the network's MACs; smaller layers do not matter

@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from msgspec import Struct
+
 from npuscope.graph.model import Graph, Op
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.table import having
 from npuscope.ops.traits import Trait
 from npuscope.rulebook.fix import Value
@@ -21,8 +22,7 @@ C = TypeVar("C", bound=Condition)
 _SAME_VALUES = having(Trait.VIEW, Trait.CONVERSION) | {"Transpose"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Struct, frozen=True):
     ops: tuple[str, ...]  # kinds that it asks about; none: every kind
     holds: Condition
 

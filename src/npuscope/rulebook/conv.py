@@ -9,7 +9,6 @@ from typing import cast
 from npuscope.geometry.divisors import is_prime
 from npuscope.geometry.pieces import ALWAYS_TOGETHER, extent, piece_count
 from npuscope.graph.model import Graph, Op
-from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import LAYERS
 from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs, is_depthwise
@@ -17,6 +16,7 @@ from npuscope.rulebook import fixes
 from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.queries import convolutions, hit, of_kind
 from npuscope.rulebook.registry import Refusal, foretells, lint, refusal, refuse
+from npuscope.structs import replace
 
 # An unsupported shape is reported before the number format: quantizing would not help.
 _SHAPE_FIRST = -1

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, prod
 
+from msgspec import Struct
+
 from npuscope.geometry.divisors import whole_and_rest
 from npuscope.geometry.pieces import largest_piece
 from npuscope.geometry.streams import DenseLayer
 from npuscope.geometry.tiling import ConvShape, simd_of
 from npuscope.graph.model import Graph, Op
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import LAYERS
 from npuscope.ops.layers import ConvAttrs, is_depthwise
@@ -88,8 +89,7 @@ def output_parts(layer: DenseLayer, machine: Machine) -> tuple[int, int]:
     return whole_and_rest(layer.shape.outputs, layer.kernels(machine))
 
 
-@dataclass(frozen=True, slots=True)
-class SharedCount:
+class SharedCount(Struct, frozen=True):
     """Dense layers that make a count of channels, and those that read it."""
 
     count: int

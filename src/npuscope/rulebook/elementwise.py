@@ -8,7 +8,6 @@ from itertools import dropwhile
 import numpy as np
 
 from npuscope.graph.model import DType, Graph, Op, Tensor
-from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import BINARY, LAYERS, support
 from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
@@ -38,6 +37,7 @@ from npuscope.rulebook.registry import (
     wrong_type,
 )
 from npuscope.shown import counted
+from npuscope.structs import replace
 
 # No check of its own: lowering reports it for an op that has no row in its table.
 declare(

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
+
 from npuscope.bounded_file import RESULT, parse_json, read_bytes, read_head
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.rulebook.fix import Fix as Fix
 from npuscope.rulebook.fix import FunctionEffect, Gain, GainBasis
 from npuscope.rulebook.fix import Value as Value
 from npuscope.rulebook.training import training
-from npuscope.shown import Rows, Shown, counted
+from npuscope.shown import Rows, Shown, ShownRecord, counted
 from npuscope.whole_file import write_whole
 
 
@@ -36,8 +36,7 @@ class Confidence(StrEnum):
     REPORTED = "reported"  # one public source says so
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Finding(Shown):
+class Finding(ShownRecord, frozen=True):
     """What a rule reports: evidence, cause, and the fixes with their predicted gain.
 
     `epoch` is None for findings about the model file or the whole run.
@@ -129,8 +128,7 @@ class Findings(tuple["Finding", ...], Shown):
         write_whole(path, findings_to_json(self))
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """What a rule function reports; the rule's record makes it a Finding.
 
     `fixes` holds the parameters of its fixes and `gains` what they save, by fix id; `unfit` are

@@ -4,11 +4,12 @@ saves, timed or as a bound."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from enum import StrEnum
 from string import Formatter
 
-from npuscope.lean_dataclass import dataclass, replace
+from msgspec import Struct, field
+
+from npuscope.structs import replace
 
 # What evidence and parameters hold: values that JSON knows.
 Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]
@@ -39,8 +40,7 @@ class GainBasis(StrEnum):
     NONE = "none"  # not known
 
 
-@dataclass(frozen=True, slots=True)
-class Gain:
+class Gain(Struct, frozen=True):
     """What a fix saves on the device, and in words the work that moves elsewhere for it."""
 
     ms: float | None = None
@@ -71,8 +71,7 @@ def is_automatic(function: FunctionEffect) -> bool:
     return function in (FunctionEffect.EXACT, FunctionEffect.ROUNDING)
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+class Fix(Struct, frozen=True):
     """One graph edit (or option) that helps; the edit itself is looked up by `id`."""
 
     id: str
@@ -90,8 +89,7 @@ class Fix:
         return is_automatic(self.function)
 
 
-@dataclass(frozen=True, slots=True)
-class FixTemplate:
+class FixTemplate(Struct, frozen=True):
     """`title` may name parameters in braces. A finding fills them in, and by leaving them out says
     that the fix is not true at its place."""
 

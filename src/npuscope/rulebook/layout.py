@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.graph.model import Graph, Numerics, Op
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.ops.images import Coordinates, NearestRounding, ResizeAttrs, ResizeMode
 from npuscope.ops.kernels.moves import litert_nearest_of, nearest_of
@@ -27,6 +27,7 @@ from npuscope.rulebook.queries import (
     source,
 )
 from npuscope.rulebook.registry import Refusal, foretells, lint, refusal, refuse
+from npuscope.structs import replace
 
 # Between channel-first and channel-last: what the stream engines can do.
 _BY_ENGINES = ((0, 2, 3, 1), (0, 3, 1, 2))
@@ -287,8 +288,7 @@ def _source_shape(graph: Graph, pair: _Pair) -> tuple[int, ...]:
     return graph.first_input(pair.first).shape
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
+class _Pair(Struct, frozen=True):
     """The move of the same kind in front of another, and how many ops are between them."""
 
     first: Op

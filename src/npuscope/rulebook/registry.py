@@ -8,16 +8,16 @@ network and on the file; the advice package declares its own rules here and asks
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Required, TypedDict, TypeVar, Unpack
 
+from msgspec import Struct
+
 from npuscope.errors import InternalError
 from npuscope.graph.model import Graph, Op, Tensor
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.load import generations
 from npuscope.machine.model import Machine
 from npuscope.program.model import Argument, Evidence, Refused, evidence
@@ -25,7 +25,8 @@ from npuscope.rulebook.conditions import fitting
 from npuscope.rulebook.finding import Confidence, Finding, Fix, Hit, Severity, gravest_first
 from npuscope.rulebook.fix import FixTemplate
 from npuscope.rulebook.queries import live_ops
-from npuscope.shown import Rows, Shown
+from npuscope.shown import Rows, ShownRecord
+from npuscope.structs import Apart, replace
 
 if TYPE_CHECKING:
     from npuscope.files.onnx.listed import OnnxFile
@@ -52,8 +53,7 @@ class RuleKind(StrEnum):
     ADVISE = "advise"  # what hurts in a run
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """Why a rule says no: what it found against its limit."""
 
     found: Evidence
@@ -75,13 +75,14 @@ Look = Callable[..., Iterable[Hit]]
 LookT = TypeVar("LookT", bound=Look)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Rule(Shown):
+class Rule(ShownRecord, Apart, frozen=True):
     """One rule, whatever its kind.
 
     `twins` are rules on a compiled network that say the same as this one says of the model file.
     `check` is asked for an op of the kinds `ops`; `look` for a network, a file or a run.
     """
+
+    apart = ("check", "look")
 
     id: str
     kind: RuleKind
@@ -99,8 +100,8 @@ class Rule(Shown):
     turn: int = 0  # among the refusals of one op the lowest is reported first, and decides
     on_file: bool = False
     family: str = ""  # of machines; empty for the first
-    check: Check | None = field(default=None, compare=False, repr=False)
-    look: Look | None = field(default=None, compare=False, repr=False)
+    check: Check | None = None
+    look: Look | None = None
 
     def told(self) -> str:
         return f"{self.id} {self.severity.value}: {self.title}"

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from string import Formatter
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
+
 from npuscope.rulebook.fix import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Spelling:
+class Spelling(Struct, frozen=True):
     keras: str
     torch: str
 

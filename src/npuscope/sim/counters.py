@@ -7,8 +7,8 @@ from enum import Enum
 from functools import lru_cache
 
 import numpy as np
+from msgspec import Struct
 
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.program.addresses import frame_step, frame_walk
 from npuscope.program.units import Streng
@@ -24,8 +24,7 @@ BEAT = 8
 Bursts = tuple[int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Runs:
+class Runs(Struct, frozen=True):
     """Contiguous runs of one engine: their length, and how many start at each block offset."""
 
     length: int
@@ -139,8 +138,7 @@ class Bound(Enum):
     UNKNOWN = "unknown"  # counted on a device, without the program that ran
 
 
-@dataclass(frozen=True, slots=True)
-class EngineActivity:
+class EngineActivity(Struct, frozen=True):
     """One stream engine: how long it was not stalled, and what it moved where."""
 
     id: int
@@ -151,8 +149,7 @@ class EngineActivity:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class BusTraffic:
+class BusTraffic(Struct, frozen=True):
     """Bursts on one bus interface, counted by length: 1, 2, 4 and 8 beats of 8 bytes."""
 
     id: int
@@ -172,8 +169,7 @@ def _burst_bytes(bursts: tuple[int, int, int, int]) -> int:
     return sum(8 * beats * count for beats, count in zip((1, 2, 4, 8), bursts, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class CacheCounts:
+class CacheCounts(Struct, frozen=True):
     """NPU cache monitors of one epoch."""
 
     read_hit: int = 0
@@ -186,8 +182,7 @@ class CacheCounts:
     write_through: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PoolTraffic:
+class PoolTraffic(Struct, frozen=True):
     """Bytes moved between the NPU (or CPU kernel) and one pool."""
 
     pool: str
@@ -195,8 +190,7 @@ class PoolTraffic:
     write_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class EpochCounters:
+class EpochCounters(Struct, frozen=True):
     """One epoch of one run. pre and post are MCU cycles, core is NPU cycles."""
 
     number: int

@@ -8,11 +8,12 @@ high. Links of units other than stream engines are not modelled; they read as id
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import astuple, field, fields
 from enum import Enum, IntEnum
 
+from msgspec import Struct, field
+from msgspec.structs import astuple
+
 from npuscope.errors import UsageError
-from npuscope.lean_dataclass import dataclass
 from npuscope.sim.counters import Bursts, CacheCounts, EpochCounters
 
 COUNTERS = 16
@@ -56,8 +57,7 @@ def bus_signal(busif: int, direction: str, length: int) -> int:
     return _BUS[direction] + 2 * length + busif
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(Struct, frozen=True):
     """A signal over a time span: cycles low and high, and how often it rose and fell."""
 
     low: int
@@ -65,8 +65,7 @@ class Level:
     edges: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(Struct, frozen=True):
     """A span of NPU time: its cycles, the signals that were not idle, the cache."""
 
     cycles: int
@@ -128,8 +127,7 @@ def fetch_activity(busif: int, bursts: Bursts) -> Activity:
     return Activity(0, {bus_signal(busif, "r", i): Level(0, count, count) for i, count in rows})
 
 
-@dataclass(frozen=True, slots=True)
-class CounterConfig:
+class CounterConfig(Struct, frozen=True):
     """What one counter does. `start` and `stop` name counters whose first event binds this one.
 
     Without `wrap` a counter stays at its end: 2^32 - 1, or 0 when it counts down.
@@ -144,8 +142,7 @@ class CounterConfig:
     value: int = 0
 
 
-@dataclass(slots=True)
-class _Counter:
+class _Counter(Struct):
     config: CounterConfig
     value: int
     enabled: bool = False
@@ -257,8 +254,8 @@ class CacheMonitors:
 
 def cache_rows(counts: CacheCounts) -> tuple[Bursts, Bursts]:
     """Reads (hit, miss, alloc-miss, evict) and writes (hit, miss, alloc-miss, through)."""
-    read = [getattr(counts, f.name) for f in fields(counts) if f.name.startswith("read_")]
-    write = [getattr(counts, f.name) for f in fields(counts) if f.name.startswith("write_")]
+    read = [getattr(counts, n) for n in counts.__struct_fields__ if n.startswith("read_")]
+    write = [getattr(counts, n) for n in counts.__struct_fields__ if n.startswith("write_")]
     return _four(read), _four(write)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from operator import itemgetter
 
-from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.program.model import Epoch, Program
 from npuscope.program.units import Streng
@@ -35,6 +34,7 @@ from npuscope.sim.program_work import (
     stated_phases,
 )
 from npuscope.sim.spans import Span, Speeds, group_span, speeds_of
+from npuscope.structs import replace
 
 
 def count_epochs(program: Program, machine: Machine) -> tuple[EpochCounters, ...]:

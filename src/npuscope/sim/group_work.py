@@ -6,7 +6,8 @@ the machine's timing changes; sim/spans.py says how long it takes.
 
 from __future__ import annotations
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
+
 from npuscope.program.links import Wiring
 from npuscope.program.model import Group
 from npuscope.program.modes import Bcast, Simd
@@ -19,16 +20,14 @@ _SHORT_BYTES = 4  # an access that fills only a part of a beat
 UnitKey = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Again:
+class Again(Struct, frozen=True):
     """A vector read again and again: entries of a frame, and whether these are all it has."""
 
     entries: int
     whole: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EngineWork:
+class EngineWork(Struct, frozen=True):
     """A stream engine over the whole epoch."""
 
     id: int
@@ -45,8 +44,7 @@ class EngineWork:
     bound: Bound  # what such a chain waits for then
 
 
-@dataclass(frozen=True, slots=True)
-class LoadWork:
+class LoadWork(Struct, frozen=True):
     """One set of kernels."""
 
     bank: str
@@ -54,8 +52,7 @@ class LoadWork:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureWork:
+class FeatureWork(Struct, frozen=True):
     """What one convolution unit reads per frame."""
 
     words: float
@@ -63,8 +60,7 @@ class FeatureWork:
     apart_in: str  # the bank whose short accesses it waits for, if each word is one
 
 
-@dataclass(frozen=True, slots=True)
-class VectorWork:
+class VectorWork(Struct, frozen=True):
     """Coefficients streamed from external memory into a chain."""
 
     engines: int
@@ -72,8 +68,7 @@ class VectorWork:
     frames: int  # that start anew with the vectors
 
 
-@dataclass(frozen=True, slots=True)
-class PipeWork:
+class PipeWork(Struct, frozen=True):
     """Convolution units in series that share one kernel stream."""
 
     frames: int
@@ -87,16 +82,14 @@ class PipeWork:
     vectors: VectorWork | None
 
 
-@dataclass(frozen=True, slots=True)
-class HeldWork:
+class HeldWork(Struct, frozen=True):
     """Words through a unit that broadcasts a vector of its own."""
 
     words: int
     vector: Again
 
 
-@dataclass(frozen=True, slots=True)
-class ChainWork:
+class ChainWork(Struct, frozen=True):
     """Connected units. Without `pipes` they only move or combine."""
 
     pipes: tuple[PipeWork, ...]
@@ -105,8 +98,7 @@ class ChainWork:
     piece_frames: int = 0  # of pieces of a depthwise kernel beside the first one
 
 
-@dataclass(frozen=True, slots=True)
-class GroupWork:
+class GroupWork(Struct, frozen=True):
     chains: tuple[ChainWork, ...]
     engines: tuple[EngineWork, ...]
 

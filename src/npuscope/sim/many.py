@@ -9,10 +9,11 @@ the last bit: the same operations on the same numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import astuple
 
 Array = np.ndarray
 T = TypeVar("T")
@@ -121,13 +122,9 @@ class Fleet(Generic[T]):
         first = values[0]
         if all(value is first for value in values):
             return first
-        if is_dataclass(first):
-            # Without the checks of its class, which are made for single numbers.
-            record = object.__new__(type(first))
-            for field in fields(first):
-                entry = self._stacked([getattr(value, field.name) for value in values])
-                object.__setattr__(record, field.name, entry)
-            return record
+        if isinstance(first, Struct):
+            fields = zip(*map(astuple, values), strict=True)
+            return type(first)(*map(self._stacked, fields))
         if isinstance(first, Mapping):
             return {key: self._stacked([value[key] for value in values]) for key in first}
         if isinstance(first, tuple):
@@ -174,9 +171,8 @@ def _words(value: Any, memo: dict[int, tuple[object, ...]]) -> tuple[object, ...
         return ()
     if id(value) in memo:
         return memo[id(value)]
-    if is_dataclass(value):
-        parts = (getattr(value, field.name) for field in fields(value))
-        words: tuple[object, ...] = tuple(_words(part, memo) for part in parts)
+    if isinstance(value, Struct):
+        words: tuple[object, ...] = tuple(_words(part, memo) for part in astuple(value))
     elif isinstance(value, Mapping):
         words = tuple((key, _words(entry, memo)) for key, entry in value.items())
     elif isinstance(value, tuple):

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import field
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from npuscope.errors import TargetError
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.program.calls import element_type
 from npuscope.program.model import Buffer, Pool, Program
@@ -31,13 +30,12 @@ _SLACK_BYTES = 16
 _SWAP = (0, 2, 1, 3)
 
 
-@dataclass(slots=True)
-class MemoryRegion:
+class MemoryRegion(Struct):
     """A range of addresses that buffers use; its bytes are allocated at the first access."""
 
     start: int
     end: int
-    image: Bytes | None = field(default=None, repr=False)
+    image: Bytes | None = None
 
     def bytes(self) -> Bytes:
         if self.image is None:
@@ -193,8 +191,7 @@ def from_stored(buffer: Buffer, stored: np.ndarray) -> np.ndarray:
 # --- The physical memory of a stream engine's bytes, and how fast it is ---
 
 
-@dataclass(frozen=True, slots=True)
-class Bank:
+class Bank(Struct, frozen=True):
     """A physical memory as the silicon sees it."""
 
     name: str

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from math import prod
 
 import numpy as np
+from msgspec import Struct
 
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Control, Machine, Stated
 from npuscope.machine.npu_ops import OnCpu, support
 from npuscope.ops.recurrent import GATES
@@ -23,6 +23,7 @@ from npuscope.program.units import Arith, Ref, Streng
 from npuscope.sim.counters import PoolTraffic
 from npuscope.sim.group_work import GroupWork, group_work
 from npuscope.sim.memory import Bank, Banks, Memory
+from npuscope.structs import replace
 
 # --- Software kernels: the reference kernel of the same op, run on buffers ---
 
@@ -56,8 +57,7 @@ def run_call(call: Call, memory: Memory) -> None:
 # --- Around the core of an epoch: the work of the CPU or of the epoch controller ---
 
 
-@dataclass(frozen=True, slots=True)
-class ControlWork:
+class ControlWork(Struct, frozen=True):
     """What has to be programmed around one epoch."""
 
     units: int
@@ -130,8 +130,7 @@ def controller_phases(work: ControlWork, control: Control) -> tuple[float, float
     return pre, control.controller_post_cycles if work.closes else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class SoftwareWork:
+class SoftwareWork(Struct, frozen=True):
     """A kernel on the CPU, how many elements it handles, and what else takes its time."""
 
     kernel: str
@@ -144,8 +143,7 @@ class SoftwareWork:
     pixels: int = 0  # positions of the output
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimedWork:
+class ClaimedWork(Struct, frozen=True):
     """No unit registers: the compiler's computation, and the bytes by pool."""
 
     compute_cycles: float
@@ -155,16 +153,14 @@ class ClaimedWork:
 HardwareWork = tuple[GroupWork, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EpochWork:
+class EpochWork(Struct, frozen=True):
     epoch: Epoch
     work: HardwareWork | SoftwareWork | ClaimedWork
     control: ControlWork
     traffic: tuple[PoolTraffic, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramWork:
+class ProgramWork(Struct, frozen=True):
     epochs: tuple[EpochWork, ...]
     banks: dict[str, Bank]
 

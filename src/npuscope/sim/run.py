@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import NpuscopeError, TargetError, UsageError
-from npuscope.lean_dataclass import dataclass
 from npuscope.program.calls import element_type
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.program.units import Streng
@@ -20,8 +20,7 @@ Values = Mapping[str, np.ndarray]
 Observer = Callable[[Epoch, Memory], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
+class Execution(Struct, frozen=True):
     """What one inference gave. Arrays are in logical order (N, H, W, C).
 
     `saturated_share`: by epoch number, the share of 16-bit convolution outputs and sums that the

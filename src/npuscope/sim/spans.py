@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from operator import itemgetter
 from typing import NamedTuple
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
+
 from npuscope.machine.model import Machine, StreamLimits, Timing
 from npuscope.sim.counters import Bound
 from npuscope.sim.group_work import (
@@ -42,8 +43,7 @@ _cycles = itemgetter(0)
 _NOTHING = Span(0.0, Bound.WEIGHTS)
 
 
-@dataclass(frozen=True, slots=True)
-class Speeds:
+class Speeds(Struct, frozen=True):
     """The machine's values that the timing law uses."""
 
     banks: Mapping[str, Bank]

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
-from npuscope.lean_dataclass import replace
 from npuscope.options.kinds import Argument, OptionGroup, Verb, flag, text, whole
 from npuscope.options.rows import OUTPUT, READING, SOURCE_HELP, TARGET
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import TargetError, UsageError
-from npuscope.lean_dataclass import replace
 from npuscope.options.kinds import (
     Argument,
     Option,
@@ -29,6 +28,7 @@ from npuscope.options.rows import (
     SINGLE,
     TARGET,
 )
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
 

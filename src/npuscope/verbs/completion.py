@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from npuscope.errors import UsageError
-from npuscope.lean_dataclass import dataclass
 from npuscope.options.kinds import Argument, Option, OptionKind, VendorEffect, Verb
 from npuscope.options.rows import OUTPUT
 from npuscope.verbs.check import checked
@@ -46,8 +47,7 @@ def script_json(script: str, *, shell: str) -> dict[str, Any]:
     return {"schema": "npuscope/completion/1", "shell": shell, "script": script}
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A verb as it is typed: the words that may follow it, and its options, each once."""
 
     name: str

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
-from npuscope.lean_dataclass import replace
 from npuscope.options.kinds import OptionGroup, Verb, flag, result_file, text
 from npuscope.options.rows import BATCH, DEVICE, HTML, OUTPUT, READING, SOURCE, TARGET
+from npuscope.structs import replace
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:

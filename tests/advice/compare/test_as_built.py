@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from npuscope.errors import UsageError
 from npuscope.program.addresses import given_pools
 from npuscope.program.model import EpochKind, Program
 from npuscope.program.sources import read_program
+from npuscope.structs import replace
 
 WITHOUT_OURS = ("program.json", ".npuscope")
 NO_MEMORY = ((0, 0), (0, 0))

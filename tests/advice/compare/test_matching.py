@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 
 from npuscope.advice.compare.matching import has_common_op, match
 from npuscope.advice.compare.model import ComparedRow
 from npuscope.profiling.model import EpochProfile
+from npuscope.structs import replace
 from sample_profile import sample_profile
 
 SAMPLE = sample_profile().epochs[0]

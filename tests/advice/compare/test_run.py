@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import fsum
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from npuscope.graph.model import Graph
 from npuscope.profiling.run import estimate
 from npuscope.program.model import Buffer, EpochKind
 from npuscope.program.units import Streng
+from npuscope.structs import replace
 
 GENERATIONS = ("2.2", "3.0", "4.0", "open")
 

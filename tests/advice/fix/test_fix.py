@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from npuscope.program.model import Call, EpochKind
 from npuscope.report.fix import answer
 from npuscope.rulebook.finding import Finding, Fix, Severity
 from npuscope.rulebook.fix import FunctionEffect
+from npuscope.structs import replace
 
 EXACT = (OutputEffect("y", "y", 0.0, 1.0, inf),)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import fields
 from pathlib import Path
+
+from msgspec.structs import fields
 
 from advice.sweep.samples import row, runs_of, small_sweep, spec_file
 from models import conv_net, save, to_tflite

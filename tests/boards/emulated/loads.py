@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -29,6 +30,7 @@ from npuscope.machine.mpool import with_relative_pools
 from npuscope.ops.images import BlockAttrs
 from npuscope.program.model import Program
 from npuscope.sim.run import execute
+from npuscope.structs import replace
 
 CLOCKS = MACHINES["4.0"].clocks
 
@@ -75,7 +77,7 @@ class Net33:
         return Placed(self.file, self.params)
 
     def load(self, **changes: object) -> BootedBoard:
-        placed = replace(self.placed, **changes)  # type: ignore[arg-type]
+        placed = dataclasses.replace(self.placed, **changes)  # type: ignore[arg-type]
         return load([placed], self.program.generation, self.machine.clocks, dialect=self.dialect)
 
 

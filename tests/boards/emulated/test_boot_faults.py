@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 
 import pytest
 
@@ -29,6 +28,7 @@ from npuscope.errors import DeviceError, FileError
 from npuscope.loadable.codes import Cpu
 from npuscope.loadable.image import context_place
 from npuscope.loadable.layout import version_word
+from npuscope.structs import replace
 
 INVALID, MEMORY, NOT_SUPPORTED, PARAM_ADDR = -1, -2, -3, -7
 # Thumb: an instruction that no core has, a jump to where nothing is, itself again, a call of a

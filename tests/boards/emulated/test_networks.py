@@ -3,8 +3,6 @@ simulated one."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -15,6 +13,7 @@ from npuscope.boards.runtime import Instrument, Runtime
 from npuscope.compiler.pipeline import CompileOptions, compile_graph
 from npuscope.graph.model import Activation, Graph
 from npuscope.sim.run import execute
+from npuscope.structs import replace
 
 # Handler, stamps and polls around an epoch, in processor cycles.
 _OVERHEAD = 100

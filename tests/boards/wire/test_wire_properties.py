@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import MISSING, fields
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import fields
 
 from npuscope.boards.wire import messages
 from npuscope.boards.wire.framing import (
@@ -55,7 +55,7 @@ def values(row: Any) -> st.SearchStrategy[Any]:
 
 
 def message(cls: Any) -> st.SearchStrategy[Any]:
-    assert all(f.default is not MISSING or f.default_factory is not MISSING for f in fields(cls))
+    assert not any(field.required for field in fields(cls))
     return st.builds(cls, **{row.name: values(row) for row in cls.FIELDS})
 
 

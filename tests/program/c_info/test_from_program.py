@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from npuscope.machine.load import load_machine
 from npuscope.program.c_info import c_info_json, c_info_of, program_from_c_info, read_c_info
 from npuscope.program.c_info.from_epochs import memory_power_mw
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Program
+from npuscope.structs import replace
 from program.c_info.small import ARTEFACTS, written
 from program.sample import sample
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from npuscope.program.c_info import program_from_c_info, read_c_info, with_origins
 from npuscope.program.model import Epoch, EpochKind
 from npuscope.program.quant_json import QuantJson, QuantNode, read_quant_json
+from npuscope.structs import replace
 from program.c_info.small import ARTEFACTS
 from program.sample import sample
 

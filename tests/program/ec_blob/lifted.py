@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import fields
 
 from npuscope.program.addresses import AddressMap
 from npuscope.program.ec_blob.binary import EcBinary, read_binary, write_binary
@@ -14,6 +14,7 @@ from npuscope.program.ec_blob.lower import lower
 from npuscope.program.model import Epoch, Program
 from npuscope.program.modes import AfiltMode, Bcast
 from npuscope.program.units import NO_CROP, Arith, Convacc, PoolUnit, Ref, Streng, Unit
+from npuscope.structs import replace
 
 
 def blob_indices(program: Program) -> list[int]:

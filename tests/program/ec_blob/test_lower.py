@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from npuscope.program.modes import ArithOp, Bcast
 from npuscope.program.units import Arith, Link, Port, Ref, Streng
 from npuscope.sim.memory import Memory
 from npuscope.sim.run import execute
+from npuscope.structs import replace
 from program.ec_blob.lifted import blob_indices, held, through_blobs
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from npuscope.compiler.pipeline import compile_graph
@@ -18,6 +16,7 @@ from npuscope.program.generate_report.lines import split_lines
 from npuscope.program.generate_report.reader import parse_generate_report
 from npuscope.program.generate_report.writer import amount, pool_usage
 from npuscope.program.model import Call, Epoch, EpochKind, Program
+from npuscope.structs import replace
 from program.sample import sample
 
 MACHINE = load_machine()

@@ -6,7 +6,6 @@ import importlib.util
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from npuscope.ops.images import BlockAttrs, Coordinates, ResizeAttrs, ResizeMode
 from npuscope.ops.layers import DenseAttrs
 from npuscope.ops.moves import SliceAttrs, TileAttrs
 from npuscope.program.model import Program
+from npuscope.structs import replace
 from processes import LIMIT_S
 
 HEADERS = Path(__file__).parents[3] / "firmware" / "include"

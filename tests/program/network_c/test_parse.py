@@ -111,7 +111,7 @@ def test_broken_text_says_where(text: str) -> None:
 
 def test_words_with_a_value_keep_the_offsets_of_the_text() -> None:
     source = parse_source("void f(void) { int x = base + 1; }", "here", {"base": 0x100})
-    assert source.functions["f"].declared()["x"].value == 0x101
+    assert source.functions["f"].declared["x"].value == 0x101
     with pytest.raises(FileError, match="here:1:31: a term is missing at offset 30"):
         parse_source("void f(void) { int x = base + + ; }", "here", {"base": 1 << 40})
 
@@ -119,7 +119,7 @@ def test_words_with_a_value_keep_the_offsets_of_the_text() -> None:
 @pytest.mark.parametrize("text", ["a * b", "-a", "a - b", "1 << 99", "1 % 0", "1.5 | 2", "a b"])
 def test_values_of_other_forms_wait_until_they_are_used(text: str) -> None:
     source = parse_source(f"void f(void) {{ int x = {text}; int y = 2; }}", "here")
-    declared = source.functions["f"].declared()
+    declared = source.functions["f"].declared
     assert declared["y"].value == 2
     with pytest.raises(FileError, match=r"here:1:\d+: .* at offset \d+") as caught:
         _ = declared["x"].value

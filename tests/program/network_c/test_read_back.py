@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +22,7 @@ from npuscope.program.serialize import JSON_NAME
 from npuscope.program.sources import read_program
 from npuscope.sim.memory import element_type
 from npuscope.sim.run import execute
+from npuscope.structs import replace
 from program.network_c.nets import HOSTILE, build, kernels, renamed
 from program.network_c.test_reader import read
 

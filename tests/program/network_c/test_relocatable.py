@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +24,7 @@ from npuscope.program.network_c.with_blobs import with_blobs
 from npuscope.program.network_c.writer import network_c_text
 from npuscope.program.sources import read_program
 from npuscope.sim.run import execute
+from npuscope.structs import replace
 from processes import LIMIT_S
 from program.network_c.nets import HEADERS, kernels, layers, moves
 

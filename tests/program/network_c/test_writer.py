@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields, replace
 
 import pytest
+from msgspec.structs import fields
 
 from compiler.nets import (
     GENERATIONS,
@@ -26,6 +26,7 @@ from npuscope.program.model import EpochKind
 from npuscope.program.network_c.layout import ONLY_OURS, UNITS
 from npuscope.program.network_c.writer import network_c_text, network_h_text
 from npuscope.program.units import UNIT_TYPES, Link, Port, Streng
+from npuscope.structs import replace
 from program.network_c.nets import HOSTILE, build, compile_c, kernels, layers, moves, renamed
 
 NETS = {

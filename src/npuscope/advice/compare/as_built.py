@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec import Struct
+
 from npuscope.advice.compare.fidelity import fidelity
 from npuscope.advice.compare.model import Comparison, Side
 from npuscope.advice.compare.run import compare
@@ -15,7 +17,6 @@ from npuscope.building import Options, Source, compiled_copy, md5, model_beside,
 from npuscope.compiler.place import place
 from npuscope.errors import UsageError
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.machine.mpool import as_reached, with_these_pools
@@ -23,6 +24,7 @@ from npuscope.machine.vendor_options import VendorOptions, parse_options, with_v
 from npuscope.profiling.model import MemoryUse
 from npuscope.profiling.run import estimate
 from npuscope.program.model import Buffer, Pool, Program
+from npuscope.structs import replace
 
 # Options that name files and folders of the computer that the build was made on.
 _FILES = ("--load-mdesc-file", "--load-cdesc-file", "--load-mpool-file", "--json-quant-file")
@@ -30,8 +32,7 @@ _USER = "_user_io_"  # pools of buffers that the application gives
 _PLACES = (*_FILES, "--onnx-input", "--out-dir-prefix", "--output-info-file", "--csv-file")
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(Struct, frozen=True):
     """How a build was made, as far as its files say; `notes` tell what had to be assumed."""
 
     machine: Machine

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from msgspec import Struct
+
 from npuscope.advice.compare.half import Amounts, Half, Tile, UnitSetting, touched, words
 from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Generation, Machine
 from npuscope.machine.npu_ops import FUNCTIONS
 
@@ -81,8 +82,7 @@ _SMALL_GROUP = 4
 _DEPTHWISE = {"inflated": "dense groups of channels", "balanced": "small groups"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Difference:
+class _Difference(Struct, frozen=True):
     """What is set differently, and by how many cycles the streams it governs grew."""
 
     kind: CauseKind

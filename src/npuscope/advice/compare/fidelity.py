@@ -12,9 +12,11 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import zip_longest
 
-from npuscope.lean_dataclass import dataclass, replace
+from msgspec import Struct
+
 from npuscope.program.model import Epoch, EpochKind, Group, Program
 from npuscope.program.units import Arith, Convacc, Streng
+from npuscope.structs import replace
 
 STEPS = ("kind", "ops", "units", "tile", "placement")
 _GAP = -1
@@ -24,8 +26,7 @@ _MOST_CELLS = 4_000_000
 _SAME_KERNEL = {"DequantizeLinear": "Dequantize", "QuantizeLinear": "Quantize"}
 
 
-@dataclass(frozen=True, slots=True)
-class EpochView:
+class EpochView(Struct, frozen=True):
     """What of an epoch is compared. `units` is empty where its file has no registers."""
 
     first: int
@@ -45,8 +46,7 @@ class EpochView:
         return f"{self.kind.value} {'+'.join(self.ops) or '-'}{f' [{counts}]' if counts else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class EpochPair:
+class EpochPair(Struct, frozen=True):
     """An epoch of either compiler or of both; `differs` is the first step that does not agree."""
 
     theirs: EpochView | None
@@ -54,8 +54,7 @@ class EpochPair:
     differs: str
 
 
-@dataclass(frozen=True, slots=True)
-class Fidelity:
+class Fidelity(Struct, frozen=True):
     pairs: tuple[EpochPair, ...]
     theirs: int
     ours: int

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from npuscope.advice.compare.model import Side
 from npuscope.advice.compare.times import Times, summed
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import BINARY
 from npuscope.profiling.model import EpochProfile
@@ -38,8 +38,7 @@ class UnitSetting(NamedTuple):
         return f"{self.simd.name}{extra}"
 
 
-@dataclass(frozen=True, slots=True)
-class Amounts:
+class Amounts(Struct, frozen=True):
     """Sums over epochs; `tiles` and `modes` count the convolution units by their setting."""
 
     kernel_words: int = 0
@@ -159,8 +158,7 @@ def _pipe_streams(pipe: list[Convacc], wiring: Wiring) -> dict[str, int]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Half:
+class Half(Struct, frozen=True):
     """`amounts` is None without unit registers, `run` are the program's epochs if it is known."""
 
     side: Side

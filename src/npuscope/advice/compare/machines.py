@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from npuscope.errors import NpuscopeError, UsageError
 from npuscope.families.interface import Family
 from npuscope.families.registry import families, family_of
-from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.model import UNKNOWN_MEMORY, Profile
-from npuscope.shown import Rows, Shown, counted
+from npuscope.shown import Rows, ShownRecord, counted
 
 
-@dataclass(frozen=True, slots=True)
-class MachineRow:
+class MachineRow(Struct, frozen=True):
     """What is not known is None; `error` says why a machine has no figures."""
 
     machine: str
@@ -32,8 +32,7 @@ class MachineRow:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class MachineTable(Shown):
+class MachineTable(ShownRecord, frozen=True):
     TEXT = "npuscope.report.machine_table:table_text"
     JSON = "npuscope.report.machine_table:table_json"
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from msgspec import Struct
+
 from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind, ComparedRow, Side
 from npuscope.advice.compare.times import Times
 from npuscope.errors import NpuscopeError
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Clocks, Machine
 from npuscope.profiling.model import EpochProfile, Profile, RunClocks
 from npuscope.program.model import EpochKind
+from npuscope.structs import replace
 
 # --- From one machine to another in steps, each with its cause ---
 # A program timed on all of them shows how much of a difference comes from the machine.
@@ -19,8 +21,7 @@ from npuscope.program.model import EpochKind
 _CLOCKS = {"MCU": "mcu_mhz", "NPU": "npu_mhz", "NoC": "noc_mhz", "NIC": "nic_mhz"}
 
 
-@dataclass(frozen=True, slots=True)
-class MachineStep:
+class MachineStep(Struct, frozen=True):
     """A machine that differs from the one before in one respect."""
 
     kind: CauseKind
@@ -115,8 +116,8 @@ def _entries(count: float) -> str:
     return f"{count:g} entries" if count else "all entries"
 
 
-def _differing(a: object, b: object) -> list[str]:
-    return [name for name in type(a).__slots__ if getattr(a, name) != getattr(b, name)]  # type: ignore[attr-defined]
+def _differing(a: Struct, b: Struct) -> list[str]:
+    return [name for name in a.__struct_fields__ if getattr(a, name) != getattr(b, name)]
 
 
 def clocks_of(profile: Profile) -> RunClocks:

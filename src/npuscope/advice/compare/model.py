@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
+
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import EpochProfile, PoolUse, Profile, Provenance
 from npuscope.program.model import EpochKind, Program
-from npuscope.shown import Rows, Shown, counted
+from npuscope.shown import Rows, ShownRecord, counted
+from npuscope.structs import Apart
 
 if TYPE_CHECKING:
     from npuscope.advice.compare.fidelity import Fidelity
@@ -45,8 +46,7 @@ class CauseKind(StrEnum):
     UNEXPLAINED = "unexplained"
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """One part of a difference: B minus A, in milliseconds."""
 
     kind: CauseKind
@@ -58,15 +58,16 @@ class Cause:
         return self.kind is not CauseKind.UNEXPLAINED
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Apart, frozen=True):
     """One of the two: a run, and what was run if that is known."""
+
+    apart = ("timer",)
 
     name: str
     profile: Profile
     program: Program | None = None
     machine: Machine | None = None
-    timer: EpochTimer | None = field(default=None, compare=False, repr=False)  # where it is kept
+    timer: EpochTimer | None = None  # where it is kept
 
     @property
     def is_measured(self) -> bool:
@@ -81,8 +82,7 @@ class Side:
         return numbers == [(epoch.first, epoch.last) for epoch in self.profile.epochs]
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedRow:
+class ComparedRow(Struct, frozen=True):
     """Epochs of both sides that come from the same source ops.
 
     `causes` add up to the difference, the largest first; `noise_ms` is the band in which a
@@ -123,8 +123,7 @@ class ComparedRow:
         return sum(abs(cause.ms) for cause in self.causes if not cause.is_known)
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Struct, frozen=True):
     """A source op that runs elsewhere on B. `rule` and `reason` tell why it left the NPU."""
 
     op: str
@@ -134,8 +133,7 @@ class Move:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PoolChange:
+class PoolChange(Struct, frozen=True):
     """`a` or `b` is None where that side has no such pool."""
 
     name: str
@@ -151,8 +149,7 @@ class PoolChange:
         return self.b.used_bytes if self.b else 0
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Comparison(Shown):
+class Comparison(ShownRecord, frozen=True):
     a: Side
     b: Side
     rows: tuple[ComparedRow, ...]  # the largest difference first

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from msgspec import Struct
+
 from npuscope.advice.compare.core_causes import core_causes, fusion_text
 from npuscope.advice.compare.half import Half, half
 from npuscope.advice.compare.matching import (
@@ -38,8 +40,8 @@ from npuscope.advice.compare.model import (
     Side,
 )
 from npuscope.advice.compare.times import Times, epoch_timer, summed
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.model import EpochKind
+from npuscope.structs import replace
 
 # --- The parts of a row's difference, each with its cause ---
 
@@ -195,8 +197,7 @@ def _one_sided(row: ComparedRow) -> Cause:
     return Cause(kind, f"only {'B' if row.b else 'A'} has epochs for it", row.delta_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stage:
+class _Stage(Struct, frozen=True):
     """Times of A's epochs after one more step towards B's machine."""
 
     step: MachineStep

@@ -17,7 +17,6 @@ from npuscope.compiler.pipeline import compile_graph
 from npuscope.errors import FileError
 from npuscope.families.registry import family_for
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import UNKNOWN_FIT, UNKNOWN_MEMORY, Profile
 from npuscope.profiling.run import estimate
@@ -25,6 +24,7 @@ from npuscope.profiling.saved import is_saved_profile, read_profile
 from npuscope.program.model import Epoch, EpochKind, Program, Refused
 from npuscope.records import decode, encode
 from npuscope.rulebook.registry import rule
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 # --- Why a vendor's program leaves the NPU: reasons from lowering its model ---

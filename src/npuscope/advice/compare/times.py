@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from npuscope.lean_dataclass import dataclass, replace
+from msgspec import Struct
+
 from npuscope.machine.model import Machine
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.sim.counters import EpochCounters
 from npuscope.sim.epochs import count_work
 from npuscope.sim.program_work import ProgramWork, program_work
+from npuscope.structs import replace
 
 _NO_WAIT_BYTES = 1e9  # a road so wide that nothing waits for it
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
+class Times(Struct, frozen=True):
     """They add up to the time of an epoch, or of several."""
 
     work_ms: float = 0.0  # units of the NPU, as if no memory made them wait
@@ -40,8 +41,7 @@ def summed(times: Iterable[Times]) -> Times:
     return sum(times, Times())
 
 
-@dataclass(frozen=True, slots=True)
-class EpochTimer:
+class EpochTimer(Struct, frozen=True):
     """A program's work, prepared once: machines that differ in timing keys share it."""
 
     real: ProgramWork

@@ -7,13 +7,14 @@ import difflib
 from collections.abc import Iterable, Iterator
 from math import inf
 
+from msgspec import Struct
+
 from npuscope.advice.catalogue import catalogue
 from npuscope.advice.explanation import Explanation
 from npuscope.advice.fix.frontier import Frontier, frontier
 from npuscope.advice.fix.workbench import Look
 from npuscope.edits import has_edit
 from npuscope.errors import UsageError
-from npuscope.lean_dataclass import dataclass
 from npuscope.rulebook.finding import Finding, Fix, Severity, Value
 from npuscope.rulebook.fix import FunctionEffect
 from npuscope.rulebook.fixes import FLAGS, INTEGER_INPUT, INTEGER_OUTPUT
@@ -25,8 +26,7 @@ DROP_SOFTMAX = "drop-softmax"
 INTEGER_IO = ("integer-input", "integer-output")
 
 
-@dataclass(frozen=True, slots=True)
-class FixChoice:
+class FixChoice(Struct, frozen=True):
     """`only` names rules or fixes; `everything` asks for every edit that keeps the network's
     function, `lossy` also for those that do not."""
 
@@ -82,16 +82,14 @@ def only(names: Iterable[str]) -> frozenset[str]:
     return chosen_names
 
 
-@dataclass(frozen=True, slots=True)
-class FixPlace:
+class FixPlace(Struct, frozen=True):
     """One finding's share of a candidate; no ops stand for the whole network."""
 
     ops: tuple[str, ...]
     fix: Fix
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """One fix at all places where one rule offers it."""
 
     rule: str

@@ -4,12 +4,12 @@ behind them runs in the application."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 from math import fsum
+
+from msgspec import Struct, field
 
 from npuscope.advice.explanation import Built
 from npuscope.graph.model import Graph, Op
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.table import having
 from npuscope.ops.traits import Trait
 from npuscope.profiling.model import Profile, TensorInfo
@@ -23,8 +23,7 @@ _MOVES = having(Trait.MOVES, Trait.RESCALING) - having(Trait.PICKS)
 _BORDER = "output:"  # layout changes that a reader adds; no op of the file
 
 
-@dataclass(frozen=True, slots=True)
-class Frontier:
+class Frontier(Struct, frozen=True):
     """`tensors` are the outputs to have, by their names in the Graph; none: nothing to cut.
 
     `removed` are the source ops that go to the application, in their order. `cpu_ms` is their
@@ -59,8 +58,7 @@ def frontier(build: Built, profile: Profile) -> Frontier:
     return _frontier_at(build.graph, profile, removed, names)
 
 
-@dataclass(eq=False, slots=True)
-class _Unit:
+class _Unit(Struct, eq=False):
     """Ops of the Graph that came from one op of the file: cut before all of them or behind."""
 
     ops: list[Op] = field(default_factory=list)

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
+from msgspec import Struct
+
 from npuscope.advice.fix.candidates import Candidate
 from npuscope.advice.fix.numeric import OutputEffect
 from npuscope.advice.fix.workbench import Look, Opened
-from npuscope.lean_dataclass import dataclass
 from npuscope.rulebook.finding import Finding, Severity
 from npuscope.rulebook.registry import file_lints
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """Kept or not, and why in a few words."""
 
     kept: bool

@@ -7,18 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import inf, log10
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.advice.fix.results import Results
 from npuscope.graph.model import DType, Graph, Numerics, Op, Tensor
-from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.agreement import noise
 from npuscope.shown import counted
 
 Arrays = Mapping[str, np.ndarray]  # real values by the name of an input
 
 
-@dataclass(frozen=True, slots=True)
-class InputData:
+class InputData(Struct, frozen=True):
     """What networks are compared on; random numbers show a difference, never that there is none."""
 
     samples: tuple[Arrays, ...]
@@ -87,8 +86,7 @@ def all_values(graph: Graph, reals: Arrays, results: Results) -> dict[str, np.nd
 _BORDER = "output:"  # layout changes that the reader adds at the network's border
 
 
-@dataclass(frozen=True, slots=True)
-class OutputPair:
+class OutputPair(Struct, frozen=True):
     """An output, and the two tensors to compare for it; `before` is None for a new one.
 
     Where an inner tensor became an output, both are in front of the layout change at the border.
@@ -143,8 +141,7 @@ _STEPS = 255  # of a float output without a quantization
 _IMAGE = 4  # axes
 
 
-@dataclass(frozen=True, slots=True)
-class OutputEffect:
+class OutputEffect(Struct, frozen=True):
     """Of one output: the largest difference in steps (LSB), and signal to noise in dB.
 
     `reference` is the tensor of the original network that stands for it; None where there is

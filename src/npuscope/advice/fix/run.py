@@ -7,6 +7,8 @@ import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from msgspec import Struct
+
 from npuscope.advice.fix.candidates import Candidate, FixChoice, candidates
 from npuscope.advice.fix.judge import Judgement, judge, runtime_fault
 from npuscope.advice.fix.numeric import InputData, OutputEffect, border_notes, effects_on
@@ -16,19 +18,18 @@ from npuscope.building import Options, without_collector
 from npuscope.edits import Document, EditRequest, NotFitting, apply_edit, open_document
 from npuscope.errors import ModelError, NpuscopeError
 from npuscope.files.load import model_bytes
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.unknown import check_executable, unknown_names
 from npuscope.profiling.model import Profile
 from npuscope.progress import progress
 from npuscope.rulebook.finding import Fix
 from npuscope.rulebook.fix import FunctionEffect
-from npuscope.shown import Rows, Shown
+from npuscope.shown import Rows, ShownRecord
+from npuscope.structs import replace
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class FixStep:
+class FixStep(Struct, frozen=True):
     """`places` counts the findings it was applied to; `misfits` say where it could not be.
 
     `after` is None and `effects` are empty where the edit was not possible at all.
@@ -53,8 +54,7 @@ class FixStep:
         return self.before.total_ms - self.after.total_ms if self.after else 0.0
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Fixed(Shown):
+class Fixed(ShownRecord, frozen=True):
     """The result: first and last profile, the steps between, and the content of the fixed file.
 
     `effects` compare the end with the original; `runtime` names what opened it, None where there

@@ -4,10 +4,10 @@ in an outside runtime, where one is installed."""
 from __future__ import annotations
 
 import tempfile
-from dataclasses import field
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.advice.explain import explain
 from npuscope.advice.explanation import Explanation
@@ -31,7 +31,6 @@ from npuscope.edits import Document, NotFitting, open_document
 from npuscope.errors import ModelError
 from npuscope.files.load import load_model, read_model
 from npuscope.graph.model import Graph, Numerics
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import Profile
 from npuscope.profiling.outside import OutsideRun, installed_runtime, outside_opens, outside_runs
@@ -39,14 +38,14 @@ from npuscope.profiling.run import estimate
 from npuscope.program.model import EpochKind
 from npuscope.rulebook.finding import Finding
 from npuscope.rulebook.registry import lint_graph, lint_model_file
+from npuscope.structs import Apart, replace
 from npuscope.whole_file import work_folder
 
 # What references to nothing and values that do not fit their fields end in.
 _CONTRADICTIONS = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError)
 
 
-@dataclass(slots=True)
-class BenchNetwork:
+class BenchNetwork(Struct):
     """The network as it stands before the edit, and what its tensors hold: on real data where it
     was given, else on random numbers."""
 
@@ -54,8 +53,8 @@ class BenchNetwork:
     machine: Machine
     results: Results = field(default_factory=Results)
     data: InputData | None = None
-    _values: dict[str, np.ndarray] | None = field(default=None, repr=False)
-    _unrest_db: float | None = field(default=None, repr=False)
+    _values: dict[str, np.ndarray] | None = None
+    _unrest_db: float | None = None
 
     def values(self, tensor: str) -> np.ndarray | None:
         """Real values of a tensor of the graph in one inference."""
@@ -98,16 +97,17 @@ class BenchNetwork:
         return self._unrest_db
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Apart, frozen=True):
     """A document as it stands, compiled and timed."""
+
+    apart = ("risks",)
 
     document: Document
     data: bytes
     build: Build
     profile: Profile
     network: BenchNetwork
-    risks: list[Finding] = field(default_factory=list, compare=False, repr=False)  # once asked for
+    risks: list[Finding] = field(default_factory=list)  # once asked for
 
     @property
     def total_ms(self) -> float:
@@ -127,8 +127,7 @@ class Look:
         return sum(c.kernel in UNCOSTED and c.kernel not in costs for c in calls)
 
 
-@dataclass(frozen=True, slots=True)
-class Workbench:
+class Workbench(Struct, frozen=True):
     """What stays the same while a file is edited: its name, and what it is compiled for."""
 
     path: Path
@@ -192,8 +191,7 @@ def _without_border(options: Options) -> Options:
     return {**options, "input_data_type": None, "output_data_type": None}
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """What an outside runtime makes of the fixed file: of the outputs that the original has too,
     against the original in the same runtime."""
 

@@ -18,6 +18,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 import npuscope.child as child
 from npuscope.advice.sweep.one_run import failed_row, run_json
 from npuscope.advice.sweep.options import SweepOptions, Tls
@@ -26,7 +28,7 @@ from npuscope.advice.sweep.runs import SweepRun, versions
 from npuscope.bounded_file import read_head
 from npuscope.edits import whole_bytes
 from npuscope.errors import DeviceError, FileError, NpuscopeError, UsageError
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.structs import replace
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -191,8 +193,7 @@ def run_on_cluster(runs: Sequence[SweepRun], options: SweepOptions, keep: Keep) 
             cluster.step()
 
 
-@dataclass(frozen=True, slots=True)
-class _Begun:
+class _Begun(Struct, frozen=True):
     """What a worker is busy with; without a run it is something that no row comes of."""
 
     future: Any

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from pathlib import Path
+
+from msgspec import Struct
 
 from npuscope.advice.sweep.journal import Journal, opened
 from npuscope.advice.sweep.one_run import failed_row
@@ -15,15 +16,13 @@ from npuscope.advice.sweep.pool import Keep, Row, cores, run_here
 from npuscope.advice.sweep.runs import SweepRun, expand
 from npuscope.advice.sweep.spec import read_spec
 from npuscope.errors import UsageError
-from npuscope.lean_dataclass import dataclass
-from npuscope.shown import Rows, Shown, counted
+from npuscope.shown import Rows, ShownRecord, counted
 
 # A product of lists grows fast: beyond this the user has to confirm the number.
 MANY_RUNS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Struct, frozen=True):
     """Progress of a sweep."""
 
     total: int
@@ -37,8 +36,7 @@ class Tally:
         return self.total - self.done - self.failed
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Sweep(Shown):
+class Sweep(ShownRecord, frozen=True):
     """The result of a sweep; `rows` are those of its runs."""
 
     store: Path
@@ -48,7 +46,7 @@ class Sweep(Shown):
     new: int  # runs done this time
     same: int  # combinations that are equal to another run
     seconds: float
-    rows: tuple[Row, ...] = field(repr=False)
+    rows: tuple[Row, ...]
 
     def told(self) -> str:
         return (

@@ -19,13 +19,13 @@ from npuscope.errors import FileError, NpuscopeError
 from npuscope.families.registry import family_of
 from npuscope.files.load import read_model
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import replace
 from npuscope.machine.load import MachineReader
 from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import same_mapping
 from npuscope.profiling.facts import ProgramFacts
 from npuscope.profiling.model import Profile
 from npuscope.profiling.run import Retimer, RunTimes, retimer
+from npuscope.structs import replace
 
 # Runs come ordered by model; a second place serves the worker that begins the next one.
 _KEPT_GRAPHS = 2

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 
+from msgspec import Struct
+
 from npuscope.errors import UsageError
-from npuscope.lean_dataclass import dataclass
 
 MANY_WORKERS = 1024  # more is a typing mistake
 _SCHEMES = ("tcp://", "tls://")
 
 
-@dataclass(frozen=True, slots=True)
-class Tls:
+class Tls(Struct, frozen=True):
     """Files: a certificate authority, our certificate, its key."""
 
     ca: str
@@ -20,8 +20,7 @@ class Tls:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class SweepOptions:
+class SweepOptions(Struct, frozen=True):
     jobs: int | None = None  # processes here; as many as cores when None
     scheduler: str | None = None  # address of a dask scheduler
     local_cluster: int | None = None  # workers of a dask cluster on this computer

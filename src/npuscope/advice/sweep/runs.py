@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from npuscope.advice.sweep.spec import Choice, Spec, SpecMachine, SpecModel
 from npuscope.building import Options, machine_for
 from npuscope.edits import whole_bytes
@@ -17,7 +19,6 @@ from npuscope.errors import FileError, NpuscopeError
 from npuscope.families.interface import Family
 from npuscope.families.registry import family_of, first_family
 from npuscope.files.load import model_bytes
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.load import UnknownMachine, machine_text
 from npuscope.version import __version__
 
@@ -45,8 +46,7 @@ ROW_SCHEMA = "npuscope/sweep-run/1"
 _PLACES = {"--generation": "generations", "--machine": "machines", "--set": "set"}
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFile:
+class ModelFile(Struct, frozen=True):
     """A model by its content. A file that cannot be read has an error instead of hashes."""
 
     path: Path
@@ -57,8 +57,7 @@ class ModelFile:
     error: NpuscopeError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(Struct, frozen=True):
     """All that a run needs beside its model, as plain JSON."""
 
     names: Mapping[str, Any]  # as reports show it
@@ -66,8 +65,7 @@ class Configuration:
     machine: str
 
 
-@dataclass(frozen=True, slots=True)
-class SweepRun:
+class SweepRun(Struct, frozen=True):
     key: str
     model: ModelFile
     configuration: Configuration

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+from msgspec import Struct, field
+
 from npuscope.bounded_file import SWEEP, read_toml
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE
 from npuscope.options.rows import DATA_TYPES, LEVELS
 from npuscope.plain_data import I63, Range, shown
@@ -23,34 +23,29 @@ from npuscope.text import safe_terminal
 _Size = Annotated[int, Range(1, I63)]
 
 
-@dataclass(frozen=True, slots=True)
-class _ModelTable:
+class _ModelTable(Struct, frozen=True):
     path: str
     shapes: dict[str, tuple[_Size, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _PoolTable:
+class _PoolTable(Struct, frozen=True):
     name: str | None = None
     mpool: str | None = None
     set: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _ClockTable:
+class _ClockTable(Struct, frozen=True):
     name: str | None = None
     mcu_mhz: int | float | None = None
     npu_mhz: int | float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _SetTable:
+class _SetTable(Struct, frozen=True):
     name: str | None = None
     set: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _SweepFile:
+class _SweepFile(Struct, frozen=True):
     models: tuple[_ModelTable, ...] = ()
     machines: OneOrMore[str] = ()
     machine_files: OneOrMore[str] = ()
@@ -70,8 +65,7 @@ _FROM_HERE = "paths are relative to the sweep file"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class SpecModel:
+class SpecModel(Struct, frozen=True):
     """A model file; `label` is its path as seen from the sweep file."""
 
     path: Path
@@ -79,16 +73,14 @@ class SpecModel:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class SpecMachine:
+class SpecMachine(Struct, frozen=True):
     """A packaged machine by name, or the user's own file."""
 
     name: str
     file: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """One value of an axis that changes the machine: its pools, its clocks, a what-if."""
 
     name: str
@@ -96,8 +88,7 @@ class Choice:
     mpool: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(Struct, frozen=True):
     """All axes of a sweep; the runs are their product. None stands for the default."""
 
     file: Path

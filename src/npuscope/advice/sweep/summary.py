@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+
+from msgspec import Struct
 
 from npuscope.advice.sweep.pool import Row
 from npuscope.advice.sweep.runs import configuration_name
-from npuscope.lean_dataclass import dataclass
-from npuscope.shown import Rows, Shown, counted
+from npuscope.shown import Rows, ShownRecord, counted
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSummary:
+class ModelSummary(Struct, frozen=True):
     """One model over all its runs; no best where all failed."""
 
     name: str
@@ -23,8 +22,7 @@ class ModelSummary:
     front: tuple[Row, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigurationSummary:
+class ConfigurationSummary(Struct, frozen=True):
     """One combination of choices over all models.
 
     `against_best` is the geometric mean of its latency against the best of each model.
@@ -36,9 +34,8 @@ class ConfigurationSummary:
     against_best: float | None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Summary(Shown):
-    rows: tuple[Row, ...] = field(repr=False)
+class Summary(ShownRecord, frozen=True):
+    rows: tuple[Row, ...]
     models: tuple[ModelSummary, ...]
     configurations: tuple[ConfigurationSummary, ...]
     front: tuple[Row, ...]  # over all models

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import TracebackType
 
 from npuscope.boards.client_exchange import Timeouts
@@ -14,7 +14,6 @@ from npuscope.boards.emulated.process import NAME, ChildProcess, Fields, error_o
 from npuscope.boards.remote import RemoteBoard
 from npuscope.boards.server_run import Stream
 from npuscope.errors import DeviceError
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE
 
 _CHUNK = 1 << 16

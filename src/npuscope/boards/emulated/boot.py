@@ -5,9 +5,12 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, field
+from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from npuscope.boards.client_exchange import Timeouts
 from npuscope.boards.emulated.board import (
@@ -29,7 +32,6 @@ from npuscope.boards.emulated.memory import (
     NETWORK_RAM_BYTES,
 )
 from npuscope.errors import DeviceError, FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.codes import Cpu, cpu_name
 from npuscope.loadable.image import read_image
 from npuscope.loadable.image_model import Image, Seal
@@ -64,8 +66,7 @@ class Status(IntEnum):
     REFUSED = 2
 
 
-@dataclass(frozen=True, slots=True)
-class MailboxEntry:
+class MailboxEntry(Struct, frozen=True):
     """A network to load, in the order of the words."""
 
     file: int
@@ -79,8 +80,7 @@ class MailboxEntry:
     ext_ram_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """What the loader said of an entry; `code` as in firmware/loader/README.md."""
 
     code: int
@@ -88,8 +88,7 @@ class Result:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClockRates:
+class ClockRates(Struct, frozen=True):
     """In Hz, in the order of the words."""
 
     mcu: int
@@ -168,8 +167,7 @@ class Placed:
     mode: Mode = Mode.COPY | Mode.CLEAR
 
 
-@dataclass(frozen=True, slots=True)
-class BootedBoard:
+class BootedBoard(Struct, frozen=True):
     """The board with its networks, and what its loader said of each image."""
 
     board: EmulatedBoard

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from npuscope.errors import FileError, InternalError, TargetError
-from npuscope.lean_dataclass import dataclass
 from npuscope.loadable.build_network import all_headers, firmware_folder, include_folders
 from npuscope.loadable.codes import PackageOptions
 from npuscope.loadable.toolchain import Toolchain, cached, digest, find_toolchain

@@ -6,14 +6,15 @@ from __future__ import annotations
 import mmap
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import DeviceError, TargetError
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine, non_secure_alias
 from npuscope.program.ec_blob.tables import COEFFICIENT_POOL
 from npuscope.program.model import Buffer, Pool
 from npuscope.program.units import Ref
 from npuscope.sim.memory import Bytes, Memory, MemoryRegion
+from npuscope.structs import replace
 
 # Addresses of the emulated board: the same numbers as firmware/board/emulated/hardware.h.
 
@@ -47,8 +48,7 @@ MAILBOX_ADDRESS = 0x90000000
 PAGE_BYTES = 0x1000
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """A memory of the board; code runs from any of them."""
 
     name: str

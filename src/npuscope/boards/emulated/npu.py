@@ -26,7 +26,6 @@ from npuscope.boards.emulated.npu_debug import (
 from npuscope.boards.emulated.npu_groups import SETTLE_CYCLES, Groups, NpuTime, UnitGroup
 from npuscope.boards.runtime import FETCH_BUSIF, fetch_bursts
 from npuscope.errors import DeviceError, FileError
-from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.program.ec_blob.instructions import (
     HEADER_WORDS,
@@ -53,6 +52,7 @@ from npuscope.program.ec_blob.registers import (
     reset_value,
 )
 from npuscope.sim.debug_unit import Activity, DebugUnit, core_activity, fetch_activity
+from npuscope.structs import replace
 
 # Reads of a running unit that are answered as they are; then the clock goes on to its end.
 _PATIENCE = 2

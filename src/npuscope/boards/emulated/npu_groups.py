@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Hashable, Iterable
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.boards.emulated.memory import COEFFICIENT_BYTES, UnitMemory
 from npuscope.errors import DeviceError, NpuscopeError
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.program.ec_blob.lift import lift_unit
 from npuscope.program.ec_blob.register_file import RegisterFile, lift_links
@@ -21,6 +21,7 @@ from npuscope.sim.counters import EpochCounters
 from npuscope.sim.debug_unit import Activity, DebugUnit, Level
 from npuscope.sim.epochs import count_epochs
 from npuscope.sim.run import run_epoch
+from npuscope.structs import replace
 
 Key = tuple[Hashable, ...]
 # A quarter of the room: the longest vectors of a group always find place behind it.
@@ -31,8 +32,7 @@ _NO_SENSE = (ValueError, LookupError, ArithmeticError, MemoryError)
 _SWITCH = page_of("STRSWITCH", 0)
 
 
-@dataclass(frozen=True, slots=True)
-class UnitGroup:
+class UnitGroup(Struct, frozen=True):
     """Units that are on together; equal registers give equal work."""
 
     key: Key
@@ -145,8 +145,7 @@ _NOTHING = Level(0, 0)
 SETTLE_CYCLES = 2000
 
 
-@dataclass(slots=True)
-class _Running:
+class _Running(Struct):
     """Something at work, what is left of it, and the interrupts that it raises when it ends."""
 
     whole: Activity

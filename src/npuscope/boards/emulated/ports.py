@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from msgspec import Struct
+
 from npuscope.boards.emulated.memory import CACHE_ADDRESS, PAGE_BYTES, UART_RECEIVED, UART_ROOM
 from npuscope.boards.emulated.npu import Npu
 from npuscope.boards.emulated.system import SystemRegisters
-from npuscope.lean_dataclass import dataclass
 
 # The board's serial port: registers on one side, bytes from and to the host on the other.
 
@@ -98,8 +99,7 @@ class PortHost(Protocol):
     def skip_to_npu(self, npu_cycle: int) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class SystemPort:
+class SystemPort(Struct, frozen=True):
     """What is read or written here may raise or end interrupts."""
 
     computer: PortHost
@@ -115,8 +115,7 @@ class SystemPort:
         self.computer.attend()
 
 
-@dataclass(frozen=True, slots=True)
-class UartPort:
+class UartPort(Struct, frozen=True):
     """Bytes that leave the interrupt line as it was need no look at the rest."""
 
     computer: PortHost
@@ -144,8 +143,7 @@ class UartPort:
             self.computer.attend()
 
 
-@dataclass(frozen=True, slots=True)
-class NpuPort:
+class NpuPort(Struct, frozen=True):
     """A slice that was cut before something was started is too long afterwards. The NPU may ask
     for time while it is polled."""
 
@@ -173,8 +171,7 @@ class NpuPort:
             self.computer.end_slice()
 
 
-@dataclass(frozen=True, slots=True)
-class CachePort:
+class CachePort(Struct, frozen=True):
     computer: PortHost
 
     def read(self, offset: int) -> int:

@@ -5,11 +5,11 @@ Names are ours; the numbers are the wire's.
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import ClassVar, TypeVar
 
+from msgspec import Struct
+
 from npuscope.boards.wire.framing import device_at_fault
-from npuscope.lean_dataclass import dataclass
 from npuscope.protobuf import Field, FieldKind, Message, fields
 from npuscope.protobuf import decode as decode_message
 from npuscope.protobuf import encode as encode
@@ -28,8 +28,7 @@ def has_field(data: bytes, number: int) -> bool:
         return any(own == number for own, _, _ in fields(data))
 
 
-@dataclass(frozen=True, slots=True)
-class Req:
+class Req(Struct, frozen=True):
     """What a host asks; every answer carries its `reqid`."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
@@ -46,8 +45,7 @@ class Req:
     opt: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Sync:
+class Sync(Struct, frozen=True):
     """`version` is major << 8 | minor."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
@@ -60,8 +58,7 @@ class Sync:
     rtid: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SysInfo:
+class SysInfo(Struct, frozen=True):
     """The device. Field 5 changed its meaning between the revisions: see `extra`."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
@@ -103,8 +100,7 @@ class SysInfo:
         return self.field6 or self.field5
 
 
-@dataclass(frozen=True, slots=True)
-class Ack:
+class Ack(Struct, frozen=True):
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field(1, "param", FieldKind.UINT32),
         Field(2, "error", FieldKind.UINT32),
@@ -113,8 +109,7 @@ class Ack:
     error: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(Struct, frozen=True):
     """A line of the device; the host acknowledges each one."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
@@ -125,8 +120,7 @@ class Log:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TensorDesc:
+class TensorDesc(Struct, frozen=True):
     """`size` counts elements; `n_dims` has the shape's format in bits 31..24."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
@@ -151,8 +145,7 @@ class TensorDesc:
     flags: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """Elements, little endian."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
@@ -164,11 +157,10 @@ class Data:
     type: int = 0
     size_bytes: int = 0
     address: int = 0
-    data: bytes = field(default=b"", repr=False)
+    data: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(Struct, frozen=True):
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field(1, "desc", FieldKind.MESSAGE, type=TensorDesc),
         Field(2, "data", FieldKind.MESSAGE, type=Data),
@@ -177,8 +169,7 @@ class Tensor:
     data: Data = Data()
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(Struct, frozen=True):
     """One epoch block, or with no flag in `type` the whole inference."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
@@ -201,8 +192,7 @@ class Operator:
     heap_used: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ModelInfo:
+class ModelInfo(Struct, frozen=True):
     """A network; versions are major << 24 | minor << 16 | patch << 8."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
@@ -250,8 +240,7 @@ class ModelInfo:
 Payload = Sync | SysInfo | Ack | Log | Data | Operator | Tensor | ModelInfo
 
 
-@dataclass(frozen=True, slots=True)
-class Resp:
+class Resp(Struct, frozen=True):
     """What a device answers: exactly one of the payloads is there."""
 
     FIELDS: ClassVar[tuple[Field, ...]] = (

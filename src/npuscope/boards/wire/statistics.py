@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from msgspec import Struct
+
 from npuscope.boards.device import NOTHING, BoardClocks, CounterOption, NodeCounters, granted
 from npuscope.boards.wire.framing import OPERATOR_FLAG_SHIFT, BlockType, OperatorFlag
 from npuscope.boards.wire.messages import Operator
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.model import EpochKind
+from npuscope.structs import replace
 
 CONFIG, NODE = "s:config:", "s:node:"
 CONFIG_VERSION = "1.0"
@@ -40,8 +42,7 @@ BLOCK_KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class NodePlace:
+class NodePlace(Struct, frozen=True):
     """Where a node stands: its index, and the last epoch number that was not negative."""
 
     index: int

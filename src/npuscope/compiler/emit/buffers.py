@@ -4,18 +4,19 @@ engines and links of one epoch."""
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import field
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from npuscope.compiler.schedule import root
 from npuscope.compiler.stages import Lowered, Value
 from npuscope.errors import TargetError
 from npuscope.graph.model import Graph, Tensor
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.program.model import Buffer, Group
 from npuscope.program.units import Link, Port, Ref, Streng, Unit
+from npuscope.structs import replace
 
 # --- Buffers: activations that cross epochs, parameters, scratch ---
 
@@ -119,8 +120,7 @@ class BufferTable:
 # --- Stream-engine geometry: how a value's frames are laid out in memory ---
 
 
-@dataclass(frozen=True, slots=True)
-class Walk:
+class Walk(Struct, frozen=True):
     """The fields of a raster engine that visits frames of a value."""
 
     fwidth: int
@@ -133,9 +133,6 @@ class Walk:
     loop_offset: int
     frame_tot_cnt: int
     offset_start: int = 0
-
-    def fields(self) -> dict[str, int]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def channel_frames(
@@ -181,16 +178,14 @@ def _channel_offset(value: Value, channel: int) -> int:
 # --- One epoch's units, engines and switch links from its stages ---
 
 
-@dataclass(frozen=True, slots=True)
-class StreamSource:
+class StreamSource(Struct, frozen=True):
     """Where a stream comes from; of every `drop + 1` frames only the last is passed on."""
 
     port: Port
     drop: int = 0
 
 
-@dataclass(slots=True)
-class EpochBuilder:
+class EpochBuilder(Struct):
     """Collects the units of one epoch. Input engines count up, output engines down."""
 
     machine: Machine
@@ -226,7 +221,7 @@ class EpochBuilder:
 
     def engine_in(self, buffer: Buffer, walk: Walk, **fields: int) -> StreamSource:
         """A raster engine from memory."""
-        return self._reader(buffer, {**walk.fields(), **fields})
+        return self._reader(buffer, {**asdict(walk), **fields})
 
     def raw_engine_in(self, buffer: Buffer, **fields: int) -> StreamSource:
         """An engine that reads a buffer from end to end, frame after frame."""
@@ -253,7 +248,7 @@ class EpochBuilder:
             addr_base=Ref(buffer.name),
             nbits_in=nbits,
             nbits_out=nbits,
-            **walk.fields(),
+            **asdict(walk),
         )
         self.connect(source, self.add(engine))
 

@@ -7,10 +7,10 @@ from itertools import pairwise
 from npuscope.compiler.emit.buffers import EpochBuilder, StreamSource, Walk, channel_frames
 from npuscope.compiler.stages import ConvStage, Value
 from npuscope.geometry.tiling import ConvMode
-from npuscope.lean_dataclass import replace
 from npuscope.program.modes import AfiltMode, Simd
 from npuscope.program.unit_words import DEEP_BYTES
 from npuscope.program.units import NO_CROP, Convacc, Port
+from npuscope.structs import replace
 
 _ALL_BYTES = 3  # kseten of a deep conv: take all three bytes of a kernel word
 

@@ -16,9 +16,9 @@ from npuscope.compiler.stages import (
     Stage,
 )
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Group, Program
+from npuscope.structs import replace
 
 
 def emit_program(

@@ -3,10 +3,10 @@ that many need."""
 
 from __future__ import annotations
 
-from dataclasses import field
 from math import inf, prod
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.compiler.numbers import Affine, LayerScaling, requantize_value
 from npuscope.compiler.stages import (
@@ -22,8 +22,8 @@ from npuscope.errors import InternalError, ModelError
 from npuscope.geometry.tiling import ConvMode, Tiling
 from npuscope.graph.limits import check_stages
 from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
+from npuscope.structs import replace
 
 # --- What all lowerings share: the graph, the machine, and the stages made so far ---
 
@@ -31,8 +31,7 @@ ZERO = np.zeros(1, np.int64)
 SIGN_OFFSET = 128  # between a byte read as unsigned and as signed
 
 
-@dataclass(slots=True)
-class Lowering:
+class Lowering(Struct):
     graph: Graph
     machine: Machine
     optimization: int

@@ -46,11 +46,11 @@ from npuscope.geometry.tiling import (
 )
 from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import Op
-from npuscope.lean_dataclass import replace
 from npuscope.machine.model import TileLimit
 from npuscope.ops.layers import ConvAttrs, DenseAttrs
 from npuscope.program.modes import Simd
 from npuscope.rulebook.conv import moves_pixels
+from npuscope.structs import replace
 
 Array = np.ndarray
 

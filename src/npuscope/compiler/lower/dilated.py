@@ -9,6 +9,7 @@ dilations 4, 8 and 12 (DeepLab), one with 1x3 kernels and dilations 2 and 4 (STF
 from __future__ import annotations
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.compiler.lower.context import Lowering
 from npuscope.compiler.lower.moves import channel_copy
@@ -18,7 +19,6 @@ from npuscope.compiler.lower.software import call_stage
 from npuscope.compiler.stages import ConvStage, Value
 from npuscope.geometry.tiling import ConvMode, Tiling, depthwise_tiling
 from npuscope.graph.model import Op
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.images import BlockAttrs, DepthOrder
 from npuscope.ops.layers import ConvAttrs
 from npuscope.program.modes import Simd
@@ -27,8 +27,7 @@ from npuscope.rulebook import refusals
 Array = np.ndarray
 
 
-@dataclass(frozen=True, slots=True)
-class Dilated:
+class Dilated(Struct, frozen=True):
     """The layer as the units see it; `taps` are its weights without the holes."""
 
     op: Op

@@ -29,11 +29,11 @@ from npuscope.compiler.numbers import (
 from npuscope.compiler.stages import ArithStage, Value
 from npuscope.geometry.sums import INT16_MAX
 from npuscope.graph.model import Activation, Graph, Op, Tensor
-from npuscope.lean_dataclass import replace
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.functions import ClipAttrs
 from npuscope.ops.norms import BatchNormAttrs
 from npuscope.rulebook.elementwise import is_streamed_constant
+from npuscope.structs import replace
 
 # --- Add, Sub, Clip and requantisation on one ARITH unit ---
 

@@ -9,10 +9,10 @@ from npuscope.compiler.lower.context import Lowering
 from npuscope.compiler.lower.software import fall_back
 from npuscope.compiler.stages import ActivStage
 from npuscope.graph.model import Graph, Op, Tensor
-from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.program.model import Refused, evidence
 from npuscope.rulebook.queries import is_npu_tensor
+from npuscope.structs import replace
 
 Array = np.ndarray
 

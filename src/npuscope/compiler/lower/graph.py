@@ -10,11 +10,11 @@ from npuscope.compiler.lower.functions import swishes
 from npuscope.compiler.lower.software import fall_back, lower_software
 from npuscope.compiler.stages import CopyStage, Lowered, Value
 from npuscope.graph.model import Graph, Op
-from npuscope.lean_dataclass import replace
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import support
 from npuscope.ops.row import named
 from npuscope.rulebook import refusals
+from npuscope.structs import replace
 
 # Ops that these refuse may still run partly on the NPU: their lowering decides.
 _DECIDED_BY_LOWERING = (

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.compiler.lower.pieces import ConvKernel
 from npuscope.compiler.numbers import LayerScaling, likely_sums, sums_that_matter
 from npuscope.compiler.stages import Value
 from npuscope.graph.model import Op
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.layers import ConvAttrs
 from npuscope.program.modes import Simd
 
 Array = np.ndarray
 
 
-@dataclass(frozen=True, slots=True)
-class ConvLayer:
+class ConvLayer(Struct, frozen=True):
     op: Op
     features: Value
     simd: Simd

@@ -18,11 +18,11 @@ from npuscope.compiler.lower.context import (
 from npuscope.compiler.lower.software import call_stage, fall_back
 from npuscope.compiler.stages import CallStage, CopyStage, Value
 from npuscope.graph.model import Op
-from npuscope.lean_dataclass import replace
 from npuscope.ops.images import BlockAttrs, DepthOrder
 from npuscope.ops.moves import SliceAttrs, TransposeAttrs
 from npuscope.rulebook import refusals
 from npuscope.rulebook.layout import resize_factor
+from npuscope.structs import replace
 
 # --- Concat, Slice and Split along the channels: DMA copies between windows of channels ---
 

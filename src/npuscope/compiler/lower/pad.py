@@ -9,12 +9,12 @@ from npuscope.compiler.lower.software import call_stage, fall_back
 from npuscope.compiler.stages import ConvStage, CopyStage, Value
 from npuscope.geometry.tiling import ConvMode, Tiling
 from npuscope.graph.model import Op
-from npuscope.lean_dataclass import replace
 from npuscope.ops.moves import PadAttrs, TransposeAttrs
 from npuscope.program.model import Refused
 from npuscope.program.modes import Simd
 from npuscope.rulebook import refusals
 from npuscope.rulebook.queries import is_npu_tensor
+from npuscope.structs import replace
 
 
 def lower_pad(context: Lowering, op: Op) -> None:

@@ -7,21 +7,21 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.geometry.divisors import largest_divisor, whole_and_rest
 from npuscope.geometry.pieces import Span, extent, kernel_spans
 from npuscope.geometry.tiling import Tiling
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.ops.layers import ConvAttrs
 from npuscope.program.unit_words import DEEP_BYTES
+from npuscope.structs import replace
 
 Array = np.ndarray
 Pads = tuple[int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class ConvKernel:
+class ConvKernel(Struct, frozen=True):
     """Weights (O, kh, kw, I / groups), possibly dilated.
 
     The holes of a dilation count as zeros, which take memory only in the pieces that are cut out.
@@ -56,8 +56,7 @@ def _taps(span: Span, distance: int) -> tuple[int, slice]:
     return first * distance - span[0], slice(first, end)
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A window of a kernel, with the input it sees: padding where there is some, else a crop."""
 
     rows: Span

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.compiler.lower.context import (
     ZERO,
@@ -31,7 +32,6 @@ from npuscope.compiler.numbers import (
 )
 from npuscope.compiler.stages import ArithStage, PoolKind, PoolStage, Value
 from npuscope.graph.model import Activation, Op
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.npu_ops import support
 from npuscope.ops.reduce import PoolAttrs
 from npuscope.rulebook import refusals
@@ -157,8 +157,7 @@ def pool_follows(context: Lowering, op: Op) -> bool:
 Array = np.ndarray
 
 
-@dataclass(frozen=True, slots=True)
-class LayerSums:
+class LayerSums(Struct, frozen=True):
     """What a convolution leaves: 16-bit sums, shifted right by `shift_o`."""
 
     value: Value

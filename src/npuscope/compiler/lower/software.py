@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from enum import Enum
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from npuscope.compiler.lower.context import Lowering
 from npuscope.compiler.lower.pieces import Piece
 from npuscope.compiler.stages import CallStage, Value
 from npuscope.graph.model import Attrs, DType, Numerics, Op, Quant, Tensor
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.npu_ops import OnCpu, support
 from npuscope.ops.layers import ConvAttrs
 from npuscope.ops.moves import PadAttrs
@@ -19,6 +19,7 @@ from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
 from npuscope.program.calls import listed_name
 from npuscope.program.model import Call, Refused, evidence
 from npuscope.rulebook import refusals
+from npuscope.structs import replace
 
 
 def fall_back(context: Lowering, op: Op, trail: tuple[Refused, ...]) -> None:
@@ -141,7 +142,7 @@ def arguments(
     numerics: Numerics, attrs: Attrs
 ) -> tuple[tuple[str, float | int | str | tuple[int, ...]], ...]:
     """The attribute record as named arguments, enums by value, plus whose rounding applies."""
-    pairs = ((f.name, getattr(attrs, f.name)) for f in fields(attrs))
+    pairs = asdict(attrs).items()
     plain = tuple((name, v.value if isinstance(v, Enum) else v) for name, v in pairs)
     return (*plain, ("numerics", numerics.value))
 
@@ -157,8 +158,7 @@ def lower_software(context: Lowering, op: Op) -> None:
 Array = np.ndarray
 
 
-@dataclass(frozen=True, slots=True)
-class SoftwarePiece:
+class SoftwarePiece(Struct, frozen=True):
     """What the piece computes: sums of features less `zero`, as the units would shift them."""
 
     op: Op

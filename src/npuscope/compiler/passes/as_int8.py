@@ -8,17 +8,16 @@ figures are those of a quantized network to within these. Results mean nothing, 
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
+from msgspec.structs import astuple
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics, Op, Quant, Tensor
-from npuscope.lean_dataclass import replace
 from npuscope.ops.functions import ClipAttrs
 from npuscope.ops.table import OPS
 from npuscope.ops.traits import Trait
 from npuscope.ops.verify import verify
+from npuscope.structs import replace
 
 _SCALE = 1 / 16
 _RECTIFIED = Quant((_SCALE,), (-128,))
@@ -169,7 +168,7 @@ class _Work:
 
 
 def _is_rectified(op: Op) -> bool:
-    values = [getattr(op.attrs, field.name) for field in fields(op.attrs)]
+    values = astuple(op.attrs)
     rectifiers = (Activation.RELU, Activation.RELU6)
     lowest = op.attrs_as(ClipAttrs).low if op.kind == "Clip" else None
     return any(value in rectifiers for value in values) or lowest == 0

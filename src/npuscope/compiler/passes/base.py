@@ -6,14 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from msgspec import Struct
+
 from npuscope.errors import ModelError
 from npuscope.graph.limits import Computed
 from npuscope.graph.model import DYNAMIC_RANGE, DType, Graph, Op
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.ops.table import OPS
 from npuscope.ops.traits import Trait
 from npuscope.ops.unknown import UNKNOWN
+from npuscope.structs import replace
 
 # --- The protocol, and the edits that passes share ---
 
@@ -101,8 +103,7 @@ class Edits:
 # --- Constant folding: compute once what does not depend on the input ---
 
 
-@dataclass(frozen=True, slots=True)
-class FoldConstants:
+class FoldConstants(Struct, frozen=True):
     name: str = "fold-constants"
 
     def run(self, graph: Graph, machine: Machine) -> bool:

@@ -7,16 +7,17 @@ from itertools import accumulate
 from typing import cast
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.compiler.passes.base import Edits
 from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import LAYERS
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.layers import ConvAttrs
 from npuscope.ops.moves import PadAttrs, SliceAttrs, SplitAttrs, TransposeAttrs
 from npuscope.ops.norms import BatchNormAttrs
+from npuscope.structs import replace
 
 # --- Batch normalisation: part of the convolution before it, or a product and a sum ---
 
@@ -24,8 +25,7 @@ from npuscope.ops.norms import BatchNormAttrs
 Array = np.ndarray
 
 
-@dataclass(frozen=True, slots=True)
-class FoldBatchNorm:
+class FoldBatchNorm(Struct, frozen=True):
     name: str = "fold-batch-norm"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
@@ -113,8 +113,7 @@ def _real(graph: Graph, name: str) -> Array:
 # A float batch normalisation that no convolution can absorb becomes a product and a sum.
 
 
-@dataclass(frozen=True, slots=True)
-class SplitBatchNorm:
+class SplitBatchNorm(Struct, frozen=True):
     name: str = "split-batch-norm"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
@@ -152,8 +151,7 @@ def _constant(graph: Graph, op: Op, role: str, values: Array) -> Tensor:
 # --- Zero padding before a convolution or max pool becomes the op's own padding ---
 
 
-@dataclass(frozen=True, slots=True)
-class AbsorbPad:
+class AbsorbPad(Struct, frozen=True):
     name: str = "absorb-pad"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
@@ -192,8 +190,7 @@ def _absorber(edits: Edits, op: Op) -> Op | None:
 # --- Ops that move nothing: Identity, reshapes to the same shape, transposes that cancel ---
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveMoves:
+class RemoveMoves(Struct, frozen=True):
     name: str = "remove-moves"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
@@ -260,8 +257,7 @@ def _cancel_transpose(edits: Edits, op: Op) -> bool:
 # --- Split becomes one Slice per output, each mapped separately ---
 
 
-@dataclass(frozen=True, slots=True)
-class SplitToSlices:
+class SplitToSlices(Struct, frozen=True):
     name: str = "split-to-slices"
 
     def run(self, graph: Graph, machine: Machine) -> bool:

@@ -4,17 +4,18 @@ types at the border."""
 from __future__ import annotations
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.compiler.passes.base import Edits
 from npuscope.errors import ModelError, UsageError
 from npuscope.graph.model import Attrs, DType, Graph, Op, Quant, Tensor
 from npuscope.graph.symmetric import symmetric_weights
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import LAYERS
 from npuscope.ops.table import having
 from npuscope.ops.traits import Trait
 from npuscope.shown import counted
+from npuscope.structs import replace
 
 # --- uint8 tensors inside the network become int8: the units' bytes are signed ---
 #
@@ -24,8 +25,7 @@ from npuscope.shown import counted
 OFFSET = 128
 
 
-@dataclass(frozen=True, slots=True)
-class SignedBytes:
+class SignedBytes(Struct, frozen=True):
     name: str = "signed-bytes"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
@@ -87,8 +87,7 @@ def _bridge(source: str, target: str) -> Op:
 # Where they no longer fit a byte some are rounded to a coarser scale, and a note says so.
 
 
-@dataclass(frozen=True, slots=True)
-class SymmetricWeights:
+class SymmetricWeights(Struct, frozen=True):
     name: str = "symmetric-weights"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
@@ -238,8 +237,7 @@ def _neighbour_quant(graph: Graph, tensor: Tensor) -> Quant:
 _INTEGER_FORMS = ("Mean", "AveragePool", "Clip")  # ops that can change the scale
 
 
-@dataclass(frozen=True, slots=True)
-class QuantizeAcrossReshape:
+class QuantizeAcrossReshape(Struct, frozen=True):
     name: str = "quantize-across-reshape"
 
     def run(self, graph: Graph, machine: Machine) -> bool:

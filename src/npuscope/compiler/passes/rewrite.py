@@ -7,11 +7,11 @@ from math import inf
 from typing import cast
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.compiler.passes.base import Edits, replace_each
 from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import BINARY, LAYERS
 from npuscope.ops.functions import ClipAttrs
@@ -19,12 +19,12 @@ from npuscope.ops.images import BlockAttrs, DepthOrder
 from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs
 from npuscope.ops.moves import PadAttrs
 from npuscope.ops.reduce import PoolAttrs
+from npuscope.structs import replace
 
 # --- A large max pool at stride 1 becomes a chain of 3x3 ones: the same maximum, in steps ---
 
 
-@dataclass(frozen=True, slots=True)
-class DecomposePool:
+class DecomposePool(Struct, frozen=True):
     name: str = "decompose-pool"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
@@ -68,8 +68,7 @@ def _steps(graph: Graph, op: Op) -> list[Op]:
 # does), make that map; the kernel is rotated by 180 degrees.
 
 
-@dataclass(frozen=True, slots=True)
-class ExpandTransposedConv:
+class ExpandTransposedConv(Struct, frozen=True):
     name: str = "expand-transposed-conv"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
@@ -143,8 +142,7 @@ def _spread(graph: Graph, op: Op, stride: int, steps: list[Op]) -> str:
 # --- Minimum and maximum with a constant number are clamps ---
 
 
-@dataclass(frozen=True, slots=True)
-class ClampExtremes:
+class ClampExtremes(Struct, frozen=True):
     name: str = "clamp-extremes"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
@@ -167,8 +165,7 @@ def _clamp(graph: Graph, op: Op) -> list[Op] | None:
 # Dequantize and a Quantize (hard-swish as exporters write it).
 
 
-@dataclass(frozen=True, slots=True)
-class DivideByConstant:
+class DivideByConstant(Struct, frozen=True):
     name: str = "divide-by-constant"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
@@ -233,8 +230,7 @@ _CLAMPS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FuseActivation:
+class FuseActivation(Struct, frozen=True):
     name: str = "fuse-activation"
 
     def run(self, graph: Graph, machine: Machine) -> bool:

@@ -7,16 +7,16 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.edits.onnx.steps import OnnxSteps
 from npuscope.edits.padding import POINTWISE, computed_data, follow, is_channelwise
 from npuscope.edits.records import Constant, FileLayer, Op, Pads, QuantSteps
 from npuscope.edits.steps import add_steps, dequantizer, in_steps_of, quantizers
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.structs import replace
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
+class _Places(Struct, frozen=True):
     """Where a node has its weights and bias; `integer` ones have scale and zero point beside."""
 
     weights: int

@@ -6,16 +6,15 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.edits.records import LAYERS, NotFitting, Op, QuantSteps, Tied
 from npuscope.edits.steps import MOVES, add_steps, dequantizer, quantizers, steps_of
 from npuscope.files.onnx.expand import QLINEAR
 from npuscope.files.onnx.file_graph import OnnxFileGraph
-from npuscope.lean_dataclass import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class OnnxQuant:
+class OnnxQuant(Struct, frozen=True):
     """real = scale * (q - zero_point); arrays of one element, or of one per channel of `axis`."""
 
     scale: np.ndarray
@@ -27,8 +26,7 @@ class OnnxQuant:
         return self.scale.ndim > 0 and self.scale.size > 1
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """A node that states the quantization of one of its tensors; `makes` it or reads it."""
 
     node: Op

@@ -9,7 +9,7 @@ from npuscope.edits.records import DEPTHWISE, LOWEST, NotFitting, QuantSteps
 from npuscope.edits.tflite.ops import TfliteOps
 from npuscope.files.tflite.file_parts import FileOp, FileTensor
 from npuscope.graph.model import Graph, Quant
-from npuscope.lean_dataclass import replace
+from npuscope.structs import replace
 
 
 class TfliteDocument(TfliteOps):

@@ -12,7 +12,7 @@ from npuscope.files.tflite.file_parts import FileOp, FileTensor
 from npuscope.files.tflite.spelling import int8_version
 from npuscope.graph.model import Quant
 from npuscope.graph.symmetric import symmetric_weights
-from npuscope.lean_dataclass import replace
+from npuscope.structs import replace
 
 _WEIGHTS = ("CONV_2D", "FULLY_CONNECTED", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 _OUTPUT_AXES = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3}  # others have one scale for all weights

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import zlib
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import field
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.errors import FileError, InternalError
 from npuscope.families.many_core.buffer_check import CHUNK, checked, chunks, missing_cores
@@ -28,7 +28,6 @@ from npuscope.families.many_core.buffer_format import (
 )
 from npuscope.families.many_core.layout import Layout
 from npuscope.families.many_core.records import LEVELS, SECTIONS, SectionId
-from npuscope.lean_dataclass import dataclass
 
 _KNOWN = {int(key): key for key in SectionId}
 
@@ -138,8 +137,7 @@ def _odd_sizes(header: BufferHeader, layout: Layout) -> list[str]:
     return notes
 
 
-@dataclass(slots=True)
-class Found:
+class Found(Struct):
     """Sections as they are in the file, and a sentence on each that could not be taken."""
 
     sections: dict[SectionId, Records] = field(default_factory=dict)
@@ -221,8 +219,7 @@ def _records(data: bytes, dtype: np.dtype, stride: int, start: int, count: int) 
 _SMALL_TABLE = 1 << 16
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sums:
+class Sums(Struct, frozen=True, eq=False):
     """One row for each (core, thread, kind) that has records, in that order of columns."""
 
     core: np.ndarray

@@ -6,25 +6,23 @@ import struct
 import zlib
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import field
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.bounded_file import read_head
 from npuscope.errors import FileError
 from npuscope.families.many_core.layout import CoreOpInfo, Layout, Specialization
 from npuscope.families.many_core.records import SECTIONS, Needs, SectionId
-from npuscope.lean_dataclass import dataclass
 
 # --- A decoded stats buffer ---
 
 Records = np.ndarray  # structured, with the dtype of its section
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(Struct, frozen=True):
     """Records of one inference on one device. A section that is absent was not collected."""
 
     layout: Layout
@@ -75,8 +73,7 @@ _LARGEST = 2**63 - 1  # numbers of traces and tables are signed
 _MOST_SECTIONS = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class BufferHeader:
+class BufferHeader(Struct, frozen=True):
     minor: int
     program_uuid: str
     level: int
@@ -208,8 +205,7 @@ def fault(what: str, at: int, hint: str = "") -> FileError:
 _SPARSE = 16
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OpLookup:
+class OpLookup(Struct, frozen=True, eq=False):
     """Ops of one device by (core, oc); positions are those in `ops`."""
 
     layout: Layout

@@ -53,7 +53,7 @@ from npuscope.families.many_core.qpc import (
     write_qpc,
 )
 from npuscope.families.many_core.records import SECTIONS, SectionId
-from npuscope.lean_dataclass import replace
+from npuscope.structs import replace
 
 # --- The public descriptor of a CoreProgram ---
 # The stats buffer is an output like the others, under the name that runtimes know to leave out.

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+from msgspec import Struct
 
 from npuscope.errors import FileError
 from npuscope.families.many_core.layout import CoreOpInfo, Layout, Specialization
@@ -26,7 +27,6 @@ from npuscope.families.many_core.program import (
     Space,
     Transfer,
 )
-from npuscope.lean_dataclass import dataclass
 from npuscope.plain_data import U64, Node
 
 # --- constants.bin and constantsdesc.bin ---
@@ -38,8 +38,7 @@ _DTYPE = re.compile(r"[|][biu]1|<[iu][248]|<f[248]")
 _MOST_DIMENSIONS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class ConstantsDesc:
+class ConstantsDesc(Struct, frozen=True):
     static_bytes: int
     dynamic_bytes: int
     static_ecc: bool

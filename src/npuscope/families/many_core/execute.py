@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from random import Random
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import ModelError, TargetError, UsageError
 from npuscope.families.many_core.compiler.boxes import Box, common, shape_of
 from npuscope.families.many_core.compiler.kinds import is_splat
 from npuscope.families.many_core.program import Code, CoreOp, CoreProgram, Held, StepWork
 from npuscope.families.many_core.tile_kernels import compute, part_of
-from npuscope.lean_dataclass import dataclass
 
 _GARBAGE = 0xFF  # not a number as half floats, and -1 as integers
 
@@ -40,8 +40,7 @@ def execute(
 # --- Order: each thread group in line, groups and cores as they please ---
 
 
-@dataclass(slots=True)
-class _Queue:
+class _Queue(Struct):
     device: int
     ops: tuple[CoreOp, ...]
     next: int = 0

@@ -8,6 +8,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from msgspec import Struct
+
 from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.families.many_core.compiler.metrics import perf_metrics
 from npuscope.families.many_core.compiler.options import CoreCompileOptions
@@ -24,7 +26,6 @@ from npuscope.families.many_core.sim.conditions import RunOptions, RunResult
 from npuscope.families.many_core.sim.run import simulate
 from npuscope.files.load import load_model
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.model import (
     Fit,
     MachineInfo,
@@ -36,14 +37,14 @@ from npuscope.profiling.model import (
 )
 from npuscope.profiling.plain import plain_part, plain_profile
 from npuscope.rulebook.finding import Finding, Severity
+from npuscope.structs import replace
 
 # All of the simulator's different inferences are among so many, most likely.
 _ITERATIONS = 17
 _MS = 1e3 / UTIMER_HZ
 
 
-@dataclass(frozen=True, slots=True)
-class CoreBuild:
+class CoreBuild(Struct, frozen=True):
     """A program with its machine and the network that it was made of."""
 
     program: CoreProgram
@@ -65,8 +66,7 @@ class CoreBuild:
         return f"{self.machine.name}, {cores}, batch {self.batch}"
 
 
-@dataclass(frozen=True, slots=True)
-class CoreInference:
+class CoreInference(Struct, frozen=True):
     """A simulated run with its tables and what changes of it would give."""
 
     build: CoreBuild

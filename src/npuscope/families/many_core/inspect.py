@@ -31,7 +31,7 @@ from npuscope.families.many_core.qpc import (
 from npuscope.families.many_core.specializations import SEGMENT, read_programs
 from npuscope.identify.binary import inspect_raw_image
 from npuscope.identify.sample import FileFacts, Sample, plain
-from npuscope.lean_dataclass import replace
+from npuscope.structs import replace
 
 # The vendor's runner names the buffers of several devices with a number behind.
 _BUFFER_NAME = re.compile(r"aiccyclecounts(_[^./]*)?\.bin$")

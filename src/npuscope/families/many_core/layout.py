@@ -5,12 +5,12 @@ Stored as JSON in the program container (segment `osb.layout`), so that a buffer
 
 from __future__ import annotations
 
-from dataclasses import field
 from enum import Enum
 
 import numpy as np
+from msgspec import Struct, field
 
-from npuscope.lean_dataclass import dataclass
+from npuscope.structs import Apart
 
 
 class Engine(Enum):
@@ -29,23 +29,20 @@ class MemorySpace(Enum):
     CACHED = "CacheableDDR"
 
 
-@dataclass(frozen=True, slots=True)
-class CoreThread:
+class CoreThread(Struct, frozen=True):
     id: int
     engine: Engine
     group: int  # index in Layout.groups
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadGroup:
+class ThreadGroup(Struct, frozen=True):
     """Threads that execute an op together."""
 
     name: str
     threads: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CorePort:
+class CorePort(Struct, frozen=True):
     """100 is the host's input, 101 its output; others lead to peers."""
 
     id: int
@@ -55,8 +52,7 @@ class CorePort:
     peer: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CoreOpInfo:
+class CoreOpInfo(Struct, frozen=True):
     """An op of one core and thread group, as tables and traces show it."""
 
     oc: int  # unique in its core
@@ -75,8 +71,7 @@ class CoreOpInfo:
     origin: tuple[str, ...] = ()  # ops of the source network
 
 
-@dataclass(frozen=True, slots=True)
-class Dependency:
+class Dependency(Struct, frozen=True):
     """Between ops (core, oc); `data` separates true dependencies from those of the schedule."""
 
     source: tuple[int, int]
@@ -84,8 +79,7 @@ class Dependency:
     data: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Pmu:
+class Pmu(Struct, frozen=True):
     recipe: str = ""
     events: tuple[int, ...] = ()
 
@@ -105,20 +99,19 @@ HELD = np.dtype(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Specialization:
+class Specialization(Apart, frozen=True):
     """One network of a program: ops[core][group] in the order of execution."""
+
+    apart = ("held",)
 
     name: str
     ops: tuple[tuple[tuple[CoreOpInfo, ...], ...], ...]
     dependencies: tuple[Dependency, ...] = ()
-    held: np.ndarray = field(  # rows of HELD: what lies where in VTCM
-        default_factory=lambda: np.zeros(0, HELD), compare=False, repr=False
-    )
+    # Rows of HELD: what lies where in VTCM.
+    held: np.ndarray = field(default_factory=lambda: np.zeros(0, HELD))
 
 
-@dataclass(frozen=True, slots=True)
-class Capacity:
+class Capacity(Struct, frozen=True):
     """What the machine can do at most: roofs that a run is compared with."""
 
     machine: str
@@ -128,8 +121,7 @@ class Capacity:
     ddr_bytes_per_s: int
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """One device's program; a multi-device program has one specialization per device."""
 
     program_uuid: str  # 32 hexadecimal digits

@@ -24,8 +24,8 @@ from npuscope.families.many_core.layout import (
     ThreadGroup,
 )
 from npuscope.families.many_core.records import PMU_COUNTERS, SECTIONS, UTIMER_HZ, Section
-from npuscope.lean_dataclass import replace
 from npuscope.plain_data import I63, Node
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 # --- Reading `osb.layout`: types, ranges, and whether its parts agree ---

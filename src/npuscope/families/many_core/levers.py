@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import fmean
 
+from msgspec import Struct
+
 from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.machine import CoreMachine
@@ -15,14 +17,13 @@ from npuscope.families.many_core.rules import unevenness
 from npuscope.families.many_core.sim.conditions import RunOptions
 from npuscope.families.many_core.sim.run import simulate
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.structs import replace
 
 _ITERATIONS = 5
 _FAST = 1e3  # a road that is never waited for
 
 
-@dataclass(frozen=True, slots=True)
-class CoresAtWork:
+class CoresAtWork(Struct, frozen=True):
     """One copy on so many cores: where the time of its critical path goes."""
 
     cores: int
@@ -35,8 +36,7 @@ class CoresAtWork:
         return self.path_us.get("HVX", 0.0) + self.path_us.get("HMX", 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Scaling:
+class Scaling(Struct, frozen=True):
     """What the second half of the cores brings, and why not more."""
 
     half: CoresAtWork

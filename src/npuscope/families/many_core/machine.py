@@ -8,10 +8,11 @@ from math import prod
 from pathlib import Path
 from typing import Annotated, Any
 
+from msgspec import Struct
+
 from npuscope.bounded_file import MACHINE, read_toml
 from npuscope.errors import FileError, NpuscopeError, UsageError
 from npuscope.families.many_core.layout import CoreThread, Engine, ThreadGroup
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.load import UnknownMachine
 from npuscope.machine.marks import (
     Bytes,
@@ -35,16 +36,14 @@ ThreadNumber = Annotated[int, Range(0, 63)]
 Ticks = Annotated[int, Range(0, 1 << 32)]
 
 
-@dataclass(frozen=True, slots=True)
-class Cores:
+class Cores(Struct, frozen=True):
     count: Annotated[int, Range(1, 32)]  # masks of receivers have as many bits
     hvx_threads: tuple[ThreadNumber, ...]
     hmx_thread: ThreadNumber
     dma_thread: ThreadNumber
 
 
-@dataclass(frozen=True, slots=True)
-class CoreMemory:
+class CoreMemory(Struct, frozen=True):
     vtcm_bytes: Bytes
     vtcm_alignment_bytes: Bytes
     l2_bytes: Room
@@ -59,16 +58,14 @@ class CoreMemory:
     prefetch: Count
 
 
-@dataclass(frozen=True, slots=True)
-class CoreClocks:
+class CoreClocks(Struct, frozen=True):
     utimer_hz: Annotated[int, Range(1_000, 1 << 40)]
     core_mhz: Mhz
     dvfs_mhz: tuple[Mhz, ...]
     dvfs_period_us: Annotated[float, Range(0.001, 1e9)]
 
 
-@dataclass(frozen=True, slots=True)
-class Hmx:
+class Hmx(Struct, frozen=True):
     int8_macs_per_cycle: Elements
     float16_macs_per_cycle: Elements
     reduction_block: Elements
@@ -77,29 +74,25 @@ class Hmx:
     start_cycles: Cycles
 
 
-@dataclass(frozen=True, slots=True)
-class Ddr:
+class Ddr(Struct, frozen=True):
     peak_gb_per_s: Rate
     effective_gb_per_s: Rate
     latency_us: Micros
 
 
-@dataclass(frozen=True, slots=True)
-class Noc:
+class Noc(Struct, frozen=True):
     gb_per_s: Rate
     latency_us: Micros
 
 
-@dataclass(frozen=True, slots=True)
-class Dma:
+class Dma(Struct, frozen=True):
     ddr_ucycles_per_kb: Rate
     multicast_ucycles_per_kb: Rate
     issue_cycles: Cycles
     max_bytes: Bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Struct, frozen=True):
     gb_per_s: Rate
     latency_us: Micros
     submit_us: Micros
@@ -107,14 +100,12 @@ class Host:
     queue_depth: Some
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(Struct, frozen=True):
     gb_per_s: Rate
     latency_us: Micros
 
 
-@dataclass(frozen=True, slots=True)
-class StatsCost:
+class StatsCost(Struct, frozen=True):
     """Spreads of a real run, and what storing records costs."""
 
     start_skew_ticks: Ticks
@@ -124,8 +115,7 @@ class StatsCost:
     record_cycles: Cycles
 
 
-@dataclass(frozen=True, slots=True)
-class SyncCosts:
+class SyncCosts(Struct, frozen=True):
     hvx_barrier_cycles: Cycles
     hmx_barrier_cycles: Cycles
     dma_barrier_cycles: Cycles
@@ -137,8 +127,7 @@ HMX_KINDS = ("aicconvolutiond32", "aicconvtransposed32")
 _FOLDER = Path(__file__).parent
 
 
-@dataclass(frozen=True, slots=True)
-class CoreMachine:
+class CoreMachine(Struct, frozen=True):
     """One device: cores, memories, roads and what ops cost."""
 
     name: str

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from msgspec import Struct
+
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.protobuf import BrokenMessage, Field, FieldKind, decode, encode
 
 # The open runtime accepts this version only.
@@ -33,8 +34,7 @@ _U32, _U64, _I32 = FieldKind.UINT32, FieldKind.UINT64, FieldKind.INT32
 _TEXT, _PART = FieldKind.STRING, FieldKind.MESSAGE
 
 
-@dataclass(frozen=True, slots=True)
-class OpNameKind:
+class OpNameKind(Struct, frozen=True):
     """An op as tables show it."""
 
     name: str = ""
@@ -60,8 +60,7 @@ class OpNameKind:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class GroupOps:
+class GroupOps(Struct, frozen=True):
     op_name_kinds: tuple[OpNameKind, ...] = ()
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
@@ -69,8 +68,7 @@ class GroupOps:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CoreOps:
+class CoreOps(Struct, frozen=True):
     tg_op_name_kinds: tuple[GroupOps, ...] = ()
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
@@ -78,8 +76,7 @@ class CoreOps:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class StatsDesc:
+class StatsDesc(Struct, frozen=True):
     """What is collected, and the table of ops: core, then thread group, then op."""
 
     buff_num: int = 0
@@ -113,16 +110,14 @@ class StatsDesc:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class DmaBuffer:
+class DmaBuffer(Struct, frozen=True):
     size: int = 0
     dir: int = INBOUND
 
     FIELDS: ClassVar[tuple[Field, ...]] = (Field(1, "size", _U32), Field(2, "dir", _U32))
 
 
-@dataclass(frozen=True, slots=True)
-class IoDescriptor:
+class IoDescriptor(Struct, frozen=True):
     type: int = 0
     qscale: float = 0.0
     qoffset: int = 0
@@ -138,8 +133,7 @@ class IoDescriptor:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CopyDmaBuffer:
+class CopyDmaBuffer(Struct, frozen=True):
     dir: int = INBOUND
     offset: int = 0
     buffer_num: int = 0
@@ -151,8 +145,7 @@ class CopyDmaBuffer:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Transform:
+class Transform(Struct, frozen=True):
     """A step between the user's tensor and the device's buffer."""
 
     kind: int = 0
@@ -176,8 +169,7 @@ class Transform:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class IoBinding:
+class IoBinding(Struct, frozen=True):
     name: str = ""
     io_initial: IoDescriptor | None = None
     io_transformed: IoDescriptor | None = None
@@ -195,8 +187,7 @@ class IoBinding:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkDesc:
+class NetworkDesc(Struct, frozen=True):
     """`stats` is None where the network collects none."""
 
     major_version: int = 0

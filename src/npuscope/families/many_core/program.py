@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from enum import IntEnum
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.families.many_core.layout import CoreOpInfo, Layout
 from npuscope.graph.model import Graph, Op, Tensor
-from npuscope.lean_dataclass import dataclass
+from npuscope.structs import Apart
 
 
 class Space(IntEnum):
@@ -22,8 +22,7 @@ class Space(IntEnum):
     PEER = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(Struct, frozen=True):
     """What a DMA op moves. `receivers` is a mask of cores where it is a multicast."""
 
     bytes: int
@@ -35,8 +34,7 @@ class Transfer:
     peer: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CoreOp:
+class CoreOp(Struct, frozen=True):
     """An op in its place: when it may start is when all that it waits for has ended."""
 
     info: CoreOpInfo
@@ -53,14 +51,12 @@ class CoreOp:
         return self.core, self.info.oc
 
 
-@dataclass(frozen=True, slots=True)
-class MulticastEntry:
+class MulticastEntry(Struct, frozen=True):
     receivers: int
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceProgram:
+class DeviceProgram(Struct, frozen=True):
     """The ops of one device, by core and thread group, in the order of issue."""
 
     name: str
@@ -77,8 +73,7 @@ class DeviceProgram:
 Box = tuple[tuple[int, int], ...]  # a part of a tensor, start and stop by axis
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(Struct, frozen=True):
     """A part of an op's output, or of a tensor that is moved. Of a long sum, `channels` is what
     this part adds to it."""
 
@@ -89,8 +84,7 @@ class Made:
     last: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """A buffer: a part of a tensor at a place in VTCM, or in DDR where it has no offset."""
 
     core: int  # through all devices; -1 in DDR
@@ -100,8 +94,7 @@ class Held:
     offset: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class StepWork:
+class StepWork(Struct, frozen=True):
     """What an op does to buffers. It sees each buffer that it reads as a part of a tensor."""
 
     tensor: str  # what it makes or moves a part of
@@ -112,8 +105,7 @@ class StepWork:
     receives: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(Struct, frozen=True):
     """`ends` are the ops that a product does where it stores its sums, by its output."""
 
     graph: Graph
@@ -124,8 +116,7 @@ class Code:
     vtcm_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Struct, frozen=True):
     """An input or output of the network."""
 
     name: str
@@ -134,18 +125,19 @@ class Binding:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class CoreProgram:
+class CoreProgram(Apart, frozen=True):
     """Made by the many-core compiler, run by its simulator."""
+
+    apart = ("constants", "code", "spilled")
 
     layout: Layout
     devices: tuple[DeviceProgram, ...]
     inputs: tuple[Binding, ...]
     outputs: tuple[Binding, ...]
-    constants: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
     constant_bytes: int = 0
     macs: int = 0
     warnings: tuple[str, ...] = ()
-    code: Code | None = field(default=None, compare=False, repr=False)
+    code: Code | None = None
     # Tensors that do not fit VTCM; like the code not in the container.
-    spilled: tuple[str, ...] = field(default=(), compare=False)
+    spilled: tuple[str, ...] = ()

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from npuscope.bounded_file import CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 # Layout, magic and version are those of the open runtime, so that its reader takes our files.
@@ -29,8 +29,7 @@ CONSTANTS, CONSTANTS_DESC = "constants.bin", "constantsdesc.bin"
 _MOST_SEGMENTS, _LONGEST_NAME = 4096, 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """`offset` parts static from dynamic constants; it is 0 elsewhere."""
 
     name: str
@@ -43,8 +42,7 @@ class Segment:
         return len(self.data)
 
 
-@dataclass(frozen=True, slots=True)
-class Qpc:
+class Qpc(Struct, frozen=True):
     """A container as read: the version, the base that its addresses had, the segments in order."""
 
     major: int
@@ -91,8 +89,7 @@ def read_qpc(data: bytes) -> Qpc:
     return Qpc(major, minor, base, segments, notes)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
+class _Reader(Struct, frozen=True):
     data: memoryview
     base: int
 

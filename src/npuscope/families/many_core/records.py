@@ -8,8 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 import numpy as np
-
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
 
 UTIMER_HZ = 19_200_000  # the common timer of all cores, as in the open runtime
 LEVELS = (40, 50, 70, 100)  # the documented ones; each adds records to those of the one before
@@ -39,8 +38,7 @@ class Needs(IntEnum):
     DDR = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """One kind of record: from which level on, its fields as (name, type, unit, meaning)."""
 
     id: SectionId

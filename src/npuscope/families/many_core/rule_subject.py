@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from npuscope.families.many_core.opstats.lever import Lever, LeverKind
 from npuscope.families.many_core.opstats.model import OpRow, Opstats
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.rulebook.finding import Value
 from npuscope.rulebook.fix import Gain, at_most, timed
+from npuscope.structs import replace
 
 _LEVERS = {  # of fixes
     "core-batch": LeverKind.BATCH,
@@ -19,8 +21,7 @@ _LEVERS = {  # of fixes
 _SHARED = "per inference, as more of them share a run: a run alone is not shorter"
 
 
-@dataclass(frozen=True, slots=True)
-class CoreRun:
+class CoreRun(Struct, frozen=True):
     """Tables of a run with what several rules ask of them."""
 
     tables: Opstats

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from statistics import fmean, pstdev
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from npuscope.bounded_file import CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError, UsageError
@@ -21,8 +23,8 @@ from npuscope.families.many_core.runner_files import (
 )
 from npuscope.families.many_core.sim.conditions import RunOptions, RunResult
 from npuscope.families.many_core.sim.run import simulate
-from npuscope.lean_dataclass import dataclass, replace
-from npuscope.shown import Rows, Shown, counted
+from npuscope.shown import Rows, ShownRecord, counted
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 from npuscope.whole_file import write_files
 
@@ -34,8 +36,7 @@ class ProfilingType(Enum):
     RAW = "raw_device_stats"
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """One row of the table: over all iterations."""
 
     name: str
@@ -45,8 +46,7 @@ class Metric:
     deviation: float
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class RunReport(Shown):
+class RunReport(ShownRecord, frozen=True):
     """What a run gave. Times are those of the simulated machine."""
 
     network: str

@@ -8,19 +8,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from npuscope.errors import FileError, OutputError, UsageError
 from npuscope.families.many_core.buffer_format import collected, options_for
 from npuscope.families.many_core.layout import Layout
 from npuscope.families.many_core.records import SectionId
 from npuscope.families.many_core.sim.conditions import Iteration, RunOptions, RunResult, to_us
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 # --- Views, with the compiler option they need ---
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """Something to look at, and the section that it is made of."""
 
     name: str

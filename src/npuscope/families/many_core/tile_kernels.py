@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.families.many_core.compiler.boxes import Bounds, Box, full, shape_of, with_axis
 from npuscope.families.many_core.compiler.kinds import KERNELS, is_splat
 from npuscope.families.many_core.compiler.needs import needs
 from npuscope.families.many_core.program import Code, Made
 from npuscope.graph.model import Activation, Graph, Op, Tensor
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.kernels.table import make_step
 from npuscope.ops.layers import ConvAttrs, DenseAttrs, MatMulAttrs
 from npuscope.ops.reduce import PoolAttrs
+from npuscope.structs import replace
 
 Parts = Mapping[str, np.ndarray]  # by tensor, of the box that is needed
 
 
-@dataclass(frozen=True, slots=True)
-class TilePart:
+class TilePart(Struct, frozen=True):
     """What a step makes of an op: boxes of its inputs, and the op that works on such parts."""
 
     op: Op

@@ -9,7 +9,8 @@ Dequantize and Quantize ops.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from npuscope.errors import ModelError, NpuscopeError
 from npuscope.files.onnx.constants import (
@@ -22,9 +23,9 @@ from npuscope.files.onnx.constants import (
 )
 from npuscope.files.onnx.file import Node, OnnxModel
 from npuscope.files.onnx.fold import FOLDERS, Computing
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.table import ONNX, ONNX_ROWS
 from npuscope.ops.traits import Trait
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 # --- QuantizeLinear and DequantizeLinear: their types, and folding them into constants ---
@@ -110,8 +111,7 @@ def moves(node: Node) -> bool:
     return node.kind in ONNX_ROWS and ONNX_ROWS[node.kind].has(Trait.MOVES)
 
 
-@dataclass(frozen=True, slots=True)
-class BoundResult:
+class BoundResult(Struct, frozen=True):
     """An integer op: the type of its result, and the source nodes that become part of it."""
 
     type: QuantType
@@ -121,8 +121,7 @@ class BoundResult:
     origins: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class BindingPlan:
+class BindingPlan(Struct):
     """The outcome; nodes are named by their first output."""
 
     bound: dict[str, BoundResult] = field(default_factory=dict)

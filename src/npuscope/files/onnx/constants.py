@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.bounded_file import opened
 from npuscope.errors import FileError, ModelError
 from npuscope.files.builder import unpack_int4, unpack_uint4
 from npuscope.graph.limits import MAX_ELEMENTS, MAX_FILE_BYTES, MAX_LIST, MAX_RANK, check_count
 from npuscope.graph.model import DType, Quant
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 # --- Constants as arrays, with scales after a DequantizeLinear ---
@@ -33,8 +34,7 @@ REAL_TYPES = ("float32", "float16", "float64", "bfloat16")
 _UINT4_SHIFT = 8  # uint4 q with zero point z and int4 q - 8 with z - 8 are the same real value
 
 
-@dataclass(frozen=True, slots=True)
-class Const:
+class Const(Struct, frozen=True):
     """`type` is the file's element type; 4-bit values are held in 8-bit arrays.
 
     With `quant` the real value is scale * (data - zero point). `name` is the initializer's.
@@ -114,8 +114,7 @@ def along_axis(
     return np.asarray(array.reshape([-1 if place == axis else 1 for place in range(rank)]))
 
 
-@dataclass(frozen=True, slots=True)
-class QuantType:
+class QuantType(Struct, frozen=True):
     """An integer type with its scales: what a QuantizeLinear makes."""
 
     dtype: DType

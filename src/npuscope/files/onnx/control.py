@@ -16,7 +16,7 @@ from npuscope.files.onnx.fused import unfuse
 from npuscope.files.onnx.rewrite import rewrite
 from npuscope.files.onnx.stated import body_weights
 from npuscope.files.onnx.walk import OnnxWalk
-from npuscope.lean_dataclass import replace
+from npuscope.structs import replace
 
 
 def walk_branch(walk: OnnxWalk, node: Node, visit: Callable[[Node], None]) -> bool:

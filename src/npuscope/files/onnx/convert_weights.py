@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import ModelError, NotComputed
 from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.file import Node
 from npuscope.files.onnx.layout import ADDED, Layout, LayoutValue, Shape, plain
 from npuscope.files.onnx.task import NodeTask
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.layers import ConvAttrs, DenseAttrs, MatMulAttrs, TransposeConvAttrs
+from npuscope.structs import replace
 
 # --- Windows ---
 
 Pair = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """A sliding window over H and W; `pads` is (top, left, bottom, right)."""
 
     strides: Pair
@@ -56,8 +56,7 @@ def window_of(node: Node, kernel: Shape, shape: Shape, axes: int | None = None) 
     return Window(strides, _pads(node, size, strides, dilations, shape, count), dilations)
 
 
-@dataclass(frozen=True, slots=True)
-class TransposedWindow(Window):
+class TransposedWindow(Window, frozen=True):
     output_pads: Pair
 
 
@@ -261,8 +260,7 @@ def _times(const: Const, factor: float) -> Const:
 _HINT = "write it as Transpose, MatMul and Reshape; one summed axis and batch axes are supported"
 
 
-@dataclass(frozen=True, slots=True)
-class _Product:
+class _Product(Struct, frozen=True):
     """Labels: shared by all three, rows of the first, summed, columns of the second."""
 
     batch: str

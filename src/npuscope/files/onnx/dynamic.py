@@ -12,7 +12,7 @@ import numpy as np
 from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.file import Node, OnnxModel
 from npuscope.graph.model import DYNAMIC_RANGE
-from npuscope.lean_dataclass import replace
+from npuscope.structs import replace
 
 _PRODUCTS = {"ConvInteger": "Conv", "MatMulInteger": "MatMul"}
 _QUANTIZERS = ("DynamicQuantizeLinear",)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import ModelError, NotComputed
 from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.file import Node, OnnxModel
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.structs import replace
 
 # --- QLinear ops to DequantizeLinear, float op, QuantizeLinear ---
 #
@@ -17,8 +18,7 @@ from npuscope.lean_dataclass import dataclass, replace
 # into the QDQ form it stands for. After this step the reader knows one form only.
 
 
-@dataclass(frozen=True, slots=True)
-class QLinear:
+class QLinear(Struct, frozen=True):
     """Positions of the inputs: (tensor, scale, zero point) triples, result (scale, zero point).
 
     `weights_axis` is the axis per-channel scales of the second operand run along.
@@ -156,8 +156,7 @@ def expand_integer(source: OnnxModel) -> OnnxModel:
     return replace(source, nodes=tuple(nodes), constants=rewriter.constants, notes=notes)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pattern:
+class _Pattern(Struct, frozen=True):
     """What follows an integer product: its real scale, its bias, the name of the result."""
 
     scale: np.ndarray

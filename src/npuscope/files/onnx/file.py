@@ -5,14 +5,15 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from npuscope.errors import FileError, ModelError
 from npuscope.files.onnx.constants import TYPE_NAMES, Const, TensorReader, text
 from npuscope.graph.limits import MAX_NAME_BYTES, MAX_OPS, MAX_RANK, MAX_TENSORS, check_count
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.structs import Apart, replace
 from npuscope.text import safe_terminal
 
 # --- Records: what the reader needs from an ONNX file ---
@@ -20,8 +21,7 @@ from npuscope.text import safe_terminal
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Const | None
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """One node. `kind` has a domain prefix unless the domain is ONNX's own.
 
     `origin` names the node of the file; nodes that expand.py makes share it. `merged` names the
@@ -75,8 +75,7 @@ class Node:
         return tuple(int(item) for item in value)
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(Struct, frozen=True):
     """A graph input; `dims` has a symbol or None where the size is dynamic."""
 
     name: str
@@ -84,9 +83,10 @@ class Input:
     dims: tuple[int | str | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OnnxModel:
+class OnnxModel(Apart, frozen=True):
     """`constants` maps every initializer to its values."""
+
+    apart = ("proto",)
 
     opset: int
     nodes: tuple[Node, ...]
@@ -95,7 +95,7 @@ class OnnxModel:
     outputs: tuple[str, ...]
     folder: Path = Path()  # where the file lies, and its external data
     notes: tuple[str, ...] = ()  # what a user should know of how it was read
-    proto: Any = field(default=None, compare=False, repr=False)  # the file itself
+    proto: Any = None  # the file itself
 
 
 def check_single_assignment(source: OnnxModel) -> None:

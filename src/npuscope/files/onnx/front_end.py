@@ -18,7 +18,7 @@ from npuscope.bounded_file import VENDOR_JSON, parse_json, read_bytes
 from npuscope.errors import FileError
 from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.file import Node, OnnxModel
-from npuscope.lean_dataclass import replace
+from npuscope.structs import replace
 
 _ENDING = "_Q.json"
 _QUANTIZE, _DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"

@@ -12,7 +12,7 @@ import numpy as np
 
 from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.file import Attribute, Node, OnnxModel
-from npuscope.lean_dataclass import replace
+from npuscope.structs import replace
 
 _MICROSOFT = "com.microsoft."
 _EPSILON = 1e-12  # of onnxruntime's own normalizations

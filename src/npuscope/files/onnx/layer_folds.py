@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.files.onnx.constants import INTEGER_TYPES, Const
 from npuscope.files.onnx.file import Node, OnnxModel
 from npuscope.graph.model import Quant
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.structs import replace
 
 Constants = dict[str, Const]
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelAffine:
+class ChannelAffine(Struct, frozen=True):
     """One number per output channel, or one for all."""
 
     gain: np.ndarray

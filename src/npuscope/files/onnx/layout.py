@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from npuscope.errors import ModelError
 from npuscope.files.builder import Builder
 from npuscope.graph.model import Attrs, Tensor
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.moves import TransposeAttrs
+from npuscope.structs import replace
 
 # --- Where the axes of an ONNX tensor are in its channel-last storage ---
 #
@@ -78,8 +80,7 @@ def dropped(layout: Layout, axes: tuple[int, ...]) -> Layout:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class AxisGroup:
+class AxisGroup(Struct, frozen=True):
     """Neighbouring source axes that a Reshape turns into neighbouring target axes."""
 
     before: tuple[int, ...]
@@ -141,8 +142,7 @@ def _position(layout: Layout, source: Shape, group: AxisGroup) -> int:
 # holds the elements, so there and back costs nothing.
 
 
-@dataclass(frozen=True, slots=True)
-class LayoutValue:
+class LayoutValue(Struct, frozen=True):
     """An ONNX tensor: the graph tensor that stores it, and how.
 
     `via` lists source ops that changed the layout only; the next op made from it names them.

@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 
 _UINT4, _INT4 = 21, 22  # numbers of ONNX element types
 _SMALL = 64  # elements: bounds and indices are read, weights are not
 
 
-@dataclass(frozen=True, slots=True)
-class OnnxNode:
+class OnnxNode(Struct, frozen=True):
     kind: str
     name: str
     inputs: tuple[str, ...]
@@ -25,15 +24,13 @@ class OnnxNode:
     numbers: Mapping[str, int]  # whole-number attributes
 
 
-@dataclass(frozen=True, slots=True)
-class OnnxInput:
+class OnnxInput(Struct, frozen=True):
     name: str
     rank: int
     is_int64: bool
 
 
-@dataclass(frozen=True, slots=True)
-class OnnxFile:
+class OnnxFile(Struct, frozen=True):
     """`constants` are names of all initializers, `small` the values of short ones.
 
     `four_bits`: some constants have 4-bit elements, which need a new opset.

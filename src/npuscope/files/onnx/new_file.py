@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
 
 _OPSET = 17  # declared because ONNX demands one; the file uses no standard op
 _IR_VERSION = 8
 
 
-@dataclass(frozen=True, slots=True)
-class NewNode:
+class NewNode(Struct, frozen=True):
     kind: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -23,8 +21,7 @@ class NewNode:
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class NewTensor:
+class NewTensor(Struct, frozen=True):
     """`values` where it is a constant."""
 
     name: str

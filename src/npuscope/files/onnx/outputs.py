@@ -8,7 +8,7 @@ from npuscope.files.onnx.constants import INTEGER_TYPES, PLAIN_TYPES
 from npuscope.files.onnx.layout import plain
 from npuscope.files.onnx.walk import OnnxWalk
 from npuscope.graph.model import Attrs, DType, Graph, Tensor
-from npuscope.lean_dataclass import replace
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 

@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from math import isclose, pi, sqrt
 
+from msgspec import Struct
+
 from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.convert_values import clamp_of
 from npuscope.files.onnx.file import Attribute, Node, OnnxModel
 from npuscope.files.onnx.fold import axes_of
 from npuscope.files.onnx.layer_folds import batch_norm, readers_of
 from npuscope.files.onnx.rewrite import drop_dead
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.table import ONNX
+from npuscope.structs import replace
 
 _NEAR = 1e-3  # exporters write sqrt(2) with few digits
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+class Product(Struct, frozen=True):
     """A number times tensors, as a tree of Mul and Div multiplies them."""
 
     number: float

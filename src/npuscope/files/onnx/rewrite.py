@@ -8,7 +8,7 @@ import numpy as np
 
 from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.file import Node, OnnxModel
-from npuscope.lean_dataclass import replace
+from npuscope.structs import replace
 
 # --- Ops that equal other ops, rewritten so that binding sees one form ---
 

@@ -7,6 +7,8 @@ from operator import is_
 from pathlib import Path
 from typing import Any, Self
 
+from msgspec import Struct
+
 from npuscope.errors import ModelError
 from npuscope.files.onnx.bodies import (
     all_bodies,
@@ -22,15 +24,13 @@ from npuscope.files.onnx.file import decode
 from npuscope.files.onnx.first_state import FirstState, serialized
 from npuscope.files.onnx.inference import inferred_graph
 from npuscope.graph.limits import MAX_NAME_BYTES
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 Node = Any  # onnx.NodeProto: the package is imported late
 _EXTERNAL = 1  # onnx.TensorProto.EXTERNAL
 
 
-@dataclass(frozen=True, slots=True)
-class Inferred:
+class Inferred(Struct, frozen=True):
     """What ONNX finds out about tensors; `types` are numbers of element types."""
 
     shapes: dict[str, tuple[int, ...]]

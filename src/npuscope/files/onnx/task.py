@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from npuscope.errors import ModelError, NotComputed
 from npuscope.files.onnx.binding import QUANTIZE, moves, node_type
 from npuscope.files.onnx.constants import INTEGER_TYPES, PLAIN_TYPES, Const, QuantType
@@ -20,8 +18,8 @@ from npuscope.files.onnx.layout import (
 )
 from npuscope.files.onnx.walk import OnnxWalk
 from npuscope.graph.model import Activation, Attrs, DType, Quant, Tensor
-from npuscope.lean_dataclass import replace
 from npuscope.ops.functions import ClipAttrs
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 # --- Constants of a node: weights, biases, broadcast operands, in the form the graph keeps ---
@@ -284,7 +282,7 @@ class NodeTask(Parameters):
         if self.bound is None or self.bound.clamp is None:
             return attrs, None
         activation = _ACTIVATIONS.get(self.bound.clamp)
-        if activation and any(field.name == "activation" for field in fields(attrs)):
+        if activation and "activation" in attrs.__struct_fields__:
             return replace(attrs, activation=activation), None  # type: ignore[call-arg]
         return attrs, ClipAttrs(*self.bound.clamp)
 

@@ -10,21 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.files.onnx.binding import fold_constants
 from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.file import Node, OnnxModel
 from npuscope.files.onnx.fold import Computing
 from npuscope.graph.model import Quant
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.structs import replace
 
 _BYTE = 8
 _MCT = "mct_quantizers."
 Constants = dict[str, Const]
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(Struct, frozen=True):
     """real = scale * (step - zero), of steps from `low` to `high`; one scale, or some per channel
     along `axis`."""
 

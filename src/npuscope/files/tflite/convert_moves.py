@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.errors import ModelError, NotComputed
 from npuscope.files.tflite.convert_values import activation
 from npuscope.files.tflite.file import SourceOp
 from npuscope.graph.model import Attrs, Tensor
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.images import BlockAttrs, Coordinates, NearestRounding, ResizeAttrs, ResizeMode
 from npuscope.ops.indexing import GatherNdAttrs
 from npuscope.ops.moves import (
@@ -50,8 +49,7 @@ def cut(reader: TfliteReader, op: SourceOp) -> None:
     reader.emit(op, "Slice", (x.name,), attrs)
 
 
-@dataclass(slots=True)
-class _Cuts:
+class _Cuts(Struct):
     """Per axis of the input; `shape` is the output's, with axes dropped and added."""
 
     starts: list[int] = field(default_factory=list)

@@ -11,6 +11,7 @@ import struct
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import FileError, ModelError
 from npuscope.files.tflite.schema import OPERATORS, TENSOR_TYPES, OptionField, options_of
@@ -25,7 +26,6 @@ from npuscope.graph.limits import (
     check_count,
 )
 from npuscope.graph.model import Quant
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.table import TFLITE
 from npuscope.text import safe_terminal
 
@@ -152,8 +152,7 @@ _SHARED_NAME_SLOT = 6
 _LARGEST_ZERO_POINT = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class SourceTensor:
+class SourceTensor(Struct, frozen=True):
     """`data` holds the raw bytes of a constant. `signature` has -1 where a size is dynamic."""
 
     index: int
@@ -167,8 +166,7 @@ class SourceTensor:
     variable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SourceOp:
+class SourceOp(Struct, frozen=True):
     """An absent optional input is -1."""
 
     index: int
@@ -191,8 +189,7 @@ class SourceOp:
         return float(value) if isinstance(value, (int, float)) else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class TfliteModel:
+class TfliteModel(Struct, frozen=True):
     tensors: tuple[SourceTensor, ...]
     ops: tuple[SourceOp, ...]
     inputs: tuple[int, ...]

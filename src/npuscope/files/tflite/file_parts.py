@@ -4,17 +4,16 @@ once numbers are given: tensors, operators, subgraphs, signatures."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 from math import prod
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.files.tflite.records import Record, same
 from npuscope.files.tflite.schema import TENSOR_TYPES
 from npuscope.files.tflite.tables import union_tables
 from npuscope.graph.model import Quant
-from npuscope.lean_dataclass import dataclass
 
 CUSTOM = "CUSTOM"
 ABSENT = -1  # the number of an optional tensor that is left out
@@ -32,8 +31,7 @@ _ARRAYS = {
 _HANDLES = ("RESOURCE", "VARIANT")  # types of tensors that stand for something outside of them
 
 
-@dataclass(slots=True, eq=False)
-class FileTensor:
+class FileTensor(Struct, eq=False):
     """A tensor. `data` of a constant has its shape; packed and sparse ones stay a row of bytes.
 
     `source` keeps the fields that nobody looks at. `buffer` is the record that holds `held`, the
@@ -72,8 +70,7 @@ class FileTensor:
         return self.type, self.shape, self.quant
 
 
-@dataclass(slots=True, eq=False)
-class FileOp:
+class FileOp(Struct, eq=False):
     """An operator; an absent optional input is None. `word` is its kind as the schema spells it,
     `options` a record of the schema, `code` that of its kind in the file, None for a new one."""
 
@@ -113,8 +110,7 @@ class FileOp:
         return self.names_subgraphs or self.word == CUSTOM or keeps
 
 
-@dataclass(slots=True, eq=False)
-class Subgraph:
+class Subgraph(Struct, eq=False):
     """Its tensors and operators in the order of the file."""
 
     source: Record
@@ -135,8 +131,7 @@ class Subgraph:
             yield from op.tensors
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(Struct, frozen=True):
     """Names that applications use for tensors of a subgraph: entries with their tensors, by side;
     None where a writer left a number that leads nowhere. `border` is what the subgraph had on that
     side when the file was read."""

@@ -20,13 +20,13 @@ from npuscope.files.tflite.state import with_state
 from npuscope.files.tflite.tensors import STAND_INS, TYPES, TfliteTensors, element_type
 from npuscope.graph.limits import MAX_ELEMENTS, Budget
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Tensor
-from npuscope.lean_dataclass import replace
 from npuscope.ops.moves import SplitAttrs
 from npuscope.ops.row import Shape, Tflite, named
 from npuscope.ops.table import TFLITE
 from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
 from npuscope.ops.verify import verify
 from npuscope.shown import counted
+from npuscope.structs import replace
 
 Convert = Callable[["TfliteReader", SourceOp], None]
 

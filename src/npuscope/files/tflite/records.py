@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.errors import FileError, ModelError
 from npuscope.files.tflite.file import WILD_OFFSET, Table
@@ -22,7 +22,6 @@ from npuscope.files.tflite.tables import (
     union_tables,
 )
 from npuscope.graph.limits import Budget
-from npuscope.lean_dataclass import dataclass
 
 _RECORD_BYTES = 64  # what a table takes here at least, about; many may be one in the file
 _ALIGNED_BYTES = 16  # of the data of buffers, by the schema
@@ -36,8 +35,7 @@ _FIRST_OUTSIDE = 2  # writers fill 0 and 1 in where there is no such data
 _LATER = (1 << 64) - 1  # a place that is not known yet
 
 
-@dataclass(slots=True, eq=False)
-class Record:
+class Record(Struct, eq=False):
     """One table. `fields` holds numbers, bytes, arrays, records and lists of them; `outside` what
     the table keeps behind the flatbuffer."""
 
@@ -87,8 +85,7 @@ def same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-@dataclass(frozen=True, slots=True)
-class TfliteFile:
+class TfliteFile(Struct, frozen=True):
     """A file as records. `attached` stands behind everything that the flatbuffer names, such as an
     archive of labels. `unknown` says what in the file is newer than the schema known here: it
     would be lost in writing."""

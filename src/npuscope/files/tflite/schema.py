@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
 
 _TENSOR_TYPES = """
 FLOAT32 FLOAT16 INT32 UINT8 INT64 STRING BOOL INT16 COMPLEX64 INT8 FLOAT64 COMPLEX128 UINT64
@@ -193,8 +193,7 @@ _OPTIONS = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class OptionField:
+class OptionField(Struct, frozen=True):
     """Where a field lies, and its format as in `struct`."""
 
     slot: int

@@ -10,16 +10,15 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import FileError
 from npuscope.graph.limits import MAX_ELEMENTS, MAX_RANK, check_count
-from npuscope.lean_dataclass import dataclass
 
 _DENSE = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SparseAxis:
+class SparseAxis(Struct, frozen=True, eq=False):
     """A dense axis of `size` places, or a sparse one: where each row's places begin, and they."""
 
     size: int
@@ -27,8 +26,7 @@ class SparseAxis:
     indices: np.ndarray | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Sparsity:
+class Sparsity(Struct, frozen=True):
     order: tuple[int, ...]  # of the axes; blocks are counted behind them
     blocks: tuple[int, ...]  # the axis that each block divides
     axes: tuple[SparseAxis, ...]

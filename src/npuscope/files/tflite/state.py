@@ -6,11 +6,11 @@ an output of the network. What runs once to set it (CALL_ONCE) is not part of an
 
 from __future__ import annotations
 
-from dataclasses import field
+from msgspec import Struct, field
 
 from npuscope.errors import ModelError
 from npuscope.files.tflite.file import SourceOp, TfliteModel
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.structs import replace
 
 HANDLE, READ, ASSIGN, ONCE = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"
 _STATE = (HANDLE, READ, ASSIGN, ONCE)
@@ -33,8 +33,7 @@ def with_state(source: TfliteModel) -> TfliteModel:
     )
 
 
-@dataclass(slots=True)
-class _State:
+class _State(Struct):
     """`value` is the tensor that holds a variable now; `same` are tensors that stand for others."""
 
     handles: dict[int, str] = field(default_factory=dict)  # tensor -> variable

@@ -41,7 +41,7 @@ from npuscope.files.tflite.records import (
     write_model_file,
 )
 from npuscope.files.tflite.schema import OPERATORS
-from npuscope.lean_dataclass import replace
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 _OLD_CODES = 127  # the deprecated field ends here and then says: look at the new one

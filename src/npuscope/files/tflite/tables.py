@@ -15,8 +15,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
 
 _FORMS = {
     "Bool": "?",
@@ -62,8 +61,7 @@ _MORE_UNIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TableField:
+class TableField(Struct, frozen=True):
     """`form` is that of `struct` for numbers, or STRING, TABLE, UNION. `table` names the table, or
     for a union the enumeration of its tables."""
 

@@ -10,8 +10,8 @@ from npuscope.files.tflite.file import SourceOp, SourceTensor, TfliteModel
 from npuscope.files.tflite.sparse import dense
 from npuscope.graph.limits import Budget
 from npuscope.graph.model import DType, Quant, Tensor
-from npuscope.lean_dataclass import replace
 from npuscope.ops.row import Shape
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 TYPES = {

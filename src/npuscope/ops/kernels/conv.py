@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, DType, Graph, Op, Tensor
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.kernels.requantize import (
     Emit,
     ExactRescale,
@@ -33,6 +33,7 @@ from npuscope.ops.kernels.windows import (
     sum_type,
 )
 from npuscope.ops.layers import ConvAttrs
+from npuscope.structs import replace
 
 # --- gemmlowp's double rounding of conv sums, in float64 that is proven exact ---
 #
@@ -52,8 +53,7 @@ _EXACT = 2.0**53  # integers up to here are exact in float64
 _LONG_ROW = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ConvSums:
+class ConvSums(Struct, frozen=True):
     """What is known about the accumulators before a run: bias and bound of |sum|, per channel."""
 
     bias: Array  # int64
@@ -132,8 +132,7 @@ def float_rescale(exact: ExactRescale, row: int) -> FloatRescale:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class FloatRescale:
+class FloatRescale(Struct, frozen=True):
     """Values are counted from the type's smallest one, so that a cast, which truncates, floors."""
 
     scale: Array
@@ -158,8 +157,7 @@ class FloatRescale:
 # --- Integer weights of a conv or fully connected layer ---
 
 
-@dataclass(frozen=True, slots=True)
-class IntegerWeights:
+class IntegerWeights(Struct, frozen=True):
     """Weights with output channels first, their zero points taken out.
 
     sum(w * (x - zero)) = sum(w * x) + fold, so kernels work on the raw x and add `fold`.

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.graph.model import Activation, DType, Graph, Op, Tensor
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.kernels.conv import (
     IntegerWeights,
     integer_bias,
@@ -29,6 +29,7 @@ from npuscope.ops.kernels.requantize import (
 from npuscope.ops.kernels.step import Array, Step, quant_of
 from npuscope.ops.kernels.windows import FLOAT32_EXACT, exact_panels
 from npuscope.ops.layers import DenseAttrs, MatMulAttrs, TransposeConvAttrs
+from npuscope.structs import replace
 
 # --- FullyConnected and MatMul on integers ---
 
@@ -97,8 +98,7 @@ def _centred(values: Array, tensor: Tensor, swap: bool) -> Array:
 # --- TransposeConv: every pixel times all weights, then the patches are added in place ---
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(Struct, frozen=True):
     """A padded output with room for every patch; what lies outside of the output is dropped."""
 
     attrs: TransposeConvAttrs

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, DType, Quant, Tensor
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.kernels.step import Array, quant_of
 
 # --- LiteRT's fixed-point rules: multipliers of 31 bits and how they round ---
@@ -18,8 +18,7 @@ from npuscope.ops.kernels.step import Array, quant_of
 # double.
 
 
-@dataclass(frozen=True, slots=True)
-class Multipliers:
+class Multipliers(Struct, frozen=True):
     """Real factors as mantissa * 2**(shift - 31), 2**30 <= mantissa < 2**31; int64 arrays."""
 
     mantissa: Array
@@ -131,8 +130,7 @@ Emit = Callable[[Array, Array], None]
 RoundingRule = Callable[[Array, Multipliers], Array]
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """The integer output: its type, zero point and the range that the activation leaves."""
 
     dtype: DType
@@ -146,8 +144,7 @@ def litert_target(output: Tensor, activation: Activation) -> Target:
     return Target(output.dtype, quant_of(output).zero_point, low, high)
 
 
-@dataclass(frozen=True, slots=True)
-class ExactRescale:
+class ExactRescale(Struct, frozen=True):
     """Any fixed-point rule, in 64-bit integers."""
 
     rule: RoundingRule
@@ -162,8 +159,7 @@ class ExactRescale:
         np.copyto(out, value.reshape(out.shape), casting="unsafe")
 
 
-@dataclass(frozen=True, slots=True)
-class RescaleInDouble:
+class RescaleInDouble(Struct, frozen=True):
     """LiteRT's fully connected: round(sum * factor) in double, half away from zero."""
 
     factors: Array
@@ -177,8 +173,7 @@ class RescaleInDouble:
         np.copyto(out, value.reshape(out.shape), casting="unsafe")
 
 
-@dataclass(frozen=True, slots=True)
-class RescaleToEven:
+class RescaleToEven(Struct, frozen=True):
     """onnxruntime: real value over the output's scale, rounded half to even.
 
     The float32 sums of onnxruntime scatter around the exact sum, so the exact sum in double
@@ -199,8 +194,7 @@ class RescaleToEven:
         np.copyto(out.reshape(value.shape), value, casting="unsafe")
 
 
-@dataclass(frozen=True, slots=True)
-class ToReal:
+class ToReal(Struct, frozen=True):
     """No quantization follows: real values, clamped by the activation."""
 
     factors: Array

@@ -7,10 +7,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Graph, Numerics, Op
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.kernels.between import between, fast_when_integer, moving, quantized_away
 from npuscope.ops.kernels.step import Maker, Steps
 from npuscope.ops.row import Row, named
@@ -19,8 +19,7 @@ from npuscope.ops.table import OPS
 _HERE = "npuscope.ops.kernels"
 
 
-@dataclass(frozen=True, slots=True)
-class Makers:
+class Makers(Struct, frozen=True):
     """`real` works on unquantized tensors, `litert` and `qdq` where a quantization is involved."""
 
     litert: Maker | None

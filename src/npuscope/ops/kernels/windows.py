@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.graph.model import DType
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.kernels.step import Array
 from npuscope.ops.layers import ConvAttrs
 
@@ -40,8 +40,7 @@ def sum_type(weights: Array, dtype: DType) -> type[np.float32] | type[np.float64
     return np.float32 if reach(weights, dtype).max() <= FLOAT32_EXACT else np.float64
 
 
-@dataclass(frozen=True, slots=True)
-class Panels:
+class Panels(Struct, frozen=True):
     """Weights as (inputs, outputs) floats, cut along the inputs."""
 
     parts: tuple[tuple[slice, Array], ...]
@@ -84,8 +83,7 @@ def _columns(weights: Array, float_type: type[np.floating]) -> Array:
 RowSums = Callable[[Array, int, int], Array]
 
 
-@dataclass(frozen=True, slots=True)
-class Geometry:
+class Geometry(Struct, frozen=True):
     """A conv's windows over an image; all pairs are (vertical, horizontal)."""
 
     kernel: tuple[int, int]
@@ -135,8 +133,7 @@ def _strided(block: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> 
     return np.ndarray(shape, block.dtype, block, strides=strides)
 
 
-@dataclass(frozen=True, slots=True)
-class Pointwise:
+class Pointwise(Struct, frozen=True):
     """1x1 windows: the pixels themselves are the rows of the product."""
 
     where: Geometry
@@ -148,8 +145,7 @@ class Pointwise:
         return self.panels(pixels.astype(self.panels.dtype).reshape(-1, image.shape[2]))
 
 
-@dataclass(frozen=True, slots=True)
-class Windowed:
+class Windowed(Struct, frozen=True):
     """Any windows, copied out to rows of kernel height x width x channels (im2col)."""
 
     where: Geometry
@@ -166,8 +162,7 @@ class Windowed:
         return self.panels(windows.reshape(shape[0] * shape[1], -1))
 
 
-@dataclass(frozen=True, slots=True)
-class Grouped:
+class Grouped(Struct, frozen=True):
     """Groups side by side, each over its own channels."""
 
     groups: tuple[RowSums, ...]
@@ -178,8 +173,7 @@ class Grouped:
         return np.concatenate(parts, axis=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Depthwise:
+class Depthwise(Struct, frozen=True):
     """One channel, one filter: whole image rows times rows of repeated weights.
 
     With a horizontal stride s the columns are first split by their remainder mod s, so that every

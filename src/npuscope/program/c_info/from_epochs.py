@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from itertools import count, groupby, pairwise
 from typing import Any
 
+from msgspec import Struct
+
 import npuscope.program.c_info.names as names
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.program.c_info.names import Vocabulary
 from npuscope.program.c_info.records import BlobInfo, Edge, EdgeEnd, NodeInfo
@@ -55,8 +56,7 @@ def memory_power_mw(epoch: Epoch, program: Program, machine: Machine) -> float:
 _MOVES_ONLY = "NULL_UNIT 0"
 
 
-@dataclass(frozen=True, slots=True)
-class Ids:
+class Ids(Struct, frozen=True):
     """Numbers for names; 0 stands for none."""
 
     pools: dict[str, int]
@@ -77,8 +77,7 @@ class Ids:
         return Ids(pools, buffers, epochs, following)
 
 
-@dataclass(frozen=True, slots=True)
-class GraphParts:
+class GraphParts(Struct, frozen=True):
     nodes: tuple[NodeInfo, ...]
     edges: tuple[Edge, ...]
 

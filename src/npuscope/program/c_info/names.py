@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.graph.model import Quant
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.npu_ops import BINARY, SUPPORT
 from npuscope.program.c_info.records import BufferInfo, FixedPoint, IntegerQuant
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program
+from npuscope.structs import replace
 
 if TYPE_CHECKING:
     from npuscope.program.quant_json import QuantJson
@@ -77,8 +78,7 @@ _IMAGE_NAME = re.compile(r"(?:.*_)?atonbuf\.(.+)\.raw")
 _TOOL_VERSION = re.compile(r"\s*(\d{1,4})\.(\d{1,4})")
 
 
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
+class Vocabulary(Struct, frozen=True):
     """How the compilers of one time write the file."""
 
     kind_key: str  # the key of an operator's kind

@@ -6,10 +6,10 @@ A field that is None was not in the file: flavours and versions differ in what t
 from __future__ import annotations
 
 import math
-from dataclasses import field
 from typing import Annotated, Any
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct, field
+
 from npuscope.plain_data import I63, Range
 
 Extra = dict[str, Any]
@@ -19,15 +19,13 @@ OrMinusOne = Annotated[int, Range(-1, I63)]  # -1: not placed, or made by the to
 Amount = Annotated[float, Range(0, math.inf)]
 
 
-@dataclass(frozen=True, slots=True)
-class ListedFile:
+class ListedFile(Struct, frozen=True):
     name: str
     signature: str | None = None  # "0x" and the MD5 of the file
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelEntry:
+class ModelEntry(Struct, frozen=True):
     """A model that a tool read or wrote."""
 
     name: str | None = None
@@ -39,8 +37,7 @@ class ModelEntry:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     name: str
     version: str
     arguments: str | None = None
@@ -49,8 +46,7 @@ class Tool:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(Struct, frozen=True):
     tools: tuple[Tool, ...] | None = None
     generated_model: ModelEntry | None = None
     network_signature: str | None = None
@@ -60,15 +56,13 @@ class Environment:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class BufferLife:
+class BufferLife(Struct, frozen=True):
     start: Count
     end: Count
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class FixedPoint:
+class FixedPoint(Struct, frozen=True):
     """Integer bits without the sign, fraction bits, 1 if signed."""
 
     m: int
@@ -77,16 +71,14 @@ class FixedPoint:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class IntegerQuant:
+class IntegerQuant(Struct, frozen=True):
     axis: int  # -1: one scale for all
     scales: tuple[float, ...]
     offsets: tuple[int, ...]
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class BufferInfo:
+class BufferInfo(Struct, frozen=True):
     """An allocated tensor; `shape` has the channels before the pixels."""
 
     name: str
@@ -110,8 +102,7 @@ class BufferInfo:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeInfo:
+class NodeInfo(Struct, frozen=True):
     """An epoch, or an operator inside one."""
 
     name: str
@@ -130,15 +121,13 @@ class NodeInfo:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeEnd:
+class EdgeEnd(Struct, frozen=True):
     node_id: Id
     port: Count | None = None
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Struct, frozen=True):
     name: str
     id: Id
     edge_kind: str
@@ -149,8 +138,7 @@ class Edge:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class DataFormat:
+class DataFormat(Struct, frozen=True):
     quantizer: str | None = None
     scale: tuple[float, ...] | None = None
     zero: tuple[float, ...] | None = None
@@ -159,8 +147,7 @@ class DataFormat:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class OriginalTensor:
+class OriginalTensor(Struct, frozen=True):
     """An input or output of the network as the model file has it."""
 
     name: str | None = None
@@ -171,8 +158,7 @@ class OriginalTensor:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class GraphInfo:
+class GraphInfo(Struct, frozen=True):
     name: str
     nodes: tuple[NodeInfo, ...]
     id: Id | None = None
@@ -184,8 +170,7 @@ class GraphInfo:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class PoolAttributes:
+class PoolAttributes(Struct, frozen=True):
     byte_width: Count | None = None  # files of CPU targets do not state these two
     freq_ratio: Amount | None = None
     throughput: str | None = None
@@ -199,8 +184,7 @@ class PoolAttributes:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class PoolInfo:
+class PoolInfo(Struct, frozen=True):
     name: str
     id: Id
     size_bytes: OrMinusOne
@@ -220,8 +204,7 @@ class PoolInfo:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class AccessInfo:
+class AccessInfo(Struct, frozen=True):
     """What one epoch moves in one pool: bytes and cycles."""
 
     node_id: Id
@@ -233,8 +216,7 @@ class AccessInfo:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class PowerInfo:
+class PowerInfo(Struct, frozen=True):
     node_id: Id
     ops: Count
     compute_cycles: Count
@@ -244,8 +226,7 @@ class PowerInfo:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class BlobInfo:
+class BlobInfo(Struct, frozen=True):
     """Up to 3.0 the epochs by their ids; from 4.0 on the node that holds them."""
 
     name: str | None = None
@@ -255,8 +236,7 @@ class BlobInfo:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class BlockTime:
+class BlockTime(Struct, frozen=True):
     """One executed block as a board measured it: MCU cycles before, in and after the core."""
 
     counters: tuple[Amount, ...] | None = None
@@ -266,8 +246,7 @@ class BlockTime:
     extra: Extra = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class CInfo:
+class CInfo(Struct, frozen=True):
     """The whole file. What a flavour does not have is None."""
 
     json_schema_version: str | None = None

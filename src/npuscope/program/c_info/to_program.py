@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import npuscope.program.c_info.names as names
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import replace
 from npuscope.program.c_info.records import (
     BufferInfo,
     CInfo,
@@ -20,6 +19,7 @@ from npuscope.program.model import (
     Pool,
     Program,
 )
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 # Which buffers of a c_info.json are views: the file lists them like any other.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, field
 from typing import Any
 
+from msgspec import Struct, field
+from msgspec.structs import asdict
+
 from npuscope.errors import FileError, TargetError
-from npuscope.lean_dataclass import dataclass
 from npuscope.program.ec_blob.binary import EcBinary, Patch, Relocation
 from npuscope.program.ec_blob.instructions import (
     HEADER_WORDS,
@@ -160,8 +161,7 @@ _QUOTED = re.compile(r'\s*"((?:[ !#-\[\]-~]|\\x(?!00)[0-9a-f]{2})*)"(.*)', re.AS
 _HEX = re.compile(r"(?:[0-9a-f]{2})+")
 
 
-@dataclass(slots=True)
-class _Assembler:
+class _Assembler(Struct):
     """State after the lines read so far."""
 
     instructions: list[Instruction] = field(default_factory=list)

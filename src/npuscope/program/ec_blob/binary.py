@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+
+from msgspec import Struct
 
 from npuscope.errors import FileError, TargetError, UsageError
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.ec_blob.instructions import (
     HEADER_WORDS,
     MAGIC,
@@ -21,22 +21,21 @@ from npuscope.program.ec_blob.instructions import (
     encode,
 )
 from npuscope.program.ec_blob.registers import WORD_MASK
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 _WORD = 4
 _ALIGN = 8  # the header, the tables and the blob start on whole 64-bit words
 
 
-@dataclass(frozen=True, slots=True)
-class Relocation:
+class Relocation(Struct, frozen=True):
     """Words of the code that hold addresses relative to a named base."""
 
     identifier: str
     places: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(Struct, frozen=True):
     """Bits of words that take a named value, shifted right by `shift`, before a run."""
 
     identifier: str
@@ -45,19 +44,17 @@ class Patch:
     shift: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class EcBinary:
+class EcBinary(Struct, frozen=True):
     """`container` is the container's magic number, None for a plain blob."""
 
     instructions: tuple[Instruction, ...]
     container: int | None = None
     relocations: tuple[Relocation, ...] = ()
     patches: tuple[Patch, ...] = ()
-    debug: bytes = field(default=b"", repr=False)
+    debug: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
+class _Layout(Struct, frozen=True):
     """What a kind of container has after its magic, and in a row of its patch table."""
 
     offsets: tuple[str, ...]
@@ -132,8 +129,7 @@ def _read_code(data: bytes, start: int) -> tuple[Instruction, ...]:
     return decode(words, first)
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Struct, frozen=True):
     identifier: str
     numbers: dict[str, int]
     places: tuple[int, ...]

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+from msgspec import Struct
+
 from npuscope.errors import FileError, TargetError
-from npuscope.lean_dataclass import dataclass
 
 MAGIC = 0xCA057A7A
 HEADER_WORDS = 2  # magic, number of words that follow
 MAX_BURST = 0x7FF
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(Struct, frozen=True):
     """Replace bits msb..lsb of a register."""
 
     name: ClassVar[str] = "write"
@@ -33,8 +33,7 @@ class Write:
         return 2
 
 
-@dataclass(frozen=True, slots=True)
-class WriteField:
+class WriteField(Struct, frozen=True):
     """Set one bit of one of a page's first 32 registers."""
 
     name: ClassVar[str] = "writefield"
@@ -48,8 +47,7 @@ class WriteField:
         return 1
 
 
-@dataclass(frozen=True, slots=True)
-class Burst:
+class Burst(Struct, frozen=True):
     """Write several words, to the same register or to consecutive ones."""
 
     page: int
@@ -66,8 +64,7 @@ class Burst:
         return 1 + len(self.values)
 
 
-@dataclass(frozen=True, slots=True)
-class Poll:
+class Poll(Struct, frozen=True):
     """Wait until bits msb..lsb of a register equal the value."""
 
     name: ClassVar[str] = "poll"
@@ -83,8 +80,7 @@ class Poll:
         return 3
 
 
-@dataclass(frozen=True, slots=True)
-class Irq:
+class Irq(Struct, frozen=True):
     """Raise the controller's interrupt: the end of a blob."""
 
     name: ClassVar[str] = "irq"
@@ -95,8 +91,7 @@ class Irq:
         return 1
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(Struct, frozen=True):
     """The number of the epoch that follows; the controller shows it in its LABEL register."""
 
     name: ClassVar[str] = "label"

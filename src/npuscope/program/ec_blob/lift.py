@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.program.addresses import AddressMap
 from npuscope.program.ec_blob import unit_arith, unit_streng
 from npuscope.program.ec_blob import unit_compute as unit_convacc
@@ -31,8 +31,7 @@ from npuscope.program.units import Ref, Unit
 from npuscope.text import safe_terminal
 
 
-@dataclass(frozen=True, slots=True)
-class Lifted:
+class Lifted(Struct, frozen=True):
     """Groups by epoch number, and what the blobs load into units as constants of a pool."""
 
     groups: dict[int, tuple[Group, ...]]

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from npuscope.errors import InternalError, NpuscopeError, TargetError
-from npuscope.lean_dataclass import replace
 from npuscope.program.addresses import pool_symbol, relative_pools
 from npuscope.program.ec_blob import unit_arith, unit_streng
 from npuscope.program.ec_blob import unit_compute as unit_convacc
@@ -50,6 +49,7 @@ from npuscope.program.ec_blob.tables import lower_vectors
 from npuscope.program.model import Epoch, Group, Pool, Program
 from npuscope.program.network_c.layout import dialect
 from npuscope.program.units import Activ, Arith, Convacc, PoolUnit, Ref, Streng, Unit
+from npuscope.structs import replace
 
 _POLL_INTERVAL = 100  # as the vendor's blobs have it
 _GATES = UNIT_BY_NAME["CLKCTRL"].by_name["BGATES"].index

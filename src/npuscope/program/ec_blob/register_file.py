@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from npuscope.errors import FileError, TargetError
-from npuscope.lean_dataclass import dataclass
 from npuscope.program.ec_blob.instructions import (
     Burst,
     Instruction,
@@ -33,8 +34,7 @@ from npuscope.program.units import Link, Port, Unit
 SHIFT_BIAS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class FieldBinding:
+class FieldBinding(Struct, frozen=True):
     """A record's field and its bits; `bias` is added in the register, `invert` flips a flag."""
 
     name: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from msgspec import Struct
+
 from npuscope.errors import InternalError
-from npuscope.lean_dataclass import dataclass
 from npuscope.program.ec_blob.register_map import UNITS
 
 WORD_BITS = 32
@@ -25,8 +26,7 @@ RESET_BIT = 30  # registers take their reset values, memories of coefficients st
 RUNNING_BIT = 31
 
 
-@dataclass(frozen=True, slots=True)
-class BitField:
+class BitField(Struct, frozen=True):
     """Some bits of a register."""
 
     name: str
@@ -46,8 +46,7 @@ class BitField:
         return word & ~self.mask | (value << self.lsb) & self.mask
 
 
-@dataclass(frozen=True)
-class Register:
+class Register(Struct, frozen=True, dict=True):
     name: str
     index: int
     fields: tuple[BitField, ...]
@@ -61,8 +60,7 @@ class Register:
         return {field.name: field for field in self.fields}
 
 
-@dataclass(frozen=True)
-class UnitPages:
+class UnitPages(Struct, frozen=True, dict=True):
     """A type of unit: `count` of them on consecutive pages from `page`."""
 
     name: str

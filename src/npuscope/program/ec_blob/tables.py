@@ -8,12 +8,11 @@ from the Program's constants.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.errors import FileError, TargetError
-from npuscope.lean_dataclass import dataclass
 from npuscope.program.model import Buffer, Pool
 from npuscope.program.units import Ref
 
@@ -27,8 +26,7 @@ _MAX_BYTES = 1 << 24
 Words = Mapping[int, int]  # words of a unit's memory, by index
 
 
-@dataclass(slots=True)
-class Tables:
+class Tables(Struct):
     """Collects what blobs load into units. Equal bytes are kept once."""
 
     constants: dict[str, np.ndarray] = field(default_factory=dict)
@@ -74,8 +72,7 @@ class Tables:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Vectors:
+class Vectors(Struct, frozen=True):
     """Entries of an arithmetic unit's memory, 16 bits each."""
 
     a: np.ndarray

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from npuscope.bounded_file import REPORT, read_bytes
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 # --- Lines without the prefixes that logs and terminals add ---
@@ -32,8 +33,7 @@ _NUMBER = re.compile(r"(?<!\w)[0-9]")
 _SHOWN = 60
 
 
-@dataclass(frozen=True, slots=True)
-class ReportLine:
+class ReportLine(Struct, frozen=True):
     """A line of a report: its number in the file, and its text after any prefix."""
 
     number: int
@@ -41,8 +41,7 @@ class ReportLine:
     prefix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyValue:
+class KeyValue(Struct, frozen=True):
     """A line of the form `key : value`."""
 
     line: int

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
+
 from npuscope.program.generate_report.lines import KeyValue
 from npuscope.program.model import EpochKind
 
@@ -16,8 +17,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """Bytes as the report prints them: three decimals of kB or MB, or whole bytes."""
 
     value: float
@@ -29,14 +29,12 @@ class Amount:
         return round(self.value * UNITS[self.unit])
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(Struct, frozen=True):
     amount: Amount
     percent: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PoolLine:
+class PoolLine(Struct, frozen=True):
     name: str
     start: int
     end: int
@@ -46,15 +44,13 @@ class PoolLine:
     activations: Use
 
 
-@dataclass(frozen=True, slots=True)
-class TotalLine:
+class TotalLine(Struct, frozen=True):
     used: Amount
     weights: Amount
     activations: Amount
 
 
-@dataclass(frozen=True, slots=True)
-class RangeLine:
+class RangeLine(Struct, frozen=True):
     """Addresses in use in one pool; an end is the first byte after."""
 
     name: str
@@ -63,8 +59,7 @@ class RangeLine:
     ranges: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EpochLine:
+class EpochLine(Struct, frozen=True):
     """An epoch, or the epochs first to last of one epoch-controller blob."""
 
     first: int
@@ -77,8 +72,7 @@ class EpochLine:
         return _KINDS.get(self.mark.upper(), EpochKind.HW)
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """Epochs by kind. Reports of 2.x count hybrids neither as software nor apart."""
 
     total: int
@@ -88,8 +82,7 @@ class Counts:
     blobs: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LayerLine:
+class LayerLine(Struct, frozen=True):
     """A layer of the model; m_id is shared by the layers that came from one operator."""
 
     m_id: int
@@ -102,8 +95,7 @@ class LayerLine:
     inputs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SectionLine:
+class SectionLine(Struct, frozen=True):
     """Bytes of one module of the linked program."""
 
     module: str
@@ -113,8 +105,7 @@ class SectionLine:
     bss: int
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryLine:
+class SummaryLine(Struct, frozen=True):
     name: str
     flash_bytes: int
     ram_bytes: int
@@ -122,15 +113,13 @@ class SummaryLine:
     ram_percent: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolLine:
+class ToolLine(Struct, frozen=True):
     name: str
     version: str
     build: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GenerateReport:
+class GenerateReport(Struct, frozen=True):
     """All of a report. `entries` are its `key : value` lines, `titles` the quoted headings."""
 
     tools: tuple[ToolLine, ...]

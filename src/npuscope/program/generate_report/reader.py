@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import replace
 from npuscope.program.generate_report.lines import (
     LineRule,
     ReportDraft,
@@ -32,6 +31,7 @@ from npuscope.program.generate_report.model import (
     TotalLine,
     Use,
 )
+from npuscope.structs import replace
 
 # --- The lines of a generate or analyze report: one rule per kind of line ---
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Protocol
 
+from msgspec import Struct
+
 from npuscope.graph.model import Graph, Op, Tensor
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.ops.table import macs, total_macs
 from npuscope.program.generate_report.summary import summary_lines, weights_of
@@ -85,8 +86,7 @@ def _word(name: str) -> str:
 _STEP = 16
 
 
-@dataclass(frozen=True, slots=True)
-class PoolUsage:
+class PoolUsage(Struct, frozen=True):
     """Bytes in one pool, and the addresses they span. Activations count to their high mark."""
 
     name: str

@@ -6,10 +6,10 @@ from __future__ import annotations
 from enum import IntEnum
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Activation, Numerics
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.npu_ops import support
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.functions import ClipAttrs
@@ -43,6 +43,7 @@ from npuscope.program.kernel_calls.model import (
     tensor_of,
     whole_numbers,
 )
+from npuscope.structs import replace
 
 # --- Kernels that compute values: on real numbers, on integers, or on raw values as integers ---
 #
@@ -168,8 +169,7 @@ class SumRule(IntEnum):
     TO_REAL = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Rescale:
+class Rescale(Struct, frozen=True):
     """How the sums of a layer become outputs."""
 
     rule: SumRule

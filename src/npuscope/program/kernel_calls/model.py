@@ -5,20 +5,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import fields
 from enum import Enum, IntEnum
 from typing import TypeVar
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from npuscope.errors import ModelError, TargetError
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Op, Quant, Tensor
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.machine.npu_ops import support
 from npuscope.ops.kernels.step import Array
 from npuscope.ops.table import OPS
 from npuscope.ops.traits import Trait
 from npuscope.program.model import Buffer
+from npuscope.structs import replace
 
 # --- A call of a C kernel: tensors, integers, real numbers. Mirrors npuscope_kernels.h ---
 
@@ -52,8 +53,7 @@ class NoKernel(TargetError):
     """The C library has no kernel for these arguments."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelOperand:
+class KernelOperand(Struct, frozen=True):
     """A tensor of a call: a buffer of the program, or values computed when the C was written."""
 
     shape: tuple[int, ...]
@@ -64,8 +64,7 @@ class KernelOperand:
     constant: bool = False  # a parameter of the network
 
 
-@dataclass(frozen=True, slots=True)
-class KernelCall:
+class KernelCall(Struct, frozen=True):
     """What network.c hands to a kernel."""
 
     function: str
@@ -122,8 +121,7 @@ _ROUNDINGS = {Numerics.LITERT: Rounding.HALF_AWAY, Numerics.QDQ: Rounding.HALF_T
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-@dataclass(frozen=True, slots=True)
-class KernelTask:
+class KernelTask(Struct, frozen=True):
     """An op on placed tensors; optional inputs that are absent are left out."""
 
     kind: str
@@ -175,8 +173,8 @@ def real_numbers(attrs: Attrs) -> tuple[float, ...]:
 
 
 def _flat(attrs: Attrs) -> Iterator[int | float]:
-    for field in fields(attrs):
-        yield from _leaves(getattr(attrs, field.name))
+    for value in astuple(attrs):
+        yield from _leaves(value)
 
 
 def _leaves(value: object) -> Iterator[int | float]:

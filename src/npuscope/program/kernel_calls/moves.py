@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import ModelError
 from npuscope.graph.model import Graph, Op
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.images import BlockAttrs, DepthOrder
 from npuscope.ops.kernels.moves import NUMPY_MODES
 from npuscope.ops.kernels.step import Array
@@ -36,12 +36,12 @@ from npuscope.program.kernel_calls.model import (
     whole_numbers,
 )
 from npuscope.program.kernel_calls.moves_paths import ValuePath, concat_path, path_of
+from npuscope.structs import replace
 
 # --- Blocks of values with separate steps on both sides and as few axes as possible ---
 
 
-@dataclass(frozen=True, slots=True)
-class MoveAxis:
+class MoveAxis(Struct, frozen=True):
     """A number of values, and the distances between them where they are read and written."""
 
     size: int
@@ -49,8 +49,7 @@ class MoveAxis:
     written: int
 
 
-@dataclass(frozen=True, slots=True)
-class MoveBlock:
+class MoveBlock(Struct, frozen=True):
     """Places count values, not bytes."""
 
     first_read: int

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from enum import IntEnum
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.graph.model import Activation, Attrs, Numerics
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.images import ResizeAttrs, ResizeMode
 from npuscope.ops.kernels.moves import integer_shares, litert_nearest_of, nearest_of, shares
 from npuscope.ops.kernels.step import Array
@@ -23,6 +23,7 @@ from npuscope.program.kernel_calls.model import (
     one_op_table,
     prepared,
 )
+from npuscope.structs import replace
 
 _BYTES = (ElementType.int8, ElementType.uint8)
 
@@ -35,8 +36,7 @@ class Way(IntEnum):
     AS_REALS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class ValuePath:
+class ValuePath(Struct, frozen=True):
     """`table` holds 256 values of the output's type."""
 
     way: Way

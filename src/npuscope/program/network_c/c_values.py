@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+import msgspec
+from msgspec import field
 
-from npuscope.lean_dataclass import dataclass
 from npuscope.program.network_c.parse_tokens import BadValue
 
 
-@dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(msgspec.Struct, frozen=True):
     """Symbols plus a number: an address behind a base that is set at run time, or flags.
 
     `choices` are the terms that only a build decides on.
@@ -23,8 +22,7 @@ class Sum:
 CHOICE = "?:"
 
 
-@dataclass(frozen=True, slots=True)
-class Macro:
+class Macro(msgspec.Struct, frozen=True):
     """A macro with several arguments, such as a switch port, or a choice that only a build makes:
     `?:` with its condition and both values."""
 
@@ -32,8 +30,7 @@ class Macro:
     arguments: tuple[Value, ...]
 
 
-@dataclass(slots=True)
-class Struct:
+class Struct(msgspec.Struct):
     """Designated fields; `notes` holds the comment right behind a field."""
 
     fields: dict[str, Value] = field(default_factory=dict)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from enum import IntEnum, IntFlag
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
+
 from npuscope.machine.npu_ops import SUPPORT
 from npuscope.program.modes import ActivOp, AfiltMode, ArithOp, Bcast, PoolOp
 
 
-@dataclass(frozen=True, slots=True)
-class UnitLayout:
+class UnitLayout(Struct, frozen=True):
     """One unit type: its words in C, its place in the numbering of all units, its fields."""
 
     unit: str  # as in our records, and as in enum AccelUnitsType
@@ -169,8 +169,7 @@ ITEM_DEBUG_FIELDS = (
 EPOCH_ARRAY = "ll_atonn_rt_epoch_block_array"
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(Struct, frozen=True):
     """What differs between the runtimes of the compiler generations."""
 
     item_type: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from npuscope.lean_dataclass import replace
 from npuscope.program.model import Buffer, Epoch
 from npuscope.program.network_c.read_head import FOR_EVER
 from npuscope.program.network_c.read_units import engines
+from npuscope.structs import replace
 
 
 def settled(

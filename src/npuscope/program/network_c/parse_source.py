@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from functools import cached_property
+
+from msgspec import Struct, field
 
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.program.network_c.c_values import UnknownValue, Value
 from npuscope.program.network_c.parse_tokens import BadValue, Token, error_at, tokens_of
 from npuscope.program.network_c.parse_values import evaluate, read_value, split_arguments
 from npuscope.text import safe_terminal
 
 
-@dataclass(frozen=True, slots=True)
-class Comment:
+class Comment(Struct, frozen=True):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Declaration:
+class Declaration(Struct, frozen=True):
     """`static const TYPE name[] = value;` A value that is not known is an error to who uses it."""
 
     type: str
@@ -33,8 +32,7 @@ class Declaration:
         return self.content
 
 
-@dataclass(frozen=True, slots=True)
-class CallLine:
+class CallLine(Struct, frozen=True):
     """`name(arguments);` Arguments that are not known are an error to who uses them."""
 
     name: str
@@ -47,8 +45,7 @@ class CallLine:
         return self.content
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(Struct, frozen=True):
     """A statement that is neither; `changes` is the name that it writes to, if any."""
 
     changes: str
@@ -58,23 +55,22 @@ class Skipped:
 Statement = Comment | Declaration | CallLine | Skipped
 
 
-@dataclass(slots=True)
-class Function:
+class Function(Struct, dict=True):
     name: str
     statements: list[Statement] = field(default_factory=list)
-    _declared: dict[str, Declaration] = field(default_factory=dict, compare=False, repr=False)
 
+    @cached_property
     def declared(self) -> dict[str, Declaration]:
         """Declarations by name, looked up once the function is read. One that a statement changes
         later has no value that is known."""
-        if not self._declared:
-            for statement in self.statements:
-                if isinstance(statement, Declaration):
-                    self._declared[statement.name] = statement
-                elif isinstance(statement, Skipped) and statement.changes in self._declared:
-                    old = self._declared[statement.changes]
-                    self._declared[old.name] = Declaration(old.type, old.name, statement.content)
-        return self._declared
+        declared: dict[str, Declaration] = {}
+        for statement in self.statements:
+            if isinstance(statement, Declaration):
+                declared[statement.name] = statement
+            elif isinstance(statement, Skipped) and statement.changes in declared:
+                old = declared[statement.changes]
+                declared[old.name] = Declaration(old.type, old.name, statement.content)
+        return declared
 
     def skipped(self) -> list[FileError]:
         """What cannot be read in it: to be told of where nothing else needs it."""
@@ -82,8 +78,7 @@ class Function:
         return [content for content in contents if isinstance(content, FileError)]
 
 
-@dataclass(slots=True)
-class CSource:
+class CSource(Struct):
     """A file: what stands outside of functions, and the functions by name."""
 
     where: str
@@ -116,8 +111,7 @@ _ASSIGNING = frozenset("-+.>|&^%/~!<")
 _SHOWN = 60
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     """One pass over the tokens. Braces of plain blocks are followed but mean nothing."""
 
     text: str

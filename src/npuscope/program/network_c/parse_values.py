@@ -5,7 +5,8 @@ from __future__ import annotations
 import operator as op
 from collections.abc import Callable
 
-from npuscope.lean_dataclass import dataclass
+import msgspec
+
 from npuscope.program.network_c.c_values import CHOICE, Macro, Struct, Sum, UnknownValue, Value
 from npuscope.program.network_c.parse_tokens import BadValue, Token, number
 from npuscope.text import from_c_string
@@ -166,8 +167,7 @@ _UNARY: dict[str, Callable[[int], int]] = {
 }
 
 
-@dataclass(slots=True)
-class _Expression:
+class _Expression(msgspec.Struct):
     """Precedence climbing over the tokens of one expression."""
 
     tokens: list[Token]

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from npuscope.bounded_file import read_head
 from npuscope.errors import FileError
 from npuscope.graph.model import Quant
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.addresses import POOL_PREFIX, given_pools
 from npuscope.program.model import Buffer, Pool
 from npuscope.program.network_c.c_values import Struct, Sum, Value
@@ -24,6 +24,7 @@ from npuscope.program.network_c.layout import (
     ChannelPosition,
 )
 from npuscope.program.network_c.parse_source import Declaration, Function
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 # The comments in front of network.c: who made it, with which options, on which pools.
@@ -43,8 +44,7 @@ _PLAIN = re.compile(r"-?(?=[0-9.]{1,16}$)[0-9]+\.?[0-9]*")
 _NEW_DIALECT = re.compile(r"atonn-v1\.1\.([3-9]|\d\d)|STAI-[3-9]")
 
 
-@dataclass(frozen=True, slots=True)
-class SourceHeader:
+class SourceHeader(msgspec.Struct, frozen=True):
     """What the file says of itself."""
 
     tool: str
@@ -189,8 +189,7 @@ TABLE_TYPE = "LL_Buffer_InfoTypeDef"
 FOR_EVER = 1 << 15
 
 
-@dataclass(frozen=True, slots=True)
-class Pools:
+class Pools(msgspec.Struct, frozen=True):
     """Physical addresses to pools. A base that is set at run time becomes a pool of its own."""
 
     pools: tuple[Pool, ...]
@@ -239,7 +238,7 @@ def _rows(values: list[Value]) -> list[Struct]:
 
 def read_buffer(row: Struct, function: Function, pools: Pools) -> Buffer:
     """One row; its shape, scale and offset arrays are declared before it."""
-    arrays = function.declared()
+    arrays = function.declared
     start = address_of(row.fields.get("addr_base", 0)) + _int(row, "offset_start")
     end = address_of(row.fields.get("addr_base", 0)) + _int(row, "offset_end")
     pool = pools.locate(start, end - start)

@@ -7,23 +7,24 @@ copy (input, offsets, element bytes, shape, byte steps in and out).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+
+import msgspec
+from msgspec import field
 
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.addresses import AddressMap, Copy, as_arguments
 from npuscope.program.model import Buffer, Call
 from npuscope.program.network_c.c_values import Struct, Value
 from npuscope.program.network_c.parse_source import CallLine, Function
 from npuscope.program.network_c.read_head import Pools, address_of, read_buffer, tables_of
 from npuscope.program.network_c.read_software import AXES
+from npuscope.structs import replace
 
 LIBRARY = "LL_ATON_LIB_"
 _NOT_OPERATORS = {"LL_ATON_LIB_UNUSED"}
 
 
-@dataclass(slots=True)
-class LibraryReader:
+class LibraryReader(msgspec.Struct):
     function: Function
     places: AddressMap
     pools: Pools
@@ -51,7 +52,7 @@ class LibraryReader:
 
     def array(self, value: Value) -> list[int]:
         """Numbers of the array that an argument names, maybe through an array of pointers."""
-        declaration = self.function.declared().get(str(value))
+        declaration = self.function.declared.get(str(value))
         content = declaration.value if declaration else None
         if isinstance(content, list) and content and isinstance(content[0], str):
             return self.array(content[0])
@@ -60,7 +61,7 @@ class LibraryReader:
         return [int(n) for n in content if isinstance(n, int | float)]
 
     def first_row(self, value: Value) -> Struct:
-        declaration = self.function.declared().get(str(value))
+        declaration = self.function.declared.get(str(value))
         content = declaration.value if declaration else None
         row = content[0] if isinstance(content, list) and content else content
         if not isinstance(row, Struct):

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import field
 from math import prod
 
+import msgspec
 import numpy as np
+from msgspec import field
 
 from npuscope.errors import FileError
 from npuscope.graph.model import Quant
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.addresses import AddressMap
 from npuscope.program.model import Buffer, Call
 from npuscope.program.network_c.c_values import Struct
 from npuscope.program.network_c.parse_source import Declaration
 from npuscope.program.network_c.read_head import Pools, address_of
+from npuscope.structs import replace
 
 # Axes of an ONNX tensor (N, C, H, W) -> of ours (N, H, W, C).
 AXES = {0: 0, 1: 3, 2: 1, 3: 2}
 
 
-@dataclass(frozen=True, slots=True)
-class Images:
+class Images(msgspec.Struct, frozen=True):
     """Bytes of the pools that hold parameters, by pool name."""
 
     pools: Pools
@@ -36,8 +36,7 @@ class Images:
         return data if len(data) == count else None
 
 
-@dataclass(frozen=True, slots=True)
-class OperandPlace:
+class OperandPlace(msgspec.Struct, frozen=True):
     """An operand: dimensions and byte steps in the order (N, H, W, C)."""
 
     shape: tuple[int, int, int, int]
@@ -66,8 +65,7 @@ def integer(info: Struct, name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-@dataclass(slots=True)
-class SoftwareReader:
+class SoftwareReader(msgspec.Struct):
     """Makes the call of one epoch, and the views it works on."""
 
     places: AddressMap

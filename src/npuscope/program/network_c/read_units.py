@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field, fields
+import msgspec
+from msgspec import field
 
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass
 from npuscope.program.addresses import AddressMap, reach
 from npuscope.program.model import Buffer, Group, Pool
 from npuscope.program.network_c.c_values import Macro, Struct, Value
@@ -27,8 +27,7 @@ _ENABLE = "LL_ATON_EnableUnits_Init"
 _SWITCH = "LL_Switch_Init"
 
 
-@dataclass(slots=True)
-class UnitReader:
+class UnitReader(msgspec.Struct):
     """Collects the groups of one function; each ends where its units are enabled."""
 
     function: Function
@@ -41,7 +40,7 @@ class UnitReader:
     scratch: list[Buffer] = field(default_factory=list)  # places that no table tells of
 
     def read(self) -> tuple[Group, ...]:
-        arrays = self.function.declared()
+        arrays = self.function.declared
         for statement in self.function.statements:
             if not isinstance(statement, CallLine):
                 continue
@@ -71,7 +70,7 @@ class UnitReader:
 
     def _record(self, unit: str, number: int, struct: Struct) -> Unit:
         kind = UNIT_TYPES[unit]
-        names = {f.name for f in fields(kind)}
+        names = set(kind.__struct_fields__)
         for name, value in struct.fields.items():
             if name not in names and value not in (0, []):
                 self.unknown.append(f"{unit} {number}: {name} = {value}")
@@ -139,7 +138,7 @@ class UnitReader:
 
 def _span(struct: Struct) -> tuple[int, int]:
     """Bytes that the engine touches, from its base address."""
-    names = {f.name for f in fields(Streng)} - {"id", "addr_base"}
+    names = set(Streng.__struct_fields__) - {"id", "addr_base"}
     numbers = {k: v for k, v in struct.fields.items() if k in names and isinstance(v, int)}
     low, high = reach(Streng(id=0, addr_base=Ref(""), **({"dir": 0} | numbers)))
     return low, high

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 from pathlib import Path
 
+import msgspec
 import numpy as np
+from msgspec import field
 
 from npuscope.bounded_file import SOURCE, read_text
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.program.addresses import AddressMap
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Pool, Program
 from npuscope.program.network_c.c_values import Struct, Sum, Value
@@ -39,13 +39,13 @@ from npuscope.program.network_c.read_library import LibraryReader
 from npuscope.program.network_c.read_software import Images, SoftwareReader
 from npuscope.program.network_c.read_units import UnitReader
 from npuscope.program.network_c.stated_call import stated_call
+from npuscope.structs import replace
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"\n]+)"', re.M)
 _TABLES = ("Input", "Output", "Internal")
 
 
-@dataclass(frozen=True, slots=True)
-class ListedEpoch:
+class ListedEpoch(msgspec.Struct, frozen=True):
     """One row of the epoch-block array."""
 
     number: int
@@ -56,8 +56,7 @@ class ListedEpoch:
     blob: str
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkC:
+class NetworkC(msgspec.Struct, frozen=True):
     """The file, understood. Blobs are named in items; their code lies in another file."""
 
     header: SourceHeader
@@ -124,8 +123,7 @@ def _notes(external: tuple[Pool, ...]) -> list[str]:
     ]
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(msgspec.Struct):
     source: CSource
     header: SourceHeader
     images: Mapping[str, bytes]
@@ -186,7 +184,7 @@ class _Reader:
 
     def _items(self) -> tuple[ListedEpoch, ...]:
         function = self._function("LL_ATON_EpochBlockItems_")
-        declaration = function.declared().get(EPOCH_ARRAY) if function else None
+        declaration = function.declared.get(EPOCH_ARRAY) if function else None
         if declaration is None or not isinstance(declaration.value, list):
             raise FileError(f"the array '{EPOCH_ARRAY}' is missing")
         items = [_item(row) for row in declaration.value if isinstance(row, Struct)]
@@ -229,7 +227,7 @@ class _Reader:
     ) -> Call | None:
         if function is None:
             return None
-        declared = function.declared()
+        declared = function.declared
         for line in function.statements:
             if isinstance(line, CallLine) and line.name.startswith("ll_sw_forward_"):
                 info = declared[str(line.arguments[0])].value

@@ -13,10 +13,10 @@ import numpy as np
 import orjson
 
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import replace
 from npuscope.program.model import Call
 from npuscope.program.network_c.parse_source import Comment, Function
 from npuscope.records import decode, encode
+from npuscope.structs import replace
 from npuscope.text import as_utf8
 
 _MARK = "call="

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from npuscope.errors import FileError
-from npuscope.lean_dataclass import replace
 from npuscope.program.addresses import AddressMap
 from npuscope.program.ec_blob.binary import copy_name, read_binary, relocated
 from npuscope.program.ec_blob.instructions import Instruction
@@ -14,6 +13,7 @@ from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.program.network_c.layout import Flag
 from npuscope.program.network_c.lives import settled
 from npuscope.program.network_c.reader import ListedEpoch, NetworkC
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 # How files of 2.0 and of 2.1 and 2.2 call a container; its copy has the name of the blob.

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
+from msgspec import Struct
+
 from npuscope.errors import TargetError
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.unknown import UNKNOWN
 from npuscope.program.ec_blob.binary import blob_name, copy_name
 from npuscope.program.kernel_calls.model import KernelCall, NoKernel
@@ -193,8 +194,7 @@ def _range(scope: Scope, buffer: Buffer, action: str) -> str:
 _SOFTWARE = {EpochKind.SW: Flag.pure_sw, EpochKind.HYBRID: Flag.hybrid}
 
 
-@dataclass(frozen=True, slots=True)
-class EpochItem:
+class EpochItem(Struct, frozen=True):
     """One entry of the array; functions and blob are C expressions."""
 
     flags: Flag

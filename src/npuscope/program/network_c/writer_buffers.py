@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from math import prod
 
-from npuscope.lean_dataclass import dataclass, replace
+from msgspec import Struct, field
+
 from npuscope.program.model import Buffer, Call
 from npuscope.program.network_c.layout import (
     AXIS_NOTE,
@@ -17,6 +17,7 @@ from npuscope.program.network_c.layout import (
 )
 from npuscope.program.network_c.writer_scope import Lines, Scope, array, float_text
 from npuscope.program.units import Ref
+from npuscope.structs import replace
 from npuscope.text import c_string
 
 # Buffer tables: inputs with the parameters behind them, outputs, and all that is between.
@@ -194,8 +195,7 @@ class NoLibraryKernel(Exception):
     """The library's kernel cannot take these arguments; the caller falls back."""
 
 
-@dataclass(slots=True)
-class SoftwareCall:
+class SoftwareCall(Struct):
     """One kernel call in the making: the arrays it points to and the fields of its struct."""
 
     scope: Scope

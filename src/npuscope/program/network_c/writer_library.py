@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
+from msgspec import Struct
 
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.npu_ops import support
 from npuscope.ops.kernels.step import Array
 from npuscope.ops.row import named
@@ -130,8 +130,7 @@ _ENGINES = "0, 1"
 _RANK = 4
 
 
-@dataclass(frozen=True, slots=True)
-class LibraryCall:
+class LibraryCall(Struct, frozen=True):
     """Declarations and the call; `drives_npu` where stream engines move the data."""
 
     lines: Lines

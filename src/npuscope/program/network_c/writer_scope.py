@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import TargetError
-from npuscope.lean_dataclass import dataclass
 from npuscope.machine.model import Machine
 from npuscope.program.addresses import pool_symbol, relative_pools
 from npuscope.program.ec_blob.binary import EcBinary, write_binary
@@ -28,8 +28,7 @@ _LINE_BYTES = 64
 FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(Struct, frozen=True, dict=True):
     """One program under one C name."""
 
     program: Program

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from msgspec import Struct
+
 from npuscope.errors import TargetError
-from npuscope.lean_dataclass import dataclass
 from npuscope.program.model import Epoch, Group
 from npuscope.program.network_c.layout import (
     ADDRESS_FIELDS,
@@ -23,8 +24,7 @@ from npuscope.text import c_comment, safe_terminal
 _MAX_FRAMES = 255
 
 
-@dataclass(frozen=True, slots=True)
-class UnitBlock:
+class UnitBlock(Struct, frozen=True):
     """One group of an epoch under the name of its two functions."""
 
     epoch: Epoch

@@ -12,9 +12,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import orjson
+from msgspec import Struct
 from numpy.typing import NDArray
 
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 from npuscope.trace_model import ArgColumn, ArgKind, Events, Ids, Mask, Times, TraceModel
 
@@ -71,8 +72,7 @@ def microseconds(ns: Times) -> Lines:
     return numbers(ns / 1000)
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(Struct, frozen=True):
     """What many events share, as JSON: strings, and where a thread is."""
 
     strings: NDArray[np.object_]
@@ -93,8 +93,7 @@ class Words:
         return list(self.threads[threads])
 
 
-@dataclass(frozen=True, slots=True)
-class Tails:
+class Tails(Struct, frozen=True):
     """Lines that follow that of a slice; flows have a number and a category."""
 
     row: Rows  # the slice whose line goes before; ascending

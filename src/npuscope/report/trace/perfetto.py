@@ -11,9 +11,9 @@ from itertools import chain
 from typing import BinaryIO
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
-from npuscope.lean_dataclass import dataclass
 from npuscope.protobuf import BYTES, FIXED64, VARINT, bytes_field, number_field, tag, varint
 from npuscope.protobuf_columns import (
     Bytes,
@@ -79,8 +79,7 @@ def _tracks(model: TraceModel) -> Iterator[bytes]:
         yield head + bytes_field(_COUNTER_TRACK, unit)
 
 
-@dataclass(frozen=True, slots=True)
-class _Uuids:
+class _Uuids(Struct, frozen=True):
     """Numbers of tracks: processes from 1, then threads, then counters."""
 
     model: TraceModel
@@ -197,8 +196,7 @@ def _argument(arg: ArgColumn) -> Part:
     return Part((size, *value), column.present)
 
 
-@dataclass(frozen=True, slots=True)
-class _FlowEnds:
+class _FlowEnds(Struct, frozen=True):
     """Both ends of all flows by slice: each is a field of its slice's first packet."""
 
     row: NDArray[np.int64]  # ascending

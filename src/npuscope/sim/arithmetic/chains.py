@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from msgspec import Struct
 
-from npuscope.lean_dataclass import dataclass
 from npuscope.program import unit_words
 from npuscope.program.addresses import frame_starts
 from npuscope.program.units import Convacc
@@ -48,8 +48,7 @@ def _follows(plan: UnitPlan, before: UnitPlan | None = None) -> bool:
     return alone and aligned and unit_words.takes_sum(plan.conv, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class ChainStage:
+class ChainStage(Struct, frozen=True):
     """Units whose sums are added before the last of them finishes."""
 
     first: UnitPlan
@@ -146,8 +145,7 @@ def _sums_from_port(plan: UnitPlan) -> Words | None:
 _NONE, _HELD = -2, -1  # a frame that adds nothing, or what memory held before
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """Sums from memory enter the first unit of a series and leave the last one."""
 
     reader: UnitPlan

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from npuscope.errors import TargetError
-from npuscope.lean_dataclass import dataclass
 from npuscope.program.modes import AfiltMode, Simd
 from npuscope.program.unit_words import (
     DEEP_BYTES,
@@ -46,10 +46,8 @@ from npuscope.sim.arithmetic.streams import (
 _DEEP_SUB_BLOCK = 8
 
 
-class UnitKernels(KernelPort):
+class UnitKernels(KernelPort, frozen=True):
     """The kernels of a unit, in their order."""
-
-    __slots__ = ()
 
     def matrices(self, frames: Words) -> np.ndarray:
         """(frames, kernels, window and channels) of frames (frames, words)."""
@@ -84,10 +82,8 @@ class UnitKernels(KernelPort):
 # --- Feature frames of a convolution: unpacking and crop ---
 
 
-class Features(FeaturePort):
+class Features(FeaturePort, frozen=True):
     """The images of a unit's frames."""
-
-    __slots__ = ()
 
     def images(self, frames: Words) -> np.ndarray:
         """(frames, rows, columns, channels) inside the crop, of frames (frames, ...)."""
@@ -121,8 +117,7 @@ def _bytes_of(words: Words, packed: int) -> NDArray[np.uint8]:
 # --- The unit: features (port 0), kernels (port 1) and partial sums (port 2) ---
 
 
-@dataclass(slots=True)
-class ClampTally:
+class ClampTally(Struct):
     """Outputs of 16 bits that left a convolution, and how many of them the clamp changed; those of
     sums of two operands too."""
 
@@ -164,8 +159,7 @@ def counted(unit: Convacc, frames: range) -> NDArray[np.bool_]:
     return adds & (unit.afilt_first <= place) & (place <= unit.afilt_last)
 
 
-@dataclass(frozen=True, slots=True)
-class Addend:
+class Addend(Struct, frozen=True):
     """Partial sums of `width` bytes, added where counted."""
 
     words: Words

@@ -7,10 +7,9 @@ words that were made before.
 
 from __future__ import annotations
 
-from dataclasses import field
+from msgspec import Struct, field
 
 from npuscope.errors import InternalError, TargetError
-from npuscope.lean_dataclass import dataclass
 from npuscope.program.addresses import reach
 from npuscope.program.model import Group
 from npuscope.program.unit_words import word_bytes
@@ -25,8 +24,7 @@ from npuscope.sim.arithmetic.units import refuse, run_activ
 from npuscope.sim.memory import Memory
 
 
-@dataclass(slots=True, eq=False)
-class RunningUnit:
+class RunningUnit(Struct, eq=False):
     """A unit at work."""
 
     unit: Unit

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from npuscope.lean_dataclass import dataclass
 from npuscope.program import unit_words
 from npuscope.program.model import Group
 from npuscope.program.unit_words import FeaturePort, KernelPort, word_bytes
@@ -34,8 +33,7 @@ class ByFramesError(Exception):
     """This group has to be run frame by frame."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frames:
+class Frames(Struct, frozen=True):
     """What a unit gave: (frames, ...), or different frames and which of them each one is."""
 
     values: Words
@@ -55,8 +53,7 @@ class Frames:
         return Frames(self.values, which)
 
 
-@dataclass(slots=True, eq=False)
-class UnitPlan:
+class UnitPlan(Struct, eq=False):
     """A unit, the words of one of its frames, how many it gives, and those."""
 
     unit: Unit

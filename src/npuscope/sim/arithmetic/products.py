@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.kernels.windows import Geometry, depthwise
 from npuscope.program.units import Convacc
 
@@ -26,8 +26,7 @@ _MOST_WINDOWS = 1 << 20
 _BLOCK = 1 << 15
 
 
-@dataclass(frozen=True, slots=True)
-class Products:
+class Products(Struct, frozen=True):
     """Sums of products (frames, rows, columns, kernels) before a unit adds anything."""
 
     totals: np.ndarray
@@ -44,8 +43,7 @@ class Products:
         return Products(self.totals[frames.start : frames.stop : frames.step], self.peak)
 
 
-@dataclass(frozen=True, slots=True)
-class Operands:
+class Operands(Struct, frozen=True):
     """Images (frames, rows, columns, channels) as they came, kernels (frames, kernels, window)."""
 
     unit: Convacc

@@ -8,10 +8,10 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from npuscope.errors import TargetError
-from npuscope.lean_dataclass import dataclass
 from npuscope.program.addresses import frame_starts, frame_walk
 from npuscope.program.units import Link, Streng, Unit
 from npuscope.sim.memory import Memory
@@ -31,8 +31,7 @@ Wide = NDArray[np.signedinteger[Any]]  # intermediates of a unit, in the type of
 ANY_FRAME = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Take:
+class Take(Struct, frozen=True):
     """A unit's request: a number of words from one of its ports."""
 
     port: int

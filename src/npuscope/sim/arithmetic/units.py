@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import TargetError
-from npuscope.lean_dataclass import dataclass
 from npuscope.program.modes import ActivOp, ArithOp, Bcast
 from npuscope.program.unit_words import arith_words, broadcasts, takes_y
 from npuscope.program.units import Activ, Arith, Decun, Ref
@@ -40,8 +40,7 @@ from npuscope.sim.memory import Bytes, Memory
 # Coefficients are scalars, or vectors that follow the broadcast counters.
 
 
-@dataclass(frozen=True, slots=True)
-class Coefficients:
+class Coefficients(Struct, frozen=True):
     """A, B and C in 64 bits, each of one entry or of one per step of the broadcast."""
 
     unit: Arith

@@ -6,17 +6,16 @@ import codecs
 import json
 from array import array
 from collections.abc import Iterator
-from dataclasses import field
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.bounded_file import opened
 from npuscope.errors import FileError
 from npuscope.families.many_core.adapters.model import SheetOp
 from npuscope.families.many_core.records import UTIMER_HZ
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 # --- Events as columns while a file is read, and sums over equal ops ---
@@ -26,8 +25,7 @@ MOST_EVENTS = 5_000_000
 _MISSING = -1.0
 
 
-@dataclass(slots=True)
-class Names:
+class Names(Struct):
     """Strings by number."""
 
     numbers: dict[object, int] = field(default_factory=dict)
@@ -40,8 +38,7 @@ class Names:
         return list(self.numbers)
 
 
-@dataclass(frozen=True, slots=True)
-class OpGroup:
+class OpGroup(Struct, frozen=True):
     """What rows of a table have in common."""
 
     kind: str
@@ -49,8 +46,7 @@ class OpGroup:
     dtypes: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class SliceColumns:
+class SliceColumns(Struct):
     """One entry per event. `op` tells ops apart, `wait_us` is what it waited beforehand."""
 
     place: str

@@ -8,6 +8,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from npuscope.bounded_file import TRACE
 from npuscope.errors import FileError
 from npuscope.families.many_core.adapters.model import (
@@ -27,15 +29,14 @@ from npuscope.families.many_core.adapters.onnxruntime import (
     own_times,
     run_totals,
 )
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.model import Provenance
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 # --- FlatBuffer tables; every offset is checked against the file ---
 
 
-@dataclass(frozen=True, slots=True)
-class FlatTable:
+class FlatTable(Struct, frozen=True):
     """A table at a byte of the data; fields go by their number in the schema."""
 
     data: bytes

@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.errors import FileError
 from npuscope.families.many_core.adapters.columns import Event, SliceColumns
 from npuscope.families.many_core.adapters.model import SheetLane, SheetTimeline
 from npuscope.families.many_core.layout import Engine
-from npuscope.lean_dataclass import dataclass
 
 # --- Vendor names: op details, operands, threads ---
 
@@ -47,8 +46,7 @@ def parse_details(text: str) -> Details:
     return " ".join(words[:at]), engine, " ".join(words[at + 1 :]), dtypes
 
 
-@dataclass(frozen=True, slots=True)
-class LaneName:
+class LaneName(Struct, frozen=True):
     """What a thread of a trace is. `side` is `Barrier` or `DMA` beside the engine's own row."""
 
     network: str
@@ -71,8 +69,7 @@ def parse_lane(process: str, thread: str, tid: int | None) -> LaneName | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Struct, frozen=True):
     output: bool
     memory: str
     dtype: str
@@ -95,8 +92,7 @@ Samples = Mapping[tuple[int, str], list[tuple[float, float]]]
 _MOST_LANES = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class FlowEnd:
+class FlowEnd(Struct, frozen=True):
     id: str
     lane: int
     time_us: float
@@ -104,8 +100,7 @@ class FlowEnd:
     category: str
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedLanes:
+class ResolvedLanes(Struct, frozen=True):
     """`core` is -1 and `engine` empty for a lane that holds no ops."""
 
     rows: tuple[SheetLane, ...]
@@ -115,8 +110,7 @@ class ResolvedLanes:
     devices: int
 
 
-@dataclass(slots=True)
-class TraceLanes:
+class TraceLanes(Struct):
     """Lanes by process and thread. Their names may come after their events."""
 
     numbers: dict[Key, int] = field(default_factory=dict)

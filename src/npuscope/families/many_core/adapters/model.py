@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.bounded_file import FileKind, read_bytes, read_head
 from npuscope.families.many_core.opstats.model import OpLabel
-from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.model import Provenance
 from npuscope.text import safe_terminal
 
@@ -17,8 +16,7 @@ from npuscope.text import safe_terminal
 CPU, DELEGATE = "CPU", "delegate"
 
 
-@dataclass(frozen=True, slots=True)
-class SheetOp:
+class SheetOp(Struct, frozen=True):
     """All ops alike on one core; one op where the source names it. None means not stated.
 
     Times and counts are those of one inference. `spread_us` is (least, median, most) over the
@@ -52,8 +50,7 @@ class SheetOp:
         return str(self.label)
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadSpan:
+class ThreadSpan(Struct, frozen=True):
     """One hardware thread over one inference; ticks of the common timer."""
 
     core: int
@@ -70,16 +67,14 @@ class ThreadSpan:
         return self.end_uc - self.start_uc
 
 
-@dataclass(frozen=True, slots=True)
-class PortWait:
+class PortWait(Struct, frozen=True):
     core: int
     thread: int
     port: int
     wait_uc: int
 
 
-@dataclass(frozen=True, slots=True)
-class SheetTotals:
+class SheetTotals(Struct, frozen=True):
     """One inference (or batch) on the device, from first start to last end."""
 
     us: float
@@ -90,8 +85,7 @@ class SheetTotals:
     inferences: int = 1  # over which the times are averaged
 
 
-@dataclass(frozen=True, slots=True)
-class SheetLane:
+class SheetLane(Struct, frozen=True):
     """A row of a timeline."""
 
     process: str
@@ -101,8 +95,7 @@ class SheetLane:
     device: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SheetTimeline:
+class SheetTimeline(Struct, frozen=True):
     """Slices, flows and counters as columns; times are nanoseconds.
 
     A flow leads from one slice to another, both by index; `flow_data` separates true dependencies
@@ -121,8 +114,7 @@ class SheetTimeline:
     counters: tuple[tuple[str, np.ndarray, np.ndarray], ...] = ()  # name, ns, values
 
 
-@dataclass(frozen=True, slots=True)
-class Sheet:
+class Sheet(Struct, frozen=True):
     """What reports print. `timeline` is None where the source only has sums."""
 
     adapter: str
@@ -155,8 +147,7 @@ class Sheet:
 HEAD_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Companions:
+class Companions(Struct, frozen=True):
     """Other files that an adapter may need, as the user named them."""
 
     qpc: Path | None = None  # program that the buffer belongs to
@@ -165,8 +156,7 @@ class Companions:
     ignore_uuid: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileFile:
+class ProfileFile(Struct, frozen=True):
     path: Path
     head: bytes
     size: int

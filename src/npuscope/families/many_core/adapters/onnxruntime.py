@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import field
 from statistics import median
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.errors import FileError
 from npuscope.families.many_core.adapters.columns import (
@@ -29,7 +29,6 @@ from npuscope.families.many_core.adapters.model import (
     SheetTimeline,
     SheetTotals,
 )
-from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.model import Provenance
 
 # --- Profiles of host runtimes: ops by name, nothing counted twice ---
@@ -38,8 +37,7 @@ from npuscope.profiling.model import Provenance
 MOST_HOST_EVENTS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class KernelEvent:
+class KernelEvent(Struct, frozen=True):
     """Something a runtime timed. A frame only holds others, its own time is not an op's."""
 
     lane: int
@@ -53,8 +51,7 @@ class KernelEvent:
     frame: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class HostRun:
+class HostRun(Struct, frozen=True):
     """One inference."""
 
     lane: int
@@ -178,8 +175,7 @@ _KERNEL = "_kernel_time"
 _MARKS = (b'"session_initialization"', b'"model_loading_', b"_kernel_time", b'"model_run"')
 
 
-@dataclass(slots=True)
-class _Draft:
+class _Draft(Struct):
     place: str
     lanes: dict[tuple[str, str], int] = field(default_factory=dict)
     events: list[KernelEvent] = field(default_factory=list)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from npuscope.errors import UsageError
 from npuscope.families.many_core.adapters.model import Sheet, SheetOp
 from npuscope.families.many_core.records import UTIMER_HZ
-from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.model import (
     EpochProfile,
     MachineInfo,
@@ -34,8 +35,7 @@ _DEVICE = ("HVX", "HMX", "DMAIssue")
 _ASYNCHRONOUS = "DMAIssue"
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
+class _View(Struct, frozen=True):
     """The ops that become epochs, and the clocks that count them."""
 
     rows: tuple[SheetOp, ...]

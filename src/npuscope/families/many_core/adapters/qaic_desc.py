@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec import Struct
+
 from npuscope.bounded_file import DESCRIPTOR, read_bytes
 from npuscope.errors import FileError
 from npuscope.families.many_core.adapters.lanes import ENGINES
 from npuscope.families.many_core.adapters.model import Companions, ProfileFile, Sheet, SheetOp
 from npuscope.families.many_core.networkdesc import NetworkDesc, decode_networkdesc
 from npuscope.families.many_core.qpc import MAGIC, NETWORK_DESC, Qpc, read_qpc_file
-from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.model import Provenance
 from npuscope.protobuf import Table, decode_by, read_schema
 from npuscope.text import safe_terminal
@@ -25,8 +26,7 @@ OPSTATS_DESC = "opstatsdesc.bin"
 _ROOT = ".aicopstatsdesc.OpstatsDescriptor"
 
 
-@dataclass(frozen=True, slots=True)
-class _Op:
+class _Op(Struct, frozen=True):
     core: int
     engine: str
     kind: str

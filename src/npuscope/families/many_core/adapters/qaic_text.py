@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from npuscope.bounded_file import REPORT
 from npuscope.errors import FileError
@@ -19,8 +20,8 @@ from npuscope.families.many_core.adapters.model import (
     ThreadSpan,
 )
 from npuscope.families.many_core.records import UTIMER_HZ
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.profiling.model import Provenance
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 _PER_US = UTIMER_HZ / 1e6
@@ -31,8 +32,7 @@ _CORE = r"c(\d{1,4})"
 _THREAD = rf"{_CORE} *t(\d{{1,4}})"
 
 
-@dataclass(slots=True)
-class _Draft:
+class _Draft(Struct):
     """What was read so far."""
 
     place: str

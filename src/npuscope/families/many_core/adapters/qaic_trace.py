@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.errors import FileError
 from npuscope.families.many_core.adapters.columns import (
@@ -43,7 +43,6 @@ from npuscope.families.many_core.adapters.model import (
 )
 from npuscope.families.many_core.opstats.model import WAITS
 from npuscope.families.many_core.records import UTIMER_HZ
-from npuscope.lean_dataclass import dataclass
 from npuscope.profiling.model import Provenance
 
 # --- Spans and clocks, computed from the slices ---
@@ -77,8 +76,7 @@ _MOST_FLOWS = 5_000_000
 _MOST_SAMPLES = 1_000_000
 
 
-@dataclass(slots=True)
-class TraceDraft:
+class TraceDraft(Struct):
     """What was read so far. `ops` numbers the ops, `pending` holds flows that have begun."""
 
     columns: SliceColumns

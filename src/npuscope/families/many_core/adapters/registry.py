@@ -11,6 +11,8 @@ from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from msgspec import Struct
+
 from npuscope.errors import FileError, UsageError
 from npuscope.families.many_core.adapters import (
     etdump,
@@ -22,14 +24,12 @@ from npuscope.families.many_core.adapters import (
     qaic_trace,
 )
 from npuscope.families.many_core.adapters.model import Companions, ProfileFile, Sheet, open_source
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 GROUP = "npuscope.opstats_adapters"
 
 
-@dataclass(frozen=True, slots=True)
-class Adapter:
+class Adapter(Struct, frozen=True):
     """`probe` returns how sure it is of a file, 0 (not mine) to 100; `read` makes the sheet."""
 
     name: str

@@ -9,7 +9,7 @@ from npuscope.families.many_core.adapters.model import Sheet, SheetOp, SheetTime
 from npuscope.families.many_core.opstats import model as opstats
 from npuscope.families.many_core.opstats.verdict import verdict
 from npuscope.families.many_core.records import UTIMER_HZ
-from npuscope.lean_dataclass import replace
+from npuscope.structs import replace
 from npuscope.trace_builder import TraceBuilder
 from npuscope.trace_model import Events, TraceModel, overlapping, trace_order
 

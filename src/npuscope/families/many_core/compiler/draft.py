@@ -5,8 +5,9 @@ Cores are numbered through all devices here: core 17 of a device with 16 is core
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from npuscope.families.many_core.compiler.boxes import Box, Shape, elements, full, shape_of
 from npuscope.families.many_core.compiler.kinds import (
@@ -19,7 +20,7 @@ from npuscope.families.many_core.layout import CorePort
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.program import Made
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.structs import replace
 
 # --- Ports of a device: to the host, and one pair per direction to every other device ---
 
@@ -65,8 +66,7 @@ class Role(Enum):
     IN_DDR = "Placeholder"  # constants, inputs and outputs where they lie in DDR
 
 
-@dataclass(frozen=True, slots=True)
-class DraftBuffer:
+class DraftBuffer(Struct, frozen=True):
     """`family` names the buffers of all cores that are spilled together."""
 
     id: int
@@ -79,8 +79,7 @@ class DraftBuffer:
     family: str
 
 
-@dataclass(frozen=True, slots=True)
-class BufferAccess:
+class BufferAccess(Struct, frozen=True):
     """How much of a buffer a step reads or writes; `view` is what the buffer holds as seen by
     the step: a part of a tensor, where that is not the buffer's own (a reshaped one)."""
 
@@ -89,16 +88,14 @@ class BufferAccess:
     view: tuple[str, Box] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PeerEnd:
+class PeerEnd(Struct, frozen=True):
     """The other end of a transfer between devices."""
 
     device: int
     transaction: int
 
 
-@dataclass(frozen=True, slots=True)
-class CoreStep:
+class CoreStep(Struct, frozen=True):
     """One op of one core before it has a number and its waits."""
 
     core: int
@@ -124,8 +121,7 @@ class CoreStep:
 Rank = tuple[int, int, int]  # chain of ops that goes tile by tile, tile, op
 
 
-@dataclass(slots=True)
-class Unit:
+class Unit(Struct):
     """Steps that belong together: loads may run ahead, work may not."""
 
     loads: list[int] = field(default_factory=list)
@@ -136,8 +132,7 @@ class Unit:
 Piece = tuple[Box, int]  # a part of a tensor and the buffer that holds it
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedValue:
+class PlacedValue(Struct, frozen=True):
     """A tensor that ops made: by core its pieces, one per tile."""
 
     tensor: str
@@ -228,8 +223,7 @@ Origin = tuple[str, ...]
 Operands = dict[int, tuple[BufferAccess, ...]]  # by core what it reads
 
 
-@dataclass(frozen=True, slots=True)
-class DraftContext:
+class DraftContext(Struct, frozen=True):
     graph: Graph
     draft: Draft
     machine: CoreMachine

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.families.many_core.compiler.boxes import Box, shape_of
 from npuscope.families.many_core.compiler.draft import (
@@ -37,7 +38,6 @@ from npuscope.families.many_core.program import (
     StepWork,
     Transfer,
 )
-from npuscope.lean_dataclass import dataclass
 
 # --- Transfers of DMA steps, once VTCM is planned ---
 
@@ -100,8 +100,7 @@ class DeviceTransfers:
 # --- Waits: for values, and for memory that was used before ---
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """A wait for a step; `data`: values flow."""
 
     step: int

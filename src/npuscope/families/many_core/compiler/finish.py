@@ -47,8 +47,8 @@ from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.program import Binding, CoreOp, CoreProgram, DeviceProgram, Space
 from npuscope.families.many_core.records import SECTIONS, SectionId
 from npuscope.graph.model import DType, Graph, Tensor
-from npuscope.lean_dataclass import replace
 from npuscope.ops.table import total_macs
+from npuscope.structs import replace
 
 # --- Size of the stats buffer that the last op of every thread group writes ---
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from enum import Enum, IntEnum, auto
 
+from msgspec import Struct
+
 from npuscope.graph.model import DType, Graph, Op, Tensor
-from npuscope.lean_dataclass import dataclass
 from npuscope.ops.layers import is_depthwise
 from npuscope.ops.row import Row
 from npuscope.ops.table import OPS
@@ -50,8 +51,7 @@ class WholeAxes(Enum):
     ALL = auto()  # all but the batch
 
 
-@dataclass(frozen=True, slots=True)
-class CoreKernel:
+class CoreKernel(Struct, frozen=True):
     """How the cores execute one kind of op.
 
     `name` is what the device calls it. `needs` (in this package) tells the parts of the inputs

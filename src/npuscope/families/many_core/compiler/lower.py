@@ -41,9 +41,9 @@ from npuscope.families.many_core.compiler.operands import operand
 from npuscope.families.many_core.compiler.tiles import CoreTiling, channel_cuts, tiling
 from npuscope.families.many_core.program import Made
 from npuscope.graph.model import Op
-from npuscope.lean_dataclass import replace
 from npuscope.ops.layers import ConvAttrs
 from npuscope.ops.table import macs
+from npuscope.structs import replace
 
 Parts = dict[int, Box]  # by core
 _BIAS = 2  # place among the inputs of a product

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from npuscope.families.many_core.compiler.draft import INPUT_PORT, OUTPUT_PORT
 from npuscope.families.many_core.compiler.kinds import END_STATS, GroupNumber
 from npuscope.families.many_core.program import CoreProgram, DeviceProgram
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 _KB = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class CoreMetrics:
+class CoreMetrics(Struct, frozen=True):
     """Of one core and inference; what the stats buffer itself costs is left out."""
 
     device: int
@@ -29,16 +29,14 @@ class CoreMetrics:
     macs: int
 
 
-@dataclass(frozen=True, slots=True)
-class PortMetrics:
+class PortMetrics(Struct, frozen=True):
     device: int
     port: int
     name: str
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class PerfMetrics:
+class PerfMetrics(Struct, frozen=True):
     cores: tuple[CoreMetrics, ...]
     ports: tuple[PortMetrics, ...]
     constant_bytes: int

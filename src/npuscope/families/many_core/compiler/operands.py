@@ -13,7 +13,7 @@ from npuscope.families.many_core.compiler.draft import (
     arriving,
 )
 from npuscope.families.many_core.compiler.kinds import FROM_D32, MULTICAST, RECEIVE, SEND, TO_D32
-from npuscope.lean_dataclass import replace
+from npuscope.structs import replace
 
 # --- Constants and inputs from DDR: per core, or once for many by multicast ---
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from msgspec import Struct, field
 
 from npuscope.errors import UsageError
 from npuscope.families.many_core.layout import Pmu
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.records import DEFAULT_LEVEL, LEVELS, PMU_COUNTERS
-from npuscope.lean_dataclass import dataclass
 
 # Events of the same processor family; which ones the vendor's recipes hold is not public.
 RECIPES: dict[str, tuple[int, ...]] = {
@@ -22,8 +21,7 @@ MOST_DEVICES = 16
 _MOST_EVENT = 0x3FF  # ten bits select an event
 
 
-@dataclass(frozen=True, slots=True)
-class CoreCompileOptions:
+class CoreCompileOptions(Struct, frozen=True):
     """`cores` None takes all that the network has work for; levels between the known ones
     collect what the next lower one does."""
 

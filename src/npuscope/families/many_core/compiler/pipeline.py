@@ -21,7 +21,7 @@ from npuscope.families.many_core.compiler.vtcm import place
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.program import CoreProgram
 from npuscope.graph.model import Graph
-from npuscope.lean_dataclass import replace
+from npuscope.structs import replace
 
 
 def compile_graph(

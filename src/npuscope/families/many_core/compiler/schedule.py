@@ -5,13 +5,13 @@ goes before it only on an engine that is free, and only while VTCM has room for 
 
 from __future__ import annotations
 
-from dataclasses import field
 from heapq import heappop, heappush
+
+from msgspec import Struct, field
 
 from npuscope.families.many_core.compiler.draft import CoreStep, Draft, Role, Unit
 from npuscope.families.many_core.compiler.kinds import GroupNumber
 from npuscope.families.many_core.machine import CoreMachine
-from npuscope.lean_dataclass import dataclass
 
 # Units that are looked at beyond the first one that waits: more make no better order.
 _WINDOW = 48
@@ -25,8 +25,7 @@ def schedule(draft: Draft, machine: CoreMachine) -> None:
     draft.units = [units[number] for number in _Run(draft, units, machine).order()]
 
 
-@dataclass(slots=True)
-class _Job:
+class _Job(Struct):
     """A unit with what it takes, waits for, and does to the memory of the fullest core."""
 
     engine: GroupNumber

@@ -6,18 +6,18 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.families.many_core.compiler.boxes import matching_axes
 from npuscope.families.many_core.compiler.kinds import GroupNumber, core_kind, group_of, is_splat
 from npuscope.graph.model import Attrs, DType, Graph, Op, Tensor
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.functions import GeluAttrs
 from npuscope.ops.moves import SliceAttrs, SplitAttrs, TransposeAttrs
+from npuscope.structs import replace
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """A copy of the network that is ready to be split. `ends` are the ops that a product does
     where it stores its sums, by its output; `tensors` has what is between them."""
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from npuscope.families.many_core.compiler.boxes import Box, common, cut
 from npuscope.families.many_core.compiler.draft import DraftContext, PlacedValue
 from npuscope.families.many_core.compiler.kinds import (
@@ -18,13 +20,11 @@ from npuscope.families.many_core.compiler.kinds import (
 )
 from npuscope.families.many_core.compiler.needs import needs, split_axes
 from npuscope.graph.model import Op
-from npuscope.lean_dataclass import dataclass
 
 Parts = dict[int, Box]  # by core
 
 
-@dataclass(frozen=True, slots=True)
-class CoreTiling:
+class CoreTiling(Struct, frozen=True):
     """Tile by tile the cores' boxes; `chain` is the first op that is cut alike."""
 
     tiles: tuple[Parts, ...]

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from npuscope.families.many_core.compiler.draft import Draft, DraftBuffer, Role
 from npuscope.families.many_core.machine import CoreMachine
-from npuscope.lean_dataclass import dataclass
 
 _SPILLED_FIRST = (Role.OUTPUT, Role.RECEIVED, Role.BLOCKED)
 
 
-@dataclass(frozen=True, slots=True)
-class Lifetime:
+class Lifetime(Struct, frozen=True):
     first: int  # position of the step that writes it first
     last: int  # of the last one that reads or writes it
 
 
-@dataclass(frozen=True, slots=True)
-class VtcmPlacement:
+class VtcmPlacement(Struct, frozen=True):
     """By buffer its offset, absent where it lies in DDR, and the buffers whose place it takes."""
 
     order: tuple[int, ...]  # steps
@@ -71,8 +69,7 @@ def lifetimes(draft: Draft, order: tuple[int, ...]) -> dict[int, Lifetime]:
     return lives
 
 
-@dataclass(slots=True)
-class _Core:
+class _Core(Struct):
     """VTCM of one core: what is in it, what was, and where the search continues."""
 
     live: list[tuple[int, int, int]] = field(default_factory=list)  # start, stop, buffer

@@ -7,17 +7,17 @@ vendor's host trace holds is not documented; slices, instants and names of any s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 from decimal import Decimal, DecimalException
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.bounded_file import TRACE, parse_json, read_bytes
 from npuscope.errors import FileError
 from npuscope.families.many_core.opstats.trace_rows import HOST_PID
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 from npuscope.trace_builder import Args, TraceBuilder
 from npuscope.trace_model import floats, ints, texts
@@ -29,8 +29,7 @@ _MOST_ARGS = 32
 _MOST_DIGITS = 19  # of a 64-bit number
 
 
-@dataclass(frozen=True, slots=True)
-class HostEvent:
+class HostEvent(Struct, frozen=True):
     row: tuple[str, str]  # process and thread as the file numbers them
     name: str
     category: str
@@ -39,8 +38,7 @@ class HostEvent:
     args: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class HostTrace:
+class HostTrace(Struct, frozen=True):
     """Times are UTC."""
 
     place: str

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.families.many_core import buffer_format as buffer_ops
 from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.layout import CoreOpInfo, Engine, Layout, Specialization
 from npuscope.families.many_core.opstats.model import DdrRow, OpLabel, PeerRow, PmuRow
 from npuscope.families.many_core.records import PMU_COUNTERS, SectionId
-from npuscope.lean_dataclass import dataclass
 
 _OC_BITS = 32  # core and oc as one sortable number
 
 
-@dataclass(frozen=True, slots=True)
-class OpIndex:
+class OpIndex(Struct, frozen=True):
     """One row per op of any core; `label`, `engine` and `group` are numbers of their tables."""
 
     infos: tuple[CoreOpInfo, ...]

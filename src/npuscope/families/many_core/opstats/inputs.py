@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
+from msgspec import Struct
+
 from npuscope.bounded_file import CORE_BUFFER, read_bytes, read_head
 from npuscope.errors import FileError
 from npuscope.families.many_core.buffer import read_buffer
@@ -20,7 +22,6 @@ from npuscope.families.many_core.buffer_format import (
 from npuscope.families.many_core.layout import Layout
 from npuscope.families.many_core.opstats.index import OpIndex, op_index
 from npuscope.families.many_core.runner_files import safe_name
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 SCHEME = "aic-profiling-program-<P>-activation-<A>-inf-<I>-<Network>-aiccyclecounts.bin"
@@ -33,8 +34,7 @@ _NAME = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class BufferFile:
+class BufferFile(Struct, frozen=True):
     """A file that is called as a stats buffer is."""
 
     path: Path
@@ -102,8 +102,7 @@ def by_run(files: list[BufferFile]) -> Iterator[list[BufferFile]]:
         yield list(group)
 
 
-@dataclass(slots=True)
-class BufferReader:
+class BufferReader(Struct):
     """Reads buffers of one program; what is the same for all is worked out once."""
 
     layout: Layout

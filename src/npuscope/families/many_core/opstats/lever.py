@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
-from npuscope.lean_dataclass import dataclass
+from msgspec import Struct
+
 from npuscope.shown import counted
 
 
@@ -20,8 +21,7 @@ class LeverKind(StrEnum):
     CORES = "cores"
 
 
-@dataclass(frozen=True, slots=True)
-class Lever:
+class Lever(Struct, frozen=True):
     """`gain` is how many times more inferences a second the device makes with it."""
 
     kind: LeverKind

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from enum import Enum
 
+from msgspec import Struct
+
 from npuscope.families.many_core.layout import Capacity
 from npuscope.families.many_core.opstats.lever import Lever
 from npuscope.families.many_core.records import UTIMER_HZ
-from npuscope.lean_dataclass import dataclass
 
 _TICKS_PER_US = UTIMER_HZ / 1e6
 
@@ -15,8 +16,7 @@ _TICKS_PER_US = UTIMER_HZ / 1e6
 WAITS = ("sync", "barrier")
 
 
-@dataclass(frozen=True, slots=True)
-class OpLabel:
+class OpLabel(Struct, frozen=True):
     """What ops of one row of the op table have in common."""
 
     kind: str
@@ -36,8 +36,7 @@ class OpLabel:
         return " ".join(part for part in parts if part)
 
 
-@dataclass(frozen=True, slots=True)
-class OpRow:
+class OpRow(Struct, frozen=True):
     """Ops of one label on one core; `sync X` and `barrier X` are rows of their own."""
 
     core: int
@@ -67,8 +66,7 @@ class OpRow:
         return self.pcycles * 1024 / self.out_bytes if is_stated else None  # type: ignore[operator]
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadRow:
+class ThreadRow(Struct, frozen=True):
     """One hardware thread: how long, and where its time went as far as ops were timed."""
 
     core: int
@@ -99,8 +97,7 @@ class ThreadRow:
         return self.busy_pcycles / self.pcycles if self.pcycles else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class PortRow:
+class PortRow(Struct, frozen=True):
     core: int
     thread: int
     port: int
@@ -110,15 +107,13 @@ class PortRow:
     wait_uc: int
 
 
-@dataclass(frozen=True, slots=True)
-class ActivationRow:
+class ActivationRow(Struct, frozen=True):
     core: int
     thread: int
     ucycles: int
 
 
-@dataclass(frozen=True, slots=True)
-class PmuRow:
+class PmuRow(Struct, frozen=True):
     """Counts of one thread, in the order of the program's events."""
 
     core: int
@@ -126,8 +121,7 @@ class PmuRow:
     counts: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DdrRow:
+class DdrRow(Struct, frozen=True):
     core: int
     read_bytes: int
     write_bytes: int
@@ -135,8 +129,7 @@ class DdrRow:
     multicast_write_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class PeerRow:
+class PeerRow(Struct, frozen=True):
     """Transfers between devices through one port."""
 
     source: int
@@ -147,8 +140,7 @@ class PeerRow:
     ucycles: int
 
 
-@dataclass(frozen=True, slots=True)
-class CoreTables:
+class CoreTables(Struct, frozen=True):
     """Everything of one core. `total_*` are those of its longest thread."""
 
     core: int
@@ -170,8 +162,7 @@ class CoreTables:
         return self.total_pc * _TICKS_PER_US / self.total_uc if self.total_uc else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(Struct, frozen=True):
     """The device: from the first thread that starts to the last one that ends."""
 
     start_uc: int
@@ -208,8 +199,7 @@ class CoreBound(Enum):
     UNKNOWN = "not known"
 
 
-@dataclass(frozen=True, slots=True)
-class CoreVerdict:
+class CoreVerdict(Struct, frozen=True):
     """`shares` are of the time of the inference, on the core where each is largest."""
 
     bound: CoreBound = CoreBound.UNKNOWN
@@ -225,8 +215,7 @@ class CoreVerdict:
         return f"bound by {self.bound.value} ({told} of the time)"
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleRow:
+class ModuleRow(Struct, frozen=True):
     """Ops of one module of the source network, on all cores."""
 
     module: str
@@ -235,8 +224,7 @@ class ModuleRow:
     hmx_pcycles: int
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRow:
+class NodeRow(Struct, frozen=True):
     """What became of one op of the source network, on all cores."""
 
     module: str
@@ -251,8 +239,7 @@ class NodeRow:
     origin: tuple[str, ...] = ()  # the source ops, in full
 
 
-@dataclass(frozen=True, slots=True)
-class VtcmBlock:
+class VtcmBlock(Struct, frozen=True):
     """A buffer at its place, from the start of its first use to the end of its last."""
 
     name: str  # of the op that uses it first
@@ -263,8 +250,7 @@ class VtcmBlock:
     end_uc: int
 
 
-@dataclass(frozen=True, slots=True)
-class VtcmRow:
+class VtcmRow(Struct, frozen=True):
     """VTCM of one core: the most bytes in use, over all and in each part of the inference."""
 
     core: int
@@ -273,8 +259,7 @@ class VtcmRow:
     blocks: tuple[VtcmBlock, ...] = ()  # of the fullest core, the largest in bytes x ticks
 
 
-@dataclass(frozen=True, slots=True)
-class Roofline:
+class Roofline(Struct, frozen=True):
     """Products per byte of DDR traffic and per second, against what the machine can do."""
 
     macs: int
@@ -311,8 +296,7 @@ class Roofline:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Opstats:
+class Opstats(Struct, frozen=True):
     """The tables of one buffer, in the order in which they are printed."""
 
     name: str

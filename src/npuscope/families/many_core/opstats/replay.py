@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.layout import Engine
 from npuscope.families.many_core.opstats.index import ENGINES, OpIndex
 from npuscope.families.many_core.opstats.runs import OpRuns, Transfers, boundaries
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.structs import replace
 
 MOST_OPS = 100_000  # more would take longer than all the rest of a summary
 _ENGINE_NAMES = {Engine.HVX: "HVX", Engine.HMX: "HMX"}
@@ -22,8 +23,7 @@ _SYNC = "synchronisation"
 _HOST_SHARE = 0.9  # of the longest wait for the host: an op that waited so long waited for it
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayTimes:
+class ReplayTimes(Struct, frozen=True):
     """Ticks by op, in the order of start. `move` is the transfer behind an op."""
 
     work: np.ndarray
@@ -32,8 +32,7 @@ class ReplayTimes:
     late: np.ndarray  # waited for something that no op stands for
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(Struct, frozen=True):
     """Ops that ran, each once, in the order in which they started."""
 
     op: np.ndarray  # row of the index

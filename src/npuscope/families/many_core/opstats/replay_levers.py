@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.families.many_core.layout import Capacity, Engine
 from npuscope.families.many_core.opstats.index import ENGINES, OpIndex
@@ -14,13 +15,12 @@ from npuscope.families.many_core.opstats.replay import Replay, ReplayTimes
 from npuscope.families.many_core.opstats.runs import Transfers
 from npuscope.families.many_core.program import Space
 from npuscope.families.many_core.records import UTIMER_HZ
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.structs import replace
 
 _BATCH = 8  # times the inferences of a run
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
+class Setup(Struct, frozen=True):
     """What a prediction needs beside the replay."""
 
     cores: int

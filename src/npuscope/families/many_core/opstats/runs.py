@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.families.many_core.buffer_format import Records, Stats
 from npuscope.families.many_core.opstats.index import OpIndex, op_key
 from npuscope.families.many_core.records import ASYNCHRONOUS, SATURATED, SectionId
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.structs import replace
 
 
-@dataclass(frozen=True, slots=True)
-class OpRuns:
+class OpRuns(Struct, frozen=True):
     """Columns in the order of op and sample. `*_at` are ticks, the others durations.
 
     Of a thread group the longest durations are kept, and the stamps between which any of its
@@ -92,8 +92,7 @@ def _ticks(records: Records, name: str) -> np.ndarray:
     return ticks
 
 
-@dataclass(frozen=True, slots=True)
-class _Grouping:
+class _Grouping(Struct, frozen=True):
     """The order that brings records of one run together, and where each run begins."""
 
     order: np.ndarray
@@ -152,8 +151,7 @@ def find_runs(runs: OpRuns, op: np.ndarray, sample: np.ndarray) -> np.ndarray:
 # --- Asynchronous transfers ---
 
 
-@dataclass(frozen=True, slots=True)
-class Transfers:
+class Transfers(Struct, frozen=True):
     """Records of the DMA engine with the op and the run that they belong to."""
 
     records: Records

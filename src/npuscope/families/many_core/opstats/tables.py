@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import FileError
 from npuscope.families.many_core.buffer_format import OPTIONS, Records, Stats, options_for
@@ -41,14 +42,12 @@ from npuscope.families.many_core.opstats.runs import (
 from npuscope.families.many_core.opstats.verdict import module_rows, node_rows, roofline, verdict
 from npuscope.families.many_core.opstats.vtcm import holds_of, op_times, vtcm_rows
 from npuscope.families.many_core.records import PMU_COUNTERS, SECTIONS, Needs, SectionId
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 # --- Views that a buffer lacks, with the compiler option they need ---
 
 
-@dataclass(frozen=True, slots=True)
-class TableView:
+class TableView(Struct, frozen=True):
     """A part of summary and trace, and the section that it is made of."""
 
     section: SectionId
@@ -216,8 +215,7 @@ def op_rows(stats: Stats, index: OpIndex, runs: OpRuns) -> dict[int, tuple[OpRow
     return {core: tuple(ops) for core, ops in by_core.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class _Groups:
+class _Groups(Struct, frozen=True):
     """Sums by group; a group's key is core * width + label."""
 
     key: np.ndarray

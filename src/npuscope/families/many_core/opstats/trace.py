@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.errors import FileError, UsageError
 from npuscope.families.many_core.buffer_format import Stats
@@ -21,7 +21,6 @@ from npuscope.families.many_core.opstats.tables import longest_wait, port_rows
 from npuscope.families.many_core.opstats.trace_ops import add_flows, add_ops
 from npuscope.families.many_core.opstats.trace_rows import Rows, Scene
 from npuscope.families.many_core.records import UTIMER_HZ, SectionId
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 from npuscope.trace_builder import Args, TraceBuilder
 from npuscope.trace_model import TraceModel, floats, ints, texts, ticks_to_ns
@@ -31,8 +30,7 @@ from npuscope.trace_model import TraceModel, floats, ints, texts, ticks_to_ns
 _TICKS_PER_US = UTIMER_HZ / 1e6
 
 
-@dataclass(slots=True)
-class PeerSlices:
+class PeerSlices(Struct):
     """Both sides of transfers between devices, by (source, target, transaction)."""
 
     sent: dict[tuple[int, int, int], int] = field(default_factory=dict)
@@ -182,8 +180,7 @@ def _direction(record: np.void, sending: bool) -> str:
     return f"{source}->{target}" if sending else f"{target}<-{source}"
 
 
-@dataclass(frozen=True, slots=True)
-class TraceOptions:
+class TraceOptions(Struct, frozen=True):
     """What the timeline shows. None stands for all cores or devices."""
 
     cores: frozenset[int] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.families.many_core.opstats.index import ENGINES, event_name
 from npuscope.families.many_core.opstats.runs import (
@@ -22,15 +23,13 @@ from npuscope.families.many_core.opstats.trace_rows import (
     transfer_args,
 )
 from npuscope.families.many_core.records import PMU_COUNTERS, UTIMER_HZ, SectionId
-from npuscope.lean_dataclass import dataclass
 from npuscope.trace_builder import Args
 from npuscope.trace_model import floats, ints
 
 _TICKS_PER_US = UTIMER_HZ / 1e6
 
 
-@dataclass(frozen=True, slots=True)
-class OpSlices:
+class OpSlices(Struct, frozen=True):
     """Runs that are shown, with the slice that stands for each."""
 
     runs: OpRuns

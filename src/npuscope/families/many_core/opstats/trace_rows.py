@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from enum import IntEnum
 
 import numpy as np
+from msgspec import Struct, field
 
 from npuscope.families.many_core.buffer_format import Records, Stats
 from npuscope.families.many_core.layout import Layout
@@ -13,7 +13,6 @@ from npuscope.families.many_core.opstats.index import OpIndex
 from npuscope.families.many_core.opstats.runs import OpRuns
 from npuscope.families.many_core.program import Space
 from npuscope.families.many_core.records import UTIMER_HZ
-from npuscope.lean_dataclass import dataclass
 from npuscope.trace_builder import Args, TraceBuilder, lanes
 from npuscope.trace_model import Column, floats, ints, texts, ticks_to_ns
 
@@ -33,8 +32,7 @@ class Lane(IntEnum):
 _SUFFIX = {Lane.OPS: "", Lane.TRANSFERS: "_DMA", Lane.BARRIERS: "_Barrier"}
 
 
-@dataclass(slots=True)
-class Rows:
+class Rows(Struct):
     """Makes each process and thread once, when it is first needed."""
 
     builder: TraceBuilder
@@ -103,8 +101,7 @@ def _thread_part(layout: Layout, thread: int) -> str:
     return f"{engine}_t{thread}"
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(Struct, frozen=True):
     """One buffer on its way into a timeline."""
 
     rows: Rows

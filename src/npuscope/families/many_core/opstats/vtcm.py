@@ -5,19 +5,19 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.opstats.index import OpIndex
 from npuscope.families.many_core.opstats.model import Totals, VtcmBlock, VtcmRow
 from npuscope.families.many_core.opstats.runs import OpRuns, Transfers, boundaries
-from npuscope.lean_dataclass import dataclass, replace
+from npuscope.structs import replace
 
 _MOST_BLOCKS = 600  # more are not told apart in a picture
 COLUMNS = 64  # moments of a map, each with the most that was there at a time
 
 
-@dataclass(frozen=True, slots=True)
-class Holds:
+class Holds(Struct, frozen=True):
     """One row per buffer: from the start of its first use to the end of its last, in ticks."""
 
     core: np.ndarray

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from npuscope.families.interface import Report
 from npuscope.families.many_core.compiler.metrics import perf_metrics
@@ -12,6 +13,7 @@ from npuscope.families.many_core.inference import CoreInference
 from npuscope.families.many_core.report.opstats_json import node_json
 from npuscope.families.many_core.rules import FAMILY
 from npuscope.profiling.model import Profile
+from npuscope.records import encode
 from npuscope.rulebook.finding import finding_json
 from npuscope.text import safe_terminal
 
@@ -94,7 +96,7 @@ def core_json(profile: Profile, timed: CoreInference) -> dict[str, Any]:
         "engines": {name: round(share, 6) for name, share in timed.tables.verdict.shares},
         "verdict": timed.tables.verdict.bound.name,
         "levers": [lever.plain() for lever in timed.levers],
-        "scaling": None if timed.scaling is None else asdict(timed.scaling),
+        "scaling": None if timed.scaling is None else encode(timed.scaling, whole=True),
         "path": dict(timed.tables.path),
         "modules": [asdict(row) for row in timed.tables.modules],
         "nodes": [node_json(row) for row in timed.tables.nodes],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+
+from msgspec import Struct
 
 from npuscope.families.interface import Report
 from npuscope.families.many_core.machine import CoreMachine
@@ -34,13 +35,12 @@ def machine_report(machine: CoreMachine) -> Report:
     return Report("\n".join(lines), record)
 
 
-def settable(record: object, path: str = "") -> Iterator[tuple[str, object]]:
+def settable(record: Struct, path: str = "") -> Iterator[tuple[str, object]]:
     """Values of tables; name and description of the machine are not for change."""
-    assert is_dataclass(record)
-    for field in fields(record):
-        value = getattr(record, field.name)
-        place = f"{path}{field.name}"
-        if is_dataclass(value):
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        place = f"{path}{name}"
+        if isinstance(value, Struct):
             yield from settable(value, f"{place}.")
         elif isinstance(value, dict):
             yield from ((f"{place}.{key}", one) for key, one in value.items())

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict
 
 from npuscope.families.many_core.compiler.metrics import metrics_lines
 from npuscope.families.many_core.compiler.metrics import perf_metrics as metrics_of
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.program import CoreProgram
 from npuscope.families.many_core.runner import RunReport, run_lines
-from npuscope.lean_dataclass import dataclass
-from npuscope.shown import Shown, counted
+from npuscope.records import encode
+from npuscope.shown import ShownRecord, counted
 from npuscope.text import safe_terminal
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class CompiledPrograms(Shown):
+class CompiledPrograms(ShownRecord, frozen=True):
     """A program for many cores, its machine, and its file if one was written."""
 
     program: CoreProgram
@@ -96,7 +96,7 @@ def compile_json(build: CompiledPrograms) -> dict[str, Any]:
         "ops": dict(sorted(kinds.items())),
         "inputs": [asdict(binding) for binding in program.inputs],
         "outputs": [asdict(binding) for binding in program.outputs],
-        "metrics": asdict(metrics_of(program)),
+        "metrics": encode(metrics_of(program), whole=True),
         "warnings": list(program.warnings),
         "notes": list(layout.notes),
         "specializations": [

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict
 
 from npuscope.families.many_core.adapters.model import Sheet
 from npuscope.families.many_core.buffer_format import OPSTATS_SCHEMA

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from npuscope.bounded_file import CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError, UsageError
@@ -38,9 +39,8 @@ from npuscope.families.many_core.report.opstats_json import (
     write_text,
 )
 from npuscope.families.many_core.specializations import read_layouts
-from npuscope.lean_dataclass import dataclass
 from npuscope.report.trace.files import write_trace
-from npuscope.shown import Shown, counted
+from npuscope.shown import ShownRecord, counted
 from npuscope.text import safe_terminal
 from npuscope.trace_model import TraceModel
 
@@ -51,8 +51,7 @@ _LOG = logging.getLogger(__name__)
 _BY_NAME_ONLY = ("osb", "qaic-desc", "qaic-raw")
 
 
-@dataclass(frozen=True, slots=True)
-class OpstatsRequest:
+class OpstatsRequest(Struct, frozen=True):
     """The command line, checked."""
 
     qpc: Path | None
@@ -99,8 +98,7 @@ class OpstatsRequest:
         return Companions(self.qpc, self.raw_layout, self.descriptors, self.ignore_uuid)
 
 
-@dataclass(slots=True, repr=False)
-class Outcome(Shown):
+class Outcome(ShownRecord, frozen=True):
     """Tables in the order of the files, what was written, and what the user should know."""
 
     tables: list[Opstats] = field(default_factory=list)
@@ -165,7 +163,7 @@ def work(request: OpstatsRequest) -> Outcome:
 
 def _not_empty(files: list[BufferFile], outcome: Outcome) -> list[BufferFile]:
     empty = [file for file in files if not file.path.stat().st_size]
-    outcome.damaged += [f"{safe_terminal(file.path.name)} is empty" for file in empty]
+    outcome.damaged.extend(f"{safe_terminal(file.path.name)} is empty" for file in empty)
     return [file for file in files if file not in empty]
 
 

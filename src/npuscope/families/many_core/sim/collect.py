@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.families.many_core.buffer_format import Records, collected
 from npuscope.families.many_core.records import SECTIONS, SectionId
@@ -20,11 +21,9 @@ from npuscope.families.many_core.sim.pmu import (
     ddr_rows,
     move_columns,
 )
-from npuscope.lean_dataclass import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Where an inference stands on the device's own clocks, and when the device was activated."""
 
     tick: int
@@ -63,8 +62,7 @@ class Collector:
         return {key: sources[key]() for key in collected(layout.stats_level, layout)}
 
 
-@dataclass(slots=True)
-class _Sections:
+class _Sections(Struct):
     plan: Plan
     columns: RecordColumns
     line: Timeline

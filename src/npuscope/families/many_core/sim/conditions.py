@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.errors import TargetError
 from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.families.many_core.sim.plan import Plan
-from npuscope.lean_dataclass import dataclass
 
 # --- The cores' clock: cycles over timer ticks, in steps of constant frequency ---
 
@@ -72,8 +72,7 @@ class CoreClock:
 INPUT_PORT, OUTPUT_PORT = 100, 101
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
+class Conditions(Struct, frozen=True):
     """Of one inference. Ticks count from its begin."""
 
     clocks: tuple[CoreClock, ...]  # by device
@@ -124,8 +123,7 @@ def _shares(plan: Plan, random: np.random.Generator) -> list[float]:
 # --- Options and result of a run ---
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(Struct, frozen=True):
     """Samples are inferences whose records are kept: from an iteration on, after a delay."""
 
     iterations: int = 1
@@ -142,8 +140,7 @@ class RunOptions:
     program: int = 0  # in the names of files
 
 
-@dataclass(frozen=True, slots=True)
-class Iteration:
+class Iteration(Struct, frozen=True):
     """One inference as the host sees it, in ticks of the common timer."""
 
     number: int
@@ -174,8 +171,7 @@ class Iteration:
         return to_us(self.output_wait)
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(Struct, frozen=True):
     """`stats` has one value per device and sample, `sampled` the iterations they belong to."""
 
     iterations: tuple[Iteration, ...]

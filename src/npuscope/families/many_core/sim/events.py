@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from heapq import heappop, heappush
 from math import inf
+
+from msgspec import Struct, field
 
 from npuscope.errors import InternalError, TargetError
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.families.many_core.sim.conditions import Conditions
 from npuscope.families.many_core.sim.plan import NO_CHANNEL, Fabric, Flow, Plan, Task
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 # Ten minutes: a longer inference means a wrong figure, and simulating it would never end.
@@ -18,8 +18,7 @@ _LATEST_TICKS = 600 * UTIMER_HZ
 _ISSUE, _DONE, _HAND_OVER, _BEGIN_FLOW, _FLOWS = range(5)
 
 
-@dataclass(slots=True)
-class Timeline:
+class Timeline(Struct):
     """When everything happened, in ticks from the begin of the inference."""
 
     sync: list[float]  # by record

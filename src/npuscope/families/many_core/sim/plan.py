@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 from math import inf
+
+from msgspec import Struct, field
 
 from npuscope.errors import TargetError
 from npuscope.families.many_core.layout import Engine, Layout
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.program import CoreOp, CoreProgram, Space, Transfer
 from npuscope.families.many_core.records import UTIMER_HZ
-from npuscope.lean_dataclass import dataclass
 from npuscope.text import safe_terminal
 
 # --- Costs of an op: cycles, transfer rates, shared roads, latencies ---
@@ -23,8 +23,7 @@ _DDR, _NOC, _PEER, _HOST = range(4)
 _ROADS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
+class Costs(Struct, frozen=True):
     """`level` is that of the records whose storing costs time: 0 unless overhead is modelled.
 
     `copies` of the network run side by side on cores of their own and share the roads."""
@@ -110,8 +109,7 @@ def _per_tick(gb_per_s: float) -> float:
 _NOTHING = 1e-3
 
 
-@dataclass(slots=True)
-class Flow:
+class Flow(Struct):
     """A transfer under way. `cap` is what its own engine can do, in bytes per tick."""
 
     task: int
@@ -186,8 +184,7 @@ END_KIND = "aicendcyclestats"
 NO_CHANNEL = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Queue:
+class Queue(Struct, frozen=True):
     """What one thread group of one core issues, in order."""
 
     device: int
@@ -198,8 +195,7 @@ class Queue:
     tasks: tuple[int, ...]
 
 
-@dataclass(slots=True)
-class Task:
+class Task(Struct):
     """An op with its place in the run. `row` is the first of its records, one per thread."""
 
     index: int
@@ -227,8 +223,7 @@ class Task:
         return self.op.info.kind == END_KIND
 
 
-@dataclass(frozen=True, slots=True)
-class PeerTransfer:
+class PeerTransfer(Struct, frozen=True):
     """Bytes from one device to another: the task that sends and the one that receives."""
 
     number: int
@@ -236,8 +231,7 @@ class PeerTransfer:
     target: int
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     layout: Layout
     tasks: tuple[Task, ...]
     queues: tuple[Queue, ...]

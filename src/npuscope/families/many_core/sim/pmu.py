@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.families.many_core.layout import Engine
 from npuscope.families.many_core.program import Space
@@ -14,7 +15,6 @@ from npuscope.families.many_core.records import ASYNCHRONOUS, PMU_COUNTERS
 from npuscope.families.many_core.sim.conditions import Conditions
 from npuscope.families.many_core.sim.events import Timeline
 from npuscope.families.many_core.sim.plan import Plan, Task
-from npuscope.lean_dataclass import dataclass
 
 # --- What the records of all inferences have in common, as columns ---
 
@@ -22,8 +22,7 @@ Column = np.ndarray
 _NO_ENTRY = 0xFFFF  # in the record: this transfer is not a multicast
 
 
-@dataclass(frozen=True, slots=True)
-class RecordColumns:
+class RecordColumns(Struct, frozen=True):
     """Rows are op records (one per thread), transfers and threads of one device."""
 
     first: int  # row of the plan that is row 0 here
@@ -102,8 +101,7 @@ def ddr_bytes(task: Task) -> tuple[int, int]:
     return (0, 0) if task.is_end else (info.rd_bytes, info.wr_bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class OpActivity:
+class OpActivity(Struct, frozen=True):
     """By op record: cycles at work by engine, cycles of waiting, MACs, bytes on the bus."""
 
     hvx: Column

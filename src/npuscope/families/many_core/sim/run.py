@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from math import inf
 from random import Random
 
+from msgspec import Struct
+
 from npuscope.errors import UsageError
 from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.machine import CoreMachine
@@ -26,8 +28,8 @@ from npuscope.families.many_core.sim.conditions import (
 from npuscope.families.many_core.sim.events import Timeline, run_inference
 from npuscope.families.many_core.sim.plan import Costs, Plan, plan_of
 from npuscope.families.many_core.sim.pmu import not_modelled
-from npuscope.lean_dataclass import dataclass, replace
 from npuscope.shown import counted
+from npuscope.structs import replace
 
 # --- The host: requests, queue, input and output DMA, doorbells, completion ---
 
@@ -38,8 +40,7 @@ _MOST_ITERATIONS = 1_000_000  # of a run that is told by its time
 BOOT_TICKS = 19_200_000
 
 
-@dataclass(frozen=True, slots=True)
-class InferenceRequest:
+class InferenceRequest(Struct, frozen=True):
     """All that decides how an inference goes: equal requests give equal inferences."""
 
     pattern: int
@@ -47,8 +48,7 @@ class InferenceRequest:
     output_ring: int
 
 
-@dataclass(frozen=True, slots=True)
-class InferenceOutcome:
+class InferenceOutcome(Struct, frozen=True):
     """Of an inference, in ticks from its begin."""
 
     start: int
@@ -107,8 +107,7 @@ def _longest_wait(line: Timeline, port: int) -> float:
     return max((wait[1] for key, wait in line.port_waits.items() if key[3] == port), default=0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(Struct, frozen=True):
     """An iteration with what is needed to run it again."""
 
     iteration: Iteration

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npuscope.errors import FileError, OutputError, UsageError
-from npuscope.lean_dataclass import replace
 from npuscope.options.kinds import (
     Mark,
     Option,
@@ -23,6 +22,7 @@ from npuscope.options.kinds import (
     whole,
 )
 from npuscope.options.rows import CORE_MACHINE, OUTPUT, SET, SHAPE
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npuscope.errors import UsageError
-from npuscope.lean_dataclass import replace
 from npuscope.options.kinds import Mark, OptionGroup, Verb, file, flag, list_, real, text, whole
 from npuscope.options.rows import CORE_MACHINE, OUTPUT, SET
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
 

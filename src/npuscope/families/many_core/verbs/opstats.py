@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npuscope.errors import FileError, UsageError
-from npuscope.lean_dataclass import replace
 from npuscope.options.kinds import Option, OptionGroup, OptionKind, Verb, file, flag, option, text
 from npuscope.options.rows import FORCE, HTML, JSON, QUIET, VERBOSE
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
 
