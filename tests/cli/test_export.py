@@ -199,7 +199,7 @@ def test_another_model_is_refused(
 def test_something_must_be_asked_for(tflite: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, said = failed([str(tflite)], capsys)
     assert code == 2
-    assert "nothing to write" in said
+    assert "no output selected" in said
 
 
 @pytest.mark.parametrize("option", ["--netron", "--model-explorer"])

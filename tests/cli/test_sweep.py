@@ -100,10 +100,13 @@ def test_quiet_is_one_line(swept: Path, capsys: Capture) -> None:
 WRONG = {
     "sweep report": (2, "expected one store, found 0\n  hint: npuscope sweep report STORE"),
     "sweep report S T": (2, "expected one store, found 2\n  hint: npuscope sweep report STORE"),
-    "sweep report S --jobs 2": (2, "--jobs: this option is for runs; a report runs nothing"),
+    "sweep report S --jobs 2": (
+        2,
+        "--jobs: this option is for running a sweep, not for its report",
+    ),
     "sweep report S --retry-failed": (
         2,
-        "--retry-failed: this option is for runs; a report runs nothing",
+        "--retry-failed: this option is for running a sweep, not for its report",
     ),
     "sweep a.toml b.toml": (2, "one sweep file at a time, found 2"),
     "sweep none.toml": (3, "none.toml: cannot be read: No such file or directory"),

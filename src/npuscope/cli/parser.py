@@ -20,7 +20,7 @@ class Parser(argparse.ArgumentParser):
     """argparse whose errors are ours: one sentence, exit code 2, JSON on request."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message, hint=f"`{self.prog} --help` lists what is possible")
+        raise UsageError(message, hint=f"`{self.prog} --help` lists the options")
 
 
 def build_parser(verb: str | None, whole: bool = True) -> Parser:
@@ -31,7 +31,7 @@ def build_parser(verb: str | None, whole: bool = True) -> Parser:
     parser = Parser(
         prog="npuscope",
         description="Fit, speed, profile and reasons for networks on NPUs, without a board.",
-        epilog="`npuscope help VERB` tells what a verb does and takes.",
+        epilog="`npuscope help VERB` explains a verb and its options.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"npuscope {__version__}")
@@ -140,4 +140,4 @@ class _Refuse(argparse.Action):
         self, parser: object, namespace: object, values: object, option: object = ""
     ) -> None:
         name = str(option)
-        raise UsageError(f"{name} cannot be followed: {NOT_MODELLED[name]}", where=name)
+        raise UsageError(f"{name} is not supported: {NOT_MODELLED[name]}", where=name)

@@ -55,7 +55,8 @@ MACHINE = (
     real("npu_mhz", "NPU clock (1000)", "MHZ", **TIMED),
     text("flash", "how the board drives its flash: octo-dtr-200 (default), octo-dtr-50, ...",
         "NAME", **TIMED),
-    text("psram", "the same of its external RAM: hexa-dtr-200 (default), ...", "NAME", **TIMED),
+    text("psram", "how the board drives external RAM: hexa-dtr-200 (default), ...", "NAME",
+        **TIMED),
     file("mpool", "memory pools from a vendor .mpool file", vendor=("--load-mpool",), **MAPPED),
     file("mdesc", "units from a vendor .mdesc file", vendor=("--load-mdesc",), **MAPPED),
     SET,
@@ -67,16 +68,17 @@ LOOKED_AT = OptionGroup("machine", MACHINE, shared=True)
 OF_PROGRAMS = (
     option("compiled_from", OptionKind.FILE, "the model of a compiled program",
         shell=False, **MAPPED),
-    flag("ec_single_epoch", "one blob per epoch instead of one for many", shell=False, **MAPPED),
+    flag("ec_single_epoch", "one blob per epoch", shell=False, **MAPPED),
 )
 TARGET = OptionGroup("machine", (*MACHINE[:5], LEVEL, *MACHINE[5:], *OF_PROGRAMS), shared=True)
 IO_TYPES = tuple(
     text(f"{side}_data_type", f"element type at the {side}s", "", choices=DATA_TYPES, **MAPPED)
     for side in ("input", "output")
 )
-SHAPE = list_("shapes", "fix the shape of an input, or the size of a symbol, if it is open",
+SHAPE = list_("shapes",
+    "set the shape of an input, or a symbolic size, if the model leaves it open",
     "NAME=1,224,224,3", flags=("--shape",), parse=parse_shapes, **MAPPED)
-AS_INT8 = flag("as_int8", "a float network as if it were quantized: stand-in scales, figures only",
+AS_INT8 = flag("as_int8", "a float network as if quantized: placeholder scales, estimates only",
     **MAPPED)
 READING = OptionGroup("model", (*IO_TYPES, SHAPE, AS_INT8), shared=True)
 BUILT_IN = OptionGroup("model", IO_TYPES, shared=True)  # the built-in network has no dynamic sizes
@@ -87,7 +89,7 @@ QUIET = flag("quiet", "print the answer in one line", flags=("-q", "--quiet"), p
 VERBOSE = flag("verbose", "print details and tracebacks", flags=("-v", "--verbose"), python=False)
 FORCE = flag("force", "replace output files that npuscope did not write", python=False)
 OUTPUT = OptionGroup("output", (JSON, FORCE, QUIET, VERBOSE), shared=True)
-NO_COLOR = flag("no_color", "not needed: there are no colours",
+NO_COLOR = flag("no_color", "not needed: output has no colours",
     python=False, effect=VendorEffect.NONE)
 
 
@@ -138,43 +140,44 @@ NEUTRAL = {
 NOT_MODELLED = {
     "--Oauto": "the level that the vendor's compiler would choose is not known",
     "--force-8bits-scale-offset": "its effect on scales is not known",
-    "--expand-softmax": "the ops that it makes of a Softmax are not known",
+    "--expand-softmax": "the ops that replace the Softmax are not known",
 }
 
 
 LAYOUTS = ("nchw", "nhwc")
 IMAGES = (
-    text("mean", "subtracted from pixels, one number or one a channel (0)", "0.485,0.456,0.406"),
+    text("mean", "subtracted from pixels, one number or one per channel (0)", "0.485,0.456,0.406"),
     text("std", "pixels are divided by this, after the mean (1)", "0.229,0.224,0.225"),
-    real("pixel_max", "what a pixel of 255 is before mean and std (1)", "X", default=1.0),
-    text("layout", "where the channels of the input are (default: where its shape has 1 or 3)", "",
+    real("pixel_max", "value of a pixel of 255 before mean and std (1)", "X", default=1.0),
+    text("layout", "axis order of the input (default: channels are where its shape has 1 or 3)", "",
         choices=LAYOUTS),
 )
-INPUTS = list_("inputs", "input data; once for every input, in order", "F.npy",
+INPUTS = list_("inputs", "input data; give it once per input, in order", "F.npy",
     parse=read_arrays)
 SEEDS = whole("seeds", "random inputs to try (1)", default=1)
 DATA = OptionGroup("data", (INPUTS, SEEDS), exclusive=("inputs", "seeds"))
 
 # --- Devices, and stores of sweeps ---
 
-BATCH = whole("batch", "samples of every counter; means are reported (default 1; log: all)")
+BATCH = whole("batch", "samples per counter; the mean is reported (default 1; log: all)")
 DEVICE = (
     text("connect",
         "simulated (default), emulated, serial[:PORT][:BAUD], socket:HOST:PORT or log:FILE", "DESC",
         default="simulated"),
     text("network", "which network, if the device has several", default="", flags=("-n", "--name")),
-    file("cfile", "the build that runs there, as SOURCE: network.c, c_info.json or the folder",
+    file("cfile", "the build that runs on the device: network.c, c_info.json or the folder",
         flags=("-c", "--cfile"), python=False),
     flag("vendor_plan",
-        "use the passes of the vendor's profiler (a warm-up and three) instead of the fewest"),
-    flag("vendor_figures", "report in the vendor's layout and with its means", python=False),
+        "use the passes of the vendor's profiler (a warm-up and three) instead of fewer"),
+    flag("vendor_figures", "print the report in the vendor's layout, with its averages",
+        python=False),
     SINGLE,
     result_file("log", "save every counter of every inference, for --connect log:FILE"),
 )
 SWEEP_REPORT = OptionGroup("report", (
     result_file("html", "tables and plots as one offline HTML file"),
     result_file("csv", "one line per run"),
-    result_file("parquet", "the same with types (needs pyarrow)"),
+    result_file("parquet", "as --csv, in Parquet with types (needs pyarrow)"),
 ))
 
 # --- Machines with many cores ---

@@ -1,4 +1,4 @@
-"""`npuscope asm FILE -o OUT`: text to an epoch-controller blob."""
+"""`npuscope asm FILE -o OUT`: assemble text into an epoch-controller blob."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # fmt: off
 VERB = Verb(
-    "text to an epoch-controller blob",
+    "assemble text into an epoch-controller blob",
     (Argument("source", "FILE", "text, as `disasm` writes it"),),
     (
         OptionGroup("", (
@@ -33,7 +33,7 @@ VERB = Verb(
 
 @checked(VERB)
 def asm(source: str | Path, output: str | Path | None = None, *, name: str = "1") -> Assembled:
-    """Text to an epoch-controller blob.
+    """Assemble text into an epoch-controller blob.
 
     In: text as `disasm` writes it. Out: the blob with its bytes; with `output` they are written,
     as a C header if it ends in .h, whose array's name ends in `name`.

@@ -1,4 +1,4 @@
-"""`npuscope bisect SOURCE`: the first op whose NPU arithmetic leaves the reference."""
+"""`npuscope bisect SOURCE`: the first op whose NPU arithmetic differs from the reference."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _wrong_keyword(function: str, verb: Verb, keyword: str) -> UsageError:
     import difflib
 
     near = difflib.get_close_matches(keyword, sorted(keywords(function)), n=1)
-    hint = f"did you mean {near[0]}?" if near else f"help({where}) lists what is possible"
+    hint = f"did you mean {near[0]}?" if near else f"help({where}) lists the options"
     return UsageError(f"unknown option '{keyword}'", where=where, hint=hint)
 
 
@@ -89,7 +89,7 @@ def wrong_words(name: str, words: Iterable[str]) -> UsageError:
     import difflib
 
     near = difflib.get_close_matches(flag, spellings, n=1) if flag else []
-    hint = f"`npuscope {name} --help` lists what is possible"
+    hint = f"`npuscope {name} --help` lists the options"
     if users:
         hint = f"{flag} is an option of {_some(users)}"
     elif near:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from npuscope.building import Options, Source
 
 VERB = Verb(
-    "two runs by source op: what moved, and where the milliseconds went",
+    "compare two runs by source op: what moved, and where the time went",
     (
         Argument("a", "A", RUN_HELP),
         Argument("b", "B", "what to compare it with (default: A again)", "?"),
@@ -43,13 +43,13 @@ VERB = Verb(
                 ),
                 text(
                     "machines",
-                    "one table of A on these machines instead: stm32n6,cloudai100",
+                    "compare A on these machines in one table instead: stm32n6,cloudai100",
                     "NAME,...",
                     parse=lambda words: tuple(word.strip() for word in words.split(",")),
                 ),
                 text(
                     "noise",
-                    "least noise of a measured row, e.g. 1%, beside the spread of its samples (0)",
+                    "minimum noise of a measured row, e.g. 1%, besides the spread of samples (0)",
                     "SHARE",
                 ),
                 HTML,
@@ -99,7 +99,7 @@ def compare(
 
     if machines:
         if b is not None or as_built or html or a_options or b_options:
-            raise UsageError("A alone is put on several machines", where="--machines")
+            raise UsageError("--machines compares A alone", where="--machines")
         from npuscope.advice.compare.machines import on_machines
 
         name = a.name if isinstance(a, Graph) else Path(a).name

@@ -61,15 +61,16 @@ VENDOR = OptionGroup(
         text("target", "stm32n6", python=False),
         text("name", "name of the network in C", default="network", flags=("-n", "--name"),
             vendor=("--network-name",)),
-        file("model", "the same as MODEL", "MODEL", flags=("-m", "--model"), python=False),
+        file("model", "same as MODEL", "MODEL", flags=("-m", "--model"), python=False),
         whole("verbosity", "0: the answer only, 1: the default, 2 or 3: the lowering too", "",
             default=1, choices=(0, 1, 2, 3), python=False),
-        whole("d_lower", "log of the lowering in the vendor's words, above 0", default=0,
+        whole("d_lower", "above 0: log the lowering in the vendor's format", default=0,
             python=False),
         file("csv_file", "name of the epoch table (network.csv)", "F"),
         file("output_info_file", "name of c_info.json", "F"),
-        replace(SINGLE, means="a blob for every epoch, not one for many"),
-        whole("max_ca_pipe", "units in series at most", flags=("--Omax-ca-pipe",), **MAPPED),
+        replace(SINGLE, means="one blob per epoch"),
+        whole("max_ca_pipe", "maximum number of units in series", flags=("--Omax-ca-pipe",),
+            **MAPPED),
         flag("enable_virtual_mem_pools", "accepted: always on",
             python=False, effect=VendorEffect.NONE),
         *(_neutral(flag, values) for flag, values in NEUTRAL.items()),
@@ -79,10 +80,10 @@ VENDOR = OptionGroup(
             for flag, reason in NOT_MODELLED.items()
         ),
     ),
-    about="under the names its tools use",
+    about="with the names that its tools use",
 )
 VERB = Verb(
-    "a model to the program that the device executes",
+    "compile a model to the program that the device executes",
     (Argument("source", "MODEL", "a model: .tflite or QDQ .onnx", "?"),),
     (
         OptionGroup("", (
@@ -93,7 +94,8 @@ VERB = Verb(
                 **MAPPED),
             flag("no_secure", "for the non-secure world: internal pools at 0x24000000 and above",
                 **MAPPED),
-            text("application", "whose defines app_config.h has (default: found from the outputs)",
+            text("application",
+                "application template for app_config.h (default: chosen from the outputs)",
                 "", default="", choices=APPLICATIONS),
         )),
         TARGET,
@@ -157,9 +159,9 @@ def compilation(
 ) -> Compilation:
     """The Program with what was written; the vendor's tool takes the model with an option."""
     if (source in (None, "")) == (not model):
-        what = "the model is given twice" if model else "there is no model to compile"
+        what = "the model is given twice" if model else "no model to compile"
         raise UsageError(
-            what, where="MODEL", hint="give it as MODEL or with -m, as the vendor's tool"
+            what, where="MODEL", hint="give it as MODEL or with -m, as in the vendor's tool"
         )
     if target is not None and target not in _TARGETS:
         raise UsageError(f"unknown target '{target}'", where="--target", hint="stm32n6")

@@ -1,4 +1,4 @@
-"""`npuscope completion SHELL`: a script, made from the records of the verbs, that asks nobody."""
+"""`npuscope completion SHELL`: a script made from the records of the verbs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NO_VALUE = (OptionKind.FLAG, OptionKind.SWITCH)
 def completion(shell: str) -> str:
     """A script that completes verbs, options and values in a shell.
 
-    In: bash, zsh or fish. Out: the script; it calls nobody, so that completion takes no time.
+    In: bash, zsh or fish. Out: the script; it calls no program, so completion is immediate.
 
     >>> npuscope.completion("bash")
     """
@@ -171,7 +171,7 @@ fi
 
 def _zsh() -> str:
     verbs = [f"        {_quoted(f'{c.name}:{c.line}')}" for c in commands()]
-    verbs.append(f"        {_quoted('help:what a verb does and takes')}")
+    verbs.append(f"        {_quoted('help:explain a verb and its options')}")
     cases = "\n".join(
         f"        {command.name}) {_zsh_arguments(command)} ;;" for command in commands()
     )
@@ -214,7 +214,7 @@ def _fish() -> str:
     first = "complete -c npuscope -n __fish_use_subcommand -f"
     for command in commands():
         lines.append(f"{first} -a {command.name} -d {_fish_quoted(command.line)}")
-    lines.append(f"{first} -a help -d {_fish_quoted('what a verb does and takes')}")
+    lines.append(f"{first} -a help -d {_fish_quoted('explain a verb and its options')}")
     names = " ".join(command.name for command in commands())
     lines.append(f"complete -c npuscope -n '__fish_seen_subcommand_from help' -f -a '{names}'")
     for command in commands():

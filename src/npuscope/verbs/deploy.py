@@ -1,4 +1,4 @@
-"""`npuscope deploy DIR --board B`: a network onto a real board, as a recipe or for real."""
+"""`npuscope deploy DIR --board B`: put a network on a real board, or print the commands for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # fmt: off
 VERB = Verb(
-    "a network onto a real board: signing, addresses, order, boot switches",
+    "put a network on a real board: signing, addresses, order, boot switches",
     (Argument("source", "DIR", "a build folder, or NAME_rel.bin of `package`"),),
     (
         OptionGroup("", (
@@ -45,9 +45,9 @@ def deploy(
     tool: str = "STM32_Programmer_CLI",
     run: bool = False,
 ) -> tuple[DeployedStep, ...]:
-    """A network onto a real board, with the programmer's command line tool.
+    """Put a network on a real board, with the programmer's command line tool.
 
-    In: a build folder or a NAME_rel.bin; boot loader and application are programmed where given.
+    In: a build folder or a NAME_rel.bin; boot loader and application are programmed if given.
     Out: the steps, each with what its command printed; without `run` nothing is done.
 
     >>> npuscope.deploy("net", application="app_signed.hex")

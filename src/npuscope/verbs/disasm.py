@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from npuscope.report.blobs import Disassembly
 
 VERB = Verb(
-    "epoch-controller blobs to text",
+    "disassemble epoch-controller blobs into text",
     (Argument("source", "FILE", "a *_ecblobs.h, or the bytes of one blob"),),
     (
         OptionGroup(
@@ -60,7 +60,7 @@ def disasm(
         return disassembly
     if len(blobs) > 1:
         raise UsageError(
-            f"{len(blobs)} blobs cannot be written to one file that can be assembled again",
+            f"{len(blobs)} blobs do not go into one file that `asm` can read",
             where=f"-o {output}",
             hint=f"choose one with --blob: {names}",
         )

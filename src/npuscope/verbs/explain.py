@@ -54,7 +54,7 @@ def explain(
 
     In: a source. Without a `batch` it is estimated, with one it is run that many times. The
     reasons of a compiled program come from its `model`, which is looked for beside it. For a
-    machine with many cores, or stats buffers and results of `opstats`, the same of that run.
+    machine with many cores, stats buffers and results of `opstats` are explained too.
     Out: the verdict, the changes that pay most, and every finding.
 
     >>> npuscope.explain("model.tflite").changes

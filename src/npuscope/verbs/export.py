@@ -1,4 +1,4 @@
-"""`npuscope export SOURCE`: what layers cost, for the viewers of others."""
+"""`npuscope export SOURCE`: layer costs for Model Explorer and Netron."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from npuscope.report.export_drawing import Export
 
 VERB = Verb(
-    "what layers cost, for Model Explorer and Netron",
+    "show layer costs in Model Explorer or Netron",
     (SOURCE,),
     (
         OptionGroup(
@@ -49,7 +49,7 @@ def export(
     model: str | Path | None = None,
     **options: Unpack[Options],
 ) -> Export:
-    """What each layer of a model costs, for the viewers of others.
+    """What each layer of a model costs, for Model Explorer and Netron.
 
     In: a model, or a compiled program or a saved profile with its `model`. Out: costs by node,
     and the files that were written for Model Explorer and Netron.
@@ -59,7 +59,7 @@ def export(
     from npuscope.report.export_drawing import export_files, subject_of
 
     if not (model_explorer or netron):
-        raise UsageError("nothing to write", hint="give --model-explorer FILE or --netron FILE")
+        raise UsageError("no output selected", hint="give --model-explorer FILE or --netron FILE")
     profile, own = _profile_of(source, options)
     graph = own or _shown_graph(model, options)
     path = source if own else model

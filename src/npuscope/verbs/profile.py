@@ -45,7 +45,7 @@ VERB = Verb(
         OptionGroup("", (
             BATCH,
             flag("full", "every field of every epoch instead of one line", python=False),
-            text("epochs", "only these, e.g. 3,7-12", "LIST", python=False,
+            text("epochs", "only these epochs, e.g. 3,7-12", "LIST", python=False,
                 parse=epoch_numbers),
             result_file("csv", "write a table with one row per epoch"),
             HTML,
@@ -135,7 +135,7 @@ def report(
     single = options.get("ec_single_epoch")
     as_board = bool(vendor_plan or vendor_figures or single or log) or connect != "simulated"
     if source is None and not as_board:
-        raise UsageError("nothing to profile", hint="give a model, a build folder or --connect")
+        raise UsageError("no source given", hint="give a model, a build folder or --connect")
     from npuscope.profiling.saved import is_saved_profile, read_profile
     from npuscope.report.profile_report import ProfileReport
     from npuscope.report.result_files import write_log, write_measured, write_page, write_profile

@@ -40,7 +40,7 @@ VERB = Verb(
     (Argument("source", "IMAGE", f"NAME_rel.bin or a build folder ({_DEFAULT_IMAGE})", "?"),),
     (
         OptionGroup("", (
-            file("input", "the same", flags=("-i", "--input"), python=False),
+            file("input", "same as IMAGE", flags=("-i", "--input"), python=False),
             text("board", "where to run; stm32n6570-dk prints the commands for a real board", "",
                 default="emulated", choices=("emulated", "stm32n6570-dk"), python=False),
             text("address", f"addresses in flash ({DEFAULT_ADDRESS})", "NET[,PARAMS]",
@@ -103,9 +103,7 @@ def run(
     if batch < 1:
         raise UsageError(f"expected at least 1 inference, found {batch}", where="--batch")
     if "no-flash" in modes:
-        raise UsageError(
-            "the emulated board's flash is empty whenever it starts", where="--mode no-flash"
-        )
+        raise UsageError("the emulated board starts with empty flash", where="--mode no-flash")
     start = partial(
         load_and_run,
         clocks=load_machine(overrides=overrides).clocks,

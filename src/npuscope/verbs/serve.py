@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from npuscope.building import Options
 
 VERB = Verb(
-    "the report as an application in the browser: change, toggle, compare",
+    "interactive report in the browser: change options, toggle fixes, compare",
     (Argument("models", "MODEL", "a .tflite or .onnx model; one or more", "+"),),
     (
         OptionGroup(
             "",
             (
                 whole("port", "port of this computer (default: any free one)", default=0),
-                list_("pools", "another .mpool file to choose in the view", "FILE"),
+                list_("pools", "another .mpool file to choose from in the page", "FILE"),
                 flag("no_browser", "print the address only; no browser is opened", python=False),
                 text("ready", "called with the address", "FUNCTION", shell=False),
             ),
@@ -49,9 +49,9 @@ def serve(
     ready: Callable[[str], None] | None = None,
     **options: Unpack[Options],
 ) -> None:
-    """The report as an application in the browser: change the machine, toggle fixes, compare.
+    """Interactive report in the browser: change the machine, toggle fixes, compare.
 
-    In: models, and `pools` (.mpool files) to choose from; other options are where it starts.
+    In: models, and `pools` (.mpool files) to choose from; other options are the initial settings.
     `ready` is called with the address, which only this computer can reach. Out: nothing; Ctrl-C
     ends it.
 

@@ -39,8 +39,8 @@ def validate(
 ) -> Validation:
     """NPU arithmetic against the reference, on `inputs` or on random data of `seeds` seeds.
 
-    In: a model, or a compiled program with the `model` it was made from. Out: how near outputs
-    and layers are, and the `verdict` on it: passed, differs (as rounding does), wrong, or unjudged.
+    In: a model, or a compiled program with the `model` it was made from. Out: how close outputs
+    and layers are, and the `verdict`: passed, differs (as rounding does), wrong, or unjudged.
 
     >>> npuscope.validate("model.tflite", seeds=3).passed
     """
