@@ -53,7 +53,7 @@ def test_kernels_without_a_measured_cost_are_named(demo):
     )
     assert (of.unmeasured, of.cpu, of.kernels) == (1.0, 0.0, ("Cumsum",))
     assert remarks(of, MACHINE) == (
-        "100% of the time is in CPU kernels whose cost nobody measured: Cumsum",
+        "100% of the time is in CPU kernels whose cost was not measured: Cumsum",
     )
 
 
@@ -112,9 +112,9 @@ def test_an_npu_that_works_far_too_long_is_doubted(demo):
     ("key", "value", "told"),
     [
         ("clocks.npu_mhz", 800, "npu_mhz"),
-        ("paths.xspi2.bytes_per_cycle", 0.5, "road xspi2"),
-        ("flash", "octo-dtr-50", "road xspi2"),
-        ("psram", "hexa-dtr-50", "road xspi1"),
+        ("paths.xspi2.bytes_per_cycle", 0.5, "path xspi2"),
+        ("flash", "octo-dtr-50", "path xspi2"),
+        ("psram", "hexa-dtr-50", "path xspi1"),
         ("clock_mode", "nominal", "mcu_mhz, npu_mhz, nic_mhz"),
     ],
 )

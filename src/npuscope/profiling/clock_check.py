@@ -140,7 +140,7 @@ def _sentence(misfit: Misfit, program: Program) -> str:
         f"{names}: the compiler assumed freqRatio {pool.freq_ratio:g} and byteWidth "
         f"{pool.byte_width}, the clocks give {misfit.freq_ratio:.3g} and {misfit.byte_width:g} "
         f"(NPU {misfit.npu_mhz:g} MHz by {clock} {misfit.clock_mhz:g} MHz): memory terms of "
-        f"max_cycles are {abs(off):.1%} too {way}, and they decide it in "
+        f"max_cycles are {abs(off):.1%} too {way}, which decides max_cycles in "
         f"{number} of {len(rated)} epochs"
     )
 

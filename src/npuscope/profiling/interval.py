@@ -160,8 +160,8 @@ def _far_from_roofline(
     if not facts.model.macs or core <= _FAR_FROM_ROOFLINE * bound:
         return ()
     return (
-        f"not credible: the NPU works {core / bound:,.0f} times as long as all products at its "
-        "peak rate, or all weights on their way, would take",
+        f"not credible: the NPU takes {core / bound:,.0f} times as long as all products at its "
+        "peak rate, or fetching all weights, would take",
     )
 
 
@@ -171,18 +171,18 @@ def remarks(of: Contents, machine: Machine) -> tuple[str, ...]:
     if of.unmeasured >= _NOTED_PART:
         kernels = ", ".join(of.kernels)
         sentences.append(
-            f"{of.unmeasured:.0%} of the time is in CPU kernels whose cost nobody measured: "
+            f"{of.unmeasured:.0%} of the time is in CPU kernels whose cost was not measured: "
             f"{kernels}"
         )
     if of.external >= _NOTED_PART:
         sentences.append(
-            f"{of.external:.0%} of the time waits for external RAM, whose cost follows published "
-            "totals alone: no run there was measured epoch by epoch"
+            f"{of.external:.0%} of the time waits for external RAM; its cost comes from published "
+            "totals only: no such run was measured epoch by epoch"
         )
     if of.reported >= _NOTED_PART:
         sentences.append(
             "timed from the compiler's report, which holds no registers: the network.c of the same "
-            "build is timed more exactly"
+            "build gives a more exact time"
         )
     return (*sentences, *_other_setup(machine))
 
@@ -198,10 +198,10 @@ def _other_setup(machine: Machine) -> tuple[str, ...]:
         if getattr(usual.clocks, name) != getattr(machine.clocks, name)
     ]
     roads = usual.paths.items()
-    changed += [f"road {name}" for name, road in roads if machine.paths.get(name) != road]
+    changed += [f"path {name}" for name, road in roads if machine.paths.get(name) != road]
     if not changed:
         return ()
     return (
-        f"the constants were measured with another set-up ({', '.join(changed)}): boards of "
-        "other clocks often run the flash slower too, see --flash in docs/machine.md",
+        f"the constants were measured with another set-up ({', '.join(changed)}): with "
+        "other clocks, boards often run the flash slower too; see --flash in docs/machine.md",
     )

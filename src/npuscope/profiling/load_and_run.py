@@ -93,7 +93,7 @@ def _bytes(path: Path) -> bytes:
     data = read_bytes(path, LOADABLE, hint=hint)
     if len(data) > FLASH_BYTES:
         raise FileError(
-            f"has {len(data):,} bytes, the board's flash {FLASH_BYTES:,}",
+            f"has {len(data):,} bytes, more than the {FLASH_BYTES:,} of the board's flash",
             where=safe_terminal(str(path)),
         )
     return data
@@ -231,5 +231,5 @@ def _inputs(network: NetworkDesc, arrays: Sequence[np.ndarray] | None) -> tuple[
     if arrays is None:
         return random_inputs(network)
     if len(arrays) != len(network.inputs):
-        raise UsageError(f"{len(arrays)} inputs for a network of {len(network.inputs)}")
+        raise UsageError(f"{len(arrays)} inputs given, the network has {len(network.inputs)}")
     return tuple(arrays)

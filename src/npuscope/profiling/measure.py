@@ -177,8 +177,8 @@ def _chosen(info: DeviceInfo, name: str) -> NetworkDesc:
     names = ", ".join(safe_terminal(network.name) for network in info.networks) or "none"
     fitting = [network for network in info.networks if network.name == name or not name]
     if not fitting:
-        what = f"no network '{name}'" if name else "no network"
-        raise DeviceError(f"there is {what} on the device", where="--name", hint=f"found: {names}")
+        what = f"network '{name}'" if name else "network"
+        raise DeviceError(f"no {what} on the device", where="--name", hint=f"found: {names}")
     if len(fitting) > 1:
         raise UsageError("the device has several networks", where="--name", hint=f"one of {names}")
     return fitting[0]
@@ -248,4 +248,4 @@ def _link_notes(device: Device) -> Iterator[str]:
     if isinstance(device, LogDevice) and device.note:
         yield device.note
     if isinstance(device, RemoteBoard) and not device.info().link_checked:
-        yield "link unchecked: the board offers no checksum of its memory"
+        yield "link not checked: the board offers no checksum of its memory"

@@ -33,9 +33,9 @@ def left_out(profile: Profile) -> tuple[str, ...]:
         return ()
     return (
         f"{kernels / profile.total_ms:.0%} of the time is in CPU kernels and library calls, "
-        "charged "
-        "by element as boards were measured: caches, interrupts and other work of the processor "
-        "are left out",
+        "at "
+        "costs per element measured on boards; caches, interrupts and other work of the processor "
+        "are not included",
     )
 
 
@@ -52,14 +52,14 @@ def own_kernels(profile: Profile) -> tuple[str, ...]:
     return (
         "the processor's time is that of npuscope's own C kernels and driver on an emulated "
         f"Cortex-M33 without vectors, not that of the vendor's library: {'; '.join(parts)}. With "
-        f"costs measured on boards, as estimates use them, the total is {predicted:.4g} ms",
+        f"the costs measured on boards that estimates use, the total is {predicted:.4g} ms",
     )
 
 
 def _beside(name: str, epochs: list[EpochProfile]) -> str:
     total_ms = sum(e.ms for e in epochs)
     predicted = sum(e.predicted_ms or 0.0 for e in epochs)
-    return f"{name} {total_ms:.4g} ms here, {predicted:.4g} ms by those costs"
+    return f"{name} {total_ms:.4g} ms here, {predicted:.4g} ms by board costs"
 
 
 # --- The flash of a measured run ---
@@ -89,7 +89,7 @@ def flash_warning(
     if error > _RIGHT or _off(own, run) - error < _MORE:
         return ()
     return (
-        f"the run contradicts the flash that was assumed: it took {sum(run):.4g} ms, "
+        f"the run does not match the assumed flash: it took {sum(run):.4g} ms, "
         f"{sum(own):.4g} predicted; --flash {best} gives {sum(others[best]):.4g}",
     )
 

@@ -89,7 +89,7 @@ def sensitivity_lines(rows: tuple[Sensitivity, ...], total_ms: float) -> list[st
     heading = f"{'key':<42} {'value':>9} {'tried':>9} {'saved ms':>9} {'share':>6}"
     from npuscope.advice.what_if import STEP
 
-    lines = [f"Sensitivity  one timing key {STEP:.0%} better at a time; what saves most:"]
+    lines = [f"Sensitivity  one timing key {STEP:.0%} better at a time; the largest savings:"]
     lines.append(f"  {heading}")
     for row in rows[:_SHOWN]:
         share = percent(row.saved_ms, total_ms)
@@ -189,7 +189,7 @@ def memory_lines(profile: Profile) -> list[str]:
         f"  internal RAM {size(memory.internal_ram_bytes)}, "
         f"external RAM {size(memory.external_ram_bytes)}, weights {size(memory.weights_bytes)}"
     )
-    lines.append(f"  no placement needs less than {size(memory.lower_bound_bytes)} of RAM")
+    lines.append(f"  any placement needs at least {size(memory.lower_bound_bytes)} of RAM")
     return lines
 
 

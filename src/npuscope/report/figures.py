@@ -10,7 +10,6 @@ from npuscope.profiling.model import (
     UNKNOWN_FIT,
     DevicePart,
     EpochProfile,
-    Fit,
     Profile,
     Provenance,
     RunClocks,
@@ -252,9 +251,9 @@ def answer(profile: Profile) -> str:
             f"known cost ({kinds})"
         )
     if profile.is_lower_bound:
-        return f"{verdict(profile.fit)}; {least_time(profile)} ({how_sure(profile)})"
+        return f"{verdict(profile)}; {least_time(profile)} ({how_sure(profile)})"
     speed = f"{ms(profile.total_ms)} ms, {profile.inferences_per_s:.4g} inf/s"
-    return f"{verdict(profile.fit)}; {speed} ({how_sure(profile)})"
+    return f"{verdict(profile)}; {speed} ({how_sure(profile)})"
 
 
 def least_time(profile: Profile) -> str:
@@ -263,18 +262,25 @@ def least_time(profile: Profile) -> str:
     kinds = safe_terminal(", ".join(dict.fromkeys(profile.unknown_ops)))
     blobs = {epoch.name for epoch in profile.epochs if epoch.kind is EpochKind.HW}
     if blobs.intersection(profile.unknown_ops):
-        return f"at least {ms(profile.total_ms)} ms; nothing is known of {kinds}"
+        return f"at least {ms(profile.total_ms)} ms; the cost of {kinds} is not known"
     ops = "1 op" if number == 1 else f"{number} ops"
     return f"at least {ms(profile.total_ms)} ms; {ops} of unknown cost ({kinds}) on the CPU"
 
 
-def verdict(fit: Fit) -> str:
+def verdict(profile: Profile) -> str:
+    """The least memory that the network needs, and where its weights are now."""
+    fit = profile.fit
     if fit == UNKNOWN_FIT:
         return "runs on the device"
     if fit.on_chip:
+        # A memory that holds weights alone is flash, or takes its place.
+        used = profile.memory.pools
+        names = [pool.name for pool in used if pool.weights_bytes and not pool.activations_bytes]
+        if names:
+            return f"fits; weights in {safe_terminal(', '.join(names))} (all could fit on chip)"
         return "fits on chip, weights included"
     if fit.with_flash:
-        return "fits on chip with flash"
+        return "fits with weights in flash"
     return "fits with external RAM" if fit.with_external_ram else "does not fit"
 
 
@@ -342,7 +348,7 @@ def _range(profile: Profile) -> str:
         return ""
     if high is None:
         ops = "the unknown op" if len(profile.unknown_ops) == 1 else "the unknown ops"
-        return f"from {ms(low)} ms, without {ops}"
+        return f"at least {ms(low)} ms, without {ops}"
     return f"{ms(low)} to {ms(high)} ms"
 
 

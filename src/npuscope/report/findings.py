@@ -298,11 +298,11 @@ def time_line(profile: Profile) -> str:
 
 def change_lines(changes: tuple[Change, ...]) -> list[str]:
     if not changes:
-        return ["changes  none is predicted to pay"]
-    basis = "as bounds: none was compiled"
+        return ["changes  none is predicted to save time"]
+    basis = "as upper bounds: none was compiled"
     if any(change.gain.is_timed for change in changes):
-        basis = "compiled and timed with the whole network unless 'at most' marks a bound"
-    lines = [f"changes  that pay most, {basis}; gains overlap and do not add up"]
+        basis = "compiled and timed with the whole network unless marked 'at most'"
+    lines = [f"changes  that save most, {basis}; savings overlap and do not add up"]
     wide = max(len(_gain(change)) for change in changes)
     for number, change in enumerate(changes, 1):
         lines.append(f"  {number}. {_gain(change):<{wide}}  {_change_text(change)}")
@@ -317,7 +317,7 @@ def _gain(change: Change) -> str:
 
 
 def _change_text(change: Change) -> str:
-    alike = f" (and {change.count - 1} alike)" if change.count > 1 else ""
+    alike = f" (and {change.count - 1} similar)" if change.count > 1 else ""
     where = f": {shorten(safe_terminal(change.ops[0]), _KIND_NAMES)}" if change.ops else ""
     lossy = ", changes outputs: fix --lossy" if change.is_lossy_edit else ""
     return f"{safe_terminal(change.fix.title)}{alike} [{safe_terminal(change.rule)}{where}]{lossy}"
@@ -335,7 +335,7 @@ def lint_text(
     name = safe_terminal(Path(source).name)
     where = f"generation {generation}" if machine in known_machines() else safe_terminal(machine)
     if not findings:
-        return f"{name}: no rule found anything ({where})\n"
+        return f"{name}: no findings ({where})\n"
     problems = sum(finding.is_problem for finding in findings)
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     counts = ", ".join(

@@ -118,7 +118,7 @@ def fix_text(fixed: Fixed, *, every: bool = False, output: str | None = None) ->
 
 def _file_line(fixed: Fixed, output: str | None) -> list[str]:
     if output:
-        inside = "; what other files held is inside" if fixed.inlined else ""
+        inside = "; external data is included" if fixed.inlined else ""
         unchanged = "" if fixed.applied else ", a copy of the model: nothing was changed"
         return [f"file     {safe_terminal(output)}{unchanged}{inside}"]
     return ["file     none: -o FIXED writes the fixed model"] if fixed.applied else []
@@ -127,10 +127,11 @@ def _file_line(fixed: Fixed, output: str | None) -> list[str]:
 def answer(fixed: Fixed) -> str:
     """The first line: the gain, and what it does to the outputs."""
     if not fixed.applied:
-        tried = f"{len(fixed.steps)} tried, none helps" if fixed.steps else "no edit applies"
-        return f"nothing to fix: {tried}; {ms(fixed.before.total_ms)} ms"
+        number = len(fixed.steps)
+        outcome = f"no edit helps, {number} tried" if number else "no automatic edit applies"
+        return f"{outcome}; {ms(fixed.before.total_ms)} ms"
     left_ms = sum(step.candidate.left_ms for step in fixed.applied)
-    rest = f"; what the application does then took {ms(left_ms)} ms here" if left_ms else ""
+    rest = f"; the part left to the application took {ms(left_ms)} ms here" if left_ms else ""
     runtime = fixed.runtime
     checked = not fixed.changed or (runtime is not None and runtime.runs)
     alone = "" if checked else " (not checked by an outside runtime)"
@@ -169,16 +170,16 @@ def effect_words(
     comparable = [effect for effect in effects if effect.reference is not None]
     on = f" on {safe_terminal(inputs.told)}" if inputs else ""
     if not comparable:
-        return "have nothing to be compared with"
+        return "cannot be compared"
     lossy = function is FunctionEffect.CHANGED
     unproven = lossy and not (inputs and inputs.is_real)
-    advice = ", which says little of real ones: judge it with --data" if unproven else ""
+    advice = ", which says little about real ones: check with --data" if unproven else ""
     if all(effect.exact for effect in comparable):
         words = "exactly equal" if function is FunctionEffect.EXACT else "do not differ"
         return f"{words}{on}{advice}"
     worst = min(comparable, key=lambda effect: effect.sqnr_db)
     same = min((e.same_answers for e in comparable if e.same_answers is not None), default=1.0)
-    top = f", the top score changes at {1 - same:.2%} of the places" if same < 1 else ""
+    top = f", the top score changes at {1 - same:.2%} of the positions" if same < 1 else ""
     differ = (
         f"differ by up to {max(e.max_lsb for e in comparable):g} LSB, SQNR {_db(worst.sqnr_db)}"
     )
@@ -227,7 +228,7 @@ def _refused(steps: tuple[FixStep, ...], every: bool) -> list[str]:
 
 
 def _title(step: FixStep) -> str:
-    places = f" (and {step.places - 1} alike)" if step.places > 1 else ""
+    places = f" (and {step.places - 1} similar)" if step.places > 1 else ""
     rule = f" [{step.candidate.rule}]" if step.candidate.rule else ""
     return f"{safe_terminal(step.candidate.fix.title)}{places}{rule}"
 
@@ -236,8 +237,8 @@ def _misfits(step: FixStep, every: bool) -> list[str]:
     if not step.misfits:
         return []
     if not every:
-        return [f"     not at {len(step.misfits)} more: {safe_terminal(step.misfits[0])}"]
-    return [f"     not: {safe_terminal(misfit)}" for misfit in step.misfits]
+        return [f"     not possible at {len(step.misfits)} more: {safe_terminal(step.misfits[0])}"]
+    return [f"     not possible: {safe_terminal(misfit)}" for misfit in step.misfits]
 
 
 def _effect_lines(fixed: Fixed) -> list[str]:
@@ -248,7 +249,7 @@ def _effect_lines(fixed: Fixed) -> list[str]:
     for effect in fixed.effects:
         name = safe_terminal(effect.output)
         if effect.reference is None:
-            lines.append(f"  {name}: new, nothing to be compared with")
+            lines.append(f"  {name}: new, cannot be compared")
         else:
             share = f"{effect.exact_share:.1%} equal"
             lines.append(
@@ -263,7 +264,7 @@ def runtime_words(fixed: Fixed) -> str:
     if not fixed.changed:
         return "the file is not changed"
     if runtime is None:
-        return "in no outside runtime (pip install npuscope[reference])"
+        return "no runtime to check with (pip install npuscope[reference])"
     if runtime.runs:
         same = (
             f"outputs {effect_words(runtime.effects, function=fixed.function)} there"
@@ -272,5 +273,5 @@ def runtime_words(fixed: Fixed) -> str:
         )
         return f"opens and runs in {runtime.name}; {same or 'its outputs are new'}"
     if runtime.opens:
-        return f"opens in {runtime.name}, which does not run it, nor the original"
+        return f"opens in {runtime.name}, which can run neither it nor the original"
     return f"not checked: {runtime.name} does not open the original either"

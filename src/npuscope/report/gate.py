@@ -39,7 +39,7 @@ def answer(gate: Gate) -> str:
     """The first line: the whole answer in one sentence."""
     number = len(gate.checks)
     if not number:
-        return "passed: there is nothing to check"
+        return "passed: nothing to check"
     if gate.passed:
         return f"passed: {'the check holds' if number == 1 else f'all {number} checks hold'}"
     first = gate.failed[0]

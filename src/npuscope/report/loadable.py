@@ -23,8 +23,8 @@ from npuscope.text import safe_terminal
 
 _HEADINGS = ("name (addr)", "flags", "foff", "dst", "size")
 _SEALS = {
-    Seal.OK: "whole: the checksum of the trailer is right",
-    Seal.ABSENT: "no trailer: nothing to check the file as a whole by",
+    Seal.OK: "intact: the trailer's checksum is correct",
+    Seal.ABSENT: "no trailer: the file cannot be checked as a whole",
     Seal.WRONG: "DAMAGED: the trailer's length or checksum is wrong",
 }
 
@@ -32,7 +32,7 @@ _SEALS = {
 def size_lines(image: Image) -> list[str]:
     """RAM that the two modes of loading need, and the place of the parameters."""
     size = image.context.params_bin_sz
-    apart = " in a file of their own" if image.split else ""
+    apart = " in a separate file" if image.split else ""
     return [
         f"XIP size      = {_sized(image.xip_bytes)} data+got+bss sections",
         f"COPY size     = {_sized(image.copy_bytes)} +ro sections",
@@ -159,8 +159,8 @@ def _parameters(image: Image) -> str:
     if not image.context.params_bin_sz:
         return "none"
     if image.params_bytes is None:
-        return f"in a file of their own that was not found, {crc}"
-    place = "in a file of their own" if image.split else f"at byte {image.header.params_offset}"
+        return f"in a separate file that was not found, {crc}"
+    place = "in a separate file" if image.split else f"at byte {image.header.params_offset}"
     return f"{place}, {crc} {states[image.params_crc]}"
 
 
@@ -260,7 +260,7 @@ def run_lines(run: LoadAndRun, verbosity: int = 1) -> list[str]:
     if verbosity == 0:
         return [answer]
     more = ["", *_everything(run)] if verbosity > 1 else []
-    beside = f"  beside that the serial line of a board: {run.line.told}"
+    beside = f"  plus the serial line of a real board: {run.line.told}"
     return [answer, *more, "", *_table(run), "", beside, f"  {_MODEL_ERROR}"]
 
 

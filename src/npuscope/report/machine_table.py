@@ -10,7 +10,7 @@ from npuscope.report.figures import DASH, ms, shorten_end, size
 from npuscope.text import safe_terminal
 
 _TEXT = 60  # characters of a reason or a change
-_HEADS = ("machine", "ms", "range", "RAM", "flash", "off NPU", "holds it back most", "best change")
+_HEADS = ("machine", "ms", "range", "RAM", "flash", "off NPU", "main limit", "best change")
 
 
 def table_json(table: MachineTable) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def epoch_lines(profile: Profile, epoch: EpochProfile) -> list[str]:
 def _compiler(epoch: EpochProfile) -> list[str]:
     claims = epoch.claims
     if is_bare(epoch):
-        return [_row("epoch type", epoch.kind.value), "  (no more is known of this epoch)"]
+        return [_row("epoch type", epoch.kind.value), "  (nothing else is known about this epoch)"]
     moved = " ".join(
         f"[{safe_terminal(a.pool)}: r={a.reads}, w={a.writes}]" for a in claims.accesses
     )
@@ -306,7 +306,7 @@ def _compiler_lines(profile: Profile) -> list[str]:
     ideal = sum(epoch.claims.compute_cycles for epoch in profile.epochs)
     hertz = clocks_of(profile).npu_mhz * 1e6
     if not ops and not cycles:
-        return ["Compiler", "  nothing is known: name the build that ran with --cfile"]
+        return ["Compiler", "  not known: name the build that ran with --cfile"]
     return [
         "Compiler",
         _figure_row("cycles", f"{cycles} (total max_cycles)"),

@@ -75,7 +75,7 @@ def _broken(layer: LayerAgreement) -> str:
 def _reference(reference: dict[str, Any]) -> str:
     """Our reference executor against an outside runtime, where one ran."""
     if not reference["name"]:
-        return "reference: our own executor; no outside runtime was compared"
+        return "reference: npuscope's own executor; not compared with another runtime"
     return (
         f"reference: {reference['mismatches']} of {reference['elements']} elements differ from "
         f"{reference['name']}, by at most {reference['max_lsb']:g} LSB"

@@ -128,7 +128,7 @@ def test_the_border_changes_only_when_asked(tmp_path: Path) -> None:
     assert cut.candidate.notes[-1] == "in the application: SOFTMAX:#3"
     # What the network no longer does is not gained: the answer says so.
     assert cut.candidate.left_ms == pytest.approx(usual.before.time.software_ms)
-    told = f"; what the application does then took {cut.candidate.left_ms:.3f} ms here"
+    told = f"; the part left to the application took {cut.candidate.left_ms:.3f} ms here"
     assert answer(npuscope.fix(path, cut=True)).endswith(told)
 
 

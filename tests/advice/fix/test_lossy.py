@@ -43,7 +43,7 @@ def test_random_numbers_are_never_a_proof(path: Path) -> None:
     fixed = npuscope.fix(path, only=[FIX])
     text = fix_text(fixed)
     assert fixed.is_lossy
-    assert "2 random inputs, which says little of real ones: judge it with --data" in text
+    assert "2 random inputs, which says little about real ones: check with --data" in text
     assert "equal" not in text.splitlines()[0]
 
 

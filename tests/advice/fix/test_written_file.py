@@ -169,9 +169,7 @@ def test_data_of_other_files_are_reported_inside(tmp_path: Path, capsys: Capture
     assert (
         capsys.readouterr()
         .out.splitlines()[-1]
-        .endswith(
-            "fixed.onnx, a copy of the model: nothing was changed; what other files held is inside"
-        )
+        .endswith("fixed.onnx, a copy of the model: nothing was changed; external data is included")
     )
     whole = onnx.load(tmp_path / "prelu.onnx").SerializeToString()
     assert differences(whole, target.read_bytes()) == []

@@ -179,7 +179,7 @@ def _figures(profile: Profile) -> list[dict[str, str]]:
     rows = [
         ("Inference", f"{least}{ms(profile.total_ms)} ms", _range(profile), sure),
         ("Rate", rate, "one after the other", sure),
-        ("NPU at work", percent(core_ms, profile.total_ms), core, sure),
+        ("NPU utilisation", percent(core_ms, profile.total_ms), core, sure),
         ("Epochs", count(len(profile.epochs)), epoch_counts(profile), counter),
         *_memory_figures(profile),
     ]
@@ -198,8 +198,8 @@ def _memory_figures(profile: Profile) -> list[tuple[str, str, str, str]]:
     memory = profile.memory
     if memory == UNKNOWN_MEMORY:
         return []
-    bound = f"of all RAM no placement needs less than {size(memory.lower_bound_bytes)}"
-    fit = verdict(profile.fit) if profile.fit != UNKNOWN_FIT else ""
+    bound = f"any placement needs at least {size(memory.lower_bound_bytes)} of RAM"
+    fit = verdict(profile) if profile.fit != UNKNOWN_FIT else ""
     params = profile.model.params
     network = f"{millions(params)} parameters" if params else ""
     return [

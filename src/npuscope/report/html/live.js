@@ -226,7 +226,7 @@ function poolPart() {
   const names = Object.keys(live.answer.keys)
     .map((key) => key.match(/^pools\.(.+)\.size_kib$/)?.[1])
     .filter(Boolean);
-  const files = [[0, "the machine's own"], ...app.pools.map((name, n) => [n + 1, name])];
+  const files = [[0, "default of the machine"], ...app.pools.map((name, n) => [n + 1, name])];
   const pick = (value) =>
     change({
       pools: Number(value),
