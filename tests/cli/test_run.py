@@ -179,10 +179,10 @@ def test_parameters_are_found_beside_the_image(folder: Path, capsys: Capture) ->
     assert f"Flashing parameters at address 0x73000000 (size={len(split.params or b'')}).." in text
     assert as_json(capsys, path)["outputs"] == simulated_outputs(split)
     text = run(capsys, path, "--address", "0x71000000,0x71000100", code=4)
-    assert "reach into the file at 0x71000100" in text
+    assert "overlap the file at 0x71000100" in text
     (folder / "face_rel_params.bin").unlink()
     text = run(capsys, path, code=3)
-    assert f"{path}: the parameters are in a file of their own, which is not there" in text
+    assert f"{path}: the parameters are in a separate file, which is missing" in text
 
 
 def test_parameters_beside_a_whole_image_are_old_ones(image: Path, capsys: Capture) -> None:
@@ -283,7 +283,7 @@ def test_what_the_boards_loader_refuses(image: Path, capsys: Capture) -> None:
     text = run(capsys, image, "--address", "0x71000004", code=4)
     assert "the board's loader refused image 1: the address is not aligned (code -1)" in text
     text = run(capsys, image, "--address", "0x34000000", code=4)
-    assert "lie outside of the flash" in text
+    assert "are outside of the flash" in text
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_what_the_boards_loader_refuses(image: Path, capsys: Capture) -> None:
         (["IMAGE", "-i", "IMAGE"], 2, "the image is given twice"),
         (["IMAGE", "--mode", "fast"], 2, "--mode: unknown mode 'fast'"),
         (["IMAGE", "--mode", "copy,xip"], 2, "copied or executed in place, not both"),
-        (["IMAGE", "--mode", "no-flash"], 2, "flash is empty whenever it starts"),
+        (["IMAGE", "--mode", "no-flash"], 2, "the emulated board starts with empty flash"),
         (["IMAGE", "--address", "here"], 2, "expected NET[,PARAMS], found 'here'"),
         (["IMAGE", "--address", "1,2,3"], 2, "expected NET[,PARAMS]"),
         (["IMAGE", "--address", "0x171000000"], 2, "expected NET[,PARAMS]"),

@@ -356,15 +356,15 @@ def test_what_is_around_a_network_is_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\x89HDF\r\n\x1a\n\0\0", "is a model of Keras, which is not read here"),
-        (b"#!/bin/sh\n", "is a script: it may call the compiler, and holds no network"),
+        (b"\x89HDF\r\n\x1a\n\0\0", "is a Keras model, which npuscope does not read"),
+        (b"#!/bin/sh\n", "is a script, not a network"),
         (
             b"#include <stdint.h>\nint main(void);\n",
-            "is C of a runtime or an application: no network is compiled in it",
+            "is C code of a runtime or an application, not of a network",
         ),
         (
             b"const ai_u64 s_network_weights_array_u64[1] = {0};\n",
-            "holds the data of a network for the CPU, no network for the NPU",
+            "holds the data of a network for the CPU, not for the NPU",
         ),
     ],
 )

@@ -145,7 +145,7 @@ def test_the_users_compiler_variables_stay_out(cache, monkeypatch):
 
 def test_a_compiler_that_does_not_end(cache, monkeypatch):
     monkeypatch.setattr(module, "TIMEOUT_S", 0.2)
-    with pytest.raises(TargetError, match=r"did not end in 0\.2 s"):
+    with pytest.raises(TargetError, match=r"did not finish in 0\.2 s"):
         find_toolchain(PackageOptions()).run([sys.executable, "-c", "import time; time.sleep(60)"])
 
 

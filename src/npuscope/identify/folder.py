@@ -109,7 +109,7 @@ def _walk(root: Path) -> tuple[list[Path], list[str]]:
     notes: list[str] = []
     for path in _files(root, notes):
         if len(paths) == MAX_FILES:
-            notes.append(f"only the first {MAX_FILES} files were looked at")
+            notes.append(f"only the first {MAX_FILES} files were searched")
             break
         paths.append(path)
     return paths, notes
@@ -121,7 +121,7 @@ def _files(root: Path, notes: list[str]) -> Iterator[Path]:
         here = Path(place)
         folders.sort()
         if len(here.relative_to(root).parts) >= MAX_DEPTH and folders:
-            notes.append(f"{here.relative_to(root).as_posix()}: folders below are not looked at")
+            notes.append(f"{here.relative_to(root).as_posix()}: folders below it are not searched")
             folders.clear()
         yield from (here / name for name in sorted(names) if _inside(here / name, top))
 

@@ -233,11 +233,11 @@ class Library:
     def _fixed(self, bench: Workbench, before: PreparedModel, fix: str) -> PreparedModel:
         candidate = next((one for one in before.offers if fix_name(one) == fix), None)
         if candidate is None:
-            return replace(before, refused="not offered for the network as it is now")
+            return replace(before, refused="not offered for the current network")
         document = before.look.document.copy()
         misfits = apply_places(document, candidate, before.look)
         if len(misfits) == len(candidate.places):
-            reasons = (*misfits, *candidate.notes, "there is no place for it")
+            reasons = (*misfits, *candidate.notes, "no layer can take it")
             return replace(before, refused=reasons[0])
         self._calm()
         try:
@@ -325,7 +325,7 @@ class Library:
             try:
                 self._states(setting, self._machines(setting)[0])
             except (NpuscopeError, OSError) as error:
-                log.debug("not built beforehand: %s", error)
+                log.debug("not built in advance: %s", error)
 
 
 def fix_name(candidate: Candidate) -> str:

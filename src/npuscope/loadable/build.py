@@ -131,7 +131,7 @@ def parse(source: Path, options: PackageOptions) -> tuple[SourceNetwork, PoolPla
                     f"{error.message}",
                     where=network.source.name,
                     hint="network.c runs with the vendor's runtime; an image needs a network "
-                    "without a product of a map and a computed vector",
+                    "without products of a feature map and a computed vector",
                 ) from None
     return network, plan_pools(network.program, network.images, secure=options.secure)
 
@@ -186,7 +186,7 @@ def _target_notes(request: PackageOptions, options: PackageOptions) -> Iterator[
             "package with --cpu cortex-m55"
         )
     if request.secure and not options.secure:
-        yield "the pools lie at non-secure addresses: packaged for the non-secure world"
+        yield "the pools are at non-secure addresses: packaged for the non-secure world"
 
 
 def _vendor_notes(toolchain: Toolchain) -> tuple[str, ...]:
@@ -252,7 +252,7 @@ def _rejected(network: SourceNetwork, outcome: ToolResult, work: Path) -> FileEr
     """The compiler's own message, without the temporary folder."""
     message = outcome.first_error.replace(f"{work / 'source'}{os.sep}", "")
     return FileError(
-        f"the compiler refuses it: {message}",
+        f"does not compile: {message}",
         where=network.source.name,
         hint="was it written for another generation of the runtime?",
     )

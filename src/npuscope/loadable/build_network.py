@@ -145,7 +145,7 @@ def _find(path: Path, name: str) -> Path:
     what = "holds no network.c" if not others else "holds several .c files"
     hint = _HINT if not others else "name the one with -i"
     if not others and (path / JSON_NAME).is_file():
-        hint = "`npuscope compile` names the epoch that no C can be written of"
+        hint = "`npuscope compile` names the epoch that cannot be written in C"
     raise FileError(what, where=str(path), hint=hint)
 
 

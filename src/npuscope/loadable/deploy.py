@@ -161,7 +161,7 @@ def run_steps(
         raise DeviceError(
             f"{tool} is not installed",
             where="--tool",
-            hint="put the tool's bin folder into PATH, or leave --run out to see the recipe",
+            hint="put the tool's bin folder into PATH, or leave out --run to see the commands",
         )
     home = Path(place).resolve().parent
     chip = boards()[board].chip
@@ -198,7 +198,7 @@ def _run(command: tuple[str, ...]) -> str:
             command, capture_output=True, text=True, errors="replace", timeout=_LIMIT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise DeviceError(f"{command[0]} could not be run: {error}") from None
+        raise DeviceError(f"{command[0]} cannot be run: {error}") from None
     if outcome.returncode:
         last = (outcome.stdout + outcome.stderr).strip().splitlines()[-1:]
         reason = safe_terminal(last[0]) if last else "it printed nothing"

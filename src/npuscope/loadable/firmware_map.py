@@ -124,7 +124,9 @@ def _runtime(node: VendorNode) -> tuple[int, int, int] | None:
         raise dialect.error("expected 2 or 3")
     spoken = _DIALECTS[dialect.value].runtime[:3]
     if version not in (None, spoken):
-        raise dialect.error(f"dialect {dialect.value} is of runtime {'.'.join(map(str, spoken))}")
+        raise dialect.error(
+            f"dialect {dialect.value} belongs to runtime {'.'.join(map(str, spoken))}"
+        )
     return spoken
 
 

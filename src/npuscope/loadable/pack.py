@@ -203,7 +203,7 @@ def check_got(linked: Linked, start: int, end: int) -> None:
     for place in range(start, end, 4):
         word = linked.word(place)
         if word and segment_of(word) not in _SEGMENTS:
-            raise TargetError(f"the GOT holds {word:#x}, which is not a place of an image")
+            raise TargetError(f"the GOT holds {word:#x}, which is not an address in an image")
 
 
 def _needs_rebase(linked: Linked, relocation: ElfRelocation) -> bool:
@@ -214,7 +214,7 @@ def _needs_rebase(linked: Linked, relocation: ElfRelocation) -> bool:
         return True
     raise TargetError(
         f"a word holds {word:#x} as address of {_shown(relocation)}, "
-        "which is not a place that an image has",
+        "which is not an address in an image",
         where=safe_terminal(linked.holder(relocation.place)),
     )
 

@@ -143,7 +143,9 @@ class Toolchain(Struct, frozen=True):
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise TargetError(f"the {self.name} compiler did not end in {TIMEOUT_S:g} s") from None
+            raise TargetError(
+                f"the {self.name} compiler did not finish in {TIMEOUT_S:g} s"
+            ) from None
         except OSError as error:
             raise TargetError(
                 f"the {self.name} compiler cannot be started: {error.strerror}"

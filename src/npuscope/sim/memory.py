@@ -155,9 +155,9 @@ class Memory:
     def _range(self, buffer: Buffer) -> tuple[int, int]:
         pool = self._pools.get(buffer.pool)
         if pool is None:
-            raise TargetError(f"buffer '{buffer.name}' lies in no pool of the program")
+            raise TargetError(f"buffer '{buffer.name}' is in no pool of the program")
         if not 0 <= buffer.offset <= pool.size_bytes - buffer.size_bytes:
-            raise TargetError(f"buffer '{buffer.name}' lies outside of pool '{pool.name}'")
+            raise TargetError(f"buffer '{buffer.name}' is outside of pool '{pool.name}'")
         start = pool.address + buffer.offset
         return start, start + buffer.size_bytes
 

@@ -165,8 +165,8 @@ class EmulatedLink:
     def hint(self) -> str:
         """What the board does instead of answering."""
         state = self._machine.state()
-        doing = state.get("doing", "standing still")
-        return f"after {self._machine.now_s:.6f} s of its own time the emulated board is {doing}"
+        doing = state.get("doing", "stopped")
+        return f"after {self._machine.now_s:.6f} s of simulated time the emulated board is {doing}"
 
     def now(self) -> float:
         return self._machine.now_s

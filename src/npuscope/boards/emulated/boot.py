@@ -101,7 +101,7 @@ def pack(
     entries: tuple[MailboxEntry, ...], clocks: ClockRates, requires_trailer: bool = False
 ) -> bytes:
     if len(entries) > MOST_ENTRIES:
-        raise DeviceError(f"the board takes {MOST_ENTRIES} networks, not {len(entries)}")
+        raise DeviceError(f"the board takes at most {MOST_ENTRIES} networks, found {len(entries)}")
     head = _HEAD.pack(
         _MAGIC, _VERSION, *astuple(clocks), int(requires_trailer), FirmwareState.WAITING
     )
@@ -125,7 +125,7 @@ def fault_of(data: bytes) -> DeviceError:
     """What the firmware's own handler noted of an exception."""
     pc, lr, cfsr, hfsr = _FAULT.unpack_from(data, BYTES - _FAULT.size)
     return DeviceError(
-        f"the firmware took an exception that it has no use for: CFSR {cfsr:#x}, HFSR {hfsr:#x}",
+        f"the firmware took an unexpected exception: CFSR {cfsr:#x}, HFSR {hfsr:#x}",
         where=f"emulated, pc {pc:#010x}, lr {lr:#010x}",
     )
 
@@ -180,7 +180,7 @@ class BootedBoard(Struct, frozen=True):
                 raise DeviceError(
                     f"the board's loader refused image {number + 1}: {result.reason} "
                     f"(code {result.code})",
-                    hint="`npuscope inspect IMAGE --firmware-map stm32n6570-dk` tells what it asks",
+                    hint="`npuscope inspect IMAGE --firmware-map stm32n6570-dk` shows the needs",
                 )
 
 
@@ -254,7 +254,7 @@ def start(
     if fault is not None:
         raise fault
     if state is not FirmwareState.READY:
-        raise DeviceError("the board's firmware did not get ready", hint=machine.link().hint)
+        raise DeviceError("the board's firmware did not start", hint=machine.link().hint)
     return results_of(data, len(entries))
 
 
@@ -275,7 +275,7 @@ def files_of(images: Sequence[Placed]) -> dict[int, bytes]:
     for (address, data), (following, _) in itertools.pairwise(files):
         if address + len(data) > following:
             raise DeviceError(
-                f"{len(data):,} bytes at {address:#x} reach into the file at {following:#x}",
+                f"{len(data):,} bytes at {address:#x} overlap the file at {following:#x}",
                 hint="give --address NET,PARAMS with more room between the two",
             )
     return dict(files)
@@ -339,7 +339,7 @@ def _checked(placed: Placed) -> Image:
         )
     if image.split and placed.params is None:
         raise FileError(
-            "the parameters are in a file of their own, which is not there",
+            "the parameters are in a separate file, which is missing",
             hint="put the NAME_rel_params.bin that was written with the image beside it",
         )
     _in_flash("the image", placed.address, len(placed.image))
@@ -351,6 +351,6 @@ def _checked(placed: Placed) -> Image:
 def _in_flash(what: str, address: int, size: int) -> None:
     if not FLASH_ADDRESS <= address <= FLASH_ADDRESS + FLASH_BYTES - size:
         raise DeviceError(
-            f"{what}: {size:,} bytes at {address:#x} lie outside of the flash",
+            f"{what}: {size:,} bytes at {address:#x} are outside of the flash",
             hint=f"it reaches from {FLASH_ADDRESS:#x} to {FLASH_ADDRESS + FLASH_BYTES:#x}",
         )

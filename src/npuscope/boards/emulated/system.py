@@ -343,7 +343,7 @@ class Entries:
         """A handler has returned: go on where it came in."""
         cpu = self._cpu
         if not self._floats:
-            raise cpu.fault("a return from an exception that was not taken")
+            raise cpu.fault("return from an exception that was not taken")
         pointer = cpu.get("SP")
         *frame, pc, status = _FRAME.unpack(self._load(pointer, _FRAME.size))
         cpu.put("XPSR", status & ~_REALIGNED)
