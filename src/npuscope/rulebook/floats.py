@@ -225,8 +225,8 @@ def activations_are_unsigned(graph: Graph, machine: Machine) -> Iterator[Hit]:
     border = {*graph.inputs, *graph.outputs}
     inner = [t for t in computed(graph) if t.dtype is DType.UINT8 and t.name not in border]
     if inner:
-        ops = [op for op in graph.ops if op.outputs[0] in {t.name for t in inner}]
-        yield Hit(source(ops[0]), counted(len(inner), "uint8 tensor"), "int8")
+        first = graph.producers()[inner[0].name]
+        yield Hit(source(first), counted(len(inner), "uint8 tensor"), "int8")
 
 
 # --- When fixes are true ---

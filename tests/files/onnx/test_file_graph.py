@@ -97,6 +97,16 @@ def test_shapes_that_an_edit_may_have_changed_are_dropped() -> None:
     assert relu is not None and kept == ["inner", "doubled"]
 
 
+def test_shapes_behind_a_name_that_nobody_makes_stay() -> None:
+    """A file that lost a constant: no runtime opens it, but its shapes are still stated."""
+    model = whole_onnx()
+    tanh = next(node for node in model.graph.node if node.name == "tanh")
+    model.graph.node.add(op_type="Add", input=["lost", *tanh.output], output=["sum"], name="add")
+    model.graph.value_info.append(helper.make_tensor_value_info("sum", TensorProto.FLOAT, [1, 4]))
+    kept = model_of(inserted(model.SerializeToString())).graph.value_info
+    assert [entry.name for entry in kept] == [entry.name for entry in model.graph.value_info]
+
+
 def test_nodes_of_a_file_that_is_not_in_order_stay_where_they_are() -> None:
     model = whole_onnx()
     nodes = [*model.graph.node][::-1]
