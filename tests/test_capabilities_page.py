@@ -80,7 +80,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         save(place, "model.tflite", to_tflite(mobilenet_like()))
-        save(place, "gemm.tflite", to_tflite(dense_net(256, (1024, 257))))
+        save(place, "gemm.tflite", to_tflite(dense_net(257, (1024, 256))))
         (place / "profiler.txt").write_text(HEAD + HARDWARE, encoding="utf-8")
         assert main(["compile", "model.tflite", "-o", "net", "--relocatable", "-q"]) == 0
         (place / "stats").mkdir()

@@ -20,12 +20,12 @@ from npuscope.structs import replace
 
 
 def prime(kind: str) -> Graph:
-    """The layers of the published question: 257 output channels at one position."""
+    """The layers of the published question: 257 input channels at one position."""
     net = Net()
     if kind == "Conv2D":
         net.conv(net.input((1, 1, 1, 257), (0.0245, 2)), 257, (1, 1))
     else:
-        net.dense(net.input((1, 1024), (0.0239, 5)), 257)
+        net.dense(net.input((1, 257), (0.0239, 5)), 1024)
     return net.graph()
 
 
@@ -104,12 +104,13 @@ def test_a_prime_channel_count_is_named_with_its_remedies(kind: str) -> None:
     subject = run(prime(kind), MACHINES["2.2"])
     (found,) = findings(subject)
     assert found.rule == "NA-CONV-PRIME"
-    assert found.evidence["value"] == "257 output channels"
+    assert found.evidence["value"] == "257 input channels in 257 passes"
+    assert found.evidence["limit"] == "255"
     assert found.ops == (f"{kind}:{kind.lower()}",)
     assert {fix.id: dict(fix.parameters) for fix in found.fixes} == {
-        "change-outputs": {"channels": 256},
-        "split-outputs": {"parts": "240+17"},
-        "pad-channels": {"channels": 257, "padded": 264, "side": "outputs"},
+        "pad-channels": {"channels": 257, "padded": 264, "side": "inputs"},
+        "split-inputs": {"parts": "240+17", "halves": "144+113"},
+        "change-inputs": {"channels": 256},
     }
     # What a layer costs on the CPU is not known, so neither is the gain.
     assert found.evidence["ms_known"] is False
@@ -125,13 +126,13 @@ def test_later_compilers_map_prime_counts(kind: str, generation: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Conv2D", "FullyConnected"])
-@pytest.mark.parametrize("outputs", [256, 240, 17])
-def test_the_remedies_map(kind: str, outputs: int) -> None:
+@pytest.mark.parametrize("inputs", [264, 256, 240, 17, 144, 113])
+def test_the_remedies_map(kind: str, inputs: int) -> None:
     net = Net()
     if kind == "Conv2D":
-        net.conv(net.input((1, 1, 1, 257), (0.0245, 2)), outputs, (1, 1))
+        net.conv(net.input((1, 1, 1, inputs), (0.0245, 2)), 257, (1, 1))
     else:
-        net.dense(net.input((1, 1024), (0.0239, 5)), outputs)
+        net.dense(net.input((1, inputs), (0.0239, 5)), 1024)
     assert findings(run(net.graph(), MACHINES["2.2"])) == []
 
 

@@ -59,7 +59,7 @@ def total_ms(graph: Graph, generation: str) -> float:
 def denoiser(bins: int = 257, hidden: int = 256, seed: int = 0) -> bytes:
     """A speech denoiser for one frame at a time, as QDQ .onnx: a pointwise convolution over the
     bins, an LSTM cell whose states come and go with the frame, a dense layer and a convolution
-    that give the mask. Its layers with 257 outputs ran on the CPU at generation 2.2."""
+    that give the mask. Its layers with 257 inputs ran on the CPU at generation 2.2."""
     net = QdqNet(seed)
     frame = net.input((1, 1, bins), 2)
     state, cell = net.input((1, hidden), 5), net.input((1, hidden), 5)
@@ -73,6 +73,36 @@ def denoiser(bins: int = 257, hidden: int = 256, seed: int = 0) -> bytes:
     state = net.function("Mul", leave, net.function("Tanh", cell))
     y = _pointwise(net, net.flat(net.dense(state, bins), (1, 1, bins)), bins)
     return net.finish(net.sigmoid(y), state, cell)
+
+
+def two_cell_denoiser(bins: int = 257, hidden: int = 256) -> bytes:
+    """The network of the published question: two LSTM cells, each with one bias and a Split into
+    sizes of its own, which is how 1,250,317 parameters come about."""
+    net = QdqNet()
+    frame = net.input((1, 1, bins), 2)
+    states = [net.input((1, hidden), 5) for _ in range(4)]
+    x = net.flat(_pointwise(net, frame, bins), (1, bins))
+    outputs: list[Data] = []
+    for state, cell in (states[:2], states[2:]):
+        x, cell = _lstm_cell(net, x, state, cell)
+        outputs += [x, cell]
+    y = _pointwise(net, net.flat(net.dense(x, bins), (1, 1, bins)), bins)
+    return net.finish(net.sigmoid(y), *outputs)
+
+
+def _lstm_cell(net: QdqNet, x: Data, state: Data, cell: Data) -> tuple[Data, Data]:
+    hidden, writer = state.channels, net.writer
+    kernels = constants(net.random, (4 * hidden, hidden))
+    held = writer.dequantized_constant(kernels.weights, kernels.scales)
+    recurrent = net.op("Gemm", [state.id, held], (1, 4 * hidden), -5, transB=1)
+    gates = net.add(net.dense(x, 4 * hidden), recurrent)
+    sizes = writer.constant(np.full(4, hidden))
+    ways = writer.nodes_with("Split", [gates.id, sizes], 4, axis=1)
+    parts = [Data(writer.qdq(way, SCALE, 0), (1, hidden), 0) for way in ways]
+    enter, forget, leave = (net.function("Sigmoid", parts[n]) for n in (0, 1, 3))
+    new = net.function("Mul", enter, net.function("Tanh", parts[2]))
+    cell = net.add(net.function("Mul", forget, cell), new)
+    return net.function("Mul", leave, net.function("Tanh", cell)), cell
 
 
 def _pointwise(net: QdqNet, x: Data, outputs: int) -> Data:

@@ -161,7 +161,7 @@ def test_a_slice_takes_its_neighbours_along(form: type[Net], first: int, last: i
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_data_from_elsewhere_come_twice_in_part(form: type[Net]) -> None:
-    """The network's input cannot have more channels: some of them are joined to it again."""
+    """The network's input cannot have more channels: its first and last ones overlap."""
     net = form()
     x = net.input((1, 6, 6, 29))
     data = net.finish(net.conv(x, 8), net.conv(x, 6, 3), net.pool(x))
@@ -169,8 +169,8 @@ def test_data_from_elsewhere_come_twice_in_part(form: type[Net]) -> None:
     check_exact(data, after)
     assert layers(after) == [(32, 8), (32, 6)]
     assert off_npu(after) == []
-    # 29 and 3 channels: compilers of 2.x join unequal parts in a library call.
-    assert off_npu(after, "2.2") == ["Concat"]
+    # 16 and 16 channels: compilers of 2.x join equal parts alone.
+    assert off_npu(after, "2.2") == []
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -19,13 +19,14 @@ def finding(rule_id: str, hit: Hit) -> Finding:
 
 def prime(number: int) -> Finding:
     evidence = {"ms": 0.25, "share": 0.1, "ms_known": True}
-    fixes = {"change-outputs": {"channels": 256}, "split-outputs": {"parts": "240+17"}}
-    gains = {"change-outputs": at_most(0.2), "split-outputs": at_most(0.1 * number)}
+    parts = {"parts": "240+17", "halves": "144+113"}
+    fixes = {"change-inputs": {"channels": 256}, "split-inputs": parts}
+    gains = {"change-inputs": at_most(0.2), "split-inputs": at_most(0.1 * number)}
     return finding(
         "NA-CONV-PRIME",
         Hit(
             (f"Conv:\x1b[31m{number}", "Relu"),
-            "257 output channels",
+            "257 input channels",
             "255",
             evidence,
             fixes,
@@ -54,9 +55,9 @@ def explanation() -> Explanation:
 def test_findings_of_one_rule_are_one_block() -> None:
     text = explain_text(explanation())
     lines = text.splitlines()
-    title = "A prime count of output channels cannot be split (6)"
+    title = "A prime count of input channels cannot be split (6)"
     start = lines.index(f"warning  NA-CONV-PRIME          {title}")
-    evidence = "and 1 more: 257 output channels, limit 255; 0.250 ms, 10.0%"
+    evidence = "and 1 more: 257 input channels, limit 255; 0.250 ms, 10.0%"
     assert lines[start + 1] == rf"    epoch 6: Conv:\x1b[31m6 {evidence}"
     assert "    60% of the time, expected below 40%" in lines
     assert text.replace("\n", "").isprintable()
@@ -81,22 +82,25 @@ def test_no_change_pays() -> None:
 
 def test_one_fix_is_told_once_with_all_it_saves() -> None:
     text = " ".join(" ".join(finding_lines(prime(number) for number in (1, 2))).split())
-    assert "fix use 256 output channels (at most 0.400 ms in all, not compiled) " in text
-    assert "and join the results (at most 0.300 ms in all, not compiled) see" in text
+    assert "and add the results (at most 0.300 ms in all, not compiled) " in text
+    assert "fix use 256 input channels (at most 0.400 ms in all, not compiled) see" in text
 
 
 def test_json_keeps_names_and_rounds_times() -> None:
     found = finding_json(prime(1))
     assert found["ops"] == ["Conv:\x1b[31m1", "Relu"]
-    assert found["fixes"][0] == {
-        "id": "change-outputs",
-        "title": "use 256 output channels",
+    assert found["fixes"][-1] == {
+        "id": "change-inputs",
+        "title": "use 256 input channels",
         "parameters": {"channels": 256},
         "automatic": False,
         "function": "changed",
         "gain_ms": 0.2,
         "gain_basis": "bound",
         "moves": "",
-        "training": {"keras": "Conv2D(filters=256, ...)", "torch": "nn.Conv2d(c, 256, ...)"},
+        "training": {
+            "keras": "Conv2D(filters=256, ...) in the layer before",
+            "torch": "nn.Conv2d(c, 256, ...) in the layer before",
+        },
     }
     assert explain_json(explanation())["changes"][0]["findings"] == 6

@@ -322,19 +322,22 @@ def test_every_rule_has_its_networks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outputs", "positions", "generation", "refused"),
+    ("inputs", "positions", "generation", "refused"),
     [
         (257, 1, "2.2", True),
         (257, 1, "4.0", False),  # only the older compilers gave up
         (257, 2, "2.2", False),  # with more positions it maps, tile by tile
-        (113, 1, "2.2", False),
+        (257, 40, "2.2", False),  # as in STFT-TCNN
+        (113, 1, "2.2", False),  # as many passes as channels, but few enough
         (256, 1, "2.2", False),
         (289, 1, "2.2", False),  # 17 * 17
+        (251, 1, "2.2", False),
+        (514, 1, "2.2", True),  # two units in series with 257 each
     ],
 )
-def test_prime_output_counts(outputs: int, positions: int, generation: str, refused: bool) -> None:
+def test_prime_input_counts(inputs: int, positions: int, generation: str, refused: bool) -> None:
     net = Net()
-    net.conv(net.input((1, 1, positions, 16)), outputs, (1, 1))
+    net.conv(net.input((1, 1, positions, inputs)), 16, (1, 1))
     graph = net.graph()
     found = refusals(graph, graph.ops[-1], MACHINES[generation])
     assert [r.rule for r in found] == (["NA-CONV-PRIME"] if refused else [])

@@ -64,8 +64,8 @@ def clean_tflite() -> bytes:
 
 @network
 def prime_channels_tflite() -> bytes:
-    net = Net((1, 1, 1, 16), input_zero_point=0)
-    net.conv(257, kernel=1)
+    net = Net((1, 1, 1, 257), input_zero_point=0)
+    net.conv(16, kernel=1)
     return to_tflite(net)
 
 

@@ -16,7 +16,7 @@ from npuscope.ops.traits import Trait
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program, Refused
 from npuscope.program.units import Streng
-from npuscope.rulebook.counts import STEP, dense_layer, output_parts, padded_count, split_fix
+from npuscope.rulebook.counts import STEP, dense_layer, input_parts, padded_count, split_fix
 from npuscope.rulebook.finding import Confidence, Finding, Hit, Severity, Value
 from npuscope.rulebook.fix import FixEffect, FixTemplate, Gain, at_most
 from npuscope.rulebook.layout import shuffle_fix
@@ -107,16 +107,17 @@ def _parameters(subject: Subject, epoch: Epoch) -> dict[str, Mapping[str, Value]
     if is_transpose:
         return {**shuffle_fix(subject.graph, op)}
     layer = dense_layer(subject.graph, op, subject.machine)
-    outputs = layer.shape.outputs
-    if outputs < 2:
+    inputs = layer.shape.inputs
+    if inputs < 2:
         return {}
-    padded = padded_count([(layer, "outputs")], subject.machine)
-    if padded == outputs:  # off the NPU, any count that can be cut will do
-        padded = (outputs // STEP + 1) * STEP
+    padded = padded_count([(layer, "inputs")], subject.machine)
+    if padded == inputs:  # off the NPU, any count that can be cut will do
+        padded = (inputs // STEP + 1) * STEP
+    tiles, halves = (split_fix(parts)["parts"] for parts in input_parts(layer, subject.machine))
     return {
-        "change-outputs": {"channels": max(1, round(outputs / STEP)) * STEP},
-        "split-outputs": split_fix(output_parts(layer, subject.machine)),
-        "pad-channels": {"channels": outputs, "padded": padded, "side": "outputs"},
+        "change-inputs": {"channels": max(1, round(inputs / STEP)) * STEP},
+        "split-inputs": {"parts": tiles, "halves": halves},
+        "pad-channels": {"channels": inputs, "padded": padded, "side": "inputs"},
     }
 
 

@@ -1,7 +1,9 @@
-"""Layers with other channels: pad-channels, split-outputs, dense-groups, shuffle-conv.
+"""Layers with other channels: pad-channels, split-outputs, split-inputs, dense-groups,
+shuffle-conv.
 
-Each gives the same results bit for bit: new channels hold zeros that never reach an old one, parts
-are cut and not changed, products with zero are added, and a weight of exactly 1 copies.
+All but split-inputs give the same results bit for bit: new channels hold zeros that never reach an
+old one, parts are cut and not changed, products with zero are added, and a weight of exactly 1
+copies.
 """
 
 from __future__ import annotations
@@ -12,12 +14,23 @@ from contextlib import suppress
 import numpy as np
 
 from npuscope.edits.document import Document
-from npuscope.edits.numbers import FREE, parts_of
-from npuscope.edits.padding import pad_tensor, repeat_channels
+from npuscope.edits.kernels import part_reaches, real_bias, real_values
+from npuscope.edits.numbers import FREE, int8_quant, parts_of
+from npuscope.edits.padding import pad_tensor, repeat_channels, sliced_channels
 from npuscope.edits.places import axis_of_channels, image, order_of, place
-from npuscope.edits.records import CONVS, LAYERS, FileLayer, NotFitting, Op, QuantSteps, Value
+from npuscope.edits.records import (
+    CONVS,
+    LAYERS,
+    FileLayer,
+    Interval,
+    LayerPart,
+    NotFitting,
+    Op,
+    QuantSteps,
+    Value,
+)
 from npuscope.edits.registry import edit
-from npuscope.edits.request import EditRequest
+from npuscope.edits.request import EditRequest, network_op
 from npuscope.edits.steps import PAIR, dequantizer, same_steps
 from npuscope.geometry.streams import DenseLayer
 from npuscope.geometry.tiling import ConvShape
@@ -83,6 +96,44 @@ def split_outputs(document: Document, request: EditRequest) -> None:
     if parts is None:
         raise NotFitting(f"parts '{text}' do not add up to the {layer.outputs} outputs of {title}")
     document.split_layer(layer, parts)
+
+
+@edit("split-inputs")
+def split_inputs(document: Document, request: EditRequest) -> None:
+    """A layer as two, each with some of the input channels, and their results added."""
+    op = place(document, request, *LAYERS)
+    layer, title = _layer_of(document, op), document.title(op)
+    if not layer.is_dense or document.kind(op).startswith("Q"):
+        raise NotFitting(f"{title} is not a dense layer of its own Quantize")
+    if layer.weights.values.size != layer.inputs * layer.outputs:
+        raise NotFitting(f"{title} has a kernel of several positions")
+    text = str(request.parameters.get("parts", ""))
+    parts = parts_of(layer.inputs, text)
+    if parts is None or len(parts) != 2:
+        raise NotFitting(f"parts '{text}' are not two of the {layer.inputs} inputs of {title}")
+    reaches = _input_reaches(request, parts)
+    data = document.inputs(op)[0]
+    axis = layer.channel_axis if document.channels_first else len(document.shape(data) or ()) - 1
+    slices = sliced_channels(document, data, axis, parts, op)
+    document.remove(op)
+    sums = []
+    for number, (part, some) in enumerate(zip(parts, slices, strict=True)):
+        assert layer.in_axis is not None  # it is dense
+        weights = layer.weights.picked(part, layer.in_axis)
+        steps = QuantSteps(int8_quant(*reaches[number]))
+        sums.append(document.summand(layer, LayerPart(some, weights), steps, number))
+    document.insert("Add", sums, document.outputs(op)[0], fused=op)
+
+
+def _input_reaches(request: EditRequest, parts: Sequence[range]) -> list[Interval]:
+    graph, op = request.network.graph, network_op(request, "Conv2D", "FullyConnected")
+    features, output = request.network.values(op.inputs[0]), graph.output_tensor(op)
+    if features is None or output.quant is None:
+        raise NotFitting("there are no values from which to find the scales of its parts")
+    weights = real_values(graph.tensor(op.inputs[1])).reshape(-1, features.shape[-1]).T
+    sums = [features[..., part] @ weights[part] for part in map(list, parts)]
+    sums[0] = sums[0] + real_bias(graph, op)
+    return part_reaches(sums, output)
 
 
 @edit("dense-groups")

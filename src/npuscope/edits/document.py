@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from npuscope.edits.records import Constant, FileLayer, Op, Pads, QuantSteps, Tied, Value
+from npuscope.edits.records import Constant, FileLayer, LayerPart, Op, QuantSteps, Tied, Value
 from npuscope.files.file_graph import FileGraph
 from npuscope.graph.model import Graph
 
@@ -85,10 +85,8 @@ class FormatDialect(Protocol):
     def split_layer(self, layer: FileLayer, parts: Sequence[Sequence[int]]) -> None:
         """Each part some of the output channels, quantized as the whole is; joined again."""
 
-    def columns_of(
-        self, layer: FileLayer, weights: Constant, pads: Pads, steps: QuantSteps, number: int
-    ) -> Value:
-        """The convolution with other columns; only the first of them has the bias."""
+    def summand(self, layer: FileLayer, part: LayerPart, steps: QuantSteps, number: int) -> Value:
+        """A part of a layer's sums, rounded to steps; only the first has the bias."""
 
     def shuffle_instead(
         self, op: Op, around: tuple[Op, Op], kernel: np.ndarray, scale: float

@@ -10,7 +10,7 @@ from msgspec import Struct
 from npuscope.edits.document import Document
 from npuscope.edits.numbers import covered, int8_quant
 from npuscope.edits.places import place
-from npuscope.edits.records import Interval, NotFitting, Op, Pads, QuantSteps, Value
+from npuscope.edits.records import Interval, LayerPart, NotFitting, Op, Pads, QuantSteps, Value
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest, NetworkFacts, attrs_of, network_op
 from npuscope.edits.views import padded
@@ -69,7 +69,8 @@ def narrower_kernel(document: Document, request: EditRequest) -> None:
     for number, half in enumerate(parts):
         values = half.of(layer.weights.values, layer.image_axes[-1], layer.weights.zeros)
         weights, steps = layer.weights.changed(values=values), QuantSteps(int8_quant(*half.reach))
-        sums.append(document.columns_of(layer, weights, half.pads, steps, number))
+        part = LayerPart(document.inputs(op)[0], weights, half.pads)
+        sums.append(document.summand(layer, part, steps, number))
     document.insert("Add", sums, document.outputs(op)[0], fused=op)
 
 
@@ -114,22 +115,26 @@ def _reaches(
     features, output = network.values(op.inputs[0]), graph.output_tensor(op)
     if features is None or output.quant is None:
         raise NotFitting("there are no values from which to find the scales of its parts")
-    weights = _real(graph.tensor(op.inputs[1]))
+    weights = real_values(graph.tensor(op.inputs[1]))
     strides = op.attrs_as(ConvAttrs).strides
     parts = []
     for (first, end, silent), pad in zip(spans, pads, strict=True):
         part = weights[:, :, first:end].copy()
         part[:, :, :silent] = 0
         parts.append(_depthwise(features, part, strides, pad))
-    bias = _bias(graph, op)
-    parts[0] = parts[0] + bias
+    return part_reaches((parts[0] + real_bias(graph, op), parts[1]), output)
+
+
+def part_reaches(parts: Sequence[np.ndarray], output: Tensor) -> list[Interval]:
+    """Ranges of sums that add up to a result, from their values on seeded data."""
+    assert output.quant is not None
     limit = max(abs(end) for end in covered(output.quant, *output.dtype.limits))
-    largest = float(np.abs(parts[0] + parts[1]).max()) or 1.0
+    largest = float(np.abs(sum(parts)).max()) or 1.0
     factor = _MARGIN * max(1.0, limit / largest)
     return [(float(p.min()) * factor, float(p.max()) * factor) for p in parts]
 
 
-def _real(tensor: Tensor) -> np.ndarray:
+def real_values(tensor: Tensor) -> np.ndarray:
     """Constants of the graph as real numbers."""
     assert tensor.data is not None
     values, quant = tensor.data.astype(np.float64), tensor.quant
@@ -142,7 +147,7 @@ def _real(tensor: Tensor) -> np.ndarray:
     return np.asarray((values - zeros.reshape(shape)) * scales.reshape(shape))
 
 
-def _bias(graph: Graph, op: GraphOp) -> np.ndarray:
+def real_bias(graph: Graph, op: GraphOp) -> np.ndarray:
     if len(op.inputs) < 3 or not op.inputs[2]:
         return np.zeros(1)
     tensor, source = graph.tensor(op.inputs[2]), graph.first_input(op)

@@ -9,9 +9,17 @@ from math import prod
 import numpy as np
 
 from npuscope.edits.document import Document, FileConstants
-from npuscope.edits.numbers import padded_index
 from npuscope.edits.places import axes_of, axis_of_channels
-from npuscope.edits.records import DEPTHWISE, LAYERS, Constant, FileLayer, NotFitting, Op, Value
+from npuscope.edits.records import (
+    DEPTHWISE,
+    LAYERS,
+    NEW,
+    Constant,
+    FileLayer,
+    NotFitting,
+    Op,
+    Value,
+)
 from npuscope.edits.regions import (
     FRONT,
     ChannelOp,
@@ -285,22 +293,31 @@ class Channels:
         in_steps_of(document, maker, sliced, tensor, f"{name}_whole")
 
 
-def _widened(document: Document, tensor: Value, axis: int, new: int, reader: Op) -> Value:
-    """The tensor joined with its first channels; floats are quantized as the maker's data are."""
+def sliced_channels(
+    document: Document, tensor: Value, axis: int, parts: Sequence[range], reader: Op
+) -> list[Value]:
+    """Some channels each, quantized as the maker's data are."""
+    maker = _float_maker(document, tensor, reader)
+    return [_channels(document, tensor, axis, part, maker) for part in parts]
+
+
+def _float_maker(document: Document, tensor: Value, reader: Op) -> Op | None:
+    """What dequantizes a tensor of floats; None where the reader takes integers."""
+    if not document.steps_are_nodes or document.kind(reader).startswith("Q"):
+        return None
+    maker = dequantizer(document, tensor)
+    if maker is None:
+        raise NotFitting(f"'{safe_terminal(document.name(tensor))}' is not quantized")
+    return maker
+
+
+def _channels(document: Document, tensor: Value, axis: int, part: range, maker: Op | None) -> Value:
     name, shape = document.name(tensor), document.shape(tensor) or ()
-    floats = document.steps_are_nodes and not document.kind(reader).startswith("Q")
-    maker = dequantizer(document, tensor) if floats else None
-    if floats and maker is None:
-        raise NotFitting(f"'{safe_terminal(name)}' is not quantized")
-    bounds = document.bounds(name, tensor, axis, range(new))
-    again, wide = (
-        document.new_tensor(f"{name}_{stem}", (*shape[:axis], count, *shape[axis + 1 :]), tensor)
-        for stem, count in (("again", new), ("wide", shape[axis] + new))
-    )
-    document.insert("Slice", (tensor, *bounds), again)
-    again = _as_made(document, maker, again)
-    document.insert("Concat", (tensor, again), wide, axis=axis)
-    return _as_made(document, maker, wide)
+    bounds = document.bounds(name, tensor, axis, part)
+    sizes = (*shape[:axis], len(part), *shape[axis + 1 :])
+    some = document.new_tensor(f"{name}_from{part.start}", sizes, tensor)
+    document.insert("Slice", (tensor, *bounds), some)
+    return _as_made(document, maker, some)
 
 
 def _as_made(document: Document, maker: Op | None, tensor: Value) -> Value:
@@ -331,20 +348,26 @@ def pad_tensor(document: Document, tensor: Value, axis: int, new: int) -> None:
 
 
 def repeat_channels(document: Document, tensor: Value, axis: int, new: int) -> None:
-    """All dense layers that read the tensor read a wider one, some channels a second time.
+    """All dense layers that read the tensor read a wider one: its first and its last channels,
+    which overlap in the middle.
 
-    The layers have weights of zeros for them, so that it does not matter what they hold; copies
-    of what is there cost less than a constant, which the CPU would have to join.
+    The layers have weights of zeros for what comes twice. Copies of what is there cost less than
+    a constant, which the CPU would have to join, and older compilers join equal parts alone.
     """
-    shape = document.shape(tensor)
+    shape, name = document.shape(tensor), document.name(tensor)
     readers = [document.layer(op) for op in document.readers(tensor)]
     layers = [one for one in readers if one and one.is_dense]
     layers = [one for one in layers if document.inputs(one.op)[0] == tensor]
-    if not layers or shape is None or new > shape[axis]:
-        name = safe_terminal(document.name(tensor))
-        raise NotFitting(f"no layer could read copies of channels of '{name}'")
-    wide = _widened(document, tensor, axis, new, layers[0].op)
+    if not layers or shape is None or new > shape[axis] or (shape[axis] + new) % 2:
+        raise NotFitting(f"no layer could read copies of channels of '{safe_terminal(name)}'")
+    count, half = shape[axis], (shape[axis] + new) // 2
+    maker = _float_maker(document, tensor, layers[0].op)
+    parts = range(half), range(count - half, count)
+    halves = [_channels(document, tensor, axis, part, maker) for part in parts]
+    sizes = (*shape[:axis], count + new, *shape[axis + 1 :])
+    wide = document.new_tensor(f"{name}_wide", sizes, tensor)
+    document.insert("Concat", halves, wide, axis=axis)
+    wide = _as_made(document, maker, wide)
     for layer in layers:
-        count = layer.inputs
-        document.set_layer(layer.with_inputs(padded_index(count, count + new)))
+        document.set_layer(layer.with_inputs([*range(half), *[NEW] * new, *range(half, count)]))
         document.set_input(layer.op, 0, wide)

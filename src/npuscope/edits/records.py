@@ -170,3 +170,12 @@ class FileLayer(Struct, frozen=True):
         return replace(
             self, weights=self.weights.picked(index, self.in_axis), inputs=len(index) * self.groups
         )
+
+
+class LayerPart(Struct, frozen=True):
+    """Some of what a layer sums: the data that it reads, its weights for them, and the padding
+    where that is another one."""
+
+    data: Value
+    weights: Constant
+    pads: Pads | None = None

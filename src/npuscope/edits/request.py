@@ -43,13 +43,13 @@ class EditRequest(Struct, frozen=True):
     network: NetworkFacts
 
 
-def network_op(request: EditRequest, kind: str) -> Op:
+def network_op(request: EditRequest, *kinds: str) -> Op:
     """The op of the graph that a finding is about: its numbers are resolved there, in one
     layout for all formats."""
     for op in request.network.graph.ops:
-        if op.kind == kind and set(op.origin) & set(request.ops):
+        if op.kind in kinds and set(op.origin) & set(request.ops):
             return op
-    raise NotFitting(f"none of its ops is a {kind} of the network")
+    raise NotFitting(f"none of its ops is a {' or '.join(kinds)} of the network")
 
 
 def attrs_of(request: EditRequest, kind: str, record: type[A]) -> A:

@@ -73,9 +73,10 @@ def channel_fixes(graph: Graph, op: Op, machine: Machine) -> Mapping[str, Mappin
         count = better_count(layer, machine, side)
         if layer.with_count(side, count).cycles(machine) < 0.8 * now:
             fixes[fix] = {"channels": count}
-    if "change-outputs" in fixes:
-        fixes["split-outputs"] = split_fix(output_parts(layer, machine))
     padded = padding(graph, op, machine)
+    # Parts of a bad count are never equal; where the CPU joins such parts, zeros are better.
+    if "change-outputs" in fixes and (machine.generation.concat_in_place or padded is None):
+        fixes["split-outputs"] = split_fix(output_parts(layer, machine))
     if padded is not None:
         fixes["pad-channels"] = padded
     return fixes

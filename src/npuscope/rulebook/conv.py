@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from math import prod
 from typing import cast
 
-from npuscope.geometry.divisors import is_prime
 from npuscope.geometry.pieces import ALWAYS_TOGETHER, extent, piece_count
+from npuscope.geometry.tiling import base_tiling
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import LAYERS
 from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs, is_depthwise
 from npuscope.rulebook import fixes
+from npuscope.rulebook.counts import dense_layer
 from npuscope.rulebook.finding import Confidence, Hit, Severity
 from npuscope.rulebook.queries import convolutions, hit, of_kind
 from npuscope.rulebook.registry import Refusal, foretells, lint, refusal, refuse
@@ -175,31 +176,33 @@ def moves_pixels(graph: Graph, op: Op, machine: Machine) -> bool:
 
 @refuse(
     "NA-CONV-PRIME",
-    "A prime count of output channels cannot be split",
+    "A prime count of input channels cannot be split",
     ops=("Conv2D", "FullyConnected"),
     confidence=Confidence.VERIFIED,
-    cause="The compiler cuts output channels into equal parts that fit the kernel buffer. A prime "
-    "count has no such parts; with one output position the whole layer goes to the CPU. The "
-    "vendor's log calls it 'scale-offset format'.",
-    fixes=(fixes.CHANGE_OUTPUTS, fixes.SPLIT_OUTPUTS, fixes.PAD_CHANNELS),
+    cause="Input channels are summed in equal parts, one accumulation pass each. A prime count has "
+    "parts of one channel only; of 257 that is more passes than the registers count, and with one "
+    "output position this compiler does not cut the layer: the CPU computes it. The vendor's log "
+    "calls it 'scale-offset format'.",
+    fixes=(fixes.PAD_CHANNELS, fixes.SPLIT_INPUTS, fixes.CHANGE_INPUTS),
     since="2.2",
     until="2.2",
     turn=_SHAPE_FIRST,
 )
-def outputs_split_over_the_kernel_buffer(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """The output channels cannot be split over the kernel buffer: their count is prime, and
-    there is only one output position."""
-    limit = machine.generation.prime_outputs_limit
-    shape = graph.output_tensor(op).shape
-    outputs, positions = shape[-1], prod(shape[:-1])
+def passes_fit_the_registers(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """The input channels have no equal parts that give few enough accumulation passes, and there
+    is only one output position."""
+    limit = machine.generation.one_position_passes
     weights = graph.tensor(op.inputs[1]).shape
     # Seen only for dense layers and 1x1 kernels; a limit of 0 means a newer generation without it.
     pointwise = len(weights) == 2 or weights[1:3] == (1, 1)
-    if not limit or positions > 1 or not pointwise or outputs <= limit:
+    if not limit or prod(graph.output_tensor(op).shape[:-1]) > 1 or not pointwise:
         return None
-    if not is_prime(outputs):
+    layer = dense_layer(graph, op, machine)
+    passes = base_tiling(layer.shape, layer.simd, machine).passes
+    if passes <= limit:
         return None
-    return refusal("$outputs output channels", limit, outputs=outputs)
+    inputs = layer.shape.inputs
+    return refusal("$inputs input channels in $passes passes", limit, inputs=inputs, passes=passes)
 
 
 @refuse(

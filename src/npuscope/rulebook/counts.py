@@ -14,7 +14,7 @@ from msgspec import Struct
 from npuscope.geometry.divisors import whole_and_rest
 from npuscope.geometry.pieces import largest_piece
 from npuscope.geometry.streams import DenseLayer
-from npuscope.geometry.tiling import ConvShape, simd_of
+from npuscope.geometry.tiling import ConvMode, ConvShape, simd_of
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import LAYERS
@@ -87,6 +87,14 @@ def split_fix(parts: Iterable[int]) -> Mapping[str, Value]:
 def output_parts(layer: DenseLayer, machine: Machine) -> tuple[int, int]:
     """Two parts of the outputs that take the fewest tiles together, the larger one first."""
     return whole_and_rest(layer.shape.outputs, layer.kernels(machine))
+
+
+def input_parts(layer: DenseLayer, machine: Machine) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Two ways to cut the inputs in two: whole tiles and a rest, and halves of which the first is
+    whole tiles (257 as 144 and 113, which a user saw on the NPU)."""
+    count, size = layer.shape.inputs, machine.convacc.tiles[ConvMode.PLAIN1X1.value].depth
+    half = min(ceil(count / 2 / size) * size, count - 1)
+    return whole_and_rest(count, size), (half, count - half)
 
 
 class SharedCount(Struct, frozen=True):

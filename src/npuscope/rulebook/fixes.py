@@ -17,6 +17,12 @@ SPLIT_OUTPUTS = FixTemplate(
     function=_EXACT,
     effect=FixEffect.RESHAPES,
 )
+SPLIT_INPUTS = FixTemplate(
+    "split-inputs",
+    "split the inputs into {parts} (or {halves}) and add the results",
+    function=_ROUNDING,  # each part's sums are rounded before they are added
+    effect=FixEffect.RESHAPES,
+)
 PAD_CHANNELS = FixTemplate(
     "pad-channels",
     "pad the {channels} channels to {padded} with zeros",

@@ -47,6 +47,8 @@ SPELLINGS = {
         "out_channels={padded} instead of {channels}"),
     "split-outputs": Spelling("a filters count with divisors near 16, such as a multiple of 8",
         "an out_channels count with divisors near 16, such as a multiple of 8"),
+    "split-inputs": Spelling("an input count with divisors near 16, such as a multiple of 8",
+        "an in_channels count with divisors near 16, such as a multiple of 8"),
     "dense-groups": Spelling("Conv2D(..., groups=1), or DepthwiseConv2D with a 1x1 Conv2D",
         "nn.Conv2d(..., groups=1), or groups=channels with a 1x1 nn.Conv2d"),
     "narrow-outputs": Spelling("filters of at most 512 while the map is large",

@@ -137,10 +137,10 @@ def test_what_starting_an_epoch_costs(graph: Graph, latest: Side) -> None:
 
 
 def test_an_op_that_left_the_npu() -> None:
-    """257 outputs are prime: generation 2.2 runs the layer on the CPU."""
-    net = Net((1, 16))
-    net.dense(257)
-    net.dense(8)
+    """257 inputs are prime: generation 2.2 runs the layer on the CPU."""
+    net = Net((1, 257))
+    net.dense(16)
+    net.dense(32)
     graph = graph_of(net)
     found = compare(side(graph), side(graph, generation="2.2"))
     (move,) = found.moves

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from npuscope.edits.onnx.steps import OnnxSteps
 from npuscope.edits.padding import POINTWISE, computed_data, follow, is_channelwise
-from npuscope.edits.records import Constant, FileLayer, Op, Pads, QuantSteps
+from npuscope.edits.records import Constant, FileLayer, LayerPart, Op, QuantSteps
 from npuscope.edits.steps import add_steps, dequantizer, in_steps_of, quantizers
 from npuscope.structs import replace
 
@@ -141,24 +141,25 @@ class OnnxLayers(OnnxSteps):
 
     # layers in parts
 
-    def columns_of(
-        self, layer: FileLayer, weights: Constant, pads: Pads, steps: QuantSteps, number: int
-    ) -> str:
-        """A convolution with some of the columns; gives its dequantized result."""
-        op, inputs = layer.op, self.inputs(layer.op)
+    def summand(self, layer: FileLayer, part: LayerPart, steps: QuantSteps, number: int) -> str:
+        """Gives the dequantized result."""
+        op, inputs, weights = layer.op, self.inputs(layer.op), part.weights
         stem = f"{self.outputs(op)[0]}_half{number + 1}"
         constants = add_steps(self, stem, steps)
-        window = {"auto_pad": None, "kernel_shape": [*weights.values.shape[2:]], "pads": [*pads]}
+        window: dict[str, Any] = {}
+        if part.pads is not None:
+            kernel = [*weights.values.shape[2:]]
+            window = {"auto_pad": None, "kernel_shape": kernel, "pads": [*part.pads]}
         integers = self.fresh(f"{stem}_quantized")
         if _LAYERS[self.kind(op)].integer:
             bias = inputs[8:9] if number == 0 else []
             kernels = self.add_constant(weights.name, weights.values)
-            inputs = [*inputs[:3], kernels, *inputs[4:6], *constants, *bias]
+            inputs = [part.data, *inputs[1:3], kernels, *inputs[4:6], *constants, *bias]
             self.again(op, inputs, integers, **window)
         else:
             kernels, bias = self.store(weights), inputs[2:3] if number == 0 else []
             sums = self.fresh(f"{stem}_float")
-            self.again(op, (inputs[0], kernels, *bias), sums, **window)
+            self.again(op, (part.data, kernels, *bias), sums, **window)
             self.add_op("Quantize", (sums, *constants), integers)
         result = self.fresh(stem)
         self.add_op("Dequantize", (integers, *constants), result)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npuscope.edits.records import DEPTHWISE, LAYERS, Constant, FileLayer, Pads, QuantSteps
+from npuscope.edits.records import DEPTHWISE, LAYERS, Constant, FileLayer, LayerPart, QuantSteps
 from npuscope.edits.tflite.steps import INT8, TfliteSteps
 from npuscope.edits.views import padded
 from npuscope.files.tflite.file_parts import FileOp, FileTensor
@@ -99,20 +99,21 @@ class TfliteLayers(TfliteSteps):
         self.remove(op)
         self.add_op("Concat", joined, whole, axis=layer.channel_axis)
 
-    def columns_of(
-        self, layer: FileLayer, weights: Constant, pads: Pads, steps: QuantSteps, number: int
+    def summand(
+        self, layer: FileLayer, part: LayerPart, steps: QuantSteps, number: int
     ) -> FileTensor:
-        """A pad and a convolution without one: SAME would centre the narrower kernel anew."""
         op, result = layer.op, layer.op.outputs[0]
-        kernel = self.store(weights)
+        kernel = self.store(part.weights)
         half = self.new_tensor(f"{result.name}_half{number + 1}", result.shape, steps)
         bias = op.input(2)
         if bias is not None and bias.data is not None and number:
             # Zeros in its place: the kernels of LiteRT want one.
             zeros = np.zeros_like(bias.data)
             bias = self.add_tensor(f"{bias.name}_none", bias.type, bias.shape, bias.quant, zeros)
-        source = padded(self, op.inputs[0], pads)
-        options = {"padding": VALID, "fused_activation_function": 0}
+        source, options = part.data, {"fused_activation_function": 0}
+        if part.pads is not None:
+            # A pad and a convolution without one: SAME would centre a narrower kernel anew.
+            source, options["padding"] = padded(self, source, part.pads), VALID
         self.again(op, [source, kernel, bias], half, **options)
         return half
 

@@ -1,0 +1,108 @@
+"""A layer in two parts of its inputs: the remedy of the published question about 257 channels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import npuscope
+from edits.border_case import edited, graph_of, misfit
+from edits.channel_case import FORMATS, LiteNet, Net, QdqNet
+from edits.channel_nets import two_cell_denoiser
+from edits.moves_case import kinds, off_npu
+from models import save
+from npuscope.advice.fix.numeric import effects
+from npuscope.program.model import EpochKind
+
+HALVES, TILES = "144+113", "240+17"
+
+
+def layer(net: Net, kind: str, inputs: int = 257) -> bytes:
+    if kind == "dense":
+        return net.finish(net.dense(net.input((1, inputs)), 40))
+    return net.finish(net.conv(net.input((1, 1, 1, inputs)), 40))
+
+
+def origin(data: bytes) -> tuple[str, ...]:
+    (op,) = [op for op in graph_of(data).ops if op.kind in ("Conv2D", "FullyConnected")]
+    return op.origin
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("kind", ["dense", "pointwise"])
+@pytest.mark.parametrize("parts", [HALVES, TILES])
+def test_parts_add_up_on_the_npu(form: type[Net], kind: str, parts: str) -> None:
+    data = layer(form(), kind)
+    assert len(off_npu(data, "2.2")) == 1
+    after = edited(data, "split-inputs", *origin(data), parts=parts)
+    assert off_npu(after, "2.2") == []
+    assert kinds(after).count("Add") == 1 and kinds(after).count("Slice") == 2
+    # Each part is rounded once, and so is their sum.
+    found = effects(graph_of(data), graph_of(after), 2)
+    assert found and all(effect.max_lsb <= 3 and effect.sqnr_db > 30 for effect in found)
+
+
+def test_the_function_of_the_layer_stays_behind_the_sum() -> None:
+    """A fused ReLU of a part would lose what is negative."""
+    net = LiteNet()
+    data = net.finish(net.conv(net.input((1, 1, 1, 257)), 40, zero_point=-128))
+    after = edited(data, "split-inputs", *origin(data), parts=HALVES)
+    ops = {op.kind: op for op in graph_of(after).ops}
+    assert ops["Conv2D"].attrs.activation.value == "none"  # type: ignore[attr-defined]
+    assert ops["Add"].attrs.activation.value == "relu"  # type: ignore[attr-defined]
+
+
+def test_other_parts_are_refused() -> None:
+    data = layer(QdqNet(), "dense")
+    name = origin(data)[0]
+    assert misfit(data, "split-inputs", name, parts="100+100") == (
+        f"parts '100+100' are not two of the 257 inputs of {name}"
+    )
+
+
+def test_the_network_of_the_question_is_that_network() -> None:
+    """By its parameters: weights, biases, and the sizes of two Splits."""
+    model = onnx.load_from_string(two_cell_denoiser())
+    held = {init.name: numpy_helper.to_array(init) for init in model.graph.initializer}
+    of_steps = {
+        name
+        for node in model.graph.node
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear")
+        for name in node.input[1:]
+    }
+    shapes = {node.input[1] for node in model.graph.node if node.op_type == "Reshape"}
+    values = [np.size(array) for name, array in held.items() if name not in of_steps | shapes]
+    assert sum(values) == 1_250_317
+
+
+def test_the_layers_of_the_question_run_where_the_log_says(tmp_path: Path) -> None:
+    """On the CPU: the first convolution, the Gemm right behind it, the last convolution; the Gemm
+    of 256 inputs and 257 outputs does not."""
+    path = save(tmp_path, "denoiser.onnx", two_cell_denoiser())
+    run = npuscope.estimate(path, generation="2.2")
+    away = [epoch for epoch in run.epochs if epoch.kind is EpochKind.SW]
+    assert [epoch.operators for epoch in away] == [("Conv",), ("Gemm",), ("Conv",)]
+    first, second, last = (epoch.first for epoch in away)
+    assert second == first + 1 and last > second + 9
+    on_npu = [name for e in run.epochs if e.kind is EpochKind.HW for name in e.origin]
+    assert sum(name.startswith("Gemm:") for name in dict.fromkeys(on_npu)) == 4
+
+
+@pytest.mark.parametrize("generation", ["3.0", "4.0", "open"])
+def test_later_compilers_leave_none_of_it_to_the_cpu(generation: str) -> None:
+    assert off_npu(two_cell_denoiser(), generation) == []
+
+
+def test_fix_ends_without_the_cpu(tmp_path: Path) -> None:
+    path = save(tmp_path, "denoiser.onnx", two_cell_denoiser())
+    fixed = npuscope.fix(path, generation="2.2")
+    assert (fixed.before.counts["SW"], fixed.after.counts["SW"]) == (3, 0)
+    assert all(effect.exact for effect in fixed.effects)
+    asked = npuscope.fix(path, generation="2.2", only=("split-inputs",))
+    (step,) = asked.applied
+    assert step.candidate.fix.parameters == {"parts": TILES, "halves": HALVES}
+    assert asked.after.counts["SW"] < asked.before.counts["SW"]
