@@ -11,6 +11,7 @@ import pytest
 
 import npuscope
 from many_core.nets import EncoderShape, encoder
+from models import mobilenet_like, save, to_tflite
 from npuscope.advice.catalogue import catalogue
 from npuscope.cli.main import main
 from npuscope.errors import UsageError
@@ -208,14 +209,26 @@ class TestOutside:
         assert "ms" in answer(capsys, "profile", str(model), "--machine", "suanpan", *files)
         assert all(Path(name).stat().st_size for name in files[1::2])
 
+    def test_edits_are_tried_timed_and_executed(self, capsys: Capture, tmp_path: Path) -> None:
+        scores = str(save(tmp_path, "scores.tflite", to_tflite(mobilenet_like())))
+        words = ("fix", scores, "--machine", "suanpan", "--drop-softmax", "-o", "fixed.tflite")
+        lines = answer(capsys, *words).splitlines()
+        assert [line for line in lines if line.startswith("executed passed: outputs within 0 LSB")]
+        before, after = (
+            npuscope.estimate(name, machine="suanpan").total_ms for name in (scores, "fixed.tflite")
+        )
+        assert after < before
+        step = npuscope.fix(scores, machine="suanpan", only=["ABACUS-BY-HAND"]).applied[0]
+        assert step.candidate.rule == "ABACUS-BY-HAND" and step.saved_ms > 0
+
     def test_layers_are_exported(self, model: Path) -> None:
         npuscope.export(model, machine="suanpan", model_explorer="costs.json")
         assert "ms" in Path("costs.json").read_text()
 
     def test_what_it_lacks_is_said_in_one_sentence(self, model: Path, capsys: Capture) -> None:
-        assert main(("fix", str(model), "--machine", "suanpan")) == 2
+        assert main(("quantize", str(model), "--data", "random", "--machine", "suanpan")) == 2
         assert capsys.readouterr().err == (
-            "npuscope: --machine: abacus machines do not support fix\n"
+            "npuscope: --machine: abacus machines do not support quantize\n"
             "  hint: count on your fingers\n"
         )
         assert main(("estimate", str(model), "--machine", "suanpan", "--npu-mhz", "5")) == 2

@@ -183,7 +183,7 @@ class Abacus(Family):
         return trace(build.graph, inputs)
 
     def advise(self, build: Beads, profile: Profile) -> Explanation:
-        findings = findings_of(__name__, RuleKind.ADVISE, profile)
+        findings = findings_of(__name__, RuleKind.ADVISE, profile, graph=build.graph)
         return explanation(f"{profile.total_ms:.3g} ms of moving beads", profile, findings)
 
     def lint(self, source: Source, options: Options) -> tuple[Finding, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from npuscope.families.interface import Family, Format, Options, Report, Source
 from npuscope.options.rows import BUILDING
@@ -11,6 +11,7 @@ from npuscope.options.rows import BUILDING
 if TYPE_CHECKING:
     from npuscope.advice.compare.model import Side
     from npuscope.advice.explanation import Explanation
+    from npuscope.advice.fix.program_bench import ProgramBench
     from npuscope.building import Build
     from npuscope.profiling.model import Profile
     from npuscope.profiling.validate import Validation
@@ -106,6 +107,11 @@ class NeuralArt(Family):
         from npuscope.families.neural_art.validation import validate_program
 
         return validate_program(source, options)
+
+    def bench(self, path: Path, options: Options, data: Any) -> ProgramBench:
+        from npuscope.advice.fix.program_bench import ProgramBench
+
+        return ProgramBench(path, options, data=data)  # type: ignore[arg-type]
 
     def advise(self, build: Build, profile: Profile) -> Explanation:
         from npuscope.advice.explain import explain
