@@ -13,7 +13,7 @@ import npuscope
 from advice.fix.test_fix import prelu_net, scores_net
 from models import mobilenet_like, save, to_tflite
 from npuscope.advice.fix import run as fixing
-from npuscope.advice.fix.workbench import Workbench
+from npuscope.advice.fix.program_bench import ProgramBench
 from npuscope.cli.main import main
 from npuscope.files.load import load_model
 
@@ -143,7 +143,7 @@ def test_an_interruption_before_anything_was_found_is_one(
     def pressed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Workbench, "look", pressed)
+    monkeypatch.setattr(ProgramBench, "look", pressed)
     model = save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
     assert main(["fix", str(model)]) == 130
     assert "npuscope: interrupted" in capsys.readouterr().err

@@ -18,8 +18,8 @@ from npuscope.boards.simulated import SimulatedBoard
 from npuscope.cli.main import main
 from npuscope.errors import UsageError
 from npuscope.profiling.measure import random_inputs
+from npuscope.report.build_files import write_network as write_build
 from npuscope.sim.run import execute
-from npuscope.verbs.compile import write as write_build
 
 for module in ("ziglang", "unicorn", "elftools"):
     pytest.importorskip(module, reason=f"{module} is not installed: no emulated board")

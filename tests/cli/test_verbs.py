@@ -90,7 +90,7 @@ def saving(monkeypatch: pytest.MonkeyPatch) -> None:
         save(made.program, folder)
         return ("no blobs",)
 
-    monkeypatch.setattr("npuscope.verbs.compile.write", write)
+    monkeypatch.setattr("npuscope.report.build_files.write_network", write)
     monkeypatch.setattr("npuscope.program.serialize.save", save)
 
 
@@ -260,7 +260,7 @@ def test_a_failed_write_leaves_nothing(
         (folder / "half").write_text("half")
         raise OSError(28, "No space left on device", "half")
 
-    monkeypatch.setattr("npuscope.verbs.compile.write", write)
+    monkeypatch.setattr("npuscope.report.build_files.write_network", write)
     assert main(["compile", "net.tflite", "-o", str(tmp_path / "out")]) == 74
     assert list(tmp_path.iterdir()) == []
 

@@ -45,10 +45,10 @@ from npuscope.profiling.run import estimate
 from npuscope.program.code_files import NO_C, code_files, pool_images
 from npuscope.program.model import Epoch, Program
 from npuscope.program.sources import read_program
+from npuscope.report.build_files import write_network as write_build
 from npuscope.rulebook.fix import FunctionEffect
 from npuscope.sim.memory import Memory, from_stored, to_stored
 from npuscope.sim.run import execute, written
-from npuscope.verbs.compile import write as write_build
 from npuscope.whole_file import write_files
 
 Arrays = dict[str, np.ndarray]

@@ -21,7 +21,7 @@ from npuscope.errors import (
     UsageError,
 )
 from npuscope.text import safe_lines
-from npuscope.verbs.table import NAMES
+from npuscope.verbs.table import NAMES, record
 
 VERBS = tuple(name for name in NAMES if " " not in name)
 # Endings of files that verbs read: `--json model.tflite` means the model, not a file to write.
@@ -156,7 +156,8 @@ def _run(argv: list[str]) -> int:
         hint = f"did you mean {' or '.join(near)}?" if near else f"verbs: {', '.join(VERBS)}"
         raise UsageError(f"unknown verb '{verb}'", hint=hint)
     # Words before the verb may ask for help about all of them.
-    parser = build_parser(verb, whole=argv[:1] not in ([verb], ["--version"]))
+    whole = argv[:1] not in ([verb], ["--version"])
+    parser = build_parser(verb, whole, families=verb is not None and _asks_families(verb, argv))
     # Unknown words are collected, not refused by argparse: the error can then suggest an option.
     args, unknown = parser.parse_known_args(_json_before_source(argv))
     if unknown:
@@ -173,6 +174,13 @@ def _run(argv: list[str]) -> int:
     # All files of one call appear together, or none of them.
     with replacing(args.force), together():
         return perform(args)
+
+
+def _asks_families(verb: str, argv: list[str]) -> bool:
+    """Is there a word that the verb's own record does not know? Families are loaded for it."""
+    spellings = {spelling for option in record(verb).options for spelling in option.spellings}
+    flags = {word.partition("=")[0] for word in argv if word.startswith("--")}
+    return not {flag.replace("--no-", "--", 1) for flag in flags} <= spellings
 
 
 def _json_before_source(argv: list[str]) -> list[str]:

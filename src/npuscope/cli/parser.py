@@ -10,6 +10,7 @@ from npuscope.errors import UsageError
 from npuscope.options.kinds import Argument, Option, OptionGroup, OptionKind, VendorEffect
 from npuscope.options.rows import NOT_MODELLED
 from npuscope.text import safe_terminal
+from npuscope.verbs.families import with_families
 from npuscope.verbs.table import NAMES, record
 from npuscope.version import __version__
 
@@ -23,8 +24,9 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message, hint=f"`{self.prog} --help` lists the options")
 
 
-def build_parser(verb: str | None, whole: bool = True) -> Parser:
-    """All verbs by name, the chosen one with its options; without the others if not `whole`.
+def build_parser(verb: str | None, whole: bool = True, families: bool = False) -> Parser:
+    """All verbs by name, the chosen one with its options; without the others if not `whole`, and
+    with options that only one family of machines has if `families`.
 
     What it parses has the name of the verb as `verb`: `manycore compile` too.
     """
@@ -36,11 +38,13 @@ def build_parser(verb: str | None, whole: bool = True) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"npuscope {__version__}")
     names = [name for name in NAMES if " " not in name and (whole or name == verb)]
-    _add_verbs(parser.add_subparsers(metavar="VERB"), names, [verb])
+    _add_verbs(parser.add_subparsers(metavar="VERB"), names, [verb], families)
     return parser
 
 
-def _add_verbs(commands: Any, names: Iterable[str], verbs: Container[str | None]) -> None:
+def _add_verbs(
+    commands: Any, names: Iterable[str], verbs: Container[str | None], families: bool
+) -> None:
     """Lines of --help; only the chosen ones are given their options."""
     for name in names:
         line = record(name).line
@@ -49,19 +53,20 @@ def _add_verbs(commands: Any, names: Iterable[str], verbs: Container[str | None]
             name.rpartition(" ")[2], help=line, description=line, allow_abbrev=False
         )
         if name in verbs:
-            add_options(parser, name)
+            add_options(parser, name, families)
 
 
-def add_options(parser: argparse.ArgumentParser, name: str) -> None:
+def add_options(parser: argparse.ArgumentParser, name: str, families: bool = False) -> None:
     """All that the record has, or the verbs that begin with this word."""
-    row = record(name)
+    row = with_families(record(name)) if families else record(name)
     if row.usage:
         parser.usage = row.usage
     if not row.groups:
         actions = [verb for verb in NAMES if verb.startswith(f"{name} ")]
-        _add_verbs(parser.add_subparsers(metavar="ACTION", required=True), actions, actions)
+        commands = parser.add_subparsers(metavar="ACTION", required=True)
+        _add_verbs(commands, actions, actions, families)
         return
-    parser.set_defaults(verb=name)
+    parser.set_defaults(verb=name, record=row)
     for argument in row.arguments:
         _add_argument(parser, argument)
     for group in row.groups:

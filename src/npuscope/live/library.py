@@ -22,8 +22,9 @@ from npuscope.advice.compare.times import EpochTimer, without_waiting
 from npuscope.advice.explain import explain
 from npuscope.advice.explanation import Explanation
 from npuscope.advice.fix.candidates import CUT, Candidate, FixChoice, candidates
+from npuscope.advice.fix.program_bench import ProgramBench
 from npuscope.advice.fix.run import apply_places
-from npuscope.advice.fix.workbench import BenchNetwork, Look, Workbench
+from npuscope.advice.fix.workbench import BenchNetwork, Look
 from npuscope.advice.subject import Bench, Layers
 from npuscope.building import Build, Options, build, is_program, machine_for, optimization_level
 from npuscope.edits import Document, open_document, whole_bytes
@@ -166,7 +167,7 @@ class Library:
 
     def _states(self, setting: Setting, machine: Machine) -> tuple[PreparedModel, ...]:
         path = self.models[setting.model]
-        bench = Workbench(path, self._bench_options(setting, machine))
+        bench = ProgramBench(path, self._bench_options(setting, machine))
         stamp = path.stat()  # a file that was written again is read again
         key = (path, stamp.st_mtime_ns, stamp.st_size, setting.optimization, _Same(machine))
         states = [self._kept((key, ()), stamp.st_size, partial(self._opened, bench))]
@@ -205,7 +206,7 @@ class Library:
                 return future.result()
         return future.result()
 
-    def _opened(self, bench: Workbench) -> PreparedModel:
+    def _opened(self, bench: ProgramBench) -> PreparedModel:
         """The file itself, so that figures are those of the other verbs."""
         network_build = build(bench.path, bench.options)
         changed = any(bench.options.get(name) for name in _BORDER)
@@ -217,7 +218,12 @@ class Library:
         timer = retimer(network_build.program, network_build.machine, network_build.graph)
         profile = timer.estimate(network_build.machine)
         look = Look(
-            document, data, network_build, profile, BenchNetwork(graph, network_build.machine)
+            document,
+            data,
+            network_build,
+            profile,
+            BenchNetwork(graph, network_build.machine),
+            network_build.graph,
         )
         return self._prepared(bench, look, timer)
 
@@ -230,7 +236,7 @@ class Library:
             entry = self._documents[path] = (key, open_document(path), whole_bytes(path))
         return entry[1], entry[2]
 
-    def _fixed(self, bench: Workbench, before: PreparedModel, fix: str) -> PreparedModel:
+    def _fixed(self, bench: ProgramBench, before: PreparedModel, fix: str) -> PreparedModel:
         candidate = next((one for one in before.offers if fix_name(one) == fix), None)
         if candidate is None:
             return replace(before, refused="not offered for the current network")
@@ -246,7 +252,7 @@ class Library:
             return replace(before, refused=f"the edited file cannot be read: {error}")
 
     def _prepared(
-        self, bench: Workbench, look: Look, timer: Retimer | None = None
+        self, bench: ProgramBench, look: Look, timer: Retimer | None = None
     ) -> PreparedModel:
         self._calm()
         network_build = look.build

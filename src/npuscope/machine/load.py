@@ -15,10 +15,10 @@ from npuscope.errors import FileError, UsageError
 from npuscope.machine.model import SCHEMA, Machine, MemoryPool
 from npuscope.machine.schema import UNRANGED, find_fault
 from npuscope.machine.set_keys import with_overrides
+from npuscope.options.kinds import DEFAULT_MACHINE as DEFAULT_MACHINE
 from npuscope.records import decode, hints_of
 from npuscope.structs import replace
 
-DEFAULT_MACHINE = "stm32n6"
 DEFAULT_GENERATION = "4.0"
 _FOLDER = Path(__file__).parent
 

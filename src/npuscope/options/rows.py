@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from npuscope.options.kinds import (
+    DEFAULT_MACHINE,
     Argument,
     Mark,
     OptionGroup,
@@ -30,8 +31,9 @@ from npuscope.structs import replace
 DATA_TYPES = ("float32", "int8", "uint8")
 LEVELS = (0, 1, 2, 3)
 DEFAULT_ADDRESS = "0x71000000,0x71800000"
-MAPPED: dict[str, Any] = {"mark": Mark.MAPPING}
-TIMED: dict[str, Any] = {"mark": Mark.TIMING}
+OWN: dict[str, Any] = {"of_family": True}
+MAPPED: dict[str, Any] = {"mark": Mark.MAPPING, **OWN}
+TIMED: dict[str, Any] = {"mark": Mark.TIMING, **OWN}
 
 # --- Groups that verbs share ---
 
@@ -41,10 +43,10 @@ GENERATION = text("generation",
     "compiler generation: 2.2, 3.0, 4.0 or open (default 4.0, or the program's)",
     suggested=("2.2", "3.0", "4.0", "open"))
 MACHINE = (
-    text("machine", "the machine, see `machines`", default="stm32n6", suggested=("stm32n6",),
-        **MAPPED),
+    text("machine", "the machine, see `machines`", default=DEFAULT_MACHINE,
+        suggested=(DEFAULT_MACHINE,), mark=Mark.MAPPING),
     file("machine_file", "a machine of your own (TOML)", **MAPPED),
-    replace(GENERATION, mark=Mark.MAPPING),
+    replace(GENERATION, **MAPPED),
     option("epoch_controller", OptionKind.SWITCH,
         "start epochs with the NPU's own controller (default) or from the CPU",
         vendor=("--enable-epoch-controller",), **MAPPED),
@@ -77,10 +79,16 @@ IO_TYPES = tuple(
 )
 SHAPE = list_("shapes",
     "set the shape of an input, or a symbolic size, if the model leaves it open",
-    "NAME=1,224,224,3", flags=("--shape",), parse=parse_shapes, **MAPPED)
+    "NAME=1,224,224,3", flags=("--shape",), parse=parse_shapes, mark=Mark.MAPPING)
 AS_INT8 = flag("as_int8", "a float network as if quantized: placeholder scales, estimates only",
     **MAPPED)
 READING = OptionGroup("model", (*IO_TYPES, SHAPE, AS_INT8), shared=True)
+IMAGE = (
+    flag("relocatable", "make external pools relative, as `npuscope package` needs them", **MAPPED),
+    flag("no_secure", "for the non-secure world: internal pools at 0x24000000 and above", **MAPPED),
+)
+# How a network is read and built, by the verbs that do.
+BUILDING = {row.name: row for row in (*TARGET.options, *READING.options, *IMAGE)}
 BUILT_IN = OptionGroup("model", IO_TYPES, shared=True)  # the built-in network has no dynamic sizes
 
 JSON = result_file("json", "print the result as JSON and nothing else, or write it to FILE",
@@ -115,7 +123,8 @@ RUN_HELP = "a model, a build, a saved profile, estimate or profile JSON, or log:
 SOURCE = Argument("source", "SOURCE", SOURCE_HELP)
 SINGLE = flag("ec_single_epoch",
     "one blob per epoch: shows what the epoch controller adds to each", **MAPPED)
-COMPILED_FROM = file("model", "the model that a compiled program was made from", "M")
+COMPILED_FROM = file("model", "the model that a compiled program was made from", "M",
+    of_family=True)
 
 # The vendor compiler's options on `compile`. Those that change nothing, with their values' number.
 NEUTRAL = {
@@ -159,20 +168,22 @@ DATA = OptionGroup("data", (INPUTS, SEEDS), exclusive=("inputs", "seeds"))
 
 # --- Devices, and stores of sweeps ---
 
-BATCH = whole("batch", "samples per counter; the mean is reported (default 1; log: all)")
+BATCH = whole("batch", "samples per counter; the mean is reported (default 1; log: all)",
+    of_family=True)
 DEVICE = (
     text("connect",
         "simulated (default), emulated, serial[:PORT][:BAUD], socket:HOST:PORT or log:FILE", "DESC",
-        default="simulated"),
-    text("network", "which network, if the device has several", default="", flags=("-n", "--name")),
+        default="simulated", **OWN),
+    text("network", "which network, if the device has several", default="", flags=("-n", "--name"),
+        **OWN),
     file("cfile", "the build that runs on the device: network.c, c_info.json or the folder",
-        flags=("-c", "--cfile"), python=False),
+        flags=("-c", "--cfile"), python=False, **OWN),
     flag("vendor_plan",
-        "use the passes of the vendor's profiler (a warm-up and three) instead of fewer"),
+        "use the passes of the vendor's profiler (a warm-up and three) instead of fewer", **OWN),
     flag("vendor_figures", "print the report in the vendor's layout, with its averages",
-        python=False),
+        python=False, **OWN),
     SINGLE,
-    result_file("log", "save every counter of every inference, for --connect log:FILE"),
+    result_file("log", "save every counter of every inference, for --connect log:FILE", **OWN),
 )
 SWEEP_REPORT = OptionGroup("report", (
     result_file("html", "tables and plots as one offline HTML file"),

@@ -31,10 +31,10 @@ from npuscope.profiling.agreement import AgreementTally
 from npuscope.profiling.clock_check import clock_warnings
 from npuscope.profiling.collect import collect
 from npuscope.profiling.model import DevicePart, Profile
+from npuscope.profiling.output_tallies import output_step
 from npuscope.profiling.passes import CounterPass, CounterPlan, counter_plan
 from npuscope.profiling.printed import CompilerText, with_compiler
 from npuscope.profiling.recorded import LogDevice, Recorded
-from npuscope.profiling.validate import output_step
 from npuscope.program.model import Program
 from npuscope.program.network_c.layout import DIALECT_2
 from npuscope.program.network_c.layout import dialect as dialect_of

@@ -7,10 +7,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from npuscope.building import Build
+from npuscope.errors import UsageError
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 from npuscope.machine.mpool import mpool_text
 from npuscope.profiling.model import Profile
+from npuscope.profiling.run import estimate
 from npuscope.program.c_info import c_info_json, c_info_of
 from npuscope.program.code_files import (
     Files,
@@ -25,7 +28,7 @@ from npuscope.program.model import Program
 from npuscope.program.network_csv import network_csv_text
 from npuscope.program.serialize import save
 from npuscope.text import c_identifier, file_name
-from npuscope.whole_file import together, write_files
+from npuscope.whole_file import as_file_error, together, write_files
 
 
 class BuildNames(Struct, frozen=True):
@@ -35,6 +38,16 @@ class BuildNames(Struct, frozen=True):
     csv: str = ""
     info: str = ""
     application: str = ""
+
+
+def write_network(network: Build, folder: Path, names: BuildNames | None = None) -> tuple[str, ...]:
+    """The files of a network that was compiled here."""
+    if network.graph is None:
+        raise UsageError("this is already a compiled program", hint="give a .tflite or .onnx model")
+    profile = estimate(network.program, network.machine, network.graph)
+    with as_file_error(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    return write_build(folder, network.program, network.machine, network.graph, profile, names)
 
 
 def write_build(

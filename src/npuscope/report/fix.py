@@ -6,7 +6,7 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 from npuscope.profiling.model import Profile
-from npuscope.report.figures import machine_line, model_line, ms, shorten
+from npuscope.report.figures import how_sure, machine_line, model_line, ms, shorten
 from npuscope.rulebook.fix import FunctionEffect
 from npuscope.text import safe_terminal
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from npuscope.advice.fix.numeric import InputData, OutputEffect
     from npuscope.advice.fix.run import Fixed, FixStep
+    from npuscope.profiling.validate import Validation
 
 
 # --- JSON; keys are added, never renamed ---
@@ -47,7 +48,12 @@ def fix_json(fixed: Fixed, output: str | None = None) -> dict[str, Any]:
             "numeric": [_effect(effect) for effect in runtime.effects],
         },
         **({"interrupted": True} if fixed.interrupted else {}),
+        **({"validation": _verified(fixed.validation)} if fixed.validation else {}),
     }
+
+
+def _verified(validation: Validation) -> dict[str, Any]:
+    return {"verdict": validation.verdict.value, "sentence": validation.sentence}
 
 
 def _profile(profile: Profile) -> dict[str, Any]:
@@ -108,9 +114,10 @@ def fix_text(fixed: Fixed, *, every: bool = False, output: str | None = None) ->
         *_refused(fixed.refused, every),
         *_effect_lines(fixed),
         *([f"checked  {safe_terminal(runtime_words(fixed))}"] if fixed.changed else []),
+        *([f"executed {safe_terminal(fixed.validation.sentence)}"] if fixed.validation else []),
         model_line(fixed.after),
         machine_line(fixed.after),
-        f"times    predicted, known error: {fixed.after.model_error}",
+        f"times    {how_sure(fixed.after)}",
         *_file_line(fixed, output),
     ]
     return "\n".join(lines) + "\n"
@@ -154,8 +161,9 @@ def change(before: Profile, after: Profile) -> str:
     share = (after.total_ms - before.total_ms) / before.total_ms if before.total_ms else 0.0
     text = f"{ms(before.total_ms)} -> {ms(after.total_ms)} ms ({share:+.0%})"
     for kind in ("SW", "HYBRID"):
-        if before.counts[kind] or after.counts[kind]:
-            text += f", {kind} epochs {before.counts[kind]} -> {after.counts[kind]}"
+        old, new = before.counts.get(kind, 0), after.counts.get(kind, 0)
+        if old or new:
+            text += f", {kind} epochs {old} -> {new}"
     return text
 
 

@@ -17,40 +17,6 @@ if TYPE_CHECKING:
 
 SCHEMA = "npuscope/inspect/1"
 _MOST_LINES = 20
-# Kinds as a person says them; the others are their own names.
-_NAMES = {
-    "art_profile": "compiler profiles (neural_art.json)",
-    "atonn_options": "options of a compiler run",
-    "blob_trace": "recorder of epoch-controller blobs (source)",
-    "c_graph": "layers of a network (c_graph.json)",
-    "c_info": "network description (c_info.json)",
-    "cpu_report": "report for a CPU target",
-    "ec_blob": "epoch-controller blobs",
-    "elf": "object file or firmware (ELF)",
-    "estimate": "estimate of npuscope",
-    "generate_report": "generate report",
-    "intel_hex": "Intel HEX file",
-    "loadable": "runtime-loadable image",
-    "mdesc": "machine description",
-    "mpool": "memory pools",
-    "network_c": "network source (network.c)",
-    "network_csv": "epoch table (network.csv)",
-    "network_h": "network header",
-    "onnx": "ONNX model",
-    "profile": "profile of npuscope",
-    "profiler_log": "log of the NPU profiler",
-    "program": "program of npuscope",
-    "qpc": "program container (QPC)",
-    "quant_json": "quantization of a model (_Q.json)",
-    "raw_image": "raw image of a memory",
-    "report_json": "report of the front end (JSON)",
-    "stai_api": "ST.AI interface to a network",
-    "stats_buffer": "stats buffer",
-    "tflite": "TFLite model",
-    "validate_report": "validate report",
-    "validation_csv": "inputs or outputs of a validation",
-    "weights_c": "weights as a C array",
-}
 
 
 class Inspection(ShownRecord, frozen=True):
@@ -121,7 +87,7 @@ def _text(source: str, identity: Identity, every: bool) -> str:
     }
     width = max((len(key) for key in rows), default=0)
     # What it is, its version, and the count that matters most.
-    name = _NAMES.get(identity.kind, identity.kind)
+    name = identity.title or identity.kind
     version = f", version {safe_terminal(identity.version)}" if identity.version else ""
     lines = [f"{safe_terminal(source)}: {name}{version}{_main_count(identity)}"]
     for key, value in rows.items():

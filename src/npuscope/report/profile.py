@@ -261,6 +261,8 @@ def profile_text(
 ) -> str:
     """The report; `full` prints every field of every epoch, `epochs` picks some by number."""
     epochs_shown = select(profile, epochs)
+    if profile.family:  # parts without registers and counters
+        return "\n".join([*_runtime(profile), "", *_part_lines(profile, epochs_shown)]) + "\n"
     lines = [*_runtime(profile), "", "Per epoch"]
     if full:
         lines += [line for epoch in epochs_shown for line in epoch_lines(profile, epoch)]
@@ -268,6 +270,18 @@ def profile_text(
         lines += table_lines(profile, epochs_shown)
     lines += ["", *_compiler_lines(profile), "", *_target(profile), "", *_bandwidth(profile)]
     return "\n".join(lines) + "\n"
+
+
+def _part_lines(profile: Profile, parts: tuple[EpochProfile, ...]) -> list[str]:
+    rows = [
+        f"{part.index:>6}  {part.kind.value:<6} {ms(part.ms):>9} "
+        f"{percent(part.ms, profile.total_ms):>6}  {shorten_end(safe_terminal(part.name), 29):<30}"
+        f"{shorten_end(names(part.operators), 19):<20} {shorten(names(part.origin), 40)}".rstrip()
+        for part in parts
+    ]
+    figures = [f"{name:<22}: {value:g}" for name, value in profile.figures.items()]
+    head = f"{'part':>6}  {'kind':<6} {'ms':>9} {'share':>6}  {'name':<30}{'ops':<20} from"
+    return [head, *rows, *(["", *figures] if figures else [])]
 
 
 def select(profile: Profile, numbers: frozenset[int] | None) -> tuple[EpochProfile, ...]:

@@ -328,10 +328,20 @@ def rules_in(module: str) -> dict[str, Rule]:
     return {rule.id: rule for rule in _DECLARED[import_module(module).__name__].values()}
 
 
-def findings_of(module: str, kind: RuleKind, *subject: object) -> list[Finding]:
-    """What the rules of one module and kind find in a subject of theirs."""
-    asked = [rule for rule in rules_in(module).values() if rule.kind is kind]
-    return [make_finding(rule, hit) for rule in asked if rule.look for hit in rule.look(*subject)]
+def findings_of(
+    module: str, kind: RuleKind, *subject: object, graph: Graph | None = None
+) -> list[Finding]:
+    """What the rules of one module and kind find in a subject of theirs; of their fixes those
+    that are true in the graph, where it is known."""
+    asked = [rule for rule in rules_in(module).values() if rule.kind is kind and rule.look]
+    if graph is not None and asked:
+        rules()  # conditions of fixes are declared beside them
+    return [
+        make_finding(rule, hit, graph)
+        for rule in asked
+        if rule.look is not None
+        for hit in rule.look(*subject)
+    ]
 
 
 @cache

@@ -23,6 +23,7 @@ VERB = Verb(
     text="npuscope.report.validation:bisection_text",
     json="npuscope.report.validation:bisection_json",
     busy="validating layer by layer",
+    all_families=True,
 )
 
 

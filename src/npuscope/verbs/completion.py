@@ -8,9 +8,11 @@ from typing import Any
 from msgspec import Struct
 
 from npuscope.errors import UsageError
+from npuscope.families.registry import families
 from npuscope.options.kinds import Argument, Option, OptionKind, VendorEffect, Verb
-from npuscope.options.rows import OUTPUT
+from npuscope.options.rows import MACHINE, OUTPUT
 from npuscope.verbs.check import checked
+from npuscope.verbs.families import with_families
 from npuscope.verbs.table import records
 
 SHELLS = ("bash", "zsh", "fish")
@@ -57,7 +59,7 @@ class Command(Struct, frozen=True):
 
 
 def commands() -> tuple[Command, ...]:
-    table = records()
+    table = {name: with_families(row) for name, row in records().items()}
     return tuple(_command(name, table) for name in table if " " not in name)
 
 
@@ -78,6 +80,8 @@ def values(option: Option) -> tuple[str, ...]:
     """What an option may be, where that is known; nothing for files and numbers."""
     if option.kind is OptionKind.BOOLEAN:
         return ("true", "false")
+    if option == MACHINE[0]:
+        return tuple(name for family in families() for name in family.machines())
     return tuple(map(str, option.choices or option.suggested))
 
 

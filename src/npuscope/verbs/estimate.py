@@ -24,11 +24,17 @@ VERB = Verb(
             "",
             (
                 HTML,
-                file("model", "the model of a compiled program, for --set with mapping keys", "M"),
+                file(
+                    "model",
+                    "the model of a compiled program, for --set with mapping keys",
+                    "M",
+                    of_family=True,
+                ),
                 flag(
                     "sensitivity",
                     "show which timing keys save most time if improved by 10 %",
                     python=False,  # npuscope.sensitivity(...)
+                    of_family=True,
                 ),
             ),
         ),

@@ -23,7 +23,14 @@ VERB = Verb(
             (
                 flag("strict", "exit code 1 when there are errors or warnings", python=False),
                 COMPILED_FROM,
-                option("batch", OptionKind.WHOLE, "inferences to run", default=0, shell=False),
+                option(
+                    "batch",
+                    OptionKind.WHOLE,
+                    "inferences to run",
+                    default=0,
+                    shell=False,
+                    of_family=True,
+                ),
             ),
         ),
         TARGET,

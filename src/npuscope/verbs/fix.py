@@ -56,6 +56,7 @@ VERB = Verb(
     busy="fixing",
     code="interrupted_code",
     reads=("model",),
+    all_families=True,
 )
 # fmt: on
 

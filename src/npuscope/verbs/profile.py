@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
+from npuscope.families.registry import family_for
 from npuscope.options.kinds import OptionGroup, Verb, flag, result_file, text
 from npuscope.options.rows import BATCH, DEVICE, HTML, OUTPUT, READING, SOURCE, TARGET
 from npuscope.structs import replace
@@ -63,6 +64,7 @@ VERB = Verb(
     json="npuscope.report.profile_report:report_json",
     busy="running",
     reads=("source", "cfile", "connect"),
+    all_families=True,
 )
 # fmt: on
 
@@ -166,28 +168,25 @@ def report(
         assert source is not None
         # Findings and the build are needed for these outputs only; without them it is faster.
         with_findings = bool(json is not None or html or trace or chrome)
-        result, program = _simulation(source, batch or 1, html, with_findings, options)
+        result, program = _run(source, batch or 1, html, with_findings, options)
     write_profile(result.profile, program, csv=csv, save=save, trace=trace, chrome=chrome)
     return result
 
 
-def _simulation(
+def _run(
     source: Source, batch: int, html: str | Path | None, with_findings: bool, options: Options
 ) -> tuple[ProfileReport, Program | None]:
+    """By the family of the machine, with what its rules find where that is asked for."""
     from npuscope.report.profile_report import ProfileReport
+    from npuscope.report.result_files import write_explained, write_page
 
-    if with_findings:
-        from npuscope.report.result_files import write_explained
-        from npuscope.verbs.explain import explain
-
-        explanation = explain(source, batch=batch, **options)
-        write_explained(html, explanation)
-        program = explanation.build.program if explanation.build else None
-        return ProfileReport(explanation.profile, explanation.findings), program
-    from npuscope.building import build, without_collector
-    from npuscope.profiling.run import profile as run_profile
-
-    with without_collector():
-        network = build(source, options)
-        run = run_profile(network.program, network.machine, network.graph, batch=batch)
-    return ProfileReport(run), None
+    family = family_for(source, options)
+    request = {**options, "batch": batch}
+    if not with_findings or not family.can("advise"):
+        result = ProfileReport(family.profile(source, request))
+        write_page(html, result.profile)
+        return result, None
+    explanation = family.explain(source, request)
+    write_explained(html, explanation)
+    program = explanation.build.program if explanation.build else None
+    return ProfileReport(explanation.profile, explanation.findings), program

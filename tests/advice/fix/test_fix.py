@@ -16,8 +16,9 @@ from npuscope.advice.catalogue import catalogue
 from npuscope.advice.fix.candidates import Candidate, FixChoice, FixPlace, only
 from npuscope.advice.fix.judge import judge
 from npuscope.advice.fix.numeric import OutputEffect, effects
+from npuscope.advice.fix.program_bench import ProgramBench, layers_on_cpu
 from npuscope.advice.fix.run import Fixed, FixStep
-from npuscope.advice.fix.workbench import Look, Workbench
+from npuscope.advice.fix.workbench import Look
 from npuscope.edits import edits, formats, open_document
 from npuscope.errors import TargetError, UsageError
 from npuscope.files.load import load_model, read_model
@@ -190,7 +191,7 @@ def test_every_automatic_fix_has_an_edit_and_every_edit_a_rule() -> None:
 @pytest.fixture
 def look(tmp_path: Path) -> Look:
     path = scores_net(tmp_path)
-    return Workbench(path, {}).look(open_document(path))
+    return ProgramBench(path, {}).look(open_document(path))
 
 
 def changed(look: Look, share: float, **memory: int) -> Look:
@@ -227,7 +228,7 @@ def test_layers_of_unknown_time_leave_the_cpu_at_any_price(look: Look) -> None:
     call = Call("FullyConnected", (), ())
     epochs = (replace(look.build.program.executed[0], call=call), *look.build.program.epochs)
     program = replace(look.build.program, epochs=epochs)
-    before = replace(look, build=replace(look.build, program=program))
+    before = replace(look, layers_on_cpu=layers_on_cpu(replace(look.build, program=program)))
     outcome = judge(candidate(), before, changed(look, 0.5), EXACT, no_risks)
     assert outcome.reason == "layers leave the CPU, whose time there is not known"
 
@@ -256,7 +257,7 @@ def test_more_external_ram_is_refused(look: Look) -> None:
 
 
 def test_a_hazard_may_cost_a_little(look: Look) -> None:
-    bench = Workbench(Path("net.tflite"), {})
+    bench = ProgramBench(Path("net.tflite"), {})
     finding = replace(
         bench.risks(look)[0], rule="LINT-DUPLICATE", severity=Severity.WARNING, ops=("a",)
     )

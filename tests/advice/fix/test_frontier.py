@@ -7,7 +7,6 @@ import pytest
 from advice.runs import build
 from compiler.nets import GENERATIONS, MACHINES, Net
 from npuscope.advice.fix.frontier import Frontier, frontier
-from npuscope.building import Build
 from npuscope.graph.model import DType, Graph
 from npuscope.ops.moves import SliceAttrs
 from npuscope.profiling.run import estimate
@@ -17,7 +16,7 @@ IMAGE = (1, 16, 16, 8)
 
 def end_of(graph: Graph, generation: str = "4.0") -> Frontier:
     made = build(graph, MACHINES[generation])
-    return frontier(made, estimate(made.program, made.machine, graph))
+    return frontier(made.graph, estimate(made.program, made.machine, graph))
 
 
 def names(found: Frontier) -> list[str]:
@@ -154,7 +153,7 @@ def test_a_program_without_its_network() -> None:
     net.conv(net.input(IMAGE), 4)
     made = build(net.graph())
     profile = estimate(made.program, made.machine)
-    found = frontier(Build(None, made.machine, made.program), profile)
+    found = frontier(None, profile)
     assert found == Frontier(sentence="the network is not known: give the model file")
 
 

@@ -141,7 +141,7 @@ def _offered(findings: tuple[Finding, ...], format: str, choice: FixChoice) -> I
 def _cut(look: Look, choice: FixChoice) -> Iterator[Candidate]:
     if not choice.asked(CUT) or not has_edit(CUT, look.document.format):
         return
-    end = frontier(look.build, look.profile)
+    end = frontier(look.graph, look.profile)
     title = "end the network after the last NPU op; run the rest in the application"
     parameters: dict[str, Value] = {"tensors": [tensor.name for tensor in end.tensors]}
     fix = Fix(CUT, title, parameters, FunctionEffect.MOVED)

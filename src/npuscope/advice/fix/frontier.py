@@ -8,7 +8,6 @@ from math import fsum
 
 from msgspec import Struct, field
 
-from npuscope.advice.explanation import Built
 from npuscope.graph.model import Graph, Op
 from npuscope.ops.table import having
 from npuscope.ops.traits import Trait
@@ -42,20 +41,20 @@ class Frontier(Struct, frozen=True):
         return sum(tensor.size_bytes for tensor in self.tensors)
 
 
-def frontier(build: Built, profile: Profile) -> Frontier:
+def frontier(graph: Graph | None, profile: Profile) -> Frontier:
     """The last place where only the NPU's work lies in front."""
-    if build.graph is None:
+    if graph is None:
         return Frontier(sentence="the network is not known: give the model file")
-    units = _units(build.graph, profile)
+    units = _units(graph, profile)
     if not any(unit.npu_ms for unit in units):
         return Frontier(sentence="nothing runs on the NPU: there is no place to cut")
     removed = _tail(units)
-    names = tuple(_exposed(build.graph, removed))
-    if not any(unit.cpu_ms for unit in removed) or set(names) == set(build.graph.outputs):
+    names = tuple(_exposed(graph, removed))
+    if not any(unit.cpu_ms for unit in removed) or set(names) == set(graph.outputs):
         return Frontier(sentence="the network ends with the NPU's work: nothing to cut")
     if not names:
         return Frontier(sentence="nothing would be left of the network")
-    return _frontier_at(build.graph, profile, removed, names)
+    return _frontier_at(graph, profile, removed, names)
 
 
 class _Unit(Struct, eq=False):

@@ -17,9 +17,11 @@ from npuscope.blas_threads import one_thread
 from npuscope.building import Options, without_collector
 from npuscope.edits import Document, EditRequest, NotFitting, apply_edit, open_document
 from npuscope.errors import ModelError, NpuscopeError
+from npuscope.families.registry import family_for
 from npuscope.files.load import model_bytes
 from npuscope.ops.unknown import check_executable, unknown_names
 from npuscope.profiling.model import Profile
+from npuscope.profiling.validate import Validation
 from npuscope.progress import progress
 from npuscope.rulebook.finding import Fix
 from npuscope.rulebook.fix import FunctionEffect
@@ -71,6 +73,7 @@ class Fixed(ShownRecord, frozen=True):
     interrupted: bool = False  # more could have been tried
     changed: bool = True
     inlined: bool = False
+    validation: Validation | None = None  # of the end, where the family executes
 
     def told(self) -> str:
         before, after = self.before.total_ms, self.after.total_ms
@@ -173,7 +176,9 @@ def fix(path: str | Path, choice: FixChoice, options: Options, data: InputData) 
 
 
 def _fixed(path: str | Path, choice: FixChoice, options: Options, data: InputData) -> Fixed:
-    work = _Bench(Workbench(Path(path), options, data=data), choice, data)
+    family = family_for(path, options)
+    own = family.bench(Path(path), options, data)
+    work = _Bench(own or Workbench(Path(path), options, data=data), choice, data)
     interrupted = False
     try:
         work.run()
@@ -186,6 +191,11 @@ def _fixed(path: str | Path, choice: FixChoice, options: Options, data: InputDat
     runtime = opened(work.bench.path, first, last, data) if last.data != first.data else None
     effects = effects_on(data, first.network.graph, last.network.graph, work.bench.results)
     fault = runtime_fault(runtime, effects) if runtime else ""
+    validation = work.bench.verified(last)
+    if validation is not None and not validation.passed and last.data != first.data:
+        before = work.bench.verified(first)
+        if before is not None and before.passed:
+            fault = fault or f"the machine computes other outputs: {validation.sentence}"
     if fault:
         names = ", ".join(dict.fromkeys(s.candidate.fix.id for s in work.steps if s.outcome.kept))
         raise ModelError(
@@ -204,6 +214,7 @@ def _fixed(path: str | Path, choice: FixChoice, options: Options, data: InputDat
         interrupted,
         last.data != first.data,
         first.data != model_bytes(work.bench.path),
+        validation,
     )
 
 
