@@ -317,7 +317,7 @@ def _gain(change: Change) -> str:
 
 
 def _change_text(change: Change) -> str:
-    alike = f" (and {change.count - 1} similar)" if change.count > 1 else ""
+    alike = f" (and {change.count - 1} more)" if change.count > 1 else ""
     where = f": {shorten(safe_terminal(change.ops[0]), _KIND_NAMES)}" if change.ops else ""
     lossy = ", changes outputs: fix --lossy" if change.is_lossy_edit else ""
     return f"{safe_terminal(change.fix.title)}{alike} [{safe_terminal(change.rule)}{where}]{lossy}"

@@ -228,7 +228,7 @@ def _refused(steps: tuple[FixStep, ...], every: bool) -> list[str]:
 
 
 def _title(step: FixStep) -> str:
-    places = f" (and {step.places - 1} similar)" if step.places > 1 else ""
+    places = f" (and {step.places - 1} more)" if step.places > 1 else ""
     rule = f" [{step.candidate.rule}]" if step.candidate.rule else ""
     return f"{safe_terminal(step.candidate.fix.title)}{places}{rule}"
 
