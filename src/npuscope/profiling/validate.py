@@ -151,7 +151,11 @@ def validate(
     refuse_other_network(program, graph)
     # Before memory is taken: the reference keeps every tensor for the comparison by layer.
     check_work(graph, keeps_all=True)
-    samples = list(_user_samples(graph, inputs) if inputs else _random(graph, seeds))
+    samples = (
+        list(_user_samples(graph, inputs))
+        if inputs
+        else [random_sample(graph, np.random.default_rng(seed)) for seed in range(seeds)]
+    )
     # Own programs keep the network's names; those of other compilers have to be matched.
     own = program.source == "npuscope"
     bridge = OwnBridge(program, graph) if own else foreign_bridge(program, graph, samples[0])
@@ -228,15 +232,12 @@ class _Collected:
             same = same_answers(self.graph, name, outputs[name], expected[name])
             self.answers[name].add(same, np.ones_like(same))
         for draw in range(_DRAWS):
-            self._add_rounding(rounded(self.graph, sample, draw), expected)
+            for name, values in rounded(self.graph, sample, draw).items():
+                tally = AgreementTally(self.outputs[name].lsb)
+                tally.add(values, expected[name])
+                self.rounding[name] = max(self.rounding[name], tally.rms)
         self._check_layers(sample, expected)
         self.saturated.append(max(run.saturated_share.values(), default=0.0))
-
-    def _add_rounding(self, moved: dict[str, Array], expected: dict[str, Array]) -> None:
-        for name, values in moved.items():
-            tally = AgreementTally(self.outputs[name].lsb)
-            tally.add(values, expected[name])
-            self.rounding[name] = max(self.rounding[name], tally.rms)
 
     def check_reference(self, outside: tuple[str, list[list[Array]]] | None) -> None:
         """Our reference executor against what another runtime made of the same samples."""
@@ -360,11 +361,6 @@ def output_step(graph: Graph, name: str, values: Array) -> float:
     if source and source.quant:
         return source.quant.scale
     return float(np.ptp(values)) / _STEPS or 1.0
-
-
-def _random(graph: Graph, seeds: int) -> Iterator[dict[str, Array]]:
-    for seed in range(seeds):
-        yield random_sample(graph, np.random.default_rng(seed))
 
 
 def _user_samples(graph: Graph, inputs: Sequence[Array]) -> Iterator[dict[str, Array]]:

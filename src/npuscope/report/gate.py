@@ -103,26 +103,25 @@ def gate_json(gate: Gate) -> dict[str, Any]:
     return {
         "schema": GATE_SCHEMA,
         "passed": gate.passed,
-        "checks": [_check(check) for check in gate.checks],
+        "checks": [
+            {
+                "name": check.name,
+                "kind": check.kind,
+                "value": _number(check.value),
+                "limit": _number(check.limit),
+                "passed": check.passed,
+                "unit": "bytes" if check.is_bytes else "ms" if check.name.endswith("_ms") else "",
+                "baseline": _number(check.baseline) if check.kind == "baseline" else None,
+                "noise": _number(check.noise),
+            }
+            for check in gate.checks
+        ],
         "source": gate.side.name,
         "baseline": None if gate.baseline is None else gate.baseline.name,
         **identity_json(profile),
         "figures": {name: _number(value) for name, value in gate.figures.items()},
         "worst": [row_json(row) for row in worst_rows(gate)],
         "notes": list(gate.notes),
-    }
-
-
-def _check(check: Check) -> dict[str, Any]:
-    return {
-        "name": check.name,
-        "kind": check.kind,
-        "value": _number(check.value),
-        "limit": _number(check.limit),
-        "passed": check.passed,
-        "unit": "bytes" if check.is_bytes else "ms" if check.name.endswith("_ms") else "",
-        "baseline": _number(check.baseline) if check.kind == "baseline" else None,
-        "noise": _number(check.noise),
     }
 
 

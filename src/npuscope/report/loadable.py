@@ -253,7 +253,26 @@ def run_lines(run: LoadAndRun, verbosity: int = 1) -> list[str]:
         return [answer]
     more = ["", *_everything(run)] if verbosity > 1 else []
     beside = f"  plus the serial line of a real board: {run.line.told}"
-    return [answer, *more, "", *_table(run), "", beside, f"  {_MODEL_ERROR}"]
+    rows = [_epoch_row(node, run) for node in _nodes(run)]
+    pre, core, post = (round(value) for value in run.phases)
+    total = pre + core + post or 1
+    shares = "".join(f"{100 * value / total:>11.1f}%" for value in (pre, core, post))
+    return [
+        answer,
+        *more,
+        "",
+        _RULE,
+        f"  {'epoch':<26}{'type':<8}{'ms':>8}      [ {'pre':>9}  {'core':>9}  {'post':>9} ]",
+        _RULE,
+        *rows,
+        _RULE,
+        f"  {'total':<34}{run.total_ms:>8.3f}      [ {pre:>9,}  {core:>9,}  {post:>9,} ]",
+        f"  {'':<28}{1e3 / run.total_ms:>8.2f} inf/s      [{shares} ]",
+        _RULE,
+        "",
+        beside,
+        f"  {_MODEL_ERROR}",
+    ]
 
 
 def _everything(run: LoadAndRun) -> list[str]:
@@ -279,23 +298,6 @@ def _where(run: LoadAndRun) -> str:
 
 
 _RULE = "  " + "-" * 82
-
-
-def _table(run: LoadAndRun) -> list[str]:
-    rows = [_epoch_row(node, run) for node in _nodes(run)]
-    pre, core, post = (round(value) for value in run.phases)
-    total = pre + core + post or 1
-    shares = "".join(f"{100 * value / total:>11.1f}%" for value in (pre, core, post))
-    return [
-        _RULE,
-        f"  {'epoch':<26}{'type':<8}{'ms':>8}      [ {'pre':>9}  {'core':>9}  {'post':>9} ]",
-        _RULE,
-        *rows,
-        _RULE,
-        f"  {'total':<34}{run.total_ms:>8.3f}      [ {pre:>9,}  {core:>9,}  {post:>9,} ]",
-        f"  {'':<28}{1e3 / run.total_ms:>8.2f} inf/s      [{shares} ]",
-        _RULE,
-    ]
 
 
 def _epoch_row(node: NodeCounters, run: LoadAndRun) -> str:
