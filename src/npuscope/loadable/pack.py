@@ -87,8 +87,9 @@ def read_elf(data: bytes) -> Linked:
                 "which images do not have",
                 hint="remove the section attribute from network.c",
             )
-    table = sections[".symtab"]
+    table: Any = sections[".symtab"]
     present = [sections[name] for name in (DATA, BSS) if name in sections]
+    alignments = (int(section["sh_addralign"]) for section in present)
     return Linked(
         flash=_content(sections, FLASH),
         data=_content(sections, DATA),
@@ -101,9 +102,7 @@ def read_elf(data: bytes) -> Linked:
             if symbol.name and not symbol.name.startswith("$")
         },
         relocations=tuple(_relocations(elf, table)),
-        data_alignment=max(
-            (int(sections[name]["sh_addralign"]) if name in sections else 1) for name in (DATA, BSS)
-        ),
+        data_alignment=max(alignments, default=1),
     )
 
 

@@ -35,12 +35,12 @@ class Checked(Struct, frozen=True):
         by_rule = {finding.rule: finding for finding in self.findings}
         if self.verb == "lint":
             # It compiles nothing: only its own rules were asked.
-            known, kinds = rules(), (RuleKind.LINT,)
+            known, kinds = rules(), {RuleKind.LINT}
         else:
             # Advice is built on compiler and simulator, which lint does without.
             from npuscope.advice.catalogue import catalogue
 
-            known, kinds = catalogue(), tuple(RuleKind)
+            known, kinds = catalogue(), {*RuleKind}
         checks = [
             info
             for info in known.values()
