@@ -287,7 +287,7 @@ def test_demo_writes_its_reports(
     ]
     assert (folder / "report.txt").read_text().startswith(profile_text(PROFILE, full=True))
     assert json.loads((folder / "report.json").read_text()) == profile_json(PROFILE)
-    assert capsys.readouterr().out.startswith("fits with weights in flash; ")
+    assert capsys.readouterr().out.startswith("fits; weights in flash; ")
 
 
 def validation(passed: bool) -> Validation:

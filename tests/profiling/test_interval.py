@@ -71,7 +71,7 @@ def test_waiting_for_external_ram_counts_by_time(demo):
     outside = changed(found, 0, bound=Bound.EXTERNAL_RAM)
     of = contents(facts, outside, MACHINE, 2 * found.total_ms)
     assert of.external == 0.5
-    assert remarks(of, MACHINE)[0].startswith("50% of the time waits for external RAM, ")
+    assert remarks(of, MACHINE)[0].startswith("50% of the time waits for external RAM; ")
 
 
 def test_a_usual_prediction_has_no_doubts_and_no_remarks(demo):
@@ -103,7 +103,7 @@ def test_an_npu_that_works_far_too_long_is_doubted(demo):
     facts, found = demo
     slow = changed(found, plain_epoch(found), core_cycles=1e12)
     (text,) = doubts(facts, slow, MACHINE, found.total_ms)
-    assert text.startswith("not credible: the NPU works ")
+    assert text.startswith("not credible: the NPU takes ")
     waiting = changed(found, plain_epoch(found), core_cycles=1e12, bound=Bound.EXTERNAL_RAM)
     assert doubts(facts, waiting, MACHINE, found.total_ms) == ()
 

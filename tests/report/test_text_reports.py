@@ -72,7 +72,7 @@ def test_foreign_names_reach_the_terminal_harmless() -> None:
     ("fit", "words"),
     [
         (Fit(True, True, True, ""), "fits; weights in octoFlash (all could fit on chip); "),
-        (Fit(False, True, True, ""), "fits with weights in flash; "),
+        (Fit(False, True, True, ""), "fits; weights in flash; "),
         (Fit(False, False, True, ""), "fits with external RAM; "),
         (Fit(False, False, False, "too large"), "does not fit; "),
     ],

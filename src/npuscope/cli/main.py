@@ -100,8 +100,12 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     if sys.stdout is None:  # whoever started us closed it: `>&-`
         return _report(_StdoutError("cannot be written: it is closed"), ())
-    # Before anything is printed: error messages quote names from files too.
-    _forgive_encoding(sys.stdout, sys.stderr)
+    # Before anything is printed: names from models may hold what a console cannot show, and error
+    # messages quote them too. Escapes beat a crash.
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
     try:
         with contextlib.redirect_stdout(_Stdout(sys.stdout)):
             code = _guarded(list(argv))
@@ -222,27 +226,16 @@ def _report(error: NpuscopeError, argv: Sequence[str]) -> int:
         lines = traceback.format_exception(error.__cause__ or error)
         _say(safe_lines("".join(lines)).rstrip("\n"))
     if _asked(argv, "--json"):
-        _print_json(
-            {
-                "error": {
-                    "kind": error.kind,
-                    "message": error.message,
-                    "where": error.where,
-                    "hint": error.hint,
-                }
-            }
-        )
+        import json
+
+        keys = ("kind", "message", "where", "hint")
+        result = {"error": {key: getattr(error, key) for key in keys}}
+        # The sentence is on stderr already, so a stdout that fails as well is ignored.
+        try:
+            print(json.dumps(result, indent=2, ensure_ascii=False), flush=True)
+        except _StdoutError:
+            _drop_stdout()
     return error.exit_code
-
-
-def _print_json(error: dict[str, dict[str, str]]) -> None:
-    """The sentence is on stderr already, so a stdout that fails as well is ignored."""
-    import json
-
-    try:
-        print(json.dumps(error, indent=2, ensure_ascii=False), flush=True)
-    except _StdoutError:
-        _drop_stdout()
 
 
 def _asked(argv: Sequence[str], *names: str) -> bool:
@@ -264,11 +257,3 @@ def _from_bug(error: Exception) -> InternalError:
     )
     ours.__cause__ = error
     return ours
-
-
-def _forgive_encoding(*streams: TextIO) -> None:
-    """Names from models may hold what a console cannot show; escapes beat a crash."""
-    for stream in streams:
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable
 from typing import Any, NoReturn
 
 from npuscope.errors import UsageError
-from npuscope.options.kinds import Argument, Option, OptionGroup, OptionKind, VendorEffect
+from npuscope.options.kinds import Option, OptionKind, VendorEffect
 from npuscope.options.rows import NOT_MODELLED
 from npuscope.text import safe_terminal
 from npuscope.verbs.families import with_families
@@ -68,29 +68,25 @@ def add_options(parser: argparse.ArgumentParser, name: str, families: bool = Fal
         return
     parser.set_defaults(verb=name, record=row)
     for argument in row.arguments:
-        _add_argument(parser, argument)
+        more: dict[str, Any] = {"nargs": argument.many} if argument.many else {}
+        if argument.choices:
+            more["choices"] = argument.choices
+        else:
+            more["metavar"] = argument.value
+        parser.add_argument(argument.name, help=_help(argument.means), **more)
     for group in row.groups:
-        _add_group(parser, group)
-
-
-def _add_argument(parser: argparse.ArgumentParser, argument: Argument) -> None:
-    more: dict[str, Any] = {"nargs": argument.many} if argument.many else {}
-    if argument.choices:
-        more["choices"] = argument.choices
-    else:
-        more["metavar"] = argument.value
-    parser.add_argument(argument.name, help=_help(argument.means), **more)
-
-
-def _add_group(parser: argparse.ArgumentParser, group: OptionGroup) -> None:
-    where: Any = parser
-    if group.title:
-        where = parser.add_argument_group(group.title, group.about or None)
-    one = where.add_mutually_exclusive_group(required=group.needs_one) if group.exclusive else None
-    for option in group.options:
-        # Some options exist in Python only, such as a record of all options at once.
-        if option.shell:
-            _add(one if option.name in group.exclusive else where, option)
+        where: Any = parser
+        if group.title:
+            where = parser.add_argument_group(group.title, group.about or None)
+        one = (
+            where.add_mutually_exclusive_group(required=group.needs_one)
+            if group.exclusive
+            else None
+        )
+        for option in group.options:
+            # Some options exist in Python only, such as a record of all options at once.
+            if option.shell:
+                _add(one if option.name in group.exclusive else where, option)
 
 
 def _add(where: Any, option: Option) -> None:

@@ -140,19 +140,16 @@ class Library:
 
     def _machines(self, setting: Setting) -> tuple[Machine, Machine]:
         """Without and with the values that only timing reads."""
-        plain = self._plain(setting)
+        # Read once: files of a vendor may have something to say every time.
+        key = (setting.generation, setting.epoch_controller, setting.pools)
+        if key not in self._machine:
+            self._machine[key] = machine_for(self._build_options(setting))
+        plain = self._machine[key]
         machine_file = self.options.get("machine_file")
         values = plain_overrides(setting.parsed(), plain.name, machine_file)
         changes = changes_of(plain, values)
         mapping = {change.key: change.new for change in changes if change.remaps}
         return with_overrides(plain, mapping), with_overrides(plain, values)
-
-    def _plain(self, setting: Setting) -> Machine:
-        """Read once: files of a vendor may have something to say every time."""
-        key = (setting.generation, setting.epoch_controller, setting.pools)
-        if key not in self._machine:
-            self._machine[key] = machine_for(self._build_options(setting))
-        return self._machine[key]
 
     def _build_options(self, setting: Setting) -> Options:
         return {

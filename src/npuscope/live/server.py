@@ -123,7 +123,12 @@ class _Handler(BaseHTTPRequestHandler):
         if ask is None:
             raise _Refused(HTTPStatus.NOT_FOUND, "no such page")
         self._check_origin()
-        body = self._body()
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit() and len(length) < 10):
+            raise _Refused(HTTPStatus.LENGTH_REQUIRED, "expected a Content-Length")
+        if int(length) > _MOST_BYTES:
+            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the request is too long")
+        body = self.rfile.read(int(length))
         try:
             reply = ask(self.server.library, _parsed(body))
         except NpuscopeError as error:
@@ -154,14 +159,6 @@ class _Handler(BaseHTTPRequestHandler):
         if not allowed or not separator:
             raise _Refused(HTTPStatus.FORBIDDEN, "the address lacks the printed token")
         return rest
-
-    def _body(self) -> bytes:
-        length = self.headers.get("Content-Length", "")
-        if not (length.isascii() and length.isdigit() and len(length) < 10):
-            raise _Refused(HTTPStatus.LENGTH_REQUIRED, "expected a Content-Length")
-        if int(length) > _MOST_BYTES:
-            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the request is too long")
-        return self.rfile.read(int(length))
 
     def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
         self.send_response(status)

@@ -37,7 +37,7 @@ from npuscope.machine.model import Machine
 from npuscope.program.code_files import code_files, pool_images
 from npuscope.program.ec_blob.unit_arith import refuse_stream_vector
 from npuscope.program.model import Program
-from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3, Dialect, dialect
+from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3, dialect
 from npuscope.program.serialize import save
 from npuscope.program.units import Arith
 from npuscope.progress import progress
@@ -81,13 +81,11 @@ def _source(header: str, arrays: dict[str, bytes]) -> str:
         parts.append(
             f"const unsigned char __attribute__((aligned({_ALIGNMENT}))) {name}[{size}] = {{"
         )
-        parts.append(",\n".join(_line(data, at) for at in range(0, len(data), _BYTES_A_LINE)))
+        lines = (data[at : at + _BYTES_A_LINE] for at in range(0, len(data), _BYTES_A_LINE))
+        numbers = ("  " + ",".join(f"{byte:#04x}" for byte in line) for line in lines)
+        parts.append(",\n".join(numbers))
         parts.append("};\n")
     return "\n".join(parts)
-
-
-def _line(data: bytes, at: int) -> str:
-    return "  " + ",".join(f"{byte:#04x}" for byte in data[at : at + _BYTES_A_LINE])
 
 
 _LOG = logging.getLogger(__name__)
@@ -212,9 +210,15 @@ def _built(
     firmware = firmware_folder()
     ours = (*flags, f"-I{firmware / 'image'}")
     progress("compiling %s", network.source.name)
+    source, result = work / "image.c", work / "image.o"
+    name = network.name.lower()
+    source.write_text(image_c(name, network.suffix, plan, spoken.runtime, toolchain.tag))
+    outcome = toolchain.compile(source, result, [*ours, "-Os"])
+    if outcome.code:
+        raise _rejected(network, outcome, work)
     objects = [
         _network_object(network, toolchain, flags, work),
-        _image_object(network, plan, toolchain, ours, spoken, work),
+        result,
         *compile_own(toolchain, image_sources(firmware), ours),
     ]
     script = work / "image.ld"
@@ -256,23 +260,6 @@ def _rejected(network: SourceNetwork, outcome: ToolResult, work: Path) -> FileEr
         where=network.source.name,
         hint="was it written for another generation of the runtime?",
     )
-
-
-def _image_object(
-    network: SourceNetwork,
-    plan: PoolPlan,
-    toolchain: Toolchain,
-    flags: Sequence[str],
-    spoken: Dialect,
-    work: Path,
-) -> Path:
-    source, result = work / "image.c", work / "image.o"
-    name = network.name.lower()
-    source.write_text(image_c(name, network.suffix, plan, spoken.runtime, toolchain.tag))
-    outcome = toolchain.compile(source, result, [*flags, "-Os"])
-    if outcome.code:
-        raise _rejected(network, outcome, work)
-    return result
 
 
 # --- A Program straight to an image, in a temporary build folder ---

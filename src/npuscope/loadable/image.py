@@ -35,7 +35,6 @@ from npuscope.loadable.layout import (
     Flags,
     Header,
     PoolDescriptor,
-    PoolFlags,
     Trailer,
 )
 from npuscope.text import safe_terminal
@@ -131,7 +130,10 @@ def _check_pool(pool: ImagePool, at: int, before: list[ImagePool]) -> None:
     # Type 0 marks an unused entry.
     if not row.flags:
         return
-    if not _known(flags):
+    kinds = (PoolAction.RELOC, PoolAction.COPY, PoolAction.RESET)
+    data = (PoolData.PARAM, PoolData.ACTIV, PoolData.MIXED)
+    access = tuple(PoolAccess.__members__.values())
+    if not (flags.kind in kinds and flags.data in data and flags.access in access):
         raise fault(flags_at, f"pool flags {row.flags:#010x} ({flags.text}) are not valid")
     if flags.kind == PoolAction.RELOC:
         flags = pool.flags
@@ -154,13 +156,6 @@ def _check_pool(pool: ImagePool, at: int, before: list[ImagePool]) -> None:
             at + PoolDescriptor.offset("dst"),
             f"{row.size} bytes at {row.dst:#010x} do not fit into 32 address bits",
         )
-
-
-def _known(flags: PoolFlags) -> bool:
-    kinds = (PoolAction.RELOC, PoolAction.COPY, PoolAction.RESET)
-    data = (PoolData.PARAM, PoolData.ACTIV, PoolData.MIXED)
-    access = tuple(PoolAccess.__members__.values())
-    return flags.kind in kinds and flags.data in data and flags.access in access
 
 
 __all__ = ["Image", "ImagePool", "ImageSection", "Seal", "read_image", "read_image_file"]

@@ -189,7 +189,13 @@ def load_and_run(
     """Start the board with one image and run it; no inference at all where `batch` is 0."""
     image = read_image(placed.image, placed.params)
     generation_name = load_machine(generation=generation or generation_of(image)).generation.name
-    _log_image(image, placed)
+    world = "secure" if image.flags.secure else "non-secure"
+    target = (cpu_name(image.flags.cpu), world, image.runtime, image.size_bytes)
+    _LOG.debug("image: %s, %s, runtime %s, %d bytes", *target)
+    for pool in image.pools:
+        row = (pool.name, pool.flags.text, pool.descriptor.dst, pool.descriptor.size)
+        _LOG.debug("pool %s: %s, dst %#010x, %d bytes", *row)
+    _LOG.debug("flash: %#010x, mode %s", placed.address, placed.mode.name)
     loaded = load([placed], generation_name, clocks, dialect=dialect_of(image))
     loaded.require_all()
     board = loaded.board
@@ -202,16 +208,6 @@ def load_and_run(
     finally:
         board.close()
     return LoadAndRun(image, placed, info, network, inferences, fast_line)
-
-
-def _log_image(image: Image, placed: Placed) -> None:
-    world = "secure" if image.flags.secure else "non-secure"
-    target = (cpu_name(image.flags.cpu), world, image.runtime, image.size_bytes)
-    _LOG.debug("image: %s, %s, runtime %s, %d bytes", *target)
-    for pool in image.pools:
-        row = (pool.name, pool.flags.text, pool.descriptor.dst, pool.descriptor.size)
-        _LOG.debug("pool %s: %s, dst %#010x, %d bytes", *row)
-    _LOG.debug("flash: %#010x, mode %s", placed.address, placed.mode.name)
 
 
 def _inference(board: EmulatedBoard, request: Request, number: int) -> Inference:

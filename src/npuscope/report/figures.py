@@ -280,7 +280,7 @@ def verdict(profile: Profile) -> str:
             return f"fits; weights in {safe_terminal(', '.join(names))} (all could fit on chip)"
         return "fits on chip, weights included"
     if fit.with_flash:
-        return "fits with weights in flash"
+        return "fits; weights in flash"
     return "fits with external RAM" if fit.with_external_ram else "does not fit"
 
 

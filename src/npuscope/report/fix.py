@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf, isfinite
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from npuscope.profiling.model import Profile
@@ -104,6 +105,7 @@ def _effect(effect: OutputEffect) -> dict[str, Any]:
 # --- Text ---
 
 _NOTE = 160  # characters of a note
+_LEAST_SAVING = 0.0005  # ms; less is shown as 0.000
 
 
 def fix_text(fixed: Fixed, *, every: bool = False, output: str | None = None) -> str:
@@ -136,6 +138,9 @@ def answer(fixed: Fixed) -> str:
     if not fixed.applied:
         number = len(fixed.steps)
         outcome = f"no edit helps, {number} tried" if number else "no automatic edit applies"
+        option, saving = max(fixed.on_request.items(), key=itemgetter(1), default=("", 0.0))
+        if saving >= _LEAST_SAVING:
+            outcome += f"; {option} would save at most {ms(saving)} ms"
         return f"{outcome}; {ms(fixed.before.total_ms)} ms"
     left_ms = sum(step.candidate.left_ms for step in fixed.applied)
     rest = f"; the part left to the application took {ms(left_ms)} ms here" if left_ms else ""
@@ -236,7 +241,7 @@ def _refused(steps: tuple[FixStep, ...], every: bool) -> list[str]:
 
 
 def _title(step: FixStep) -> str:
-    places = f" (and {step.places - 1} similar)" if step.places > 1 else ""
+    places = f" (and {step.places - 1} more)" if step.places > 1 else ""
     rule = f" [{step.candidate.rule}]" if step.candidate.rule else ""
     return f"{safe_terminal(step.candidate.fix.title)}{places}{rule}"
 

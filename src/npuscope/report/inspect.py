@@ -44,7 +44,24 @@ def inspection_text(
 ) -> str:
     """Of an image by itself, or the answer to the question that the options ask about it."""
     if inspection.image is None:
-        return _text(source, inspection.identity, every)
+        identity = inspection.identity
+        # `values` holds every number of the file, which is for --json only.
+        rows = {
+            k: v
+            for k, v in identity.summary.items()
+            if k != "values" and v not in (None, "", [], {})
+        }
+        width = max((len(key) for key in rows), default=0)
+        # What it is, its version, and the count that matters most.
+        name = identity.title or identity.kind
+        version = f", version {safe_terminal(identity.version)}" if identity.version else ""
+        lines = [f"{safe_terminal(source)}: {name}{version}{_main_count(identity)}"]
+        for key, value in rows.items():
+            if isinstance(value, list) and any(isinstance(v, str) and " " in v for v in value):
+                lines += _sentences(key, value, every)
+            else:
+                lines.append(f"  {key.replace('_', ' '):<{width}}  {safe_terminal(_shown(value))}")
+        return "\n".join([*lines, *_sentences("not read", list(identity.ignored), every)])
     from npuscope.report.loadable import comparison_text, fitting_text, image_text
 
     texts: list[str] = []
@@ -78,24 +95,6 @@ def inspection_json(inspection: Inspection, *, compare: str = "") -> dict[str, A
         rows = [asdict(difference) for difference in inspection.differences]
         result["compare"] = {"other": compare, "same": not rows, "differences": rows}
     return result
-
-
-def _text(source: str, identity: Identity, every: bool) -> str:
-    # `values` holds every number of the file, which is for --json only.
-    rows = {
-        k: v for k, v in identity.summary.items() if k != "values" and v not in (None, "", [], {})
-    }
-    width = max((len(key) for key in rows), default=0)
-    # What it is, its version, and the count that matters most.
-    name = identity.title or identity.kind
-    version = f", version {safe_terminal(identity.version)}" if identity.version else ""
-    lines = [f"{safe_terminal(source)}: {name}{version}{_main_count(identity)}"]
-    for key, value in rows.items():
-        if isinstance(value, list) and any(isinstance(v, str) and " " in v for v in value):
-            lines += _sentences(key, value, every)
-        else:
-            lines.append(f"  {key.replace('_', ' '):<{width}}  {safe_terminal(_shown(value))}")
-    return "\n".join([*lines, *_sentences("not read", list(identity.ignored), every)])
 
 
 def _main_count(identity: Identity) -> str:

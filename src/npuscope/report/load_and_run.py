@@ -97,7 +97,9 @@ def kit_commands(source: Path, modes: set[str], addresses: tuple[int, int]) -> K
     elif open_image(source)[1] is not None:
         files.append(parameters_beside(source))
     if "no-flash" not in modes:
-        commands += [_write(*pair) for pair in zip(files, addresses, strict=False)]
+        tool = f"STM32_Programmer_CLI -c port=SWD mode=HOTPLUG ap=1 -el {_FLASH_LOADER}"
+        pairs = zip(files, addresses, strict=False)
+        commands += [f"{tool} -w {_word(file)} {address:#x}" for file, address in pairs]
     # The commands before this one flash the files, so the script must not do it again.
     words = [word for word in MODES if word in modes | {"no-flash"}]
     places = ",".join(f"{address:#x}" for address in addresses)
@@ -116,11 +118,6 @@ def kit_text(kit: KitCommands) -> str:
 
 def kit_json(kit: KitCommands) -> dict[str, Any]:
     return {"schema": "npuscope/run/1", "board": KIT, "commands": list(kit.commands)}
-
-
-def _write(file: Path, address: int) -> str:
-    tool = "STM32_Programmer_CLI -c port=SWD mode=HOTPLUG ap=1"
-    return f"{tool} -el {_FLASH_LOADER} -w {_word(file)} {address:#x}"
 
 
 def _word(path: Path) -> str:

@@ -36,7 +36,6 @@ from npuscope.report.figures import (
     traffic,
 )
 from npuscope.shown import counted
-from npuscope.sim.counters import BusTraffic, EngineActivity
 from npuscope.text import safe_terminal
 
 # --- One line per epoch ---
@@ -93,6 +92,11 @@ def epoch_lines(profile: Profile, epoch: EpochProfile) -> list[str]:
     clocks = clocks_of(profile)
     cycles = phases(epoch, clocks)
     c = epoch.counters.cache
+    # Bandwidth by pool while the epoch works, and all pools together.
+    pools = traffic((epoch,))
+    busy_ms = cycles.core_ms if epoch.kind is EpochKind.HW else cycles.total_ms
+    reads, writes = (sum(row[i] for row in pools.values()) for i in (0, 1))
+    rows = [*pools.items(), ("total", (reads, writes))]
     return [
         _RULER,
         f"{safe_terminal(epoch.name)} (c_idx={epoch.index}, num={epoch.first}:{epoch.last}, "
@@ -113,9 +117,10 @@ def epoch_lines(profile: Profile, epoch: EpochProfile) -> list[str]:
             f"alloc-miss={c.write_alloc_miss}, through={c.write_through}]",
         ),
         # The time in which the bytes moved: kernels on the CPU work outside the core phase.
-        *_pool_rates(
-            traffic((epoch,)), cycles.core_ms if epoch.kind is EpochKind.HW else cycles.total_ms
-        ),
+        *[
+            _row(safe_terminal(name), f"r={r} w={w} -> {rate(r + w, busy_ms)}")
+            for name, (r, w) in rows
+        ],
     ]
 
 
@@ -204,19 +209,17 @@ def _buses(epoch: EpochProfile, cycles: Phases) -> list[str]:
     buses = epoch.counters.busif
     if not buses:
         return [_row("busif", "not counted")]
-    reads, writes = sum(b.read_bytes for b in buses), sum(b.write_bytes for b in buses)
-    return [
-        *(_row(f"busif {bus.id}", _bus(bus, cycles.core_ms)) for bus in buses),
-        _row("busif (total)", f"r={reads} w={writes} -> {rate(reads + writes, cycles.core_ms)}"),
-    ]
-
-
-def _bus(bus: BusTraffic, core_ms: float) -> str:
-    reads, writes = (",".join(map(str, b)) for b in (bus.read_bursts, bus.write_bursts))
-    return (
-        f"r={bus.read_bytes} w={bus.write_bytes} rburst[1,2,4,8]x8=({reads}) "
-        f"wburst[1,2,4,8]x8=({writes}) -> {rate(bus.read_bytes + bus.write_bytes, core_ms)}"
-    )
+    lines = []
+    for bus in buses:
+        reads, writes = (",".join(map(str, b)) for b in (bus.read_bursts, bus.write_bursts))
+        text = (
+            f"r={bus.read_bytes} w={bus.write_bytes} rburst[1,2,4,8]x8=({reads}) "
+            f"wburst[1,2,4,8]x8=({writes}) -> "
+            f"{rate(bus.read_bytes + bus.write_bytes, cycles.core_ms)}"
+        )
+        lines.append(_row(f"busif {bus.id}", text))
+    r, w = sum(b.read_bytes for b in buses), sum(b.write_bytes for b in buses)
+    return [*lines, _row("busif (total)", f"r={r} w={w} -> {rate(r + w, cycles.core_ms)}")]
 
 
 def _engines(epoch: EpochProfile, cycles: Phases) -> list[str]:
@@ -226,27 +229,15 @@ def _engines(epoch: EpochProfile, cycles: Phases) -> list[str]:
     core = cycles.core_npu_cycles
     busiest = max(engines, key=lambda engine: engine.active_cycles)
     head = f"{percent(busiest.active_cycles, core)} (id={busiest.id})"
-    return [
-        _row("strg engines", head),
-        *(_row(" active", _engine(engine, core)) for engine in engines),
-    ]
-
-
-def _engine(engine: EngineActivity, core: float) -> str:
-    place = f"[{safe_terminal(engine.pool)}:{engine.bytes}], " if engine.pool else ""
-    return (
-        f"STRENG.{engine.id}.{engine.dir}: busif={engine.busif}, {engine.active_cycles} cycles, "
-        f"{place}{percent(engine.active_cycles, core)}"
-    )
-
-
-def _pool_rates(pools: dict[str, tuple[int, int]], busy_ms: float) -> list[str]:
-    """Bandwidth by pool while the epoch works, and all pools together."""
-    reads, writes = (sum(row[i] for row in pools.values()) for i in (0, 1))
-    rows = [*pools.items(), ("total", (reads, writes))]
-    return [
-        _row(safe_terminal(name), f"r={r} w={w} -> {rate(r + w, busy_ms)}") for name, (r, w) in rows
-    ]
+    lines = [_row("strg engines", head)]
+    for engine in engines:
+        place = f"[{safe_terminal(engine.pool)}:{engine.bytes}], " if engine.pool else ""
+        text = (
+            f"STRENG.{engine.id}.{engine.dir}: busif={engine.busif}, "
+            f"{engine.active_cycles} cycles, {place}{percent(engine.active_cycles, core)}"
+        )
+        lines.append(_row(" active", text))
+    return lines
 
 
 def _row(name: str, value: str) -> str:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from npuscope.quantizing.bench import Trial
     from npuscope.quantizing.outputs import OutputLoss
     from npuscope.quantizing.run import Quantized
-    from npuscope.quantizing.sqnr import LayerLoss
 
 # --- JSON; keys are added, never renamed ---
 
@@ -230,14 +229,10 @@ def _losses(result: Quantized, every: bool) -> list[str]:
         lines.append(f"     {remedy(loss, result.machine)}")
     if every:
         lines.append("all layers, in dB: SQNR up to here, lost here, by rounding alone, by weights")
-        lines += [_row(loss) for loss in result.layers]
+        for loss in result.layers:
+            weights = "-" if loss.weights_db is None else f"{loss.weights_db:.1f}"
+            lines.append(
+                f"  {shorten(safe_terminal(loss.name), _NAME):<{_NAME}} {loss.kind:<18} "
+                f"{loss.sqnr_db:7.1f} {loss.drop_db:7.1f} {loss.steps_db:7.1f} {weights:>7}"
+            )
     return lines
-
-
-def _row(loss: LayerLoss) -> str:
-    weights = "-" if loss.weights_db is None else f"{loss.weights_db:.1f}"
-    name = shorten(safe_terminal(loss.name), _NAME)
-    return (
-        f"  {name:<{_NAME}} {loss.kind:<18} {loss.sqnr_db:7.1f} {loss.drop_db:7.1f} "
-        f"{loss.steps_db:7.1f} {weights:>7}"
-    )

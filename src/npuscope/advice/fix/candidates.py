@@ -123,6 +123,16 @@ def candidates(look: Look, explanation: Explanation, choice: FixChoice) -> list[
     return [*_cut(look, choice), *sorted(offered, key=_order), *_border(look, choice)]
 
 
+def savings_on_request(look: Look, explanation: Explanation, choice: FixChoice) -> dict[str, float]:
+    """By option that was not given: the milliseconds that its fixes save at most."""
+    savings: dict[str, float] = {}
+    for fix in (fix for finding in explanation.findings for fix in finding.fixes):
+        possible = fix.id in FLAGS and has_edit(fix.id, look.document.format)
+        if possible and not choice.asked(fix.id) and fix.gain_ms:
+            savings[FLAGS[fix.id]] = savings.get(FLAGS[fix.id], 0.0) + fix.gain_ms
+    return savings
+
+
 def _offered(findings: tuple[Finding, ...], format: str, choice: FixChoice) -> Iterator[Candidate]:
     places: dict[tuple[str, str], list[FixPlace]] = {}
     severity: dict[tuple[str, str], Severity] = {}

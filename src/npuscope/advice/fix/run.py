@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from npuscope.advice.fix.candidates import Candidate, FixChoice, candidates
+from npuscope.advice.fix.candidates import Candidate, FixChoice, candidates, savings_on_request
 from npuscope.advice.fix.judge import Judgement, judge, runtime_fault
 from npuscope.advice.fix.numeric import InputData, OutputEffect, border_notes, effects_on
 from npuscope.advice.fix.workbench import Look, Opened, Workbench, opened
@@ -61,6 +61,7 @@ class Fixed(ShownRecord, frozen=True):
 
     `effects` compare the end with the original; `runtime` names what opened it, None where there
     is none or the file was not `changed`. `inlined`: data of other files are inside now.
+    `on_request`: what options that were not given could save, in ms at most.
     """
 
     data: bytes
@@ -74,6 +75,7 @@ class Fixed(ShownRecord, frozen=True):
     changed: bool = True
     inlined: bool = False
     validation: Validation | None = None  # of the end, where the family executes
+    on_request: dict[str, float] = field(default_factory=dict)
 
     def told(self) -> str:
         before, after = self.before.total_ms, self.after.total_ms
@@ -126,6 +128,7 @@ class _Bench:
         self.first = self.look = bench.look(bench.open())
         check_executable(unknown_names(self.first.network.graph), "compared before and after")
         self.steps: list[FixStep] = []
+        self.on_request: dict[str, float] = {}
 
     def run(self) -> None:
         if self.choice.integer_border and self.bench.has_float_border:
@@ -163,7 +166,9 @@ class _Bench:
 
     def _offered(self) -> list[Candidate]:
         progress("best so far %.3f ms; looking for more", self.look.total_ms)
-        return candidates(self.look, self.bench.explained(self.look), self.choice)
+        explanation = self.bench.explained(self.look)
+        self.on_request = savings_on_request(self.look, explanation, self.choice)
+        return candidates(self.look, explanation, self.choice)
 
 
 def fix(path: str | Path, choice: FixChoice, options: Options, data: InputData) -> Fixed:
@@ -215,6 +220,7 @@ def _fixed(path: str | Path, choice: FixChoice, options: Options, data: InputDat
         last.data != first.data,
         first.data != model_bytes(work.bench.path),
         validation,
+        work.on_request,
     )
 
 

@@ -215,7 +215,12 @@ def load(
         EmulatedSetup(
             validation_firmware(dialect, secure),
             generation=generation,
-            overrides=_overrides(clocks),
+            overrides={
+                "clocks.mcu_mhz": clocks.mcu_mhz,
+                "clocks.npu_mhz": clocks.npu_mhz,
+                "clocks.noc_mhz": clocks.noc_mhz,
+                "clocks.nic_mhz": clocks.nic_mhz,
+            },
             secure=secure,
         )
     )
@@ -258,15 +263,6 @@ def start(
     return results_of(data, len(entries))
 
 
-def _overrides(clocks: Clocks) -> dict[str, object]:
-    return {
-        "clocks.mcu_mhz": clocks.mcu_mhz,
-        "clocks.npu_mhz": clocks.npu_mhz,
-        "clocks.noc_mhz": clocks.noc_mhz,
-        "clocks.nic_mhz": clocks.nic_mhz,
-    }
-
-
 def files_of(images: Sequence[Placed]) -> dict[int, bytes]:
     """Flash by address; images that lie over each other are refused."""
     files = [(placed.address, placed.image) for placed in images]
@@ -289,7 +285,13 @@ def entries_of(images: Sequence[Placed]) -> tuple[MailboxEntry, ...]:
     spare = max(0, NETWORK_RAM_BYTES - sum(sizes)) // max(1, len(sizes)) // _ALIGN * _ALIGN
     is_secure = all(image.flags.secure for _, image in checked)
     ram = EXEC_RAM_ADDRESS if is_secure else non_secure_alias(EXEC_RAM_ADDRESS)
-    exec_ram = _exec_places([_exec_bytes(placed, image) for placed, image in checked], ram)
+    exec_ram = _exec_places(
+        [
+            _aligned(image.xip_bytes if Mode.XIP in placed.mode else image.copy_bytes)
+            for placed, image in checked
+        ],
+        ram,
+    )
     ext_ram = NETWORK_RAM_ADDRESS
     entries = []
     for (placed, _), code, size in zip(checked, exec_ram, sizes, strict=True):
@@ -299,10 +301,6 @@ def entries_of(images: Sequence[Placed]) -> tuple[MailboxEntry, ...]:
         entries.append(MailboxEntry(*file, *apart, int(placed.mode), *code, *(ext_ram, room)))
         ext_ram += room
     return tuple(entries)
-
-
-def _exec_bytes(placed: Placed, image: Image) -> int:
-    return _aligned(image.xip_bytes if Mode.XIP in placed.mode else image.copy_bytes)
 
 
 def _exec_places(sizes: Sequence[int], start: int) -> list[tuple[int, int]]:

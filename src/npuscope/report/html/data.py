@@ -241,6 +241,13 @@ def _tensor(tensor: TensorInfo) -> str:
 def _epoch(epoch: EpochProfile, clocks: RunClocks, pools: list[str]) -> dict[str, Any]:
     counters, claims = epoch.counters, epoch.claims
     has_claims = not is_bare(epoch)
+    # [engine, writes, bus interface, share of the core time it was active, pool, bytes].
+    core = 0.0 if epoch.kind is EpochKind.SW else epoch.counters.core_cycles
+    engines = []
+    for engine in epoch.counters.engines:
+        active = round(min(1.0, engine.active_cycles / core), 3) if core > 0 else 1.0
+        place = (engine.id, int(engine.dir == "o"), engine.busif)
+        engines.append([*place, active, pools.index(engine.pool), engine.bytes])
     row: dict[str, Any] = {
         "first": epoch.first,
         "last": epoch.last,
@@ -258,23 +265,12 @@ def _epoch(epoch: EpochProfile, clocks: RunClocks, pools: list[str]) -> dict[str
         "core_cycles": round(counters.core_cycles),
         "units": {name: number for name, number in epoch.units.items() if number},
         "traffic": [[pools.index(r.pool), r.read_bytes, r.write_bytes] for r in counters.traffic],
-        "engines": _engine_rows(epoch, pools),
+        "engines": engines,
         "bus": [[bus.id, bus.read_bytes, bus.write_bytes] for bus in counters.busif],
         "predicted_ms": epoch.predicted_ms,
     }
     spread = epoch.spread
     return row | ({"spread": [spread.min, spread.max, spread.n]} if spread.n > 1 else {})
-
-
-def _engine_rows(epoch: EpochProfile, pools: list[str]) -> list[list[float]]:
-    """[engine, writes, bus interface, share of the core time it was active, pool, bytes]."""
-    core = 0.0 if epoch.kind is EpochKind.SW else epoch.counters.core_cycles
-    rows = []
-    for engine in epoch.counters.engines:
-        active = round(min(1.0, engine.active_cycles / core), 3) if core > 0 else 1.0
-        place = (engine.id, int(engine.dir == "o"), engine.busif)
-        rows.append([*place, active, pools.index(engine.pool), engine.bytes])
-    return rows
 
 
 def _names(names: Sequence[str]) -> list[str]:
