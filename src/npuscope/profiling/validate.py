@@ -38,7 +38,7 @@ from npuscope.profiling.verdict import (
 )
 from npuscope.program.model import Epoch, Program
 from npuscope.progress import progress
-from npuscope.shown import Rows, ShownRecord, counted
+from npuscope.shown import Rows, ShownRecord, counted, significant
 from npuscope.sim.memory import Memory
 from npuscope.sim.run import execute, written
 
@@ -103,8 +103,8 @@ class Validation(ShownRecord, frozen=True):
         if self.far:
             off = max(self.far, key=lambda output: output.rms_lsb)
             outputs = (
-                f"output '{off.name}' is {off.rms_lsb:.2g} LSB off (root mean square), rounding "
-                f"explains {off.rounding_rms_lsb:.2g}"
+                f"output '{off.name}' is {significant(off.rms_lsb, 2)} LSB off "
+                f"(root mean square), rounding explains {significant(off.rounding_rms_lsb, 2)}"
             )
             if self.saturated_share > MUCH_SATURATED:
                 outputs += f"; 16-bit sums saturate in up to {self.saturated_share:.0%} of a layer"

@@ -16,7 +16,7 @@ from npuscope.profiling.model import (
     TensorInfo,
 )
 from npuscope.program.model import Claims, EpochKind
-from npuscope.shown import counted
+from npuscope.shown import counted, significant
 from npuscope.sim.counters import Bound
 from npuscope.text import safe_terminal
 
@@ -252,7 +252,7 @@ def answer(profile: Profile) -> str:
         )
     if profile.is_lower_bound:
         return f"{verdict(profile)}; {least_time(profile)} ({how_sure(profile)})"
-    speed = f"{ms(profile.total_ms)} ms, {profile.inferences_per_s:.4g} inf/s"
+    speed = f"{ms(profile.total_ms)} ms, {significant(profile.inferences_per_s, 4)} inf/s"
     return f"{verdict(profile)}; {speed} ({how_sure(profile)})"
 
 

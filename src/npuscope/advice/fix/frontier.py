@@ -14,7 +14,7 @@ from npuscope.ops.traits import Trait
 from npuscope.profiling.model import Profile, TensorInfo
 from npuscope.program.model import EpochKind
 from npuscope.rulebook.queries import live_ops
-from npuscope.shown import counted
+from npuscope.shown import counted, significant
 
 # What the CPU takes for the work of an NPU epoch: small NPU work behind much CPU work may go too.
 _CPU_SLOWDOWN = 20.0
@@ -198,10 +198,11 @@ def _frontier_at(
     ops = tuple(dict.fromkeys(name for name in origins if not name.startswith(_BORDER)))
     count = counted(len(tensors), "tensor")
     size = sum(tensor.size_bytes for tensor in tensors)
-    lost = f", {npu_ms:.2g} ms of NPU work among them" if npu_ms else ""
+    lost = f", {significant(npu_ms, 2)} ms of NPU work among them" if npu_ms else ""
     last = f"the last {len(ops)} ops take" if len(ops) > 1 else "the last op takes"
     sentence = (
-        f"end at {count} ({size} bytes): {last} {cpu_ms:.3g} of {profile.total_ms:.3g} ms "
+        f"end at {count} ({size} bytes): {last} {significant(cpu_ms, 3)} of "
+        f"{significant(profile.total_ms, 3)} ms "
         f"on the CPU{lost}"
     )
     return Frontier(tensors, ops, cpu_ms, npu_ms, sentence)

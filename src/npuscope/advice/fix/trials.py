@@ -25,6 +25,7 @@ from npuscope.profiling.model import Profile
 from npuscope.profiling.run import estimate
 from npuscope.rulebook.fix import Fix, Gain, timed
 from npuscope.rulebook.floats import has_float_layers
+from npuscope.shown import significant
 
 # Fixes that are options of a build: what they add to the options that were given.
 _OPTIONS: Mapping[str, Callable[[Fix, Machine], Options]] = {
@@ -72,7 +73,7 @@ class FileTrials:
             return change.moves
         end = frontier(self.build.graph, self.profile)
         work = moved_work(self.build.graph, end.removed)
-        return f"the application then does {work}: {end.cpu_ms:.3g} ms of the CPU here"
+        return f"the application then does {work}: {significant(end.cpu_ms, 3)} ms of the CPU here"
 
     @cached_property
     def editing(self) -> Editing:

@@ -40,7 +40,7 @@ from npuscope.report.html.memory_map import memory_map, roofs
 from npuscope.report.html.page import page
 from npuscope.rulebook.finding import Finding, Fix
 from npuscope.rulebook.training import training
-from npuscope.shown import counted
+from npuscope.shown import counted, significant
 from npuscope.version import __version__
 
 # --- Which epoch reads what another one wrote ---
@@ -172,7 +172,7 @@ def profile_data(
 def _figures(profile: Profile) -> list[dict[str, str]]:
     sure = how_sure(profile)
     least, most = ("≥ ", "≤ ") if profile.is_lower_bound else ("", "")
-    rate = f"{most}{profile.inferences_per_s:.4g} inf/s"
+    rate = f"{most}{significant(profile.inferences_per_s, 4)} inf/s"
     core_ms = profile.time.npu_core_ms
     core = f"{ms(core_ms)} ms of NPU core"
     counter = "counted by the device" if profile.fit == UNKNOWN_FIT else "from the program"
