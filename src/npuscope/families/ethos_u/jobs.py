@@ -270,10 +270,14 @@ def _scale(registers: Registers, name: str, rounding: Rounding) -> Scale:
     return Scale(get(name, "scale"), get(name, "shift"), rounding, get(name, "double_shift"))
 
 
-def _window(registers: Registers) -> Window:
+def _window(registers: Registers, kind: str) -> Window:
     get = registers.get
     stride, dilation = [], []
     for axis in "yx":
+        if kind == "RESIZE":  # its window is all of its input
+            stride.append(1)
+            dilation.append(1)
+            continue
         low = get("KERNEL_STRIDE", f"stride_{axis}_low")
         stride.append(1 + low + 2 * get("KERNEL_STRIDE", f"stride_{axis}_high"))
         dilation.append(1 + get("KERNEL_STRIDE", f"dilation_{axis}"))
@@ -370,7 +374,7 @@ def _kernel(
             get("OFM_BLK_WIDTH_M1") + 1,
             get("OFM_BLK_DEPTH_M1") + 1,
         ),
-        window=_window(registers),
+        window=_window(registers, kind),
         upscale=word("IFM_UPSCALE", "upscale"),
         weights=_spans(registers, weights, "WEIGHT_REGION") if has_weights else (),
         scales=_spans(registers, ("SCALE", "SCALE1"), "SCALE_REGION") if has_weights else (),

@@ -151,6 +151,8 @@ def read_stream(data: bytes) -> CommandStream:
             )
         actions.append(Action(code, word >> 8, tuple(words[place + 1 : place + 1 + count])))
         place += 1 + count
+    if not any(action.code == ActionCode.COMMANDS for action in actions):
+        raise FileError("the stream has no commands", where=f"byte {4 * place}")
     return CommandStream(tuple(actions))
 
 

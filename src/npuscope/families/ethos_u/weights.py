@@ -164,8 +164,32 @@ def _run_chunk(head: _Slice) -> int:
     return _SHORT_CHUNK if head.run_bits == 3 else _CHUNK
 
 
+def _walk_weights(bits: _Bits, head: _Slice) -> _Track:
+    """As `_walk`, for the many slices without runs of zeros."""
+    firsts, remainders = [], []
+    data, place, width = bits.data, bits.place, head.weight_bits
+    second_bits = 0 if head.truncated else -1
+    count, last = 0, 0
+    while count < head.count:
+        if place > bits.size:
+            raise FileError("the weights end in the middle of a slice", where=_WHERE)
+        word = int.from_bytes(data[place >> 3 : (place >> 3) + 4], "little") >> (place & 7)
+        size = (word & 0xFFF).bit_count()
+        firsts.append(place)
+        place += _CHUNK + size
+        remainders.append(place)
+        place += last * width
+        last = _CHUNK - (word >> _CHUNK & (1 << size) - 1 & second_bits).bit_count()
+        count += last
+    remainders.append(place)
+    bits.place = place + (last - (count - head.count)) * width
+    return _Track(width, firsts, [first + _CHUNK for first in firsts], remainders[1:])
+
+
 def _walk(bits: _Bits, head: _Slice) -> tuple[_Track, _Track]:
     """Leaves the stream behind the slice."""
+    if head.run_bits is None and not head.uncompressed:
+        return _walk_weights(bits, head), _Track(0, [], [], [])
     weights = _Track(head.weight_bits, [], [], [])
     runs = _Track(head.run_bits or 0, [], [], [])
     place, run_chunk, plain = bits.place, _run_chunk(head), _plain_chunk(head)

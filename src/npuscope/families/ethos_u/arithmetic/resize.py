@@ -12,6 +12,7 @@ from npuscope.families.ethos_u.arithmetic.scaling import scaled
 from npuscope.families.ethos_u.jobs import Kernel
 
 Array = np.ndarray[Any, np.dtype[Any]]
+_FRACTION_BITS = 16  # of the accumulator, which the output's shift takes out
 
 
 def resized(kernel: Kernel, image: Array) -> Array:
@@ -26,10 +27,10 @@ def resized(kernel: Kernel, image: Array) -> Array:
     elif kernel.mode == "NEAREST":
         near_down = np.where(2 * down >= n_down, rows[1], rows[0])
         near_right = np.where(2 * right >= n_right, columns[1], columns[0])
-        sums = image[near_down][:, near_right] * (n_down * n_right)
+        sums = image[near_down][:, near_right]
     else:
-        sums = image[rows[0]][:, columns[0]] * (n_down * n_right)
-    return scaled(sums << 0, kernel.ofm_scale)
+        sums = image[rows[0]][:, columns[0]]
+    return scaled(sums << _FRACTION_BITS, kernel.ofm_scale)
 
 
 def _places(kernel: Kernel, axis: int, size: int) -> tuple[tuple[Array, Array], Array]:
