@@ -200,6 +200,11 @@ class Registers:
     def address(self, name: str) -> int:
         return self.get(name, "address") | self.get(name, "high") << 32
 
+    def stride(self, name: str) -> int:
+        """Feature maps may be read or written backwards."""
+        value = self.address(name)
+        return value - (1 << _ADDRESS_BITS) if value >> _ADDRESS_BITS - 1 else value
+
 
 def jobs_of(stream: CommandStream) -> Iterator[Job]:
     """In the order of the stream, up to its STOP."""
@@ -229,6 +234,7 @@ def jobs_of(stream: CommandStream) -> Iterator[Job]:
 
 # --- One job from the registers ---
 
+_ADDRESS_BITS = 40
 _STRIDE_MODES = {"D1": 0, "D2": 1, "D3": 2}
 _MICRO_BLOCKS = {
     "U1X1": (1, 1),
@@ -250,9 +256,9 @@ def _feature_map(registers: Registers, name: str) -> FeatureMap:
     return FeatureMap(
         get(f"{name}_REGION", "region"),
         (bases[0], bases[1], bases[2], bases[3]),
-        address(f"{name}_STRIDE_Y"),
-        address(f"{name}_STRIDE_X"),
-        address(f"{name}_STRIDE_C"),
+        registers.stride(f"{name}_STRIDE_Y"),
+        registers.stride(f"{name}_STRIDE_X"),
+        registers.stride(f"{name}_STRIDE_C"),
         get(f"{name}_HEIGHT0_M1") + 1,
         get(f"{name}_HEIGHT1_M1") + 1,
         get(f"{name}_WIDTH0_M1") + 1,

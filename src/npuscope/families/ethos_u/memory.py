@@ -127,8 +127,10 @@ def _in_memory(
     for first, count in sizes:
         offset = base + first // _BRICK * place.stride_c if place.bricks else base
         strides = (place.stride_y, place.stride_x, item)
-        last = offset + (height - 1) * strides[0] + (width - 1) * strides[1] + count * item
-        if last > len(memory):
+        steps = ((height - 1) * strides[0], (width - 1) * strides[1])
+        first_byte = offset + sum(min(step, 0) for step in steps)
+        last = offset + sum(max(step, 0) for step in steps) + count * item
+        if first_byte < 0 or last > len(memory):
             raise FileError(
                 f"a feature map of {height} x {width} x {channels} from 0x{base:x} on reaches "
                 f"beyond the {len(memory)} bytes of region {place.region}"

@@ -74,7 +74,8 @@ class Network:
         watch: Watch | None,
     ) -> dict[int, Array]:
         arena, fast = memory
-        regions = {0: offload.constants, 1: self._room(offload.arena, arena)}
+        # tensors may lie behind the one that stands for the arena
+        regions = {0: offload.constants, 1: arena[max(self.file.places[offload.arena], 0) :]}
         regions[2] = regions[1]
         if offload.fast != offload.arena:
             size = tensor_bytes(self.file.tensor(offload.fast))

@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from npuscope.errors import FileError
 from npuscope.families.ethos_u.arithmetic.scaling import scaled
-from npuscope.families.ethos_u.jobs import Kernel, Scale
+from npuscope.families.ethos_u.jobs import Kernel
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _LOWEST, _HIGHEST = -(1 << 40), 1 << 40  # outside of every value
@@ -18,25 +18,19 @@ _LOWEST, _HIGHEST = -(1 << 40), 1 << 40  # outside of every value
 def pooled(kernel: Kernel, image: Array) -> Array:
     """Scaled results, from values without their zero point."""
     if kernel.mode == "REDUCE_SUM":
-        return _rescaled(kernel, image.sum(axis=2, keepdims=True))
+        return scaled(image.sum(axis=2, keepdims=True), kernel.ofm_scale)
     if kernel.mode == "MAX":
-        return _rescaled(kernel, _windows(kernel, image, _LOWEST).max(axis=(3, 4)))
+        return scaled(_windows(kernel, image, _LOWEST).max(axis=(3, 4)), kernel.ofm_scale)
     if kernel.mode == "MIN":
-        return _rescaled(kernel, _windows(kernel, image, _HIGHEST).min(axis=(3, 4)))
+        return scaled(_windows(kernel, image, _HIGHEST).min(axis=(3, 4)), kernel.ofm_scale)
     if kernel.mode in ("AVERAGE", "SUM"):
         sums = _window_sums(kernel, image)
-        if kernel.mode == "AVERAGE" and (kernel.is_u85 or kernel.per_channel):
+        # U55 counts a window's pixels itself only where some are padding.
+        if kernel.mode == "AVERAGE" and (kernel.is_u85 or any(kernel.window.pads)):
             counts = _window_sums(kernel, np.ones((*image.shape[:2], 1), np.int64))
-            return _rescaled(kernel, _average(sums, counts))
-        return _rescaled(kernel, sums)
+            sums = _average(sums, counts)
+        return scaled(sums, kernel.ofm_scale)
     raise FileError(f"pooling mode {kernel.mode} is not supported")
-
-
-def _rescaled(kernel: Kernel, values: Array) -> Array:
-    scale = kernel.ofm_scale
-    if kernel.per_channel:  # a window's own count was divided by already
-        scale = Scale(1, 0, scale.rounding)
-    return scaled(values, scale)
 
 
 def _average(sums: Array, counts: Array) -> Array:
