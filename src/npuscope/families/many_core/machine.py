@@ -94,6 +94,10 @@ class Dma(Struct, frozen=True):
 
 class Host(Struct, frozen=True):
     gb_per_s: Rate
+    output_gb_per_s: Rate
+    copy_gb_per_s: Rate
+    crowding: Annotated[float, Range(0, 1)]
+    fixed_us: Micros
     latency_us: Micros
     submit_us: Micros
     complete_us: Micros
@@ -122,6 +126,31 @@ class SyncCosts(Struct, frozen=True):
     semaphore_cycles: Cycles
 
 
+class SetupCosts(Struct, frozen=True):
+    """Of the sums that time a whole set-up; see setups/model.py."""
+
+    core_mhz: Mhz
+    product_share: Rate
+    store_share: Rate
+    depthwise_cycles_per_kb: Cycles
+    depthwise_cycles_per_tap_kb: Cycles
+    pool_cycles_per_tap_kb: Cycles
+    layout_share: Annotated[float, Range(0, 10)]
+    overlap: Annotated[float, Range(1, 100)]
+    sharpness: Annotated[float, Range(1, 100)]
+    tile_cycles: Cycles
+    join_cycles: Cycles
+    join_cycles_per_core: Cycles
+    exchange_share: Annotated[float, Range(0, 100)]
+    spill_share: Annotated[float, Range(0, 10)]
+    room_bytes: Bytes
+    room_depth_first_bytes: Bytes
+    resident_bytes: Bytes
+    mxfp6_ratio: Annotated[float, Range(0.01, 1)]
+    mxfp6_cycles_per_kb: Cycles
+    interval: tuple[Rate, ...]
+
+
 DEFAULT_CORE_MACHINE = "cloudai100"
 HMX_KINDS = ("aicconvolutiond32", "aicconvtransposed32")
 _FOLDER = Path(__file__).parent
@@ -143,6 +172,7 @@ class CoreMachine(Struct, frozen=True):
     peer: Peer
     stats: StatsCost
     sync: SyncCosts
+    setups: SetupCosts
     pcycles_per_kb: dict[str, Rate]
 
     @property
@@ -264,6 +294,9 @@ def _faults(machine: CoreMachine) -> Iterator[tuple[str, str]]:
         yield "pcycles_per_kb.default", "this key is missing"
     if not machine.clocks.dvfs_mhz:
         yield "clocks.dvfs_mhz", "needs at least one step"
+    low_high = machine.setups.interval
+    if len(low_high) != 2 or low_high[0] > low_high[1]:
+        yield "setups.interval", "expected two numbers, the lower one first"
     for name in ("end_ticks", "activate_ticks"):
         bounds = getattr(machine.stats, name)
         if len(bounds) != 2 or bounds[0] > bounds[1]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -210,6 +213,22 @@ def text(value: str | bytes) -> str:
     return value if isinstance(value, str) else value.decode(errors="backslashreplace")
 
 
+_SHAPES_ONLY: ContextVar[bool] = ContextVar("_SHAPES_ONLY", default=False)
+
+
+@contextmanager
+def without_weights() -> Iterator[None]:
+    """External data is not read within: each such tensor becomes zeros that take no memory.
+
+    For timing, which does not depend on values. What is read so must not be executed.
+    """
+    token = _SHAPES_ONLY.set(True)
+    try:
+        yield
+    finally:
+        _SHAPES_ONLY.reset(token)
+
+
 class TensorReader:
     """Reads tensors of one model; `folder` is where external data may lie."""
 
@@ -231,6 +250,9 @@ class TensorReader:
         if min(shape, default=0) < 0 or prod(max(size, 1) for size in shape) > MAX_ELEMENTS:
             raise FileError(f"the constant has the shape {shape}", where=label)
         packed = kind in _ARRAY_TYPES
+        if proto.data_location == _EXTERNAL and _SHAPES_ONLY.get():
+            dtype = np.dtype(_ARRAY_TYPES.get(kind, kind))
+            return Const(np.broadcast_to(np.zeros((), dtype), shape), kind, name=name)
         count = (prod(shape) + 1) // 2 if packed else prod(shape)
         flat = self._flat(proto, np.dtype(_ARRAY_TYPES.get(kind, kind)), count, label)
         if packed:
