@@ -13,11 +13,17 @@ import npuscope
 from many_core.nets import EncoderShape, encoder
 from models import mobilenet_like, save, to_tflite
 from npuscope.advice.catalogue import catalogue
+from npuscope.advice.sweep.one_run import run_json
+from npuscope.advice.sweep.runs import expand
+from npuscope.advice.sweep.spec import read_spec
 from npuscope.cli.main import main
-from npuscope.errors import UsageError
+from npuscope.errors import FileError, UsageError
 from npuscope.families import registry
 from npuscope.families.registry import GROUP, family_of
 from npuscope.identify.table import formats
+from npuscope.live import family_answers
+from npuscope.live.family_library import FamilyLibrary
+from npuscope.live.setting import first_setting
 
 Capture = pytest.CaptureFixture[str]
 COMMON = {"schema", "model", "machine", "total_ms", "interval_ms", "unknown_ops", "model_error",
@@ -221,6 +227,34 @@ class TestOutside:
         step = npuscope.fix(scores, machine="suanpan", only=["ABACUS-BY-HAND"]).applied[0]
         assert step.candidate.rule == "ABACUS-BY-HAND" and step.saved_ms > 0
 
+    def test_it_is_shown_live(self, tmp_path: Path) -> None:
+        scores = save(tmp_path, "scores.tflite", to_tflite(mobilenet_like()))
+        library = FamilyLibrary([scores], {"machine": "suanpan", "pace": "slow"})
+        first = first_setting({"pace": "slow"}, 0, library.family.options)  # type: ignore[typeddict-unknown-key]
+        assert '"choices":["slow","quick"]' in family_answers.first_page(library, first)
+        plain = family_answers.report(library, {"own": [["pace", "slow"]]})
+        assert plain["keys"] == {"rods": [13, ""]}
+        assert "--machine suanpan" in plain["command"] and "--pace slow" in plain["command"]
+        (offer,) = (row for row in plain["fixes"] if row["rule"] == "ABACUS-BY-HAND")
+        question = {"fixes": [offer["id"]], "values": [["rods", "26"]]}
+        fixed = family_answers.report(library, question)
+        (step,) = (row for row in fixed["fixes"] if row["on"])
+        assert step["id"] == offer["id"] and step["gain"] > 0
+        assert fixed["report"]["total_ms"] < plain["report"]["total_ms"] / 4
+        pair = family_answers.comparison(library, [{}, question])
+        assert pair["delta_ms"] < 0
+        with pytest.raises(UsageError, match="unknown value 'fast'"):
+            family_answers.report(library, {"own": [["pace", "fast"]]})
+
+    def test_it_is_served(self, model: Path) -> None:
+        def ready(address: str) -> None:
+            assert address.startswith("http://127.0.0.1:")
+            raise KeyboardInterrupt
+
+        npuscope.serve(model, machine="suanpan", ready=ready)
+        with pytest.raises(UsageError, match="an abacus has rods"):
+            npuscope.serve(model, machine="suanpan", overrides={"rods": 0}, ready=ready)
+
     def test_layers_are_exported(self, model: Path) -> None:
         npuscope.export(model, machine="suanpan", model_explorer="costs.json")
         assert "ms" in Path("costs.json").read_text()
@@ -245,6 +279,22 @@ def test_a_sweep_over_machines_of_another_family(model: Path) -> None:
     direct = npuscope.estimate(model, machine="cloudai100").total_ms
     assert rows[0]["total_ms"] == pytest.approx(direct)
     assert rows[1]["total_ms"] != rows[0]["total_ms"]
+
+
+@pytest.mark.usefixtures("outside")
+def test_a_sweep_over_an_option_of_one_family(model: Path) -> None:
+    Path("sweep.toml").write_text(
+        f'models = ["{model}"]\nmachines = ["suanpan"]\nfindings = true\n'
+        '[[sets]]\n[[sets]]\noptions = {pace = "slow"}\n'
+    )
+    # In this process: workers know the families that are installed.
+    runs = expand(read_spec("sweep.toml"))
+    quick, slow = (json.loads(run_json(run.task(with_path=True))) for run in runs)
+    assert slow["set"] == "pace=slow" and slow["findings_warning"] > 0
+    assert slow["total_ms"] == pytest.approx(2 * quick["total_ms"])
+    Path("wrong.toml").write_text(Path("sweep.toml").read_text().replace("suanpan", "cloudai100"))
+    with pytest.raises(FileError, match="this option does not apply to cloudai100"):
+        expand(read_spec("wrong.toml"))
 
 
 def test_machines_belong_to_their_family() -> None:

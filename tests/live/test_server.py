@@ -18,7 +18,6 @@ from models import mobilenet_like, save, to_tflite
 from npuscope import child
 from npuscope.cli.main import main
 from npuscope.errors import OutputError, UsageError
-from npuscope.live import server as live
 from npuscope.live.library import Library
 from npuscope.live.server import LiveServer
 from npuscope.live.setting import Setting
@@ -156,7 +155,7 @@ def test_a_bug_ends_one_question_only(server: LiveServer, monkeypatch: pytest.Mo
     def broken(*_: object) -> None:
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setitem(live._QUESTIONS, "report", broken)
+    monkeypatch.setattr("npuscope.live.answers.report", broken)
     assert ask(server, "report", {})[1]["error"]["message"] == "this is a bug: oh"
     monkeypatch.undo()
     assert "report" in ask(server, "report", {})[1]

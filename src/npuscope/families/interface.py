@@ -183,9 +183,10 @@ class Family:
         else is known. Inputs and integers are as stored."""
         raise self.lacks("execution")
 
-    def network(self, build: Build) -> Graph:
-        """What a build was compiled from, with the types at its border that were asked for."""
-        graph: Graph = build.graph
+    def network(self, build: Build) -> Graph | None:
+        """What a build was compiled from, with the types at its border that were asked for; None
+        where only the program is known."""
+        graph: Graph | None = build.graph
         return graph
 
     def compiled(self, build: Build, files: tuple[str, ...], notes: tuple[str, ...]) -> Any:

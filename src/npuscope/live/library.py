@@ -81,7 +81,8 @@ class TimedView(Struct, frozen=True):
 
     @property
     def build(self) -> Build:
-        return replace(self.states[-1].look.build, machine=self.machine)
+        build: Build = self.states[-1].look.build
+        return replace(build, machine=self.machine)
 
     @property
     def totals_ms(self) -> tuple[float, ...]:
@@ -265,18 +266,8 @@ class Library:
         )
 
     def _offers(self, look: Look, explanation: Explanation) -> tuple[Candidate, ...]:
-        """Every edit there is, each once; stand-in scales leave nothing to edit."""
-        if self.options.get("as_int8"):
-            return ()
-        every = [
-            one for one in candidates(look, explanation, FixChoice(everything=True)) if one.places
-        ]
-        by_rules = {one.fix.id for one in every if one.rule and one.fix.id != CUT}
-        # The cut at the last NPU op is the one that `fix --cut` makes; other fixes that need no
-        # finding are left to the rules that found a place.
-        offers = [one for one in every if one.rule or one.fix.id not in by_rules]
-        cuts = any(one.fix.id == CUT and not one.rule for one in offers)
-        return tuple(one for one in offers if not (cuts and one.rule and one.fix.id == CUT))
+        """Stand-in scales leave nothing to edit."""
+        return () if self.options.get("as_int8") else offers_of(look, explanation)
 
     # --- What the next click may need ---
 
@@ -329,6 +320,17 @@ class Library:
                 self._states(setting, self._machines(setting)[0])
             except (NpuscopeError, OSError) as error:
                 log.debug("not built in advance: %s", error)
+
+
+def offers_of(look: Look, explanation: Explanation) -> tuple[Candidate, ...]:
+    """Every edit there is, each once."""
+    every = [one for one in candidates(look, explanation, FixChoice(everything=True)) if one.places]
+    by_rules = {one.fix.id for one in every if one.rule and one.fix.id != CUT}
+    # The cut at the last NPU op is the one that `fix --cut` makes; other fixes that need no
+    # finding are left to the rules that found a place.
+    offers = [one for one in every if one.rule or one.fix.id not in by_rules]
+    cuts = any(one.fix.id == CUT and not one.rule for one in offers)
+    return tuple(one for one in offers if not (cuts and one.rule and one.fix.id == CUT))
 
 
 def fix_name(candidate: Candidate) -> str:

@@ -14,13 +14,12 @@ import secrets
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
 from npuscope.errors import InternalError, NpuscopeError, OutputError, UsageError
-from npuscope.live import answers
-from npuscope.live.library import Library
+from npuscope.live import answers as program_answers
 from npuscope.live.setting import Setting
 from npuscope.report.html.page import as_json
 
@@ -40,8 +39,14 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-Question = Callable[[Library, object], dict[str, Any]]
-_QUESTIONS: dict[str, Question] = {"report": answers.report, "compare": answers.comparison}
+
+
+class Answers(Protocol):
+    """Who answers for a library: modules of this package."""
+
+    def first_page(self, library: Any, first: Setting) -> str: ...
+    def report(self, library: Any, question: object) -> dict[str, Any]: ...
+    def comparison(self, library: Any, question: object) -> dict[str, Any]: ...
 
 
 class LiveServer(ThreadingHTTPServer):
@@ -50,8 +55,10 @@ class LiveServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = _MOST_WAITING
 
-    def __init__(self, library: Library, first: Setting, port: int = 0) -> None:
-        self.library, self.first = library, first
+    def __init__(
+        self, library: Any, first: Setting, port: int = 0, answers: Answers = program_answers
+    ) -> None:
+        self.library, self.first, self.answers = library, first, answers
         self.token = secrets.token_urlsafe(_TOKEN_BYTES)
         try:
             super().__init__((HOST, port), _Handler)
@@ -115,11 +122,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _page(self) -> tuple[str, bytes]:
         if self._inside() != "":
             raise _Refused(HTTPStatus.NOT_FOUND, "no such page")
-        text = answers.first_page(self.server.library, self.server.first)
+        text = self.server.answers.first_page(self.server.library, self.server.first)
         return "text/html; charset=utf-8", text.encode("utf-8", "backslashreplace")
 
     def _question(self) -> tuple[str, bytes]:
-        ask = _QUESTIONS.get(self._inside())
+        answers = self.server.answers
+        ask = {"report": answers.report, "compare": answers.comparison}.get(self._inside())
         if ask is None:
             raise _Refused(HTTPStatus.NOT_FOUND, "no such page")
         self._check_origin()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
+from npuscope.families.registry import family_for
 from npuscope.options.kinds import OptionGroup, Verb, file, result_file
 from npuscope.options.rows import OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
@@ -70,19 +71,15 @@ def export(
 
 def _profile_of(source: Source, options: Options) -> tuple[Profile, Graph | None]:
     """Times of the source, and the network if the source is a model."""
-    from npuscope.building import build, read_graph
-    from npuscope.families.registry import family_for, first_family
-    from npuscope.profiling.run import estimate
     from npuscope.profiling.saved import is_saved_profile, read_profile
 
     if isinstance(source, (str, Path)) and is_saved_profile(source):
         return read_profile(source), None
     family = family_for(source, options)
-    if family is not first_family():
-        graph = read_graph(source, {"shapes": options.get("shapes") or {}})
-        return family.estimate(source, options), graph
-    network = build(source, options)
-    return estimate(network.program, network.machine, network.graph), network.graph
+    if family.can("read") and isinstance(source, (str, Path)) and family.recognises(Path(source)):
+        return family.read(Path(source), options), None
+    build = family.compile(source, options)
+    return family.time(build), family.network(build)
 
 
 def _shown_graph(model: str | Path | None, options: Options) -> Graph:

@@ -65,6 +65,12 @@ def validate(
 
     build = family.compile(source, options)
     graph = family.network(build) if model is None else read_graph(model, options)
+    if graph is None:
+        raise UsageError(
+            "a compiled program is validated against its model",
+            where="--model",
+            hint="give the .tflite or .onnx file it was compiled from",
+        )
     original = source if model is None else model
     converted = options.get("input_data_type") or options.get("output_data_type")
     # An outside runtime knows the model file as it is, without conversions at its border.

@@ -43,6 +43,7 @@ class _ClockTable(Struct, frozen=True):
 class _SetTable(Struct, frozen=True):
     name: str | None = None
     set: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 class _SweepFile(Struct, frozen=True):
@@ -86,6 +87,7 @@ class Choice(Struct, frozen=True):
     name: str
     overrides: Mapping[str, object] = field(default_factory=dict)
     mpool: Path | None = None
+    options: Mapping[str, object] = field(default_factory=dict)  # of the machine's family
 
 
 class Spec(Struct, frozen=True):
@@ -226,7 +228,8 @@ def _clocks(table: _SweepFile) -> Iterator[Choice]:
 def _sets(table: _SweepFile) -> Iterator[Choice]:
     for one in table.sets:
         values = dict(_dotted(one.set))
-        yield Choice(one.name or _spelled(values), values)
+        name = one.name or _spelled({**values, **one.options})
+        yield Choice(name, values, options=one.options)
 
 
 def _dotted(table: Mapping[str, Any], above: str = "") -> list[tuple[str, object]]:
