@@ -95,7 +95,7 @@ def read_graph(source: Source, options: ReadOptions) -> Graph:
 
 
 def refuse_stand_ins(options: ReadOptions, verb: str) -> None:
-    """A network with stand-in scales has figures, but no results worth computing."""
+    """A network with placeholder scales has figures, but no results worth computing."""
     if options.get("as_int8"):
         raise UsageError(
             f"{verb} needs the network's own scales",

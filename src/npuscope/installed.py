@@ -62,7 +62,7 @@ EXTRAS = (
     ),
     Extra(
         "quantize",
-        "`quantize` makes int8 models of float ones; images as calibration data",
+        "`quantize` makes int8 models from float ones; images as calibration data",
         {"onnxruntime": "1.24.1", "ai-edge-quantizer": "0.10", "pillow": "11"},
     ),
 )

@@ -115,7 +115,7 @@ def _payload(data: bytes, at: int, wire_type: int, start: int) -> tuple[Wire, in
     else:
         raise _broken(f"wire type {wire_type}", start)
     if size > len(data) - at:
-        raise _broken(f"a field of {size} bytes where {len(data) - at} are left", start)
+        raise _broken(f"a field of {size} bytes, but only {len(data) - at} are left", start)
     return bytes(data[at : at + size]), at + size
 
 
@@ -312,7 +312,7 @@ def decode_by(schema: Schema, type_name: str, data: bytes, place: str) -> Table:
     """A message as names and values; repeated fields are lists, unknown ones are skipped."""
     if type_name not in schema:
         raise FileError(
-            f"the descriptors do not know {type_name.lstrip('.')}",
+            f"the descriptors do not contain {type_name.lstrip('.')}",
             where=place,
             hint="take them from the tool that belongs to the program's SDK",
         )
@@ -324,7 +324,7 @@ def decode_by(schema: Schema, type_name: str, data: bytes, place: str) -> Table:
 
 def _decoded_by(schema: Schema, type_name: str, data: bytes, depth: int) -> Table:
     if depth > _DEEPEST:
-        raise BrokenMessage(f"messages lie more than {_DEEPEST} deep in each other")
+        raise BrokenMessage(f"nested more than {_DEEPEST} levels")
     table = schema.get(type_name, {})
     found: Table = {}
     for number, wire, _ in fields(data):

@@ -134,12 +134,12 @@ CASES = [
     ),
     Case(
         "ADV-TAIL",
-        "4 ops of the CPU behind the last layer",
+        "4 CPU ops after the last layer",
         lambda: run(decoded(4)),
         lambda: run(decoded(4, layer_behind=True)),
         True,
     ),
-    Case("ADV-TAIL", "5 ops .*", lambda: run(decoded(5)), lambda: run(decoded(3)), True),
+    Case("ADV-TAIL", "5 CPU ops .*", lambda: run(decoded(5)), lambda: run(decoded(3)), True),
     Case("ADV-SW-OUTPUT", "131072", lambda: run(float_output(64)), lambda: run(float_output(8))),
     Case(
         "ADV-WEIGHTS",

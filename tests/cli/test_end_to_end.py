@@ -71,7 +71,9 @@ def test_a_network_that_no_c_can_be_written_of_names_the_epoch(
     model = save(tmp_path, "top.onnx", made.SerializeToString())
     code, _, err = run(capsys, "compile", model, "-o", tmp_path / "build")
     assert code == 3
-    assert re.search(r"no network\.c was written: EpochBlock_1: no C kernel does this TopK", err)
+    assert re.search(
+        r"no network\.c was written: EpochBlock_1: no C kernel computes this TopK", err
+    )
     names = {path.name for path in (tmp_path / "build").iterdir()}
     assert "network.c" not in names
     assert {"program.json", "network_generate_report.txt"} <= names

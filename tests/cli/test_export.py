@@ -209,7 +209,7 @@ def test_the_model_is_not_overwritten(
     before = qdq.read_bytes()
     code, said = failed([str(qdq), option, str(qdq)], capsys)
     assert code == 2
-    assert f"{option} {qdq}: this is the file to read" in said
+    assert f"{option} {qdq}: this is the input file" in said
     assert qdq.read_bytes() == before
 
 

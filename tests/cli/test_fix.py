@@ -33,7 +33,9 @@ def test_the_first_line_is_the_answer(tmp_path: Path, capsys: Capture) -> None:
     lines = out.splitlines()
     assert " ms (-" in lines[0] and "SW epochs 3 -> 0; outputs" in lines[0]
     assert lines[1] == "applied"
-    assert lines[2] == "  1. store the slopes as int8 behind a DequantizeLinear [NA-PRELU-SLOPE]"
+    assert (
+        lines[2] == "  1. store the slopes as int8, followed by a DequantizeLinear [NA-PRELU-SLOPE]"
+    )
     assert any(line.startswith("checked  opens and runs in onnxruntime") for line in lines)
     assert lines[-2].startswith("times    predicted, known error: ")
     assert lines[-1] == f"file     {target}"
@@ -74,7 +76,7 @@ def test_the_model_is_not_overwritten(tmp_path: Path, capsys: Capture) -> None:
     path = scores_net(tmp_path)
     code, _, err = run(capsys, "fix", path, "-o", path)
     assert code == 2
-    assert "this is the file to read" in err
+    assert "this is the input file" in err
 
 
 def test_a_missing_model_is_named(tmp_path: Path, capsys: Capture) -> None:

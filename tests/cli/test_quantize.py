@@ -53,7 +53,7 @@ def test_json_has_its_schema(tmp_path: Path, capsys: Capture) -> None:
     ]
     assert found["schema"] == "npuscope/quantize/1" and found["output"] is None
     assert found["data"] == {
-        "source": "8 random samples, seed 5: figures of accuracy mean little",
+        "source": "8 random samples, seed 5: accuracy figures mean little",
         "real": False,
         "calibration": 6,
         "held_out": 2,
@@ -97,7 +97,7 @@ def test_the_model_is_never_overwritten(tmp_path: Path, capsys: Capture) -> None
     net = small_net(tmp_path)
     before = net.read_bytes()
     code, _, err = run(capsys, "quantize", net, "-o", net, "--data", "random")
-    assert code == 2 and "this is the file to read" in err
+    assert code == 2 and "this is the input file" in err
     assert net.read_bytes() == before
 
 

@@ -134,7 +134,7 @@ def test_json_into_a_file(image: Path, folder: Path, capsys: Capture) -> None:
     answer(run(capsys, image, "--json", "out.json"))
     assert json.loads((folder / "out.json").read_text())["network"] == "network"
     text = run(capsys, f"--json={image}", image, code=2)
-    assert "this is the file to read" in text
+    assert "this is the input file" in text
     assert image.read_bytes()[:4] == b"NBIN"
 
 

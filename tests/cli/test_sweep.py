@@ -113,11 +113,11 @@ WRONG = {
     "sweep report none.jsonl": (3, "none.jsonl: cannot be read: No such file or directory"),
     "sweep ok.toml --tls-ca x": (2, "--tls-ca, --tls-cert and --tls-key go together"),
     "sweep ok.toml --jobs 0": (2, "--jobs: expected 1 to 1024, found 0"),
-    "sweep ok.toml --html ok.toml": (2, "--html ok.toml: this is the file to read"),
-    "sweep ok.toml -o ok.toml": (2, "-o ok.toml: this is the file to read"),
+    "sweep ok.toml --html ok.toml": (2, "--html ok.toml: this is the input file"),
+    "sweep ok.toml -o ok.toml": (2, "-o ok.toml: this is the input file"),
     "sweep ok.toml -o old.jsonl --csv old.jsonl": (
         2,
-        "--csv old.jsonl: this is the file to read",
+        "--csv old.jsonl: this is the input file",
     ),
     "sweep ok.toml -o conv.tflite": (
         3,

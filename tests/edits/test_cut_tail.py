@@ -121,7 +121,7 @@ def conv_and_softmax(batch: int | str = 1) -> bytes:
 @pytest.mark.parametrize("data", [TFLITE, ONNX], ids=["tflite", "onnx"])
 def test_where_nothing_can_be_cut(data: bytes) -> None:
     cut = edited(data, "cut-tail")
-    assert misfit(cut, "cut-tail") == "the network ends with the NPU's work: nothing to cut"
+    assert misfit(cut, "cut-tail") == "the network already ends on the NPU: nothing to cut"
 
 
 def test_a_cut_at_the_output_itself() -> None:

@@ -233,7 +233,7 @@ def test_the_model_is_not_overwritten(
 ) -> None:
     before = tiny_model.read_bytes()
     assert main([verb, str(tiny_model), "--html", str(tiny_model)]) == 2
-    assert "this is the file to read" in capsys.readouterr().err
+    assert "this is the input file" in capsys.readouterr().err
     assert tiny_model.read_bytes() == before
 
 

@@ -113,10 +113,10 @@ def _where(program: Program, profile: Profile) -> str:
     lost = profile.time.software_ms + profile.time.hybrid_ms
     if profile.is_lower_bound:
         kinds = ", ".join(dict.fromkeys(profile.unknown_ops))
-        least = f"the whole takes at least {significant(profile.total_ms, 3)} ms"
+        least = f"the network takes at least {significant(profile.total_ms, 3)} ms"
         return (
-            f"{away} of {epochs} epochs leave the NPU, {len(profile.unknown_ops)} of unknown cost "
-            f"({kinds}); {'its time is not known' if profile.is_mostly_unknown else least}"
+            f"{away} of {epochs} epochs leave the NPU, {len(profile.unknown_ops)} of unknown "
+            f"cost ({kinds}); {'its time is unknown' if profile.is_mostly_unknown else least}"
         )
     share = lost / profile.total_ms if profile.total_ms else 0.0
     leave, take = ("leaves", "takes") if away == 1 else ("leave", "take")

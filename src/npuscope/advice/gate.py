@@ -157,7 +157,7 @@ def read_baseline(source: Source, options: Options) -> Baseline:
     if isinstance(source, str | Path) and result_schema(source) == GATE_SCHEMA:
         return _from_gate(Path(source))
     if isinstance(source, str | Path) and not Path(str(source).removeprefix("log:")).exists():
-        raise FileError("there is no such baseline", where=str(source), hint=_HINT)
+        raise FileError("no such baseline", where=str(source), hint=_HINT)
     side = open_side(source, options)
     profile = side.profile
     values = figures(profile)
@@ -334,4 +334,4 @@ def _notes(side: Side, values: Figures, baseline: Baseline) -> Iterator[str]:
         yield f"the baseline has generation {baseline.generation}, this run {machine.generation}"
     missing = [name for name in _HELD if name not in values or name not in baseline.figures]
     if missing:
-        yield f"not compared, not known for both sides: {', '.join(missing)}"
+        yield f"not compared (unknown on one side): {', '.join(missing)}"

@@ -66,9 +66,9 @@ def on_chip(machine: Machine) -> dict[str, object]:
     "Activations are in external RAM",
     severity=Severity.WARNING,
     confidence=Confidence.VERIFIED,
-    cause="They did not fit on chip. External RAM is bound by accesses: some 60 cycles per element "
-    "read, once per pass, which the vendor's cycle estimate does not price. The application "
-    "must also map it before the first inference.",
+    cause="They did not fit on chip. External RAM is limited by its accesses: about 60 cycles "
+    "per element read, once per pass, which the vendor's cycle estimate leaves out. The "
+    "application must also map this memory before the first inference.",
     fixes=(fixes.SMALLER_INPUT,),
 )
 def activations_left_the_chip(subject: Subject) -> Iterator[Hit]:
@@ -104,15 +104,15 @@ def _with_fast_ram(machine: Machine) -> Machine:
 
 @advise(
     "ADV-PLACEMENT",
-    "Placement uses more RAM than it must",
+    "Placement uses more RAM than necessary",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
-    cause="Activations that live at the same time would fit on chip, but holes between buffers "
-    "sent some outside.",
+    cause="Activations that are live at the same time would fit on chip, but gaps between "
+    "buffers pushed some of them into external RAM.",
     fixes=(fixes.OPTION_AUTO_SCHED,),
 )
 def placement_wastes_ram(subject: Subject) -> Iterator[Hit]:
-    """Activations would fit on chip, but their placement sent some outside."""
+    """Activations would fit on chip, but their placement pushed some into external RAM."""
     memory, room = subject.profile.memory, internal_ram_bytes(subject.machine)
     if memory.external_ram_bytes and memory.lower_bound_bytes <= room:
         used = memory.internal_ram_bytes + memory.external_ram_bytes
@@ -126,7 +126,7 @@ def placement_wastes_ram(subject: Subject) -> Iterator[Hit]:
     severity=Severity.WARNING,
     confidence=Confidence.VERIFIED,
     cause="The kernel is cut into pieces, each with a 16-bit buffer as large as the output; "
-    "together they left the chip.",
+    "together they do not fit on chip.",
     fixes=(fixes.SMALLER_KERNEL,),
 )
 def partial_sums_left_the_chip(subject: Subject) -> Iterator[Hit]:
@@ -149,7 +149,7 @@ def partial_sums_left_the_chip(subject: Subject) -> Iterator[Hit]:
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
     cause="The 2.x compilers write depthwise kernels as dense groups of 8 x 8 channels, which "
-    "grows flash and the time to read it.",
+    "takes more flash and more time to read.",
     fixes=(fixes.NEWER_COMPILER,),
 )
 def depthwise_weights_grew(subject: Subject) -> Iterator[Hit]:

@@ -58,9 +58,9 @@ def _border_fix(epoch: Epoch, subject: Subject) -> Mapping[str, Mapping[str, Val
     "A small operand is read again and again",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
-    cause="A short operand is repeated for an element-wise op: 2 cycles an element, and some 31 "
-    "whenever an engine begins it anew. Compilers before 4.0 read only one to four entries at a "
-    "time; a full operand takes one cycle an element.",
+    cause="A short operand is repeated for an element-wise op: 2 cycles per element, plus about "
+    "31 per restart. Compilers before 4.0 read only one to four entries at a time; a full "
+    "operand takes one cycle per element.",
     fixes=(fixes.FULL_OPERAND,),
 )
 def operand_is_repeated(subject: Subject) -> Iterator[Hit]:
@@ -81,7 +81,7 @@ def operand_is_repeated(subject: Subject) -> Iterator[Hit]:
     "Much time in element-wise passes",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
-    cause="Activations and affine ops that did not join a layer pass over whole tensors.",
+    cause="Activations and affine ops that were not fused into a layer pass over whole tensors.",
     fixes=(fixes.FOLD_ELEMENTWISE,),
 )
 def passes_over_whole_tensors(subject: Subject) -> Iterator[Hit]:

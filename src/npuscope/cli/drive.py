@@ -142,7 +142,7 @@ def _refuse_overwrite(verb: Verb, offers: Mapping[str, Any]) -> None:
             # A file that does not exist yet is not the source.
             with contextlib.suppress(OSError):
                 if os.path.samefile(path, source.removeprefix("log:")):
-                    raise UsageError("this is the file to read", where=f"{option.long} {path}")
+                    raise UsageError("this is the input file", where=f"{option.long} {path}")
 
 
 # --- What was given, in words ---

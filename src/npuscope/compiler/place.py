@@ -281,7 +281,7 @@ def _refuse(buffers: list[Buffer], pools: list[Pool]) -> None:
     room = max((pool.size_bytes for pool in pools if pool.writable), default=0)
     raise TargetError(
         f"the network does not fit: '{largest.name}' needs {largest.size_bytes:,} bytes and no "
-        f"pool has room (largest pool {room:,} bytes; {len(buffers)} buffers are left over)",
+        f"pool has room (largest pool {room:,} bytes; {len(buffers)} buffers do not fit)",
         where="pools",
         hint="use pools with external RAM (the default pools have hyperRAM), or a smaller input",
     )

@@ -208,11 +208,11 @@ class _Plan:
             return behind
         maker = self.document.producer(value)
         if maker is None:
-            raise NotFitting(f"'{name}' is a float input of the network: its range is not known")
+            raise NotFitting(f"'{name}' is a float input of the network: its range is unknown")
         row = KIND_ROWS.get(self.document.kind(maker))
         interval = (row and row.fixed_range) or seen(self.network, name, {})
         if interval is None:
-            raise NotFitting(f"the range of '{name}' is not known: real data (--data) tell it")
+            raise NotFitting(f"the range of '{name}' is unknown: real data (--data) would show it")
         return QuantSteps(int8_quant(*interval))
 
     def _result(self, op: Op, operands: list[Interval]) -> QuantSteps:

@@ -145,7 +145,7 @@ def _road_note(path: str | Path, pool: MemoryPool, machine: Machine) -> str:
     if _road(pool.address, machine) is not None:
         return ""
     return (
-        f"{path}: pool '{pool.name}' at {pool.address:#x} is in no memory window of "
+        f"{path}: pool '{pool.name}' at {pool.address:#x} is not in any memory window of "
         f"{machine.name}; timed like memory on '{machine.cache.path}'"
     )
 

@@ -103,7 +103,7 @@ class AddressMap:
             f"{p.name} {p.address:#x} to {p.address + p.size_bytes - 1:#x}" for p in self._pools
         )
         raise FileError(
-            f"bytes {address:#x} to {end - 1:#x} are in no pool",
+            f"bytes {address:#x} to {end - 1:#x} are not in any pool",
             hint=f"the pools are {safe_terminal(', '.join(ranges)) or 'all empty'}",
         )
 

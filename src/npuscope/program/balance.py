@@ -75,7 +75,10 @@ def _group_problems(group: Group) -> Iterator[str]:
         for port, words in _taken(unit, flow):
             supplied = flow.input_words(unit, port)
             if supplied != words:
-                yield f"{unit.unit} {unit.id} takes {words} words at port {port}, given {supplied}"
+                yield (
+                    f"{unit.unit} {unit.id} expects {words} words at port {port}, but gets "
+                    f"{supplied}"
+                )
 
 
 def _taken(unit: Unit, flow: StreamBalance) -> Iterator[tuple[int, int]]:
@@ -116,7 +119,7 @@ def _call_problems(
         yield f"no kernel computes {call.kernel} on these types"
     stated, computed = _shapes(graph, call.outputs), spec(op).shape(graph, op)
     if stated != computed:
-        yield f"{call.kernel} makes {list(computed)}, its buffers have {list(stated)}"
+        yield f"{call.kernel} gives {list(computed)}, but its buffers have {list(stated)}"
 
 
 def _shapes(graph: Graph, names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:

@@ -112,7 +112,7 @@ def read_network_csv(path: str | Path) -> NetworkCsv:
     rows = [_epoch_row(lines, cells, pools, ports) for cells in lines.section()]
     sums = {cells[0]: _sums(lines, cells, pools) for cells in lines.section()}
     if set(sums) != {TOTAL, BANDWIDTH}:
-        raise lines.error(f"expected the rows '{TOTAL}' and '{BANDWIDTH}' behind the epochs")
+        raise lines.error(f"expected the rows '{TOTAL}' and '{BANDWIDTH}' after the epochs")
     uses = tuple(_use(lines, cells) for cells in lines.section())
     summary = tuple(_figure(lines, cells) for cells in lines.section())
     return NetworkCsv(tuple(rows), sums[TOTAL], sums[BANDWIDTH], uses, summary)

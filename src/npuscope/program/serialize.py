@@ -124,7 +124,7 @@ def _raw(data: np.ndarray) -> np.ndarray:
 def _fitting(buffer: Buffer, size: int) -> Buffer:
     if size > buffer.size_bytes or buffer.offset < 0:
         raise InternalError(
-            f"constant '{buffer.name}' has {size} bytes, its buffer {buffer.size_bytes}"
+            f"constant '{buffer.name}' has {size} bytes, but its buffer {buffer.size_bytes}"
         )
     return buffer
 
@@ -173,7 +173,7 @@ def _constant(
     end = buffer.offset + size
     if end > len(image):
         raise FileError(
-            f"the image of pool '{pool}' ends at byte {len(image)}, the constant at {end}",
+            f"the image of pool '{pool}' ends at byte {len(image)}, but the constant at {end}",
             where=where,
         )
     return np.frombuffer(image[buffer.offset : end], np.uint8)

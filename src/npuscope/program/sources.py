@@ -205,7 +205,7 @@ def _unpacked(file: Path, pool: Pool) -> bytes:
     try:
         return pool_image(file, pool.file_name, pool.address)
     except FileError as error:
-        log.warning("%s: %s; not used", error.where, error.message)
+        log.warning("%s: %s; ignored", error.where, error.message)
         return b""
 
 

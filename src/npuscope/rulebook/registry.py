@@ -50,7 +50,7 @@ THEMES = (
 class RuleKind(StrEnum):
     REFUSE = "refuse"  # keeps an op off the NPU; checked by lowering
     LINT = "lint"  # a risk that the model file alone shows
-    ADVISE = "advise"  # what hurts in a run
+    ADVISE = "advise"  # what slows a run down
 
 
 class Refusal(Struct, frozen=True):
@@ -295,7 +295,7 @@ def lint_file(
 
 
 def advise(rule_id: str, title: str, **statements: Unpack[Statements]) -> Callable[[LookT], LookT]:
-    """What hurts in a run: `look(subject)` yields hits."""
+    """What slows a run down: `look(subject)` yields hits."""
     return _looking(RuleKind.ADVISE, rule_id, title, statements)
 
 

@@ -150,10 +150,10 @@ def run_or_report(
     place = Path(store) if store else default_store(spec)
     # The store may be a name that does not exist yet.
     if place.resolve() == spec.resolve():
-        raise UsageError("this is the file to read", where=f"-o {store or place}")
+        raise UsageError("this is the input file", where=f"-o {store or place}")
     for name, path in {"json": json, **files}.items():
         if path is not None and Path(path).resolve() == place.resolve():
-            raise UsageError("this is the file to read", where=f"--{name} {path}")
+            raise UsageError("this is the input file", where=f"--{name} {path}")
     with (
         kept_at_interrupt(f"finished runs are in {safe_terminal(str(place))}"),
         watching(quiet) as watch,

@@ -142,7 +142,7 @@ def test_a_cut_network_gives_what_the_original_had_inside(tmp_path: Path) -> Non
 def test_a_float_border_by_option_is_undone(tmp_path: Path) -> None:
     path = save(tmp_path, "net.onnx", to_onnx(mobilenet_like()))
     fixed = npuscope.fix(path, integer_io=True, input_data_type="float32")
-    assert fixed.steps[0].candidate.fix.title == "compile without float32 at the border"
+    assert fixed.steps[0].candidate.fix.title == "compile without float32 inputs and outputs"
     assert fixed.after.counts["SW"] < fixed.before.counts["SW"]
 
 
@@ -168,14 +168,14 @@ def test_only_what_is_named_is_tried(tmp_path: Path) -> None:
 def test_an_unknown_name_is_told_with_the_nearest() -> None:
     with pytest.raises(UsageError) as error:
         only(["quantise-slope"])
-    assert error.value.message == "there is no rule and no fix 'quantise-slope'"
+    assert error.value.message == "unknown rule or fix 'quantise-slope'"
     assert "quantize-slope" in error.value.hint
 
 
 def test_what_cannot_be_run_is_not_edited(tmp_path: Path) -> None:
     w = OnnxWriter()
     data = w.finish({w.node("NonZero", w.input("x", (1, 3))): None})
-    with pytest.raises(TargetError, match="compared before and after: NonZero is not known here"):
+    with pytest.raises(TargetError, match="compared before and after: NonZero is unknown"):
         npuscope.fix(save(tmp_path, "odd.onnx", data))
 
 
@@ -230,7 +230,7 @@ def test_layers_of_unknown_time_leave_the_cpu_at_any_price(look: Look) -> None:
     program = replace(look.build.program, epochs=epochs)
     before = replace(look, layers_on_cpu=layers_on_cpu(replace(look.build, program=program)))
     outcome = judge(candidate(), before, changed(look, 0.5), EXACT, no_risks)
-    assert outcome.reason == "layers leave the CPU, whose time there is not known"
+    assert outcome.reason == "layers leave the CPU, where their time was unknown"
 
 
 def test_results_that_differ_too_much_are_refused(look: Look) -> None:

@@ -145,9 +145,7 @@ def test_a_tensor_that_a_body_reads_cannot_be_changed() -> None:
     relu.op_type = "Abs"
     with pytest.raises(ModelError) as error:
         graph.to_bytes()
-    assert error.value.message == (
-        "'inner' is used inside of If 'if', which cannot be edited along"
-    )
+    assert error.value.message == ("'inner' is used inside If 'if', which cannot be edited with it")
 
 
 def test_a_tensor_that_a_body_reads_cannot_be_renamed() -> None:
@@ -155,7 +153,7 @@ def test_a_tensor_that_a_body_reads_cannot_be_renamed() -> None:
     relu = graph.producer("inner")
     assert relu is not None
     relu.output[0] = "other"
-    with pytest.raises(ModelError, match="'inner' is used inside of If"):
+    with pytest.raises(ModelError, match="'inner' is used inside If"):
         graph.to_bytes()
 
 
@@ -195,7 +193,7 @@ def test_what_is_handed_to_a_body_keeps_its_type() -> None:
     graph.to_bytes()  # the same type and shape
     graph.add_op("Cast", ["negative"], "wide", to=TensorProto.DOUBLE)
     graph.rewire("negative", "wide", [loop])
-    with pytest.raises(ModelError, match="'wide' is used inside of Loop 'loop'"):
+    with pytest.raises(ModelError, match="'wide' is used inside Loop 'loop'"):
         graph.to_bytes()
 
 

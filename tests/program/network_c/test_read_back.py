@@ -64,7 +64,7 @@ def test_equal_outputs(number: int, kind: str, name: str, tmp_path: Path) -> Non
     except ModelError as error:
         pytest.skip(error.message)
     if not (folder / "network.c").exists():
-        pytest.skip("no C kernel does this")
+        pytest.skip("no C kernel computes this")
     for file in folder.iterdir():
         if file.name == JSON_NAME or (number // 4 % 2 and not file.name.endswith(BUILT)):
             file.unlink()

@@ -93,7 +93,7 @@ def _with_constants(start: Machine, end: Machine) -> Machine:
 def _constants_text(start: Machine, end: Machine) -> str:
     """Names what differs, so that a what-if is found again."""
     a, b = start.generation.vector_frame_elements, end.generation.vector_frame_elements
-    parts = [f"{_entries(a)} -> {_entries(b)} of a computed vector at once"] if a != b else []
+    parts = [f"{_entries(a)} -> {_entries(b)} of a computed vector read at once"] if a != b else []
     if start.generation.external_factor != end.generation.external_factor:
         parts.append("generation.external_factor")
     parts += [f"timing.{name}" for name in _differing(start.timing, end.timing)]

@@ -129,7 +129,7 @@ def settled(causes: Iterable[Cause], delta_ms: float) -> tuple[Cause, ...]:
     rest = delta_ms - sum(cause.ms for cause in by_kind.values())
     if abs(rest) >= LEAST_MS:
         other = by_kind.get(CauseKind.UNEXPLAINED)
-        text = other.text if other else "nothing that was compared explains it"
+        text = other.text if other else "no compared value explains it"
         total = rest + (other.ms if other else 0.0)
         by_kind[CauseKind.UNEXPLAINED] = Cause(CauseKind.UNEXPLAINED, text, total)
     large = (cause for cause in by_kind.values() if abs(cause.ms) >= LEAST_MS)
@@ -275,7 +275,7 @@ def _notes(a: Side, b: Side, rows: tuple[ComparedRow, ...], by_name: bool) -> It
     if is_same_program(a, b):
         yield "both ran the same program"
     if a.profile.family or b.profile.family:
-        yield "engines work beside each other: times of ops do not add up to the total"
+        yield "engines work in parallel: the times of ops do not add up to the total"
     for name, side in (("A", a), ("B", b)):
         yield from (f"{name}: {note}" for note in side.profile.notes)
         if side.profile.is_lower_bound:
@@ -285,4 +285,4 @@ def _notes(a: Side, b: Side, rows: tuple[ComparedRow, ...], by_name: bool) -> It
         if any(epoch.groups is None for epoch in epochs):
             yield f"{name} has no unit registers: its times are less precise than the other's"
         if side.is_measured and all(epoch.spread.n < 2 for epoch in side.profile.epochs):
-            yield f"{name} was measured once: its noise is not known"
+            yield f"{name} was measured once: its noise is unknown"

@@ -78,7 +78,7 @@ def only(names: Iterable[str]) -> frozenset[str]:
     for name in sorted(chosen_names - rules.keys() - fixes):
         near = difflib.get_close_matches(name, [*rules, *fixes], n=3, cutoff=0.5)
         hint = f"nearest: {', '.join(near)}" if near else "`npuscope rules` lists them"
-        raise UsageError(f"there is no rule and no fix '{name}'", where="--only", hint=hint)
+        raise UsageError(f"unknown rule or fix '{name}'", where="--only", hint=hint)
     return chosen_names
 
 

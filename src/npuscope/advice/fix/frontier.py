@@ -44,14 +44,14 @@ class Frontier(Struct, frozen=True):
 def frontier(graph: Graph | None, profile: Profile) -> Frontier:
     """The last place where only the NPU's work lies in front."""
     if graph is None:
-        return Frontier(sentence="the network is not known: give the model file")
+        return Frontier(sentence="the network is unknown: give the model file")
     units = _units(graph, profile)
     if not any(unit.npu_ms for unit in units):
         return Frontier(sentence="nothing runs on the NPU: there is no place to cut")
     removed = _tail(units)
     names = tuple(_exposed(graph, removed))
     if not any(unit.cpu_ms for unit in removed) or set(names) == set(graph.outputs):
-        return Frontier(sentence="the network ends with the NPU's work: nothing to cut")
+        return Frontier(sentence="the network already ends on the NPU: nothing to cut")
     if not names:
         return Frontier(sentence="nothing would be left of the network")
     return _frontier_at(graph, profile, removed, names)
@@ -198,7 +198,7 @@ def _frontier_at(
     ops = tuple(dict.fromkeys(name for name in origins if not name.startswith(_BORDER)))
     count = counted(len(tensors), "tensor")
     size = sum(tensor.size_bytes for tensor in tensors)
-    lost = f", {significant(npu_ms, 2)} ms of NPU work among them" if npu_ms else ""
+    lost = f", including {significant(npu_ms, 2)} ms of NPU work" if npu_ms else ""
     last = f"the last {len(ops)} ops take" if len(ops) > 1 else "the last op takes"
     sentence = (
         f"end at {count} ({size} bytes): {last} {significant(cpu_ms, 3)} of "

@@ -189,7 +189,7 @@ def _fixed(path: str | Path, choice: FixChoice, options: Options, data: InputDat
         work.run()
     except KeyboardInterrupt:
         interrupted = True
-        text = "interrupted after %d steps: what was found until then is checked and kept"
+        text = "interrupted after %d steps: the fixes so far are checked and kept"
         log.warning(text, len(work.steps))
     progress("comparing outputs before and after")
     first, last = work.first, work.look
@@ -206,7 +206,7 @@ def _fixed(path: str | Path, choice: FixChoice, options: Options, data: InputDat
         raise ModelError(
             f"{fault}: nothing was written",
             where=str(path),
-            hint=f"name fixes with --only, without one of: {names}",
+            hint=f"name the fixes to apply with --only, leaving out one of: {names}",
         )
     return Fixed(
         last.data,
@@ -226,7 +226,7 @@ def _fixed(path: str | Path, choice: FixChoice, options: Options, data: InputDat
 
 def _integer_border(before: Look, after: Look) -> FixStep:
     """Float was asked for by an option: that is undone by not asking."""
-    title = "compile without float32 at the border"
+    title = "compile without float32 inputs and outputs"
     fix = Fix("integer-input", title, {}, FunctionEffect.MOVED)
     candidate = Candidate("", fix, (), forced=True)
     return FixStep(candidate, Judgement(True, "asked for"), 1, (), before.profile, after.profile)

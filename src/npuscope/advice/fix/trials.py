@@ -73,7 +73,7 @@ class FileTrials:
             return change.moves
         end = frontier(self.build.graph, self.profile)
         work = moved_work(self.build.graph, end.removed)
-        return f"the application then does {work}: {significant(end.cpu_ms, 3)} ms of the CPU here"
+        return f"the application then does {work}: {significant(end.cpu_ms, 3)} ms on the CPU here"
 
     @cached_property
     def editing(self) -> Editing:

@@ -232,5 +232,5 @@ def _in_spec(error: NpuscopeError, spec: Spec) -> FileError:
     where = " ".join(part for part in (_PLACES.get(option, option), rest) if part)
     hint = error.hint
     if isinstance(error, UnknownMachine):
-        hint = f"known: {', '.join(error.known)}; machine_files names others"
+        hint = f"known: {', '.join(error.known)}; machine_files adds others"
     return FileError(error.message, where=f"{spec.file}: {where}", hint=hint)

@@ -206,7 +206,7 @@ def _among(key: str, values: tuple[T, ...], choices: tuple[T, ...]) -> tuple[T |
     for value in values:
         if value not in choices:
             names = ", ".join(map(str, choices))
-            raise FileError(f"{shown(value)} is not known", where=key, hint=f"known: {names}")
+            raise FileError(f"unknown value {shown(value)}", where=key, hint=f"known: {names}")
     return _once(values) or (None,)
 
 
@@ -250,6 +250,6 @@ def _named(key: str, choices: Iterator[Choice]) -> tuple[Choice, ...]:
     by_name: dict[str, Choice] = {}
     for choice in choices:
         if choice.name in by_name:
-            raise FileError(f"two of them are called '{choice.name}'", where=key)
+            raise FileError(f"two of them have the name '{choice.name}'", where=key)
         by_name[choice.name] = choice
     return tuple(by_name.values())

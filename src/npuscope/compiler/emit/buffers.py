@@ -203,7 +203,7 @@ class EpochBuilder(Struct):
             raise TargetError(
                 f"the epoch needs more {unit} units than the machine has ({number})",
                 where=f"epoch {self.number}",
-                hint=f"the compiler assumed more of them: set a larger units.{unit}",
+                hint=f"the program was compiled for more of them: set a larger units.{unit}",
             )
         self.used[unit] += 1
         return number

@@ -1,7 +1,7 @@
 """A float network as if it were quantized to int8: for figures before anybody has quantized it.
 
 Weights are quantized per channel as quantizers do it. Nobody knows the ranges of activations, so
-these get stand-in scales: one for all, with the zero point of a ReLU where one ends the op. Time
+these get placeholder scales: one for all, with the zero point of a ReLU where one ends the op. Time
 and memory depend on shapes and types; only zero points and shared scales move a few epochs, so the
 figures are those of a quantized network to within these. Results mean nothing, and nothing runs.
 """
@@ -23,7 +23,7 @@ _SCALE = 1 / 16
 _RECTIFIED = Quant((_SCALE,), (-128,))
 _PLAIN = Quant((_SCALE,), (0,))
 _LARGEST = 127
-NOTE = "float network, timed as if it were int8: stand-in scales, nothing was calibrated"
+NOTE = "float network, timed as if it were int8: placeholder scales, estimates only"
 
 
 def as_int8(graph: Graph) -> Graph:

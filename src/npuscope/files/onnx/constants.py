@@ -53,7 +53,7 @@ class Const(Struct, frozen=True):
         values = self.integers()
         if values.size > MAX_LIST:
             raise ModelError(
-                f"{values.size} axes, sizes or pads are given; the limit is {MAX_LIST}",
+                f"found {values.size} axes, sizes or pads; the limit is {MAX_LIST}",
                 hint="check which tensor the op takes them from",
             )
         return [int(value) for value in values]
@@ -311,8 +311,8 @@ class TensorReader:
             raise FileError("its external data cannot be found", where=label) from None
         if offset < 0 or length != size_bytes or offset + length > size:
             raise FileError(
-                f"its external data, {size_bytes} bytes at offset {offset}, lies outside of the "
-                f"file of {size} bytes",
+                f"its external data, {size_bytes} bytes at offset {offset}, is outside the file "
+                f"of {size} bytes",
                 where=label,
             )
         self.external_bytes += length

@@ -174,9 +174,7 @@ def gather(task: NodeTask) -> None:
     size = shape[axis]
     indices = places.integers()
     if not indices.size or indices.min() < -size or indices.max() >= size:
-        raise ModelError(
-            f"indices {indices[:8].tolist()} are outside of an axis of {size} elements"
-        )
+        raise ModelError(f"indices {indices[:8].tolist()} are outside an axis of {size} elements")
     # Counted from the front.
     indices = np.where(indices < 0, indices + size, indices) if indices.min() < 0 else indices
     spans = [range(size) for size in shape]

@@ -136,8 +136,8 @@ class _Both:
         if wrong or len(old.input) != len(node.input):
             names = ", ".join(f"'{name}'" for name in sorted(wrong)) or "an operand"
             raise ModelError(
-                f"{safe_terminal(names)} is used inside of {text(node.op_type)} "
-                f"'{safe_terminal(text(node.name))}', which cannot be edited along"
+                f"{safe_terminal(names)} is used inside {text(node.op_type)} "
+                f"'{safe_terminal(text(node.name))}', which cannot be edited with it"
             )
 
 

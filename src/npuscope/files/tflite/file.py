@@ -320,9 +320,7 @@ class _Parser:
         self.budget.take(count * 64)  # a scale and a zero point as Python numbers
         points = quant.numbers(zeros, _LONG) if zeros[0] else (0,)
         if max(points) > _LARGEST_ZERO_POINT or min(points) < -_LARGEST_ZERO_POINT:
-            raise FileError(
-                "a zero point is outside of every integer type", where=safe_terminal(name)
-            )
+            raise FileError("a zero point fits no integer type", where=safe_terminal(name))
         points = points * count if len(points) == 1 else points
         return Quant(quant.numbers(scales, _FLOAT), points, axis if count > 1 else None)
 

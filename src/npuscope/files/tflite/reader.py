@@ -117,7 +117,7 @@ class TfliteReader:
         graph.outputs = (*outputs, *self.kept)
         if states := self.source.states + len(self.kept):
             variables = counted(states, "variable")
-            graph.notes.append(f"{variables} of the network: each is an input and an output here")
+            graph.notes.append(f"{variables} of the network: each becomes an input and an output")
         drop_dead(graph)  # axes, pads and shapes became attributes
         return graph
 
@@ -230,7 +230,7 @@ class TfliteReader:
     def axis(self, op: SourceOp, axis: int, tensor: Tensor) -> int:
         rank = len(tensor.shape)
         if not -rank <= axis < rank:
-            raise ModelError(f"axis {axis} is outside of shape {tensor.shape}", where=op.origin)
+            raise ModelError(f"axis {axis} is outside shape {tensor.shape}", where=op.origin)
         return axis % rank
 
     def new_axis(self, op: SourceOp, axis: int, parts: list[Tensor]) -> int:

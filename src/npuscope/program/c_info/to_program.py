@@ -105,7 +105,7 @@ def _graph(info: CInfo) -> GraphInfo:
     if info.graphs:
         return info.graphs[0]
     raise FileError(
-        "holds no network, only what was measured",
+        "has no network, only measurements",
         where="$.graphs",
         hint="use the c_info.json in the compiler's workspace (st_ai_ws/neural_art__<name>)",
     )
@@ -116,7 +116,7 @@ def _check_target(info: CInfo) -> None:
     pools = info.memory_pools or ()
     if pools and all(is_for_cpu(pool) for pool in pools):
         raise FileError(
-            "was made for the CPU alone: it has layers, and no epochs of the NPU",
+            "was made for the CPU only: it has layers, but no NPU epochs",
             hint="generate it again with --st-neural-art and a profile",
         )
 

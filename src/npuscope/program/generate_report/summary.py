@@ -26,7 +26,7 @@ def summary_lines(
         *(_row(name, value) for name, value in _tensors(program, graph)),
         *(_row(name, value) for name, value in _sizes(program, graph)),
         _RULER,
-        "(*) inputs and outputs lie in the activations unless they are called 'user'",
+        "(*) inputs and outputs are part of the activations unless marked 'user'",
     ]
 
 

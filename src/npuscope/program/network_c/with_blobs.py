@@ -77,7 +77,7 @@ def _code(name: str, data: bytes, bases: Mapping[str, int]) -> tuple[Instruction
     identifiers = {row.identifier for row in binary.relocations}
     if unknown := sorted(identifiers - set(bases)):
         raise FileError(
-            f"it counts from the base '{safe_terminal(unknown[0])}', and no pool of network.c "
+            f"it is relative to the base '{safe_terminal(unknown[0])}', but no pool of network.c "
             "has this name",
             where=where,
             hint="are network.c and its file of blobs from the same build?",

@@ -204,8 +204,8 @@ def _switch(block: UnitBlock, action: str, word: str) -> Lines:
 def _link(link: Link, where: str) -> str:
     if max(link.frames0, link.frames1) > _MAX_FRAMES:
         raise TargetError(
-            f"a switch context counts at most {_MAX_FRAMES} frames, {link.frames0} and "
-            f"{link.frames1} are asked for",
+            f"a switch context counts at most {_MAX_FRAMES} frames, but {link.frames0} and "
+            f"{link.frames1} are needed",
             where=where,
         )
     source = _port("SRC", link.source)
