@@ -252,6 +252,13 @@ CASES = [
 ]
 
 
+def test_a_layer_may_save_all_of_its_time_where_it_joins_another() -> None:
+    """Without the zero point it shares the epoch of what makes its input."""
+    subject = run(conv(64, 64, 32, 3, zero=5))
+    (found,) = findings("ADV-MODE-16X8", subject)
+    assert {round(fix.gain_ms or 0.0, 6) for fix in found.fixes} == {found.evidence["ms"]}
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule}-{case.evidence}")
 def test_rule(case: Case) -> None:
     found = findings(case.rule, case.risky())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
@@ -12,16 +13,18 @@ import pytest
 from models import save
 from models_tflite import TfliteWriter
 
-FOLDER = str(Path(__file__).parents[2] / "benchmarks")
+FILE = Path(__file__).parents[2] / "benchmarks" / "advice.py"
 
 
 @pytest.fixture(scope="module")
 def advice() -> Iterator[ModuleType]:
-    sys.path.insert(0, FOLDER)
-    import advice
-
-    yield advice
-    sys.path.remove(FOLDER)
+    """Under another name than the package of tests."""
+    spec = spec_from_file_location("advice_benchmark", FILE)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules["advice_benchmark"] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["advice_benchmark"]
 
 
 def test_promises_are_followed(advice: ModuleType, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npuscope.advice.refused import is_fitting
+from npuscope.advice.refused import is_fitting, tail_ms
 from npuscope.advice.subject import Subject, convolutions
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Buffer, Epoch, EpochKind
@@ -43,7 +43,7 @@ def no_reason_is_known(subject: Subject) -> Iterator[Hit]:
                 text,
                 "HW",
                 evidence,
-                gains={"cut-tail": at_most(run.ms)},
+                gains={"cut-tail": at_most(tail_ms(subject))},
                 epoch=epoch.number,
                 unfit=() if last else ("cut-tail",),
             )
@@ -69,7 +69,7 @@ def results_are_decoded(subject: Subject) -> Iterator[Hit]:
     if len(ops) >= _MANY_OPS and subject.share(cost) >= _LEAST_SHARE:
         text = f"{len(ops)} CPU ops after the last layer"
         evidence: dict[str, Value] = {"ms": round(cost, 6), "share": round(subject.share(cost), 4)}
-        gains = {fixes.DECODE_OUTSIDE.id: at_most(cost)}
+        gains = {fixes.DECODE_OUTSIDE.id: at_most(tail_ms(subject))}
         yield Hit(ops, text, 0, evidence, gains=gains, epoch=away[0][0].number)
 
 
