@@ -53,6 +53,10 @@ class EthosMachine(Struct, frozen=True):
     output_unit: tuple[Annotated[int, Range(1, 64)], ...]  # height, width, channels
     port_bytes: Bytes
     max_blockdep: Some
+    scale_buffer_bytes: Bytes  # of reads under way
+    weight_buffer_bytes: Bytes
+    depthwise_group: Some  # cycles for a group of taps, with those that are padding
+    cpu_mhz: Mhz
     output_rates: OutputRates
     table_rate: Rate
     clock_mhz: Mhz

@@ -23,19 +23,30 @@ class Work(Struct, frozen=True):
     blocks: int
     mac_cycles: float
     output_cycles: float
-    decode_cycles: float
+    constant_cycles: float  # until weights and scales are there
     reads: dict[int, int]
     writes: dict[int, int]
     macs: int
 
+    def port_cycles(self, machine: EthosMachine) -> float:
+        """Of the port that is busy longest; reads and writes have channels of their own."""
+        return max(
+            (
+                beats * machine.port_bytes / machine.port(region).bytes_per_cycle
+                for beats_of in (self.reads, self.writes)
+                for region, beats in beats_of.items()
+            ),
+            default=0.0,
+        )
+
 
 def kernel_work(kernel: Kernel, machine: EthosMachine) -> Work:
-    blocks = mac = decode = 0.0
+    blocks = mac = 0.0
     for count, block in _blocks(kernel):
-        steps, weights = _mac_steps(kernel, machine, block)
-        mac += count * steps
-        decode += count * weights
+        mac += count * _mac_steps(kernel, machine, block)
         blocks += count
+    if not kernel.is_u85:  # cores share the channels
+        mac /= machine.cores
     reads: dict[int, int] = {}
     writes: dict[int, int] = {}
     for region, beats in _input_beats(kernel, machine):
@@ -43,8 +54,32 @@ def kernel_work(kernel: Kernel, machine: EthosMachine) -> Work:
     if kernel.ofm.storage is Storage.MEMORY:
         writes[kernel.ofm.region] = output_beats(kernel.ofm, kernel.shape, machine.port_bytes)
     return Work(
-        int(blocks), mac, _output_cycles(kernel, machine), decode, reads, writes, kernel_macs(kernel)
+        int(blocks),
+        mac,
+        _output_cycles(kernel, machine),
+        _constant_cycles(kernel, machine),
+        reads,
+        writes,
+        kernel_macs(kernel),
     )
+
+
+def _constant_cycles(kernel: Kernel, machine: EthosMachine) -> float:
+    """Scales and weights are read for every block of pixels, and no more at a time than the NPU
+    has room for: far memories keep it waiting."""
+    across = ceil(kernel.shape[0] / kernel.block[0]) * ceil(kernel.shape[1] / kernel.block[1])
+    longest = 0.0
+    for spans, room in (
+        (kernel.scales, machine.scale_buffer_bytes),
+        (kernel.weights, machine.weight_buffer_bytes),
+    ):
+        cycles = 0.0
+        for span in spans:
+            port = machine.port(span.region)
+            rate = min(port.bytes_per_cycle, room / max(port.read_latency_cycles, 1))
+            cycles += across * span.length / rate
+        longest = max(longest, cycles / (1 if kernel.is_u85 else machine.cores))
+    return longest
 
 
 def kernel_macs(kernel: Kernel) -> int:
@@ -82,25 +117,19 @@ def micro_block(kernel: Kernel, machine: EthosMachine) -> tuple[int, int, int]:
     return height, width, depth
 
 
-def _mac_steps(
-    kernel: Kernel, machine: EthosMachine, block: tuple[int, int, int]
-) -> tuple[float, float]:
-    """Cycles of the MAC units on a block, and of the decoder on its weights."""
+def _mac_steps(kernel: Kernel, machine: EthosMachine, block: tuple[int, int, int]) -> float:
+    """Cycles of the MAC units on a block. They wait for weights that are still being decoded."""
     if kernel.kind in ("ELEMENTWISE", "RESIZE"):
-        return 0.0, 0.0
+        return 0.0
     unit = micro_block(kernel, machine)
     pixels = ceil(block[0] / unit[0]) * ceil(block[1] / unit[1])
     depth = ceil(block[2] / unit[2])
     wide = kernel.ifm.item_bytes
     if kernel.kind == "POOL" and kernel.mode != "REDUCE_SUM":
         taps = kernel.window.size[0] * kernel.window.size[1]
-        return max(4, taps) * pixels * depth * 4 * wide / (4 if machine.macs == 32 else 1), 0.0
-    mac = decode = 0.0
-    for taps in _sub_kernels(kernel):
-        step, weights = _steps_of_taps(kernel, machine, pixels, taps, unit[2])
-        mac += step * depth
-        decode += weights * depth
-    return mac, decode
+        return max(4, taps) * pixels * depth * 4 * wide / (4 if machine.macs == 32 else 1)
+    steps = (_steps_of_taps(kernel, machine, pixels, taps, unit[2]) for taps in _sub_kernels(kernel))
+    return depth * sum(steps)
 
 
 def _sub_kernels(kernel: Kernel) -> Iterator[int]:
@@ -115,20 +144,17 @@ def _sub_kernels(kernel: Kernel) -> Iterator[int]:
 
 def _steps_of_taps(
     kernel: Kernel, machine: EthosMachine, pixels: int, taps: int, unit_depth: int
-) -> tuple[float, float]:
+) -> float:
     """For one micro-block of output channels. A decoder makes 8 weights per cycle."""
     wide = kernel.ifm.item_bytes
     rate = 8 * (machine.cores if kernel.is_u85 else 1)
     if kernel.kind == "DEPTHWISE":
-        group = 10 if kernel.is_u85 else 4  # taps that are filled up with zeros
-        groups = ceil(taps / group)
-        decode = group * unit_depth / rate
-        return groups * max(group * pixels * wide, 8 * decode), groups * decode
+        groups = ceil(taps / (10 if kernel.is_u85 else 4))  # filled up with zeros
+        return groups * max(machine.depthwise_group * pixels * wide, 32 * unit_depth / rate)
     inputs = kernel.ifm_depth
     if kernel.window.part_kernel:
         groups = ceil(taps / (2 if wide == 2 else 4)) * ceil(inputs / 8)
-        decode = 32 * unit_depth / rate
-        return groups * max(4 * pixels, decode), groups * decode
+        return groups * max(4 * pixels, 32 * unit_depth / rate)
     depth = 64 if kernel.is_u85 else 32
     if kernel.is_u85 and machine.macs <= 256 and unit_depth == 16:
         depth = 32
@@ -137,12 +163,10 @@ def _steps_of_taps(
     if not kernel.is_u85:  # the last block of inputs is filled up with zeros
         inputs = ceil(inputs / depth) * depth
     whole, rest = divmod(ceil(inputs / 8) * 8, depth)
-    mac = decode = 0.0
-    for count, size in ((whole, depth), (1, rest)):
-        weights = size * unit_depth / rate
-        mac += count * taps * max(size / 8 * pixels * wide, weights)
-        decode += count * taps * weights
-    return mac, decode
+    return sum(
+        count * taps * max(size / 8 * pixels * wide, size * unit_depth / rate)
+        for count, size in ((whole, depth), (1, rest))
+    )
 
 
 # --- The output stage ---
