@@ -115,6 +115,7 @@ class Kernel(Struct, frozen=True):
     """A kernel operation with everything it needs."""
 
     number: int  # among the jobs of a stream
+    place: int  # of its command in the stream, in bytes
     kind: str  # CONV, DEPTHWISE, POOL, ELEMENTWISE, RESIZE
     mode: str  # of pooling, elementwise, resize
     ifm: FeatureMap
@@ -209,8 +210,9 @@ class Registers:
 def jobs_of(stream: CommandStream) -> Iterator[Job]:
     """In the order of the stream, up to its STOP."""
     registers = Registers(stream)
-    number = 0
+    number = place = 0
     for command in stream.commands():
+        here, place = place, place + 4 * command.words
         form = command.form
         if form is None:
             raise FileError(f"{command.name} is not a command of the {stream.encoding.name}")
@@ -219,7 +221,7 @@ def jobs_of(stream: CommandStream) -> Iterator[Job]:
             continue
         kind = form.name.removeprefix("NPU_OP_")
         if kind in ("CONV", "DEPTHWISE", "POOL", "ELEMENTWISE", "RESIZE"):
-            yield _kernel(registers, number, kind, form, command.payload)
+            yield _kernel(registers, (number, here), kind, form, command.payload)
             number += 1
         elif kind == "DMA_START":
             yield _transfer(registers, number)
@@ -346,7 +348,7 @@ def _operand_u85(mode: int, scalar: int) -> Operand:
 
 
 def _kernel(
-    registers: Registers, number: int, kind: str, form: CommandForm, payload: int
+    registers: Registers, place: tuple[int, int], kind: str, form: CommandForm, payload: int
 ) -> Kernel:
     get, word = registers.get, registers.word
     values: dict[str, Any] = form.values(payload)
@@ -367,7 +369,8 @@ def _kernel(
     has_weights = kind in ("CONV", "DEPTHWISE")
     per_channel = word("OFM_PRECISION", "scale_mode") == "PER_CHANNEL"
     return Kernel(
-        number=number,
+        number=place[0],
+        place=place[1],
         kind=kind,
         mode=mode,
         ifm=_feature_map(registers, "IFM"),
