@@ -64,14 +64,25 @@ def group_span(work: GroupWork, speeds: Speeds) -> Span:
     slowest, longest = max(chains, key=lambda pair: pair[0].cycles)
     # How chains wait for external RAM side by side has a law of its own.
     others = [
-        span
-        for span, chain in chains
+        chain
+        for _, chain in chains
         if chain is not longest
         and not any(speeds.banks[engine.bank].access_cycles for engine in chain.engines)
     ]
-    beside = speeds.timing.side_share * sum(span.cycles for span in others)
+    beside = speeds.timing.side_share * sum(_reading(chain, speeds.timing) for chain in others)
     side = Span(slowest.cycles + beside, slowest.bound)
     return max([side, *_shared(work.engines, speeds)], key=_cycles)
+
+
+def _reading(chain: ChainWork, timing: Timing) -> float:
+    """Cycles that the features of a chain take to stream in."""
+    if not chain.pipes:
+        own = [engine.elements for engine in chain.engines if not (engine.dir or engine.constant)]
+        return max(own, default=0)
+    return max(
+        pipe.frames * max([_feature_cycles(work, timing) for work in pipe.features])
+        for pipe in chain.pipes
+    )
 
 
 def _chain_span(chain: ChainWork, speeds: Speeds) -> Span:

@@ -163,7 +163,7 @@ def channel_frames(
         loop,
         0,
         channels // depth if total is None else total,
-        _channel_offset(value, value.first + first),
+        value.skip * element + _channel_offset(value, value.first + first),
     )
 
 
