@@ -43,6 +43,7 @@ EXCEPTIONS = {
     "cli/main.py": "the null device, to be written",
     "profiling/measure.py": "LogDevice.open, which is no file and reads through the reader",
     "advice/fix/run.py": "Workbench.open, which is no file",
+    "live/family_library.py": "Workbench.open, which is no file",
     "verbs/serve.py": "webbrowser.open, which is no file",
     "loadable/deploy.py": "a part of this package, through importlib",
     "quantizing/float_onnx.py": "a file that onnxruntime wrote a moment ago",

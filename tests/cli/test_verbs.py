@@ -91,7 +91,7 @@ def saving(monkeypatch: pytest.MonkeyPatch) -> None:
         return ("no blobs",)
 
     monkeypatch.setattr("npuscope.report.build_files.write_network", write)
-    monkeypatch.setattr("npuscope.program.serialize.save", save)
+    monkeypatch.setattr("npuscope.report.demo.save", save)
 
 
 def program() -> Program:

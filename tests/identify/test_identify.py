@@ -16,7 +16,7 @@ from npuscope.errors import FileError, NpuscopeError
 from npuscope.identify.path import identify
 from npuscope.identify.sample import Sample
 from npuscope.identify.table import Identity, format_of, formats
-from npuscope.program.serialize import to_json
+from npuscope.program.model import to_json
 from number_proof import lost_numbers, numbers, numbers_in
 from program.sample import sample
 from report_texts import (

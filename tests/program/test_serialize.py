@@ -8,7 +8,8 @@ import pytest
 
 from compiler.nets import compiled, random_network
 from npuscope.errors import FileError, InternalError
-from npuscope.program.serialize import from_json, images, load, save, to_json
+from npuscope.program.model import images, save, to_json
+from npuscope.program.serialize import from_json, load
 from npuscope.structs import replace
 from program.sample import sample
 

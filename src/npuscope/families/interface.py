@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from npuscope.advice.compare.model import Side
     from npuscope.advice.explanation import Explanation
-    from npuscope.advice.fix.workbench import Workbench
     from npuscope.graph.model import Graph
     from npuscope.options.kinds import Option
     from npuscope.profiling.model import Profile
@@ -213,8 +212,8 @@ class Family:
         Options hold `inputs`, `seeds` and `model` too."""
         return None
 
-    def bench(self, path: Path, options: Options, data: Any) -> Workbench | None:
-        """Where `fix` tries edits of a file; None: compile, time, advise and execute do."""
+    def bench(self, path: Path, options: Options, data: Any) -> Any:
+        """The Workbench on which `fix` tries edits; None: compile, time, advise and execute do."""
         return None
 
     def advise(self, build: Build, profile: Profile) -> Explanation:

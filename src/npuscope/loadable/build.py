@@ -36,9 +36,8 @@ from npuscope.loadable.toolchain import (
 from npuscope.machine.model import Machine
 from npuscope.program.code_files import code_files, pool_images
 from npuscope.program.ec_blob.unit_arith import refuse_stream_vector
-from npuscope.program.model import Program
+from npuscope.program.model import Program, save
 from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3, dialect
-from npuscope.program.serialize import save
 from npuscope.program.units import Arith
 from npuscope.progress import progress
 from npuscope.shown import ShownRecord

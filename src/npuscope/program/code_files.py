@@ -14,10 +14,9 @@ from npuscope.program.app_applications import application_lines
 from npuscope.program.app_outputs import border_shape, is_channel_first
 from npuscope.program.ec_blob.binary import blob_name, write_binary, write_header
 from npuscope.program.ec_blob.lower import binary_of
-from npuscope.program.model import Buffer, Pool, Program
+from npuscope.program.model import Buffer, Pool, Program, images
 from npuscope.program.network_c.writer import network_c_text, network_h_text
 from npuscope.program.network_c.writer_scope import float_text
-from npuscope.program.serialize import images
 from npuscope.structs import replace
 from npuscope.text import c_comment, c_identifier, c_string, file_name
 from npuscope.version import __version__

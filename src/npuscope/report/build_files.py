@@ -24,9 +24,8 @@ from npuscope.program.code_files import (
 )
 from npuscope.program.dot import dot_text
 from npuscope.program.generate_report.writer import generate_report_text
-from npuscope.program.model import Program
+from npuscope.program.model import Program, save
 from npuscope.program.network_csv import network_csv_text
-from npuscope.program.serialize import save
 from npuscope.text import c_identifier, file_name
 from npuscope.whole_file import as_file_error, together, write_files
 

@@ -15,10 +15,9 @@ from models_onnx_cases import CASES as NETWORKS
 from models_onnx_ops import CASES as OPS
 from models_onnx_ops import op_model
 from npuscope.errors import FileError, ModelError
-from npuscope.program.model import Call, Program
+from npuscope.program.model import JSON_NAME, Call, Program
 from npuscope.program.network_c.parse_source import Comment, Function
 from npuscope.program.network_c.stated_call import call_comment, stated_call
-from npuscope.program.serialize import JSON_NAME
 from npuscope.program.sources import read_program
 from npuscope.sim.memory import element_type
 from npuscope.sim.run import execute

@@ -64,6 +64,8 @@ class ManyCore(Family):
         return inference(build)
 
     def recognises(self, path: Path) -> bool:
+        if path.suffix.lower() in (".tflite", ".onnx"):
+            return False
         from npuscope.families.many_core.buffer_format import is_core_run
 
         return is_core_run(path)
