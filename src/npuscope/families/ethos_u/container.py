@@ -13,7 +13,14 @@ from msgspec import Struct
 
 from npuscope.errors import FileError
 from npuscope.families.ethos_u.stream import CommandStream, read_stream
-from npuscope.files.tflite.file import WILD_OFFSET, SourceOp, SourceTensor, Table, TfliteModel, parse
+from npuscope.files.tflite.file import (
+    WILD_OFFSET,
+    SourceOp,
+    SourceTensor,
+    Table,
+    TfliteModel,
+    parse,
+)
 from npuscope.files.tflite.tensors import TYPES
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -61,10 +68,14 @@ def is_vela(model: TfliteModel) -> bool:
 def read_vela(data: bytes) -> VelaFile:
     model = parse(data)
     if not is_vela(model):
-        raise FileError("the file has no operator 'ethos-u'", hint="Vela writes one: NAME_vela.tflite")
+        raise FileError(
+            "the file has no operator 'ethos-u'", hint="Vela writes one: NAME_vela.tflite"
+        )
     metadata = _metadata(data)
     offloads = {op.index: _offload(model, op) for op in model.ops if op.kind == OPERATOR}
-    words = np.frombuffer(metadata.get(_PLACES, b"")[: len(metadata.get(_PLACES, b"")) // 4 * 4], "<i4")
+    words = np.frombuffer(
+        metadata.get(_PLACES, b"")[: len(metadata.get(_PLACES, b"")) // 4 * 4], "<i4"
+    )
     places = tuple(words[_PLACES_HEAD:].tolist()[: len(model.tensors)])
     places += (-1,) * (len(model.tensors) - len(places))
     return VelaFile(model, offloads, places, metadata)
@@ -111,7 +122,9 @@ def _metadata(data: bytes) -> dict[str, bytes]:
 
 def tensor_bytes(tensor: SourceTensor) -> int:
     if tensor.type not in TYPES:
-        raise FileError(f"tensor '{tensor.name}' has the type {tensor.type}, which is not supported")
+        raise FileError(
+            f"tensor '{tensor.name}' has the type {tensor.type}, which is not supported"
+        )
     return prod(tensor.shape) * TYPES[tensor.type].numpy.itemsize
 
 

@@ -13,16 +13,10 @@ from npuscope.families.ethos_u.arithmetic.convolution import Layer, convolved
 from npuscope.families.ethos_u.arithmetic.elementwise import UNARY, combined
 from npuscope.families.ethos_u.arithmetic.pooling import pooled
 from npuscope.families.ethos_u.arithmetic.resize import resized
-from npuscope.families.ethos_u.jobs import (
-    FeatureMap,
-    Kernel,
-    Operand,
-    Storage,
-    Transfer,
-    jobs_of,
-)
+from npuscope.families.ethos_u.jobs import FeatureMap, Kernel, Operand, Storage, Transfer
 from npuscope.families.ethos_u.layers import WeightCache, layer_of
 from npuscope.families.ethos_u.memory import Memories
+from npuscope.families.ethos_u.registers import jobs_of
 from npuscope.families.ethos_u.stream import CommandStream, Configuration
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -107,9 +107,7 @@ class EthosU(Family):
 
         return timed(build)
 
-    def execute(
-        self, build: EthosBuild, inputs: Mapping[str, np.ndarray]
-    ) -> dict[str, np.ndarray]:
+    def execute(self, build: EthosBuild, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         from npuscope.families.ethos_u.network import executed
 
         return executed(build, inputs)

@@ -8,7 +8,8 @@ from typing import Any
 
 from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.families.ethos_u.container import VelaFile, arena_bytes, read_vela
-from npuscope.families.ethos_u.jobs import Kernel, Transfer, jobs_of
+from npuscope.families.ethos_u.jobs import Kernel, Transfer
+from npuscope.families.ethos_u.registers import jobs_of
 from npuscope.families.ethos_u.stream import MAGIC, CommandStream, read_stream, stream_bytes
 from npuscope.families.ethos_u.text import assemble as assemble_stream
 from npuscope.families.ethos_u.text import disassemble as stream_lines

@@ -96,9 +96,7 @@ def _weights(kernel: Kernel, plan: WeightPlan, parts: list[bytes]) -> Array:
     return weights
 
 
-def _scales(
-    kernel: Kernel, memories: Memories, plan: WeightPlan
-) -> tuple[Array, Array, Array]:
+def _scales(kernel: Kernel, memories: Memories, plan: WeightPlan) -> tuple[Array, Array, Array]:
     channels = kernel.shape[2]
     if not kernel.scales:
         zeros = np.zeros(channels, np.int64)

@@ -60,8 +60,8 @@ def several_streams(profile: Profile) -> Iterator[Hit]:
     "A layer waits for its weights or scales",
     severity=Severity.WARNING,
     confidence=Confidence.VERIFIED,
-    cause="Weights and scales are read from a far memory while the layer runs, and the NPU has room "
-    "for few reads at a time. Vela copies them to SRAM in advance where the SRAM has room "
+    cause="Weights and scales are read from a far memory while the layer runs, and the NPU has "
+    "room for few reads at a time. Vela copies them to SRAM in advance where the SRAM has room "
     "(--optimise Performance, a larger --arena-cache-size).",
 )
 def waits_for_constants(profile: Profile) -> Iterator[Hit]:
@@ -87,8 +87,8 @@ def waits_for_port(profile: Profile) -> Iterator[Hit]:
     "Layers wait for weights that are being copied",
     severity=Severity.WARNING,
     confidence=Confidence.VERIFIED,
-    cause="Weights of a layer are copied to SRAM while the layer before runs; where that is shorter "
-    "than the copy, the NPU stands still.",
+    cause="Weights of a layer are copied to SRAM while the layer before runs; where that is "
+    "shorter than the copy, the NPU stands still.",
 )
 def waits_for_copies(profile: Profile) -> Iterator[Hit]:
     """A kernel starts only after a copy has ended."""
@@ -107,8 +107,8 @@ def waits_for_copies(profile: Profile) -> Iterator[Hit]:
     "The MAC units are badly filled",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
-    cause="The MAC units take micro-blocks of pixels, output and input channels: 8 inputs, and 4 to "
-    "64 outputs. Fewer channels, or a depthwise layer, leave the rest of them idle.",
+    cause="The MAC units take micro-blocks of pixels, output and input channels: 8 inputs, and 4 "
+    "to 64 outputs. Fewer channels, or a depthwise layer, leave the rest of them idle.",
 )
 def badly_filled(profile: Profile) -> Iterator[Hit]:
     """Most products of a layer are products with padding."""

@@ -165,7 +165,9 @@ def stream_bytes(stream: CommandStream) -> bytes:
 
 def build_stream(configuration: Configuration, words: Sequence[int]) -> CommandStream:
     """A stream as the driver wants it: configuration, padding, commands."""
-    config = Action(ActionCode.CONFIGURATION, 1 << 12, (configuration.config, configuration.identity))
+    config = Action(
+        ActionCode.CONFIGURATION, 1 << 12, (configuration.config, configuration.identity)
+    )
     before = 1 + 3 + 1  # magic, configuration, and the word that begins the commands
     padding = (Action(ActionCode.PADDING),) * (-before % _STREAM_ALIGNMENT)
     parameter = (len(words) & 0xFFFF) << 8 | len(words) >> 16

@@ -56,7 +56,9 @@ def _spread(*axes: _Array) -> tuple[_Array, ...]:
     return tuple(np.meshgrid(*axes, indexing="ij", sparse=True))
 
 
-def _flat(plan: WeightPlan, o: _Array, y: _Array, x: _Array, i: _Array, valid: Any = True) -> _Array:
+def _flat(
+    plan: WeightPlan, o: _Array, y: _Array, x: _Array, i: _Array, valid: Any = True
+) -> _Array:
     outputs, rows, columns, inputs = plan.shape
     inside = (o < outputs) & (i < inputs) & valid
     return np.where(inside, ((o * rows + y) * columns + x) * inputs + i, -1).ravel()
@@ -110,7 +112,9 @@ def _sub_kernel_u55(
     return _flat(
         plan,
         # beyond the block's last channel stand those of the next one, unless there is none
-        np.where(own * plan.streams + stream < plan.shape[0], own * plan.streams + stream, plan.shape[0]),
+        np.where(
+            own * plan.streams + stream < plan.shape[0], own * plan.streams + stream, plan.shape[0]
+        ),
         corner[0] + element // width,
         corner[1] + element % width,
         input_block[0] + unit + i,

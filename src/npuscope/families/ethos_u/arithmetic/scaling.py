@@ -16,12 +16,12 @@ _HIGH = 31
 
 
 def scaled(values: Array, scale: Scale) -> Array:
-    return rescaled(values << scale.double_shift, scale.scale, scale.shift + scale.double_shift, scale.rounding)
+    return rescaled(
+        values << scale.double_shift, scale.scale, scale.shift + scale.double_shift, scale.rounding
+    )
 
 
-def rescaled(
-    values: Array, factor: Array | int, shift: Array | int, rounding: Rounding
-) -> Array:
+def rescaled(values: Array, factor: Array | int, shift: Array | int, rounding: Rounding) -> Array:
     """values * factor / 2**shift; factors and shifts may differ by channel."""
     product = values * factor
     bits = np.asarray(shift, np.int64)
