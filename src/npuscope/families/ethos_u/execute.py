@@ -50,7 +50,7 @@ def execute(
 def run_kernel(
     kernel: Kernel, memories: Memories, configuration: Configuration, cache: WeightCache
 ) -> Array:
-    if kernel.keeps_accumulator or kernel.adds_ifm2 or kernel.weights_are_ifm2:
+    if kernel.keeps_accumulator or kernel.adds_ifm2:
         raise FileError("kernels that keep or load accumulators are not supported")
     if kernel.kind in ("CONV", "DEPTHWISE"):
         image = _upscaled(kernel, memories.read(kernel.ifm, _input_shape(kernel)))
