@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ethos_u.streams import U55_128, U65_512, U85_256, Builder
 
+from ethos_u.streams import U55_128, U65_512, U85_256, Builder
 from npuscope.errors import FileError
 from npuscope.families.ethos_u.commands import ENCODINGS, U55, U85
 from npuscope.families.ethos_u.stream import (
@@ -45,7 +45,8 @@ def test_every_command_comes_back_from_its_words_and_its_text(encoding) -> None:
 
 def test_a_stream_says_which_machine_it_is_for() -> None:
     machines = [
-        Builder(one).op("STOP", mask=0xFFFF).stream().configuration for one in (U55_128, U65_512, U85_256)
+        Builder(one).op("STOP", mask=0xFFFF).stream().configuration
+        for one in (U55_128, U65_512, U85_256)
     ]
     assert [one.machine for one in machines] == ["ethos-u55-128", "ethos-u65-512", "ethos-u85-256"]
     assert machines[0].architecture == "1.0.6"

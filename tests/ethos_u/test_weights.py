@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ethos_u.streams import compressed_weights, plain_weights
 
+from ethos_u.streams import compressed_weights, plain_weights
 from npuscope.errors import FileError
 from npuscope.families.ethos_u.weight_order import (
     WeightPlan,

@@ -18,6 +18,7 @@ GROUP = "npuscope.machine_families"
 PACKAGED = (
     "npuscope.families.neural_art.family:FAMILY",
     "npuscope.families.many_core.family:FAMILY",
+    "npuscope.families.ethos_u.family:FAMILY",
 )
 # Verbs that only one family has, by the package that holds their modules.
 VERBS = dict.fromkeys(

@@ -13,16 +13,10 @@ from npuscope.families.ethos_u.arithmetic.convolution import Layer, convolved
 from npuscope.families.ethos_u.arithmetic.elementwise import UNARY, combined
 from npuscope.families.ethos_u.arithmetic.pooling import pooled
 from npuscope.families.ethos_u.arithmetic.resize import resized
-from npuscope.families.ethos_u.jobs import (
-    FeatureMap,
-    Kernel,
-    Operand,
-    Storage,
-    Transfer,
-    jobs_of,
-)
+from npuscope.families.ethos_u.jobs import FeatureMap, Kernel, Operand, Storage, Transfer
 from npuscope.families.ethos_u.layers import WeightCache, layer_of
 from npuscope.families.ethos_u.memory import Memories
+from npuscope.families.ethos_u.registers import jobs_of
 from npuscope.families.ethos_u.stream import CommandStream, Configuration
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -56,7 +50,7 @@ def execute(
 def run_kernel(
     kernel: Kernel, memories: Memories, configuration: Configuration, cache: WeightCache
 ) -> Array:
-    if kernel.keeps_accumulator or kernel.adds_ifm2 or kernel.weights_are_ifm2:
+    if kernel.keeps_accumulator or kernel.adds_ifm2:
         raise FileError("kernels that keep or load accumulators are not supported")
     if kernel.kind in ("CONV", "DEPTHWISE"):
         image = _upscaled(kernel, memories.read(kernel.ifm, _input_shape(kernel)))

@@ -34,6 +34,8 @@ class WeightCache(Struct):
 def layer_of(
     kernel: Kernel, memories: Memories, configuration: Configuration, cache: WeightCache
 ) -> Layer:
+    if kernel.weights_are_ifm2:
+        return _input_weights(kernel, memories)
     plan = weight_plan(kernel, configuration)
     parts = [memories.bytes(span).tobytes() for span in kernel.weights]
     key = (b"".join(parts), plan)
@@ -45,6 +47,16 @@ def layer_of(
         factors = np.full(len(bias), kernel.ofm_scale.scale)
         shifts = np.full(len(bias), kernel.ofm_scale.shift)
     return Layer(weights, bias, factors, shifts)
+
+
+def _input_weights(kernel: Kernel, memories: Memories) -> Layer:
+    """U85 multiplies two inputs: a row of the second holds the weights of an output channel."""
+    channels = kernel.shape[2]
+    values = memories.read(kernel.ifm2, (1, channels, kernel.ifm_depth)).astype(np.int32)
+    weights = (values - kernel.ifm2.zero_point).reshape(channels, 1, 1, kernel.ifm_depth)
+    scale = kernel.ofm_scale
+    factors, shifts = np.full(channels, scale.scale), np.full(channels, scale.shift)
+    return Layer(weights, np.zeros(channels, np.int64), factors, shifts)
 
 
 def weight_plan(kernel: Kernel, configuration: Configuration) -> WeightPlan:

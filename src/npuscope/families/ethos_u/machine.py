@@ -52,6 +52,7 @@ class EthosMachine(Struct, frozen=True):
     cores: Some
     output_unit: tuple[Annotated[int, Range(1, 64)], ...]  # height, width, channels
     port_bytes: Bytes
+    read_bytes_per_cycle: Rate  # of one kernel, whatever its ports give
     max_blockdep: Some
     scale_buffer_bytes: Bytes  # of reads under way
     weight_buffer_bytes: Bytes
@@ -87,7 +88,11 @@ def memory_modes() -> tuple[str, ...]:
 
 
 def load_machine(
-    name: str, *, system: str = "", memory_mode: str = "", overrides: Mapping[str, object] | None = None
+    name: str,
+    *,
+    system: str = "",
+    memory_mode: str = "",
+    overrides: Mapping[str, object] | None = None,
 ) -> EthosMachine:
     """`overrides` replaces single values by their path: {"sram.read_latency_cycles": 16}."""
     if name not in machine_names():
@@ -126,6 +131,8 @@ def _table(stem: str) -> dict[str, Any]:
 def _entry(table: str, name: str, option: str) -> dict[str, Any]:
     entries = _table("systems")[table]
     if name not in entries:
-        raise UsageError(f"unknown name '{name}'", where=option, hint=f"known: {', '.join(entries)}")
+        raise UsageError(
+            f"unknown name '{name}'", where=option, hint=f"known: {', '.join(entries)}"
+        )
     entry: dict[str, Any] = entries[name]
     return entry

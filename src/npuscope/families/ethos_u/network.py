@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from npuscope.graph.limits import Budget
 from npuscope.graph.model import Graph
 from npuscope.ops.run import run_once
 from npuscope.text import safe_terminal
+
+if TYPE_CHECKING:
+    from npuscope.families.ethos_u.build import EthosBuild
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Watch = Callable[[Offload, Kernel, Array], None]
@@ -128,3 +131,13 @@ class Network:
         source = TfliteModel(model.tensors, (op,), reads, op.outputs)
         budget = Budget(1 << 24)
         return TfliteReader(source, op.origin, Pins(), budget).run()
+
+
+def executed(build: EthosBuild, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Outputs by the names of the network that was compiled."""
+    network = Network(build.file)
+    given = dict(zip(network.inputs, inputs.values(), strict=True))
+    results = network.run(given)
+    if build.graph is None:
+        return results
+    return dict(zip(build.graph.outputs, results.values(), strict=True))

@@ -10,8 +10,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from npuscope.families.ethos_u.jobs import Kernel, Transfer, Wait, jobs_of
+from npuscope.families.ethos_u.jobs import Kernel, Transfer, Wait
 from npuscope.families.ethos_u.machine import EthosMachine
+from npuscope.families.ethos_u.registers import jobs_of
 from npuscope.families.ethos_u.stream import CommandStream
 from npuscope.families.ethos_u.work import Work, kernel_work, transfer_bytes
 

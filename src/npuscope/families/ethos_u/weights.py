@@ -51,7 +51,8 @@ class _Bits:
 
     def at(self, places: _Array, width: int) -> _Array:
         words = self.words[places >> 3] >> (places & 7).astype(np.uint32)
-        return (words & (1 << width) - 1).astype(np.int64)
+        numbers: _Array = (words & (1 << width) - 1).astype(np.int64)
+        return numbers
 
 
 class _Slice(Struct, frozen=True):
@@ -285,4 +286,5 @@ def decode_fast_weights(data: bytes) -> _Array:
     table = np.where(codes & 1, -(codes >> 1), codes >> 1).astype(np.int16)
     width = 2 if small else 4
     indices = body[:, None] >> np.arange(0, 8, width, dtype=np.uint8) & (1 << width) - 1
-    return table[indices.ravel()]
+    weights: _Array = table[indices.ravel()]
+    return weights

@@ -30,14 +30,13 @@ class Work(Struct, frozen=True):
 
     def port_cycles(self, machine: EthosMachine) -> float:
         """Of the port that is busy longest; reads and writes have channels of their own."""
-        return max(
-            (
-                beats * machine.port_bytes / machine.port(region).bytes_per_cycle
-                for beats_of in (self.reads, self.writes)
-                for region, beats in beats_of.items()
-            ),
-            default=0.0,
-        )
+        longest = 0.0
+        for totals, most in ((self.reads, machine.read_bytes_per_cycle), (self.writes, None)):
+            for region, beats in totals.items():
+                rate = machine.port(region).bytes_per_cycle
+                rate = rate if most is None else min(rate, most)
+                longest = max(longest, beats * machine.port_bytes / rate)
+        return longest
 
 
 def kernel_work(kernel: Kernel, machine: EthosMachine) -> Work:
@@ -128,7 +127,9 @@ def _mac_steps(kernel: Kernel, machine: EthosMachine, block: tuple[int, int, int
     if kernel.kind == "POOL" and kernel.mode != "REDUCE_SUM":
         taps = kernel.window.size[0] * kernel.window.size[1]
         return max(4, taps) * pixels * depth * 4 * wide / (4 if machine.macs == 32 else 1)
-    steps = (_steps_of_taps(kernel, machine, pixels, taps, unit[2]) for taps in _sub_kernels(kernel))
+    steps = (
+        _steps_of_taps(kernel, machine, pixels, taps, unit[2]) for taps in _sub_kernels(kernel)
+    )
     return depth * sum(steps)
 
 
@@ -152,6 +153,9 @@ def _steps_of_taps(
         groups = ceil(taps / (10 if kernel.is_u85 else 4))  # filled up with zeros
         return groups * max(machine.depthwise_group * pixels * wide, 32 * unit_depth / rate)
     inputs = kernel.ifm_depth
+    if kernel.window.part_kernel and kernel.is_u85:  # zeros that fill up its weights cost nothing
+        steps = taps * ceil(inputs / 8) * wide
+        return steps * max(pixels, 8 * unit_depth / rate)
     if kernel.window.part_kernel:
         groups = ceil(taps / (2 if wide == 2 else 4)) * ceil(inputs / 8)
         return groups * max(4 * pixels, 32 * unit_depth / rate)

@@ -37,8 +37,8 @@ def combined(kernel: Kernel, a: Array, b: Array) -> Array:
         return _wrapped(a << np.clip(b, 0, 32))
     if mode == "SHR":
         return _shifted_right(kernel, a, np.clip(b, 0, 63))
-    if mode in _COMPARISONS:
-        return _COMPARISONS[mode](a, b).astype(np.int64)
+    if mode in _COMPARISONS:  # all bits of what is true are set
+        return -_COMPARISONS[mode](*_operands(kernel, a, b)).astype(np.int64)
     if mode in _BITWISE:
         return _BITWISE[mode](a, b)
     if mode == "LSR":

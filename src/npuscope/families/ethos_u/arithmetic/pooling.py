@@ -30,6 +30,10 @@ def pooled(kernel: Kernel, image: Array) -> Array:
             counts = _window_sums(kernel, np.ones((*image.shape[:2], 1), np.int64))
             sums = _average(sums, counts)
         return scaled(sums, kernel.ofm_scale)
+    if kernel.mode in ("ARGMAX_X", "ARGMAX_Y"):  # the first, where several are largest
+        windows = _windows(kernel, image, _LOWEST)
+        best = windows.max(axis=3 if kernel.mode == "ARGMAX_X" else 4)
+        return best.argmax(axis=3)
     raise FileError(f"pooling mode {kernel.mode} is not supported")
 
 
