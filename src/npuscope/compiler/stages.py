@@ -116,6 +116,7 @@ class ConvStage(Stage, frozen=True, kw_only=True):
     tiling: Tiling
     weights: Array  # packed bytes, in order
     weight_turns: int = 1  # times that all of them are read
+    weight_bits: int = 8  # each takes in memory
     window: tuple[int, int]
     strides: tuple[int, int]
     pads: tuple[int, int, int, int]  # top, left, bottom, right

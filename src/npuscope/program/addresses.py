@@ -145,11 +145,22 @@ def _whole(pool: Pool) -> Buffer:
 Shape = tuple[int, int, int]
 
 
+def refuse_packed(engine: Streng) -> None:
+    """Registers that unpack elements of less than a byte are in no public build."""
+    if engine.packed:
+        raise TargetError(
+            f"STRENG {engine.id} reads weights of 4 bits: how builds for a board unpack them is "
+            "not public",
+            hint="such a network is estimated and simulated; for a board, give its weights 8 bits",
+        )
+
+
 def frame_walk(engine: Streng) -> tuple[Shape, Shape]:
     """Elements (rows, columns, depth) of one frame and the byte steps between them."""
     element = engine.element_bytes
     if engine.raw:
-        return (1, 1, engine.frame_elements), (0, 0, element)
+        elements = engine.frame_bytes if engine.packed else engine.frame_elements
+        return (1, 1, elements), (0, 0, element)
     line = engine.line_offset or engine.fwidth * engine.batch_offset
     shape = engine.fheight, engine.fwidth, engine.batch_depth
     return shape, (line, engine.batch_offset, element)
@@ -188,7 +199,7 @@ def frame_step(engine: Streng) -> int:
     if not engine.continuous:
         return engine.frame_offset
     if engine.raw:
-        return engine.frame_elements * engine.element_bytes
+        return engine.frame_bytes
     shape, steps = frame_walk(engine)
     return shape[0] * steps[0]
 

@@ -340,7 +340,12 @@ FULL_OPERAND = FixTemplate(
 FOLD_ELEMENTWISE = FixTemplate(
     "fold-elementwise", "use ReLU, and fold scales into the neighbouring layers"
 )
-COMPRESS_WEIGHTS = FixTemplate("fewer-weights", "prune, share or compress weights (4 bits)")
+COMPRESS_WEIGHTS = FixTemplate("fewer-weights", "prune or share weights")
+FOUR_BIT_WEIGHTS = FixTemplate(
+    "four-bit-weights",
+    "store weights in 4 bits, in layers that bear it: INT4 constants in front of "
+    "DequantizeLinear (ONNX opset 21)",
+)
 FEWER_OPS = FixTemplate("fewer-ops", "use fewer and wider layers; fold element-wise ops")
 
 # --- Many cores: options of `manycore compile` and `manycore run`, and changes of the network ---

@@ -50,7 +50,8 @@ def parts_are_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal | No
     "Concat along an axis other than the channels",
     ops=("Concat",),
     cause="Stream engines write channels side by side; parts joined along height, width or "
-    "anchors are copied by the CPU.",
+    "anchors are copied by the CPU. Since 3.0 they are not copied where the NPU computes every part "
+    "for this Concat alone: each part is then written to its place.",
     fixes=(fixes.SEPARATE_OUTPUTS, fixes.CHANNEL_AXIS),
 )
 def parts_join_along_channels(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
@@ -89,7 +90,8 @@ def parts_have_the_same_channels(graph: Graph, op: Op, machine: Machine) -> Refu
 @foretells(
     "NA-CONCAT-AXIS",
     "LINT-CONCAT-AXIS",
-    cause="Parts joined along height, width or anchors are copied by the CPU.",
+    cause="Parts joined along height, width or anchors are copied by the CPU, unless the NPU "
+    "computes each of them for this Concat alone (since 3.0).",
     fixes=(fixes.SEPARATE_OUTPUTS.unbounded, fixes.CHANNEL_AXIS),
 )
 def parts_follow_each_other(graph: Graph, op: Op) -> Hit | None:

@@ -161,8 +161,8 @@ def _pipe(pipe: list[Convacc], vectors: list[Streng], wiring: Wiring, banks: Ban
     kernels = wiring.source(first, 1)
     load = None
     if isinstance(kernels, Streng):
-        elements = kernels.total_elements // frames
-        load = LoadWork(banks.of(kernels).name, elements, elements * kernels.element_bytes)
+        elements, size = kernels.total_elements // frames, kernels.total_bytes // frames
+        load = LoadWork(banks.of(kernels).name, elements, size)
     coefficients = None
     if vectors:
         longest = max(engine.total_elements for engine in vectors)

@@ -319,6 +319,7 @@ def _piece(
         layer.op.origin,
         tiling=tiling,
         weights=pack_weights(weights, tiling),
+        weight_bits=context.graph.tensor(layer.op.inputs[1]).dtype.bits,
         window=piece.window,
         strides=layer.attrs.strides,
         pads=piece.pads,

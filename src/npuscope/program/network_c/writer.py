@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npuscope.machine.model import Machine
-from npuscope.program.addresses import relative_pools
+from npuscope.program.addresses import refuse_packed, relative_pools
 from npuscope.program.ec_blob.binary import blob_name, copy_name
 from npuscope.program.ec_blob.lower import binary_of
 from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
@@ -11,6 +11,7 @@ from npuscope.program.network_c.writer_blocks import call_function, items_functi
 from npuscope.program.network_c.writer_buffers import buffer_tables
 from npuscope.program.network_c.writer_scope import Lines, Scope
 from npuscope.program.network_c.writer_units import blocks, hardware_functions
+from npuscope.program.units import Streng
 from npuscope.text import c_comment, c_string
 from npuscope.version import __version__
 
@@ -170,6 +171,9 @@ _LINE = "__attribute__((aligned(64)))"
 
 def network_c_text(program: Program, machine: Machine, name: str = "network") -> str:
     """C source that the vendor's runtime of the program's generation can run."""
+    for unit in (unit for epoch in program.epochs for unit in epoch.units):
+        if isinstance(unit, Streng):
+            refuse_packed(unit)
     scope = Scope.of(program, machine, name)
     lines = [
         *head(scope),
