@@ -258,7 +258,13 @@ def _place_parameters(
     homes: dict[str, tuple[str, int]] = {}
     for buffer in sorted(buffers, key=lambda b: -b.size_bytes):
         for pool in choices:
-            offset = _fit_parameter(buffer, pool, memory)
+            if pool.writable:
+                offset = _fit(buffer, pool, memory)
+            else:
+                # Parameters are always live: in a pool of their own the next follows the last.
+                offset = _align(memory.marks.get(pool.name, 0), memory.alignment)
+                if offset + buffer.size_bytes >= pool.size_bytes:
+                    continue
             if offset is not None:
                 homes[buffer.name] = (pool.name, offset)
                 _take(buffer, pool, offset, memory)
@@ -266,14 +272,6 @@ def _place_parameters(
         else:
             _refuse([buffer], list(pools))
     return homes
-
-
-def _fit_parameter(buffer: Buffer, pool: Pool, memory: PlacedSoFar) -> int | None:
-    """Parameters are always live: in a pool of their own the next one follows the last."""
-    if pool.writable:
-        return _fit(buffer, pool, memory)
-    offset = _align(memory.marks.get(pool.name, 0), memory.alignment)
-    return offset if offset + buffer.size_bytes < pool.size_bytes else None
 
 
 def _refuse(buffers: list[Buffer], pools: list[Pool]) -> None:

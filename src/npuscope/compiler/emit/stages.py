@@ -64,12 +64,13 @@ def _emit_arith(builder: EpochBuilder, stage: ArithStage, frame: int) -> StreamS
     x, x_bytes = _operand(builder, stage.inputs[0], frame)
     y, y_bytes = _second_operand(builder, stage, frame)
     unit_id = builder.take("ARITH")
+    operation = ArithOp.MUL if stage.multiply else ArithOp.AFFINE
     rounds = 0 if stage.wrap else 1
     low, high = stage.clip or (0, 0)
     port = builder.add(
         Arith(
             id=unit_id,
-            operation=int(_operation(stage)),
+            operation=int(ArithOp.MAX if stage.maximum else operation),
             fWidth=width,
             fHeight=height,
             fChannels=channels,
@@ -98,12 +99,6 @@ def _emit_arith(builder: EpochBuilder, stage: ArithStage, frame: int) -> StreamS
     if y is not None:
         builder.connect(y, Port(port.unit, port.id, 1))
     return StreamSource(port)
-
-
-def _operation(stage: ArithStage) -> ArithOp:
-    if stage.maximum:
-        return ArithOp.MAX
-    return ArithOp.MUL if stage.multiply else ArithOp.AFFINE
 
 
 def _second_operand(

@@ -103,7 +103,11 @@ class _Work:
 
     def _is_positive(self, op: Op) -> bool:
         row = OPS[op.kind]
-        if _is_rectified(op) or row.sign == "positive":
+        values = astuple(op.attrs)
+        rectifiers = (Activation.RELU, Activation.RELU6)
+        lowest = op.attrs_as(ClipAttrs).low if op.kind == "Clip" else None
+        is_rectified = any(value in rectifiers for value in values) or lowest == 0
+        if is_rectified or row.sign == "positive":
             return True
         tensors = [self.graph.tensors[name] for name in op.inputs if name]
         if tensors and tensors[0].dtype is DType.BOOL:
@@ -165,13 +169,6 @@ class _Work:
 
     def _emit(self, kind: str, source: str, output: str, origin: tuple[str, ...]) -> None:
         self.result.ops.append(Op(kind, f"{output}.{kind}", (source,), (output,), Attrs(), origin))
-
-
-def _is_rectified(op: Op) -> bool:
-    values = astuple(op.attrs)
-    rectifiers = (Activation.RELU, Activation.RELU6)
-    lowest = op.attrs_as(ClipAttrs).low if op.kind == "Clip" else None
-    return any(value in rectifiers for value in values) or lowest == 0
 
 
 def quantized(tensor: Tensor, axis: int | None) -> Tensor:
