@@ -75,7 +75,6 @@ def program_from_c_info(info: CInfo) -> Program:
     epochs = epochs_of(info, graph, buffers, pools)
     blobs = any(epoch.blob is not None for epoch in epochs)
     # Name and MD5 of the model file that the first tool read.
-    tool = _tool(info)
     files = tool.input_model.model_files if tool and tool.input_model else None
     if not files:
         file, md5 = "", ""
@@ -86,7 +85,7 @@ def program_from_c_info(info: CInfo) -> Program:
     return Program(
         name=graph.name,
         machine=settings.get("MACHINE", MACHINE),
-        generation=settings.get("GENERATION") or names.generation_of(_version(info)),
+        generation=settings.get("GENERATION") or names.generation_of(tool.version if tool else ""),
         epoch_controller=settings.get("EPOCH_CONTROLLER", str(int(blobs))) == "1",
         pools=memory,
         buffers=with_views([_buffer(buffer, pools) for buffer in info.buffers or ()], memory),
@@ -128,11 +127,6 @@ def is_for_cpu(pool: PoolInfo) -> bool:
 def _tool(info: CInfo) -> Tool | None:
     tools = info.environment.tools if info.environment else None
     return tools[0] if tools else None
-
-
-def _version(info: CInfo) -> str:
-    tool = _tool(info)
-    return tool.version if tool else ""
 
 
 def _pool(index: int, info: PoolInfo, pools: Mapping[int, str]) -> Pool:

@@ -265,7 +265,10 @@ class _Expression(msgspec.Struct):
         if self._next() == "{":
             value, self.place = read_value(self.tokens, self.place, self.depth)
             return value
-        if _is_type(inside) or (_words(inside) and self._next() in ("word", "number", "(")):
+        words = [token for token in inside if token.kind != "*"]
+        is_plain = bool(words) and all(t.kind == "word" and t.text in _TYPE_WORDS for t in words)
+        is_type = is_plain or (_words(words) and inside[-1].kind == "*")
+        if is_type or (_words(inside) and self._next() in ("word", "number", "(")):
             return _cast(inside, self._unary())
         return evaluate(inside, self.depth)
 
@@ -326,12 +329,6 @@ def _closing(tokens: list[Token], place: int) -> int:
         if tokens[index].kind == "]":
             return index
     raise BadValue("a bracket is not closed", tokens[place].offset)
-
-
-def _is_type(tokens: list[Token]) -> bool:
-    words = [token for token in tokens if token.kind != "*"]
-    is_plain = bool(words) and all(t.kind == "word" and t.text in _TYPE_WORDS for t in words)
-    return is_plain or (_words(words) and tokens[-1].kind == "*")
 
 
 def _words(tokens: list[Token]) -> bool:

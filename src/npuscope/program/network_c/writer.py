@@ -31,7 +31,12 @@ ALIGNMENT_BYTES = 32
 
 
 def head(scope: Scope) -> Lines:
-    return [*_title(scope), "", *_includes(scope), "", *_version_check(scope), "", *_pools(scope)]
+    cipher = ["ll_aton_cipher.h"] if scope.dialect.encryption_info else []
+    files = (*_INCLUDES, *cipher, *([_LOADER] if scope.containers else []))
+    includes = [f'#include "{file}"' for file in files]
+    lines = [line for pool in scope.program.pools for line in _pool(scope, pool)]
+    pools = lines + [line for pool in scope.program.pools for line in _relative(scope, pool)]
+    return [*_title(scope), "", *includes, "", *_version_check(scope), "", *pools]
 
 
 def _title(scope: Scope) -> Lines:
@@ -59,12 +64,6 @@ def _quoted(value: str) -> str:
     return '"' + c_comment(value).replace('"', "'") + '"'
 
 
-def _includes(scope: Scope) -> Lines:
-    cipher = ["ll_aton_cipher.h"] if scope.dialect.encryption_info else []
-    files = (*_INCLUDES, *cipher, *([_LOADER] if scope.containers else []))
-    return [f'#include "{file}"' for file in files]
-
-
 def _version_check(scope: Scope) -> Lines:
     """The interface of epoch functions changed once: say so before the compiler does.
 
@@ -80,11 +79,6 @@ def _version_check(scope: Scope) -> Lines:
         "#  define LL_ATON_DBG_BUFFER_INFO_EXCLUDED 0",
         "#endif",
     ]
-
-
-def _pools(scope: Scope) -> Lines:
-    lines = [line for pool in scope.program.pools for line in _pool(scope, pool)]
-    return lines + [line for pool in scope.program.pools for line in _relative(scope, pool)]
 
 
 def _relative(scope: Scope, pool: Pool) -> Lines:

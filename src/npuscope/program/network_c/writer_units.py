@@ -61,7 +61,9 @@ def blocks(epoch: Epoch) -> list[UnitBlock]:
 
 def hardware_functions(scope: Scope, block: UnitBlock) -> Lines:
     """Start and end function of one block."""
-    return [*_start(scope, block), "", *_end(scope, block), ""]
+    lines = function_head(scope, block.end)
+    end = [*lines, *_switch(block, "Deinit", "deinit"), *_units(block, "Disable"), "}"]
+    return [*_start(scope, block), "", *end, ""]
 
 
 def function_head(scope: Scope, name: str) -> Lines:
@@ -89,11 +91,6 @@ def _start(scope: Scope, block: UnitBlock) -> Lines:
         lines += _engine(scope, block, engine, "output")
     lines += _bandwidth(scope, block.outputs, "Dma output bandwidth to memory pools:", "<-")
     return [*lines, *_switch(block, "Init", "init"), *_units(block, "Enable"), "}"]
-
-
-def _end(scope: Scope, block: UnitBlock) -> Lines:
-    lines = function_head(scope, block.end)
-    return [*lines, *_switch(block, "Deinit", "deinit"), *_units(block, "Disable"), "}"]
 
 
 def _kinds(block: UnitBlock) -> list[str]:
