@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from npuscope.advice.refused import buffers_made, buffers_read, roots
 from npuscope.advice.subject import Subject, accumulation_passes, convolutions
-from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Epoch
 from npuscope.program.units import Streng
 from npuscope.rulebook import fixes
@@ -118,11 +117,8 @@ def streams_share_a_bank(subject: Subject) -> Iterator[Hit]:
         if run.counters.bound not in (Bound.BANK, Bound.BUSIF):
             continue
         if accumulation_passes(epoch) == 1:  # partial sums have advice of their own
-            evidence = {"ms": round(run.ms, 6), "pool": _busiest(run)}
+            moved = {row.pool: row.read_bytes + row.write_bytes for row in run.counters.traffic}
+            busiest = max(moved, key=lambda pool: moved[pool]) if moved else None
+            evidence = {"ms": round(run.ms, 6), "pool": busiest}
             text = run.counters.bound.value
             yield Hit(epoch.origin, text, "features", evidence, epoch=epoch.number)
-
-
-def _busiest(run: EpochProfile) -> str | None:
-    moved = {row.pool: row.read_bytes + row.write_bytes for row in run.counters.traffic}
-    return max(moved, key=lambda pool: moved[pool]) if moved else None

@@ -91,19 +91,15 @@ def _units(graph: Graph, profile: Profile) -> list[_Unit]:
     for unit in units.values():
         unit.live = any(op.name in live for op in unit.ops)
         unit.makes_output = any(set(op.outputs) & set(graph.outputs) for op in unit.ops)
-        before, after = _bytes(graph, unit)
+        # What it reads and writes, without constants.
+        results = {name for op in unit.ops for name in op.outputs}
+        operands = {name for op in unit.ops for name in op.inputs if name}
+        inputs = [graph.tensor(n) for n in operands - results if not graph.tensor(n).is_constant]
+        outputs = [graph.tensor(n) for n in results - operands]
+        before, after = sum(t.size_bytes for t in inputs), sum(t.size_bytes for t in outputs)
         unit.shrinks, unit.moved = after < before, before + after
     _charge(graph, profile, by_op)
     return list(units.values())
-
-
-def _bytes(graph: Graph, unit: _Unit) -> tuple[int, int]:
-    """Taken and given, without constants."""
-    results = {name for op in unit.ops for name in op.outputs}
-    operands = {name for op in unit.ops for name in op.inputs if name}
-    inputs = [graph.tensor(n) for n in operands - results if not graph.tensor(n).is_constant]
-    outputs = [graph.tensor(n) for n in results - operands]
-    return sum(t.size_bytes for t in inputs), sum(t.size_bytes for t in outputs)
 
 
 def _link(graph: Graph, by_op: dict[str, _Unit]) -> None:

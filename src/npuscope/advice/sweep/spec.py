@@ -138,10 +138,13 @@ def _with_paths(table: dict[str, Any]) -> dict[str, Any]:
 
 def _spec(table: _SweepFile, path: Path) -> Spec:
     folder, default = path.parent, Spec(path, ())
+    files = (folder / text for text in _once(table.machine_files))
+    by_name = map(SpecMachine, _once(table.machines))
+    machines = (*by_name, *(SpecMachine(file.stem, file) for file in files))
     return Spec(
         file=path,
         models=_models(table, folder),
-        machines=_machines(table, folder) or default.machines,
+        machines=machines or default.machines,
         generations=_once(table.generations) or default.generations,
         epoch_controller=_once(table.epoch_controller) or (None,),
         optimization=_among("optimization", table.optimization, LEVELS),
@@ -190,15 +193,6 @@ def _matching(place: str, folder: Path, text: str) -> list[Path]:
     if not paths:
         raise FileError(f"no file matches '{safe_terminal(text)}'", where=place, hint=_FROM_HERE)
     return paths
-
-
-# The machine and its choices.
-
-
-def _machines(table: _SweepFile, folder: Path) -> tuple[SpecMachine, ...]:
-    files = (folder / text for text in _once(table.machine_files))
-    by_name = map(SpecMachine, _once(table.machines))
-    return (*by_name, *(SpecMachine(file.stem, file) for file in files))
 
 
 def _among(key: str, values: tuple[T, ...], choices: tuple[T, ...]) -> tuple[T | None, ...]:
