@@ -271,17 +271,15 @@ class MachineReader:
         if self._machine is None or table.keys() != self._table.keys():
             self._machine = machine_from(text)
         else:
-            self._machine = replace(self._machine, **self._changed(table))
+            hints = hints_of(Machine)
+            changed = {
+                name: decode(value, hints[name], name, UNRANGED)
+                for name, value in table.items()
+                if value != self._table[name]
+            }
+            self._machine = replace(self._machine, **changed)
         self._table = table
         return self._machine
-
-    def _changed(self, table: dict[str, Any]) -> dict[str, Any]:
-        hints = hints_of(Machine)
-        return {
-            name: decode(value, hints[name], name, UNRANGED)
-            for name, value in table.items()
-            if value != self._table[name]
-        }
 
 
 def is_saved_machine(path: Path) -> bool:

@@ -97,7 +97,12 @@ class LitertWork:
         assert isinstance(document, TfliteDocument)
         for op in [op for op in document.nodes if document.kind(op) in kinds]:
             _make_integer(document, op, plan)
-        self._keep_names(document)
+        # The quantizer gives an output's name to the integers in front of it.
+        for name, output in zip(self.output_names, document.network_outputs, strict=True):
+            for other in document.tensors:
+                if other.name == name and other is not output:
+                    other.name = f"{name}{_INTEGERS}"
+            output.name = name
         return document.to_bytes()
 
     def _opens_with(self, data: bytes, plan: RangePlan, kind: str) -> bool:
@@ -107,14 +112,6 @@ class LitertWork:
         except ModelError:
             return False
         return True
-
-    def _keep_names(self, document: TfliteDocument) -> None:
-        """The quantizer gives an output's name to the integers in front of it."""
-        for name, output in zip(self.output_names, document.network_outputs, strict=True):
-            for other in document.tensors:
-                if other.name == name and other is not output:
-                    other.name = f"{name}{_INTEGERS}"
-            output.name = name
 
     def _quantized(self, plan: RangePlan) -> bytes:
         from ai_edge_quantizer import algorithm_manager, quantizer, recipe

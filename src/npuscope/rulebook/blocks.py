@@ -115,7 +115,11 @@ def boxes_are_decoded(graph: Graph, machine: Machine) -> Iterator[Hit]:
     kinds = {op.kind for op in inner}
     if kinds & set(_ARITHMETIC) and kinds & set(_MOVES) and any(_anchors(graph, o) for o in inner):
         ops = tuple(dict.fromkeys(name for op in tail for name in source(op)))
-        evidence: dict[str, Value] = {"cut_at": [*_frontier(graph, tail)]}
+        # Tensors that the tail takes from the rest of the network.
+        results = {name for op in tail for name in op.outputs}
+        operands = (n for op in tail for n in op.inputs if n and not graph.tensor(n).is_constant)
+        frontier = tuple(dict.fromkeys(name for name in operands if name not in results))
+        evidence: dict[str, Value] = {"cut_at": [*frontier]}
         yield Hit(ops, f"{len(inner)} ops after the last layer", 0, evidence)
 
 
@@ -146,13 +150,6 @@ def _anchors(graph: Graph, op: Op) -> bool:
     """Many rows of a few values each, as decoders have them."""
     shape = sorted(graph.output_tensor(op).shape)
     return len(shape) == 3 and shape[-1] >= _ANCHORS and shape[-2] <= _VALUES
-
-
-def _frontier(graph: Graph, tail: list[Op]) -> tuple[str, ...]:
-    """Tensors that the tail takes from the rest of the network."""
-    results = {name for op in tail for name in op.outputs}
-    operands = (n for op in tail for n in op.inputs if n and not graph.tensor(n).is_constant)
-    return tuple(dict.fromkeys(name for name in operands if name not in results))
 
 
 # --- When fixes are true ---

@@ -256,7 +256,9 @@ def transposes_cancel(graph: Graph, machine: Machine) -> Iterator[Hit]:
     for op in of_kind(graph, "Transpose"):
         elements = graph.output_tensor(op).elements
         pair = _pair(graph, op)
-        if _keeps_order(op):
+        permutation = op.attrs_as(TransposeAttrs).permutation
+        keeps_order = permutation == tuple(range(len(permutation)))
+        if keeps_order:
             yield hit(op, f"{elements} elements stay in order", 0)
         elif pair is not None and _cancel(pair.first, op):
             ops = (*source(pair.first), *source(op))
@@ -313,11 +315,6 @@ def _treats_all_alike(graph: Graph, op: Op) -> bool:
         return False
     others = [t for t in graph.input_tensors(op) if t is not None and t.is_constant]
     return all(tensor.elements == 1 for tensor in others)
-
-
-def _keeps_order(op: Op) -> bool:
-    permutation = op.attrs_as(TransposeAttrs).permutation
-    return permutation == tuple(range(len(permutation)))
 
 
 def _cancel(first: Op, second: Op) -> bool:

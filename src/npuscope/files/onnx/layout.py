@@ -103,18 +103,13 @@ def reshape_groups(source: Shape, target: Shape) -> list[AxisGroup]:
                 left, i = left * source[i], i + 1
             else:
                 right, j = right * target[j], j + 1
-        i, j = _absorb_ones(source, target, i, j)
+        # Size-1 axes on one side only belong to the group before them.
+        while i < len(source) and source[i] == 1 and (j == len(target) or target[j] != 1):
+            i += 1
+        while j < len(target) and target[j] == 1 and (i == len(source) or source[i] != 1):
+            j += 1
         groups.append(AxisGroup(tuple(range(first, i)), tuple(range(second, j))))
     return groups
-
-
-def _absorb_ones(source: Shape, target: Shape, i: int, j: int) -> tuple[int, int]:
-    """Size-1 axes on one side only belong to the group before them."""
-    while i < len(source) and source[i] == 1 and (j == len(target) or target[j] != 1):
-        i += 1
-    while j < len(target) and target[j] == 1 and (i == len(source) or source[i] != 1):
-        j += 1
-    return i, j
 
 
 def reshape_layouts(layout: Layout, source: Shape, target: Shape) -> tuple[Layout, Layout]:
