@@ -59,8 +59,11 @@ def problems(
     for name, rule in RULES.items():
         for where, what in rule(program):
             yield name, safe_terminal(where), safe_terminal(what)
-    for where, what in _unit_numbers(program, counts or {}):
-        yield "unit-numbers", safe_terminal(where), what
+    limits = counts or {}
+    for where, unit in _units(program):
+        if unit.id < 0 or unit.id >= limits.get(unit.unit, unit.id + 1):
+            what = f"the machine has {limits.get(unit.unit, 0)} units of this type"
+            yield "unit-numbers", safe_terminal(where), what
 
 
 def _groups(program: Program) -> Iterator[tuple[Epoch, Group]]:
@@ -73,12 +76,6 @@ def _units(program: Program) -> Iterator[tuple[str, Unit]]:
     for epoch, group in _groups(program):
         for unit in group.units:
             yield f"{epoch.name}, {unit.unit} {unit.id}", unit
-
-
-def _unit_numbers(program: Program, counts: Mapping[str, int]) -> Iterator[Problem]:
-    for where, unit in _units(program):
-        if unit.id < 0 or unit.id >= counts.get(unit.unit, unit.id + 1):
-            yield where, f"the machine has {counts.get(unit.unit, 0)} units of this type"
 
 
 def _epoch_order(program: Program) -> Iterator[Problem]:

@@ -11,7 +11,6 @@ from npuscope.program.c_info.records import (
     CInfo,
     GraphInfo,
     PoolInfo,
-    Tool,
 )
 from npuscope.program.c_info.to_epochs import MACHINE, epochs_of, stated_units
 from npuscope.program.model import (
@@ -66,7 +65,8 @@ def program_from_c_info(info: CInfo) -> Program:
     buffers = {buffer.id: buffer.name for buffer in info.buffers or ()}
     pools = {pool.id: pool.name for pool in info.memory_pools or ()}
     # What our own files state in the tool's environment.
-    tool = _tool(info)
+    tools = info.environment.tools if info.environment else None
+    tool = tools[0] if tools else None
     if tool is None or tool.name != names.OWN_TOOL:
         settings = {}
     else:
@@ -122,11 +122,6 @@ def _check_target(info: CInfo) -> None:
 
 def is_for_cpu(pool: PoolInfo) -> bool:
     return pool.attributes is not None and pool.attributes.byte_width is None
-
-
-def _tool(info: CInfo) -> Tool | None:
-    tools = info.environment.tools if info.environment else None
-    return tools[0] if tools else None
 
 
 def _pool(index: int, info: PoolInfo, pools: Mapping[int, str]) -> Pool:

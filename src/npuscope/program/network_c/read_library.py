@@ -34,7 +34,9 @@ class LibraryReader(msgspec.Struct):
     def read(self) -> Call | None:
         """The function's library call; None where it has none."""
         for statement in self.function.statements:
-            if isinstance(statement, CallLine) and _is_operator(statement.name):
+            if not isinstance(statement, CallLine) or statement.name in _NOT_OPERATORS:
+                continue
+            if statement.name.startswith(LIBRARY):
                 name = statement.name.removeprefix(LIBRARY).removeprefix("DMA_").removeprefix("SW_")
                 make = OPERATORS.get(name)
                 return make(self, statement) if make else Call(statement.name, (), ())
@@ -81,10 +83,6 @@ class LibraryReader(msgspec.Struct):
         pool = next(pool for pool in self.pools.pools if pool.name == buffer.pool)
         place = self.places.ref(pool.address + buffer.offset, self.epoch, buffer.name)
         return place.buffer, place.offset
-
-
-def _is_operator(name: str) -> bool:
-    return name.startswith(LIBRARY) and name not in _NOT_OPERATORS
 
 
 Maker = Callable[[LibraryReader, CallLine], Call]

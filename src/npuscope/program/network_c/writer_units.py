@@ -162,7 +162,10 @@ def _engine_fields(scope: Scope, engine: Streng) -> Lines:
     """Offsets count from the pool's base, as the runtime moves whole pools."""
     buffer = scope.buffer(engine.addr_base.buffer)
     shift = buffer.offset + engine.addr_base.offset
-    values = {name: str(int(v)) for name, v in _plain(engine).items()}
+    values = {
+        name: "0" if name in ADDRESS_FIELDS else str(int(getattr(engine, name)))
+        for name in UNITS[engine.unit].fields
+    }
     values["addr_base"] = scope.base(buffer)
     values["offset_start"] = str(shift + engine.offset_start)
     # A raster engine has no end of its own.
@@ -171,11 +174,6 @@ def _engine_fields(scope: Scope, engine: Streng) -> Lines:
     values["offset_limit"] = str(limit)
     comments = {"addr_base": f" /* {c_comment(buffer.name)} */"}
     return [f"    .{n} = {v},{comments.get(n, '')}" for n, v in values.items()]
-
-
-def _plain(engine: Streng) -> dict[str, int]:
-    fields = UNITS[engine.unit].fields
-    return {n: 0 if n in ADDRESS_FIELDS else getattr(engine, n) for n in fields}
 
 
 def _bandwidth(scope: Scope, engines: list[Streng], title: str, arrow: str) -> Lines:
