@@ -96,7 +96,11 @@ def _constants_text(start: Machine, end: Machine) -> str:
     parts = [f"{_entries(a)} -> {_entries(b)} of a computed vector read at once"] if a != b else []
     if start.generation.external_factor != end.generation.external_factor:
         parts.append("generation.external_factor")
-    parts += [f"timing.{name}" for name in _differing(start.timing, end.timing)]
+    parts += [
+        f"timing.{name}"
+        for name in start.timing.__struct_fields__
+        if getattr(start.timing, name) != getattr(end.timing, name)
+    ]
     kernels = start.software.keys() | end.software.keys()
     parts += [
         f"cost of {name}"
@@ -110,10 +114,6 @@ def _constants_text(start: Machine, end: Machine) -> str:
 
 def _entries(count: float) -> str:
     return f"{count:g} entries" if count else "all entries"
-
-
-def _differing(a: Struct, b: Struct) -> list[str]:
-    return [name for name in a.__struct_fields__ if getattr(a, name) != getattr(b, name)]
 
 
 def clocks_of(profile: Profile) -> RunClocks:

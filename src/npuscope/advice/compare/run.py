@@ -141,7 +141,8 @@ _Explain = Callable[[ComparedRow, tuple[Move, ...]], Iterator[Cause]]
 
 def compare(a: Side, b: Side, noise_share: float = 0.0, *, same_model: bool = False) -> Comparison:
     """What changed from A to B, by source op."""
-    same_model = same_model or _is_same_model(a, b)
+    md5 = a.profile.model.md5
+    same_model = same_model or (bool(md5) and md5 == b.profile.model.md5)
     matched = match(a.profile.epochs, b.profile.epochs, same_model)
     banded = [replace(row, noise_ms=noise_ms(row, a, b, noise_share)) for row in matched]
     moves = moves_between(a, b)
@@ -257,11 +258,6 @@ def _pools(a: Side, b: Side) -> tuple[PoolChange, ...]:
     y = {pool.name: pool for pool in b.profile.memory.pools}
     rows = (PoolChange(name, x.get(name), y.get(name)) for name in {**x, **y})
     return tuple(row for row in rows if row.a_bytes or row.b_bytes)
-
-
-def _is_same_model(a: Side, b: Side) -> bool:
-    x, y = a.profile.model.md5, b.profile.model.md5
-    return bool(x) and x == y
 
 
 def _notes(a: Side, b: Side, rows: tuple[ComparedRow, ...], by_name: bool) -> Iterator[str]:

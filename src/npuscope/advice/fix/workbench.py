@@ -244,7 +244,10 @@ def opened(path: Path, before: Look, after: Look, data: InputData) -> Opened | N
         if old is None or new is None:
             was, now = outside_opens(name, models)
             return Opened(name, (), new is not None, old is not None, now, was)
-    return Opened(name, _effects(graphs[0], graphs[1], old, new))
+    # Of the outputs that both networks have.
+    common = [pair for pair in pairs(*graphs) if pair.is_output and pair.output in old]
+    effects = (effect(p, graphs[0], [(old[p.output], new[p.output])]) for p in common)
+    return Opened(name, tuple(effects))
 
 
 def _in_file(look: Look) -> Graph:
@@ -266,11 +269,3 @@ def _columns(graph: Graph, runs: list[list[np.ndarray]] | None) -> dict[str, np.
         name: np.concatenate([real(graph.tensor(name), row).reshape(-1) for row in rows])
         for name, rows in zip(graph.outputs, zip(*runs, strict=True), strict=True)
     }
-
-
-def _effects(
-    before: Graph, after: Graph, old: dict[str, np.ndarray], new: dict[str, np.ndarray]
-) -> tuple[OutputEffect, ...]:
-    """Of the outputs that both networks have."""
-    common = [pair for pair in pairs(before, after) if pair.is_output and pair.output in old]
-    return tuple(effect(p, before, [(old[p.output], new[p.output])]) for p in common)

@@ -184,13 +184,11 @@ class TfliteReader:
 
     def _known(self, index: int) -> Tensor | None:
         """A tensor that can be named here; handles, strings and sparse constants cannot."""
-        if index < 0 or (index not in self.tensors.names and not self._is_plain(index)):
+        if index < 0:
             return None
-        return self.tensors.get(index)
-
-    def _is_plain(self, index: int) -> bool:
         source = self.source.tensors[index]
-        return source.data is not None and source.type in TYPES
+        is_plain = source.data is not None and source.type in TYPES
+        return self.tensors.get(index) if is_plain or index in self.tensors.names else None
 
     # what the operator table asks for
 
