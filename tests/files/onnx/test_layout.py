@@ -102,6 +102,6 @@ def test_channels_that_two_branches_share_out_stay_the_last_axis(tmp_path: Path)
     assert {graph.first_input(op).shape for op in graph.ops if op.kind == "Slice"} == {
         (1, 6, 6, 4, 2)
     }
-    sample = np.arange(288, dtype=np.float32).reshape(1, 6, 6, 8)
+    sample = np.arange(288, dtype=np.float32).reshape(1, 8, 6, 6)
     (found,) = run(graph, {"x": sample}).values()
-    np.testing.assert_array_equal(found, sample[..., [1, 3, 5, 7, 0, 2, 4, 6]])
+    np.testing.assert_array_equal(found, sample[:, [1, 3, 5, 7, 0, 2, 4, 6]])
