@@ -222,6 +222,21 @@ def without_collector() -> Iterator[None]:
             gc.enable()
 
 
+_ROOMY = 0.8  # of the RAM on chip; scales make or save a few buffers
+_NEARLY_FULL = (
+    "RAM on chip is nearly full, or exceeded: which activations are in external RAM follows from "
+    "the scales, so the quantized network may take more time or less"
+)
+
+
+def _ram_share(program: Program, machine: Machine) -> float:
+    """All activations' peak, over the RAM on chip."""
+    ram = {pool.name: pool for pool in machine.pools if pool.writable}
+    inside = sum(pool.size_bytes for pool in ram.values() if not pool.cacheable)
+    used = sum(pool.used_bytes for pool in program.pools if pool.name in ram)
+    return used / max(inside, 1)
+
+
 def _build(source: Source, options: Options) -> Build:
     if not isinstance(source, Graph) and is_program(source):
         return _compiled(source, options)
@@ -239,6 +254,8 @@ def _build(source: Source, options: Options) -> Build:
     text = "compiled for %s, generation %s: %d epochs in %.2f s"
     spent = time.perf_counter() - start
     log.debug(text, machine.name, machine.generation.name, len(program.executed), spent)
+    if options.get("as_int8") and _ram_share(program, machine) > _ROOMY:
+        program = replace(program, notes=(*program.notes, _NEARLY_FULL))
     if isinstance(source, Graph):
         return Build(graph, machine, replace(program, model_file=source.name))
     path = Path(source)

@@ -109,14 +109,16 @@ def _second_operand(
         value = stage.inputs[1]
         height, width, channels = stage.output.shape
         element = value.nbits // 8
+        start = channel_frames(value, 1).offset_start  # a window begins inside a wider value
         if value.channels == 1:
             count = height * width * channels
-            walk = Walk(1, 1, 1, element, 0, 0, count, 0, count)
+            walk = Walk(1, 1, 1, element, 0, 0, count, 0, count, start)
         elif _held(builder, value):
             walk = channel_frames(value, frame)
         else:
             pixels, step = height * width, frame * element
-            walk = Walk(1, 1, frame, step, 0, 0, pixels, step, pixels * channels // frame)
+            total = pixels * channels // frame
+            walk = Walk(1, 1, frame, step, 0, 0, pixels, step, total, start)
         source = builder.read(value, walk, nbits_in=value.nbits, nbits_out=value.nbits)
         return source, element
     if len(stage.inputs) > 1:

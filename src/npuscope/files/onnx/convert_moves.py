@@ -192,9 +192,7 @@ def gather(task: NodeTask) -> None:
         # A single index: the axis is removed.
         cut, name = _slice_attrs(x, spans), f"{task.node.output}_cut"
         one = task.make("Slice", (x.tensor,), cut, x.layout, x.via, name=name)
-        before = task.shape(x)
-        target = (*before[:axis], *before[axis + 1 :])
-        task.finish(task.arranger.reshape(one, target, task.node.origin, task.node.output))
+        task.finish(task.arranger.without_axis(one, axis, task.node.origin, task.node.output))
 
 
 def _as_range(indices: np.ndarray) -> range | None:
