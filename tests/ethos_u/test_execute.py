@@ -96,6 +96,16 @@ def test_padded_averages_count_the_pixels_that_are_there() -> None:
     assert output(memory, (2, 2, 1)).ravel().tolist() == [9, 9, 9, 9]
 
 
+def test_a_maximum_does_not_look_at_a_scale_that_was_left_over() -> None:
+    image = np.array([3, -7, 90, 4], np.int8).reshape(2, 2, 1)
+    memory = arena(image)
+    builder = Builder().image("IFM", (2, 2, 1), 1, 0).image("OFM", (1, 1, 1), 1, TARGET)
+    builder.set("KERNEL_HEIGHT_M1", value=1).set("KERNEL_WIDTH_M1", value=1)
+    builder.set("OFM_PRECISION", type=1, scale_mode=0).set("OFM_SCALE", scale=1 << 30, shift=40)
+    execute(builder.op("POOL", pooling=0).op("STOP").stream(), Memories({1: memory}))
+    assert output(memory, (1,)).tolist() == [90]
+
+
 def test_a_table_of_8_bits_is_looked_up_and_loaded_by_a_transfer() -> None:
     table = np.arange(255, -1, -1, np.uint8)  # of -128 to 127
     image = np.array([-128, -1, 0, 127], np.int8).reshape(1, 1, 4)
