@@ -139,6 +139,12 @@ class Kernel(Struct, frozen=True):
     blockdep: int
     is_u85: bool
 
+    @property
+    def output_scale(self) -> Scale:
+        """Of kernels without weights. Those that are to scale by channel have no scales then: what
+        the register still holds is of a kernel before."""
+        return Scale(1, 0, self.ofm_scale.rounding) if self.per_channel else self.ofm_scale
+
 
 class Transfer(Struct, frozen=True):
     number: int

@@ -56,7 +56,12 @@ class Network:
             tensor = self.file.tensor(index)
             if name not in inputs:
                 raise ModelError(f"no values were given for input '{safe_terminal(name)}'")
-            values[index] = np.asarray(inputs[name], TYPES[tensor.type].numpy).reshape(tensor.shape)
+            if inputs[name].nbytes != tensor_bytes(tensor):
+                raise ModelError(
+                    f"input '{safe_terminal(name)}' has {inputs[name].nbytes} bytes, "
+                    f"expected {tensor_bytes(tensor)}"
+                )
+            values[index] = inputs[name].view(TYPES[tensor.type].numpy).reshape(tensor.shape)
         arena = np.zeros(arena_bytes(self.file), np.uint8)
         fast: dict[int, Array] = {}
         for op in model.ops:

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from npuscope.errors import FileError
+from npuscope.families.ethos_u.arithmetic.curves import sigmoid, tanh
 from npuscope.families.ethos_u.jobs import Kernel
 
 Array = np.ndarray[Any, np.dtype[Any]]
+_CURVES = {"SIGMOID": sigmoid, "TANH": tanh}
 _TABLE_STEP = 256  # bytes between the tables that a number chooses
 _STEP_BITS = 7  # of a 16-bit value between two points of a table
 
@@ -18,6 +20,8 @@ def finished(kernel: Kernel, values: Array, tables: Array) -> Array:
     """Scaled values as the output stores them."""
     activation, dtype = kernel.activation, np.dtype(kernel.ofm.dtype)
     values = values + kernel.ofm.zero_point
+    if (curve := _CURVES.get(activation.function.removeprefix("LUT_"))) is not None:
+        return curve(values).astype(dtype)
     uses_table = activation.function not in ("RELU", "LUT_NONE")
     clip_type = np.dtype(activation.forced or _clip_type(kernel, uses_table))
     limits = np.iinfo(clip_type)
@@ -45,8 +49,6 @@ def _looked_up(kernel: Kernel, values: Array, source: np.dtype[Any], tables: Arr
     """8-bit values are indices. 16-bit values lie between two points, each stored as a start in
     its lower and a slope in its upper half."""
     function = kernel.activation.function
-    if function in ("TANH", "SIGMOID", "LUT_TANH", "LUT_SIGMOID"):
-        raise FileError(f"the built-in function {function} is not supported")
     target = np.dtype(kernel.ofm.dtype)
     if source.itemsize == 1:
         size = 256 * target.itemsize

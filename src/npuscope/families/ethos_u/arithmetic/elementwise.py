@@ -65,7 +65,7 @@ _BITWISE: dict[str, Any] = {
 
 def _rescaled(kernel: Kernel, values: Array) -> Array:
     """On 32-bit inputs the factor of the output is not applied, its shift is."""
-    scale = kernel.ofm_scale
+    scale = kernel.output_scale
     if kernel.ifm.item_bytes == 4:
         scale = Scale(1, scale.shift, scale.rounding, scale.double_shift)
     return scaled(values, scale)

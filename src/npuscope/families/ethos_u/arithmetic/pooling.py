@@ -18,18 +18,18 @@ _LOWEST, _HIGHEST = -(1 << 40), 1 << 40  # outside of every value
 def pooled(kernel: Kernel, image: Array) -> Array:
     """Scaled results, from values without their zero point."""
     if kernel.mode == "REDUCE_SUM":
-        return scaled(image.sum(axis=2, keepdims=True), kernel.ofm_scale)
+        return scaled(image.sum(axis=2, keepdims=True), kernel.output_scale)
     if kernel.mode == "MAX":
-        return scaled(_windows(kernel, image, _LOWEST).max(axis=(3, 4)), kernel.ofm_scale)
+        return scaled(_windows(kernel, image, _LOWEST).max(axis=(3, 4)), kernel.output_scale)
     if kernel.mode == "MIN":
-        return scaled(_windows(kernel, image, _HIGHEST).min(axis=(3, 4)), kernel.ofm_scale)
+        return scaled(_windows(kernel, image, _HIGHEST).min(axis=(3, 4)), kernel.output_scale)
     if kernel.mode in ("AVERAGE", "SUM"):
         sums = _window_sums(kernel, image)
         # U55 counts a window's pixels itself only where some are padding.
         if kernel.mode == "AVERAGE" and (kernel.is_u85 or any(kernel.window.pads)):
             counts = _window_sums(kernel, np.ones((*image.shape[:2], 1), np.int64))
             sums = _average(sums, counts)
-        return scaled(sums, kernel.ofm_scale)
+        return scaled(sums, kernel.output_scale)
     if kernel.mode in ("ARGMAX_X", "ARGMAX_Y"):  # the first, where several are largest
         windows = _windows(kernel, image, _LOWEST)
         best = windows.max(axis=3 if kernel.mode == "ARGMAX_X" else 4)
