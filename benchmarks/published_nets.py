@@ -43,7 +43,7 @@ class Net:
         self.inputs: list[Any] = []
         self.count = 0
 
-    def input(self, name: str, shape: tuple[int, ...], kind: int = TensorProto.FLOAT) -> str:
+    def input(self, name: str, shape: tuple[int | str, ...], kind: int = TensorProto.FLOAT) -> str:
         self.inputs.append(helper.make_tensor_value_info(name, kind, list(shape)))
         return name
 
@@ -68,14 +68,17 @@ class Net:
         self.constants.append(numpy_helper.from_array(np.asarray(data, dtype), name))
         return name
 
-    def graph(self, name: str, outputs: dict[str, tuple[int, ...]]) -> Graph:
+    def file(self, name: str, outputs: dict[str, tuple[int | str, ...]]) -> bytes:
         results = [
             helper.make_tensor_value_info(n, TensorProto.FLOAT, list(s)) for n, s in outputs.items()
         ]
         graph = helper.make_graph(self.nodes, name, self.inputs, results, self.constants)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        return bytes(model.SerializeToString())
+
+    def graph(self, name: str, outputs: dict[str, tuple[int | str, ...]]) -> Graph:
         with without_weights():
-            return read_onnx(model.SerializeToString(), Path(f"{name}.onnx"), Pins(None))
+            return read_onnx(self.file(name, outputs), Path(f"{name}.onnx"), Pins(None))
 
     # --- Image networks ---
 
@@ -182,7 +185,9 @@ def encoder(which: Published) -> Graph:
         return net.graph("encoder", {x: (*rows, size)})
     if which.head == "words":
         x = net.norm(net.gelu(net.dense(x, size, size)), size)
-        return net.graph("encoder", {net.dense(x, size, which.vocabulary): (*rows, which.vocabulary)})
+        return net.graph(
+            "encoder", {net.dense(x, size, which.vocabulary): (*rows, which.vocabulary)}
+        )
     pair = net.dense(x, size, 2)
     return net.graph("encoder", {pair: (*rows, 2)})
 
@@ -282,8 +287,8 @@ def efficientnet(which: Published) -> Graph:
     net, inputs = Net(), channels(32)
     x = net.input("image", (which.batch, 3, which.size, which.size))
     x = net.conv(x, 3, inputs, 3, "Silu", strides=[2, 2])
-    rows = ((1, 3, 1, 16, 1), (6, 3, 2, 24, 2), (6, 5, 2, 40, 2), (6, 3, 2, 80, 3), (6, 5, 1, 112, 3),
-            (6, 5, 2, 192, 4), (6, 3, 1, 320, 1))  # fmt: skip
+    rows = ((1, 3, 1, 16, 1), (6, 3, 2, 24, 2), (6, 5, 2, 40, 2), (6, 3, 2, 80, 3),
+            (6, 5, 1, 112, 3), (6, 5, 2, 192, 4), (6, 3, 1, 320, 1))  # fmt: skip
     for wider, size, stride, plain, count in rows:
         outputs = channels(plain)
         for number in range(math.ceil(count * deep)):

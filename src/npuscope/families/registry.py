@@ -22,7 +22,15 @@ PACKAGED = (
 )
 # Verbs that only one family has, by the package that holds their modules.
 VERBS = dict.fromkeys(
-    ("manycore", "manycore_compile", "manycore_run", "opstats"), "npuscope.families.many_core.verbs"
+    (
+        "manycore",
+        "manycore_compile",
+        "manycore_run",
+        "manycore_setups",
+        "manycore_tokens",
+        "opstats",
+    ),
+    "npuscope.families.many_core.verbs",
 )
 _MODELS = (".tflite", ".onnx")
 

@@ -14,6 +14,12 @@ if TYPE_CHECKING:  # for type checkers alone: a verb loads when it is used
         manycore_compile as manycore_compile,
     )
     from npuscope.families.many_core.verbs.manycore_run import manycore_run as manycore_run
+    from npuscope.families.many_core.verbs.manycore_setups import (
+        manycore_setups as manycore_setups,
+    )
+    from npuscope.families.many_core.verbs.manycore_tokens import (
+        manycore_tokens as manycore_tokens,
+    )
     from npuscope.families.many_core.verbs.opstats import opstats as opstats
     from npuscope.verbs.asm import asm as asm
     from npuscope.verbs.bisect import bisect as bisect
@@ -71,6 +77,8 @@ __all__ = [  # noqa: RUF022
     "deploy",
     "manycore_compile",
     "manycore_run",
+    "manycore_setups",
+    "manycore_tokens",
     "opstats",
     "disasm",
     "asm",

@@ -82,9 +82,10 @@ class Const(Struct, frozen=True):
         quant = self.quant
         if quant is not None and quant.axis is not None:
             quant = replace(quant, axis=permutation.index(quant.axis))
-        return replace(
-            self, data=np.ascontiguousarray(self.data.transpose(permutation)), quant=quant
-        )
+        turned = self.data.transpose(permutation)
+        # Weights that were not read take no memory: a copy would.
+        data = np.ascontiguousarray(turned) if any(turned.strides) else turned
+        return replace(self, data=data, quant=quant)
 
     def reshape(self, shape: tuple[int, ...]) -> Const:
         """Scales along an axis are kept only if nothing but axes of size 1 changes."""

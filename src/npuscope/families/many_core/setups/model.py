@@ -52,6 +52,7 @@ class Prediction(Struct, frozen=True):
     ddr_bytes: float  # of one run of one copy
     macs: float
     interval: tuple[float, float]  # of the time, as factors
+    watts: float | None = None  # of the card, where they were published for the machine
 
     @property
     def inferences_per_s(self) -> float:
@@ -70,19 +71,17 @@ class Prediction(Struct, frozen=True):
         return self.setup.copies * self.ddr_bytes / self.period_ms / 1e6
 
     @property
-    def macs_per_s(self) -> float:
-        return 1e3 * self.setup.copies * self.macs / self.period_ms
+    def inferences_per_j(self) -> float | None:
+        return None if self.watts is None else self.inferences_per_s / self.watts
 
 
 def predict(work: NetworkWork, machine: CoreMachine, setup: Setup) -> Prediction:
     costs, host, copies = machine.setups, machine.host, setup.copies
     hz = costs.core_mhz * 1e6
     hmx = _product_cycles(work, machine, setup) / hz
-    dequantized = costs.mxfp6_cycles_per_kb * work.weights[work.packed].sum() / 1024
-    vector = work.cycles.sum() * setup.batch + (dequantized if setup.mxfp6 else 0.0)
-    hvx = vector / setup.cores / hz
+    hvx = _vector_cycles(work, machine, setup) / hz
     loaded, spilled = _ddr_bytes(work, machine, setup)
-    shared = machine.ddr.effective_gb_per_s * 1e9 / copies
+    shared = costs.ddr_gb_per_s * 1e9 / copies
     ddr = loaded / min(shared, setup.cores * machine.ddr_bytes_per_s())
     spill = costs.spill_share * spilled / shared
     sync = _sync_cycles(work, machine, setup) / hz
@@ -90,7 +89,8 @@ def predict(work: NetworkWork, machine: CoreMachine, setup: Setup) -> Prediction
     exchange = costs.exchange_share * setup.batch * crossing / (machine.noc.gb_per_s * 1e9)
     exchange *= setup.cores > 1
     # Engines and loads overlap in part: the larger `overlap` is, the more.
-    together = sum(part**costs.overlap for part in (hmx, hvx, ddr)) ** (1 / costs.overlap)
+    overlap = costs.mxfp6_overlap if setup.mxfp6 else costs.overlap
+    together = sum(part**overlap for part in (hmx, hvx, ddr)) ** (1 / overlap)
     device = together + sync + spill + exchange
 
     sent, answered = work.input_bytes * setup.batch / 1e9, work.output_bytes * setup.batch / 1e9
@@ -109,6 +109,13 @@ def predict(work: NetworkWork, machine: CoreMachine, setup: Setup) -> Prediction
         Limit.HOST: own / setup.in_flight,
         Limit.LINK: copies * max(links),
     }
+    watts, runs = None, copies / float(period)
+    if machine.power is not None:
+        watts = machine.power.idle_w + runs / 1e9 * (
+            machine.power.w_per_tmac * work.macs * setup.batch / 1e3
+            + machine.power.w_per_ddr_gb * (loaded + spilled)
+            + machine.power.w_per_link_gb * (sent + answered) * 1e9
+        )
     return Prediction(
         setup,
         {limit: 1e3 * float(seconds) for limit, seconds in parts.items()},
@@ -118,22 +125,38 @@ def predict(work: NetworkWork, machine: CoreMachine, setup: Setup) -> Prediction
         float(loaded + spilled),
         float(work.macs * setup.batch),
         (costs.interval[0], costs.interval[1]),
+        watts,
     )
 
 
 def _product_cycles(work: NetworkWork, machine: CoreMachine, setup: Setup) -> float:
-    """Of the core with most blocks: products of whole blocks, and stores of each part of a sum."""
+    """Of the core with most blocks: products of whole blocks, and stores of their sums."""
     hmx, costs, batch = machine.hmx, machine.setups, setup.batch
     shared = work.groups == 1
     rows = np.ceil(work.rows * np.where(shared, batch, 1) / hmx.least_rows)
-    blocks = np.where(shared, 1, work.groups * batch) * rows * np.ceil(work.channels / 32)
+    groups = np.where(shared, 1, work.groups * batch)
+    # Along the channels, or along rows and groups: what leaves the busiest core least.
+    channels = np.ceil(work.channels / 32)
+    blocks = np.minimum(
+        np.ceil(channels / setup.cores) * rows * groups,
+        np.ceil(rows * groups / setup.cores) * channels,
+    )
     block = hmx.least_rows * 32
     products = np.ceil(work.depth / 32) * 32 / work.macs_per_cycle
-    parts = np.ceil(work.depth / hmx.reduction_block)
-    stores = parts * 2 / hmx.store_bytes_per_cycle
-    each = costs.product_share * products + costs.store_share * stores
-    cycles = np.ceil(blocks / setup.cores) * block * each
+    each = costs.product_share * products + costs.store_cycles_per_kb * 2 / 1024
+    cycles = blocks * block * each
     return float(cycles[work.products].sum())
+
+
+def _vector_cycles(work: NetworkWork, machine: CoreMachine, setup: Setup) -> float:
+    """Of the core with most work; the cores share channels or rows, as products do."""
+    channels, lanes, cores = work.blocks, np.maximum(work.lanes * setup.batch, 1), setup.cores
+    share = np.minimum(np.ceil(channels / cores) / channels, np.ceil(lanes / cores) / lanes)
+    cycles = float((work.cycles * setup.batch * share).sum())
+    if setup.mxfp6:
+        size = work.weights[work.packed].sum() / 1024
+        cycles += machine.setups.mxfp6_cycles_per_kb * float(size) / cores
+    return cycles
 
 
 def _ddr_bytes(work: NetworkWork, machine: CoreMachine, setup: Setup) -> tuple[float, float]:

@@ -6,6 +6,8 @@ import numpy as np
 from msgspec import Struct
 
 from npuscope.families.many_core.compiler.kinds import (
+    D32,
+    KERNELS,
     GroupNumber,
     core_kind,
     device_dtype,
@@ -44,6 +46,8 @@ class NetworkWork(Struct, frozen=True):
     weights: Column
     packed: Column  # bool: weights that may be stored in blocks with a common exponent
     cycles: Column  # of HVX, all cores together
+    lanes: Column  # rows of pictures, heads or blocks of rows that cores can share
+    blocks: Column  # of 32 channels
     pictures: Column  # bool: between means over whole pictures that scale them again
     macs: int
     input_bytes: int  # as they cross PCIe: floats have 32 bits there
@@ -80,6 +84,8 @@ def network_work(graph: Graph, machine: CoreMachine, batch: int = 1) -> NetworkW
         np.array([_weight_bytes(op, t, o) for op, t, o in zip(ops, inputs, outputs, strict=True)]),
         products & np.array([len(t) > 1 and t[1].is_constant for t in inputs]),
         np.array([_vector_cycles(simple, op, machine) for op in ops]) / batch,
+        np.array([_lanes(out, machine.hmx.least_rows) for out in outputs], float) / batch,
+        np.array([-(-out.shape[-1] // D32) if out.shape else 1 for out in outputs], float),
         _pictures(simple, ops),
         sum(macs(simple, op) for op in ops) // batch,
         _host_bytes([graph.tensors[n] for n in graph.inputs if n not in states]) // batch,
@@ -109,6 +115,13 @@ def _extent(graph: Graph, op: Op) -> tuple[int, int, int, int]:
     return rows // out.shape[-2], out.shape[-2], channels, depth
 
 
+def _lanes(out: Tensor, rows_of_block: int) -> int:
+    if len(out.shape) > 3:
+        return out.shape[0] * out.shape[1]
+    rows = out.elements // (out.shape[-1] if out.shape else 1)
+    return -(-rows // rows_of_block)
+
+
 def _read_bytes(tensors: list[Tensor]) -> int:
     return sum(size_bytes(t, t.elements) for t in tensors if not t.is_constant)
 
@@ -120,8 +133,11 @@ def _weight_bytes(op: Op, inputs: list[Tensor], out: Tensor) -> int:
 
 
 def _vector_cycles(graph: Graph, op: Op, machine: CoreMachine) -> float:
-    """Cycles of HVX, with those of the change to rows and back where the op needs rows."""
-    if _is_product(graph, op):
+    """Cycles of HVX, with those of the change to rows and back where the op needs rows.
+
+    A clamp is done where its input is made.
+    """
+    if _is_product(graph, op) or core_kind(graph, op) == KERNELS["Clip"].name:
         return 0.0
     out, costs = graph.output_tensor(op), machine.setups
     size = size_bytes(out, out.elements) / 1024
