@@ -46,6 +46,7 @@ class ReadOptions(TypedDict, total=False):
     art_profile: str | None
     mcu_mhz: float | None
     npu_mhz: float | None
+    board: str | None
     flash: str | None
     psram: str | None
     mpool: str | Path | None
@@ -292,8 +293,22 @@ def _overrides(options: ReadOptions) -> Mapping[str, object]:
     overrides = {**values, **(options.get("overrides") or {})}
     machine = options.get("machine", DEFAULT_MACHINE)
     if isinstance(machine, Machine):
-        return overrides
-    return plain_overrides(overrides, machine, options.get("machine_file"))
+        return {**_of_board(options), **overrides}
+    plain = plain_overrides(overrides, machine, options.get("machine_file"))
+    return {**_of_board(options), **plain}
+
+
+def _of_board(options: ReadOptions) -> Mapping[str, object]:
+    """Clocks, roads and pools of the board; pools that a file states stay."""
+    name = options.get("board")
+    if name is None:
+        return {}
+    from npuscope.loadable.boards import board_named
+
+    board = board_named(name)
+    settings = plain_overrides(board.settings, DEFAULT_MACHINE, None)
+    stated = options.get("mpool") or options.get("art_profile")
+    return settings if stated else {**settings, **board.pools}
 
 
 def _with_vendor_files(options: ReadOptions) -> Machine:

@@ -329,7 +329,7 @@ def test_commands_for_a_real_board(folder: Path, capsys: Capture) -> None:
     assert len(only) == 2
     assert only[0].endswith("--mode xip,no-flash")
     first, *_ = as_json(capsys, folder / "my nets", "--board", "stm32n6570-dk")["commands"]
-    assert first == f"npuscope package '{folder / 'my nets'}' -n network --cpu cortex-m55"
+    assert first == f"npuscope package '{folder / 'my nets'}' -n network --board stm32n6570-dk"
 
 
 def test_verbosity_and_log(image: Path, folder: Path, capsys: Capture) -> None:

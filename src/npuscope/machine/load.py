@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -105,6 +106,32 @@ def _road(
 def set_ups(name: str, memory: str) -> tuple[str, ...]:
     """Names of the set-ups of a packaged machine's flash or PSRAM, the usual one first."""
     return tuple(read_table(packaged(name)).get(memory, {}))
+
+
+def set_up_of(machine: Machine, memory: str) -> str:
+    """How a machine's flash or PSRAM is driven: by name, or as a rate; "none" without a pool."""
+    if machine.name not in known_machines():
+        return ""
+    table = _packaged_table(machine.name)
+    rows = table.get(memory, {})
+    path = next(iter(rows.values()))["road"] if rows else ""
+    if not any(pool.size_bytes for pool in machine.pools if pool.path == path):
+        return "none"
+    road = machine.paths[path]
+    clocks = asdict(machine.clocks)
+    stated = {f"clocks.{name}": mhz for name, mhz in clocks.items()}
+    for name in rows:
+        if math.isclose(
+            float(str(_road(table, memory, name, stated)[f"paths.{path}.bytes_per_cycle"])),
+            road.bytes_per_cycle,
+        ):
+            return name
+    return f"{road.bytes_per_cycle * clocks[road.clock]:.0f} MB/s"
+
+
+@lru_cache(maxsize=16)
+def _packaged_table(name: str) -> dict[str, Any]:
+    return read_table(packaged(name))
 
 
 @lru_cache(maxsize=16)

@@ -53,6 +53,8 @@ MACHINE = (
     text("art_profile",
         "pools, machine and compiler options of a profile in the vendor's neural_art.json",
         "NAME@FILE", vendor=("--st-neural-art",), **MAPPED),
+    text("board", "clocks, flash, external RAM and pools of a board: stm32n6570-dk (the default), "
+        "nucleo-n657x0-q", "NAME", suggested=("stm32n6570-dk", "nucleo-n657x0-q"), **MAPPED),
     real("mcu_mhz", "CPU clock (800)", "MHZ", **TIMED),
     real("npu_mhz", "NPU clock (1000)", "MHZ", **TIMED),
     text("flash", "how the board drives its flash: octo-dtr-200 (default), octo-dtr-50, ...",

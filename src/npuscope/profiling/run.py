@@ -8,6 +8,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from npuscope.graph.model import Graph
+from npuscope.machine.load import set_up_of
 from npuscope.machine.model import Machine
 from npuscope.profiling.facts import ProgramFacts, program_facts
 from npuscope.profiling.interval import (
@@ -76,6 +77,8 @@ def profile_of(
             machine.epoch_controller,
             clocks.mcu_mhz,
             clocks.npu_mhz,
+            set_up_of(machine, "flash"),
+            set_up_of(machine, "psram"),
         ),
         runs=(Run(source, run_clocks, batch),),
         epochs=epochs,

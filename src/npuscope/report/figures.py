@@ -324,9 +324,11 @@ def machine_words(profile: Profile) -> str:
     clocks = clocks_of(profile)
     controller = "on" if machine.epoch_controller else "off"
     generation = f", generation {machine.generation}" if machine.generation else ""
+    roads = {"flash": machine.flash, "PSRAM": machine.psram}
+    driven = [f", {name} {safe_terminal(how)}" for name, how in roads.items() if how]
     return (
         f"{safe_terminal(machine.name)}{generation}, epoch controller {controller}, "
-        f"MCU {clocks.mcu_mhz:g} MHz, NPU {clocks.npu_mhz:g} MHz"
+        f"MCU {clocks.mcu_mhz:g} MHz, NPU {clocks.npu_mhz:g} MHz{''.join(driven)}"
     )
 
 

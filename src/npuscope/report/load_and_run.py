@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from npuscope.boards.emulated.boot import Mode, Placed
+from npuscope.loadable.boards import Board, board_named
 from npuscope.profiling.load_and_run import (
     DEFAULT_IMAGE,
     MODES,
@@ -21,9 +22,8 @@ from npuscope.report.loadable import run_json, run_lines
 from npuscope.text import safe_terminal
 from npuscope.version import __version__
 
-KIT = "stm32n6570-dk"
 _VENDOR_SCRIPT = "$STEDGEAI_CORE_DIR/scripts/N6_reloc/st_load_and_run.py"
-_FLASH_LOADER = "$STM32_CUBE_PROGRAMMER/bin/ExternalLoader/MX66UW1G45G_STM32N6570-DK.stldr"
+_FLASH_LOADERS = "$STM32_CUBE_PROGRAMMER/bin/ExternalLoader"
 
 
 class BoardRun(Struct, frozen=True):
@@ -86,18 +86,23 @@ class KitCommands(Struct, frozen=True):
     TEXT = LOG = "npuscope.report.load_and_run:kit_text"
     JSON = "npuscope.report.load_and_run:kit_json"
 
+    board: str
     commands: tuple[str, ...]
 
 
-def kit_commands(source: Path, modes: set[str], addresses: tuple[int, int]) -> KitCommands:
+def kit_commands(
+    name: str, source: Path, modes: set[str], addresses: tuple[int, int]
+) -> KitCommands:
+    board = board_named(name)
     files, commands = [source], []
     if source.is_dir():
         files = [Path(DEFAULT_IMAGE)]
-        commands.append(f"npuscope package {_word(source)} -n network --cpu cortex-m55")
+        commands.append(f"npuscope package {_word(source)} -n network --board {name}")
     elif open_image(source)[1] is not None:
         files.append(parameters_beside(source))
     if "no-flash" not in modes:
-        tool = f"STM32_Programmer_CLI -c port=SWD mode=HOTPLUG ap=1 -el {_FLASH_LOADER}"
+        loader = f"-el {_FLASH_LOADERS}/{board.loader}"
+        tool = f"STM32_Programmer_CLI -c port=SWD mode=HOTPLUG ap=1 {loader}"
         pairs = zip(files, addresses, strict=False)
         commands += [f"{tool} -w {_word(file)} {address:#x}" for file, address in pairs]
     # The commands before this one flash the files, so the script must not do it again.
@@ -108,7 +113,7 @@ def kit_commands(source: Path, modes: set[str], addresses: tuple[int, int]) -> K
         f"python {_VENDOR_SCRIPT} -i {_word(files[0])} {options}",
         "npuscope profile --connect serial",
     ]
-    return KitCommands(tuple(commands))
+    return KitCommands(name, tuple(commands))
 
 
 def kit_text(kit: KitCommands) -> str:
@@ -117,7 +122,7 @@ def kit_text(kit: KitCommands) -> str:
 
 
 def kit_json(kit: KitCommands) -> dict[str, Any]:
-    return {"schema": "npuscope/run/1", "board": KIT, "commands": list(kit.commands)}
+    return {"schema": "npuscope/run/1", "board": kit.board, "commands": list(kit.commands)}
 
 
 def _word(path: Path) -> str:

@@ -41,8 +41,9 @@ VERB = Verb(
     (
         OptionGroup("", (
             file("input", "same as IMAGE", flags=("-i", "--input"), python=False),
-            text("board", "where to run; stm32n6570-dk prints the commands for a real board", "",
-                default="emulated", choices=("emulated", "stm32n6570-dk"), python=False),
+            text("board", "where to run; for a real board the commands are printed", "",
+                default="emulated", choices=("emulated", "stm32n6570-dk", "nucleo-n657x0-q"),
+                python=False),
             text("address", f"addresses in flash ({DEFAULT_ADDRESS})", "NET[,PARAMS]",
                 default=DEFAULT_ADDRESS),
             text("mode", "comma list: copy or xip (execute in place), no-run (load only), "
@@ -132,11 +133,11 @@ def on_board(
     if source is not None and input is not None:
         raise UsageError("the image is given twice", where=f"--input {safe_terminal(input)}")
     from npuscope.profiling.load_and_run import parse_addresses, parse_modes
-    from npuscope.report.load_and_run import KIT, BoardRun, kit_commands
+    from npuscope.report.load_and_run import BoardRun, kit_commands
 
     path = Path(source or input or _DEFAULT_IMAGE)
     modes = parse_modes(mode)
-    if board == KIT:
-        return kit_commands(path, modes, parse_addresses(address))
+    if board != "emulated":
+        return kit_commands(board, path, modes, parse_addresses(address))
     result = run(path, mode=mode, address=address, **options)
     return BoardRun(path, result, "no-run" in modes)
