@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from npuscope.boards.emulated.boot import Mode, Placed
-from npuscope.loadable.boards import Board, board_named
+from npuscope.loadable.boards import board_named
 from npuscope.profiling.load_and_run import (
     DEFAULT_IMAGE,
     MODES,
