@@ -50,8 +50,8 @@ def parts_are_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal | No
     "Concat along an axis other than the channels",
     ops=("Concat",),
     cause="Stream engines write channels side by side; parts joined along height, width or "
-    "anchors are copied by the CPU. Since 3.0 they are not copied where the NPU computes every part "
-    "for this Concat alone: each part is then written to its place.",
+    "anchors are copied by the CPU. Since 3.0 they are not copied where the NPU computes every "
+    "part for this Concat alone: each part is then written to its place.",
     fixes=(fixes.SEPARATE_OUTPUTS, fixes.CHANNEL_AXIS),
 )
 def parts_join_along_channels(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
