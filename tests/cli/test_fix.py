@@ -133,7 +133,7 @@ def test_an_interruption_keeps_the_best(
     told = json.loads(found.out)
     assert told["interrupted"] is True
     assert len(told["applied"]) == 1
-    assert "what was found until then is checked and kept" in found.err
+    assert "the fixes so far are checked and kept" in found.err
     after = npuscope.estimate(target).total_ms
     assert after == pytest.approx(told["after"]["total_ms"])
     assert after < told["before"]["total_ms"]

@@ -232,7 +232,7 @@ def test_work_that_goes_on_says_so_when_interrupted(caplog: pytest.LogCaptureFix
         raise KeyboardInterrupt
     (record,) = caplog.records
     assert (
-        record.getMessage() == "finished runs are in s.jsonl: the same command goes on from there"
+        record.getMessage() == "finished runs are in s.jsonl: the same command continues from there"
     )
 
 
