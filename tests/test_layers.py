@@ -42,6 +42,7 @@ SERVING_ALL = (
     "errors",
     "families.interface",
     "families.registry",
+    "families.verbs",
     "installed",
     "options",
     "plain_data",

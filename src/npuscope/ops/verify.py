@@ -187,7 +187,8 @@ def _quant_problem(tensor: Tensor) -> str:
     if not quant.scales or len(quant.scales) != len(quant.zero_points):
         return f"{len(quant.scales)} scales and {len(quant.zero_points)} zero points"
     lowest, highest = min(quant.scales), max(quant.scales)
-    if not (lowest >= 0 and highest < inf) or any(map(isnan, quant.scales)):
+    # Not a number is neither the least nor the largest, but makes the sum none.
+    if not (lowest >= 0 and highest < inf) or isnan(sum(quant.scales)):
         return "a scale is negative or not finite"  # 0 occurs: weights of a dead channel
     if tensor.data is None and not lowest:
         return "a scale is 0: all its values would be the same"

@@ -188,10 +188,15 @@ def reach(engine: Streng) -> tuple[int, int]:
     shape, steps = frame_walk(engine)
     if not min(shape):
         return engine.offset_start, engine.offset_start
-    ends = [(size - 1) * step for size, step in zip(shape, steps, strict=True)]
+    back = ahead = 0
+    for size, step in zip(shape, steps, strict=True):
+        end = (size - 1) * step
+        if end < 0:
+            back += end
+        else:
+            ahead += end
     starts = [frame_start(engine, frame) for frame in _extreme_frames(engine)]
-    low = min(starts) + sum(min(0, end) for end in ends)
-    return low, max(starts) + sum(max(0, end) for end in ends) + engine.element_bytes
+    return min(starts) + back, max(starts) + ahead + engine.element_bytes
 
 
 def frame_step(engine: Streng) -> int:

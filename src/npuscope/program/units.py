@@ -83,7 +83,7 @@ class Streng(Struct, frozen=True, kw_only=True):
 
     @property
     def frames(self) -> int:
-        return max(1, self.frame_tot_cnt)
+        return self.frame_tot_cnt if self.frame_tot_cnt > 1 else 1
 
     @property
     def distinct_frames(self) -> int:

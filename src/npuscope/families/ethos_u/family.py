@@ -78,7 +78,7 @@ class EthosU(Family):
         )
 
     def recognises(self, path: Path) -> bool:
-        from npuscope.families.ethos_u.files import is_vela_file
+        from npuscope.families.ethos_u.marks import is_vela_file
 
         return is_vela_file(path)
 

@@ -9,6 +9,7 @@ from typing import Any
 from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.families.ethos_u.container import VelaFile, arena_bytes, read_vela
 from npuscope.families.ethos_u.jobs import Kernel, Transfer
+from npuscope.families.ethos_u.marks import TFLITE, is_vela_file
 from npuscope.families.ethos_u.registers import jobs_of
 from npuscope.families.ethos_u.stream import MAGIC, CommandStream, read_stream, stream_bytes
 from npuscope.families.ethos_u.text import assemble as assemble_stream
@@ -16,23 +17,11 @@ from npuscope.families.ethos_u.text import disassemble as stream_lines
 from npuscope.families.interface import Assembled, CodePart
 from npuscope.identify.sample import FileFacts, Sample
 
-_OPERATOR = b"ethos-u\0"
-_TFLITE = b"TFL3"
 _LISTING = ("NPU_SET_", "NPU_OP_", "CONFIGURATION ")
 
 
-def is_vela_file(path: Path) -> bool:
-    """By its bytes; quick, for every model is asked."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        if file.read(8)[4:] != _TFLITE:
-            return False
-    return _OPERATOR in read_bytes(path, MODEL)
-
-
 def is_vela_sample(sample: Sample) -> bool:
-    return sample.head[4:8] == _TFLITE and is_vela_file(sample.path)
+    return sample.head[4:8] == TFLITE and is_vela_file(sample.path)
 
 
 def is_stream(sample: Sample) -> bool:
