@@ -19,10 +19,11 @@ _STEP_BITS = 7  # of a 16-bit value between two points of a table
 def finished(kernel: Kernel, values: Array, tables: Array) -> Array:
     """Scaled values as the output stores them."""
     activation, dtype = kernel.activation, np.dtype(kernel.ofm.dtype)
-    values = values + kernel.ofm.zero_point
+    uses_table = activation.function not in ("RELU", "LUT_NONE")
+    if dtype.itemsize < 4 or uses_table:  # 32-bit results have no zero point of their own
+        values = values + kernel.ofm.zero_point
     if (curve := _CURVES.get(activation.function.removeprefix("LUT_"))) is not None:
         return curve(values).astype(dtype)
-    uses_table = activation.function not in ("RELU", "LUT_NONE")
     clip_type = np.dtype(activation.forced or _clip_type(kernel, uses_table))
     limits = np.iinfo(clip_type)
     low, high = int(limits.min), int(limits.max)
