@@ -38,7 +38,7 @@ class EngineWork(Struct, frozen=True):
     run_bytes: int  # that are adjacent in memory, 0 when all are
     pitch: int  # bytes from one such run to the next
     apart: bool  # each word is a separate access
-    pooled: bool  # read by a pool without a convolution in front of it
+    pooled: bool  # for a pool, with nothing between
     feeds_kernels: bool
     constant: bool  # kernels, or coefficients of an arithmetic unit: they have their own terms
     again: Again | None  # a vector that it reads again for an arithmetic unit
@@ -206,9 +206,8 @@ def _engine(engine: Streng, chain: frozenset[UnitKey], wiring: Wiring, banks: Ba
     readers = wiring.readers(engine)
     kernels = any(isinstance(unit, Convacc) and port == 1 for unit, port in readers)
     vector = _is_vector(engine, wiring, banks)
-    kinds = {unit for unit, _ in chain}
-    copies = kinds == {Streng.unit}
-    pools = PoolUnit.unit in kinds and Convacc.unit not in kinds
+    copies = all(unit == Streng.unit for unit, _ in chain)
+    pools = any(isinstance(unit, PoolUnit) for unit, _ in readers)
     # A short frame that an engine reads again for an arithmetic unit.
     again = _reads_again(engine) and any(isinstance(unit, Arith) for unit, _ in readers)
     rate, bound = "elementwise_cycles", Bound.OUTPUT if engine.dir else Bound.FEATURES
@@ -232,7 +231,7 @@ def _engine(engine: Streng, chain: frozenset[UnitKey], wiring: Wiring, banks: Ba
         0 if engine.adjacent else engine.run_bytes,
         engine.batch_offset,
         words_apart(engine),
-        pools and not engine.dir and not engine.adjacent,
+        pools and not engine.adjacent,
         kernels,
         kernels or vector,
         Again(engine.frame_elements, engine.distinct_frames == 1) if again and not vector else None,
