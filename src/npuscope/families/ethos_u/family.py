@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npuscope.families.interface import Family, Format, Options, Rank, Report, Source
-from npuscope.options.kinds import file, text
+from npuscope.options.kinds import file, text, whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,6 +26,7 @@ class EthosU(Family):
         text("system_config", "Vela's name for clock and memories around an Ethos-U"),
         text("memory_mode", "Vela's name for what the SRAM of an Ethos-U holds"),
         text("optimise", "what Vela optimises for", "", choices=("Performance", "Size")),
+        whole("arena_cache_size", "bytes of SRAM that Vela may use", "BYTES"),
         file("vela", "the command of Vela, where it is not installed beside npuscope"),
         file("vela_config", "Vela's configuration file, for other system configurations"),
     )
@@ -61,6 +62,13 @@ class EthosU(Family):
                 disassemble=take,
             ),
             Format(
+                "executorch",
+                "ExecuTorch program for Ethos-U",
+                f"{_FILES}:is_executorch_sample",
+                f"{_FILES}:inspect_vela",
+                disassemble=take,
+            ),
+            Format(
                 "ethos_u_stream",
                 "command stream for Ethos-U",
                 f"{_FILES}:is_stream",
@@ -78,9 +86,9 @@ class EthosU(Family):
         )
 
     def recognises(self, path: Path) -> bool:
-        from npuscope.families.ethos_u.files import is_vela_file
+        from npuscope.families.ethos_u.files import is_program
 
-        return is_vela_file(path)
+        return is_program(path)
 
     def read(self, path: Path, options: Options) -> Profile:
         from npuscope.families.ethos_u.build import read_build

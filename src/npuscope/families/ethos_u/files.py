@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from npuscope.bounded_file import MODEL, read_bytes
-from npuscope.families.ethos_u.container import VelaFile, arena_bytes, read_vela
+from npuscope.families.ethos_u.container import VelaFile, arena_bytes
+from npuscope.families.ethos_u.executorch import is_executorch, read_program
 from npuscope.families.ethos_u.jobs import Kernel, Transfer
 from npuscope.families.ethos_u.registers import jobs_of
 from npuscope.families.ethos_u.stream import MAGIC, CommandStream, read_stream, stream_bytes
@@ -17,22 +18,28 @@ from npuscope.families.interface import Assembled, CodePart
 from npuscope.identify.sample import FileFacts, Sample
 
 _OPERATOR = b"ethos-u\0"
+_DELEGATE = b"vela_bin_stream\0"
 _TFLITE = b"TFL3"
 _LISTING = ("NPU_SET_", "NPU_OP_", "CONFIGURATION ")
 
 
-def is_vela_file(path: Path) -> bool:
+def is_program(path: Path) -> bool:
     """By its bytes; quick, for every model is asked."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        if file.read(8)[4:] != _TFLITE:
-            return False
-    return _OPERATOR in read_bytes(path, MODEL)
+        head = file.read(8)
+    if is_executorch(head):
+        return _DELEGATE in read_bytes(path, MODEL)
+    return head[4:] == _TFLITE and _OPERATOR in read_bytes(path, MODEL)
 
 
 def is_vela_sample(sample: Sample) -> bool:
-    return sample.head[4:8] == _TFLITE and is_vela_file(sample.path)
+    return sample.head[4:8] == _TFLITE and is_program(sample.path)
+
+
+def is_executorch_sample(sample: Sample) -> bool:
+    return is_executorch(sample.head) and is_program(sample.path)
 
 
 def is_stream(sample: Sample) -> bool:
@@ -49,7 +56,7 @@ def is_listing(sample: Sample) -> bool:
 
 
 def inspect_vela(sample: Sample) -> FileFacts:
-    file = read_vela(read_bytes(sample.path, MODEL))
+    file = read_program(read_bytes(sample.path, MODEL))
     streams = [offload.stream for offload in file.offloads.values()]
     configuration = streams[0].configuration
     rest = [op.kind for op in file.model.ops if op.index not in file.offloads]
@@ -100,7 +107,7 @@ def disassemble(path: Path) -> dict[str, CodePart]:
     data = read_bytes(path, MODEL)
     if data.startswith(MAGIC):
         return {path.name: _part(read_stream(data))}
-    file: VelaFile = read_vela(data)
+    file: VelaFile = read_program(data)
     return {
         f"{path.name} {offload.op.origin}": _part(offload.stream)
         for offload in file.offloads.values()
