@@ -18,7 +18,7 @@ from npuscope.families.ethos_u.executorch import read_program
 from npuscope.families.ethos_u.machine import EthosMachine, load_machine, machine_names
 from npuscope.families.ethos_u.timing import KernelTime, StreamTime, time_stream
 from npuscope.families.ethos_u.vela import VelaOptions, run_vela
-from npuscope.files.load import is_tflite, load_model
+from npuscope.files.load import is_tflite, read_model
 from npuscope.files.tflite.file import SourceOp, TfliteModel, parse
 from npuscope.graph.model import Graph
 from npuscope.machine.load import load_machine as load_cpu
@@ -82,7 +82,11 @@ def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> EthosBui
     if isinstance(source, Graph):
         raise UsageError("Vela compiles files only", hint="give the .tflite file of the network")
     path = Path(source)
-    data = read_bytes(path, MODEL)
+    return compile_bytes(path, read_bytes(path, MODEL), options)
+
+
+def compile_bytes(path: Path, data: bytes, options: Mapping[str, Any]) -> EthosBuild:
+    """Content that is not, or not yet, in the file."""
     if not is_tflite(data):
         raise UsageError(
             "Vela compiles TFLite files only",
@@ -109,7 +113,7 @@ def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> EthosBui
         machine,
         path.name,
         hashlib.md5(data, usedforsecurity=False).hexdigest(),
-        load_model(path, options.get("shapes")),
+        read_model(path, data, options.get("shapes")),
         model,
         {place: ops[number] for place, number in places.items() if number in ops},
         output.cycles,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npuscope.families.interface import Family, Format, Options, Rank, Report, Source
 from npuscope.options.kinds import file, text, whole
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from npuscope.advice.explanation import Explanation
+    from npuscope.advice.fix.workbench import Workbench
     from npuscope.families.ethos_u.build import EthosBuild
     from npuscope.profiling.model import Profile
     from npuscope.rulebook.finding import Finding
@@ -121,6 +122,11 @@ class EthosU(Family):
         return executed(build, inputs)
 
     # --- What verbs make of it ---
+
+    def bench(self, path: Path, options: Options, data: Any) -> Workbench | None:
+        from npuscope.families.ethos_u.bench import EthosBench
+
+        return EthosBench(path, options, data=data)
 
     def advise(self, build: EthosBuild, profile: Profile) -> Explanation:
         from npuscope.families.ethos_u.report import explained
