@@ -14,10 +14,11 @@ from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.errors import UsageError
 from npuscope.families.ethos_u.container import VelaFile, arena_bytes, read_vela, tensor_bytes
 from npuscope.families.ethos_u.debug_database import source_ops
+from npuscope.families.ethos_u.executorch import read_program
 from npuscope.families.ethos_u.machine import EthosMachine, load_machine, machine_names
 from npuscope.families.ethos_u.timing import KernelTime, StreamTime, time_stream
-from npuscope.families.ethos_u.vela import run_vela
-from npuscope.files.load import is_tflite, load_model
+from npuscope.families.ethos_u.vela import VelaOptions, run_vela
+from npuscope.files.load import is_tflite, read_model
 from npuscope.files.tflite.file import SourceOp, TfliteModel, parse
 from npuscope.graph.model import Graph
 from npuscope.machine.load import load_machine as load_cpu
@@ -81,7 +82,11 @@ def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> EthosBui
     if isinstance(source, Graph):
         raise UsageError("Vela compiles files only", hint="give the .tflite file of the network")
     path = Path(source)
-    data = read_bytes(path, MODEL)
+    return compile_bytes(path, read_bytes(path, MODEL), options)
+
+
+def compile_bytes(path: Path, data: bytes, options: Mapping[str, Any]) -> EthosBuild:
+    """Content that is not, or not yet, in the file."""
     if not is_tflite(data):
         raise UsageError(
             "Vela compiles TFLite files only",
@@ -92,9 +97,12 @@ def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> EthosBui
     output = run_vela(
         data,
         machine,
-        command=options.get("vela") or "",
-        optimise=options.get("optimise") or "",
-        config=options.get("vela_config") or "",
+        VelaOptions(
+            options.get("vela") or "",
+            options.get("optimise") or "",
+            options.get("vela_config") or "",
+            options.get("arena_cache_size"),
+        ),
     )
     model = parse(data)
     ops = {op.index: op.origin for op in model.ops}
@@ -105,7 +113,7 @@ def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> EthosBui
         machine,
         path.name,
         hashlib.md5(data, usedforsecurity=False).hexdigest(),
-        load_model(path, options.get("shapes")),
+        read_model(path, data, options.get("shapes")),
         model,
         {place: ops[number] for place, number in places.items() if number in ops},
         output.cycles,
@@ -124,7 +132,7 @@ def _machine(name: str, options: Mapping[str, Any]) -> EthosMachine:
 def read_build(path: Path, options: Mapping[str, Any]) -> EthosBuild:
     """A file that Vela wrote, for the machine that its stream names."""
     data = read_bytes(path, MODEL)
-    file = read_vela(data)
+    file = read_program(data)
     configuration = next(iter(file.offloads.values())).stream.configuration
     name = configuration.machine if configuration is not None else machine_names()[0]
     md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()

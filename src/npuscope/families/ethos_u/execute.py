@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,12 @@ from npuscope.families.ethos_u.arithmetic.pooling import pooled
 from npuscope.families.ethos_u.arithmetic.resize import resized
 from npuscope.families.ethos_u.jobs import FeatureMap, Kernel, Operand, Storage, Transfer
 from npuscope.families.ethos_u.layers import WeightCache, layer_of
-from npuscope.families.ethos_u.memory import Memories
+from npuscope.families.ethos_u.memory import MOST_ELEMENTS, Memories
 from npuscope.families.ethos_u.registers import jobs_of
 from npuscope.families.ethos_u.stream import CommandStream, Configuration
 
 Array = np.ndarray[Any, np.dtype[Any]]
+_MOST_STEPS = 1 << 32  # pixels under all windows of a kernel
 Watch = Callable[[Kernel, Array], None]
 
 
@@ -52,6 +54,9 @@ def run_kernel(
 ) -> Array:
     if kernel.keeps_accumulator or kernel.adds_ifm2:
         raise FileError("kernels that keep or load accumulators are not supported")
+    steps = prod(kernel.shape) * (1 if kernel.kind == "ELEMENTWISE" else prod(kernel.window.size))
+    if prod(kernel.shape) > MOST_ELEMENTS or steps > _MOST_STEPS:
+        raise FileError(f"an output of {kernel.shape} is too large")
     if kernel.kind in ("CONV", "DEPTHWISE"):
         image = _upscaled(kernel, memories.read(kernel.ifm, _input_shape(kernel)))
         layer: Layer = layer_of(kernel, memories, configuration, cache)

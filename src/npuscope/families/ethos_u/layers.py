@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -99,12 +100,17 @@ def weight_plan(kernel: Kernel, configuration: Configuration) -> WeightPlan:
 def _weights(kernel: Kernel, plan: WeightPlan, parts: list[bytes]) -> Array:
     if not parts:
         raise FileError(f"kernel {kernel.number} has no weights")
-    if kernel.is_u85 and kernel.fast_weights:
-        return unordered(decode_fast_weights(parts[0]), order_u85_fast(plan), plan.shape)
+    fast = kernel.is_u85 and kernel.fast_weights
+    values = [decode_fast_weights(part) if fast else decode_weights(part) for part in parts]
+    # Before an order of that size is computed.
+    if sum(map(len, values)) < prod(plan.shape):
+        raise FileError(f"too few weights for {plan.shape}", where=f"kernel {kernel.number}")
+    if fast:
+        return unordered(values[0], order_u85_fast(plan), plan.shape)
     weights = np.zeros(plan.shape, np.int16)
     order = order_u85 if kernel.is_u85 else order_u55
-    for stream, part in enumerate(parts):
-        weights += unordered(decode_weights(part), order(plan, stream), plan.shape)
+    for stream, part in enumerate(values):
+        weights += unordered(part, order(plan, stream), plan.shape)
     return weights
 
 
@@ -127,10 +133,12 @@ def _scales(kernel: Kernel, memories: Memories, plan: WeightPlan) -> tuple[Array
 
 
 def _number(columns: Array) -> Array:
-    return (columns << 8 * np.arange(columns.shape[1])).sum(axis=1)
+    numbers: Array = (columns << 8 * np.arange(columns.shape[1])).sum(axis=1)
+    return numbers
 
 
 def _signed(columns: Array) -> Array:
     bits = 8 * columns.shape[1]
     number = _number(columns)
-    return number - (number >> bits - 1 << bits)
+    signed: Array = number - (number >> bits - 1 << bits)
+    return signed

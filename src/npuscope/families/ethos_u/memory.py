@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from npuscope.errors import FileError
 from npuscope.families.ethos_u.jobs import FeatureMap, Span, Storage, Transfer
 
 Array = np.ndarray[Any, np.dtype[Any]]
+MOST_ELEMENTS = 1 << 26  # of a feature map
+_MOST_PIECES = 1 << 20  # of a transfer
 TABLE_BYTES = 2048  # at the end of the shared RAM on U55 and U65, a RAM of its own on U85
 _BRICK = 16
 
@@ -44,6 +47,8 @@ class Memories:
         """Height x width x channels, as they are stored."""
         if place.storage is Storage.CHAINED:
             return self._chained(place.region, shape)
+        if prod(shape) > MOST_ELEMENTS:
+            raise FileError(f"a feature map of {shape} is too large")
         result = np.empty(shape, place.dtype)
         for values, view in self._parts(place, result):
             values[...] = view
@@ -53,8 +58,13 @@ class Memories:
         if place.storage is Storage.CHAINED:
             self.chains[place.region] = values
         elif place.storage is not Storage.NONE:
+            self._writable(place.region)
             for part, view in self._parts(place, values):
                 view[...] = part
+
+    def _writable(self, region: int) -> None:
+        if not self._region(region).flags.writeable:
+            raise FileError(f"region {region} holds constants, and the stream writes to it")
 
     def _chained(self, number: int, shape: tuple[int, int, int]) -> Array:
         values = self.chains.get(number)
@@ -74,6 +84,10 @@ class Memories:
     # --- Transfers ---
 
     def transfer(self, job: Transfer) -> None:
+        if prod(job.sizes) > _MOST_PIECES:
+            raise FileError(f"a transfer in {prod(job.sizes)} pieces is too large")
+        if not job.to_table:
+            self._writable(job.target.region)
         if job.indices is not None:
             self._indexed(job)
         elif job.to_table:

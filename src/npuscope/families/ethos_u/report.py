@@ -36,8 +36,14 @@ def machine_report(name: str) -> Report:
         ),
         f"  system       {machine.system} (--system-config), {machine.memory_mode} (--memory-mode)",
     ]
-    values = {"name": name, "family": FAMILY, "macs_per_cycle": machine.macs}
-    return Report("\n".join(lines), values | {"system": machine.system})
+    values = {
+        "name": name,
+        "family": FAMILY,
+        "description": machine.description,
+        "units": {"MAC": machine.macs},
+        "clocks": {"npu_mhz": machine.clock_mhz, "mcu_mhz": machine.cpu_mhz},
+    }
+    return Report("\n".join(lines), values)
 
 
 def machine_keys(name: str, text: str) -> Report:

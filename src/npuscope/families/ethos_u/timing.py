@@ -72,7 +72,9 @@ def time_stream(stream: CommandStream, machine: EthosMachine) -> StreamTime:
     issue = 0.0  # when the next command is looked at
     for job in jobs_of(stream):
         if isinstance(job, Wait):
-            queue = [one.end for one in (transfers if job.kind == "DMA" else kernels)]
+            queue = [one.end for one in transfers]
+            if job.kind == "KERNEL":
+                queue = [one.end for one in kernels]
             if len(queue) > job.count:
                 issue = max(issue, queue[-1 - job.count])
         elif isinstance(job, Transfer):
@@ -84,7 +86,7 @@ def time_stream(stream: CommandStream, machine: EthosMachine) -> StreamTime:
             work = kernel_work(job, machine)
             duration, limit = _kernel_cycles(job, work, machine)
             kernels.append(KernelTime(job, work, start, start + duration, start - free, limit))
-    ends = [one.end for one in (*kernels, *transfers)]
+    ends = [one.end for one in kernels] + [one.end for one in transfers]
     beats = -(-4 * len(stream.words) // machine.port_bytes)
     return StreamTime(tuple(kernels), tuple(transfers), max(ends, default=0.0), beats)
 

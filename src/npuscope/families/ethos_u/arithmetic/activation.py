@@ -55,14 +55,16 @@ def _looked_up(kernel: Kernel, values: Array, source: np.dtype[Any], tables: Arr
         size = 256 * target.itemsize
         step = size if kernel.is_u85 else _TABLE_STEP
         table = _table(tables, kernel.activation.table * step, size).view(target.newbyteorder("<"))
-        return table[values - int(np.iinfo(source).min)].astype(np.int64)
+        entries: Array = table[values - int(np.iinfo(source).min)].astype(np.int64)
+        return entries
     table = _table(tables, 0, 2048).view("<i4").astype(np.int64)
     points = table[(values >> _STEP_BITS) + 256]
     rest = values & (1 << _STEP_BITS) - 1
     if target.itemsize == 4:
         raise FileError(f"tables from 16 to 32 bits ({function}) are not supported")
     start, slope = points << 48 >> 48, points >> 16
-    return np.clip(start + (slope * rest + (1 << _STEP_BITS - 1) >> _STEP_BITS), -32768, 32767)
+    line: Array = start + (slope * rest + (1 << _STEP_BITS - 1) >> _STEP_BITS)
+    return np.clip(line, -32768, 32767)
 
 
 def _table(tables: Array, first: int, size: int) -> Array:

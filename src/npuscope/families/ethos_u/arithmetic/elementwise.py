@@ -17,7 +17,7 @@ _INT32 = (-(1 << 31), (1 << 31) - 1)
 UNARY = frozenset({"LRELU", "ABS", "CLZ", "NOT"})
 
 
-def combined(kernel: Kernel, a: Array, b: Array) -> Array:
+def combined(kernel: Kernel, a: Array, b: Array) -> Any:
     """Scaled results; `b` is not looked at by kernels of one input."""
     mode = kernel.mode
     if mode in ("ADD", "SUB"):

@@ -33,14 +33,16 @@ def pooled(kernel: Kernel, image: Array) -> Array:
     if kernel.mode in ("ARGMAX_X", "ARGMAX_Y"):  # the first, where several are largest
         windows = _windows(kernel, image, _LOWEST)
         best = windows.max(axis=3 if kernel.mode == "ARGMAX_X" else 4)
-        return best.argmax(axis=3)
+        places: Array = best.argmax(axis=3)
+        return places
     raise FileError(f"pooling mode {kernel.mode} is not supported")
 
 
 def _average(sums: Array, counts: Array) -> Array:
     """Ties away from zero."""
     size = np.abs(sums) + counts // 2
-    return np.where(sums < 0, -(size // counts), size // counts)
+    average: Array = np.where(sums < 0, -(size // counts), size // counts)
+    return average
 
 
 def _padded(kernel: Kernel, image: Array, fill: int) -> Array:

@@ -23,7 +23,7 @@ def scaled(values: Array, scale: Scale) -> Array:
 
 def rescaled(values: Array, factor: Array | int, shift: Array | int, rounding: Rounding) -> Array:
     """values * factor / 2**shift; factors and shifts may differ by channel."""
-    product = values * factor
+    product: Any = values * factor
     bits = np.asarray(shift, np.int64)
     half = np.left_shift(np.int64(1), bits) >> 1
     result: Array
