@@ -124,7 +124,8 @@ def _metadata(data: bytes) -> dict[str, bytes]:
 def tensor_bytes(tensor: SourceTensor) -> int:
     if tensor.type not in TYPES:
         raise FileError(
-            f"tensor '{safe_terminal(tensor.name)}' has the type {tensor.type}, which is not supported"
+            f"tensor '{safe_terminal(tensor.name)}' has the type {tensor.type}, "
+            "which is not supported"
         )
     if min(tensor.shape, default=0) < 0:
         raise FileError(f"tensor '{safe_terminal(tensor.name)}' has a size below zero")
