@@ -16,7 +16,7 @@ from npuscope.families.ethos_u.container import VelaFile, arena_bytes, read_vela
 from npuscope.families.ethos_u.debug_database import source_ops
 from npuscope.families.ethos_u.executorch import read_program
 from npuscope.families.ethos_u.machine import EthosMachine, load_machine, machine_names
-from npuscope.families.ethos_u.timing import KernelTime, StreamTime, time_stream
+from npuscope.families.ethos_u.timing import KernelTime, Limit, StreamTime, time_stream
 from npuscope.families.ethos_u.vela import VelaOptions, run_vela
 from npuscope.files.load import is_tflite, read_model
 from npuscope.files.tflite.file import SourceOp, TfliteModel, parse
@@ -33,6 +33,7 @@ from npuscope.profiling.model import (
 )
 from npuscope.profiling.plain import plain_part, plain_profile
 from npuscope.program.model import EpochKind
+from npuscope.sim.counters import Bound, EpochCounters
 
 FAMILY = "ethos-u"
 # Of the published counters of Arm's virtual platforms, for the network whose streams are known.
@@ -194,9 +195,25 @@ def _npu_parts(build: EthosBuild, time: OffloadTime, first: int) -> list[EpochPr
                 cycles / (1e3 * build.machine.clock_mhz),
                 operators=tuple(dict.fromkeys(one.kernel.kind for one in kernels)),
                 origin=(origin,) if origin else (),
+                counters=EpochCounters(
+                    first + number, first + number, 0.0, cycles, 0.0, _bound(kernels)
+                ),
             )
         )
     return parts
+
+
+_BOUNDS = {
+    Limit.MAC: Bound.ACCUMULATOR,
+    Limit.OUTPUT: Bound.OUTPUT,
+    Limit.PORT: Bound.BUSIF,
+    Limit.CONSTANTS: Bound.WEIGHTS,
+}
+
+
+def _bound(kernels: list[KernelTime]) -> Bound:
+    """What holds the longest of them."""
+    return _BOUNDS[max(kernels, key=lambda one: one.cycles).limit]
 
 
 def _cpu_part(build: EthosBuild, op: SourceOp, number: int) -> EpochProfile:

@@ -22,6 +22,8 @@ from npuscope.families.ethos_u.stream import CommandStream, Configuration
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _MOST_STEPS = 1 << 32  # pixels under all windows of a kernel
+# What numpy raises for shapes that do not fit and sizes beyond the memory.
+_REFUSALS = (ValueError, IndexError, TypeError, MemoryError, OverflowError)
 Watch = Callable[[Kernel, Array], None]
 
 
@@ -42,6 +44,10 @@ def execute(
         elif isinstance(job, Kernel):
             try:
                 values = run_kernel(job, memories, configuration, cache)
+            except _REFUSALS as error:
+                raise FileError(
+                    f"the kernel cannot run: {error}", where=f"kernel {job.number} ({job.kind})"
+                ) from error
             except FileError as error:
                 error.where = error.where or f"kernel {job.number} ({job.kind} {job.mode})".strip()
                 raise

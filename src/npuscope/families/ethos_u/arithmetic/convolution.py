@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from npuscope.errors import FileError
 from npuscope.families.ethos_u.arithmetic.scaling import rescaled
 from npuscope.families.ethos_u.jobs import Kernel
 from npuscope.graph.model import DType
@@ -61,6 +62,8 @@ def convolved(kernel: Kernel, layer: Layer, image: Array) -> Array:
 
 
 def _row_sums(kernel: Kernel, where: Geometry, weights: Array) -> RowSums:
+    if kernel.ifm.dtype not in _TYPES:
+        raise FileError(f"a convolution has no inputs of {8 * kernel.ifm.item_bytes} bits")
     dtype = _TYPES[kernel.ifm.dtype]
     if kernel.kind == "DEPTHWISE":
         taps = weights[..., 0].transpose(1, 2, 0).astype(sum_type(weights, dtype))
