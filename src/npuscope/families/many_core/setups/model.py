@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.setups.work import Column, NetworkWork
+from npuscope.shown import counted
 
 
 class Limit(StrEnum):
@@ -38,7 +39,8 @@ class Setup(Struct, frozen=True, order=True):
     mxfp6: bool = False  # weights of products in blocks of 6-bit floats
 
     def __str__(self) -> str:
-        return f"{self.copies} x {self.cores} cores, batch {self.batch}, {self.in_flight} in flight"
+        cores = counted(self.cores, "core")
+        return f"{self.copies} x {cores}, batch {self.batch}, {self.in_flight} in flight"
 
 
 class Prediction(Struct, frozen=True):
