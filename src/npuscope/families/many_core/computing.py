@@ -1,4 +1,4 @@
-"""Inputs of a compiled program from files, its outputs to files, as the vendor's runner has them."""
+"""Inputs of a program from files, its outputs to files, as the vendor's runner has them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,19 @@ from npuscope.whole_file import write_files
 
 
 def compute_files(
-    program: CoreProgram, model: Path, inputs: Sequence[Path], folder: Path, machine: CoreMachine
+    program: CoreProgram,
+    model: str | Path | None,
+    inputs: str | Path | Sequence[str | Path],
+    folder: Path,
+    machine: CoreMachine,
 ) -> tuple[Path, ...]:
     """One inference; floats have 32 bits in the files, whatever they have on the device."""
+    if model is None:
+        raise UsageError(
+            "computing needs the model that the program was compiled from",
+            where="--input-file",
+            hint="--model FILE; a container holds no arithmetic",
+        )
     check_folder(folder)
     layout = program.layout
     graph = load_model(model, {one.name: one.shape for one in program.inputs})
@@ -45,7 +55,8 @@ def compute_files(
             where="--model",
             hint="compile it again without -mos, -stats-level between levels, or --set",
         )
-    outputs = execute(again, read_inputs(graph, inputs))
+    paths = [inputs] if isinstance(inputs, str | Path) else inputs
+    outputs = execute(again, read_inputs(graph, paths))
     files = {
         f"{safe_name(name)}-activation-0-inf-0.bin": np.ascontiguousarray(values).tobytes()
         for name, values in outputs.items()
@@ -53,7 +64,7 @@ def compute_files(
     return tuple(write_files(folder, files))
 
 
-def read_inputs(graph: Graph, files: Sequence[Path]) -> dict[str, np.ndarray]:
+def read_inputs(graph: Graph, files: Sequence[str | Path]) -> dict[str, np.ndarray]:
     """Raw values in the order of the network's inputs."""
     if len(files) != len(graph.inputs):
         wanted = ", ".join(graph.inputs)

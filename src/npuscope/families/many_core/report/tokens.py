@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from npuscope.families.many_core.machine import CoreMachine
-from npuscope.families.many_core.setups.language import Generation, Step
+from npuscope.families.many_core.setups.language import Step, TextGeneration
 from npuscope.shown import ShownRecord, counted
 from npuscope.text import safe_terminal
 
@@ -17,8 +17,8 @@ class TokenRates(ShownRecord, frozen=True):
 
     file: str
     machine: CoreMachine
-    usual: Generation
-    slow: Generation
+    usual: TextGeneration
+    slow: TextGeneration
 
     @property
     def tokens_per_s(self) -> float:

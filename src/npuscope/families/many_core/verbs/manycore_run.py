@@ -107,12 +107,12 @@ def manycore_run(
 ) -> RunReport:
     """Run a compiled program on the simulated many-core device.
 
-    In: the folder that `manycore_compile` wrote. Out: times over the inferences, and the files
-    with stats that `aic_profiling_type` asks for. With `input_file` and `model` one inference is
-    computed, and its outputs are written.
+    In: the folder that `manycore_compile` wrote; with `input_file` and `model` it computes. Out:
+    times, and the files with stats that `aic_profiling_type` asks for.
 
     >>> npuscope.manycore_run("qpc", num_iter=10).inferences_per_s
     """
+    from npuscope.families.many_core.computing import compute_files
     from npuscope.families.many_core.machine import load_core_machine
     from npuscope.families.many_core.runner import load_program, run_program
     from npuscope.families.many_core.sim.conditions import RunOptions
@@ -133,13 +133,6 @@ def manycore_run(
         program=program,
     )
     target = load_core_machine(machine, overrides=overrides, machine_file=machine_file)
-    files = [input_file] if isinstance(input_file, str | Path) else list(input_file)
-    if files and model is None:
-        raise UsageError(
-            "computing needs the model that the program was compiled from",
-            where="--input-file",
-            hint="--model FILE; a container holds no arithmetic",
-        )
     report = run_program(
         str(test_data),
         profiling=types,
@@ -149,14 +142,11 @@ def manycore_run(
         specialization=str(specialization),
         machine=target,
     )
-    if not files or model is None:
-        return report
-    from npuscope.families.many_core.computing import compute_files
-
-    program = load_program(str(test_data), str(specialization))
-    paths, folder = [Path(path) for path in files], Path(write_output_dir)
-    outputs = compute_files(program, Path(model), paths, folder, target)
-    return replace(report, files=(*report.files, *outputs))
+    if input_file:
+        program = load_program(str(test_data), str(specialization))
+        outputs = compute_files(program, model, input_file, Path(write_output_dir), target)
+        report = replace(report, files=(*report.files, *outputs))
+    return report
 
 
 def _devices(numbers: str | Sequence[int] | None) -> tuple[int, ...]:
