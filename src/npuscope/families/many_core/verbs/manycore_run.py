@@ -107,8 +107,8 @@ def manycore_run(
 ) -> RunReport:
     """Run a compiled program on the simulated many-core device.
 
-    In: the folder that `manycore_compile` wrote; with `input_file` and `model` it computes. Out:
-    times, and the files with stats that `aic_profiling_type` asks for.
+    In: the folder that `manycore_compile` wrote; with `input_file` and `model` it computes.
+    Out: times, and the files with stats that `aic_profiling_type` asks for.
 
     >>> npuscope.manycore_run("qpc", num_iter=10).inferences_per_s
     """
@@ -142,11 +142,11 @@ def manycore_run(
         specialization=str(specialization),
         machine=target,
     )
-    if input_file:
-        program = load_program(str(test_data), str(specialization))
-        outputs = compute_files(program, model, input_file, Path(write_output_dir), target)
-        report = replace(report, files=(*report.files, *outputs))
-    return report
+    if not input_file:
+        return report
+    compiled = load_program(str(test_data), str(specialization))
+    outputs = compute_files(compiled, model, input_file, Path(write_output_dir), target)
+    return replace(report, files=(*report.files, *outputs))
 
 
 def _devices(numbers: str | Sequence[int] | None) -> tuple[int, ...]:
