@@ -195,3 +195,18 @@ def test_rows_of_a_picture_cannot_pass_a_mean_that_scales_it() -> None:
     kinds = list(work.products)
     assert work.pictures.any() and not work.pictures[-2:].all()
     assert len(kinds) == len(work.pictures)
+
+
+def test_estimate_takes_an_objective(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(encoder(SMALL))
+    profile = npuscope.estimate(path, machine="cloudai100", objective="latency")
+    best = npuscope.manycore_setups(path, objective="latency").best
+    assert profile.total_ms == best.latency_ms
+    assert profile.inferences_per_s == pytest.approx(best.inferences_per_s)
+    words = ["--machine", "cloudai100", "--objective", "throughput"]
+    assert main(["estimate", str(path), *words, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["schema"] == "npuscope/setups/1" and answer["objective"] == "throughput"
+    assert main(["estimate", str(path), "--objective", "latency"]) == 2  # of another family
+    assert "does not apply" in capsys.readouterr().err

@@ -50,8 +50,7 @@ class Lever(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        speed = f"{self.factor} throughput, {significant(self.ms, 4)} ms per run"
-        gain = f"{self.name}: {speed}"
+        gain = f"{self.name}: {self.factor} throughput, {significant(self.ms, 4)} ms per run"
         return f"{gain}, but {self.obstacle}" if self.obstacle else gain
 
     @property
