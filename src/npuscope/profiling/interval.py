@@ -26,7 +26,7 @@ class Sides(NamedTuple):
 
 # Shares of the parts of a prediction. Networks that nobody looked at are slower than predicted
 # more often than faster: what the vendor's compiler does besides is not seen. Predictions without
-# the own family held for 97 % of 144 published rows, for 92 % or more of every kind (plain, much
+# the own family held for 98 % of 144 published rows, for 92 % or more of every kind (plain, much
 # combining, much CPU, external RAM: benchmarks/accuracy.py); the answer promises less, because
 # mapping rules were found with these rows in view.
 BASE = Sides(0.07, 0.10)
