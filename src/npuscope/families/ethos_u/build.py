@@ -16,7 +16,7 @@ from npuscope.families.ethos_u.container import VelaFile, arena_bytes, read_vela
 from npuscope.families.ethos_u.debug_database import source_ops
 from npuscope.families.ethos_u.executorch import read_program
 from npuscope.families.ethos_u.machine import EthosMachine, load_machine, machine_names
-from npuscope.families.ethos_u.timing import KernelTime, Limit, StreamTime, time_stream
+from npuscope.families.ethos_u.timing import KernelLimit, KernelTime, StreamTime, time_stream
 from npuscope.families.ethos_u.vela import VelaOptions, run_vela
 from npuscope.files.load import is_tflite, read_model
 from npuscope.files.tflite.file import SourceOp, TfliteModel, parse
@@ -204,10 +204,10 @@ def _npu_parts(build: EthosBuild, time: OffloadTime, first: int) -> list[EpochPr
 
 
 _BOUNDS = {
-    Limit.MAC: Bound.ACCUMULATOR,
-    Limit.OUTPUT: Bound.OUTPUT,
-    Limit.PORT: Bound.BUSIF,
-    Limit.CONSTANTS: Bound.WEIGHTS,
+    KernelLimit.MAC: Bound.ACCUMULATOR,
+    KernelLimit.OUTPUT: Bound.OUTPUT,
+    KernelLimit.PORT: Bound.BUSIF,
+    KernelLimit.CONSTANTS: Bound.WEIGHTS,
 }
 
 

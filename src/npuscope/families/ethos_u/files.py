@@ -9,7 +9,7 @@ from typing import Any
 from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.families.ethos_u.container import VelaFile, arena_bytes
 from npuscope.families.ethos_u.executorch import read_program
-from npuscope.families.ethos_u.jobs import Kernel, Transfer
+from npuscope.families.ethos_u.jobs import NpuKernel, NpuTransfer
 from npuscope.families.ethos_u.marks import TFLITE, is_executorch, is_program
 from npuscope.families.ethos_u.registers import jobs_of
 from npuscope.families.ethos_u.stream import MAGIC, CommandStream, read_stream, stream_bytes
@@ -51,8 +51,8 @@ def inspect_vela(sample: Sample) -> FileFacts:
         "machine": configuration.machine if configuration else "",
         "architecture": configuration.architecture if configuration else "",
         "command streams": len(streams),
-        "kernels": sum(_count(stream, Kernel) for stream in streams),
-        "transfers": sum(_count(stream, Transfer) for stream in streams),
+        "kernels": sum(_count(stream, NpuKernel) for stream in streams),
+        "transfers": sum(_count(stream, NpuTransfer) for stream in streams),
         "operators on the CPU": len(rest),
         "constant bytes": sum(len(offload.constants) for offload in file.offloads.values()),
         "arena bytes": arena_bytes(file),
@@ -72,7 +72,7 @@ def inspect_listing(sample: Sample) -> FileFacts:
     return FileFacts("", {key: values[key] for key in ("machine", "commands")}, values)
 
 
-def _count(stream: CommandStream, kind: type[Kernel] | type[Transfer]) -> int:
+def _count(stream: CommandStream, kind: type[NpuKernel] | type[NpuTransfer]) -> int:
     return sum(isinstance(job, kind) for job in jobs_of(stream))
 
 
@@ -82,8 +82,8 @@ def _stream_values(stream: CommandStream) -> dict[str, Any]:
         "machine": configuration.machine if configuration else "",
         "commands": len(stream.commands()),
         "words": len(stream.words),
-        "kernels": _count(stream, Kernel),
-        "transfers": _count(stream, Transfer),
+        "kernels": _count(stream, NpuKernel),
+        "transfers": _count(stream, NpuTransfer),
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from npuscope.errors import FileError
-from npuscope.families.ethos_u.jobs import FeatureMap, Span, Storage, Transfer
+from npuscope.families.ethos_u.jobs import FeatureMap, MemorySpan, NpuTransfer, Storage
 
 Array = np.ndarray[Any, np.dtype[Any]]
 MOST_ELEMENTS = 1 << 26  # of a feature map
@@ -27,7 +27,7 @@ class Memories:
         self.chains: dict[int, Array] = {}
         self.accumulators: Array | None = None
 
-    def bytes(self, span: Span) -> Array:
+    def bytes(self, span: MemorySpan) -> Array:
         memory = self._region(span.region)
         if span.base + span.length > len(memory):
             raise FileError(
@@ -83,7 +83,7 @@ class Memories:
 
     # --- Transfers ---
 
-    def transfer(self, job: Transfer) -> None:
+    def transfer(self, job: NpuTransfer) -> None:
         if prod(job.sizes) > _MOST_PIECES:
             raise FileError(f"a transfer in {prod(job.sizes)} pieces is too large")
         if not job.to_table:
@@ -102,10 +102,10 @@ class Memories:
                     target = _moved(job.target, job.target_strides, inner, outer)
                     self.bytes(target)[...] = self.bytes(source).copy()
 
-    def _indexed(self, job: Transfer) -> None:
+    def _indexed(self, job: NpuTransfer) -> None:
         assert job.indices is not None
         count = job.sizes[0]
-        span = Span(job.indices.region, job.indices.base, 4 * count * job.sizes[1])
+        span = MemorySpan(job.indices.region, job.indices.base, 4 * count * job.sizes[1])
         indices = self.bytes(span).view("<i4").reshape(job.sizes[1], count)
         for outer, row in enumerate(indices.tolist()):
             for inner, index in enumerate(row):
@@ -117,8 +117,8 @@ class Memories:
                 self.bytes(target)[...] = self.bytes(source).copy()
 
 
-def _moved(span: Span, strides: tuple[int, int], inner: int, outer: int) -> Span:
-    return Span(span.region, span.base + inner * strides[0] + outer * strides[1], span.length)
+def _moved(span: MemorySpan, strides: tuple[int, int], inner: int, outer: int) -> MemorySpan:
+    return MemorySpan(span.region, span.base + inner * strides[0] + outer * strides[1], span.length)
 
 
 def _tiles(place: FeatureMap, values: Array) -> Iterator[tuple[int, Array]]:

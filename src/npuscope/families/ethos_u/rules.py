@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from npuscope.families.ethos_u.build import FAMILY, EthosRun
-from npuscope.families.ethos_u.timing import KernelTime, Limit
+from npuscope.families.ethos_u.timing import KernelLimit, KernelTime
 from npuscope.graph.model import Graph
 from npuscope.ops.moves import MirrorPadAttrs
 from npuscope.profiling.model import Profile
@@ -76,7 +76,7 @@ def several_streams(profile: Profile) -> Iterator[Hit]:
 )
 def waits_for_constants(profile: Profile) -> Iterator[Hit]:
     """Reads of weights and scales take longer than the products."""
-    yield from _limited(profile, Limit.CONSTANTS)
+    yield from _limited(profile, KernelLimit.CONSTANTS)
 
 
 @advise(
@@ -90,7 +90,7 @@ def waits_for_constants(profile: Profile) -> Iterator[Hit]:
 )
 def waits_for_port(profile: Profile) -> Iterator[Hit]:
     """Transfers of feature maps take longer than the products."""
-    yield from _limited(profile, Limit.PORT)
+    yield from _limited(profile, KernelLimit.PORT)
 
 
 @advise(
@@ -129,7 +129,7 @@ def badly_filled(profile: Profile) -> Iterator[Hit]:
     total = sum(time.stream.cycles for time in run.offloads)
     for number, one in _kernels(run):
         room = one.work.mac_cycles * run.build.machine.macs
-        long = one.cycles > _SHARE * total and one.limit is Limit.MAC
+        long = one.cycles > _SHARE * total and one.limit is KernelLimit.MAC
         if long and one.work.macs and one.work.macs < _POOR_FILL * room:
             share = f"{100 * one.work.macs / room:.0f} %"
             evidence: dict[str, Value] = {"kernel": one.kernel.kind, "cycles": round(one.cycles)}
@@ -142,7 +142,7 @@ def _kernels(run: EthosRun) -> Iterator[tuple[int, KernelTime]]:
             yield time.number, one
 
 
-def _limited(profile: Profile, limit: Limit) -> Iterator[Hit]:
+def _limited(profile: Profile, limit: KernelLimit) -> Iterator[Hit]:
     """Kernels with that limit that take a share of the time, by source operator."""
     run: EthosRun = profile.payload
     total = sum(time.stream.cycles for time in run.offloads)
@@ -151,10 +151,10 @@ def _limited(profile: Profile, limit: Limit) -> Iterator[Hit]:
         if one.limit is limit:
             origin = run.origin(number, one)
             cycles[origin] = cycles.get(origin, 0.0) + one.cycles
-    for origin, taken in cycles.items():
-        if taken > _SHARE * total:
-            ms = taken / (1e3 * run.build.machine.clock_mhz)
-            yield Hit(origin, f"{100 * taken / total:.0f} % of the time", None, {"ms": ms})
+    for origin, total_of in cycles.items():
+        if total_of > _SHARE * total:
+            ms = total_of / (1e3 * run.build.machine.clock_mhz)
+            yield Hit(origin, f"{100 * total_of / total:.0f} % of the time", None, {"ms": ms})
 
 
 # --- Networks ---

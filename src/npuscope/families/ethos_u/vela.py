@@ -33,14 +33,14 @@ class VelaOutput(Struct, frozen=True):
 def vela_command(command: str = "") -> list[str]:
     """The command that was named, the package of this Python, or what PATH has."""
     if command:
-        found = shutil.which(command)
-        if found is None:
+        path = shutil.which(command)
+        if path is None:
             raise UsageError("no such command", where=f"--vela {command}")
-        return [found]
+        return [path]
     if find_spec("ethosu") is not None and find_spec("ethosu.vela") is not None:
         return [sys.executable, "-P", "-m", "ethosu.vela.vela"]
-    if (found := shutil.which("vela")) is not None:
-        return [found]
+    if (path := shutil.which("vela")) is not None:
+        return [path]
     raise UsageError("Vela, the compiler for Ethos-U, is not installed", hint=_INSTALL)
 
 

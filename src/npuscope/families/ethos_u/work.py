@@ -10,14 +10,14 @@ from math import ceil, gcd
 
 from msgspec import Struct
 
-from npuscope.families.ethos_u.jobs import FeatureMap, Kernel, Storage, Transfer
+from npuscope.families.ethos_u.jobs import FeatureMap, NpuKernel, NpuTransfer, Storage
 from npuscope.families.ethos_u.machine import EthosMachine
 
 _SUB_KERNEL = 8
 _BRICK = 16
 
 
-class Work(Struct, frozen=True):
+class KernelWork(Struct, frozen=True):
     """Cycles of the parts of the NPU, and beats on ports by region."""
 
     blocks: int
@@ -39,7 +39,7 @@ class Work(Struct, frozen=True):
         return longest
 
 
-def kernel_work(kernel: Kernel, machine: EthosMachine) -> Work:
+def kernel_work(kernel: NpuKernel, machine: EthosMachine) -> KernelWork:
     blocks = mac = 0.0
     for count, block in _blocks(kernel):
         mac += count * _mac_steps(kernel, machine, block)
@@ -52,7 +52,7 @@ def kernel_work(kernel: Kernel, machine: EthosMachine) -> Work:
         reads[region] = reads.get(region, 0) + beats
     if kernel.ofm.storage is Storage.MEMORY:
         writes[kernel.ofm.region] = output_beats(kernel.ofm, kernel.shape, machine.port_bytes)
-    return Work(
+    return KernelWork(
         int(blocks),
         mac,
         _output_cycles(kernel, machine),
@@ -63,7 +63,7 @@ def kernel_work(kernel: Kernel, machine: EthosMachine) -> Work:
     )
 
 
-def _constant_cycles(kernel: Kernel, machine: EthosMachine) -> float:
+def _constant_cycles(kernel: NpuKernel, machine: EthosMachine) -> float:
     """Scales and weights are read for every block of pixels, and no more at a time than the NPU
     has room for: far memories keep it waiting."""
     across = ceil(kernel.shape[0] / kernel.block[0]) * ceil(kernel.shape[1] / kernel.block[1])
@@ -81,7 +81,7 @@ def _constant_cycles(kernel: Kernel, machine: EthosMachine) -> float:
     return longest
 
 
-def kernel_macs(kernel: Kernel) -> int:
+def kernel_macs(kernel: NpuKernel) -> int:
     height, width, channels = kernel.shape
     taps = kernel.window.size[0] * kernel.window.size[1]
     if kernel.kind == "CONV":
@@ -92,7 +92,7 @@ def kernel_macs(kernel: Kernel) -> int:
 # --- Blocks ---
 
 
-def _blocks(kernel: Kernel) -> Iterator[tuple[int, tuple[int, int, int]]]:
+def _blocks(kernel: NpuKernel) -> Iterator[tuple[int, tuple[int, int, int]]]:
     """Sizes of blocks with how many there are of each."""
     axes = []
     for size, block in zip(kernel.shape, kernel.block, strict=True):
@@ -104,7 +104,7 @@ def _blocks(kernel: Kernel) -> Iterator[tuple[int, tuple[int, int, int]]]:
                 yield rows * columns * layers, (height, width, depth)
 
 
-def micro_block(kernel: Kernel, machine: EthosMachine) -> tuple[int, int, int]:
+def micro_block(kernel: NpuKernel, machine: EthosMachine) -> tuple[int, int, int]:
     if kernel.is_u85:
         height, width = kernel.micro_block
         return height, width, machine.macs // 8 // (height * width)
@@ -116,7 +116,7 @@ def micro_block(kernel: Kernel, machine: EthosMachine) -> tuple[int, int, int]:
     return height, width, depth
 
 
-def _mac_steps(kernel: Kernel, machine: EthosMachine, block: tuple[int, int, int]) -> float:
+def _mac_steps(kernel: NpuKernel, machine: EthosMachine, block: tuple[int, int, int]) -> float:
     """Cycles of the MAC units on a block. They wait for weights that are still being decoded."""
     if kernel.kind in ("ELEMENTWISE", "RESIZE"):
         return 0.0
@@ -134,7 +134,7 @@ def _mac_steps(kernel: Kernel, machine: EthosMachine, block: tuple[int, int, int
     return depth * sum(steps)
 
 
-def _sub_kernels(kernel: Kernel) -> Iterator[tuple[int, int]]:
+def _sub_kernels(kernel: NpuKernel) -> Iterator[tuple[int, int]]:
     """Taps of the parts that a kernel is cut into, with how many there are of each."""
     sizes = (1, 1) if kernel.kind == "POOL" else kernel.window.size
     parts = []
@@ -147,7 +147,7 @@ def _sub_kernels(kernel: Kernel) -> Iterator[tuple[int, int]]:
 
 
 def _steps_of_taps(
-    kernel: Kernel, machine: EthosMachine, pixels: int, taps: int, unit_depth: int
+    kernel: NpuKernel, machine: EthosMachine, pixels: int, taps: int, unit_depth: int
 ) -> float:
     """For one micro-block of output channels. A decoder makes 8 weights per cycle."""
     wide = kernel.ifm.item_bytes
@@ -179,7 +179,7 @@ def _steps_of_taps(
 # --- The output stage ---
 
 
-def _output_cycles(kernel: Kernel, machine: EthosMachine) -> float:
+def _output_cycles(kernel: NpuKernel, machine: EthosMachine) -> float:
     height, width, channels = kernel.shape
     if kernel.ofm.bricks:
         channels = ceil(channels / _BRICK) * _BRICK
@@ -240,7 +240,7 @@ def _span_beats(first: int, size: int, port: int) -> int:
     return (first + size - 1) // port - first // port + 1
 
 
-def _input_beats(kernel: Kernel, machine: EthosMachine) -> Iterator[tuple[int, int]]:
+def _input_beats(kernel: NpuKernel, machine: EthosMachine) -> Iterator[tuple[int, int]]:
     """Inputs of every block with its border, once per block of channels; weights and scales once
     per block of pixels."""
     port = machine.port_bytes
@@ -261,7 +261,7 @@ def _input_beats(kernel: Kernel, machine: EthosMachine) -> Iterator[tuple[int, i
         yield kernel.ifm.region, _window_beats(kernel, port)
 
 
-def _window_beats(kernel: Kernel, port: int) -> int:
+def _window_beats(kernel: NpuKernel, port: int) -> int:
     """U55 and U65 read the input of a block again for every block of channels and every part of
     a kernel; U85 does so for channels only where it works kernel first."""
     deep = ceil(kernel.shape[2] / kernel.block[2])
@@ -272,7 +272,7 @@ def _window_beats(kernel: Kernel, port: int) -> int:
     return again * sum(map_beats(kernel.ifm, rows, span, channels, port) for span in columns)
 
 
-def _reads(kernel: Kernel, axis: int) -> Iterator[range]:
+def _reads(kernel: NpuKernel, axis: int) -> Iterator[range]:
     """Rows or columns that each block reads for each part of the kernel."""
     window, size, block = kernel.window, kernel.shape[axis], kernel.block[axis]
     before, after = window.pads[axis], window.pads[axis + 2]
@@ -317,5 +317,5 @@ def map_beats(
     )
 
 
-def transfer_bytes(job: Transfer) -> int:
+def transfer_bytes(job: NpuTransfer) -> int:
     return job.source.length * job.sizes[0] * job.sizes[1]

@@ -9,13 +9,13 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from npuscope.errors import FileError
 from npuscope.families.ethos_u.arithmetic.scaling import scaled
-from npuscope.families.ethos_u.jobs import Kernel
+from npuscope.families.ethos_u.jobs import NpuKernel
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _LOWEST, _HIGHEST = -(1 << 40), 1 << 40  # outside of every value
 
 
-def pooled(kernel: Kernel, image: Array) -> Array:
+def pooled(kernel: NpuKernel, image: Array) -> Array:
     """Scaled results, from values without their zero point."""
     if kernel.mode == "REDUCE_SUM":
         return scaled(image.sum(axis=2, keepdims=True), kernel.output_scale)
@@ -45,12 +45,12 @@ def _average(sums: Array, counts: Array) -> Array:
     return average
 
 
-def _padded(kernel: Kernel, image: Array, fill: int) -> Array:
+def _padded(kernel: NpuKernel, image: Array, fill: int) -> Array:
     top, left, bottom, right = kernel.window.pads
     return np.pad(image, ((top, bottom), (left, right), (0, 0)), constant_values=fill)
 
 
-def _windows(kernel: Kernel, image: Array, fill: int) -> Array:
+def _windows(kernel: NpuKernel, image: Array, fill: int) -> Array:
     """Output height x width x channels x window."""
     down, right = kernel.window.stride
     block = _padded(kernel, image, fill)
@@ -59,7 +59,7 @@ def _windows(kernel: Kernel, image: Array, fill: int) -> Array:
     return views[:height, :width]
 
 
-def _window_sums(kernel: Kernel, image: Array) -> Array:
+def _window_sums(kernel: NpuKernel, image: Array) -> Array:
     if kernel.window.size == (1, 1) and not any(kernel.window.pads):
         down, right = kernel.window.stride
         height, width, _ = kernel.shape
