@@ -219,5 +219,6 @@ ELSEWHERE = frozenset(
         *("core-cheaper", "core-fewer-moves", "core-integers", "core-small-constants"),
         "core-smaller",
         "four-bit-weights",
+        *("ethos-more-sram", "ethos-one-stream", "ethos-full-blocks", "ethos-pad-the-image"),
     )
 )
