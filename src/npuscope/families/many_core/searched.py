@@ -27,14 +27,15 @@ def searched(source: str | Path | Graph, options: Mapping[str, Any]) -> Profile:
         overrides=options.get("overrides"),
         machine_file=options.get("machine_file"),
     )
-    graph, file = source, ""
-    if not isinstance(graph, Graph):
-        graph, file = graph_without_weights(Path(graph), options.get("shapes")), Path(graph).name
+    if isinstance(source, Graph):
+        graph, file = source, source.name
+    else:
+        graph, file = graph_without_weights(Path(source), options.get("shapes")), Path(source).name
     work = network_work(graph, machine, batch_of(graph))
     ranking = search(work, machine, Objective(options["objective"]))
     best, mhz = ranking.best, machine.setups.core_mhz
     low, high = best.interval
-    found = SetupSearch(file or graph.name, machine, ranking, tuple(graph.notes))
+    found = SetupSearch(file, machine, ranking, tuple(graph.notes))
     return plain_profile(
         ModelInfo(found.file, "", (), (), work.macs, graph.parameters()),
         MachineInfo(machine.name, "", False, mhz, mhz),
