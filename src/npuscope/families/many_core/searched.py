@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from npuscope.advice.explanation import Explanation
 from npuscope.families.interface import Report
 from npuscope.families.many_core.machine import known_core_machines, load_core_machine
-from npuscope.families.many_core.report.setups import SetupSearch, setups_json, setups_text
+from npuscope.families.many_core.report.setups import (
+    SetupSearch,
+    setup_line,
+    setups_json,
+    setups_text,
+)
 from npuscope.families.many_core.rules import FAMILY
 from npuscope.families.many_core.setups.network import batch_of, graph_without_weights
 from npuscope.families.many_core.setups.search import Objective, search
@@ -50,6 +56,15 @@ def searched(source: str | Path | Graph, options: Mapping[str, Any]) -> Profile:
         figures={"ddr_bytes": best.ddr_bytes},
         payload=found,
     )
+
+
+def explain_search(profile: Profile) -> Explanation:
+    """What the best set-up waits for; the set-ups beside it are the changes that were tried."""
+    found: SetupSearch = profile.payload
+    answer = f"{setup_line(found.best)}, bound by {found.best.limit}"
+    lines = tuple(setups_text(found).splitlines()[1:])
+    about = {**setups_json(found), "interval_ms": list(profile.interval_ms)}
+    return Explanation(answer, profile, (), (), lines=lines, about=about)
 
 
 def search_screen(found: SetupSearch) -> Report:
