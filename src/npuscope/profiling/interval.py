@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -98,7 +98,7 @@ def contents(
     facts: ProgramFacts, epochs: Sequence[TimedEpoch], machine: Machine, total_ms: float
 ) -> Contents:
     whole = total_ms or 1.0
-    spent: Counter[str] = Counter()
+    spent: defaultdict[str, float] = defaultdict(float)
     unmeasured: Counter[str] = Counter()
     npu_khz = machine.clocks.npu_mhz * 1000
     for epoch, facts_of_epoch in zip(epochs, facts.epochs, strict=True):
@@ -121,7 +121,7 @@ def contents(
         else:
             unmeasured[kernel] += ms
     slowest = tuple(name for name, _ in unmeasured.most_common())
-    shares = {name: ms / whole for name, ms in spent.items()}
+    shares: dict[str, Any] = {name: ms / whole for name, ms in spent.items()}
     of = Contents(0.0, 0.0, unmeasured.total() / whole, 0.0, slowest)
     return replace(of, **shares)
 
