@@ -68,6 +68,7 @@ class EpochProfile(Struct, frozen=True):
     provenance: Provenance
     spread: Spread
     predicted_ms: float | None = None  # beside a measured time, where the program is known
+    modes: tuple[str, ...] = ()  # of its convolutions, where the registers are known
 
 
 class TimeShares(Struct, frozen=True):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from msgspec import Struct
-
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 from npuscope.machine.mpool import mpool_text
@@ -20,6 +18,7 @@ from npuscope.program.code_files import (
     pool_images,
 )
 from npuscope.program.dot import dot_text
+from npuscope.program.generate_report.summary import BuildCall
 from npuscope.program.generate_report.writer import generate_report_text
 from npuscope.program.model import Program
 from npuscope.program.network_csv import network_csv_text
@@ -28,27 +27,18 @@ from npuscope.text import c_identifier, file_name
 from npuscope.whole_file import together, write_files
 
 
-class BuildNames(Struct, frozen=True):
-    """What files are called; the vendor's options of the same names set them."""
-
-    network: str = "network"
-    csv: str = ""
-    info: str = ""
-    application: str = ""
-
-
 def write_build(
     folder: Path,
     program: Program,
     machine: Machine,
     graph: Graph,
     profile: Profile,
-    names: BuildNames | None = None,
+    call: BuildCall | None = None,
 ) -> tuple[str, ...]:
     """All files, or none; returns notes on what could not be written."""
-    names = names or BuildNames()
-    notes, files = code_files(program, machine, c_identifier(names.network))
-    files |= table_files(program, machine, graph, profile, names)
+    call = call or BuildCall()
+    notes, files = code_files(program, machine, c_identifier(call.name))
+    files |= table_files(program, machine, graph, profile, call)
     with together():
         save(program, folder)
         data = {n: text.encode() if isinstance(text, str) else text for n, text in files.items()}
@@ -57,12 +47,12 @@ def write_build(
 
 
 def table_files(
-    program: Program, machine: Machine, graph: Graph, profile: Profile, names: BuildNames
+    program: Program, machine: Machine, graph: Graph, profile: Profile, call: BuildCall
 ) -> Files:
     """Images, tables and reports, which hold for every program."""
-    name = c_identifier(names.network)
-    csv = file_name(names.csv) if names.csv else f"{name}.csv"
-    info = file_name(names.info) if names.info else "c_info.json"
+    name = c_identifier(call.name)
+    csv = file_name(call.csv) if call.csv else f"{name}.csv"
+    info = file_name(call.info) if call.info else "c_info.json"
     c_info = json.dumps(c_info_json(c_info_of(program, machine)), indent=1) + "\n"
     return {
         **pool_images(program),
@@ -70,7 +60,7 @@ def table_files(
         info if info.endswith(".json") else f"{info}.json": c_info,
         csv if csv.endswith(".csv") else f"{csv}.csv": network_csv_text(program, machine),
         f"{machine.name}.mpool": mpool_text(machine),
-        f"{name}_generate_report.txt": generate_report_text(program, machine, graph, profile),
+        f"{name}_generate_report.txt": generate_report_text(program, machine, graph, profile, call),
         f"{name}.dot": dot_text(program, profile),
-        "app_config.h": app_config_text(program, graph, name, names.application),
+        "app_config.h": app_config_text(program, graph, name, call.application),
     }

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from npuscope.graph.model import Graph
+from npuscope.graph.model import Graph, Op
+from npuscope.machine.npu_ops import LAYERS
 from npuscope.program.code_files import NO_C
-from npuscope.program.generate_report.summary import summary_lines
+from npuscope.program.generate_report.summary import BuildCall, summary_lines
 from npuscope.program.model import EpochKind, Program
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
@@ -22,6 +24,7 @@ class Compilation(Struct, frozen=True):
     files: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     graph: Graph | None = None
+    call: BuildCall | None = None
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -33,7 +36,6 @@ def compilation_text(
     compilation: Compilation,
     *,
     directory: str,
-    name: str,
     verbosity: int,
     log_lowering: bool,
     d_lower: int,
@@ -46,7 +48,10 @@ def compilation_text(
     lines = [f"{epochs} ({counts}) in {safe_terminal(directory)}"]
     lines += [f"note     {safe_terminal(note)}" for note in notes]
     if compilation.graph is not None and verbosity:
-        lines += ["", *summary_lines(program, compilation.graph, directory, name)]
+        lines += ["", *summary_lines(program, compilation.graph, compilation.call)]
+    if compilation.call is not None and verbosity > 1:
+        arguments = compilation.call.compiler_arguments(program)
+        lines += ["", f"compiler arguments: {safe_terminal(arguments)}"]
     if log_lowering or verbosity > 1:
         # Why each epoch is what it is: the better ways that a rule did not allow.
         lines += [
@@ -58,7 +63,7 @@ def compilation_text(
             for refused in epoch.trail
         ]
     if d_lower > 0:
-        lines += _vendor_trail(program)
+        lines += _vendor_trail(program, compilation.graph)
     return "\n".join(lines)
 
 
@@ -67,9 +72,10 @@ def _counts(program: Program) -> dict[str, int]:
     return {kind.value: program.count(kind) for kind in kinds}
 
 
-def _vendor_trail(program: Program) -> list[str]:
+def _vendor_trail(program: Program, graph: Graph | None) -> list[str]:
     """The same in the words that the vendor's compiler has for it."""
     lines: list[str] = []
+    layers = {} if graph is None else {op.origin: op for op in graph.ops if op.kind in LAYERS}
     for epoch in program.executed:
         name = ", ".join(epoch.origin or epoch.operators)
         for refused in epoch.trail:
@@ -80,7 +86,23 @@ def _vendor_trail(program: Program) -> list[str]:
                 "Let's try with the next lowerer",
             ]
         lines.append(f"Lowering {name} with Lowerer {epoch.kind.value}")
+        layer = layers.get(epoch.origin)
+        if graph is not None and layer is not None and epoch.kind is EpochKind.SW:
+            lines += _tensor_lines(graph, layer, name)
     return [safe_terminal(line) for line in lines]
+
+
+def _tensor_lines(graph: Graph, layer: Op, name: str) -> list[str]:
+    """The vendor's labels are swapped: `ch` counts the inputs, `chin` the outputs."""
+    shape, inputs = graph.output_tensor(layer).shape, graph.first_input(layer).shape[-1]
+    height, width = prod(shape[1:-2]), prod(shape[-2:-1]) if len(shape) > 2 else 1
+    return [
+        f"Standard Software Lowering operations for node {name}",
+        f"tensor w: {width}",
+        f"tensor h: {height}",
+        f"tensor ch: {inputs}",
+        f"tensor chin: {shape[-1]}",
+    ]
 
 
 def compilation_json(

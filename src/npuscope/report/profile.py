@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from npuscope.profiling.model import EpochProfile, Profile
+from npuscope.program.dot import choked_port
 from npuscope.program.model import EpochKind
 from npuscope.report.figures import (
     DASH,
@@ -71,9 +72,9 @@ def _line(profile: Profile, epoch: EpochProfile, compared: bool) -> str:
     total = phases(epoch, clocks_of(profile)).total_npu_cycles
     speed = DASH if is_bare(epoch) else per(epoch.claims.ops, total)
     predicted = DASH if epoch.predicted_ms is None else ms(epoch.predicted_ms)
-    # Core cycles against the compiler's own estimate.
+    # The compiler's own estimate against core cycles, as a share of these: as the vendor has it.
     core, limit = epoch.counters.core_cycles, epoch.claims.max_cycles
-    against = f"{100 * (core - limit) / limit:+.0f}%" if limit else DASH
+    against = f"{100 * (core - limit) / core:+.0f}%" if limit and core else DASH
     return (
         f"{epoch_label(epoch):>9}  {epoch.kind.value:<6} {ms(epoch.ms):>7}"
         f"{f'{predicted:>10}' if compared else ''} {percent(epoch.ms, profile.total_ms):>6} "
@@ -131,6 +132,7 @@ def _compiler(epoch: EpochProfile) -> list[str]:
         _row("source ops", names(epoch.origin) or DASH),
         _row("operations", str(operations(epoch))),
         _row("processor units", str(processor_units(epoch))),
+        *([_row("conv mode", "; ".join(epoch.modes))] if epoch.modes else []),
         _row("ops", str(claims.ops)),
         _row("compute cycles", f"{claims.compute_cycles} (max_cycles={claims.max_cycles})"),
         _row(
@@ -146,7 +148,7 @@ def _duration(profile: Profile, epoch: EpochProfile, cycles: Phases) -> list[str
     share = percent(epoch.ms, profile.total_ms)
     lines = [
         _row("duration", f"{ms(epoch.ms)}ms ({share}) total={ms(profile.total_ms)}ms"),
-        _row("bound by", epoch.counters.bound.value),
+        _row("bound by", _bound(epoch)),
     ]
     if epoch.predicted_ms is not None:
         error = percent(epoch.predicted_ms - epoch.ms, epoch.ms)
@@ -161,6 +163,13 @@ def _duration(profile: Profile, epoch: EpochProfile, cycles: Phases) -> list[str
             )
         )
     return lines
+
+
+def _bound(epoch: EpochProfile) -> str:
+    """With the port of a convolution that it means."""
+    bound = epoch.counters.bound.value
+    port = choked_port(bound) if epoch.units.get("CONVACC") else ""
+    return f"{bound}, choked ports = ({port})" if port else bound
 
 
 def _cycles(epoch: EpochProfile, cycles: Phases, mcu_mhz: float, npu_mhz: float) -> list[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -34,8 +37,8 @@ from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
     from npuscope.building import Build, Options, Source
+    from npuscope.program.generate_report.summary import BuildCall
     from npuscope.program.model import Program
-    from npuscope.report.build_files import BuildNames
     from npuscope.report.compile import Compilation
 
 _TARGETS = ("stm32n6",)
@@ -153,6 +156,7 @@ def compilation(
     output_info_file: str | Path | None = None,
     max_ca_pipe: int | None = None,
     application: str = "",
+    words: Callable[[str], str] | None = None,
     **options: Unpack[Options],
 ) -> Compilation:
     """The Program with what was written; the vendor's tool takes the model with an option."""
@@ -168,8 +172,8 @@ def compilation(
             raise UsageError(f"expected 1 to 4 units, found {max_ca_pipe}", where="--Omax-ca-pipe")
         overrides = {"convacc.max_pipe": max_ca_pipe, **(options.get("overrides") or {})}
         options = {**options, "overrides": overrides}
-    from npuscope.building import build, refuse_stand_ins
-    from npuscope.report.build_files import BuildNames
+    from npuscope.building import build, optimization_level, refuse_stand_ins
+    from npuscope.program.generate_report.summary import BuildCall
     from npuscope.report.compile import Compilation
     from npuscope.whole_file import new_folder
 
@@ -178,13 +182,31 @@ def compilation(
     network = build(source or str(model), options)
     if directory is None:
         return Compilation(network.program, graph=network.graph)
-    names = BuildNames(name, str(csv_file or ""), str(output_info_file or ""), application)
+    level = optimization_level(options)
+    call = BuildCall(
+        str(directory),
+        name,
+        str(csv_file or ""),
+        str(output_info_file or ""),
+        application,
+        network.machine.generation.default_optimization if level is None else level,
+        str(options.get("mpool") or ""),
+        ("compile", words("compile")) if words is not None else (),
+        _created(),
+    )
     with new_folder(directory) as folder:
-        notes = write(network, folder.path, names)
-    return Compilation(network.program, folder.files, (*notes, *folder.kept), network.graph)
+        notes = write(network, folder.path, call)
+    return Compilation(network.program, folder.files, (*notes, *folder.kept), network.graph, call)
 
 
-def write(network: Build, folder: Path, names: BuildNames | None = None) -> tuple[str, ...]:
+def _created() -> str:
+    """When; a build that shall be the same again names the time in its environment."""
+    stated = os.environ.get("SOURCE_DATE_EPOCH", "")
+    seconds = float(stated) if stated.isdecimal() else time.time()
+    return time.strftime("%a %b %d %H:%M:%S %Y", time.gmtime(seconds))
+
+
+def write(network: Build, folder: Path, call: BuildCall | None = None) -> tuple[str, ...]:
     """All files of a build: the program, and what the vendor's tools would have written.
 
     Returns notes on what could not be written.
@@ -198,7 +220,7 @@ def write(network: Build, folder: Path, names: BuildNames | None = None) -> tupl
     profile = estimate(network.program, network.machine, network.graph)
     with as_file_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    return write_build(folder, network.program, network.machine, network.graph, profile, names)
+    return write_build(folder, network.program, network.machine, network.graph, profile, call)
 
 
 def tell_missing(result: Compilation) -> None:

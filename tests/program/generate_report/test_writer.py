@@ -14,7 +14,8 @@ from npuscope.profiling.run import estimate
 from npuscope.program.generate_report import GenerateReport, generate_report_text
 from npuscope.program.generate_report.lines import split_lines
 from npuscope.program.generate_report.reader import parse_generate_report
-from npuscope.program.generate_report.writer import amount, pool_usage
+from npuscope.program.generate_report.usage import pool_usage
+from npuscope.program.generate_report.writer import amount
 from npuscope.program.model import Call, Epoch, EpochKind, Program
 from npuscope.structs import replace
 from program.sample import sample
