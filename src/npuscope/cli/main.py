@@ -25,9 +25,10 @@ from npuscope.verbs.table import NAMES
 
 VERBS = tuple(name for name in NAMES if " " not in name)
 # Endings of files that verbs read: `--json model.tflite` means the model, not a file to write.
+_MODELS = (".tflite", ".onnx")
+_VALUE_OPTIONAL = ("--log", "--st-neural-art", "--art-profile")
 _SOURCES = (
-    ".tflite",
-    ".onnx",
+    *_MODELS,
     ".c",
     ".h",
     ".csv",
@@ -176,13 +177,19 @@ def _run(argv: list[str]) -> int:
 
 
 def _json_before_source(argv: list[str]) -> list[str]:
-    """`--json model.tflite` means JSON on stdout of that model, not a file of that name."""
+    """`--json model.tflite` means JSON on stdout of that model, not a file of that name; `--log` in
+    front of a model means the usual log, `--st-neural-art` the usual profile."""
     words: list[str] = []
+    last: list[str] = []
+    models = [word for word in argv if word.lower().endswith(_MODELS) or os.path.isdir(word)]
     for i, word in enumerate(argv):
         following = argv[i + 1] if i + 1 < len(argv) else ""
         is_source = following.lower().endswith(_SOURCES) or os.path.isdir(following)
-        words.append("--json=-" if word == "--json" and is_source else word)
-    return words
+        if word in _VALUE_OPTIONAL and models == [following]:
+            last.append(word)
+        else:
+            words.append("--json=-" if word == "--json" and is_source else word)
+    return [*words, *last]
 
 
 def _start_logging(args: argparse.Namespace) -> None:

@@ -50,7 +50,7 @@ MACHINE = (
         vendor=("--enable-epoch-controller",), **MAPPED),
     text("art_profile",
         "pools, machine and compiler options of a profile in the vendor's neural_art.json",
-        "NAME@FILE", vendor=("--st-neural-art",), **MAPPED),
+        "NAME@FILE", const="default", vendor=("--st-neural-art",), **MAPPED),
     real("mcu_mhz", "CPU clock (800)", "MHZ", **TIMED),
     real("npu_mhz", "NPU clock (1000)", "MHZ", **TIMED),
     text("flash", "how the board drives its flash: octo-dtr-200 (default), octo-dtr-50, ...",
@@ -91,10 +91,13 @@ NO_COLOR = flag("no_color", "not needed: there are no colours",
     python=False, effect=VendorEffect.NONE)
 
 
+VERBOSITY = whole("verbosity", "0: the answer only, 1: the default, 2: everything", "",
+    default=1, choices=(0, 1, 2), const=1, python=False)
+
+
 def vendor_output(log: str) -> OptionGroup:
     """As on every verb, but -v is the verbosity of the vendor's tool."""
-    verbosity = whole("verbosity", "0: the answer only, 1: the default, 2: everything", "",
-        default=1, flags=("-v", "--verbosity"), choices=(0, 1, 2), const=1, python=False)
+    verbosity = replace(VERBOSITY, flags=("-v", "--verbosity"))
     log_file = result_file("log", f"a log ({log})", const=log, python=False)
     debug = flag("debug", "internal log on stderr", python=False)
     verbose = replace(VERBOSE, flags=())
@@ -161,7 +164,7 @@ BATCH = whole("batch", "samples of every counter; means are reported (default 1;
 DEVICE = (
     text("connect",
         "simulated (default), emulated, serial[:PORT][:BAUD], socket:HOST:PORT or log:FILE", "DESC",
-        default="simulated"),
+        default="simulated", vendor=("-d", "--desc")),
     text("network", "which network, if the device has several", default="", flags=("-n", "--name")),
     file("cfile", "the build that runs there, as SOURCE: network.c, c_info.json or the folder",
         flags=("-c", "--cfile"), python=False),
@@ -169,7 +172,9 @@ DEVICE = (
         "use the passes of the vendor's profiler (a warm-up and three) instead of the fewest"),
     flag("vendor_figures", "report in the vendor's layout and with its means", python=False),
     SINGLE,
-    result_file("log", "save every counter of every inference, for --connect log:FILE"),
+    result_file("log",
+        "save every counter of every inference (npu_profiler.log), for --connect log:FILE",
+        const="npu_profiler.log"),
 )
 SWEEP_REPORT = OptionGroup("report", (
     result_file("html", "tables and plots as one offline HTML file"),

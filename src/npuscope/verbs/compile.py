@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from npuscope.clock import now
 from npuscope.errors import TargetError, UsageError
 from npuscope.options.kinds import (
     Argument,
@@ -172,7 +171,7 @@ def compilation(
             raise UsageError(f"expected 1 to 4 units, found {max_ca_pipe}", where="--Omax-ca-pipe")
         overrides = {"convacc.max_pipe": max_ca_pipe, **(options.get("overrides") or {})}
         options = {**options, "overrides": overrides}
-    from npuscope.building import build, optimization_level, refuse_stand_ins
+    from npuscope.building import art_profile, build, optimization_level, refuse_stand_ins
     from npuscope.program.generate_report.summary import BuildCall
     from npuscope.report.compile import Compilation
     from npuscope.whole_file import new_folder
@@ -182,7 +181,10 @@ def compilation(
     network = build(source or str(model), options)
     if directory is None:
         return Compilation(network.program, graph=network.graph)
-    level = optimization_level(options)
+    level, profile = optimization_level(options), art_profile(options)
+    if profile is not None:
+        csv_file = csv_file or profile.options.csv_file
+        output_info_file = output_info_file or profile.options.info_file
     call = BuildCall(
         str(directory),
         name,
@@ -192,18 +194,11 @@ def compilation(
         network.machine.generation.default_optimization if level is None else level,
         str(options.get("mpool") or ""),
         ("compile", words("compile")) if words is not None else (),
-        _created(),
+        now(),
     )
     with new_folder(directory) as folder:
         notes = write(network, folder.path, call)
     return Compilation(network.program, folder.files, (*notes, *folder.kept), network.graph, call)
-
-
-def _created() -> str:
-    """When; a build that shall be the same again names the time in its environment."""
-    stated = os.environ.get("SOURCE_DATE_EPOCH", "")
-    seconds = float(stated) if stated.isdecimal() else time.time()
-    return time.strftime("%a %b %d %H:%M:%S %Y", time.gmtime(seconds))
 
 
 def write(network: Build, folder: Path, call: BuildCall | None = None) -> tuple[str, ...]:
