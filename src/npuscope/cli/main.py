@@ -7,6 +7,7 @@ import contextlib
 import errno
 import gc
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from typing import NoReturn, TextIO
@@ -148,6 +149,16 @@ def _guarded(argv: list[str]) -> int:
 def _run(argv: list[str]) -> int:
     if argv[:1] == ["help"]:  # `npuscope help fix` is `npuscope fix --help`
         argv = [*argv[1:], "--help"]
+    if argv and argv[0] not in VERBS:
+        from npuscope.cli.vendor_words import translated
+
+        line = translated(argv)
+        if line is not None and line.waits:
+            print(f"npuscope {safe_lines(shlex.join(line.words))}\n{line.waits}")
+            return 0
+        if line is not None:
+            argv = list(line.words)
+            _say(f"npuscope: as `npuscope {safe_lines(shlex.join(argv))}`")
     # The verb is found before argparse runs, because only its module is imported.
     verb = next((word for word in argv if not word.startswith("-")), None)
     if verb is not None and verb not in VERBS:

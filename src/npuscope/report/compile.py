@@ -35,7 +35,6 @@ class Compilation(Struct, frozen=True):
 def compilation_text(
     compilation: Compilation,
     *,
-    directory: str,
     verbosity: int,
     log_lowering: bool,
     d_lower: int,
@@ -45,6 +44,7 @@ def compilation_text(
     program = compilation.program
     counts = ", ".join(f"{number} {kind}" for kind, number in _counts(program).items())
     epochs = counted(len(program.executed), "epoch")
+    directory = compilation.call.directory if compilation.call else "memory"
     lines = [f"{epochs} ({counts}) in {safe_terminal(directory)}"]
     lines += [f"note     {safe_terminal(note)}" for note in notes]
     if compilation.graph is not None and verbosity:
@@ -105,13 +105,11 @@ def _tensor_lines(graph: Graph, layer: Op, name: str) -> list[str]:
     ]
 
 
-def compilation_json(
-    compilation: Compilation, *, directory: str, unused: tuple[str, ...]
-) -> dict[str, Any]:
+def compilation_json(compilation: Compilation, *, unused: tuple[str, ...]) -> dict[str, Any]:
     program = compilation.program
     return {
         "schema": "npuscope/compile/1",
-        "directory": str(Path(directory)),
+        "directory": str(Path(compilation.call.directory)) if compilation.call else "",
         "files": list(compilation.files),
         "machine": program.machine,
         "generation": program.generation,

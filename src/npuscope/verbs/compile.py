@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from npuscope.report.compile import Compilation
 
 _TARGETS = ("stm32n6",)
+_OUTPUT = "st_ai_output"
 
 
 def _neutral(flag: str, values: int) -> Option:
@@ -88,8 +89,8 @@ VERB = Verb(
     (Argument("source", "MODEL", "a model: .tflite or QDQ .onnx", "?"),),
     (
         OptionGroup("", (
-            file("directory", "folder for the files", "DIR", flags=("-o", "--output"),
-                required=True),
+            file("directory", "folder for the files (on the command line st_ai_output)", "DIR",
+                flags=("-o", "--output")),
             flag("log_lowering", "list the mappings that rules refused, by epoch", python=False),
             flag("relocatable", "make external pools relative, as `npuscope package` needs them",
                 **MAPPED),
@@ -171,6 +172,8 @@ def compilation(
             raise UsageError(f"expected 1 to 4 units, found {max_ca_pipe}", where="--Omax-ca-pipe")
         overrides = {"convacc.max_pipe": max_ca_pipe, **(options.get("overrides") or {})}
         options = {**options, "overrides": overrides}
+    if directory is None and words is not None:
+        directory = _OUTPUT  # of the vendor's tool; where `package` looks
     from npuscope.building import art_profile, build, optimization_level, refuse_stand_ins
     from npuscope.program.generate_report.summary import BuildCall
     from npuscope.report.compile import Compilation
