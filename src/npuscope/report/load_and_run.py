@@ -10,6 +10,8 @@ from typing import Any
 from msgspec import Struct
 
 from npuscope.boards.emulated.boot import Mode, Placed
+from npuscope.loadable.fitting import refuse_misfit
+from npuscope.loadable.image import read_image
 from npuscope.profiling.load_and_run import (
     DEFAULT_IMAGE,
     MODES,
@@ -91,11 +93,13 @@ class KitCommands(Struct, frozen=True):
 
 def kit_commands(source: Path, modes: set[str], addresses: tuple[int, int]) -> KitCommands:
     files, commands = [source], []
-    if source.is_dir():
+    if source.is_dir() or source.suffix == ".c":
         files = [Path(DEFAULT_IMAGE)]
         commands.append(f"npuscope package {_word(source)} -n network --cpu cortex-m55")
-    elif open_image(source)[1] is not None:
-        files.append(parameters_beside(source))
+    else:
+        image, params = open_image(source)
+        refuse_misfit(read_image(image, params), KIT)
+        files += [parameters_beside(source)] if params is not None else []
     if "no-flash" not in modes:
         commands += [_write(*pair) for pair in zip(files, addresses, strict=False)]
     # The commands before this one flash the files, so the script must not do it again.

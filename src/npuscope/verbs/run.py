@@ -104,7 +104,9 @@ def run(
         raise UsageError(f"expected at least 1 inference, found {batch}", where="--batch")
     if "no-flash" in modes:
         raise UsageError(
-            "the emulated board's flash is empty whenever it starts", where="--mode no-flash"
+            "the emulated board's flash is empty whenever it starts",
+            where="--mode no-flash",
+            hint="it starts what a real board has in flash already: --board stm32n6570-dk",
         )
     start = partial(
         load_and_run,

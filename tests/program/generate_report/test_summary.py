@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from compiler.nets import MACHINES, Net, compiled
 from edits.border_case import graph_of
 from edits.channel_nets import two_cell_denoiser
 from npuscope.compiler.pipeline import compile_graph
-from npuscope.graph.model import Graph
+from npuscope.files.load import load_model
+from npuscope.graph.model import Activation, Graph
 from npuscope.machine.load import load_machine
 from npuscope.program.generate_report.summary import BuildCall, summary_lines
+from npuscope.program.generate_report.vendor_macc import total_vendor_macc, vendor_macc
 from npuscope.program.generate_report.writer import generate_report_text
 
 
@@ -85,3 +89,24 @@ def test_the_arguments_are_spelled_as_the_vendors() -> None:
         '--output-info-file "c_info.json"',
     ):
         assert words in line
+
+
+def test_multiply_accumulates_as_the_vendor_counts_them() -> None:
+    """The published report of a 64x64x3 image, 64 kernels of 3x3, ReLU and mean: 7,602,240."""
+    net = Net()
+    x = net.conv(net.input((1, 64, 64, 3)), 64, activation=Activation.RELU)
+    net.mean(x)
+    graph = net.graph()
+    rows = [vendor_macc(graph, op) for op in graph.ops]
+    assert rows[0] == 7_077_952 + 262_144
+    assert sum(rows) == 7_602_240
+    found = values(summary_lines(compiled(graph, "2.2"), graph))
+    assert found["macc"] == "7,602,240 as the vendor counts, 7,077,888 products"
+
+
+def test_published_totals(shared_models: Path) -> None:
+    files = shared_models.parent / "artefacts" / "PeleAB__STM32N6-FaceRecognition"
+    path = files / "input_models" / "centerface.tflite"
+    if not path.exists():
+        pytest.skip("the network is not at hand")
+    assert total_vendor_macc(load_model(path)) == 100_287_399

@@ -10,6 +10,7 @@ from msgspec import Struct
 from npuscope.graph.model import DType, Graph, Tensor
 from npuscope.ops.table import total_macs
 from npuscope.program.generate_report.usage import pool_usage
+from npuscope.program.generate_report.vendor_macc import total_vendor_macc
 from npuscope.program.model import Buffer, Program
 from npuscope.text import safe_terminal
 
@@ -147,7 +148,10 @@ def _sizes(program: Program, graph: Graph) -> Iterator[tuple[str, str]]:
     in_float = _FLOAT_BYTES * sum(tensor.elements for tensor in weights_of(graph))
     change = size - in_float
     share = f"({100 * change / in_float:+.1f}%)" if in_float else ""
-    yield "macc", f"{total_macs(graph):,}"
+    yield (
+        "macc",
+        f"{total_vendor_macc(graph):,} as the vendor counts, {total_macs(graph):,} products",
+    )
     yield (
         "weights (ro)",
         f"{_bytes(size)} ({_segments(len(pools))}) / {change:+,}{share} vs float model",

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from npuscope.graph.model import Graph, Op, Tensor
 from npuscope.machine.model import Machine
-from npuscope.ops.table import macs, total_macs
 from npuscope.program.generate_report.summary import BuildCall, summary_lines, weights_of
 from npuscope.program.generate_report.usage import PoolUsage, pool_usage
+from npuscope.program.generate_report.vendor_macc import total_vendor_macc, vendor_macc
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.text import safe_terminal
 from npuscope.version import __version__
@@ -34,7 +34,10 @@ def layer_lines(graph: Graph) -> list[str]:
     for block in blocks:
         lines += [*(_line(row, widths) for row in block), ruler]
     weights = sum(t.size_bytes for t in weights_of(graph))
-    return [*lines, f"model: macc={total_macs(graph):,} weights={weights:,} activations=-- io=--"]
+    return [
+        *lines,
+        f"model: macc={total_vendor_macc(graph):,} weights={weights:,} activations=-- io=--",
+    ]
 
 
 def _line(row: tuple[str, ...], widths: list[int]) -> str:
@@ -51,7 +54,7 @@ def _op_block(graph: Graph, op: Op, index: int) -> list[tuple[str, ...]]:
     params, size = sum(t.elements for t in constants), sum(t.size_bytes for t in constants)
     inputs = [_short(n) for n in op.inputs if n and not graph.tensor(n).is_constant]
     original = op.origin[0].partition(":")[0] if op.origin else op.kind
-    work = macs(graph, op)
+    work = vendor_macc(graph, op)
     first = (
         str(index),
         f"{_short(op.outputs[0])} ({_word(original)})",
@@ -123,7 +126,7 @@ def generate_report_text(
         ["", "Used memory ranges", _RULER, *rows, _END],
         ["", "Epochs details", _RULER, *(_old_epochs if old else _boxed_epochs)(program), _END],
         _sections(usage),
-        _speed(profile) if profile else [],
+        _speed(profile, machine, graph) if profile else [],
     ]
     return "\n".join(line for part in parts for line in part) + "\n"
 
@@ -284,9 +287,13 @@ def _sections(usage: tuple[PoolUsage, ...]) -> list[str]:
     ]
 
 
-def _speed(profile: TimedRun) -> list[str]:
-    return [
+def _speed(profile: TimedRun, machine: Machine, graph: Graph | None) -> list[str]:
+    lines = [
         "",
         f"estimated duration    : {profile.total_ms:.3f} ms",
         f"estimated rate        : {profile.inferences_per_s:.2f} inf/s",
     ]
+    if graph is None or not machine.peak_gops or not profile.total_ms:
+        return lines
+    gops = 2 * total_vendor_macc(graph) / profile.total_ms / 1e6
+    return [*lines, f"estimated GOPS        : {gops:.1f} of {machine.peak_gops:g}"]
