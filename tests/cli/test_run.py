@@ -13,6 +13,8 @@ import pytest
 
 import npuscope
 from boards.emulated.loads import GRAPHS, Net33, packaged
+from loadable.samples import Sample
+from loadable.samples import build as sample_build
 from loadable.samples import image as for_the_kit
 from models import dense_net, save, to_tflite
 from npuscope import building
@@ -331,8 +333,9 @@ def test_errors(
 def test_commands_for_a_real_board(folder: Path, capsys: Capture) -> None:
     path = folder / "my nets" / "face_rel.bin"
     path.parent.mkdir()
-    path.write_bytes(for_the_kit(split=True))
-    path.with_name("face_rel_params.bin").write_bytes(b"weights")
+    image, params = sample_build(Sample(split=True))
+    path.write_bytes(image)
+    path.with_name("face_rel_params.bin").write_bytes(params)
     words = (path, "--board", "stm32n6570-dk", "--address", "0x72000000")
     lines = run(capsys, *words).splitlines()
     assert lines[0].startswith("npuscope does not flash real boards")
