@@ -33,7 +33,7 @@ FOREIGN = {
     *("--chip", "--binary-format", "--targets", "--format", "--no-wait", "--base-address"),
     *("--gc-sections", "--error-limit", "--emit-relocs", "--descriptor_set_out", "--onnx-input"),
     *("--load-mdesc-file", "--load-cdesc-file", "--load-mpool-file", "--load-mdesc", "--opset"),
-    "--model-md5",
+    *("--model-md5", "--workspace", "--out-dir-prefix"),
 }
 
 
