@@ -7,8 +7,8 @@ Every row of the table with one of the versions is predicted with the epoch cont
 and NPU at 1000 MHz. A row that cannot be predicted is listed with the reason. The table's columns:
 file, family, graph, stedgeai, inference_ms, internal_ram_kib, external_ram_kib, weights_flash_kib.
 Rows whose graph begins with `unseen` take part in no fit but that of external RAM, for which the
-other ones are too few. `--intervals` shows which widths of the interval would have held, each
-family left out in turn, for profiling/interval.py.
+other ones are too few. `--intervals` shows by kind of network how often the interval of
+profiling/interval.py held, each family left out in turn.
 The page takes the prose of docs/accuracy.md; what is between its marks is written anew.
 """
 
@@ -20,7 +20,6 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import product
 from pathlib import Path
 from statistics import mean, median
 from time import perf_counter
@@ -76,12 +75,13 @@ _MOVES = ("Concat", "Slice", "Pad", "SpaceToDepth")
 FITTED = (
     ("generation.control.controller_cycles",),
     ("generation.vector_frame_elements",),
-    ("generation.piece_frame_cycles",),
     ("timing.side_share",),
     ("timing.accumulation_turn_cycles",),
     ("timing.second_vector_cycles",),
     ("timing.vector_frame_cycles",),
     ("timing.pair_cycles",),
+    ("timing.product_cycles",),
+    ("timing.wide_word_cycles",),
     ("paths.noc.access",),
     ("software.Resize.per_element",),
     ("software.Resize.per_pixel",),
@@ -136,7 +136,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--table", type=Path, required=True, help="CSV of published figures")
     parser.add_argument("--version", nargs="+", default=["4.0.0"], help="tool versions to predict")
     parser.add_argument("--generation", help="compiler generation, otherwise by tool version")
-    parser.add_argument("--intervals", action="store_true", help="try widths of the interval")
+    parser.add_argument(
+        "--intervals", action="store_true", help="hold the interval against left-out rows"
+    )
     parser.add_argument("--json", type=Path, help="file to write all rows to")
     parser.add_argument("--write-docs", type=Path, help="Markdown page to write")
     options = parser.parse_args()
@@ -308,55 +310,37 @@ def _family_weights(rows: list[Row]) -> np.ndarray:
     return np.array([1 / count[row["family"]] / len(count) for row in rows])
 
 
-WIDTHS = {
-    "BASE": (0.04, 0.05, 0.06, 0.07, 0.08, 0.10, 0.12),
-    "COMBINING_SHARE": (0.0, 0.1, 0.2, 0.3, 0.4),
-    "CPU_SHARE": (0.0, 0.1, 0.2, 0.3),
-    "EXTERNAL_SHARE": (0.2, 0.3, 0.4, 0.5, 0.6),
-    "UNMEASURED_SHARE": (0.6, 0.8),
+KINDS = {
+    "external RAM": lambda of: of.external + of.external_calls,
+    "unmeasured kernels": lambda of: of.unmeasured,
+    "CPU": lambda of: of.cpu,
+    "no convolution": lambda of: of.combining,
 }
-COVERED = (0.80, 0.83, 0.86, 0.90)
+LARGE_PART = {"external RAM": 0.05, "unmeasured kernels": 0.05, "CPU": 0.10, "no convolution": 0.15}
+
+
+def _kind(of: interval.Contents) -> str:
+    """The first part that is large: it is what the interval is wide for."""
+    return next((name for name, part in KINDS.items() if part(of) > LARGE_PART[name]), "plain")
 
 
 def _interval_sections(rows: list[Row]) -> Iterator[str]:
-    """For each share of families to hold: the narrowest widths, and what holds left out."""
-    yield "\n## Widths of the interval, by the errors of left-out families"
-    heads = ("to hold", *WIDTHS, "holds", "family left out", "mean half-width")
-    yield from _table(heads, (_interval_cells(rows, share) for share in COVERED))
+    """By kind of network: how many left-out predictions the interval held, and on which side."""
+    yield "\n## The interval by kind of network, families left out"
+    heads = ("much of the time", "rows", "holds", "too fast", "too slow", "mean width")
+    some = [row for row in rows if not _is_other_export(row)]
+    names = ("all", "plain", *KINDS)
+    yield from _table(heads, (_interval_cells(name, some) for name in names))
 
 
-def _interval_cells(rows: list[Row], share: float) -> Cells:
-    choices = np.array(list(product(*WIDTHS.values())))
-    halves = _halves(rows, choices)
-    errors = np.array([abs(1 / (1 + row["left_out_error"]) - 1) for row in rows])
-    inside = halves >= errors
-    everything = np.ones(len(rows), bool)
-    best = _narrowest(rows, halves, inside, everything, share)
-    held = np.zeros(len(rows), bool)
-    for family in {row["family"] for row in rows}:
-        own = np.array([row["family"] == family for row in rows])
-        held[own] = inside[_narrowest(rows, halves, inside, ~own, share), own]
-    weights = _family_weights(rows)
-    shown = (f"{value:g}" for value in choices[best])
-    percent = (f"{weights @ inside[best]:.0%}", f"{weights @ held:.0%}")
-    return f"{share:.0%}", *shown, *percent, f"±{weights @ halves[best]:.1%}"
-
-
-def _halves(rows: list[Row], choices: np.ndarray) -> np.ndarray:
-    """Half the interval of every row with every choice of widths."""
-    made_of = [row["contents"] for row in rows]
-    shares = np.array([(1.0, c.combining, c.cpu, c.external, c.unmeasured) for c in made_of])
-    return np.minimum(interval.LARGEST, choices @ shares.T)
-
-
-def _narrowest(
-    rows: list[Row], halves: np.ndarray, inside: np.ndarray, used: np.ndarray, share: float
-) -> int:
-    weights = _family_weights([row for row, own in zip(rows, used, strict=True) if own])
-    covered = inside[:, used] @ weights
-    holds = covered >= min(share, covered.max())
-    width = halves[:, used] @ weights
-    return int(np.argmin(np.where(holds, width, np.inf)))
+def _interval_cells(name: str, rows: list[Row]) -> Cells:
+    own = [row for row in rows if name in ("all", _kind(row["contents"]))]
+    out = [row for row in own if not row["left_out_inside"]]
+    late = sum(row["left_out_ms"] < row["published_ms"] for row in out)
+    widths = np.array([interval.sides(row["contents"]) for row in own])
+    faster, slower = widths.mean(axis=0)
+    holds = f"{1 - len(out) / len(own):.0%}"
+    return name, len(own), holds, late, len(out) - late, f"-{faster:.0%} to +{slower:.0%}"
 
 
 # Naive predictors.

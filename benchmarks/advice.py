@@ -29,6 +29,7 @@ from npuscope.advice.fix.run import apply_places
 from npuscope.advice.fix.trials import option_of, with_option
 from npuscope.advice.fix.workbench import Workbench
 from npuscope.advice.what_if import sensitivity
+from npuscope.building import Options, build
 from npuscope.edits import has_edit, open_document
 from npuscope.errors import NpuscopeError
 from npuscope.rulebook.fix import GainBasis
@@ -70,10 +71,13 @@ class Promise:
 
 def promises(path: Path, generation: str) -> Iterator[Promise]:
     found = npuscope.explain(path, generation=generation)
+    made = build(path, {"generation": generation})
     told = (path.name, generation)
     untried = 0
     for change in _all(found):
-        kind = _kind(change, path)
+        option = option_of(change.fix, made.machine)
+        editable = has_edit(change.fix.id, path.suffix.removeprefix("."))
+        kind = "option" if option is not None else "edit" if editable else "people"
         if kind in ("edit", "option") and not change.gain.is_timed:
             untried += 1
             if untried > MOST_BOUNDS:
@@ -83,8 +87,12 @@ def promises(path: Path, generation: str) -> Iterator[Promise]:
         if kind == "people" or gain.ms is None:
             yield Promise(*told, *row, first=first)
         else:
-            yield Promise(*told, *row, followed(change, path, generation, found), first)
-    yield from _keys(path, generation)
+            gain_ms = followed(change, option, path, generation, found)
+            yield Promise(*told, *row, gain_ms, first)
+    for key in sensitivity(made)[:KEYS]:
+        after = npuscope.estimate(path, generation=generation, overrides={key.key: key.better})
+        row = ("key", "what-if", key.key, 1, GainBasis.TIMED.value, key.saved_ms)
+        yield Promise(*told, *row, found.profile.total_ms - after.total_ms)
 
 
 def _all(found: Explanation) -> list[Change]:
@@ -94,16 +102,11 @@ def _all(found: Explanation) -> list[Change]:
     return sorted(every.values(), key=lambda change: -(change.gain_ms or 0.0))
 
 
-def _kind(change: Change, path: Path) -> str:
-    if option_of(change.fix) is not None:
-        return "option"
-    return "edit" if has_edit(change.fix.id, path.suffix.removeprefix(".")) else "people"
-
-
-def followed(change: Change, path: Path, generation: str, found: Explanation) -> float | None:
+def followed(
+    change: Change, option: Options | None, path: Path, generation: str, found: Explanation
+) -> float | None:
     """What the advice saves, from two estimates; None where it cannot be followed."""
     before = found.profile.total_ms
-    option = option_of(change.fix)
     try:
         if option is not None:
             options = with_option({"generation": generation}, option)
@@ -126,15 +129,6 @@ def _edited(change: Change, path: Path, generation: str) -> bytes | None:
     document = open_document(path)
     misfits = apply_places(document, Candidate(change.rule, change.fix, places), look)
     return None if len(misfits) == len(places) else document.to_bytes()
-
-
-def _keys(path: Path, generation: str) -> Iterator[Promise]:
-    made = npuscope.building.build(path, {"generation": generation})
-    before = npuscope.estimate(path, generation=generation).total_ms
-    for row in sensitivity(made)[:KEYS]:
-        after = npuscope.estimate(path, generation=generation, overrides={row.key: row.better})
-        told = (path.name, generation, "key", "what-if", row.key, 1, GainBasis.TIMED.value)
-        yield Promise(*told, row.saved_ms, before - after.total_ms)
 
 
 # --- Tables ---

@@ -80,6 +80,7 @@ def compared(path: Path, generation: str, keep: Path | None, quick: bool) -> dic
     try:
         before = npuscope.estimate(path, as_int8=True, generation=generation)
         row |= {"as_int8_ms": before.total_ms, "unknown": sorted(set(before.unknown_ops))}
+        row["reason"] = "; ".join(note for note in before.notes if "the quantized network" in note)
         if quick:
             after_ms = fastest_form(path, generation, keep)
         else:
@@ -128,7 +129,8 @@ def line(row: dict[str, Any]) -> str:
         f"{row[key]:9.3f}" if row.get(key) else f"{'-':>9}" for key in ("as_int8_ms", "quantize_ms")
     )
     ratio = f"{row['ratio']:6.2f}" if row.get("ratio") else f"{'-':>6}"
-    return f"{row['model'][-52:]:<52} {' '.join(figures)} {ratio}  {row.get('error', '')}"
+    reason = row.get("error") or row.get("reason", "")
+    return f"{row['model'][-52:]:<52} {' '.join(figures)} {ratio}  {reason}"
 
 
 if __name__ == "__main__":

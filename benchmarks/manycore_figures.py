@@ -317,8 +317,8 @@ The published counts fit products that add up 192 channels and make up to 512: 8
 192 or 96 KB of weights each, and 2 for attention, make 1,081 with the last layer. If each of them
 frees the place of its weights, the DMA thread has to wait for it, and its end is a barrier: 811 of
 1,154 ops of HMX have one. Ours are cut alike; tiles of 768 channels leave rests of 256, and loads
-often take places that become free together, so that fewer ends are waited for. Biases and vectors
-of LayerNorm are loads of their own here; there every load is a multicast one.
+often take places that become free together, so fewer ends are waited for. Biases and vectors
+of LayerNorm are separate loads here; there every load is a multicast one.
 
 {table(parts["same run"])}
 

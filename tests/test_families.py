@@ -11,11 +11,19 @@ import pytest
 
 import npuscope
 from many_core.nets import EncoderShape, encoder
+from models import mobilenet_like, save, to_tflite
 from npuscope.advice.catalogue import catalogue
+from npuscope.advice.sweep.one_run import run_json
+from npuscope.advice.sweep.runs import expand
+from npuscope.advice.sweep.spec import read_spec
 from npuscope.cli.main import main
-from npuscope.errors import UsageError
+from npuscope.errors import FileError, UsageError
 from npuscope.families import registry
 from npuscope.families.registry import GROUP, family_of
+from npuscope.identify.table import formats
+from npuscope.live import family_answers
+from npuscope.live.family_library import FamilyLibrary
+from npuscope.live.setting import first_setting
 
 Capture = pytest.CaptureFixture[str]
 COMMON = {"schema", "model", "machine", "total_ms", "interval_ms", "unknown_ops", "model_error",
@@ -36,7 +44,7 @@ def answer(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_all_machines_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(answer(capsys, "machines", "--json"))["machines"]
-    assert [one["name"] for one in found] == ["stm32n6", "cloudai100"]
+    assert [one["name"] for one in found] == ["stm32n6", "cloudai100", *machine_names()]
     assert {key for one in found for key in one} - set(found[0]) == {"family"}
     assert "cloudai100: 16 cores" in answer(capsys, "machines")
 
@@ -71,20 +79,21 @@ def test_values_of_the_machine_can_be_set(model: Path, capsys: pytest.CaptureFix
 def test_python_refuses_in_the_same_sentence(
     model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["profile", str(model), "--machine", "cloudai100"]) == 2
+    assert main(["profile", str(model), "--machine", "cloudai100", "--batch", "2"]) == 2
     with pytest.raises(UsageError) as caught:
-        npuscope.profile(model, machine="cloudai100")
+        npuscope.profile(model, machine="cloudai100", batch=2)
     assert capsys.readouterr().err == f"npuscope: {caught.value}\n"
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("profile",), "--machine: profile is not made for many-core machines"),
-        (("estimate", "--generation", "2.2"), "this option is not made for cloudai100"),
-        (("estimate", "--sensitivity"), "this option is not made for cloudai100"),
-        (("estimate", "--npu-mhz", "500"), "--npu-mhz: this option is not made for cloudai100"),
-        (("estimate", "--flash", "octo-dtr-50"), "--flash: this option is not made for cloudai"),
+        (("quantize", "--data", "random"), "--machine: many-core machines do not support quantize"),
+        (("profile", "--vendor-plan"), "--vendor-plan: this option does not apply to cloudai100"),
+        (("estimate", "--generation", "2.2"), "this option does not apply to cloudai100"),
+        (("estimate", "--sensitivity"), "this option does not apply to cloudai100"),
+        (("estimate", "--npu-mhz", "500"), "--npu-mhz: this option does not apply to cloudai100"),
+        (("estimate", "--flash", "octo-dtr-50"), "--flash: this option does not apply to cloudai"),
     ],
 )
 def test_what_a_family_cannot_do_is_said_in_one_sentence(
@@ -102,12 +111,15 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As an installed package with the entry point would bring it."""
     entry = EntryPoint("abacus", "toy_family:FAMILY", GROUP)
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [entry])
-    registry.families.cache_clear()
-    catalogue.cache_clear()
+    _forget()
     yield
     monkeypatch.undo()
-    registry.families.cache_clear()
-    catalogue.cache_clear()
+    _forget()
+
+
+def _forget() -> None:
+    for kept in (registry.families, catalogue, formats):
+        kept.cache_clear()
 
 
 @pytest.mark.usefixtures("outside")
@@ -157,18 +169,104 @@ class TestOutside:
         before = npuscope.gate(model, machine="suanpan", baseline=model)
         assert before.passed and {"total_ms", "SW"} <= {check.name for check in before.checks}
 
+    def test_it_has_an_option_of_its_own(self, model: Path, capsys: Capture) -> None:
+        words = ("estimate", "--machine", "suanpan", str(model))
+        quick, slow = (
+            json.loads(answer(capsys, *words, "--json", "--pace", pace))["total_ms"]
+            for pace in ("quick", "slow")
+        )
+        assert slow == pytest.approx(2 * quick)
+        options = {"machine": "suanpan", "pace": "slow"}
+        assert npuscope.estimate(model, **options).total_ms == pytest.approx(slow)  # type: ignore[arg-type]
+        by_side = ("compare", str(model), "--machine", "suanpan", "--b", "pace=slow", "--json")
+        assert json.loads(answer(capsys, *by_side))["delta_ms"] == pytest.approx(quick, abs=1e-6)
+        assert "how beads are moved" in answer(capsys, "estimate", "--help")
+        assert "slow quick" in answer(capsys, "completion", "bash")
+
+    def test_its_option_is_checked(self, model: Path, capsys: Capture) -> None:
+        assert main(("estimate", str(model), "--machine", "suanpan", "--pace", "fast")) == 2
+        assert "invalid choice: 'fast'" in capsys.readouterr().err
+        with pytest.raises(UsageError, match="unknown value 'fast'"):
+            npuscope.estimate(model, machine="suanpan", pace="fast")  # type: ignore[arg-type]
+        for machine in ("stm32n6", "cloudai100"):
+            assert main(("estimate", str(model), "--machine", machine, "--pace", "slow")) == 2
+            message = f"--pace: this option does not apply to {machine}"
+            assert message in capsys.readouterr().err
+
+    def test_its_program_is_a_file_that_is_known(self, model: Path, capsys: Capture) -> None:
+        text = answer(capsys, "compile", str(model), "--machine", "suanpan", "-o", "out")
+        assert text == "1 file in out: net.beads\n"
+        program = npuscope.compile(model, machine="suanpan")
+        found = npuscope.inspect("out/net.beads")
+        assert (found.kind, found.summary["moves"]) == ("beads", sum(program.moves))  # type: ignore[attr-defined]
+        answer(capsys, "disasm", "out/net.beads", "-o", "beads.txt")
+        assert Path("beads.txt").read_text().startswith("; net.beads\nmove ")
+        answer(capsys, "asm", "beads.txt", "-o", "again.beads")
+        assert Path("again.beads").read_bytes() == Path("out/net.beads").read_bytes()
+
+    def test_its_arithmetic_is_validated(self, model: Path, capsys: Capture) -> None:
+        assert npuscope.validate(model, machine="suanpan").verdict == "passed"
+        text = answer(capsys, "validate", str(model), "--machine", "suanpan")
+        assert text.startswith("passed: outputs within 0 LSB; ")
+        assert npuscope.bisect(model, machine="suanpan").op is None
+
+    def test_a_run_is_reported_and_written(self, model: Path, capsys: Capture) -> None:
+        files = ("--csv", "run.csv", "--trace", "run.perfetto-trace", "--html", "run.html")
+        assert "ms" in answer(capsys, "profile", str(model), "--machine", "suanpan", *files)
+        assert all(Path(name).stat().st_size for name in files[1::2])
+
+    def test_edits_are_tried_timed_and_executed(self, capsys: Capture, tmp_path: Path) -> None:
+        scores = str(save(tmp_path, "scores.tflite", to_tflite(mobilenet_like())))
+        words = ("fix", scores, "--machine", "suanpan", "--drop-softmax", "-o", "fixed.tflite")
+        lines = answer(capsys, *words).splitlines()
+        assert [line for line in lines if line.startswith("executed passed: outputs within 0 LSB")]
+        before, after = (
+            npuscope.estimate(name, machine="suanpan").total_ms for name in (scores, "fixed.tflite")
+        )
+        assert after < before
+        step = npuscope.fix(scores, machine="suanpan", only=["ABACUS-BY-HAND"]).applied[0]
+        assert step.candidate.rule == "ABACUS-BY-HAND" and step.saved_ms > 0
+
+    def test_it_is_shown_live(self, tmp_path: Path) -> None:
+        scores = save(tmp_path, "scores.tflite", to_tflite(mobilenet_like()))
+        library = FamilyLibrary([scores], {"machine": "suanpan", "pace": "slow"})
+        first = first_setting({"pace": "slow"}, 0, library.family.options)  # type: ignore[typeddict-unknown-key]
+        assert '"choices":["slow","quick"]' in family_answers.first_page(library, first)
+        plain = family_answers.report(library, {"own": [["pace", "slow"]]})
+        assert plain["keys"] == {"rods": [13, ""]}
+        assert "--machine suanpan" in plain["command"] and "--pace slow" in plain["command"]
+        (offer,) = (row for row in plain["fixes"] if row["rule"] == "ABACUS-BY-HAND")
+        question = {"fixes": [offer["id"]], "values": [["rods", "26"]]}
+        fixed = family_answers.report(library, question)
+        (step,) = (row for row in fixed["fixes"] if row["on"])
+        assert step["id"] == offer["id"] and step["gain"] > 0
+        assert fixed["report"]["total_ms"] < plain["report"]["total_ms"] / 4
+        pair = family_answers.comparison(library, [{}, question])
+        assert pair["delta_ms"] < 0
+        with pytest.raises(UsageError, match="unknown value 'fast'"):
+            family_answers.report(library, {"own": [["pace", "fast"]]})
+
+    def test_it_is_served(self, model: Path) -> None:
+        def ready(address: str) -> None:
+            assert address.startswith("http://127.0.0.1:")
+            raise KeyboardInterrupt
+
+        npuscope.serve(model, machine="suanpan", ready=ready)
+        with pytest.raises(UsageError, match="an abacus has rods"):
+            npuscope.serve(model, machine="suanpan", overrides={"rods": 0}, ready=ready)
+
     def test_layers_are_exported(self, model: Path) -> None:
         npuscope.export(model, machine="suanpan", model_explorer="costs.json")
         assert "ms" in Path("costs.json").read_text()
 
     def test_what_it_lacks_is_said_in_one_sentence(self, model: Path, capsys: Capture) -> None:
-        assert main(("fix", str(model), "--machine", "suanpan")) == 2
+        assert main(("quantize", str(model), "--data", "random", "--machine", "suanpan")) == 2
         assert capsys.readouterr().err == (
-            "npuscope: --machine: fix is not made for abacus machines\n"
+            "npuscope: --machine: abacus machines do not support quantize\n"
             "  hint: count on your fingers\n"
         )
         assert main(("estimate", str(model), "--machine", "suanpan", "--npu-mhz", "5")) == 2
-        assert "--npu-mhz: this option is not made for suanpan" in capsys.readouterr().err
+        assert "--npu-mhz: this option does not apply to suanpan" in capsys.readouterr().err
 
 
 def test_a_sweep_over_machines_of_another_family(model: Path) -> None:
@@ -183,6 +281,22 @@ def test_a_sweep_over_machines_of_another_family(model: Path) -> None:
     assert rows[1]["total_ms"] != rows[0]["total_ms"]
 
 
+@pytest.mark.usefixtures("outside")
+def test_a_sweep_over_an_option_of_one_family(model: Path) -> None:
+    Path("sweep.toml").write_text(
+        f'models = ["{model}"]\nmachines = ["suanpan"]\nfindings = true\n'
+        '[[sets]]\n[[sets]]\noptions = {pace = "slow"}\n'
+    )
+    # In this process: workers know the families that are installed.
+    runs = expand(read_spec("sweep.toml"))
+    quick, slow = (json.loads(run_json(run.task(with_path=True))) for run in runs)
+    assert slow["set"] == "pace=slow" and slow["findings_warning"] > 0
+    assert slow["total_ms"] == pytest.approx(2 * quick["total_ms"])
+    Path("wrong.toml").write_text(Path("sweep.toml").read_text().replace("suanpan", "cloudai100"))
+    with pytest.raises(FileError, match="this option does not apply to cloudai100"):
+        expand(read_spec("wrong.toml"))
+
+
 def test_machines_belong_to_their_family() -> None:
     assert family_of("stm32n6").name == "neural-art"
     assert family_of("cloudai100").name == "many-core"
@@ -191,14 +305,14 @@ def test_machines_belong_to_their_family() -> None:
 
 def test_a_name_that_no_family_has(model: Path, capsys: Capture) -> None:
     assert main(("estimate", str(model), "--machine", "cloudai1000")) == 2
-    assert "known: stm32n6, cloudai100;" in capsys.readouterr().err
+    assert "known: stm32n6, cloudai100" in capsys.readouterr().err
 
 
 def test_an_option_of_one_side_alone_is_checked_too(model: Path, capsys: Capture) -> None:
     own = ("--b", "machine=cloudai100", "--b", "generation=2.2")
     words = ("compare", str(model), "--a", "machine=cloudai100", *own)
     assert main(words) == 2
-    assert "--generation: this option is not made for cloudai100" in capsys.readouterr().err
+    assert "--generation: this option does not apply to cloudai100" in capsys.readouterr().err
 
 
 def test_levers_are_tried_and_the_best_comes_first(

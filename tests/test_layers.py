@@ -43,6 +43,7 @@ SERVING_ALL = (
     "errors",
     "families.interface",
     "families.registry",
+    "families.verbs",
     "installed",
     "options",
     "plain_data",

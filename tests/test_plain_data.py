@@ -34,7 +34,7 @@ def test_ranges(limits: Range, value: int, message: str) -> None:
         ({}, "an object"),
         ("a\x1b", "'a\\x1b'"),
         ("y" * 99, f"'{'y' * 36}..."),
-        pytest.param(10**5000, "a number without end", id="endless"),
+        pytest.param(10**5000, "a number with too many digits", id="endless"),
     ],
 )
 def test_values_are_shown_short_and_safe(value: object, text: str) -> None:

@@ -85,7 +85,10 @@ def test_both_ways_of_writing_read_the_same() -> None:
     [
         ("08", "byte 1 of the message: a broken message: the message ends inside a number"),
         ("0001", "byte 0 of the message: a broken message: field number 0"),
-        ("0801 2205 41", "byte 2 of the message: a broken message: a field of 5 bytes where 1 are"),
+        (
+            "0801 2205 41",
+            "byte 2 of the message: a broken message: a field of 5 bytes, but only 1 are",
+        ),
     ],
 )
 def test_the_byte_that_is_wrong_is_named(data: str, text: str) -> None:
@@ -111,5 +114,5 @@ def test_a_message_in_itself_without_end_is_refused() -> None:
     data = b""
     for _ in range(100):
         data = field(1, data)
-    with pytest.raises(FileError, match="more than 32 deep"):
+    with pytest.raises(FileError, match="nested more than 32 levels"):
         decode_by(schema, ".aicopstatsdesc.A", data, "here")

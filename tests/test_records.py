@@ -144,7 +144,7 @@ def test_records_in_records_end_somewhere() -> None:
     value: dict[str, Any] = {"name": "v"}
     for _ in range(17):
         value = {"name": "v", "friends": [value]}
-    with pytest.raises(FileError, match="nested more than 16 deep"):
+    with pytest.raises(FileError, match="nested more than 16 levels"):
         decode(value, Visitor, style=FOREIGN)
 
 

@@ -20,6 +20,7 @@ import npuscope  # noqa: E402
 from npuscope import verbs  # noqa: E402
 from npuscope.advice.catalogue import catalogue  # noqa: E402
 from npuscope.families.many_core.compiler.kinds import KERNELS, group_of  # noqa: E402
+from npuscope.families.registry import packaged_families  # noqa: E402
 from npuscope.graph.model import Graph  # noqa: E402
 from npuscope.machine.load import load_machine, packaged, read_table  # noqa: E402
 from npuscope.machine.model import Machine  # noqa: E402
@@ -66,7 +67,8 @@ def cli_page(text: str) -> str:
 
 def _table(name: str) -> str:
     if name == "of all verbs":
-        groups: Iterable[OptionGroup] = (option_rows.TARGET, option_rows.READING)
+        own = [OptionGroup(one.name, one.options) for one in packaged_families() if one.options]
+        groups: Iterable[OptionGroup] = (option_rows.TARGET, option_rows.READING, *own)
         rows = [_row(option, option.mark.value) for group in groups for option in group.options]
         head = "| option | default | means | changes |\n|---|---|---|---|\n"
     else:
@@ -115,7 +117,8 @@ def api_page() -> str:
     parts += [_function(name) for name in functions]
     parts.append("\n## Options of functions that take a model\n\n")
     parts.append("| keyword | means | changes |\n|---|---|---|\n")
-    shared = (*option_rows.TARGET.options, *option_rows.READING.options)
+    own = (option for family in packaged_families() for option in family.options)
+    shared = (*option_rows.TARGET.options, *option_rows.READING.options, *own)
     parts += [f"| `{o.name}` | {_cell(o.means)} | {o.mark.value} |\n" for o in shared]
     return "".join(parts)
 

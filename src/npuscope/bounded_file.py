@@ -117,7 +117,7 @@ def check_size(path: str | Path, size_bytes: int, kind: FileKind, *, hint: str =
     """Also for callers that read part by part."""
     if size_bytes > kind.most_bytes:
         raise FileError(
-            f"has {size_bytes:,} bytes, {kind.name} has at most {kind.most_bytes:,}",
+            f"has {size_bytes:,} bytes, but {kind.name} has at most {kind.most_bytes:,}",
             where=str(path),
             hint=hint,
         )
@@ -196,7 +196,7 @@ def _bounded(parse: Any, text: str | bytes, **options: Any) -> Any:
     except (json.JSONDecodeError, tomllib.TOMLDecodeError, UnicodeDecodeError):
         raise
     except ValueError:  # of int(), which reads no more than some thousand digits
-        raise ValueError("a number is too long") from None
+        raise ValueError("a number has too many digits") from None
     fault = excess(value)
     if fault:
         raise ValueError(fault)
@@ -215,7 +215,7 @@ def excess(value: Any) -> str:
             elif kind is list:
                 below.extend(entry)
             elif kind is int and entry.bit_length() > MOST_BITS:
-                return "a number is too long"
+                return "a number has too many digits"
         level, depth = below, depth + 1
         if depth > MOST_DEPTH + 1:
             return "nested too deeply"

@@ -46,6 +46,7 @@ class ReadOptions(TypedDict, total=False):
     art_profile: str | None
     mcu_mhz: float | None
     npu_mhz: float | None
+    board: str | None
     flash: str | None
     psram: str | None
     mpool: str | Path | None
@@ -95,7 +96,7 @@ def read_graph(source: Source, options: ReadOptions) -> Graph:
 
 
 def refuse_stand_ins(options: ReadOptions, verb: str) -> None:
-    """A network with stand-in scales has figures, but no results worth computing."""
+    """A network with placeholder scales has figures, but no results worth computing."""
     if options.get("as_int8"):
         raise UsageError(
             f"{verb} needs the network's own scales",
@@ -222,6 +223,21 @@ def without_collector() -> Iterator[None]:
             gc.enable()
 
 
+_ROOMY = 0.8  # of the RAM on chip; scales make or save a few buffers
+_NEARLY_FULL = (
+    "RAM on chip is nearly full, or exceeded: which activations are in external RAM follows from "
+    "the scales, so the quantized network may take more time or less"
+)
+
+
+def _ram_share(program: Program, machine: Machine) -> float:
+    """All activations' peak, over the RAM on chip."""
+    ram = {pool.name: pool for pool in machine.pools if pool.writable}
+    inside = sum(pool.size_bytes for pool in ram.values() if not pool.cacheable)
+    used = sum(pool.used_bytes for pool in program.pools if pool.name in ram)
+    return used / max(inside, 1)
+
+
 def _build(source: Source, options: Options) -> Build:
     if not isinstance(source, Graph) and is_program(source):
         return _compiled(source, options)
@@ -240,6 +256,8 @@ def _build(source: Source, options: Options) -> Build:
     text = "compiled for %s, generation %s: %d epochs in %.2f s"
     spent = time.perf_counter() - start
     log.debug(text, machine.name, machine.generation.name, len(program.executed), spent)
+    if options.get("as_int8") and _ram_share(program, machine) > _ROOMY:
+        program = replace(program, notes=(*program.notes, _NEARLY_FULL))
     if isinstance(source, Graph):
         return Build(graph, machine, replace(program, model_file=source.name))
     path = Path(source)
@@ -276,8 +294,22 @@ def _overrides(options: ReadOptions) -> Mapping[str, object]:
     overrides = {**values, **(options.get("overrides") or {})}
     machine = options.get("machine", DEFAULT_MACHINE)
     if isinstance(machine, Machine):
-        return overrides
-    return plain_overrides(overrides, machine, options.get("machine_file"))
+        return {**_of_board(options), **overrides}
+    plain = plain_overrides(overrides, machine, options.get("machine_file"))
+    return {**_of_board(options), **plain}
+
+
+def _of_board(options: ReadOptions) -> Mapping[str, object]:
+    """Clocks, roads and pools of the board; pools that a file states stay."""
+    name = options.get("board")
+    if name is None:
+        return {}
+    from npuscope.loadable.boards import board_named
+
+    board = board_named(name)
+    settings = plain_overrides(board.settings, DEFAULT_MACHINE, None)
+    stated = options.get("mpool") or options.get("art_profile")
+    return settings if stated else {**settings, **board.pools}
 
 
 def _with_vendor_files(options: ReadOptions) -> Machine:

@@ -68,14 +68,14 @@ def cache_folder() -> Path:
 def _refuse_shared(folder: Path) -> None:
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
-        raise FileError("is not a folder of its own", where=str(folder), hint=_HINT)
+        raise FileError("is not a folder", where=str(folder), hint=_HINT)
     if not hasattr(os, "getuid"):
         return  # rights are not kept in these bits there
     if status.st_uid != os.getuid():
         raise FileError("belongs to another user", where=str(folder), hint=_HINT)
     if status.st_mode & _OTHERS:
         raise FileError(
-            "others may write to it, and would decide what is linked into images",
+            "other users can write to it, and could change what is linked into images",
             where=str(folder),
             hint=f"chmod 700 {folder}",
         )

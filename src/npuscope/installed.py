@@ -61,8 +61,13 @@ EXTRAS = (
         {"pandas": "2"},
     ),
     Extra(
+        "ethos-u",
+        "networks are compiled for Arm Ethos-U machines (files that Vela wrote need nothing)",
+        {"ethos-u-vela": "5.0"},
+    ),
+    Extra(
         "quantize",
-        "`quantize` makes int8 models of float ones; images as calibration data",
+        "`quantize` makes int8 models from float ones; images as calibration data",
         {"onnxruntime": "1.24.1", "ai-edge-quantizer": "0.10", "pillow": "11"},
     ),
 )

@@ -52,7 +52,7 @@ def shown(value: object, table: str = "an object") -> str:
     try:
         text = safe_terminal(repr(value))
     except ValueError:  # of int, which writes no more than some thousand digits
-        return "a number without end"
+        return "a number with too many digits"
     return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
 
 

@@ -25,5 +25,5 @@ def kept_at_interrupt(what: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        log.warning("%s: the same command goes on from there", what)
+        log.warning("%s: the same command continues from there", what)
         raise

@@ -115,7 +115,7 @@ def _payload(data: bytes, at: int, wire_type: int, start: int) -> tuple[Wire, in
     else:
         raise _broken(f"wire type {wire_type}", start)
     if size > len(data) - at:
-        raise _broken(f"a field of {size} bytes where {len(data) - at} are left", start)
+        raise _broken(f"a field of {size} bytes, but only {len(data) - at} are left", start)
     return bytes(data[at : at + size]), at + size
 
 
@@ -197,7 +197,10 @@ def _value(field: Field, wire: Wire, at: int) -> Any:
     if isinstance(wire, int):
         raise _broken(f"'{field.name}' is a number, expected {field.kind.value}", at)
     if field.kind is FieldKind.FLOAT:
-        return _float(field, wire, at)
+        if len(wire) != 4:
+            raise _broken(f"'{field.name}' has {len(wire)} bytes, expected 4", at)
+        value: float = struct.unpack("<f", wire)[0]
+        return value
     if field.kind is FieldKind.STRING:
         return wire.decode("utf-8", "replace")
     return decode(field.type, wire) if field.type is not None else wire
@@ -208,13 +211,6 @@ def _number(kind: FieldKind, value: int) -> int:
         return value
     value &= 0xFFFFFFFF
     return value - (1 << 32) if kind is FieldKind.INT32 and value >> 31 else value
-
-
-def _float(field: Field, wire: bytes, at: int) -> float:
-    if len(wire) != 4:
-        raise _broken(f"'{field.name}' has {len(wire)} bytes, expected 4", at)
-    value: float = struct.unpack("<f", wire)[0]
-    return value
 
 
 def _broken(what: str, at: int) -> BrokenMessage:
@@ -312,7 +308,7 @@ def decode_by(schema: Schema, type_name: str, data: bytes, place: str) -> Table:
     """A message as names and values; repeated fields are lists, unknown ones are skipped."""
     if type_name not in schema:
         raise FileError(
-            f"the descriptors do not know {type_name.lstrip('.')}",
+            f"the descriptors do not contain {type_name.lstrip('.')}",
             where=place,
             hint="take them from the tool that belongs to the program's SDK",
         )
@@ -324,7 +320,7 @@ def decode_by(schema: Schema, type_name: str, data: bytes, place: str) -> Table:
 
 def _decoded_by(schema: Schema, type_name: str, data: bytes, depth: int) -> Table:
     if depth > _DEEPEST:
-        raise BrokenMessage(f"messages lie more than {_DEEPEST} deep in each other")
+        raise BrokenMessage(f"nested more than {_DEEPEST} levels")
     table = schema.get(type_name, {})
     found: Table = {}
     for number, wire, _ in fields(data):
@@ -352,16 +348,12 @@ def _value_by(schema: Schema, field: FieldDescriptor, wire: Wire, depth: int) ->
     if field.kind == _STRING and isinstance(wire, bytes):
         return wire.decode("utf-8", "replace")
     if isinstance(wire, int):
-        return _signed(field.kind, wire)
+        if field.kind in (_SINT32, _SINT64):
+            return (wire >> 1) ^ -(wire & 1)
+        if field.kind in (_INT32, _INT64, _ENUM) and wire >> 63:
+            return wire - (1 << 64)
+        return wire
     return wire
-
-
-def _signed(kind: int, value: int) -> int:
-    if kind in (_SINT32, _SINT64):
-        return (value >> 1) ^ -(value & 1)
-    if kind in (_INT32, _INT64, _ENUM) and value >> 63:
-        return value - (1 << 64)
-    return value
 
 
 def _broken_in(error: Exception, place: str) -> FileError:

@@ -226,7 +226,7 @@ def _decoder_of_union(kinds: tuple[Any, ...], parts: tuple[Any, ...]) -> Decoder
 
 def _record(kind: Any, value: object, style: Style, depth: int) -> Any:
     if depth > _MOST_NESTED:
-        raise _Misfit(f"nested more than {_MOST_NESTED} deep")
+        raise _Misfit(f"nested more than {_MOST_NESTED} levels")
     known = _layout(kind)
     found: dict[str, Any] = {}
     extra: dict[str, Any] = {}

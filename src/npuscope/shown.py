@@ -23,6 +23,12 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
+def significant(value: float, digits: int) -> str:
+    """So many digits, and whole numbers instead of powers of ten: 0.0571, 3.29, 19,780."""
+    text = f"{value:.{digits}g}"
+    return f"{value:,.0f}" if "e+" in text else text
+
+
 class Shown(ABC):
     """What a noun or a result tells of itself: `told` is one line, `table` its rows by column."""
 

@@ -71,7 +71,7 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
 def refuse_same(source: str | Path, target: str | Path) -> None:
     """What is read is never replaced, not even when asked to."""
     if os.path.exists(source) and os.path.exists(target) and os.path.samefile(source, target):
-        raise UsageError("this is the file to read", where=f"-o {target}")
+        raise UsageError("this is the input file", where=f"-o {target}")
 
 
 @contextlib.contextmanager

@@ -294,7 +294,7 @@ def _inside(folder: Path, name: str) -> Path:
     path = folder / name
     parents = [folder / part for part in Path(name).parents]
     if os.path.isabs(name) or ".." in Path(name).parts or not Path(name).parts:
-        raise OSError(errno.EINVAL, "points outside of its folder", name)
+        raise OSError(errno.EINVAL, "points outside its folder", name)
     if any(parent.is_symlink() for parent in parents if parent != folder):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
     return path

@@ -214,8 +214,7 @@ def test_figures_that_one_side_lacks_are_named(latest: Side) -> None:
     bare = replace(latest.profile, memory=UNKNOWN_MEMORY)
     found = gate(Side("log", bare), (), baseline_of(latest))
     assert found.notes == (
-        "not compared, not known for both sides: "
-        "internal_ram_bytes, external_ram_bytes, weights_bytes",
+        "not compared (unknown on one side): internal_ram_bytes, external_ram_bytes, weights_bytes",
     )
 
 
@@ -242,7 +241,7 @@ def test_a_baseline_with_a_figure_that_is_none(value: object, tmp_path: Path) ->
 def test_a_baseline_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileError) as caught:
         read_baseline(tmp_path / "none.json", {})
-    assert caught.value.message == "there is no such baseline"
+    assert caught.value.message == "no such baseline"
     assert caught.value.hint == "`npuscope estimate SOURCE --json FILE` writes one"
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from advice.runs import LATEST, run
-from compiler.nets import MACHINES, Net, per_tensor
+from compiler.nets import MACHINES, Net, padded_channels, per_tensor
+from npuscope.advice.changes import changes_of
 from npuscope.advice.refused import deciding, is_fitting, refused_findings
 from npuscope.advice.subject import Subject
 from npuscope.graph.model import Attrs, DType, Graph
@@ -90,6 +91,28 @@ def test_conversions_count_with_the_float_op_that_needs_them() -> None:
     assert (result.rule, len(result.evidence["epochs"])) == ("NA-DEQUANTIZE-FLOAT", 1)  # type: ignore[arg-type]
     lines = finding_lines([island, island, result])
     assert any(line.startswith("    cost  3 of the 4 epochs off the NPU, ") for line in lines)
+
+
+def test_a_bound_counts_what_the_npu_copies_for_the_op() -> None:
+    subject = run(padded_channels(), MACHINES["2.2"])
+    (found,) = [finding for finding in findings(subject) if finding.rule == "NA-PAD-CHANNEL"]
+    epochs = [e for e in subject.profile.epochs if set(found.ops) & set(e.origin)]
+    gains = {fix.id: fix.gain_ms for fix in found.fixes}
+    assert gains["pad-conv"] == pytest.approx(sum(epoch.ms for epoch in epochs))
+    assert sum(epoch.ms for epoch in epochs) > found.cost_ms
+
+
+def test_a_cut_may_save_all_that_is_off_the_npu_once() -> None:
+    """Of two results: the network then ends before the CPU's work of both."""
+    net = Net()
+    x = net.conv(net.input((1, 8, 8, 4)), 8)
+    outputs = [net.sigmoid(net.mean(net.conv(x, 8), axes=(1,))) for _ in range(2)]
+    subject = run(net.graph(*outputs))
+    layers = [e for e in subject.profile.epochs if any("Conv2D" in name for name in e.origin)]
+    change = changes_of(findings(subject))["NA-MEAN-AXES", "", "cut-tail"]
+    rest = subject.profile.total_ms - sum(epoch.ms for epoch in layers)
+    assert change.count == 2
+    assert change.gain_ms == pytest.approx(rest)
 
 
 TAILS = ("mean", "concat", "transpose", "resize", "broadcast", "softmax", "dequantize")

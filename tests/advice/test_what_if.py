@@ -14,7 +14,7 @@ from npuscope.machine.load import load_machine
 from npuscope.machine.marks import KeyEffect
 from npuscope.machine.set_keys import KeyChange
 from npuscope.profiling.run import estimate
-from npuscope.program.serialize import save as save_program
+from npuscope.program.model import save as save_program
 from npuscope.structs import replace
 
 FASTER = {"clocks.npu_mhz": 2000}

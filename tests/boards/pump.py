@@ -242,7 +242,9 @@ def _take(queue: deque[tuple[float, bytes]], n: int) -> bytes:
 def _gone(side: int) -> DeviceError:
     if side == SERVER:
         return Gone("the client left")
-    return DeviceError("the connection was lost: the other side closed it", where="pump")
+    return DeviceError(
+        "the connection was lost: the other side closed the connection", where="pump"
+    )
 
 
 class ServerEnd:

@@ -44,18 +44,18 @@ def test_a_descriptor_is_read_and_written_back(text: str, value: Descriptor) -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no such kind of device: ''"),
-        ("usb:1", "no such kind of device: 'usb:1'"),
-        ("simulated:fast", "'simulated' takes nothing behind it: 'simulated:fast'"),
-        ("serial:a:b", "more than a port and a baud rate: 'serial:a:b'"),
-        ("serial:1:2", "more than a port and a baud rate: 'serial:1:2'"),
-        ("serial:COM1:0", "a baud rate of 0: 'serial:COM1:0'"),
-        ("socket", "a host and a port from 1 to 65535 are needed: 'socket'"),
-        ("socket:host", "a host and a port from 1 to 65535 are needed: 'socket:host'"),
-        ("socket:host:0", "a host and a port from 1 to 65535 are needed: 'socket:host:0'"),
-        ("socket:host:65536", "a host and a port from 1 to 65535 are needed: 'socket:host:65536'"),
-        ("log:", "no file is named: 'log:'"),
-        ("\x1b[2J", "no such kind of device: '\\x1b[2J'"),
+        ("", "unknown device: ''"),
+        ("usb:1", "unknown device: 'usb:1'"),
+        ("simulated:fast", "'simulated' takes no parameters: 'simulated:fast'"),
+        ("serial:a:b", "expected at most a port and a baud rate: 'serial:a:b'"),
+        ("serial:1:2", "expected at most a port and a baud rate: 'serial:1:2'"),
+        ("serial:COM1:0", "the baud rate is 0: 'serial:COM1:0'"),
+        ("socket", "expected a host and a port from 1 to 65535: 'socket'"),
+        ("socket:host", "expected a host and a port from 1 to 65535: 'socket:host'"),
+        ("socket:host:0", "expected a host and a port from 1 to 65535: 'socket:host:0'"),
+        ("socket:host:65536", "expected a host and a port from 1 to 65535: 'socket:host:65536'"),
+        ("log:", "no file given: 'log:'"),
+        ("\x1b[2J", "unknown device: '\\x1b[2J'"),
     ],
 )
 def test_a_wrong_descriptor_says_what_is_wrong(text: str, message: str) -> None:
@@ -103,7 +103,7 @@ def test_a_closed_socket_is_a_device_error() -> None:
     link = SocketLink(ours, "socket:there:1")
     with pytest.raises(DeviceError) as caught:
         link.read(1, 1.0)
-    assert caught.value.message == "the connection was lost: the other side closed it"
+    assert caught.value.message == "the connection was lost: the other side closed the connection"
     assert caught.value.hint == "a board serves one client at a time: is another one connected?"
     assert caught.value.where == "socket:there:1"
     with pytest.raises(DeviceError, match="lost"):
@@ -143,7 +143,7 @@ def test_a_pseudo_terminal_has_one_client() -> None:
     with pytest.raises(DeviceError) as caught:
         FileLink(path)
     assert str(caught.value) == (
-        f"serial:{path}: another program uses the terminal\n  hint: wait for it, or end it"
+        f"serial:{path}: another program uses the terminal\n  hint: wait for it or stop it"
     )
     with pytest.raises(OSError, match="exclusively"):
         serial.Serial(path, exclusive=True)

@@ -311,7 +311,7 @@ def test_an_impossible_packet_size_is_refused(size: int) -> None:
 def test_another_message_version_is_refused(version: int, text: str) -> None:
     board, _ = scripted({WireCommand.SYNC: [(State.IDLE, Sync(version, 1, 4))]})
     error = failing(board)
-    assert error.message == f"the board speaks message version {text}, not 3.0-3.2"
+    assert error.message == f"the board uses message version {text}, expected 3.0 to 3.2"
 
 
 def test_log_lines_are_acknowledged_and_passed_on(caplog: pytest.LogCaptureFixture) -> None:
@@ -333,20 +333,20 @@ OLD_LINE = device_packets(encode(Resp.of(99, State.WAITING, Log(1, "x"))), Revis
 )
 def test_a_board_that_never_stops_talking_is_given_up(noise: bytes) -> None:
     board, link = scripted({WireCommand.SYNC: []}, then=noise)
-    assert failing(board).message == "waited 10 s for silence, the board goes on sending"
+    assert failing(board).message == "waited 10 s for silence, but the board keeps sending"
     assert link.clock < 100.0
 
 
 def test_endless_log_lines_before_an_answer_are_given_up() -> None:
     lines: list[Answer] = [(State.WAITING, Log(1, "x"))] * 1001
     board, _ = scripted({WireCommand.SYS_INFO: lines})
-    assert failing(board).message == "waited for SYS_INFO, got 1000 log lines"
+    assert failing(board).message == "expected SYS_INFO, got 1000 log lines"
 
 
 def test_a_silent_board_is_given_up_soon() -> None:
     board, link = scripted({WireCommand.SYNC: []})
     error = failing(board)
-    expected = "no answer to SYNC (no answer within 0.5 s, waited for SYNC)"
+    expected = "no answer to SYNC (no answer within 0.5 s, expected SYNC)"
     assert error.message == expected
     assert error.where == "script"
     assert error.hint == link.hint
@@ -356,8 +356,8 @@ def test_a_silent_board_is_given_up_soon() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ((State.IDLE, Ack()), "waited for SYS_INFO, got Ack"),
-        ((State.DONE, HELLO[WireCommand.SYS_INFO][0][1]), "waited for SYS_INFO, got it in state 3"),
+        ((State.IDLE, Ack()), "expected SYS_INFO, got Ack"),
+        ((State.DONE, HELLO[WireCommand.SYS_INFO][0][1]), "expected SYS_INFO, got it in state 3"),
         (
             (State.ERROR, Ack(7, 10)),
             "the board refused while waiting for SYS_INFO: error 10 (GENERIC, 7)",
@@ -380,7 +380,7 @@ def test_a_wrong_answer_says_what_was_awaited(answer: Answer, message: str) -> N
 def test_an_answer_to_an_older_request_is_not_taken() -> None:
     board, link = scripted({})
     link.late = 1
-    assert failing(board).message == "waited for SYS_INFO, got an answer to another request"
+    assert failing(board).message == "expected SYS_INFO, got an answer to another request"
 
 
 def test_a_network_that_is_not_initialised_is_no_end_of_the_list() -> None:
@@ -424,9 +424,9 @@ DONE: list[Answer] = [(State.PROCESSING, Operator(counters=(1, 0, 2, 0, 3, 0)))]
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ([], "no answer within 50 s, waited for epoch block 0 or the end of the inference"),
-        (DONE, "no answer within 50 s, waited for output 't'"),
-        ([*DONE, (State.DONE, _output(BYTES, b"1234"))], "output 't' came out of its order"),
+        ([], "no answer within 50 s, expected epoch block 0 or the end of the inference"),
+        (DONE, "no answer within 50 s, expected output 't'"),
+        ([*DONE, (State.DONE, _output(BYTES, b"1234"))], "output 't' came out of order"),
         (
             [*DONE, (State.DONE, _output(LAST, b"123"))],
             "output 't' has 3 bytes, expected 4",
@@ -435,7 +435,7 @@ DONE: list[Answer] = [(State.PROCESSING, Operator(counters=(1, 0, 2, 0, 3, 0)))]
             [*DONE, (State.DONE, _output(replace(LAST, format=0x00840440), b"1234"))],
             "output 't' is int8[4], expected another form",
         ),
-        ([*DONE, (State.DONE, _output(LAST, b"1234")), *DONE], "bytes came that nobody asked for"),
+        ([*DONE, (State.DONE, _output(LAST, b"1234")), *DONE], "unsolicited bytes received"),
     ],
 )
 def test_a_run_that_goes_wrong_says_where(answers: list[Answer], message: str) -> None:

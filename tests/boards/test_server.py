@@ -169,7 +169,7 @@ def test_networks_of_one_name_are_told_apart(connect: Connect) -> None:
 
 def test_a_network_the_wire_cannot_describe_is_refused_at_once() -> None:
     wide = replace(TINY, outputs=(TensorDesc("out", (1,), "int64"),))
-    with pytest.raises(DeviceError, match="'int64' cannot be said"):
+    with pytest.raises(DeviceError, match="'int64' has no code"):
         VirtualBoard(FakeDevice((wide,)))
 
 

@@ -130,7 +130,7 @@ def test_several_programs():
     assert [net.name for net in board.info().networks] == [NAME, "second"]
     answers = [board.run(Request(name, (image(),))) for name in (NAME, "second")]
     assert np.array_equal(answers[0].outputs[0], answers[1].outputs[0])
-    with pytest.raises(UsageError, match="each under its own name"):
+    with pytest.raises(UsageError, match="programs with different names"):
         SimulatedBoard([NET.program, NET.program], NET.machine)
     with pytest.raises(UsageError, match="a board needs programs"):
         SimulatedBoard([], NET.machine)
@@ -140,7 +140,7 @@ def test_bad_requests(board):
     with pytest.raises(DeviceError) as caught:
         board.run(Request("other"))
     assert str(caught.value) == f"the board has no network 'other'\n  hint: it has: {NAME}"
-    with pytest.raises(UsageError, match="2 inputs for a network of 1"):
+    with pytest.raises(UsageError, match="2 inputs given, the network has 1"):
         board.run(Request(NAME, (image(), image())))
     with pytest.raises(UsageError, match="has shape"):
         board.run(Request(NAME, (image()[:, :5],)))
@@ -192,7 +192,7 @@ def test_memory_ends_with_the_pools(board):
         with pytest.raises(DeviceError) as caught:
             board.read(address, size)
         assert str(caught.value) == (
-            f"{size} bytes at {address:#x} lie outside of the program's pools\n"
+            f"{size} bytes at {address:#x} are outside of the program's pools\n"
             "  hint: read and write inside one pool"
         )
     with pytest.raises(DeviceError):

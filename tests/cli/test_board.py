@@ -33,7 +33,7 @@ from npuscope.boards.simulated import SimulatedBoard
 from npuscope.boards.wire.framing import OPERATOR_FLAG_SHIFT, State
 from npuscope.boards.wire.messages import Operator
 from npuscope.cli.main import main
-from npuscope.verbs.compile import write as write_build
+from npuscope.report.build_files import write_network as write_build
 from processes import LIMIT_S, started
 
 Capture = pytest.CaptureFixture[str]

@@ -107,7 +107,7 @@ def test_a_missing_file_is_the_files_fault(model: Path, tmp_path: Path, capsys: 
 def test_neither_source_is_overwritten(model: Path, capsys: Capture) -> None:
     before = model.read_bytes()
     code, _, err = run(capsys, "compare", model, model, f"--json={model}")
-    assert (code, "this is the file to read" in err) == (2, True)
+    assert (code, "this is the input file" in err) == (2, True)
     assert model.read_bytes() == before
 
 

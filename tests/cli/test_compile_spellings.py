@@ -55,7 +55,7 @@ def test_a_model_is_given_once(model: Path, tmp_path: Path, capsys: Capture) -> 
     assert main(["compile", str(model), "-m", str(model), *folder]) == 2
     assert "the model is given twice" in capsys.readouterr().err
     assert main(["compile", *folder]) == 2
-    assert "there is no model to compile" in capsys.readouterr().err
+    assert "no model to compile" in capsys.readouterr().err
 
 
 def test_parameters_for_linker_and_programmer(model: Path, tmp_path: Path) -> None:

@@ -77,11 +77,9 @@ def test_wrong_words_on_the_command_line(header: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no blob 'x'") as caught:
         call("disasm", header, "--blob", "x")
     assert caught.value.hint == "blobs: _ec_blob_net_3, _ec_blob_net_4"
-    with pytest.raises(
-        UsageError, match="2 blobs cannot be written to one file that can be assembled again"
-    ):
+    with pytest.raises(UsageError, match="2 blobs do not go into one file that `asm` can read"):
         call("disasm", header, "-o", tmp_path / "all.s")
-    with pytest.raises(UsageError, match="this is the file to read"):
+    with pytest.raises(UsageError, match="this is the input file"):
         call("asm", header, "-o", header)
 
 

@@ -31,7 +31,7 @@ def run(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
 def test_demo_leaves_a_report(tmp_path: Path, capsys: Capture) -> None:
     code, out, _ = run(capsys, "demo", "-o", tmp_path / "out")
     assert code == 0
-    assert out.startswith("fits on chip")
+    assert out.startswith("fits; weights in octoFlash (all could fit on chip); ")
     assert "EpochBlock_2" in (tmp_path / "out" / "report.txt").read_text()
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["schema"] == "npuscope/profile/1"
@@ -71,13 +71,15 @@ def test_a_network_that_no_c_can_be_written_of_names_the_epoch(
     model = save(tmp_path, "top.onnx", made.SerializeToString())
     code, _, err = run(capsys, "compile", model, "-o", tmp_path / "build")
     assert code == 3
-    assert re.search(r"no network\.c was written: EpochBlock_1: no C kernel does this TopK", err)
+    assert re.search(
+        r"no network\.c was written: EpochBlock_1: no C kernel computes this TopK", err
+    )
     names = {path.name for path in (tmp_path / "build").iterdir()}
     assert "network.c" not in names
     assert {"program.json", "network_generate_report.txt"} <= names
     code, _, err = run(capsys, "package", tmp_path / "build", "-o", tmp_path / "image")
     assert (code, "holds no network.c" in err) == (3, True)
-    assert "names the epoch that no C can be written of" in err
+    assert "names the epoch that cannot be written in C" in err
 
 
 def test_profile_shows_every_epoch(model: Path, capsys: Capture) -> None:

@@ -172,7 +172,7 @@ def test_a_findings_file_does_not_replace_the_model(
     before = slow.read_bytes()
     code, _, err = run(capsys, verb, slow, option, slow)
     assert (code, slow.read_bytes()) == (2, before)
-    assert "this is the file to read" in err
+    assert "this is the input file" in err
 
 
 def test_a_file_that_cannot_be_written(slow: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -199,7 +199,7 @@ def test_another_model_is_refused(
 def test_something_must_be_asked_for(tflite: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, said = failed([str(tflite)], capsys)
     assert code == 2
-    assert "nothing to write" in said
+    assert "no output selected" in said
 
 
 @pytest.mark.parametrize("option", ["--netron", "--model-explorer"])
@@ -209,7 +209,7 @@ def test_the_model_is_not_overwritten(
     before = qdq.read_bytes()
     code, said = failed([str(qdq), option, str(qdq)], capsys)
     assert code == 2
-    assert f"{option} {qdq}: this is the file to read" in said
+    assert f"{option} {qdq}: this is the input file" in said
     assert qdq.read_bytes() == before
 
 

@@ -13,7 +13,7 @@ import npuscope
 from advice.fix.test_fix import prelu_net, scores_net
 from models import mobilenet_like, save, to_tflite
 from npuscope.advice.fix import run as fixing
-from npuscope.advice.fix.workbench import Workbench
+from npuscope.advice.fix.program_bench import ProgramBench
 from npuscope.cli.main import main
 from npuscope.files.load import load_model
 
@@ -33,7 +33,9 @@ def test_the_first_line_is_the_answer(tmp_path: Path, capsys: Capture) -> None:
     lines = out.splitlines()
     assert " ms (-" in lines[0] and "SW epochs 3 -> 0; outputs" in lines[0]
     assert lines[1] == "applied"
-    assert lines[2] == "  1. store the slopes as int8 behind a DequantizeLinear [NA-PRELU-SLOPE]"
+    assert (
+        lines[2] == "  1. store the slopes as int8, followed by a DequantizeLinear [NA-PRELU-SLOPE]"
+    )
     assert any(line.startswith("checked  opens and runs in onnxruntime") for line in lines)
     assert lines[-2].startswith("times    predicted, known error: ")
     assert lines[-1] == f"file     {target}"
@@ -74,7 +76,7 @@ def test_the_model_is_not_overwritten(tmp_path: Path, capsys: Capture) -> None:
     path = scores_net(tmp_path)
     code, _, err = run(capsys, "fix", path, "-o", path)
     assert code == 2
-    assert "this is the file to read" in err
+    assert "this is the input file" in err
 
 
 def test_a_missing_model_is_named(tmp_path: Path, capsys: Capture) -> None:
@@ -131,7 +133,7 @@ def test_an_interruption_keeps_the_best(
     told = json.loads(found.out)
     assert told["interrupted"] is True
     assert len(told["applied"]) == 1
-    assert "what was found until then is checked and kept" in found.err
+    assert "the fixes so far are checked and kept" in found.err
     after = npuscope.estimate(target).total_ms
     assert after == pytest.approx(told["after"]["total_ms"])
     assert after < told["before"]["total_ms"]
@@ -143,7 +145,7 @@ def test_an_interruption_before_anything_was_found_is_one(
     def pressed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Workbench, "look", pressed)
+    monkeypatch.setattr(ProgramBench, "look", pressed)
     model = save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
     assert main(["fix", str(model)]) == 130
     assert "npuscope: interrupted" in capsys.readouterr().err

@@ -59,5 +59,5 @@ def test_what_is_read_is_never_replaced(
     for place in (model, link):
         asked = [option, str(place)] if option == "-o" else [f"{option}={place}"]
         assert main(["fix", str(model), *asked, "--force"]) == 2
-        assert "this is the file to read" in capsys.readouterr().err
+        assert "this is the input file" in capsys.readouterr().err
     assert model.read_bytes() == before

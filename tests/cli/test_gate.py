@@ -130,5 +130,5 @@ def test_findings_as_files(model: Path, tmp_path: Path, capsys: Capture) -> None
 def test_the_model_is_not_written_to(option: str, model: Path, capsys: Capture) -> None:
     before = model.read_bytes()
     code, _, err = run(capsys, "gate", model, "--max", "SW=1", option, model)
-    assert (code, "this is the file to read" in err) == (2, True)
+    assert (code, "this is the input file" in err) == (2, True)
     assert model.read_bytes() == before

@@ -88,7 +88,7 @@ SETTINGS = {
     "units.CONVACC=0": "--set units.CONVACC: must be above 0, found 0",
     "timing.pair_cycles=1e308": "--set timing.pair_cycles: must be at most 1e+09, found 1e+308",
     "clocks.npu_mhz=1e-9": "--set clocks.npu_mhz: must be at least 0.001, found 1e-09",
-    f"clocks.npu_mhz={'9' * 4400}": "--set clocks.npu_mhz: a number is too long",
+    f"clocks.npu_mhz={'9' * 4400}": "--set clocks.npu_mhz: a number has too many digits",
     f"clocks.npu_mhz={'[' * 3000}": "--set clocks.npu_mhz: nested too deeply",
     "clocks.npu_mhz=nan": "--set clocks.npu_mhz: nan is not a finite number",
 }

@@ -286,7 +286,7 @@ def test_a_map_in_json(tmp_path: Path) -> None:
         ('cpu = "z80"', "$.cpu: unknown CPU 'z80'; known: cortex-m0-plus, cortex-m3"),
         ('runtime = "1.1"', "$.runtime: expected three numbers such as 1.1.1"),
         ("dialect = 4", "$.dialect: expected 2 or 3"),
-        ('dialect = 3\nruntime = "1.1.1"', "$.dialect: dialect 3 is of runtime 1.1.3"),
+        ('dialect = 3\nruntime = "1.1.1"', "$.dialect: dialect 3 belongs to runtime 1.1.3"),
         ("[1]", "$: unknown key '1'"),
         ("= x", "is neither TOML nor JSON: "),
         ("{1", "is neither TOML nor JSON: "),

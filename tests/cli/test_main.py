@@ -133,7 +133,7 @@ def test_interrupt(failing, capsys) -> None:  # type: ignore[no-untyped-def]
         (["estimate", "a", "--shape", "x=1,0"], "--shape: a size of 0 in 'x=1,0'"),
         (["profile", "a", "--batch", "0"], "--batch: expected at least 1 inference, found 0"),
         (["profile", "a", "--epochs", "3-"], "--epochs: expected numbers such as 3,7-12"),
-        (["profile", "a", "--connect", "usb"], "--connect: no such kind of device: 'usb'"),
+        (["profile", "a", "--connect", "usb"], "--connect: unknown device: 'usb'"),
         (["compile", "a"], "the following arguments are required: -o/--output"),
         (["validate", "a", "--seeds", "0"], "--seeds: expected at least 1 seed, found 0"),
         (["estimate", "a", "--set", "npu.clock=3"], "the machine has no key 'npu.clock'"),
@@ -232,7 +232,7 @@ def test_work_that_goes_on_says_so_when_interrupted(caplog: pytest.LogCaptureFix
         raise KeyboardInterrupt
     (record,) = caplog.records
     assert (
-        record.getMessage() == "finished runs are in s.jsonl: the same command goes on from there"
+        record.getMessage() == "finished runs are in s.jsonl: the same command continues from there"
     )
 
 

@@ -32,7 +32,9 @@ def test_the_first_line_is_the_answer(tmp_path: Path, capsys: Capture) -> None:
     assert " ms in int8, 1 of " in lines[0] and "epochs off the NPU; SQNR " in lines[0]
     assert lines[1] == f"written  {target}"
     assert any(line.startswith("plain    ") and "onnxruntime" in line for line in lines)
-    assert "data     16 samples of data.npz; ranges from 12, compared on 4 held out" in lines
+    assert (
+        "data     16 samples of data.npz; ranges from 12, compared on 4 held-out samples" in lines
+    )
     assert any(line.startswith("input    image: int8 1x3x12x12, real value = ") for line in lines)
     assert "choices" in lines and lines[-1].startswith("times    predicted, known error: ")
     assert run(capsys, "validate", target, "-q")[0] == 0
@@ -51,7 +53,7 @@ def test_json_has_its_schema(tmp_path: Path, capsys: Capture) -> None:
     ]
     assert found["schema"] == "npuscope/quantize/1" and found["output"] is None
     assert found["data"] == {
-        "source": "8 random samples, seed 5: figures of accuracy mean little",
+        "source": "8 random samples, seed 5: accuracy figures mean little",
         "real": False,
         "calibration": 6,
         "held_out": 2,
@@ -70,7 +72,7 @@ def test_verbose_lists_all_layers(tmp_path: Path, capsys: Capture) -> None:
     code, out, _ = run(capsys, *given)
     assert code == 0
     assert "on random data" in out.splitlines()[0]
-    assert "all layers: SQNR so far, lost here, of rounding alone, of weights (dB)" in out
+    assert "all layers, in dB: SQNR up to here, lost here, by rounding alone, by weights" in out
     assert "not taken: " in out
 
 
@@ -95,7 +97,7 @@ def test_the_model_is_never_overwritten(tmp_path: Path, capsys: Capture) -> None
     net = small_net(tmp_path)
     before = net.read_bytes()
     code, _, err = run(capsys, "quantize", net, "-o", net, "--data", "random")
-    assert code == 2 and "this is the file to read" in err
+    assert code == 2 and "this is the input file" in err
     assert net.read_bytes() == before
 
 

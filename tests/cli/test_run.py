@@ -22,8 +22,8 @@ from npuscope.boards.simulated import SimulatedBoard
 from npuscope.cli.main import main
 from npuscope.errors import UsageError
 from npuscope.profiling.measure import random_inputs
+from npuscope.report.build_files import write_network as write_build
 from npuscope.sim.run import execute
-from npuscope.verbs.compile import write as write_build
 
 for module in ("ziglang", "unicorn", "elftools"):
     pytest.importorskip(module, reason=f"{module} is not installed: no emulated board")
@@ -138,7 +138,7 @@ def test_json_into_a_file(image: Path, folder: Path, capsys: Capture) -> None:
     answer(run(capsys, image, "--json", "out.json"))
     assert json.loads((folder / "out.json").read_text())["network"] == "network"
     text = run(capsys, f"--json={image}", image, code=2)
-    assert "this is the file to read" in text
+    assert "this is the input file" in text
     assert image.read_bytes()[:4] == b"NBIN"
 
 
@@ -183,10 +183,10 @@ def test_parameters_are_found_beside_the_image(folder: Path, capsys: Capture) ->
     assert f"Flashing parameters at address 0x73000000 (size={len(split.params or b'')}).." in text
     assert as_json(capsys, path)["outputs"] == simulated_outputs(split)
     text = run(capsys, path, "--address", "0x71000000,0x71000100", code=4)
-    assert "reach into the file at 0x71000100" in text
+    assert "overlap the file at 0x71000100" in text
     (folder / "face_rel_params.bin").unlink()
     text = run(capsys, path, code=3)
-    assert f"{path}: the parameters are in a file of their own, which is not there" in text
+    assert f"{path}: the parameters are in a separate file, which is missing" in text
 
 
 def test_parameters_beside_a_whole_image_are_old_ones(image: Path, capsys: Capture) -> None:
@@ -300,7 +300,7 @@ def test_what_the_boards_loader_refuses(image: Path, capsys: Capture) -> None:
     text = run(capsys, image, "--address", "0x71000004", code=4)
     assert "the board's loader refused image 1: the address is not aligned (code -1)" in text
     text = run(capsys, image, "--address", "0x34000000", code=4)
-    assert "lie outside of the flash" in text
+    assert "are outside of the flash" in text
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_what_the_boards_loader_refuses(image: Path, capsys: Capture) -> None:
         (["IMAGE", "-i", "IMAGE"], 2, "the image is given twice"),
         (["IMAGE", "--mode", "fast"], 2, "--mode: unknown mode 'fast'"),
         (["IMAGE", "--mode", "copy,xip"], 2, "copied or executed in place, not both"),
-        (["IMAGE", "--mode", "no-flash"], 2, "flash is empty whenever it starts"),
+        (["IMAGE", "--mode", "no-flash"], 2, "the emulated board starts with empty flash"),
         (["IMAGE", "--address", "here"], 2, "expected NET[,PARAMS], found 'here'"),
         (["IMAGE", "--address", "1,2,3"], 2, "expected NET[,PARAMS]"),
         (["IMAGE", "--address", "0x171000000"], 2, "expected NET[,PARAMS]"),
@@ -349,7 +349,7 @@ def test_commands_for_a_real_board(folder: Path, capsys: Capture) -> None:
     assert len(only) == 2
     assert only[0].endswith("--mode xip,no-flash")
     first, *_ = as_json(capsys, folder / "my nets", "--board", "stm32n6570-dk")["commands"]
-    assert first == f"npuscope package '{folder / 'my nets'}' -n network --cpu cortex-m55"
+    assert first == f"npuscope package '{folder / 'my nets'}' -n network --board stm32n6570-dk"
 
 
 def test_verbosity_and_log(image: Path, folder: Path, capsys: Capture) -> None:

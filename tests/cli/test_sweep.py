@@ -100,21 +100,24 @@ def test_quiet_is_one_line(swept: Path, capsys: Capture) -> None:
 WRONG = {
     "sweep report": (2, "expected one store, found 0\n  hint: npuscope sweep report STORE"),
     "sweep report S T": (2, "expected one store, found 2\n  hint: npuscope sweep report STORE"),
-    "sweep report S --jobs 2": (2, "--jobs: this option is for runs; a report runs nothing"),
+    "sweep report S --jobs 2": (
+        2,
+        "--jobs: this option is for running a sweep, not for its report",
+    ),
     "sweep report S --retry-failed": (
         2,
-        "--retry-failed: this option is for runs; a report runs nothing",
+        "--retry-failed: this option is for running a sweep, not for its report",
     ),
     "sweep a.toml b.toml": (2, "one sweep file at a time, found 2"),
     "sweep none.toml": (3, "none.toml: cannot be read: No such file or directory"),
     "sweep report none.jsonl": (3, "none.jsonl: cannot be read: No such file or directory"),
     "sweep ok.toml --tls-ca x": (2, "--tls-ca, --tls-cert and --tls-key go together"),
     "sweep ok.toml --jobs 0": (2, "--jobs: expected 1 to 1024, found 0"),
-    "sweep ok.toml --html ok.toml": (2, "--html ok.toml: this is the file to read"),
-    "sweep ok.toml -o ok.toml": (2, "-o ok.toml: this is the file to read"),
+    "sweep ok.toml --html ok.toml": (2, "--html ok.toml: this is the input file"),
+    "sweep ok.toml -o ok.toml": (2, "-o ok.toml: this is the input file"),
     "sweep ok.toml -o old.jsonl --csv old.jsonl": (
         2,
-        "--csv old.jsonl: this is the file to read",
+        "--csv old.jsonl: this is the input file",
     ),
     "sweep ok.toml -o conv.tflite": (
         3,

@@ -90,8 +90,8 @@ def saving(monkeypatch: pytest.MonkeyPatch) -> None:
         save(made.program, folder)
         return ("no blobs",)
 
-    monkeypatch.setattr("npuscope.verbs.compile.write", write)
-    monkeypatch.setattr("npuscope.program.serialize.save", save)
+    monkeypatch.setattr("npuscope.report.build_files.write_network", write)
+    monkeypatch.setattr("npuscope.report.demo.save", save)
 
 
 def program() -> Program:
@@ -262,7 +262,7 @@ def test_a_failed_write_leaves_nothing(
         (folder / "half").write_text("half")
         raise OSError(28, "No space left on device", "half")
 
-    monkeypatch.setattr("npuscope.verbs.compile.write", write)
+    monkeypatch.setattr("npuscope.report.build_files.write_network", write)
     assert main(["compile", "net.tflite", "-o", str(tmp_path / "out")]) == 74
     assert list(tmp_path.iterdir()) == []
 
@@ -289,7 +289,7 @@ def test_demo_writes_its_reports(
     ]
     assert (folder / "report.txt").read_text().startswith(profile_text(PROFILE, full=True))
     assert json.loads((folder / "report.json").read_text()) == profile_json(PROFILE)
-    assert capsys.readouterr().out.startswith("fits on chip with flash; ")
+    assert capsys.readouterr().out.startswith("fits; weights in flash; ")
 
 
 def validation(passed: bool) -> Validation:

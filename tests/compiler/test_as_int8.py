@@ -48,6 +48,16 @@ def test_figures_are_those_of_an_int8_network(half: bool, tmp_path: Path) -> Non
     assert found.memory.weights_bytes < 8 * 3 * 3 * 4 * 2
 
 
+@pytest.mark.parametrize(("size", "is_noted"), [(32, False), (1024, True)])
+def test_where_ram_is_short_the_scales_decide(size: int, is_noted: bool, tmp_path: Path) -> None:
+    w = OnnxWriter()
+    kernels = w.constant(np.ones((8, 3, 1, 1), np.float32))
+    w.node("Conv", w.input("x", (1, 3, size, size)), kernels, output="y")
+    path = save(tmp_path, "net.onnx", w.finish({"y": (1, 8, size, size)}))
+    notes = npuscope.estimate(path, as_int8=True).notes
+    assert any("the quantized network may take" in note for note in notes) is is_noted
+
+
 def test_depthwise_weights_of_16_bits_are_widened(tmp_path: Path) -> None:
     w = TfliteWriter()
     x, y = (w.tensor(name, (1, 8, 8, 4), "float32") for name in "xy")

@@ -295,6 +295,19 @@ def test_software_reads_channels_that_a_concatenation_took_in(
     check(net.graph(net.clip(whole, 0, 6), net.softmax(part)), generation)
 
 
+@pytest.mark.parametrize(("count", "channels"), [(1, 6), (6, 6), (600, 600)])
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_a_factor_that_is_a_part_of_other_channels(
+    generation: str, count: int, channels: int
+) -> None:
+    """It is read where it begins inside of them, again and again."""
+    net = Net(15)
+    x, y = net.input((1, 2, 2, channels)), net.input((1, 1, 1, count + 8), (0.03, 5))
+    attrs = SliceAttrs((0, 0, 0, 3), (1, 1, 1, count), (1, 1, 1, 1))
+    part = net.op("Slice", (y,), attrs, (1, 1, 1, count), net.quant(y))
+    check(net.graph(net.add(x, part, "Mul")), generation)
+
+
 @pytest.mark.parametrize("scale", [1e-38, 1e20, 1e38])
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_more_channels_than_coefficients_at_any_scale(scale: float, generation: str) -> None:

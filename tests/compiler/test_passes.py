@@ -772,8 +772,8 @@ def test_a_float_border_without_a_known_scale() -> None:
     with pytest.raises(ModelError) as caught:
         with_io_types(net.graph(), "int8", None)
     assert str(caught.value) == (
-        "tensor 'input0': 'input0' is float and no quantization is known for it\n"
-        "  hint: leave its data type as it is"
+        "tensor 'input0': 'input0' is float and has no known quantization\n"
+        "  hint: keep its data type"
     )
 
 

@@ -33,9 +33,8 @@ from npuscope.ops.recurrent import SvdfOutputAttrs
 from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
 from npuscope.ops.run import run
 from npuscope.profiling.validate import validate
-from npuscope.program.model import EpochKind, Program
+from npuscope.program.model import EpochKind, Program, to_json
 from npuscope.program.modes import ArithOp
-from npuscope.program.serialize import to_json
 from npuscope.program.units import Arith, Convacc, Streng
 from npuscope.program.verify import verify
 from npuscope.sim.run import execute

@@ -292,7 +292,7 @@ def test_what_fits_nowhere_is_refused() -> None:
         placed(*(buffer(name, 3000 * KIB, 1, 2) for name in ("big", "too")), machine=machine)
     assert caught.value.message == (
         "the network does not fit: 'big' needs 3,072,000 bytes and no pool has room "
-        "(largest pool 2,883,584 bytes; 2 buffers are left over)"
+        "(largest pool 2,883,584 bytes; 2 buffers do not fit)"
     )
     assert caught.value.where == "pools"
     assert "hyperRAM" in caught.value.hint

@@ -31,5 +31,5 @@ def test_an_epoch_that_needs_more_units_is_named() -> None:
         epoch.take("POOL")
     assert str(caught.value) == (
         "epoch 7: the epoch needs more POOL units than the machine has (1)\n"
-        "  hint: the compiler assumed more of them: set a larger units.POOL"
+        "  hint: the program was compiled for more of them: set a larger units.POOL"
     )

@@ -55,5 +55,5 @@ def test_a_closed_batch() -> None:
 
 
 def test_a_fixed_batch_of_several() -> None:
-    sentence = "the file is written for batch 4: export it again with 1"
+    sentence = "the file is made for batch 4: export it again with batch 1"
     assert misfit(onnx_net(4), "batch-one", "x") == sentence

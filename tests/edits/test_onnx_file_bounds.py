@@ -110,7 +110,7 @@ def test_backwards_to_the_first_element() -> None:
 
 
 def clip(*bounds: float) -> bytes:
-    """A Clip with bounds behind DequantizeLinear."""
+    """A Clip with bounds after DequantizeLinear."""
     writer = OnnxWriter()
     x = writer.qdq(writer.input("x", IMAGE), 1 / 64)
     steps = [writer.constant(np.array(round(b * 8) + 3, np.int8)) for b in bounds]

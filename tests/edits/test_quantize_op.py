@@ -187,7 +187,7 @@ def test_what_does_not_fit() -> None:
     writer = OnnxWriter()
     relu = writer.node("Relu", writer.input("x", SHAPE), name="r")
     net = writer.finish({writer.qdq(relu, STEP): None})
-    sentence = "'x' is a float input of the network: its range is not known"
+    sentence = "'x' is a float input of the network: its range is unknown"
     assert misfit(net, "quantize-op", "Relu:r") == sentence
     done = island(("HardSwish", {}))
     sentence = "the op is already quantized on all sides"
@@ -286,7 +286,7 @@ def test_tflite_misfits() -> None:
     x, y = (writer.tensor(name, (1, 8), "float32") for name in "xy")
     writer.op("RELU", [x], [y])
     net = writer.finish([x], [y])
-    sentence = "'x' is a float input of the network: its range is not known"
+    sentence = "'x' is a float input of the network: its range is unknown"
     assert misfit(net, "quantize-op", "RELU:#0") == sentence
     writer = TfliteWriter()
     x, y, z = (writer.tensor(name, (1, 8), "float32") for name in "xyz")

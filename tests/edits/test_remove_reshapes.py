@@ -79,7 +79,7 @@ def test_a_squeeze_and_its_opposite_count_as_reshapes() -> None:
 def test_a_merged_reshape_needs_a_fixed_shape() -> None:
     data = qdq((-1, 15, 4), (-1, 3, 20), batch="N")
     moves = [node for node in nodes(data) if node.startswith("Reshape:")]
-    expected = "the network's input has dynamic sizes: the result's shape is not fixed"
+    expected = "the network's input has dynamic sizes: the shape of the result is not fixed"
     assert misfit(data, FIX, *moves) == expected
 
 

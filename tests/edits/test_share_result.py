@@ -7,7 +7,7 @@ from edits.moves_case import Lite, Qdq, check_same, findings, fixed, kinds, node
 
 RULE, FIX = "LINT-DUPLICATE", "share-result"
 SHAPE, TURNED = (1, 5, 3, 4), (1, 4, 5, 3)
-NONE = "no two of its ops compute the same in this file"
+NONE = "no two of its ops compute the same result in this file"
 
 
 def lite(axes: tuple[int, ...] = (0, 3, 1, 2), outputs: bool = False) -> bytes:

@@ -65,7 +65,7 @@ def test_files_that_are_something_else(tmp_path: Path) -> None:
 def test_a_file_over_the_cap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("npuscope.files.load.MODEL", FileKind("a model", 100))
     data = FILES[".tflite"]
-    wanted = f"has {len(data):,} bytes, a model has at most 100"
+    wanted = f"has {len(data):,} bytes, but a model has at most 100"
     assert message(save(tmp_path, "m.tflite", data)) == wanted
 
 

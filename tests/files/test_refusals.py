@@ -14,7 +14,9 @@ from npuscope.files.load import load_model, nearest_form
 from npuscope.ops.unknown import unknown_names
 
 CUT = "end the model before it and do the rest on the host"
-UNROLL = "unroll it into Gemm, Sigmoid, Tanh, Mul, Add: one step per call, the state an input"
+UNROLL = (
+    "unroll it into Gemm, Sigmoid, Tanh, Mul, Add: one step per call, with the state as an input"
+)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +55,7 @@ UNUSABLE: list[tuple[str, dict[str, Any], tuple[int, ...], str]] = [
     ("Pad", {"mode": "spiral"}, (1, 3), "padding mode 'spiral' is not supported"),
     ("DepthToSpace", {"blocksize": 2}, (1, 3, 4, 4), "3 channels cannot be spread over blocks"),
     ("Slice", {}, (1, 3), "Slice:n: [7:9:1] of axis 1 is empty"),
-    ("Gather", {"axis": 1}, (1, 3), "indices [7] are outside of an axis of 3 elements"),
+    ("Gather", {"axis": 1}, (1, 3), "indices [7] are outside an axis of 3 elements"),
     ("Expand", {}, (1, 3), "shapes (1, 3) and (7,) do not broadcast"),
 ]
 INPUTS = {

@@ -44,7 +44,9 @@ def test_a_pinned_input_gives_its_symbols_to_others() -> None:
 
 
 def test_a_symbol_has_one_size() -> None:
-    with pytest.raises(UsageError, match="'sequence' is one size of an input, found 2 sizes"):
+    with pytest.raises(
+        UsageError, match="'sequence' is a single size of an input, but 2 sizes were given"
+    ):
         Pins({"sequence": (4, 8)}).check_names({"ids": (1, "sequence")})
 
 
@@ -54,6 +56,5 @@ def test_refusals_name_the_sizes_that_were_taken() -> None:
     error = ModelError("a window of 300 does not fit", hint="use a smaller one")
     named_guesses(error, pins)
     assert error.hint == (
-        "use a smaller one; the file leaves sizes open; pin others than these: "
-        "--shape x=1,3,224,224"
+        "use a smaller one; the file has dynamic sizes, taken as --shape x=1,3,224,224: try others"
     )

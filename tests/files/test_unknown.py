@@ -129,7 +129,7 @@ def keeper(reads_again: bool = False) -> bytes:
 def test_a_variable_is_an_input_and_an_output(tmp_path: Path) -> None:
     graph = graph_of(tmp_path, keeper())
     assert (graph.inputs, graph.outputs) == (("x", "old"), ("y",))
-    assert graph.notes == ["1 variable of the network: each is an input and an output here"]
+    assert graph.notes == ["1 variable of the network: each becomes an input and an output"]
     ones = np.full((1, 4), 2, np.int8)
     assert run(graph, {"x": ones, "old": ones})["y"].tolist() == [[4, 4, 4, 4]]
 
@@ -144,7 +144,7 @@ def test_a_variable_without_a_handle_is_told(tmp_path: Path) -> None:
     w = TfliteWriter()
     x, y = w.tensor("x", (1, 4), scale=0.5), w.tensor("y", (1, 4), scale=0.5)
     w.op("READ_VARIABLE", [x], [y])
-    with pytest.raises(ModelError, match="it names no variable"):
+    with pytest.raises(ModelError, match="it does not name a variable"):
         graph_of(tmp_path, w.finish([x], [y]))
 
 
@@ -178,8 +178,8 @@ def test_a_shape_that_nobody_states_is_taken_and_told(tmp_path: Path) -> None:
     graph = load_model(model)
     assert graph.tensor("y").shape == (1, 4)
     assert graph.notes == [
-        "acme.Frobnicate is not known here, and no shape of 'hidden' is stated: taken as that of "
-        "its first input, (1, 4); --shape hidden=... states another"
+        "acme.Frobnicate is an unknown op, and the file does not state the shape of 'hidden': the "
+        "shape of its first input, (1, 4), is assumed; --shape hidden=... sets another"
     ]
     pinned = load_model(model, {"hidden": (2, 5)})
     assert (pinned.tensor("y").shape, pinned.notes) == ((2, 5), [])
@@ -232,7 +232,7 @@ def test_the_branch_with_more_weights_stands_for_an_open_condition(tmp_path: Pat
     assert [op.kind for op in graph.ops] == ["FullyConnected", "ReduceMax"]
     assert graph.parameters() == 36
     assert graph.notes == [
-        "If:n: its condition is not known before run time; read as its else_branch, the one with "
+        "If:n: its condition is unknown before run time: its else_branch is read, the one with "
         "more weights"
     ]
 
@@ -272,7 +272,7 @@ def test_no_limit_on_an_unknown_time_can_pass(model: str, capsys: Any) -> None:
 
 
 def test_execution_is_refused_with_the_list(model: str) -> None:
-    with pytest.raises(TargetError, match="Detect is not known here"):
+    with pytest.raises(TargetError, match="Detect is unknown"):
         npuscope.validate(model)
 
 

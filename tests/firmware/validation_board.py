@@ -27,8 +27,8 @@ from npuscope.loadable.build import package
 from npuscope.loadable.codes import PackageOptions
 from npuscope.machine.model import Machine
 from npuscope.program.model import EpochKind, Program
+from npuscope.report.build_files import write_network as write_build
 from npuscope.structs import replace
-from npuscope.verbs.compile import write as write_build
 
 PARTS = ("board/emulated", "validation", "runtime", "loader", "npu", "kernels")
 CPU = "cortex_m33+fp_armv8d16sp"

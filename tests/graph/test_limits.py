@@ -122,7 +122,7 @@ def test_lists_have_an_end() -> None:
     with pytest.raises(ModelError) as caught:
         Const(np.zeros(5000, np.int64), "int64").whole()
     error = caught.value
-    assert error.message == "5000 axes, sizes or pads are given; the limit is 4096"
+    assert error.message == "found 5000 axes, sizes or pads; the limit is 4096"
     assert error.hint == "check which tensor the op takes them from"
 
 
@@ -141,7 +141,7 @@ def test_memory_of_an_inference_is_estimated() -> None:
     needed = 10 * 10 * side * side
     assert needed > MAX_RUN_BYTES
     assert caught.value.message == (
-        f"running the network takes about {needed:,} bytes of memory; the limit is "
+        f"running the network needs about {needed:,} bytes of memory; the limit is "
         f"{MAX_RUN_BYTES:,}"
     )
     assert caught.value.where == "op 'big' (Abs)"
@@ -169,7 +169,7 @@ def test_work_of_an_inference_is_estimated(tmp_path: Path) -> None:
     with pytest.raises(ModelError) as caught:
         check_work(graph)
     assert caught.value.message == (
-        f"running the network takes {total_macs(graph):,} multiply-accumulates; the limit is "
+        f"running the network needs {total_macs(graph):,} multiply-accumulates; the limit is "
         f"{MAX_RUN_MACS:,}"
     )
     assert caught.value.hint == (

@@ -83,17 +83,17 @@ def test_a_whole_folder(tmp_path: Path) -> None:
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     found = written(tmp_path, tiny__c=NETWORK_C, tiny_c_info__json=description())
     assert found.missing == (
-        f"tiny_c_info.json: its model net.tflite (MD5 {MD5}) is not here",
-        "tiny.c: the image of octoFlash (atonbuf.xSPI2.raw) is not here",
-        "tiny_c_info.json: the image of octoFlash (atonbuf.xSPI2.raw) is not here",
-        "tiny.c: its blobs (tiny_ecblobs.h) are not here",
+        f"tiny_c_info.json: its model net.tflite (MD5 {MD5}) is missing",
+        "tiny.c: the image of octoFlash (atonbuf.xSPI2.raw) is missing",
+        "tiny_c_info.json: the image of octoFlash (atonbuf.xSPI2.raw) is missing",
+        "tiny.c: its blobs (tiny_ecblobs.h) are missing",
     )
 
 
 def test_a_model_that_several_files_name_is_missed_once(tmp_path: Path) -> None:
     found = written(tmp_path, a_c_info__json=description(), b_c_info__json=description())
     assert found.missing[0] == (
-        f"a_c_info.json, b_c_info.json: their model net.tflite (MD5 {MD5}) is not here"
+        f"a_c_info.json, b_c_info.json: their model net.tflite (MD5 {MD5}) is missing"
     )
 
 
@@ -153,11 +153,11 @@ def test_there_are_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(folder_module, "MAX_DEPTH", 1)
     found = written(tmp_path, a="1", b="2", c="3", dSLASHe="4", dSLASHfSLASHg="5")
     assert len(found.others) == 3
-    assert found.notes[-1] == "only the first 3 files were looked at"
+    assert found.notes[-1] == "only the first 3 files were searched"
     monkeypatch.setattr(folder_module, "MAX_FILES", 9)
     found = recognise(tmp_path)
     assert found.others == ("a", "b", "c", "d/e")
-    assert found.notes == ("d: folders below are not looked at",)
+    assert found.notes == ("d: folders below it are not searched",)
 
 
 def test_the_identity_of_a_folder(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from models import mobilenet_like, to_onnx, to_tflite
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.identify.path import identify
 from npuscope.identify.sample import Sample
-from npuscope.identify.table import FORMATS, Identity, format_of
-from npuscope.program.serialize import to_json
+from npuscope.identify.table import Identity, format_of, formats
+from npuscope.program.model import to_json
 from number_proof import lost_numbers, numbers, numbers_in
 from program.sample import sample
 from report_texts import (
@@ -179,7 +179,7 @@ def test_binaries_are_measured(kind: str, tmp_path: Path) -> None:
 
 
 def test_every_row_of_the_table_is_reached() -> None:
-    known = {row.kind for row in FORMATS}
+    known = {row.kind for row in formats()}
     assert known - {"profile", "estimate"} == set(TEXTS) | set(BINARIES)
 
 
@@ -356,15 +356,15 @@ def test_what_is_around_a_network_is_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\x89HDF\r\n\x1a\n\0\0", "is a model of Keras, which is not read here"),
-        (b"#!/bin/sh\n", "is a script: it may call the compiler, and holds no network"),
+        (b"\x89HDF\r\n\x1a\n\0\0", "is a Keras model, which npuscope does not read"),
+        (b"#!/bin/sh\n", "is a script, not a network"),
         (
             b"#include <stdint.h>\nint main(void);\n",
-            "is C of a runtime or an application: no network is compiled in it",
+            "is C code of a runtime or an application, not of a network",
         ),
         (
             b"const ai_u64 s_network_weights_array_u64[1] = {0};\n",
-            "holds the data of a network for the CPU, no network for the NPU",
+            "holds the data of a network for the CPU, not for the NPU",
         ),
     ],
 )

@@ -91,7 +91,7 @@ def test_fixes_are_applied_in_their_order(library: Library) -> None:
 def test_a_fix_that_does_not_fit_changes_nothing_and_says_why(library: Library) -> None:
     shown = library.shown(Setting(fixes=("NA-CONV-PRIME/pad-channels",)))
     assert shown.found.profile == library.shown(Setting()).found.profile
-    assert shown.states[-1].refused == "not offered for the network as it is now"
+    assert shown.states[-1].refused == "not offered for the current network"
 
 
 def test_what_is_wrong_is_told_as_by_the_verbs(library: Library) -> None:

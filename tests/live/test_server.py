@@ -18,7 +18,6 @@ from models import mobilenet_like, save, to_tflite
 from npuscope import child
 from npuscope.cli.main import main
 from npuscope.errors import OutputError, UsageError
-from npuscope.live import server as live
 from npuscope.live.library import Library
 from npuscope.live.server import LiveServer
 from npuscope.live.setting import Setting
@@ -82,7 +81,7 @@ def test_it_listens_on_this_computer_alone(server: LiveServer) -> None:
 def test_another_name_for_this_computer_is_refused(server: LiveServer, host: str) -> None:
     told = host.format(port=server.port)
     status, _, body = send(server, "GET", f"/{server.token}/", Host=told)
-    assert (status, body) == (421, b"this address is not served here\n")
+    assert (status, body) == (421, b"this host name is not served\n")
 
 
 def test_localhost_is_another_name_that_is_ours(server: LiveServer) -> None:
@@ -93,7 +92,7 @@ def test_localhost_is_another_name_that_is_ours(server: LiveServer) -> None:
 def test_without_the_token_nothing_is_told(server: LiveServer, path: str) -> None:
     told = path.format(token=server.token, short=server.token[:-1])
     status, _, body = send(server, "GET", told)
-    assert (status, body) == (403, b"the address lacks the token that was printed\n")
+    assert (status, body) == (403, b"the address lacks the printed token\n")
 
 
 def test_every_server_has_its_own_token(server: LiveServer) -> None:
@@ -124,7 +123,7 @@ def test_a_path_in_a_question_leads_nowhere(server: LiveServer) -> None:
     ],
 )
 def test_questions_of_other_pages_are_refused(server: LiveServer, headers: dict[str, str]) -> None:
-    assert ask(server, "report", {}, **headers) == (403, "another page's question\n")
+    assert ask(server, "report", {}, **headers) == (403, "request from another page\n")
 
 
 def test_our_own_page_may_ask(server: LiveServer) -> None:
@@ -156,7 +155,7 @@ def test_a_bug_ends_one_question_only(server: LiveServer, monkeypatch: pytest.Mo
     def broken(*_: object) -> None:
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setitem(live._QUESTIONS, "report", broken)
+    monkeypatch.setattr("npuscope.live.answers.report", broken)
     assert ask(server, "report", {})[1]["error"]["message"] == "this is a bug: oh"
     monkeypatch.undo()
     assert "report" in ask(server, "report", {})[1]

@@ -26,8 +26,7 @@ from loadable.software_nets import all_software, low_machine, software_program
 from npuscope.loadable.build import Package, package
 from npuscope.loadable.codes import PackageOptions
 from npuscope.program.code_files import code_files, pool_images
-from npuscope.program.model import Program
-from npuscope.program.serialize import save
+from npuscope.program.model import Program, save
 from npuscope.sim.memory import to_stored
 from npuscope.sim.run import execute
 

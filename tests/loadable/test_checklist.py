@@ -12,8 +12,7 @@ from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError
 from npuscope.loadable.checklist import make_checklist
 from npuscope.loadable.checklist_memories import Agent, ByteSpan, Traffic, memories
-from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Pool, Program
-from npuscope.program.serialize import save
+from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Pool, Program, save
 from npuscope.report.checklist import answer, checklist_text
 from npuscope.structs import replace
 from program.sample import copy_group

@@ -86,7 +86,7 @@ REFUSED = {
     "constructor": (
         "__attribute__((constructor)) void f(void);",
         "network.c:1: 'constructor' is not allowed in a network: it would run before the network "
-        "is asked for anything",
+        "is called",
     ),
     "trigraph": ("int a; ??/\n", "network.c:1: a trigraph in C source"),
     "raw string": ('char *s = R"(x)";', "network.c:1: raw strings are not allowed"),

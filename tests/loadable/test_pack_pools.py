@@ -117,7 +117,7 @@ def refused(pools, buffers, images=None, **options):
 def test_parameters_at_a_fixed_external_address():
     fixed = pool("flash", 0x71000000, writable=False)
     assert refused([fixed], [buffer("p", "flash", 0, 8, True)], {"flash": b"\1" * 8}) == (
-        "flash: parameters lie at the fixed address 0x71000000: this is not the relocatable form "
+        "flash: parameters are at the fixed address 0x71000000: this is not the relocatable form "
         "of a network\n  hint: npuscope compile MODEL --relocatable -o DIR"
     )
 
@@ -149,7 +149,7 @@ def test_too_many_pools():
 
 def test_writes_to_a_read_only_pool():
     message = refused([FLASH_POOL], [buffer("a", "flash", 0, 8)])
-    assert message == "flash: buffers that are written lie in a pool that is only read"
+    assert message == "flash: buffers that are written are in a read-only pool"
 
 
 def test_descriptors_as_source():

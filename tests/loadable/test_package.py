@@ -172,7 +172,7 @@ def test_kernels_that_nobody_has(tmp_path):
         SECOND="helper_one(out);helper_two(out);",
     )
     assert message(folder, error=TargetError).startswith(
-        "nothing in this build does the work of helper_one (epochs 1, 2), helper_two (epoch 2)\n"
+        "this build has no code for helper_one (epochs 1, 2), helper_two (epoch 2)\n"
     )
 
 
@@ -185,7 +185,7 @@ def test_a_name_of_ours(tmp_path):
 
 def test_a_source_that_does_not_compile(tmp_path):
     text = message(write_net(tmp_path, FIRST="undeclared = 3;"), error=FileError)
-    assert text.startswith("network.c: the compiler refuses it: network.c:")
+    assert text.startswith("network.c: does not compile: network.c:")
     assert "undeclared identifier" in text
     assert ".cache" not in text
 

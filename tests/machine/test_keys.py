@@ -126,7 +126,7 @@ def test_notes_are_the_comments_of_the_toml() -> None:
     assert notes["stream.busif_bytes"] == "64-bit AXI masters [docs]"
     assert notes["units.POOL"] == "counts [mdesc]"
     assert notes["paths.xspi1.access"] == "16-bit DTR PSRAM [docs]"
-    assert notes["pools.octoFlash.size_kib"] == "112 MiB behind the application [docs]"
+    assert notes["pools.octoFlash.size_kib"] == "112 MiB after the application [docs]"
     assert notes["pools.npuRAM3.score"] == ""
     assert notes["generation.vector_frame_elements"] == "the whole vector [code: a public build]"
     assert notes["generation.requantize"] == "one ARITH stage [code]"

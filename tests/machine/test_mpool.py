@@ -105,7 +105,7 @@ def test_an_unknown_window_is_noted(tmp_path: Path) -> None:
     pool = replace(MACHINE.pools[2], name="sdram", address=0xC0000000)
     path = write(tmp_path / "a.mpool", [entry(pool)])
     (note,) = read_mpool_file(path, MACHINE).notes
-    assert "pool 'sdram' at 0xc0000000 is in no memory window of stm32n6" in note
+    assert "pool 'sdram' at 0xc0000000 is not in any memory window of stm32n6" in note
 
 
 def test_merged_banks_take_part_in_placement(tmp_path: Path) -> None:

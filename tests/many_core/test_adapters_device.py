@@ -235,7 +235,7 @@ def test_a_schema_of_something_else_is_refused(tmp_path: Path) -> None:
     path, schema = tmp_path / "opstatsdesc.bin", tmp_path / "desc.pb"
     path.write_bytes(opstatsdesc())
     schema.write_bytes(field(1, field(2, "other") + field(4, described("X"))))
-    with pytest.raises(FileError, match="descriptors do not know aicopstatsdesc"):
+    with pytest.raises(FileError, match="descriptors do not contain aicopstatsdesc"):
         read_sheet(path, Companions(descriptors=schema))
     schema.write_bytes(b"")
     with pytest.raises(FileError, match="no message is described"):

@@ -110,7 +110,7 @@ def test_the_text_names_op_origin_and_rule() -> None:
         (Quant((0.5, 0.5), (0, 0)), "2 scales without an axis"),
         (Quant((0.5,), ()), "1 scales and 0 zero points"),
         (Quant((float("nan"),), (0,)), "a scale is negative or not finite"),
-        (Quant((0.5, 0.5), (0, 0), 2), r"axis 2 is outside of shape \(1, 4\)"),
+        (Quant((0.5, 0.5), (0, 0), 2), r"axis 2 is outside shape \(1, 4\)"),
         (Quant((0.5, 0.5), (0, 0), 1), r"2 scales for axis 1 of shape \(1, 4\)"),
     ],
 )

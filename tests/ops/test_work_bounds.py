@@ -65,7 +65,7 @@ def test_a_stride_beyond_the_image_costs_nothing() -> None:
 def test_padding_that_does_not_fit_is_refused_by_name(
     kind: str, attrs: Attrs, output: tuple[int, ...], weights: tuple[int, ...], dtype: DType
 ) -> None:
-    with pytest.raises(ModelError, match="running the network takes about") as caught:
+    with pytest.raises(ModelError, match="running the network needs about") as caught:
         check_work(layer(kind, attrs, output, weights, dtype=dtype))
     assert caught.value.where == f"op 'the op' ({kind})"
 

@@ -36,7 +36,7 @@ def test_the_first_layer_that_breaks_the_rule_comes_before_those_that_round() ->
 def test_without_a_broken_one_the_first_that_rounds_is_told() -> None:
     found = bisect(validated(layer("a", 1.0), layer("b", 0.9), layer("c", 0.5)))
     assert (found.op, found.passed) == ("Conv2D:b", True)
-    assert found.rule == "none broken: elements differ only as the NPU's rounding allows"
+    assert found.rule == "none broken: elements differ only by the NPU's rounding"
 
 
 def test_where_all_is_exact_nothing_is_named() -> None:

@@ -35,7 +35,7 @@ def test_the_warning_says_value_expected_and_effect() -> None:
     assert text == (
         "npuRAM5: the compiler assumed freqRatio 1.25 and byteWidth 8, the clocks give 1.11 "
         "and 8 (NPU 1000 MHz by NIC 900 MHz): memory terms of max_cycles are 12.5% too high, "
-        "and they decide it in 1 of 1 epochs"
+        "which decides max_cycles in 1 of 1 epochs"
     )
 
 
@@ -43,7 +43,7 @@ def test_pools_of_one_road_share_a_sentence() -> None:
     pools = (replace(FAST, freq_ratio=1.25), replace(FAST, name="npuRAM4", freq_ratio=1.25))
     (text,) = clock_warnings(program(*pools), OVERDRIVE)
     assert text.startswith("npuRAM5, npuRAM4: ")
-    assert text.endswith("they decide it in 0 of 1 epochs")
+    assert text.endswith("which decides max_cycles in 0 of 1 epochs")
 
 
 def test_a_slower_bus_makes_the_estimate_too_low() -> None:

@@ -260,7 +260,7 @@ def test_bad_requests_say_what_is_there():
     with pytest.raises(DeviceError) as caught:
         collect(board, "nothing", counter_plan())
     assert str(caught.value).endswith(f"hint: it has: {net.program.name}")
-    with pytest.raises(UsageError, match="a batch of 0"):
+    with pytest.raises(UsageError, match="expected at least 1 sample, found 0"):
         collect(board, net.program.name, counter_plan(), batch=0)
 
 

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from compiler.nets import Net
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.demo_network import demo_graph
 from npuscope.machine.load import load_machine
 from npuscope.profiling.facts import program_facts
-from npuscope.profiling.interval import Contents, contents, doubts, half_width, remarks
+from npuscope.profiling.interval import (
+    LARGEST,
+    SLOW_MS,
+    Contents,
+    bounds_ms,
+    contents,
+    doubts,
+    remarks,
+    sides,
+)
 from npuscope.profiling.run import estimate
 from npuscope.sim.counters import Bound, PoolTraffic
 from npuscope.structs import replace
@@ -24,13 +34,62 @@ def demo():
     return program_facts(program, MACHINE, graph), estimate(program, MACHINE, graph)
 
 
-@pytest.mark.parametrize("part", ["combining", "cpu", "unmeasured", "external"])
-def test_every_part_that_is_less_known_widens_the_interval(part):
-    assert half_width(replace(NOTHING, **{part: 0.5})) > half_width(NOTHING)
+PARTS = (
+    "combining",
+    "cpu",
+    "unmeasured",
+    "external",
+    "external_calls",
+    "pieces",
+    "started",
+    "reported",
+)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_that_is_less_known_widens_both_sides(part):
+    wider, plain = sides(replace(NOTHING, **{part: 0.5})), sides(NOTHING)
+    assert wider.faster > plain.faster and wider.slower > plain.slower
+
+
+def test_the_interval_knows_its_side():
+    """Networks are slower than predicted more often than faster, large kernels are not."""
+    assert sides(NOTHING).slower > sides(NOTHING).faster
+    large = sides(replace(NOTHING, pieces=1.0))
+    assert large.faster > large.slower
 
 
 def test_the_interval_never_reaches_nothing():
-    assert half_width(Contents(1.0, 1.0, 1.0, 1.0, ())) == half_width(NOTHING, credible=False) < 1
+    everything = replace(NOTHING, **dict.fromkeys(PARTS, 1.0))
+    assert sides(everything) == sides(NOTHING, credible=False) == (LARGEST, LARGEST)
+
+
+def test_a_tiny_network_may_take_some_microseconds_more():
+    low, high = bounds_ms(0.02, sides(NOTHING))
+    assert low == pytest.approx(0.02 * (1 - sides(NOTHING).faster))
+    assert high == pytest.approx(0.02 * (1 + sides(NOTHING).slower) + SLOW_MS)
+
+
+def test_sums_of_a_part_of_a_kernel_are_pieces():
+    net = Net()
+    net.conv(net.input((1, 32, 32, 3), (0.02, -1)), 16, (7, 7))
+    graph = net.graph()
+    program = compile_graph(graph, MACHINE)
+    found = estimate(program, MACHINE, graph)
+    of = contents(program_facts(program, MACHINE, graph), found.epochs, MACHINE, found.total_ms)
+    assert 0.3 < of.pieces < 1
+    assert any("cut into pieces" in note for note in found.notes)
+
+
+def test_what_the_cpu_does_around_epochs_is_a_part_of_its_own(demo):
+    by_cpu = load_machine(epoch_controller=False)
+    graph = demo_graph()
+    program = compile_graph(graph, by_cpu)
+    found = estimate(program, by_cpu, graph)
+    of = contents(program_facts(program, by_cpu, graph), found.epochs, by_cpu, found.total_ms)
+    facts, usual = demo
+    assert of.started == pytest.approx(found.time.control_ms / found.total_ms)
+    assert contents(facts, usual.epochs, MACHINE, usual.total_ms).started == 0.0
 
 
 def changed(found, index, **counters):
@@ -53,7 +112,7 @@ def test_kernels_without_a_measured_cost_are_named(demo):
     )
     assert (of.unmeasured, of.cpu, of.kernels) == (1.0, 0.0, ("Cumsum",))
     assert remarks(of, MACHINE) == (
-        "100% of the time is in CPU kernels whose cost nobody measured: Cumsum",
+        "100% of the time is in CPU kernels whose cost was not measured: Cumsum",
     )
 
 
@@ -62,7 +121,7 @@ def test_epochs_without_registers_widen_the_interval_and_are_told(demo):
     bare = replace(facts, epochs=tuple(replace(e, groups=None) for e in facts.epochs))
     of = contents(bare, found.epochs, MACHINE, found.total_ms)
     assert of.reported > 0.9 and of.combining == 0.0
-    assert half_width(of) > half_width(replace(of, reported=0.0))
+    assert sides(of).slower > sides(replace(of, reported=0.0)).slower
     assert remarks(of, MACHINE)[0].startswith("timed from the compiler's report")
 
 
@@ -71,7 +130,7 @@ def test_waiting_for_external_ram_counts_by_time(demo):
     outside = changed(found, 0, bound=Bound.EXTERNAL_RAM)
     of = contents(facts, outside, MACHINE, 2 * found.total_ms)
     assert of.external == 0.5
-    assert remarks(of, MACHINE)[0].startswith("50% of the time waits for external RAM, ")
+    assert remarks(of, MACHINE)[0].startswith("50% of the time waits for external RAM; ")
 
 
 def test_a_usual_prediction_has_no_doubts_and_no_remarks(demo):
@@ -103,7 +162,7 @@ def test_an_npu_that_works_far_too_long_is_doubted(demo):
     facts, found = demo
     slow = changed(found, plain_epoch(found), core_cycles=1e12)
     (text,) = doubts(facts, slow, MACHINE, found.total_ms)
-    assert text.startswith("not credible: the NPU works ")
+    assert text.startswith("not credible: the NPU takes ")
     waiting = changed(found, plain_epoch(found), core_cycles=1e12, bound=Bound.EXTERNAL_RAM)
     assert doubts(facts, waiting, MACHINE, found.total_ms) == ()
 
@@ -112,9 +171,9 @@ def test_an_npu_that_works_far_too_long_is_doubted(demo):
     ("key", "value", "told"),
     [
         ("clocks.npu_mhz", 800, "npu_mhz"),
-        ("paths.xspi2.bytes_per_cycle", 0.5, "road xspi2"),
-        ("flash", "octo-dtr-50", "road xspi2"),
-        ("psram", "hexa-dtr-50", "road xspi1"),
+        ("paths.xspi2.bytes_per_cycle", 0.5, "path xspi2"),
+        ("flash", "octo-dtr-50", "path xspi2"),
+        ("psram", "hexa-dtr-50", "path xspi1"),
         ("clock_mode", "nominal", "mcu_mhz, npu_mhz, nic_mhz"),
     ],
 )

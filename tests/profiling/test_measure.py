@@ -84,7 +84,7 @@ def test_the_network_is_named_when_there_are_several():
     [
         (["--connect", "emulated"], "the emulated device needs a network"),
         (["--connect", "log:nowhere.log"], "nowhere.log"),
-        ([], "nothing to profile"),
+        ([], "no source given"),
     ],
 )
 def test_devices_that_are_not_there(words, message, capsys):

@@ -216,7 +216,7 @@ def test_a_log_cut_off_keeps_the_finished_inferences() -> None:
 
 def test_a_log_without_clocks() -> None:
     text = whole_log().replace("s:config:nic_freq:750000000\n", "")
-    with pytest.raises(FileError, match="the log does not say nic_freq"):
+    with pytest.raises(FileError, match="the log lacks nic_freq"):
         device(text)
     stated = "device.attrs : fpu,mcu_freq=600MHz,noc_freq=400MHz,npu_freq=800MHz,nic_freq=700MHz\n"
     assert device(text + stated).clocks.nic_hz == 700_000_000
@@ -230,7 +230,9 @@ def test_a_log_without_clocks() -> None:
     ],
 )
 def test_a_line_that_is_not_understood_is_refused(line: str, wrong: str) -> None:
-    with pytest.raises(FileError, match=f"not understood in 1 lines of the board, first: {wrong}"):
+    with pytest.raises(
+        FileError, match=f"1 lines of the board hold values that cannot be read, first: {wrong}"
+    ):
         device(whole_log().replace(line, wrong, 1))
 
 
@@ -296,7 +298,7 @@ def test_the_log_of_a_board() -> None:
 def test_a_tensor_that_cannot_be(tensor: str) -> None:
     with pytest.raises(FileError) as caught:
         device(whole_log().replace("int8[1,4,5,1]", tensor))
-    assert caught.value.message == f"'serving:0' is said to be {tensor}, which no tensor can be"
+    assert caught.value.message == f"'serving:0' is {tensor}, which no tensor can be"
     assert caught.value.where == "log"
 
 

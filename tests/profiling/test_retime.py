@@ -152,6 +152,7 @@ def test_the_networks_feel_the_timing_keys() -> None:
         "timing.pair_cycles",
         "timing.product_cycles",
         "timing.strided_write_cycles",
+        "timing.wide_word_cycles",
     }
     assert law - felt <= rare
     assert {

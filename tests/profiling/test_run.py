@@ -14,6 +14,8 @@ from npuscope.demo_network import demo_graph
 from npuscope.graph.model import Quant
 from npuscope.machine.load import load_machine
 from npuscope.ops.table import total_macs
+from npuscope.profiling.facts import program_facts
+from npuscope.profiling.interval import SLOW_MS, contents, sides
 from npuscope.profiling.model import Provenance
 from npuscope.profiling.run import estimate, profile
 from npuscope.program.model import Epoch, EpochKind
@@ -109,13 +111,12 @@ def test_the_interval_holds_the_total(demo):
     program, machine = demo
     found = estimate(program, machine)
     low, high = found.interval_ms
-    # 10 % for all, 40 % of what has no convolution, 30 % of what the CPU takes.
-    plain = (e for e in found.epochs if e.kind is EpochKind.HW and "CONVACC" not in e.units)
-    half = 0.1 + 0.4 * sum(e.ms for e in plain) / found.total_ms
-    half += 0.3 * found.time.software_ms / found.total_ms
-    assert low == pytest.approx(found.total_ms * (1 - half))
-    assert high == pytest.approx(found.total_ms * (1 + half))
-    assert found.model_error == f"±{half:.0%}, expected to hold for 83 % of new networks"
+    of = contents(program_facts(program, machine, None), found.epochs, machine, found.total_ms)
+    faster, slower = sides(of)
+    assert low == pytest.approx(found.total_ms * (1 - faster))
+    assert high == pytest.approx(found.total_ms * (1 + slower) + SLOW_MS)
+    words = f"-{faster:.0%} to +{high / found.total_ms - 1:.0%}"
+    assert found.model_error == f"{words}, expected to hold for 83 % of new networks"
 
 
 def test_external_activations_widen_the_interval():

@@ -32,7 +32,7 @@ def test_a_run_with_a_slower_flash_names_it():
     measured = run("octo-dtr-50")
     assert any(epoch.counters.bound is Bound.FLASH for epoch in measured)
     (text,) = flash_warning(DEMO.program, USUAL, measured)
-    assert text.startswith("the run contradicts the flash that was assumed: it took ")
+    assert text.startswith("the run does not match the assumed flash: it took ")
     assert "; --flash octo-dtr-50 gives " in text
 
 
@@ -69,7 +69,7 @@ def test_an_emulated_run_says_whose_kernels_it_timed():
     (text,) = own_kernels(replace(plain, epochs=tuple(slow)))
     assert "npuscope's own C kernels and driver on an emulated Cortex-M33" in text
     software = sum(e.ms for e in plain.epochs if e.kind is not EpochKind.HW)
-    assert f"library calls {software * 50:.4g} ms here, {software:.4g} ms by those costs" in text
+    assert f"library calls {software * 50:.4g} ms here, {software:.4g} ms by board costs" in text
     assert text.endswith(f"the total is {plain.total_ms:.4g} ms")
     same = tuple(replace(e, predicted_ms=e.ms) for e in plain.epochs)
     assert own_kernels(replace(plain, epochs=same)) == ()

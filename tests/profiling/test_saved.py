@@ -84,7 +84,7 @@ def test_it_is_not_run_again(kept: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_it_is_not_overwritten(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = kept.read_bytes()
     assert main(["profile", str(kept), "--csv", str(kept)]) == 2
-    assert "this is the file to read" in capsys.readouterr().err
+    assert "this is the input file" in capsys.readouterr().err
     assert kept.read_bytes() == before
 
 

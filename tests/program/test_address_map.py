@@ -52,7 +52,7 @@ def test_whole_pools_own_nothing() -> None:
 def test_bytes_over_two_pools_are_in_the_virtual_one() -> None:
     assert places().pool_at(0x10F0, 32).name == "a_b"
     assert places().pool_at(0x10F0, 16).name == "a"
-    with pytest.raises(FileError, match="are in no pool"):
+    with pytest.raises(FileError, match="are not in any pool"):
         places().pool_at(0x11F0, 32)
 
 
@@ -64,6 +64,6 @@ def test_a_view_takes_its_name_and_answers_no_address() -> None:
 
 
 def test_an_address_without_a_pool_is_told_with_the_pools() -> None:
-    with pytest.raises(FileError, match="bytes 0x10 to 0x10 are in no pool") as caught:
+    with pytest.raises(FileError, match="bytes 0x10 to 0x10 are not in any pool") as caught:
         places().ref(0x10)
     assert "a 0x1000 to 0x10ff, " in caught.value.hint

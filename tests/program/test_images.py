@@ -76,5 +76,5 @@ def test_hex_of_nothing():
 
 
 def test_hex_beyond_32_bits():
-    with pytest.raises(TargetError, match="do not fit into 32 address bits"):
+    with pytest.raises(TargetError, match="do not fit into 32-bit addresses"):
         hex_text(b"ab", 0xFFFFFFFF)

@@ -163,7 +163,7 @@ def test_names_of_pools_stay_in_their_cell(name: str, tmp_path: Path) -> None:
         ("\n1 ,128", "\n1 ,many", "expected a number, found 'many'", 3),
         ("\n1 ,128,", "\n1 ,", "expected 27 cells, found 26", 3),
         ("\n1 ,", "\n1.5,", "expected an epoch number, found '1.5'", 3),
-        ("\nBW,", "\nBWX,", "expected the rows 'Total' and 'BW' behind the epochs", None),
+        ("\nBW,", "\nBWX,", "expected the rows 'Total' and 'BW' after the epochs", None),
         ("total bytes r/w BW", "bytes", "expected a pool, its used bytes and its bandwidth", None),
         ("TOPS/W,", "TOPS/W,nan", "expected a number, found 'nan'", None),
         ("TOPS/W,", "TOPS/W,1e999", "1e999 is not a finite number", None),

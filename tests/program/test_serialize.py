@@ -8,7 +8,8 @@ import pytest
 
 from compiler.nets import compiled, random_network
 from npuscope.errors import FileError, InternalError
-from npuscope.program.serialize import from_json, images, load, save, to_json
+from npuscope.program.model import images, save, to_json
+from npuscope.program.serialize import from_json, load
 from npuscope.structs import replace
 from program.sample import sample
 
@@ -216,7 +217,7 @@ ENGINE = ("epochs", 0, "groups", 0, "units", 0)
         (
             put(33, "buffers", 3, "offset"),
             "$.constants.w",
-            "the image of pool 'flash' ends at byte 114, the constant at 115",
+            "the image of pool 'flash' ends at byte 114, but the constant at 115",
         ),
         (put("ram", "buffers", 3, "pool"), "$.constants.w", "no image of pool 'ram' was given"),
     ],
@@ -235,7 +236,7 @@ def test_other_files(data):
 
 def test_an_oversized_constant_is_our_bug(program):
     program = replace(program, constants={"w": np.zeros(83, np.int8)})
-    with pytest.raises(InternalError, match="has 83 bytes, its buffer 82"):
+    with pytest.raises(InternalError, match="has 83 bytes, but its buffer 82"):
         images(program)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 
 import npuscope
 from models_tflite import SAME, TfliteWriter
@@ -18,11 +19,39 @@ from quantizing.float_nets import weights
 SIZE = 12
 
 
-def float_net(folder: Path, half: bool = False, old_codes: bool = False) -> Path:
+def sparse_constant(w: TfliteWriter, name: str, values: np.ndarray) -> int:
+    """All axes dense but the last, of which every place is stored."""
+    made = w.tensors[index := w.constant(name, values)]
+    made.sparsity = schema.SparsityParametersT()
+    made.sparsity.traversalOrder = list(range(values.ndim))
+    made.sparsity.dimMetadata = []
+    for size in values.shape[:-1]:
+        axis = schema.DimensionMetadataT()
+        axis.format, axis.denseSize = schema.DimensionType.DENSE, size
+        made.sparsity.dimMetadata.append(axis)
+    axis, rows, columns = schema.DimensionMetadataT(), *values.reshape(-1, values.shape[-1]).shape
+    axis.format = schema.DimensionType.SPARSE_CSR
+    lists = (np.arange(rows + 1) * columns, np.tile(np.arange(columns), rows))
+    for part, numbers in zip(("arraySegments", "arrayIndices"), lists, strict=True):
+        vector = schema.Int32VectorT()
+        vector.values = numbers.astype(np.int32)
+        setattr(axis, part, vector)
+        setattr(axis, f"{part}Type", schema.SparseIndexVector.Int32Vector)
+    made.sparsity.dimMetadata.append(axis)
+    return index
+
+
+def float_net(
+    folder: Path, half: bool = False, old_codes: bool = False, sparse: bool = False
+) -> Path:
     """A convolution with PRELU, a depthwise one, a residual ADD, a mean and a dense layer."""
     w = TfliteWriter()
 
     def held(name: str, values: np.ndarray) -> int:
+        if sparse:
+            whole = w.tensor(f"{name}_whole", values.shape, "float32")
+            w.op("DENSIFY", [sparse_constant(w, name, values)], [whole])
+            return whole
         if not half:
             return w.constant(name, values)
         made = w.tensor(f"{name}_real", values.shape, "float32")
@@ -65,7 +94,7 @@ def quantized(folder: Path, **form: bool) -> Quantized:
     return npuscope.quantize(float_net(folder, **form), folder / "int8.tflite", data=data(folder))
 
 
-@pytest.mark.parametrize("form", [{}, {"half": True}, {"old_codes": True}])
+@pytest.mark.parametrize("form", [{}, {"half": True}, {"old_codes": True}, {"sparse": True}])
 def test_every_form_of_a_float_file_becomes_int8(tmp_path: Path, form: dict[str, bool]) -> None:
     made = quantized(tmp_path, **form)
     graph = load_model(tmp_path / "int8.tflite")

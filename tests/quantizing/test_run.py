@@ -146,7 +146,7 @@ def test_progress_is_told(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"calibration": "best"}, "there is no calibration 'best'"),
+        ({"calibration": "best"}, "unknown calibration 'best'"),
         ({"samples": 1}, "expected 2 or more, found 1"),
         ({"loss_db": -1.0}, "expected 0 or more"),
         ({"as_int8": True}, "quantize needs the network's own scales"),
@@ -175,7 +175,7 @@ def trial(made: Quantized, ms: float, db: float) -> Trial:
     [
         ((1.0, 30.0), (0.9, 29.5), True, "10.0% faster"),
         ((1.0, 30.0), (0.9, 28.5), False, "it costs 1.5 dB"),
-        ((1.0, 20.5), (0.9, 19.9), False, "worse than by the quantizer's defaults"),
+        ((1.0, 20.5), (0.9, 19.9), False, "worse than with the quantizer's defaults"),
         ((1.0, 30.0), (1.1, 40.0), False, "10.0% slower"),
         ((1.0, 30.0), (1.0, 31.0), True, "1.0 dB better"),
         ((1.0, 30.0), (1.0, 30.05), False, "it does not help"),

@@ -64,7 +64,7 @@ def test_random_numbers_fit_the_type_of_an_input() -> None:
         ("none.npz", "no such file"),
         ("bad.npz", "is not a .npz file"),
         ("wrong.npz", "is (1, 3, 4, 5)"),
-        ("two.npz", "holds 2 arrays, the model has 1 inputs"),
+        ("two.npz", "holds 2 arrays, but the model has 1 inputs"),
         ("empty", "holds no images"),
     ],
 )
@@ -115,6 +115,6 @@ def test_wrong_numbers_for_images(mean: str | None, std: str | None, top: float)
 
 def test_random_numbers_for_inputs_beyond_the_memory_are_refused() -> None:
     border = Border("x", (1, 3, 30_000, 30_000), np.dtype(np.float32))
-    with pytest.raises(ModelError, match="running the network takes about") as caught:
+    with pytest.raises(ModelError, match="running the network needs about") as caught:
         load_samples("random", [border], image_form(None, None, 1.0, None), 128, 0)
     assert caught.value.where == "32 random inputs"

@@ -72,15 +72,12 @@ def test_all_findings_on_request() -> None:
 def test_nothing_to_say_is_one_line() -> None:
     empty = replace(explanation(), findings=(), changes=(), verdict="nothing")
     assert explain_text(empty) == "nothing\n"
-    assert (
-        lint_text((), "a\x1b.onnx", "4.0")
-        == "a\\x1b.onnx: no rule found anything (generation 4.0)\n"
-    )
+    assert lint_text((), "a\x1b.onnx", "4.0") == "a\\x1b.onnx: no findings (generation 4.0)\n"
 
 
 def test_no_change_pays() -> None:
     poor = replace(explanation(), changes=())
-    assert "changes  none is predicted to pay\n" in explain_text(poor)
+    assert "changes  none is predicted to save time\n" in explain_text(poor)
 
 
 def test_one_fix_is_told_once_with_all_it_saves() -> None:

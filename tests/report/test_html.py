@@ -112,7 +112,7 @@ def test_every_figure_says_where_it_comes_from(demo: tuple) -> None:
     assert data["sure"].startswith("simulated, known error: ±")
     figures = {row["name"]: row for row in data["figures"]}
     assert all(row["source"] for row in figures.values())
-    for name in ("Inference", "Rate", "NPU at work"):
+    for name in ("Inference", "Rate", "NPU utilisation"):
         assert figures[name]["source"] == data["sure"]
     assert figures["Weights"]["source"] == "from the placement of this program"
     assert all(epoch["source"] == "simulated" for epoch in data["epochs"])
@@ -127,7 +127,7 @@ def test_a_device_without_its_program_leaves_views_empty() -> None:
     assert {row["name"] for row in data["figures"]} == {
         "Inference",
         "Rate",
-        "NPU at work",
+        "NPU utilisation",
         "Epochs",
     }
 
@@ -210,7 +210,9 @@ def test_a_verb_writes_the_report(
 ) -> None:
     target = tmp_path / "report.html"
     assert main([verb, str(tiny_model), "--html", str(target)]) == 0
-    assert capsys.readouterr().out.startswith("fits on chip")
+    assert capsys.readouterr().out.startswith(
+        "fits; weights in octoFlash (all could fit on chip); "
+    )
     data = data_of(target.read_text(encoding="utf-8"))
     assert data["title"] == tiny_model.name
     assert data["memory"]["pools"] and data["roofs"] and data["explained"]
@@ -231,7 +233,7 @@ def test_the_model_is_not_overwritten(
 ) -> None:
     before = tiny_model.read_bytes()
     assert main([verb, str(tiny_model), "--html", str(tiny_model)]) == 2
-    assert "this is the file to read" in capsys.readouterr().err
+    assert "this is the input file" in capsys.readouterr().err
     assert tiny_model.read_bytes() == before
 
 

@@ -39,7 +39,9 @@ def test_severities() -> None:
     assert failures == ["error", "warning"]
     assert found.attrib["failures"] == "2"
     (note,) = found.iter("system-out")
-    assert note.text is not None and "fix: give the vendor's compiler --expand-softmax" in note.text
+    assert (
+        note.text is not None and "fix: pass --expand-softmax to the vendor's compiler" in note.text
+    )
 
 
 def test_every_finding_is_a_case_with_a_name_of_its_own() -> None:

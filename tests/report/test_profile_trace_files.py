@@ -53,5 +53,5 @@ def test_a_log_has_a_timeline_too(tmp_path: Path, model: Path) -> None:
 def test_the_model_is_not_overwritten(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = model.read_bytes()
     assert main(["profile", str(model), "--trace", str(model)]) == 2
-    assert "this is the file to read" in capsys.readouterr().err
+    assert "this is the input file" in capsys.readouterr().err
     assert model.read_bytes() == before

@@ -71,14 +71,21 @@ def test_foreign_names_reach_the_terminal_harmless() -> None:
 @pytest.mark.parametrize(
     ("fit", "words"),
     [
-        (Fit(True, True, True, ""), "fits on chip, weights included; "),
-        (Fit(False, True, True, ""), "fits on chip with flash; "),
+        (Fit(True, True, True, ""), "fits; weights in octoFlash (all could fit on chip); "),
+        (Fit(False, True, True, ""), "fits; weights in flash; "),
         (Fit(False, False, True, ""), "fits with external RAM; "),
         (Fit(False, False, False, "too large"), "does not fit; "),
     ],
 )
 def test_the_first_line_is_the_answer(fit: Fit, words: str) -> None:
     assert estimate_text(sample_profile(fit=fit)).startswith(words)
+
+
+def test_weights_in_ram_are_on_chip() -> None:
+    profile = sample_profile(fit=Fit(True, True, True, ""))
+    ram = replace(profile.memory.pools[0], weights_bytes=4_608)
+    profile = replace(profile, memory=replace(profile.memory, pools=(ram,)))
+    assert estimate_text(profile).startswith("fits on chip, weights included; ")
 
 
 def test_an_empty_profile_prints() -> None:

@@ -96,7 +96,7 @@ ROWS = tuple(Sensitivity(f"timing.k{n}_cycles", 10.0, 9.0, 1.0 / n) for n in ran
 
 def test_sensitivity_table() -> None:
     lines = sensitivity_lines(ROWS, 10.0)
-    assert lines[0] == "Sensitivity  one timing key 10% better at a time; what saves most:"
+    assert lines[0] == "Sensitivity  one timing key 10% better at a time; the largest savings:"
     assert lines[2] == (
         "  timing.k1_cycles                                  10         9     1.000  10.0%"
     )

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from compiler.nets import Net, per_tensor, uint8_network
-from npuscope.graph.model import Attrs, DType, Graph
+from npuscope.graph.model import Attrs, DType, Graph, Op, Tensor
 from npuscope.ops.layers import ConvAttrs
+from npuscope.ops.moves import SplitAttrs
 from npuscope.ops.reduce import ReduceAttrs
 from rulebook.lint_case import IMAGE, Case, check, conv, found_by, image_net
 
@@ -47,6 +48,19 @@ def identity(shape: tuple[int, ...] = IMAGE) -> Graph:
     return net.graph()
 
 
+def split_of_bytes() -> Graph:
+    """Of three parts the first is the network's output; nobody reads the others."""
+    net = Net()
+    x = net.input((1, 6, 9, 5), (0.02, 52), DType.UINT8)
+    parts = tuple(f"part{number}" for number in range(3))
+    for part in parts:
+        net.built.add(Tensor(part, (1, 2, 9, 5), DType.UINT8, net.quant(x)))
+    net.built.ops.append(
+        Op("Split", "split", (x,), parts, SplitAttrs(1, (2, 2, 2)), ("Split:split",))
+    )
+    return net.graph(parts[0])
+
+
 CASES = [
     Case("LINT-FLOAT-NETWORK", "0 of 1 layers quantized", float_conv, conv),
     Case("LINT-FLOAT-NETWORK", "0 of 1 layers quantized", float_conv, identity),
@@ -61,6 +75,7 @@ CASES = [
         float_conv,
     ),
     Case("LINT-UINT8", "1 uint8 tensor", uint8_network, conv),
+    Case("LINT-UINT8", "2 uint8 tensors", split_of_bytes, conv),
 ]
 
 

@@ -133,7 +133,7 @@ CASES = [
     Case("LINT-SLICE-BOUNDS", "ends [-1]", lambda: model(cut(-1)), lambda: model(cut(8))),
     Case(
         "LINT-CLIP-BOUNDS",
-        "bounds behind DequantizeLinear",
+        "bounds after DequantizeLinear",
         lambda: model(clip("dequantized")),
         lambda: model(clip("float32")),
     ),

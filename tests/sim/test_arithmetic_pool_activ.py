@@ -203,6 +203,22 @@ def test_function_by_segments():
     assert found.ravel().tolist() == [expected(int(x)) for x in ALL.ravel()]
 
 
+def test_a_damaged_function_names_rows_that_were_not_loaded():
+    """Its values are wrong, which is for a comparison to find; they count as zeros."""
+    bench = Bench()
+    found = run_activ(
+        ALL,
+        bench,
+        operation=ActivOp.FUNC,
+        bwidth=1,
+        ROM0_vector=bench.constant("rom0", np.array([0, 63], np.uint8)),
+        ROM0_nbytes=2,
+        ROM1_vector=bench.constant("rom1", np.array([[0, 1, 0]], np.int16)),
+        ROM1_nbytes=6,
+    )
+    np.testing.assert_array_equal(found, np.minimum(ALL, 0))
+
+
 def test_thresholded_relu():
     found = run_activ(ALL, operation=ActivOp.TRELU, parameter=-10, parameter_2=-50)
     np.testing.assert_array_equal(found, np.where(ALL > -10, ALL, -50))

@@ -105,9 +105,9 @@ def test_far_pools_cost_nothing():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"offset": 4090}, "lies outside of pool 'ram'"),
-        ({"offset": -1}, "lies outside of pool 'ram'"),
-        ({"pool": "rom"}, "lies in no pool"),
+        ({"offset": 4090}, "is outside of pool 'ram'"),
+        ({"offset": -1}, "is outside of pool 'ram'"),
+        ({"pool": "rom"}, "is in no pool"),
     ],
 )
 def test_misplaced_buffers(changes, message):

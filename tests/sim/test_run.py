@@ -201,5 +201,7 @@ def test_enums_travel_by_value():
 
 
 def test_an_unknown_kernel_is_refused():
-    with pytest.raises(TargetError, match="EpochBlock_1: not executed: software kernel 'Magic'"):
+    with pytest.raises(
+        TargetError, match="EpochBlock_1: not executed: unknown software kernel 'Magic'"
+    ):
         software("Magic", (), {"x": (1, 1), "y": (1, 1)}, {"x": np.zeros((1, 1), np.int8)})

@@ -14,10 +14,10 @@ from compiler.nets import MACHINES, Net
 from npuscope.compiler.pipeline import CompileOptions, compile_graph
 from npuscope.compiler.place import program_pools
 from npuscope.machine.load import load_machine
-from npuscope.machine.model import MemoryPath
+from npuscope.machine.model import Machine, MemoryPath
 from npuscope.program.model import Buffer, Group, Program
 from npuscope.program.modes import ArithOp
-from npuscope.program.units import Arith, Convacc, Ref, Streng
+from npuscope.program.units import Arith, Convacc, PoolUnit, Ref, Streng
 from npuscope.sim.counters import Bound
 from npuscope.sim.epochs import count_epochs
 from npuscope.sim.group_work import group_work
@@ -48,9 +48,11 @@ TIMING = replace(
     accumulation_turn_cycles=0.0,
     overlap_weights=10_000,
     side_share=0.0,
+    apart_word_cycles=1.2,
+    wide_word_cycles=1.0,
 )
 _RATES = {"nic": RAM, "noc": CPU_RAM, "xspi1": EXTERNAL, "xspi2": FLASH}
-PATHS = {name: MemoryPath("npu_mhz", 1 / rate, 1.1) for name, rate in _RATES.items()}
+PATHS = {name: MemoryPath("npu_mhz", 1 / rate, 1.0) for name, rate in _RATES.items()}
 MACHINE = replace(BASE, timing=TIMING, paths=PATHS)
 POOLS = program_pools(MACHINE)
 
@@ -315,8 +317,61 @@ def test_single_channels_that_lie_apart_are_a_little_slower():
     together = convolution(side=16, depth=1, nkernels=1)
     assert time(together)[0] == pytest.approx(2 + 3 * 256 + START)
     found, bound = time(apart(together, batch_offset=8))
-    assert found == pytest.approx(2 + 3 * 256 * 1.1 + START)
+    assert found == pytest.approx(2 + 3 * 256 * 1.2 + START)
     assert bound is Bound.FEATURES
+
+
+def short_access(clocks: float) -> Machine:
+    road = replace(PATHS["noc"], access=clocks)
+    return replace(MACHINE, paths={**PATHS, "noc": road})
+
+
+def test_an_access_to_less_than_a_word_takes_its_own_time_whatever_its_bytes():
+    """Up to four bytes an access: 256 pixels of one channel or of four, 256 accesses a frame."""
+    for depth in (1, 4):
+        group = convolution(side=16, depth=depth, nkernels=1, features="cpuRAM2", passes=1)
+        found, bound = time(apart(group, batch_offset=16), machine=short_access(20.0))
+        assert (found, bound) == (2 * depth + 256 * 20 + START, Bound.BANK)
+    whole_words = convolution(side=16, depth=8, nkernels=1, features="cpuRAM2", passes=1)
+    assert time(apart(whole_words, batch_offset=16), machine=short_access(20.0))[0] == (
+        16 + 256 * 8 * CPU_RAM + START
+    )
+
+
+def test_accesses_of_two_engines_to_one_bank_follow_each_other():
+    """Pieces of a depthwise kernel, which read a byte each; in two banks they do not meet."""
+    one = _pieces(side=16, banks=("cpuRAM2", "cpuRAM2"))
+    two = _pieces(side=16, banks=("cpuRAM2", "npuRAM5"))
+    machine = short_access(20.0)
+    assert time(one, machine=machine)[0] == 1 + 3 * 2 * 256 * 20 + START
+    assert time(two, machine=machine)[0] == 1 + 3 * 256 * 20 + START
+
+
+def test_channels_of_one_pixel_share_the_word_read_last():
+    group = convolution(side=16, depth=1, nkernels=1, features="cpuRAM2", passes=1)
+    found, _ = time(apart(group, batch_offset=2), machine=short_access(20.0))
+    assert found == 2 + 256 * 2 / 8 * 20 + START
+
+
+def test_a_pool_that_reads_memory_takes_single_elements_from_a_slow_bank():
+    """A short access is slower than a word there; elsewhere it streams."""
+    pool = PoolUnit(id=0, operation=0, inputX=16, inputY=16, outputX=1, outputY=1, batchSize=8)
+    write = frames(9, "npuRAM4", 1, 8, dir=1)
+    links = (link("STRENG0", "POOL0"), link("POOL0", "STRENG9"))
+    for bank, cycles in (("cpuRAM2", 2048 * 20), ("npuRAM5", 2048)):
+        read = frames(0, bank, 16, 8, batch_offset=32)
+        group = Group((read, pool, write), links)
+        assert time(group, machine=short_access(20.0))[0] == cycles + MOVE
+
+
+def test_a_kernel_of_more_columns_than_the_unit_takes_at_stride_1_needs_two_cycles_a_word():
+    wide = {"kernelWidth": 7, "kernelHeight": 3, "hstride": 2, "vstride": 2}
+    one_row = {**wide, "kernelHeight": 1}
+    slow = replace(MACHINE, timing=replace(TIMING, wide_word_cycles=2.0))
+    for settings, factor in ((wide, 2), (one_row, 1)):
+        group = convolution(side=32, depth=1, nkernels=1, passes=1, weights="npuRAM6", **settings)
+        load = settings["kernelHeight"] * 7
+        assert time(group, machine=slow)[0] == load + factor * 1024 + START
 
 
 def test_a_tile_whose_sums_go_through_memory_turns_round():
@@ -473,10 +528,10 @@ def test_the_slower_chain_counts():
 SHARING = replace(MACHINE, timing=replace(TIMING, side_share=0.25))
 
 
-def test_the_others_hold_the_slowest_chain_up():
+def test_the_features_of_the_others_hold_the_slowest_chain_up():
     slow = convolution()
     fast = convolution(passes=2, first=5, unit=1, features="npuRAM3", weights="npuRAM6")
-    expected = time(slow)[0] + time(fast)[0] / 4
+    expected = time(slow)[0] + 2 * 512 / 4
     assert time(slow, fast, machine=SHARING) == (expected, Bound.FEATURES)
     assert time(fast, slow, machine=SHARING) == (expected, Bound.FEATURES)
 
@@ -486,32 +541,21 @@ def test_chains_that_wait_for_external_ram_hold_nobody_up():
     slow = copy("hyperRAM")
     fast = convolution(passes=2, first=5, unit=1, features="npuRAM3", weights="npuRAM6")
     other = convolution(passes=60, first=5, unit=1, features="npuRAM3", weights="npuRAM6")
-    assert time(slow, fast, machine=SHARING)[0] == time(slow)[0] + time(fast)[0] / 4
+    assert time(slow, fast, machine=SHARING)[0] == time(slow)[0] + 2 * 512 / 4
     assert time(slow, other, machine=SHARING) == time(other)
 
 
-def test_every_frame_of_another_piece_of_a_depthwise_kernel_costs():
-    """Two pieces whose sums are added; other layers read their features again for each frame."""
-    depthwise, dense, whole = _pieces(), _pieces(frame_loop_cnt=1), convolution(loop=0)
-    free, charged = (
-        replace(MACHINE, generation=replace(BASE.generation, piece_frame_cycles=cycles))
-        for cycles in (0.0, 200.0)
-    )
-    assert time(depthwise, machine=charged)[0] == time(depthwise, machine=free)[0] + 3 * 200
-    assert time(dense, machine=charged) == time(dense, machine=free)
-    assert time(whole, machine=charged) == time(whole, machine=free)
-
-
-def _pieces(**more: int) -> Group:
-    features = [frames(n, "npuRAM5", 8, 8, 3, **more) for n in (0, 1)]
-    convs = [
-        Convacc(id=n, fWidth=8, fHeight=8, nKernels=8, batchDepth=8, kernelWidth=1, kernelHeight=1)
-        for n in (0, 1)
+def _pieces(side: int, banks: tuple[str, str]) -> Group:
+    """Two pieces of a depthwise kernel, channel by channel, whose sums are added."""
+    features = [
+        frames(n, bank, side, 1, 3, batch_offset=24, frame_offset=1) for n, bank in enumerate(banks)
     ]
+    kernel = {"nKernels": 1, "batchDepth": 1, "kernelWidth": 1, "kernelHeight": 1}
+    convs = [Convacc(id=n, fWidth=side, fHeight=side, **kernel) for n in (0, 1)]
     weights = [kernels(2 + n, "npuRAM6", convs[n].kernel_elements, 3) for n in (0, 1)]
-    size = {"fWidth": 8, "fHeight": 8, "fChannels": 8, "batchDepth": 8}
+    size = {"fWidth": side, "fHeight": side, "fChannels": 1, "batchDepth": 1}
     add = Arith(id=0, operation=ArithOp.AFFINE, dualinput=1, **size)
-    out = frames(4, "npuRAM4", 8, 8, 3, dir=1)
+    out = frames(4, "npuRAM4", side, 1, 3, dir=1)
     links = [link(f"STRENG{n}", f"CONVACC{n}") for n in (0, 1)]
     links += [link(f"STRENG{2 + n}", f"CONVACC{n}.1") for n in (0, 1)]
     links += [link("CONVACC0", "ARITH0"), link("CONVACC1", "ARITH0.1"), link("ARITH0", "STRENG4")]

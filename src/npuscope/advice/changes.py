@@ -8,6 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from npuscope.graph.model import Graph
+from npuscope.rulebook import fixes
 from npuscope.rulebook.finding import Finding, Fix
 from npuscope.rulebook.fix import FunctionEffect, Gain, GainBasis, at_most
 from npuscope.structs import Apart, replace
@@ -125,7 +126,9 @@ def _change(rows: list[tuple[Finding, Fix]]) -> Change:
     gains = [row.gain for _, row in rows if row.gain.ms is not None]
     ops = tuple(dict.fromkeys(op for finding, _ in rows for op in finding.ops))
     if len(rows) > 1 and gains:
-        total = sum(gain.ms or 0.0 for gain in gains)
+        times = [gain.ms or 0.0 for gain in gains]
+        # One end of the network serves all places.
+        total = max(times) if fix.id == fixes.CUT_TAIL.id else sum(times)
         nothing = all(gain.is_timed and not gain.may_pay for gain in gains)
         basis = GainBasis.TIMED if nothing else GainBasis.BOUND
         fix = replace(fix, gain=Gain(total, basis, fix.gain.elsewhere))

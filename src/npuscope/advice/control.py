@@ -24,7 +24,7 @@ _MANY_EPOCHS = 20
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
     cause="Programming and starting an epoch takes longer than running it. Below about 1 MB of "
-    "weights latency follows the number of epochs, not the operations.",
+    "weights latency depends on the number of epochs, not of operations.",
     fixes=(fixes.FEWER_OPS,),
 )
 def starts_take_the_time(subject: Subject) -> Iterator[Hit]:

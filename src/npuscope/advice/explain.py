@@ -14,7 +14,7 @@ from npuscope.program.model import EpochKind, Program
 from npuscope.rulebook.finding import Finding, worst_first
 from npuscope.rulebook.fix import FixEffect, at_most
 from npuscope.rulebook.registry import lint_graph
-from npuscope.shown import counted
+from npuscope.shown import counted, significant
 from npuscope.structs import replace
 
 
@@ -109,18 +109,18 @@ def _where(program: Program, profile: Profile) -> str:
     away = program.count(EpochKind.SW) + program.count(EpochKind.HYBRID)
     if not away:
         where = "the only epoch runs" if epochs == 1 else f"all {epochs} epochs run"
-        return f"{where} on the NPU, in {profile.total_ms:.3g} ms"
+        return f"{where} on the NPU, in {significant(profile.total_ms, 3)} ms"
     lost = profile.time.software_ms + profile.time.hybrid_ms
     if profile.is_lower_bound:
         kinds = ", ".join(dict.fromkeys(profile.unknown_ops))
-        least = f"the whole takes at least {profile.total_ms:.3g} ms"
+        least = f"the network takes at least {significant(profile.total_ms, 3)} ms"
         return (
-            f"{away} of {epochs} epochs leave the NPU, {len(profile.unknown_ops)} of unknown cost "
-            f"({kinds}); {'its time is not known' if profile.is_mostly_unknown else least}"
+            f"{away} of {epochs} epochs leave the NPU, {len(profile.unknown_ops)} of unknown "
+            f"cost ({kinds}); {'its time is unknown' if profile.is_mostly_unknown else least}"
         )
     share = lost / profile.total_ms if profile.total_ms else 0.0
     leave, take = ("leaves", "takes") if away == 1 else ("leave", "take")
     return (
-        f"{away} of {counted(epochs, 'epoch')} {leave} the NPU and {take} {lost:.3g} of "
-        f"{profile.total_ms:.3g} ms ({share:.0%})"
+        f"{away} of {counted(epochs, 'epoch')} {leave} the NPU and {take} "
+        f"{significant(lost, 3)} of {significant(profile.total_ms, 3)} ms ({share:.0%})"
     )

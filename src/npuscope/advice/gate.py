@@ -97,7 +97,10 @@ def _limit(name: str, value: float | str, most: bool, values: Figures) -> Limit:
     """A limit on a figure that exists, in the figure's own unit."""
     where = "--max" if most else "--min"
     if name not in values:
-        raise UsageError(f"unknown figure '{name}'", where=where, hint=_near(name, values))
+        folded = {key.lower(): key for key in values}
+        near = [folded[hit] for hit in difflib.get_close_matches(name.lower(), folded, n=3)]
+        hint = f"did you mean {' or '.join(near)}?" if near else f"figures: {', '.join(values)}"
+        raise UsageError(f"unknown figure '{name}'", where=where, hint=hint)
     units = _MILLISECONDS if name.endswith("_ms") else {"": 1}
     if is_bytes(name, values):
         units = _BYTES
@@ -118,12 +121,6 @@ def _number(value: float | str, units: Mapping[str, float]) -> tuple[float, floa
     if match is None or match[2].lower() not in folded:
         return math.nan, 1.0
     return float(match[1]), folded[match[2].lower()]
-
-
-def _near(name: str, values: Figures) -> str:
-    folded = {key.lower(): key for key in values}
-    near = [folded[hit] for hit in difflib.get_close_matches(name.lower(), folded, n=3)]
-    return f"did you mean {' or '.join(near)}?" if near else f"figures: {', '.join(values)}"
 
 
 def parse_share(text: str, where: str) -> float:
@@ -157,7 +154,7 @@ def read_baseline(source: Source, options: Options) -> Baseline:
     if isinstance(source, str | Path) and result_schema(source) == GATE_SCHEMA:
         return _from_gate(Path(source))
     if isinstance(source, str | Path) and not Path(str(source).removeprefix("log:")).exists():
-        raise FileError("there is no such baseline", where=str(source), hint=_HINT)
+        raise FileError("no such baseline", where=str(source), hint=_HINT)
     side = open_side(source, options)
     profile = side.profile
     values = figures(profile)
@@ -272,7 +269,12 @@ def gate(
 ) -> Gate:
     values = figures(side.profile, findings)
     checks = [_limited(limit, values) for limit in limits]
-    notes: list[str] = list(_bounds(side))
+    notes: list[str] = []
+    if unknown := side.profile.unknown_ops:
+        kinds = ", ".join(dict.fromkeys(unknown))
+        notes.append(
+            f"times are lower bounds, so no limit on them can pass: {kinds} of unknown cost"
+        )
     comparison = None
     if baseline is not None:
         noise = _noise_ms(side) + (_noise_ms(baseline.side) if baseline.side else 0.0)
@@ -287,13 +289,6 @@ def gate(
             for check in checks
         ]
     return Gate(side, tuple(checks), values, baseline, comparison, reasons, tuple(notes))
-
-
-def _bounds(side: Side) -> Iterator[str]:
-    unknown = side.profile.unknown_ops
-    if unknown:
-        kinds = ", ".join(dict.fromkeys(unknown))
-        yield f"times are lower bounds, so no limit on them can pass: {kinds} of unknown cost"
 
 
 def _limited(limit: Limit, values: Figures) -> Check:
@@ -334,4 +329,4 @@ def _notes(side: Side, values: Figures, baseline: Baseline) -> Iterator[str]:
         yield f"the baseline has generation {baseline.generation}, this run {machine.generation}"
     missing = [name for name in _HELD if name not in values or name not in baseline.figures]
     if missing:
-        yield f"not compared, not known for both sides: {', '.join(missing)}"
+        yield f"not compared (unknown on one side): {', '.join(missing)}"

@@ -27,12 +27,12 @@ _MOST_PARTS = 2  # times the fewest: more parts cost more starts than one join s
 
 @advise(
     "ADV-WEIGHTS",
-    "Weights are used once only",
+    "Weights are used only once",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
     cause="With one output position every weight is read for one multiplication, so the kernel "
-    "port is choked: 2 operations per cycle (which the vendor's graph calls 2 MAC), 6 in Deep1x1 "
-    "mode. A zero point other than 0 and -128 rules that mode out.",
+    "port is the bottleneck: 2 operations per cycle (which the vendor's graph calls 2 MAC), 6 in "
+    "Deep1x1 mode. A zero point other than 0 and -128 rules that mode out.",
     fixes=(fixes.ZERO_POINT, fixes.BATCH_FRAMES, fixes.FEWER_WEIGHTS),
 )
 def weights_are_used_once(subject: Subject) -> Iterator[Hit]:
@@ -55,18 +55,20 @@ def _weights_hit(subject: Subject, epoch: Epoch, run: EpochProfile, op: Op) -> H
         "deep1x1": bool(unit.deepmode),
         "zero_point": unit.fsub,
     }
-    fixes, gains = _zero_point_fix(subject, op) if unit.simd == Simd.S16X8 else ({}, {})
+    fixes, gains = _zero_point_fix(subject, run, op) if unit.simd == Simd.S16X8 else ({}, {})
     ops = source(op)
     return Hit(
-        ops, f"{rate} ops/cycle", "weights in use again", evidence, fixes, gains, epoch.number
+        ops, f"{rate} ops/cycle", "weights that are reused", evidence, fixes, gains, epoch.number
     )
 
 
 def _zero_point_fix(
-    subject: Subject, op: Op
+    subject: Subject, run: EpochProfile, op: Op
 ) -> tuple[Mapping[str, Mapping[str, Value]], Mapping[str, Gain]]:
     assert subject.graph is not None
-    gain = at_most(subject.bench.gain_ms(subject.graph, op, LayerChange(zero_point=0)))
+    alone_ms = subject.bench.gain_ms(subject.graph, op, LayerChange(zero_point=0)) or 0.0
+    # Without the subtraction the layer may join the epoch in front: all of its time is saved then.
+    gain = at_most(run.ms if alone_ms >= _WORTH * run.ms else alone_ms)
     # A layer in front with ReLU has such a zero point.
     return {"zero-point": {"zero_point": "0 or -128"}}, {"zero-point": gain, "relu": gain}
 
@@ -88,7 +90,7 @@ def zero_point_halves_the_speed(subject: Subject) -> Iterator[Hit]:
         unit = convolutions(epoch)[0]
         if unit.simd != Simd.S16X8 or not _has_positions(subject.graph, op):
             continue
-        fixes, gains = _zero_point_fix(subject, op)
+        fixes, gains = _zero_point_fix(subject, run, op)
         if (gains["zero-point"].ms or 0.0) >= _WORTH * run.ms:
             text = f"zero point {unit.fsub}"
             evidence = {"ms": round(run.ms, 6)}
@@ -102,7 +104,7 @@ def _has_positions(graph: Graph, op: Op) -> bool:
 
 @advise(
     "ADV-CHANNELS",
-    "Channel counts with small divisors only",
+    "Channel counts with only small divisors",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
     cause="Channels are cut into equal parts; these counts have no divisor near the size of the "
@@ -110,7 +112,7 @@ def _has_positions(graph: Graph, op: Op) -> bool:
     fixes=(fixes.CHANGE_OUTPUTS, fixes.CHANGE_INPUTS, fixes.SPLIT_OUTPUTS, fixes.PAD_CHANNELS),
 )
 def channels_have_no_good_divisors(subject: Subject) -> Iterator[Hit]:
-    """A layer runs in small parts because its channel counts have small divisors only."""
+    """A layer runs in small parts because its channel counts have only small divisors."""
     for epoch, _, op in subject.layers(_SHARE):
         assert subject.graph is not None
         if not is_dense(subject.graph, op):
@@ -195,7 +197,7 @@ def _split_gain(subject: Subject, op: Op, parts: Sequence[int]) -> float | None:
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
     cause="The layer has more output channels than the arithmetic unit holds coefficients for; "
-    "they come from memory again and again.",
+    "they are read from memory again for every pixel.",
     fixes=(fixes.SPLIT_OUTPUTS,),
 )
 def coefficients_are_streamed(subject: Subject) -> Iterator[Hit]:

@@ -10,19 +10,24 @@ from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.ops.layers import ConvAttrs, is_depthwise
 from npuscope.profiling.run import estimate
-from npuscope.program.units import Streng
+from npuscope.program.units import Streng, Unit
 from npuscope.rulebook import fixes
 from npuscope.rulebook.conv import internal_ram_bytes
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
-from npuscope.rulebook.fix import at_most
+from npuscope.rulebook.fix import at_most, timed
 from npuscope.rulebook.queries import zero_point
 from npuscope.rulebook.registry import advise
 from npuscope.sim.counters import Bound
+from npuscope.sim.epochs import count_work
+from npuscope.sim.group_work import ChainWork
+from npuscope.sim.program_work import ClaimedWork, HardwareWork, SoftwareWork, program_work
 from npuscope.structs import replace
 
 _FLASH_SHARE = 0.2  # of the time: below it other advice pays more (a choice)
 _INFLATED_BYTES = 16_384  # a few small layers inflate to less, which nobody would notice
 _SHOWN = 5  # names in one finding
+
+EpochTask = HardwareWork | SoftwareWork | ClaimedWork
 
 
 @advise(
@@ -32,7 +37,7 @@ _SHOWN = 5  # names in one finding
     confidence=Confidence.VERIFIED,
     cause="Weights are read from external flash in every inference, at a fraction of what the NPU "
     "could take.",
-    fixes=(fixes.WEIGHTS_ON_CHIP, fixes.COMPRESS_WEIGHTS),
+    fixes=(fixes.WEIGHTS_ON_CHIP, fixes.FOUR_BIT_WEIGHTS, fixes.COMPRESS_WEIGHTS),
 )
 def weights_come_from_flash(subject: Subject) -> Iterator[Hit]:
     """Much of the time the NPU waits for weights from flash."""
@@ -49,11 +54,47 @@ def weights_come_from_flash(subject: Subject) -> Iterator[Hit]:
     ops = tuple(name for run in slowest for name in run.origin)
     text = f"{subject.share(ms):.0%} of the time"
     gains = {name: at_most(ms) for name in ("weights-on-chip", "fewer-weights")}
+    gains["four-bit-weights"] = timed(_saved_by_halves(subject))
     fixes: dict[str, dict[str, Value]] = {}
     if subject.profile.fit.on_chip:
         settings = (f"--set {key}={value}" for key, value in on_chip(subject.machine).items())
         fixes["weights-on-chip"] = {"settings": " ".join(settings)}
     yield Hit(ops, text, f"below {_FLASH_SHARE:.0%}", evidence, fixes, gains)
+
+
+def _saved_by_halves(subject: Subject) -> float | None:
+    """Milliseconds, if all weights of 8 bits that the NPU reads from flash had 4."""
+    work = program_work(subject.program, subject.machine)
+    if any(isinstance(epoch.work, ClaimedWork) for epoch in work.epochs):
+        return None
+    packed = {u.addr_base for e in subject.program.executed for u in e.units if _is_packed(u)}
+    if packed:
+        return None  # some have 4 bits already: which others bear it is not known
+    epochs = tuple(replace(epoch, work=_halved(epoch.work)) for epoch in work.epochs)
+    before, after = (
+        sum(counters.core_cycles for counters in count_work(each, subject.machine))
+        for each in (work, replace(work, epochs=epochs))
+    )
+    return (before - after) / subject.machine.clocks.npu_mhz / 1000
+
+
+def _is_packed(unit: Unit) -> bool:
+    return isinstance(unit, Streng) and unit.packed
+
+
+def _halved(work: EpochTask) -> EpochTask:
+    """The same work with half the bytes in every set of kernels."""
+    if not isinstance(work, tuple):
+        return work
+
+    def chain_of(chain: ChainWork) -> ChainWork:
+        pipes = (
+            replace(pipe, load=pipe.load and replace(pipe.load, bytes=pipe.load.bytes // 2))
+            for pipe in chain.pipes
+        )
+        return replace(chain, pipes=tuple(pipes))
+
+    return tuple(replace(group, chains=tuple(map(chain_of, group.chains))) for group in work)
 
 
 def on_chip(machine: Machine) -> dict[str, object]:
@@ -66,9 +107,9 @@ def on_chip(machine: Machine) -> dict[str, object]:
     "Activations are in external RAM",
     severity=Severity.WARNING,
     confidence=Confidence.VERIFIED,
-    cause="They did not fit on chip. External RAM is bound by accesses: some 60 cycles per element "
-    "read, once per pass, which the vendor's cycle estimate does not price. The application "
-    "must also map it before the first inference.",
+    cause="They did not fit on chip. External RAM is limited by its accesses: about 60 cycles "
+    "per element read, once per pass, which the vendor's cycle estimate leaves out. The "
+    "application must also map this memory before the first inference.",
     fixes=(fixes.SMALLER_INPUT,),
 )
 def activations_left_the_chip(subject: Subject) -> Iterator[Hit]:
@@ -104,15 +145,15 @@ def _with_fast_ram(machine: Machine) -> Machine:
 
 @advise(
     "ADV-PLACEMENT",
-    "Placement uses more RAM than it must",
+    "Placement uses more RAM than necessary",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
-    cause="Activations that live at the same time would fit on chip, but holes between buffers "
-    "sent some outside.",
+    cause="Activations that are live at the same time would fit on chip, but gaps between "
+    "buffers pushed some of them into external RAM.",
     fixes=(fixes.OPTION_AUTO_SCHED,),
 )
 def placement_wastes_ram(subject: Subject) -> Iterator[Hit]:
-    """Activations would fit on chip, but their placement sent some outside."""
+    """Activations would fit on chip, but their placement pushed some into external RAM."""
     memory, room = subject.profile.memory, internal_ram_bytes(subject.machine)
     if memory.external_ram_bytes and memory.lower_bound_bytes <= room:
         used = memory.internal_ram_bytes + memory.external_ram_bytes
@@ -126,7 +167,7 @@ def placement_wastes_ram(subject: Subject) -> Iterator[Hit]:
     severity=Severity.WARNING,
     confidence=Confidence.VERIFIED,
     cause="The kernel is cut into pieces, each with a 16-bit buffer as large as the output; "
-    "together they left the chip.",
+    "together they do not fit on chip.",
     fixes=(fixes.SMALLER_KERNEL,),
 )
 def partial_sums_left_the_chip(subject: Subject) -> Iterator[Hit]:
@@ -149,7 +190,7 @@ def partial_sums_left_the_chip(subject: Subject) -> Iterator[Hit]:
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
     cause="The 2.x compilers write depthwise kernels as dense groups of 8 x 8 channels, which "
-    "grows flash and the time to read it.",
+    "takes more flash and more time to read.",
     fixes=(fixes.NEWER_COMPILER,),
 )
 def depthwise_weights_grew(subject: Subject) -> Iterator[Hit]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from npuscope.advice.refused import buffers_made, buffers_read, roots
 from npuscope.advice.subject import Subject, accumulation_passes, convolutions
-from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Epoch
 from npuscope.program.units import Streng
 from npuscope.rulebook import fixes
@@ -58,9 +57,9 @@ def _border_fix(epoch: Epoch, subject: Subject) -> Mapping[str, Mapping[str, Val
     "A small operand is read again and again",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
-    cause="A short operand is repeated for an element-wise op: 2 cycles an element, and some 31 "
-    "whenever an engine begins it anew. Compilers before 4.0 read only one to four entries at a "
-    "time; a full operand takes one cycle an element.",
+    cause="A short operand is repeated for an element-wise op: 2 cycles per element, plus about "
+    "31 per restart. Compilers before 4.0 read only one to four entries at a time; a full "
+    "operand takes one cycle per element.",
     fixes=(fixes.FULL_OPERAND,),
 )
 def operand_is_repeated(subject: Subject) -> Iterator[Hit]:
@@ -81,7 +80,7 @@ def operand_is_repeated(subject: Subject) -> Iterator[Hit]:
     "Much time in element-wise passes",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
-    cause="Activations and affine ops that did not join a layer pass over whole tensors.",
+    cause="Activations and affine ops that were not fused into a layer pass over whole tensors.",
     fixes=(fixes.FOLD_ELEMENTWISE,),
 )
 def passes_over_whole_tensors(subject: Subject) -> Iterator[Hit]:
@@ -118,11 +117,8 @@ def streams_share_a_bank(subject: Subject) -> Iterator[Hit]:
         if run.counters.bound not in (Bound.BANK, Bound.BUSIF):
             continue
         if accumulation_passes(epoch) == 1:  # partial sums have advice of their own
-            evidence = {"ms": round(run.ms, 6), "pool": _busiest(run)}
+            moved = {row.pool: row.read_bytes + row.write_bytes for row in run.counters.traffic}
+            busiest = max(moved, key=lambda pool: moved[pool]) if moved else None
+            evidence = {"ms": round(run.ms, 6), "pool": busiest}
             text = run.counters.bound.value
             yield Hit(epoch.origin, text, "features", evidence, epoch=epoch.number)
-
-
-def _busiest(run: EpochProfile) -> str | None:
-    moved = {row.pool: row.read_bytes + row.write_bytes for row in run.counters.traffic}
-    return max(moved, key=lambda pool: moved[pool]) if moved else None

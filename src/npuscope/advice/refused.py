@@ -16,6 +16,7 @@ from npuscope.ops.traits import Trait
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Buffer, Epoch, EpochKind, Program, Refused
 from npuscope.program.units import Streng
+from npuscope.rulebook import fixes
 from npuscope.rulebook.counts import STEP, dense_layer, input_parts, padded_count, split_fix
 from npuscope.rulebook.finding import Confidence, Finding, Hit, Severity, Value
 from npuscope.rulebook.fix import FixEffect, FixTemplate, Gain, at_most
@@ -122,10 +123,26 @@ def _parameters(subject: Subject, epoch: Epoch) -> dict[str, Mapping[str, Value]
 
 
 def _gain(template: FixTemplate, fallen: Fallen, subject: Subject) -> Gain:
-    """No fix of an op saves more than the op takes, where that is known."""
+    """No fix of an op saves more than the op takes, where that is known; epochs of the NPU that
+    copy for it are a part of that. A network that ends earlier ends before all work of the CPU."""
+    if template.id == fixes.CUT_TAIL.id:
+        return at_most(tail_ms(subject))
     if template.effect is FixEffect.OTHER or not _time_is_known(fallen.main, subject):
         return Gain()
-    return at_most(fallen.ms)
+    origin = set(fallen.main.origin)
+    copies_ms = sum(run.ms for epoch, run in subject.hardware() if origin & set(epoch.origin))
+    return at_most(fallen.ms + copies_ms)
+
+
+def tail_ms(subject: Subject) -> float:
+    """What is off the NPU, or behind the last layer."""
+    rows = list(subject.epochs())
+    last = max((place for place, row in enumerate(rows) if convolutions(row[0])), default=-1)
+    return sum(
+        run.ms
+        for place, (epoch, run) in enumerate(rows)
+        if epoch.kind is not EpochKind.HW or place > last
+    )
 
 
 # --- Which epochs belong together ---

@@ -16,7 +16,7 @@ _WIDTH = 100
 _KINDS = {
     RuleKind.REFUSE: "keeps an op off the NPU",
     RuleKind.LINT: "a risk that the model file alone shows",
-    RuleKind.ADVISE: "what hurts in a run",
+    RuleKind.ADVISE: "what slows a run down",
 }
 _HEADINGS = {
     RuleKind.REFUSE: "Refuse: why an op is not on the NPU",
@@ -101,8 +101,8 @@ def _edits(rules: list[Rule]) -> str:
     lines = ["# Fixes that npuscope makes", ""]
     lines += _wrapped(
         "What [`npuscope fix`](../fix.md) can edit, what that does to the network's outputs, and "
-        "which rules offer it. Edits whose outputs are *the same* are tried by default, up to "
-        "rounding; the others wait until they are asked for."
+        "which rules offer it. Edits that keep the outputs *the same*, up to rounding, are tried "
+        "by default; the others only on request."
     )
     lines += ["", "| fix | does | outputs | files | offered by |", "|---|---|---|---|---|"]
     for fix in sorted(edits.values(), key=lambda fix: fix.id):
@@ -117,9 +117,9 @@ def _training(rules: list[Rule]) -> str:
     spellings = {fix.id: fix for info in rules for fix in info.fixes if fix.id in SPELLINGS}
     lines = ["# What to change in training", ""]
     lines += _wrapped(
-        "Each fix as it is spelled in Keras and in PyTorch, for changes that are better made where "
-        "the network is defined than in its file. `npuscope explain --verbose` prints them with "
-        "the numbers of a finding, `--json` has them as `training` of each fix."
+        "Each fix as it is written in Keras and in PyTorch, for changes that are better made "
+        "where the network is defined than in its file. `npuscope explain --verbose` prints them "
+        "with the numbers of a finding, `--json` has them as `training` of each fix."
     )
     lines += ["", "| fix | Keras | PyTorch | offered by |", "|---|---|---|---|"]
     for fix in sorted(spellings.values(), key=lambda fix: fix.id):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npuscope.advice.refused import is_fitting
+from npuscope.advice.refused import is_fitting, tail_ms
 from npuscope.advice.subject import Subject, convolutions
 from npuscope.profiling.model import EpochProfile
 from npuscope.program.model import Buffer, Epoch, EpochKind
@@ -43,7 +43,7 @@ def no_reason_is_known(subject: Subject) -> Iterator[Hit]:
                 text,
                 "HW",
                 evidence,
-                gains={"cut-tail": at_most(run.ms)},
+                gains={"cut-tail": at_most(tail_ms(subject))},
                 epoch=epoch.number,
                 unfit=() if last else ("cut-tail",),
             )
@@ -51,15 +51,15 @@ def no_reason_is_known(subject: Subject) -> Iterator[Hit]:
 
 @advise(
     "ADV-TAIL",
-    "The CPU works on behind the last layer",
+    "Post-processing runs on the CPU",
     severity=Severity.WARNING,
     confidence=Confidence.VERIFIED,
-    cause="Behind the last layer the CPU decodes results in many small ops, one kernel call after "
-    "the other; the application does the same in one loop, and only for what it needs.",
+    cause="After the last layer the CPU decodes results in many small ops, one kernel call after "
+    "the other; the application can do the same in one loop, and only for what it needs.",
     fixes=(fixes.DECODE_OUTSIDE,),
 )
 def results_are_decoded(subject: Subject) -> Iterator[Hit]:
-    """Many software epochs behind the last layer."""
+    """Many software epochs after the last layer."""
     tail: list[tuple[Epoch, EpochProfile]] = []
     for epoch, run in subject.epochs():
         tail = [] if convolutions(epoch) else [*tail, (epoch, run)]
@@ -67,15 +67,15 @@ def results_are_decoded(subject: Subject) -> Iterator[Hit]:
     cost = sum(run.ms for _, run in away)
     ops = tuple(dict.fromkeys(name for epoch, _ in away for name in epoch.origin))
     if len(ops) >= _MANY_OPS and subject.share(cost) >= _LEAST_SHARE:
-        text = f"{len(ops)} ops of the CPU behind the last layer"
+        text = f"{len(ops)} CPU ops after the last layer"
         evidence: dict[str, Value] = {"ms": round(cost, 6), "share": round(subject.share(cost), 4)}
-        gains = {fixes.DECODE_OUTSIDE.id: at_most(cost)}
+        gains = {fixes.DECODE_OUTSIDE.id: at_most(tail_ms(subject))}
         yield Hit(ops, text, 0, evidence, gains=gains, epoch=away[0][0].number)
 
 
 @advise(
     "ADV-SW-OUTPUT",
-    "A large result of a software epoch",
+    "A software epoch with a large result",
     severity=Severity.WARNING,
     confidence=Confidence.REPORTED,
     cause="Software kernels were seen to corrupt results of 64 kB and more, and to hang on 256 kB "

@@ -55,7 +55,11 @@ class Bench:
         alone = layer_alone(graph, op, change or LayerChange())
         key = _fingerprint(alone)
         if key not in self._layers:
-            self._layers[key] = _timer(alone, self.machine)
+            try:
+                timer = retimer(compile_graph(alone, self.machine), self.machine)
+            except NpuscopeError:
+                timer = None
+            self._layers[key] = timer
         if key not in self._times_ms:
             timer = self._layers[key]
             self._times_ms[key] = None if timer is None else timer.estimate(self.machine).total_ms
@@ -85,14 +89,6 @@ class Bench:
             return self.pass_ms(elements)
         cycles = self.machine.software_cost("Concat").cycles(elements)
         return cycles / self.machine.clocks.mcu_mhz / 1000
-
-
-def _timer(graph: Graph, machine: Machine) -> Retimer | None:
-    """None for what does not compile."""
-    try:
-        return retimer(compile_graph(graph, machine), machine)
-    except NpuscopeError:
-        return None
 
 
 def layer_alone(graph: Graph, op: Op, change: LayerChange) -> Graph:

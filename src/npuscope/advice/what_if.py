@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -12,7 +12,6 @@ from npuscope.machine.load import plain_overrides
 from npuscope.machine.marks import KeyEffect
 from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import (
-    Key,
     KeyChange,
     changes_of,
     machine_keys,
@@ -47,18 +46,14 @@ def sensitivity(original: Build) -> tuple[Sensitivity, ...]:
     timer = retimer(original.program, original.machine, original.graph)
     now_ms = timer.estimate(original.machine).total_ms
     savings = []
-    for key, better in _trials(original.machine):
-        saved_ms = now_ms - timer.estimate(with_value(original.machine, key, better)).total_ms
-        if saved_ms > now_ms * _NOISE:
-            savings.append(Sensitivity(key.name, key.value, better, saved_ms))
+    for key in machine_keys(original.machine).values():
+        if key.effect is not KeyEffect.TIMING or key.kind is not float or not key.value:
+            continue
+        for better in (key.value * (1 - STEP), key.value * (1 + STEP)):
+            saved_ms = now_ms - timer.estimate(with_value(original.machine, key, better)).total_ms
+            if saved_ms > now_ms * _NOISE:
+                savings.append(Sensitivity(key.name, key.value, better, saved_ms))
     return tuple(sorted(savings, key=lambda row: -row.saved_ms))
-
-
-def _trials(machine: Machine) -> Iterator[tuple[Key, float]]:
-    for key in machine_keys(machine).values():
-        if key.effect is KeyEffect.TIMING and key.kind is float and key.value:
-            yield key, key.value * (1 - STEP)
-            yield key, key.value * (1 + STEP)
 
 
 class WhatIf(ShownRecord, frozen=True):

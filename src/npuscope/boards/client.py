@@ -66,7 +66,9 @@ def tensor_of(desc: messages.TensorDesc) -> TensorDesc:
 
 def network_of(model: ModelInfo) -> NetworkDesc:
     if (model.n_inputs, model.n_outputs) != (len(model.inputs), len(model.outputs)):
-        raise DeviceError(f"network '{safe_terminal(model.name)}' lacks some of its tensors")
+        raise DeviceError(
+            f"network '{safe_terminal(model.name)}' is listed without some of its tensors"
+        )
     version = _version(model.tool_version)
     foreign = (
         version and model.rtid & 0xFF == RuntimeId.ATONN and "npuscope" not in model.runtime_desc
@@ -183,7 +185,7 @@ def receive_output(exchange: Exchange, expected: TensorDesc, *, last: bool) -> n
     if (got.shape, got.dtype) != (expected.shape, expected.dtype):
         raise exchange.failed(f"{what} is {got.dtype}{list(got.shape)}, expected another form")
     if bool(tensor.desc.flags & TensorFlag.LAST) != last:
-        raise exchange.failed(f"{what} came out of its order")
+        raise exchange.failed(f"{what} came out of order")
     data = tensor.data.data
     padded_bytes = tensor.desc.size * np.dtype(expected.dtype).itemsize
     if len(data) != padded_bytes:
@@ -195,7 +197,7 @@ def receive_output(exchange: Exchange, expected: TensorDesc, *, last: bool) -> n
 def compare_memory(exchange: Exchange, network: NetworkDesc, outputs: Sequence[np.ndarray]) -> None:
     for tensor, array in zip(network.outputs, outputs, strict=True):
         if memory_checksum(exchange, tensor) != bsd_checksum(array.tobytes()):
-            raise exchange.failed(f"output '{safe_terminal(tensor.name)}' was damaged on its way")
+            raise exchange.failed(f"output '{safe_terminal(tensor.name)}' was damaged in transfer")
     exchange.end()
 
 

@@ -121,7 +121,7 @@ class Exchange:
         what = "the byte that asks for the next packet"
         data = self._read(n, self.timeouts.packet_s, what)
         if data != SYNC_BYTE:
-            raise self.failed(f"waited for {what}, got {data.hex()}")
+            raise self.failed(f"expected {what}, got {data.hex()}")
         return data
 
     def answer(
@@ -136,7 +136,7 @@ class Exchange:
         for _ in range(_MOST_LOGS):
             response = self._receive(timeout_s, what, limit_bytes)
             if response.reqid != self._reqid:
-                raise self.failed(f"waited for {what}, got an answer to another request")
+                raise self.failed(f"expected {what}, got an answer to another request")
             if response.log is None:
                 return self._checked(response, kind, what, states), response.state
             log = response.log
@@ -145,16 +145,16 @@ class Exchange:
             else:
                 _LOG.info("%s: %s", self.link.name, safe_terminal(log.text))
             self.send(Ack())
-        raise self.failed(f"waited for {what}, got {_MOST_LOGS} log lines")
+        raise self.failed(f"expected {what}, got {_MOST_LOGS} log lines")
 
     def _checked(self, response: Resp, kind: type[P], what: str, states: tuple[State, ...]) -> P:
         payload = response.payload
         if isinstance(payload, Ack) and (response.state == State.ERROR or payload.error):
             raise RefusedError(payload.error, payload.param, self.link.name, what)
         if not isinstance(payload, kind):
-            raise self.failed(f"waited for {what}, got {type(payload).__name__}")
+            raise self.failed(f"expected {what}, got {type(payload).__name__}")
         if states and response.state not in states:
-            raise self.failed(f"waited for {what}, got it in state {response.state}")
+            raise self.failed(f"expected {what}, got it in state {response.state}")
         return payload
 
     def _receive(self, timeout_s: float, what: str, limit_bytes: int) -> Resp:
@@ -179,17 +179,17 @@ class Exchange:
             more = self.link.read(n - len(data), end - self.link.now())
             if not more or self.link.now() > end:
                 raise _Silence(
-                    f"{len(data)} of {n} bytes came while waiting for {what}", **self._place
+                    f"received {len(data)} of {n} bytes while waiting for {what}", **self._place
                 )
             data += more
         if not data:
-            raise _Silence(f"no answer within {first_s:g} s, waited for {what}", **self._place)
+            raise _Silence(f"no answer within {first_s:g} s, expected {what}", **self._place)
         return data
 
     def end(self) -> None:
         """Nothing may follow the last answer: a byte too many means that one was doubled."""
         if self.link.read(1, self.timeouts.stray_s):
-            raise self.failed("bytes came that nobody asked for")
+            raise self.failed("unsolicited bytes received")
 
     def synchronise(self) -> Sync:
         """Into step with the board, whatever state it was left in.
@@ -202,7 +202,7 @@ class Exchange:
             while self.link.read(4096, self.timeouts.quiet_s):
                 if self.link.now() > end:
                     waited = f"waited {self.timeouts.recovery_s:g} s for silence"
-                    raise self.failed(f"{waited}, the board goes on sending")
+                    raise self.failed(f"{waited}, but the board keeps sending")
             try:
                 return self._sync()
             except DeviceError as error:
@@ -221,7 +221,7 @@ class Exchange:
                 return self._checked(response, Sync, "SYNC", (State.IDLE,))
             if response.log is not None:
                 self.send(Ack())
-        raise self.failed("waited for SYNC, got answers to older requests")
+        raise self.failed("expected SYNC, got answers to older requests")
 
     def failed(self, text: str) -> DeviceError:
         return DeviceError(text, **self._place)

@@ -226,15 +226,17 @@ def parse_descriptor(text: str) -> Descriptor:
         case "simulated" | "emulated" if not rest:
             return Descriptor(DescriptorKind(kind))
         case "simulated" | "emulated":
-            raise misused(text, f"'{kind}' takes nothing behind it", f"write just '{kind}'")
+            raise misused(text, f"'{kind}' takes no parameters", f"write just '{kind}'")
         case "serial":
             tokens = [token for token in rest.split(":") if token]
             bauds = [int(token) for token in tokens if _is_number(token)]
             ports = [token for token in tokens if not _is_number(token)]
             if len(bauds) > 1 or len(ports) > 1:
-                raise misused(text, "more than a port and a baud rate", "serial[:PORT][:BAUD]")
+                raise misused(
+                    text, "expected at most a port and a baud rate", "serial[:PORT][:BAUD]"
+                )
             if 0 in bauds:
-                raise misused(text, "a baud rate of 0", f"leave it out for {BAUD}")
+                raise misused(text, "the baud rate is 0", f"leave it out for {BAUD}")
             return Descriptor(
                 DescriptorKind.SERIAL, path="".join(ports), baud=bauds[0] if bauds else BAUD
             )
@@ -242,14 +244,14 @@ def parse_descriptor(text: str) -> Descriptor:
             host, _, port = rest.rpartition(":")
             if not host or not _is_number(port) or not 0 < int(port) < 0x10000:
                 raise misused(
-                    text, "a host and a port from 1 to 65535 are needed", "socket:HOST:PORT"
+                    text, "expected a host and a port from 1 to 65535", "socket:HOST:PORT"
                 )
             return Descriptor(DescriptorKind.SOCKET, host=host.strip("[]"), tcp_port=int(port))
         case "log" if rest:
             return Descriptor(DescriptorKind.LOG, path=rest)
         case "log":
-            raise misused(text, "no file is named", "log:FILE, a saved profiler log")
-    raise misused(text, "no such kind of device", _GRAMMAR)
+            raise misused(text, "no file given", "log:FILE, a saved profiler log")
+    raise misused(text, "unknown device", _GRAMMAR)
 
 
 def misused(text: str, what: str, hint: str) -> UsageError:

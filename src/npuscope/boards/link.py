@@ -123,7 +123,7 @@ class SocketLink(_RealLink):
             raise self._gone(error) from error
         if not data:
             hint = "a board serves one client at a time: is another one connected?"
-            raise self._gone("the other side closed it", hint)
+            raise self._gone("the other side closed the connection", hint)
         return data
 
     def write(self, data: bytes) -> None:
@@ -155,7 +155,7 @@ class FileLink(_RealLink):
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self.close()
-            message, hint = "another program uses the terminal", "wait for it, or end it"
+            message, hint = "another program uses the terminal", "wait for it or stop it"
             raise DeviceError(message, where=self.name, hint=hint) from error
         # Without raw mode the terminal would echo, and swallow control characters.
         try:

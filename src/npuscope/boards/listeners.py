@@ -87,10 +87,10 @@ class TcpListener:
                 return
             limit = self._patience.between if stream.has_spoken else self._patience.at_first
             if stream.quiet_s > limit:
-                raise Gone(f"the client said nothing for {limit:g} s, and another one waits")
+                raise Gone(f"the client was silent for {limit:g} s, and another one is waiting")
             if stream.has_spoken:
                 self._socket.accept()[0].close()
-                _LOGGER.info("a second client was turned away")
+                _LOGGER.info("a second client was rejected")
 
 
 class SocketStream:
@@ -131,7 +131,7 @@ class SocketStream:
         try:
             self._socket.sendall(data)
         except OSError as error:
-            raise Gone(f"the client does not take its answer: {error.strerror or error}") from None
+            raise Gone(f"the client does not read its answer: {error.strerror or error}") from None
         self._active = time.monotonic()
 
 
@@ -187,7 +187,7 @@ class PtyStream:
         rest = memoryview(data)
         while rest:
             if not select.select([], [self._master], [], _WRITE_TIMEOUT_S)[1]:
-                raise Gone("the client does not take its answer")
+                raise Gone("the client does not read its answer")
             with contextlib.suppress(BlockingIOError):
                 rest = rest[os.write(self._master, rest) :]
 

@@ -130,13 +130,15 @@ class RemoteBoard:
                 if not retries:
                     raise
                 _LOG.info("trying again: %s", error.message)
-        raise DeviceError("no attempt is allowed")
+        raise DeviceError("no attempts allowed")
 
     def _greet(self, exchange: Exchange) -> None:
         self._sync = exchange.synchronise()
         major, minor = divmod(self._sync.version, 256)
         if major != 3 or minor > 2:
-            raise exchange.failed(f"the board speaks message version {major}.{minor}, not 3.0-3.2")
+            raise exchange.failed(
+                f"the board uses message version {major}.{minor}, expected 3.0 to 3.2"
+            )
         exchange.request(WireCommand.SYS_INFO)
         timeout_s = exchange.timeouts.sys_info_s
         self._system, _ = exchange.answer(SysInfo, timeout_s, "SYS_INFO", State.IDLE)

@@ -19,7 +19,7 @@ from npuscope.program.ec_blob.binary import EcBinary, write_binary
 from npuscope.program.ec_blob.lower import lower
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.program.units import Streng
-from npuscope.sim.counters import BEAT, BLOCK, Bursts, EpochCounters
+from npuscope.sim.counters import BEAT, BLOCK, Bursts
 from npuscope.sim.debug_unit import (
     COUNTERS,
     Activity,
@@ -212,13 +212,10 @@ class Runtime:
                 mcu_cycles = round(row.core_cycles / self._npu_per_mcu)
                 self.unit.advance(core_activity(row, blob_ends=index == last), mcu_cycles)
             self.unit.advance(fetch_activity(FETCH_BUSIF, fetch_bursts(block.blob_bytes)))
-            self._end(block, counters)
-
-    def _end(self, block: EpochBlock, counters: tuple[EpochCounters, ...]) -> None:
-        self._call(EpochEvent.PRE_END, block)
-        for row in counters:
-            self._on_mcu(row.post_cycles)
-        self._call(EpochEvent.POST_END, block)
+            self._call(EpochEvent.PRE_END, block)
+            for row in counters:
+                self._on_mcu(row.post_cycles)
+            self._call(EpochEvent.POST_END, block)
 
     def _on_mcu(self, cycles: float) -> None:
         """A phase that the MCU's clock measures; the NPU's units idle."""

@@ -78,7 +78,7 @@ class VirtualBoard:
             except Interrupted as interruption:
                 pending = interruption.request
             except (Gone, Idle) as reason:
-                _LOGGER.debug("the conversation is over: %s", reason)
+                _LOGGER.debug("the connection ended: %s", reason)
                 return
             except DeviceError as error:
                 _LOGGER.debug("input dropped: %s", error)
@@ -100,7 +100,7 @@ class VirtualBoard:
             case WireCommand.SYS_INFO:
                 exchange.reply(State.IDLE, sysinfo_message(self._info))
             case WireCommand.DISCONNECT:
-                _LOGGER.debug("the client says goodbye")
+                _LOGGER.debug("the client disconnected")
             case WireCommand.NETWORK_INFO:
                 # The network at an index; hosts count upwards until they are refused.
                 index = request.param

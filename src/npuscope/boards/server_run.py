@@ -153,7 +153,7 @@ class ServerExchange:
     def _message(self, wait_s: float) -> bytes:
         first = self._stream.read(1, wait_s)
         if not first:
-            raise Idle("nothing came from the client")
+            raise Idle("no data from the client")
         revision = detect(first[0])
         if revision is None:
             raise DeviceError(f"no packet begins with {first[0]:#04x}")

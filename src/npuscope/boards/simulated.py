@@ -53,7 +53,7 @@ class SimulatedBoard:
             program.name: LoadedNetwork(program, machine, seed, blob_fetch) for program in listed
         }
         if not listed or len(self._loaded) != len(listed):
-            raise UsageError("a board needs programs, each under its own name")
+            raise UsageError("a board needs programs with different names")
         # Networks share the pools: memory holds what the last one to run has left there.
         self._layers = list(self._loaded.values())
 
@@ -102,7 +102,7 @@ class SimulatedBoard:
         mapped = [net for net in self._layers if net.maps(address, size)]
         if not mapped:
             raise DeviceError(
-                f"{size} bytes at {address:#x} lie outside of the program's pools",
+                f"{size} bytes at {address:#x} are outside of the program's pools",
                 hint="read and write inside one pool",
             )
         return next((net for net in mapped if net.overlaps(address, size)), mapped[0])
@@ -189,7 +189,7 @@ class LoadedNetwork:
         names, buffers = self.program.inputs, self.program.buffer_map()
         if len(inputs) != len(names):
             raise UsageError(
-                f"{len(inputs)} inputs for a network of {len(names)}", where=self.program.name
+                f"{len(inputs)} inputs given, the network has {len(names)}", where=self.program.name
             )
         values = map(np.asarray, inputs)
         return {

@@ -26,7 +26,7 @@ _NOT_NEEDED = "not needed"
 
 def perform(args: argparse.Namespace) -> int:
     """Run it, print the result as text or JSON, give the exit code."""
-    module, verb = module_of(args.verb), record(args.verb)
+    module, verb = module_of(args.verb), args.record
     offers = {"verb": args.verb, **values(verb, args)}
     _refuse_overwrite(verb, offers)
     check_family(verb, args.verb, offers)
@@ -142,7 +142,7 @@ def _refuse_overwrite(verb: Verb, offers: Mapping[str, Any]) -> None:
             # A file that does not exist yet is not the source.
             with contextlib.suppress(OSError):
                 if os.path.samefile(path, source.removeprefix("log:")):
-                    raise UsageError("this is the file to read", where=f"{option.long} {path}")
+                    raise UsageError("this is the input file", where=f"{option.long} {path}")
 
 
 # --- What was given, in words ---
@@ -165,7 +165,7 @@ def words_for(args: argparse.Namespace, other: str) -> str:
     shared = {option.name for option in record(other).options} - {*_ANSWERS, *_FIGURES_ONLY}
     words = [
         word
-        for option in record(args.verb).options
+        for option in args.record.options
         if option.name in shared and option.shell
         for word in _given(args, option)
     ]

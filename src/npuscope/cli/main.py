@@ -22,7 +22,7 @@ from npuscope.errors import (
     UsageError,
 )
 from npuscope.text import safe_lines
-from npuscope.verbs.table import NAMES
+from npuscope.verbs.table import NAMES, record
 
 VERBS = tuple(name for name in NAMES if " " not in name)
 # Endings of files that verbs read: `--json model.tflite` means the model, not a file to write.
@@ -102,8 +102,12 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     if sys.stdout is None:  # whoever started us closed it: `>&-`
         return _report(_StdoutError("cannot be written: it is closed"), ())
-    # Before anything is printed: error messages quote names from files too.
-    _forgive_encoding(sys.stdout, sys.stderr)
+    # Before anything is printed: names from models may hold what a console cannot show, and error
+    # messages quote them too. Escapes beat a crash.
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
     try:
         with contextlib.redirect_stdout(_Stdout(sys.stdout)):
             code = _guarded(list(argv))
@@ -168,7 +172,8 @@ def _run(argv: list[str]) -> int:
         hint = f"did you mean {' or '.join(near)}?" if near else f"verbs: {', '.join(VERBS)}"
         raise UsageError(f"unknown verb '{verb}'", hint=hint)
     # Words before the verb may ask for help about all of them.
-    parser = build_parser(verb, whole=argv[:1] not in ([verb], ["--version"]))
+    whole = argv[:1] not in ([verb], ["--version"])
+    parser = build_parser(verb, whole, families=verb is not None and _asks_families(verb, argv))
     # Unknown words are collected, not refused by argparse: the error can then suggest an option.
     args, unknown = parser.parse_known_args(_json_before_source(argv))
     if unknown:
@@ -185,6 +190,13 @@ def _run(argv: list[str]) -> int:
     # All files of one call appear together, or none of them.
     with replacing(args.force), together():
         return perform(args)
+
+
+def _asks_families(verb: str, argv: list[str]) -> bool:
+    """Is there a word that the verb's own record does not know? Families are loaded for it."""
+    spellings = {spelling for option in record(verb).options for spelling in option.spellings}
+    flags = {word.partition("=")[0] for word in argv if word.startswith("--")}
+    return not {flag.replace("--no-", "--", 1) for flag in flags} <= spellings
 
 
 def _json_before_source(argv: list[str]) -> list[str]:
@@ -232,27 +244,16 @@ def _report(error: NpuscopeError, argv: Sequence[str]) -> int:
         lines = traceback.format_exception(error.__cause__ or error)
         _say(safe_lines("".join(lines)).rstrip("\n"))
     if _asked(argv, "--json"):
-        _print_json(
-            {
-                "error": {
-                    "kind": error.kind,
-                    "message": error.message,
-                    "where": error.where,
-                    "hint": error.hint,
-                }
-            }
-        )
+        import json
+
+        keys = ("kind", "message", "where", "hint")
+        result = {"error": {key: getattr(error, key) for key in keys}}
+        # The sentence is on stderr already, so a stdout that fails as well is ignored.
+        try:
+            print(json.dumps(result, indent=2, ensure_ascii=False), flush=True)
+        except _StdoutError:
+            _drop_stdout()
     return error.exit_code
-
-
-def _print_json(error: dict[str, dict[str, str]]) -> None:
-    """The sentence is on stderr already, so a stdout that fails as well is ignored."""
-    import json
-
-    try:
-        print(json.dumps(error, indent=2, ensure_ascii=False), flush=True)
-    except _StdoutError:
-        _drop_stdout()
 
 
 def _asked(argv: Sequence[str], *names: str) -> bool:
@@ -274,11 +275,3 @@ def _from_bug(error: Exception) -> InternalError:
     )
     ours.__cause__ = error
     return ours
-
-
-def _forgive_encoding(*streams: TextIO) -> None:
-    """Names from models may hold what a console cannot show; escapes beat a crash."""
-    for stream in streams:
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")

@@ -7,9 +7,10 @@ from collections.abc import Container, Iterable
 from typing import Any, NoReturn
 
 from npuscope.errors import UsageError
-from npuscope.options.kinds import Argument, Option, OptionGroup, OptionKind, VendorEffect
+from npuscope.options.kinds import Option, OptionKind, VendorEffect
 from npuscope.options.rows import NOT_MODELLED
 from npuscope.text import safe_terminal
+from npuscope.verbs.families import with_families
 from npuscope.verbs.table import NAMES, record
 from npuscope.version import __version__
 
@@ -20,27 +21,30 @@ class Parser(argparse.ArgumentParser):
     """argparse whose errors are ours: one sentence, exit code 2, JSON on request."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message, hint=f"`{self.prog} --help` lists what is possible")
+        raise UsageError(message, hint=f"`{self.prog} --help` lists the options")
 
 
-def build_parser(verb: str | None, whole: bool = True) -> Parser:
-    """All verbs by name, the chosen one with its options; without the others if not `whole`.
+def build_parser(verb: str | None, whole: bool = True, families: bool = False) -> Parser:
+    """All verbs by name, the chosen one with its options; without the others if not `whole`, and
+    with options that only one family of machines has if `families`.
 
     What it parses has the name of the verb as `verb`: `manycore compile` too.
     """
     parser = Parser(
         prog="npuscope",
         description="Fit, speed, profile and reasons for networks on NPUs, without a board.",
-        epilog="`npuscope help VERB` tells what a verb does and takes.",
+        epilog="`npuscope help VERB` explains a verb and its options.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"npuscope {__version__}")
     names = [name for name in NAMES if " " not in name and (whole or name == verb)]
-    _add_verbs(parser.add_subparsers(metavar="VERB"), names, [verb])
+    _add_verbs(parser.add_subparsers(metavar="VERB"), names, [verb], families)
     return parser
 
 
-def _add_verbs(commands: Any, names: Iterable[str], verbs: Container[str | None]) -> None:
+def _add_verbs(
+    commands: Any, names: Iterable[str], verbs: Container[str | None], families: bool
+) -> None:
     """Lines of --help; only the chosen ones are given their options."""
     for name in names:
         line = record(name).line
@@ -49,43 +53,40 @@ def _add_verbs(commands: Any, names: Iterable[str], verbs: Container[str | None]
             name.rpartition(" ")[2], help=line, description=line, allow_abbrev=False
         )
         if name in verbs:
-            add_options(parser, name)
+            add_options(parser, name, families)
 
 
-def add_options(parser: argparse.ArgumentParser, name: str) -> None:
+def add_options(parser: argparse.ArgumentParser, name: str, families: bool = False) -> None:
     """All that the record has, or the verbs that begin with this word."""
-    row = record(name)
+    row = with_families(record(name)) if families else record(name)
     if row.usage:
         parser.usage = row.usage
     if not row.groups:
         actions = [verb for verb in NAMES if verb.startswith(f"{name} ")]
-        _add_verbs(parser.add_subparsers(metavar="ACTION", required=True), actions, actions)
+        commands = parser.add_subparsers(metavar="ACTION", required=True)
+        _add_verbs(commands, actions, actions, families)
         return
-    parser.set_defaults(verb=name)
+    parser.set_defaults(verb=name, record=row)
     for argument in row.arguments:
-        _add_argument(parser, argument)
+        more: dict[str, Any] = {"nargs": argument.many} if argument.many else {}
+        if argument.choices:
+            more["choices"] = argument.choices
+        else:
+            more["metavar"] = argument.value
+        parser.add_argument(argument.name, help=_help(argument.means), **more)
     for group in row.groups:
-        _add_group(parser, group)
-
-
-def _add_argument(parser: argparse.ArgumentParser, argument: Argument) -> None:
-    more: dict[str, Any] = {"nargs": argument.many} if argument.many else {}
-    if argument.choices:
-        more["choices"] = argument.choices
-    else:
-        more["metavar"] = argument.value
-    parser.add_argument(argument.name, help=_help(argument.means), **more)
-
-
-def _add_group(parser: argparse.ArgumentParser, group: OptionGroup) -> None:
-    where: Any = parser
-    if group.title:
-        where = parser.add_argument_group(group.title, group.about or None)
-    one = where.add_mutually_exclusive_group(required=group.needs_one) if group.exclusive else None
-    for option in group.options:
-        # Some options exist in Python only, such as a record of all options at once.
-        if option.shell:
-            _add(one if option.name in group.exclusive else where, option)
+        where: Any = parser
+        if group.title:
+            where = parser.add_argument_group(group.title, group.about or None)
+        one = (
+            where.add_mutually_exclusive_group(required=group.needs_one)
+            if group.exclusive
+            else None
+        )
+        for option in group.options:
+            # Some options exist in Python only, such as a record of all options at once.
+            if option.shell:
+                _add(one if option.name in group.exclusive else where, option)
 
 
 def _add(where: Any, option: Option) -> None:
@@ -140,4 +141,4 @@ class _Refuse(argparse.Action):
         self, parser: object, namespace: object, values: object, option: object = ""
     ) -> None:
         name = str(option)
-        raise UsageError(f"{name} cannot be followed: {NOT_MODELLED[name]}", where=name)
+        raise UsageError(f"{name} is not supported: {NOT_MODELLED[name]}", where=name)

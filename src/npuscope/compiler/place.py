@@ -258,7 +258,13 @@ def _place_parameters(
     homes: dict[str, tuple[str, int]] = {}
     for buffer in sorted(buffers, key=lambda b: -b.size_bytes):
         for pool in choices:
-            offset = _fit_parameter(buffer, pool, memory)
+            if pool.writable:
+                offset = _fit(buffer, pool, memory)
+            else:
+                # Parameters are always live: in a pool of their own the next follows the last.
+                offset = _align(memory.marks.get(pool.name, 0), memory.alignment)
+                if offset + buffer.size_bytes >= pool.size_bytes:
+                    continue
             if offset is not None:
                 homes[buffer.name] = (pool.name, offset)
                 _take(buffer, pool, offset, memory)
@@ -268,20 +274,12 @@ def _place_parameters(
     return homes
 
 
-def _fit_parameter(buffer: Buffer, pool: Pool, memory: PlacedSoFar) -> int | None:
-    """Parameters are always live: in a pool of their own the next one follows the last."""
-    if pool.writable:
-        return _fit(buffer, pool, memory)
-    offset = _align(memory.marks.get(pool.name, 0), memory.alignment)
-    return offset if offset + buffer.size_bytes < pool.size_bytes else None
-
-
 def _refuse(buffers: list[Buffer], pools: list[Pool]) -> None:
     largest = max(buffers, key=lambda b: b.size_bytes)
     room = max((pool.size_bytes for pool in pools if pool.writable), default=0)
     raise TargetError(
         f"the network does not fit: '{largest.name}' needs {largest.size_bytes:,} bytes and no "
-        f"pool has room (largest pool {room:,} bytes; {len(buffers)} buffers are left over)",
+        f"pool has room (largest pool {room:,} bytes; {len(buffers)} buffers do not fit)",
         where="pools",
         hint="use pools with external RAM (the default pools have hyperRAM), or a smaller input",
     )

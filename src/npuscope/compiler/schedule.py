@@ -197,8 +197,10 @@ def _reads_view_of(stage: Stage, group: StageGroup, lowered: Lowered) -> bool:
 
 
 def _share_bytes(lowered: Lowered, one: Value, other: Value) -> bool:
-    """Two values lie in the same buffer, and not in different channels of it."""
+    """Two values lie in the same buffer, and not in different parts or channels of it."""
     if root(lowered, one).name != root(lowered, other).name:
+        return False
+    if one.skip + one.elements <= other.skip or other.skip + other.elements <= one.skip:
         return False
     apart = one.first + one.channels <= other.first or other.first + other.channels <= one.first
     return not (one.pitch and one.pitch == other.pitch and apart)

@@ -28,6 +28,7 @@ class Value(Struct, frozen=True):
     `signed` False with 8 bits means the stored byte is unsigned. A value with a `pitch` is a
     window of a wider one: `pitch` channels lie between its pixels, its own begin at `first`.
     One that was joined in place is read in frames of `part` channels, as the vendor stores it.
+    One that follows others in a whole has `skip` elements of it in front.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Value(Struct, frozen=True):
     pitch: int = 0
     first: int = 0
     part: int = 0
+    skip: int = 0
 
     @property
     def channels(self) -> int:
@@ -114,6 +116,7 @@ class ConvStage(Stage, frozen=True, kw_only=True):
     tiling: Tiling
     weights: Array  # packed bytes, in order
     weight_turns: int = 1  # times that all of them are read
+    weight_bits: int = 8  # each takes in memory
     window: tuple[int, int]
     strides: tuple[int, int]
     pads: tuple[int, int, int, int]  # top, left, bottom, right

@@ -25,7 +25,7 @@ def batch_one(document: Document, request: EditRequest) -> None:
     graph = request.network.graph
     sizes = {shape[0] for name in graph.inputs if (shape := graph.tensor(name).shape)}
     for other in sorted(sizes - {1}):
-        raise NotFitting(f"the file is written for batch {other}: export it again with 1")
+        raise NotFitting(f"the file is made for batch {other}: export it again with batch 1")
     raise NotFitting("no batch size in the file is dynamic")
 
 

@@ -179,7 +179,11 @@ class _Plan:
         operands = [self._operand(op, place) for place in range(count)]
         output = self.document.outputs(op)[0]
         self.ops.append(op)
-        if self._clamp_follows(output):
+        # Readers bind an op of floats and the clamps behind it to one quantization.
+        users, document = self.document.readers(output), self.document
+        alone = len(users) == 1 and output not in document.network_outputs
+        clamp_follows = alone and document.steps_are_nodes and document.kind(users[0]) in _CLAMPS
+        if clamp_follows:
             self.reach[output] = self._reached(op, operands)
         elif not self._is_stepped(output):
             self.results[output] = self._result(op, operands)
@@ -208,11 +212,11 @@ class _Plan:
             return behind
         maker = self.document.producer(value)
         if maker is None:
-            raise NotFitting(f"'{name}' is a float input of the network: its range is not known")
+            raise NotFitting(f"'{name}' is a float input of the network: its range is unknown")
         row = KIND_ROWS.get(self.document.kind(maker))
         interval = (row and row.fixed_range) or seen(self.network, name, {})
         if interval is None:
-            raise NotFitting(f"the range of '{name}' is not known: real data (--data) tell it")
+            raise NotFitting(f"the range of '{name}' is unknown: real data (--data) would show it")
         return QuantSteps(int8_quant(*interval))
 
     def _result(self, op: Op, operands: list[Interval]) -> QuantSteps:
@@ -248,12 +252,6 @@ class _Plan:
             return False
         count = len(document.readers(value))
         return 0 < count == len(quantizers(document, value))
-
-    def _clamp_follows(self, value: Value) -> bool:
-        """Readers bind an op of floats and the clamps behind it to one quantization."""
-        users, document = self.document.readers(value), self.document
-        alone = len(users) == 1 and value not in document.network_outputs
-        return alone and document.steps_are_nodes and document.kind(users[0]) in _CLAMPS
 
     def _numbers(self, op: Op) -> dict[str, np.ndarray]:
         """The constants that the function of an op depends on."""

@@ -121,7 +121,9 @@ def remove_reshapes(document: Document, request: EditRequest) -> None:
     if chain:
         raise NotFitting(f"the two turn {before} into {after}, and there are ops between them")
     if document.has_open_sizes:
-        raise NotFitting("the network's input has dynamic sizes: the result's shape is not fixed")
+        raise NotFitting(
+            "the network's input has dynamic sizes: the shape of the result is not fixed"
+        )
     document.remove(last)
     drop_unread(document, first)
     document.insert("Reshape", (source,), result, sizes=after)
@@ -134,7 +136,7 @@ def share_result(document: Document, request: EditRequest) -> None:
     twins = [(a, b) for n, b in enumerate(ops) for a in ops[:n] if a is not b]
     pairs = [(a, b) for a, b in twins if _same(document, a, b)]
     if not pairs:
-        raise NotFitting("no two of its ops compute the same in this file")
+        raise NotFitting("no two of its ops compute the same result in this file")
     for first, second in pairs:
         for one, other in zip(document.outputs(first), document.outputs(second), strict=True):
             if one in document.network_outputs and other in document.network_outputs:

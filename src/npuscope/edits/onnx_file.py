@@ -186,7 +186,7 @@ def _fold_shape(document: OnnxDocument, request: EditRequest) -> None:
     node = the_node(document, request, "Shape")
     shape = file_shape(document, request.network.graph, document.inputs(node)[0])
     if shape is None:
-        raise NotFitting("the shape is not known before a run")
+        raise NotFitting("the shape is unknown before a run")
     if document.has_open_sizes_inside:
         raise NotFitting("a non-batch dimension of an input is dynamic")
     if document.outputs(node)[0] in document.network_outputs:

@@ -66,21 +66,17 @@ def is_channelwise(graph: FileConstants, op: Op, axis: int) -> bool:
         amounts = graph.values(inputs[1])
         return not graph.channels_first and amounts is not None and not amounts[-1].any()
     if kind in kinds_having(Trait.REDUCES) and kind not in _GLOBAL:
-        return _keeps(graph, op, axis)
+        # A reduction over other axes leaves the channels where they are.
+        shape, axes = graph.shape(graph.inputs(op)[0]), axes_of(graph, op)
+        if not axes or shape is None:
+            return False
+        reduced = [axis % len(shape) for axis in axes]
+        return min(reduced) > axis if graph.channels_first else len(shape) - 1 not in reduced
     if kind in _VIEWS:
         return _keeps_place(graph, op)
     if kind in _INTEGER_POOLS:
         return not graph.attribute(op, "channels_last", 0)
     return all(_follows(graph, op, place) for place in _DATA[kind])
-
-
-def _keeps(graph: FileConstants, op: Op, axis: int) -> bool:
-    """A reduction over other axes, behind which the channels stay where they are."""
-    shape, axes = graph.shape(graph.inputs(op)[0]), axes_of(graph, op)
-    if not axes or shape is None:
-        return False
-    reduced = [axis % len(shape) for axis in axes]
-    return min(reduced) > axis if graph.channels_first else len(shape) - 1 not in reduced
 
 
 def _keeps_place(graph: FileConstants, op: Op) -> bool:

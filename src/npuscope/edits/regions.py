@@ -164,7 +164,7 @@ def _spread(
             yield piece, {n - part.start: new for n, new in pads.items() if n in part}
         elif tensor == piece and widened(view, step, pads) is None:
             if FRONT in pads:
-                raise NotFitting(f"{step.name} leaves no room for new channels in front")
+                raise NotFitting(f"{step.name} leaves no room for new channels at its start")
             places = step.ranges if step.even else [part]
             yield whole, {n + p.start: new for p in places for n, new in pads.items()}
 

@@ -88,7 +88,7 @@ def float_steps(document: Document, value: Value) -> QuantSteps | None:
         return None if dequantizer(document, value) is None else document.steps(value)
     name = document.name(value)
     if maker is None:
-        raise NotFitting(f"'{name}' is a float input of the network: its range is not known")
+        raise NotFitting(f"'{name}' is a float input of the network: its range is unknown")
     source = document.inputs(maker)[0]
     if document.kind(maker) != "Dequantize" or document.type(source) != "int8":
         raise NotFitting(f"'{name}' comes from a float {document.word(maker)}")

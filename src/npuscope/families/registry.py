@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from npuscope.families.interface import function_at
 
 if TYPE_CHECKING:
     from npuscope.families.interface import Family
@@ -17,10 +18,7 @@ GROUP = "npuscope.machine_families"
 PACKAGED = (
     "npuscope.families.neural_art.family:FAMILY",
     "npuscope.families.many_core.family:FAMILY",
-)
-# Verbs that only one family has, by the package that holds their modules.
-VERBS = dict.fromkeys(
-    ("manycore", "manycore_compile", "manycore_run", "opstats"), "npuscope.families.many_core.verbs"
+    "npuscope.families.ethos_u.family:FAMILY",
 )
 _MODELS = (".tflite", ".onnx")
 
@@ -29,18 +27,20 @@ _MODELS = (".tflite", ".onnx")
 def families() -> tuple[Family, ...]:
     from importlib.metadata import entry_points
 
-    return (*map(_named, PACKAGED), *(entry.load() for entry in entry_points(group=GROUP)))
+    return (*packaged_families(), *(entry.load() for entry in entry_points(group=GROUP)))
 
 
-@cache
-def _named(name: str) -> Family:
-    module, _, attribute = name.partition(":")
-    family: Family = getattr(import_module(module), attribute)
+def packaged_families() -> tuple[Family, ...]:
+    return tuple(map(_at, PACKAGED))
+
+
+def _at(place: str) -> Family:
+    family: Family = function_at(place)  # type: ignore[assignment]
     return family
 
 
 def first_family() -> Family:
-    return _named(PACKAGED[0])
+    return _at(PACKAGED[0])
 
 
 def family_of(machine: object) -> Family:
@@ -54,11 +54,13 @@ def family_of(machine: object) -> Family:
 def family_for(source: object, options: Mapping[str, Any]) -> Family:
     """Of the machine that the options name, else of a run or program that knows its own. Options
     that mean nothing there are refused."""
+    from npuscope.options.rows import BUILDING
+
     family = family_of(options.get("machine"))
-    family.check(options)
-    if family is not first_family() or not isinstance(source, str | Path):
-        return family
-    path = Path(source)
-    if path.suffix.lower() in _MODELS:
-        return family
-    return next((one for one in families()[1:] if one.recognises(path)), family)
+    if family is first_family() and isinstance(source, str | Path):
+        path = Path(source)
+        # Packages are looked for only where that takes no time worth mentioning.
+        others = packaged_families() if path.suffix.lower() in _MODELS else families()
+        family = next((one for one in others[1:] if one.recognises(path)), family)
+    family.check(options, BUILDING)
+    return family

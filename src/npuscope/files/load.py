@@ -16,7 +16,9 @@ from npuscope.text import safe_terminal
 # --- Unsupported ops: the nearest form that is supported ---
 
 _CUT = "end the model before it and do the rest on the host"
-_RECURRENT = "unroll it into Gemm, Sigmoid, Tanh, Mul, Add: one step per call, the state an input"
+_RECURRENT = (
+    "unroll it into Gemm, Sigmoid, Tanh, Mul, Add: one step per call, with the state as an input"
+)
 _CONTROL = "export one static graph without control flow; run loops on the host"
 _STATIC = "quantize the model statically: onnxruntime.quantization.quantize_static, format QDQ"
 _CONV2D = "one or two spatial axes are supported: fold the third into the batch or the channels"

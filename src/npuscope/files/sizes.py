@@ -85,7 +85,9 @@ class Pins:
                 input_names = ", ".join(safe_terminal(text) for text in inputs)
                 raise UsageError(f"the model has no input '{name}'", hint=f"inputs: {input_names}")
             if len(sizes) != 1:
-                raise UsageError(f"'{name}' is one size of an input, found {len(sizes)} sizes")
+                raise UsageError(
+                    f"'{name}' is a single size of an input, but {len(sizes)} sizes were given"
+                )
             self.symbols[name] = sizes[0]
 
 
@@ -208,5 +210,5 @@ def _text(dims: Dims) -> str:
 def named_guesses(error: ModelError, pins: Pins) -> None:
     """A refusal behind guessed sizes may come from the guess: say how to pin them."""
     if pins.guessed:
-        advice = f"the file leaves sizes open; pin others than these: {' '.join(pins.guessed)}"
+        advice = f"the file has dynamic sizes, taken as {' '.join(pins.guessed)}: try others"
         error.hint = f"{error.hint}; {advice}" if error.hint else advice

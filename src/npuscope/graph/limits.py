@@ -102,14 +102,14 @@ def check_run(size_bytes: int, macs: int, where: str) -> None:
     hint = "estimate and explain work without running it; give a smaller input to run it"
     if size_bytes > MAX_RUN_BYTES:
         raise ModelError(
-            f"running the network takes about {size_bytes:,} bytes of memory; the limit is "
+            f"running the network needs about {size_bytes:,} bytes of memory; the limit is "
             f"{MAX_RUN_BYTES:,}",
             where=where,
             hint=hint,
         )
     if macs > MAX_RUN_MACS:
         raise ModelError(
-            f"running the network takes {macs:,} multiply-accumulates; the limit is "
+            f"running the network needs {macs:,} multiply-accumulates; the limit is "
             f"{MAX_RUN_MACS:,}",
             where=where,
             hint=hint,

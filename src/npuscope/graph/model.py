@@ -249,7 +249,7 @@ class Graph(Shown):
 
     def add(self, tensor: Tensor) -> Tensor:
         if tensor.name in self.tensors:
-            raise InternalError(f"tensor '{tensor.name}' exists already")
+            raise InternalError(f"tensor '{tensor.name}' already exists")
         self.tensors[tensor.name] = tensor
         return tensor
 

@@ -16,8 +16,6 @@ from npuscope.protobuf import BYTES, VARINT, BrokenMessage, read_varint
 _BLOB_MAGIC = 0xCA057A7A
 _CONTAINER_MAGIC = 0xECBF0000  # the low half is the container's version
 _LOADABLE_MAGIC = b"NBIN"
-_QPC_MAGIC = b"\x7c\xcd\xa1\x00"
-_STATS_MAGIC = b"OSBSTAT1"
 # Object files, archives, pictures, pages: known to all, and no image of a memory.
 _OTHERS = (
     b"\x7fELF",
@@ -123,14 +121,6 @@ def inspect_blob(sample: Sample) -> FileFacts:
 
 def is_loadable(sample: Sample) -> bool:
     return sample.head.startswith(_LOADABLE_MAGIC)
-
-
-def is_qpc(sample: Sample) -> bool:
-    return sample.head.startswith(_QPC_MAGIC)
-
-
-def is_stats_buffer(sample: Sample) -> bool:
-    return sample.head.startswith(_STATS_MAGIC)
 
 
 def is_raw_image(sample: Sample) -> bool:

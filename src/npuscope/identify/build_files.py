@@ -211,7 +211,7 @@ def inspect_cpu_report(sample: Sample) -> FileFacts:
     rows = {key.strip(): value for key, value in _ROW.findall(sample.text)}
     md5 = rows.get("model_hash", "").removeprefix("0x")
     facts = {key: rows[key] for key in _KEPT if key in rows}
-    what = "a report for the CPU alone: layers of a runtime library, no epochs of the NPU"
+    what = "a report for a CPU target: layers of a runtime library, no NPU epochs"
     return FileFacts(tool[1] if tool else "", {"what": what, **facts, "model_md5": md5}, rows)
 
 
@@ -219,14 +219,14 @@ def inspect_cpu_report(sample: Sample) -> FileFacts:
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _C_LINE = re.compile(r"^\s*#\s*(?:include|define|ifndef|ifdef|if|pragma)\b", re.MULTILINE)
-_KERAS_HINT = "convert it to .tflite or .onnx: no tool here opens Keras files"
+_KERAS_HINT = "convert it to .tflite or .onnx"
 
 
-_KERAS = "is a model of Keras, which is not read here"
-_SCRIPT = "is a script: it may call the compiler, and holds no network"
-_CPU_DATA = "holds the data of a network for the CPU, no network for the NPU"
+_KERAS = "is a Keras model, which npuscope does not read"
+_SCRIPT = "is a script, not a network"
+_CPU_DATA = "holds the data of a network for the CPU, not for the NPU"
 _CPU_HINT = "networks for the NPU have a network.c and images of memories"
-_SOURCE = "is C of a runtime or an application: no network is compiled in it"
+_SOURCE = "is C code of a runtime or an application, not of a network"
 
 
 class OtherFile(FileError):

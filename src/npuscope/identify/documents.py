@@ -39,23 +39,6 @@ def inspect_own(sample: Sample) -> FileFacts:
     return FileFacts(str(record["schema"]).rpartition("/")[2], summary, plain(record))
 
 
-def inspect_opstats(sample: Sample) -> FileFacts:
-    """Tables of stats buffers, as `npuscope opstats --json` writes them."""
-    record = sample.document
-    buffers = [row for row in _rows(record, "buffers") if isinstance(row, dict)]
-    totals = _table(record, "totals")
-    summary = {
-        "networks": sorted({_text(row.get("network")) for row in buffers}),
-        "buffers": len(buffers),
-        "cores": len(_rows(record, "cores")),
-        "level": record.get("level"),
-        "ucycles_mean": totals.get("ucycles_mean"),
-        "inferences_per_s_mean": totals.get("inferences_per_s_mean"),
-        "bound_by": sorted({_text(_table(row, "verdict").get("bound")) for row in buffers}),
-    }
-    return FileFacts(str(record["schema"]).rpartition("/")[2], summary, plain(record))
-
-
 def is_c_info(sample: Sample) -> bool:
     keys = sample.document.keys()
     return "json_schema_version" in keys and bool(

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from npuscope.errors import FileError
+from npuscope.families.interface import function_at
 from npuscope.identify.build_files import OtherFile
 from npuscope.identify.folder_check import (
     FolderFile,
@@ -20,7 +21,7 @@ from npuscope.identify.folder_check import (
     relations_of_text,
     together,
 )
-from npuscope.identify.sample import Sample
+from npuscope.identify.sample import FileFacts, Sample
 from npuscope.identify.table import Identity, format_of
 
 MAX_FILES = 2000
@@ -109,7 +110,7 @@ def _walk(root: Path) -> tuple[list[Path], list[str]]:
     notes: list[str] = []
     for path in _files(root, notes):
         if len(paths) == MAX_FILES:
-            notes.append(f"only the first {MAX_FILES} files were looked at")
+            notes.append(f"only the first {MAX_FILES} files were searched")
             break
         paths.append(path)
     return paths, notes
@@ -121,7 +122,7 @@ def _files(root: Path, notes: list[str]) -> Iterator[Path]:
         here = Path(place)
         folders.sort()
         if len(here.relative_to(root).parts) >= MAX_DEPTH and folders:
-            notes.append(f"{here.relative_to(root).as_posix()}: folders below are not looked at")
+            notes.append(f"{here.relative_to(root).as_posix()}: folders below it are not searched")
             folders.clear()
         yield from (here / name for name in sorted(names) if _inside(here / name, top))
 
@@ -142,7 +143,7 @@ def _look(path: Path, below: str) -> FolderFile:
     if row.kind in _DIGESTED:
         facts = {"model_md5": sample.digest()}
     elif row.kind in _READ:
-        inspection = row.inspect(sample)
+        inspection: FileFacts = function_at(row.inspect)(sample)
         facts, version = inspection.summary, inspection.version
     facts = {**facts, **_relations(row.kind, sample)}
     return FolderFile(below, row.kind, version, sample.size, network_of(path.name, row.kind), facts)

@@ -144,7 +144,7 @@ def _packed(files: Files) -> Iterable[str]:
             other = () if images_for(image, file, files) else packed_for(image, file, files)
             if other:
                 pool = safe_terminal(image.pool)
-                yield f"{_shown(other[0])} ships the image of {pool} in {_shown(file)}: by name"
+                yield f"{_shown(other[0])} carries the image of {pool} in {_shown(file)}: same name"
 
 
 def contradictions(files: Files) -> tuple[str, ...]:
@@ -187,7 +187,7 @@ def _missing_models(files: Files) -> Iterable[str]:
         names = [name for file in holders if (name := file.facts.get("model_file"))]
         model = f" {safe_terminal(names[0])}" if names else ""
         whose = f"{', '.join(map(_shown, holders))}: {'its' if len(holders) == 1 else 'their'}"
-        yield f"{whose} model{model} (MD5 {digits}) is not here"
+        yield f"{whose} model{model} (MD5 {digits}) is missing"
 
 
 def _missing_images(files: Files) -> Iterable[str]:
@@ -196,7 +196,7 @@ def _missing_images(files: Files) -> Iterable[str]:
             candidates = images_for(image, file, files)
             what = f"{_shown(file)}: the image of {safe_terminal(image.pool)}"
             if not candidates and not packed_for(image, file, files):
-                yield f"{what} ({safe_terminal(image.file)}) is not here"
+                yield f"{what} ({safe_terminal(image.file)}) is missing"
             elif (
                 candidates
                 and image.size_bytes
@@ -240,7 +240,7 @@ def _missing_blobs(files: Files) -> Iterable[str]:
     for file in files:
         if file.kind == "network_c" and file.facts.get("blobs") and file.network not in have:
             header = f"{file.network}_ecblobs.h"
-            yield f"{_shown(file)}: its blobs ({safe_terminal(header)}) are not here"
+            yield f"{_shown(file)}: its blobs ({safe_terminal(header)}) are missing"
 
 
 def _shown(file: FolderFile) -> str:

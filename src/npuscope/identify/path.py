@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from npuscope.identify.sample import Sample
+from npuscope.families.interface import function_at
+from npuscope.identify.sample import FileFacts, Sample
 from npuscope.identify.table import Identity, format_of
 
 
@@ -16,9 +17,9 @@ def identify(path: str | Path) -> Identity:
         return identity_of(recognise(path))
     sample = Sample(path)
     row = format_of(sample)
-    inspection = row.inspect(sample)
+    inspection: FileFacts = function_at(row.inspect)(sample)
     summary = {"bytes": sample.size, **inspection.summary, "values": inspection.values}
-    return Identity(row.kind, inspection.version, summary, inspection.ignored)
+    return Identity(row.kind, inspection.version, summary, inspection.ignored, row.title)
 
 
 def _is_folder(path: str | Path) -> bool:

@@ -47,7 +47,7 @@ class Sample:
         except OSError as error:
             raise FileError(f"cannot be read: {error.strerror}", where=str(path)) from None
         except ValueError:  # a null character in the path
-            raise FileError("this is not a path") from None
+            raise FileError("is not a path") from None
 
     @cached_property
     def is_text(self) -> bool:

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 
 from npuscope.bounded_file import REPORT
 from npuscope.errors import FileError
-from npuscope.identify import binary, build_files, documents, loadable, texts
-from npuscope.identify.sample import FileFacts, Sample
+from npuscope.families.interface import Format, Place, Rank, function_at
+from npuscope.families.registry import families
+from npuscope.identify import binary, build_files, documents
+from npuscope.identify.sample import Sample
 from npuscope.text import safe_terminal
-
-Inspector = Callable[[Sample], FileFacts]
-
-
-class Format(Struct, frozen=True):
-    """A kind of file: how it is told from others, and who reads it."""
-
-    kind: str
-    detect: Callable[[Sample], bool]
-    inspect: Inspector
 
 
 class Identity(Struct, frozen=True):
@@ -35,64 +27,54 @@ class Identity(Struct, frozen=True):
     version: str
     summary: dict[str, Any] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
+    title: str = ""  # the kind, for people
 
 
-def _of(family: str, function: str) -> Inspector:
-    """An inspector of a family's own file, loaded when such a file is there."""
-
-    def inspect(sample: Sample) -> FileFacts:
-        module = import_module(f"npuscope.families.{family}.inspect")
-        found: FileFacts = getattr(module, function)(sample)
-        return found
-
-    return inspect
-
-
-# The first row that fits wins: what may contain another kind stands before it.
-FORMATS: tuple[Format, ...] = (
-    Format("tflite", binary.is_tflite, binary.inspect_model),
-    Format("loadable", binary.is_loadable, loadable.inspect_loadable),
-    Format("qpc", binary.is_qpc, _of("many_core", "inspect_qpc")),
-    Format("stats_buffer", binary.is_stats_buffer, _of("many_core", "inspect_stats_buffer")),
-    Format("ec_blob", binary.is_blob, binary.inspect_blob),
-    Format("intel_hex", build_files.is_hex_file, build_files.inspect_hex),
-    Format("elf", build_files.is_elf_file, build_files.inspect_elf),
-    Format("onnx", binary.is_onnx, binary.inspect_model),
-    Format("program", documents.is_schema("program"), documents.inspect_own),
-    Format("profile", documents.is_schema("profile"), documents.inspect_own),
-    Format("estimate", documents.is_schema("estimate"), documents.inspect_own),
-    Format("opstats", documents.is_schema("opstats"), documents.inspect_opstats),
-    Format("c_info", documents.is_c_info, documents.inspect_c_info),
-    Format("quant_json", documents.is_quant_json, documents.inspect_quant_json),
-    Format("mpool", documents.is_mpool, documents.inspect_mpool),
-    Format("mdesc", documents.is_mdesc, documents.inspect_mdesc),
-    Format("art_profile", documents.is_art_profile, documents.inspect_art_profile),
-    Format("report_json", build_files.is_report_json, build_files.inspect_report_json),
-    Format("c_graph", build_files.is_c_graph, build_files.inspect_c_graph),
-    Format("atonn_options", build_files.is_atonn_options, build_files.inspect_atonn_options),
-    Format("validation_csv", build_files.is_validation_csv, build_files.inspect_validation_csv),
-    Format("network_csv", texts.is_network_csv, texts.inspect_network_csv),
-    Format("ec_listing", texts.is_listing, texts.inspect_listing),
-    Format("ec_blob", texts.is_blob_header, texts.inspect_blob_header),
-    Format("blob_trace", build_files.is_blob_trace, build_files.inspect_blob_trace),
-    Format("network_c", texts.is_network_c, texts.inspect_network_c),
-    Format("profiler_log", texts.is_profiler_log, texts.inspect_profiler_log),
-    Format("validate_report", texts.is_validate_report, texts.inspect_validate_report),
-    Format("generate_report", texts.is_generate_report, texts.inspect_generate_report),
-    Format("cpu_report", build_files.is_cpu_report, build_files.inspect_cpu_report),
-    Format("weights_c", build_files.is_weights_c, build_files.inspect_weights_c),
-    Format("network_h", build_files.is_network_h, build_files.inspect_network_h),
-    Format("stai_api", build_files.is_stai_api, build_files.inspect_stai_api),
-    Format("raw_image", binary.is_raw_image, _of("many_core", "inspect_raw")),
+# What belongs to no family; a family's own kinds are tried before these.
+SHARED: tuple[Format, ...] = (
+    Format("tflite", "TFLite model", binary.is_tflite, binary.inspect_model),
+    Format("intel_hex", "Intel HEX file", build_files.is_hex_file, build_files.inspect_hex),
+    Format(
+        "elf", "object file or firmware (ELF)", build_files.is_elf_file, build_files.inspect_elf
+    ),
+    Format("onnx", "ONNX model", binary.is_onnx, binary.inspect_model),
+    *(
+        Format(kind, f"{kind} of npuscope", documents.is_schema(kind), documents.inspect_own)
+        for kind in ("program", "profile", "estimate")
+    ),
+    Format(
+        "raw_image",
+        "raw image of a memory",
+        binary.is_raw_image,
+        binary.inspect_raw_image,
+        Rank.REST,
+    ),
 )
+
+
+@cache
+def formats() -> tuple[Format, ...]:
+    """Of all families. The first that fits wins: what may contain another kind stands before it."""
+    own = [row for family in families() for row in family.formats()]
+    return tuple(sorted((*own, *SHARED), key=lambda row: row.rank))
 
 
 def format_of(sample: Sample) -> Format:
     """The row of the table that fits."""
-    row = next((row for row in FORMATS if row.detect(sample)), None)
+    row = next((row for row in formats() if function_at(row.detect)(sample)), None)
     if row is None:
         raise unknown(sample)
     return row
+
+
+def code_format(path: Path, ability: str) -> Place:
+    """Who disassembles or assembles a file. The first that can says what is wrong with one that
+    nobody recognises."""
+    able = [row for row in formats() if getattr(row, ability)]
+    sample = Sample(path)
+    row = next((row for row in able if function_at(row.detect)(sample)), able[0])
+    place: Place = getattr(row, ability)
+    return place
 
 
 def unknown(sample: Sample) -> FileError:
@@ -104,7 +86,7 @@ def unknown(sample: Sample) -> FileError:
     refusal = build_files.refusal(sample)
     if refusal is not None:
         return refusal
-    kinds = ", ".join(dict.fromkeys(row.kind for row in FORMATS))
+    kinds = ", ".join(dict.fromkeys(row.kind for row in formats()))
     start = safe_terminal(sample.head[:24].decode("utf-8", errors="replace"))
     return build_files.OtherFile(
         f"is of no kind that is known here; it starts with '{start}'",

@@ -7,6 +7,7 @@ from typing import Any
 
 from npuscope.advice.compare.model import Side
 from npuscope.advice.compare.run import compare
+from npuscope.advice.fix.candidates import Candidate
 from npuscope.advice.sweep.summary import short_names
 from npuscope.live.library import Library, LiveView, TimedView, fix_name
 from npuscope.live.setting import Setting, command, setting_from
@@ -35,6 +36,7 @@ def first_page(library: Library, first: Setting) -> str:
             "generations": list(generations()),
             "levels": list(LEVELS),
             "named": _named(library),
+            "own": [],
             "notes": _key_notes(library),
             "first": setting_json(first),
         },
@@ -70,6 +72,7 @@ def setting_json(setting: Setting) -> Answer:
         "pools": setting.pools,
         "values": [list(pair) for pair in setting.values],
         "fixes": list(setting.fixes),
+        "own": [list(pair) for pair in setting.own],
     }
 
 
@@ -85,19 +88,7 @@ def report(library: Library, question: object) -> Answer:
         ),
         "fixes": [
             *_applied(view),
-            *[
-                {
-                    "id": fix_name(one),
-                    "rule": one.rule,
-                    "title": one.fix.title,
-                    "places": len(one.places),
-                    "gain": None if one.gain_ms is None else round(one.gain_ms, 6),
-                    "on": False,
-                    "notes": list(one.notes),
-                }
-                for one in view.offers
-                if fix_name(one) not in view.setting.fixes
-            ],
+            *[offered_row(one) for one in view.offers if fix_name(one) not in view.setting.fixes],
         ],
         "generation": machine.generation.name,
         "epoch_controller": machine.epoch_controller,
@@ -160,19 +151,38 @@ def _setting(library: Library, question: object) -> Setting:
 def _applied(view: LiveView) -> list[Answer]:
     """In their order, each with what it saved, or why it changed nothing."""
     totals = view.totals_ms
-    rows = []
-    for number, name in enumerate(view.setting.fixes):
-        before, after = view.states[number], view.states[number + 1]
-        offer = next((one for one in before.offers if fix_name(one) == name), None)
-        rule, _, fix = name.partition("/")
-        row = {
-            "id": name,
-            "rule": rule,
-            "title": offer.fix.title if offer else fix,
-            "places": len(offer.places) if offer else 0,
-            "gain": totals[number] - totals[number + 1],
-            "on": True,
-            "notes": [after.refused] if after.refused else list(offer.notes if offer else ()),
-        }
-        rows.append(row)
-    return rows
+    return [
+        applied_row(
+            name,
+            view.states[number].offers,
+            totals[number] - totals[number + 1],
+            view.states[number + 1].refused,
+        )
+        for number, name in enumerate(view.setting.fixes)
+    ]
+
+
+def offered_row(offer: Candidate) -> Answer:
+    return {
+        "id": fix_name(offer),
+        "rule": offer.rule,
+        "title": offer.fix.title,
+        "places": len(offer.places),
+        "gain": None if offer.gain_ms is None else round(offer.gain_ms, 6),
+        "on": False,
+        "notes": list(offer.notes),
+    }
+
+
+def applied_row(name: str, offers: tuple[Candidate, ...], saved_ms: float, refused: str) -> Answer:
+    offer = next((one for one in offers if fix_name(one) == name), None)
+    rule, _, fix = name.partition("/")
+    return {
+        "id": name,
+        "rule": rule,
+        "title": offer.fix.title if offer else fix,
+        "places": len(offer.places) if offer else 0,
+        "gain": saved_ms,
+        "on": True,
+        "notes": [refused] if refused else list(offer.notes if offer else ()),
+    }

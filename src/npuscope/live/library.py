@@ -22,8 +22,9 @@ from npuscope.advice.compare.times import EpochTimer, without_waiting
 from npuscope.advice.explain import explain
 from npuscope.advice.explanation import Explanation
 from npuscope.advice.fix.candidates import CUT, Candidate, FixChoice, candidates
+from npuscope.advice.fix.program_bench import ProgramBench
 from npuscope.advice.fix.run import apply_places
-from npuscope.advice.fix.workbench import BenchNetwork, Look, Workbench
+from npuscope.advice.fix.workbench import BenchNetwork, Look
 from npuscope.advice.subject import Bench, Layers
 from npuscope.building import Build, Options, build, is_program, machine_for, optimization_level
 from npuscope.edits import Document, open_document, whole_bytes
@@ -80,7 +81,8 @@ class TimedView(Struct, frozen=True):
 
     @property
     def build(self) -> Build:
-        return replace(self.states[-1].look.build, machine=self.machine)
+        build: Build = self.states[-1].look.build
+        return replace(build, machine=self.machine)
 
     @property
     def totals_ms(self) -> tuple[float, ...]:
@@ -139,19 +141,16 @@ class Library:
 
     def _machines(self, setting: Setting) -> tuple[Machine, Machine]:
         """Without and with the values that only timing reads."""
-        plain = self._plain(setting)
+        # Read once: files of a vendor may have something to say every time.
+        key = (setting.generation, setting.epoch_controller, setting.pools)
+        if key not in self._machine:
+            self._machine[key] = machine_for(self._build_options(setting))
+        plain = self._machine[key]
         machine_file = self.options.get("machine_file")
         values = plain_overrides(setting.parsed(), plain.name, machine_file)
         changes = changes_of(plain, values)
         mapping = {change.key: change.new for change in changes if change.remaps}
         return with_overrides(plain, mapping), with_overrides(plain, values)
-
-    def _plain(self, setting: Setting) -> Machine:
-        """Read once: files of a vendor may have something to say every time."""
-        key = (setting.generation, setting.epoch_controller, setting.pools)
-        if key not in self._machine:
-            self._machine[key] = machine_for(self._build_options(setting))
-        return self._machine[key]
 
     def _build_options(self, setting: Setting) -> Options:
         return {
@@ -166,7 +165,7 @@ class Library:
 
     def _states(self, setting: Setting, machine: Machine) -> tuple[PreparedModel, ...]:
         path = self.models[setting.model]
-        bench = Workbench(path, self._bench_options(setting, machine))
+        bench = ProgramBench(path, self._bench_options(setting, machine))
         stamp = path.stat()  # a file that was written again is read again
         key = (path, stamp.st_mtime_ns, stamp.st_size, setting.optimization, _Same(machine))
         states = [self._kept((key, ()), stamp.st_size, partial(self._opened, bench))]
@@ -205,7 +204,7 @@ class Library:
                 return future.result()
         return future.result()
 
-    def _opened(self, bench: Workbench) -> PreparedModel:
+    def _opened(self, bench: ProgramBench) -> PreparedModel:
         """The file itself, so that figures are those of the other verbs."""
         network_build = build(bench.path, bench.options)
         changed = any(bench.options.get(name) for name in _BORDER)
@@ -217,7 +216,12 @@ class Library:
         timer = retimer(network_build.program, network_build.machine, network_build.graph)
         profile = timer.estimate(network_build.machine)
         look = Look(
-            document, data, network_build, profile, BenchNetwork(graph, network_build.machine)
+            document,
+            data,
+            network_build,
+            profile,
+            BenchNetwork(graph, network_build.machine),
+            network_build.graph,
         )
         return self._prepared(bench, look, timer)
 
@@ -230,14 +234,14 @@ class Library:
             entry = self._documents[path] = (key, open_document(path), whole_bytes(path))
         return entry[1], entry[2]
 
-    def _fixed(self, bench: Workbench, before: PreparedModel, fix: str) -> PreparedModel:
+    def _fixed(self, bench: ProgramBench, before: PreparedModel, fix: str) -> PreparedModel:
         candidate = next((one for one in before.offers if fix_name(one) == fix), None)
         if candidate is None:
-            return replace(before, refused="not offered for the network as it is now")
+            return replace(before, refused="not offered for the current network")
         document = before.look.document.copy()
         misfits = apply_places(document, candidate, before.look)
         if len(misfits) == len(candidate.places):
-            reasons = (*misfits, *candidate.notes, "there is no place for it")
+            reasons = (*misfits, *candidate.notes, "no layer can take it")
             return replace(before, refused=reasons[0])
         self._calm()
         try:
@@ -246,7 +250,7 @@ class Library:
             return replace(before, refused=f"the edited file cannot be read: {error}")
 
     def _prepared(
-        self, bench: Workbench, look: Look, timer: Retimer | None = None
+        self, bench: ProgramBench, look: Look, timer: Retimer | None = None
     ) -> PreparedModel:
         self._calm()
         network_build = look.build
@@ -262,18 +266,8 @@ class Library:
         )
 
     def _offers(self, look: Look, explanation: Explanation) -> tuple[Candidate, ...]:
-        """Every edit there is, each once; stand-in scales leave nothing to edit."""
-        if self.options.get("as_int8"):
-            return ()
-        every = [
-            one for one in candidates(look, explanation, FixChoice(everything=True)) if one.places
-        ]
-        by_rules = {one.fix.id for one in every if one.rule and one.fix.id != CUT}
-        # The cut at the last NPU op is the one that `fix --cut` makes; other fixes that need no
-        # finding are left to the rules that found a place.
-        offers = [one for one in every if one.rule or one.fix.id not in by_rules]
-        cuts = any(one.fix.id == CUT and not one.rule for one in offers)
-        return tuple(one for one in offers if not (cuts and one.rule and one.fix.id == CUT))
+        """Stand-in scales leave nothing to edit."""
+        return () if self.options.get("as_int8") else offers_of(look, explanation)
 
     # --- What the next click may need ---
 
@@ -325,7 +319,18 @@ class Library:
             try:
                 self._states(setting, self._machines(setting)[0])
             except (NpuscopeError, OSError) as error:
-                log.debug("not built beforehand: %s", error)
+                log.debug("not built in advance: %s", error)
+
+
+def offers_of(look: Look, explanation: Explanation) -> tuple[Candidate, ...]:
+    """Every edit there is, each once."""
+    every = [one for one in candidates(look, explanation, FixChoice(everything=True)) if one.places]
+    by_rules = {one.fix.id for one in every if one.rule and one.fix.id != CUT}
+    # The cut at the last NPU op is the one that `fix --cut` makes; other fixes that need no
+    # finding are left to the rules that found a place.
+    offers = [one for one in every if one.rule or one.fix.id not in by_rules]
+    cuts = any(one.fix.id == CUT and not one.rule for one in offers)
+    return tuple(one for one in offers if not (cuts and one.rule and one.fix.id == CUT))
 
 
 def fix_name(candidate: Candidate) -> str:

@@ -14,13 +14,12 @@ import secrets
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
 from npuscope.errors import InternalError, NpuscopeError, OutputError, UsageError
-from npuscope.live import answers
-from npuscope.live.library import Library
+from npuscope.live import answers as program_answers
 from npuscope.live.setting import Setting
 from npuscope.report.html.page import as_json
 
@@ -40,8 +39,14 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-Question = Callable[[Library, object], dict[str, Any]]
-_QUESTIONS: dict[str, Question] = {"report": answers.report, "compare": answers.comparison}
+
+
+class Answers(Protocol):
+    """Who answers for a library: modules of this package."""
+
+    def first_page(self, library: Any, first: Setting) -> str: ...
+    def report(self, library: Any, question: object) -> dict[str, Any]: ...
+    def comparison(self, library: Any, question: object) -> dict[str, Any]: ...
 
 
 class LiveServer(ThreadingHTTPServer):
@@ -50,8 +55,10 @@ class LiveServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = _MOST_WAITING
 
-    def __init__(self, library: Library, first: Setting, port: int = 0) -> None:
-        self.library, self.first = library, first
+    def __init__(
+        self, library: Any, first: Setting, port: int = 0, answers: Answers = program_answers
+    ) -> None:
+        self.library, self.first, self.answers = library, first, answers
         self.token = secrets.token_urlsafe(_TOKEN_BYTES)
         try:
             super().__init__((HOST, port), _Handler)
@@ -59,7 +66,7 @@ class LiveServer(ThreadingHTTPServer):
             raise OutputError(
                 f"the port cannot be used: {error.strerror or error}",
                 where=f"--port {port}",
-                hint="leave --port out: a free one is found",
+                hint="leave out --port to use a free one",
             ) from None
 
     @property
@@ -78,7 +85,7 @@ class LiveServer(ThreadingHTTPServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A browser that left in the middle is no news."""
-        log.debug("a connection broke", exc_info=True)
+        log.debug("a connection was lost", exc_info=True)
 
 
 class _Refused(Exception):
@@ -103,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, make: Callable[[], tuple[str, bytes]]) -> None:
         try:
             if self.headers.get_all("Host") not in [[name] for name in self.server.hosts]:
-                raise _Refused(HTTPStatus.MISDIRECTED_REQUEST, "this address is not served here")
+                raise _Refused(HTTPStatus.MISDIRECTED_REQUEST, "this host name is not served")
             kind, body = make()
         except _Refused as refusal:
             # What was sent along is not read, so it must not be taken for the next request.
@@ -114,16 +121,22 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _page(self) -> tuple[str, bytes]:
         if self._inside() != "":
-            raise _Refused(HTTPStatus.NOT_FOUND, "there is nothing here")
-        text = answers.first_page(self.server.library, self.server.first)
+            raise _Refused(HTTPStatus.NOT_FOUND, "no such page")
+        text = self.server.answers.first_page(self.server.library, self.server.first)
         return "text/html; charset=utf-8", text.encode("utf-8", "backslashreplace")
 
     def _question(self) -> tuple[str, bytes]:
-        ask = _QUESTIONS.get(self._inside())
+        answers = self.server.answers
+        ask = {"report": answers.report, "compare": answers.comparison}.get(self._inside())
         if ask is None:
-            raise _Refused(HTTPStatus.NOT_FOUND, "there is nothing here")
+            raise _Refused(HTTPStatus.NOT_FOUND, "no such page")
         self._check_origin()
-        body = self._body()
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit() and len(length) < 10):
+            raise _Refused(HTTPStatus.LENGTH_REQUIRED, "expected a Content-Length")
+        if int(length) > _MOST_BYTES:
+            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the request is too long")
+        body = self.rfile.read(int(length))
         try:
             reply = ask(self.server.library, _parsed(body))
         except NpuscopeError as error:
@@ -132,7 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
             where = str(error.filename or "")
             reply = {"error": {"message": error.strerror or str(error), "where": where, "hint": ""}}
         except Exception as error:  # one question must not end the others
-            log.exception("a question was not answered")
+            log.exception("a request failed")
             reply = {"error": _error(InternalError(f"this is a bug: {error}"))}
         return "application/json", as_json(reply).encode("utf-8", "backslashreplace")
 
@@ -140,9 +153,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Pages of others may send to us, but they cannot hide that they are others."""
         origin = self.headers.get("Origin")
         if origin is not None and origin not in [f"http://{name}" for name in self.server.hosts]:
-            raise _Refused(HTTPStatus.FORBIDDEN, "another page's question")
+            raise _Refused(HTTPStatus.FORBIDDEN, "request from another page")
         if self.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
-            raise _Refused(HTTPStatus.FORBIDDEN, "another page's question")
+            raise _Refused(HTTPStatus.FORBIDDEN, "request from another page")
         if self.headers.get_content_type() != "application/json":
             raise _Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
 
@@ -152,16 +165,8 @@ class _Handler(BaseHTTPRequestHandler):
         token, separator, rest = self.path.partition("?")[0].removeprefix("/").partition("/")
         allowed = hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode())
         if not allowed or not separator:
-            raise _Refused(HTTPStatus.FORBIDDEN, "the address lacks the token that was printed")
+            raise _Refused(HTTPStatus.FORBIDDEN, "the address lacks the printed token")
         return rest
-
-    def _body(self) -> bytes:
-        length = self.headers.get("Content-Length", "")
-        if not (length.isascii() and length.isdigit() and len(length) < 10):
-            raise _Refused(HTTPStatus.LENGTH_REQUIRED, "expected a Content-Length")
-        if int(length) > _MOST_BYTES:
-            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the question is too long")
-        return self.rfile.read(int(length))
 
     def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
         self.send_response(status)

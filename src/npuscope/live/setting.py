@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from npuscope.building import Options
 from npuscope.errors import UsageError
-from npuscope.options.kinds import OptionKind
+from npuscope.options.kinds import Option, OptionKind
 from npuscope.options.rows import READING, TARGET
 from npuscope.options.words import parse_value
 from npuscope.records import JSON, decode
@@ -47,6 +47,7 @@ class Setting(Struct, frozen=True):
     pools: int = 0
     values: tuple[tuple[str, str], ...] = ()
     fixes: tuple[str, ...] = ()
+    own: tuple[tuple[str, str], ...] = ()  # options that only the machine's family has
 
     def parsed(self) -> dict[str, object]:
         return {key: parse_value(key, text) for key, text in self.values}
@@ -77,7 +78,7 @@ def setting_from(data: object, models: int, pools: int) -> Setting:
     return replace(setting, values=tuple(dict(setting.values).items()))
 
 
-def first_setting(options: Options, pools: int) -> Setting:
+def first_setting(options: Options, pools: int, own: tuple[Option, ...] = ()) -> Setting:
     """Where every tab begins: what the command line said."""
     stated = {key: options.get(name) for name, key in _VALUES.items()}
     values = {key: value for key, value in stated.items() if value is not None}
@@ -88,6 +89,7 @@ def first_setting(options: Options, pools: int) -> Setting:
         optimization=options.get("optimization"),
         pools=pools,
         values=tuple((key, _spelt(value)) for key, value in values.items()),
+        own=tuple((row.name, str(options[row.name])) for row in own if options.get(row.name)),  # type: ignore[literal-required]
     )
 
 
@@ -107,7 +109,13 @@ def _spelt(value: object) -> str:
 # --- The same on the command line ---
 
 
-def command(setting: Setting, model: Path, mpool: Path | None, fixed: Options) -> str:
+def command(
+    setting: Setting,
+    model: Path,
+    mpool: Path | None,
+    fixed: Options,
+    own: tuple[Option, ...] = (),
+) -> str:
     """What gives these figures in a shell; with fixes, what writes the fixed file."""
     words = ["npuscope", "fix" if setting.fixes else "estimate", str(model)]
     if setting.fixes:
@@ -124,8 +132,9 @@ def command(setting: Setting, model: Path, mpool: Path | None, fixed: Options) -
         "optimization": setting.optimization,
         "mpool": mpool,
         "overrides": setting.parsed(),
+        **dict(setting.own),
     }
-    for option in (*TARGET.options, *READING.options):
+    for option in (*TARGET.options, *READING.options, *own):
         value = {**fixed, **choices}.get(option.name)
         if option.shell and value is not None:
             words += _option_words(option.spellings, option.kind, value)

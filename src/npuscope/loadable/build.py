@@ -36,9 +36,8 @@ from npuscope.loadable.toolchain import (
 from npuscope.machine.model import Machine
 from npuscope.program.code_files import code_files, pool_images
 from npuscope.program.ec_blob.unit_arith import refuse_stream_vector
-from npuscope.program.model import Program
-from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3, Dialect, dialect
-from npuscope.program.serialize import save
+from npuscope.program.model import Program, save
+from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3, dialect
 from npuscope.program.units import Arith
 from npuscope.progress import progress
 from npuscope.shown import ShownRecord
@@ -81,13 +80,11 @@ def _source(header: str, arrays: dict[str, bytes]) -> str:
         parts.append(
             f"const unsigned char __attribute__((aligned({_ALIGNMENT}))) {name}[{size}] = {{"
         )
-        parts.append(",\n".join(_line(data, at) for at in range(0, len(data), _BYTES_A_LINE)))
+        lines = (data[at : at + _BYTES_A_LINE] for at in range(0, len(data), _BYTES_A_LINE))
+        numbers = ("  " + ",".join(f"{byte:#04x}" for byte in line) for line in lines)
+        parts.append(",\n".join(numbers))
         parts.append("};\n")
     return "\n".join(parts)
-
-
-def _line(data: bytes, at: int) -> str:
-    return "  " + ",".join(f"{byte:#04x}" for byte in data[at : at + _BYTES_A_LINE])
 
 
 _LOG = logging.getLogger(__name__)
@@ -131,7 +128,7 @@ def parse(source: Path, options: PackageOptions) -> tuple[SourceNetwork, PoolPla
                     f"{error.message}",
                     where=network.source.name,
                     hint="network.c runs with the vendor's runtime; an image needs a network "
-                    "without a product of a map and a computed vector",
+                    "without products of a feature map and a computed vector",
                 ) from None
     return network, plan_pools(network.program, network.images, secure=options.secure)
 
@@ -186,7 +183,7 @@ def _target_notes(request: PackageOptions, options: PackageOptions) -> Iterator[
             "package with --cpu cortex-m55"
         )
     if request.secure and not options.secure:
-        yield "the pools lie at non-secure addresses: packaged for the non-secure world"
+        yield "the pools are at non-secure addresses: packaged for the non-secure world"
 
 
 def _vendor_notes(toolchain: Toolchain) -> tuple[str, ...]:
@@ -212,9 +209,15 @@ def _built(
     firmware = firmware_folder()
     ours = (*flags, f"-I{firmware / 'image'}")
     progress("compiling %s", network.source.name)
+    source, result = work / "image.c", work / "image.o"
+    name = network.name.lower()
+    source.write_text(image_c(name, network.suffix, plan, spoken.runtime, toolchain.tag))
+    outcome = toolchain.compile(source, result, [*ours, "-Os"])
+    if outcome.code:
+        raise _rejected(network, outcome, work)
     objects = [
         _network_object(network, toolchain, flags, work),
-        _image_object(network, plan, toolchain, ours, spoken, work),
+        result,
         *compile_own(toolchain, image_sources(firmware), ours),
     ]
     script = work / "image.ld"
@@ -252,27 +255,10 @@ def _rejected(network: SourceNetwork, outcome: ToolResult, work: Path) -> FileEr
     """The compiler's own message, without the temporary folder."""
     message = outcome.first_error.replace(f"{work / 'source'}{os.sep}", "")
     return FileError(
-        f"the compiler refuses it: {message}",
+        f"does not compile: {message}",
         where=network.source.name,
         hint="was it written for another generation of the runtime?",
     )
-
-
-def _image_object(
-    network: SourceNetwork,
-    plan: PoolPlan,
-    toolchain: Toolchain,
-    flags: Sequence[str],
-    spoken: Dialect,
-    work: Path,
-) -> Path:
-    source, result = work / "image.c", work / "image.o"
-    name = network.name.lower()
-    source.write_text(image_c(name, network.suffix, plan, spoken.runtime, toolchain.tag))
-    outcome = toolchain.compile(source, result, [*flags, "-Os"])
-    if outcome.code:
-        raise _rejected(network, outcome, work)
-    return result
 
 
 # --- A Program straight to an image, in a temporary build folder ---

@@ -13,8 +13,8 @@ from npuscope.loadable.foreign_source import ForeignSource, read_source
 from npuscope.loadable.pack_pools import RELOCATABLE_HINT
 from npuscope.program.addresses import pool_symbol
 from npuscope.program.code_files import DATA_ENDING
-from npuscope.program.model import Pool, Program
-from npuscope.program.serialize import JSON_NAME, load
+from npuscope.program.model import JSON_NAME, Pool, Program
+from npuscope.program.serialize import load
 from npuscope.program.sources import read_program
 from npuscope.text import file_name, safe_terminal
 
@@ -145,7 +145,7 @@ def _find(path: Path, name: str) -> Path:
     what = "holds no network.c" if not others else "holds several .c files"
     hint = _HINT if not others else "name the one with -i"
     if not others and (path / JSON_NAME).is_file():
-        hint = "`npuscope compile` names the epoch that no C can be written of"
+        hint = "`npuscope compile` names the epoch that cannot be written in C"
     raise FileError(what, where=str(path), hint=hint)
 
 

@@ -175,7 +175,7 @@ def _alignment(program: Program, caches: tuple[CacheWork, ...]) -> Iterator[str]
         if not work.aligned and not work.generated:
             yield (
                 f"{work.buffer}: {work.size_bytes:,} bytes at {work.address:#010x} share a cache "
-                f"line of {line} bytes with what lies beside them: keep that clean of the CPU"
+                f"line of {line} bytes with other data: the CPU must not write to that line"
             )
     if program.epoch_controller or any(epoch.blob is not None for epoch in program.epochs):
         yield f"blobs of the epoch controller: addresses in multiples of {_BLOB_ALIGN_BYTES} bytes"
@@ -185,15 +185,15 @@ def _notes(program: Program) -> Iterator[str]:
     """What is not about one memory or one buffer."""
     *version, dev = dialect(program.generation).runtime
     yield (
-        f"runtime {'.'.join(map(str, version))}-{dev}: the version that generation "
-        f"{program.generation} was seen with; network.c refuses another one when it is compiled"
+        f"runtime {'.'.join(map(str, version))}-{dev}: used with generation "
+        f"{program.generation}; network.c does not compile with another one"
     )
     if any(epoch.blob is not None for epoch in program.epochs) or program.epoch_controller:
         yield (
             "epoch controller: blobs need the asynchronous runtime (LL_ATON_RT_ASYNC), its "
             "interrupt, and LL_ATON_RT_RuntimeInit before the first run; with polling they stall"
         )
-    yield "clocks: the NPU, its RAMs and, if a pool is cached, CACHEAXI need theirs before a run"
+    yield "clocks: enable those of the NPU, its RAMs and, if a pool is cached, CACHEAXI"
     used = {buffer.pool for buffer in program.buffers}
     if any(pool.cacheable and pool.name in used for pool in program.pools):
         yield "NPU cache (CACHEAXI): enable it, and invalidate it whenever external memory changed"

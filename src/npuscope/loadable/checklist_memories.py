@@ -105,7 +105,7 @@ class Traffic:
         ]
 
 
-_OPEN = "open it to the NPU: RIF (RISAF regions, the NPU as a master)"
+_OPEN = "give the NPU access: RIF (RISAF regions, the NPU as a master)"
 _MAPPED = "in memory-mapped mode before the NPU is initialised"
 # Banks that are off after a reset; the others run the firmware.
 _ASLEEP = ("AXISRAM2", "AXISRAM3", "AXISRAM4", "AXISRAM5", "AXISRAM6")
@@ -181,5 +181,5 @@ def _memory(bank: MemoryPool, pieces: list[_Piece]) -> UsedMemory:
 def _steps(bank: MemoryPool) -> tuple[str, ...]:
     if bank.path in _STEPS:
         return _STEPS[bank.path]
-    power = ("power it: clear SRAMSD of this bank in RAMCFG",) if bank.file in _ASLEEP else ()
+    power = ("power it up: clear SRAMSD of this bank in RAMCFG",) if bank.file in _ASLEEP else ()
     return (*power, _OPEN)

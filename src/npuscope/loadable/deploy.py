@@ -5,20 +5,17 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tomllib
 from collections.abc import Callable, Iterator
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 from msgspec import Struct
 
 from npuscope.bounded_file import LOADABLE, read_bytes
 from npuscope.errors import DeviceError, FileError, UsageError
+from npuscope.loadable.boards import Board, board_named, boards
 from npuscope.loadable.fitting import refuse_misfit
 from npuscope.loadable.image import read_image
 from npuscope.loadable.layout import Header
-from npuscope.records import decode
 from npuscope.text import safe_terminal
 
 PROGRAMMER, SIGNER = "STM32_Programmer_CLI", "STM32_SigningTool_CLI"
@@ -42,29 +39,11 @@ _LIMIT_S = 600.0
 _SIGNED = "_signed.bin"
 
 
-class Board(Struct, frozen=True):
-    loader: str
-    chip: str
-    tools: tuple[str, ...]  # beside the vendor's own, those that may know its flash
-    fsbl_address: int
-    application_address: int
-    image_address: int
-    params_address: int
-    dev_mode: str
-    flash_boot: str
-
-
 class DeployStep(Struct, frozen=True):
     """What to do; by hand where there is no command."""
 
     what: str
     command: tuple[str, ...] = ()
-
-
-@cache
-def boards() -> dict[str, Board]:
-    text = (files("npuscope.loadable") / "boards.toml").read_text(encoding="utf-8")
-    return {name: decode(row, Board) for name, row in tomllib.loads(text).items()}
 
 
 def recipe(
@@ -76,11 +55,7 @@ def recipe(
     tool: str = PROGRAMMER,
 ) -> tuple[DeployStep, ...]:
     """All steps, in their order: boot loader, parameters or image, application, boot."""
-    by_name = boards()
-    if board not in by_name:
-        hint = f"known: {', '.join(by_name)}"
-        raise UsageError(f"unknown board '{safe_terminal(board)}'", where="--board", hint=hint)
-    entry = by_name[board]
+    entry = board_named(board)
     if tool in OTHERS and tool not in entry.tools:
         message = f"{tool} does not know the flash of {board}"
         raise UsageError(message, where="--tool", hint=f"use {PROGRAMMER}")
@@ -175,7 +150,7 @@ def run_steps(
         raise DeviceError(
             f"{tool} is not installed",
             where="--tool",
-            hint="put the tool's bin folder into PATH, or leave --run out to see the recipe",
+            hint="put the tool's bin folder into PATH, or leave out --run to see the commands",
         )
     home = Path(place).resolve().parent
     chip = boards()[board].chip
@@ -221,7 +196,7 @@ def _run(command: tuple[str, ...]) -> str:
             command, capture_output=True, text=True, errors="replace", timeout=_LIMIT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise DeviceError(f"{command[0]} could not be run: {error}") from None
+        raise DeviceError(f"{command[0]} cannot be run: {error}") from None
     if outcome.returncode:
         last = (outcome.stdout + outcome.stderr).strip().splitlines()[-1:]
         reason = safe_terminal(last[0]) if last else "it printed nothing"

@@ -71,6 +71,12 @@ def load_firmware_map(name_or_file: str | Path) -> FirmwareMap:
     _refuse_unknown(node, _KEYS)
     name = node.find("name")
     cpu = node.find("cpu")
+    sizes: dict[str, Any] = {
+        key: entry.whole() if (entry := node.find(key)) else None for key in _SIZES
+    }
+    regions: dict[str, Any] = {
+        key: _region(entry, key) if (entry := node.find(key)) else None for key in _REGIONS
+    }
     return FirmwareMap(
         name=name.text() if name else Path(node.file).stem,
         cpu=_cpu(cpu) if cpu else None,
@@ -78,8 +84,8 @@ def load_firmware_map(name_or_file: str | Path) -> FirmwareMap:
         exec_ram=_exec_ram(node),
         pools=tuple(_region(row, row.get("name").text()) for row in _rows(node, "pools")),
         **{key: _flag(node, key) for key in _FLAGS},
-        **{key: _whole(node, key) for key in _SIZES},
-        **{key: _optional_region(node, key) for key in _REGIONS},
+        **sizes,
+        **regions,
     )
 
 
@@ -124,7 +130,9 @@ def _runtime(node: VendorNode) -> tuple[int, int, int] | None:
         raise dialect.error("expected 2 or 3")
     spoken = _DIALECTS[dialect.value].runtime[:3]
     if version not in (None, spoken):
-        raise dialect.error(f"dialect {dialect.value} is of runtime {'.'.join(map(str, spoken))}")
+        raise dialect.error(
+            f"dialect {dialect.value} belongs to runtime {'.'.join(map(str, spoken))}"
+        )
     return spoken
 
 
@@ -143,11 +151,6 @@ def _flag(node: VendorNode, key: str) -> Any:
     return entry.value if entry else None
 
 
-def _whole(node: VendorNode, key: str) -> Any:
-    entry = node.find(key)
-    return entry.whole() if entry else None
-
-
 def _exec_ram(node: VendorNode) -> tuple[FirmwareRegion, ...]:
     """One table, or several to choose from."""
     entry = node.find("exec_ram")
@@ -159,11 +162,6 @@ def _exec_ram(node: VendorNode) -> tuple[FirmwareRegion, ...]:
 def _rows(node: VendorNode, key: str) -> tuple[VendorNode, ...]:
     entry = node.find(key)
     return tuple(entry.items()) if entry else ()
-
-
-def _optional_region(node: VendorNode, key: str) -> Any:
-    entry = node.find(key)
-    return _region(entry, key) if entry else None
 
 
 def _region(node: VendorNode, name: str) -> FirmwareRegion:

@@ -176,7 +176,7 @@ def _fixed(pool: ImagePool, firmware: FirmwareMap) -> FitCheck:
         else:
             spans.append(region)
     near = [r for r in firmware.pools if r.address < start + max(size, 1) and r.end > start]
-    offered = ", ".join(f"{region.name} {_shown(region)}" for region in near) or "nothing there"
+    offered = ", ".join(f"{region.name} {_shown(region)}" for region in near) or "no memory there"
     return FitCheck(f"pool {pool.name}", need, offered, any(s.holds(start, size) for s in spans))
 
 
@@ -191,7 +191,7 @@ def _exec_ram(image: Image, firmware: FirmwareMap, size: int) -> FitCheck:
         return FitCheck("exec RAM", need, _shown(free[0]), True)
     if fitting:
         name = _taken(fitting[0].address, size, image)
-        return FitCheck("exec RAM", need, f"{_shown(fitting[0])}, where pool {name} lies", False)
+        return FitCheck("exec RAM", need, f"{_shown(fitting[0])}, used by pool {name}", False)
     largest = max(firmware.exec_ram, key=lambda region: region.size_bytes)
     return FitCheck("exec RAM", need, _shown(largest), False)
 

@@ -103,8 +103,8 @@ _WORD = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 # Word -> what it would do. Spellings with underscores are the same word.
 _FORBIDDEN = {
     "asm": "assembler text could read any file into the image",
-    "constructor": "it would run before the network is asked for anything",
-    "destructor": "nothing ever calls it in an image",
+    "constructor": "it would run before the network is called",
+    "destructor": "nothing calls it in an image",
     "_Pragma": "it changes how the rest is compiled",
     "has_include": "it looks for files of this machine",
     "has_include_next": "it looks for files of this machine",

@@ -35,7 +35,6 @@ from npuscope.loadable.layout import (
     Flags,
     Header,
     PoolDescriptor,
-    PoolFlags,
     Trailer,
 )
 from npuscope.text import safe_terminal
@@ -79,7 +78,7 @@ def read_pools(data: bytes, header: Header) -> tuple[ImagePool, ...]:
         pool = ImagePool(text_at(data, header, descriptor.name, at), descriptor)
         _check_pool(pool, at, pools)
         pools.append(pool)
-    raise fault(first, f"more than {MOST_POOLS} pool descriptors, or none that closes the table")
+    raise fault(first, f"more than {MOST_POOLS} pool descriptors, or no end of the table")
 
 
 def check_stored(pools: tuple[ImagePool, ...], params_bytes: int, header: Header) -> None:
@@ -110,7 +109,7 @@ def text_at(data: bytes, header: Header, address: int, at: int) -> str:
     start = base + offset_of(address)
     end = data.find(b"\0", start, min(high, start + _LONGEST_TEXT + 1))
     if not low <= start < high or end < 0:
-        raise fault(at, f"the pointer {address:#010x} leads to no text in code or data")
+        raise fault(at, f"the pointer {address:#010x} does not point to a text in code or data")
     return data[start:end].decode("utf-8", "backslashreplace")
 
 
@@ -131,13 +130,16 @@ def _check_pool(pool: ImagePool, at: int, before: list[ImagePool]) -> None:
     # Type 0 marks an unused entry.
     if not row.flags:
         return
-    if not _known(flags):
-        raise fault(flags_at, f"pool flags {row.flags:#010x} ({flags.text}) mean nothing")
+    kinds = (PoolAction.RELOC, PoolAction.COPY, PoolAction.RESET)
+    data = (PoolData.PARAM, PoolData.ACTIV, PoolData.MIXED)
+    access = tuple(PoolAccess.__members__.values())
+    if not (flags.kind in kinds and flags.data in data and flags.access in access):
+        raise fault(flags_at, f"pool flags {row.flags:#010x} ({flags.text}) are not valid")
     if flags.kind == PoolAction.RELOC:
         flags = pool.flags
         if flags.identifier not in _RELOC_IDS:
             raise fault(
-                flags_at, f"a relocated pool has number {flags.identifier}, loaders know 0 and 1"
+                flags_at, f"a relocated pool has number {flags.identifier}, expected 0 or 1"
             )
         if flags.identifier == 0 and (
             flags.data != PoolData.PARAM or flags.access & PoolAccess.WRITE
@@ -154,13 +156,6 @@ def _check_pool(pool: ImagePool, at: int, before: list[ImagePool]) -> None:
             at + PoolDescriptor.offset("dst"),
             f"{row.size} bytes at {row.dst:#010x} do not fit into 32 address bits",
         )
-
-
-def _known(flags: PoolFlags) -> bool:
-    kinds = (PoolAction.RELOC, PoolAction.COPY, PoolAction.RESET)
-    data = (PoolData.PARAM, PoolData.ACTIV, PoolData.MIXED)
-    access = tuple(PoolAccess.__members__.values())
-    return flags.kind in kinds and flags.data in data and flags.access in access
 
 
 __all__ = ["Image", "ImagePool", "ImageSection", "Seal", "read_image", "read_image_file"]
@@ -282,7 +277,7 @@ def _check_rest(data: bytes, end: int, header: Header, trailer: Seal) -> tuple[s
     if trailer is Seal.ABSENT and not header.params_offset:
         raise fault(
             Header.offset("params_offset"),
-            f"the header says that parameters are in a file of their own, but {rest} bytes "
+            f"the header says that parameters are in a separate file, but {rest} bytes "
             f"follow the relocations at byte {end}",
         )
     return (f"{rest} bytes follow the {'parameters' if trailer is Seal.ABSENT else 'trailer'}",)

@@ -35,7 +35,7 @@ def check_header(header: Header, size_bytes: int) -> None:
     if flags.major != API_MAJOR:
         raise fault(
             Header.offset("flags"),
-            f"is of API version {flags.major}.{flags.minor}, {API_MAJOR}.x is known",
+            f"has API version {flags.major}.{flags.minor}, expected {API_MAJOR}.x",
         )
     for name in _IN_RAM + (_GOT if header.got_start != header.got_end else ()):
         _check_segment(header, name, AddressBase.RAM)
@@ -103,7 +103,7 @@ def _check_file(header: Header, size_bytes: int) -> None:
 def _check_inside(name: str, end: int, size_bytes: int) -> None:
     if end > size_bytes:
         raise fault(
-            Header.offset(name), f"{name} leads to byte {end}, the file ends at {size_bytes}", _CUT
+            Header.offset(name), f"{name} reaches byte {end}, the file ends at {size_bytes}", _CUT
         )
 
 
@@ -112,7 +112,7 @@ def _check_order(header: Header, *names: str) -> None:
         if getattr(header, before) > getattr(header, after):
             raise fault(
                 Header.offset(after),
-                f"{after} {getattr(header, after):#010x} lies before "
+                f"{after} {getattr(header, after):#010x} is before "
                 f"{before} {getattr(header, before):#010x}",
             )
 
@@ -167,7 +167,7 @@ class Reach(Struct, frozen=True):
         limit = self.limits.get(segment_of(word))
         if limit is None:
             actual = name_of(AddressBase, segment_of(word))
-            raise fault(at, f"{what} holds {word:#010x}: there is no such place, segment {actual}")
+            raise fault(at, f"{what} holds {word:#010x}: no such address, segment {actual}")
         if offset_of(word) > limit:
             raise fault(
                 at,
@@ -202,7 +202,7 @@ def read_relocations(data: bytes, header: Header, reach: Reach) -> Relocations:
             raise fault(at, f"a relocation names {place:#010x}, neither in RAM nor in FLASH")
         if offset % WORD_BYTES or not low <= offset <= high - WORD_BYTES:
             raise fault(
-                at, f"a relocation names {place:#010x}; words lie at offsets {low:#x} to {high:#x}"
+                at, f"a relocation names {place:#010x}; words are at offsets {low:#x} to {high:#x}"
             )
         where = base + offset
         reach.check(

@@ -33,7 +33,7 @@ _TWICE = re.compile(r"(?:duplicate symbol: |multiple definition of [`'])([A-Za-z
 _FUNCTION = re.compile(r"LL_ATON_(?:Start|End)_EpochBlock_(-?\d+)\s*\(")
 _OUR_KERNELS = "npuscope_"
 _OURS_HINT = "these operators run on the simulated device only: see `npuscope explain`"
-_HINT = "compile the model with `npuscope compile`: its network.c calls kernels that are here"
+_HINT = "compile the model with `npuscope compile`: its network.c calls kernels that npuscope has"
 _POOL_BYTES = 32  # a stand-in: only the address counts
 
 
@@ -182,7 +182,7 @@ def _link_error(outcome: ToolResult, suffix: str, source: str) -> NpuscopeError:
     missing_names = ", ".join(_with_epochs(name, callers[name]) for name in missing)
     ours = all(name.startswith(_OUR_KERNELS) for name in missing)
     return TargetError(
-        f"nothing in this build does the work of {missing_names}",
+        f"this build has no code for {missing_names}",
         hint=_OURS_HINT if ours else _HINT,
     )
 

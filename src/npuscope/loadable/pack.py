@@ -87,15 +87,22 @@ def read_elf(data: bytes) -> Linked:
                 "which images do not have",
                 hint="remove the section attribute from network.c",
             )
-    table = sections[".symtab"]
+    table: Any = sections[".symtab"]
     present = [sections[name] for name in (DATA, BSS) if name in sections]
+    alignments = (int(section["sh_addralign"]) for section in present)
     return Linked(
         flash=_content(sections, FLASH),
         data=_content(sections, DATA),
         bss_end=max((section["sh_addr"] + section["sh_size"] for section in present), default=0),
-        symbols=_symbols(table),
+        # Local names may repeat, those that we look up do not.
+        symbols={
+            symbol.name: int(symbol["st_value"])
+            for symbol in table.iter_symbols()
+            # $t, $d and the like mark code and data for disassemblers.
+            if symbol.name and not symbol.name.startswith("$")
+        },
         relocations=tuple(_relocations(elf, table)),
-        data_alignment=max(_alignment(sections, name) for name in (DATA, BSS)),
+        data_alignment=max(alignments, default=1),
     )
 
 
@@ -104,20 +111,6 @@ def _content(sections: dict[str, Any], name: str) -> bytes:
         return b""
     content: bytes = sections[name].data()
     return content
-
-
-def _alignment(sections: dict[str, Any], name: str) -> int:
-    return int(sections[name]["sh_addralign"]) if name in sections else 1
-
-
-def _symbols(table: Any) -> dict[str, int]:
-    """Functions and variables; local names may repeat, those that we look up do not."""
-    return {
-        symbol.name: int(symbol["st_value"])
-        for symbol in table.iter_symbols()
-        # $t, $d and the like mark code and data for disassemblers.
-        if symbol.name and not symbol.name.startswith("$")
-    }
 
 
 def _relocations(elf: Any, table: Any) -> list[ElfRelocation]:
@@ -203,7 +196,7 @@ def check_got(linked: Linked, start: int, end: int) -> None:
     for place in range(start, end, 4):
         word = linked.word(place)
         if word and segment_of(word) not in _SEGMENTS:
-            raise TargetError(f"the GOT holds {word:#x}, which is not a place of an image")
+            raise TargetError(f"the GOT holds {word:#x}, which is not an address in an image")
 
 
 def _needs_rebase(linked: Linked, relocation: ElfRelocation) -> bool:
@@ -214,7 +207,7 @@ def _needs_rebase(linked: Linked, relocation: ElfRelocation) -> bool:
         return True
     raise TargetError(
         f"a word holds {word:#x} as address of {_shown(relocation)}, "
-        "which is not a place that an image has",
+        "which is not an address in an image",
         where=safe_terminal(linked.holder(relocation.place)),
     )
 
@@ -286,7 +279,7 @@ def pack_image(
         data_end=got[0],
         data_data=address_in(AddressBase.FLASH, data_at),
         bss_start=address_in(AddressBase.RAM, len(linked.data)),
-        bss_end=address_in(AddressBase.RAM, _ram_bytes(linked)),
+        bss_end=address_in(AddressBase.RAM, max(offset_of(linked.bss_end), len(linked.data))),
         got_start=got[0],
         got_end=got[1],
         rel_start=address_in(AddressBase.FLASH, rel_at),
@@ -341,10 +334,6 @@ def _functions(linked: Linked, suffix: str) -> dict[str, int]:
     names = Header.__struct_fields__[_FUNCTIONS_FROM:-1]
     functions = entry_functions(suffix)
     return {name: linked.symbol(functions[name]) for name in names}
-
-
-def _ram_bytes(linked: Linked) -> int:
-    return max(offset_of(linked.bss_end), len(linked.data))
 
 
 def _notes(linked: Linked) -> tuple[str, ...]:

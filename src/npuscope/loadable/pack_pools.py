@@ -151,7 +151,7 @@ def _planned(pool: Pool, spans: list[PoolSpan]) -> PlannedPool | None:
     access_bits = access | (PoolAccess.CACHED if pool.cacheable else 0)
     if not pool.writable and not only_params:
         raise TargetError(
-            "buffers that are written lie in a pool that is only read",
+            "buffers that are written are in a read-only pool",
             where=safe_terminal(pool.name),
         )
     data = PoolData.ACTIV if not with_params else PoolData.MIXED
@@ -167,16 +167,16 @@ def _check_place(planned: PlannedPool, secure: bool) -> None:
     pool, where = planned.pool, safe_terminal(planned.pool.name)
     if not pool.relative and planned.params_bytes and pool.address >= EXTERNAL:
         raise TargetError(
-            f"parameters lie at the fixed address {pool.address:#x}: this is not the relocatable "
+            f"parameters are at the fixed address {pool.address:#x}: this is not the relocatable "
             "form of a network",
             where=where,
             hint=RELOCATABLE_HINT,
         )
     if not pool.relative and not secure and non_secure_alias(pool.address) != pool.address:
         raise TargetError(
-            f"{pool.address:#x} is a secure address, which code that is not secure cannot reach",
+            f"{pool.address:#x} is a secure address, which non-secure code cannot reach",
             where=where,
-            hint="compile with --no-secure: internal pools then lie at 0x24000000 and above",
+            hint="compile with --no-secure: internal pools are then at 0x24000000 and above",
         )
 
 

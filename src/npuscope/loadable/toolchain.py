@@ -143,7 +143,9 @@ class Toolchain(Struct, frozen=True):
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise TargetError(f"the {self.name} compiler did not end in {TIMEOUT_S:g} s") from None
+            raise TargetError(
+                f"the {self.name} compiler did not finish in {TIMEOUT_S:g} s"
+            ) from None
         except OSError as error:
             raise TargetError(
                 f"the {self.name} compiler cannot be started: {error.strerror}"
@@ -273,14 +275,16 @@ _BUILD = (
 
 
 def runtime_library(toolchain: Toolchain) -> Path:
-    return _of_zig(toolchain) if toolchain.name == "zig" else _of_gcc(toolchain)
-
-
-def _of_zig(toolchain: Toolchain) -> Path:
-    """Built once from zig's sources; `zig ld.lld` does not bring one."""
-    key = digest(toolchain.version, toolchain.target.zig, *_BUILD)
-    name = f"compiler_rt-{toolchain.target.name}-{key[:16]}"
-    return cached(toolchain.cache, name, ".a", partial(_build_of_zig, toolchain))
+    if toolchain.name == "zig":
+        # Built once from zig's sources; `zig ld.lld` does not bring one.
+        key = digest(toolchain.version, toolchain.target.zig, *_BUILD)
+        name = f"compiler_rt-{toolchain.target.name}-{key[:16]}"
+        return cached(toolchain.cache, name, ".a", partial(_build_of_zig, toolchain))
+    outcome = toolchain.run([*toolchain.compiler, "-print-libgcc-file-name"])
+    library = Path(outcome.text.strip())
+    if outcome.code or not library.is_file():
+        raise TargetError("arm-none-eabi-gcc has no libgcc for this CPU")
+    return library
 
 
 def _build_of_zig(toolchain: Toolchain, result: Path) -> None:
@@ -291,11 +295,3 @@ def _build_of_zig(toolchain: Toolchain, result: Path) -> None:
     outcome = toolchain.run([*command, f"-femit-bin={result}"])
     if outcome.code or not result.is_file():
         raise TargetError(f"zig's helper library cannot be built: {outcome.first_error}")
-
-
-def _of_gcc(toolchain: Toolchain) -> Path:
-    outcome = toolchain.run([*toolchain.compiler, "-print-libgcc-file-name"])
-    library = Path(outcome.text.strip())
-    if outcome.code or not library.is_file():
-        raise TargetError("arm-none-eabi-gcc has no libgcc for this CPU")
-    return library

@@ -122,7 +122,7 @@ class VendorNode(Node, frozen=True):
         except (TypeError, ValueError, OverflowError):
             raise self.error(f"expected a whole number, found {self.shown()}") from None
         if whole.bit_length() > _MOST_BITS:
-            raise self.error("the number is too long")
+            raise self.error("the number has too many digits")
         if whole != value and not isinstance(value, str):
             raise self.error(f"expected a whole number, found {self.shown()}")
         return whole

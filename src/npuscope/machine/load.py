@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -16,10 +17,10 @@ from npuscope.errors import FileError, UsageError
 from npuscope.machine.model import SCHEMA, Machine, MemoryPool
 from npuscope.machine.schema import UNRANGED, find_fault
 from npuscope.machine.set_keys import with_overrides
+from npuscope.options.kinds import DEFAULT_MACHINE as DEFAULT_MACHINE
 from npuscope.records import decode, hints_of
 from npuscope.structs import replace
 
-DEFAULT_MACHINE = "stm32n6"
 DEFAULT_GENERATION = "4.0"
 # Versions whose builds follow the rules of another one.
 SAME_RULES = {"2.0": "2.2", "2.1": "2.2"}
@@ -118,6 +119,32 @@ def _road(
 def set_ups(name: str, memory: str) -> tuple[str, ...]:
     """Names of the set-ups of a packaged machine's flash or PSRAM, the usual one first."""
     return tuple(read_table(packaged(name)).get(memory, {}))
+
+
+def set_up_of(machine: Machine, memory: str) -> str:
+    """How a machine's flash or PSRAM is driven: by name, or as a rate; "none" without a pool."""
+    if machine.name not in known_machines():
+        return ""
+    table = _packaged_table(machine.name)
+    rows = table.get(memory, {})
+    path = next(iter(rows.values()))["road"] if rows else ""
+    if not any(pool.size_bytes for pool in machine.pools if pool.path == path):
+        return "none"
+    road = machine.paths[path]
+    clocks = asdict(machine.clocks)
+    stated = {f"clocks.{name}": mhz for name, mhz in clocks.items()}
+    for name in rows:
+        if math.isclose(
+            float(str(_road(table, memory, name, stated)[f"paths.{path}.bytes_per_cycle"])),
+            road.bytes_per_cycle,
+        ):
+            return name
+    return f"{road.bytes_per_cycle * clocks[road.clock]:.0f} MB/s"
+
+
+@lru_cache(maxsize=16)
+def _packaged_table(name: str) -> dict[str, Any]:
+    return read_table(packaged(name))
 
 
 @lru_cache(maxsize=16)
@@ -284,17 +311,15 @@ class MachineReader:
         if self._machine is None or table.keys() != self._table.keys():
             self._machine = machine_from(text)
         else:
-            self._machine = replace(self._machine, **self._changed(table))
+            hints = hints_of(Machine)
+            changed = {
+                name: decode(value, hints[name], name, UNRANGED)
+                for name, value in table.items()
+                if value != self._table[name]
+            }
+            self._machine = replace(self._machine, **changed)
         self._table = table
         return self._machine
-
-    def _changed(self, table: dict[str, Any]) -> dict[str, Any]:
-        hints = hints_of(Machine)
-        return {
-            name: decode(value, hints[name], name, UNRANGED)
-            for name, value in table.items()
-            if value != self._table[name]
-        }
 
 
 def is_saved_machine(path: Path) -> bool:

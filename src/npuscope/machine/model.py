@@ -104,7 +104,7 @@ class Clocks(Struct, frozen=True):
 class MemoryPath(Struct, frozen=True):
     clock: Timed[str]
     bytes_per_cycle: Timed[Rate]
-    access: Timed[Cycles]  # NPU cycles of one short access in a stream
+    access: Timed[Cycles]  # clocks of one access to less than a word of the bus
     wait: Timed[Rate] = 1.0  # an access to external RAM, times that of the measured set-up
 
 
@@ -171,6 +171,8 @@ class Timing(Struct, frozen=True):
     external_access_cycles: Timed[Cycles]
     external_call_bytes: Timed[Some]
     side_share: Timed[Cycles] = 0.0
+    apart_word_cycles: Timed[Cycles] = 1.0
+    wide_word_cycles: Timed[Cycles] = 1.0
 
 
 class SoftwareCost(Struct, frozen=True):
@@ -258,7 +260,6 @@ class Generation(Struct, frozen=True):
     vector_frame_elements: Timed[Cycles]
     external_factor: Timed[Rate]
     control: Control
-    piece_frame_cycles: Timed[Cycles] = 0.0
     # Limits of the vendor's ONNX front end; 0 where no limit is known. Only lint uses them.
     newest_opset: Timed[Count] = 0
     newest_ir_version: Timed[Count] = 0

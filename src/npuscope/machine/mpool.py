@@ -71,7 +71,18 @@ def with_these_pools(
 def as_reached(pool: MemoryPool, machine: Machine) -> MemoryPool:
     """The pool with the path that leads to its address, and the rank of its class."""
     reached = replace(pool, path=_road(pool.address, machine) or machine.cache.path)
-    return replace(reached, score=_score(reached, machine))
+    # The compiler's rank of a pool: the machine's pool of that name, else of that class.
+    ranked = (
+        [own.score for own in machine.pools if own.name == reached.name],
+        [
+            o.score
+            for o in machine.pools
+            if (o.path, o.writable) == (reached.path, reached.writable)
+        ],
+        [own.score for own in machine.pools if own.path == reached.path],
+    )
+    score = next((scores[0] for scores in ranked if scores), 0)
+    return replace(reached, score=score)
 
 
 def read_mpool_file(path: str | Path, machine: Machine) -> Mpool:
@@ -145,19 +156,9 @@ def _road_note(path: str | Path, pool: MemoryPool, machine: Machine) -> str:
     if _road(pool.address, machine) is not None:
         return ""
     return (
-        f"{path}: pool '{pool.name}' at {pool.address:#x} is in no memory window of "
+        f"{path}: pool '{pool.name}' at {pool.address:#x} is not in any memory window of "
         f"{machine.name}; timed like memory on '{machine.cache.path}'"
     )
-
-
-def _score(pool: MemoryPool, machine: Machine) -> int:
-    """The compiler's rank of a pool: the machine's pool of that name, else of that class."""
-    ranked = (
-        [own.score for own in machine.pools if own.name == pool.name],
-        [o.score for o in machine.pools if (o.path, o.writable) == (pool.path, pool.writable)],
-        [own.score for own in machine.pools if own.path == pool.path],
-    )
-    return next((scores[0] for scores in ranked if scores), 0)
 
 
 def _cache_bytes(memory: VendorNode) -> int | None:

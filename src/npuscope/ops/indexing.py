@@ -165,7 +165,7 @@ def top_shape(graph: Graph, op: Op) -> Shapes:
     attrs, source = op.attrs_as(TopAttrs), input_shape(graph, op, 0)
     check_axis(attrs.axis, source)
     if not 1 <= attrs.count <= source[attrs.axis]:
-        raise ModelError(f"{attrs.count} of {source[attrs.axis]} values are asked for")
+        raise ModelError(f"{attrs.count} of {source[attrs.axis]} values are requested")
     return ((*source[: attrs.axis], attrs.count, *source[attrs.axis + 1 :]),)
 
 

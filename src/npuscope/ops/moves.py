@@ -143,8 +143,8 @@ def slice_shape(graph: Graph, op: Op) -> Shapes:
     rows = zip(source, attrs.starts, attrs.sizes, attrs.steps, strict=True)
     if not all(_inside(*row) for row in rows):
         raise ModelError(
-            f"starts {attrs.starts}, sizes {attrs.sizes}, steps {attrs.steps} "
-            f"reach outside of shape {source}"
+            f"starts {attrs.starts}, sizes {attrs.sizes}, steps {attrs.steps} reach outside "
+            f"shape {source}"
         )
     return (attrs.sizes,)
 

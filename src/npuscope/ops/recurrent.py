@@ -117,7 +117,7 @@ def svdf_output_shape(graph: Graph, op: Op) -> Shapes:
     if len(memory) != 2 or len(weights) != 2 or memory[1] != prod(weights):
         raise ModelError(f"weights {weights} do not fit memory {memory}")
     if rank < 1 or weights[0] % rank:
-        raise ModelError(f"{weights[0]} filters do not make units of {rank}")
+        raise ModelError(f"{weights[0]} filters are not a multiple of rank {rank}")
     units = weights[0] // rank
     if len(op.inputs) > 2 and input_shape(graph, op, 2) != (units,):
         raise ModelError(f"bias {input_shape(graph, op, 2)}, expected ({units},)")

@@ -147,7 +147,7 @@ def number_type(graph: Graph, op: Op) -> str:
     tensors = [graph.tensors[name] for name in (*op.inputs, *op.outputs)]
     types = {t.dtype for t in tensors if t.quant is None}
     if DType.BOOL in types:
-        return "it computes on bool"
+        return "it cannot compute on bool"
     return "" if len(types) < 2 else f"operands are {' and '.join(sorted(t.value for t in types))}"
 
 
@@ -198,4 +198,4 @@ def broadcast(*shapes: Shape) -> Shape:
 
 def check_axis(axis: int, shape: Shape) -> None:
     if not 0 <= axis < len(shape):
-        raise ModelError(f"axis {axis} is outside of shape {shape}")
+        raise ModelError(f"axis {axis} is outside shape {shape}")

@@ -52,7 +52,7 @@ def check_executable(names: Iterable[str], doing: str = "executed") -> None:
         kinds = ", ".join(dict.fromkeys(listed))
         ops = f"{listed[0]} is" if len(listed) == 1 else f"{len(listed)} ops ({kinds}) are"
         raise TargetError(
-            f"cannot be {doing}: {ops} not known here",
+            f"cannot be {doing}: {ops} unknown",
             hint="estimate and explain work without them; to run the network, cut the model before "
             "them",
         )

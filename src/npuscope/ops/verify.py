@@ -97,8 +97,8 @@ def _single_producer(graph: Graph) -> Iterator[Problem]:
         for name in op.outputs:
             if name in makers or graph.tensors[name].is_constant:
                 maker = makers.get(name, "a constant")
-                yield _place(op), f"output '{safe_terminal(name)}' is {maker} already"
-            makers[name] = f"made by '{safe_terminal(op.name)}'"
+                yield _place(op), f"output '{safe_terminal(name)}' is already {maker}"
+            makers[name] = f"computed by '{safe_terminal(op.name)}'"
 
 
 def _defined_before_use(graph: Graph) -> Iterator[Problem]:
@@ -107,11 +107,11 @@ def _defined_before_use(graph: Graph) -> Iterator[Problem]:
     for op in graph.ops:
         for name in op.inputs:
             if name and name not in defined:
-                yield _place(op), f"input '{safe_terminal(name)}' is used before it is made"
+                yield _place(op), f"input '{safe_terminal(name)}' is used before it is computed"
         defined.update(op.outputs)
     for name in graph.outputs:
         if name not in defined:
-            yield "graph", f"output '{safe_terminal(name)}' is never made"
+            yield "graph", f"output '{safe_terminal(name)}' is never computed"
 
 
 def _no_dangling_outputs(graph: Graph) -> Iterator[Problem]:
@@ -149,7 +149,7 @@ def _work(graph: Graph) -> Iterator[Problem]:
     for op in graph.ops:
         macs = spec(op).macs(graph, op)
         if macs > MAX_MACS:
-            text = f"it takes {macs:,} multiply-accumulates; the limit is {MAX_MACS:,}"
+            text = f"it needs {macs:,} multiply-accumulates; the limit is {MAX_MACS:,}"
             yield _place(op), text
 
 
@@ -187,14 +187,15 @@ def _quant_problem(tensor: Tensor) -> str:
     if not quant.scales or len(quant.scales) != len(quant.zero_points):
         return f"{len(quant.scales)} scales and {len(quant.zero_points)} zero points"
     lowest, highest = min(quant.scales), max(quant.scales)
-    if not (lowest >= 0 and highest < inf) or any(map(isnan, quant.scales)):
+    # Not a number is neither the least nor the largest, but makes the sum none.
+    if not (lowest >= 0 and highest < inf) or isnan(sum(quant.scales)):
         return "a scale is negative or not finite"  # 0 occurs: weights of a dead channel
     if tensor.data is None and not lowest:
         return "a scale is 0: all its values would be the same"
     if quant.axis is None:
         return "" if len(quant.scales) == 1 else f"{len(quant.scales)} scales without an axis"
     if not 0 <= quant.axis < len(tensor.shape):
-        return f"quantization axis {quant.axis} is outside of shape {tensor.shape}"
+        return f"quantization axis {quant.axis} is outside shape {tensor.shape}"
     if tensor.shape[quant.axis] != len(quant.scales):
         return f"{len(quant.scales)} scales for axis {quant.axis} of shape {tensor.shape}"
     if tensor.data is None and len(quant.scales) > 1:

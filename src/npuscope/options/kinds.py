@@ -8,6 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
+DEFAULT_MACHINE = "stm32n6"  # where none is named
+
 
 class OptionKind(Enum):
     TEXT = "text"
@@ -55,6 +57,7 @@ class Option(Struct, frozen=True):
     shell: bool = True
     required: bool = False
     effect: VendorEffect = VendorEffect.OBEYED
+    of_family: bool = False  # only for machines of families that understand it
     writes: bool = False  # names a file for results, which must not be one that is read
     parse: Callable[[Any], object] | None = None  # makes the keyword's value of what was typed
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from npuscope.options.kinds import (
+    DEFAULT_MACHINE,
     Argument,
     Mark,
     OptionGroup,
@@ -30,8 +31,9 @@ from npuscope.structs import replace
 DATA_TYPES = ("float32", "int8", "uint8")
 LEVELS = (0, 1, 2, 3)
 DEFAULT_ADDRESS = "0x71000000,0x71800000"
-MAPPED: dict[str, Any] = {"mark": Mark.MAPPING}
-TIMED: dict[str, Any] = {"mark": Mark.TIMING}
+OWN: dict[str, Any] = {"of_family": True}
+MAPPED: dict[str, Any] = {"mark": Mark.MAPPING, **OWN}
+TIMED: dict[str, Any] = {"mark": Mark.TIMING, **OWN}
 
 # --- Groups that verbs share ---
 
@@ -41,21 +43,24 @@ GENERATION = text("generation",
     "compiler generation: 2.2 (2.0 and 2.1 too), 3.0, 4.0 or open (default 4.0, or the program's)",
     suggested=("2.2", "3.0", "4.0", "open"))
 MACHINE = (
-    text("machine", "the machine, see `machines`", default="stm32n6", suggested=("stm32n6",),
-        **MAPPED),
+    text("machine", "the machine, see `machines`", default=DEFAULT_MACHINE,
+        suggested=(DEFAULT_MACHINE,), mark=Mark.MAPPING),
     file("machine_file", "a machine of your own (TOML)", **MAPPED),
-    replace(GENERATION, mark=Mark.MAPPING),
+    replace(GENERATION, **MAPPED),
     option("epoch_controller", OptionKind.SWITCH,
         "start epochs with the NPU's own controller (default) or from the CPU",
         vendor=("--enable-epoch-controller",), **MAPPED),
     text("art_profile",
         "pools, machine and compiler options of a profile in the vendor's neural_art.json",
         "NAME@FILE", const="default", vendor=("--st-neural-art",), **MAPPED),
+    text("board", "clocks, flash, external RAM and pools of a board: stm32n6570-dk (the default), "
+        "nucleo-n657x0-q", "NAME", suggested=("stm32n6570-dk", "nucleo-n657x0-q"), **MAPPED),
     real("mcu_mhz", "CPU clock (800)", "MHZ", **TIMED),
     real("npu_mhz", "NPU clock (1000)", "MHZ", **TIMED),
     text("flash", "how the board drives its flash: octo-dtr-200 (default), octo-dtr-50, ...",
         "NAME", **TIMED),
-    text("psram", "the same of its external RAM: hexa-dtr-200 (default), ...", "NAME", **TIMED),
+    text("psram", "how the board drives external RAM: hexa-dtr-200 (default), ...", "NAME",
+        **TIMED),
     file("mpool", "memory pools from a vendor .mpool file", vendor=("--load-mpool",), **MAPPED),
     file("mdesc", "units from a vendor .mdesc file", vendor=("--load-mdesc",), **MAPPED),
     SET,
@@ -67,18 +72,25 @@ LOOKED_AT = OptionGroup("machine", MACHINE, shared=True)
 OF_PROGRAMS = (
     option("compiled_from", OptionKind.FILE, "the model of a compiled program",
         shell=False, **MAPPED),
-    flag("ec_single_epoch", "one blob per epoch instead of one for many", shell=False, **MAPPED),
+    flag("ec_single_epoch", "one blob per epoch", shell=False, **MAPPED),
 )
 TARGET = OptionGroup("machine", (*MACHINE[:5], LEVEL, *MACHINE[5:], *OF_PROGRAMS), shared=True)
 IO_TYPES = tuple(
     text(f"{side}_data_type", f"element type at the {side}s", "", choices=DATA_TYPES, **MAPPED)
     for side in ("input", "output")
 )
-SHAPE = list_("shapes", "fix the shape of an input, or the size of a symbol, if it is open",
-    "NAME=1,224,224,3", flags=("--shape",), parse=parse_shapes, **MAPPED)
-AS_INT8 = flag("as_int8", "a float network as if it were quantized: stand-in scales, figures only",
+SHAPE = list_("shapes",
+    "set the shape of an input, or a symbolic size, if the model leaves it open",
+    "NAME=1,224,224,3", flags=("--shape",), parse=parse_shapes, mark=Mark.MAPPING)
+AS_INT8 = flag("as_int8", "a float network as if quantized: placeholder scales, estimates only",
     **MAPPED)
 READING = OptionGroup("model", (*IO_TYPES, SHAPE, AS_INT8), shared=True)
+IMAGE = (
+    flag("relocatable", "make external pools relative, as `npuscope package` needs them", **MAPPED),
+    flag("no_secure", "for the non-secure world: internal pools at 0x24000000 and above", **MAPPED),
+)
+# How a network is read and built, by the verbs that do.
+BUILDING = {row.name: row for row in (*TARGET.options, *READING.options, *IMAGE)}
 BUILT_IN = OptionGroup("model", IO_TYPES, shared=True)  # the built-in network has no dynamic sizes
 
 JSON = result_file("json", "print the result as JSON and nothing else, or write it to FILE",
@@ -87,7 +99,7 @@ QUIET = flag("quiet", "print the answer in one line", flags=("-q", "--quiet"), p
 VERBOSE = flag("verbose", "print details and tracebacks", flags=("-v", "--verbose"), python=False)
 FORCE = flag("force", "replace output files that npuscope did not write", python=False)
 OUTPUT = OptionGroup("output", (JSON, FORCE, QUIET, VERBOSE), shared=True)
-NO_COLOR = flag("no_color", "not needed: there are no colours",
+NO_COLOR = flag("no_color", "not needed: output has no colours",
     python=False, effect=VendorEffect.NONE)
 
 
@@ -116,7 +128,8 @@ RUN_HELP = "a model, a build, a saved profile, estimate or profile JSON, or log:
 SOURCE = Argument("source", "SOURCE", SOURCE_HELP)
 SINGLE = flag("ec_single_epoch",
     "one blob per epoch: shows what the epoch controller adds to each", **MAPPED)
-COMPILED_FROM = file("model", "the model that a compiled program was made from", "M")
+COMPILED_FROM = file("model", "the model that a compiled program was made from", "M",
+    of_family=True)
 
 # The vendor compiler's options on `compile`. Those that change nothing, with their values' number.
 NEUTRAL = {
@@ -141,45 +154,48 @@ NEUTRAL = {
 NOT_MODELLED = {
     "--Oauto": "the level that the vendor's compiler would choose is not known",
     "--force-8bits-scale-offset": "its effect on scales is not known",
-    "--expand-softmax": "the ops that it makes of a Softmax are not known",
+    "--expand-softmax": "the ops that replace the Softmax are not known",
 }
 
 
 LAYOUTS = ("nchw", "nhwc")
 IMAGES = (
-    text("mean", "subtracted from pixels, one number or one a channel (0)", "0.485,0.456,0.406"),
+    text("mean", "subtracted from pixels, one number or one per channel (0)", "0.485,0.456,0.406"),
     text("std", "pixels are divided by this, after the mean (1)", "0.229,0.224,0.225"),
-    real("pixel_max", "what a pixel of 255 is before mean and std (1)", "X", default=1.0),
-    text("layout", "where the channels of the input are (default: where its shape has 1 or 3)", "",
+    real("pixel_max", "value of a pixel of 255 before mean and std (1)", "X", default=1.0),
+    text("layout", "axis order of the input (default: channels are where its shape has 1 or 3)", "",
         choices=LAYOUTS),
 )
-INPUTS = list_("inputs", "input data; once for every input, in order", "F.npy",
+INPUTS = list_("inputs", "input data; give it once per input, in order", "F.npy",
     parse=read_arrays)
 SEEDS = whole("seeds", "random inputs to try (1)", default=1)
 DATA = OptionGroup("data", (INPUTS, SEEDS), exclusive=("inputs", "seeds"))
 
 # --- Devices, and stores of sweeps ---
 
-BATCH = whole("batch", "samples of every counter; means are reported (default 1; log: all)")
+BATCH = whole("batch", "samples per counter; the mean is reported (default 1; log: all)",
+    of_family=True)
 DEVICE = (
     text("connect",
         "simulated (default), emulated, serial[:PORT][:BAUD], socket:HOST:PORT or log:FILE", "DESC",
-        default="simulated", vendor=("-d", "--desc")),
-    text("network", "which network, if the device has several", default="", flags=("-n", "--name")),
-    file("cfile", "the build that runs there, as SOURCE: network.c, c_info.json or the folder",
-        flags=("-c", "--cfile"), python=False),
+        default="simulated", vendor=("-d", "--desc"), **OWN),
+    text("network", "which network, if the device has several", default="", flags=("-n", "--name"),
+        **OWN),
+    file("cfile", "the build that runs on the device: network.c, c_info.json or the folder",
+        flags=("-c", "--cfile"), python=False, **OWN),
     flag("vendor_plan",
-        "use the passes of the vendor's profiler (a warm-up and three) instead of the fewest"),
-    flag("vendor_figures", "report in the vendor's layout and with its means", python=False),
+        "use the passes of the vendor's profiler (a warm-up and three) instead of fewer", **OWN),
+    flag("vendor_figures", "print the report in the vendor's layout, with its averages",
+        python=False, **OWN),
     SINGLE,
     result_file("log",
         "save every counter of every inference (npu_profiler.log), for --connect log:FILE",
-        const="npu_profiler.log"),
+        const="npu_profiler.log", **OWN),
 )
 SWEEP_REPORT = OptionGroup("report", (
     result_file("html", "tables and plots as one offline HTML file"),
     result_file("csv", "one line per run"),
-    result_file("parquet", "the same with types (needs pyarrow)"),
+    result_file("parquet", "as --csv, in Parquet with types (needs pyarrow)"),
 ))
 
 # --- Machines with many cores ---

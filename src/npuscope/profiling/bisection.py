@@ -7,7 +7,7 @@ from npuscope.profiling.validate import Validation
 from npuscope.shown import ShownRecord, counted
 
 _BROKEN = "differs by more than rounding"
-_INEXACT = "none broken: elements differ only as the NPU's rounding allows"
+_INEXACT = "none broken: elements differ only by the NPU's rounding"
 
 
 class Bisection(ShownRecord, frozen=True):

@@ -64,7 +64,11 @@ def clock_misfits(program: Program, board: Machine | Clocks | BoardClocks) -> tu
         if machine.clocks.npu_mhz and getattr(machine.clocks, machine.paths[road].clock):
             # Banks of one road with the same figures are one sentence, not four.
             groups.setdefault((road, pool.freq_ratio, pool.byte_width), []).append(pool)
-    misfits = (_misfit(tuple(pools), road, machine) for (road, _, _), pools in groups.items())
+    misfits, clocks = [], machine.clocks
+    for (road, _, _), pools in groups.items():
+        path = machine.paths[road]
+        mhz = getattr(clocks, path.clock), clocks.npu_mhz
+        misfits.append(Misfit(tuple(pools), path.clock, *mhz, path.bytes_per_cycle))
     return tuple(row for row in misfits if abs(row.stated_by_right - 1) > _TOLERANCE)
 
 
@@ -73,15 +77,11 @@ def _machine(board: Machine | Clocks | BoardClocks) -> Machine:
     if isinstance(board, Machine):
         return board
     machine = load_machine()
-    return replace(machine, clocks=_clocks(board, machine.clocks))
-
-
-def _clocks(board: Clocks | BoardClocks, default: Clocks) -> Clocks:
-    if isinstance(board, Clocks):
-        return board
-    hertz = (board.mcu_hz, board.npu_hz, board.noc_hz, board.nic_hz)
-    mcu, npu, noc, nic = (value / 1e6 for value in hertz)
-    return Clocks(mcu, npu, noc, nic, default.xspi_mhz)
+    if isinstance(board, BoardClocks):
+        hertz = (board.mcu_hz, board.npu_hz, board.noc_hz, board.nic_hz)
+        mcu, npu, noc, nic = (value / 1e6 for value in hertz)
+        board = Clocks(mcu, npu, noc, nic, machine.clocks.xspi_mhz)
+    return replace(machine, clocks=board)
 
 
 def _used(program: Program) -> Iterator[Pool]:
@@ -122,12 +122,6 @@ def _on_chip(pool: Pool, machine: Machine) -> bool:
     return secure_alias(pool.address) >> 28 in windows
 
 
-def _misfit(pools: tuple[Pool, ...], road: str, machine: Machine) -> Misfit:
-    path, clocks = machine.paths[road], machine.clocks
-    clock_mhz: float = getattr(clocks, path.clock)
-    return Misfit(pools, path.clock, clock_mhz, clocks.npu_mhz, path.bytes_per_cycle)
-
-
 def _sentence(misfit: Misfit, program: Program) -> str:
     names = ", ".join(safe_terminal(pool.name) for pool in misfit.pools)
     pool, off = misfit.pools[0], misfit.stated_by_right - 1
@@ -140,7 +134,7 @@ def _sentence(misfit: Misfit, program: Program) -> str:
         f"{names}: the compiler assumed freqRatio {pool.freq_ratio:g} and byteWidth "
         f"{pool.byte_width}, the clocks give {misfit.freq_ratio:.3g} and {misfit.byte_width:g} "
         f"(NPU {misfit.npu_mhz:g} MHz by {clock} {misfit.clock_mhz:g} MHz): memory terms of "
-        f"max_cycles are {abs(off):.1%} too {way}, and they decide it in "
+        f"max_cycles are {abs(off):.1%} too {way}, which decides max_cycles in "
         f"{number} of {len(rated)} epochs"
     )
 

@@ -94,7 +94,7 @@ def _bytes(path: Path) -> bytes:
     data = read_bytes(path, LOADABLE, hint=hint)
     if len(data) > FLASH_BYTES:
         raise FileError(
-            f"has {len(data):,} bytes, the board's flash {FLASH_BYTES:,}",
+            f"has {len(data):,} bytes, more than the {FLASH_BYTES:,} of the board's flash",
             where=safe_terminal(str(path)),
         )
     return data
@@ -190,7 +190,13 @@ def load_and_run(
     """Start the board with one image and run it; no inference at all where `batch` is 0."""
     image = read_image(placed.image, placed.params)
     generation_name = load_machine(generation=generation or generation_of(image)).generation.name
-    _log_image(image, placed)
+    world = "secure" if image.flags.secure else "non-secure"
+    target = (cpu_name(image.flags.cpu), world, image.runtime, image.size_bytes)
+    _LOG.debug("image: %s, %s, runtime %s, %d bytes", *target)
+    for pool in image.pools:
+        row = (pool.name, pool.flags.text, pool.descriptor.dst, pool.descriptor.size)
+        _LOG.debug("pool %s: %s, dst %#010x, %d bytes", *row)
+    _LOG.debug("flash: %#010x, mode %s", placed.address, placed.mode.name)
     loaded = load([placed], generation_name, clocks, dialect=dialect_of(image))
     loaded.require_all()
     board = loaded.board
@@ -203,16 +209,6 @@ def load_and_run(
     finally:
         board.close()
     return LoadAndRun(image, placed, info, network, inferences, fast_line)
-
-
-def _log_image(image: Image, placed: Placed) -> None:
-    world = "secure" if image.flags.secure else "non-secure"
-    target = (cpu_name(image.flags.cpu), world, image.runtime, image.size_bytes)
-    _LOG.debug("image: %s, %s, runtime %s, %d bytes", *target)
-    for pool in image.pools:
-        row = (pool.name, pool.flags.text, pool.descriptor.dst, pool.descriptor.size)
-        _LOG.debug("pool %s: %s, dst %#010x, %d bytes", *row)
-    _LOG.debug("flash: %#010x, mode %s", placed.address, placed.mode.name)
 
 
 def _inference(board: EmulatedBoard, request: Request, number: int) -> Inference:
@@ -232,5 +228,5 @@ def _inputs(network: NetworkDesc, arrays: Sequence[np.ndarray] | None) -> tuple[
     if arrays is None:
         return random_inputs(network)
     if len(arrays) != len(network.inputs):
-        raise UsageError(f"{len(arrays)} inputs for a network of {len(network.inputs)}")
+        raise UsageError(f"{len(arrays)} inputs given, the network has {len(network.inputs)}")
     return tuple(arrays)

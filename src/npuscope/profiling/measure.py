@@ -32,10 +32,10 @@ from npuscope.profiling.agreement import AgreementTally
 from npuscope.profiling.clock_check import clock_warnings
 from npuscope.profiling.collect import collect
 from npuscope.profiling.model import DevicePart, Profile
+from npuscope.profiling.output_tallies import output_step
 from npuscope.profiling.passes import CounterPass, CounterPlan, counter_plan
 from npuscope.profiling.printed import CompilerText, with_compiler, with_totals
 from npuscope.profiling.recorded import LogDevice, Recorded
-from npuscope.profiling.validate import output_step
 from npuscope.program.model import Program
 from npuscope.program.network_c.layout import DIALECT_2
 from npuscope.program.network_c.layout import dialect as dialect_of
@@ -191,8 +191,8 @@ def _chosen(info: DeviceInfo, name: str) -> NetworkDesc:
     names = ", ".join(safe_terminal(network.name) for network in info.networks) or "none"
     fitting = [network for network in info.networks if network.name == name or not name]
     if not fitting:
-        what = f"no network '{name}'" if name else "no network"
-        raise DeviceError(f"there is {what} on the device", where="--name", hint=f"found: {names}")
+        what = f"network '{name}'" if name else "network"
+        raise DeviceError(f"no {what} on the device", where="--name", hint=f"found: {names}")
     if len(fitting) > 1:
         raise UsageError("the device has several networks", where="--name", hint=f"one of {names}")
     return fitting[0]
@@ -269,4 +269,4 @@ def _link_notes(device: Device) -> Iterator[str]:
     if isinstance(device, LogDevice):
         yield from device.notes
     if isinstance(device, RemoteBoard) and not device.info().link_checked:
-        yield "link unchecked: the board offers no checksum of its memory"
+        yield "link not checked: the board offers no checksum of its memory"

@@ -133,6 +133,8 @@ class MachineInfo(Struct, frozen=True):
     epoch_controller: bool
     mcu_mhz: float
     npu_mhz: float
+    flash: str = ""  # how the roads to the external memories are driven; empty: not known
+    psram: str = ""
 
 
 class Fit(Struct, frozen=True):

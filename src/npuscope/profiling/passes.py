@@ -148,7 +148,7 @@ def run_passes(
     device: Device, network: str, plan: CounterPlan, inputs: Inputs, batch: int
 ) -> tuple[Measured, ...]:
     if batch < 1:
-        raise UsageError(f"a batch of {batch} samples", where="--batch", hint="1 or more")
+        raise UsageError(f"expected at least 1 sample, found {batch}", where="--batch")
     # The vendor's profiler runs one inference first and drops its numbers.
     if plan.warm_up:
         device.run(Request(network, inputs, per_layer=False, options=NOTHING))

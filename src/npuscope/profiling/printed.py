@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from npuscope.profiling.model import EpochProfile, PrintedTotals, Profile, TimeShares
 from npuscope.profiling.profiler_events import (
-    BusLine,
     EngineCount,
     NodeRun,
     PortBursts,
@@ -69,7 +68,12 @@ def _nodes(epoch: EpochText) -> Iterator[NodeRun]:
         ),
         cache_read=tuple(value for _, value in cache.read) if cache else (),
         cache_write=tuple(value for _, value in cache.write) if cache else (),
-        bursts=tuple(row for line in epoch.bus for row in _bursts(line)),
+        bursts=tuple(
+            PortBursts(f"port{line.id}", row.direction, row.counts)
+            for line in epoch.bus
+            if line.id is not None
+            for row in line.bursts
+        ),
     )
     for extra in range(title.extra):
         mcu = epoch.cycles("extra mcu") if not extra else (0, 0, 0)
@@ -89,12 +93,6 @@ def _npu_cycles(epoch: EpochText) -> tuple[int, ...]:
         return (0, core, 0)
     before = round(around * pre / (pre + post))
     return (before, core, round(around) - before)
-
-
-def _bursts(line: BusLine) -> Iterator[PortBursts]:
-    if line.id is not None:
-        for row in line.bursts:
-            yield PortBursts(f"port{line.id}", row.direction, row.counts)
 
 
 def compiler_text(epoch: EpochText) -> CompilerText:

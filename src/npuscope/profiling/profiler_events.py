@@ -123,14 +123,13 @@ def bus(text: str, draft: ReportDraft) -> BusLine | None:
         whole(match[1]),
         int(match[2]),
         int(match[3]),
-        tuple(_bursts(*hit) for hit in _BURSTS.findall(text, match.end())),
+        tuple(
+            Bursts(direction, _whole_list(lengths), int(beat), _whole_list(counts))
+            for direction, lengths, beat, counts in _BURSTS.findall(text, match.end())
+        ),
         number(rate[1]) if rate else None,
         rate[2] if rate else "",
     )
-
-
-def _bursts(direction: str, lengths: str, beat: str, counts: str) -> Bursts:
-    return Bursts(direction, _whole_list(lengths), int(beat), _whole_list(counts))
 
 
 def _whole_list(text: str) -> tuple[int, ...]:

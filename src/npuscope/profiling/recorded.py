@@ -62,7 +62,7 @@ def recorded_inferences(log: ProfilerLog, clocks: BoardClocks, where: str) -> It
     if odd:
         line = safe_terminal(":".join((odd[0].key, *odd[0].values)))
         raise FileError(
-            f"values that are not understood in {len(odd)} lines of the board, first: {line}",
+            f"{len(odd)} lines of the board hold values that cannot be read, first: {line}",
             where=where,
             hint="expected whole numbers, in a node's first line flags and type in hexadecimal",
         )
@@ -318,7 +318,7 @@ def recorded_clocks(log: ProfilerLog, where: str = "log") -> BoardClocks:
     missing = [f"{name}_freq" for name in names if not hertz[name]]
     if missing:
         raise FileError(
-            f"the log does not say {', '.join(missing)}",
+            f"the log lacks {', '.join(missing)}",
             where=where,
             hint="keep the lines s:config:... of the board in the log, or give the clocks",
         )
@@ -396,7 +396,7 @@ def _tensor(hit: re.Match[str]) -> TensorDesc:
     if hit[3] not in _TYPES or len(shape) > _MOST_AXES or prod(shape) > _MOST_ELEMENTS:
         sizes = ",".join(map(str, shape))
         raise FileError(
-            f"'{safe_terminal(hit[2])}' is said to be {hit[3]}[{sizes}], which no tensor can be",
+            f"'{safe_terminal(hit[2])}' is {hit[3]}[{sizes}], which no tensor can be",
             hint=f"element types: {', '.join(_TYPES)}",
         )
     values = (number(hit[5] or "") or 0.0, int(hit[6] or 0))

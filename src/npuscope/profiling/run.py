@@ -8,15 +8,17 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from npuscope.graph.model import Graph
+from npuscope.machine.load import set_up_of
 from npuscope.machine.model import Machine
 from npuscope.profiling.facts import ProgramFacts, program_facts
 from npuscope.profiling.interval import (
     TimedEpoch,
+    bounds_ms,
     contents,
     doubts,
     error_text,
-    half_width,
     remarks,
+    sides,
 )
 from npuscope.profiling.model import (
     EpochProfile,
@@ -65,7 +67,7 @@ def profile_of(
     )
     total_ms = sum(epoch.ms for epoch in epochs)
     time = _shares(facts, epochs, machine)
-    interval_ms, notes, half = _judged(facts, epochs, machine, total_ms)
+    interval_ms, notes, error = _judged(facts, epochs, machine, total_ms)
     clocks = machine.clocks
     run_clocks = RunClocks(clocks.mcu_mhz, clocks.npu_mhz, clocks.noc_mhz, clocks.nic_mhz)
     return Profile(
@@ -77,12 +79,14 @@ def profile_of(
             machine.epoch_controller,
             clocks.mcu_mhz,
             clocks.npu_mhz,
+            set_up_of(machine, "flash"),
+            set_up_of(machine, "psram"),
         ),
         runs=(Run(source, run_clocks, batch),),
         epochs=epochs,
         total_ms=total_ms,
         interval_ms=interval_ms,
-        model_error=error_text(half),
+        model_error=error,
         time=time,
         memory=facts.memory,
         fit=facts.fit,
@@ -94,14 +98,14 @@ def profile_of(
 
 def _judged(
     facts: ProgramFacts, epochs: Sequence[TimedEpoch], machine: Machine, total_ms: float
-) -> tuple[tuple[float, float | None], tuple[str, ...], float]:
-    """The interval, what a reader has to know, and half of the interval as a share."""
+) -> tuple[tuple[float, float | None], tuple[str, ...], str]:
+    """The interval, what a reader has to know, and the interval in words."""
     made_of = contents(facts, epochs, machine, total_ms)
     doubtful = doubts(facts, epochs, machine, total_ms)
-    half = half_width(made_of, credible=not doubtful)
-    high = None if facts.unknown_ops else total_ms * (1 + half)
+    low, high = bounds_ms(total_ms, sides(made_of, credible=not doubtful))
     notes = (*doubtful, *facts.notes, *remarks(made_of, machine))
-    return (total_ms * (1 - half), high), notes, half
+    error = error_text(total_ms, low, high)
+    return (low, None if facts.unknown_ops else high), notes, error
 
 
 def _epoch(

@@ -10,6 +10,7 @@ from npuscope.machine.set_keys import with_overrides
 from npuscope.profiling.model import EpochProfile, Profile, Provenance
 from npuscope.profiling.run import Retimer, retimer
 from npuscope.program.model import EpochKind, Program
+from npuscope.shown import significant
 
 
 def run_notes(program: Program, machine: Machine, profile: Profile) -> tuple[str, ...]:
@@ -33,9 +34,9 @@ def left_out(profile: Profile) -> tuple[str, ...]:
         return ()
     return (
         f"{kernels / profile.total_ms:.0%} of the time is in CPU kernels and library calls, "
-        "charged "
-        "by element as boards were measured: caches, interrupts and other work of the processor "
-        "are left out",
+        "at "
+        "costs per element measured on boards; caches, interrupts and other work of the processor "
+        "are not included",
     )
 
 
@@ -52,14 +53,16 @@ def own_kernels(profile: Profile) -> tuple[str, ...]:
     return (
         "the processor's time is that of npuscope's own C kernels and driver on an emulated "
         f"Cortex-M33 without vectors, not that of the vendor's library: {'; '.join(parts)}. With "
-        f"costs measured on boards, as estimates use them, the total is {predicted:.4g} ms",
+        "the costs measured on boards that estimates use, the total is "
+        f"{significant(predicted, 4)} ms",
     )
 
 
 def _beside(name: str, epochs: list[EpochProfile]) -> str:
     total_ms = sum(e.ms for e in epochs)
     predicted = sum(e.predicted_ms or 0.0 for e in epochs)
-    return f"{name} {total_ms:.4g} ms here, {predicted:.4g} ms by those costs"
+    here, there = significant(total_ms, 4), significant(predicted, 4)
+    return f"{name} {here} ms here, {there} ms by board costs"
 
 
 # --- The flash of a measured run ---
@@ -89,8 +92,9 @@ def flash_warning(
     if error > _RIGHT or _off(own, run) - error < _MORE:
         return ()
     return (
-        f"the run contradicts the flash that was assumed: it took {sum(run):.4g} ms, "
-        f"{sum(own):.4g} predicted; --flash {best} gives {sum(others[best]):.4g}",
+        f"the run does not match the assumed flash: it took {significant(sum(run), 4)} ms, "
+        f"{significant(sum(own), 4)} predicted; --flash {best} gives "
+        f"{significant(sum(others[best]), 4)}",
     )
 
 

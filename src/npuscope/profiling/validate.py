@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from copy import copy, deepcopy
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
+from typing import Self, TypeVar
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import asdict
 
-from npuscope.errors import ModelError, UsageError
-from npuscope.graph.model import DType, Graph, Tensor
+from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 from npuscope.ops.run import check_work, trace
 from npuscope.profiling.agreement import (
@@ -22,12 +21,11 @@ from npuscope.profiling.agreement import (
     NetworkBridge,
     OwnBridge,
     layer_agreement,
-    random_sample,
 )
-from npuscope.profiling.answers import same_answers
 from npuscope.profiling.foreign import foreign_bridge
+from npuscope.profiling.output_tallies import OutputTallies, Reference, samples_of
 from npuscope.profiling.outside import outside_outputs
-from npuscope.profiling.rounding import coefficient_lsb, rounded, steps_inside
+from npuscope.profiling.rounding import coefficient_lsb, steps_inside
 from npuscope.profiling.same_network import refuse_other_network
 from npuscope.profiling.verdict import (
     LAYER_LSB,
@@ -40,26 +38,14 @@ from npuscope.profiling.verdict import (
 )
 from npuscope.program.model import Epoch, Program
 from npuscope.progress import progress
-from npuscope.shown import Rows, ShownRecord, counted
+from npuscope.shown import Rows, ShownRecord, counted, significant
 from npuscope.sim.memory import Memory
 from npuscope.sim.run import execute, written
-from npuscope.structs import replace
-from npuscope.text import safe_terminal
 
 Array = np.ndarray
+Values = Mapping[str, Array]
+Tallies = TypeVar("Tallies", bound=OutputTallies)
 log = logging.getLogger(__name__)
-# Runs of the reference with rounding, per sample: an output of few elements needs more than one.
-_DRAWS = 2
-_STEPS = 255  # of a float output without a quantization
-
-
-class Reference(Struct, frozen=True):
-    """Our reference executor against an outside runtime; name None when there is none."""
-
-    name: str | None
-    elements: int = 0
-    mismatches: int = 0
-    max_lsb: float = 0.0
 
 
 class Validation(ShownRecord, frozen=True):
@@ -110,15 +96,15 @@ class Validation(ShownRecord, frozen=True):
         if self.verdict is Verdict.UNJUDGED:
             few = f"{self.layers_compared} of {counted(self.layers_total, 'layer')}"
             return f"not judged: outputs within {worst:g} LSB, but only {few} could be compared"
-        layers = "no layer runs on the NPU"
+        layers = "layers were not compared" if self.not_compared else "no layer runs on the NPU"
         if self.layers_total:
             coverage = Coverage(self.layers_compared, self.layers_total)
             layers = f"{coverage}, {len(self.layers) - len(self.broken)} agree"
         if self.far:
             off = max(self.far, key=lambda output: output.rms_lsb)
             outputs = (
-                f"output '{off.name}' is {off.rms_lsb:.2g} LSB off (root mean square), rounding "
-                f"explains {off.rounding_rms_lsb:.2g}"
+                f"output '{off.name}' is {significant(off.rms_lsb, 2)} LSB off "
+                f"(root mean square), rounding explains {significant(off.rounding_rms_lsb, 2)}"
             )
             if self.saturated_share > MUCH_SATURATED:
                 outputs += f"; 16-bit sums saturate in up to {self.saturated_share:.0%} of a layer"
@@ -151,27 +137,29 @@ def validate(
     refuse_other_network(program, graph)
     # Before memory is taken: the reference keeps every tensor for the comparison by layer.
     check_work(graph, keeps_all=True)
-    samples = list(_user_samples(graph, inputs) if inputs else _random(graph, seeds))
+    samples = list(samples_of(graph, inputs, seeds))
     # Own programs keep the network's names; those of other compilers have to be matched.
     own = program.source == "npuscope"
     bridge = OwnBridge(program, graph) if own else foreign_bridge(program, graph, samples[0])
     collected = _Collected(program, graph, bridge)
-    finished = _run_all(collected, samples)
+    finished = _run_all(collected, samples, _Collected.add)
     whole = samples[: finished.count]
     progress("comparing with an outside runtime")
     finished.check_reference(outside_outputs(model, graph, whole))
     return finished.result(len(whole))
 
 
-def _run_all(collected: _Collected, samples: Sequence[dict[str, Array]]) -> _Collected:
+def _run_all(
+    tallies: Tallies, samples: Sequence[dict[str, Array]], add: Callable[[Tallies, Values], None]
+) -> Tallies:
     """After an interruption: what the samples before it gave."""
     finished = None
     try:
         for number, sample in enumerate(samples, 1):
-            worst = f", worst so far {collected.worst:g} LSB" if finished else ""
+            worst = f", worst so far {tallies.worst:g} LSB" if finished else ""
             progress("sample %d of %d%s", number, len(samples), worst)
-            collected.add(sample)
-            finished = collected if number == len(samples) else collected.snapshot()
+            add(tallies, sample)
+            finished = tallies if number == len(samples) else tallies.snapshot()
     except KeyboardInterrupt:
         if finished is None:
             raise
@@ -181,81 +169,107 @@ def _run_all(collected: _Collected, samples: Sequence[dict[str, Array]]) -> _Col
     return finished
 
 
-class _Collected:
-    """Agreement over all samples."""
+# --- A machine of which no more is known than what it computes ---
 
-    def __init__(self, program: Program, graph: Graph, bridge: NetworkBridge) -> None:
-        self.program = program
-        self.bridge = bridge
-        self.graph = graph
-        self.runtime: str | None = None
-        self.expected: list[dict[str, Array]] = []
-        self.outputs: dict[str, AgreementTally] = {}
-        self.rounding = dict.fromkeys(graph.outputs, 0.0)
-        self.answers = {name: AgreementTally(1.0) for name in graph.outputs}
-        self.layers: dict[int, dict[str, AgreementTally]] = {}  # by epoch and buffer
-        self.inside: dict[str, float] = {}
-        # An output has its own number of channels, so it has sums of its own.
-        self.reference = {name: AgreementTally(1.0) for name in graph.outputs}
-        self.saturated: list[float] = []
 
-    def snapshot(self) -> _Collected:
-        """A copy of the sums; program and network do not change."""
-        clone = copy(self)
-        clone.expected = list(self.expected)
-        clone.saturated = list(self.saturated)
-        for name in ("outputs", "rounding", "answers", "layers", "reference"):
-            setattr(clone, name, deepcopy(getattr(self, name)))
+def validate_execution(
+    graph: Graph,
+    execute: Callable[[Values], Values],
+    inputs: Sequence[Array] | None = None,
+    seeds: int = 1,
+    model: Path | None = None,
+) -> Validation:
+    """`execute` gives the outputs for a sample. Other tensors that it gives are compared too, but
+    not judged: what was wrong before them makes them differ."""
+    check_work(graph, keeps_all=True)
+    samples = list(samples_of(graph, inputs, seeds))
+
+    def add(tallies: _WithTensors, sample: Values) -> None:
+        expected, values = trace(graph, sample), execute(sample)
+        tallies.add_outputs(sample, values, expected)
+        inner = values.keys() - {*graph.outputs}
+        for name in values if inner else ():
+            if name in expected and expected[name].dtype.kind != "f":
+                tally = tallies.tensors.setdefault(name, AgreementTally(1.0))
+                tally.add(values[name], expected[name])
+
+    finished = _run_all(_WithTensors(graph), samples, add)
+    progress("comparing with an outside runtime")
+    finished.check_reference(outside_outputs(model, graph, samples[: finished.count]))
+    rows = tuple(
+        LayerAgreement(
+            op.name,
+            (op.kind,),
+            op.origin,
+            tally.equal / max(1, tally.elements),
+            tally.close / max(1, tally.elements),
+            round(tally.largest, 3),
+        )
+        for op in graph.ops
+        for name in op.outputs
+        if (tally := finished.tensors.get(name)) is not None
+    )
+    tensors = finished.tensors.values()
+    elements = sum(tally.elements for tally in tensors)
+    outputs = finished.agreements()
+    verdict = judge(outputs, rows, Coverage(0, 0))
+    worst = min(rows, key=lambda row: row.exact_share, default=None)
+    return Validation(
+        outputs=outputs,
+        layers=rows,
+        layers_exact_share=sum(t.equal for t in tensors) / elements if elements else 1.0,
+        worst_op=worst.origin[0] if worst and worst.origin else None,
+        saturated_share=0.0,
+        reference=finished.outside(),
+        seeds=finished.count,
+        passed=verdict.holds,
+        verdict=verdict,
+        layers_compared=len(rows),
+        layers_total=len(graph.ops) if rows else 0,
+        not_compared=() if rows else tuple(op.name for op in graph.ops),
+    )
+
+
+class _WithTensors(OutputTallies):
+    """Agreement of outputs and of integer tensors, by name."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self.tensors: dict[str, AgreementTally] = {}
+
+    def snapshot(self) -> Self:
+        clone = super().snapshot()
+        clone.tensors = deepcopy(self.tensors)
         return clone
 
-    @property
-    def count(self) -> int:
-        """Samples that are in it."""
-        return len(self.saturated)
 
-    @property
-    def worst(self) -> float:
-        return max((tally.largest for tally in self.outputs.values()), default=0.0)
+# --- A program of epochs: each layer is given the reference's inputs too ---
 
-    def add(self, sample: dict[str, Array]) -> None:
+
+class _Collected(OutputTallies):
+    """Agreement of outputs and layers over all samples."""
+
+    def __init__(self, program: Program, graph: Graph, bridge: NetworkBridge) -> None:
+        super().__init__(graph)
+        self.program = program
+        self.bridge = bridge
+        self.layers: dict[int, dict[str, AgreementTally]] = {}  # by epoch and buffer
+        self.inside: dict[str, float] = {}
+        self.saturated: list[float] = []
+
+    def snapshot(self) -> Self:
+        clone = super().snapshot()
+        clone.saturated, clone.layers = list(self.saturated), deepcopy(self.layers)
+        return clone
+
+    def add(self, sample: Values) -> None:
         expected = trace(self.graph, sample)
-        self.expected.append({name: expected[name] for name in self.graph.outputs})
         run = execute(self.program, self.bridge.inputs(sample))
-        outputs = self.bridge.outputs(run.outputs)
-        for name in self.graph.outputs:
-            step = output_step(self.graph, name, expected[name])
-            self.outputs.setdefault(name, AgreementTally(step)).add(outputs[name], expected[name])
-            same = same_answers(self.graph, name, outputs[name], expected[name])
-            self.answers[name].add(same, np.ones_like(same))
-        for draw in range(_DRAWS):
-            self._add_rounding(rounded(self.graph, sample, draw), expected)
+        self.add_outputs(sample, self.bridge.outputs(run.outputs), expected)
         self._check_layers(sample, expected)
         self.saturated.append(max(run.saturated_share.values(), default=0.0))
 
-    def _add_rounding(self, moved: dict[str, Array], expected: dict[str, Array]) -> None:
-        for name, values in moved.items():
-            tally = AgreementTally(self.outputs[name].lsb)
-            tally.add(values, expected[name])
-            self.rounding[name] = max(self.rounding[name], tally.rms)
-
-    def check_reference(self, outside: tuple[str, list[list[Array]]] | None) -> None:
-        """Our reference executor against what another runtime made of the same samples."""
-        if outside is None:
-            return
-        self.runtime, results = outside
-        for expected, row in zip(self.expected, results, strict=True):
-            for name, values in zip(self.graph.outputs, row, strict=True):
-                if values.shape != expected[name].shape:
-                    raise ModelError(
-                        f"{self.runtime} gives it the shape {values.shape}, expected "
-                        f"{expected[name].shape}",
-                        where=f"output '{safe_terminal(name)}'",
-                    )
-                # In steps of the output, so that float and integer outputs share one figure.
-                lsb = self.outputs[name].lsb
-                self.reference[name].add(values / lsb, expected[name] / lsb)
-
-    def _check_layers(self, sample: dict[str, Array], expected: dict[str, Array]) -> None:
+    def _check_layers(self, sample: Values, expected: dict[str, Array]) -> None:
         """Every epoch gets the reference's tensors; what it makes of them is compared."""
         forced = self.bridge.forced(expected)
         if not self.inside:
@@ -292,7 +306,7 @@ class _Collected:
         tallies = [tally for buffers in self.layers.values() for tally in buffers.values()]
         elements = sum(tally.elements for tally in tallies)
         equal = sum(tally.equal for tally in tallies)
-        outputs = tuple(map(self._output, self.outputs))
+        outputs = self.agreements()
         compared = {op for number in self.layers for op in epochs[number].origin}
         total = [e for e in self.program.executed if self._is_counted(e, compared)]
         coverage = Coverage(len(layers), len(total))
@@ -303,7 +317,7 @@ class _Collected:
             layers_exact_share=equal / elements if elements else 1.0,
             worst_op=worst.origin[0] if worst and worst.origin else None,
             saturated_share=max(self.saturated, default=0.0),
-            reference=self._outside(),
+            reference=self.outside(),
             seeds=samples,
             passed=verdict.holds,
             notes=self.program.notes,
@@ -311,14 +325,6 @@ class _Collected:
             layers_compared=coverage.compared,
             layers_total=coverage.total,
             not_compared=tuple(e.name for e in total if e.number not in self.layers),
-        )
-
-    def _output(self, name: str) -> Agreement:
-        answers = self.answers[name]
-        return replace(
-            self.outputs[name].agreement(name),
-            rounding_rms_lsb=self.rounding[name],
-            top1_same_share=answers.equal / answers.elements if answers.elements else None,
         )
 
     def _is_layer(self, epoch: Epoch) -> bool:
@@ -336,61 +342,3 @@ class _Collected:
         buffers = [self.program.buffer_map()[name] for name in written(epoch)]
         narrow = any(buffer.nbits == 8 and not buffer.is_float for buffer in buffers)
         return narrow and not (self.layers and self.program.source == "npuscope")
-
-    def _outside(self) -> Reference:
-        if self.runtime is None:
-            return Reference(None)
-        tallies = self.reference.values()
-        return Reference(
-            self.runtime,
-            sum(tally.elements for tally in tallies),
-            sum(tally.elements - tally.equal for tally in tallies),
-            max((tally.largest for tally in tallies), default=0.0),
-        )
-
-
-def output_step(graph: Graph, name: str, values: Array) -> float:
-    """One step of an output; a float output counts in steps of what was dequantized, else in
-    parts of the range that it takes."""
-    tensor = graph.tensor(name)
-    if tensor.dtype is not DType.FLOAT32:
-        return 1.0
-    maker = graph.producers().get(name)
-    source = graph.first_input(maker) if maker and maker.kind == "Dequantize" else None
-    if source and source.quant:
-        return source.quant.scale
-    return float(np.ptp(values)) / _STEPS or 1.0
-
-
-def _random(graph: Graph, seeds: int) -> Iterator[dict[str, Array]]:
-    for seed in range(seeds):
-        yield random_sample(graph, np.random.default_rng(seed))
-
-
-def _user_samples(graph: Graph, inputs: Sequence[Array]) -> Iterator[dict[str, Array]]:
-    """Samples along the first axis of the arrays, one array per input."""
-    if len(inputs) != len(graph.inputs):
-        raise UsageError(
-            f"the network has {len(graph.inputs)} inputs, {len(inputs)} arrays were given",
-            where="--inputs",
-        )
-    stacks = [_samples(graph.tensor(n), a) for n, a in zip(graph.inputs, inputs, strict=True)]
-    counts = {len(stack) for stack in stacks}
-    if len(counts) > 1 or 0 in counts:
-        raise UsageError(
-            f"expected the same number of samples for every input, found {sorted(counts)}",
-            where="--inputs",
-        )
-    for rows in zip(*stacks, strict=True):
-        yield dict(zip(graph.inputs, rows, strict=True))
-
-
-def _samples(tensor: Tensor, array: Array) -> Array:
-    shape = tensor.shape
-    if array.dtype != tensor.dtype.numpy or array.shape[-len(shape) + 1 :] != shape[1:]:
-        raise UsageError(
-            f"expected {tensor.dtype.value} of shape {shape}, found {array.dtype} of {array.shape}",
-            where="--inputs",
-            hint="a leading axis holds the samples",
-        )
-    return array.reshape(-1, *shape)

@@ -103,7 +103,7 @@ class AddressMap:
             f"{p.name} {p.address:#x} to {p.address + p.size_bytes - 1:#x}" for p in self._pools
         )
         raise FileError(
-            f"bytes {address:#x} to {end - 1:#x} are in no pool",
+            f"bytes {address:#x} to {end - 1:#x} are not in any pool",
             hint=f"the pools are {safe_terminal(', '.join(ranges)) or 'all empty'}",
         )
 
@@ -145,11 +145,22 @@ def _whole(pool: Pool) -> Buffer:
 Shape = tuple[int, int, int]
 
 
+def refuse_packed(engine: Streng) -> None:
+    """Registers that unpack elements of less than a byte are in no public build."""
+    if engine.packed:
+        raise TargetError(
+            f"STRENG {engine.id} reads weights of 4 bits: how builds for a board unpack them is "
+            "not public",
+            hint="such a network is estimated and simulated; for a board, give its weights 8 bits",
+        )
+
+
 def frame_walk(engine: Streng) -> tuple[Shape, Shape]:
     """Elements (rows, columns, depth) of one frame and the byte steps between them."""
     element = engine.element_bytes
     if engine.raw:
-        return (1, 1, engine.frame_elements), (0, 0, element)
+        elements = engine.frame_bytes if engine.packed else engine.frame_elements
+        return (1, 1, elements), (0, 0, element)
     line = engine.line_offset or engine.fwidth * engine.batch_offset
     shape = engine.fheight, engine.fwidth, engine.batch_depth
     return shape, (line, engine.batch_offset, element)
@@ -177,10 +188,15 @@ def reach(engine: Streng) -> tuple[int, int]:
     shape, steps = frame_walk(engine)
     if not min(shape):
         return engine.offset_start, engine.offset_start
-    ends = [(size - 1) * step for size, step in zip(shape, steps, strict=True)]
+    back = ahead = 0
+    for size, step in zip(shape, steps, strict=True):
+        end = (size - 1) * step
+        if end < 0:
+            back += end
+        else:
+            ahead += end
     starts = [frame_start(engine, frame) for frame in _extreme_frames(engine)]
-    low = min(starts) + sum(min(0, end) for end in ends)
-    return low, max(starts) + sum(max(0, end) for end in ends) + engine.element_bytes
+    return min(starts) + back, max(starts) + ahead + engine.element_bytes
 
 
 def frame_step(engine: Streng) -> int:
@@ -188,7 +204,7 @@ def frame_step(engine: Streng) -> int:
     if not engine.continuous:
         return engine.frame_offset
     if engine.raw:
-        return engine.frame_elements * engine.element_bytes
+        return engine.frame_bytes
     shape, steps = frame_walk(engine)
     return shape[0] * steps[0]
 

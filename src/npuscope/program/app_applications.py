@@ -63,9 +63,9 @@ def application_lines(graph: Graph, application: str = "") -> Lines:
     if len(outputs.maps) < maps or len(outputs.rows) < rows:
         shapes = ", ".join(str(shape) for shape in outputs.shapes)
         message = f"the outputs {shapes} do not fit the application '{name}'"
-        hint = "without --application, the one that fits is found from the outputs"
+        hint = "without --application, the one that fits is chosen from the outputs"
         raise UsageError(message, where="--application", hint=hint)
-    how = "as asked for" if application else "found from the outputs: check it"
+    how = "as requested" if application else "guessed from the outputs: check it"
     head = [f"/* For the application '{name}', {how}. */"]
     return [*head, *_camera(outputs), *APPLICATIONS[name](outputs), ""]
 
@@ -79,7 +79,7 @@ def _camera(outputs: Outputs) -> Lines:
         notes.append("/* The camera gives pixels: export the model with a channel-last input. */")
     return [
         *notes,
-        "/* Camera and display: usual values, not from the model. Colours are those it was",
+        "/* Camera and display: usual values, not from the model. Use the colours it was",
         " * trained with: most are RGB. */",
         "#define USE_DCACHE",
         "#define CAMERA_FLIP CMW_MIRRORFLIP_NONE",

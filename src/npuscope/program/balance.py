@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from npuscope.errors import InternalError, NpuscopeError
-from npuscope.graph.model import Graph
 from npuscope.ops.kernels.table import has_kernel
 from npuscope.ops.table import spec
 from npuscope.ops.unknown import UNKNOWN
@@ -75,7 +74,10 @@ def _group_problems(group: Group) -> Iterator[str]:
         for port, words in _taken(unit, flow):
             supplied = flow.input_words(unit, port)
             if supplied != words:
-                yield f"{unit.unit} {unit.id} takes {words} words at port {port}, given {supplied}"
+                yield (
+                    f"{unit.unit} {unit.id} expects {words} words at port {port}, but gets "
+                    f"{supplied}"
+                )
 
 
 def _taken(unit: Unit, flow: StreamBalance) -> Iterator[tuple[int, int]]:
@@ -114,10 +116,7 @@ def _call_problems(
     op = graph.ops[0]
     if not has_kernel(graph, op):
         yield f"no kernel computes {call.kernel} on these types"
-    stated, computed = _shapes(graph, call.outputs), spec(op).shape(graph, op)
+    stated = tuple(graph.tensor(name).shape for name in call.outputs)
+    computed = spec(op).shape(graph, op)
     if stated != computed:
-        yield f"{call.kernel} makes {list(computed)}, its buffers have {list(stated)}"
-
-
-def _shapes(graph: Graph, names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    return tuple(graph.tensor(name).shape for name in names)
+        yield f"{call.kernel} gives {list(computed)}, but its buffers have {list(stated)}"

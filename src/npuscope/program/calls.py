@@ -55,7 +55,7 @@ def attributes(call: Call) -> Attrs:
     """The op's attribute record, from the call's arguments by field name."""
     row = OPS.get(call.kernel)
     if row is None:
-        raise TargetError(f"not executed: software kernel '{call.kernel}' is not known")
+        raise TargetError(f"not executed: unknown software kernel '{call.kernel}'")
     arguments, types = dict(call.args), get_type_hints(row.attrs)
     values = {name: arguments[name] for name in row.attrs.__struct_fields__ if name in arguments}
     try:

@@ -14,10 +14,9 @@ from npuscope.program.app_applications import application_lines
 from npuscope.program.app_outputs import border_shape, is_channel_first
 from npuscope.program.ec_blob.binary import blob_name, write_binary, write_header
 from npuscope.program.ec_blob.lower import binary_of
-from npuscope.program.model import Buffer, Pool, Program
+from npuscope.program.model import Buffer, Pool, Program, images
 from npuscope.program.network_c.writer import network_c_text, network_h_text
 from npuscope.program.network_c.writer_scope import float_text
-from npuscope.program.serialize import images
 from npuscope.structs import replace
 from npuscope.text import c_comment, c_identifier, c_string, file_name
 from npuscope.version import __version__
@@ -37,7 +36,7 @@ def code_files(program: Program, machine: Machine, name: str) -> tuple[tuple[str
         files: Files = {f"{name}_ecblobs.h": write_header(blobs)} if blobs else {}
         return (), files | _c_files(program, machine, name)
     except TargetError as error:
-        note = f"no blobs were written, the CPU starts the epochs of network.c: {_told(error)}"
+        note = f"no blobs were written, so the CPU starts the epochs of network.c: {_told(error)}"
     try:
         return (note,), _c_files(without_blobs(program), machine, name)
     except TargetError as error:
@@ -116,7 +115,10 @@ def data_files(program: Program, name: str) -> dict[str, str]:
                 f'__attribute__((aligned(64), section(".{name}_data.{c_identifier(pool.name)}")))\n'
                 f"const uint64_t {label}[{len(words)}] = {{\n{body}\n}};\n"
             )
-    note = f"/* Parameters of {c_comment(name)}, an array for each memory pool: link them there. */"
+    note = (
+        f"/* Parameters of {c_comment(name)}, one array per memory pool: link each into its "
+        "pool. */"
+    )
     files[f"{name}{DATA_ENDING}"] = "\n".join([note, "#include <stdint.h>", "", *arrays])
     return files
 
@@ -124,7 +126,7 @@ def data_files(program: Program, name: str) -> dict[str, str]:
 def hex_text(data: bytes, address: int) -> str:
     """The bytes as Intel HEX for `address`."""
     if address < 0 or address + len(data) > _ADDRESS_END:
-        raise TargetError(f"{len(data)} bytes at {address:#x} do not fit into 32 address bits")
+        raise TargetError(f"{len(data)} bytes at {address:#x} do not fit into 32-bit addresses")
     lines: list[str] = []
     upper = -1
     for start, piece in _pieces(data, address):

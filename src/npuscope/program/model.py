@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from enum import Enum
 from pathlib import Path
@@ -10,10 +11,12 @@ from string import Template
 import numpy as np
 from msgspec import Struct, field
 
+from npuscope.errors import FileError, InternalError
 from npuscope.graph.model import Quant
 from npuscope.program.units import Link, Streng, Unit
 from npuscope.shown import Rows, ShownRecord
 from npuscope.structs import Apart
+from npuscope.text import safe_terminal
 
 
 class EpochKind(Enum):
@@ -318,6 +321,71 @@ class Program(ShownRecord, Apart, frozen=True):
 
     def save(self, directory: str | Path) -> None:
         """program.json and the images of its pools, in a folder; `npuscope.load` reads it."""
-        from npuscope.program.serialize import save
-
         save(self, directory)
+
+
+# --- As files; `serialize` describes and reads them ---
+
+SCHEMA = "npuscope/program/1"
+JSON_NAME = "program.json"
+_POOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+def save(program: Program, directory: Path | str) -> Path:
+    """Write program.json and <pool>.raw: all of them, or none."""
+    from npuscope.whole_file import write_files
+
+    folder = Path(directory)
+    files = {image_name(pool, str(folder)): image for pool, image in images(program).items()}
+    # Last, so that a program never names images that are not there yet.
+    write_files(folder, {**files, JSON_NAME: to_json(program)})
+    return folder / JSON_NAME
+
+
+def to_json(program: Program) -> bytes:
+    """The program without its constants' bytes; those are in `images`."""
+    import orjson
+
+    from npuscope.records import encode
+
+    # Compilers leave NumPy integers in some fields.
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
+    sizes = {name: _raw(data).size for name, data in program.constants.items()}
+    record = {"schema": SCHEMA, **encode(program), "constants": sizes}
+    for epoch, row in zip(program.epochs, record["epochs"], strict=True):
+        for refused, entry in zip(epoch.trail, row.get("trail", ()), strict=True):
+            entry["reason"] = refused.reason
+    return orjson.dumps(record, option=options)
+
+
+def images(program: Program) -> dict[str, bytes]:
+    """Pool name -> its constants in place, from the pool's first byte to the last constant."""
+    buffers = program.buffer_map()
+    ends: dict[str, int] = {}
+    for name, data in program.constants.items():
+        buffer = _fitting(buffers[name], _raw(data).size)
+        ends[buffer.pool] = max(ends.get(buffer.pool, 0), buffer.offset + _raw(data).size)
+    result = {pool: np.zeros(end, np.uint8) for pool, end in ends.items()}
+    for name, data in program.constants.items():
+        start = buffers[name].offset
+        result[buffers[name].pool][start : start + _raw(data).size] = _raw(data)
+    return {pool: image.tobytes() for pool, image in result.items()}
+
+
+def _raw(data: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+
+
+def _fitting(buffer: Buffer, size: int) -> Buffer:
+    if size > buffer.size_bytes or buffer.offset < 0:
+        raise InternalError(
+            f"constant '{buffer.name}' has {size} bytes, but its buffer {buffer.size_bytes}"
+        )
+    return buffer
+
+
+def image_name(pool: str, where: str) -> str:
+    """Pool names come from files: only plain ones become file names."""
+    if not _POOL_NAME.fullmatch(pool):
+        raise FileError(f"pool name '{safe_terminal(pool)}' cannot be a file name", where=where)
+    return f"{pool}.raw"

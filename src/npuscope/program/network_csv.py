@@ -112,7 +112,7 @@ def read_network_csv(path: str | Path) -> NetworkCsv:
     rows = [_epoch_row(lines, cells, pools, ports) for cells in lines.section()]
     sums = {cells[0]: _sums(lines, cells, pools) for cells in lines.section()}
     if set(sums) != {TOTAL, BANDWIDTH}:
-        raise lines.error(f"expected the rows '{TOTAL}' and '{BANDWIDTH}' behind the epochs")
+        raise lines.error(f"expected the rows '{TOTAL}' and '{BANDWIDTH}' after the epochs")
     uses = tuple(_use(lines, cells) for cells in lines.section())
     summary = tuple(_figure(lines, cells) for cells in lines.section())
     return NetworkCsv(tuple(rows), sums[TOTAL], sums[BANDWIDTH], uses, summary)
@@ -225,7 +225,8 @@ def _figure(lines: _Lines, cells: list[str]) -> tuple[str, Number | None]:
 def network_csv_text(program: Program, machine: Machine) -> str:
     """The program's claims as the compiler's table. The power of units is not
     known: its cells are blank."""
-    pools = [pool.name for pool in program.pools if not pool.virtual or _moves(program, pool.name)]
+    moving = {access.pool for epoch in program.epochs for access in epoch.claims.accesses}
+    pools = [pool.name for pool in program.pools if not pool.virtual or pool.name in moving]
     ports = range(machine.stream.busif(machine.units["STRENG"] - 1), -1, -1)
     totals = _Totals.of(program, machine)
     rows = [_row(epoch, pools, ports, totals, program, machine) for epoch in program.epochs]
@@ -270,10 +271,6 @@ class _Totals(Struct, frozen=True):
 
     def by_second(self, amount: float) -> str:
         return _rate(amount * self.clock_hz, self.cycles)
-
-
-def _moves(program: Program, pool: str) -> bool:
-    return any(access.pool == pool for e in program.epochs for access in e.claims.accesses)
 
 
 def _row(

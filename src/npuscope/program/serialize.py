@@ -1,4 +1,4 @@
-"""A Program as files: program.json, and one image of constants per pool.
+"""A Program from files: program.json, and one image of constants per pool.
 
 Schema "npuscope/program/1": the records of program.model and program.units under their own field
 names, `constants`, the bytes that each constant takes at its buffer's place in the image, and with
@@ -7,7 +7,6 @@ every refusal its `reason` in words, which is all that files of 0.1 have of it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,29 +15,12 @@ import numpy as np
 import orjson
 
 from npuscope.bounded_file import POOL_IMAGE, PROGRAM, read_bytes
-from npuscope.errors import FileError, InternalError
-from npuscope.program.model import Buffer, Program
+from npuscope.errors import FileError
+from npuscope.program.model import JSON_NAME, SCHEMA, Buffer, Program, image_name
 from npuscope.program.verify import verify
-from npuscope.records import decode, encode
+from npuscope.records import decode
 from npuscope.structs import replace
 from npuscope.text import safe_terminal
-from npuscope.whole_file import write_files
-
-SCHEMA = "npuscope/program/1"
-JSON_NAME = "program.json"
-# Compilers leave NumPy integers in some fields.
-_OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
-_POOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-
-
-def to_json(program: Program) -> bytes:
-    """The program without its constants' bytes; those are in `images`."""
-    sizes = {name: _raw(data).size for name, data in program.constants.items()}
-    record = {"schema": SCHEMA, **encode(program), "constants": sizes}
-    for epoch, row in zip(program.epochs, record["epochs"], strict=True):
-        for refused, entry in zip(epoch.trail, row.get("trail", ()), strict=True):
-            entry["reason"] = refused.reason
-    return orjson.dumps(record, option=_OPTIONS)
 
 
 def from_json(data: bytes, images: Mapping[str, bytes]) -> Program:
@@ -67,29 +49,6 @@ def from_json(data: bytes, images: Mapping[str, bytes]) -> Program:
     return replace(program, constants=constants)
 
 
-def images(program: Program) -> dict[str, bytes]:
-    """Pool name -> its constants in place, from the pool's first byte to the last constant."""
-    buffers = program.buffer_map()
-    ends: dict[str, int] = {}
-    for name, data in program.constants.items():
-        buffer = _fitting(buffers[name], _raw(data).size)
-        ends[buffer.pool] = max(ends.get(buffer.pool, 0), buffer.offset + _raw(data).size)
-    result = {pool: np.zeros(end, np.uint8) for pool, end in ends.items()}
-    for name, data in program.constants.items():
-        start = buffers[name].offset
-        result[buffers[name].pool][start : start + _raw(data).size] = _raw(data)
-    return {pool: image.tobytes() for pool, image in result.items()}
-
-
-def save(program: Program, directory: Path | str) -> Path:
-    """Write program.json and <pool>.raw: all of them, or none."""
-    folder = Path(directory)
-    files = {_image_name(pool, str(folder)): image for pool, image in images(program).items()}
-    # Last, so that a program never names images that are not there yet.
-    write_files(folder, {**files, JSON_NAME: to_json(program)})
-    return folder / JSON_NAME
-
-
 def load(path: Path | str) -> Program:
     """Read what `save` wrote; `path` is the folder or its program.json."""
     file = Path(path)
@@ -113,20 +72,8 @@ class _Images(dict[str, bytes]):
         self.folder = folder
 
     def __missing__(self, pool: str) -> bytes:
-        self[pool] = read_bytes(self.folder / _image_name(pool, "$.pools"), POOL_IMAGE)
+        self[pool] = read_bytes(self.folder / image_name(pool, "$.pools"), POOL_IMAGE)
         return self[pool]
-
-
-def _raw(data: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(data).reshape(-1).view(np.uint8)
-
-
-def _fitting(buffer: Buffer, size: int) -> Buffer:
-    if size > buffer.size_bytes or buffer.offset < 0:
-        raise InternalError(
-            f"constant '{buffer.name}' has {size} bytes, its buffer {buffer.size_bytes}"
-        )
-    return buffer
 
 
 def _refusals(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -173,14 +120,7 @@ def _constant(
     end = buffer.offset + size
     if end > len(image):
         raise FileError(
-            f"the image of pool '{pool}' ends at byte {len(image)}, the constant at {end}",
+            f"the image of pool '{pool}' ends at byte {len(image)}, but the constant at {end}",
             where=where,
         )
     return np.frombuffer(image[buffer.offset : end], np.uint8)
-
-
-def _image_name(pool: str, where: str) -> str:
-    """Pool names come from files: only plain ones become file names."""
-    if not _POOL_NAME.fullmatch(pool):
-        raise FileError(f"pool name '{safe_terminal(pool)}' cannot be a file name", where=where)
-    return f"{pool}.raw"

@@ -22,12 +22,12 @@ from npuscope.program.c_info.names import with_origins
 from npuscope.program.c_info.to_program import program_from_c_info
 from npuscope.program.ec_blob.binary import encrypted_blobs, read_header
 from npuscope.program.links import without_surplus
-from npuscope.program.model import Epoch, Pool, Program
+from npuscope.program.model import SCHEMA, Epoch, Pool, Program
 from npuscope.program.network_c.read_head import is_network_c
 from npuscope.program.network_c.reader import NetworkC, read_network_c
 from npuscope.program.network_c.with_blobs import with_blobs
 from npuscope.program.quant_json import read_quant_json
-from npuscope.program.serialize import SCHEMA, load
+from npuscope.program.serialize import load
 from npuscope.program.verify import check_foreign
 from npuscope.program.weight_files import pool_image
 from npuscope.structs import replace
@@ -205,7 +205,7 @@ def _unpacked(file: Path, pool: Pool) -> bytes:
     try:
         return pool_image(file, pool.file_name, pool.address)
     except FileError as error:
-        log.warning("%s: %s; not used", error.where, error.message)
+        log.warning("%s: %s; ignored", error.where, error.message)
         return b""
 
 

@@ -14,7 +14,7 @@ DEEP_BYTES = 3  # of a word in Deep1x1 mode
 def word_bytes(source: Unit) -> int:
     """Bytes that a unit puts into one word of its output link."""
     if isinstance(source, Streng):
-        return source.element_bytes
+        return source.nbits_out // 8 if source.packed else source.element_bytes
     return 1 if isinstance(source, Decun) else source.outbytes_o
 
 

@@ -84,7 +84,7 @@ class Streng(Struct, frozen=True, kw_only=True):
 
     @property
     def frames(self) -> int:
-        return max(1, self.frame_tot_cnt)
+        return self.frame_tot_cnt if self.frame_tot_cnt > 1 else 1
 
     @property
     def distinct_frames(self) -> int:
@@ -103,11 +103,20 @@ class Streng(Struct, frozen=True, kw_only=True):
     @property
     def total_bytes(self) -> int:
         """Bytes moved over the bus, re-reads included."""
-        return self.total_elements * self.nbits_memory // 8
+        return self.frame_bytes * self.frames
+
+    @property
+    def packed(self) -> bool:
+        """Several elements share a byte, as weights of 4 bits do; a frame begins in its own."""
+        return self.nbits_memory % 8 != 0
+
+    @property
+    def frame_bytes(self) -> int:
+        return -(-self.frame_elements * self.nbits_memory // 8)
 
     @property
     def element_bytes(self) -> int:
-        return self.nbits_memory // 8
+        return max(1, self.nbits_memory // 8)
 
     @property
     def run_bytes(self) -> int:

@@ -59,8 +59,11 @@ def problems(
     for name, rule in RULES.items():
         for where, what in rule(program):
             yield name, safe_terminal(where), safe_terminal(what)
-    for where, what in _unit_numbers(program, counts or {}):
-        yield "unit-numbers", safe_terminal(where), what
+    limits = counts or {}
+    for epoch, unit in _units(program):
+        if unit.id < 0 or unit.id >= limits.get(unit.unit, unit.id + 1):
+            what = f"the machine has {limits.get(unit.unit, 0)} units of this type"
+            yield "unit-numbers", safe_terminal(_unit_place(epoch, unit)), what
 
 
 def _groups(program: Program) -> Iterator[tuple[Epoch, Group]]:
@@ -69,16 +72,14 @@ def _groups(program: Program) -> Iterator[tuple[Epoch, Group]]:
             yield epoch, group
 
 
-def _units(program: Program) -> Iterator[tuple[str, Unit]]:
+def _units(program: Program) -> Iterator[tuple[Epoch, Unit]]:
     for epoch, group in _groups(program):
         for unit in group.units:
-            yield f"{epoch.name}, {unit.unit} {unit.id}", unit
+            yield epoch, unit
 
 
-def _unit_numbers(program: Program, counts: Mapping[str, int]) -> Iterator[Problem]:
-    for where, unit in _units(program):
-        if unit.id < 0 or unit.id >= counts.get(unit.unit, unit.id + 1):
-            yield where, f"the machine has {counts.get(unit.unit, 0)} units of this type"
+def _unit_place(epoch: Epoch, unit: Unit) -> str:
+    return f"{epoch.name}, {unit.unit} {unit.id}"
 
 
 def _epoch_order(program: Program) -> Iterator[Problem]:
@@ -163,10 +164,10 @@ def _interface(program: Program) -> Iterator[Problem]:
 
 def _named_buffers(program: Program) -> Iterator[Problem]:
     buffers = program.buffer_map()
-    for where, unit in _units(program):
+    for epoch, unit in _units(program):
         for place in _references(unit):
             if place.buffer not in buffers:
-                yield where, f"buffer '{place.buffer}' does not exist"
+                yield _unit_place(epoch, unit), f"buffer '{place.buffer}' does not exist"
 
 
 def _named_pools(program: Program) -> Iterator[Problem]:
@@ -192,10 +193,10 @@ def _figures(program: Program) -> Iterator[Problem]:
                 f"pool '{pool.name}'",
                 f"{pool.byte_width} bytes per cycle and a clock ratio of {pool.freq_ratio}",
             )
-    for where, unit in _units(program):
+    for epoch, unit in _units(program):
         for field in _DIVISORS.get(unit.unit, ()):
             if getattr(unit, field) < 1:
-                yield where, f"{field} is {getattr(unit, field)}"
+                yield _unit_place(epoch, unit), f"{field} is {getattr(unit, field)}"
     for epoch, group in _groups(program):
         for link in group.links:
             if min(link.frames0, link.frames1) < 0:
@@ -231,14 +232,14 @@ def _engines(program: Program) -> Iterator[Problem]:
     """Every byte an engine touches lies in its buffer."""
     yield from _named_buffers(program)
     buffers = program.buffer_map()
-    for where, unit in _units(program):
+    for epoch, unit in _units(program):
         if isinstance(unit, Streng) and unit.addr_base.buffer in buffers:
             buffer = buffers[unit.addr_base.buffer]
             low, high = (unit.addr_base.offset + end for end in reach(unit))
             slack = _TRIPLE_SLACK_BYTES if unit.nbits_memory == 24 and not unit.dir else 0
             if low < 0 or high > buffer.size_bytes + slack:
                 yield (
-                    where,
+                    _unit_place(epoch, unit),
                     f"touches bytes {low} to {high - 1} of buffer '{buffer.name}', "
                     f"which has {buffer.size_bytes}",
                 )

@@ -62,7 +62,7 @@ def read_hex(path: str | Path) -> tuple[AddressedBytes, ...]:
             base = int.from_bytes(data, "big") << (16 if kind == _UPPER_LINEAR else 4)
         elif kind == _END:
             return (*segments, *_segment(started, parts))
-    raise FileError("has no end record: the file is cut off", where=str(path), hint=_HEX_HINT)
+    raise FileError("has no end record: the file is truncated", where=str(path), hint=_HEX_HINT)
 
 
 def _segment(address: int, parts: list[bytes]) -> list[AddressedBytes]:
@@ -85,7 +85,7 @@ def _record(text: bytes, where: str) -> tuple[int, int, bytes]:
     kind = raw[3]
     widths = {_UPPER_SEGMENT: 2, _UPPER_LINEAR: 2}
     if kind > _START_LINEAR or raw[0] != widths.get(kind, raw[0]):
-        message = f"a record of kind {kind} with {raw[0]} bytes is not known"
+        message = f"unknown record of kind {kind} with {raw[0]} bytes"
         raise FileError(message, where=where, hint=_HEX_HINT)
     return kind, raw[1] << 8 | raw[2], raw[4:-1]
 
@@ -116,10 +116,10 @@ class Elf(Struct, frozen=True):
 def read_elf(path: str | Path) -> Elf:
     data = read_bytes(path, ELF)
     if not data.startswith(_MAGIC) or len(data) < _HEADER.size:
-        raise FileError("is not an ELF file of 32 bits, low byte first", where=str(path))
+        raise FileError("is not a 32-bit little-endian ELF file", where=str(path))
     kind, machine, _, _, _, table, _, _, _, _, size, count, names = _HEADER.unpack_from(data)
     if size != _SECTION.size or table + size * count > len(data):
-        raise FileError("its table of sections leaves the file", where=str(path))
+        raise FileError("its section table extends past the end of the file", where=str(path))
     rows = [_SECTION.unpack_from(data, table + size * i) for i in range(count)]
     texts = _body(data, rows[names]) if names < count else b""
     sections = tuple(
@@ -178,7 +178,7 @@ def c_arrays(text: str, where: str) -> tuple[AddressedBytes, ...]:
         if end < 0:
             line = text.count("\n", 0, head.start()) + 1
             raise FileError(
-                f"the array '{head[2]}' does not end: the file is cut off",
+                f"the array '{head[2]}' does not end: the file is truncated",
                 where=f"{where}, line {line}",
             )
         body = text[head.end() : end]

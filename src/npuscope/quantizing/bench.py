@@ -92,7 +92,7 @@ class QuantizingBench:
                 if real.dtype.kind == "f":
                     noise.add(name, real, values[name])
         if not noise.signal:
-            raise ModelError("no output of the network is float: there is nothing to compare")
+            raise ModelError("the network has no float output: there is nothing to compare")
         return Trial(plan, data, self.timed(self.bordered(data))[1], noise.all_db())
 
     def planned(self, plan: RangePlan) -> Trial:
@@ -104,7 +104,7 @@ class QuantizingBench:
 
     def plain(self) -> Trial | None:
         """By the defaults of the tool underneath, on the same data: the floor for all choices."""
-        self.progress("what the quantizer makes by default")
+        self.progress("the quantizer's defaults")
         data = self.work.plain(self.samples.calibration)
         if data is None:
             return None
@@ -160,7 +160,7 @@ class QuantizingBench:
             try:
                 apply_edit(document, edit, request)
             except NotFitting as misfit:
-                self.note(f"float32 stays at an {side}: {misfit}")
+                self.note(f"an {side} stays float32: {misfit}")
         return document.to_bytes()
 
     def note(self, text: str) -> None:
@@ -260,7 +260,7 @@ def verdict(
         return better, f"{gain:.1f} dB better" if better else "it does not help"
     below = [n for n, db in after.sqnr_db.items() if db < floor_db.get(n, db)]
     if any(before.sqnr_db[name] >= floor_db[name] for name in below):
-        return False, "an output would be worse than by the quantizer's defaults"
+        return False, "an output would be worse than with the quantizer's defaults"
     lost = max(best_db.get(n, db) - db for n, db in after.sqnr_db.items())
     if lost > loss_db:
         return False, f"it costs {lost:.1f} dB, more than the {loss_db:g} dB allowed"

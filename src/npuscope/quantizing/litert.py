@@ -14,7 +14,9 @@ from npuscope.edits.records import QuantSteps
 from npuscope.edits.steps import float_steps
 from npuscope.edits.tflite.document import TfliteDocument
 from npuscope.errors import ModelError
+from npuscope.files.tflite.file import parse
 from npuscope.files.tflite.file_parts import FileOp, FileTensor
+from npuscope.files.tflite.sparse import dense
 from npuscope.graph.model import Quant
 from npuscope.profiling.runtimes import LitertKernels, litert_interpreter
 from npuscope.quantizing.histogram import Histograms
@@ -43,6 +45,7 @@ class LitertWork:
         assert isinstance(document, TfliteDocument)
         _check(document)
         notes = []
+        _use_dense(document)
         if _use_float32(document):
             notes.append("16-bit floats became 32-bit ones")
         if document.close_batch():
@@ -97,7 +100,12 @@ class LitertWork:
         assert isinstance(document, TfliteDocument)
         for op in [op for op in document.nodes if document.kind(op) in kinds]:
             _make_integer(document, op, plan)
-        self._keep_names(document)
+        # The quantizer gives an output's name to the integers in front of it.
+        for name, output in zip(self.output_names, document.network_outputs, strict=True):
+            for other in document.tensors:
+                if other.name == name and other is not output:
+                    other.name = f"{name}{_INTEGERS}"
+            output.name = name
         return document.to_bytes()
 
     def _opens_with(self, data: bytes, plan: RangePlan, kind: str) -> bool:
@@ -107,14 +115,6 @@ class LitertWork:
         except ModelError:
             return False
         return True
-
-    def _keep_names(self, document: TfliteDocument) -> None:
-        """The quantizer gives an output's name to the integers in front of it."""
-        for name, output in zip(self.output_names, document.network_outputs, strict=True):
-            for other in document.tensors:
-                if other.name == name and other is not output:
-                    other.name = f"{name}{_INTEGERS}"
-            output.name = name
 
     def _quantized(self, plan: RangePlan) -> bytes:
         from ai_edge_quantizer import algorithm_manager, quantizer, recipe
@@ -226,6 +226,17 @@ def _check(document: TfliteDocument) -> None:
             "the model is quantized already, or its weights are",
             hint=FLOAT_ONE,
         )
+
+
+def _use_dense(document: TfliteDocument) -> None:
+    """Sparse constants, which a DENSIFY fills with zeros, are written with their zeros."""
+    sources = dict(zip(document.tensors, parse(document.to_bytes()).tensors, strict=False))
+    for op in [op for op in document.nodes if op.word == "DENSIFY"]:
+        source = sources[op.inputs[0]] if op.inputs[0] is not None else None
+        if source is not None and source.sparsity is not None and source.data is not None:
+            values = source.data.view(np.dtype(source.type.lower()))
+            op.outputs[0].data = dense(source.sparsity, values, source.shape)
+            document.remove(op)
 
 
 def _use_float32(document: TfliteDocument) -> bool:

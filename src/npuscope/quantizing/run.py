@@ -44,7 +44,7 @@ class Wish(Struct, frozen=True):
         if self.calibration not in (AUTO, *METHODS):
             methods = ", ".join((AUTO, *METHODS))
             raise UsageError(
-                f"there is no calibration '{self.calibration}'",
+                f"unknown calibration '{self.calibration}'",
                 where="--calibration",
                 hint=f"one of {methods}",
             )
@@ -124,7 +124,7 @@ _OFFERS: tuple[tuple[str, Callable[[QuantizingBench, Trial], Sequence[Part]]], .
         lambda bench, best: shared_scales(best.plan, bench.work.layers, "Add"),
     ),
     (
-        "zero points that free the fast mode",
+        "zero points that allow the fast mode",
         lambda bench, best: fast_zero_points(
             best.plan, bench.work.layers, bench.zero_point_gains(best)
         ),
@@ -224,6 +224,6 @@ def _narrowed(bench: QuantizingBench, best: Trial) -> tuple[Trial, list[ChoiceSt
     other = bench.planned(replace(best.plan, narrow=True))
     if other.data == best.data:
         return best, []
-    title = f"ops that {bench.work.tool} leaves in float stay so"
+    title = f"ops that {bench.work.tool} leaves in float stay in float"
     best, step = bench.judged(title, best, other)
     return best, [step]

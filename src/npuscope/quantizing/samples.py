@@ -86,7 +86,7 @@ def load_samples(
     path = Path(source)
     if str(source) == RANDOM and not path.exists():
         count = min(most, _RANDOM_COUNT)
-        source_text = f"{count} random samples, seed {seed}: figures of accuracy mean little"
+        source_text = f"{count} random samples, seed {seed}: accuracy figures mean little"
         return _split(_random(borders, count, seed), source_text, False)
     if path.is_dir():
         samples = _pictures(path, borders, form, most, seed)
@@ -141,7 +141,7 @@ def _arrays(path: Path, borders: Sequence[Border], most: int, seed: int) -> list
         if len(arrays) != len(borders):
             inputs = ", ".join(safe_terminal(b.name) for b in borders)
             raise FileError(
-                f"holds {len(arrays)} arrays, the model has {len(borders)} inputs",
+                f"holds {len(arrays)} arrays, but the model has {len(borders)} inputs",
                 where=str(path),
                 hint=f"name the arrays as the inputs: {inputs}",
             )
@@ -173,7 +173,7 @@ def _column(values: np.ndarray, border: Border, path: Path) -> list[np.ndarray]:
         if values.shape == shape:
             return [values.reshape(border.shape).astype(border.dtype)]
     raise FileError(
-        f"samples have the shape {values.shape[1:]}, input '{safe_terminal(border.name)}' is "
+        f"samples have the shape {values.shape[1:]}, but input '{safe_terminal(border.name)}' is "
         f"{border.shape}",
         where=str(path),
         hint="the first axis counts the samples, the others are those of the input",
@@ -189,9 +189,9 @@ def _pictures(
     needs("Pillow", "PIL", "quantize")
     if len(borders) != 1:
         raise UsageError(
-            f"a folder of images fits one input, the model has {len(borders)}",
+            f"a folder of images serves one input, but the model has {len(borders)}",
             where=f"--data {folder}",
-            hint="give a .npz with one array for every input",
+            hint="give a .npz with one array per input",
         )
     files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in _PICTURES and p.is_file())
     if not files:
@@ -214,9 +214,7 @@ def channels_first(shape: Sequence[int], layout: str) -> bool:
         return layout == "nchw"
     last, second = (shape[axis] in (_GREY, _RGB) for axis in (3, 1))
     if not last and not second:
-        raise UsageError(
-            f"no axis of the input {tuple(shape)} is one of 1 or 3 channels", where="--data"
-        )
+        raise UsageError(f"no axis of the input {tuple(shape)} has 1 or 3 channels", where="--data")
     return second and not last
 
 
@@ -243,5 +241,7 @@ def _picture(file: Path, border: Border, form: ImageForm, first: bool) -> np.nda
 
 def _each(values: Sequence[float], channels: int, default: float, flag: str) -> np.ndarray:
     if len(values) not in (0, 1, channels):
-        raise UsageError(f"{len(values)} numbers, the images have {channels} channels", where=flag)
+        raise UsageError(
+            f"{len(values)} numbers, but the images have {channels} channels", where=flag
+        )
     return np.array(tuple(values) or (default,), np.float32)

@@ -31,7 +31,8 @@ def board_json(board: Listening) -> dict[str, Any]:
 
 
 def view_text(address: str, *, models: Sequence[str]) -> str:
-    return f"{address}: {counted(len(models), 'model')}, for this computer only\n  Ctrl-C ends it"
+    number = counted(len(models), "model")
+    return f"{address}: {number}, reachable from this computer only\n  Ctrl-C stops it"
 
 
 def view_json(address: str) -> dict[str, Any]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from npuscope.building import Build, art_profile, optimization_level
+from npuscope.errors import UsageError
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 from npuscope.machine.mpool import mpool_text
 from npuscope.profiling.model import Profile
+from npuscope.profiling.run import estimate
 from npuscope.program.c_info import c_info_json, c_info_of
 from npuscope.program.code_files import (
     Files,
@@ -20,11 +25,40 @@ from npuscope.program.code_files import (
 from npuscope.program.dot import dot_text
 from npuscope.program.generate_report.summary import BuildCall
 from npuscope.program.generate_report.writer import generate_report_text
-from npuscope.program.model import Program
+from npuscope.program.model import Program, save
 from npuscope.program.network_csv import network_csv_text
-from npuscope.program.serialize import save
 from npuscope.text import c_identifier, file_name
-from npuscope.whole_file import together, write_files
+from npuscope.whole_file import as_file_error, together, write_files
+
+
+def build_call(network: Build, options: Mapping[str, Any]) -> BuildCall:
+    """What was asked for; a profile of the vendor's may name files too."""
+    building: Any = options
+    level, profile = optimization_level(building), art_profile(building)
+    stated = (profile.options.csv_file, profile.options.info_file) if profile else ("", "")
+    files = (options.get("csv_file"), options.get("output_info_file"))
+    csv, info = (str(own or other) for own, other in zip(files, stated, strict=True))
+    return BuildCall(
+        str(options.get("directory") or ""),
+        options.get("name") or "network",
+        csv,
+        info,
+        options.get("application") or "",
+        network.machine.generation.default_optimization if level is None else level,
+        str(options.get("mpool") or ""),
+        tuple(options.get("asked") or ()),
+        str(options.get("created") or ""),
+    )
+
+
+def write_network(network: Build, folder: Path, call: BuildCall | None = None) -> tuple[str, ...]:
+    """The files of a network that was compiled here."""
+    if network.graph is None:
+        raise UsageError("this is already a compiled program", hint="give a .tflite or .onnx model")
+    profile = estimate(network.program, network.machine, network.graph)
+    with as_file_error(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    return write_build(folder, network.program, network.machine, network.graph, profile, call)
 
 
 def write_build(

@@ -43,17 +43,19 @@ def checklist_json(checklist: Checklist) -> dict[str, Any]:
         "schema": "npuscope/checklist/1",
         "network": checklist.network,
         "source": checklist.source,
-        "files": [_file_json(row) for row in checklist.initialisers],
+        "files": [
+            {
+                **asdict(row),
+                "crc32": None if row.crc32 is None else f"{row.crc32:08x}",
+                "problem": row.problem,
+            }
+            for row in checklist.initialisers
+        ],
         "memories": [asdict(memory) for memory in checklist.memories],
         "buffers": [{**asdict(work), "aligned": work.aligned} for work in checklist.caches],
         "alignment": list(checklist.alignment),
         "notes": list(checklist.notes),
     }
-
-
-def _file_json(row: Initialiser) -> dict[str, Any]:
-    crc = None if row.crc32 is None else f"{row.crc32:08x}"
-    return {**asdict(row), "crc32": crc, "problem": row.problem}
 
 
 def _count(number: int, one: str, many: str = "") -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from npuscope.families.interface import Compiled
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.npu_ops import LAYERS
 from npuscope.program.code_files import NO_C
@@ -15,6 +16,8 @@ from npuscope.program.generate_report.summary import BuildCall, summary_lines
 from npuscope.program.model import EpochKind, Program
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
+
+OUTPUT_FOLDER = "st_ai_output"  # of the vendor's tool; where `package` looks
 
 
 class Compilation(Struct, frozen=True):
@@ -30,6 +33,25 @@ class Compilation(Struct, frozen=True):
     def missing(self) -> tuple[str, ...]:
         """Why there is no C, without which a build cannot be run."""
         return tuple(note for note in self.notes if note.startswith(NO_C))
+
+
+def compiled_text(build: Compiled, *, directory: str = OUTPUT_FOLDER) -> str:
+    """Of a family that has no words of its own for it."""
+    names = safe_terminal(", ".join(build.files))
+    lines = [f"{counted(len(build.files), 'file')} in {safe_terminal(directory)}: {names}"]
+    return "\n".join([*lines, *(f"note     {safe_terminal(note)}" for note in build.notes)])
+
+
+def compiled_json(
+    build: Compiled, *, directory: str = OUTPUT_FOLDER, machine: str
+) -> dict[str, Any]:
+    return {
+        "schema": "npuscope/compile/1",
+        "directory": str(Path(directory)),
+        "files": list(build.files),
+        "machine": machine,
+        "notes": list(build.notes),
+    }
 
 
 def compilation_text(

@@ -9,8 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from npuscope.advice.explanation import Explanation
-from npuscope.program import serialize
-from npuscope.program.model import Program
+from npuscope.program.model import Program, save
 from npuscope.report.estimate import estimate_text
 from npuscope.report.findings import explain_text
 from npuscope.report.html.data import profile_page
@@ -43,7 +42,7 @@ def demo_json(demo: Demo) -> dict[str, Any]:
 
 
 def write_demo(folder: Path, program: Program, explanation: Explanation) -> None:
-    serialize.save(program, folder / "program")
+    save(program, folder / "program")
     text = f"{profile_text(explanation.profile, full=True)}\n{explain_text(explanation)}"
     write_whole(folder / "report.txt", text.encode("utf-8", "backslashreplace"))
     result = profile_json(explanation.profile, explanation.findings)

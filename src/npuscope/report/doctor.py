@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from npuscope.cache import MOST_BYTES, MOST_DAYS
-from npuscope.installed import CacheUse, Installed, InstalledPackage
+from npuscope.installed import Installed, InstalledPackage
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 from npuscope.version import __version__
@@ -39,7 +39,12 @@ def _lines(installed: Installed) -> Iterator[str]:
     for program, path in installed.programs:
         yield f"  {program.names[0]:<18} {safe_terminal(path) or 'not found'}"
         yield from _wrapped(f"for {program.good_for}")
-    yield f"cache     {safe_terminal(str(installed.kept.folder))}: {_amount(installed.kept)}"
+    kept, amount = installed.kept, "empty"
+    if kept.files:
+        limit = f"at most {MOST_BYTES / _MIB:.0f} MiB and {MOST_DAYS} days are kept"
+        size = f"{counted(kept.files, 'file')}, {kept.size_bytes / _MIB:.1f} MiB"
+        amount = f"{size}; {limit}; it may be deleted at any time"
+    yield f"cache     {safe_terminal(str(kept.folder))}: {amount}"
 
 
 def _verdict(installed: Installed) -> str:
@@ -66,14 +71,6 @@ def _state(package: InstalledPackage) -> str:
 def _wrapped(text: str) -> list[str]:
     indent = " " * 4
     return textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
-
-
-def _amount(cache: CacheUse) -> str:
-    if not cache.files:
-        return "empty"
-    files = counted(cache.files, "file")
-    limit = f"at most {MOST_BYTES / _MIB:.0f} MiB and {MOST_DAYS} days are kept"
-    return f"{files}, {cache.size_bytes / _MIB:.1f} MiB; {limit}; it may be deleted at any time"
 
 
 def doctor_json(installed: Installed) -> dict[str, Any]:

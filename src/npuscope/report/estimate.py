@@ -10,7 +10,7 @@ from msgspec import Struct
 from npuscope.machine.load import load_machine, packaged
 from npuscope.machine.marks import KeyEffect
 from npuscope.machine.set_keys import Key, key_notes, machine_keys
-from npuscope.profiling.model import Fit, PoolUse, Profile
+from npuscope.profiling.model import Fit, Profile
 from npuscope.report.figures import (
     DASH,
     answer,
@@ -89,7 +89,7 @@ def sensitivity_lines(rows: tuple[Sensitivity, ...], total_ms: float) -> list[st
     heading = f"{'key':<42} {'value':>9} {'tried':>9} {'saved ms':>9} {'share':>6}"
     from npuscope.advice.what_if import STEP
 
-    lines = [f"Sensitivity  one timing key {STEP:.0%} better at a time; what saves most:"]
+    lines = [f"Sensitivity  one timing key {STEP:.0%} better at a time; the largest savings:"]
     lines.append(f"  {heading}")
     for row in rows[:_SHOWN]:
         share = percent(row.saved_ms, total_ms)
@@ -184,23 +184,19 @@ def memory_lines(profile: Profile) -> list[str]:
     memory = profile.memory
     used = [pool for pool in memory.pools if pool.used_bytes]
     lines = [f"{'Memory':<12} {'used':>11} {'of':>11} {'share':>7} {'live peak':>12}"]
-    lines += [_pool_line(pool) for pool in used]
+    for pool in used:
+        live = size(pool.live_bytes) if pool.live_bytes else DASH
+        share = percent(pool.used_bytes, pool.size_bytes)
+        lines.append(
+            f"  {safe_terminal(pool.name):<10} {size(pool.used_bytes):>11} "
+            f"{size(pool.size_bytes):>11} {share:>7} {live:>12}"
+        )
     lines.append(
         f"  internal RAM {size(memory.internal_ram_bytes)}, "
         f"external RAM {size(memory.external_ram_bytes)}, weights {size(memory.weights_bytes)}"
     )
-    lines.append(f"  no placement needs less than {size(memory.lower_bound_bytes)} of RAM")
+    lines.append(f"  any placement needs at least {size(memory.lower_bound_bytes)} of RAM")
     return lines
-
-
-def _pool_line(pool: PoolUse) -> str:
-    live = size(pool.live_bytes) if pool.live_bytes else DASH
-    share = percent(pool.used_bytes, pool.size_bytes)
-    name = safe_terminal(pool.name)
-    return (
-        f"  {name:<10} {size(pool.used_bytes):>11} {size(pool.size_bytes):>11} {share:>7} "
-        f"{live:>12}"
-    )
 
 
 def _fit_lines(fit: Fit) -> list[str]:
@@ -254,14 +250,14 @@ def known_keys(machine_name: str, text: str = "") -> tuple[KnownKey, ...]:
     machine = load_machine(machine_name)
     notes = key_notes(packaged(machine_name), machine)
     return tuple(
-        KnownKey(key, _unit(name), notes[name])
+        KnownKey(
+            key,
+            next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), ""),
+            notes[name],
+        )
         for name, key in machine_keys(machine).items()
         if text in name or text == key.effect.value
     )
-
-
-def _unit(name: str) -> str:
-    return next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "")
 
 
 def keys_text(machine_name: str, rows: tuple[KnownKey, ...]) -> str:

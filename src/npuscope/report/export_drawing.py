@@ -168,18 +168,15 @@ def export_files(
         data = {target.name: _dumped(tables[name]) for name, target in data_paths(path).items()}
         files += [str(file) for file in write_files(path.parent, data)]
     if netron:
-        files += _write_onnx(subject, Path(netron))
+        path = Path(netron)
+        if is_tflite(subject.data):
+            content = drawn_onnx(subject.graph, subject.costs)
+        else:
+            content = annotated_onnx(subject.data, subject.costs, subject.path.parent)
+        files += [str(file) for file in write_files(path.parent, {path.name: content})]
     return replace(subject, files=tuple(files))
 
 
 def _dumped(result: Mapping[str, Any]) -> bytes:
     text = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     return text.encode("utf-8", "backslashreplace")
-
-
-def _write_onnx(subject: Export, path: Path) -> list[str]:
-    if is_tflite(subject.data):
-        made = drawn_onnx(subject.graph, subject.costs)
-    else:
-        made = annotated_onnx(subject.data, subject.costs, subject.path.parent)
-    return [str(file) for file in write_files(path.parent, {path.name: made})]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from npuscope.advice.compare.fidelity import STEPS, EpochPair, EpochView, Fidelity
+from npuscope.advice.compare.fidelity import STEPS, EpochView, Fidelity
 from npuscope.report.figures import shorten, size
 from npuscope.text import safe_terminal
 
@@ -20,17 +20,17 @@ def fidelity_json(fidelity: Fidelity) -> dict[str, Any]:
         "equal": {step: fidelity.equal(step) for step in _steps(fidelity)},
         "ram_bytes": dict(zip(("theirs", "ours"), fidelity.ram_bytes, strict=True)),
         "weights_bytes": dict(zip(("theirs", "ours"), fidelity.weights_bytes, strict=True)),
-        "differences": [_pair(pair) for pair in fidelity.pairs if pair.differs],
+        "differences": [
+            {"differs": pair.differs, "theirs": _view(pair.theirs), "ours": _view(pair.ours)}
+            for pair in fidelity.pairs
+            if pair.differs
+        ],
         "notes": list(fidelity.notes),
     }
 
 
 def _steps(fidelity: Fidelity) -> tuple[str, ...]:
     return STEPS if fidelity.has_registers else STEPS[:2]
-
-
-def _pair(pair: EpochPair) -> dict[str, Any]:
-    return {"differs": pair.differs, "theirs": _view(pair.theirs), "ours": _view(pair.ours)}
 
 
 def _view(view: EpochView | None) -> dict[str, Any] | None:

@@ -10,14 +10,13 @@ from npuscope.profiling.model import (
     UNKNOWN_FIT,
     DevicePart,
     EpochProfile,
-    Fit,
     Profile,
     Provenance,
     RunClocks,
     TensorInfo,
 )
 from npuscope.program.model import Claims, EpochKind
-from npuscope.shown import counted
+from npuscope.shown import counted, significant
 from npuscope.sim.counters import Bound
 from npuscope.text import safe_terminal
 
@@ -253,9 +252,9 @@ def answer(profile: Profile) -> str:
             f"known cost ({kinds})"
         )
     if profile.is_lower_bound:
-        return f"{verdict(profile.fit)}; {least_time(profile)} ({how_sure(profile)})"
-    speed = f"{ms(profile.total_ms)} ms, {profile.inferences_per_s:.4g} inf/s"
-    return f"{verdict(profile.fit)}; {speed} ({how_sure(profile)})"
+        return f"{verdict(profile)}; {least_time(profile)} ({how_sure(profile)})"
+    speed = f"{ms(profile.total_ms)} ms, {significant(profile.inferences_per_s, 4)} inf/s"
+    return f"{verdict(profile)}; {speed} ({how_sure(profile)})"
 
 
 def least_time(profile: Profile) -> str:
@@ -264,18 +263,25 @@ def least_time(profile: Profile) -> str:
     kinds = safe_terminal(", ".join(dict.fromkeys(profile.unknown_ops)))
     blobs = {epoch.name for epoch in profile.epochs if epoch.kind is EpochKind.HW}
     if blobs.intersection(profile.unknown_ops):
-        return f"at least {ms(profile.total_ms)} ms; nothing is known of {kinds}"
+        return f"at least {ms(profile.total_ms)} ms; the cost of {kinds} is not known"
     ops = "1 op" if number == 1 else f"{number} ops"
     return f"at least {ms(profile.total_ms)} ms; {ops} of unknown cost ({kinds}) on the CPU"
 
 
-def verdict(fit: Fit) -> str:
+def verdict(profile: Profile) -> str:
+    """The least memory that the network needs, and where its weights are now."""
+    fit = profile.fit
     if fit == UNKNOWN_FIT:
         return "runs on the device"
     if fit.on_chip:
+        # A memory that holds weights alone is flash, or takes its place.
+        used = profile.memory.pools
+        names = [pool.name for pool in used if pool.weights_bytes and not pool.activations_bytes]
+        if names:
+            return f"fits; weights in {safe_terminal(', '.join(names))} (all could fit on chip)"
         return "fits on chip, weights included"
     if fit.with_flash:
-        return "fits on chip with flash"
+        return "fits; weights in flash"
     return "fits with external RAM" if fit.with_external_ram else "does not fit"
 
 
@@ -319,9 +325,11 @@ def machine_words(profile: Profile) -> str:
     clocks = clocks_of(profile)
     controller = "on" if machine.epoch_controller else "off"
     generation = f", generation {machine.generation}" if machine.generation else ""
+    roads = {"flash": machine.flash, "PSRAM": machine.psram}
+    driven = [f", {name} {safe_terminal(how)}" for name, how in roads.items() if how]
     return (
         f"{safe_terminal(machine.name)}{generation}, epoch controller {controller}, "
-        f"MCU {clocks.mcu_mhz:g} MHz, NPU {clocks.npu_mhz:g} MHz"
+        f"MCU {clocks.mcu_mhz:g} MHz, NPU {clocks.npu_mhz:g} MHz{''.join(driven)}"
     )
 
 
@@ -343,7 +351,7 @@ def _range(profile: Profile) -> str:
         return ""
     if high is None:
         ops = "the unknown op" if len(profile.unknown_ops) == 1 else "the unknown ops"
-        return f"from {ms(low)} ms, without {ops}"
+        return f"at least {ms(low)} ms, without {ops}"
     return f"{ms(low)} to {ms(high)} ms"
 
 

@@ -193,15 +193,10 @@ def finding_line(finding: Finding) -> str:
     limit = finding.evidence.get("limit")
     word = "limit" if str(limit).isdecimal() else "expected"
     against = "" if limit is None else f", {word} {_text(limit)}"
-    text = f"{place}{_names(finding.ops)}{_text(finding.evidence['value'])}{against}"
+    more = f" and {len(finding.ops) - 1} more" if len(finding.ops) > 1 else ""
+    ops = f"{shorten(finding.ops[0], _NAMES)}{more}: " if finding.ops else ""
+    text = f"{place}{ops}{_text(finding.evidence['value'])}{against}"
     return f"{safe_terminal(text)}{_cost(finding)}"
-
-
-def _names(ops: tuple[str, ...]) -> str:
-    if not ops:
-        return ""
-    more = f" and {len(ops) - 1} more" if len(ops) > 1 else ""
-    return f"{shorten(ops[0], _NAMES)}{more}: "
 
 
 def _text(value: Value) -> str:
@@ -298,14 +293,20 @@ def time_line(profile: Profile) -> str:
 
 def change_lines(changes: tuple[Change, ...]) -> list[str]:
     if not changes:
-        return ["changes  none is predicted to pay"]
-    basis = "as bounds: none was compiled"
+        return ["changes  none is predicted to save time"]
+    basis = "as upper bounds: none was compiled"
     if any(change.gain.is_timed for change in changes):
-        basis = "compiled and timed with the whole network unless 'at most' marks a bound"
-    lines = [f"changes  that pay most, {basis}; gains overlap and do not add up"]
+        basis = "compiled and timed with the whole network unless marked 'at most'"
+    lines = [f"changes  that save most, {basis}; savings overlap and do not add up"]
     wide = max(len(_gain(change)) for change in changes)
     for number, change in enumerate(changes, 1):
-        lines.append(f"  {number}. {_gain(change):<{wide}}  {_change_text(change)}")
+        more = f" (and {change.count - 1} more)" if change.count > 1 else ""
+        where = f": {shorten(safe_terminal(change.ops[0]), _KIND_NAMES)}" if change.ops else ""
+        lossy = ", changes outputs: fix --lossy" if change.is_lossy_edit else ""
+        lines.append(
+            f"  {number}. {_gain(change):<{wide}}  {safe_terminal(change.fix.title)}{more} "
+            f"[{safe_terminal(change.rule)}{where}]{lossy}"
+        )
         lines += [f"     {safe_terminal(change.moves)}"] if change.moves else []
     return lines
 
@@ -314,13 +315,6 @@ def _gain(change: Change) -> str:
     if change.gain_ms is None:
         return "gain unknown"
     return f"{'' if change.gain.is_timed else 'at most '}-{ms(change.gain_ms)} ms"
-
-
-def _change_text(change: Change) -> str:
-    alike = f" (and {change.count - 1} alike)" if change.count > 1 else ""
-    where = f": {shorten(safe_terminal(change.ops[0]), _KIND_NAMES)}" if change.ops else ""
-    lossy = ", changes outputs: fix --lossy" if change.is_lossy_edit else ""
-    return f"{safe_terminal(change.fix.title)}{alike} [{safe_terminal(change.rule)}{where}]{lossy}"
 
 
 def lint_text(
@@ -335,7 +329,7 @@ def lint_text(
     name = safe_terminal(Path(source).name)
     where = f"generation {generation}" if machine in known_machines() else safe_terminal(machine)
     if not findings:
-        return f"{name}: no rule found anything ({where})\n"
+        return f"{name}: no findings ({where})\n"
     problems = sum(finding.is_problem for finding in findings)
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     counts = ", ".join(

@@ -33,21 +33,21 @@ class Checked(Struct, frozen=True):
     def rules(self) -> tuple[Rule, ...]:
         """The rules that were asked; those that found something are always among them."""
         by_rule = {finding.rule: finding for finding in self.findings}
-        catalogue = rules() if self.verb == "lint" else _every()
-        checks = [info for info in catalogue.values() if info.id in by_rule or self._asks(info)]
-        return (*checks, *(_foreign(by_rule[name]) for name in by_rule if name not in catalogue))
+        if self.verb == "lint":
+            # It compiles nothing: only its own rules were asked.
+            known, kinds = rules(), {RuleKind.LINT}
+        else:
+            # Advice is built on compiler and simulator, which lint does without.
+            from npuscope.advice.catalogue import catalogue
 
-    def _asks(self, info: Rule) -> bool:
-        """lint compiles nothing, so that only its own rules have a say."""
-        fits = info.applies_to(self.generation) and not info.family
-        return fits and (self.verb != "lint" or info.kind is RuleKind.LINT)
-
-
-def _every() -> dict[str, Rule]:
-    """Advice is built on compiler and simulator, which lint does without."""
-    from npuscope.advice.catalogue import catalogue
-
-    return catalogue()
+            known, kinds = catalogue(), {*RuleKind}
+        checks = [
+            info
+            for info in known.values()
+            if info.id in by_rule
+            or (info.applies_to(self.generation) and not info.family and info.kind in kinds)
+        ]
+        return (*checks, *(_foreign(by_rule[name]) for name in by_rule if name not in known))
 
 
 def _foreign(finding: Finding) -> Rule:
@@ -132,12 +132,20 @@ def _results(
         # Epoch numbers move with every change of the network; rule and ops stay.
         words = "\0".join([*key, str(earlier[key])])
         whole = finding_json(finding)
+        # A model has no lines, but code hosts drop results that name none.
+        physical = {"artifactLocation": {"uri": uri, "index": 0}, "region": {"startLine": 1}}
+        names = (safe_terminal(op) or "unnamed" for op in finding.ops)
+        logical = [{"fullyQualifiedName": name, "kind": "op"} for name in names]
+        if finding.epoch is not None:
+            logical.append({"name": f"epoch {finding.epoch}", "kind": "epoch"})
         yield {
             "ruleId": safe_terminal(finding.rule),
             "ruleIndex": index[finding.rule],
             "level": _LEVELS[finding.severity],
             "message": {"text": link_free(f"{finding.title}: {finding_line(finding)}")},
-            "locations": [_location(finding, uri)],
+            "locations": [
+                {"physicalLocation": physical, **({"logicalLocations": logical} if logical else {})}
+            ],
             # Code hosts recognise a finding by this and do not report it again after every change.
             "partialFingerprints": {
                 FINGERPRINT: hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()
@@ -145,16 +153,6 @@ def _results(
             "properties": {key: whole[key] for key in _KEPT},
         }
         earlier[key] += 1
-
-
-def _location(finding: Finding, uri: str) -> dict[str, Any]:
-    # A model has no lines, but code hosts drop results that name none.
-    physical = {"artifactLocation": {"uri": uri, "index": 0}, "region": {"startLine": 1}}
-    names = (safe_terminal(op) or "unnamed" for op in finding.ops)
-    logical = [{"fullyQualifiedName": name, "kind": "op"} for name in names]
-    if finding.epoch is not None:
-        logical.append({"name": f"epoch {finding.epoch}", "kind": "epoch"})
-    return {"physicalLocation": physical, **({"logicalLocations": logical} if logical else {})}
 
 
 # --- JUnit: a test case for every rule without findings, and for every finding ---
@@ -177,7 +175,10 @@ class Case(Struct, frozen=True):
 
 def junit_xml(checked: Checked) -> str:
     """One suite. Errors and warnings are failures; a note is output of a case that passed."""
-    cases = list(_cases(checked))
+    by_rule: dict[str, list[Finding]] = {}
+    for finding in checked.findings:
+        by_rule.setdefault(finding.rule, []).append(finding)
+    cases = [case for info in checked.rules for case in _of_rule(info, by_rule.get(info.id, []))]
     failures = sum(case.failed for case in cases)
     counts = f'tests="{len(cases)}" failures="{failures}" errors="0" skipped="0"'
     name = xml_text(f"npuscope {checked.verb} {checked.source}")
@@ -193,14 +194,6 @@ def junit_xml(checked: Checked) -> str:
         "</testsuites>",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _cases(checked: Checked) -> Iterator[Case]:
-    by_rule: dict[str, list[Finding]] = {}
-    for finding in checked.findings:
-        by_rule.setdefault(finding.rule, []).append(finding)
-    for info in checked.rules:
-        yield from _of_rule(info, by_rule.get(info.id, []))
 
 
 def _of_rule(info: Rule, findings: Iterable[Finding]) -> Iterator[Case]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from math import inf, isfinite
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from npuscope.profiling.model import Profile
-from npuscope.report.figures import machine_line, model_line, ms, shorten
+from npuscope.report.figures import how_sure, machine_line, model_line, ms, shorten
 from npuscope.rulebook.fix import FunctionEffect
 from npuscope.text import safe_terminal
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from npuscope.advice.fix.numeric import InputData, OutputEffect
     from npuscope.advice.fix.run import Fixed, FixStep
+    from npuscope.profiling.validate import Validation
 
 
 # --- JSON; keys are added, never renamed ---
@@ -47,7 +49,12 @@ def fix_json(fixed: Fixed, output: str | None = None) -> dict[str, Any]:
             "numeric": [_effect(effect) for effect in runtime.effects],
         },
         **({"interrupted": True} if fixed.interrupted else {}),
+        **({"validation": _verified(fixed.validation)} if fixed.validation else {}),
     }
+
+
+def _verified(validation: Validation) -> dict[str, Any]:
+    return {"verdict": validation.verdict.value, "sentence": validation.sentence}
 
 
 def _profile(profile: Profile) -> dict[str, Any]:
@@ -98,6 +105,7 @@ def _effect(effect: OutputEffect) -> dict[str, Any]:
 # --- Text ---
 
 _NOTE = 160  # characters of a note
+_LEAST_SAVING = 0.0005  # ms; less is shown as 0.000
 
 
 def fix_text(fixed: Fixed, *, every: bool = False, output: str | None = None) -> str:
@@ -108,9 +116,10 @@ def fix_text(fixed: Fixed, *, every: bool = False, output: str | None = None) ->
         *_refused(fixed.refused, every),
         *_effect_lines(fixed),
         *([f"checked  {safe_terminal(runtime_words(fixed))}"] if fixed.changed else []),
+        *([f"executed {safe_terminal(fixed.validation.sentence)}"] if fixed.validation else []),
         model_line(fixed.after),
         machine_line(fixed.after),
-        f"times    predicted, known error: {fixed.after.model_error}",
+        f"times    {how_sure(fixed.after)}",
         *_file_line(fixed, output),
     ]
     return "\n".join(lines) + "\n"
@@ -118,7 +127,7 @@ def fix_text(fixed: Fixed, *, every: bool = False, output: str | None = None) ->
 
 def _file_line(fixed: Fixed, output: str | None) -> list[str]:
     if output:
-        inside = "; what other files held is inside" if fixed.inlined else ""
+        inside = "; external data is included" if fixed.inlined else ""
         unchanged = "" if fixed.applied else ", a copy of the model: nothing was changed"
         return [f"file     {safe_terminal(output)}{unchanged}{inside}"]
     return ["file     none: -o FIXED writes the fixed model"] if fixed.applied else []
@@ -127,10 +136,14 @@ def _file_line(fixed: Fixed, output: str | None) -> list[str]:
 def answer(fixed: Fixed) -> str:
     """The first line: the gain, and what it does to the outputs."""
     if not fixed.applied:
-        tried = f"{len(fixed.steps)} tried, none helps" if fixed.steps else "no edit applies"
-        return f"nothing to fix: {tried}; {ms(fixed.before.total_ms)} ms"
+        number = len(fixed.steps)
+        outcome = f"no edit helps, {number} tried" if number else "no automatic edit applies"
+        option, saving = max(fixed.on_request.items(), key=itemgetter(1), default=("", 0.0))
+        if saving >= _LEAST_SAVING:
+            outcome += f"; {option} would save at most {ms(saving)} ms"
+        return f"{outcome}; {ms(fixed.before.total_ms)} ms"
     left_ms = sum(step.candidate.left_ms for step in fixed.applied)
-    rest = f"; what the application does then took {ms(left_ms)} ms here" if left_ms else ""
+    rest = f"; the part left to the application took {ms(left_ms)} ms here" if left_ms else ""
     runtime = fixed.runtime
     checked = not fixed.changed or (runtime is not None and runtime.runs)
     alone = "" if checked else " (not checked by an outside runtime)"
@@ -153,8 +166,9 @@ def change(before: Profile, after: Profile) -> str:
     share = (after.total_ms - before.total_ms) / before.total_ms if before.total_ms else 0.0
     text = f"{ms(before.total_ms)} -> {ms(after.total_ms)} ms ({share:+.0%})"
     for kind in ("SW", "HYBRID"):
-        if before.counts[kind] or after.counts[kind]:
-            text += f", {kind} epochs {before.counts[kind]} -> {after.counts[kind]}"
+        old, new = before.counts.get(kind, 0), after.counts.get(kind, 0)
+        if old or new:
+            text += f", {kind} epochs {old} -> {new}"
     return text
 
 
@@ -169,16 +183,16 @@ def effect_words(
     comparable = [effect for effect in effects if effect.reference is not None]
     on = f" on {safe_terminal(inputs.told)}" if inputs else ""
     if not comparable:
-        return "have nothing to be compared with"
+        return "cannot be compared"
     lossy = function is FunctionEffect.CHANGED
     unproven = lossy and not (inputs and inputs.is_real)
-    advice = ", which says little of real ones: judge it with --data" if unproven else ""
+    advice = ", which says little about real ones: check with --data" if unproven else ""
     if all(effect.exact for effect in comparable):
         words = "exactly equal" if function is FunctionEffect.EXACT else "do not differ"
         return f"{words}{on}{advice}"
     worst = min(comparable, key=lambda effect: effect.sqnr_db)
     same = min((e.same_answers for e in comparable if e.same_answers is not None), default=1.0)
-    top = f", the top score changes at {1 - same:.2%} of the places" if same < 1 else ""
+    top = f", the top score changes at {1 - same:.2%} of the positions" if same < 1 else ""
     differ = (
         f"differ by up to {max(e.max_lsb for e in comparable):g} LSB, SQNR {_db(worst.sqnr_db)}"
     )
@@ -227,7 +241,7 @@ def _refused(steps: tuple[FixStep, ...], every: bool) -> list[str]:
 
 
 def _title(step: FixStep) -> str:
-    places = f" (and {step.places - 1} alike)" if step.places > 1 else ""
+    places = f" (and {step.places - 1} more)" if step.places > 1 else ""
     rule = f" [{step.candidate.rule}]" if step.candidate.rule else ""
     return f"{safe_terminal(step.candidate.fix.title)}{places}{rule}"
 
@@ -236,8 +250,8 @@ def _misfits(step: FixStep, every: bool) -> list[str]:
     if not step.misfits:
         return []
     if not every:
-        return [f"     not at {len(step.misfits)} more: {safe_terminal(step.misfits[0])}"]
-    return [f"     not: {safe_terminal(misfit)}" for misfit in step.misfits]
+        return [f"     not possible at {len(step.misfits)} more: {safe_terminal(step.misfits[0])}"]
+    return [f"     not possible: {safe_terminal(misfit)}" for misfit in step.misfits]
 
 
 def _effect_lines(fixed: Fixed) -> list[str]:
@@ -248,7 +262,7 @@ def _effect_lines(fixed: Fixed) -> list[str]:
     for effect in fixed.effects:
         name = safe_terminal(effect.output)
         if effect.reference is None:
-            lines.append(f"  {name}: new, nothing to be compared with")
+            lines.append(f"  {name}: new, cannot be compared")
         else:
             share = f"{effect.exact_share:.1%} equal"
             lines.append(
@@ -263,7 +277,7 @@ def runtime_words(fixed: Fixed) -> str:
     if not fixed.changed:
         return "the file is not changed"
     if runtime is None:
-        return "in no outside runtime (pip install npuscope[reference])"
+        return "no runtime to check with (pip install npuscope[reference])"
     if runtime.runs:
         same = (
             f"outputs {effect_words(runtime.effects, function=fixed.function)} there"
@@ -272,5 +286,5 @@ def runtime_words(fixed: Fixed) -> str:
         )
         return f"opens and runs in {runtime.name}; {same or 'its outputs are new'}"
     if runtime.opens:
-        return f"opens in {runtime.name}, which does not run it, nor the original"
+        return f"opens in {runtime.name}, which can run neither it nor the original"
     return f"not checked: {runtime.name} does not open the original either"

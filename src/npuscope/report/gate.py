@@ -26,20 +26,22 @@ def gate_text(gate: Gate) -> str:
         f"source   {safe_terminal(gate.side.name)}",
         machine_line(gate.side.profile),
         *interval_line(gate.side.profile),
-        *_baseline_line(gate),
-        *(f"note     {safe_terminal(note)}" for note in gate.notes),
-        "",
-        *(_check_line(check) for check in gate.checks),
-        *_worst_lines(gate),
     ]
-    return "\n".join(lines) + "\n"
+    if gate.baseline is not None:
+        lines.append(f"baseline {safe_terminal(gate.baseline.name)}")
+    lines += [*(f"note     {safe_terminal(note)}" for note in gate.notes), ""]
+    for check in gate.checks:
+        mark, name = "ok    " if check.passed else "FAILED", safe_terminal(check.name)
+        value = shown(check, check.value)
+        lines.append(f"  {mark} {name:<20} {value:>12}  {limit_text(check)}")
+    return "\n".join([*lines, *_worst_lines(gate)]) + "\n"
 
 
 def answer(gate: Gate) -> str:
     """The first line: the whole answer in one sentence."""
     number = len(gate.checks)
     if not number:
-        return "passed: there is nothing to check"
+        return "passed: nothing to check"
     if gate.passed:
         return f"passed: {'the check holds' if number == 1 else f'all {number} checks hold'}"
     first = gate.failed[0]
@@ -74,17 +76,6 @@ def limit_text(check: Check) -> str:
     return f"{text} (was {shown(check, check.baseline)}{noise})"
 
 
-def _check_line(check: Check) -> str:
-    mark = "ok    " if check.passed else "FAILED"
-    name = safe_terminal(check.name)
-    return f"  {mark} {name:<20} {shown(check, check.value):>12}  {limit_text(check)}"
-
-
-def _baseline_line(gate: Gate) -> Iterator[str]:
-    if gate.baseline is not None:
-        yield f"baseline {safe_terminal(gate.baseline.name)}"
-
-
 def worst_rows(gate: Gate) -> tuple[ComparedRow, ...]:
     """What got slower, where a check against a baseline failed."""
     if gate.comparison is None or gate.passed:
@@ -112,26 +103,25 @@ def gate_json(gate: Gate) -> dict[str, Any]:
     return {
         "schema": GATE_SCHEMA,
         "passed": gate.passed,
-        "checks": [_check(check) for check in gate.checks],
+        "checks": [
+            {
+                "name": check.name,
+                "kind": check.kind,
+                "value": _number(check.value),
+                "limit": _number(check.limit),
+                "passed": check.passed,
+                "unit": "bytes" if check.is_bytes else "ms" if check.name.endswith("_ms") else "",
+                "baseline": _number(check.baseline) if check.kind == "baseline" else None,
+                "noise": _number(check.noise),
+            }
+            for check in gate.checks
+        ],
         "source": gate.side.name,
         "baseline": None if gate.baseline is None else gate.baseline.name,
         **identity_json(profile),
         "figures": {name: _number(value) for name, value in gate.figures.items()},
         "worst": [row_json(row) for row in worst_rows(gate)],
         "notes": list(gate.notes),
-    }
-
-
-def _check(check: Check) -> dict[str, Any]:
-    return {
-        "name": check.name,
-        "kind": check.kind,
-        "value": _number(check.value),
-        "limit": _number(check.limit),
-        "passed": check.passed,
-        "unit": "bytes" if check.is_bytes else "ms" if check.name.endswith("_ms") else "",
-        "baseline": _number(check.baseline) if check.kind == "baseline" else None,
-        "noise": _number(check.noise),
     }
 
 
@@ -179,13 +169,10 @@ def _worst(gate: Gate) -> Iterator[str]:
         return
     yield "| slower by ms | source ops | cause |"
     yield "|---:|---|---|"
-    yield from map(_slower, rows)
+    for row in rows:
+        why = f"{row.cause.kind.value}: {row.cause.text}" if row.cause else ""
+        yield f"| {ms(row.delta_ms)} | {cell(', '.join(row.ops))} | {cell(why)} |"
     yield ""
-
-
-def _slower(row: ComparedRow) -> str:
-    why = f"{row.cause.kind.value}: {row.cause.text}" if row.cause else ""
-    return f"| {ms(row.delta_ms)} | {cell(', '.join(row.ops))} | {cell(why)} |"
 
 
 def error_commands(gate: Gate) -> list[str]:

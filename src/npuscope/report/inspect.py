@@ -17,40 +17,6 @@ if TYPE_CHECKING:
 
 SCHEMA = "npuscope/inspect/1"
 _MOST_LINES = 20
-# Kinds as a person says them; the others are their own names.
-_NAMES = {
-    "art_profile": "compiler profiles (neural_art.json)",
-    "atonn_options": "options of a compiler run",
-    "blob_trace": "recorder of epoch-controller blobs (source)",
-    "c_graph": "layers of a network (c_graph.json)",
-    "c_info": "network description (c_info.json)",
-    "cpu_report": "report for a CPU target",
-    "ec_blob": "epoch-controller blobs",
-    "elf": "object file or firmware (ELF)",
-    "estimate": "estimate of npuscope",
-    "generate_report": "generate report",
-    "intel_hex": "Intel HEX file",
-    "loadable": "runtime-loadable image",
-    "mdesc": "machine description",
-    "mpool": "memory pools",
-    "network_c": "network source (network.c)",
-    "network_csv": "epoch table (network.csv)",
-    "network_h": "network header",
-    "onnx": "ONNX model",
-    "profile": "profile of npuscope",
-    "profiler_log": "log of the NPU profiler",
-    "program": "program of npuscope",
-    "qpc": "program container (QPC)",
-    "quant_json": "quantization of a model (_Q.json)",
-    "raw_image": "raw image of a memory",
-    "report_json": "report of the front end (JSON)",
-    "stai_api": "ST.AI interface to a network",
-    "stats_buffer": "stats buffer",
-    "tflite": "TFLite model",
-    "validate_report": "validate report",
-    "validation_csv": "inputs or outputs of a validation",
-    "weights_c": "weights as a C array",
-}
 
 
 class Inspection(ShownRecord, frozen=True):
@@ -78,7 +44,24 @@ def inspection_text(
 ) -> str:
     """Of an image by itself, or the answer to the question that the options ask about it."""
     if inspection.image is None:
-        return _text(source, inspection.identity, every)
+        identity = inspection.identity
+        # `values` holds every number of the file, which is for --json only.
+        rows = {
+            k: v
+            for k, v in identity.summary.items()
+            if k != "values" and v not in (None, "", [], {})
+        }
+        width = max((len(key) for key in rows), default=0)
+        # What it is, its version, and the count that matters most.
+        name = identity.title or identity.kind
+        version = f", version {safe_terminal(identity.version)}" if identity.version else ""
+        lines = [f"{safe_terminal(source)}: {name}{version}{_main_count(identity)}"]
+        for key, value in rows.items():
+            if isinstance(value, list) and any(isinstance(v, str) and " " in v for v in value):
+                lines += _sentences(key, value, every)
+            else:
+                lines.append(f"  {key.replace('_', ' '):<{width}}  {safe_terminal(_shown(value))}")
+        return "\n".join([*lines, *_sentences("not read", list(identity.ignored), every)])
     from npuscope.report.loadable import comparison_text, fitting_text, image_text
 
     texts: list[str] = []
@@ -112,24 +95,6 @@ def inspection_json(inspection: Inspection, *, compare: str = "") -> dict[str, A
         rows = [asdict(difference) for difference in inspection.differences]
         result["compare"] = {"other": compare, "same": not rows, "differences": rows}
     return result
-
-
-def _text(source: str, identity: Identity, every: bool) -> str:
-    # `values` holds every number of the file, which is for --json only.
-    rows = {
-        k: v for k, v in identity.summary.items() if k != "values" and v not in (None, "", [], {})
-    }
-    width = max((len(key) for key in rows), default=0)
-    # What it is, its version, and the count that matters most.
-    name = _NAMES.get(identity.kind, identity.kind)
-    version = f", version {safe_terminal(identity.version)}" if identity.version else ""
-    lines = [f"{safe_terminal(source)}: {name}{version}{_main_count(identity)}"]
-    for key, value in rows.items():
-        if isinstance(value, list) and any(isinstance(v, str) and " " in v for v in value):
-            lines += _sentences(key, value, every)
-        else:
-            lines.append(f"  {key.replace('_', ' '):<{width}}  {safe_terminal(_shown(value))}")
-    return "\n".join([*lines, *_sentences("not read", list(identity.ignored), every)])
 
 
 def _main_count(identity: Identity) -> str:

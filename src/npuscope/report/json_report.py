@@ -110,13 +110,16 @@ def _counted(epoch: EpochProfile, record: dict[str, Any], clocks: RunClocks) -> 
             "npu_cycles": [round(value) for value in cycles.npu_cycles],
             "stream_engines": counters["engines"],
             "busif": counters["busif"],
-            "npu_cache": {way: _cache(counters["cache"], f"{way}_") for way in ("read", "write")},
+            "npu_cache": {
+                way: {
+                    key.removeprefix(f"{way}_"): value
+                    for key, value in counters["cache"].items()
+                    if key.startswith(f"{way}_")
+                }
+                for way in ("read", "write")
+            },
         },
     }
-
-
-def _cache(counts: dict[str, int], way: str) -> dict[str, int]:
-    return {key.removeprefix(way): value for key, value in counts.items() if key.startswith(way)}
 
 
 def _ms(value: float) -> float:

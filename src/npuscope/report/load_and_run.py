@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from npuscope.boards.emulated.boot import Mode, Placed
+from npuscope.loadable.boards import board_named
 from npuscope.loadable.fitting import refuse_misfit
 from npuscope.loadable.image import read_image
 from npuscope.profiling.load_and_run import (
@@ -23,9 +24,8 @@ from npuscope.report.loadable import run_json, run_lines
 from npuscope.text import safe_terminal
 from npuscope.version import __version__
 
-KIT = "stm32n6570-dk"
 _VENDOR_SCRIPT = "$STEDGEAI_CORE_DIR/scripts/N6_reloc/st_load_and_run.py"
-_FLASH_LOADER = "$STM32_CUBE_PROGRAMMER/bin/ExternalLoader/MX66UW1G45G_STM32N6570-DK.stldr"
+_FLASH_LOADERS = "$STM32_CUBE_PROGRAMMER/bin/ExternalLoader"
 
 
 class BoardRun(Struct, frozen=True):
@@ -88,20 +88,27 @@ class KitCommands(Struct, frozen=True):
     TEXT = LOG = "npuscope.report.load_and_run:kit_text"
     JSON = "npuscope.report.load_and_run:kit_json"
 
+    board: str
     commands: tuple[str, ...]
 
 
-def kit_commands(source: Path, modes: set[str], addresses: tuple[int, int]) -> KitCommands:
+def kit_commands(
+    name: str, source: Path, modes: set[str], addresses: tuple[int, int]
+) -> KitCommands:
+    board = board_named(name)
     files, commands = [source], []
     if source.is_dir() or source.suffix == ".c":
         files = [Path(DEFAULT_IMAGE)]
-        commands.append(f"npuscope package {_word(source)} -n network --cpu cortex-m55")
+        commands.append(f"npuscope package {_word(source)} -n network --board {name}")
     else:
         image, params = open_image(source)
-        refuse_misfit(read_image(image, params), KIT)
+        refuse_misfit(read_image(image, params), name)
         files += [parameters_beside(source)] if params is not None else []
     if "no-flash" not in modes:
-        commands += [_write(*pair) for pair in zip(files, addresses, strict=False)]
+        loader = f"-el {_FLASH_LOADERS}/{board.loader}"
+        tool = f"STM32_Programmer_CLI -c port=SWD mode=HOTPLUG ap=1 {loader}"
+        pairs = zip(files, addresses, strict=False)
+        commands += [f"{tool} -w {_word(file)} {address:#x}" for file, address in pairs]
     # The commands before this one flash the files, so the script must not do it again.
     words = [word for word in MODES if word in modes | {"no-flash"}]
     places = ",".join(f"{address:#x}" for address in addresses)
@@ -110,7 +117,7 @@ def kit_commands(source: Path, modes: set[str], addresses: tuple[int, int]) -> K
         f"python {_VENDOR_SCRIPT} -i {_word(files[0])} {options}",
         "npuscope profile --connect serial",
     ]
-    return KitCommands(tuple(commands))
+    return KitCommands(name, tuple(commands))
 
 
 def kit_text(kit: KitCommands) -> str:
@@ -119,12 +126,7 @@ def kit_text(kit: KitCommands) -> str:
 
 
 def kit_json(kit: KitCommands) -> dict[str, Any]:
-    return {"schema": "npuscope/run/1", "board": KIT, "commands": list(kit.commands)}
-
-
-def _write(file: Path, address: int) -> str:
-    tool = "STM32_Programmer_CLI -c port=SWD mode=HOTPLUG ap=1"
-    return f"{tool} -el {_FLASH_LOADER} -w {_word(file)} {address:#x}"
+    return {"schema": "npuscope/run/1", "board": kit.board, "commands": list(kit.commands)}
 
 
 def _word(path: Path) -> str:

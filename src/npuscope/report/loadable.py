@@ -11,7 +11,7 @@ from npuscope.boards.device import NodeCounters
 from npuscope.boards.emulated.boot import Mode
 from npuscope.loadable.codes import AddressBase, cpu_name, name_of, segment_of
 from npuscope.loadable.compare import PARTS, Difference, Value
-from npuscope.loadable.fitting import FitCheck, Fitting
+from npuscope.loadable.fitting import Fitting
 from npuscope.loadable.image import Image, ImagePool, Seal
 from npuscope.loadable.image_model import CLOSING, flags_text, version_text
 from npuscope.profiling.load_and_run import LoadAndRun
@@ -23,8 +23,8 @@ from npuscope.text import safe_terminal
 
 _HEADINGS = ("name (addr)", "flags", "foff", "dst", "size")
 _SEALS = {
-    Seal.OK: "whole: the checksum of the trailer is right",
-    Seal.ABSENT: "no trailer: nothing to check the file as a whole by",
+    Seal.OK: "intact: the trailer's checksum is correct",
+    Seal.ABSENT: "no trailer: the file cannot be checked as a whole",
     Seal.WRONG: "DAMAGED: the trailer's length or checksum is wrong",
 }
 
@@ -32,7 +32,7 @@ _SEALS = {
 def size_lines(image: Image) -> list[str]:
     """RAM that the two modes of loading need, and the place of the parameters."""
     size = image.context.params_bin_sz
-    apart = " in a file of their own" if image.split else ""
+    apart = " in a separate file" if image.split else ""
     return [
         f"XIP size      = {_sized(image.xip_bytes)} data+got+bss sections",
         f"COPY size     = {_sized(image.copy_bytes)} +ro sections",
@@ -68,7 +68,14 @@ def boxed(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
 def image_text(source: str, image: Image) -> str:
     """All that a person asks first about an image."""
     tables = [f"   {line}".rstrip() for line in (*size_lines(image), "", *pool_table(image))]
-    return "\n".join([_headline(source, image), "", *_facts(image), "", *tables])
+    name = safe_terminal(image.name)
+    whole = "" if image.whole else ", DAMAGED"
+    ways = "XIP or COPY" if image.xip_possible else "COPY only"
+    headline = (
+        f"{safe_terminal(source)}: runtime-loadable image of '{name}', runtime "
+        f"{version_text(image)}, {len(image.pools)} pools, {ways}{whole}"
+    )
+    return "\n".join([headline, "", *_facts(image), "", *tables])
 
 
 def comparison_text(a: str, b: str, differences: tuple[Difference, ...]) -> str:
@@ -95,14 +102,13 @@ def fitting_text(source: str, fitting: Fitting) -> str:
         *(("XIP", check) for check in fitting.xip),
         *(("COPY", check) for check in fitting.copy),
     ]
-    rows = [_check_row(mode, check) for mode, check in checks]
+    states = {True: "ok", False: "NO", None: "?"}
+    rows = [
+        (mode, safe_terminal(c.name), states[c.passed], c.asked, safe_terminal(c.offered))
+        for mode, c in checks
+    ]
     heading = ("mode", "check", "", "asked", "offered")
     return "\n".join([f"{answer}: {target}", *aligned_rows([heading, *rows])])
-
-
-def _check_row(mode: str, check: FitCheck) -> tuple[str, ...]:
-    state = {True: "ok", False: "NO", None: "?"}[check.passed]
-    return mode, safe_terminal(check.name), state, check.asked, safe_terminal(check.offered)
 
 
 def aligned_rows(rows: list[tuple[str, ...]]) -> list[str]:
@@ -122,20 +128,14 @@ def _value(value: Value) -> str:
     return f"{value:,}" if isinstance(value, int) else safe_terminal(value)
 
 
-def _headline(source: str, image: Image) -> str:
-    name = safe_terminal(image.name)
-    whole = "" if image.whole else ", DAMAGED"
-    ways = "XIP or COPY" if image.xip_possible else "COPY only"
-    return (
-        f"{safe_terminal(source)}: runtime-loadable image of '{name}', runtime "
-        f"{version_text(image)}, {len(image.pools)} pools, {ways}{whole}"
-    )
-
-
 def _facts(image: Image) -> list[str]:
     size = sum(blob.size_bytes for blob in image.blobs)
     relocations = image.relocations
     got = sum(1 for word in relocations.got if word)
+    spans = [
+        f"{safe_terminal(pool.name)} {pool.descriptor.dst:08x}+{pool.descriptor.size:,}"
+        for pool in image.fixed_pools
+    ]
     rows = {
         "flags": f"{image.header.flags:08x} {flags_text(image.flags)}",
         "runtime": f"{safe_terminal(image.runtime)} ({version_text(image)})",
@@ -146,7 +146,7 @@ def _facts(image: Image) -> list[str]:
         "relocations": f"{got} in the GOT, {len(relocations.ram)} in data, "
         f"{len(relocations.flash)} in code",
         "blobs": f"{len(image.blobs)} of the epoch controller, {size:,} bytes",
-        "fixed": _fixed(image),
+        "fixed": ", ".join(spans) or "no address is fixed",
     }
     return [f"  {key:<12} {text}" for key, text in rows.items()] + [
         f"  note         {note}" for note in image.notes
@@ -159,17 +159,9 @@ def _parameters(image: Image) -> str:
     if not image.context.params_bin_sz:
         return "none"
     if image.params_bytes is None:
-        return f"in a file of their own that was not found, {crc}"
-    place = "in a file of their own" if image.split else f"at byte {image.header.params_offset}"
+        return f"in a separate file that was not found, {crc}"
+    place = "in a separate file" if image.split else f"at byte {image.header.params_offset}"
     return f"{place}, {crc} {states[image.params_crc]}"
-
-
-def _fixed(image: Image) -> str:
-    spans = [
-        f"{safe_terminal(pool.name)} {pool.descriptor.dst:08x}+{pool.descriptor.size:,}"
-        for pool in image.fixed_pools
-    ]
-    return ", ".join(spans) or "no address is fixed"
 
 
 def _pool_cells(pool: ImagePool) -> tuple[str, ...]:
@@ -260,8 +252,27 @@ def run_lines(run: LoadAndRun, verbosity: int = 1) -> list[str]:
     if verbosity == 0:
         return [answer]
     more = ["", *_everything(run)] if verbosity > 1 else []
-    beside = f"  beside that the serial line of a board: {run.line.told}"
-    return [answer, *more, "", *_table(run), "", beside, f"  {_MODEL_ERROR}"]
+    beside = f"  plus the serial line of a real board: {run.line.told}"
+    rows = [_epoch_row(node, run) for node in _nodes(run)]
+    pre, core, post = (round(value) for value in run.phases)
+    total = pre + core + post or 1
+    shares = "".join(f"{100 * value / total:>11.1f}%" for value in (pre, core, post))
+    return [
+        answer,
+        *more,
+        "",
+        _RULE,
+        f"  {'epoch':<26}{'type':<8}{'ms':>8}      [ {'pre':>9}  {'core':>9}  {'post':>9} ]",
+        _RULE,
+        *rows,
+        _RULE,
+        f"  {'total':<34}{run.total_ms:>8.3f}      [ {pre:>9,}  {core:>9,}  {post:>9,} ]",
+        f"  {'':<28}{1e3 / run.total_ms:>8.2f} inf/s      [{shares} ]",
+        _RULE,
+        "",
+        beside,
+        f"  {_MODEL_ERROR}",
+    ]
 
 
 def _everything(run: LoadAndRun) -> list[str]:
@@ -287,23 +298,6 @@ def _where(run: LoadAndRun) -> str:
 
 
 _RULE = "  " + "-" * 82
-
-
-def _table(run: LoadAndRun) -> list[str]:
-    rows = [_epoch_row(node, run) for node in _nodes(run)]
-    pre, core, post = (round(value) for value in run.phases)
-    total = pre + core + post or 1
-    shares = "".join(f"{100 * value / total:>11.1f}%" for value in (pre, core, post))
-    return [
-        _RULE,
-        f"  {'epoch':<26}{'type':<8}{'ms':>8}      [ {'pre':>9}  {'core':>9}  {'post':>9} ]",
-        _RULE,
-        *rows,
-        _RULE,
-        f"  {'total':<34}{run.total_ms:>8.3f}      [ {pre:>9,}  {core:>9,}  {post:>9,} ]",
-        f"  {'':<28}{1e3 / run.total_ms:>8.2f} inf/s      [{shares} ]",
-        _RULE,
-    ]
 
 
 def _epoch_row(node: NodeCounters, run: LoadAndRun) -> str:

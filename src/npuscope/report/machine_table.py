@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from npuscope.advice.compare.machines import MachineRow, MachineTable
@@ -10,7 +9,7 @@ from npuscope.report.figures import DASH, ms, shorten_end, size
 from npuscope.text import safe_terminal
 
 _TEXT = 60  # characters of a reason or a change
-_HEADS = ("machine", "ms", "range", "RAM", "flash", "off NPU", "holds it back most", "best change")
+_HEADS = ("machine", "ms", "range", "RAM", "flash", "off NPU", "main limit", "best change")
 
 
 def table_json(table: MachineTable) -> dict[str, Any]:
@@ -18,15 +17,16 @@ def table_json(table: MachineTable) -> dict[str, Any]:
 
 
 def table_text(table: MachineTable) -> str:
-    return "\n".join([_answer(table), "", *_lines([_HEADS, *map(_cells, table.rows)])]) + "\n"
-
-
-def _answer(table: MachineTable) -> str:
-    best = table.fastest
-    name = safe_terminal(table.model)
+    best, name = table.fastest, safe_terminal(table.model)
     if best is None or best.total_ms is None:
-        return f"{name}: its time is not known on any of these machines"
-    return f"{name}: fastest on {best.machine}, {ms(best.total_ms)} ms (predicted)"
+        answer = f"{name}: its time is not known on any of these machines"
+    else:
+        answer = f"{name}: fastest on {best.machine}, {ms(best.total_ms)} ms (predicted)"
+    rows = [_HEADS, *map(_cells, table.rows)]
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    cells = (zip(row, wide, strict=True) for row in rows)
+    lines = ["  ".join(f"{cell:<{width}}" for cell, width in row).rstrip() for row in cells]
+    return "\n".join([answer, "", *lines]) + "\n"
 
 
 def _cells(row: MachineRow) -> tuple[str, ...]:
@@ -48,9 +48,3 @@ def _cells(row: MachineRow) -> tuple[str, ...]:
 
 def _short(text: str) -> str:
     return shorten_end(safe_terminal(text), _TEXT)
-
-
-def _lines(rows: list[tuple[str, ...]]) -> Iterator[str]:
-    wide = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
-    for row in rows:
-        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, wide, strict=True)).rstrip()

@@ -36,7 +36,7 @@ def next_lines(explanation: Explanation, words: Words | None) -> list[str]:
         steps = zip(heads, (*first, safe_terminal(command)), strict=False)
         return [
             *(f"{head}{step}" for head, step in steps),
-            "         shows what int8 gives; ranges for real use need --data with your own samples",
+            "         shows the effect of int8; for real use, give samples of your own with --data",
         ]
     return _fix(explanation, words) if explanation.editing.possible else []
 
@@ -55,5 +55,5 @@ def _fix(explanation: Explanation, words: Words) -> list[str]:
     count = "one of these fixes" if len(tried) == 1 else f"{len(tried)} of these fixes"
     return [
         f"next     {safe_terminal(command)}",
-        f"         tries {count} on a copy and measures it",
+        f"         tries {count} on a copy and measures the result",
     ]

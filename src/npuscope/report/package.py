@@ -23,6 +23,7 @@ class Packaging(Struct, frozen=True):
 
     package: Package
     paths: tuple[Path, ...]
+    cpu: str
 
 
 class PackagePlan(Struct, frozen=True):
@@ -57,9 +58,7 @@ def packaging_text(packaging: Packaging, *, verbosity: int, unused: tuple[str, .
     return "\n".join([answer, "", *indented, *([""] if notes else []), *notes])
 
 
-def packaging_json(
-    packaging: Packaging, *, cpu: str, split: bool, unused: tuple[str, ...]
-) -> dict[str, Any]:
+def packaging_json(packaging: Packaging, *, split: bool, unused: tuple[str, ...]) -> dict[str, Any]:
     package, paths = packaging.package, packaging.paths
     image = package.image
     return {
@@ -85,7 +84,7 @@ def packaging_json(
         "xip": not package.obstacle,
         "xip_reason": package.obstacle,
         "external_ram_bytes": image.context.ext_ram_sz,
-        "cpu": cpu,
+        "cpu": packaging.cpu,
         "toolchain": package.toolchain,
         "runtime": image.runtime,
         "secure": image.flags.secure,

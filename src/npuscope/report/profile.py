@@ -38,7 +38,6 @@ from npuscope.report.figures import (
     traffic,
 )
 from npuscope.shown import counted
-from npuscope.sim.counters import BusTraffic, EngineActivity
 from npuscope.text import safe_terminal
 
 # --- One line per epoch ---
@@ -95,6 +94,11 @@ def epoch_lines(profile: Profile, epoch: EpochProfile) -> list[str]:
     clocks = clocks_of(profile)
     cycles = phases(epoch, clocks)
     c = epoch.counters.cache
+    # Bandwidth by pool while the epoch works, and all pools together.
+    pools = traffic((epoch,))
+    busy_ms = cycles.core_ms if epoch.kind is EpochKind.HW else cycles.total_ms
+    reads, writes = (sum(row[i] for row in pools.values()) for i in (0, 1))
+    rows = [*pools.items(), ("total", (reads, writes))]
     return [
         _RULER,
         f"{safe_terminal(epoch.name)} (c_idx={epoch.index}, num={epoch.first}:{epoch.last}, "
@@ -116,16 +120,17 @@ def epoch_lines(profile: Profile, epoch: EpochProfile) -> list[str]:
             f"alloc-miss={c.write_alloc_miss}, through={c.write_through}]",
         ),
         # The time in which the bytes moved: kernels on the CPU work outside the core phase.
-        *_pool_rates(
-            traffic((epoch,)), cycles.core_ms if epoch.kind is EpochKind.HW else cycles.total_ms
-        ),
+        *[
+            _row(safe_terminal(name), f"r={r} w={w} -> {rate(r + w, busy_ms)}")
+            for name, (r, w) in rows
+        ],
     ]
 
 
 def _compiler(epoch: EpochProfile) -> list[str]:
     claims = epoch.claims
     if is_bare(epoch):
-        return [_row("epoch type", epoch.kind.value), "  (no more is known of this epoch)"]
+        return [_row("epoch type", epoch.kind.value), "  (nothing else is known about this epoch)"]
     moved = " ".join(
         f"[{safe_terminal(a.pool)}: r={a.reads}, w={a.writes}]" for a in claims.accesses
     )
@@ -217,19 +222,17 @@ def _buses(epoch: EpochProfile, cycles: Phases) -> list[str]:
     buses = epoch.counters.busif
     if not buses:
         return [_row("busif", "not counted")]
-    reads, writes = sum(b.read_bytes for b in buses), sum(b.write_bytes for b in buses)
-    return [
-        *(_row(f"busif {bus.id}", _bus(bus, cycles.core_ms)) for bus in buses),
-        _row("busif (total)", f"r={reads} w={writes} -> {rate(reads + writes, cycles.core_ms)}"),
-    ]
-
-
-def _bus(bus: BusTraffic, core_ms: float) -> str:
-    reads, writes = (",".join(map(str, b)) for b in (bus.read_bursts, bus.write_bursts))
-    return (
-        f"r={bus.read_bytes} w={bus.write_bytes} rburst[1,2,4,8]x8=({reads}) "
-        f"wburst[1,2,4,8]x8=({writes}) -> {rate(bus.read_bytes + bus.write_bytes, core_ms)}"
-    )
+    lines = []
+    for bus in buses:
+        reads, writes = (",".join(map(str, b)) for b in (bus.read_bursts, bus.write_bursts))
+        text = (
+            f"r={bus.read_bytes} w={bus.write_bytes} rburst[1,2,4,8]x8=({reads}) "
+            f"wburst[1,2,4,8]x8=({writes}) -> "
+            f"{rate(bus.read_bytes + bus.write_bytes, cycles.core_ms)}"
+        )
+        lines.append(_row(f"busif {bus.id}", text))
+    r, w = sum(b.read_bytes for b in buses), sum(b.write_bytes for b in buses)
+    return [*lines, _row("busif (total)", f"r={r} w={w} -> {rate(r + w, cycles.core_ms)}")]
 
 
 def _engines(epoch: EpochProfile, cycles: Phases) -> list[str]:
@@ -239,27 +242,15 @@ def _engines(epoch: EpochProfile, cycles: Phases) -> list[str]:
     core = cycles.core_npu_cycles
     busiest = max(engines, key=lambda engine: engine.active_cycles)
     head = f"{percent(busiest.active_cycles, core)} (id={busiest.id})"
-    return [
-        _row("strg engines", head),
-        *(_row(" active", _engine(engine, core)) for engine in engines),
-    ]
-
-
-def _engine(engine: EngineActivity, core: float) -> str:
-    place = f"[{safe_terminal(engine.pool)}:{engine.bytes}], " if engine.pool else ""
-    return (
-        f"STRENG.{engine.id}.{engine.dir}: busif={engine.busif}, {engine.active_cycles} cycles, "
-        f"{place}{percent(engine.active_cycles, core)}"
-    )
-
-
-def _pool_rates(pools: dict[str, tuple[int, int]], busy_ms: float) -> list[str]:
-    """Bandwidth by pool while the epoch works, and all pools together."""
-    reads, writes = (sum(row[i] for row in pools.values()) for i in (0, 1))
-    rows = [*pools.items(), ("total", (reads, writes))]
-    return [
-        _row(safe_terminal(name), f"r={r} w={w} -> {rate(r + w, busy_ms)}") for name, (r, w) in rows
-    ]
+    lines = [_row("strg engines", head)]
+    for engine in engines:
+        place = f"[{safe_terminal(engine.pool)}:{engine.bytes}], " if engine.pool else ""
+        text = (
+            f"STRENG.{engine.id}.{engine.dir}: busif={engine.busif}, "
+            f"{engine.active_cycles} cycles, {place}{percent(engine.active_cycles, core)}"
+        )
+        lines.append(_row(" active", text))
+    return lines
 
 
 def _row(name: str, value: str) -> str:
@@ -274,6 +265,8 @@ def profile_text(
 ) -> str:
     """The report; `full` prints every field of every epoch, `epochs` picks some by number."""
     epochs_shown = select(profile, epochs)
+    if profile.family:  # parts without registers and counters
+        return "\n".join([*_runtime(profile), "", *_part_lines(profile, epochs_shown)]) + "\n"
     lines = [*_runtime(profile), "", "Per epoch"]
     if full:
         lines += [line for epoch in epochs_shown for line in epoch_lines(profile, epoch)]
@@ -281,6 +274,18 @@ def profile_text(
         lines += table_lines(profile, epochs_shown)
     lines += ["", *_compiler_lines(profile), "", *_target(profile), "", *_bandwidth(profile)]
     return "\n".join(lines) + "\n"
+
+
+def _part_lines(profile: Profile, parts: tuple[EpochProfile, ...]) -> list[str]:
+    rows = [
+        f"{part.index:>6}  {part.kind.value:<6} {ms(part.ms):>9} "
+        f"{percent(part.ms, profile.total_ms):>6}  {shorten_end(safe_terminal(part.name), 29):<30}"
+        f"{shorten_end(names(part.operators), 19):<20} {shorten(names(part.origin), 40)}".rstrip()
+        for part in parts
+    ]
+    figures = [f"{name:<22}: {value:g}" for name, value in profile.figures.items()]
+    head = f"{'part':>6}  {'kind':<6} {'ms':>9} {'share':>6}  {'name':<30}{'ops':<20} from"
+    return [head, *rows, *(["", *figures] if figures else [])]
 
 
 def select(profile: Profile, numbers: frozenset[int] | None) -> tuple[EpochProfile, ...]:
@@ -322,7 +327,7 @@ def _compiler_lines(profile: Profile) -> list[str]:
     ideal = sum(epoch.claims.compute_cycles for epoch in profile.epochs)
     hertz = clocks_of(profile).npu_mhz * 1e6
     if not ops and not cycles:
-        return ["Compiler", "  nothing is known: name the build that ran with --cfile"]
+        return ["Compiler", "  not known: name the build that ran with --cfile"]
     return [
         "Compiler",
         _figure_row("cycles", f"{cycles} (total max_cycles)"),

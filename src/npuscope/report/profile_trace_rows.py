@@ -192,19 +192,15 @@ def add_engines(scene: ProfileScene) -> None:
 
     Devices count for how long, not when: the time is drawn from the start of the core.
     """
-    by_epoch = [_by_engine(epoch.counters.engines) for epoch in scene.epochs]
+    # A block of several epochs starts an engine more than once.
+    by_epoch: list[dict[EngineKey, list[EngineActivity]]] = [{} for _ in scene.epochs]
+    for epoch, active in zip(scene.epochs, by_epoch, strict=True):
+        for engine in epoch.counters.engines:
+            if engine.active_cycles > 0:
+                active.setdefault((engine.id, engine.dir), []).append(engine)
     for key in sorted({key for engines in by_epoch for key in engines}):
         places = [place for place, engines in enumerate(by_epoch) if key in engines]
         _add_engine(scene, key, places, [by_epoch[place][key] for place in places])
-
-
-def _by_engine(engines: tuple[EngineActivity, ...]) -> dict[EngineKey, list[EngineActivity]]:
-    """A block of several epochs starts an engine more than once."""
-    by_engine: dict[EngineKey, list[EngineActivity]] = {}
-    for engine in engines:
-        if engine.active_cycles > 0:
-            by_engine.setdefault((engine.id, engine.dir), []).append(engine)
-    return by_engine
 
 
 def _add_engine(

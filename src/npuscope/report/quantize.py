@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from npuscope.quantizing.bench import Trial
     from npuscope.quantizing.outputs import OutputLoss
     from npuscope.quantizing.run import Quantized
-    from npuscope.quantizing.sqnr import LayerLoss
 
 # --- JSON; keys are added, never renamed ---
 
@@ -134,10 +133,11 @@ def quantize_text(result: Quantized, output: str | None = None, *, every: bool =
     rows += [("output", tensor) for tensor in result.outputs]
     lines = [
         _answer(result),
-        *([f"written  {safe_terminal(output)}"] if output else ["written  nothing: give -o OUT"]),
+        *([f"written  {safe_terminal(output)}"] if output else ["written  no file: give -o OUT"]),
         *_plain(result),
         f"data     {safe_terminal(result.samples.source)}; ranges from "
-        f"{len(result.samples.calibration)}, compared on {len(result.samples.held_out)} held out",
+        f"{len(result.samples.calibration)}, compared on {len(result.samples.held_out)} "
+        "held-out samples",
         *[f"{side}   {_tensor_line(tensor)}" for side, tensor in rows],
         *_groups(result),
         *_choices(result, every),
@@ -175,7 +175,7 @@ def _plain(result: Quantized) -> list[str]:
         db = min(result.plain.sqnr_db.values())
         total, tool = ms(result.plain.profile.total_ms), result.tool
         lines.append(
-            f"plain    {total} ms, {db:.1f} dB: what {tool} makes by default from the same data"
+            f"plain    {total} ms, {db:.1f} dB: {tool} with default settings on the same data"
         )
     return lines
 
@@ -228,15 +228,11 @@ def _losses(result: Quantized, every: bool) -> list[str]:
         )
         lines.append(f"     {remedy(loss, result.machine)}")
     if every:
-        lines.append("all layers: SQNR so far, lost here, of rounding alone, of weights (dB)")
-        lines += [_row(loss) for loss in result.layers]
+        lines.append("all layers, in dB: SQNR up to here, lost here, by rounding alone, by weights")
+        for loss in result.layers:
+            weights = "-" if loss.weights_db is None else f"{loss.weights_db:.1f}"
+            lines.append(
+                f"  {shorten(safe_terminal(loss.name), _NAME):<{_NAME}} {loss.kind:<18} "
+                f"{loss.sqnr_db:7.1f} {loss.drop_db:7.1f} {loss.steps_db:7.1f} {weights:>7}"
+            )
     return lines
-
-
-def _row(loss: LayerLoss) -> str:
-    weights = "-" if loss.weights_db is None else f"{loss.weights_db:.1f}"
-    name = shorten(safe_terminal(loss.name), _NAME)
-    return (
-        f"  {name:<{_NAME}} {loss.kind:<18} {loss.sqnr_db:7.1f} {loss.drop_db:7.1f} "
-        f"{loss.steps_db:7.1f} {weights:>7}"
-    )

@@ -11,10 +11,8 @@ _WIDTH = 100
 
 
 def rules_text(rules: tuple[Rule, ...], *, rule: str | None = None) -> str:
-    return _table(rules) if rule is None else _page(rules[0])
-
-
-def _table(rules: tuple[Rule, ...]) -> str:
+    if rule is not None:
+        return _page(rules[0])
     kinds = {info.kind: sum(i.kind is info.kind for i in rules) for info in rules}
     counts = ", ".join(f"{number} {kind.value}" for kind, number in kinds.items())
     lines = [f"{counted(len(rules), 'rule')}: {counts}"]

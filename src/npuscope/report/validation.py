@@ -12,7 +12,6 @@ from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
-    from npuscope.profiling.agreement import LayerAgreement
     from npuscope.profiling.bisection import Bisection
     from npuscope.profiling.validate import Validation
 
@@ -39,7 +38,13 @@ def validation_text(validation: Validation) -> str:
             f"{row.within_1_lsb_share:>8.2%} {row.max_lsb:>8g} {row.rms_lsb:>8.3g} "
             f"{row.rounding_rms_lsb:>8.3g} {row.cosine:>9.6f}"
         )
-    lines += [_broken(layer) for layer in validation.broken[:_SHOWN]]
+    for layer in validation.broken[:_SHOWN]:
+        name = safe_terminal(f"{layer.epoch} ({', '.join(layer.origin or layer.ops)})")
+        near = f"{layer.near_share:.1%} within {LAYER_LSB:g} LSB"
+        near += f", {layer.channel_near_share:.1%} of its worst channel"
+        if abs(layer.bias) > MOST_BIAS:
+            near += f", {layer.bias * LAYER_LSB:+.2g} LSB on average"
+        lines.append(f"disagrees: {name}, {near}")
     lines += _worst(validation)
     if validation.not_compared:
         names = validation.not_compared[:_SHOWN]
@@ -64,18 +69,10 @@ def _worst(validation: Validation) -> list[str]:
     return [f"furthest off: {op}, {layer.exact_share:.2%} exact, at most {layer.max_lsb:g} LSB"]
 
 
-def _broken(layer: LayerAgreement) -> str:
-    ops = ", ".join(layer.origin or layer.ops)
-    near = f"{layer.near_share:.1%} within {LAYER_LSB:g} LSB"
-    near += f", {layer.channel_near_share:.1%} of its worst channel"
-    bias = f", {layer.bias * LAYER_LSB:+.2g} LSB on average" if abs(layer.bias) > MOST_BIAS else ""
-    return f"disagrees: {safe_terminal(f'{layer.epoch} ({ops})')}, {near}{bias}"
-
-
 def _reference(reference: dict[str, Any]) -> str:
     """Our reference executor against an outside runtime, where one ran."""
     if not reference["name"]:
-        return "reference: our own executor; no outside runtime was compared"
+        return "reference: npuscope's own executor; not compared with another runtime"
     return (
         f"reference: {reference['mismatches']} of {reference['elements']} elements differ from "
         f"{reference['name']}, by at most {reference['max_lsb']:g} LSB"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npuscope.boards.device import BoardClocks, NetworkDesc, TensorDesc
+from npuscope.boards.device import BoardClocks, NetworkDesc
 from npuscope.boards.wire.statistics import NodePlace, block_type, config_lines, node_lines
 from npuscope.profiling.measure import Measurement
 from npuscope.profiling.model import PrintedTotals
@@ -86,7 +86,14 @@ def _block(epoch: VendorEpoch, report: VendorReport) -> list[str]:
     lines += _time(epoch, report)
     if not epoch.read_bytes + epoch.write_bytes:
         return [*lines, _row("npu cycles", "n.a.")]
-    return [*lines, *_core(epoch, report.clocks), *_pools(epoch, report.clocks)]
+    accesses, core = epoch.claims.accesses, epoch.npu_cycles[1]
+    rows = [(a.pool, a.reads, a.writes) for a in accesses]
+    rows.append(("total", sum(a.reads for a in accesses), sum(a.writes for a in accesses)))
+    return [
+        *lines,
+        *_core(epoch, report.clocks),
+        *[_row(f" {name}", _moved(r, w, report.clocks.npu_hz, core)) for name, r, w in rows],
+    ]
 
 
 def _compiler(epoch: VendorEpoch, clocks: BoardClocks) -> list[str]:
@@ -212,13 +219,6 @@ def _engine(engine: VendorEngine, core: int) -> str:
     )
 
 
-def _pools(epoch: VendorEpoch, clocks: BoardClocks) -> list[str]:
-    accesses, core = epoch.claims.accesses, epoch.npu_cycles[1]
-    rows = [(a.pool, a.reads, a.writes) for a in accesses]
-    rows.append(("total", sum(a.reads for a in accesses), sum(a.writes for a in accesses)))
-    return [_row(f" {name}", _moved(r, w, clocks.npu_hz, core)) for name, r, w in rows]
-
-
 def _printed_total(totals: PrintedTotals) -> list[str]:
     """As the report that was read has it."""
     parts = (
@@ -274,17 +274,13 @@ def _memory_total(report: VendorReport) -> list[str]:
         return ["  Memory bandwidth / inference", missing]
     rows = [(a.pool, a.reads, a.writes) for a in accesses]
     rows.append(("total r/w", sum(a.reads for a in accesses), sum(a.writes for a in accesses)))
-    return [
-        "  Memory bandwidth / inference",
-        *(_row(f" {name}", _peak_and_average(r, w, report)) for name, r, w in rows),
-    ]
-
-
-def _peak_and_average(reads: int, writes: int, report: VendorReport) -> str:
-    """Peak while the NPU works, average over the whole inference."""
-    clocks, core = report.clocks, report.npu_cycles[1]
-    average = _rate(reads + writes, clocks.mcu_hz, sum(report.mcu_cycles))
-    return f"{_moved(reads, writes, clocks.npu_hz, core)} (peak), {average} (average)"
+    lines = ["  Memory bandwidth / inference"]
+    for name, reads, writes in rows:
+        # Peak while the NPU works, average over the whole inference.
+        peak = _moved(reads, writes, report.clocks.npu_hz, report.npu_cycles[1])
+        average = _rate(reads + writes, report.clocks.mcu_hz, sum(report.mcu_cycles))
+        lines.append(_row(f" {name}", f"{peak} (peak), {average} (average)"))
+    return lines
 
 
 # --- A device's answers as the log of the vendor's profiler, for `profile --log` ---
@@ -307,20 +303,18 @@ def counter_log_text(measured: Measurement) -> str:
 def _tensor_lines(network: NetworkDesc) -> Iterator[str]:
     for side, tensors in (("I", network.inputs), ("O", network.outputs)):
         for number, tensor in enumerate(tensors, 1):
+            shape = ",".join(map(str, tensor.shape))
+            text = f"{tensor.dtype}[{shape}], {tensor.size_bytes} Bytes"
+            if tensor.scale:
+                text += f", QLinear({tensor.scale:.9f},{tensor.zero_point},{tensor.dtype})"
+            if tensor.memory:
+                text += f", {tensor.memory}"
             place = f"{side}[{number}/{len(tensors)}]"
-            yield f"{place} '{safe_terminal(tensor.name)}' : {_tensor(tensor)}"
+            yield f"{place} '{safe_terminal(tensor.name)}' : {text}"
 
 
 def _entries(values: dict[str, str]) -> list[str]:
     return [f"{name:<20}: {value}" for name, value in values.items()]
-
-
-def _tensor(tensor: TensorDesc) -> str:
-    shape = ",".join(map(str, tensor.shape))
-    quant = f", QLinear({tensor.scale:.9f},{tensor.zero_point},{tensor.dtype})"
-    place = f", {tensor.memory}" if tensor.memory else ""
-    size = f"{tensor.dtype}[{shape}], {tensor.size_bytes} Bytes"
-    return f"{size}{quant if tensor.scale else ''}{place}"
 
 
 def _inference(row: Recorded) -> Iterator[str]:

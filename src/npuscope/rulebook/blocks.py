@@ -28,12 +28,13 @@ _MOVES = ("Concat", "Slice", "Split", "Transpose")
     "Layer normalisation",
     severity=Severity.WARNING,
     confidence=Confidence.REPORTED,
-    cause="Reciprocal square roots have no unit: each norm leaves about six software epochs.",
+    cause="No unit computes a reciprocal square root: each norm costs about six software epochs.",
     fixes=(fixes.BATCH_NORM,),
     twins=("NA-OP-SOFTWARE", "NA-FLOAT"),
 )
 def values_are_normalised(graph: Graph, machine: Machine) -> Iterator[Hit]:
-    """A normalisation over the values of a tensor (LayerNorm, RMSNorm), whole or in pieces."""
+    """A normalisation over the values of a tensor (LayerNorm, RMSNorm), as one op or written
+    out."""
     makers = graph.producers()
     for op in of_kind(graph, "LayerNorm", "Rsqrt", "Div"):
         # A quotient by a root is a norm in pieces; other quotients have a rule of their own.
@@ -47,8 +48,8 @@ def values_are_normalised(graph: Graph, machine: Machine) -> Iterator[Hit]:
     "Attention block",
     severity=Severity.WARNING,
     confidence=Confidence.REPORTED,
-    cause="Products of activations, a Softmax and head permutations: most of an attention block "
-    "runs on the CPU.",
+    cause="Products of two activations, a Softmax and permutations of heads have no unit: most "
+    "of an attention block runs on the CPU.",
     fixes=(fixes.REPLACE_BLOCK,),
     twins=("NA-MATMUL-DYNAMIC",),
 )
@@ -74,11 +75,11 @@ def _behind(makers: dict[str, Op], name: str, kind: str) -> Op | None:
     "Softmax runs on the CPU",
     ops=("Softmax", "LogSoftmax"),
     cause="No unit computes a Softmax; the vendor's compiler maps it only with an option that no "
-    "stock profile passes.",
+    "stock profile sets.",
     fixes=(fixes.DROP_SOFTMAX, fixes.OPTION_EXPAND_SOFTMAX),
 )
 def softmax_needs_a_sum_of_exponentials(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """Exponentials, their sum and a division by it: the CPU has an integer kernel for it."""
+    """A Softmax needs exponentials, their sum and a division: the CPU has an integer kernel."""
     return refusal("$shape", shape=graph.first_input(op).shape)
 
 
@@ -102,8 +103,8 @@ def scores_are_normalised(graph: Graph, op: Op) -> Hit | None:
     "Boxes are decoded inside the network",
     severity=Severity.WARNING,
     confidence=Confidence.REPORTED,
-    cause="After the last layer come many small ops on anchors. They run in software one by one, "
-    "lose precision in int8, and are faster in the application.",
+    cause="Many small ops on anchors follow the last layer. They run on the CPU one by one, lose "
+    "precision in int8, and are faster in the application.",
     fixes=(fixes.DECODE_OUTSIDE,),
     twins=("ADV-TAIL",),
 )
@@ -114,7 +115,11 @@ def boxes_are_decoded(graph: Graph, machine: Machine) -> Iterator[Hit]:
     kinds = {op.kind for op in inner}
     if kinds & set(_ARITHMETIC) and kinds & set(_MOVES) and any(_anchors(graph, o) for o in inner):
         ops = tuple(dict.fromkeys(name for op in tail for name in source(op)))
-        evidence: dict[str, Value] = {"cut_at": [*_frontier(graph, tail)]}
+        # Tensors that the tail takes from the rest of the network.
+        results = {name for op in tail for name in op.outputs}
+        operands = (n for op in tail for n in op.inputs if n and not graph.tensor(n).is_constant)
+        frontier = tuple(dict.fromkeys(name for name in operands if name not in results))
+        evidence: dict[str, Value] = {"cut_at": [*frontier]}
         yield Hit(ops, f"{len(inner)} ops after the last layer", 0, evidence)
 
 
@@ -147,13 +152,6 @@ def _anchors(graph: Graph, op: Op) -> bool:
     return len(shape) == 3 and shape[-1] >= _ANCHORS and shape[-2] <= _VALUES
 
 
-def _frontier(graph: Graph, tail: list[Op]) -> tuple[str, ...]:
-    """Tensors that the tail takes from the rest of the network."""
-    results = {name for op in tail for name in op.outputs}
-    operands = (n for op in tail for n in op.inputs if n and not graph.tensor(n).is_constant)
-    return tuple(dict.fromkeys(name for name in operands if name not in results))
-
-
 # --- When fixes are true ---
 
 
@@ -166,7 +164,7 @@ def order_without_softmax(graph: Graph, op: Op) -> dict[str, Value] | None:
     tensor = graph.output_tensor(op)
     rows = tensor.elements // tensor.shape[op.attrs_as(SoftmaxAttrs).axis]
     alone = "the order of the scores stays the same"
-    return {"order": alone if rows == 1 else f"{alone} within each of the {rows:,} rows alone"}
+    return {"order": alone if rows == 1 else f"{alone} within each of the {rows:,} rows"}
 
 
 @holds_for("batch-norm", "LayerNorm", "Rsqrt", "Div")

@@ -39,7 +39,7 @@ _SAME_BYTES = having(Trait.MOVES) | {"Quantize"}
 
 @lint(
     "LINT-CHANNELS",
-    "Channel counts with small divisors only",
+    "Channel counts with only small divisors",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
     cause="Channels are cut into equal parts. A count such as 257, 58 or 34 has no divisor near "
@@ -84,10 +84,10 @@ def channel_fixes(graph: Graph, op: Op, machine: Machine) -> Mapping[str, Mappin
 
 @lint(
     "LINT-WIDE-OUTPUT",
-    "More output channels than coefficients fit",
+    "More output channels than the unit has coefficients",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
-    cause="The arithmetic unit holds 512 coefficients. For more channels they are streamed from "
+    cause="The arithmetic unit holds 512 coefficients. With more channels they are streamed from "
     "memory again for every pixel.",
     fixes=(fixes.NARROW_OUTPUTS,),
     twins=("ADV-VECTORS",),
@@ -168,7 +168,7 @@ _PLACE_BY_PLACE = having(Trait.FUNCTION) | {"Identity"}
 
 @holds_for("move-stride", "Conv2D")
 def a_pointwise_layer_follows(graph: Graph, op: Op) -> bool:
-    """Skipping places before or behind a 1x1 kernel is the same."""
+    """Skipping places before or after a 1x1 kernel is the same."""
     readers, waiting = graph.consumers(), list(op.outputs)
     while waiting:
         name = waiting.pop()
@@ -184,7 +184,7 @@ def a_pointwise_layer_follows(graph: Graph, op: Op) -> bool:
 
 @holds_for("relu", *LAYERS)
 def a_layer_is_in_front(graph: Graph, op: Op) -> bool:
-    """The network's input has the zero point that its data have."""
+    """The zero point of the network's input comes from its data."""
     maker = maker_of(graph, op.inputs[0])
     while maker is not None and maker.kind in FUNCTIONS:
         maker = maker_of(graph, maker.inputs[0])

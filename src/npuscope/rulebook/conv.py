@@ -31,8 +31,8 @@ _PARTIAL_BYTES = 2  # sums between pieces have 16 bits
     "Grouped convolution that is not depthwise",
     ops=("Conv2D",),
     confidence=Confidence.REPORTED,
-    cause="The units know dense kernels, one kernel per channel and small groups, one group a "
-    "frame; larger groups, and all of 2.x, run on the CPU.",
+    cause="The units compute dense kernels, one kernel per channel, and small groups with one "
+    "group per frame. Larger groups run on the CPU; in 2.x all but depthwise ones do.",
     fixes=(fixes.DENSE_GROUPS,),
     turn=_SHAPE_FIRST,
 )
@@ -59,8 +59,8 @@ def groups_are_one_or_all(graph: Graph, op: Op, machine: Machine) -> Refusal | N
 @foretells(
     "NA-CONV-GROUPS",
     "LINT-GROUPS",
-    cause="Groups of many channels have no mapping and run on the CPU, in 2.x all but depthwise "
-    "ones.",
+    cause="Groups of many channels have no mapping and run on the CPU; in 2.x all but depthwise "
+    "ones do.",
 )
 def groups_are_not_depthwise(graph: Graph, op: Op) -> Hit | None:
     """A grouped convolution that is neither dense nor depthwise, nor of small groups."""
@@ -69,7 +69,7 @@ def groups_are_not_depthwise(graph: Graph, op: Op) -> Hit | None:
 
 @refuse(
     "NA-CONV-STRIDE",
-    "Stride larger than the unit's",
+    "Stride larger than the unit supports",
     ops=("Conv2D",),
     cause="The stride registers of the convolution unit have three bits.",
     fixes=(fixes.SMALLER_STRIDE,),
@@ -86,8 +86,8 @@ def stride_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     "Unusual stride",
     severity=Severity.WARNING,
     confidence=Confidence.REPORTED,
-    cause="Strides 1, 2 and 4 are preferred. Encoders with a stride of 3 were seen in software, "
-    "23 ms for three layers.",
+    cause="Strides 1, 2 and 4 are preferred. Encoders with a stride of 3 were seen to run on the "
+    "CPU: 23 ms for three layers.",
     fixes=(fixes.STRIDE_TWO,),
     until="4.0",
     twins=("NA-CONV-STRIDE",),
@@ -145,14 +145,15 @@ def depthwise_columns_fit(graph: Graph, op: Op, machine: Machine) -> Refusal | N
     "Dilated depthwise kernel",
     ops=("Conv2D",),
     confidence=Confidence.VERIFIED,
-    cause="A unit has no dilation. Library calls move pixels that lie a dilation apart into "
-    "channels of their own (space-to-depth) and the sums back (depth-to-space); between them the "
-    "kernel has no gaps. Seen in builds of two networks and three generations.",
+    cause="The units do not support dilation. Library calls move pixels that are one dilation "
+    "apart into channels of their own (space-to-depth) and move the sums back (depth-to-space); "
+    "in between, the kernel has no gaps. Seen in builds of two networks and three generations.",
     fixes=(fixes.POOL_INSTEAD,),
     turn=_SHAPE_FIRST,
 )
 def dilated_pixels_are_moved(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """No unit reads pixels that lie apart: library calls move them into channels and back."""
+    """No unit reads pixels with gaps between them: library calls move them into channels and
+    back."""
     if not moves_pixels(graph, op, machine):
         return None
     down, across = cast(ConvAttrs, op.attrs).dilations
@@ -210,8 +211,8 @@ def passes_fit_the_registers(graph: Graph, op: Op, machine: Machine) -> Refusal 
     "One input channel at one position",
     ops=("Conv2D", "FullyConnected"),
     confidence=Confidence.VERIFIED,
-    cause="A layer that reads a single value runs on the CPU: the second layer of all 16 "
-    "squeeze-and-excite blocks of a 3.0 build, a dense layer of a 2.2 build.",
+    cause="A layer that reads a single value runs on the CPU. Seen for the second layer of all "
+    "16 squeeze-and-excite blocks of a 3.0 build, and for a dense layer of a 2.2 build.",
     fixes=(fixes.MORE_INPUTS,),
     since="2.2",
     until="4.0",
@@ -323,10 +324,10 @@ def _added_by_the_same_source(op: Op, readers: list[Op]) -> str | None:
     "A large kernel on a wide output",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
-    cause="Kernels are cut into pieces of 3 rows and 6 (strided 12) columns. Up to three share an "
-    "epoch and leave nothing behind; more go in pairs, each with a 16-bit buffer of sums until "
-    "the last epoch joins them. A 7x7 stem with wide outputs sends these to external RAM, about "
-    "75 ms at 64 outputs of 112x112.",
+    cause="Kernels are cut into pieces of 3 rows and 6 (strided 12) columns. Up to three share "
+    "an epoch and need no buffer. More run in pairs: each pair keeps a 16-bit buffer of sums "
+    "until the last epoch adds them up. With a 7x7 stem and a wide output these buffers go to "
+    "external RAM: about 75 ms for 64 outputs of 112x112.",
     fixes=(fixes.SMALLER_KERNEL,),
     twins=("ADV-PARTIALS",),
 )
@@ -350,14 +351,14 @@ def kernel_is_cut(graph: Graph, machine: Machine) -> Iterator[Hit]:
     "Dilated kernel",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
-    cause="The pixels of a depthwise layer are moved into channels and back by library calls, "
-    "four cycles an element each way. A dense kernel, for which no build was seen, is assumed to "
-    "be filled with zeros and cut like a large one, each piece with an epoch of its own.",
+    cause="The pixels of a depthwise layer are moved into channels and back by library calls, at "
+    "four cycles per element each way. No build with a dense dilated kernel was seen: it is "
+    "assumed to be filled with zeros and cut like a large one, with one epoch per piece.",
     fixes=(fixes.POOL_INSTEAD,),
     twins=("NA-CONV-DILATED",),
 )
 def kernel_is_dilated(graph: Graph, machine: Machine) -> Iterator[Hit]:
-    """A dilated kernel: no unit reads pixels that lie apart."""
+    """A dilated kernel: no unit reads pixels with gaps between them."""
     for op, attrs, weights in convolutions(graph):
         pieces = _pieces(attrs, weights, machine)
         if attrs.dilations != (1, 1) and pieces > 1:

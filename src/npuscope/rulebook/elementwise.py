@@ -57,14 +57,14 @@ declare(
 
 @refuse(
     "NA-OP-UNKNOWN",
-    "An op that is not known here",
+    "Unknown op",
     ops=(UNKNOWN,),
-    cause="Nothing here computes this op, so it counts as work of the CPU at an unknown cost: the "
-    "time of the network is a lower bound.",
+    cause="The op is unknown to npuscope. It counts as CPU work of unknown cost, so the time of "
+    "the network is a lower bound.",
     fixes=(fixes.CUT_TAIL, fixes.REPLACE_BLOCK),
 )
 def unknown_op(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """The op is not known here: it runs on the CPU, at a cost that is not known either."""
+    """The op is unknown to npuscope: it runs on the CPU, at an unknown cost."""
     return refusal("$op", op=op.attrs_as(UnknownAttrs).name)
 
 
@@ -124,8 +124,8 @@ def divisor_is_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | Non
     "Constant minus tensor",
     severity=Severity.WARNING,
     confidence=Confidence.REPORTED,
-    cause="The vendor's compiler leaves a Sub with a constant on its left to the CPU. Adding the "
-    "constant to a Neg maps, but gave 127 for every input.",
+    cause="The vendor's compiler leaves a Sub with a constant on its left to the CPU. A Neg "
+    "followed by an Add maps, but gave 127 for every input.",
     fixes=(fixes.NEGATE_BY_PRODUCT, fixes.GATE_FORM, fixes.FOLD_SIGN),
     until="4.0",
 )
@@ -161,8 +161,8 @@ def sign_is_turned(graph: Graph, machine: Machine) -> Iterator[Hit]:
     fixes=(fixes.QUANTIZE_SLOPE, fixes.RELU),
 )
 def slopes_are_quantized(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """A PReLU maps only with constant, quantized slopes, at most one per channel; else the CPU
-    computes it in float."""
+    """A PReLU maps only with constant, quantized slopes, at most one per channel; otherwise the
+    CPU computes it in float."""
     slope, source = graph.tensor(op.inputs[1]), graph.first_input(op)
     if not slope.is_constant or slope.quant is None:
         return refusal("slopes are $type", type=slope.dtype.value)
@@ -174,7 +174,7 @@ def slopes_are_quantized(graph: Graph, op: Op, machine: Machine) -> Refusal | No
         words = "$slopes slopes for $channels channels"
         return refusal(words, limit, slopes=slope.elements, channels=channels)
     if slope.elements > 1 and slope.shape[-1] != slope.elements:
-        return refusal("slopes of shape $shape do not lie along the channels", shape=slope.shape)
+        return refusal("slopes of shape $shape are not one per channel", shape=slope.shape)
     return None
 
 
@@ -198,12 +198,12 @@ def slopes_are_float(graph: Graph, op: Op) -> Hit | None:
     "A maximum that is a leaky ReLU",
     ops=("Max",),
     confidence=Confidence.VERIFIED,
-    cause="No unit takes the larger of two tensors, but Max(x, a*x) is a leaky ReLU, which the NPU "
-    "computes.",
+    cause="No unit computes the maximum of two tensors, but Max(x, a*x) is a leaky ReLU, which "
+    "the NPU computes.",
     fixes=(fixes.SLOPE_INSTEAD, fixes.RELU),
 )
 def maximum_is_no_leaky_relu(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """No unit takes the larger of two tensors; this maximum is a leaky ReLU in two ops."""
+    """No unit computes the maximum of two tensors; this one is a leaky ReLU written as two ops."""
     slopes = leaky_slopes(graph, op)
     if slopes is None:
         return None
@@ -271,7 +271,8 @@ def both_matrices_are_computed(graph: Graph, op: Op) -> Hit | None:
     fixes=(fixes.EXPAND_OPERAND,),
 )
 def operands_broadcast_one_way(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """One operand must have the full shape; the other too, or one value per channel or in total."""
+    """One operand must have the full shape; the other has it too, or one value per channel, or a
+    single value."""
     out, shapes = graph.output_tensor(op).shape, _shapes(graph, op)
     if not _one_way(shapes, out):
         return refusal("$left against $right", left=shapes[0], right=shapes[1])
@@ -285,14 +286,14 @@ def operands_broadcast_one_way(graph: Graph, op: Op, machine: Machine) -> Refusa
 @foretells(
     "NA-BROADCAST",
     "LINT-BROADCAST",
-    title="Broadcast along other axes than the channels",
+    title="Broadcast along axes other than the channels",
     confidence=Confidence.VERIFIED,
-    cause="A scalar or one value per channel is free. Other operands are read again by an engine, "
-    "up to 33 cycles an element, or the op leaves the NPU.",
+    cause="A scalar or one value per channel is free. Other operands are read again by an "
+    "engine, at up to 33 cycles per element, or the op leaves the NPU.",
     also=("NA-BROADCAST-VECTOR", "ADV-BROADCAST"),
 )
 def operands_broadcast_widely(graph: Graph, op: Op) -> Hit | None:
-    """Operands broadcast both ways, or along other axes than the channels."""
+    """Operands broadcast both ways, or along axes other than the channels."""
     out, shapes = graph.output_tensor(op), _shapes(graph, op)
     if is_float(out) or _one_way(shapes, out.shape):
         return None  # float ops and constants of the full shape have rules of their own
@@ -331,8 +332,8 @@ def _is_vector(shape: tuple[int, ...], out: tuple[int, ...]) -> bool:
     "NA-BROADCAST-VECTOR",
     "A computed vector is added",
     ops=("Add", "Sub"),
-    cause="One value per channel can be multiplied when it is computed at run time, but it can be "
-    "added only when it is constant.",
+    cause="A vector with one value per channel can be added only if it is constant; one that is "
+    "computed at run time can only be multiplied.",
     fixes=(fixes.RESIZE_VECTOR,),
 )
 def vectors_are_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | None:

@@ -37,7 +37,7 @@ REMOVE_TRANSPOSES = FixTemplate(
 )
 QUANTIZE_SLOPE = FixTemplate(
     "quantize-slope",
-    "store the slopes as int8 behind a DequantizeLinear",
+    "store the slopes as int8, followed by a DequantizeLinear",
     function=_ROUNDING,
     effect=FixEffect.MAPS,
 )
@@ -83,7 +83,7 @@ NEGATE_BY_PRODUCT = FixTemplate(
 )
 EXPAND_OPERAND = FixTemplate(
     "expand-operand",
-    "bring the smaller operand to the full shape",
+    "expand the smaller operand to the full shape",
     function=_EXACT,
     effect=FixEffect.MAPS,
 )
@@ -118,29 +118,29 @@ MULTIPLY_INSTEAD = FixTemplate(
 )
 SLOPE_INSTEAD = FixTemplate(
     "slope-instead",
-    "write Max(x, a*x) as the PReLU that it is",
+    "write Max(x, a*x) as a PReLU",
     function=_ROUNDING,
     effect=FixEffect.MAPS,
 )
 CONSTANT_SLICE = FixTemplate(
     "constant-slice",
-    "use a Slice: the indices are constant neighbours",
+    "use a Slice: the indices are constant and consecutive",
     function=_EXACT,
     effect=FixEffect.MAPS,
 )
 DROP_INPUT = FixTemplate("drop-input", "remove the input from the model", function=_EXACT)
-SHARE_RESULT = FixTemplate("share-result", "let both readers use one result", function=_EXACT)
-PLAIN_NEAREST = FixTemplate("plain-nearest", "state it as asymmetric and floor", function=_EXACT)
-REMOVE_RESHAPES = FixTemplate("remove-reshapes", "leave the Reshape out", function=_EXACT)
+SHARE_RESULT = FixTemplate("share-result", "compute it once for both readers", function=_EXACT)
+PLAIN_NEAREST = FixTemplate("plain-nearest", "set it to asymmetric and floor", function=_EXACT)
+REMOVE_RESHAPES = FixTemplate("remove-reshapes", "remove the Reshape", function=_EXACT)
 OLDER_IR = FixTemplate("older-ir", "set model.ir_version to 9", function=_EXACT)
 STRIP_EMPTY_INPUT = FixTemplate("strip-empty-input", "remove the empty input", function=_EXACT)
 PLAIN_BOUNDS = FixTemplate("plain-bounds", "write the real bounds", function=_EXACT)
-FOLD_BOUNDS = FixTemplate("fold-bounds", "fold the bounds to float initializers", function=_EXACT)
+FOLD_BOUNDS = FixTemplate("fold-bounds", "fold the bounds into float initializers", function=_EXACT)
 STATIC_EXPORT = FixTemplate("static-export", "write the shapes as constants", function=_EXACT)
 FOLD_CONSTANTS = FixTemplate(
     "fold-constants", "fold constants before quantizing", function=_ROUNDING
 )
-OWN_WEIGHTS = FixTemplate("own-weights", "give each its own copy", function=_EXACT)
+OWN_WEIGHTS = FixTemplate("own-weights", "give each layer its own copy", function=_EXACT)
 
 # --- Edits that change outputs: `npuscope fix --lossy` allows them ---
 NEAREST_RESIZE = FixTemplate(
@@ -161,13 +161,13 @@ NARROWER_KERNEL = FixTemplate(
 # --- Edits of inputs and outputs: the application has to change too ---
 INTEGER_INPUT = FixTemplate(
     "integer-input",
-    "take int8 or uint8 at the input (--input-data-type) and quantize in the application",
+    "use an int8 or uint8 input (--input-data-type) and quantize in the application",
     function=_MOVED,
     effect=FixEffect.REMOVES,
 )
 INTEGER_OUTPUT = FixTemplate(
     "integer-output",
-    "give int8 or uint8 at the output (--output-data-type) and dequantize in the application",
+    "use an int8 or uint8 output (--output-data-type) and dequantize in the application",
     function=_MOVED,
     effect=FixEffect.REMOVES,
 )
@@ -182,7 +182,7 @@ DROP_SOFTMAX = FixTemplate(
 )
 SEPARATE_OUTPUTS = FixTemplate(
     "separate-outputs",
-    "give the parts as outputs of their own",
+    "make each part an output of its own",
     function=_MOVED,
     effect=FixEffect.REMOVES,
 )
@@ -219,7 +219,7 @@ CHANNEL_LAST_BORDER = FixTemplate(
 # --- Options of the tool chain ---
 OPTION_EXPAND_SOFTMAX = FixTemplate(
     "option-expand-softmax",
-    "give the vendor's compiler --expand-softmax; what it makes of it is not modelled here",
+    "pass --expand-softmax to the vendor's compiler; its effect is not modelled here",
     function=_UNTOUCHED,
 )
 NEWER_COMPILER = FixTemplate(
@@ -233,7 +233,7 @@ SAFE_SHIFT = FixTemplate(
 OLDER_OPSET = FixTemplate("older-opset", "export with opset 13 to 17", function=_UNTOUCHED)
 OPTION_SHUFFLE_DMA = FixTemplate(
     "option-shuffle-dma",
-    "give the vendor's compiler --Oshuffle-dma; what it makes of it is not modelled here",
+    "pass --Oshuffle-dma to the vendor's compiler; its effect is not modelled here",
     function=_UNTOUCHED,
 )
 WEIGHTS_ON_CHIP = FixTemplate(
@@ -243,7 +243,7 @@ WEIGHTS_ON_CHIP = FixTemplate(
 )
 OPTION_AUTO_SCHED = FixTemplate(
     "option-auto-sched",
-    "give the vendor's compiler --Oauto-sched; what it makes of it is not modelled here",
+    "pass --Oauto-sched to the vendor's compiler; its effect is not modelled here",
     function=_UNTOUCHED,
 )
 EPOCH_CONTROLLER = FixTemplate(
@@ -267,14 +267,14 @@ CHANNEL_AXIS = FixTemplate(
     "arrange the data so that the op works along the channels",
     effect=FixEffect.MAPS,
 )
-EQUAL_PARTS = FixTemplate("equal-parts", "let all parts have the same number of channels")
+EQUAL_PARTS = FixTemplate("equal-parts", "give all parts the same number of channels")
 MORE_INPUTS = FixTemplate("more-inputs", "use two or more input channels")
 REPLACE_BLOCK = FixTemplate(
     "replace-block", "use a block of convolutions instead (Conv, BatchNorm, ReLU)"
 )
 CAST_OUTSIDE = FixTemplate(
     "cast-outside",
-    "give the input in the type behind this Cast: the application converts it",
+    "give the input the type that this Cast makes: the application converts it",
     function=_MOVED,
 )
 TIE_SCALES = FixTemplate(
@@ -325,18 +325,27 @@ MAPPED_FORM = FixTemplate("mapped-form", "use a form that maps: {form}")
 FOLD_SIGN = FixTemplate("fold-sign", "fold the sign into the layer before it")
 BATCH_NORM = FixTemplate("batch-norm", "use BatchNorm, which folds into the convolution")
 MATMUL_FORM = FixTemplate("matmul-form", "write it as Slice, MatMul and Concat of rank 2")
-SMALL_FLOAT = FixTemplate("small-float", "keep tensors of software ops small, or map the op")
+SMALL_FLOAT = FixTemplate(
+    "small-float", "keep the tensors of CPU ops small, or use an op that maps"
+)
 FEWER_WEIGHTS = FixTemplate("fewer-weights", "make the layer smaller: sparse or low-rank")
 RELU_IN_FRONT = FixTemplate("relu", "end the layer before it with ReLU, whose zero point is -128")
 FEWER_INPUTS = FixTemplate("fewer-inputs", "reduce the channels with a 1x1 layer before it")
-AVOID_COPY = FixTemplate("avoid-copy", "let producers write into one tensor, or keep one layout")
+AVOID_COPY = FixTemplate(
+    "avoid-copy", "let the producers write into one tensor, or keep one layout"
+)
 FULL_OPERAND = FixTemplate(
-    "full-operand", "store the operand in the full shape, or fold it in a layer"
+    "full-operand", "store the operand in the full shape, or fold it into a layer"
 )
 FOLD_ELEMENTWISE = FixTemplate(
-    "fold-elementwise", "use ReLU, and fold scales into the layers around"
+    "fold-elementwise", "use ReLU, and fold scales into the neighbouring layers"
 )
-COMPRESS_WEIGHTS = FixTemplate("fewer-weights", "prune, share or compress weights (4 bits)")
+COMPRESS_WEIGHTS = FixTemplate("fewer-weights", "prune or share weights")
+FOUR_BIT_WEIGHTS = FixTemplate(
+    "four-bit-weights",
+    "store weights in 4 bits, in layers that bear it: INT4 constants in front of "
+    "DequantizeLinear (ONNX opset 21)",
+)
 FEWER_OPS = FixTemplate("fewer-ops", "use fewer and wider layers; fold element-wise ops")
 
 # --- Many cores: options of `manycore compile` and `manycore run`, and changes of the network ---
@@ -364,7 +373,7 @@ CORE_DIVISOR = FixTemplate(
 )
 CORE_QUEUE = FixTemplate(
     "core-queue",
-    "let more inferences wait at the device (-S), or run more copies (-a)",
+    "queue more inferences on the device (-S), or run more copies (-a)",
     function=_UNTOUCHED,
 )
 CORE_SMALLER = FixTemplate("core-smaller", "use a smaller batch or a smaller input")

@@ -179,7 +179,7 @@ def stays_integer(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     "NA-DEQUANTIZE-FLOAT",
     "LINT-FLOAT-OUTPUT",
     title="Float output",
-    cause="One software epoch for every float output dequantizes it.",
+    cause="Each float output costs one software epoch that dequantizes it.",
     fixes=(fixes.INTEGER_OUTPUT,),
     also=("NA-OP-SOFTWARE",),
 )
@@ -205,7 +205,7 @@ def only_weights_are_quantized(graph: Graph, op: Op) -> Hit | None:
     weights = graph.tensor(op.inputs[1])
     if weights.dtype not in _QUANTIZED or not is_float(graph.first_input(op)):
         return None
-    return hit(op, f"weights {weights.dtype.value}, activations float32", "int8 both")
+    return hit(op, f"weights {weights.dtype.value}, activations float32", "int8 for both")
 
 
 @lint(
@@ -225,8 +225,8 @@ def activations_are_unsigned(graph: Graph, machine: Machine) -> Iterator[Hit]:
     border = {*graph.inputs, *graph.outputs}
     inner = [t for t in computed(graph) if t.dtype is DType.UINT8 and t.name not in border]
     if inner:
-        ops = [op for op in graph.ops if op.outputs[0] in {t.name for t in inner}]
-        yield Hit(source(ops[0]), counted(len(inner), "uint8 tensor"), "int8")
+        first = graph.producers()[inner[0].name]
+        yield Hit(source(first), counted(len(inner), "uint8 tensor"), "int8")
 
 
 # --- When fixes are true ---

@@ -103,12 +103,12 @@ def shuffle_fix(graph: Graph, op: Op) -> Mapping[str, Mapping[str, Value]]:
     "The same op twice",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
-    cause="Two ops of one kind read the same tensors and compute the same: exporters repeat "
-    "Transposes and Reshapes for every reader.",
+    cause="Two ops of one kind read the same tensors and compute the same result: exporters "
+    "repeat Transposes and Reshapes for every reader.",
     fixes=(fixes.SHARE_RESULT,),
 )
 def op_is_there_twice(graph: Graph, machine: Machine) -> Iterator[Hit]:
-    """The same op works on the same inputs twice."""
+    """The same op is applied to the same inputs twice."""
     originals: dict[tuple[object, ...], Op] = {}
     for op in live_ops(graph):
         # Formats are compared too: two layers may read the same tensor and quantize differently.
@@ -131,7 +131,7 @@ def op_is_there_twice(graph: Graph, machine: Machine) -> Iterator[Hit]:
 )
 def resize_repeats_pixels(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """Only a nearest resize by the same whole factor in both directions repeats pixels; all
-    others compute on the CPU."""
+    others run on the CPU."""
     attrs = op.attrs_as(ResizeAttrs)
     if not is_npu_tensor(graph.first_input(op)):
         dtype = graph.first_input(op).dtype.value
@@ -191,7 +191,7 @@ def resize_repeats(graph: Graph, op: Op) -> Hit | None:
     severity=Severity.INFO,
     confidence=Confidence.DOCUMENTED,
     cause="The vendor's operator table lists nearest resizing with asymmetric coordinates and "
-    "floor. Half-pixel forms pick the same pixels where the factor is whole.",
+    "floor. Half-pixel forms pick the same pixels for whole factors.",
     fixes=(fixes.PLAIN_NEAREST,),
     until="4.0",
 )
@@ -256,7 +256,9 @@ def transposes_cancel(graph: Graph, machine: Machine) -> Iterator[Hit]:
     for op in of_kind(graph, "Transpose"):
         elements = graph.output_tensor(op).elements
         pair = _pair(graph, op)
-        if _keeps_order(op):
+        permutation = op.attrs_as(TransposeAttrs).permutation
+        keeps_order = permutation == tuple(range(len(permutation)))
+        if keeps_order:
             yield hit(op, f"{elements} elements stay in order", 0)
         elif pair is not None and _cancel(pair.first, op):
             ops = (*source(pair.first), *source(op))
@@ -313,11 +315,6 @@ def _treats_all_alike(graph: Graph, op: Op) -> bool:
         return False
     others = [t for t in graph.input_tensors(op) if t is not None and t.is_constant]
     return all(tensor.elements == 1 for tensor in others)
-
-
-def _keeps_order(op: Op) -> bool:
-    permutation = op.attrs_as(TransposeAttrs).permutation
-    return permutation == tuple(range(len(permutation)))
 
 
 def _cancel(first: Op, second: Op) -> bool:

@@ -47,10 +47,11 @@ def parts_are_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal | No
 
 @refuse(
     "NA-CONCAT-AXIS",
-    "Concat along another axis than the channels",
+    "Concat along an axis other than the channels",
     ops=("Concat",),
-    cause="Stream engines write channels side by side; parts that follow each other along height, "
-    "width or anchors are copied by the CPU.",
+    cause="Stream engines write channels side by side; parts joined along height, width or "
+    "anchors are copied by the CPU. Since 3.0 they are not copied where the NPU computes every "
+    "part for this Concat alone: each part is then written to its place.",
     fixes=(fixes.SEPARATE_OUTPUTS, fixes.CHANNEL_AXIS),
 )
 def parts_join_along_channels(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
@@ -66,8 +67,8 @@ def parts_join_along_channels(graph: Graph, op: Op, machine: Machine) -> Refusal
     "Concat of parts with different channels",
     ops=("Concat",),
     confidence=Confidence.VERIFIED,
-    cause="The compilers of 2.x make equal parts side by side and bring their channels together in "
-    "one copy. Others are joined by a library call that drives the copies: 16 of 16 in builds of "
+    cause="The 2.x compilers write equal parts side by side and join their channels in one copy. "
+    "Unequal parts are joined by a library call that drives the copies: 16 of 16 in builds of "
     "three networks.",
     fixes=(fixes.EQUAL_PARTS,),
     since="2.2",
@@ -89,11 +90,12 @@ def parts_have_the_same_channels(graph: Graph, op: Op, machine: Machine) -> Refu
 @foretells(
     "NA-CONCAT-AXIS",
     "LINT-CONCAT-AXIS",
-    cause="Parts that follow each other along height, width or anchors are copied by the CPU.",
+    cause="Parts joined along height, width or anchors are copied by the CPU, unless the NPU "
+    "computes each of them for this Concat alone (since 3.0).",
     fixes=(fixes.SEPARATE_OUTPUTS.unbounded, fixes.CHANNEL_AXIS),
 )
 def parts_follow_each_other(graph: Graph, op: Op) -> Hit | None:
-    """A Concat along another axis than the channels."""
+    """A Concat along an axis other than the channels."""
     if len(op.inputs) < 2:
         return None  # a Concat of one part is removed by the compiler
     axis, last = op.attrs_as(ConcatAttrs).axis, len(graph.output_tensor(op).shape) - 1
@@ -115,7 +117,7 @@ def slice_is_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal | Non
 
 @refuse(
     "NA-SLICE-AXIS",
-    "Slice along another axis than the channels",
+    "Slice along an axis other than the channels",
     ops=("Slice",),
     confidence=Confidence.REPORTED,
     cause="A slice of channels is a window of a stream engine; along other axes a library call "
@@ -137,7 +139,7 @@ def slice_cuts_channels_only(graph: Graph, op: Op, machine: Machine) -> Refusal 
     also=("NA-OP-SOFTWARE",),
 )
 def slice_of_rows(graph: Graph, op: Op) -> Hit | None:
-    """A Slice along another axis than the channels."""
+    """A Slice along an axis other than the channels."""
     if _steps(op):
         return None  # the rule for steps reports it
     last = len(graph.output_tensor(op).shape) - 1
@@ -155,7 +157,7 @@ def _cut_axes(graph: Graph, op: Op) -> list[int]:
     "Slice with a step",
     ops=("Slice",),
     confidence=Confidence.REPORTED,
-    cause="Stream engines read neighbours; every second element is picked by the CPU.",
+    cause="Stream engines read consecutive elements; the CPU picks every second one.",
     fixes=(fixes.STRIDE_INSTEAD,),
 )
 def slice_has_no_steps(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
@@ -189,7 +191,7 @@ declare(
     Rule(
         "NA-SPLIT-AXIS",
         RuleKind.REFUSE,
-        "Split along another axis than the channels",
+        "Split along an axis other than the channels",
         Severity.WARNING,
         Confidence.DOCUMENTED,
         "Parts along the channels are windows of one buffer; along other axes they are copied "
@@ -201,7 +203,7 @@ declare(
 
 @lint(
     "LINT-SPLIT-AXIS",
-    "Split along another axis than the channels",
+    "Split along an axis other than the channels",
     severity=Severity.WARNING,
     confidence=Confidence.DOCUMENTED,
     cause="The parts are copied outside the NPU: in software with 2.x, by a library call with 4.0.",
@@ -209,7 +211,7 @@ declare(
     twins=("NA-SPLIT-AXIS", "NA-OP-SOFTWARE"),
 )
 def split_of_rows(graph: Graph, machine: Machine) -> Iterator[Hit]:
-    """A Split along another axis than the channels."""
+    """A Split along an axis other than the channels."""
     for op in of_kind(graph, "Split"):
         axis, last = op.attrs_as(SplitAttrs).axis, len(graph.first_input(op).shape) - 1
         if axis != last:
@@ -256,7 +258,7 @@ def channels_are_padded(graph: Graph, op: Op) -> Hit | None:
 
 @refuse(
     "NA-PAD-VALUE",
-    "Pad with another value than zero",
+    "Pad with a value other than zero",
     ops=("Pad",),
     cause="The units pad with the zero point only.",
     fixes=(fixes.ZERO_PAD,),

@@ -230,15 +230,14 @@ def operands_have_unlike_scales(graph: Graph, machine: Machine) -> Iterator[Hit]
         scales = [value for value in map(scale, tensors) if value]
         if len(scales) < 2 or not scale(out):
             continue
-        if _clips(op, tensors, out) or max(scales) > _LOST_BITS * min(scales):
+        # Does the result cut off much of an operand's range? A fused ReLU does it on purpose.
+        free = op.attrs_as(BinaryAttrs).activation is Activation.NONE
+        clips = free and any(
+            _clipped_share(_range(t), _range(out)) > _CLIPPED_SHARE for t in tensors
+        )
+        if clips or max(scales) > _LOST_BITS * min(scales):
             text = " and ".join(f"{value:.4g}" for value in scales)
             yield hit(op, f"{text} -> {scale(out):.4g}", "a result that holds both operands")
-
-
-def _clips(op: Op, tensors: list[Tensor], out: Tensor) -> bool:
-    """Does the result cut off much of an operand's range? A fused ReLU does it on purpose."""
-    free = op.attrs_as(BinaryAttrs).activation is Activation.NONE
-    return free and any(_clipped_share(_range(t), _range(out)) > _CLIPPED_SHARE for t in tensors)
 
 
 def _clipped_share(operand: tuple[float, float], out: tuple[float, float]) -> float:

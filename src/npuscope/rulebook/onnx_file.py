@@ -58,7 +58,7 @@ def ir_version_is_new(file: OnnxFile, machine: Machine) -> Iterator[Hit]:
     "Pad with an empty input",
     severity=Severity.ERROR,
     confidence=Confidence.REPORTED,
-    cause="The vendor's compiler 4.0.1 ends with signo 11 on Pad(data, pads, '').",
+    cause="The vendor's compiler 4.0.1 crashes (signo 11) on Pad(data, pads, '').",
     fixes=(fixes.STRIP_EMPTY_INPUT,),
     since="4.0",
     until="4.0",
@@ -75,8 +75,8 @@ def pad_has_an_empty_input(file: OnnxFile, machine: Machine) -> Iterator[Hit]:
     "Slice with open-ended bounds",
     severity=Severity.INFO,
     confidence=Confidence.REPORTED,
-    cause="The vendor's shape engine was seen to take negative and largest ends literally: 'Error "
-    "in computation of shapes'.",
+    cause="The vendor's shape engine was seen to take negative ends and the largest integer "
+    "literally: 'Error in computation of shapes'.",
     fixes=(fixes.PLAIN_BOUNDS,),
     until="4.0",
 )
@@ -95,7 +95,7 @@ def slice_has_sentinels(file: OnnxFile, machine: Machine) -> Iterator[Hit]:
     "Clip with quantized or int64 bounds",
     severity=Severity.ERROR,
     confidence=Confidence.REPORTED,
-    cause="The vendor's front end stops: 'None has type NoneType' for bounds behind a "
+    cause="The vendor's front end stops: 'None has type NoneType' for bounds after a "
     "DequantizeLinear, 'Scale type of 0 is int' for int64 ones.",
     fixes=(fixes.FOLD_BOUNDS,),
     until="4.0",
@@ -108,7 +108,7 @@ def clip_bounds_are_not_plain(file: OnnxFile, machine: Machine) -> Iterator[Hit]
             continue
         bounds = [name for name in node.inputs[1:] if name]
         if any(name in makers and makers[name].kind == "DequantizeLinear" for name in bounds):
-            yield _hit(node, "bounds behind DequantizeLinear", "float initializers")
+            yield _hit(node, "bounds after DequantizeLinear", "float initializers")
         elif any(name in file.small and file.small[name].dtype == np.int64 for name in bounds):
             yield _hit(node, "int64 bounds", "float initializers")
 
@@ -153,8 +153,8 @@ def einsum(file: OnnxFile, machine: Machine) -> Iterator[Hit]:
     "Input of one axis, or of int64",
     severity=Severity.WARNING,
     confidence=Confidence.REPORTED,
-    cause="Inputs of rank 1 stop the shape engine; int64 indices are fed with full-range random "
-    "numbers by the vendor's validation.",
+    cause="Inputs of rank 1 stop the shape engine; the vendor's validation feeds int64 indices "
+    "with random numbers of the full range.",
     fixes=(fixes.INPUT_FORM,),
     until="4.0",
 )
@@ -169,7 +169,7 @@ def inputs_have_an_odd_form(file: OnnxFile, machine: Machine) -> Iterator[Hit]:
 
 @lint_file(
     "LINT-CONSTANT-DQ",
-    "A constant behind a DequantizeLinear",
+    "A constant after a DequantizeLinear",
     severity=Severity.ERROR,
     confidence=Confidence.REPORTED,
     cause="Constants other than weights must be plain: the front end stops with E010, "

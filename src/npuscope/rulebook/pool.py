@@ -29,14 +29,14 @@ def covers_the_map(graph: Graph, op: Op) -> bool:
 
 @refuse(
     "NA-POOL-WINDOW",
-    "Pooling window larger than the unit's",
+    "Pooling window larger than the unit supports",
     ops=("MaxPool", "AveragePool"),
     cause="The pooling unit has windows up to 3x3; a larger one maps only when it covers the "
     "whole map.",
     fixes=(fixes.SMALL_POOLS,),
 )
 def window_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """The window is larger than the unit's and does not cover the whole map."""
+    """The window is larger than the unit supports and does not cover the whole map."""
     window, limit = cast(PoolAttrs, op.attrs).window, machine.pool.max_window
     # Of the two only the average has a form over the whole map.
     if op.kind == "AveragePool" and covers_the_map(graph, op):
@@ -49,8 +49,8 @@ def window_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     "Pooling window that cannot be tiled",
     severity=Severity.WARNING,
     confidence=Confidence.REPORTED,
-    cause="The unit's window has up to 3x3 elements; larger ones are built from it where they can "
-    "be. A global pool of 50x11 was seen in software.",
+    cause="The unit's window has up to 3x3 elements; larger ones are built from it where they "
+    "can be. A global pool of 50x11 was seen to run on the CPU.",
     fixes=(fixes.SMALL_POOLS,),
     twins=("NA-POOL-WINDOW",),
 )
@@ -75,13 +75,13 @@ def _can_be_tiled(graph: Graph, op: Op) -> bool:
 
 @refuse(
     "NA-POOL-STRIDE",
-    "Pooling stride larger than the unit's",
+    "Pooling stride larger than the unit supports",
     ops=("MaxPool", "AveragePool"),
     cause="The stride registers of the pooling unit hold at most 15.",
     fixes=(fixes.SMALL_POOL_STRIDES,),
 )
 def stride_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """The stride is larger than the unit's."""
+    """The stride is larger than the unit supports."""
     strides, limit = cast(PoolAttrs, op.attrs).strides, machine.pool.max_stride
     # With a single result the stride is never used.
     if op.kind == "AveragePool" and covers_the_map(graph, op):
@@ -98,7 +98,7 @@ def stride_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     fixes=(fixes.EXPLICIT_PAD, fixes.UNPADDED_POOL),
 )
 def padding_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """The padding is larger than the unit's, or an average would count it."""
+    """The padding is larger than the unit supports, or an average would count it."""
     pads, limit = cast(PoolAttrs, op.attrs).pads, machine.pool.max_padding
     # An average must not count padded values, which the unit would.
     if op.kind == "AveragePool" and any(pads):
@@ -141,7 +141,7 @@ def mean_is_a_global_pool(graph: Graph, op: Op, machine: Machine) -> Refusal | N
     "transposed first.",
 )
 def mean_is_no_global_pool(graph: Graph, op: Op) -> Hit | None:
-    """A mean over other axes than height and width together."""
+    """A mean over axes other than height and width together."""
     tensor, axes = graph.first_input(op), op.attrs_as(ReduceAttrs).axes
     if is_float(tensor):
         return None  # off the NPU whatever its axes

@@ -27,7 +27,12 @@ def live_ops(graph: Graph) -> list[Op]:
     """Ops that depend on an input; all others are folded when the network is compiled."""
     # Every rule asks again. Ops are frozen, so the same ones in the same order are as live.
     if not _LAST.fits(graph):
-        _LAST.inputs, _LAST.ops, _LAST.live = graph.inputs, list(graph.ops), _live(graph)
+        moving, live = set(graph.inputs), []
+        for op in graph.ops:
+            if not moving.isdisjoint(op.inputs):
+                moving.update(op.outputs)
+                live.append(op)
+        _LAST.inputs, _LAST.ops, _LAST.live = graph.inputs, list(graph.ops), live
     return list(_LAST.live)
 
 
@@ -44,15 +49,6 @@ class _Last(threading.local):
 
 
 _LAST = _Last()
-
-
-def _live(graph: Graph) -> list[Op]:
-    moving, live = set(graph.inputs), []
-    for op in graph.ops:
-        if not moving.isdisjoint(op.inputs):
-            moving.update(op.outputs)
-            live.append(op)
-    return live
 
 
 def of_kind(graph: Graph, *kinds: str) -> Iterator[Op]:

@@ -50,7 +50,7 @@ THEMES = (
 class RuleKind(StrEnum):
     REFUSE = "refuse"  # keeps an op off the NPU; checked by lowering
     LINT = "lint"  # a risk that the model file alone shows
-    ADVISE = "advise"  # what hurts in a run
+    ADVISE = "advise"  # what slows a run down
 
 
 class Refusal(Struct, frozen=True):
@@ -295,7 +295,7 @@ def lint_file(
 
 
 def advise(rule_id: str, title: str, **statements: Unpack[Statements]) -> Callable[[LookT], LookT]:
-    """What hurts in a run: `look(subject)` yields hits."""
+    """What slows a run down: `look(subject)` yields hits."""
     return _looking(RuleKind.ADVISE, rule_id, title, statements)
 
 
@@ -328,10 +328,20 @@ def rules_in(module: str) -> dict[str, Rule]:
     return {rule.id: rule for rule in _DECLARED[import_module(module).__name__].values()}
 
 
-def findings_of(module: str, kind: RuleKind, *subject: object) -> list[Finding]:
-    """What the rules of one module and kind find in a subject of theirs."""
-    asked = [rule for rule in rules_in(module).values() if rule.kind is kind]
-    return [make_finding(rule, hit) for rule in asked if rule.look for hit in rule.look(*subject)]
+def findings_of(
+    module: str, kind: RuleKind, *subject: object, graph: Graph | None = None
+) -> list[Finding]:
+    """What the rules of one module and kind find in a subject of theirs; of their fixes those
+    that are true in the graph, where it is known."""
+    asked = [rule for rule in rules_in(module).values() if rule.kind is kind and rule.look]
+    if graph is not None and asked:
+        rules()  # conditions of fixes are declared beside them
+    return [
+        make_finding(rule, hit, graph)
+        for rule in asked
+        if rule.look is not None
+        for hit in rule.look(*subject)
+    ]
 
 
 @cache

@@ -138,8 +138,8 @@ def states_are_fed_back(graph: Graph, machine: Machine) -> Iterator[Hit]:
     "A file that the vendor's front end wrote",
     severity=Severity.ERROR,
     confidence=Confidence.REPORTED,
-    cause="Files named *_OE_*.onnx were preprocessed once; compiled again they give another mix "
-    "of epochs, most of them in software.",
+    cause="Files named *_OE_*.onnx were preprocessed once; compiled again they give other "
+    "epochs, most of them on the CPU.",
     fixes=(fixes.ORIGINAL_FILE,),
 )
 def file_was_preprocessed(graph: Graph, machine: Machine) -> Iterator[Hit]:

@@ -247,4 +247,4 @@ def cache_counts(engines: list[Streng], runs: list[Runs], machine: Machine) -> C
 
 def _footprint(engine: Streng) -> int:
     """Different bytes that an engine reads."""
-    return engine.frame_elements * engine.element_bytes * engine.distinct_frames
+    return engine.frame_bytes * engine.distinct_frames

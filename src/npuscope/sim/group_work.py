@@ -11,7 +11,7 @@ from msgspec import Struct
 from npuscope.program.links import Wiring
 from npuscope.program.model import Group
 from npuscope.program.modes import Bcast, Simd
-from npuscope.program.units import Arith, Convacc, Streng
+from npuscope.program.units import Arith, Convacc, PoolUnit, Streng
 from npuscope.sim.counters import Bound
 from npuscope.sim.memory import Banks
 
@@ -36,7 +36,9 @@ class EngineWork(Struct, frozen=True):
     elements: int
     bytes: int
     run_bytes: int  # that are adjacent in memory, 0 when all are
+    pitch: int  # bytes from one such run to the next
     apart: bool  # each word is a separate access
+    pooled: bool  # for a pool, with nothing between
     feeds_kernels: bool
     constant: bool  # kernels, or coefficients of an arithmetic unit: they have their own terms
     again: Again | None  # a vector that it reads again for an arithmetic unit
@@ -57,7 +59,8 @@ class FeatureWork(Struct, frozen=True):
 
     words: float
     paired: bool
-    apart_in: str  # the bank whose short accesses it waits for, if each word is one
+    apart: bool  # each word is a separate access
+    wide: bool  # the kernel has more columns than the unit takes at stride 1
 
 
 class VectorWork(Struct, frozen=True):
@@ -95,7 +98,6 @@ class ChainWork(Struct, frozen=True):
     pipes: tuple[PipeWork, ...]
     engines: tuple[EngineWork, ...]
     vectors: tuple[HeldWork, ...]
-    piece_frames: int = 0  # of pieces of a depthwise kernel beside the first one
 
 
 class GroupWork(Struct, frozen=True):
@@ -146,12 +148,8 @@ def _chain(
         if isinstance(unit, Convacc) and (unit.unit, unit.id) in chain:
             kernels = wiring.source(unit, 1)
             pipes_by_kernel.setdefault(kernels.id if kernels else -1, []).append(unit)
-    convs = list(pipes_by_kernel.values())
-    pipes = tuple(_pipe(pipe, vectors, wiring, banks) for pipe in convs)
-    frames = [w.frames for (c, *_), w in zip(convs, pipes, strict=True) if _advances(c, wiring)]
-    # Streamed coefficients have a cost of their own for every frame.
-    beside = 0 if vectors else sum(frames[1:])
-    return ChainWork(pipes, own, vector_work, beside)
+    pipes = tuple(_pipe(pipe, vectors, wiring, banks) for pipe in pipes_by_kernel.values())
+    return ChainWork(pipes, own, vector_work)
 
 
 def _pipe(pipe: list[Convacc], vectors: list[Streng], wiring: Wiring, banks: Banks) -> PipeWork:
@@ -163,8 +161,8 @@ def _pipe(pipe: list[Convacc], vectors: list[Streng], wiring: Wiring, banks: Ban
     kernels = wiring.source(first, 1)
     load = None
     if isinstance(kernels, Streng):
-        elements = kernels.total_elements // frames
-        load = LoadWork(banks.of(kernels).name, elements, elements * kernels.element_bytes)
+        elements, size = kernels.total_elements // frames, kernels.total_bytes // frames
+        load = LoadWork(banks.of(kernels).name, elements, size)
     coefficients = None
     if vectors:
         longest = max(engine.total_elements for engine in vectors)
@@ -190,9 +188,12 @@ def _pipe(pipe: list[Convacc], vectors: list[Streng], wiring: Wiring, banks: Ban
 
 def _features(conv: Convacc, frames: int, wiring: Wiring, banks: Banks) -> FeatureWork:
     source = wiring.source(conv, 0)
-    apart = isinstance(source, Streng) and words_apart(source)
-    bank = banks.of(source).name if isinstance(source, Streng) and apart else ""
-    return FeatureWork(wiring.input_words(conv, 0) / frames, bool(conv.dss2mode), bank)
+    return FeatureWork(
+        wiring.input_words(conv, 0) / frames,
+        bool(conv.dss2mode),
+        isinstance(source, Streng) and words_apart(source),
+        conv.kernelHeight > 1 and conv.kernelWidth > banks.machine.convacc.max_kernel_width,
+    )
 
 
 def _advances(conv: Convacc, wiring: Wiring) -> bool:
@@ -206,6 +207,7 @@ def _engine(engine: Streng, chain: frozenset[UnitKey], wiring: Wiring, banks: Ba
     kernels = any(isinstance(unit, Convacc) and port == 1 for unit, port in readers)
     vector = _is_vector(engine, wiring, banks)
     copies = all(unit == Streng.unit for unit, _ in chain)
+    pools = any(isinstance(unit, PoolUnit) for unit, _ in readers)
     # A short frame that an engine reads again for an arithmetic unit.
     again = _reads_again(engine) and any(isinstance(unit, Arith) for unit, _ in readers)
     rate, bound = "elementwise_cycles", Bound.OUTPUT if engine.dir else Bound.FEATURES
@@ -227,7 +229,9 @@ def _engine(engine: Streng, chain: frozenset[UnitKey], wiring: Wiring, banks: Ba
         elements,
         elements * engine.nbits_memory // 8,
         0 if engine.adjacent else engine.run_bytes,
+        engine.batch_offset,
         words_apart(engine),
+        pools and not engine.adjacent,
         kernels,
         kernels or vector,
         Again(engine.frame_elements, engine.distinct_frames == 1) if again and not vector else None,

@@ -155,9 +155,9 @@ class Memory:
     def _range(self, buffer: Buffer) -> tuple[int, int]:
         pool = self._pools.get(buffer.pool)
         if pool is None:
-            raise TargetError(f"buffer '{buffer.name}' lies in no pool of the program")
+            raise TargetError(f"buffer '{buffer.name}' is in no pool of the program")
         if not 0 <= buffer.offset <= pool.size_bytes - buffer.size_bytes:
-            raise TargetError(f"buffer '{buffer.name}' lies outside of pool '{pool.name}'")
+            raise TargetError(f"buffer '{buffer.name}' is outside of pool '{pool.name}'")
         start = pool.address + buffer.offset
         return start, start + buffer.size_bytes
 
@@ -199,7 +199,8 @@ class Bank(Struct, frozen=True):
     external: bool
     writable: bool
     access_cycles: float = 0.0  # one burst, read or written; external RAM only
-    short_access_cycles: float = 1.0  # one channel of one pixel that is not adjacent to the next
+    beat_cycles: float = 0.0  # one word of the bus
+    short_cycles: float = 0.0  # one access to less than a word, whose neighbours lie elsewhere
     call_cycles: float = 0.0  # one byte of external RAM that a library call moves
 
 
@@ -207,7 +208,7 @@ class Banks:
     """Physical banks by buffer; a buffer in a virtual pool counts where it starts."""
 
     def __init__(self, program: Program, machine: Machine) -> None:
-        self._machine = machine
+        self.machine = machine
         self._buffers: Mapping[str, Buffer] = program.buffer_map()
         self._pools: Mapping[str, Pool] = program.pool_map()
         self._memories = {memory.name: memory for memory in machine.pools}
@@ -236,13 +237,13 @@ class Banks:
         if memory is None:
             start = pool.address + buffer.offset
             memory = next(
-                (m for m in self._machine.pools if m.address <= start < m.address + m.size_bytes),
+                (m for m in self.machine.pools if m.address <= start < m.address + m.size_bytes),
                 None,
             )
         if memory is None:
             # A pool that the machine does not have: the file's own figures are used.
             return Bank(pool.name, pool.freq_ratio / pool.byte_width, False, pool.writable)
-        return bank_of(memory, self._machine)
+        return bank_of(memory, self.machine)
 
 
 def retimed(banks: Mapping[str, Bank], machine: Machine) -> dict[str, Bank]:
@@ -257,7 +258,8 @@ def retimed(banks: Mapping[str, Bank], machine: Machine) -> dict[str, Bank]:
 def bank_of(memory: MemoryPool, machine: Machine) -> Bank:
     timing = machine.timing
     external_ram = memory.cacheable and memory.writable
-    factor = machine.generation.external_factor * machine.paths[memory.path].wait
+    road = machine.paths[memory.path]
+    factor = machine.generation.external_factor * road.wait
     access = timing.external_access_cycles * factor if external_ram else 0.0
     rate = machine.cycles_per_byte(memory.path)
     return Bank(
@@ -266,6 +268,7 @@ def bank_of(memory: MemoryPool, machine: Machine) -> Bank:
         memory.cacheable,
         memory.writable,
         access,
-        machine.paths[memory.path].access,
+        rate * machine.stream.busif_bytes,
+        rate * road.bytes_per_cycle * road.access,
         access / timing.external_call_bytes + rate if external_ram else 0.0,
     )

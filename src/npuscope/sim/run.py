@@ -85,7 +85,7 @@ def run_epoch(epoch: Epoch, memory: Memory) -> ClampTally:
         raise type(error)(error.message, where=where, hint=error.hint) from error
     except _BAD_GEOMETRY as error:
         raise TargetError(
-            f"the unit configurations do not fit together: {error}", where=epoch.name
+            f"the unit configurations do not match: {error}", where=epoch.name
         ) from error
     return tally
 
@@ -132,7 +132,7 @@ def _check_executable(program: Program) -> None:
         names = " and ".join(f"*.{pool.file_name or pool.name}.raw" for pool in missing)
         raise TargetError(
             f"cannot be executed: the weights in {' and '.join(p.name for p in missing)} "
-            "are not there",
+            "are missing",
             where=f"program '{program.name}'",
             hint=f"put the image that the compiler wrote ({names}; .bin, .hex, .c or the "
             "firmware's .elf do as well) beside network.c; times need no weights",

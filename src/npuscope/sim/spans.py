@@ -50,13 +50,11 @@ class Speeds(Struct, frozen=True):
     timing: Timing
     stream: StreamLimits
     vector_frame_elements: float
-    piece_frame_cycles: float
 
 
 def speeds_of(machine: Machine, banks: Mapping[str, Bank]) -> Speeds:
-    generation = machine.generation
-    entries, pieces = generation.vector_frame_elements, generation.piece_frame_cycles
-    return Speeds(banks, machine.timing, machine.stream, entries, pieces)
+    entries = machine.generation.vector_frame_elements
+    return Speeds(banks, machine.timing, machine.stream, entries)
 
 
 def group_span(work: GroupWork, speeds: Speeds) -> Span:
@@ -66,14 +64,25 @@ def group_span(work: GroupWork, speeds: Speeds) -> Span:
     slowest, longest = max(chains, key=lambda pair: pair[0].cycles)
     # How chains wait for external RAM side by side has a law of its own.
     others = [
-        span
-        for span, chain in chains
+        chain
+        for _, chain in chains
         if chain is not longest
         and not any(speeds.banks[engine.bank].access_cycles for engine in chain.engines)
     ]
-    beside = speeds.timing.side_share * sum(span.cycles for span in others)
+    beside = speeds.timing.side_share * sum(_reading(chain, speeds.timing) for chain in others)
     side = Span(slowest.cycles + beside, slowest.bound)
     return max([side, *_shared(work.engines, speeds)], key=_cycles)
+
+
+def _reading(chain: ChainWork, timing: Timing) -> float:
+    """Cycles that the features of a chain take to stream in."""
+    if not chain.pipes:
+        own = [engine.elements for engine in chain.engines if not (engine.dir or engine.constant)]
+        return max(own, default=0)
+    return max(
+        pipe.frames * max([_feature_cycles(work, timing) for work in pipe.features])
+        for pipe in chain.pipes
+    )
 
 
 def _chain_span(chain: ChainWork, speeds: Speeds) -> Span:
@@ -82,8 +91,7 @@ def _chain_span(chain: ChainWork, speeds: Speeds) -> Span:
         return _moving(chain, speeds)
     spans = [_pipe_span(pipe, chain.engines, speeds) for pipe in chain.pipes]
     slowest = max([*spans, *_held_vectors(chain, speeds)], key=_cycles)
-    pieces = speeds.piece_frame_cycles * chain.piece_frames
-    return Span(slowest.cycles + pieces + speeds.timing.epoch_start_cycles, slowest.bound)
+    return Span(slowest.cycles + speeds.timing.epoch_start_cycles, slowest.bound)
 
 
 def _pipe_span(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Speeds) -> Span:
@@ -94,12 +102,12 @@ def _pipe_span(pipe: PipeWork, engines: tuple[EngineWork, ...], speeds: Speeds) 
     if pipe.flush_strided:
         flush = timing.flush_strided_cycles
     # One frame through the pipe: the port that takes longest.
-    features = max([_feature_cycles(work, speeds) for work in pipe.features])
+    features = max([_feature_cycles(work, timing) for work in pipe.features])
     # Sums that leave the pipe, and how many are stored one by one.
     slowest = float(pipe.out_elements)
     for engine in engines:
         if engine.dir:
-            rate = speeds.banks[engine.bank].short_access_cycles if engine.apart else 1.0
+            rate = timing.apart_word_cycles if engine.apart else 1.0
             slowest = max(slowest, engine.elements * rate / pipe.frames)
     spans = [
         Span(features + flush, Bound.FEATURES),
@@ -138,15 +146,17 @@ def _load(load: LoadWork | None, speeds: Speeds) -> Span:
     return Span(fetch, outside if bank.external else Bound.WEIGHTS)
 
 
-def _feature_cycles(work: FeatureWork, speeds: Speeds) -> float:
+def _feature_cycles(work: FeatureWork, timing: Timing) -> float:
     words = work.words
     if work.paired:
-        words *= speeds.timing.pair_cycles
-    return words * speeds.banks[work.apart_in].short_access_cycles if work.apart_in else words
+        words *= timing.pair_cycles
+    if work.apart:
+        words *= timing.apart_word_cycles
+    return words * timing.wide_word_cycles if work.wide else words
 
 
 def _bank_spans(engines: tuple[EngineWork, ...], frames: int, speeds: Speeds) -> list[Span]:
-    """Bytes that a frame moves in one bank and direction, kernels and vectors apart."""
+    """Accesses of a frame to one bank and direction, kernels and vectors apart."""
     loads: dict[tuple[str, int], float] = {}
     waiting = 0.0
     for engine in engines:
@@ -158,9 +168,24 @@ def _bank_spans(engines: tuple[EngineWork, ...], frames: int, speeds: Speeds) ->
             accesses = engine.bytes * _bursts_a_byte(engine.run_bytes, speeds.stream)
             waiting += accesses * bank.access_cycles + engine.bytes * bank.cycles_per_byte
         key = (engine.bank, engine.dir)
-        loads[key] = loads.get(key, 0.0) + engine.bytes * bank.cycles_per_byte / frames
+        cycles = _bank_cycles(engine, bank, speeds.stream.busif_bytes)
+        loads[key] = loads.get(key, 0.0) + cycles / frames
     slowest = max(loads.values(), default=0.0)
     return [Span(waiting / frames, Bound.EXTERNAL_RAM), Span(slowest, Bound.BANK)]
+
+
+def _bank_cycles(engine: EngineWork, bank: Bank, beat_bytes: int) -> float:
+    """What the accesses of an engine take of its bank: parts of words, or whole ones."""
+    if engine.pooled and bank.short_cycles > bank.beat_cycles:
+        # A pool that reads memory takes one element at a time from a slow bank.
+        return engine.elements * bank.short_cycles
+    if not engine.run_bytes:
+        return engine.bytes * bank.cycles_per_byte
+    runs = engine.bytes / engine.run_bytes
+    if not engine.apart:
+        return runs * -(-engine.run_bytes // beat_bytes) * bank.beat_cycles
+    # The channels of a narrow pixel lie in the word that was read last.
+    return runs * min(1.0, engine.pitch / beat_bytes) * bank.short_cycles
 
 
 def _bursts_a_byte(run_bytes: int, stream: StreamLimits) -> float:

@@ -10,11 +10,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for type checkers alone: a verb loads when it is used
-    from npuscope.families.many_core.verbs.manycore_compile import (
+    from npuscope.families.verbs import (
         manycore_compile as manycore_compile,
     )
-    from npuscope.families.many_core.verbs.manycore_run import manycore_run as manycore_run
-    from npuscope.families.many_core.verbs.opstats import opstats as opstats
+    from npuscope.families.verbs import (
+        manycore_run as manycore_run,
+    )
+    from npuscope.families.verbs import (
+        manycore_setups as manycore_setups,
+    )
+    from npuscope.families.verbs import (
+        manycore_tokens as manycore_tokens,
+    )
+    from npuscope.families.verbs import (
+        opstats as opstats,
+    )
     from npuscope.verbs.asm import asm as asm
     from npuscope.verbs.bisect import bisect as bisect
     from npuscope.verbs.board import board_serve as board_serve
@@ -71,6 +81,8 @@ __all__ = [  # noqa: RUF022
     "deploy",
     "manycore_compile",
     "manycore_run",
+    "manycore_setups",
+    "manycore_tokens",
     "opstats",
     "disasm",
     "asm",

@@ -1,4 +1,4 @@
-"""`npuscope bisect SOURCE`: the first op whose NPU arithmetic leaves the reference."""
+"""`npuscope bisect SOURCE`: the first op whose NPU arithmetic differs from the reference."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ VERB = Verb(
     text="npuscope.report.validation:bisection_text",
     json="npuscope.report.validation:bisection_json",
     busy="validating layer by layer",
+    all_families=True,
 )
 
 

@@ -70,7 +70,7 @@ def board_serve(
     >>> npuscope.board_serve("model.tflite", tcp=0, ready=print)
     """
     if pty == (tcp is not None):
-        raise UsageError("a way to reach the board is needed", hint="give --pty or --tcp PORT")
+        raise UsageError("no connection selected", hint="give --pty or --tcp PORT")
     if tcp is not None and not 0 <= tcp < 0x10000:
         raise UsageError(f"expected a port from 0 to 65535, found {tcp}", where="--tcp")
     from npuscope.boards.listeners import PtyListener, TcpListener
@@ -189,7 +189,7 @@ def _built(sources: Sequence[Source], options: Options) -> list[Build]:
     for source, one, machine in zip(sources, builds, machines, strict=True):
         if machine != machines[0]:
             raise UsageError(
-                f"is for generation {one.machine.generation.name}, "
+                f"is compiled for generation {one.machine.generation.name}, "
                 f"the first source for {builds[0].machine.generation.name}",
                 where=safe_terminal(str(source)),
                 hint="serve programs of one generation together, or name it with --generation",

@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 
 from npuscope.errors import FileError, ModelError, TargetError, UsageError
 from npuscope.options.kinds import Verb
-from npuscope.verbs.families import check_family
+from npuscope.verbs.families import check_family, family_options, with_families
 from npuscope.verbs.table import FUNCTIONS, record, records
 
 P = ParamSpec("P")
@@ -24,7 +24,7 @@ def checked(verb: Verb) -> Callable[[Callable[P, R]], Callable[P, R]]:
         @wraps(function)
         def call(*args: P.args, **options: P.kwargs) -> R:
             for name in options:
-                if name not in keywords(function.__name__):
+                if name not in keywords(function.__name__) and not _of_family(verb, name):
                     raise _wrong_keyword(function.__name__, verb, name)
             check_family(verb, function.__name__, options)
             with about(args[0] if args else None):
@@ -54,6 +54,10 @@ def keywords(function: str) -> frozenset[str]:
     return frozenset((*arguments, *(option.name for option in verb.options if option.python)))
 
 
+def _of_family(verb: Verb, keyword: str) -> bool:
+    return verb.all_families and keyword in family_options()
+
+
 def _wrong_keyword(function: str, verb: Verb, keyword: str) -> UsageError:
     users = [name for name in FUNCTIONS if keyword in keywords(name)]
     here = {spelling: o.name for o in verb.options for spelling in o.spellings}
@@ -70,14 +74,14 @@ def _wrong_keyword(function: str, verb: Verb, keyword: str) -> UsageError:
     import difflib
 
     near = difflib.get_close_matches(keyword, sorted(keywords(function)), n=1)
-    hint = f"did you mean {near[0]}?" if near else f"help({where}) lists what is possible"
+    hint = f"did you mean {near[0]}?" if near else f"help({where}) lists the options"
     return UsageError(f"unknown option '{keyword}'", where=where, hint=hint)
 
 
 def wrong_words(name: str, words: Iterable[str]) -> UsageError:
     """The error for unknown words on a command line, with a suggestion."""
     words = list(words)
-    table = records()
+    table = {verb: with_families(row) for verb, row in records().items()}
     flag = next((word.partition("=")[0] for word in words if word.startswith("-")), "")
     # With those of the verbs that begin with this word.
     rows = [row for verb, row in table.items() if verb == name or verb.startswith(f"{name} ")]
@@ -89,7 +93,7 @@ def wrong_words(name: str, words: Iterable[str]) -> UsageError:
     import difflib
 
     near = difflib.get_close_matches(flag, spellings, n=1) if flag else []
-    hint = f"`npuscope {name} --help` lists what is possible"
+    hint = f"`npuscope {name} --help` lists the options"
     if users:
         hint = f"{flag} is an option of {_some(users)}"
     elif near:

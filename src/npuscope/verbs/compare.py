@@ -7,17 +7,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
-from npuscope.options.kinds import Argument, OptionGroup, OptionKind, Verb, flag, list_, text
+from npuscope.options.kinds import (
+    Argument,
+    Option,
+    OptionGroup,
+    OptionKind,
+    Verb,
+    flag,
+    list_,
+    text,
+)
 from npuscope.options.rows import HTML, OUTPUT, READING, RUN_HELP, TARGET
 from npuscope.options.words import parse_overrides, parse_shapes
 from npuscope.verbs.check import checked
+from npuscope.verbs.families import family_options
 
 if TYPE_CHECKING:
     from npuscope.advice.compare.model import Comparison
     from npuscope.building import Options, Source
 
 VERB = Verb(
-    "two runs by source op: what moved, and where the milliseconds went",
+    "compare two runs by source op: what moved, and where the time went",
     (
         Argument("a", "A", RUN_HELP),
         Argument("b", "B", "what to compare it with (default: A again)", "?"),
@@ -40,16 +50,17 @@ VERB = Verb(
                     "as_built",
                     "compile the model B with the options and pools of the vendor's build A, "
                     "and list epoch by epoch where the two compilers differ",
+                    of_family=True,
                 ),
                 text(
                     "machines",
-                    "one table of A on these machines instead: stm32n6,cloudai100",
+                    "compare A on these machines in one table instead, see `machines`",
                     "NAME,...",
                     parse=lambda words: tuple(word.strip() for word in words.split(",")),
                 ),
                 text(
                     "noise",
-                    "least noise of a measured row, e.g. 1%, beside the spread of its samples (0)",
+                    "minimum noise of a measured row, e.g. 1%, besides the spread of samples (0)",
                     "SHARE",
                 ),
                 HTML,
@@ -99,7 +110,7 @@ def compare(
 
     if machines:
         if b is not None or as_built or html or a_options or b_options:
-            raise UsageError("A alone is put on several machines", where="--machines")
+            raise UsageError("--machines compares A alone", where="--machines")
         from npuscope.advice.compare.machines import on_machines
 
         name = a.name if isinstance(a, Graph) else Path(a).name
@@ -186,6 +197,9 @@ def _side_options(options: Options, texts: Iterable[str], where: str) -> Options
                 raise UsageError(f"expected 0 to 3, found '{value}'", where=f"{where} {key}")
             options["optimization"] = int(value)
         elif key not in _CLOCKS and not key.startswith(("set.", "shape.")):
+            if key in family_options():
+                options[key] = _typed(family_options()[key], value)  # type: ignore[literal-required]
+                continue
             import difflib
 
             near = difflib.get_close_matches(key, list(_KEYS), n=2)
@@ -195,6 +209,18 @@ def _side_options(options: Options, texts: Iterable[str], where: str) -> Options
                 hint=f"did you mean {' or '.join(near)}?" if near else f"keys: {', '.join(_KEYS)}",
             )
     return options
+
+
+def _typed(row: Option, value: str) -> object:
+    """The value of an option that one family has."""
+    if row.kind in (OptionKind.FLAG, OptionKind.SWITCH, OptionKind.BOOLEAN):
+        return _SWITCH.get(value.lower(), value)
+    if row.kind in (OptionKind.WHOLE, OptionKind.REAL):
+        try:
+            return int(value) if row.kind is OptionKind.WHOLE else float(value)
+        except ValueError:
+            raise UsageError(f"expected a number, found '{value}'", where=row.long) from None
+    return value
 
 
 def _pair(text: str, where: str) -> tuple[str, str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from npuscope.clock import now
 from npuscope.errors import TargetError, UsageError
+from npuscope.families.registry import family_for, first_family
 from npuscope.options.kinds import (
     Argument,
     Option,
@@ -22,10 +23,12 @@ from npuscope.options.kinds import (
     whole,
 )
 from npuscope.options.rows import (
+    IMAGE,
     MAPPED,
     NEUTRAL,
     NOT_MODELLED,
     OUTPUT,
+    OWN,
     READING,
     SINGLE,
     TARGET,
@@ -35,13 +38,10 @@ from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
-    from npuscope.building import Build, Options, Source
-    from npuscope.program.generate_report.summary import BuildCall
+    from npuscope.building import Options, Source
+    from npuscope.families.interface import Compiled
     from npuscope.program.model import Program
     from npuscope.report.compile import Compilation
-
-_TARGETS = ("stm32n6",)
-_OUTPUT = "st_ai_output"
 
 
 def _neutral(flag: str, values: int) -> Option:
@@ -50,7 +50,15 @@ def _neutral(flag: str, values: int) -> Option:
     means = "accepted, no effect"
     default = None if values else False
     return Option(
-        name, kind, means, default, value, (flag,), python=False, effect=VendorEffect.NONE
+        name,
+        kind,
+        means,
+        default,
+        value,
+        (flag,),
+        python=False,
+        effect=VendorEffect.NONE,
+        of_family=True,
     )
 
 
@@ -58,46 +66,48 @@ def _neutral(flag: str, values: int) -> Option:
 # fmt: off
 APPLICATIONS = ("classification", "yolov2", "yolov5", "yolov8", "yolod", "yolox", "ssd",
     "blazeface", "palm", "movenet", "pose-yolov8", "segmentation", "instance-segmentation")
+# Names that only say how files are called.
+FILES = ("name", "csv_file", "output_info_file", "application")
 VENDOR = OptionGroup(
     "the vendor's options",
     (
-        text("target", "stm32n6", python=False),
+        text("target", "the machine, as the vendor's tool names it", python=False, **OWN),
         text("name", "name of the network in C", default="network", flags=("-n", "--name"),
-            vendor=("--network-name",)),
-        file("model", "the same as MODEL", "MODEL", flags=("-m", "--model"), python=False),
+            vendor=("--network-name",), **OWN),
+        file("model", "same as MODEL", "MODEL", flags=("-m", "--model"), python=False),
         whole("verbosity", "0: the answer only, 1: the default, 2 or 3: the lowering too", "",
-            default=1, choices=(0, 1, 2, 3), python=False),
-        whole("d_lower", "log of the lowering in the vendor's words, above 0", default=0,
-            python=False),
-        file("csv_file", "name of the epoch table (network.csv)", "F"),
-        file("output_info_file", "name of c_info.json", "F"),
-        replace(SINGLE, means="a blob for every epoch, not one for many"),
-        whole("max_ca_pipe", "units in series at most", flags=("--Omax-ca-pipe",), **MAPPED),
+            default=1, choices=(0, 1, 2, 3), python=False, **OWN),
+        whole("d_lower", "above 0: log the lowering in the vendor's format", default=0,
+            python=False, **OWN),
+        file("csv_file", "name of the epoch table (network.csv)", "F", **OWN),
+        file("output_info_file", "name of c_info.json", "F", **OWN),
+        replace(SINGLE, means="one blob per epoch"),
+        whole("max_ca_pipe", "maximum number of units in series", flags=("--Omax-ca-pipe",),
+            **MAPPED),
         flag("enable_virtual_mem_pools", "accepted: always on",
-            python=False, effect=VendorEffect.NONE),
+            python=False, effect=VendorEffect.NONE, **OWN),
         *(_neutral(flag, values) for flag, values in NEUTRAL.items()),
         *(
             Option(flag.lstrip("-").replace("-", "_"), OptionKind.FLAG, f"refused: {reason}",
-                False, "", (flag,), python=False, effect=VendorEffect.REFUSED)
+                False, "", (flag,), python=False, effect=VendorEffect.REFUSED, **OWN)
             for flag, reason in NOT_MODELLED.items()
         ),
     ),
-    about="under the names its tools use",
+    about="with the names that its tools use",
 )
 VERB = Verb(
-    "a model to the program that the device executes",
+    "compile a model to the program that the device executes",
     (Argument("source", "MODEL", "a model: .tflite or QDQ .onnx", "?"),),
     (
         OptionGroup("", (
             file("directory", "folder for the files (on the command line st_ai_output)", "DIR",
                 flags=("-o", "--output")),
-            flag("log_lowering", "list the mappings that rules refused, by epoch", python=False),
-            flag("relocatable", "make external pools relative, as `npuscope package` needs them",
-                **MAPPED),
-            flag("no_secure", "for the non-secure world: internal pools at 0x24000000 and above",
-                **MAPPED),
-            text("application", "whose defines app_config.h has (default: found from the outputs)",
-                "", default="", choices=APPLICATIONS),
+            flag("log_lowering", "list the mappings that rules refused, by epoch", python=False,
+                **OWN),
+            *IMAGE,
+            text("application",
+                "application template for app_config.h (default: chosen from the outputs)",
+                "", default="", choices=APPLICATIONS, **OWN),
         )),
         TARGET,
         READING,
@@ -111,6 +121,7 @@ VERB = Verb(
     code="missing_code",
     after="tell_missing",
     reads=("source", "model"),
+    all_families=True,
 )
 # fmt: on
 
@@ -129,11 +140,12 @@ def compile(
 ) -> Program:
     """The Program of a model; with `directory`, its files are written there.
 
-    In: a model, and the names of what is written. Out: what the device executes.
+    In: a model, and the names of what is written. Out: what the device executes; for a machine of
+    another family that family's own program.
 
     >>> npuscope.compile("model.tflite", "net", relocatable=True).executed
     """
-    return compilation(
+    result = compilation(
         source,
         directory,
         name=name,
@@ -142,7 +154,9 @@ def compile(
         max_ca_pipe=max_ca_pipe,
         application=application,
         **options,
-    ).program
+    )
+    program: Program = result.program
+    return program
 
 
 def compilation(
@@ -151,81 +165,60 @@ def compilation(
     *,
     model: str | None = None,
     target: str | None = None,
-    name: str = "network",
-    csv_file: str | Path | None = None,
-    output_info_file: str | Path | None = None,
     max_ca_pipe: int | None = None,
-    application: str = "",
     words: Callable[[str], str] | None = None,
-    **options: Unpack[Options],
-) -> Compilation:
+    **options: Any,
+) -> Compilation | Compiled:
     """The Program with what was written; the vendor's tool takes the model with an option."""
     if (source in (None, "")) == (not model):
-        what = "the model is given twice" if model else "there is no model to compile"
+        what = "the model is given twice" if model else "no model to compile"
         raise UsageError(
-            what, where="MODEL", hint="give it as MODEL or with -m, as the vendor's tool"
+            what, where="MODEL", hint="give it as MODEL or with -m, as in the vendor's tool"
         )
-    if target is not None and target not in _TARGETS:
-        raise UsageError(f"unknown target '{target}'", where="--target", hint="stm32n6")
+    if target is not None and target not in first_family().machines():
+        names = ", ".join(first_family().machines())
+        raise UsageError(f"unknown target '{target}'", where="--target", hint=names)
     if max_ca_pipe is not None:
         if not 1 <= max_ca_pipe <= 4:
             raise UsageError(f"expected 1 to 4 units, found {max_ca_pipe}", where="--Omax-ca-pipe")
         overrides = {"convacc.max_pipe": max_ca_pipe, **(options.get("overrides") or {})}
         options = {**options, "overrides": overrides}
-    if directory is None and words is not None:
-        directory = _OUTPUT  # of the vendor's tool; where `package` looks
-    from npuscope.building import art_profile, build, optimization_level, refuse_stand_ins
-    from npuscope.program.generate_report.summary import BuildCall
-    from npuscope.report.compile import Compilation
+    from npuscope.report.compile import OUTPUT_FOLDER, Compilation
+
+    if words is not None:  # at a command line
+        directory = directory or OUTPUT_FOLDER
+    from npuscope.building import refuse_stand_ins
     from npuscope.whole_file import new_folder
 
+    network = source or str(model)
+    family = family_for(network, {k: v for k, v in options.items() if k not in FILES})
     if directory is not None:
-        refuse_stand_ins(options, "compile")
-    network = build(source or str(model), options)
+        refuse_stand_ins(options, "compile")  # type: ignore[arg-type]
+        if not family.can("write"):
+            raise family.lacks("compile")
+    build = family.compile(network, options)
     if directory is None:
-        return Compilation(network.program, graph=network.graph)
-    level, profile = optimization_level(options), art_profile(options)
-    if profile is not None:
-        csv_file = csv_file or profile.options.csv_file
-        output_info_file = output_info_file or profile.options.info_file
-    call = BuildCall(
-        str(directory),
-        name,
-        str(csv_file or ""),
-        str(output_info_file or ""),
-        application,
-        network.machine.generation.default_optimization if level is None else level,
-        str(options.get("mpool") or ""),
-        ("compile", words("compile")) if words is not None else (),
-        now(),
-    )
-    with new_folder(directory) as folder:
-        notes = write(network, folder.path, call)
-    return Compilation(network.program, folder.files, (*notes, *folder.kept), network.graph, call)
+        files: tuple[str, ...] = ()
+        notes: tuple[str, ...] = ()
+    else:
+        asked = ("compile", words("compile")) if words is not None else ()
+        options |= {"directory": str(directory), "created": now(), "asked": asked}
+        with new_folder(directory) as folder:
+            written = family.write(build, folder.path, options)
+        files, notes = folder.files, (*written, *folder.kept)
+    result: Compilation | Compiled = family.compiled(build, files, notes)
+    if directory is None or not isinstance(result, Compilation):
+        return result
+    from npuscope.report.build_files import build_call
+
+    return replace(result, call=build_call(build, options))
 
 
-def write(network: Build, folder: Path, call: BuildCall | None = None) -> tuple[str, ...]:
-    """All files of a build: the program, and what the vendor's tools would have written.
-
-    Returns notes on what could not be written.
-    """
-    from npuscope.profiling.run import estimate
-    from npuscope.report.build_files import write_build
-    from npuscope.whole_file import as_file_error
-
-    if network.graph is None:
-        raise UsageError("this is already a compiled program", hint="give a .tflite or .onnx model")
-    profile = estimate(network.program, network.machine, network.graph)
-    with as_file_error(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    return write_build(folder, network.program, network.machine, network.graph, profile, call)
-
-
-def tell_missing(result: Compilation) -> None:
+def tell_missing(result: Compilation | Compiled) -> None:
     """Everything else was written; but a build without C cannot be run."""
     for note in result.missing:
         print(f"npuscope: {safe_terminal(note)}", file=sys.stderr)
 
 
-def missing_code(result: Compilation) -> int:
+def missing_code(result: Compilation | Compiled) -> int:
     return TargetError.exit_code if result.missing else 0

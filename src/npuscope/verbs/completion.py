@@ -1,4 +1,4 @@
-"""`npuscope completion SHELL`: a script, made from the records of the verbs, that asks nobody."""
+"""`npuscope completion SHELL`: a script made from the records of the verbs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 from msgspec import Struct
 
 from npuscope.errors import UsageError
+from npuscope.families.registry import families
 from npuscope.options.kinds import Argument, Option, OptionKind, VendorEffect, Verb
-from npuscope.options.rows import OUTPUT
+from npuscope.options.rows import MACHINE, OUTPUT
 from npuscope.verbs.check import checked
+from npuscope.verbs.families import with_families
 from npuscope.verbs.table import records
 
 SHELLS = ("bash", "zsh", "fish")
@@ -29,7 +31,7 @@ _NO_VALUE = (OptionKind.FLAG, OptionKind.SWITCH)
 def completion(shell: str) -> str:
     """A script that completes verbs, options and values in a shell.
 
-    In: bash, zsh or fish. Out: the script; it calls nobody, so that completion takes no time.
+    In: bash, zsh or fish. Out: the script; it calls no program, so completion is immediate.
 
     >>> npuscope.completion("bash")
     """
@@ -57,7 +59,7 @@ class Command(Struct, frozen=True):
 
 
 def commands() -> tuple[Command, ...]:
-    table = records()
+    table = {name: with_families(row) for name, row in records().items()}
     return tuple(_command(name, table) for name in table if " " not in name)
 
 
@@ -78,6 +80,8 @@ def values(option: Option) -> tuple[str, ...]:
     """What an option may be, where that is known; nothing for files and numbers."""
     if option.kind is OptionKind.BOOLEAN:
         return ("true", "false")
+    if option == MACHINE[0]:
+        return tuple(name for family in families() for name in family.machines())
     return tuple(map(str, option.choices or option.suggested))
 
 
@@ -171,7 +175,7 @@ fi
 
 def _zsh() -> str:
     verbs = [f"        {_quoted(f'{c.name}:{c.line}')}" for c in commands()]
-    verbs.append(f"        {_quoted('help:what a verb does and takes')}")
+    verbs.append(f"        {_quoted('help:explain a verb and its options')}")
     cases = "\n".join(
         f"        {command.name}) {_zsh_arguments(command)} ;;" for command in commands()
     )
@@ -214,7 +218,7 @@ def _fish() -> str:
     first = "complete -c npuscope -n __fish_use_subcommand -f"
     for command in commands():
         lines.append(f"{first} -a {command.name} -d {_fish_quoted(command.line)}")
-    lines.append(f"{first} -a help -d {_fish_quoted('what a verb does and takes')}")
+    lines.append(f"{first} -a help -d {_fish_quoted('explain a verb and its options')}")
     names = " ".join(command.name for command in commands())
     lines.append(f"complete -c npuscope -n '__fish_seen_subcommand_from help' -f -a '{names}'")
     for command in commands():

@@ -1,4 +1,4 @@
-"""`npuscope demo`: the main job on a built-in network."""
+"""`npuscope demo`: compile, simulate, profile and explain a built-in network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # fmt: off
 VERB = Verb(
-    "the main job on a built-in network: compile, simulate, profile",
+    "try npuscope on a built-in network: compile, simulate, profile",
     (),
     (
         OptionGroup("", (
@@ -37,7 +37,7 @@ VERB = Verb(
 
 @checked(VERB)
 def demo(directory: str | Path = "npuscope-demo", **options: Unpack[Options]) -> Explanation:
-    """The main job on a built-in network: compile, simulate, profile, explain.
+    """Try npuscope on a built-in network: compile, simulate, profile, explain.
 
     In: the folder for the reports. Out: the run with its findings.
 

@@ -1,4 +1,4 @@
-"""`npuscope deploy DIR --board B`: a network onto a real board, as a recipe or for real."""
+"""`npuscope deploy DIR --board B`: put a network on a real board, or print the commands for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BUILD = "st_ai_output"
 
 # fmt: off
 VERB = Verb(
-    "a network onto a real board: signing, addresses, order, boot switches",
+    "put a network on a real board: signing, addresses, order, boot switches",
     (Argument("source", "DIR", "a model, a build folder, or NAME_rel.bin of `package`"),),
     (
         OptionGroup("", (
@@ -56,10 +56,10 @@ def deploy(
     run: bool = False,
     generation: str | None = None,
 ) -> tuple[DeployedStep, ...]:
-    """A network onto a real board, with the programmer's command line tool.
+    """Put a network on a real board, with the programmer's command line tool.
 
     In: a model, which is compiled to st_ai_output, a build folder or a NAME_rel.bin; boot loader
-    and application are programmed where given. Out: the steps, each with what its command printed;
+    and application are programmed if given. Out: the steps, each with what its command printed;
     without `run` nothing is done on the board.
 
     >>> npuscope.deploy("net", application="app_signed.hex")

@@ -1,7 +1,9 @@
-"""`npuscope disasm FILE`: epoch-controller blobs as text."""
+"""`npuscope disasm FILE`: code of a device as text."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,24 +14,24 @@ from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
-    from npuscope.program.ec_blob.binary import EcBinary
-    from npuscope.report.blobs import Disassembly
+    from npuscope.families.interface import CodePart
+    from npuscope.report.code import Disassembly
 
 VERB = Verb(
-    "epoch-controller blobs to text",
-    (Argument("source", "FILE", "a *_ecblobs.h, or the bytes of one blob"),),
+    "disassemble code of a device into text",
+    (Argument("source", "FILE", "a file with code: *_ecblobs.h, or the bytes of one blob"),),
     (
         OptionGroup(
             "",
             (
-                text("blob", "one blob of a header (default: all)"),
+                text("blob", "one blob of several (default: all)"),
                 file("output", "write the text to FILE", flags=("-o", "--output")),
             ),
         ),
         OUTPUT,
     ),
-    text="npuscope.report.blobs:disassembly_text",
-    json="npuscope.report.blobs:disassembly_json",
+    text="npuscope.report.code:disassembly_text",
+    json="npuscope.report.code:disassembly_json",
 )
 
 
@@ -37,30 +39,34 @@ VERB = Verb(
 def disasm(
     source: str | Path, *, blob: str | None = None, output: str | Path | None = None
 ) -> Disassembly:
-    """Epoch-controller blobs as text.
+    """Code of a device as text.
 
-    In: a `*_ecblobs.h` or the bytes of one blob; `blob` chooses one of a header, `output` is a
-    file for the text. Out: the blobs with their text, which `asm` turns into the same bytes.
+    In: a file with code, such as a `*_ecblobs.h` or the bytes of one blob; `blob` chooses one of
+    several, `output` is a file for the text. Out: the blobs with their text, which `asm` turns
+    into the same bytes.
 
     >>> print(npuscope.disasm("network_ecblobs.h", blob="_ec_blob_1").text)
     """
-    from npuscope.program.ec_blob.assembly import disassemble
-    from npuscope.report.blobs import Disassembly
+    from npuscope.families.interface import function_at
+    from npuscope.identify.table import code_format
+    from npuscope.report.code import Disassembly
     from npuscope.whole_file import refuse_same, write_whole
 
-    blobs = _blobs(str(source))
+    path = Path(source)
+    with in_file(path):
+        blobs: dict[str, CodePart] = function_at(code_format(path, "disassemble"))(path)
     names = safe_terminal(", ".join(blobs))
     if blob is not None:
         if blob not in blobs:
             raise UsageError(f"no blob '{safe_terminal(blob)}'", hint=f"blobs: {names}")
         blobs = {blob: blobs[blob]}
-    texts = [f"; {safe_terminal(name)}\n{disassemble(one)}" for name, one in blobs.items()]
+    texts = [f"; {safe_terminal(name)}\n{part.text()}" for name, part in blobs.items()]
     disassembly = Disassembly(blobs, "\n".join(texts))
     if output is None:
         return disassembly
     if len(blobs) > 1:
         raise UsageError(
-            f"{len(blobs)} blobs cannot be written to one file that can be assembled again",
+            f"{len(blobs)} blobs do not go into one file that `asm` can read",
             where=f"-o {output}",
             hint=f"choose one with --blob: {names}",
         )
@@ -69,27 +75,14 @@ def disasm(
     return disassembly
 
 
-def _blobs(path: str) -> dict[str, EcBinary]:
-    """Blobs by name; a file that does not start with a blob's magic is a header."""
-    from npuscope.bounded_file import BLOBS, read_bytes
-    from npuscope.program.ec_blob.binary import read_binary, read_header
-
-    data = read_bytes(path, BLOBS)
+@contextmanager
+def in_file(path: Path) -> Iterator[None]:
+    """Places inside of a file, with its name before them."""
     try:
-        if not path.lower().endswith(".h"):
-            return {Path(path).name: read_binary(data)}
-        arrays = read_header(data.decode("utf-8", "replace"))
-    except FileError as error:
-        raise in_file(error, path) from None
-    blobs: dict[str, EcBinary] = {}
-    for name, array in arrays.items():
-        try:
-            blobs[name] = read_binary(array)
-        except FileError as error:
-            raise in_file(error, f"{path}, {name}") from None
-    return blobs
-
-
-def in_file(error: NpuscopeError, path: str) -> FileError:
-    where = ", ".join(filter(None, (safe_terminal(path), error.where)))
-    return FileError(error.message, where=where, hint=error.hint)
+        yield
+    except NpuscopeError as error:
+        place = safe_terminal(str(path))
+        where = (
+            error.where if place in error.where else ", ".join(filter(None, (place, error.where)))
+        )
+        raise FileError(error.message, where=where, hint=error.hint) from None

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from npuscope.families.interface import Report
     from npuscope.profiling.model import Profile
     from npuscope.report.estimate import Screen
+    from npuscope.rulebook.finding import Finding
 
 VERB = Verb(
     "whether a model fits and how fast it is: one screen, no files",
@@ -24,11 +25,17 @@ VERB = Verb(
             "",
             (
                 HTML,
-                file("model", "the model of a compiled program, for --set with mapping keys", "M"),
+                file(
+                    "model",
+                    "the model of a compiled program, for --set with mapping keys",
+                    "M",
+                    of_family=True,
+                ),
                 flag(
                     "sensitivity",
                     "show which timing keys save most time if improved by 10 %",
                     python=False,  # npuscope.sensitivity(...)
+                    of_family=True,
                 ),
             ),
         ),
@@ -63,15 +70,7 @@ def estimate(
 
     >>> npuscope.estimate("model.tflite", generation="2.2", npu_mhz=800).total_ms
     """
-    family = family_for(source, options)
-    request = {**options, "compiled_from": model or options.get("compiled_from")}
-    if html:
-        from npuscope.report.result_files import write_explained
-
-        explanation = family.explain(source, {**request, "model": model, "trials": True})
-        write_explained(html, explanation)
-        return explanation.profile
-    return family.estimate(source, request)
+    return _timed(source, model, html, False, options)[0]
 
 
 def screen(
@@ -83,18 +82,9 @@ def screen(
     json: str | None = None,
     **options: Unpack[Options],
 ) -> Screen | Report:
-    """The estimate as the command line shows it."""
-    family = family_for(source, options)
-    request: Options = {**options, "compiled_from": model}
-    if json is not None or html:
-        from npuscope.report.result_files import write_explained
-
-        explanation = family.explain(source, {**request, "trials": bool(html)})
-        write_explained(html, explanation)
-        profile, findings = explanation.profile, explanation.findings
-    else:
-        profile, findings = family.estimate(source, request), ()
-    own = family.screen(profile)
+    """The estimate as the command line shows it, with what changed values would give."""
+    profile, findings = _timed(source, model, html, json is not None, options)
+    own = family_for(source, options).screen(profile)
     if own is not None:
         return own
     from npuscope.report.estimate import Screen
@@ -102,8 +92,28 @@ def screen(
     from npuscope.verbs.what_if import what_if
 
     values = options.get("overrides")
+    request: Options = {**options, "compiled_from": model}
     # Compared with the machine as the other options describe it.
     plain: Options = {**request, "overrides": {}}
     changed = what_if(source, values, **plain) if values else None
     keys = sensitivity_of(source, **request) if sensitivity else None
     return Screen(profile, changed, keys, findings)
+
+
+def _timed(
+    source: Source,
+    model: str | Path | None,
+    html: str | Path | None,
+    with_findings: bool,
+    options: Options,
+) -> tuple[Profile, tuple[Finding, ...]]:
+    """Findings take time of their own: they are looked for where somebody will see them."""
+    family = family_for(source, options)
+    request = {**options, "compiled_from": model or options.get("compiled_from")}
+    if not with_findings and not html:
+        return family.estimate(source, request), ()
+    from npuscope.report.result_files import write_explained
+
+    explanation = family.explain(source, {**request, "model": model, "trials": bool(html)})
+    write_explained(html, explanation)
+    return explanation.profile, explanation.findings

@@ -23,7 +23,14 @@ VERB = Verb(
             (
                 flag("strict", "exit code 1 when there are errors or warnings", python=False),
                 COMPILED_FROM,
-                option("batch", OptionKind.WHOLE, "inferences to run", default=0, shell=False),
+                option(
+                    "batch",
+                    OptionKind.WHOLE,
+                    "inferences to run",
+                    default=0,
+                    shell=False,
+                    of_family=True,
+                ),
             ),
         ),
         TARGET,
@@ -54,7 +61,7 @@ def explain(
 
     In: a source. Without a `batch` it is estimated, with one it is run that many times. The
     reasons of a compiled program come from its `model`, which is looked for beside it. For a
-    machine with many cores, or stats buffers and results of `opstats`, the same of that run.
+    machine with many cores, stats buffers and results of `opstats` are explained too.
     Out: the verdict, the changes that pay most, and every finding.
 
     >>> npuscope.explain("model.tflite").changes

@@ -1,4 +1,4 @@
-"""`npuscope export SOURCE`: what layers cost, for the viewers of others."""
+"""`npuscope export SOURCE`: layer costs for Model Explorer and Netron."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
+from npuscope.families.registry import family_for
 from npuscope.options.kinds import OptionGroup, Verb, file, result_file
 from npuscope.options.rows import OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from npuscope.report.export_drawing import Export
 
 VERB = Verb(
-    "what layers cost, for Model Explorer and Netron",
+    "show layer costs in Model Explorer or Netron",
     (SOURCE,),
     (
         OptionGroup(
@@ -49,7 +50,7 @@ def export(
     model: str | Path | None = None,
     **options: Unpack[Options],
 ) -> Export:
-    """What each layer of a model costs, for the viewers of others.
+    """What each layer of a model costs, for Model Explorer and Netron.
 
     In: a model, or a compiled program or a saved profile with its `model`. Out: costs by node,
     and the files that were written for Model Explorer and Netron.
@@ -59,7 +60,7 @@ def export(
     from npuscope.report.export_drawing import export_files, subject_of
 
     if not (model_explorer or netron):
-        raise UsageError("nothing to write", hint="give --model-explorer FILE or --netron FILE")
+        raise UsageError("no output selected", hint="give --model-explorer FILE or --netron FILE")
     profile, own = _profile_of(source, options)
     graph = own or _shown_graph(model, options)
     path = source if own else model
@@ -70,19 +71,15 @@ def export(
 
 def _profile_of(source: Source, options: Options) -> tuple[Profile, Graph | None]:
     """Times of the source, and the network if the source is a model."""
-    from npuscope.building import build, read_graph
-    from npuscope.families.registry import family_for, first_family
-    from npuscope.profiling.run import estimate
     from npuscope.profiling.saved import is_saved_profile, read_profile
 
     if isinstance(source, (str, Path)) and is_saved_profile(source):
         return read_profile(source), None
     family = family_for(source, options)
-    if family is not first_family():
-        graph = read_graph(source, {"shapes": options.get("shapes") or {}})
-        return family.estimate(source, options), graph
-    network = build(source, options)
-    return estimate(network.program, network.machine, network.graph), network.graph
+    if family.can("read") and isinstance(source, (str, Path)) and family.recognises(Path(source)):
+        return family.read(Path(source), options), None
+    build = family.compile(source, options)
+    return family.time(build), family.network(build)
 
 
 def _shown_graph(model: str | Path | None, options: Options) -> Graph:

@@ -7,10 +7,9 @@ from typing import Any
 
 from npuscope.errors import UsageError
 from npuscope.families.registry import families, family_of, first_family
-from npuscope.options.kinds import Verb
+from npuscope.options.kinds import Option, OptionGroup, Verb
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
-
-_OF_BUILDS = ("model", "sensitivity")  # what only the first family's programs have
 
 
 def check_family(verb: Verb, name: str, keywords: Mapping[str, Any]) -> None:
@@ -32,4 +31,26 @@ def check_family(verb: Verb, name: str, keywords: Mapping[str, Any]) -> None:
         return
     if not verb.all_families:
         raise family.lacks(name)
-    family.check({"machine": machine, **{name: keywords.get(name) for name in _OF_BUILDS}})
+    family.check({k: v for k, v in keywords.items() if _is_option(k, options)}, options)
+
+
+def _is_option(name: str, options: Mapping[str, Option]) -> bool:
+    """Not an argument, and not one that says how the answer is printed."""
+    return name in options or name in family_options()
+
+
+def with_families(verb: Verb) -> Verb:
+    """The record with the options of all families, for verbs that put a network on a machine."""
+    if not verb.all_families or all(option.name != "machine" for option in verb.options):
+        return verb
+    groups = [
+        OptionGroup(f"{family.name} machines", family.options, shared=True)
+        for family in families()
+        if family.options
+    ]
+    return replace(verb, groups=(*verb.groups, *groups))
+
+
+def family_options() -> dict[str, Option]:
+    """Rows that only one family has, by name."""
+    return {row.name: row for family in families() for row in family.options}

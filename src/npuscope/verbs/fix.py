@@ -23,11 +23,11 @@ def names(texts: Iterable[str]) -> list[str]:
 
 # fmt: off
 VERB = Verb(
-    "edits of the model that help: applied, compiled again, timed and compared",
+    "find edits of the model that help: apply, recompile, time and compare them",
     (Argument("model", "MODEL", "a .tflite or .onnx model"),),
     (
         OptionGroup("", (
-            file("output", "file for the fixed model; without it nothing is written", "FIXED",
+            file("output", "file for the fixed model (default: none is written)", "FIXED",
                 flags=("-o", "--output")),
             text("data", "compare on real data: a folder of images, a .npz or .npy file",
                 "DIR|FILE"),
@@ -37,8 +37,8 @@ VERB = Verb(
         OptionGroup("which fixes (default: those that keep the network's function)", (
             list_("only", "rules or fixes, applied even if they cost time", "NAME,...",
                 parse=names),
-            flag("cut", "end the network where the NPU's work ends; what the application does "
-                "then is listed"),
+            flag("cut", "end the network after its last NPU op; lists what the application "
+                "must then do"),
             flag("drop_softmax", "end the network before a final Softmax"),
             flag("integer_io", "int8 or uint8 instead of float32 at inputs and outputs"),
             flag("everything", "try every edit that keeps the network's function, including these "
@@ -56,6 +56,7 @@ VERB = Verb(
     busy="fixing",
     code="interrupted_code",
     reads=("model",),
+    all_families=True,
 )
 # fmt: on
 
@@ -82,10 +83,10 @@ def fix(
 ) -> Fixed:
     """Edit a model file where that helps; `data` of the result is the content of the fixed one.
 
-    In: a model. Without a wish, fixes that keep the network's function are tried; `lossy` allows
-    those that do not. `only` names rules or fixes, which are then applied whatever they cost.
-    Results are compared on `data`, or on random numbers of `seeds` seeds. Out: every step with
-    what it gave; with `output`, the fixed model as a file.
+    In: a model. By default fixes that keep the network's function are tried; `lossy` allows
+    the others. `only` names rules or fixes, which are then applied even if they cost time.
+    Results are compared on `data`, or on random inputs of `seeds` seeds. Out: every step with
+    its effect; with `output`, the fixed model as a file.
 
     >>> npuscope.fix("model.tflite", "fixed.tflite", cut=True).steps
     """

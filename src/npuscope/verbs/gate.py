@@ -37,7 +37,7 @@ def limit_table(where: str, words: Iterable[str]) -> dict[str, float | str]:
 # One option per row is easier to read than the formatter's layout.
 # fmt: off
 VERB = Verb(
-    "limits on time, memory and epochs, with an exit code",
+    "check limits on time, memory and epochs; the exit code tells the result",
     (Argument("source", "SOURCE", RUN_HELP),),
     (
         OptionGroup("", (
@@ -49,15 +49,15 @@ VERB = Verb(
                     ("most", "--max", "largest"), ("least", "--min", "smallest"))
             ),
             file("baseline",
-                "JSON of estimate, profile or gate, or any source: nothing gets worse"),
+                "nothing may be worse than here: JSON of estimate, profile or gate, or any source"),
             text("tolerance", "how much worse a figure may get, e.g. 3%", "SHARE", default="0",
                 flags=("--tol",)),
             result_file("summary", "append a Markdown table to FILE"),
             HTML,
             flag("with_findings", "include findings, without writing a file for them",
                 shell=False),
-            flag("github", "errors as annotations on stdout, the table in the summary of the "
-                "GitHub job", python=False),
+            flag("github", "for GitHub: errors as annotations on stdout, the table in the job "
+                "summary", python=False),
         )),
         TARGET,
         READING,
@@ -167,7 +167,7 @@ def judge(
 ) -> Gate:
     if not (most or least or baseline):
         raise UsageError(
-            "nothing to check", hint="give --max KEY=VALUE, --min KEY=VALUE or --baseline FILE"
+            "no limit given", hint="give --max KEY=VALUE, --min KEY=VALUE or --baseline FILE"
         )
     verdict = gate(source, most=most, least=least, baseline=baseline, **options)
     from npuscope.report.gate import gate_markdown

@@ -1,4 +1,4 @@
-"""`npuscope inspect FILE_OR_FOLDER`: say what it is and what is in it."""
+"""`npuscope inspect FILE_OR_FOLDER`: what it is and what is in it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # fmt: off
 VERB = Verb(
-    "say what a file or folder is and what is in it",
+    "tell what a file or folder is and what is in it",
     (Argument("source", "FILE_OR_FOLDER", "any file or folder of the tools"),),
     (
         OptionGroup("runtime-loadable images", (
@@ -40,7 +40,7 @@ def inspect(
     compare: str | Path | None = None,
     firmware_map: str | Path | None = None,
 ) -> Inspection:
-    """Say what a file or folder is, by its content, and what is in it.
+    """Tell what a file or folder is, by its content, and what is in it.
 
     In: any file or folder of the tools; for a runtime-loadable image also another image to
     `compare` it with, or the `firmware_map` that it has to load on. Out: kind, version, counts.

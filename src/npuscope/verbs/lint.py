@@ -1,4 +1,4 @@
-"""`npuscope lint MODEL`: risks that the model file alone shows."""
+"""`npuscope lint MODEL`: risks visible in the model file alone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lint(
     junit: str | Path | None = None,
     **options: Unpack[ReadOptions],
 ) -> Findings:
-    """Risks that the model alone shows, the gravest first.
+    """Risks visible in the model file alone, the most severe first.
 
     In: a model; nothing is compiled. Out: findings, also as files for other programs.
 

@@ -19,7 +19,7 @@ VERB = Verb(
     (
         OptionGroup("", (
             text("keys", "all keys for --set with value, mark (timing or mapping) and source; "
-                "with TEXT only those with it in their name or mark", "TEXT", const="",
+                "TEXT selects keys by name or mark", "TEXT", const="",
                 python=False),
         )),
         OUTPUT,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _DEFAULT_BUILD = "st_ai_output"
 CPUS = ("cortex-m55", "cortex-m33")
 TOOLCHAINS = ("zig", "gcc")
+BOARDS = ("stm32n6570-dk", "nucleo-n657x0-q")
 
 # One option per row is easier to read than the formatter's layout.
 # fmt: off
@@ -35,15 +36,16 @@ VERB = Verb(
                 "name of the files and of the network on the board (default: that of network.c)",
                 "NAME", default="", flags=("-n", "--name")),
             text("cpu",
-                "processor of the board: cortex-m33 for the emulated one, cortex-m55 for an "
-                "STM32N6", "", default="cortex-m33", choices=CPUS),
+                "processor of the board: cortex-m33 for the emulated one (default), cortex-m55 for "
+                "an STM32N6", "", choices=CPUS),
+            text("board", "the board (default: the emulated one)", "", choices=BOARDS),
             text("toolchain", "compiler of the code; gcc is an installed arm-none-eabi-gcc", "",
                 default="zig", choices=TOOLCHAINS),
             flag("split", "parameters in a separate file"),
             flag("no_secure",
-                "for the non-secure world: internal pools lie at 0x24000000 and above"),
+                "for the non-secure world: internal pools at 0x24000000 and above"),
             flag("gen_c_file", "the image as a C array too: NAME_img_rel.c and .h"),
-            flag("parse_only", "read and check, build nothing", python=False),
+            flag("parse_only", "only read and check; build nothing", python=False),
             flag("no_clean", "keep sources, objects and the ELF file in NAME_build"),
             text("options", "all of these as one PackageOptions", "RECORD", shell=False),
             file("pack_dir",
@@ -69,7 +71,8 @@ def package(
     options: PackageOptions | None = None,
     *,
     name: str = "",
-    cpu: str = "cortex-m33",
+    cpu: str | None = None,
+    board: str | None = None,
     toolchain: str = "zig",
     split: bool = False,
     no_secure: bool = False,
@@ -89,7 +92,7 @@ def package(
 
     request = options or PackageOptions(
         name=name,
-        cpu=cpu,
+        cpu=_processor(cpu, board),
         toolchain=toolchain,
         split=split,
         secure=not no_secure,
@@ -101,6 +104,12 @@ def package(
         if no_clean:
             write_files(Path(directory) / f"{result.name}_build", result.intermediate)
     return result
+
+
+def _processor(cpu: str | None, board: str | None) -> str:
+    from npuscope.loadable.boards import board_named
+
+    return cpu or (board_named(board).cpu if board else "cortex-m33")
 
 
 def packaging(
@@ -125,4 +134,5 @@ def packaging(
         return PackagePlan(*parse(path, request))
     with kept_at_interrupt("what was compiled so far is kept"):
         result = package(path, directory, **options)
-    return Packaging(result, tuple(Path(directory) / name for name in result.files))
+    paths = tuple(Path(directory) / name for name in result.files)
+    return Packaging(result, paths, _processor(options.get("cpu"), options.get("board")))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from npuscope.clock import now
 from npuscope.errors import UsageError
+from npuscope.families.registry import family_for
 from npuscope.options.kinds import OptionGroup, Verb, flag, result_file, text
 from npuscope.options.rows import (
     BATCH,
@@ -56,7 +57,7 @@ VERB = Verb(
         OptionGroup("", (
             BATCH,
             flag("full", "every field of every epoch instead of one line", python=False),
-            text("epochs", "only these, e.g. 3,7-12", "LIST", python=False,
+            text("epochs", "only these epochs, e.g. 3,7-12", "LIST", python=False,
                 parse=epoch_numbers),
             result_file("csv", "write a table with one row per epoch"),
             HTML,
@@ -74,6 +75,7 @@ VERB = Verb(
     json="npuscope.report.profile_report:report_json",
     busy="running",
     reads=("source", "cfile", "connect"),
+    all_families=True,
 )
 # fmt: on
 
@@ -148,7 +150,7 @@ def report(
     single = options.get("ec_single_epoch")
     as_board = bool(vendor_plan or vendor_figures or single or log) or connect != "simulated"
     if source is None and not as_board:
-        raise UsageError("nothing to profile", hint="give a model, a build folder or --connect")
+        raise UsageError("no source given", hint="give a model, a build folder or --connect")
     from npuscope.profiling.saved import is_saved_profile, read_profile
     from npuscope.report.profile_report import ProfileReport
     from npuscope.report.result_files import write_log, write_measured, write_page, write_profile
@@ -180,7 +182,7 @@ def report(
         assert source is not None
         # Findings and the build are needed for these outputs only; without them it is faster.
         with_findings = bool(json is not None or html or trace or chrome)
-        result, program = _simulation(source, batch or 1, html, with_findings, options)
+        result, program = _run(source, batch or 1, html, with_findings, options)
         result = replace(result, profile=with_session(result.profile, connect, dated))
     write_profile(result.profile, program, csv=csv, save=save, trace=trace, chrome=chrome)
     return result
@@ -196,29 +198,20 @@ def with_session(profile: Profile, connect: str, dated: bool) -> Profile:
     return replace(profile, device=replace(profile.device, session=session, created=created))
 
 
-def _simulation(
+def _run(
     source: Source, batch: int, html: str | Path | None, with_findings: bool, options: Options
 ) -> tuple[ProfileReport, Program | None]:
+    """By the family of the machine, with what its rules find where that is asked for."""
     from npuscope.report.profile_report import ProfileReport
+    from npuscope.report.result_files import write_explained, write_page
 
-    if with_findings:
-        from npuscope.report.result_files import write_explained
-        from npuscope.verbs.explain import explain
-
-        explanation = explain(source, batch=batch, **options)
-        write_explained(html, explanation)
-        run, made = explanation.profile, explanation.build
-        if made is not None:
-            from npuscope.profiling.measure import simulated_part
-
-            run = replace(run, device=simulated_part(made.program, made.machine, batch))
-        return ProfileReport(run, explanation.findings), made.program if made else None
-    from npuscope.building import build, without_collector
-    from npuscope.profiling.measure import simulated_part
-    from npuscope.profiling.run import profile as run_profile
-
-    with without_collector():
-        network = build(source, options)
-        run = run_profile(network.program, network.machine, network.graph, batch=batch)
-        part = simulated_part(network.program, network.machine, batch)
-    return ProfileReport(replace(run, device=part)), None
+    family = family_for(source, options)
+    request = {**options, "batch": batch}
+    if not with_findings or not family.can("advise"):
+        result = ProfileReport(family.profile(source, request))
+        write_page(html, result.profile)
+        return result, None
+    explanation = family.explain(source, request)
+    write_explained(html, explanation)
+    program = explanation.build.program if explanation.build else None
+    return ProfileReport(explanation.profile, explanation.findings), program

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 # fmt: off
 VERB = Verb(
-    "a float model to the int8 form that the machine likes best, measured layer by layer",
+    "quantize a float model to the best int8 form for the machine, layer by layer",
     (Argument("model", "MODEL", "a float .onnx or .tflite model"),),
     (
         OptionGroup("", (
-            file("output", "file for the quantized model; without it nothing is written", "OUT",
+            file("output", "file for the quantized model (default: none is written)", "OUT",
                 flags=("-o", "--output")),
             text("data", "calibration data: a folder of images, a .npz or .npy file, or `random`",
                 "DIR|FILE|random", required=True),
@@ -30,9 +30,9 @@ VERB = Verb(
             whole("samples", "use at most N samples; every fourth is held out to compare on (128)",
                 default=128),
             whole("seed", "chooses samples and random data (0)", default=0),
-            real("loss_db", "signal to noise that a faster form may cost, in dB (1)", "DB",
+            real("loss_db", "SQNR that may be given up for a faster form, in dB (1)", "DB",
                 default=1.0),
-            text("progress", "called with what is being done", "FUNCTION", shell=False),
+            text("progress", "called with progress messages", "FUNCTION", shell=False),
         )),
         OptionGroup("images", IMAGES),
         TARGET,
@@ -65,10 +65,10 @@ def quantize(
     progress: Callable[[str], None] | None = None,
     **options: Unpack[Options],
 ) -> Quantized:
-    """A float model to int8: calibrated, tried in the forms that the machine likes, measured.
+    """Quantize a float model to int8: calibrate, try forms that suit the machine, measure.
 
-    In: a float model and data for calibration. Types at the border are int8 unless the options
-    ask for others. Out: times, signal to noise of outputs and layers, and what was chosen; `data`
+    In: a float model and data for calibration. Inputs and outputs are int8 unless the options
+    ask for other types. Out: times, SQNR of outputs and layers, and what was chosen; `data`
     of the result is the content of the quantized file, which `output` names.
 
     >>> npuscope.quantize("model.onnx", "int8.onnx", data="images").sqnr_db

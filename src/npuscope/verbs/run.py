@@ -40,9 +40,10 @@ VERB = Verb(
     (Argument("source", "IMAGE", f"NAME_rel.bin or a build folder ({_DEFAULT_IMAGE})", "?"),),
     (
         OptionGroup("", (
-            file("input", "the same", flags=("-i", "--input"), python=False),
-            text("board", "where to run; stm32n6570-dk prints the commands for a real board", "",
-                default="emulated", choices=("emulated", "stm32n6570-dk"), python=False),
+            file("input", "same as IMAGE", flags=("-i", "--input"), python=False),
+            text("board", "where to run; for a real board the commands are printed", "",
+                default="emulated", choices=("emulated", "stm32n6570-dk", "nucleo-n657x0-q"),
+                python=False),
             text("address", f"addresses in flash ({DEFAULT_ADDRESS})", "NET[,PARAMS]",
                 default=DEFAULT_ADDRESS),
             text("mode", "comma list: copy or xip (execute in place), no-run (load only), "
@@ -104,9 +105,9 @@ def run(
         raise UsageError(f"expected at least 1 inference, found {batch}", where="--batch")
     if "no-flash" in modes:
         raise UsageError(
-            "the emulated board's flash is empty whenever it starts",
+            "the emulated board starts with empty flash",
             where="--mode no-flash",
-            hint="it starts what a real board has in flash already: --board stm32n6570-dk",
+            hint="on a real board it starts what is in flash already: --board stm32n6570-dk",
         )
     start = partial(
         load_and_run,
@@ -136,11 +137,11 @@ def on_board(
     if source is not None and input is not None:
         raise UsageError("the image is given twice", where=f"--input {safe_terminal(input)}")
     from npuscope.profiling.load_and_run import parse_addresses, parse_modes
-    from npuscope.report.load_and_run import KIT, BoardRun, kit_commands
+    from npuscope.report.load_and_run import BoardRun, kit_commands
 
     path = Path(source or input or _DEFAULT_IMAGE)
     modes = parse_modes(mode)
-    if board == KIT:
-        return kit_commands(path, modes, parse_addresses(address))
+    if board != "emulated":
+        return kit_commands(board, path, modes, parse_addresses(address))
     result = run(path, mode=mode, address=address, **options)
     return BoardRun(path, result, "no-run" in modes)

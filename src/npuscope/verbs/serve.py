@@ -6,25 +6,32 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from npuscope.errors import UsageError
+from npuscope.families.registry import family_for, first_family
 from npuscope.options.kinds import Argument, OptionGroup, Verb, flag, list_, text, whole
 from npuscope.options.rows import OUTPUT, READING, TARGET
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
     from npuscope.building import Options
+    from npuscope.live.setting import Setting
 
 VERB = Verb(
-    "the report as an application in the browser: change, toggle, compare",
+    "interactive report in the browser: change options, toggle fixes, compare",
     (Argument("models", "MODEL", "a .tflite or .onnx model; one or more", "+"),),
     (
         OptionGroup(
             "",
             (
                 whole("port", "port of this computer (default: any free one)", default=0),
-                list_("pools", "another .mpool file to choose in the view", "FILE"),
+                list_(
+                    "pools",
+                    "another .mpool file to choose from in the page",
+                    "FILE",
+                    of_family=True,
+                ),
                 flag("no_browser", "print the address only; no browser is opened", python=False),
                 text("ready", "called with the address", "FUNCTION", shell=False),
             ),
@@ -38,6 +45,7 @@ VERB = Verb(
     json="npuscope.report.addresses:view_json",
     busy="opening",
     reads=("models",),
+    all_families=True,
 )
 
 
@@ -49,28 +57,23 @@ def serve(
     ready: Callable[[str], None] | None = None,
     **options: Unpack[Options],
 ) -> None:
-    """The report as an application in the browser: change the machine, toggle fixes, compare.
+    """Interactive report in the browser: change the machine, toggle fixes, compare.
 
-    In: models, and `pools` (.mpool files) to choose from; other options are where it starts.
+    In: models, and `pools` (.mpool files) to choose from; other options are the initial settings.
     `ready` is called with the address, which only this computer can reach. Out: nothing; Ctrl-C
     ends it.
 
     >>> npuscope.serve("model.tflite", ready=print)
     """
-    from npuscope.live.library import Library, check_models
+    from npuscope.live.library import check_models
     from npuscope.live.server import LiveServer
-    from npuscope.live.setting import first_setting
 
     if not 0 <= port < 0x10000:
         raise UsageError(f"expected a port from 0 to 65535, found {port}", where="--port")
     paths = [Path(model) for model in models]
     check_models(paths)
-    own = options.get("mpool")
-    files = [Path(file) for file in ([own] if own else [])] + [Path(file) for file in pools]
-    library = Library(paths, files, options)
-    first = first_setting(options, 1 if own else 0)
-    library.shown(first)  # a mistake in what was given is told here, not in the browser
-    server = LiveServer(library, first, port)
+    library, first, answers = _library(paths, [Path(file) for file in pools], options)
+    server = LiveServer(library, first, port, answers)
     try:
         if ready is not None:
             ready(server.address)
@@ -79,6 +82,27 @@ def serve(
         pass
     finally:
         server.server_close()
+
+
+def _library(paths: list[Path], pools: list[Path], options: Options) -> tuple[Any, Setting, Any]:
+    """Models with where every tab begins and who answers. A mistake in what was given is told
+    here, not in the browser."""
+    from npuscope.live import answers, family_answers
+    from npuscope.live.family_library import FamilyLibrary
+    from npuscope.live.library import Library
+    from npuscope.live.setting import first_setting
+
+    family = family_for(None, options)
+    if family is not first_family():
+        kept = FamilyLibrary(paths, options)
+        first = first_setting(options, 0, family.options)
+        kept.states(first)
+        return kept, first, family_answers
+    own = options.get("mpool")
+    library = Library(paths, [*([Path(own)] if own else []), *pools], options)
+    first = first_setting(options, 1 if own else 0)
+    library.shown(first)
+    return library, first, answers
 
 
 def view(

@@ -1,4 +1,4 @@
-"""`npuscope sweep SPEC.toml` and `npuscope sweep report STORE`: many runs, and what they say."""
+"""`npuscope sweep SPEC.toml` and `npuscope sweep report STORE`: many runs, and their report."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ VERB = Verb(
     "many models, machines and options: one row per run, resumable",
     (
         Argument("targets", "SPEC.toml | report STORE",
-            "the sweep file with the runs to do, or `report` and the store that they left", "+",
+            "the sweep file with the runs to do, or `report` and the store with their results", "+",
             (), False),
     ),
     (
@@ -83,8 +83,8 @@ def sweep(
 ) -> Sweep:
     """Do the runs of a sweep file that its store does not hold yet.
 
-    In: the sweep file (TOML) and the `store` (JSONL; SPEC.jsonl beside it). `watch` hears of every
-    run that is done. Out: counts and rows. With a local cluster a script needs the usual
+    In: the sweep file (TOML) and the `store` (JSONL; SPEC.jsonl beside it). `watch` is called after
+    every run. Out: counts and rows. With a local cluster a script needs the usual
     `if __name__ == "__main__"`.
 
     >>> npuscope.sweep("sweep.toml", jobs=2).rows
@@ -150,10 +150,10 @@ def run_or_report(
     place = Path(store) if store else default_store(spec)
     # The store may be a name that does not exist yet.
     if place.resolve() == spec.resolve():
-        raise UsageError("this is the file to read", where=f"-o {store or place}")
+        raise UsageError("this is the input file", where=f"-o {store or place}")
     for name, path in {"json": json, **files}.items():
         if path is not None and Path(path).resolve() == place.resolve():
-            raise UsageError("this is the file to read", where=f"--{name} {path}")
+            raise UsageError("this is the input file", where=f"--{name} {path}")
     with (
         kept_at_interrupt(f"finished runs are in {safe_terminal(str(place))}"),
         watching(quiet) as watch,
@@ -168,7 +168,9 @@ def _check_report(targets: list[str], of_runs: dict[str, Any]) -> None:
         )
     for option in (*RUNS.options, *CLUSTER.options):
         if of_runs.get(option.name):
-            raise UsageError("this option is for runs; a report runs nothing", where=option.long)
+            raise UsageError(
+                "this option is for running a sweep, not for its report", where=option.long
+            )
 
 
 def failed_code(result: Sweep | StoreReport) -> int:

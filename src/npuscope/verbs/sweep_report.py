@@ -1,4 +1,4 @@
-"""`npuscope sweep report STORE`: what many runs say."""
+"""`npuscope sweep report STORE`: the report on many runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 VERB = Verb(
     "evaluate a store: best runs, latency against memory, failures",
-    (Argument("store", "STORE", "the store that runs left"),),
+    (Argument("store", "STORE", "the store with the results of a sweep"),),
     (SWEEP_REPORT, OUTPUT),
 )
 
@@ -28,9 +28,9 @@ def sweep_report(
     csv: str | Path | None = None,
     parquet: str | Path | None = None,
 ) -> Summary:
-    """What a store of runs says: best runs, latency against memory, failures.
+    """Report on a store of runs: best runs, latency against memory, failures.
 
-    In: the JSONL file that `sweep` left. Out: models with their best runs and fronts; tables and
+    In: the JSONL file that `sweep` wrote. Out: models with their best runs and fronts; tables and
     a page as files on request.
 
     >>> npuscope.sweep_report("sweep.jsonl", html="sweep.html").models

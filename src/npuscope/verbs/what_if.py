@@ -27,9 +27,9 @@ def what_if(
     """The network before and after keys of the machine changed.
 
     In: a source and the keys with their new values. Timing keys re-time what is built. A mapping
-    key compiles the model again, which for a compiled program is `compiled_from` or lies beside
-    it. For a Build the machine and how the model is read are known; only `optimization` is looked
-    at then. Out: both profiles.
+    key compiles the model again, which for a compiled program is `compiled_from` or is found
+    beside it. For a Build, of the other options only `optimization` is used: it knows its
+    machine and how its model is read. Out: both profiles.
 
     >>> npuscope.what_if("model.tflite", {"clocks.npu_mhz": 800}).profile.total_ms
     """

@@ -319,7 +319,7 @@ def test_a_single_measurement_has_no_noise(latest: Side) -> None:
     board = measured(latest, spread=0.0)
     once = tuple(replace(e, spread=replace(e.spread, n=1)) for e in board.profile.epochs)
     found = compare(replace(board, profile=replace(board.profile, epochs=once)), latest)
-    assert "A was measured once: its noise is not known" in found.notes
+    assert "A was measured once: its noise is unknown" in found.notes
 
 
 # Real networks.

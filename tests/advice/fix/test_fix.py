@@ -16,8 +16,9 @@ from npuscope.advice.catalogue import catalogue
 from npuscope.advice.fix.candidates import Candidate, FixChoice, FixPlace, only
 from npuscope.advice.fix.judge import judge
 from npuscope.advice.fix.numeric import OutputEffect, effects
+from npuscope.advice.fix.program_bench import ProgramBench, layers_on_cpu
 from npuscope.advice.fix.run import Fixed, FixStep
-from npuscope.advice.fix.workbench import Look, Workbench
+from npuscope.advice.fix.workbench import Look
 from npuscope.edits import edits, formats, open_document
 from npuscope.errors import TargetError, UsageError
 from npuscope.files.load import load_model, read_model
@@ -127,7 +128,7 @@ def test_the_border_changes_only_when_asked(tmp_path: Path) -> None:
     assert cut.candidate.notes[-1] == "in the application: SOFTMAX:#3"
     # What the network no longer does is not gained: the answer says so.
     assert cut.candidate.left_ms == pytest.approx(usual.before.time.software_ms)
-    told = f"; what the application does then took {cut.candidate.left_ms:.3f} ms here"
+    told = f"; the part left to the application took {cut.candidate.left_ms:.3f} ms here"
     assert answer(npuscope.fix(path, cut=True)).endswith(told)
 
 
@@ -141,7 +142,7 @@ def test_a_cut_network_gives_what_the_original_had_inside(tmp_path: Path) -> Non
 def test_a_float_border_by_option_is_undone(tmp_path: Path) -> None:
     path = save(tmp_path, "net.onnx", to_onnx(mobilenet_like()))
     fixed = npuscope.fix(path, integer_io=True, input_data_type="float32")
-    assert fixed.steps[0].candidate.fix.title == "compile without float32 at the border"
+    assert fixed.steps[0].candidate.fix.title == "compile without float32 inputs and outputs"
     assert fixed.after.counts["SW"] < fixed.before.counts["SW"]
 
 
@@ -167,14 +168,14 @@ def test_only_what_is_named_is_tried(tmp_path: Path) -> None:
 def test_an_unknown_name_is_told_with_the_nearest() -> None:
     with pytest.raises(UsageError) as error:
         only(["quantise-slope"])
-    assert error.value.message == "there is no rule and no fix 'quantise-slope'"
+    assert error.value.message == "unknown rule or fix 'quantise-slope'"
     assert "quantize-slope" in error.value.hint
 
 
 def test_what_cannot_be_run_is_not_edited(tmp_path: Path) -> None:
     w = OnnxWriter()
     data = w.finish({w.node("NonZero", w.input("x", (1, 3))): None})
-    with pytest.raises(TargetError, match="compared before and after: NonZero is not known here"):
+    with pytest.raises(TargetError, match="compared before and after: NonZero is unknown"):
         npuscope.fix(save(tmp_path, "odd.onnx", data))
 
 
@@ -190,7 +191,7 @@ def test_every_automatic_fix_has_an_edit_and_every_edit_a_rule() -> None:
 @pytest.fixture
 def look(tmp_path: Path) -> Look:
     path = scores_net(tmp_path)
-    return Workbench(path, {}).look(open_document(path))
+    return ProgramBench(path, {}).look(open_document(path))
 
 
 def changed(look: Look, share: float, **memory: int) -> Look:
@@ -227,9 +228,9 @@ def test_layers_of_unknown_time_leave_the_cpu_at_any_price(look: Look) -> None:
     call = Call("FullyConnected", (), ())
     epochs = (replace(look.build.program.executed[0], call=call), *look.build.program.epochs)
     program = replace(look.build.program, epochs=epochs)
-    before = replace(look, build=replace(look.build, program=program))
+    before = replace(look, layers_on_cpu=layers_on_cpu(replace(look.build, program=program)))
     outcome = judge(candidate(), before, changed(look, 0.5), EXACT, no_risks)
-    assert outcome.reason == "layers leave the CPU, whose time there is not known"
+    assert outcome.reason == "layers leave the CPU, where their time was unknown"
 
 
 def test_results_that_differ_too_much_are_refused(look: Look) -> None:
@@ -256,7 +257,7 @@ def test_more_external_ram_is_refused(look: Look) -> None:
 
 
 def test_a_hazard_may_cost_a_little(look: Look) -> None:
-    bench = Workbench(Path("net.tflite"), {})
+    bench = ProgramBench(Path("net.tflite"), {})
     finding = replace(
         bench.risks(look)[0], rule="LINT-DUPLICATE", severity=Severity.WARNING, ops=("a",)
     )

@@ -43,7 +43,7 @@ def test_random_numbers_are_never_a_proof(path: Path) -> None:
     fixed = npuscope.fix(path, only=[FIX])
     text = fix_text(fixed)
     assert fixed.is_lossy
-    assert "2 random inputs, which says little of real ones: judge it with --data" in text
+    assert "2 random inputs, which says little about real ones: check with --data" in text
     assert "equal" not in text.splitlines()[0]
 
 
@@ -74,7 +74,7 @@ def test_answers_that_change_on_real_data_are_refused(
     fixed = npuscope.fix(path, lossy=True, data=data)
     (step,) = (step for step in fixed.steps if step.candidate.fix.id == FIX)
     assert not step.outcome.kept
-    assert "of the places on your data" in step.outcome.reason
+    assert "of the positions in your data" in step.outcome.reason
 
 
 def test_the_command_line(path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,8 +108,8 @@ def test_a_file_that_the_runtime_refuses_is_not_written(
     assert main(["fix", str(path), "--drop-softmax", "-o", str(target)]) == 3
     assert not target.exists()
     assert capsys.readouterr().err == (
-        f"npuscope: {path}: litert takes the original and refuses the fixed file: nothing was "
-        "written\n  hint: name fixes with --only, without one of: drop-softmax\n"
+        f"npuscope: {path}: litert accepts the original but rejects the fixed file: nothing was "
+        "written\n  hint: name the fixes to apply with --only, leaving out one of: drop-softmax\n"
     )
 
 
@@ -122,9 +122,8 @@ def test_a_file_from_which_the_runtime_computes_something_else_is_not_written(
     path = prelu_net(tmp_path)
     assert main(["fix", str(path), "-o", str(target)]) == 3
     assert not target.exists()
-    assert (
-        "litert computes other outputs from the fixed file than from the original (SQNR -6 dB)"
-        in (capsys.readouterr().err)
+    assert "litert computes different outputs from the fixed file (SQNR -6 dB)" in (
+        capsys.readouterr().err
     )
 
 
@@ -169,9 +168,7 @@ def test_data_of_other_files_are_reported_inside(tmp_path: Path, capsys: Capture
     assert (
         capsys.readouterr()
         .out.splitlines()[-1]
-        .endswith(
-            "fixed.onnx, a copy of the model: nothing was changed; what other files held is inside"
-        )
+        .endswith("fixed.onnx, a copy of the model: nothing was changed; external data is included")
     )
     whole = onnx.load(tmp_path / "prelu.onnx").SerializeToString()
     assert differences(whole, target.read_bytes()) == []

@@ -253,7 +253,9 @@ def test_a_scheduler_that_goes(runs: tuple[SweepRun, ...], monkeypatch: pytest.M
     monkeypatch.setattr(client, "nthreads", lambda: (_ for _ in ()).throw(OSError("gone")))
     with pytest.raises(DeviceError) as caught:
         play(client, runs)
-    assert str(caught.value) == ("the scheduler is gone\n  hint: start the sweep again: it resumes")
+    assert str(caught.value) == (
+        "the connection to the scheduler was lost\n  hint: start the sweep again: it resumes"
+    )
 
 
 def test_a_model_that_is_gone_is_a_row(runs: tuple[SweepRun, ...]) -> None:

@@ -141,8 +141,8 @@ def test_a_line_that_can_be_listened_to_is_warned_of(
     with pytest.raises(DeviceError):
         sweep(small_sweep(tmp_path), options=SweepOptions(scheduler="tcp://10.0.0.1:8786"))
     assert caplog.messages == [
-        "tcp://10.0.0.1:8786 is not encrypted: models and results can be read on the way, and "
-        "whoever reaches the scheduler can run code on its workers; use tls://"
+        "tcp://10.0.0.1:8786 is not encrypted: models and results can be read in transit, and "
+        "anyone who reaches the scheduler can run code on its workers; use tls://"
     ]
 
 

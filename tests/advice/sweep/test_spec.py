@@ -95,14 +95,14 @@ WRONG = {
     "  hint: leave the key out for the default",
     "epoch_controller = [1]": ": epoch_controller[0]: expected true or false, found 1",
     "optimization = [true]": ": optimization[0]: expected a whole number, found true",
-    "optimization = [4]": ": optimization: 4 is not known\n  hint: known: 0, 1, 2, 3",
-    'input_data_type = ["int4"]': ": input_data_type: 'int4' is not known\n"
+    "optimization = [4]": ": optimization: unknown value 4\n  hint: known: 0, 1, 2, 3",
+    'input_data_type = ["int4"]': ": input_data_type: unknown value 'int4'\n"
     "  hint: known: float32, int8, uint8",
     "pools = 3": ": pools: expected a list, found 3",
     "[[pools]]\nsize = 1": ": pools[0].size: unknown key\n  hint: known: name, mpool, set",
     "[[pools]]\nset = 1": ": pools[0].set: expected a table, found 1",
     '[[clocks]]\nnpu_mhz = "fast"': ": clocks[0].npu_mhz: expected a number, found 'fast'",
-    "[[sets]]\n[[sets]]": ": sets: two of them are called 'default'",
+    "[[sets]]\n[[sets]]": ": sets: two of them have the name 'default'",
 }
 
 
@@ -119,7 +119,7 @@ MACHINE_FAULTS = {
     'generations = ["5.0"]': ": generations: unknown generation '5.0'\n"
     "  hint: known: 2.2, 3.0, 4.0, open",
     'machines = ["n7"]': ": machines: unknown machine 'n7'\n"
-    "  hint: known: stm32n6; machine_files names others",
+    "  hint: known: stm32n6; machine_files adds others",
     "[[sets]]\nset = { clocks.npu_mhz = -1 }": ": set clocks.npu_mhz: must be above 0, found -1",
 }
 
@@ -157,5 +157,7 @@ def test_many_runs_are_done_only_on_request(folder: Path) -> None:
     path = spec_file(folder, f'models = ["conv.tflite", "dense.tflite"]\n{clocks}')
     with pytest.raises(UsageError) as caught:
         sweep(path)
-    said = f"{path}: this sweep has 10,002 runs, more than 10,000\n  hint: add --yes if you mean it"
+    said = (
+        f"{path}: this sweep has 10,002 runs, more than 10,000\n  hint: add --yes to run them all"
+    )
     assert str(caught.value) == said

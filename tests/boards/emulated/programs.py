@@ -66,7 +66,7 @@ class Bench:
         self.computer.uart.receive(data)
         for _ in range(_MOST_STEPS):
             waits = self.computer.run(_FAR)
-            if waits and "until its timer ticks" not in self.computer.doing:
+            if waits and "waiting for its timer" not in self.computer.doing:
                 return self.computer.uart.take()
             if waits:
                 self.computer.rest(_FAR)

@@ -144,7 +144,7 @@ def test_files_over_each_other_are_refused() -> None:
     split = packaged("hardware", controller=False, split=True)
     end = USUAL + len(split.file)
     assert set(files_of([replace(split.placed, params_address=end)])) == {USUAL, end}
-    with pytest.raises(DeviceError, match=f"reach into the file at {end - 1:#x}"):
+    with pytest.raises(DeviceError, match=f"overlap the file at {end - 1:#x}"):
         split.load(params_address=end - 1)
-    with pytest.raises(DeviceError, match="reach into the file at 0x71000000"):
+    with pytest.raises(DeviceError, match="overlap the file at 0x71000000"):
         files_of([split.placed, split.placed])

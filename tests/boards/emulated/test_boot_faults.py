@@ -31,7 +31,7 @@ from npuscope.loadable.layout import version_word
 from npuscope.structs import replace
 
 INVALID, MEMORY, NOT_SUPPORTED, PARAM_ADDR = -1, -2, -3, -7
-# Thumb: an instruction that no core has, a jump to where nothing is, itself again, a call of a
+# Thumb: an instruction that no core has, jump to unmapped memory, itself again, a call of a
 # supervisor that is not there.
 UNDEFINED, FAR_JUMP, FOREVER, CALL = (
     bytes.fromhex(code) for code in ("00de", "4ff0c0400047", "fee7", "00df")
@@ -138,7 +138,7 @@ def test_places_that_the_loader_refuses(
 
 def test_parameters_that_are_missing() -> None:
     split = packaged("hardware", controller=False, split=True)
-    with pytest.raises(FileError, match="the parameters are in a file of their own"):
+    with pytest.raises(FileError, match="the parameters are in a separate file"):
         split.load(params=None)
     with bench() as machine:
         result = start_as_it_is(machine, split, params=0, params_bytes=0)
@@ -159,7 +159,7 @@ def test_what_is_refused_before_a_board_is_started(net: Net33) -> None:
         with pytest.raises(FileError, match=message):
             load([Placed(data)], "4.0", CLOCKS)
     for address in (0x6FFFFFC0, 0x77FFFFC0, 0x34000000):
-        with pytest.raises(DeviceError, match="lie outside of the flash"):
+        with pytest.raises(DeviceError, match="are outside of the flash"):
             load([Placed(net.file, address=address)], "4.0", CLOCKS)
     with pytest.raises(DeviceError, match="the board takes 4 networks, not 5"):
         load(side_by_side([net.file] * 5), "4.0", CLOCKS)
@@ -168,7 +168,7 @@ def test_what_is_refused_before_a_board_is_started(net: Net33) -> None:
 @pytest.mark.parametrize("entry", ["ec_network_init", "ec_inference_init"])
 @pytest.mark.parametrize(
     ("code", "message"),
-    [(UNDEFINED, "an instruction that this core does not have"), (FOREVER, "no end after")],
+    [(UNDEFINED, "invalid instruction for this core"), (FOREVER, "no pause within")],
     ids=["undefined", "forever"],
 )
 def test_code_that_does_no_good(net: Net33, entry: str, code: bytes, message: str) -> None:
@@ -184,7 +184,7 @@ def test_code_that_does_no_good(net: Net33, entry: str, code: bytes, message: st
 
 def test_a_jump_to_nowhere(net: Net33) -> None:
     with bench() as machine:
-        with pytest.raises(FaultError, match="a jump to where nothing is") as caught:
+        with pytest.raises(FaultError, match="jump to unmapped memory") as caught:
             start_as_it_is(machine, net, data=with_code(net, "ec_network_init", FAR_JUMP))
         assert "pc 0x60000000" in caught.value.where
         start_good(machine, net)
@@ -192,7 +192,7 @@ def test_a_jump_to_nowhere(net: Net33) -> None:
 
 def test_an_exception_without_a_handler(net: Net33) -> None:
     with bench() as machine:
-        with pytest.raises(DeviceError, match="took an exception that it has no use for") as caught:
+        with pytest.raises(DeviceError, match="took an unexpected exception") as caught:
             start_as_it_is(machine, net, data=with_code(net, "ec_network_init", CALL))
         assert f"pc {EXEC_RAM_ADDRESS + net.image.entry_points['ec_network_init'] + 2:#010x}" in (
             caught.value.where

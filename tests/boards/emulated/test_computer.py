@@ -52,13 +52,13 @@ def test_code_that_a_program_writes_is_run() -> None:
 @pytest.mark.parametrize(
     ("what", "message", "address"),
     [
-        (b"j", "a jump to where nothing is", 0x10000000),
-        (b"w", "a write to memory that is read only", 0x70000040),
-        (b"r", "a read where nothing is", 0x1234),
-        (b"u", "an instruction that this core does not have", None),
-        (b"s", "no room on the stack: 32 bytes at 0xe0 lie in no memory of the board", None),
+        (b"j", "jump to unmapped memory", 0x10000000),
+        (b"w", "write to read-only memory", 0x70000040),
+        (b"r", "read from unmapped memory", 0x1234),
+        (b"u", "invalid instruction for this core", None),
+        (b"s", "no room on the stack: 32 bytes at 0xe0 are in no memory of the board", None),
         (b"n", "exception 23 has no handler: 0x0", None),
-        (b"l", "no end after 1000000 instructions without a rest", None),
+        (b"l", "no pause within 1000000 instructions", None),
     ],
 )
 def test_faults_name_their_place(what: bytes, message: str, address: int | None) -> None:
@@ -120,7 +120,7 @@ def test_instructions_are_counted_whatever_the_slices(slice_: int) -> None:
 def test_an_emulator_that_counts_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("unicorn", reason="unicorn is not installed")
     monkeypatch.setattr("npuscope.boards.emulated.cpu._SCAN_WORDS", 2)
-    with pytest.raises(TargetError, match="keeps its count of instructions elsewhere"):
+    with pytest.raises(TargetError, match="does not expose its instruction count"):
         EmulatedCpu(BoardMemory())
 
 

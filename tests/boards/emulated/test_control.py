@@ -25,10 +25,10 @@ def test_messages_are_found_however_they_are_cut(step: int) -> None:
     ("data", "message"),
     [
         (b"no json\n", "is not JSON"),
-        (b"[1]\n", "does not tell its size"),
-        (b'{"bytes":-1}\n', "does not tell its size"),
-        (b'{"bytes":9999999999}\n', "does not tell its size"),
-        (b'{"bytes":"4"}\n', "does not tell its size"),
+        (b"[1]\n", "lacks its size"),
+        (b'{"bytes":-1}\n', "lacks its size"),
+        (b'{"bytes":9999999999}\n', "lacks its size"),
+        (b'{"bytes":"4"}\n', "lacks its size"),
         (b"x" * (1 << 20) + b"y", "has no end"),
     ],
 )

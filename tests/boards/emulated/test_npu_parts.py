@@ -191,7 +191,7 @@ def test_an_engine_that_is_stopped_raises_nothing() -> None:
     ("source", "target", "message"),
     [
         (0x34200000, 0x71000000, "stream engine 1 writes to octoFlash, which is read only"),
-        (0x20000000, 0x34200000, "a stream engine starts at 0x20000000, where no memory is"),
+        (0x20000000, 0x34200000, "a stream engine starts at 0x20000000, which is unmapped"),
         (0x34200000, 0x343BFFF0, "are outside of every buffer"),
     ],
 )

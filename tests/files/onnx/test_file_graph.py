@@ -97,6 +97,16 @@ def test_shapes_that_an_edit_may_have_changed_are_dropped() -> None:
     assert relu is not None and kept == ["inner", "doubled"]
 
 
+def test_shapes_behind_a_name_that_nobody_makes_stay() -> None:
+    """A file that lost a constant: no runtime opens it, but its shapes are still stated."""
+    model = whole_onnx()
+    tanh = next(node for node in model.graph.node if node.name == "tanh")
+    model.graph.node.add(op_type="Add", input=["lost", *tanh.output], output=["sum"], name="add")
+    model.graph.value_info.append(helper.make_tensor_value_info("sum", TensorProto.FLOAT, [1, 4]))
+    kept = model_of(inserted(model.SerializeToString())).graph.value_info
+    assert [entry.name for entry in kept] == [entry.name for entry in model.graph.value_info]
+
+
 def test_nodes_of_a_file_that_is_not_in_order_stay_where_they_are() -> None:
     model = whole_onnx()
     nodes = [*model.graph.node][::-1]
@@ -135,9 +145,7 @@ def test_a_tensor_that_a_body_reads_cannot_be_changed() -> None:
     relu.op_type = "Abs"
     with pytest.raises(ModelError) as error:
         graph.to_bytes()
-    assert error.value.message == (
-        "'inner' is used inside of If 'if', which cannot be edited along"
-    )
+    assert error.value.message == ("'inner' is used inside If 'if', which cannot be edited with it")
 
 
 def test_a_tensor_that_a_body_reads_cannot_be_renamed() -> None:
@@ -145,7 +153,7 @@ def test_a_tensor_that_a_body_reads_cannot_be_renamed() -> None:
     relu = graph.producer("inner")
     assert relu is not None
     relu.output[0] = "other"
-    with pytest.raises(ModelError, match="'inner' is used inside of If"):
+    with pytest.raises(ModelError, match="'inner' is used inside If"):
         graph.to_bytes()
 
 
@@ -185,7 +193,7 @@ def test_what_is_handed_to_a_body_keeps_its_type() -> None:
     graph.to_bytes()  # the same type and shape
     graph.add_op("Cast", ["negative"], "wide", to=TensorProto.DOUBLE)
     graph.rewire("negative", "wide", [loop])
-    with pytest.raises(ModelError, match="'wide' is used inside of Loop 'loop'"):
+    with pytest.raises(ModelError, match="'wide' is used inside Loop 'loop'"):
         graph.to_bytes()
 
 

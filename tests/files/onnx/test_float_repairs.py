@@ -56,3 +56,16 @@ def test_a_gelu_that_is_written_out_is_on_the_npu(tmp_path: Path) -> None:
     quantized(tmp_path, w, "y")
     found = npuscope.estimate(tmp_path / "int8.onnx")
     assert found.counts["SW"] == 0
+
+
+def test_what_is_added_to_a_product_is_not_its_bias(tmp_path: Path) -> None:
+    """As in a written-out LSTM; onnxruntime makes a Gemm of the second product and the sum."""
+    w = OnnxWriter(13)
+    x = w.node("Flatten", conv(w, w.input("image", (1, 3, SIZE, SIZE)), weights(8, 3, 3, 3)))
+    count = 8 * SIZE * SIZE
+    gates = w.node("MatMul", x, w.constant(weights(count, 16)))
+    state = w.node("MatMul", w.node("Tanh", x), w.constant(weights(count, 16, seed=1)))
+    w.node("Sigmoid", w.node("Add", state, gates), output="y")
+    quantized(tmp_path, w, "y")
+    assert not [one for one in npuscope.lint(tmp_path / "int8.onnx") if "COMPUTED" in one.rule]
+    assert npuscope.estimate(tmp_path / "int8.onnx").counts["SW"] == 0

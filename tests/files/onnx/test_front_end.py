@@ -81,7 +81,7 @@ def test_it_computes_what_the_floats_would(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("{", "not JSON"), ("[]", "holds no table of tensors")]
+    ("text", "message"), [("{", "not JSON"), ("[]", "has no table of tensors")]
 )
 def test_a_damaged_file_is_named(text: str, message: str, tmp_path: Path) -> None:
     written(tmp_path, table())

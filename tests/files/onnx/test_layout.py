@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from models_onnx import OnnxWriter
+from npuscope.files.load import load_model
 from npuscope.files.onnx.layout import (
     ADDED,
     AxisGroup,
@@ -17,6 +20,8 @@ from npuscope.files.onnx.layout import (
     source_shape,
     stored_shape,
 )
+from npuscope.ops.moves import ConcatAttrs
+from npuscope.ops.run import run
 
 SHAPE = (2, 3, 4, 5)
 
@@ -77,3 +82,26 @@ def test_reshape_of_any_storage(source: tuple[int, ...], target: tuple[int, ...]
 def test_a_split_of_channels_leaves_the_image_where_it_is() -> None:
     before, after = reshape_layouts((0, 2, 3, 1), (1, 6, 5, 7), (1, 2, 3, 5, 7))
     assert before == (0, 2, 3, 1) and after == (0, 3, 4, 1, 2)
+
+
+def test_channels_that_two_branches_share_out_stay_the_last_axis(tmp_path: Path) -> None:
+    """ShuffleNet as it is exported: a view of pairs of channels, of which each branch takes one."""
+    w = OnnxWriter(13)
+    kernel = np.eye(8, dtype=np.float32).reshape(8, 8, 1, 1)
+    x = w.node("Conv", w.input("x", (1, 8, 6, 6)), w.constant(kernel))
+    pairs = w.node("Reshape", x, w.constant(np.array([4, 2, 36])))
+    turned = w.node("Transpose", pairs, perm=[1, 0, 2])
+    halves = w.node("Reshape", turned, w.constant(np.array([2, 1, 4, 6, 6])))
+    parts = [w.node("Gather", halves, w.constant(np.array(n)), axis=0) for n in range(2)]
+    w.node("Concat", w.node("Relu", parts[1]), parts[0], axis=1, output="y")
+    path = tmp_path / "shuffle.onnx"
+    path.write_bytes(w.finish({"y": (1, 8, 6, 6)}))
+    graph = load_model(path)
+    axes = [op.attrs_as(ConcatAttrs).axis for op in graph.ops if op.kind == "Concat"]
+    assert axes == [3]
+    assert {graph.first_input(op).shape for op in graph.ops if op.kind == "Slice"} == {
+        (1, 6, 6, 4, 2)
+    }
+    sample = np.arange(288, dtype=np.float32).reshape(1, 8, 6, 6)
+    (found,) = run(graph, {"x": sample}).values()
+    np.testing.assert_array_equal(found, sample[:, [1, 3, 5, 7, 0, 2, 4, 6]])

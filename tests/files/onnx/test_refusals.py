@@ -165,7 +165,7 @@ def test_external_data_elsewhere(tmp_path: Path, location: str) -> None:
 def test_external_data_of_the_wrong_length(tmp_path: Path) -> None:
     save(tmp_path, "w.bin", bytes(12))
     found = text(tmp_path, external("w.bin"), FileError)
-    assert "its external data, 16 bytes at offset 4, lies outside of the file of 12 bytes" in found
+    assert "its external data, 16 bytes at offset 4, is outside the file of 12 bytes" in found
 
 
 def test_constants_shorter_than_their_shape(tmp_path: Path) -> None:

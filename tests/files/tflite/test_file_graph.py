@@ -190,7 +190,7 @@ def test_what_other_parts_of_the_file_know_cannot_be_changed(kind: str) -> None:
     graph = TfliteFileGraph.parse(with_all(stateful_net()))
     tensor = bound_tensor(graph, kind)
     tensor.type, tensor.quant = "INT8", Quant((0.1,), (0,))
-    with pytest.raises(ModelError, match="it is bound to other parts of the file"):
+    with pytest.raises(ModelError, match="it is tied to other parts of the file"):
         graph.to_bytes()
 
 
@@ -201,7 +201,7 @@ def test_variables_are_read_before_they_are_written() -> None:
     graph.remove(read)
     graph.nodes.append(read)
     graph.rewire(read.outputs[0], graph.network_inputs[0])
-    with pytest.raises(ModelError, match="variables would be in another order"):
+    with pytest.raises(ModelError, match="handle variables would change"):
         graph.to_bytes()
 
 
@@ -252,7 +252,7 @@ def test_a_newer_file_is_copied_but_not_edited(
     with pytest.raises(ModelError) as error:
         graph.to_bytes()
     assert error.value.message == (
-        f"the file cannot be written without loss: {what} is not known here"
+        f"the file cannot be written without loss: npuscope does not know {what}"
     )
 
 
@@ -261,7 +261,7 @@ def test_bytes_between_the_parts_have_a_meaning() -> None:
     data[data.index(bytes(64)) + 60] = 1
     graph = TfliteFileGraph.parse(bytes(data))
     insert(graph)
-    with pytest.raises(ModelError, match="data behind its tables is not known here"):
+    with pytest.raises(ModelError, match="npuscope does not know data after its tables"):
         graph.to_bytes()
 
 

@@ -37,13 +37,13 @@ def test_blocks() -> None:
 @pytest.mark.parametrize(
     ("table", "text"),
     [
-        (Sparsity((0, 0), (), EYE.axes), "not in an order"),
+        (Sparsity((0, 0), (), EYE.axes), "not a permutation"),
         (Sparsity((0, 1), (), (SparseAxis(4), EYE.axes[1])), "fewer rows"),
         (
             Sparsity(
                 (0, 1), (), (SparseAxis(1), SparseAxis(0, np.array([0, 2]), np.array([0, 7])))
             ),
-            "places outside",
+            "positions outside",
         ),
         (Sparsity((0, 1), (), (SparseAxis(99), SparseAxis(99))), "more values than it has"),
     ],

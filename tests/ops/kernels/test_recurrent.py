@@ -75,5 +75,5 @@ def test_macs_of_a_layer(tmp_path: Path) -> None:
 def test_other_activations_are_work_of_unknown_cost(tmp_path: Path) -> None:
     data = layer("RNN", "forward", False, activations=["Relu"]).finish({"y": None})
     graph = load_model(save(tmp_path, "m.onnx", data))
-    with pytest.raises(TargetError, match="RNN is not known here"):
+    with pytest.raises(TargetError, match="RNN is unknown"):
         run(graph, {"x": np.zeros((STEPS, BATCH, INPUTS), np.float32)})

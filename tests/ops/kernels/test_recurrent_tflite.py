@@ -97,7 +97,7 @@ def test_every_weight_works_once_a_step(tmp_path: Path) -> None:
     path.write_bytes(integer_lstm(2.0**-12, 0.0))
     graph = load_model(path)
     assert total_macs(graph) == BATCH * STEPS * 4 * UNITS * (INPUTS + UNITS)
-    assert "recurrent layers begin every inference with a state of zero" in graph.notes
+    assert "recurrent layers start every inference with a state of zero" in graph.notes
 
 
 @pytest.mark.parametrize("form", [{"couple": True}, {"dtype": "int8"}])
@@ -175,4 +175,4 @@ def test_macs_of_svdf(tmp_path: Path) -> None:
     path.write_bytes(svdf("int8"))
     graph = load_model(path)
     assert total_macs(graph) == BATCH * FILTERS * (INPUTS + MEMORY)
-    assert "1 variable of the network: each is an input and an output here" in graph.notes
+    assert "1 variable of the network: each becomes an input and an output" in graph.notes

@@ -217,7 +217,7 @@ def test_a_cpu_target_is_told(read) -> None:
     value = document()
     for row in value["memory_pools"]:
         del row["attributes"]["byte_width"], row["attributes"]["freq_ratio"]
-    with pytest.raises(FileError, match="was made for the CPU alone"):
+    with pytest.raises(FileError, match="was made for the CPU only"):
         read(value)
 
 
@@ -237,7 +237,7 @@ def edited(**node: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("value", "message", "where"),
     [
-        (validated(), "holds no network, only what was measured", "$.graphs"),
+        (validated(), "has no network, only measurements", "$.graphs"),
         (
             edited(name="conv_1"),
             "expected 'epoch_<number>', found 'conv_1'",

@@ -117,7 +117,7 @@ def test_waiting_for_two_outputs_is_one_group() -> None:
     ("edit", "message"),
     [
         (("label 4\n", ""), "units are started before any label"),
-        (("0x34201000", "0x1000"), "are in no pool"),
+        (("0x34201000", "0x1000"), "are not in any pool"),
         (("poll STRENG9", "poll ARITH0"), "units are started, but nothing waits for them"),
         (("0x1          ;", "0x30001     ;"), "STRENG 9 port 0 is linked to sources [0, 1]"),
         (

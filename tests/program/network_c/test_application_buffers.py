@@ -98,8 +98,8 @@ def test_a_buffer_of_the_application_is_a_pool_of_its_own(tmp_path: Path) -> Non
     assert [buffers[n].pool for n in epoch.call.inputs] == ["npuRAM5"]
     assert [buffers[n].pool for n in epoch.call.outputs] == ["_user_io_output_0"]
     assert program.notes == (
-        "the application says where _user_io_output_0 lie: they are timed as the compiler reckons, "
-        "with 2 bytes a cycle",
+        "the application decides where to place _user_io_output_0: timed as the compiler assumes, "
+        "with 2 bytes per cycle",
     )
 
 
@@ -119,7 +119,7 @@ def test_a_statement_that_nothing_hangs_on_is_noted(tmp_path: Path) -> None:
     text = TEXT.replace("  ll_sw_forward", "  trace->level ^= 3;\n  ll_sw_forward")
     *_, note = read(text, tmp_path).notes
     assert note.startswith(f"skipped at {tmp_path / 'network.c'}:")
-    assert "'trace->level ^= 3' is a statement that is not known at offset" in note
+    assert "unknown statement 'trace->level ^= 3' at offset" in note
 
 
 @pytest.mark.parametrize(
@@ -153,9 +153,9 @@ def test_empty_files_and_pointers_are_told(tmp_path: Path) -> None:
 
 
 def test_a_sign_in_the_middle_of_a_line_is_damage(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match="'#' stands in the middle of a line") as caught:
+    with pytest.raises(FileError, match="'#' in the middle of a line") as caught:
         read(TEXT.replace("0.5 }", "0.####5 }"), tmp_path)
-    assert "cut or edited" in caught.value.hint
+    assert "truncated or edited" in caught.value.hint
 
 
 def test_the_other_networks_of_a_folder_are_named(tmp_path: Path) -> None:

@@ -15,10 +15,9 @@ from models_onnx_cases import CASES as NETWORKS
 from models_onnx_ops import CASES as OPS
 from models_onnx_ops import op_model
 from npuscope.errors import FileError, ModelError
-from npuscope.program.model import Call, Program
+from npuscope.program.model import JSON_NAME, Call, Program
 from npuscope.program.network_c.parse_source import Comment, Function
 from npuscope.program.network_c.stated_call import call_comment, stated_call
-from npuscope.program.serialize import JSON_NAME
 from npuscope.program.sources import read_program
 from npuscope.sim.memory import element_type
 from npuscope.sim.run import execute
@@ -64,7 +63,7 @@ def test_equal_outputs(number: int, kind: str, name: str, tmp_path: Path) -> Non
     except ModelError as error:
         pytest.skip(error.message)
     if not (folder / "network.c").exists():
-        pytest.skip("no C kernel does this")
+        pytest.skip("no C kernel computes this")
     for file in folder.iterdir():
         if file.name == JSON_NAME or (number // 4 % 2 and not file.name.endswith(BUILT)):
             file.unlink()

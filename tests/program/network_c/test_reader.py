@@ -100,7 +100,7 @@ def test_an_unknown_field_that_is_set_is_named(tmp_path: Path) -> None:
     path.write_text(text.replace(".simd = ", ".wormhole = 3, .simd = ", 1), encoding="utf-8")
     found = read_network_c(path, images(program)).program
     (note,) = found.notes
-    assert note.endswith("CONVACC 0: wormhole = 3 is not known")
+    assert note.endswith("CONVACC 0: wormhole = 3 is unknown")
     assert sum(e.groups is None for e in found.executed) == 1
 
 
@@ -197,5 +197,5 @@ def test_relative_pools_without_their_symbols(tmp_path: Path) -> None:
         read_network_c(path)
     assert str(caught.value) == (
         f"{path}: pools without a fixed address: 1, symbols declared for them: 0\n"
-        "  hint: the file is cut or edited, or holds the bytes of a pool and no network"
+        "  hint: the file is truncated or edited, or holds the bytes of a pool and no network"
     )

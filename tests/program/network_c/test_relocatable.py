@@ -88,7 +88,7 @@ def test_a_relocation_may_have_the_short_name_of_a_pool(tmp_path):
     short = {name: renamed_base(blob, b"xSPI2") for name, blob in blobs.items()}
     assert with_blobs(network, short).epochs == wanted
     wrong = {name: renamed_base(blob, b"xSPI7") for name, blob in blobs.items()}
-    with pytest.raises(FileError, match="from the base 'xSPI7', and no pool of") as caught:
+    with pytest.raises(FileError, match="relative to the base 'xSPI7', but no pool of") as caught:
         with_blobs(network, wrong)
     assert caught.value.where.startswith("blob '_ec_blob_network_")
 

@@ -267,7 +267,7 @@ def test_without_registers_there_is_no_source(demo):
     with pytest.raises(TargetError) as caught:
         network_c_text(replace(program, epochs=epochs), machine)
     assert caught.value.message == (
-        "the program has no unit registers, so no C source can be made of it"
+        "the program has no unit registers, so it cannot be written as C source"
     )
 
 
@@ -275,7 +275,7 @@ def test_validate_is_no_way_around_an_op_that_nobody_knows():
     net = Net()
     x = net.input((1, 2, 2, 4))
     net.op("Unknown", (x,), UnknownAttrs("Det", (1, 4)), (1, 4), net.quant(x))
-    with pytest.raises(TargetError, match="no C kernel does this Det") as caught:
+    with pytest.raises(TargetError, match="no C kernel computes this Det") as caught:
         network_c_text(*build(net.graph()))
     assert caught.value.hint == "estimate and explain work without it; cut the model before it"
 
@@ -292,7 +292,7 @@ def test_the_switch_counts_to_255(demo):
     def many(link: Link) -> Link:
         return replace(link, frames0=300, frames1=1)
 
-    with pytest.raises(TargetError, match="at most 255 frames, 300 and 1 are asked for"):
+    with pytest.raises(TargetError, match="at most 255 frames, but 300 and 1 are needed"):
         network_c_text(changed_link(demo[0], many), demo[1])
 
 

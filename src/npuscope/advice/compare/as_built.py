@@ -48,12 +48,14 @@ def recipe_of(program: Program) -> Recipe:
     )
     stated = _stated(program)
     if not program.compiler_options:
-        notes.append("the build states no compiler options: those of its generation are assumed")
+        notes.append(
+            "the build does not state its compiler options: those of its generation are assumed"
+        )
     pools = tuple(_as_memory(pool, machine) for pool in _real(program))
     if pools:
         machine = with_these_pools(machine, pools)
     else:
-        notes.append("the build states no memory pools: those of the machine are assumed")
+        notes.append("the build does not state its memory pools: those of the machine are assumed")
     # Options come last: without virtual pools, none is made of the build's own either.
     machine = with_vendor_options(machine, stated)
     return Recipe(machine, stated.optimization, tuple(notes))

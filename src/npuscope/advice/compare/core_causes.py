@@ -46,12 +46,12 @@ _HABITS: tuple[_Habit, ...] = (
     (
         lambda generation: not generation.cuts_reconvergence,
         _meets_its_function,
-        "generation {parts} never lets x and f(x) meet in one epoch",
+        "generation {parts} never computes f(x) and x * f(x) in one epoch",
     ),
     (
         lambda generation: generation.depthwise_joins,
         _two_convolutions,
-        "generation {joins} runs a depthwise convolution behind the one before it",
+        "generation {joins} runs a depthwise convolution in the epoch of the one before it",
     ),
 )
 
@@ -103,7 +103,9 @@ def core_causes(a: Half, b: Half) -> Iterator[Cause]:
     if abs(work) >= LEAST_MS:
         setting = _supported(list(_settings(a, b)), work, _mhz(b))
         if setting is None:
-            yield Cause(CauseKind.UNEXPLAINED, "the NPU's own work; no setting explains it", work)
+            yield Cause(
+                CauseKind.UNEXPLAINED, "time of the NPU itself; no setting explains it", work
+            )
         else:
             yield Cause(setting.kind, setting.text, work)
 
@@ -168,7 +170,7 @@ def _formats(amounts: Amounts) -> str:
 def fusion_text(a: Half, b: Half) -> str:
     before, after = len(a.hardware), len(b.hardware)
     habit = fusion_habit(a, b)
-    count = f"{before} -> {after} epochs" if before != after else "other ops share an epoch"
+    count = f"{before} -> {after} epochs" if before != after else "different ops share an epoch"
     text = f"{count}: {_listed(a.pieces)} -> {_listed(b.pieces)}"
     return f"{text} ({habit})" if habit else text
 
@@ -213,7 +215,7 @@ def _stated(a: Half, b: Half) -> Iterator[_Difference]:
     if a.pieces != b.pieces:
         yield _Difference(CauseKind.FUSION, fusion_text(a, b), (float(after - before),))
     if before != after:
-        text = f"{before:,} -> {after:,} cycles of computation, as the compiler states"
+        text = f"{before:,} -> {after:,} cycles of computation, as stated by the compiler"
         yield _Difference(CauseKind.TILE, text, (float(after - before),))
     machine = b.side.machine or a.side.machine
     if machine is not None and a.traffic_bytes != b.traffic_bytes:

@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from npuscope.errors import NpuscopeError, UsageError
 from npuscope.families.interface import Family
 from npuscope.families.registry import families, family_of
+from npuscope.options.rows import BUILDING
 from npuscope.profiling.model import UNKNOWN_MEMORY, Profile
 from npuscope.shown import Rows, ShownRecord, counted
 
@@ -66,7 +67,7 @@ def on_machines(
 
 
 def _row(family: Family, name: str, source: Any, options: Mapping[str, Any]) -> MachineRow:
-    own = {k: v for k, v in options.items() if family.options is None or k in family.options}
+    own = family.understood(options, BUILDING)
     try:
         explanation = family.explain(source, {**own, "machine": name, "trials": True})
         profile, best = explanation.profile, next(iter(explanation.changes), None)

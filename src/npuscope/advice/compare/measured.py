@@ -75,7 +75,6 @@ def _with_constants(start: Machine, end: Machine) -> Machine:
         control=end.generation.control,
         vector_frame_elements=end.generation.vector_frame_elements,
         external_factor=end.generation.external_factor,
-        piece_frame_cycles=end.generation.piece_frame_cycles,
     )
     return replace(
         _with_control(start, end),
@@ -94,13 +93,14 @@ def _with_constants(start: Machine, end: Machine) -> Machine:
 def _constants_text(start: Machine, end: Machine) -> str:
     """Names what differs, so that a what-if is found again."""
     a, b = start.generation.vector_frame_elements, end.generation.vector_frame_elements
-    parts = [f"{_entries(a)} -> {_entries(b)} of a computed vector at once"] if a != b else []
+    parts = [f"{_entries(a)} -> {_entries(b)} of a computed vector read at once"] if a != b else []
+    if start.generation.external_factor != end.generation.external_factor:
+        parts.append("generation.external_factor")
     parts += [
-        f"generation.{name}"
-        for name in ("external_factor", "piece_frame_cycles")
-        if getattr(start.generation, name) != getattr(end.generation, name)
+        f"timing.{name}"
+        for name in start.timing.__struct_fields__
+        if getattr(start.timing, name) != getattr(end.timing, name)
     ]
-    parts += [f"timing.{name}" for name in _differing(start.timing, end.timing)]
     kernels = start.software.keys() | end.software.keys()
     parts += [
         f"cost of {name}"
@@ -114,10 +114,6 @@ def _constants_text(start: Machine, end: Machine) -> str:
 
 def _entries(count: float) -> str:
     return f"{count:g} entries" if count else "all entries"
-
-
-def _differing(a: Struct, b: Struct) -> list[str]:
-    return [name for name in a.__struct_fields__ if getattr(a, name) != getattr(b, name)]
 
 
 def clocks_of(profile: Profile) -> RunClocks:

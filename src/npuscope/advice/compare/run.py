@@ -129,7 +129,7 @@ def settled(causes: Iterable[Cause], delta_ms: float) -> tuple[Cause, ...]:
     rest = delta_ms - sum(cause.ms for cause in by_kind.values())
     if abs(rest) >= LEAST_MS:
         other = by_kind.get(CauseKind.UNEXPLAINED)
-        text = other.text if other else "nothing that was compared explains it"
+        text = other.text if other else "no compared value explains it"
         total = rest + (other.ms if other else 0.0)
         by_kind[CauseKind.UNEXPLAINED] = Cause(CauseKind.UNEXPLAINED, text, total)
     large = (cause for cause in by_kind.values() if abs(cause.ms) >= LEAST_MS)
@@ -141,7 +141,8 @@ _Explain = Callable[[ComparedRow, tuple[Move, ...]], Iterator[Cause]]
 
 def compare(a: Side, b: Side, noise_share: float = 0.0, *, same_model: bool = False) -> Comparison:
     """What changed from A to B, by source op."""
-    same_model = same_model or _is_same_model(a, b)
+    md5 = a.profile.model.md5
+    same_model = same_model or (bool(md5) and md5 == b.profile.model.md5)
     matched = match(a.profile.epochs, b.profile.epochs, same_model)
     banded = [replace(row, noise_ms=noise_ms(row, a, b, noise_share)) for row in matched]
     moves = moves_between(a, b)
@@ -259,11 +260,6 @@ def _pools(a: Side, b: Side) -> tuple[PoolChange, ...]:
     return tuple(row for row in rows if row.a_bytes or row.b_bytes)
 
 
-def _is_same_model(a: Side, b: Side) -> bool:
-    x, y = a.profile.model.md5, b.profile.model.md5
-    return bool(x) and x == y
-
-
 def _notes(a: Side, b: Side, rows: tuple[ComparedRow, ...], by_name: bool) -> Iterator[str]:
     x, y = a.profile.model, b.profile.model
     if not has_common_op(rows):
@@ -275,7 +271,7 @@ def _notes(a: Side, b: Side, rows: tuple[ComparedRow, ...], by_name: bool) -> It
     if is_same_program(a, b):
         yield "both ran the same program"
     if a.profile.family or b.profile.family:
-        yield "engines work beside each other: times of ops do not add up to the total"
+        yield "engines work in parallel: the times of ops do not add up to the total"
     for name, side in (("A", a), ("B", b)):
         yield from (f"{name}: {note}" for note in side.profile.notes)
         if side.profile.is_lower_bound:
@@ -285,4 +281,4 @@ def _notes(a: Side, b: Side, rows: tuple[ComparedRow, ...], by_name: bool) -> It
         if any(epoch.groups is None for epoch in epochs):
             yield f"{name} has no unit registers: its times are less precise than the other's"
         if side.is_measured and all(epoch.spread.n < 2 for epoch in side.profile.epochs):
-            yield f"{name} was measured once: its noise is not known"
+            yield f"{name} was measured once: its noise is unknown"

@@ -152,7 +152,13 @@ def profile_from_result(data: dict[str, Any]) -> Profile:
         },
         Profile,
     )
-    _check_times(profile)
+    # A time that is not a number would pass every limit.
+    times = [profile.total_ms, *(epoch.ms for epoch in profile.epochs)]
+    clocks = [value for run in profile.runs for value in (run.clocks.mcu_mhz, run.clocks.npu_mhz)]
+    if not all(math.isfinite(value) and value >= 0 for value in times):
+        raise FileError("expected times of 0 ms or more", where="$.epochs")
+    if not all(math.isfinite(value) and value > 0 for value in clocks):
+        raise FileError("expected clocks above 0 MHz", where="$.runs")
     return profile
 
 
@@ -185,16 +191,6 @@ def _epoch(entry: object, path: str) -> dict[str, Any]:
             "traffic": [{"pool": name, **row} for name, row in pools.items()],
         },
     }
-
-
-def _check_times(profile: Profile) -> None:
-    """A time that is not a number would pass every limit."""
-    times = [profile.total_ms, *(epoch.ms for epoch in profile.epochs)]
-    clocks = [value for run in profile.runs for value in (run.clocks.mcu_mhz, run.clocks.npu_mhz)]
-    if not all(math.isfinite(value) and value >= 0 for value in times):
-        raise FileError("expected times of 0 ms or more", where="$.epochs")
-    if not all(math.isfinite(value) and value > 0 for value in clocks):
-        raise FileError("expected clocks above 0 MHz", where="$.runs")
 
 
 _LOG = "log:"

@@ -79,7 +79,7 @@ def _times(epoch: Epoch, real: EpochCounters, least: float, machine: Machine) ->
 def without_waiting(machine: Machine) -> Machine:
     """The same units with memories that are never in their way."""
     paths = {
-        name: replace(path, bytes_per_cycle=_NO_WAIT_BYTES, access=1.0)
+        name: replace(path, bytes_per_cycle=_NO_WAIT_BYTES, access=0.0)
         for name, path in machine.paths.items()
     }
     pools = tuple(replace(pool, cacheable=False) for pool in machine.pools)

@@ -78,7 +78,7 @@ def only(names: Iterable[str]) -> frozenset[str]:
     for name in sorted(chosen_names - rules.keys() - fixes):
         near = difflib.get_close_matches(name, [*rules, *fixes], n=3, cutoff=0.5)
         hint = f"nearest: {', '.join(near)}" if near else "`npuscope rules` lists them"
-        raise UsageError(f"there is no rule and no fix '{name}'", where="--only", hint=hint)
+        raise UsageError(f"unknown rule or fix '{name}'", where="--only", hint=hint)
     return chosen_names
 
 
@@ -123,6 +123,16 @@ def candidates(look: Look, explanation: Explanation, choice: FixChoice) -> list[
     return [*_cut(look, choice), *sorted(offered, key=_order), *_border(look, choice)]
 
 
+def savings_on_request(look: Look, explanation: Explanation, choice: FixChoice) -> dict[str, float]:
+    """By option that was not given: the milliseconds that its fixes save at most."""
+    savings: dict[str, float] = {}
+    for fix in (fix for finding in explanation.findings for fix in finding.fixes):
+        possible = fix.id in FLAGS and has_edit(fix.id, look.document.format)
+        if possible and not choice.asked(fix.id) and fix.gain_ms:
+            savings[FLAGS[fix.id]] = savings.get(FLAGS[fix.id], 0.0) + fix.gain_ms
+    return savings
+
+
 def _offered(findings: tuple[Finding, ...], format: str, choice: FixChoice) -> Iterator[Candidate]:
     places: dict[tuple[str, str], list[FixPlace]] = {}
     severity: dict[tuple[str, str], Severity] = {}
@@ -141,7 +151,7 @@ def _offered(findings: tuple[Finding, ...], format: str, choice: FixChoice) -> I
 def _cut(look: Look, choice: FixChoice) -> Iterator[Candidate]:
     if not choice.asked(CUT) or not has_edit(CUT, look.document.format):
         return
-    end = frontier(look.build, look.profile)
+    end = frontier(look.graph, look.profile)
     title = "end the network after the last NPU op; run the rest in the application"
     parameters: dict[str, Value] = {"tensors": [tensor.name for tensor in end.tensors]}
     fix = Fix(CUT, title, parameters, FunctionEffect.MOVED)

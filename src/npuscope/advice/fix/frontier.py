@@ -8,14 +8,13 @@ from math import fsum
 
 from msgspec import Struct, field
 
-from npuscope.advice.explanation import Built
 from npuscope.graph.model import Graph, Op
 from npuscope.ops.table import having
 from npuscope.ops.traits import Trait
 from npuscope.profiling.model import Profile, TensorInfo
 from npuscope.program.model import EpochKind
 from npuscope.rulebook.queries import live_ops
-from npuscope.shown import counted
+from npuscope.shown import counted, significant
 
 # What the CPU takes for the work of an NPU epoch: small NPU work behind much CPU work may go too.
 _CPU_SLOWDOWN = 20.0
@@ -42,20 +41,20 @@ class Frontier(Struct, frozen=True):
         return sum(tensor.size_bytes for tensor in self.tensors)
 
 
-def frontier(build: Built, profile: Profile) -> Frontier:
+def frontier(graph: Graph | None, profile: Profile) -> Frontier:
     """The last place where only the NPU's work lies in front."""
-    if build.graph is None:
-        return Frontier(sentence="the network is not known: give the model file")
-    units = _units(build.graph, profile)
+    if graph is None:
+        return Frontier(sentence="the network is unknown: give the model file")
+    units = _units(graph, profile)
     if not any(unit.npu_ms for unit in units):
         return Frontier(sentence="nothing runs on the NPU: there is no place to cut")
     removed = _tail(units)
-    names = tuple(_exposed(build.graph, removed))
-    if not any(unit.cpu_ms for unit in removed) or set(names) == set(build.graph.outputs):
-        return Frontier(sentence="the network ends with the NPU's work: nothing to cut")
+    names = tuple(_exposed(graph, removed))
+    if not any(unit.cpu_ms for unit in removed) or set(names) == set(graph.outputs):
+        return Frontier(sentence="the network already ends on the NPU: nothing to cut")
     if not names:
         return Frontier(sentence="nothing would be left of the network")
-    return _frontier_at(build.graph, profile, removed, names)
+    return _frontier_at(graph, profile, removed, names)
 
 
 class _Unit(Struct, eq=False):
@@ -92,19 +91,15 @@ def _units(graph: Graph, profile: Profile) -> list[_Unit]:
     for unit in units.values():
         unit.live = any(op.name in live for op in unit.ops)
         unit.makes_output = any(set(op.outputs) & set(graph.outputs) for op in unit.ops)
-        before, after = _bytes(graph, unit)
+        # What it reads and writes, without constants.
+        results = {name for op in unit.ops for name in op.outputs}
+        operands = {name for op in unit.ops for name in op.inputs if name}
+        inputs = [graph.tensor(n) for n in operands - results if not graph.tensor(n).is_constant]
+        outputs = [graph.tensor(n) for n in results - operands]
+        before, after = sum(t.size_bytes for t in inputs), sum(t.size_bytes for t in outputs)
         unit.shrinks, unit.moved = after < before, before + after
     _charge(graph, profile, by_op)
     return list(units.values())
-
-
-def _bytes(graph: Graph, unit: _Unit) -> tuple[int, int]:
-    """Taken and given, without constants."""
-    results = {name for op in unit.ops for name in op.outputs}
-    operands = {name for op in unit.ops for name in op.inputs if name}
-    inputs = [graph.tensor(n) for n in operands - results if not graph.tensor(n).is_constant]
-    outputs = [graph.tensor(n) for n in results - operands]
-    return sum(t.size_bytes for t in inputs), sum(t.size_bytes for t in outputs)
 
 
 def _link(graph: Graph, by_op: dict[str, _Unit]) -> None:
@@ -199,10 +194,11 @@ def _frontier_at(
     ops = tuple(dict.fromkeys(name for name in origins if not name.startswith(_BORDER)))
     count = counted(len(tensors), "tensor")
     size = sum(tensor.size_bytes for tensor in tensors)
-    lost = f", {npu_ms:.2g} ms of NPU work among them" if npu_ms else ""
+    lost = f", including {significant(npu_ms, 2)} ms of NPU work" if npu_ms else ""
     last = f"the last {len(ops)} ops take" if len(ops) > 1 else "the last op takes"
     sentence = (
-        f"end at {count} ({size} bytes): {last} {cpu_ms:.3g} of {profile.total_ms:.3g} ms "
+        f"end at {count} ({size} bytes): {last} {significant(cpu_ms, 3)} of "
+        f"{significant(profile.total_ms, 3)} ms "
         f"on the CPU{lost}"
     )
     return Frontier(tensors, ops, cpu_ms, npu_ms, sentence)

@@ -59,7 +59,7 @@ def judge(
     same = min((e.same_answers for e in effects if e.same_answers is not None), default=1.0)
     if candidate.is_lossy and before.network.has_real_data and same < _LEAST_SAME:
         return Judgement(
-            False, f"the top score changes at {1 - same:.1%} of the places on your data"
+            False, f"the top score changes at {1 - same:.1%} of the positions in your data"
         )
     return _by_time(candidate, before, after, risks)
 
@@ -76,7 +76,7 @@ def _by_time(
     # Predicted times of such layers are lower bounds, so a slower prediction may be faster in
     # truth.
     if after.layers_on_cpu < before.layers_on_cpu:
-        return Judgement(True, "layers leave the CPU, whose time there is not known")
+        return Judgement(True, "layers leave the CPU, where their time was unknown")
     if change <= _NOISE and after.off_npu < before.off_npu:
         return Judgement(True, "fewer epochs on the CPU")
     # Fewer ops with the risk, not none: an edit may fit only some of its places.
@@ -108,12 +108,12 @@ def _count(findings: tuple[Finding, ...], rule: str) -> int:
 def runtime_fault(runtime: Opened, effects: tuple[OutputEffect, ...]) -> str:
     """Why the fixed file is not what the original is there; empty where it is."""
     if runtime.is_worse:
-        return f"{runtime.name} takes the original and refuses the fixed file"
+        return f"{runtime.name} accepts the original but rejects the fixed file"
     here, there = _furthest_db(effects), _furthest_db(runtime.effects)
     if there < _LEAST_SQNR_DB <= here:
         return (
-            f"{runtime.name} computes other outputs from the fixed file than from the original "
-            f"(SQNR {there:.0f} dB), which its arithmetic does not explain"
+            f"{runtime.name} computes different outputs from the fixed file (SQNR {there:.0f} "
+            "dB), and its arithmetic does not explain why"
         )
     return ""
 

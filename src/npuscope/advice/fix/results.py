@@ -30,7 +30,12 @@ class Results:
     def run(self, graph: Graph, inputs: Arrays, keep: Iterable[str] = ()) -> dict[str, np.ndarray]:
         """One inference, as the reference executor's `run` gives it."""
         targets = tuple(dict.fromkeys((*keep, *graph.outputs)))
-        keys = self._keys(graph, inputs)
+        # By tensor: a fingerprint of all that it is computed from.
+        network = next((one for one in self._networks if one.fits(graph)), None)
+        if network is None:
+            network = _Fixed(graph)
+            self._networks = [network, *self._networks[: _MOST_NETWORKS - 1]]
+        keys = network.keys(inputs)
         self._values |= {keys[name]: values for name, values in inputs.items()}
         part = self._missing(graph, keys, targets)
         size_bytes = sum(part.tensor(n).size_bytes for op in part.ops for n in op.outputs)
@@ -48,14 +53,6 @@ class Results:
     def trace(self, graph: Graph, inputs: Arrays) -> dict[str, np.ndarray]:
         """Every tensor that an op makes."""
         return self.run(graph, inputs, [name for op in graph.ops for name in op.outputs])
-
-    def _keys(self, graph: Graph, inputs: Arrays) -> dict[str, bytes]:
-        """By tensor: a fingerprint of all that it is computed from."""
-        network = next((one for one in self._networks if one.fits(graph)), None)
-        if network is None:
-            network = _Fixed(graph)
-            self._networks = [network, *self._networks[: _MOST_NETWORKS - 1]]
-        return network.keys(inputs)
 
     def _missing(self, graph: Graph, keys: dict[str, bytes], targets: tuple[str, ...]) -> Graph:
         """The ops whose results are not known yet, behind those that are."""

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from npuscope.advice.fix.candidates import Candidate, FixChoice, candidates
+from npuscope.advice.fix.candidates import Candidate, FixChoice, candidates, savings_on_request
 from npuscope.advice.fix.judge import Judgement, judge, runtime_fault
 from npuscope.advice.fix.numeric import InputData, OutputEffect, border_notes, effects_on
 from npuscope.advice.fix.workbench import Look, Opened, Workbench, opened
@@ -17,9 +17,11 @@ from npuscope.blas_threads import one_thread
 from npuscope.building import Options, without_collector
 from npuscope.edits import Document, EditRequest, NotFitting, apply_edit, open_document
 from npuscope.errors import ModelError, NpuscopeError
+from npuscope.families.registry import family_for
 from npuscope.files.load import model_bytes
 from npuscope.ops.unknown import check_executable, unknown_names
 from npuscope.profiling.model import Profile
+from npuscope.profiling.validate import Validation
 from npuscope.progress import progress
 from npuscope.rulebook.finding import Fix
 from npuscope.rulebook.fix import FunctionEffect
@@ -59,6 +61,7 @@ class Fixed(ShownRecord, frozen=True):
 
     `effects` compare the end with the original; `runtime` names what opened it, None where there
     is none or the file was not `changed`. `inlined`: data of other files are inside now.
+    `on_request`: what options that were not given could save, in ms at most.
     """
 
     data: bytes
@@ -71,6 +74,8 @@ class Fixed(ShownRecord, frozen=True):
     interrupted: bool = False  # more could have been tried
     changed: bool = True
     inlined: bool = False
+    validation: Validation | None = None  # of the end, where the family executes
+    on_request: dict[str, float] = field(default_factory=dict)
 
     def told(self) -> str:
         before, after = self.before.total_ms, self.after.total_ms
@@ -123,6 +128,7 @@ class _Bench:
         self.first = self.look = bench.look(bench.open())
         check_executable(unknown_names(self.first.network.graph), "compared before and after")
         self.steps: list[FixStep] = []
+        self.on_request: dict[str, float] = {}
 
     def run(self) -> None:
         if self.choice.integer_border and self.bench.has_float_border:
@@ -160,7 +166,9 @@ class _Bench:
 
     def _offered(self) -> list[Candidate]:
         progress("best so far %.3f ms; looking for more", self.look.total_ms)
-        return candidates(self.look, self.bench.explained(self.look), self.choice)
+        explanation = self.bench.explained(self.look)
+        self.on_request = savings_on_request(self.look, explanation, self.choice)
+        return candidates(self.look, explanation, self.choice)
 
 
 def fix(path: str | Path, choice: FixChoice, options: Options, data: InputData) -> Fixed:
@@ -173,25 +181,32 @@ def fix(path: str | Path, choice: FixChoice, options: Options, data: InputData) 
 
 
 def _fixed(path: str | Path, choice: FixChoice, options: Options, data: InputData) -> Fixed:
-    work = _Bench(Workbench(Path(path), options, data=data), choice, data)
+    family = family_for(path, options)
+    own = family.bench(Path(path), options, data)
+    work = _Bench(own or Workbench(Path(path), options, data=data), choice, data)
     interrupted = False
     try:
         work.run()
     except KeyboardInterrupt:
         interrupted = True
-        text = "interrupted after %d steps: what was found until then is checked and kept"
+        text = "interrupted after %d steps: the fixes so far are checked and kept"
         log.warning(text, len(work.steps))
     progress("comparing outputs before and after")
     first, last = work.first, work.look
     runtime = opened(work.bench.path, first, last, data) if last.data != first.data else None
     effects = effects_on(data, first.network.graph, last.network.graph, work.bench.results)
     fault = runtime_fault(runtime, effects) if runtime else ""
+    validation = work.bench.verified(last)
+    if validation is not None and not validation.passed and last.data != first.data:
+        before = work.bench.verified(first)
+        if before is not None and before.passed:
+            fault = fault or f"the machine computes other outputs: {validation.sentence}"
     if fault:
         names = ", ".join(dict.fromkeys(s.candidate.fix.id for s in work.steps if s.outcome.kept))
         raise ModelError(
             f"{fault}: nothing was written",
             where=str(path),
-            hint=f"name fixes with --only, without one of: {names}",
+            hint=f"name the fixes to apply with --only, leaving out one of: {names}",
         )
     return Fixed(
         last.data,
@@ -204,12 +219,14 @@ def _fixed(path: str | Path, choice: FixChoice, options: Options, data: InputDat
         interrupted,
         last.data != first.data,
         first.data != model_bytes(work.bench.path),
+        validation,
+        work.on_request,
     )
 
 
 def _integer_border(before: Look, after: Look) -> FixStep:
     """Float was asked for by an option: that is undone by not asking."""
-    title = "compile without float32 at the border"
+    title = "compile without float32 inputs and outputs"
     fix = Fix("integer-input", title, {}, FunctionEffect.MOVED)
     candidate = Candidate("", fix, (), forced=True)
     return FixStep(candidate, Judgement(True, "asked for"), 1, (), before.profile, after.profile)

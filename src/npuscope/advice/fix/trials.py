@@ -10,8 +10,9 @@ from pathlib import Path
 from npuscope.advice.changes import Change, Editing, moved_work
 from npuscope.advice.fix.candidates import CUT, Candidate, FixPlace
 from npuscope.advice.fix.frontier import frontier
+from npuscope.advice.fix.program_bench import ProgramBench
 from npuscope.advice.fix.run import apply_places
-from npuscope.advice.fix.workbench import BenchNetwork, Look, Workbench
+from npuscope.advice.fix.workbench import BenchNetwork, Look
 from npuscope.advice.memory import on_chip
 from npuscope.building import Build, Options, Source, build, is_program
 from npuscope.edits import has_edit, open_document
@@ -24,6 +25,7 @@ from npuscope.profiling.model import Profile
 from npuscope.profiling.run import estimate
 from npuscope.rulebook.fix import Fix, Gain, timed
 from npuscope.rulebook.floats import has_float_layers
+from npuscope.shown import significant
 
 # Fixes that are options of a build: what they add to the options that were given.
 _OPTIONS: Mapping[str, Callable[[Fix, Machine], Options]] = {
@@ -43,7 +45,7 @@ class FileTrials:
     """Of a model file that was built and timed as it is."""
 
     def __init__(self, path: Path, options: Options, build: Build, profile: Profile) -> None:
-        self.bench, self.build, self.profile = Workbench(path, options), build, profile
+        self.bench, self.build, self.profile = ProgramBench(path, options), build, profile
 
     def can_try(self, change: Change) -> bool:
         if option_of(change.fix, self.build.machine) is not None:
@@ -69,9 +71,9 @@ class FileTrials:
     def _moves(self, change: Change) -> str:
         if change.fix.id != CUT:
             return change.moves
-        end = frontier(self.build, self.profile)
+        end = frontier(self.build.graph, self.profile)
         work = moved_work(self.build.graph, end.removed)
-        return f"the application then does {work}: {end.cpu_ms:.3g} ms of the CPU here"
+        return f"the application then does {work}: {significant(end.cpu_ms, 3)} ms on the CPU here"
 
     @cached_property
     def editing(self) -> Editing:
@@ -94,7 +96,7 @@ class FileTrials:
         document = open_document(self.bench.path, data)
         graph = load_model(self.bench.path, self.bench.options.get("shapes"))
         network = BenchNetwork(graph, self.build.machine, self.bench.results)
-        return Look(document, data, self.build, self.profile, network)
+        return Look(document, data, self.build, self.profile, network, self.build.graph)
 
 
 def trials_of(

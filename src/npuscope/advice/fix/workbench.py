@@ -4,12 +4,14 @@ in an outside runtime, where one is installed."""
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from msgspec import Struct, field
 
-from npuscope.advice.explain import explain
 from npuscope.advice.explanation import Explanation
 from npuscope.advice.fix.frontier import frontier
 from npuscope.advice.fix.numeric import (
@@ -25,19 +27,20 @@ from npuscope.advice.fix.numeric import (
     unrest_db,
 )
 from npuscope.advice.fix.results import Results
-from npuscope.advice.subject import UNCOSTED, Bench
-from npuscope.building import Build, Options, build, read_graph
+from npuscope.building import Options, build, read_graph
 from npuscope.edits import Document, NotFitting, open_document
 from npuscope.errors import ModelError
+from npuscope.families.interface import Family
+from npuscope.families.registry import family_of
 from npuscope.files.load import load_model, read_model
 from npuscope.graph.model import Graph, Numerics
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import Profile
 from npuscope.profiling.outside import OutsideRun, installed_runtime, outside_opens, outside_runs
 from npuscope.profiling.run import estimate
+from npuscope.profiling.validate import Validation, validate_execution
 from npuscope.program.model import EpochKind
 from npuscope.rulebook.finding import Finding
-from npuscope.rulebook.registry import lint_graph, lint_model_file
 from npuscope.structs import Apart, replace
 from npuscope.whole_file import work_folder
 
@@ -50,11 +53,18 @@ class BenchNetwork(Struct):
     was given, else on random numbers."""
 
     graph: Graph
-    machine: Machine
+    silicon: Machine | None  # of the first family; others have records of their own
     results: Results = field(default_factory=Results)
     data: InputData | None = None
     _values: dict[str, np.ndarray] | None = None
     _unrest_db: float | None = None
+    timed: Callable[[Graph], Profile] | None = None
+
+    @property
+    def machine(self) -> Machine:
+        if self.silicon is None:
+            raise NotFitting("this edit follows the units of another family of machines")
+        return self.silicon
 
     def values(self, tensor: str) -> np.ndarray | None:
         """Real values of a tensor of the graph in one inference."""
@@ -82,11 +92,14 @@ class BenchNetwork(Struct):
 
     def ends(self) -> list[str]:
         """Tensors at which the NPU's work ends."""
-        result = build(self.graph, {"machine": self.machine})
-        end = frontier(result, estimate(result.program, result.machine, result.graph))
+        end = frontier(self.graph, (self.timed or self._estimate)(self.graph))
         if not end.tensors:
             raise NotFitting(end.sentence)
         return [tensor.name for tensor in end.tensors]
+
+    def _estimate(self, graph: Graph) -> Profile:
+        result = build(graph, {"machine": self.machine})
+        return estimate(result.program, result.machine, result.graph)
 
     @property
     def unrest_db(self) -> float:
@@ -104,9 +117,12 @@ class Look(Apart, frozen=True):
 
     document: Document
     data: bytes
-    build: Build
+    build: Any  # of the family
     profile: Profile
     network: BenchNetwork
+    graph: Graph | None  # as it was compiled
+    # Layers whose time on the CPU was never measured: it is reported as a lower bound.
+    layers_on_cpu: int = 0
     risks: list[Finding] = field(default_factory=list)  # once asked for
 
     @property
@@ -117,24 +133,21 @@ class Look(Apart, frozen=True):
     def off_npu(self) -> int:
         """Epochs that need the CPU."""
         counts = self.profile.counts
-        return counts[EpochKind.SW.value] + counts[EpochKind.HYBRID.value]
-
-    @property
-    def layers_on_cpu(self) -> int:
-        """Layers whose time on the CPU was never measured: it is reported as a lower bound."""
-        costs = self.build.machine.software
-        calls = [epoch.call for epoch in self.build.program.executed if epoch.call]
-        return sum(c.kernel in UNCOSTED and c.kernel not in costs for c in calls)
+        return counts.get(EpochKind.SW.value, 0) + counts.get(EpochKind.HYBRID.value, 0)
 
 
 class Workbench(Struct, frozen=True):
-    """What stays the same while a file is edited: its name, and what it is compiled for."""
+    """What stays the same while a file is edited: its name, and what it is compiled for. Any
+    family compiles, times, explains and executes; one that knows more has a bench of its own."""
 
     path: Path
     options: Options
     results: Results = field(default_factory=Results)  # an inference costs more than a compilation
-    timed: list[Bench] = field(default_factory=list)  # layers that were timed alone
     data: InputData | None = None  # what networks are compared on
+
+    @property
+    def family(self) -> Family:
+        return family_of(self.options.get("machine"))
 
     @property
     def has_float_border(self) -> bool:
@@ -142,8 +155,8 @@ class Workbench(Struct, frozen=True):
         types = (self.options.get("input_data_type"), self.options.get("output_data_type"))
         return "float32" in types
 
-    def with_integer_border(self) -> Workbench:
-        return replace(self, options=_without_border(self.options))
+    def with_integer_border(self) -> Self:
+        return replace(self, options=without_border(self.options))
 
     def open(self) -> Document:
         """The file as a document, once the reader has found nothing wrong with it."""
@@ -161,32 +174,35 @@ class Workbench(Struct, frozen=True):
     def look(self, document: Document) -> Look:
         data = document.to_bytes()
         graph = read_model(self.path, data, self.options.get("shapes"))
-        result = build(read_graph(graph, self.options), _without_border(self.options))
-        result = replace(result, program=replace(result.program, model_file=self.path.name))
-        profile = estimate(result.program, result.machine, result.graph)
-        network = BenchNetwork(graph, result.machine, self.results, self.data)
-        return Look(document, data, result, profile, network)
+        inner = without_border(self.options)
+        build = self.family.compile(read_graph(graph, self.options), inner)
+        network = BenchNetwork(
+            graph, None, self.results, self.data, timed=lambda g: self.family.estimate(g, inner)
+        )
+        compiled = self.family.network(build)
+        return Look(document, data, build, self.family.time(build), network, compiled)
 
     def explained(self, look: Look) -> Explanation:
-        machine = look.build.machine
-        if self.timed and self.timed[0].machine != machine:
-            self.timed.clear()
-        if not self.timed:
-            self.timed.append(Bench(machine))
-        return explain(look.build, look.profile, self._file_findings(look), self.timed[0])
+        return self.family.advise(look.build, look.profile)
 
     def risks(self, look: Look) -> tuple[Finding, ...]:
         """What the file alone shows."""
-        if not look.risks:
-            look.risks.extend(lint_graph(look.network.graph, look.build.machine))
-            look.risks.extend(self._file_findings(look))
+        if not look.risks and self.family.can("lint"):
+            look.risks.extend(self.family.lint(look.network.graph, self.options))
         return tuple(look.risks)
 
-    def _file_findings(self, look: Look) -> tuple[Finding, ...]:
-        return lint_model_file(self.path, look.build.machine, look.data)
+    def verified(self, look: Look) -> Validation | None:
+        """The network as the machine computes it, where that is known."""
+        if not self.family.can("execute") or look.graph is None:
+            return None
+        run = partial(self.family.execute, look.build)
+        graph, reals = look.graph, self.data.samples if self.data else ()
+        rows = [input_values(graph, values) for values in reals]
+        inputs = [np.stack([row[name] for row in rows]) for name in graph.inputs] if rows else None
+        return validate_execution(graph, run, inputs)
 
 
-def _without_border(options: Options) -> Options:
+def without_border(options: Options) -> Options:
     """The border's types were set already."""
     return {**options, "input_data_type": None, "output_data_type": None}
 
@@ -228,7 +244,10 @@ def opened(path: Path, before: Look, after: Look, data: InputData) -> Opened | N
         if old is None or new is None:
             was, now = outside_opens(name, models)
             return Opened(name, (), new is not None, old is not None, now, was)
-    return Opened(name, _effects(graphs[0], graphs[1], old, new))
+    # Of the outputs that both networks have.
+    common = [pair for pair in pairs(*graphs) if pair.is_output and pair.output in old]
+    effects = (effect(p, graphs[0], [(old[p.output], new[p.output])]) for p in common)
+    return Opened(name, tuple(effects))
 
 
 def _in_file(look: Look) -> Graph:
@@ -250,11 +269,3 @@ def _columns(graph: Graph, runs: list[list[np.ndarray]] | None) -> dict[str, np.
         name: np.concatenate([real(graph.tensor(name), row).reshape(-1) for row in rows])
         for name, rows in zip(graph.outputs, zip(*runs, strict=True), strict=True)
     }
-
-
-def _effects(
-    before: Graph, after: Graph, old: dict[str, np.ndarray], new: dict[str, np.ndarray]
-) -> tuple[OutputEffect, ...]:
-    """Of the outputs that both networks have."""
-    common = [pair for pair in pairs(before, after) if pair.is_output and pair.output in old]
-    return tuple(effect(p, before, [(old[p.output], new[p.output])]) for p in common)

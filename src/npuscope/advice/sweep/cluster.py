@@ -87,8 +87,8 @@ def _client(address: str, tls: Tls | None) -> Client:
 
     if tls is None and not is_loopback(address):
         log.warning(
-            "%s is not encrypted: models and results can be read on the way, and whoever reaches "
-            "the scheduler can run code on its workers; use tls://",
+            "%s is not encrypted: models and results can be read in transit, and anyone who "
+            "reaches the scheduler can run code on its workers; use tls://",
             address,
         )
     try:
@@ -240,7 +240,7 @@ class _Cluster:
         try:
             present = set(self._client.nthreads())
         except (OSError, CancelledError):
-            raise DeviceError("the scheduler is gone", hint=_GO_ON) from None
+            raise DeviceError("the connection to the scheduler was lost", hint=_GO_ON) from None
         now = time.monotonic()
         if present:
             self._alone_since = now

@@ -76,7 +76,7 @@ def sweep(
         raise UsageError(
             f"this sweep has {spec.size:,} runs, more than {MANY_RUNS:,}",
             where=str(spec.file),
-            hint="add --yes if you mean it",
+            hint="add --yes to run them all",
         )
     runs = expand(spec)
     path = Path(store) if store is not None else default_store(spec.file)

@@ -7,7 +7,7 @@ import json
 import logging
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from npuscope.machine.set_keys import same_mapping
 from npuscope.profiling.facts import ProgramFacts
 from npuscope.profiling.model import Profile
 from npuscope.profiling.run import Retimer, RunTimes, retimer
+from npuscope.rulebook.finding import Finding
 from npuscope.structs import replace
 
 # Runs come ordered by model; a second place serves the worker that begins the next one.
@@ -133,8 +134,13 @@ def _figures(task: dict[str, Any], model: bytes | None, warnings: list[str]) -> 
     """Compile and estimate: a Profile as columns."""
     if task["machine"].startswith('{"family":'):  # what a family other than the first compiles with
         options = json.loads(task["machine"])["options"]
-        profile = family_of(options["machine"]).estimate(_graph(task, model), options)
-        return _columns(profile, profile)
+        family, graph = family_of(options["machine"]), _graph(task, model)
+        if not task["asked"]["findings"]:
+            profile = family.estimate(graph, options)
+            return _columns(profile, profile)
+        explanation = family.explain(graph, options)
+        columns = _columns(explanation.profile, explanation.profile)
+        return columns | _counted(explanation.findings)
     wish, machine = task["asked"], _machines.read(task["machine"])
     timer, network = _prepared(task, model, machine, warnings)
     profile = timer.estimate(machine)
@@ -247,7 +253,11 @@ def _columns(times: Profile | RunTimes, facts: ProgramFacts | Profile) -> dict[s
 def _findings(network: Build, profile: Profile) -> dict[str, Any]:
     from npuscope.advice.explain import explain
 
-    counts = Counter(finding.severity.value for finding in explain(network, profile).findings)
+    return _counted(explain(network, profile).findings)
+
+
+def _counted(findings: Iterable[Finding]) -> dict[str, Any]:
+    counts = Counter(finding.severity.value for finding in findings)
     return {f"findings_{name}": counts[name] for name in ("error", "warning", "info")}
 
 

@@ -20,6 +20,7 @@ from npuscope.families.interface import Family
 from npuscope.families.registry import family_of, first_family
 from npuscope.files.load import model_bytes
 from npuscope.machine.load import UnknownMachine, machine_text
+from npuscope.options.rows import MACHINE
 from npuscope.version import __version__
 
 # --- Identity of a run: model bytes, machine, options, version ---
@@ -170,6 +171,11 @@ def _machine(
     """The names of these choices, and the machine that they give."""
     overrides = {**pools.overrides, **clocks.overrides, **what_if.overrides}
     family = family_of(machine.name)
+    try:
+        own = {row.name: row for row in family.options}
+        family.check({"machine": machine.name, **what_if.options}, {"machine": MACHINE[0], **own})
+    except NpuscopeError as error:
+        raise _in_spec(error, spec) from None
     if family is not first_family():
         return _other_machine(family, machine, pools, clocks, what_if, overrides)
     options: Options = {
@@ -206,7 +212,7 @@ def _other_machine(
     overrides: Mapping[str, object],
 ) -> tuple[dict[str, Any], str]:
     """Of a family without generations; the machine is then what the family compiles for."""
-    options = {"machine": machine.name, "overrides": dict(overrides)}
+    options = {"machine": machine.name, "overrides": dict(overrides), **what_if.options}
     names = {
         "machine": machine.name,
         "generation": "",
@@ -226,5 +232,5 @@ def _in_spec(error: NpuscopeError, spec: Spec) -> FileError:
     where = " ".join(part for part in (_PLACES.get(option, option), rest) if part)
     hint = error.hint
     if isinstance(error, UnknownMachine):
-        hint = f"known: {', '.join(error.known)}; machine_files names others"
+        hint = f"known: {', '.join(error.known)}; machine_files adds others"
     return FileError(error.message, where=f"{spec.file}: {where}", hint=hint)

@@ -43,6 +43,7 @@ class _ClockTable(Struct, frozen=True):
 class _SetTable(Struct, frozen=True):
     name: str | None = None
     set: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 class _SweepFile(Struct, frozen=True):
@@ -86,6 +87,7 @@ class Choice(Struct, frozen=True):
     name: str
     overrides: Mapping[str, object] = field(default_factory=dict)
     mpool: Path | None = None
+    options: Mapping[str, object] = field(default_factory=dict)  # of the machine's family
 
 
 class Spec(Struct, frozen=True):
@@ -136,10 +138,13 @@ def _with_paths(table: dict[str, Any]) -> dict[str, Any]:
 
 def _spec(table: _SweepFile, path: Path) -> Spec:
     folder, default = path.parent, Spec(path, ())
+    files = (folder / text for text in _once(table.machine_files))
+    by_name = map(SpecMachine, _once(table.machines))
+    machines = (*by_name, *(SpecMachine(file.stem, file) for file in files))
     return Spec(
         file=path,
         models=_models(table, folder),
-        machines=_machines(table, folder) or default.machines,
+        machines=machines or default.machines,
         generations=_once(table.generations) or default.generations,
         epoch_controller=_once(table.epoch_controller) or (None,),
         optimization=_among("optimization", table.optimization, LEVELS),
@@ -190,21 +195,12 @@ def _matching(place: str, folder: Path, text: str) -> list[Path]:
     return paths
 
 
-# The machine and its choices.
-
-
-def _machines(table: _SweepFile, folder: Path) -> tuple[SpecMachine, ...]:
-    files = (folder / text for text in _once(table.machine_files))
-    by_name = map(SpecMachine, _once(table.machines))
-    return (*by_name, *(SpecMachine(file.stem, file) for file in files))
-
-
 def _among(key: str, values: tuple[T, ...], choices: tuple[T, ...]) -> tuple[T | None, ...]:
     """The values if all are known; (None,) where there are none."""
     for value in values:
         if value not in choices:
             names = ", ".join(map(str, choices))
-            raise FileError(f"{shown(value)} is not known", where=key, hint=f"known: {names}")
+            raise FileError(f"unknown value {shown(value)}", where=key, hint=f"known: {names}")
     return _once(values) or (None,)
 
 
@@ -226,7 +222,8 @@ def _clocks(table: _SweepFile) -> Iterator[Choice]:
 def _sets(table: _SweepFile) -> Iterator[Choice]:
     for one in table.sets:
         values = dict(_dotted(one.set))
-        yield Choice(one.name or _spelled(values), values)
+        name = one.name or _spelled({**values, **one.options})
+        yield Choice(name, values, options=one.options)
 
 
 def _dotted(table: Mapping[str, Any], above: str = "") -> list[tuple[str, object]]:
@@ -247,6 +244,6 @@ def _named(key: str, choices: Iterator[Choice]) -> tuple[Choice, ...]:
     by_name: dict[str, Choice] = {}
     for choice in choices:
         if choice.name in by_name:
-            raise FileError(f"two of them are called '{choice.name}'", where=key)
+            raise FileError(f"two of them have the name '{choice.name}'", where=key)
         by_name[choice.name] = choice
     return tuple(by_name.values())

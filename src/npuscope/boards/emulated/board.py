@@ -165,8 +165,8 @@ class EmulatedLink:
     def hint(self) -> str:
         """What the board does instead of answering."""
         state = self._machine.state()
-        doing = state.get("doing", "standing still")
-        return f"after {self._machine.now_s:.6f} s of its own time the emulated board is {doing}"
+        doing = state.get("doing", "stopped")
+        return f"after {self._machine.now_s:.6f} s of simulated time the emulated board is {doing}"
 
     def now(self) -> float:
         return self._machine.now_s
@@ -273,14 +273,11 @@ class LinkBridge:
             fault = self._machine.fault()
             if fault is not None:
                 raise fault
-            self._answer(stream)
+            while said := self._machine.heard(_BRIDGE_CHUNK):
+                stream.write(said)
             request = request or stream.read(_BRIDGE_CHUNK, _BRIDGE_LOOK_S if waits else 0.0)
             if waits and request:
                 self._machine.say(request)
                 request = b""
             elif waits:
                 self._machine.go_on(_BRIDGE_LOOK_S)
-
-    def _answer(self, stream: Stream) -> None:
-        while said := self._machine.heard(_BRIDGE_CHUNK):
-            stream.write(said)

@@ -101,7 +101,7 @@ def pack(
     entries: tuple[MailboxEntry, ...], clocks: ClockRates, requires_trailer: bool = False
 ) -> bytes:
     if len(entries) > MOST_ENTRIES:
-        raise DeviceError(f"the board takes {MOST_ENTRIES} networks, not {len(entries)}")
+        raise DeviceError(f"the board takes at most {MOST_ENTRIES} networks, found {len(entries)}")
     head = _HEAD.pack(
         _MAGIC, _VERSION, *astuple(clocks), int(requires_trailer), FirmwareState.WAITING
     )
@@ -125,7 +125,7 @@ def fault_of(data: bytes) -> DeviceError:
     """What the firmware's own handler noted of an exception."""
     pc, lr, cfsr, hfsr = _FAULT.unpack_from(data, BYTES - _FAULT.size)
     return DeviceError(
-        f"the firmware took an exception that it has no use for: CFSR {cfsr:#x}, HFSR {hfsr:#x}",
+        f"the firmware took an unexpected exception: CFSR {cfsr:#x}, HFSR {hfsr:#x}",
         where=f"emulated, pc {pc:#010x}, lr {lr:#010x}",
     )
 
@@ -180,7 +180,7 @@ class BootedBoard(Struct, frozen=True):
                 raise DeviceError(
                     f"the board's loader refused image {number + 1}: {result.reason} "
                     f"(code {result.code})",
-                    hint="`npuscope inspect IMAGE --firmware-map stm32n6570-dk` tells what it asks",
+                    hint="`npuscope inspect IMAGE --firmware-map stm32n6570-dk` shows the needs",
                 )
 
 
@@ -215,7 +215,12 @@ def load(
         EmulatedSetup(
             validation_firmware(dialect, secure),
             generation=generation,
-            overrides=_overrides(clocks),
+            overrides={
+                "clocks.mcu_mhz": clocks.mcu_mhz,
+                "clocks.npu_mhz": clocks.npu_mhz,
+                "clocks.noc_mhz": clocks.noc_mhz,
+                "clocks.nic_mhz": clocks.nic_mhz,
+            },
             secure=secure,
         )
     )
@@ -254,17 +259,8 @@ def start(
     if fault is not None:
         raise fault
     if state is not FirmwareState.READY:
-        raise DeviceError("the board's firmware did not get ready", hint=machine.link().hint)
+        raise DeviceError("the board's firmware did not start", hint=machine.link().hint)
     return results_of(data, len(entries))
-
-
-def _overrides(clocks: Clocks) -> dict[str, object]:
-    return {
-        "clocks.mcu_mhz": clocks.mcu_mhz,
-        "clocks.npu_mhz": clocks.npu_mhz,
-        "clocks.noc_mhz": clocks.noc_mhz,
-        "clocks.nic_mhz": clocks.nic_mhz,
-    }
 
 
 def files_of(images: Sequence[Placed]) -> dict[int, bytes]:
@@ -275,7 +271,7 @@ def files_of(images: Sequence[Placed]) -> dict[int, bytes]:
     for (address, data), (following, _) in itertools.pairwise(files):
         if address + len(data) > following:
             raise DeviceError(
-                f"{len(data):,} bytes at {address:#x} reach into the file at {following:#x}",
+                f"{len(data):,} bytes at {address:#x} overlap the file at {following:#x}",
                 hint="give --address NET,PARAMS with more room between the two",
             )
     return dict(files)
@@ -289,7 +285,13 @@ def entries_of(images: Sequence[Placed]) -> tuple[MailboxEntry, ...]:
     spare = max(0, NETWORK_RAM_BYTES - sum(sizes)) // max(1, len(sizes)) // _ALIGN * _ALIGN
     is_secure = all(image.flags.secure for _, image in checked)
     ram = EXEC_RAM_ADDRESS if is_secure else non_secure_alias(EXEC_RAM_ADDRESS)
-    exec_ram = _exec_places([_exec_bytes(placed, image) for placed, image in checked], ram)
+    exec_ram = _exec_places(
+        [
+            _aligned(image.xip_bytes if Mode.XIP in placed.mode else image.copy_bytes)
+            for placed, image in checked
+        ],
+        ram,
+    )
     ext_ram = NETWORK_RAM_ADDRESS
     entries = []
     for (placed, _), code, size in zip(checked, exec_ram, sizes, strict=True):
@@ -299,10 +301,6 @@ def entries_of(images: Sequence[Placed]) -> tuple[MailboxEntry, ...]:
         entries.append(MailboxEntry(*file, *apart, int(placed.mode), *code, *(ext_ram, room)))
         ext_ram += room
     return tuple(entries)
-
-
-def _exec_bytes(placed: Placed, image: Image) -> int:
-    return _aligned(image.xip_bytes if Mode.XIP in placed.mode else image.copy_bytes)
 
 
 def _exec_places(sizes: Sequence[int], start: int) -> list[tuple[int, int]]:
@@ -339,7 +337,7 @@ def _checked(placed: Placed) -> Image:
         )
     if image.split and placed.params is None:
         raise FileError(
-            "the parameters are in a file of their own, which is not there",
+            "the parameters are in a separate file, which is missing",
             hint="put the NAME_rel_params.bin that was written with the image beside it",
         )
     _in_flash("the image", placed.address, len(placed.image))
@@ -351,6 +349,6 @@ def _checked(placed: Placed) -> Image:
 def _in_flash(what: str, address: int, size: int) -> None:
     if not FLASH_ADDRESS <= address <= FLASH_ADDRESS + FLASH_BYTES - size:
         raise DeviceError(
-            f"{what}: {size:,} bytes at {address:#x} lie outside of the flash",
+            f"{what}: {size:,} bytes at {address:#x} are outside of the flash",
             hint=f"it reaches from {FLASH_ADDRESS:#x} to {FLASH_ADDRESS + FLASH_BYTES:#x}",
         )

@@ -87,10 +87,9 @@ class Child:
 
     def _too_slow(self, computer: Computer) -> DeviceError:
         return DeviceError(
-            f"the host is too slow: after {self._wall_s:g} s of its time the board has come to "
-            f"{self._now_s:.6f} s of its own and {computer.instructions:,} instructions; "
-            f"it was {computer.doing}",
-            hint="do the same with less work on the host; emulated counts do not depend on it",
+            f"timed out: simulated {self._now_s:.6f} s and {computer.instructions:,} instructions "
+            f"in {self._wall_s:g} s; the board was {computer.doing}",
+            hint="try again with less load on the host; emulated counts do not depend on it",
         )
 
     def _switch_off(self) -> None:

@@ -177,7 +177,7 @@ class Computer:
             self._last_rest = self.instructions
             return True
         if self.instructions - self._last_rest > self._budget:
-            raise self._cpu.fault(f"no end after {self._budget} instructions without a rest")
+            raise self._cpu.fault(f"no pause within {self._budget} instructions")
         return False
 
     def _slice(self, end: int) -> int:
@@ -209,10 +209,10 @@ class Computer:
         if self._asleep is None:
             return f"executing code at {place}"
         if self.npu.next_cycle is not None:
-            return f"asleep at {place} until the NPU has finished"
+            return f"asleep at {place}, waiting for the NPU"
         if self._system.next_tick is not None:
-            return f"asleep at {place} until its timer ticks or a byte comes"
-        return f"asleep at {place}, and nothing is under way that could wake it but a byte"
+            return f"asleep at {place}, waiting for its timer or serial input"
+        return f"asleep at {place}, waiting for serial input"
 
     def forget_code(self) -> None:
         """Memory was written from outside: translated instructions may be old."""

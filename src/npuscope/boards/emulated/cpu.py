@@ -225,13 +225,13 @@ class EmulatedCpu:
     def _fault(self, failed: int) -> FaultError:
         uc = self._uc
         reasons = {
-            uc.UC_ERR_READ_UNMAPPED: "a read where nothing is",
-            uc.UC_ERR_WRITE_UNMAPPED: "a write where nothing is",
-            uc.UC_ERR_FETCH_UNMAPPED: "a jump to where nothing is",
-            uc.UC_ERR_WRITE_PROT: "a write to memory that is read only",
-            uc.UC_ERR_INSN_INVALID: "an instruction that this core does not have",
-            uc.UC_ERR_READ_UNALIGNED: "an unaligned read",
-            uc.UC_ERR_WRITE_UNALIGNED: "an unaligned write",
+            uc.UC_ERR_READ_UNMAPPED: "read from unmapped memory",
+            uc.UC_ERR_WRITE_UNMAPPED: "write to unmapped memory",
+            uc.UC_ERR_FETCH_UNMAPPED: "jump to unmapped memory",
+            uc.UC_ERR_WRITE_PROT: "write to read-only memory",
+            uc.UC_ERR_INSN_INVALID: "invalid instruction for this core",
+            uc.UC_ERR_READ_UNALIGNED: "unaligned read",
+            uc.UC_ERR_WRITE_UNALIGNED: "unaligned write",
         }
         return self.fault(reasons.get(failed, f"the emulator stopped, error {failed}"))
 
@@ -272,7 +272,7 @@ def _find_counter(uc: Any, names: Any, emulator: Any) -> tuple[ctypes.c_size_t, 
     places = [i for i in range(_SCAN_WORDS - 1) if words[i : i + 2] == pattern]
     if len(places) != 1:
         raise TargetError(
-            "this version of unicorn keeps its count of instructions elsewhere",
+            "this version of unicorn does not expose its instruction count",
             hint="pip install unicorn==2.1.4",
         )
     place = _record(emulator) + places[0] * ctypes.sizeof(ctypes.c_size_t)

@@ -44,7 +44,7 @@ def read_firmware(data: bytes, name: str = "firmware") -> Firmware:
     try:
         file = ELFFile(BytesIO(data))
         if file["e_machine"] != "EM_ARM":
-            raise FileError("is not a firmware for Arm", where=name)
+            raise FileError("is not firmware for Arm", where=name)
         loads = [s for s in file.iter_segments() if s["p_type"] == "PT_LOAD" and s["p_filesz"]]
         segments = tuple((int(part["p_paddr"]), bytes(part.data())) for part in loads)
         table: Any = file.get_section_by_name(".symtab")

@@ -114,7 +114,7 @@ class BoardMemory:
             if size_bytes >= 0 and memory.holds(address, size_bytes):
                 start = address - memory.address
                 return self.image(memory)[start : start + size_bytes]
-        raise DeviceError(f"{size_bytes} bytes at {address:#x} lie in no memory of the board")
+        raise DeviceError(f"{size_bytes} bytes at {address:#x} are in no memory of the board")
 
 
 def flash_beats(machine: Machine, size_bytes: int) -> float:
@@ -180,7 +180,7 @@ class UnitMemory(Memory):
         for pool in self.pools:
             if pool.address <= address < pool.address + pool.size_bytes:
                 return Ref(pool.name, address - pool.address)
-        raise TargetError(f"a stream engine starts at {address:#x}, where no memory is")
+        raise TargetError(f"a stream engine starts at {address:#x}, which is unmapped")
 
     def set_coefficients(self, pool: Pool, buffers: list[Buffer]) -> None:
         """The coefficients known now; their bytes are written by `load`."""

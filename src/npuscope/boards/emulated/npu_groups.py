@@ -112,13 +112,11 @@ class Groups:
 
     def _unit(self, file: RegisterFile, page: int) -> Unit:
         unit = lift_unit(file, page, self._memory.place, self._keep)
-        return self._engine(unit) if isinstance(unit, Streng) else unit
-
-    def _engine(self, engine: Streng) -> Streng:
-        pool = engine.addr_base.buffer
-        if engine.dir and self._memory.buffers[pool].is_param:
-            raise DeviceError(f"stream engine {engine.id} writes to {pool}, which is read only")
-        return engine
+        if isinstance(unit, Streng) and unit.dir:
+            pool = unit.addr_base.buffer
+            if self._memory.buffers[pool].is_param:
+                raise DeviceError(f"stream engine {unit.id} writes to {pool}, which is read only")
+        return unit
 
     def _keep(self, name: str, values: np.ndarray) -> Ref:
         before = len(self._tables.buffers)

@@ -68,7 +68,7 @@ class Decoder:
             raise DeviceError(f"a control message is not JSON: {error}") from error
         size = fields.get(_SIZE) if isinstance(fields, dict) else None
         if not isinstance(size, int) or not 0 <= size <= _MOST_PAYLOAD:
-            raise DeviceError("a control message does not tell its size")
+            raise DeviceError("a control message lacks its size")
         self._head = dict(fields)
         return True
 
@@ -146,7 +146,7 @@ class ChildProcess:
                 out = self._process.stdout.fileno()
                 if not select.select([out], [], [], max(0.0, end - time.monotonic()))[0]:
                     raise DeviceError(
-                        f"its process gave no answer for {self._answer_s:g} s of the host's time",
+                        f"its process did not answer within {self._answer_s:g} s",
                         where=NAME,
                         hint="the host is too slow, or the process was stopped",
                     )

@@ -111,7 +111,7 @@ class Exceptions:
     def first(self) -> int | None:
         """The most urgent exception that could be taken, masks apart."""
         ready = self.pending & self.enabled
-        return min(ready, key=self._urgency) if ready else None
+        return min(ready, key=lambda n: (self.priorities.get(n, 0), n)) if ready else None
 
     def next(self, basepri: int = 0) -> int | None:
         """The one to take now: more urgent than what is running and than the mask."""
@@ -122,9 +122,6 @@ class Exceptions:
         if self.active and priority >= min(self.priorities.get(n, 0) for n in self.active):
             return None
         return None if basepri and priority >= basepri else number
-
-    def _urgency(self, number: int) -> tuple[int, int]:
-        return self.priorities.get(number, 0), number
 
     def enter(self, number: int) -> None:
         self.pending.discard(number)
@@ -343,7 +340,7 @@ class Entries:
         """A handler has returned: go on where it came in."""
         cpu = self._cpu
         if not self._floats:
-            raise cpu.fault("a return from an exception that was not taken")
+            raise cpu.fault("return from an exception that was not taken")
         pointer = cpu.get("SP")
         *frame, pc, status = _FRAME.unpack(self._load(pointer, _FRAME.size))
         cpu.put("XPSR", status & ~_REALIGNED)

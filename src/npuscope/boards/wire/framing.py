@@ -170,7 +170,7 @@ def format_word(dtype: str) -> int:
     """The format word of a numpy type."""
     word = FORMATS.get(dtype)
     if word is None:
-        raise DeviceError(f"element type '{dtype}' cannot be said on the wire")
+        raise DeviceError(f"element type '{dtype}' has no code in the protocol")
     return word
 
 

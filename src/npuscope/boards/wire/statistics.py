@@ -170,7 +170,8 @@ def _joined(values: Iterable[int]) -> str:
 
 def read_node(operator: Operator, lines: Iterable[str]) -> NodeCounters:
     """A node from its operator message and the lines that came before it."""
-    kind = _known(operator.type & 0xF)
+    number_of_kind = operator.type & 0xF
+    kind = BlockType(number_of_kind) if number_of_kind in BLOCK_KINDS else BlockType.HW
     first, last = operator.id & 0xFFFF, operator.id >> 16
     last -= 1 << 16 if last & 0x8000 else 0
     counters = operator.counters[:3]
@@ -182,10 +183,6 @@ def read_node(operator: Operator, lines: Iterable[str]) -> NodeCounters:
         if line.startswith(NODE):
             node = _with_line(node, line[len(NODE) :].split(":"))
     return node
-
-
-def _known(kind: int) -> BlockType:
-    return BlockType(kind) if kind in BLOCK_KINDS else BlockType.HW
 
 
 def block_name(first: int, last: int) -> str:

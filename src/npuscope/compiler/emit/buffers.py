@@ -163,7 +163,7 @@ def channel_frames(
         loop,
         0,
         channels // depth if total is None else total,
-        _channel_offset(value, value.first + first),
+        value.skip * element + _channel_offset(value, value.first + first),
     )
 
 
@@ -203,7 +203,7 @@ class EpochBuilder(Struct):
             raise TargetError(
                 f"the epoch needs more {unit} units than the machine has ({number})",
                 where=f"epoch {self.number}",
-                hint=f"the compiler assumed more of them: set a larger units.{unit}",
+                hint=f"the program was compiled for more of them: set a larger units.{unit}",
             )
         self.used[unit] += 1
         return number

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
+
 from npuscope.compiler.emit.buffers import EpochBuilder, StreamSource, Walk, channel_frames
 from npuscope.compiler.stages import ConvStage, Value
 from npuscope.geometry.tiling import ConvMode
@@ -12,6 +14,7 @@ from npuscope.program.unit_words import DEEP_BYTES
 from npuscope.program.units import NO_CROP, Convacc, Port
 from npuscope.structs import replace
 
+HALF = 4  # bits of a weight of which two share a byte
 _ALL_BYTES = 3  # kseten of a deep conv: take all three bytes of a kernel word
 
 
@@ -27,18 +30,22 @@ def emit_conv(builder: EpochBuilder, stage: ConvStage) -> StreamSource:
         ]
     # One engine feeds all units of the pipe; each picks its share.
     tiling = stage.tiling
-    buffer = builder.buffers.parameter(f"{stage.name}.weights", stage.weights)
     nbits = 8 * DEEP_BYTES if tiling.deep else 8 * stage.weights.itemsize
-    if stage.weight_turns > 1:
-        turns = stage.weight_turns
-        kernels = builder.raw_engine_in(
-            buffer, continuous=0, frame_tot_cnt=turns, nbits_in=nbits, nbits_out=nbits
-        )
+    turns = stage.weight_turns
+    frames = 1 if turns > 1 else tiling.frames
+    words = stage.weights.nbytes * 8 // nbits // frames
+    weights, bits = stage.weights, {"nbits_in": nbits, "nbits_out": nbits}
+    if stage.weight_bits == HALF:
+        # The engine makes bytes of them again: its lanes take any number of bits and extend the
+        # sign [registers]. That builds with such weights use it so is an assumption.
+        weights = in_halves(weights.reshape(frames, -1))
+        bits |= {"nbits_in": nbits // 2, "align_right": 1}
+    buffer = builder.buffers.parameter(f"{stage.name}.weights", weights)
+    if turns > 1:
+        bits |= {"continuous": 0, "frame_tot_cnt": turns}
     else:
-        words = buffer.size_bytes * 8 // nbits // tiling.frames
-        kernels = builder.raw_engine_in(
-            buffer, frame_count=words, frame_tot_cnt=tiling.frames, nbits_in=nbits, nbits_out=nbits
-        )
+        bits |= {"frame_tot_cnt": frames}
+    kernels = builder.raw_engine_in(buffer, frame_count=words, **bits)
     units = [_unit(builder, stage, index) for index in range(stage.tiling.pipe)]
     ports = [builder.add(unit) for unit in units]
     for source, port in zip(features, ports, strict=True):
@@ -50,6 +57,12 @@ def emit_conv(builder: EpochBuilder, stage: ConvStage) -> StreamSource:
         return StreamSource(ports[-1])
     _partial_sums(builder, stage, ports[0], ports[-1])
     return StreamSource(ports[-1], stage.tiling.passes - 1)
+
+
+def in_halves(weights: np.ndarray) -> np.ndarray:
+    """Rows of weights of 4 bits, two a byte, the first one below; every row fills whole bytes."""
+    rows = np.pad(weights.astype(np.uint8), ((0, 0), (0, weights.shape[1] % 2)))
+    return (rows[:, ::2] & 0xF | rows[:, 1::2] << HALF).reshape(-1)
 
 
 def _feature_walk(stage: ConvStage, index: int) -> Walk:

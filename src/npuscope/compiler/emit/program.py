@@ -13,7 +13,6 @@ from npuscope.compiler.stages import (
     CopyStage,
     Lowered,
     PieceOrder,
-    Stage,
 )
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
@@ -101,22 +100,19 @@ def _emit_epoch(
     first = stages[0]
     call = _call(first, number, buffers) if isinstance(first, CallStage) else None
     groups = () if call else (_emit_group(group, number, leaving, buffers, machine),)
+    kind = EpochKind.HW
+    if isinstance(first, CallStage):
+        kind = EpochKind.HYBRID if first.hybrid else EpochKind.SW
     return Epoch(
         number,
         number,
-        _kind(first),
+        kind,
         tuple(stage.operator for stage in stages),
         tuple(dict.fromkeys(name for stage in stages for name in stage.origin)),
         groups=groups,
         call=call,
         trail=tuple(refused for stage in stages for refused in stage.trail),
     )
-
-
-def _kind(stage: Stage) -> EpochKind:
-    if not isinstance(stage, CallStage):
-        return EpochKind.HW
-    return EpochKind.HYBRID if stage.hybrid else EpochKind.SW
 
 
 def _emit_group(

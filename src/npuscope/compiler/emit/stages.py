@@ -64,12 +64,13 @@ def _emit_arith(builder: EpochBuilder, stage: ArithStage, frame: int) -> StreamS
     x, x_bytes = _operand(builder, stage.inputs[0], frame)
     y, y_bytes = _second_operand(builder, stage, frame)
     unit_id = builder.take("ARITH")
+    operation = ArithOp.MUL if stage.multiply else ArithOp.AFFINE
     rounds = 0 if stage.wrap else 1
     low, high = stage.clip or (0, 0)
     port = builder.add(
         Arith(
             id=unit_id,
-            operation=int(_operation(stage)),
+            operation=int(ArithOp.MAX if stage.maximum else operation),
             fWidth=width,
             fHeight=height,
             fChannels=channels,
@@ -100,12 +101,6 @@ def _emit_arith(builder: EpochBuilder, stage: ArithStage, frame: int) -> StreamS
     return StreamSource(port)
 
 
-def _operation(stage: ArithStage) -> ArithOp:
-    if stage.maximum:
-        return ArithOp.MAX
-    return ArithOp.MUL if stage.multiply else ArithOp.AFFINE
-
-
 def _second_operand(
     builder: EpochBuilder, stage: ArithStage, frame: int
 ) -> tuple[StreamSource | None, int]:
@@ -114,14 +109,16 @@ def _second_operand(
         value = stage.inputs[1]
         height, width, channels = stage.output.shape
         element = value.nbits // 8
+        start = channel_frames(value, 1).offset_start  # a window begins inside a wider value
         if value.channels == 1:
             count = height * width * channels
-            walk = Walk(1, 1, 1, element, 0, 0, count, 0, count)
+            walk = Walk(1, 1, 1, element, 0, 0, count, 0, count, start)
         elif _held(builder, value):
             walk = channel_frames(value, frame)
         else:
             pixels, step = height * width, frame * element
-            walk = Walk(1, 1, frame, step, 0, 0, pixels, step, pixels * channels // frame)
+            total = pixels * channels // frame
+            walk = Walk(1, 1, frame, step, 0, 0, pixels, step, total, start)
         source = builder.read(value, walk, nbits_in=value.nbits, nbits_out=value.nbits)
         return source, element
     if len(stage.inputs) > 1:

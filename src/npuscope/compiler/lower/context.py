@@ -73,7 +73,9 @@ class Lowering(Struct):
         if value.pitch or tensor_name in (value.tensor, value.name):
             return value
         if tensor_name in self.origins:
-            raise InternalError("its name belongs to other bytes", where=f"tensor '{tensor_name}'")
+            raise InternalError(
+                "another buffer already has its name", where=f"tensor '{tensor_name}'"
+            )
         view = value.named(tensor_name, tensor=tensor_name, quant=tensor.quant)
         self.result.views[view.name] = value
         return view

@@ -114,8 +114,11 @@ def _emit_part(context: Lowering, layer: ConvLayer) -> None:
     if not (layer.moved or windows(layer.kernel, layer.attrs, size, context.machine)):
         attrs, kernel = blank(layer.attrs, layer.kernel, size, layer.output.shape)
         layer = replace(layer, attrs=attrs, kernel=kernel)
-    layer = _within_links(context, layer)
-    sums, shift_o = _sums(context, layer)
+    pieces = [] if layer.moved else _pieces(context, layer)
+    if pieces and not layer.grouped and _is_wider_than_links(context, layer, pieces[0]):
+        layer = replace(layer, alone=True)
+        pieces = _pieces(context, layer)
+    sums, shift_o = _sums(context, layer, pieces)
     clip = clamp_range(layer.attrs.activation, layer.output)
     both = context.machine.generation.per_channel_both_stages
     largest = _largest_sums(context, layer) if both else None
@@ -123,17 +126,14 @@ def _emit_part(context: Lowering, layer: ConvLayer) -> None:
     requantize_sums(context, layer_sums, layer.output, clip, layer.op.origin)
 
 
-def _within_links(context: Lowering, layer: ConvLayer) -> ConvLayer:
+def _is_wider_than_links(context: Lowering, layer: ConvLayer, piece: Piece) -> bool:
     """Sums that come back from memory enter the first of several units in series in full, and
     leave it on a link of 24 bits: where they are likely to be wider, one unit works alone."""
-    if layer.grouped or layer.moved:
-        return layer
-    tiling = _piece_tiling(context, layer, _pieces(context, layer)[0])
+    tiling = _piece_tiling(context, layer, piece)
     if tiling.pipe == 1 or tiling.passes == 1:
-        return layer
+        return False
     excess = _LINK_BITS - _SUM_BITS
-    wide = _shift(context, layer) > excess and safe_conv_shift(layer.usual_sums) > excess
-    return replace(layer, alone=wide)
+    return _shift(context, layer) > excess and safe_conv_shift(layer.usual_sums) > excess
 
 
 def _output_parts(context: Lowering, layer: ConvLayer) -> list[ConvLayer]:
@@ -187,14 +187,13 @@ def _copied_channels(context: Lowering, layer: ConvLayer) -> int:
     return depth if copied and features.stored_batch != depth else 0
 
 
-def _sums(context: Lowering, layer: ConvLayer) -> tuple[Value, int]:
+def _sums(context: Lowering, layer: ConvLayer, pieces: list[Piece]) -> tuple[Value, int]:
     """The convolution itself: 16-bit sums already shifted right by the returned amount."""
     shift_o = _shift(context, layer)
     if layer.moved:
         sums, kernel = _sums_value(layer), layer.kernel.taps
         units = layer.op, layer.features, layer.simd, layer.fsub
         return dilated_sums(context, Dilated(*units, kernel, layer.attrs, sums, shift_o)), shift_o
-    pieces = _pieces(context, layer)
     order = PieceOrder.of(len(pieces), layer.attrs.dilations != (1, 1))
     if order is PieceOrder.CHAIN:
         return _chained(context, layer, pieces, shift_o), shift_o
@@ -319,6 +318,7 @@ def _piece(
         layer.op.origin,
         tiling=tiling,
         weights=pack_weights(weights, tiling),
+        weight_bits=context.graph.tensor(layer.op.inputs[1]).dtype.bits,
         window=piece.window,
         strides=layer.attrs.strides,
         pads=piece.pads,

@@ -214,17 +214,14 @@ def _product(context: Lowering, op: Op) -> None:
     )
     if x_zero:
         part = raw.named(f"{op.outputs[0]}.product_sub")
-        sums = context.emit(_take_off(op, sums, y, part, x_zero))
+        # product - zx * y
+        take_off = ArithStage(
+            f"{op.name}.sub1", "Sub", (sums, y), part, op.origin, a=_ONE, b=-x_zero, c=ZERO, shift=0
+        )
+        sums = context.emit(take_off)
     ratio = x_scale * y_scale / quant_pair(output)[0]
     last = _rescale(op, sums, x, output, ratio, x_zero, y_zero)
     context.define(op.outputs[0], context.emit(last))
-
-
-def _take_off(op: Op, product: Value, y: Value, out: Value, x_zero: int) -> ArithStage:
-    """product - zx * y"""
-    return ArithStage(
-        f"{op.name}.sub1", "Sub", (product, y), out, op.origin, a=_ONE, b=-x_zero, c=ZERO, shift=0
-    )
 
 
 def _rescale(

@@ -64,15 +64,12 @@ def swishes(graph: Graph, machine: Machine) -> dict[str, Op]:
         after = readers.get(op.outputs[0], [])
         if op.kind != "Sigmoid" or len(after) != 1 or op.outputs[0] in graph.outputs:
             continue
-        both = {op.inputs[0], op.outputs[0]}
-        if after[0].kind == "Mul" and set(after[0].inputs) == both and _in_bytes(graph, after[0]):
-            products[after[0].outputs[0]] = op
+        product, both = after[0], {op.inputs[0], op.outputs[0]}
+        names = (*product.inputs, *product.outputs)
+        in_bytes = all(is_npu_tensor(graph.tensor(name)) for name in names)
+        if product.kind == "Mul" and set(product.inputs) == both and in_bytes:
+            products[product.outputs[0]] = op
     return products
-
-
-def _in_bytes(graph: Graph, product: Op) -> bool:
-    names = (*product.inputs, *product.outputs)
-    return all(is_npu_tensor(graph.tensor(name)) for name in names)
 
 
 def resized(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -20,6 +20,7 @@ from npuscope.structs import replace
 _DECIDED_BY_LOWERING = (
     "NA-RESIZE-MODE",
     "NA-RESIZE-HYBRID",
+    "NA-CONCAT-AXIS",
     "NA-CONV-COLUMNS",
     "NA-CONV-DILATED",
     "NA-PAD-CHANNEL",

@@ -16,10 +16,11 @@ from npuscope.compiler.lower.context import (
     rescale,
 )
 from npuscope.compiler.lower.software import call_stage, fall_back
+from npuscope.compiler.schedule import root
 from npuscope.compiler.stages import CallStage, CopyStage, Value
 from npuscope.graph.model import Op
 from npuscope.ops.images import BlockAttrs, DepthOrder
-from npuscope.ops.moves import SliceAttrs, TransposeAttrs
+from npuscope.ops.moves import ConcatAttrs, SliceAttrs, TransposeAttrs
 from npuscope.rulebook import refusals
 from npuscope.rulebook.layout import resize_factor
 from npuscope.structs import replace
@@ -32,6 +33,11 @@ def lower_concat(context: Lowering, op: Op) -> None:
     scale goes through an ARITH unit on its way."""
     output = context.new_value(context.graph.output_tensor(op))
     in_place = context.machine.generation.concat_in_place
+    trail = refusals(context.graph, op, context.machine)
+    if trail:  # along another axis than the channels
+        if not (in_place and _made_in_a_row(context, op, output)):
+            fall_back(context, op, trail)
+        return
     if not in_place and _copied_as_block(context, op, output):
         return
     if in_place:
@@ -64,6 +70,49 @@ def lower_concat(context: Lowering, op: Op) -> None:
     if len(copied) == len(op.inputs):
         context.result.blocks.append(tuple(copied))
     context.define(op.outputs[0], output)
+
+
+def _made_in_a_row(context: Lowering, op: Op, output: Value) -> bool:
+    """Parts that follow each other in memory: every stage that makes one writes it there."""
+    tensor, axis = context.graph.output_tensor(op), op.attrs_as(ConcatAttrs).axis
+    # One that is channel-first in the file is copied by the CPU [board: two networks of 4.0.1].
+    if tensor.source_shape is not None or any(size > 1 for size in tensor.shape[:axis]):
+        return False
+    parts = [root(context.result, context.value(name)) for name in op.inputs]
+    distinct = len({part.name for part in parts}) == len(parts)
+    whole = all(
+        part.elements == context.graph.tensor(name).elements
+        and _can_follow(context, context.value(name), part, output)
+        for name, part in zip(op.inputs, parts, strict=True)
+    )
+    if not (distinct and whole):
+        return False
+    skip = 0
+    for part in parts:
+        context.result.views[part.name] = output
+        context.relocate({part.name: part.named(part.name, skip=skip, tensor="")})
+        skip += part.elements
+    context.define(op.outputs[0], output)
+    return True
+
+
+def _can_follow(context: Lowering, view: Value, part: Value, output: Value) -> bool:
+    """It is made by the NPU, byte behind byte, and nobody else reads it."""
+    same = view.signed == output.signed and quant_pair(view) == quant_pair(output)
+    plain = all(not one.pitch and one.stored_batch == one.channels for one in (view, part))
+    if not (same and plain) or part.nbits != 8 or part.name in context.graph.inputs:
+        return False
+    names = [part.name]
+    for name in names:  # it grows: views of views
+        names += context.result.views.of.get(name, [])
+    tensors = [tensor for name in names for tensor in context.carried.get(name, [])]
+    readers = context.graph.consumers()
+    if any(name in context.graph.outputs or len(readers[name]) > 1 for name in tensors):
+        return False
+    places = {place for name in names for place in context.users.get(name, [])}
+    stages = [context.result.stages[place] for place in places]
+    makers = [stage for stage in stages if stage.output.name == part.name]
+    return len(makers) == len(stages) > 0 and not isinstance(makers[0], CallStage)
 
 
 def _copied_as_block(context: Lowering, op: Op, output: Value) -> bool:

@@ -115,6 +115,8 @@ def blank(
 def _piece(rows: Span, columns: Span, window: tuple[int, int], pads: Pads) -> Piece:
     """A piece that starts lower in the kernel sees the input, or its padding, from there on."""
     before = rows[0], columns[0], window[0] - rows[1], window[1] - columns[1]
+    if not any(before) and min(pads) >= 0:  # the whole kernel
+        return Piece(rows, columns, pads, (0, 0, 0, 0))
     sides = [(pad, offset) for pad, offset in zip(pads, before, strict=True)]
     top, left, bottom, right = (max(0, pad - offset) for pad, offset in sides)
     out_top, out_left, out_bottom, out_right = (max(0, offset - pad) for pad, offset in sides)

@@ -1,7 +1,7 @@
 """A float network as if it were quantized to int8: for figures before anybody has quantized it.
 
 Weights are quantized per channel as quantizers do it. Nobody knows the ranges of activations, so
-these get stand-in scales: one for all, with the zero point of a ReLU where one ends the op. Time
+these get placeholder scales: one for all, with the zero point of a ReLU where one ends the op. Time
 and memory depend on shapes and types; only zero points and shared scales move a few epochs, so the
 figures are those of a quantized network to within these. Results mean nothing, and nothing runs.
 """
@@ -23,7 +23,7 @@ _SCALE = 1 / 16
 _RECTIFIED = Quant((_SCALE,), (-128,))
 _PLAIN = Quant((_SCALE,), (0,))
 _LARGEST = 127
-NOTE = "float network, timed as if it were int8: stand-in scales, nothing was calibrated"
+NOTE = "float network, timed as if it were int8: placeholder scales, estimates only"
 
 
 def as_int8(graph: Graph) -> Graph:
@@ -103,7 +103,11 @@ class _Work:
 
     def _is_positive(self, op: Op) -> bool:
         row = OPS[op.kind]
-        if _is_rectified(op) or row.sign == "positive":
+        values = astuple(op.attrs)
+        rectifiers = (Activation.RELU, Activation.RELU6)
+        lowest = op.attrs_as(ClipAttrs).low if op.kind == "Clip" else None
+        is_rectified = any(value in rectifiers for value in values) or lowest == 0
+        if is_rectified or row.sign == "positive":
             return True
         tensors = [self.graph.tensors[name] for name in op.inputs if name]
         if tensors and tensors[0].dtype is DType.BOOL:
@@ -165,13 +169,6 @@ class _Work:
 
     def _emit(self, kind: str, source: str, output: str, origin: tuple[str, ...]) -> None:
         self.result.ops.append(Op(kind, f"{output}.{kind}", (source,), (output,), Attrs(), origin))
-
-
-def _is_rectified(op: Op) -> bool:
-    values = astuple(op.attrs)
-    rectifiers = (Activation.RELU, Activation.RELU6)
-    lowest = op.attrs_as(ClipAttrs).low if op.kind == "Clip" else None
-    return any(value in rectifiers for value in values) or lowest == 0
 
 
 def quantized(tensor: Tensor, axis: int | None) -> Tensor:

@@ -222,9 +222,9 @@ def _neighbour_quant(graph: Graph, tensor: Tensor) -> Quant:
             if other.quant is not None and other.dtype is DType.INT8:
                 return other.quant
     raise ModelError(
-        f"'{tensor.name}' is float and no quantization is known for it",
+        f"'{tensor.name}' is float and has no known quantization",
         where=f"tensor '{tensor.name}'",
-        hint="leave its data type as it is",
+        hint="keep its data type",
     )
 
 

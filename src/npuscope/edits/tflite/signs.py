@@ -50,18 +50,14 @@ def _unsigned(document: TfliteDocument) -> list[FileTensor]:
         if op.word == "CUSTOM" or (op.word == "CONCATENATION" and rescales):
             raise NotFitting(f"a {op.word} has no int8 form here")
         if op.word in _WEIGHTS and op.inputs[1] in group:
-            _check_own(document, op)
+            # What a layer alone multiplies and adds can get other steps.
+            weights, bias = op.inputs[1], op.input(_BIAS.get(op.word, 2))
+            if weights is None or weights.data is None or weights.data.shape != weights.shape:
+                raise NotFitting("its weights are not constant integers")
+            for tensor in (weights, bias):
+                if tensor is not None and len(document.readers(tensor)) > 1:
+                    raise NotFitting(f"'{tensor.name}' is shared by several layers")
     return group
-
-
-def _check_own(document: TfliteDocument, op: FileOp) -> None:
-    """What a layer alone multiplies and adds can get other steps."""
-    weights, bias = op.inputs[1], op.input(_BIAS.get(op.word, 2))
-    if weights is None or weights.data is None or weights.data.shape != weights.shape:
-        raise NotFitting("its weights are not constant integers")
-    for tensor in (weights, bias):
-        if tensor is not None and len(document.readers(tensor)) > 1:
-            raise NotFitting(f"'{tensor.name}' is shared by several layers")
 
 
 def _center(op: FileOp) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from npuscope.families.interface import Family, Options, Report, Source
+from npuscope.families.interface import Family, Format, Options, Report, Source
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from npuscope.advice.explanation import Explanation
     from npuscope.families.many_core.inference import CoreBuild
     from npuscope.profiling.model import Profile
@@ -16,9 +19,7 @@ if TYPE_CHECKING:
 
 class ManyCore(Family):
     name = "many-core"
-    options: ClassVar[frozenset[str] | None] = frozenset(
-        {"machine", "machine_file", "overrides", "shapes"}
-    )
+    understands: ClassVar[frozenset[str] | None] = frozenset({"machine_file"})
     rules = ("npuscope.families.many_core.rules",)
     instead = "npuscope manycore --help, npuscope opstats --help"
 
@@ -43,6 +44,13 @@ class ManyCore(Family):
         rows = settable(load_core_machine(machine))
         return plain_keys(machine, [row for row in rows if text in row[0]])
 
+    # --- Files ---
+
+    def formats(self) -> tuple[Format, ...]:
+        from npuscope.families.many_core.formats import FORMATS
+
+        return FORMATS
+
     # --- A network on a machine ---
 
     def compile(self, source: Source, options: Options) -> CoreBuild:
@@ -56,6 +64,8 @@ class ManyCore(Family):
         return inference(build)
 
     def recognises(self, path: Path) -> bool:
+        if path.suffix.lower() in (".tflite", ".onnx"):
+            return False
         from npuscope.families.many_core.buffer_format import is_core_run
 
         return is_core_run(path)
@@ -65,6 +75,19 @@ class ManyCore(Family):
 
         return read_core_run(path)
 
+    def execute(self, build: CoreBuild, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        from npuscope.families.many_core.execute import execute
+
+        return execute(build.program, inputs)
+
+    def write(self, build: CoreBuild, folder: Path, options: Options) -> tuple[str, ...]:
+        from npuscope.families.many_core.container import FILE_NAME
+        from npuscope.families.many_core.specializations import write_programs
+        from npuscope.whole_file import write_files
+
+        write_files(folder, {FILE_NAME: write_programs([build.program])})
+        return ()
+
     # --- What verbs make of it ---
 
     def screen(self, profile: Profile) -> Report | None:
@@ -72,12 +95,17 @@ class ManyCore(Family):
 
         return core_screen(profile)
 
+    def advise(self, build: CoreBuild, profile: Profile) -> Explanation:
+        from npuscope.families.many_core.report.explain import explain_model
+
+        return explain_model(profile)
+
     def explain(self, source: Source, options: Options) -> Explanation:
-        from npuscope.families.many_core.report.explain import explain_model, explain_run
+        from npuscope.families.many_core.report.explain import explain_run
 
         if isinstance(source, str | Path) and self.recognises(Path(source)):
             return explain_run(Path(source))
-        return explain_model(self.time(self.compile(source, options)))
+        return super().explain(source, options)
 
     def lint(self, source: Source, options: Options) -> tuple[Finding, ...]:
         from npuscope.building import ReadOptions, read_graph

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -33,8 +32,6 @@ from npuscope.identify.binary import inspect_raw_image
 from npuscope.identify.sample import FileFacts, Sample, plain
 from npuscope.structs import replace
 
-# The vendor's runner names the buffers of several devices with a number behind.
-_BUFFER_NAME = re.compile(r"aiccyclecounts(_[^./]*)?\.bin$")
 _RAW_SENTENCE = (
     "by its name a raw stats buffer of the vendor's runtime: its layout is not public, so nothing "
     "in it can be read here"
@@ -168,9 +165,25 @@ def inspect_stats_buffer(sample: Sample) -> FileFacts:
     return FileFacts(f"1.{header.minor}", summary, values, ignored)
 
 
-def inspect_raw(sample: Sample) -> FileFacts:
-    """Bytes of no known kind; a vendor's stats buffer is known by its name alone."""
+def inspect_vendor_buffer(sample: Sample) -> FileFacts:
     facts = inspect_raw_image(sample)
-    if not _BUFFER_NAME.search(sample.path.name):
-        return facts
     return replace(facts, summary={**facts.summary, "notes": [_RAW_SENTENCE]})
+
+
+def inspect_opstats(sample: Sample) -> FileFacts:
+    """Tables of stats buffers, as `npuscope opstats --json` writes them."""
+    record = sample.document
+    cores, buffers, totals = (record.get(key) for key in ("cores", "buffers", "totals"))
+    rows = [row for row in buffers if isinstance(row, dict)] if isinstance(buffers, list) else []
+    verdicts = [row["verdict"] for row in rows if isinstance(row.get("verdict"), dict)]
+    means = totals if isinstance(totals, dict) else {}
+    summary = {
+        "networks": sorted({str(row.get("network", "")) for row in rows}),
+        "buffers": len(rows),
+        "cores": len(cores) if isinstance(cores, list) else 0,
+        "level": record.get("level"),
+        "ucycles_mean": means.get("ucycles_mean"),
+        "inferences_per_s_mean": means.get("inferences_per_s_mean"),
+        "bound_by": sorted({str(verdict.get("bound", "")) for verdict in verdicts}),
+    }
+    return FileFacts(str(record["schema"]).rpartition("/")[2], summary, plain(record))

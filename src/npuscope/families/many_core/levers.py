@@ -17,6 +17,7 @@ from npuscope.families.many_core.rules import unevenness
 from npuscope.families.many_core.sim.conditions import RunOptions
 from npuscope.families.many_core.sim.run import simulate
 from npuscope.graph.model import Graph
+from npuscope.shown import significant
 from npuscope.structs import replace
 
 _ITERATIONS = 5
@@ -60,7 +61,8 @@ class Scaling(Struct, frozen=True):
         }
         moved = ", ".join(f"{name} {x:.0f} -> {y:.0f}" for name, (x, y) in parts.items() if x or y)
         return (
-            f"{a.cores} -> {b.cores} cores: {a.ms:.4g} -> {b.ms:.4g} ms; on the critical path, us: "
+            f"{a.cores} -> {b.cores} cores: {significant(a.ms, 4)} -> {significant(b.ms, 4)} ms; "
+            "on the critical path, us: "
             f"{moved}; busiest core {a.unevenness:.2f} -> {b.unevenness:.2f} times the mean work"
         )
 

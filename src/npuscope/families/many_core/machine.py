@@ -38,6 +38,7 @@ Ticks = Annotated[int, Range(0, 1 << 32)]
 
 class Cores(Struct, frozen=True):
     count: Annotated[int, Range(1, 32)]  # masks of receivers have as many bits
+    card_count: Annotated[int, Range(1, 32)]
     hvx_threads: tuple[ThreadNumber, ...]
     hmx_thread: ThreadNumber
     dma_thread: ThreadNumber
@@ -62,6 +63,7 @@ class CoreClocks(Struct, frozen=True):
     utimer_hz: Annotated[int, Range(1_000, 1 << 40)]
     core_mhz: Mhz
     dvfs_mhz: tuple[Mhz, ...]
+    load_mhz: tuple[Mhz, ...]
     dvfs_period_us: Annotated[float, Range(0.001, 1e9)]
 
 
@@ -77,6 +79,7 @@ class Hmx(Struct, frozen=True):
 class Ddr(Struct, frozen=True):
     peak_gb_per_s: Rate
     effective_gb_per_s: Rate
+    capacity_gb: Rate
     latency_us: Micros
 
 
@@ -94,6 +97,10 @@ class Dma(Struct, frozen=True):
 
 class Host(Struct, frozen=True):
     gb_per_s: Rate
+    output_gb_per_s: Rate
+    copy_gb_per_s: Rate
+    crowding: Annotated[float, Range(0, 1)]
+    fixed_us: Micros
     latency_us: Micros
     submit_us: Micros
     complete_us: Micros
@@ -122,6 +129,43 @@ class SyncCosts(Struct, frozen=True):
     semaphore_cycles: Cycles
 
 
+class SetupCosts(Struct, frozen=True):
+    """Of the sums that time a whole set-up; see setups/model.py."""
+
+    core_mhz: Mhz
+    ddr_gb_per_s: Rate
+    product_share: Rate
+    store_cycles_per_kb: Cycles
+    depthwise_cycles_per_kb: Cycles
+    depthwise_cycles_per_tap_kb: Cycles
+    pool_cycles_per_tap_kb: Cycles
+    layout_share: Annotated[float, Range(0, 10)]
+    overlap: Annotated[float, Range(1, 100)]
+    sharpness: Annotated[float, Range(1, 100)]
+    tile_cycles: Cycles
+    join_cycles: Cycles
+    join_cycles_per_core: Cycles
+    exchange_share: Annotated[float, Range(0, 100)]
+    spill_share: Annotated[float, Range(0, 10)]
+    room_bytes: Bytes
+    room_depth_first_bytes: Bytes
+    resident_bytes: Bytes
+    mxfp6_ratio: Annotated[float, Range(0.01, 1)]
+    mxfp6_cycles_per_kb: Cycles
+    mxfp6_overlap: Annotated[float, Range(1, 100)]
+    interval: tuple[Rate, ...]
+
+
+class Power(Struct, frozen=True):
+    """Watts of a card by what it does."""
+
+    idle_w: Rate
+    w_per_tmac: Rate  # a second
+    w_per_ddr_gb: Rate  # a second
+    w_per_link_gb: Rate  # a second
+    interval: tuple[Rate, ...]
+
+
 DEFAULT_CORE_MACHINE = "cloudai100"
 HMX_KINDS = ("aicconvolutiond32", "aicconvtransposed32")
 _FOLDER = Path(__file__).parent
@@ -143,7 +187,9 @@ class CoreMachine(Struct, frozen=True):
     peer: Peer
     stats: StatsCost
     sync: SyncCosts
+    setups: SetupCosts
     pcycles_per_kb: dict[str, Rate]
+    power: Power | None = None  # absent where nothing was published
 
     @property
     def core_hz(self) -> int:
@@ -262,9 +308,16 @@ def _faults(machine: CoreMachine) -> Iterator[tuple[str, str]]:
         yield "cores.hvx_threads", "expected different thread numbers, 0 or higher"
     if "default" not in machine.pcycles_per_kb:
         yield "pcycles_per_kb.default", "this key is missing"
-    if not machine.clocks.dvfs_mhz:
-        yield "clocks.dvfs_mhz", "needs at least one step"
-    for name in ("end_ticks", "activate_ticks"):
-        bounds = getattr(machine.stats, name)
+    for name, steps in (("dvfs", machine.clocks.dvfs_mhz), ("load", machine.clocks.load_mhz)):
+        if not steps:
+            yield f"clocks.{name}_mhz", "needs at least one step"
+    pairs: dict[str, tuple[float, ...]] = {
+        "stats.end_ticks": machine.stats.end_ticks,
+        "stats.activate_ticks": machine.stats.activate_ticks,
+        "setups.interval": machine.setups.interval,
+    }
+    if machine.power is not None:
+        pairs["power.interval"] = machine.power.interval
+    for name, bounds in pairs.items():
         if len(bounds) != 2 or bounds[0] > bounds[1]:
-            yield f"stats.{name}", "expected two numbers, the lower one first"
+            yield name, "expected two numbers, the lower one first"

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from npuscope.families.interface import Family, Options, Report, Source
+from npuscope.families.interface import Family, Format, Options, Report, Source
+from npuscope.options.rows import BUILDING
+from npuscope.structs import replace
 
 if TYPE_CHECKING:
     from npuscope.advice.compare.model import Side
     from npuscope.advice.explanation import Explanation
+    from npuscope.advice.fix.program_bench import ProgramBench
     from npuscope.building import Build
     from npuscope.profiling.model import Profile
+    from npuscope.profiling.validate import Validation
+    from npuscope.report.compile import Compilation
     from npuscope.rulebook.finding import Finding
 
 
 class NeuralArt(Family):
     name = "neural-art"
-    options: ClassVar[frozenset[str] | None] = None
+    understands: ClassVar[frozenset[str] | None] = None
 
     # --- Machines ---
 
@@ -39,12 +44,19 @@ class NeuralArt(Family):
 
         return keys_report(machine, text)
 
+    # --- Files ---
+
+    def formats(self) -> tuple[Format, ...]:
+        from npuscope.families.neural_art.formats import FORMATS
+
+        return FORMATS
+
     # --- A network on a machine ---
 
     def compile(self, source: Source, options: Options) -> Build:
         from npuscope.building import build
 
-        return build(source, options)  # type: ignore[arg-type]
+        return build(source, self.understood(options, BUILDING))  # type: ignore[arg-type]
 
     def time(self, build: Build) -> Profile:
         from npuscope.profiling.run import estimate
@@ -57,6 +69,16 @@ class NeuralArt(Family):
 
         return is_saved_profile(path) or is_program(path)
 
+    def write(self, build: Build, folder: Path, options: Options) -> tuple[str, ...]:
+        from npuscope.report.build_files import build_call, write_network
+
+        return write_network(build, folder, build_call(build, options))
+
+    def compiled(self, build: Build, files: tuple[str, ...], notes: tuple[str, ...]) -> Compilation:
+        from npuscope.report.compile import Compilation
+
+        return Compilation(build.program, files, notes, build.graph)
+
     def estimate(self, source: Source, options: Options) -> Profile:
         from npuscope.building import without_collector
 
@@ -65,10 +87,37 @@ class NeuralArt(Family):
 
     # --- What verbs make of it ---
 
+    def profile(self, source: Source, options: Options) -> Profile:
+        """Simulated, `batch` times."""
+        from npuscope.building import without_collector
+        from npuscope.profiling.measure import simulated_part
+        from npuscope.profiling.run import profile
+
+        with without_collector():
+            network = self.compile(source, options)
+            batch = options.get("batch", 1)
+            run = profile(network.program, network.machine, network.graph, batch=batch)
+        return replace(run, device=simulated_part(network.program, network.machine, batch))
+
     def side(self, source: Source, options: Options) -> Side:
         from npuscope.advice.compare.sides import neural_art_side
 
         return neural_art_side(source, options)  # type: ignore[arg-type]
+
+    def validate(self, source: Source, options: Options) -> Validation:
+        from npuscope.families.neural_art.validation import validate_program
+
+        return validate_program(source, options)
+
+    def bench(self, path: Path, options: Options, data: Any) -> ProgramBench:
+        from npuscope.advice.fix.program_bench import ProgramBench
+
+        return ProgramBench(path, options, data=data)  # type: ignore[arg-type]
+
+    def advise(self, build: Build, profile: Profile) -> Explanation:
+        from npuscope.advice.explain import explain
+
+        return explain(build, profile)
 
     def explain(self, source: Source, options: Options) -> Explanation:
         """With `trials` changes are compiled and timed; with a `batch` it is run, not estimated;
@@ -78,18 +127,18 @@ class NeuralArt(Family):
         from npuscope.advice.fix.trials import trials_of
         from npuscope.building import Options as Building
         from npuscope.building import build, without_collector
+        from npuscope.profiling.measure import simulated_part
         from npuscope.profiling.run import profile
 
-        own = ("trials", "batch", "model")
-        plain: Building = {k: v for k, v in options.items() if k not in own}  # type: ignore[assignment]
+        plain: Building = self.understood(options, BUILDING)  # type: ignore[assignment]
         model = options.get("model")
         network = build(source, {**plain, "compiled_from": model or plain.get("compiled_from")})
         network = with_model(network, source, model, plain)
         with without_collector():
             if options.get("batch"):
-                run = profile(
-                    network.program, network.machine, network.graph, batch=options["batch"]
-                )
+                parts, batch = (network.program, network.machine), options["batch"]
+                run = profile(*parts, network.graph, batch=batch)
+                run = replace(run, device=simulated_part(*parts, batch))
             else:
                 run = self.time(network)
             trials = trials_of(source, plain, network, run) if options.get("trials") else None

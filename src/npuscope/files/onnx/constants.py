@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -50,7 +53,7 @@ class Const(Struct, frozen=True):
         values = self.integers()
         if values.size > MAX_LIST:
             raise ModelError(
-                f"{values.size} axes, sizes or pads are given; the limit is {MAX_LIST}",
+                f"found {values.size} axes, sizes or pads; the limit is {MAX_LIST}",
                 hint="check which tensor the op takes them from",
             )
         return [int(value) for value in values]
@@ -79,9 +82,10 @@ class Const(Struct, frozen=True):
         quant = self.quant
         if quant is not None and quant.axis is not None:
             quant = replace(quant, axis=permutation.index(quant.axis))
-        return replace(
-            self, data=np.ascontiguousarray(self.data.transpose(permutation)), quant=quant
-        )
+        turned = self.data.transpose(permutation)
+        # Weights that were not read take no memory: a copy would.
+        data = np.ascontiguousarray(turned) if any(turned.strides) else turned
+        return replace(self, data=data, quant=quant)
 
     def reshape(self, shape: tuple[int, ...]) -> Const:
         """Scales along an axis are kept only if nothing but axes of size 1 changes."""
@@ -210,6 +214,22 @@ def text(value: str | bytes) -> str:
     return value if isinstance(value, str) else value.decode(errors="backslashreplace")
 
 
+_SHAPES_ONLY: ContextVar[bool] = ContextVar("_SHAPES_ONLY", default=False)
+
+
+@contextmanager
+def without_weights() -> Iterator[None]:
+    """External data is not read within: each such tensor becomes zeros that take no memory.
+
+    For timing, which does not depend on values. What is read so must not be executed.
+    """
+    token = _SHAPES_ONLY.set(True)
+    try:
+        yield
+    finally:
+        _SHAPES_ONLY.reset(token)
+
+
 class TensorReader:
     """Reads tensors of one model; `folder` is where external data may lie."""
 
@@ -231,6 +251,9 @@ class TensorReader:
         if min(shape, default=0) < 0 or prod(max(size, 1) for size in shape) > MAX_ELEMENTS:
             raise FileError(f"the constant has the shape {shape}", where=label)
         packed = kind in _ARRAY_TYPES
+        if proto.data_location == _EXTERNAL and _SHAPES_ONLY.get():
+            dtype = np.dtype(_ARRAY_TYPES.get(kind, kind))
+            return Const(np.broadcast_to(np.zeros((), dtype), shape), kind, name=name)
         count = (prod(shape) + 1) // 2 if packed else prod(shape)
         flat = self._flat(proto, np.dtype(_ARRAY_TYPES.get(kind, kind)), count, label)
         if packed:
@@ -289,8 +312,8 @@ class TensorReader:
             raise FileError("its external data cannot be found", where=label) from None
         if offset < 0 or length != size_bytes or offset + length > size:
             raise FileError(
-                f"its external data, {size_bytes} bytes at offset {offset}, lies outside of the "
-                f"file of {size} bytes",
+                f"its external data, {size_bytes} bytes at offset {offset}, is outside the file "
+                f"of {size} bytes",
                 where=label,
             )
         self.external_bytes += length

@@ -50,8 +50,8 @@ def walk_branch(walk: OnnxWalk, node: Node, visit: Callable[[Node], None]) -> bo
         return False  # a name of the network means something else in here
     if condition is None:
         walk.graph.notes.append(
-            f"{node.origin}: its condition is not known before run time; read as its {branch}, "
-            "the one with more weights"
+            f"{node.origin}: its condition is unknown before run time: its {branch} is read, the "
+            "one with more weights"
         )
     walk.protos.update((text(inner.output[0]), inner) for inner in bodies[branch].node)
     part = rewrite(unfuse(replace(part, constants={**walk.constants, **part.constants})))

@@ -174,9 +174,7 @@ def gather(task: NodeTask) -> None:
     size = shape[axis]
     indices = places.integers()
     if not indices.size or indices.min() < -size or indices.max() >= size:
-        raise ModelError(
-            f"indices {indices[:8].tolist()} are outside of an axis of {size} elements"
-        )
+        raise ModelError(f"indices {indices[:8].tolist()} are outside an axis of {size} elements")
     # Counted from the front.
     indices = np.where(indices < 0, indices + size, indices) if indices.min() < 0 else indices
     spans = [range(size) for size in shape]
@@ -194,9 +192,7 @@ def gather(task: NodeTask) -> None:
         # A single index: the axis is removed.
         cut, name = _slice_attrs(x, spans), f"{task.node.output}_cut"
         one = task.make("Slice", (x.tensor,), cut, x.layout, x.via, name=name)
-        before = task.shape(x)
-        target = (*before[:axis], *before[axis + 1 :])
-        task.finish(task.arranger.reshape(one, target, task.node.origin, task.node.output))
+        task.finish(task.arranger.without_axis(one, axis, task.node.origin, task.node.output))
 
 
 def _as_range(indices: np.ndarray) -> range | None:

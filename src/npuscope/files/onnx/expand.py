@@ -231,7 +231,7 @@ class _Rewriter:
         point = stated.data if stated is not None else np.zeros((), weights.data.dtype)
         channels = np.squeeze(scale).shape
         if point.size > 1 and point.shape != channels:
-            raise self._unsupported(node, "zero points and scales differ in number")
+            raise self._unsupported(node, "the numbers of zero points and scales differ")
         points = np.broadcast_to(point if point.size > 1 else point.ravel()[0], channels)
         name = f"{node.output}/w_zero_point"
         self.constants[name] = Const(np.ascontiguousarray(points), weights.type)
@@ -256,7 +256,7 @@ class _Rewriter:
     def _only_reader(self, name: str, kinds: tuple[str, ...], node: Node) -> Node:
         readers = self.readers.get(name, [])
         if len(readers) != 1 or readers[0].kind not in kinds or name in self.outputs:
-            raise self._unsupported(node, f"it is not followed by one {kinds[0]}")
+            raise self._unsupported(node, f"it is not followed by exactly one {kinds[0]}")
         return readers[0]
 
     def _other_constant(self, node: Node, dynamic: str) -> np.ndarray | None:

@@ -268,7 +268,7 @@ class OnnxFileGraph(StoredOnnx):
         elif not kind and in_network is not None:
             kind = type_number(in_network.dtype.numpy)
         if not kind:
-            raise ValueError(f"the type of '{safe_terminal(tensor)}' is not known")
+            raise ValueError(f"the type of '{safe_terminal(tensor)}' is unknown")
         shape: tuple[int | str | None, ...] | None = self.shape(tensor)
         if shape is None and in_network is not None:
             shape = in_network.source_shape or in_network.shape

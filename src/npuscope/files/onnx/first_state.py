@@ -85,13 +85,16 @@ class _Both:
     def __init__(self, first: Model, model: Model) -> None:
         self.first_makers, self.makers = _makers(first), _makers(model)
         self._first_types, self._types = _types(first), _types(model)
+        sources = _sources(first), _sources(model)
+        named = (name for each in sources for name, kind in each)
+        self._made = {*self.first_makers, *self.makers, *named}
         # What an Identity gives is what it takes: old names, each with the one that it stands for.
-        self._stands_for = {name: name for name, kind in _sources(first)}
+        self._stands_for = {name: name for name, kind in sources[0]}
         for node in nodes_in_order(first.graph.node):
             for name in node.output:
                 self._stands_for[name] = self._stands_for.get(_passed_on(node), name)
         # New names, each with the old one that is like it.
-        self._twins = {n: self._stands_for[n] for n, kind in _sources(model) & _sources(first)}
+        self._twins = {n: self._stands_for[n] for n, kind in sources[0] & sources[1]}
         self._settled = set(self._twins)  # what inputs, constants and the same ops make
         for node in nodes_in_order(model.graph.node):
             if _passed_on(node) in self._twins:
@@ -118,7 +121,9 @@ class _Both:
         kind = self._first_types.get(before)
         same_type = kind is not None and kind == self._types.get(after)
         same_name = after in self._twins and self._twins[after] == self._stands_for.get(before)
-        return same_type or same_name or before == after == ""  # an input that is left out
+        # An input that is left out, or that nobody makes: the file was like that.
+        no_ones = before == after and after not in self._made
+        return same_type or same_name or no_ones
 
     def check(self, node: Node, inside: frozenset[str]) -> None:
         """What a node with bodies hands to them must be what it was."""
@@ -131,8 +136,8 @@ class _Both:
         if wrong or len(old.input) != len(node.input):
             names = ", ".join(f"'{name}'" for name in sorted(wrong)) or "an operand"
             raise ModelError(
-                f"{safe_terminal(names)} is used inside of {text(node.op_type)} "
-                f"'{safe_terminal(text(node.name))}', which cannot be edited along"
+                f"{safe_terminal(names)} is used inside {text(node.op_type)} "
+                f"'{safe_terminal(text(node.name))}', which cannot be edited with it"
             )
 
 

@@ -13,6 +13,7 @@ from npuscope.files.onnx.file import decode, inline_own_functions
 from npuscope.files.onnx.file_graph import OnnxFileGraph
 from npuscope.files.onnx.float_file import folded_file
 from npuscope.files.onnx.float_repairs import (
+    add_computed_biases,
     copy_constant_outputs,
     inferred,
     own_biases,
@@ -64,6 +65,7 @@ def float_ready(
     proto = _with_opset(proto, notes)
     proto = folded_file(proto, path, [])  # onnxruntime takes ops apart that it has no kernel for
     copy_constant_outputs(proto)
+    add_computed_biases(proto)
     _name_nodes(proto)
     own_biases(proto)
     _tidy(proto)

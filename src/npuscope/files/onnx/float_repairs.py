@@ -76,6 +76,30 @@ def _as_row(node: Any, weights: Any, bias: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.broadcast_to(bias.reshape(-1), (count,)))
 
 
+def add_computed_biases(proto: Any) -> None:
+    """A Gemm that adds what another node computes as a product and an Add, which have a scale
+    each: onnxruntime makes one Gemm of both, and its quantizer leaves the product in float."""
+    from onnx import helper
+
+    constants = {entry.name for entry in proto.graph.initializer}
+    names = constants.union(*(node.output for node in proto.graph.node))
+    nodes: list[Any] = []
+    for node in proto.graph.node:
+        nodes.append(node)
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        plain = node.op_type == "Gemm" and attributes.get("beta", 1.0) == 1.0
+        if not plain or len(node.input) < 3 or node.input[2] in ("", *constants):
+            continue
+        bias, result, product = node.input[2], node.output[0], f"{node.output[0]}/product"
+        while product in names:
+            product += "_"
+        del node.input[2:]
+        node.output[0] = product
+        nodes.append(helper.make_node("Add", [product, bias], [result], f"{node.name}/add"))
+    del proto.graph.node[:]
+    proto.graph.node.extend(nodes)
+
+
 def copy_constant_outputs(proto: Any) -> None:
     """A result that is a constant as the copy of one: the quantizer drops what no node reads."""
     from onnx import helper

@@ -45,7 +45,7 @@ def with_numbers(source: OnnxModel, path: Path) -> OnnxModel:
         raise FileError(f"not JSON: {error}", where=str(beside)) from None
     tensors = document.get("tensors") if isinstance(document, dict) else None
     if not isinstance(tensors, dict):
-        raise FileError("holds no table of tensors", where=str(beside))
+        raise FileError("has no table of tensors", where=str(beside))
     rows = ((name, _numbers(entry)) for name, entry in tensors.items())
     table = {name: numbers for name, numbers in rows if numbers is not None}
     constants = dict(source.constants)

@@ -19,6 +19,7 @@ from npuscope.structs import replace
 Layout = tuple[int, ...]
 Shape = tuple[int, ...]
 ADDED = -1
+_IMAGE_AXES = 4
 
 # Storage that windowed ops work on, by source rank.
 CHANNEL_LAST: dict[int, Layout] = {3: (0, ADDED, 2, 1), 4: (0, 2, 3, 1)}
@@ -103,18 +104,13 @@ def reshape_groups(source: Shape, target: Shape) -> list[AxisGroup]:
                 left, i = left * source[i], i + 1
             else:
                 right, j = right * target[j], j + 1
-        i, j = _absorb_ones(source, target, i, j)
+        # Size-1 axes on one side only belong to the group before them.
+        while i < len(source) and source[i] == 1 and (j == len(target) or target[j] != 1):
+            i += 1
+        while j < len(target) and target[j] == 1 and (i == len(source) or source[i] != 1):
+            j += 1
         groups.append(AxisGroup(tuple(range(first, i)), tuple(range(second, j))))
     return groups
-
-
-def _absorb_ones(source: Shape, target: Shape, i: int, j: int) -> tuple[int, int]:
-    """Size-1 axes on one side only belong to the group before them."""
-    while i < len(source) and source[i] == 1 and (j == len(target) or target[j] != 1):
-        i += 1
-    while j < len(target) and target[j] == 1 and (i == len(source) or source[i] != 1):
-        j += 1
-    return i, j
 
 
 def reshape_layouts(layout: Layout, source: Shape, target: Shape) -> tuple[Layout, Layout]:
@@ -127,7 +123,12 @@ def reshape_layouts(layout: Layout, source: Shape, target: Shape) -> tuple[Layou
         reshape_groups(source, target), key=lambda group: _position(layout, source, group)
     )
     before = tuple(axis for group in groups for axis in group.before)
-    return before, tuple(axis for group in groups for axis in group.after)
+    after = tuple(axis for group in groups for axis in group.after)
+    if len(target) <= _IMAGE_AXES:
+        return before, after
+    # Axes of size 1 behind all others would hide which one is the last, the channels.
+    count = max((place for place, axis in enumerate(after, 1) if target[axis] > 1), default=0)
+    return before, (*after[count:], *after[:count])
 
 
 def _position(layout: Layout, source: Shape, group: AxisGroup) -> int:
@@ -199,6 +200,15 @@ class Arranger:
             value = self.arrange(value, before, origin)
         tensor = self.graph.tensors[value.tensor]
         origins = (*value.via, origin)
+        tensor = self._reshape(tensor, stored_shape(layout, target), origins, name)
+        self._note_source(tensor, layout, target)
+        return LayoutValue(tensor.name, layout)
+
+    def without_axis(self, value: LayoutValue, axis: int, origin: str, name: str) -> LayoutValue:
+        """The value without a source axis of size 1; the others keep their places."""
+        source, layout = self.source_shape(value), dropped(value.layout, (axis,))
+        target = (*source[:axis], *source[axis + 1 :])
+        tensor, origins = self.graph.tensors[value.tensor], (*value.via, origin)
         tensor = self._reshape(tensor, stored_shape(layout, target), origins, name)
         self._note_source(tensor, layout, target)
         return LayoutValue(tensor.name, layout)

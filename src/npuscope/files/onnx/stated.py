@@ -170,8 +170,8 @@ def _find(walk: OnnxWalk, node: Node, outputs: list[str], sources: tuple[str, ..
         walk.guessed = True
         label = safe_terminal(name)
         walk.graph.notes.append(
-            f"{node.kind} is not known here, and no shape of '{label}' is stated: taken as that of "
-            f"its first input, {shape}; --shape {label}=... states another"
+            f"{node.kind} is an unknown op, and the file does not state the shape of '{label}': "
+            f"the shape of its first input, {shape}, is assumed; --shape {label}=... sets another"
         )
 
 
@@ -203,8 +203,8 @@ def _inferred_here(walk: OnnxWalk, node: Node, outputs: Iterable[str]) -> dict[s
         if 0 in shape:
             walk.guessed = True
             walk.graph.notes.append(
-                f"the size of '{safe_terminal(name)}' depends on data ({node.kind}): taken as 1; "
-                f"--shape {safe_terminal(name)}=... states another"
+                f"the size of '{safe_terminal(name)}' depends on data ({node.kind}): 1 is "
+                f"assumed; --shape {safe_terminal(name)}=... sets another"
             )
         sizes = tuple(size or 1 for size in shape)
         forms[name] = (TYPE_NAMES.get(info.type.tensor_type.elem_type, ""), sizes)

@@ -95,7 +95,8 @@ def strided_slice(reader: TfliteReader, op: SourceOp) -> None:
     if attrs.sizes == tuple(cuts.shape):
         reader.emit(op, "Slice", (x.name,), attrs)
         return
-    name = x.name if attrs.sizes == x.shape else reader.aside(op, "Slice", x, attrs).name
+    in_order = attrs.sizes == x.shape and min(attrs.steps, default=1) > 0
+    name = x.name if in_order else reader.aside(op, "Slice", x, attrs).name
     reader.emit(op, "Reshape", (name,), Attrs(), tuple(cuts.shape))
 
 

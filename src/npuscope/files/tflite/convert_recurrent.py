@@ -49,11 +49,11 @@ def sequence_lstm(reader: TfliteReader, op: SourceOp) -> None:
         raise NotComputed(f"weights and input of {kinds} are not supported", where=op.origin)
     quants = [tensor.quant for tensor in (x, *parts[: len(_GATES)])]
     if dtypes == whole and not all(map(_is_single, quants)):
-        raise NotComputed("scales for each channel are not supported", where=op.origin)
+        raise NotComputed("one scale per channel is not supported", where=op.origin)
     clip, major = op.real("CellClip"), bool(op.number("TimeMajor"))
     attrs = SequenceLstmAttrs(major, clip, _cell_bits(reader, op) if x.quant else 0)
     reader.emit(op, "SequenceLSTM", (x.name, *(part.name for part in parts)), attrs)
-    note = "recurrent layers begin every inference with a state of zero"
+    note = "recurrent layers start every inference with a state of zero"
     if note not in reader.builder.graph.notes:
         reader.builder.graph.notes.append(note)
 

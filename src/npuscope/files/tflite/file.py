@@ -8,6 +8,8 @@ view into the file.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,7 +37,13 @@ _SIGNED = struct.Struct("<i").unpack_from
 _SHORT = struct.Struct("<H").unpack_from
 _WORD = struct.Struct("<I").unpack_from
 _MOST_SLOTS = 64  # the schema's largest table has fewer
+_SLOTS = tuple(struct.Struct(f"<{count}H").unpack_from for count in range(_MOST_SLOTS + 1))
 _BYTE, _INT, _FLOAT, _LONG = "b", "i", "f", "q"
+
+
+@lru_cache(1024)
+def _form(form: str) -> Callable[[bytes, int], tuple[Any, ...]]:
+    return struct.Struct(f"<{form}").unpack_from
 
 
 class Table:
@@ -49,7 +57,7 @@ class Table:
         if vtable < 0:
             raise IndexError  # a negative position would be read from the end
         count = min((_SHORT(data, vtable)[0] + 1) // 2, _MOST_SLOTS)
-        self.slots: tuple[int, ...] = struct.unpack_from(f"<{count}H", data, vtable)
+        self.slots: tuple[int, ...] = _SLOTS[count](data, vtable)
 
     def place(self, slot: int) -> int:
         """Where a field lies; 0 where it is absent."""
@@ -61,7 +69,7 @@ class Table:
         slots, index = self.slots, slot >> 1  # as in `place`: numbers are most of a file
         if index >= len(slots) or not slots[index]:
             return default
-        return struct.unpack_from("<" + form, self.data, self.pos + slots[index])[0]
+        return _form(form)(self.data, self.pos + slots[index])[0]
 
     def table(self, slot: int) -> Table | None:
         place = self.place(slot)
@@ -77,7 +85,7 @@ class Table:
 
     def numbers(self, vector: tuple[int, int], form: str) -> tuple[Any, ...]:
         count, start = vector
-        return struct.unpack_from(f"<{count}{form}", self.data, start)
+        return _form(f"{count}{form}" if count > 1 else form)(self.data, start) if count else ()
 
     def item(self, vector: tuple[int, int], index: int) -> Table:
         """One of a vector of tables."""
@@ -320,9 +328,7 @@ class _Parser:
         self.budget.take(count * 64)  # a scale and a zero point as Python numbers
         points = quant.numbers(zeros, _LONG) if zeros[0] else (0,)
         if max(points) > _LARGEST_ZERO_POINT or min(points) < -_LARGEST_ZERO_POINT:
-            raise FileError(
-                "a zero point is outside of every integer type", where=safe_terminal(name)
-            )
+            raise FileError("a zero point fits no integer type", where=safe_terminal(name))
         points = points * count if len(points) == 1 else points
         return Quant(quant.numbers(scales, _FLOAT), points, axis if count > 1 else None)
 

@@ -117,7 +117,7 @@ class TfliteReader:
         graph.outputs = (*outputs, *self.kept)
         if states := self.source.states + len(self.kept):
             variables = counted(states, "variable")
-            graph.notes.append(f"{variables} of the network: each is an input and an output here")
+            graph.notes.append(f"{variables} of the network: each becomes an input and an output")
         drop_dead(graph)  # axes, pads and shapes became attributes
         return graph
 
@@ -184,13 +184,11 @@ class TfliteReader:
 
     def _known(self, index: int) -> Tensor | None:
         """A tensor that can be named here; handles, strings and sparse constants cannot."""
-        if index < 0 or (index not in self.tensors.names and not self._is_plain(index)):
+        if index < 0:
             return None
-        return self.tensors.get(index)
-
-    def _is_plain(self, index: int) -> bool:
         source = self.source.tensors[index]
-        return source.data is not None and source.type in TYPES
+        is_plain = source.data is not None and source.type in TYPES
+        return self.tensors.get(index) if is_plain or index in self.tensors.names else None
 
     # what the operator table asks for
 
@@ -230,7 +228,7 @@ class TfliteReader:
     def axis(self, op: SourceOp, axis: int, tensor: Tensor) -> int:
         rank = len(tensor.shape)
         if not -rank <= axis < rank:
-            raise ModelError(f"axis {axis} is outside of shape {tensor.shape}", where=op.origin)
+            raise ModelError(f"axis {axis} is outside shape {tensor.shape}", where=op.origin)
         return axis % rank
 
     def new_axis(self, op: SourceOp, axis: int, parts: list[Tensor]) -> int:

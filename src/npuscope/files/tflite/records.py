@@ -108,7 +108,7 @@ def read_model_file(data: bytes) -> TfliteFile:
         attached = reader.attached()
     except WILD_OFFSET:
         raise FileError(
-            "the file is damaged: a table outside of the network cannot be read",
+            "the file is damaged: a table outside the network cannot be read",
             hint="copy or export the model again",
         ) from None
     return TfliteFile(model, data[4:8], attached, reader.unknown)
@@ -194,7 +194,7 @@ class _Reader:
         end = self.end
         for start, stop in sorted(self.outside):
             if any(self.data[end:start]):
-                self.unknown = self.unknown or "data behind its tables"
+                self.unknown = self.unknown or "data after its tables"
             end = max(end, stop)
         rest = self.data[end:]
         return rest if any(rest) else b""
@@ -207,7 +207,7 @@ def write_model_file(file: TfliteFile) -> bytes:
     """A flatbuffer, the data behind it, then what was attached."""
     if file.unknown:
         raise ModelError(
-            f"the file cannot be written without loss: {file.unknown} is not known here",
+            f"the file cannot be written without loss: npuscope does not know {file.unknown}",
             hint="the file is newer than this version of npuscope",
         )
     behind = [record for record in _records(file.model) if record.outside is not None]
@@ -253,7 +253,7 @@ def _flatbuffer(file: TfliteFile) -> bytes:
         builder.Finish(_write(builder, file.model), file.identifier)
     except flatbuffers.builder.BuilderSizeError:
         raise ModelError(
-            "the edited file would be larger than 2 GB, which no reader takes"
+            "the edited file would be larger than 2 GB, which no reader accepts"
         ) from None
     return bytes(builder.Output())
 

@@ -60,7 +60,7 @@ def _vector(table: Any, kind: int) -> np.ndarray:
 
     kinds = {1: tflite.Int32Vector, 2: tflite.Uint16Vector, 3: tflite.Uint8Vector}
     if table is None or kind not in kinds:
-        raise FileError("a sparse axis has no list of places")
+        raise FileError("a sparse axis has no list of positions")
     vector = kinds[kind]()
     vector.Init(table.Bytes, table.Pos)
     if not vector.ValuesLength():
@@ -75,7 +75,7 @@ def dense(sparsity: Sparsity, values: np.ndarray, shape: tuple[int, ...]) -> np.
     if sorted(sparsity.order) != list(range(len(sparsity.order))) or any(
         not 0 <= axis < rank for axis in sparsity.blocks
     ):
-        raise FileError("the axes of a sparse tensor are not in an order")
+        raise FileError("the axis order of a sparse tensor is not a permutation")
     if any(axis >= rank for axis in sparsity.order[:rank]):
         raise FileError("blocks of a sparse tensor come before its axes")
     at = {axis: sparsity.axes[level].size for level, axis in enumerate(sparsity.order)}
@@ -93,7 +93,7 @@ def dense(sparsity: Sparsity, values: np.ndarray, shape: tuple[int, ...]) -> np.
         raise FileError(f"a sparse tensor stores {values.size} of {stored} values")
     for along, size in zip(elements, shape, strict=True):
         if along.size and not 0 <= along.min() <= along.max() < size:
-            raise FileError(f"a sparse tensor has places outside of {shape}")
+            raise FileError(f"a sparse tensor has positions outside {shape}")
     result = np.zeros(shape, values.dtype)
     result[tuple(elements)] = values[:stored]
     return result
@@ -113,7 +113,7 @@ def _places(sparsity: Sparsity, elements: int) -> list[np.ndarray]:
             counts = axis.segments[row + 1] - axis.segments[row]
             first = axis.segments[row]
         if counts.size and (counts.min() < 0 or counts.sum() > min(elements, MAX_ELEMENTS)):
-            raise FileError("a sparse tensor stores more values than it has")
+            raise FileError("a sparse tensor stores more values than it has elements")
         number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         places = [np.repeat(place, counts) for place in places]
         row = np.repeat(first, counts) + number
@@ -121,6 +121,6 @@ def _places(sparsity: Sparsity, elements: int) -> list[np.ndarray]:
             places.append(number)
         else:
             if row.size and row.max() >= axis.indices.size:
-                raise FileError("a sparse tensor names fewer places than it counts")
+                raise FileError("a sparse tensor has fewer positions than it states")
             places.append(axis.indices[row])
     return places

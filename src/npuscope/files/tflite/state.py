@@ -74,7 +74,7 @@ class _State(Struct):
     def _variable(self, op: SourceOp) -> str:
         operands = 2 if op.kind == ASSIGN else 1
         if len(op.inputs) < operands or op.inputs[0] not in self.handles:
-            raise ModelError("it names no variable", where=op.origin)
+            raise ModelError("it does not name a variable", where=op.origin)
         if op.kind == READ and len(op.outputs) != 1:
             raise ModelError(f"{len(op.outputs)} outputs, expected one", where=op.origin)
         return self.handles[op.inputs[0]]

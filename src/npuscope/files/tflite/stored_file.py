@@ -66,7 +66,8 @@ class StoredTflite:
             ]
         except IndexError:
             raise FileError(
-                "the file is damaged: it names a tensor, a buffer or a subgraph that is not there",
+                "the file is damaged: it names a tensor, a buffer or a subgraph that does not "
+                "exist",
                 hint="copy or export the model again",
             ) from None
         # Nothing reads this list any more, and tools that move buffers leave it behind.
@@ -144,12 +145,12 @@ class StoredTflite:
         for op, meanings in self._bound.items():
             if op in self.nodes and [tensor.meaning for tensor in op.tensors] != meanings:
                 raise ModelError(
-                    f"{safe_terminal(op.origin)} cannot take another operand: it is bound to other "
-                    "parts of the file"
+                    f"{safe_terminal(op.origin)} cannot take another operand: it is tied to "
+                    "other parts of the file"
                 )
         bound = [op for op in self.nodes if op in self._bound]
         if bound != [op for op in self._bound if op in bound]:
-            raise ModelError("operators that handle variables would be in another order")
+            raise ModelError("the order of the operators that handle variables would change")
         return write_model_file(file)
 
     def written(self) -> bytes:

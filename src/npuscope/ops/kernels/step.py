@@ -53,7 +53,7 @@ def only_bytes(op: Op, *tensors: Tensor) -> None:
     """Refuse types for which the kernel was never compared with LiteRT's."""
     for tensor in tensors:
         if tensor.dtype not in (DType.INT8, DType.UINT8):
-            raise ModelError(f"{op.kind} on {tensor.dtype.value} is not covered, only 8 bit is")
+            raise ModelError(f"{op.kind} on {tensor.dtype.value} is not supported, only 8-bit is")
 
 
 # --- 8-bit functions as tables ---

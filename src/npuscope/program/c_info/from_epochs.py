@@ -203,7 +203,13 @@ def _edges(
     program: Program, nodes: tuple[NodeInfo, ...], ids: Ids, words: Vocabulary
 ) -> Iterator[Edge]:
     numbers = count(1)
-    for before, after in pairwise(_starts(program, nodes)):
+    # The nodes that the host starts: of a blob only the first.
+    blobs = [None, *(epoch.blob for epoch in program.epochs), None]
+    pairs = zip(nodes, blobs, strict=True)
+    starts = [
+        node for place, (node, blob) in enumerate(pairs) if blob is None or blobs[place - 1] != blob
+    ]
+    for before, after in pairwise(starts):
         ends = [names.epoch_number(node.name) for node in (before, after)]
         name = f"{words.dependency}_{ends[0]}_{ends[1]}"
         yield _edge(name, next(numbers), names.FLOW, 0, before.id, after.id)
@@ -215,15 +221,6 @@ def _edges(
                 start = makers[buffer]
                 yield _edge(text[buffer], next(numbers), names.MEMORY, buffer, start, node.id)
         makers.update(dict.fromkeys(node.outputs or (), node.id))
-
-
-def _starts(program: Program, nodes: tuple[NodeInfo, ...]) -> list[NodeInfo]:
-    """The nodes that the host starts: of a blob only the first."""
-    blobs = [None, *(epoch.blob for epoch in program.epochs), None]
-    pairs = zip(nodes, blobs, strict=True)
-    return [
-        node for place, (node, blob) in enumerate(pairs) if blob is None or blobs[place - 1] != blob
-    ]
 
 
 def _edge(name: str, id: int, kind: str, buffer: int, start: int, end: int) -> Edge:

@@ -28,7 +28,7 @@ from npuscope.program.c_info.records import (
     PowerInfo,
     Tool,
 )
-from npuscope.program.model import Access, Buffer, Epoch, Pool, Program
+from npuscope.program.model import Access, Buffer, Pool, Program
 from npuscope.version import __version__
 
 _NO_BURST_LIMIT = (1 << 32) - 1
@@ -39,13 +39,21 @@ def c_info_of(program: Program, machine: Machine) -> CInfo:
     """Pools, buffers, epochs and what the program claims of them."""
     ids = Ids.of(program)
     nodes = graph_nodes(program, ids)
+    # A row for each epoch and pool: those it uses in their order, then the others.
+    real = [pool.name for pool in program.pools if not pool.virtual]
+    accesses = []
+    for epoch in program.epochs:
+        used = {access.pool for access in epoch.claims.accesses}
+        idle = (Access(pool) for pool in real if pool not in used)
+        node = ids.epochs[epoch.number]
+        accesses += [_access(one, node, ids) for one in (*epoch.claims.accesses, *idle)]
     return CInfo(
         json_schema_version=names.SCHEMA_VERSION,
         environment=_environment(program),
         buffers=tuple(_buffer(buffer, ids) for buffer in program.buffers),
         graphs=(_graph(program, nodes, ids),),
         memory_pools=tuple(_pool(pool, program, machine, ids) for pool in program.pools),
-        memory_accesses=_accesses(program, ids),
+        memory_accesses=tuple(accesses),
         power_estimates=_power(program, machine, ids),
         ec_blobs_info=blobs_of(program, ids),
     )
@@ -186,21 +194,6 @@ def _attributes(pool: Pool, program: Program, machine: Machine) -> PoolAttribute
         use_for_initrs=pool.cacheable,
         score=int(pool.score),
     )
-
-
-def _accesses(program: Program, ids: Ids) -> tuple[AccessInfo, ...]:
-    """A row for each epoch and pool: those it uses in their order, then the others."""
-    real = [pool.name for pool in program.pools if not pool.virtual]
-    return tuple(
-        _access(access, ids.epochs[epoch.number], ids)
-        for epoch in program.epochs
-        for access in (*epoch.claims.accesses, *_idle(epoch, real))
-    )
-
-
-def _idle(epoch: Epoch, pools: list[str]) -> list[Access]:
-    used = {access.pool for access in epoch.claims.accesses}
-    return [Access(pool) for pool in pools if pool not in used]
 
 
 def _access(access: Access, node: int, ids: Ids) -> AccessInfo:

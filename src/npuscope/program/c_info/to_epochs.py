@@ -24,6 +24,7 @@ from npuscope.program.model import (
     EpochKind,
     StatedUnits,
 )
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 # A blob's name is not its number: they are counted, from one, in the order they run.
@@ -127,18 +128,15 @@ def _call(node: NodeInfo, buffers: Mapping[int, str], own: bool) -> Call | None:
     if names.KINDS.get(node.mapping) not in (EpochKind.SW, EpochKind.HYBRID):
         return None
     stated = _texts(node.sw_functions) if own else ()
+    # The first operator that runs in software, else the first.
+    operators = node.subgraph_nodes or ()
+    software = [one for one in operators if names.KINDS.get(one.mapping) is EpochKind.SW]
+    first = next((_kind_name(one) for one in (*software, *operators)), "")
     return Call(
-        kernel=stated[0] if stated else kernel_name(_kernel(node)),
+        kernel=stated[0] if stated else kernel_name(first),
         inputs=tuple(buffers.get(id, "") for id in node.inputs or ()),
         outputs=tuple(buffers.get(id, "") for id in node.outputs or ()),
     )
-
-
-def _kernel(node: NodeInfo) -> str:
-    """The first operator that runs in software, else the first."""
-    inner = node.subgraph_nodes or ()
-    software = [n for n in inner if names.KINDS.get(n.mapping) is EpochKind.SW]
-    return next((_kind_name(n) for n in (*software, *inner)), "")
 
 
 def _blobs(info: CInfo, graph: GraphInfo, nodes: list[NodeInfo]) -> dict[int, int]:
@@ -179,12 +177,9 @@ def _claims(info: CInfo, pools: Mapping[int, str]) -> dict[int, Claims]:
         for row in info.power_estimates or ()
     }
     return {
-        id: _with(stated.get(id, Claims()), accesses.get(id, ())) for id in {*stated, *accesses}
+        id: replace(stated.get(id, Claims()), accesses=tuple(accesses.get(id, ())))
+        for id in {*stated, *accesses}
     }
-
-
-def _with(claims: Claims, accesses: Iterable[Access]) -> Claims:
-    return Claims(claims.ops, claims.compute_cycles, claims.max_cycles, tuple(accesses))
 
 
 # What an epoch keeps busy, as far as the file tells.

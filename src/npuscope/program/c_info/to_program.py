@@ -11,7 +11,6 @@ from npuscope.program.c_info.records import (
     CInfo,
     GraphInfo,
     PoolInfo,
-    Tool,
 )
 from npuscope.program.c_info.to_epochs import MACHINE, epochs_of, stated_units
 from npuscope.program.model import (
@@ -66,7 +65,8 @@ def program_from_c_info(info: CInfo) -> Program:
     buffers = {buffer.id: buffer.name for buffer in info.buffers or ()}
     pools = {pool.id: pool.name for pool in info.memory_pools or ()}
     # What our own files state in the tool's environment.
-    tool = _tool(info)
+    tools = info.environment.tools if info.environment else None
+    tool = tools[0] if tools else None
     if tool is None or tool.name != names.OWN_TOOL:
         settings = {}
     else:
@@ -75,7 +75,6 @@ def program_from_c_info(info: CInfo) -> Program:
     epochs = epochs_of(info, graph, buffers, pools)
     blobs = any(epoch.blob is not None for epoch in epochs)
     # Name and MD5 of the model file that the first tool read.
-    tool = _tool(info)
     files = tool.input_model.model_files if tool and tool.input_model else None
     if not files:
         file, md5 = "", ""
@@ -86,7 +85,7 @@ def program_from_c_info(info: CInfo) -> Program:
     return Program(
         name=graph.name,
         machine=settings.get("MACHINE", MACHINE),
-        generation=settings.get("GENERATION") or names.generation_of(_version(info)),
+        generation=settings.get("GENERATION") or names.generation_of(tool.version if tool else ""),
         epoch_controller=settings.get("EPOCH_CONTROLLER", str(int(blobs))) == "1",
         pools=memory,
         buffers=with_views([_buffer(buffer, pools) for buffer in info.buffers or ()], memory),
@@ -105,7 +104,7 @@ def _graph(info: CInfo) -> GraphInfo:
     if info.graphs:
         return info.graphs[0]
     raise FileError(
-        "holds no network, only what was measured",
+        "has no network, only measurements",
         where="$.graphs",
         hint="use the c_info.json in the compiler's workspace (st_ai_ws/neural_art__<name>)",
     )
@@ -116,23 +115,13 @@ def _check_target(info: CInfo) -> None:
     pools = info.memory_pools or ()
     if pools and all(is_for_cpu(pool) for pool in pools):
         raise FileError(
-            "was made for the CPU alone: it has layers, and no epochs of the NPU",
+            "was made for the CPU only: it has layers, but no NPU epochs",
             hint="generate it again with --st-neural-art and a profile",
         )
 
 
 def is_for_cpu(pool: PoolInfo) -> bool:
     return pool.attributes is not None and pool.attributes.byte_width is None
-
-
-def _tool(info: CInfo) -> Tool | None:
-    tools = info.environment.tools if info.environment else None
-    return tools[0] if tools else None
-
-
-def _version(info: CInfo) -> str:
-    tool = _tool(info)
-    return tool.version if tool else ""
 
 
 def _pool(index: int, info: PoolInfo, pools: Mapping[int, str]) -> Pool:

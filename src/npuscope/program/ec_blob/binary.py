@@ -152,14 +152,14 @@ def _read_row(data: bytes, start: int, at: int, layout: tuple[str, ...], code_wo
     where = start + numbers["list"]
     count = numbers["count"]
     if where % _WORD or where + count * _WORD > len(data):
-        raise FileError(f"a list of {count} places extends past the end", where=f"word {at}")
+        raise FileError(f"a list of {count} positions extends past the end", where=f"word {at}")
     places = struct.unpack_from(f"<{count}I", data, where)
     if any(place >= code_words for place in places):
-        raise FileError("a place is outside of the code", where=f"word {where // _WORD}")
+        raise FileError("a position is outside the code", where=f"word {where // _WORD}")
     name_start = start + numbers["identifier"]
     end = data.find(b"\0", name_start)
     if name_start >= len(data) or end < 0:
-        raise FileError("a name has no end", where=f"word {at}")
+        raise FileError("a name is not terminated", where=f"word {at}")
     # Any byte has a character in latin-1, so a foreign name cannot fail here.
     return _Row(data[name_start:end].decode("latin-1"), numbers, places)
 
@@ -184,7 +184,7 @@ def write_binary(binary: EcBinary) -> bytes:
     rows: tuple[Relocation | Patch, ...] = (*binary.relocations, *binary.patches)
     for row in rows:
         if any(not 0 <= place < len(code) for place in row.places):
-            raise TargetError(f"'{row.identifier}' names a place outside of the code")
+            raise TargetError(f"'{row.identifier}' names a position outside the code")
         if isinstance(row, Patch) and not 0 <= row.mask < 1 << 32:
             raise TargetError(f"the mask of '{row.identifier}' does not fit 32 bits")
     parts = {

@@ -127,7 +127,9 @@ def decode(words: Sequence[int], first_word: int = 0) -> tuple[Instruction, ...]
 
 
 def _damaged(message: str, word: int) -> FileError:
-    return FileError(message, where=f"word {word}", hint="the blob is damaged or of a newer kind")
+    return FileError(
+        message, where=f"word {word}", hint="the blob is damaged, or newer than npuscope"
+    )
 
 
 def _decode_one(words: Sequence[int], at: int) -> Instruction | None:

@@ -164,9 +164,11 @@ class RegisterFile:
             value = 0
         if not value >> ENABLE_BIT & 1:
             self.enabled.pop(page, None)
-        elif page not in self.enabled and _is_processor(page):
-            self.enabled[page] = None
-            self.started = True
+        elif page not in self.enabled:
+            unit = UNIT_BY_PAGE.get(page)
+            if unit is not None and unit.name in _PROCESSORS:
+                self.enabled[page] = None
+                self.started = True
 
     def _window(self, page: int) -> int:
         """Words to add to reach the upper entries of an arithmetic unit's memory."""
@@ -179,11 +181,6 @@ class RegisterFile:
     @property
     def switch(self) -> UnitRegisters:
         return self.image(page_of("STRSWITCH", 0))
-
-
-def _is_processor(page: int) -> bool:
-    unit = UNIT_BY_PAGE.get(page)
-    return unit is not None and unit.name in _PROCESSORS
 
 
 # --- The stream switch: links between units as destination registers ---

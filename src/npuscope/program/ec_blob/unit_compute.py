@@ -62,7 +62,10 @@ _SUM_FILTER = tuple(
 def lift(number: int, image: UnitRegisters) -> Convacc:
     depth = image.get("KFORMAT.BTCDEPTH")
     if not depth or image.get("FFORMAT.WIDTH") % depth:
-        raise FileError(f"CONVACC {number}: a line of {image.get('FFORMAT.WIDTH')} in {depth}s")
+        raise FileError(
+            f"CONVACC {number}: a line of {image.get('FFORMAT.WIDTH')} values does not divide "
+            f"into {depth} channels"
+        )
     right = image.get("FHCROP.RIGHT")
     values: dict[str, int] = {
         "fWidth": image.get("FFORMAT.WIDTH") // depth,

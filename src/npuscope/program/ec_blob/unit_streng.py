@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from npuscope.errors import TargetError
+from npuscope.program.addresses import refuse_packed
 from npuscope.program.ec_blob.register_file import FieldBinding, UnitRegisters
 from npuscope.program.units import Ref, Streng
 
@@ -99,6 +100,7 @@ def _lift_limit(image: UnitRegisters) -> int:
 
 def lower(engine: Streng, base: int) -> UnitRegisters:
     """The registers of an engine whose buffer starts at `base`."""
+    refuse_packed(engine)
     image = UnitRegisters("STRENG")
     image.lower(_BOUNDS, engine)
     image.put("CTRL.SINGLE", int(engine.frame_tot_cnt == 1))

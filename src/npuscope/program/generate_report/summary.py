@@ -59,7 +59,7 @@ def summary_lines(program: Program, graph: Graph, call: BuildCall | None = None)
         *(_row(name, value) for name, value in _tensors(program, graph)),
         *(_row(name, value) for name, value in _sizes(program, graph)),
         _RULER,
-        "(*) inputs and outputs lie in the activations unless they are called 'user'",
+        "(*) inputs and outputs are part of the activations unless marked 'user'",
     ]
 
 

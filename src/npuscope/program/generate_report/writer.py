@@ -25,7 +25,10 @@ _LONGEST = 40
 
 def layer_lines(graph: Graph) -> list[str]:
     """One row per layer with a ruler between; further inputs on lines of their own."""
-    blocks = [_input_block(graph, name) for name in graph.inputs]
+    blocks: list[list[tuple[str, ...]]] = [
+        [("0", f"{_short(name)} ()", _shape(graph.tensor(name)), "", "", "")]
+        for name in graph.inputs
+    ]
     blocks += [_op_block(graph, op, i) for i, op in enumerate(graph.ops)]
     cells = [_HEADS, *(row for block in blocks for row in block)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(_HEADS))]
@@ -43,10 +46,6 @@ def layer_lines(graph: Graph) -> list[str]:
 def _line(row: tuple[str, ...], widths: list[int]) -> str:
     pairs = zip(row, widths, _RIGHT, strict=True)
     return " ".join(f"{c:>{w}}" if right else f"{c:<{w}}" for c, w, right in pairs).rstrip()
-
-
-def _input_block(graph: Graph, name: str) -> list[tuple[str, ...]]:
-    return [("0", f"{_short(name)} ()", _shape(graph.tensor(name)), "", "", "")]
 
 
 def _op_block(graph: Graph, op: Op, index: int) -> list[tuple[str, ...]]:

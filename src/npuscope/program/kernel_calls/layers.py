@@ -65,12 +65,9 @@ def works_on_raw(work: KernelTask) -> bool:
         return False
     if work.numerics is Numerics.LITERT:
         return work.kind in _RAW_IN_LITERT
-    return work.kind in _RAW_WHEN_ALIKE and _alike(work)
-
-
-def _alike(work: KernelTask) -> bool:
     output = work.outputs[0]
-    return all((x.quant, x.type) == (output.quant, output.type) for x in work.inputs)
+    alike = all((x.quant, x.type) == (output.quant, output.type) for x in work.inputs)
+    return alike and work.kind in _RAW_WHEN_ALIKE
 
 
 def raw_call(work: KernelTask) -> KernelCall:

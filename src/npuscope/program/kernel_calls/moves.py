@@ -81,15 +81,12 @@ def merged(block: MoveBlock) -> MoveBlock:
     """The same with axes of one left out and axes that follow on from each other made one."""
     axes: list[MoveAxis] = []
     for axis in (axis for axis in block.axes if axis.size != 1):
-        if axes and _follows(axes[-1], axis):
+        whole = (axis.size * axis.read, axis.size * axis.written)
+        if axes and (axes[-1].read, axes[-1].written) == whole:
             axes[-1] = replace(axis, size=axes[-1].size * axis.size)
         else:
             axes.append(axis)
     return replace(block, axes=tuple(axes) or (MoveAxis(1, 1, 1),))
-
-
-def _follows(outer: MoveAxis, inner: MoveAxis) -> bool:
-    return (outer.read, outer.written) == (inner.size * inner.read, inner.size * inner.written)
 
 
 # --- Pad: where the values go, and what surrounds them ---

@@ -132,7 +132,7 @@ class _Reader(Struct):
                 self.place += 1
             elif token.kind == "}":
                 if not self.depth:
-                    raise BadValue("a brace closes nothing", token.offset)
+                    raise BadValue("a closing brace without an opening one", token.offset)
                 self.depth -= 1
                 self.place += 1
                 if not self.depth:
@@ -219,7 +219,7 @@ class _Reader(Struct):
             return
         offset = self.tokens[start].offset
         text = self.text[offset : self.tokens[self.place].offset].split("\n")[0][:_SHOWN]
-        error = UnknownValue(f"'{safe_terminal(text)}' is a statement that is not known", offset)
+        error = UnknownValue(f"unknown statement '{safe_terminal(text)}'", offset)
         self._add(Skipped(changes, self._error(error)))
 
     def _open(self, start: int) -> None:

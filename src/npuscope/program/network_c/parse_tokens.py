@@ -66,13 +66,13 @@ def tokens_of(text: str, where: str, numbers: Mapping[str, int] | None = None) -
         elif kind in _COMMENTS:
             add(make(Token, ("comment", token.strip(), start)))
         elif kind == "directive" and text[text.rfind("\n", 0, start) + 1 : start].strip():
-            raise error_at("'#' stands in the middle of a line", text, start, where)
+            raise error_at("'#' in the middle of a line", text, start, where)
     if position != len(text):
-        raise error_at("is not C that can be read", text, position, where)
+        raise error_at("is not readable C", text, position, where)
     return tokens
 
 
-DAMAGE = "the file seems cut or edited; take the compiler's own copy"
+DAMAGE = "the file seems truncated or edited; use the compiler's own copy"
 
 
 def error_at(message: str, text: str, offset: int, where: str, hint: str = DAMAGE) -> FileError:
@@ -99,6 +99,6 @@ def number(token: Token) -> int | float:
     text = text.rstrip("uUlLfF")
     if text.isdecimal():
         if len(text) > 24:
-            raise BadValue("a number is too long", token.offset)
+            raise BadValue("a number has too many digits", token.offset)
         return int(text)
     return float(text)

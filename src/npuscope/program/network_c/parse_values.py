@@ -178,7 +178,7 @@ class _Expression(msgspec.Struct):
         value = self._choice()
         if self.place < len(self.tokens):
             token = self.tokens[self.place]
-            raise UnknownValue(f"'{token.text}' cannot stand behind a value", token.offset)
+            raise UnknownValue(f"'{token.text}' cannot follow a value", token.offset)
         return value
 
     def _choice(self) -> Value:
@@ -187,7 +187,7 @@ class _Expression(msgspec.Struct):
             return condition
         yes = self._step(self._choice)
         if self._next() != ":":
-            raise BadValue("a choice without ':'", self._offset())
+            raise BadValue("'?' without ':'", self._offset())
         no = self._step(self._choice)
         if isinstance(condition, int | float):
             return yes if condition else no
@@ -228,7 +228,7 @@ class _Expression(msgspec.Struct):
         elif kind in _UNARY:
             value = self._step(self._unary)
             if not isinstance(value, int | float):
-                raise UnknownValue(f"'{kind}' in front of something that is not a number", offset)
+                raise UnknownValue(f"'{kind}' before something that is not a number", offset)
             value = _UNARY[kind](value)  # type: ignore[arg-type]
         else:
             value = self._primary()
@@ -242,7 +242,7 @@ class _Expression(msgspec.Struct):
         if token.kind == "(":
             return self._parenthesis()
         if token.kind not in ("word", "number", "string"):
-            raise UnknownValue(f"'{token.text}' starts no value that is known", token.offset)
+            raise UnknownValue(f"'{token.text}' does not start a value", token.offset)
         self.place += 1
         if token.kind == "word" and self._next() == "(":
             close = _matching(self.tokens, self.place)
@@ -265,7 +265,10 @@ class _Expression(msgspec.Struct):
         if self._next() == "{":
             value, self.place = read_value(self.tokens, self.place, self.depth)
             return value
-        if _is_type(inside) or (_words(inside) and self._next() in ("word", "number", "(")):
+        words = [token for token in inside if token.kind != "*"]
+        is_plain = bool(words) and all(t.kind == "word" and t.text in _TYPE_WORDS for t in words)
+        is_type = is_plain or (_words(words) and inside[-1].kind == "*")
+        if is_type or (_words(inside) and self._next() in ("word", "number", "(")):
             return _cast(inside, self._unary())
         return evaluate(inside, self.depth)
 
@@ -283,9 +286,9 @@ def _joined(operator: str, left: Value, right: Value, offset: int) -> Value:
     one, other = _as_sum(left), _as_sum(right)
     plain = other is not None and not other.symbols and not other.choices
     if one is None or other is None or operator not in ("+", "|", "-"):
-        raise UnknownValue(f"'{operator}' between these values is not known", offset)
+        raise UnknownValue(f"'{operator}' between these values is not supported", offset)
     if operator == "-" and not plain:
-        raise UnknownValue("'-' in front of a symbol is not known", offset)
+        raise UnknownValue("'-' before a symbol is not supported", offset)
     number = one.number - other.number if operator == "-" else one.number + other.number
     return Sum((*one.symbols, *other.symbols), number, (*one.choices, *other.choices))
 
@@ -293,11 +296,11 @@ def _joined(operator: str, left: Value, right: Value, offset: int) -> Value:
 def _reckoned(operator: str, left: float, right: float, offset: int) -> int | float:
     whole = isinstance(left, int) and isinstance(right, int)
     if operator in ("/", "%") and (not whole or not right):
-        raise UnknownValue(f"'{operator}' of these numbers is not known", offset)
+        raise UnknownValue(f"'{operator}' of these numbers is not supported", offset)
     if operator in _SHIFTS and not 0 <= right < _MOST_BITS:
-        raise UnknownValue(f"a shift by {right}", offset)
+        raise UnknownValue(f"a shift by {right} bits", offset)
     if not whole and operator not in ("+", "-", "*"):
-        raise UnknownValue(f"'{operator}' of fractions is not known", offset)
+        raise UnknownValue(f"'{operator}' of fractions is not supported", offset)
     return _BINARY[operator][1](left, right)  # type: ignore[arg-type]
 
 
@@ -317,7 +320,7 @@ def _matching(tokens: list[Token], place: int) -> int:
         depth += (tokens[index].kind == "(") - (tokens[index].kind == ")")
         if not depth:
             return index
-    raise BadValue("a parenthesis is open", tokens[place].offset)
+    raise BadValue("a parenthesis is not closed", tokens[place].offset)
 
 
 def _closing(tokens: list[Token], place: int) -> int:
@@ -325,13 +328,7 @@ def _closing(tokens: list[Token], place: int) -> int:
     for index in range(place, len(tokens)):
         if tokens[index].kind == "]":
             return index
-    raise BadValue("a bracket is open", tokens[place].offset)
-
-
-def _is_type(tokens: list[Token]) -> bool:
-    words = [token for token in tokens if token.kind != "*"]
-    is_plain = bool(words) and all(t.kind == "word" and t.text in _TYPE_WORDS for t in words)
-    return is_plain or (_words(words) and tokens[-1].kind == "*")
+    raise BadValue("a bracket is not closed", tokens[place].offset)
 
 
 def _words(tokens: list[Token]) -> bool:

@@ -164,7 +164,7 @@ def symbols_of(text: str, pools: tuple[Pool, ...]) -> dict[str, Pool]:
         raise FileError(
             f"pools without a fixed address: {len(relative)}, "
             f"symbols declared for them: {len(names)}",
-            hint="the file is cut or edited, or holds the bytes of a pool and no network",
+            hint="the file is truncated or edited, or holds the bytes of a pool and no network",
         )
     return dict(zip(names, relative, strict=True)) | _given(text)
 
@@ -200,7 +200,7 @@ class Pools(msgspec.Struct, frozen=True):
         for pool in sorted(self.pools, key=lambda pool: pool.virtual):
             if pool.address <= address and end <= pool.address + pool.size_bytes:
                 return pool
-        raise FileError(f"bytes {address:#x} to {end:#x} are in no pool of the file")
+        raise FileError(f"bytes {address:#x} to {end:#x} are not in any pool of the file")
 
 
 def address_of(value: Value) -> int:
@@ -210,7 +210,8 @@ def address_of(value: Value) -> int:
     if isinstance(value, Sum) and value.symbols:
         raise FileError(
             f"the base '{safe_terminal(value.symbols[0])}' is not declared in the file",
-            hint="the file is cut, or its base comes from another file that npuscope cannot see",
+            hint="the file is truncated, or its base comes from another file that npuscope "
+            "cannot see",
         )
     if isinstance(value, int):
         return value

@@ -34,7 +34,9 @@ class LibraryReader(msgspec.Struct):
     def read(self) -> Call | None:
         """The function's library call; None where it has none."""
         for statement in self.function.statements:
-            if isinstance(statement, CallLine) and _is_operator(statement.name):
+            if not isinstance(statement, CallLine) or statement.name in _NOT_OPERATORS:
+                continue
+            if statement.name.startswith(LIBRARY):
                 name = statement.name.removeprefix(LIBRARY).removeprefix("DMA_").removeprefix("SW_")
                 make = OPERATORS.get(name)
                 return make(self, statement) if make else Call(statement.name, (), ())
@@ -83,10 +85,6 @@ class LibraryReader(msgspec.Struct):
         return place.buffer, place.offset
 
 
-def _is_operator(name: str) -> bool:
-    return name.startswith(LIBRARY) and name not in _NOT_OPERATORS
-
-
 Maker = Callable[[LibraryReader, CallLine], Call]
 Steps = tuple[int, ...]
 
@@ -133,7 +131,7 @@ def _transpose(reader: LibraryReader, line: CallLine) -> Call:
     steps_in, steps_out = reader.array(line.arguments[1]), reader.array(line.arguments[3])
     position = reader.array(line.arguments[4])
     if not len(shape) == len(steps_in) == len(steps_out) == len(position):
-        raise FileError("a transpose has ranks that differ", where=f"epoch {reader.epoch}")
+        raise FileError("the ranks of a transpose differ", where=f"epoch {reader.epoch}")
     moved = tuple(steps_out[axis] for axis in position)
     names, starts = zip(*(_place(reader, row) for row in (source, target)), strict=True)
     nbits = source.fields.get("nbits", 8)
@@ -154,7 +152,9 @@ def _slice(reader: LibraryReader, line: CallLine) -> Call:
     starts, ends, every = (reader.array(value) for value in line.arguments[5:8])
     axes = list(zip(starts, ends, every, steps_in, steps_out, strict=True))
     if any(step < 1 or start < 0 for start, _, step, _, _ in axes):
-        raise FileError("a slice that goes backwards is not known", where=f"epoch {reader.epoch}")
+        raise FileError(
+            "a slice that goes backwards is not supported", where=f"epoch {reader.epoch}"
+        )
     (name, start_in), (target_name, start_out) = (_place(reader, row) for row in (source, target))
     nbits = source.fields.get("nbits", 8)
     copy = Copy(
@@ -225,7 +225,7 @@ def _depth_steps(source: Buffer, block: tuple[int, int]) -> tuple[tuple[int, int
         plane = height * width * element
         steps = (width * element, element, block[1] * channels * plane, channels * plane, plane)
     else:
-        raise FileError(f"blocks of pixels in channel blocks of {source.batch} are not known")
+        raise FileError(f"blocks of pixels in channel blocks of {source.batch} are not supported")
     return (height, width, channels), steps
 
 

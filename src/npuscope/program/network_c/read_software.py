@@ -187,4 +187,4 @@ def _batch(of: OperandPlace, element: int) -> int:
         return channels
     if of.steps[3] == height * width * element:
         return 1
-    raise FileError(f"operand with byte steps {of.steps} for shape {of.shape}: layout not known")
+    raise FileError(f"operand with byte steps {of.steps} for shape {of.shape}: unknown layout")

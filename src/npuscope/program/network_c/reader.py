@@ -118,8 +118,8 @@ def _notes(external: tuple[Pool, ...]) -> list[str]:
         return []
     names, pool = ", ".join(pool.name for pool in external), external[0]
     return [
-        f"the application says where {names} lie: they are timed as the compiler reckons, with "
-        f"{pool.byte_width} bytes a cycle"
+        f"the application decides where to place {names}: timed as the compiler assumes, with "
+        f"{pool.byte_width} bytes per cycle"
     ]
 
 
@@ -212,7 +212,7 @@ class _Reader(msgspec.Struct):
             reader = UnitReader(start, places, epoch.number)
             groups = reader.read()
             self.scratch += reader.scratch
-            self.notes += [f"{epoch.name}: {field} is not known" for field in reader.unknown]
+            self.notes += [f"{epoch.name}: {field} is unknown" for field in reader.unknown]
             return replace(epoch, groups=None if reader.unknown else groups)
         call = self._call(epoch, end or start, places, pools, images)
         return replace(epoch, call=call)

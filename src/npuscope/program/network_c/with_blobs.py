@@ -77,7 +77,7 @@ def _code(name: str, data: bytes, bases: Mapping[str, int]) -> tuple[Instruction
     identifiers = {row.identifier for row in binary.relocations}
     if unknown := sorted(identifiers - set(bases)):
         raise FileError(
-            f"it counts from the base '{safe_terminal(unknown[0])}', and no pool of network.c "
+            f"it is relative to the base '{safe_terminal(unknown[0])}', but no pool of network.c "
             "has this name",
             where=where,
             hint="are network.c and its file of blobs from the same build?",
@@ -99,12 +99,10 @@ def _expanded(
         if not numbers:
             where = f"blob '{safe_terminal(item.blob)}'"
             raise FileError("it holds none of the epochs of its item", where=where)
-        epochs += [_epoch(number, blob, lifted) for number in numbers]
+        for number in numbers:
+            groups = lifted.groups[number]
+            kind = EpochKind.HW if groups else EpochKind.EMPTY
+            units = tuple(unit.unit for g in groups for unit in g.units if unit.unit != "STRENG")
+            operators = units or ("Identity",)
+            epochs.append(Epoch(number, number, kind, operators, blob=blob, groups=groups))
     return tuple(epochs)
-
-
-def _epoch(number: int, blob: int, lifted: Lifted) -> Epoch:
-    groups = lifted.groups[number]
-    kind = EpochKind.HW if groups else EpochKind.EMPTY
-    operators = tuple(unit.unit for g in groups for unit in g.units if unit.unit != "STRENG")
-    return Epoch(number, number, kind, operators or ("Identity",), blob=blob, groups=groups)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npuscope.machine.model import Machine
-from npuscope.program.addresses import relative_pools
+from npuscope.program.addresses import refuse_packed, relative_pools
 from npuscope.program.ec_blob.binary import blob_name, copy_name
 from npuscope.program.ec_blob.lower import binary_of
 from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
@@ -11,6 +11,7 @@ from npuscope.program.network_c.writer_blocks import call_function, items_functi
 from npuscope.program.network_c.writer_buffers import buffer_tables
 from npuscope.program.network_c.writer_scope import Lines, Scope
 from npuscope.program.network_c.writer_units import blocks, hardware_functions
+from npuscope.program.units import Streng
 from npuscope.text import c_comment, c_string
 from npuscope.version import __version__
 
@@ -30,7 +31,12 @@ ALIGNMENT_BYTES = 32
 
 
 def head(scope: Scope) -> Lines:
-    return [*_title(scope), "", *_includes(scope), "", *_version_check(scope), "", *_pools(scope)]
+    cipher = ["ll_aton_cipher.h"] if scope.dialect.encryption_info else []
+    files = (*_INCLUDES, *cipher, *([_LOADER] if scope.containers else []))
+    includes = [f'#include "{file}"' for file in files]
+    lines = [line for pool in scope.program.pools for line in _pool(scope, pool)]
+    pools = lines + [line for pool in scope.program.pools for line in _relative(scope, pool)]
+    return [*_title(scope), "", *includes, "", *_version_check(scope), "", *pools]
 
 
 def _title(scope: Scope) -> Lines:
@@ -58,12 +64,6 @@ def _quoted(value: str) -> str:
     return '"' + c_comment(value).replace('"', "'") + '"'
 
 
-def _includes(scope: Scope) -> Lines:
-    cipher = ["ll_aton_cipher.h"] if scope.dialect.encryption_info else []
-    files = (*_INCLUDES, *cipher, *([_LOADER] if scope.containers else []))
-    return [f'#include "{file}"' for file in files]
-
-
 def _version_check(scope: Scope) -> Lines:
     """The interface of epoch functions changed once: another runtime is refused.
 
@@ -79,11 +79,6 @@ def _version_check(scope: Scope) -> Lines:
         "#  define LL_ATON_DBG_BUFFER_INFO_EXCLUDED 0",
         "#endif",
     ]
-
-
-def _pools(scope: Scope) -> Lines:
-    lines = [line for pool in scope.program.pools for line in _pool(scope, pool)]
-    return lines + [line for pool in scope.program.pools for line in _relative(scope, pool)]
 
 
 def _relative(scope: Scope, pool: Pool) -> Lines:
@@ -170,6 +165,9 @@ _LINE = "__attribute__((aligned(64)))"
 
 def network_c_text(program: Program, machine: Machine, name: str = "network") -> str:
     """C source that the vendor's runtime of the program's generation can run."""
+    for unit in (unit for epoch in program.epochs for unit in epoch.units):
+        if isinstance(unit, Streng):
+            refuse_packed(unit)
     scope = Scope.of(program, machine, name)
     lines = [
         *head(scope),

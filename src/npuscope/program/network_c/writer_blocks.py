@@ -75,7 +75,7 @@ def own_kernels(scope: Scope) -> Lines:
     names = {name for epoch in _calls(scope) for name in _own(scope, epoch)} - needed
     lines: Lines = []
     if needed:
-        note = "/* Kernels that the runtime's libraries do not have: build npuscope's with this. */"
+        note = "/* Kernels that the runtime's libraries lack: build npuscope's with this file. */"
         lines += [note, *_declared(needed), ""]
     if names:
         lines += ["#if defined(NPUSCOPE_KERNELS)", *_declared(names), "#endif", ""]
@@ -107,7 +107,7 @@ def _own_kernel(scope: Scope, call: Call) -> KernelCall | None:
 def _call(epoch: Epoch) -> Call:
     if epoch.call is None:
         raise TargetError(
-            f"{epoch.name} names no kernel call, so no C source can be made of it",
+            f"{epoch.name} has no kernel call, so it cannot be written as C source",
             hint="compile the model with npuscope, or read a network.c instead",
         )
     return epoch.call
@@ -141,7 +141,7 @@ def _refuse(scope: Scope, epoch: Epoch, call: Call) -> Lines:
         own_call(scope, call)
     except NoKernel as error:
         raise TargetError(
-            f"no C kernel does this {safe_terminal(epoch.operators[0])}: {error.message}",
+            f"no C kernel computes this {safe_terminal(epoch.operators[0])}: {error.message}",
             where=epoch.name,
             hint=f"{verbs} work without it; cut the model before it",
         ) from None

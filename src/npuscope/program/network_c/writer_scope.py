@@ -39,7 +39,7 @@ class Scope(Struct, frozen=True, dict=True):
     def of(cls, program: Program, machine: Machine, name: str) -> Scope:
         if any(epoch.groups is None and epoch.kind is EpochKind.HW for epoch in program.epochs):
             raise TargetError(
-                "the program has no unit registers, so no C source can be made of it",
+                "the program has no unit registers, so it cannot be written as C source",
                 hint="compile the model with npuscope, or read a network.c instead",
             )
         return cls(program, machine, c_identifier(name))

@@ -61,7 +61,9 @@ def blocks(epoch: Epoch) -> list[UnitBlock]:
 
 def hardware_functions(scope: Scope, block: UnitBlock) -> Lines:
     """Start and end function of one block."""
-    return [*_start(scope, block), "", *_end(scope, block), ""]
+    lines = function_head(scope, block.end)
+    end = [*lines, *_switch(block, "Deinit", "deinit"), *_units(block, "Disable"), "}"]
+    return [*_start(scope, block), "", *end, ""]
 
 
 def function_head(scope: Scope, name: str) -> Lines:
@@ -89,11 +91,6 @@ def _start(scope: Scope, block: UnitBlock) -> Lines:
         lines += _engine(scope, block, engine, "output")
     lines += _bandwidth(scope, block.outputs, "Dma output bandwidth to memory pools:", "<-")
     return [*lines, *_switch(block, "Init", "init"), *_units(block, "Enable"), "}"]
-
-
-def _end(scope: Scope, block: UnitBlock) -> Lines:
-    lines = function_head(scope, block.end)
-    return [*lines, *_switch(block, "Deinit", "deinit"), *_units(block, "Disable"), "}"]
 
 
 def _kinds(block: UnitBlock) -> list[str]:
@@ -165,7 +162,10 @@ def _engine_fields(scope: Scope, engine: Streng) -> Lines:
     """Offsets count from the pool's base, as the runtime moves whole pools."""
     buffer = scope.buffer(engine.addr_base.buffer)
     shift = buffer.offset + engine.addr_base.offset
-    values = {name: str(int(v)) for name, v in _plain(engine).items()}
+    values = {
+        name: "0" if name in ADDRESS_FIELDS else str(int(getattr(engine, name)))
+        for name in UNITS[engine.unit].fields
+    }
     values["addr_base"] = scope.base(buffer)
     values["offset_start"] = str(shift + engine.offset_start)
     # A raster engine has no end of its own.
@@ -174,11 +174,6 @@ def _engine_fields(scope: Scope, engine: Streng) -> Lines:
     values["offset_limit"] = str(limit)
     comments = {"addr_base": f" /* {c_comment(buffer.name)} */"}
     return [f"    .{n} = {v},{comments.get(n, '')}" for n, v in values.items()]
-
-
-def _plain(engine: Streng) -> dict[str, int]:
-    fields = UNITS[engine.unit].fields
-    return {n: 0 if n in ADDRESS_FIELDS else getattr(engine, n) for n in fields}
 
 
 def _bandwidth(scope: Scope, engines: list[Streng], title: str, arrow: str) -> Lines:
@@ -204,8 +199,8 @@ def _switch(block: UnitBlock, action: str, word: str) -> Lines:
 def _link(link: Link, where: str) -> str:
     if max(link.frames0, link.frames1) > _MAX_FRAMES:
         raise TargetError(
-            f"a switch context counts at most {_MAX_FRAMES} frames, {link.frames0} and "
-            f"{link.frames1} are asked for",
+            f"a switch context counts at most {_MAX_FRAMES} frames, but {link.frames0} and "
+            f"{link.frames1} are needed",
             where=where,
         )
     source = _port("SRC", link.source)

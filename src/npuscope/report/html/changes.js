@@ -22,8 +22,8 @@ function drawFix() {
     root.append(
       section(
         "application",
-        "What the application has to do now",
-        "These fixes change what goes in or comes out of the network.",
+        "What the application must do now",
+        "These fixes change the inputs or outputs of the network.",
         el("ul", { class: "cases" }, notes.map((note) => el("li", {}, note))),
       ),
     );

@@ -21,7 +21,7 @@ from npuscope.version import __version__
 
 def fix_page(fixed: Fixed, output: str | None = None) -> str:
     """The HTML file of `npuscope fix`."""
-    after = fixed.after
+    after, clocks = fixed.after, clocks_of(fixed.after)
     sides = [side_data("before", Side("as it was", fixed.before))]
     if fixed.applied:
         sides.append(side_data("after", Side(output or "with these fixes", after)))
@@ -36,7 +36,13 @@ def fix_page(fixed: Fixed, output: str | None = None) -> str:
             "applied": [_step(step) for step in fixed.applied],
             "refused": [_step(step) for step in fixed.refused],
             "outputs": _outputs(fixed),
-            "facts": _fix_facts(fixed),
+            "facts": [
+                ["Machine", f"{after.machine.name}, generation {after.machine.generation}"],
+                ["Clocks", f"MCU {clocks.mcu_mhz:g} MHz, NPU {clocks.npu_mhz:g} MHz"],
+                ["Times", f"predicted, known error {after.model_error}"],
+                ["Outputs", f"compared on {fixed.inputs.told}"],
+                ["Checked", runtime_words(fixed)],
+            ],
             "notes": list(after.notes),
         }
     )
@@ -72,18 +78,6 @@ def _outputs(fixed: Fixed) -> list[list[str]]:
             share = f"{effect.exact_share:.1%}"
             rows.append([effect.output, f"up to {effect.max_lsb:g} LSB", share, ratio])
     return rows
-
-
-def _fix_facts(fixed: Fixed) -> list[list[str]]:
-    after, clocks = fixed.after, clocks_of(fixed.after)
-    checked = runtime_words(fixed)
-    return [
-        ["Machine", f"{after.machine.name}, generation {after.machine.generation}"],
-        ["Clocks", f"MCU {clocks.mcu_mhz:g} MHz, NPU {clocks.npu_mhz:g} MHz"],
-        ["Times", f"predicted, known error {after.model_error}"],
-        ["Outputs", f"compared on {fixed.inputs.told}"],
-        ["Checked", checked],
-    ]
 
 
 # --- gate ---

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from npuscope.advice.compare.model import Comparison, Move, Side
+from npuscope.advice.compare.model import Comparison, Side
 from npuscope.advice.compare.run import PLACES
 from npuscope.report.compare import answer
 from npuscope.report.fidelity import fidelity_lines
@@ -35,6 +35,9 @@ def compare_data(comparison: Comparison) -> dict[str, Any]:
     changed = comparison.changed
     same = len(comparison.rows) - len(changed)
     left_out = len(changed) - _MOST_ROWS
+    # Unknown memory of a measured run does not count as a change.
+    known = comparison.a.profile.memory.pools and comparison.b.profile.memory.pools
+    pools = comparison.pools if known else ()
     return {
         "view": "compare",
         "version": __version__,
@@ -43,8 +46,16 @@ def compare_data(comparison: Comparison) -> dict[str, Any]:
         "sides": [side_data("A", comparison.a), side_data("B", comparison.b)],
         "delta_ms": comparison.delta_ms,
         "causes": [[kind.value, spent, rows] for kind, spent, rows in comparison.by_cause],
-        "moves": [_move(move) for move in islice(comparison.moves, _MOST_ROWS)],
-        "pools": _pools(comparison),
+        "moves": [
+            [
+                move.op,
+                PLACES[move.a],
+                PLACES[move.b],
+                f"{move.rule}: {move.reason}" if move.rule else "",
+            ]
+            for move in islice(comparison.moves, _MOST_ROWS)
+        ],
+        "pools": [[p.name, p.a_bytes, p.b_bytes] for p in pools if p.a_bytes != p.b_bytes],
         "rows": [
             {
                 "ops": list(row.ops or row.operators)[:12],
@@ -94,18 +105,6 @@ def side_data(letter: str, side: Side) -> dict[str, Any]:
             for epoch in side.profile.epochs
         ],
     }
-
-
-def _move(move: Move) -> list[str]:
-    why = f"{move.rule}: {move.reason}" if move.rule else ""
-    return [move.op, PLACES[move.a], PLACES[move.b], why]
-
-
-def _pools(comparison: Comparison) -> list[list[Any]]:
-    """Pools whose use changed; unknown memory of a measured run does not count as a change."""
-    if not (comparison.a.profile.memory.pools and comparison.b.profile.memory.pools):
-        return []
-    return [[p.name, p.a_bytes, p.b_bytes] for p in comparison.pools if p.a_bytes != p.b_bytes]
 
 
 def _facts(comparison: Comparison) -> list[list[str]]:

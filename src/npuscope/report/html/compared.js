@@ -51,7 +51,7 @@ function drawCompared() {
           el(
             "p",
             {},
-            `${points.length} epochs: ${names[0]} ${ms(x)} ms, ${names[1]} ${ms(y)} ms (${x ? `${y >= x ? "+" : ""}${(100 * (y / x - 1)).toFixed(1)} %` : "-"}). The furthest apart:`,
+            `${points.length} epochs: ${names[0]} ${ms(x)} ms, ${names[1]} ${ms(y)} ms (${x ? `${y >= x ? "+" : ""}${(100 * (y / x - 1)).toFixed(1)} %` : "-"}). The largest differences:`,
           ),
           el(
             "table",

@@ -40,7 +40,7 @@ from npuscope.report.html.memory_map import memory_map, roofs
 from npuscope.report.html.page import page
 from npuscope.rulebook.finding import Finding, Fix
 from npuscope.rulebook.training import training
-from npuscope.shown import counted
+from npuscope.shown import counted, significant
 from npuscope.version import __version__
 
 # --- Which epoch reads what another one wrote ---
@@ -172,14 +172,14 @@ def profile_data(
 def _figures(profile: Profile) -> list[dict[str, str]]:
     sure = how_sure(profile)
     least, most = ("≥ ", "≤ ") if profile.is_lower_bound else ("", "")
-    rate = f"{most}{profile.inferences_per_s:.4g} inf/s"
+    rate = f"{most}{significant(profile.inferences_per_s, 4)} inf/s"
     core_ms = profile.time.npu_core_ms
     core = f"{ms(core_ms)} ms of NPU core"
     counter = "counted by the device" if profile.fit == UNKNOWN_FIT else "from the program"
     rows = [
         ("Inference", f"{least}{ms(profile.total_ms)} ms", _range(profile), sure),
         ("Rate", rate, "one after the other", sure),
-        ("NPU at work", percent(core_ms, profile.total_ms), core, sure),
+        ("NPU utilisation", percent(core_ms, profile.total_ms), core, sure),
         ("Epochs", count(len(profile.epochs)), epoch_counts(profile), counter),
         *_memory_figures(profile),
     ]
@@ -198,8 +198,8 @@ def _memory_figures(profile: Profile) -> list[tuple[str, str, str, str]]:
     memory = profile.memory
     if memory == UNKNOWN_MEMORY:
         return []
-    bound = f"of all RAM no placement needs less than {size(memory.lower_bound_bytes)}"
-    fit = verdict(profile.fit) if profile.fit != UNKNOWN_FIT else ""
+    bound = f"any placement needs at least {size(memory.lower_bound_bytes)} of RAM"
+    fit = verdict(profile) if profile.fit != UNKNOWN_FIT else ""
     params = profile.model.params
     network = f"{millions(params)} parameters" if params else ""
     return [
@@ -241,6 +241,13 @@ def _tensor(tensor: TensorInfo) -> str:
 def _epoch(epoch: EpochProfile, clocks: RunClocks, pools: list[str]) -> dict[str, Any]:
     counters, claims = epoch.counters, epoch.claims
     has_claims = not is_bare(epoch)
+    # [engine, writes, bus interface, share of the core time it was active, pool, bytes].
+    core = 0.0 if epoch.kind is EpochKind.SW else epoch.counters.core_cycles
+    engines = []
+    for engine in epoch.counters.engines:
+        active = round(min(1.0, engine.active_cycles / core), 3) if core > 0 else 1.0
+        place = (engine.id, int(engine.dir == "o"), engine.busif)
+        engines.append([*place, active, pools.index(engine.pool), engine.bytes])
     row: dict[str, Any] = {
         "first": epoch.first,
         "last": epoch.last,
@@ -258,23 +265,12 @@ def _epoch(epoch: EpochProfile, clocks: RunClocks, pools: list[str]) -> dict[str
         "core_cycles": round(counters.core_cycles),
         "units": {name: number for name, number in epoch.units.items() if number},
         "traffic": [[pools.index(r.pool), r.read_bytes, r.write_bytes] for r in counters.traffic],
-        "engines": _engine_rows(epoch, pools),
+        "engines": engines,
         "bus": [[bus.id, bus.read_bytes, bus.write_bytes] for bus in counters.busif],
         "predicted_ms": epoch.predicted_ms,
     }
     spread = epoch.spread
     return row | ({"spread": [spread.min, spread.max, spread.n]} if spread.n > 1 else {})
-
-
-def _engine_rows(epoch: EpochProfile, pools: list[str]) -> list[list[float]]:
-    """[engine, writes, bus interface, share of the core time it was active, pool, bytes]."""
-    core = 0.0 if epoch.kind is EpochKind.SW else epoch.counters.core_cycles
-    rows = []
-    for engine in epoch.counters.engines:
-        active = round(min(1.0, engine.active_cycles / core), 3) if core > 0 else 1.0
-        place = (engine.id, int(engine.dir == "o"), engine.busif)
-        rows.append([*place, active, pools.index(engine.pool), engine.bytes])
-    return rows
 
 
 def _names(names: Sequence[str]) -> list[str]:

@@ -6,7 +6,7 @@ shown with its name as words, so that nothing is lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from npuscope.report.figures import count, ms, size
@@ -49,20 +49,20 @@ _WORDS: dict[str, Callable[[Any], str]] = {
 
 
 def evidence_text(finding: Finding) -> str:
-    return "; ".join(text for text in _sentences(finding) if text)
-
-
-def _sentences(finding: Finding) -> Iterator[str]:
     evidence = finding.evidence
-    yield _cost(finding)
-    yield _seen(evidence.get("value"), evidence.get("limit"))
+    texts = [_cost(finding)]
+    value, limit = evidence.get("value"), evidence.get("limit")
+    if value is not None:
+        bound = "" if limit is None else f" (limit: {_plain(limit)})"
+        texts.append(f"{_plain(value)}{bound}")
     for key, value in evidence.items():
         if key in ("value", "ms", *_ELSEWHERE) or isinstance(value, bool):
             continue
         if key in _WORDS:
-            yield _WORDS[key](value)
+            texts.append(_WORDS[key](value))
         elif isinstance(value, (str, int, float)):
-            yield f"{key.replace('_', ' ')}: {_plain(value)}"
+            texts.append(f"{key.replace('_', ' ')}: {_plain(value)}")
+    return "; ".join(text for text in texts if text)
 
 
 def _cost(finding: Finding) -> str:
@@ -74,12 +74,6 @@ def _cost(finding: Finding) -> str:
     least = "at least " if evidence.get("ms_known") is False else ""
     duration = f"{least}{ms(spent)} ms"
     return f"{duration}, {share:.1%} of the time" if isinstance(share, float) else duration
-
-
-def _seen(value: object, limit: object) -> str:
-    if value is None:
-        return ""
-    return f"{_plain(value)} (limit: {_plain(limit)})" if limit is not None else _plain(value)
 
 
 def _plain(value: object) -> str:

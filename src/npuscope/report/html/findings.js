@@ -8,8 +8,8 @@ function drawFindings() {
     groups.get(cause).push(finding);
   }
   const caption = data.findings.length
-    ? "What to change, by rule. Gains are predicted by recompiling or from the timing model; they carry its error."
-    : "No rule found anything.";
+    ? "What to change, by rule. Savings are predicted, by recompiling or from the timing model, with its error."
+    : "No findings.";
   const more = data.more_findings
     ? el(
         "p",

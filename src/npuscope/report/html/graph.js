@@ -66,7 +66,7 @@ function graphBar(view) {
     el(
       "span",
       { class: "group", role: "group", "aria-label": "hits" },
-      act("↑", "hit before", () => nextHit(view, -1, told)),
+      act("↑", "previous hit", () => nextHit(view, -1, told)),
       act("↓", "next hit", () => nextHit(view, 1, told)),
     ),
     told,

@@ -135,7 +135,7 @@ function panelParts() {
     poolPart(),
     comparePart(),
     commandPart(),
-  ];
+  ].filter(Boolean);
 }
 
 const group = (title, ...children) => el("fieldset", {}, el("legend", {}, title), ...children);
@@ -154,7 +154,20 @@ function modelPart() {
   return group("Model", picker("pick-model", "", rows, live.setting.model, pick));
 }
 
+// A machine of another family: its own options, and keys under "What if".
+function familyPart() {
+  const rows = app.own.map(({ name, choices }) => {
+    const now = live.setting.own.find(([key]) => key === name)?.[1] ?? "";
+    const others = live.setting.own.filter(([key]) => key !== name);
+    const pick = (value) => change({ own: value === "" ? others : [...others, [name, value]] });
+    const known = [["", "usual"], ...choices.map((choice) => [choice, choice])];
+    return choices.length ? picker(`pick-${name}`, name.replaceAll("_", " "), known, now, pick) : null;
+  });
+  return rows.some(Boolean) ? group("Machine", rows) : null;
+}
+
 function machinePart() {
+  if (!app.generations.length) return familyPart();
   const { setting, answer } = live;
   const levels = [["", "usual"], ...app.levels.map((level) => [level, `-O${level}`])];
   return group(
@@ -226,12 +239,13 @@ function poolPart() {
   const names = Object.keys(live.answer.keys)
     .map((key) => key.match(/^pools\.(.+)\.size_kib$/)?.[1])
     .filter(Boolean);
-  const files = [[0, "the machine's own"], ...app.pools.map((name, n) => [n + 1, name])];
+  const files = [[0, "default of the machine"], ...app.pools.map((name, n) => [n + 1, name])];
   const pick = (value) =>
     change({
       pools: Number(value),
       values: live.setting.values.filter(([key]) => !key.startsWith("pools.")),
     });
+  if (!names.length && !app.pools.length) return null;
   const sizes = names.map((name) => valueRow(`pools.${name}.size_kib`, `${name}, KiB`));
   return group(
     "Memory pools",
@@ -359,6 +373,7 @@ function settingText(setting) {
     setting.epoch_controller === false ? "no epoch controller" : "",
     setting.optimization === null ? "" : `-O${setting.optimization}`,
     setting.pools ? app.pools[setting.pools - 1] : "",
+    ...setting.own.map(([key, value]) => `${key}=${value}`),
     ...setting.values.map(([key, value]) => `${key}=${value}`),
     ...setting.fixes.map((fix) => fix.split("/")[1]),
   ]

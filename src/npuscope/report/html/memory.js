@@ -25,7 +25,7 @@ function drawMemory() {
     section(
       "memory",
       "Memory over time",
-      "A block lies at its address in the pool, from the epoch that makes it to the last that needs it. Each pool is drawn up to its highest used byte.",
+      "A block is drawn at its address in the pool, from the epoch that writes it to the last that reads it. Each pool is drawn up to its highest used byte.",
       plot,
       legend,
       chip("from the placement of this program"),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
 from typing import Any
 
 from npuscope.advice.explanation import Built
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.profiling.model import Profile
-from npuscope.program.model import Buffer, Pool, Program
+from npuscope.program.model import Buffer, Pool
 from npuscope.report.figures import clocks_of
 
 Piece = tuple[int, int, int]  # buffer, low, high
@@ -25,41 +24,48 @@ def memory_map(profile: Profile, built: Built) -> dict[str, Any] | None:
     pools = [pool for pool in program.pools if not pool.virtual and pool.size_bytes]
     if not owners or not pools or not profile.epochs:
         return None
-    starts = _starts(program, owners)
+    # Physical addresses; a source that states no place for a buffer leaves it out.
+    by_name = program.pool_map()
+    starts = [
+        by_name[buffer.pool].address + buffer.offset if buffer.pool in by_name else None
+        for buffer in owners
+    ]
     firsts = [epoch.first for epoch in profile.epochs]
     rows = [_pool(pool, owners, starts, built.machine) for pool in pools]
     return {
-        "buffers": [_buffer(buffer, firsts) for buffer in owners],
+        "buffers": [
+            [
+                buffer.tensor or buffer.name,
+                _place(firsts, buffer.first),
+                _place(firsts, buffer.last),
+                buffer.size_bytes,
+                int(buffer.is_param),
+                " x ".join(str(dim) for dim in buffer.shape),
+            ]
+            for buffer in owners
+        ],
         "pools": [row for row in rows if row["pieces"]],
     }
 
 
-def _starts(program: Program, owners: list[Buffer]) -> list[int | None]:
-    """Physical addresses; a source that states no place for a buffer leaves it out."""
-    pools = program.pool_map()
-    return [
-        pools[buffer.pool].address + buffer.offset if buffer.pool in pools else None
-        for buffer in owners
-    ]
-
-
-def _buffer(buffer: Buffer, firsts: list[int]) -> list[Any]:
-    """`firsts` are the numbers that the profile's epochs start with, in order."""
-    shape = " x ".join(str(dim) for dim in buffer.shape)
-    lifetime = (_place(firsts, buffer.first), _place(firsts, buffer.last))
-    name = buffer.tensor or buffer.name
-    return [name, *lifetime, buffer.size_bytes, int(buffer.is_param), shape]
-
-
 def _place(firsts: list[int], number: int) -> int:
-    """The epoch that covers a number, or the nearest before it."""
+    """The epoch that covers a number, or the nearest before it; `firsts` are the numbers that the
+    profile's epochs start with, in order."""
     return max(0, bisect_right(firsts, number) - 1)
 
 
 def _pool(
     pool: Pool, owners: list[Buffer], starts: list[int | None], machine: Machine
 ) -> dict[str, Any]:
-    pieces = list(_pieces(pool, owners, starts))
+    # What of the buffers is in one physical pool: one in a virtual pool may span several.
+    pieces: list[Piece] = []
+    for index, (buffer, start) in enumerate(zip(owners, starts, strict=True)):
+        if start is None:
+            continue
+        low = start - pool.address
+        high = low + buffer.size_bytes
+        if low < pool.size_bytes and high > 0:
+            pieces.append((index, max(0, low), min(pool.size_bytes, high)))
     return {
         "name": pool.name,
         "kind": pool_kind(pool.name, machine),
@@ -67,17 +73,6 @@ def _pool(
         "used": max((high for _, _, high in pieces), default=0),
         "pieces": pieces,
     }
-
-
-def _pieces(pool: Pool, owners: list[Buffer], starts: list[int | None]) -> Iterable[Piece]:
-    """What of the buffers lies in one physical pool: one in a virtual pool may span several."""
-    for index, (buffer, start) in enumerate(zip(owners, starts, strict=True)):
-        if start is None:
-            continue
-        low = start - pool.address
-        high = low + buffer.size_bytes
-        if low < pool.size_bytes and high > 0:
-            yield index, max(0, low), min(pool.size_bytes, high)
 
 
 def pool_kind(name: str, machine: Machine) -> str:

@@ -71,8 +71,14 @@ def page(data: Mapping[str, Any], *, asks: bool = False) -> str:
     parts = "\n".join(_asset(name) for name in _SCRIPTS)
     # One function around all: names of our scripts cannot collide with those of the library.
     scripts = [_asset(_LIBRARY), f'(() => {{\n"use strict";\n{parts}}})();\n']
+    # Only what this file carries may run; nothing may be loaded or sent.
+    allowed = " ".join(f"'{_digest(script)}'" for script in scripts)
+    policy = (
+        f"default-src 'none'; script-src {allowed}; style-src '{_digest(styles)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
     return _PAGE.format(
-        policy=_policy(styles, scripts) + (_ASKING if asks else ""),
+        policy=policy + (_ASKING if asks else ""),
         styles=f"<style>{styles}</style>",
         data=as_json(data),
         scripts="\n".join(f"<script>{script}</script>" for script in scripts),
@@ -82,15 +88,6 @@ def page(data: Mapping[str, Any], *, asks: bool = False) -> str:
 @cache
 def _asset(name: str) -> str:
     return resources.files("npuscope.report.html").joinpath(name).read_text(encoding="utf-8")
-
-
-def _policy(styles: str, scripts: list[str]) -> str:
-    """Only what this file carries may run; nothing may be loaded or sent."""
-    allowed = " ".join(f"'{_digest(script)}'" for script in scripts)
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src '{_digest(styles)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
 
 
 def _digest(text: str) -> str:

@@ -70,7 +70,7 @@ function drawRoofline() {
     section(
       "roofline",
       "Roofline",
-      `Each NPU epoch, once for every memory it uses: operations per byte against operations per second of core time. A point on its slope is held by that memory. The flat roof is the best rate that any epoch of this network could reach by the compiler's ideal cycles${top ? ` (${si(top, "op/s")})` : ""}; slopes are the peak rates of the machine file.`,
+      `Each NPU epoch, once for every memory it uses: operations per byte against operations per second of core time. A point on its slope is limited by that memory. The flat roof is the best rate that any epoch of this network could reach by the compiler's ideal cycles${top ? ` (${si(top, "op/s")})` : ""}; slopes are the peak rates of the machine file.`,
       plot,
       legend,
       sourceChip(),

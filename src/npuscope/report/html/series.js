@@ -19,7 +19,7 @@ function drawSeries() {
   const load = busSeries(memories);
   if (load.length) {
     const box = seriesBox("bus");
-    const caption = "Bytes per second while the NPU core works; 0 while the CPU works.";
+    const caption = "Bytes per second while the NPU core is active; 0 while the CPU is.";
     document
       .getElementById("timeline")
       .append(el("h3", {}, "Bus load"), el("p", { class: "caption" }, caption), box);

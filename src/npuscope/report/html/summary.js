@@ -61,8 +61,8 @@ function drawFacts() {
   root.append(
     section(
       "facts",
-      "What this rests on",
-      "Every figure above follows from these. A predicted figure is never called measured.",
+      "Assumptions",
+      "All figures above depend on these. Predicted figures are never called measured.",
       el("table", { class: "facts" }, el("tbody", {}, rows)),
       notes.length ? el("ul", { class: "notes" }, notes) : null,
     ),

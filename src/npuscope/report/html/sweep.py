@@ -13,7 +13,7 @@ from npuscope.report.sweep import extent, outcome
 from npuscope.version import __version__
 
 Row = dict[str, Any]
-_SURE = "predicted; about 83 % of new networks keep the range"
+_SURE = "predicted; ranges are expected to hold for 83 % of new networks"
 # Columns that may tell runs of one model apart, with their names on the page.
 _AXES = {
     "pools": "pools",

@@ -168,5 +168,5 @@ def _check_finished(node: RunningUnit) -> None:
         return
     raise TargetError(
         f"{node.name} stored {node.frames} of {node.unit.frames} frames: its source ended early",
-        hint="the unit geometries of this group do not fit together",
+        hint="the sizes of the units in this group do not match",
     )

@@ -40,6 +40,7 @@ class Take(Struct, frozen=True):
 
 Stream = Generator[Take | Words, Words, None]
 
+NIBBLE = 4  # bits of an element of which two share a byte
 # A word of 24 bits as it lies in memory: nothing is known of its sign.
 TRIPLE = np.dtype("V3")
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
@@ -271,6 +272,8 @@ def write(engine: Streng, memory: Memory) -> Stream:
 def check(engine: Streng) -> None:
     refuse_fields(engine, "noinc", "cipher_en")
     widths = engine.nbits_in, engine.nbits_out
+    if engine.raw and not engine.dir and widths in ((NIBBLE, 8), (3 * NIBBLE, 24)):
+        return
     if engine.nbits_memory not in (8, 16, 24):
         raise TargetError(f"stream engine {engine.id} has elements of {engine.nbits_memory} bits")
     link, stored = widths if engine.dir else widths[::-1]
@@ -286,6 +289,8 @@ def memory_type(engine: Streng) -> np.dtype[Any]:
     """Type of an element on its way from memory to the link; 24 bits stay bytes."""
     if engine.nbits_memory == 24:
         return TRIPLE
+    if engine.packed:
+        return np.dtype(np.uint8)
     return np.dtype(f"<{'i' if is_signed(engine) else 'u'}{engine.element_bytes}")
 
 
@@ -303,9 +308,21 @@ def _loader(engine: Streng, memory: Memory) -> Callable[[int], Words]:
 
 def loaded(engine: Streng, view: np.ndarray) -> Words:
     """A copy of memory as words, in its order."""
+    if engine.packed:
+        return _unpacked(engine, np.ascontiguousarray(view))
     words = view.copy(order="K")
     signed = engine.nbits_memory == 24 and is_signed(engine)
     return _three_bytes(_join(words), unsigned=False) if signed else words
+
+
+def _unpacked(engine: Streng, stored: np.ndarray) -> Words:
+    """Signed elements of 4 bits, the lower half of a byte first; three of them are one word."""
+    halves = np.stack([stored << NIBBLE, stored & 0xF0], axis=-1).view(np.int8) >> NIBBLE
+    values = halves.reshape(*stored.shape[:-1], -1)
+    used: Words = values[..., : engine.frame_elements * engine.nbits_memory // NIBBLE]
+    if engine.nbits_memory == NIBBLE:
+        return used
+    return np.ascontiguousarray(used).view(TRIPLE)
 
 
 def _join(triples: np.ndarray) -> NDArray[np.int32]:

@@ -250,6 +250,7 @@ def check(unit: Arith, has_y: bool) -> None:
 # --- Activation unit: ReLU kinds, and a piecewise quadratic function on 8-bit values ---
 
 _ROM1_ROW = 3  # A, B and C, 16 bits each
+_ROM1_ROWS = 128  # more than an entry of ROM0 can name
 
 
 def run_activ(unit: Activ, memory: Memory) -> Stream:
@@ -276,7 +277,11 @@ def activation(unit: Activ, memory: Memory) -> Callable[[Words], Words]:
         parts_log2, first_row = entry >> 6, entry & 0x3F
         # A segment of fewer values than parts cannot be split further: the shift stops at 0.
         part: Wide = (u & ((1 << rest_bits) - 1)) >> np.maximum(rest_bits - parts_log2, 0)
-        a, b, c = raw.view("<i2").reshape(-1, _ROM1_ROW).astype(np.int64)[first_row + part].T
+        # Damaged tables name rows that were not loaded: what these hold is not known, so zeros.
+        loaded = raw.view("<i2").reshape(-1, _ROM1_ROW)
+        rows = np.zeros((_ROM1_ROWS, _ROM1_ROW), np.int64)
+        rows[: len(loaded)] = loaded
+        a, b, c = rows[first_row + part].T
         quadratic = a * x * x + (b << unit.shift_b) * x + (c << unit.shift_c)
         # By the byte itself: that of 0 comes first, that of -128 after that of 127.
         table = np.roll(_activ_words(unit, quadratic), 128)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from itertools import count
 
 from msgspec import Struct, field
 
 from npuscope.families.many_core.compiler.draft import Draft, DraftBuffer, Role
 from npuscope.families.many_core.machine import CoreMachine
 
+_PATIENCE = 64  # of 8 attempts each spills one more family, then more and more
 _SPILLED_FIRST = (Role.OUTPUT, Role.RECEIVED, Role.BLOCKED)
 
 
@@ -40,11 +42,13 @@ def place(draft: Draft, machine: CoreMachine) -> VtcmPlacement:
         ahead //= 2
     spilled: set[str] = set()
     order = issue_order(draft, min(machine.memory.prefetch, 1))
-    while True:
+    for tried in count():
         attempt = _Attempt(draft, order, machine, frozenset(spilled))
         if attempt.victim is None:
-            return attempt.result()
-        spilled.add(attempt.victim)
+            break
+        # A network that spills much would be walked along a thousand times, one by one.
+        spilled |= {attempt.victim, *attempt.largest(tried * tried // _PATIENCE)}
+    return attempt.result()
 
 
 def issue_order(draft: Draft, ahead: int) -> tuple[int, ...]:
@@ -97,6 +101,13 @@ class _Attempt:
         most = {core: memory.most for core, memory in sorted(self.cores.items())}
         spilled = tuple(sorted(self.spilled))
         return VtcmPlacement(self.order, self.offsets, self.replaces, most, spilled)
+
+    def largest(self, most: int) -> list[str]:
+        """Families of the largest activations that are in VTCM where the walk ended."""
+        places = [owner for core in self.cores.values() for _, _, owner in core.live]
+        there = [self.draft.buffers[owner] for owner in places]
+        sizes = {one.family: one.bytes for one in there if one.role in _SPILLED_FIRST}
+        return sorted(sizes, key=lambda family: (-sizes[family], family))[:most]
 
     def _walk(self) -> str | None:
         lives = lifetimes(self.draft, self.order)

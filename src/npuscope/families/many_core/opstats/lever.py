@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from npuscope.shown import counted
+from npuscope.shown import counted, significant
 
 
 class LeverKind(StrEnum):
@@ -50,7 +50,9 @@ class Lever(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        gain = f"{self.name}: {self.factor} the inferences per s, {self.ms:.4g} ms a run"
+        gain = (
+            f"{self.name}: {self.factor} the inferences per s, {significant(self.ms, 4)} ms a run"
+        )
         return f"{gain}, but {self.obstacle}" if self.obstacle else gain
 
     @property

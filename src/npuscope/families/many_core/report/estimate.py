@@ -15,6 +15,7 @@ from npuscope.families.many_core.rules import FAMILY
 from npuscope.profiling.model import Profile
 from npuscope.records import encode
 from npuscope.rulebook.finding import finding_json
+from npuscope.shown import significant
 from npuscope.text import safe_terminal
 
 SCHEMA = "npuscope/estimate/1"
@@ -31,15 +32,17 @@ def core_screen(profile: Profile) -> Report | None:
 def _lines(profile: Profile, timed: CoreInference) -> Iterator[str]:
     build, metrics = timed.build, perf_metrics(timed.build.program)
     low, high = profile.interval_ms
+    assert high is not None  # every op of the family has a cost
     fit = f"activations {'leave' if build.program.spilled else 'stay in'} VTCM"
-    speed = f"{profile.total_ms:.4g} ms, {profile.inferences_per_s:.4g} inf/s"
+    per_s = significant(profile.inferences_per_s, 4)
+    speed = f"{significant(profile.total_ms, 4)} ms, {per_s} inf/s"
     yield f"{fit}; {speed} (predicted)"
     ops = sum(len(part.all_ops()) for part in build.program.devices)
     macs, params = metrics.macs / 1e6, build.graph.parameters() / 1e6
     millions = f"{macs:,.2f} M MACs, {params:,.2f} M parameters"
     yield f"model    {safe_terminal(build.file)}: {millions}, {ops:,} ops"
     yield f"machine  {profile.machine_words}"
-    yield f"range    {low:.4g} to {high:.4g} ms with the clock"
+    yield f"range    {significant(low, 4)} to {significant(high, 4)} ms with the clock"
     yield ""
     yield "Engine       at work"
     for name, share in timed.tables.verdict.shares:

@@ -11,7 +11,7 @@ from npuscope.families.many_core.report.estimate import core_json
 from npuscope.families.many_core.report.runs import read_core_run, result_findings
 from npuscope.families.many_core.rules import FAMILY, core_lints
 from npuscope.profiling.model import Profile
-from npuscope.shown import counted
+from npuscope.shown import counted, significant
 from npuscope.text import safe_terminal
 
 
@@ -28,7 +28,7 @@ def explain_model(profile: Profile) -> Explanation:
         f"machine  {profile.machine_words}",
         *_notes(profile.notes),
     )
-    answer = f"{profile.total_ms:.4g} ms, {run.tables.verdict.sentence}"
+    answer = f"{significant(profile.total_ms, 4)} ms, {run.tables.verdict.sentence}"
     return explanation(answer, profile, findings, lines, about)
 
 
@@ -49,7 +49,7 @@ def explain_run(path: Path) -> Explanation:
         *_notes(profile.notes),
     )
     sentence = safe_terminal(str(verdict.get("sentence") or verdict["bound"]))
-    answer = f"{profile.total_ms:.4g} ms, {sentence}"
+    answer = f"{significant(profile.total_ms, 4)} ms, {sentence}"
     return explanation(answer, profile, result_findings(path, first), lines, about)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from npuscope.families.many_core.opstats.index import event_name
 from npuscope.families.many_core.opstats.model import CoreTables, NodeRow, Opstats
 from npuscope.report.figures import ms, percent, shorten
+from npuscope.shown import significant
 from npuscope.text import safe_terminal
 
 # --- What `opstats` prints: one line per buffer, files written, what was missing ---
@@ -34,7 +35,8 @@ def _line(tables: Opstats) -> str:
     totals = tables.totals
     return (
         f"{shorten(safe_terminal(tables.name), 90)}: device {tables.device}, "
-        f"{ms(totals.seconds * 1000)} ms, {totals.inferences_per_s:.6g} inf/s{_longest(tables)}"
+        f"{ms(totals.seconds * 1000)} ms, {significant(totals.inferences_per_s, 6)} inf/s"
+        f"{_longest(tables)}"
     )
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from npuscope.errors import UsageError
 from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.machine import CoreMachine
-from npuscope.families.many_core.program import CoreProgram
+from npuscope.families.many_core.program import Binding, CoreProgram
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.families.many_core.sim.collect import Collector, Origin
 from npuscope.families.many_core.sim.conditions import (
@@ -38,6 +38,7 @@ _PATTERNS = 8
 _MOST_ITERATIONS = 1_000_000  # of a run that is told by its time
 # The timer has run since the device was switched on.
 BOOT_TICKS = 19_200_000
+RETAINED = "_RetainedState"
 
 
 class InferenceRequest(Struct, frozen=True):
@@ -139,6 +140,7 @@ class _Host:
         self._link, self._devices = link, devices
         self._tick, self._cycle = begin, begin * core_hz // UTIMER_HZ
         self._host_free = self._input_free = self._output_free = float(begin)
+        self._links_free = [float(begin)] * 2  # in, out
         self._completed: list[float] = []
 
     def infer(self, number: int, pattern: int) -> Ran:
@@ -148,13 +150,14 @@ class _Host:
             # The queue holds a few inferences that are not completed; then it has a place.
             enqueued = max(enqueued, self._completed[-link.depth])
         submitted = enqueued + link.submit
-        input_begin = max(submitted, self._input_free)
+        # Other threads of the host copy what is sent while this one goes on.
+        input_begin = max(submitted + link.prepare, self._input_free, self._links_free[0])
         doorbell = input_begin + link.input_time
         request = InferenceRequest(pattern, self._ahead(doorbell), self._ahead(self._output_free))
         # Requests that lead to the same inference become equal, so that it is simulated once.
         request = self._devices.settled(request)
         outcome = self._devices.outcome(request)
-        output_begin = max(tick + outcome.output_ready, self._output_free)
+        output_begin = max(tick + outcome.output_ready, self._output_free, self._links_free[1])
         output_end = output_begin + link.output_time
         # The stats buffer is an output too: the device has ended when the host is told. The host
         # answers in order, also when an output arrived earlier than the one before.
@@ -175,6 +178,11 @@ class _Host:
             output_wait=outcome.output_wait,
             queued=sum(1 for end in self._completed[-link.depth :] if end > enqueued),
         )
+        # The other copies take their turns on the link.
+        self._links_free = [
+            input_begin + link.copies * link.input_time,
+            output_begin + link.copies * link.output_time,
+        ]
         ran = Ran(iteration, request, tick, self._cycle)
         self._host_free, self._output_free = iteration.submitted, iteration.output_end
         self._input_free = self._tick + outcome.input_free
@@ -190,19 +198,31 @@ class _Host:
 
 
 class _Link:
-    """Times of the host and its link, in ticks."""
+    """Times of the host and its link, in ticks. Floats have 32 bits there."""
 
     def __init__(self, program: CoreProgram, machine: CoreMachine, options: RunOptions) -> None:
-        host, copies = machine.host, options.activations
+        host = machine.host
+        self.copies = options.activations
         self.depth = options.set_size or max(host.queue_depth, 1)
+        kept = retained_states(program)
+        sent = sum(host_bytes(one) for one in program.inputs if one.name not in kept)
+        answered = sum(host_bytes(one) for one in program.outputs if one.name not in kept)
+        copying = 1e-3 / host.copy_gb_per_s
         self.submit = to_ticks(host.submit_us)
-        self.complete = to_ticks(host.complete_us)
-        self.input_time = _dma(machine, copies * sum(binding.bytes for binding in program.inputs))
-        self.output_time = _dma(machine, copies * sum(binding.bytes for binding in program.outputs))
+        self.prepare = to_ticks(sent * copying)
+        self.complete = to_ticks(host.complete_us + answered * copying)
+        self.input_time = to_ticks(host.latency_us + sent / host.gb_per_s / 1e3)
+        self.output_time = to_ticks(host.latency_us + answered / host.output_gb_per_s / 1e3)
 
 
-def _dma(machine: CoreMachine, size: int) -> float:
-    return to_ticks(machine.host.latency_us + size / machine.host.gb_per_s / 1e3)
+def host_bytes(binding: Binding) -> int:
+    return binding.bytes * 2 if binding.dtype == "float16" else binding.bytes
+
+
+def retained_states(program: CoreProgram) -> set[str]:
+    """Outputs NAME_RetainedState and their inputs NAME: they stay in the device's memory."""
+    outputs = {one.name for one in program.outputs if one.name.endswith(RETAINED)}
+    return outputs | {name.removesuffix(RETAINED) for name in outputs}
 
 
 # The same for every run, so that the same seed gives the same bytes.

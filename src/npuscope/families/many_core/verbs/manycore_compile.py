@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def _idle(name: str, means: str, kind: OptionKind = OptionKind.FLAG, value: str = "") -> Option:
     """An option of the vendor's compiler that changes nothing here."""
-    spelling = f"-{name.replace('_', '-')}"
+    spelling = f"-{name.replace('_', '-').replace('-io-', '-IO-')}"
     default: object = {OptionKind.FLAG: False, OptionKind.LIST: ()}.get(kind)
     return option(
         name,
@@ -46,6 +46,8 @@ def _idle(name: str, means: str, kind: OptionKind = OptionKind.FLAG, value: str 
         effect=VendorEffect.NONE,
     )
 
+
+_NOT_MODELLED = "accepted, no effect"
 
 # One option per row is easier to read than the formatter's layout.
 # fmt: off
@@ -96,13 +98,36 @@ _VENDOR = OptionGroup("the vendor's options", (
     whole("mos", "cores over which the channels of a product are split at most (any number)",
         flags=("-mos", "--mos")),
     _idle("aic_hw", "not needed: there is one target, a simulated device"),
-    _idle("aic_hw_version", "accepted, no effect", OptionKind.TEXT, "V"),
+    _idle("aic_hw_version", _NOT_MODELLED, OptionKind.TEXT, "V"),
     _idle("convert_to_fp16", "not needed: float values have 16 bits on the device"),
     _idle("compile_only", "not needed: `manycore run` runs it"),
     _idle("multicast_weights", "not needed: cores share loads wherever they need the same weights"),
-    _idle("ols", "accepted, no effect", OptionKind.TEXT, "N"),
+    _idle("ols", _NOT_MODELLED, OptionKind.TEXT, "N"),
     _idle("aic_profiling_type", "not needed: -stats-level says what is collected",
         OptionKind.LIST, "T"),
+    _idle("retained_state", "not needed: inputs with an output NAME_RetainedState stay in DDR"),
+    _idle("mxfp6_matmul", "no effect here: `manycore setups --mxfp6-matmul` times it"),
+    _idle("aic_enable_depth_first", "no effect here: `manycore setups` assumes it"),
+    _idle("aic_depth_first_mem", _NOT_MODELLED, OptionKind.TEXT, "MB"),
+    _idle("use_producer_dma", _NOT_MODELLED, OptionKind.TEXT, "0|1"),
+    _idle("sdp_cluster_sizes", _NOT_MODELLED, OptionKind.TEXT, "N,N"),
+    _idle("size_split_granularity", _NOT_MODELLED, OptionKind.TEXT, "KB"),
+    _idle("vtcm_working_set_limit_ratio", _NOT_MODELLED, OptionKind.TEXT, "SHARE"),
+    _idle("mdts_mos", _NOT_MODELLED, OptionKind.TEXT, "N"),
+    _idle("mdp_load_partition_config", "no effect here: --devices says how many share the network",
+        OptionKind.TEXT, "FILE"),
+    _idle("allow_mxint8_mdp_io", _NOT_MODELLED),
+    _idle("custom_io_list_file", "no effect: inputs and outputs keep the types of the file",
+        OptionKind.TEXT, "FILE"),
+    _idle("execute_nodes_in_fp16", "not needed: float values have 16 bits on the device",
+        OptionKind.TEXT, "OPS"),
+    _idle("node_precision_info", _NOT_MODELLED, OptionKind.TEXT, "FILE"),
+    _idle("load_profile", "no effect: give a quantized model", OptionKind.TEXT, "FILE"),
+    _idle("quantization_schema", "no effect: give a quantized model", OptionKind.TEXT, "S"),
+    _idle("enable_channelwise", "no effect: give a quantized model"),
+    _idle("enable_rowwise", "no effect: give a quantized model"),
+    _idle("time_passes", _NOT_MODELLED),
+    _idle("sub_functions", _NOT_MODELLED),
 ))
 VERB = Verb(
     "a network to a program for many cores, with its stats layout",

@@ -1,0 +1,272 @@
+"""A network on an Ethos-U: compiled by Vela, timed from its streams, executed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from npuscope.bounded_file import MODEL, read_bytes
+from npuscope.errors import UsageError
+from npuscope.families.ethos_u.container import VelaFile, arena_bytes, read_vela, tensor_bytes
+from npuscope.families.ethos_u.debug_database import source_ops
+from npuscope.families.ethos_u.machine import EthosMachine, load_machine, machine_names
+from npuscope.families.ethos_u.timing import KernelTime, StreamTime, time_stream
+from npuscope.families.ethos_u.vela import run_vela
+from npuscope.files.load import is_tflite, load_model
+from npuscope.files.tflite.file import SourceOp, TfliteModel, parse
+from npuscope.graph.model import Graph
+from npuscope.machine.load import load_machine as load_cpu
+from npuscope.profiling.model import (
+    EpochProfile,
+    Fit,
+    MachineInfo,
+    MemoryUse,
+    ModelInfo,
+    Profile,
+    TensorInfo,
+)
+from npuscope.profiling.plain import plain_part, plain_profile
+from npuscope.program.model import EpochKind
+
+FAMILY = "ethos-u"
+# Of the published counters of Arm's virtual platforms, for the network whose streams are known.
+_ERROR = 0.1
+_ERROR_WORDS = (
+    "NPU cycles of two networks on Arm's virtual platforms: within 3 % on U55, 8 % on U65, "
+    "6 % on U85"
+)
+
+
+class EthosBuild(Struct, frozen=True):
+    """`graph` is None where only Vela's file is known."""
+
+    file: VelaFile
+    data: bytes
+    machine: EthosMachine
+    name: str
+    md5: str
+    graph: Graph | None = None
+    source: TfliteModel | None = None
+    origins: Mapping[tuple[int, int], str] = {}  # of a kernel, by stream and place
+    vela_cycles: float | None = None
+
+
+class OffloadTime(Struct, frozen=True):
+    """One command stream with its time; `number` counts them in the file."""
+
+    number: int
+    stream: StreamTime
+
+
+class EthosRun(Struct, frozen=True):
+    """The payload of a profile: what rules and reports look at."""
+
+    build: EthosBuild
+    offloads: tuple[OffloadTime, ...]
+
+    def origin(self, number: int, kernel: KernelTime) -> tuple[str, ...]:
+        name = self.build.origins.get((number, kernel.kernel.place), "")
+        return (name,) if name else ()
+
+
+# --- Compilation and files ---
+
+
+def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> EthosBuild:
+    if isinstance(source, Graph):
+        raise UsageError("Vela compiles files only", hint="give the .tflite file of the network")
+    path = Path(source)
+    data = read_bytes(path, MODEL)
+    if not is_tflite(data):
+        raise UsageError(
+            "Vela compiles TFLite files only",
+            where=str(path),
+            hint="convert the network to int8 TFLite",
+        )
+    machine = _machine(str(options["machine"]), options)
+    output = run_vela(
+        data,
+        machine,
+        command=options.get("vela") or "",
+        optimise=options.get("optimise") or "",
+        config=options.get("vela_config") or "",
+    )
+    model = parse(data)
+    ops = {op.index: op.origin for op in model.ops}
+    places = source_ops(output.debug)
+    return EthosBuild(
+        read_vela(output.file),
+        output.file,
+        machine,
+        path.name,
+        hashlib.md5(data, usedforsecurity=False).hexdigest(),
+        load_model(path, options.get("shapes")),
+        model,
+        {place: ops[number] for place, number in places.items() if number in ops},
+        output.cycles,
+    )
+
+
+def _machine(name: str, options: Mapping[str, Any]) -> EthosMachine:
+    return load_machine(
+        name,
+        system=options.get("system_config") or "",
+        memory_mode=options.get("memory_mode") or "",
+        overrides=options.get("overrides"),
+    )
+
+
+def read_build(path: Path, options: Mapping[str, Any]) -> EthosBuild:
+    """A file that Vela wrote, for the machine that its stream names."""
+    data = read_bytes(path, MODEL)
+    file = read_vela(data)
+    configuration = next(iter(file.offloads.values())).stream.configuration
+    name = configuration.machine if configuration is not None else machine_names()[0]
+    md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
+    return EthosBuild(file, data, _machine(name, options), path.name, md5)
+
+
+# --- Time ---
+
+
+def timed(build: EthosBuild) -> Profile:
+    offloads: list[OffloadTime] = []
+    parts: list[EpochProfile] = []
+    for op in build.file.model.ops:
+        offload = build.file.offloads.get(op.index)
+        if offload is None:
+            parts.append(_cpu_part(build, op, len(parts)))
+            continue
+        time = OffloadTime(len(offloads), time_stream(offload.stream, build.machine))
+        offloads.append(time)
+        parts += _npu_parts(build, time, len(parts))
+    run = EthosRun(build, tuple(offloads))
+    machine, total = build.machine, sum(part.ms for part in parts)
+    return plain_profile(
+        _model_info(build, run),
+        MachineInfo(machine.name, "", False, machine.cpu_mhz, machine.clock_mhz),
+        parts,
+        interval_ms=((1 - _ERROR) * total, (1 + _ERROR) * total),
+        model_error=_ERROR_WORDS,
+        memory=_memory(build),
+        fit=Fit(machine.constants == "sram", machine.arena == "sram", True, "as Vela placed it"),
+        notes=_notes(build),
+        family=FAMILY,
+        machine_words=f"{machine.name}, {machine.clock_mhz:g} MHz, {machine.system}, "
+        f"{machine.memory_mode}",
+        figures=_figures(build, run, parts),
+        payload=run,
+    )
+
+
+def _npu_parts(build: EthosBuild, time: OffloadTime, first: int) -> list[EpochProfile]:
+    """Kernels of one source operator that follow each other are one part."""
+    groups: list[tuple[str, str, list[KernelTime]]] = []
+    for one in time.stream.kernels:
+        origin = build.origins.get((time.number, one.kernel.place), "")
+        name = origin or f"{one.kernel.kind} {one.kernel.mode}".strip()
+        if groups and origin and groups[-1][0] == origin:
+            groups[-1][2].append(one)
+        else:
+            groups.append((origin, name, [one]))
+    # What follows the last kernel is part of it.
+    rest = time.stream.cycles - (time.stream.kernels[-1].end if time.stream.kernels else 0.0)
+    parts = []
+    for number, (origin, name, kernels) in enumerate(groups):
+        cycles = sum(one.cycles for one in kernels) + (rest if number == len(groups) - 1 else 0.0)
+        parts.append(
+            plain_part(
+                first + number,
+                name,
+                cycles / (1e3 * build.machine.clock_mhz),
+                operators=tuple(dict.fromkeys(one.kernel.kind for one in kernels)),
+                origin=(origin,) if origin else (),
+            )
+        )
+    return parts
+
+
+def _cpu_part(build: EthosBuild, op: SourceOp, number: int) -> EpochProfile:
+    """By what a usual kernel of a Cortex-M55 takes per element."""
+    tensors = build.file.model.tensors
+    elements = sum(prod(tensors[index].shape) for index in op.outputs)
+    cycles = load_cpu().software_cost("default").cycles(elements)
+    origin = _source_origin(build, op)
+    return plain_part(
+        number,
+        origin or op.origin,
+        cycles / (1e3 * build.machine.cpu_mhz),
+        kind=EpochKind.SW,
+        operators=(op.kind,),
+        origin=(origin,) if origin else (),
+    )
+
+
+def _source_origin(build: EthosBuild, op: SourceOp) -> str:
+    """The operator of the source that makes a tensor of the same name."""
+    if build.source is None:
+        return ""
+    names = {build.file.tensor(index).name for index in op.outputs}
+    for other in build.source.ops:
+        if any(build.source.tensors[index].name in names for index in other.outputs):
+            return other.origin
+    return ""
+
+
+def _model_info(build: EthosBuild, run: EthosRun) -> ModelInfo:
+    file = build.file
+    macs = sum(one.work.macs for time in run.offloads for one in time.stream.kernels)
+    parameters = build.graph.parameters() if build.graph is not None else 0
+    inputs, outputs = (
+        tuple(_tensor(file, index) for index in indices)
+        for indices in (file.model.inputs, file.model.outputs)
+    )
+    return ModelInfo(build.name, build.md5, inputs, outputs, macs, parameters)
+
+
+def _tensor(file: VelaFile, index: int) -> TensorInfo:
+    tensor = file.tensor(index)
+    size = tensor_bytes(tensor)
+    return TensorInfo(tensor.name, tensor.shape, tensor.type.lower(), None, None, size)
+
+
+def _memory(build: EthosBuild) -> MemoryUse:
+    file = build.file
+    constants = sum(len(offload.constants) for offload in file.offloads.values())
+    fast = {one.fast for one in file.offloads.values() if one.fast != one.arena}
+    fast_bytes = sum(tensor_bytes(file.tensor(index)) for index in fast)
+    arena = arena_bytes(file)
+    inside = (arena if build.machine.arena == "sram" else 0) + fast_bytes
+    outside = 0 if build.machine.arena == "sram" else arena
+    return MemoryUse(inside, outside, constants, 0, ())
+
+
+def _notes(build: EthosBuild) -> tuple[str, ...]:
+    notes = []
+    if build.vela_cycles is not None:
+        ms = build.vela_cycles / (1e3 * build.machine.clock_mhz)
+        notes.append(f"Vela's own estimate: {build.vela_cycles:,.0f} cycles, {ms:.4g} ms")
+    if not build.origins:
+        notes.append("kernels have no names of operators: Vela's file does not tell them")
+    return tuple(notes)
+
+
+def _figures(build: EthosBuild, run: EthosRun, parts: list[EpochProfile]) -> dict[str, float]:
+    """What only this family counts, by the names that limits take."""
+    figures = {
+        "npu_cycles": round(sum(one.stream.cycles for one in run.offloads)),
+        "cpu_operators": sum(part.kind is EpochKind.SW for part in parts),
+        "command_streams": len(run.offloads),
+    }
+    for writes, word in ((False, "read"), (True, "write")):
+        for one in run.offloads:
+            for region, beats in one.stream.beats(build.machine, writes=writes).items():
+                name = "sram" if build.machine.port(region) is build.machine.sram else "external"
+                key = f"{name}_{word}_bytes"
+                figures[key] = figures.get(key, 0) + beats * build.machine.port_bytes
+    return {name: float(value) for name, value in figures.items()}

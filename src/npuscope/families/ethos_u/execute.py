@@ -1,0 +1,136 @@
+"""A command stream, executed to the bit: memories in, memories changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from npuscope.errors import FileError
+from npuscope.families.ethos_u.arithmetic.activation import finished
+from npuscope.families.ethos_u.arithmetic.convolution import Layer, convolved
+from npuscope.families.ethos_u.arithmetic.elementwise import UNARY, combined
+from npuscope.families.ethos_u.arithmetic.pooling import pooled
+from npuscope.families.ethos_u.arithmetic.resize import resized
+from npuscope.families.ethos_u.jobs import FeatureMap, Kernel, Operand, Storage, Transfer
+from npuscope.families.ethos_u.layers import WeightCache, layer_of
+from npuscope.families.ethos_u.memory import Memories
+from npuscope.families.ethos_u.registers import jobs_of
+from npuscope.families.ethos_u.stream import CommandStream, Configuration
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Watch = Callable[[Kernel, Array], None]
+
+
+def execute(
+    stream: CommandStream,
+    memories: Memories,
+    cache: WeightCache | None = None,
+    watch: Watch | None = None,
+) -> None:
+    """Jobs one after the other: waits and overlaps change times, not results."""
+    configuration = stream.configuration
+    if configuration is None:
+        raise FileError("the stream does not say which machine it is for")
+    cache = cache or WeightCache({})
+    for job in jobs_of(stream):
+        if isinstance(job, Transfer):
+            memories.transfer(job)
+        elif isinstance(job, Kernel):
+            try:
+                values = run_kernel(job, memories, configuration, cache)
+            except FileError as error:
+                error.where = error.where or f"kernel {job.number} ({job.kind} {job.mode})".strip()
+                raise
+            if watch is not None:
+                watch(job, values)
+
+
+def run_kernel(
+    kernel: Kernel, memories: Memories, configuration: Configuration, cache: WeightCache
+) -> Array:
+    if kernel.keeps_accumulator or kernel.adds_ifm2:
+        raise FileError("kernels that keep or load accumulators are not supported")
+    if kernel.kind in ("CONV", "DEPTHWISE"):
+        image = _upscaled(kernel, memories.read(kernel.ifm, _input_shape(kernel)))
+        layer: Layer = layer_of(kernel, memories, configuration, cache)
+        values = convolved(kernel, layer, image)
+    elif kernel.kind == "POOL":
+        image = _upscaled(kernel, memories.read(kernel.ifm, _input_shape(kernel)))
+        values = pooled(kernel, image.astype(np.int64) - kernel.ifm.zero_point)
+    elif kernel.kind == "RESIZE":
+        image = memories.read(kernel.ifm, _input_shape(kernel)).astype(np.int64)
+        values = resized(kernel, image - kernel.ifm.zero_point)
+    else:
+        values = combined(kernel, *_operand_values(kernel, memories))
+    result = finished(kernel, values, memories.tables)
+    memories.write(kernel.ofm, _turned(kernel, result))
+    return result
+
+
+def _input_shape(kernel: Kernel) -> tuple[int, int, int]:
+    """What the windows of the output reach, without padding."""
+    height, width, channels = kernel.shape
+    window = kernel.window
+    if kernel.kind == "RESIZE":
+        return window.size[0], window.size[1], channels
+    depth = channels
+    if kernel.kind == "CONV" or kernel.mode == "REDUCE_SUM":
+        depth = kernel.ifm_depth
+    rows = (height - 1) * window.stride[0] + window.reach[0] - window.pads[0] - window.pads[2]
+    columns = (width - 1) * window.stride[1] + window.reach[1] - window.pads[1] - window.pads[3]
+    if kernel.upscale != "NONE":
+        rows, columns = -(-rows // 2), -(-columns // 2)
+    if rows < 1 or columns < 1:
+        raise FileError("a kernel reads nothing but padding")
+    return rows, columns, depth
+
+
+def _upscaled(kernel: Kernel, image: Array) -> Array:
+    if kernel.upscale == "NEAREST":
+        return image.repeat(2, axis=0).repeat(2, axis=1)
+    if kernel.upscale == "ZEROS":
+        height, width, depth = image.shape
+        wide = np.full((2 * height, 2 * width, depth), kernel.ifm.zero_point, image.dtype)
+        wide[::2, ::2] = image
+        return wide
+    return image
+
+
+def _operand_values(kernel: Kernel, memories: Memories) -> tuple[Array, Array]:
+    first = _operand(kernel, kernel.ifm, kernel.operands[0], memories)
+    if kernel.mode in UNARY:
+        return first, first
+    second = _operand(kernel, kernel.ifm2, kernel.operands[1], memories)
+    return (second, first) if kernel.swapped else (first, second)
+
+
+def _operand(kernel: Kernel, place: FeatureMap, operand: Operand, memories: Memories) -> Array:
+    if operand.scalar is not None or place.storage is Storage.NONE:
+        return np.full((1, 1, 1), (operand.scalar or 0) - place.zero_point, np.int64)
+    height, width, channels = (
+        1 if repeated else size
+        for size, repeated in zip(kernel.shape, operand.broadcast, strict=True)
+    )
+    values = memories.read(place, (height, width, channels)).astype(np.int64) - place.zero_point
+    return np.broadcast_to(values, kernel.shape)
+
+
+_TURNS = {
+    "HWC": (0, 1, 2),
+    "WHC": (1, 0, 2),
+    "HCW": (0, 2, 1),
+    "WCH": (1, 2, 0),
+    "CHW": (2, 0, 1),
+    "CWH": (2, 1, 0),
+}
+_AXES = {"H": 0, "W": 1, "C": 2}
+
+
+def _turned(kernel: Kernel, values: Array) -> Array:
+    if kernel.transpose not in ("", "HWC"):
+        values = values.transpose(_TURNS[kernel.transpose])
+    if kernel.reverse not in ("", "NONE"):
+        values = np.flip(values, _AXES[kernel.reverse])
+    return values

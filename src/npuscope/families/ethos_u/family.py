@@ -1,0 +1,131 @@
+"""The family of Ethos-U machines behind the verbs that all families share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npuscope.families.interface import Family, Format, Options, Rank, Report, Source
+from npuscope.options.kinds import file, text
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from npuscope.advice.explanation import Explanation
+    from npuscope.families.ethos_u.build import EthosBuild
+    from npuscope.profiling.model import Profile
+    from npuscope.rulebook.finding import Finding
+
+_FILES = "npuscope.families.ethos_u.files"
+
+
+class EthosU(Family):
+    name = "ethos-u"
+    options = (
+        text("system_config", "Vela's name for clock and memories around an Ethos-U"),
+        text("memory_mode", "Vela's name for what the SRAM of an Ethos-U holds"),
+        text("optimise", "what Vela optimises for", "", choices=("Performance", "Size")),
+        file("vela", "the command of Vela, where it is not installed beside npuscope"),
+        file("vela_config", "Vela's configuration file, for other system configurations"),
+    )
+    rules = ("npuscope.families.ethos_u.rules",)
+
+    # --- Machines ---
+
+    def machines(self) -> tuple[str, ...]:
+        from npuscope.families.ethos_u.machine import machine_names
+
+        return machine_names()
+
+    def describe(self, machine: str) -> Report:
+        from npuscope.families.ethos_u.report import machine_report
+
+        return machine_report(machine)
+
+    def keys(self, machine: str, text: str = "") -> Report:
+        from npuscope.families.ethos_u.report import machine_keys
+
+        return machine_keys(machine, text)
+
+    # --- Files ---
+
+    def formats(self) -> tuple[Format, ...]:
+        take = f"{_FILES}:disassemble"
+        return (
+            Format(
+                "vela_tflite",
+                "TFLite model compiled for Ethos-U",
+                f"{_FILES}:is_vela_sample",
+                f"{_FILES}:inspect_vela",
+                disassemble=take,
+            ),
+            Format(
+                "ethos_u_stream",
+                "command stream for Ethos-U",
+                f"{_FILES}:is_stream",
+                f"{_FILES}:inspect_stream",
+                disassemble=take,
+            ),
+            Format(
+                "ethos_u_listing",
+                "text of a command stream for Ethos-U",
+                f"{_FILES}:is_listing",
+                f"{_FILES}:inspect_listing",
+                Rank.CONTENT,
+                assemble=f"{_FILES}:assemble",
+            ),
+        )
+
+    def recognises(self, path: Path) -> bool:
+        from npuscope.families.ethos_u.marks import is_vela_file
+
+        return is_vela_file(path)
+
+    def read(self, path: Path, options: Options) -> Profile:
+        from npuscope.families.ethos_u.build import read_build
+
+        return self.time(read_build(path, options))
+
+    def write(self, build: EthosBuild, folder: Path, options: Options) -> tuple[str, ...]:
+        from npuscope.whole_file import write_files
+
+        write_files(folder, {f"{Path(build.name).stem}_vela.tflite": build.data})
+        return ()
+
+    # --- A network on a machine ---
+
+    def compile(self, source: Source, options: Options) -> EthosBuild:
+        from npuscope.families.ethos_u.build import compiled, read_build
+
+        if isinstance(source, str | Path) and self.recognises(Path(source)):
+            return read_build(Path(source), options)
+        return compiled(source, options)
+
+    def time(self, build: EthosBuild) -> Profile:
+        from npuscope.families.ethos_u.build import timed
+
+        return timed(build)
+
+    def execute(self, build: EthosBuild, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        from npuscope.families.ethos_u.network import executed
+
+        return executed(build, inputs)
+
+    # --- What verbs make of it ---
+
+    def advise(self, build: EthosBuild, profile: Profile) -> Explanation:
+        from npuscope.families.ethos_u.report import explained
+
+        return explained(build, profile)
+
+    def lint(self, source: Source, options: Options) -> tuple[Finding, ...]:
+        from npuscope.building import read_graph
+        from npuscope.rulebook.finding import gravest_first
+        from npuscope.rulebook.registry import RuleKind, findings_of
+
+        graph = read_graph(source, {"shapes": options.get("shapes") or {}})
+        return gravest_first(findings_of(self.rules[0], RuleKind.LINT, graph))
+
+
+FAMILY = EthosU()

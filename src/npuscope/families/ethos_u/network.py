@@ -1,0 +1,148 @@
+"""A whole file of Vela's, executed: offloaded layers by their streams, the other operators by the
+reference executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npuscope.errors import FileError, ModelError
+from npuscope.families.ethos_u.container import (
+    Offload,
+    VelaFile,
+    arena_bytes,
+    tensor_bytes,
+)
+from npuscope.families.ethos_u.execute import execute
+from npuscope.families.ethos_u.jobs import Kernel
+from npuscope.families.ethos_u.layers import WeightCache
+from npuscope.families.ethos_u.memory import Memories
+from npuscope.files.sizes import Pins
+from npuscope.files.tflite.file import SourceOp, TfliteModel
+from npuscope.files.tflite.reader import TfliteReader
+from npuscope.files.tflite.tensors import TYPES
+from npuscope.graph.limits import Budget
+from npuscope.graph.model import Graph
+from npuscope.ops.run import run_once
+from npuscope.text import safe_terminal
+
+if TYPE_CHECKING:
+    from npuscope.families.ethos_u.build import EthosBuild
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Watch = Callable[[Offload, Kernel, Array], None]
+_FIRST_TENSOR_REGION = 3
+
+
+class Network:
+    """A file, ready to run; decoded weights are kept between runs."""
+
+    def __init__(self, file: VelaFile) -> None:
+        self.file = file
+        self.cache = WeightCache({})
+        self._graphs: dict[int, Graph] = {}
+
+    @cached_property
+    def inputs(self) -> dict[str, int]:
+        return {self.file.tensor(index).name: index for index in self.file.model.inputs}
+
+    def run(self, inputs: Mapping[str, Array], watch: Watch | None = None) -> dict[str, Array]:
+        model = self.file.model
+        values: dict[int, Array] = {}
+        for name, index in self.inputs.items():
+            tensor = self.file.tensor(index)
+            if name not in inputs:
+                raise ModelError(f"no values were given for input '{safe_terminal(name)}'")
+            if inputs[name].nbytes != tensor_bytes(tensor):
+                raise ModelError(
+                    f"input '{safe_terminal(name)}' has {inputs[name].nbytes} bytes, "
+                    f"expected {tensor_bytes(tensor)}"
+                )
+            values[index] = inputs[name].view(TYPES[tensor.type].numpy).reshape(tensor.shape)
+        arena = np.zeros(arena_bytes(self.file), np.uint8)
+        fast: dict[int, Array] = {}
+        for op in model.ops:
+            offload = self.file.offloads.get(op.index)
+            if offload is None:
+                values.update(self._on_cpu(op, values))
+            else:
+                values.update(self._on_npu(offload, values, (arena, fast), watch))
+        return {self.file.tensor(index).name: values[index] for index in model.outputs}
+
+    # --- The NPU ---
+
+    def _on_npu(
+        self,
+        offload: Offload,
+        values: Mapping[int, Array],
+        memory: tuple[Array, dict[int, Array]],
+        watch: Watch | None,
+    ) -> dict[int, Array]:
+        arena, fast = memory
+        # tensors may lie behind the one that stands for the arena
+        regions = {0: offload.constants, 1: arena[max(self.file.places[offload.arena], 0) :]}
+        regions[2] = regions[1]
+        if offload.fast != offload.arena:
+            size = tensor_bytes(self.file.tensor(offload.fast))
+            regions[2] = fast.setdefault(offload.fast, np.zeros(size, np.uint8))
+        for number, index in enumerate(offload.inputs + offload.outputs):
+            if self.file.places[index] >= 0:
+                regions[_FIRST_TENSOR_REGION + number] = self._room(index, arena)
+        for index in offload.inputs:
+            if index in values and self.file.places[index] >= 0:
+                self._room(index, arena)[...] = np.frombuffer(values[index].tobytes(), np.uint8)
+        execute(
+            offload.stream,
+            Memories(regions),
+            self.cache,
+            None if watch is None else lambda job, result: watch(offload, job, result),
+        )
+        return {index: self._value(index, arena) for index in offload.outputs}
+
+    def _room(self, index: int, arena: Array) -> Array:
+        place, size = self.file.places[index], tensor_bytes(self.file.tensor(index))
+        if place < 0:
+            name = safe_terminal(self.file.tensor(index).name)
+            raise FileError(f"tensor '{name}' has no place in the arena")
+        return arena[place : place + size]
+
+    def _value(self, index: int, arena: Array) -> Array:
+        tensor = self.file.tensor(index)
+        dtype = TYPES[tensor.type].numpy
+        return self._room(index, arena).copy().view(dtype).reshape(tensor.shape)
+
+    # --- The CPU ---
+
+    def _on_cpu(self, op: SourceOp, values: Mapping[int, Array]) -> dict[int, Array]:
+        graph = self._graphs.get(op.index)
+        if graph is None:
+            graph = self._graphs[op.index] = self._graph(op)
+        reads = [index for index in dict.fromkeys(op.inputs) if index in values]
+        given = {name: values[i] for name, i in zip(graph.inputs, reads, strict=True)}
+        results = run_once(graph, given)
+        return dict(zip(op.outputs, (results[name] for name in graph.outputs), strict=True))
+
+    def _graph(self, op: SourceOp) -> Graph:
+        """One operator as a network of its own."""
+        model = self.file.model
+        reads = tuple(
+            index
+            for index in dict.fromkeys(op.inputs)
+            if index >= 0 and model.tensors[index].data is None
+        )
+        source = TfliteModel(model.tensors, (op,), reads, op.outputs)
+        budget = Budget(1 << 24)
+        return TfliteReader(source, op.origin, Pins(), budget).run()
+
+
+def executed(build: EthosBuild, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Outputs by the names of the network that was compiled."""
+    network = Network(build.file)
+    given = dict(zip(network.inputs, inputs.values(), strict=True))
+    results = network.run(given)
+    if build.graph is None:
+        return results
+    return dict(zip(build.graph.outputs, results.values(), strict=True))

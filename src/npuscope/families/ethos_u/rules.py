@@ -1,0 +1,162 @@
+"""Rules on what streams of an Ethos-U show, and on networks that Vela does not compile as they are
+meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from npuscope.families.ethos_u.build import FAMILY, EthosRun
+from npuscope.families.ethos_u.timing import KernelTime, Limit
+from npuscope.graph.model import Graph
+from npuscope.ops.moves import MirrorPadAttrs
+from npuscope.profiling.model import Profile
+from npuscope.program.model import EpochKind
+from npuscope.rulebook import fixes
+from npuscope.rulebook import registry as rulebook
+from npuscope.rulebook.finding import Confidence, Hit, Severity
+
+# From these on something is worth a word: shares of the whole time, and of what is possible.
+_SHARE, _POOR_FILL = 0.05, 0.25
+
+advise = partial(rulebook.advise, family=FAMILY)
+lint = partial(rulebook.lint, family=FAMILY)
+
+
+@advise(
+    "ETHOS-CPU",
+    "An operator stays on the CPU",
+    severity=Severity.WARNING,
+    confidence=Confidence.VERIFIED,
+    cause="Vela takes operators whose types, shapes and options the NPU has; all others run on the "
+    "Cortex-M, and what they read and write crosses the border of the NPU.",
+    fixes=(fixes.DROP_SOFTMAX,),
+)
+def on_the_cpu(profile: Profile) -> Iterator[Hit]:
+    """Vela left the operator in the file as it was."""
+    for part in profile.epochs:
+        if part.kind is EpochKind.SW:
+            evidence = {"ms": part.ms, "op": part.operators[0], "epochs": 1}
+            yield Hit(part.origin, part.operators[0], None, evidence, epoch=part.index)
+
+
+@advise(
+    "ETHOS-BORDER",
+    "The network is cut into several command streams",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="Every stream is started by the CPU and ends with an interrupt, and operators between "
+    "two streams run on the CPU.",
+)
+def several_streams(profile: Profile) -> Iterator[Hit]:
+    """The NPU is started more than once per inference."""
+    run: EthosRun = profile.payload
+    if len(run.offloads) > 1:
+        yield Hit((), len(run.offloads), 1)
+
+
+@advise(
+    "ETHOS-CONSTANTS",
+    "A layer waits for its weights or scales",
+    severity=Severity.WARNING,
+    confidence=Confidence.VERIFIED,
+    cause="Weights and scales are read from a far memory while the layer runs, and the NPU has "
+    "room for few reads at a time. Vela copies them to SRAM in advance where the SRAM has room "
+    "(--optimise Performance, a larger --arena-cache-size).",
+)
+def waits_for_constants(profile: Profile) -> Iterator[Hit]:
+    """Reads of weights and scales take longer than the products."""
+    yield from _limited(profile, Limit.CONSTANTS)
+
+
+@advise(
+    "ETHOS-PORT",
+    "A layer waits for a memory port",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="Inputs of every block, with its border, and the outputs go through one port. A stripe "
+    "that is higher reads fewer borders; feature maps in SRAM are read faster.",
+)
+def waits_for_port(profile: Profile) -> Iterator[Hit]:
+    """Transfers of feature maps take longer than the products."""
+    yield from _limited(profile, Limit.PORT)
+
+
+@advise(
+    "ETHOS-TRANSFER",
+    "Layers wait for weights that are being copied",
+    severity=Severity.WARNING,
+    confidence=Confidence.VERIFIED,
+    cause="Weights of a layer are copied to SRAM while the layer before runs; where that is "
+    "shorter than the copy, the NPU stands still.",
+)
+def waits_for_copies(profile: Profile) -> Iterator[Hit]:
+    """A kernel starts only after a copy has ended."""
+    run: EthosRun = profile.payload
+    waited = total = 0.0
+    for time in run.offloads:
+        total += time.stream.cycles
+        waited += sum(one.waited for one in time.stream.kernels[1:])
+    if total and waited > _SHARE * total:
+        share = f"{100 * waited / total:.0f} %"
+        yield Hit((), share, f"{100 * _SHARE:.0f} % of the time", {"cycles": round(waited)})
+
+
+@advise(
+    "ETHOS-FILL",
+    "The MAC units are badly filled",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="The MAC units take micro-blocks of pixels, output and input channels: 8 inputs, and 4 "
+    "to 64 outputs. Fewer channels, or a depthwise layer, leave the rest of them idle.",
+)
+def badly_filled(profile: Profile) -> Iterator[Hit]:
+    """Most products of a layer are products with padding."""
+    run: EthosRun = profile.payload
+    total = sum(time.stream.cycles for time in run.offloads)
+    for number, one in _kernels(run):
+        room = one.work.mac_cycles * run.build.machine.macs
+        long = one.cycles > _SHARE * total and one.limit is Limit.MAC
+        if long and one.work.macs and one.work.macs < _POOR_FILL * room:
+            share = f"{100 * one.work.macs / room:.0f} %"
+            evidence = {"kernel": one.kernel.kind, "cycles": round(one.cycles)}
+            yield Hit(run.origin(number, one), share, f"{100 * _POOR_FILL:.0f} %", evidence)
+
+
+def _kernels(run: EthosRun) -> Iterator[tuple[int, KernelTime]]:
+    for time in run.offloads:
+        for one in time.stream.kernels:
+            yield time.number, one
+
+
+def _limited(profile: Profile, limit: Limit) -> Iterator[Hit]:
+    """Kernels with that limit that take a share of the time, by source operator."""
+    run: EthosRun = profile.payload
+    total = sum(time.stream.cycles for time in run.offloads)
+    cycles: dict[tuple[str, ...], float] = {}
+    for number, one in _kernels(run):
+        if one.limit is limit:
+            origin = run.origin(number, one)
+            cycles[origin] = cycles.get(origin, 0.0) + one.cycles
+    for origin, taken in cycles.items():
+        if taken > _SHARE * total:
+            ms = taken / (1e3 * run.build.machine.clock_mhz)
+            yield Hit(origin, f"{100 * taken / total:.0f} % of the time", None, {"ms": ms})
+
+
+# --- Networks ---
+
+
+@lint(
+    "ETHOS-MIRROR-PAD",
+    "Vela drops mirrored channels",
+    severity=Severity.ERROR,
+    confidence=Confidence.VERIFIED,
+    cause="ethos-u-vela 5.2.0 compiles a MIRROR_PAD along channels to copies of the channels that "
+    "were there: the new ones hold what happened to be in memory.",
+)
+def mirrored_channels(graph: Graph) -> Iterator[Hit]:
+    """A mirror pad along the channels is compiled to something else."""
+    for op in graph.ops:
+        if isinstance(op.attrs, MirrorPadAttrs) and any(op.attrs.pads[-1]):
+            yield Hit(op.origin, str(op.attrs.pads[-1]), None)

@@ -1,0 +1,100 @@
+"""Arm's compiler as a child process: it may crash without taking npuscope along."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+from msgspec import Struct
+
+from npuscope.errors import ModelError, UsageError
+from npuscope.families.ethos_u.machine import EthosMachine
+from npuscope.text import safe_terminal
+
+_INSTALL = "pip install 'npuscope[ethos-u]', or --vela PATH names its command"
+_STEM = "network"
+_TIMEOUT_S = 600
+_SHOWN = 300  # characters of what it said
+
+
+class VelaOutput(Struct, frozen=True):
+    """What Vela wrote: the file, its table of commands, and its own estimate."""
+
+    file: bytes
+    debug: str
+    cycles: float | None
+
+
+def vela_command(command: str = "") -> list[str]:
+    """The command that was named, the package of this Python, or what PATH has."""
+    if command:
+        found = shutil.which(command)
+        if found is None:
+            raise UsageError("no such command", where=f"--vela {command}")
+        return [found]
+    if find_spec("ethosu") is not None and find_spec("ethosu.vela") is not None:
+        return [sys.executable, "-P", "-m", "ethosu.vela.vela"]
+    if (found := shutil.which("vela")) is not None:
+        return [found]
+    raise UsageError("Vela, the compiler for Ethos-U, is not installed", hint=_INSTALL)
+
+
+def run_vela(
+    model: bytes, machine: EthosMachine, *, command: str = "", optimise: str = "", config: str = ""
+) -> VelaOutput:
+    words = vela_command(command)
+    with tempfile.TemporaryDirectory(prefix="npuscope-vela-") as folder:
+        source, target = Path(folder) / f"{_STEM}.tflite", Path(folder) / "out"
+        source.write_bytes(model)
+        words += [str(source), "--accelerator-config", machine.name, "--output-dir", str(target)]
+        words += ["--enable-debug-db", "--system-config", machine.system]
+        words += ["--memory-mode", machine.memory_mode]
+        words += ["--config", config or "Arm/vela.ini"]
+        words += ["--optimise", optimise] if optimise else []
+        try:
+            outcome = subprocess.run(
+                words, capture_output=True, timeout=_TIMEOUT_S, check=False, cwd=folder
+            )
+        except subprocess.TimeoutExpired:
+            raise ModelError(f"Vela did not finish within {_TIMEOUT_S} s") from None
+        except OSError as error:
+            raise UsageError(f"Vela cannot be started: {error.strerror}") from None
+        result = target / f"{_STEM}_vela.tflite"
+        if outcome.returncode or not result.is_file():
+            raise _failure(outcome)
+        debug = target / f"{_STEM}_debug.xml"
+        return VelaOutput(
+            result.read_bytes(),
+            debug.read_text(errors="replace") if debug.is_file() else "",
+            _stated_cycles(target),
+        )
+
+
+def _failure(outcome: subprocess.CompletedProcess[bytes]) -> ModelError:
+    if outcome.returncode < 0:
+        return ModelError(
+            f"Vela crashed (signal {-outcome.returncode})",
+            hint="cut the network in two to find the operator, or try another version of Vela",
+        )
+    text = (outcome.stderr or outcome.stdout).decode(errors="replace").strip()
+    lines = [line for line in text.splitlines() if re.match(r"\s*(error|warning)", line, re.I)]
+    said = safe_terminal(" ".join(lines or text.splitlines()[-1:])[:_SHOWN])
+    return ModelError(f"Vela refused the network: {said or 'it gave no reason'}")
+
+
+def _stated_cycles(folder: Path) -> float | None:
+    """Of its summary; None where the column is missing."""
+    for path in folder.glob("*_summary_*.csv"):
+        lines = path.read_text(errors="replace").splitlines()
+        if len(lines) >= 2:
+            row = dict(zip(lines[0].split(","), lines[1].split(","), strict=False))
+            try:
+                return float(row["cycles_total"])
+            except (KeyError, ValueError):
+                return None
+    return None

@@ -1,0 +1,97 @@
+"""Set-ups of a network, as text and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npuscope.families.many_core.machine import CoreMachine
+from npuscope.families.many_core.setups.model import Prediction
+from npuscope.families.many_core.setups.search import Ranking
+from npuscope.shown import ShownRecord, counted
+from npuscope.text import safe_terminal
+
+SCHEMA = "npuscope/setups/1"
+_SHOWN = 8
+
+
+class SetupSearch(ShownRecord, frozen=True):
+    """The set-ups of a network on a machine, the best first."""
+
+    file: str
+    machine: CoreMachine
+    ranking: Ranking
+    notes: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> Prediction:
+        return self.ranking.best
+
+    def told(self) -> str:
+        return f"{self.best.setup}: {self.best.inferences_per_s:,.0f} inferences/s"
+
+
+def setups_text(found: SetupSearch) -> str:
+    best, ranking = found.best, found.ranking
+    low, high = best.interval
+    lines = [
+        f"{best.setup}: {best.inferences_per_s:,.4g} inferences/s, {best.latency_ms:.4g} ms "
+        f"(80 %: {low * best.latency_ms:.4g} to {high * best.latency_ms:.4g})",
+        f"model    {safe_terminal(found.file)}",
+        f"machine  {found.machine.name}, {found.machine.cores.card_count} cores",
+        f"search   {ranking.objective}, {counted(len(ranking.rows), 'set-up')} compared",
+        f"limit    {best.limit}: "
+        + ", ".join(f"{limit} {ms:.4g} ms" for limit, ms in best.parts_ms.items() if ms >= 5e-4),
+        f"DDR      {best.ddr_bytes / 1e6:,.1f} MB per run and copy, {best.ddr_gb_per_s:.1f} GB/s",
+    ]
+    if best.watts is not None and found.machine.power is not None:
+        bounds = [best.watts / best.inferences_per_s * f for f in found.machine.power.interval]
+        lines.append(
+            f"energy   {1e3 / (best.inferences_per_j or 1):.4g} mJ per inference (80 %: "
+            f"{1e3 * bounds[0]:.4g} to {1e3 * bounds[1]:.4g}), {best.watts:.0f} W, "
+            f"{best.inferences_per_j:.4g} inferences/J"
+        )
+    lines += ["", "copies  cores  batch  in flight  inferences/s        ms  limit"]
+    for row in ranking.rows[:_SHOWN]:
+        setup = row.setup
+        lines.append(
+            f"{setup.copies:6}  {setup.cores:5}  {setup.batch:5}  {setup.in_flight:9}  "
+            f"{row.inferences_per_s:12,.4g}  {row.latency_ms:8.4g}  {row.limit}"
+        )
+    if len(ranking.rows) > _SHOWN:
+        lines.append(f"... {len(ranking.rows) - _SHOWN} more with --json")
+    lines += [f"unfit    {one.setup}: {one.reason}" for one in ranking.unfit[:_SHOWN]]
+    return "\n".join([*lines, *(f"note     {safe_terminal(note)}" for note in found.notes)])
+
+
+def setups_json(found: SetupSearch) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "model": {"file": found.file},
+        "machine": {"name": found.machine.name, "cores": found.machine.cores.card_count},
+        "objective": str(found.ranking.objective),
+        "setups": [_row(row) for row in found.ranking.rows],
+        "unfit": [
+            {"cores": one.setup.cores, "copies": one.setup.copies, "batch": one.setup.batch,
+             "reason": one.reason}
+            for one in found.ranking.unfit
+        ],
+        "notes": list(found.notes),
+    }  # fmt: skip
+
+
+def _row(row: Prediction) -> dict[str, Any]:
+    setup, (low, high) = row.setup, row.interval
+    return {
+        "cores": setup.cores,
+        "copies": setup.copies,
+        "batch": setup.batch,
+        "in_flight": setup.in_flight,
+        "inferences_per_s": round(row.inferences_per_s, 3),
+        "latency_ms": round(row.latency_ms, 6),
+        "interval_ms": [round(low * row.latency_ms, 6), round(high * row.latency_ms, 6)],
+        "limit": str(row.limit),
+        "parts_ms": {str(limit): round(ms, 6) for limit, ms in row.parts_ms.items()},
+        "ddr_bytes": round(row.ddr_bytes),
+        "watts": None if row.watts is None else round(row.watts, 2),
+        "inferences_per_j": row.inferences_per_j and round(row.inferences_per_j, 4),
+    }

@@ -1,0 +1,185 @@
+"""The time of a set-up from the work of its network: engines, DDR, exchange, host.
+
+A few sums over the ops, so that thousands of set-ups take a second. The simulator shows what
+happens op by op; this is what was fitted to published runs, and it says how far off it may be.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import numpy as np
+from msgspec import Struct
+
+from npuscope.families.many_core.machine import CoreMachine
+from npuscope.families.many_core.setups.work import Column, NetworkWork
+
+
+class Limit(StrEnum):
+    """What a set-up waits for most."""
+
+    HMX = "HMX"
+    HVX = "HVX"
+    DDR = "DDR"
+    EXCHANGE = "exchange"
+    SYNC = "synchronisation"
+    HOST = "host"
+    LINK = "PCIe"
+
+
+class Setup(Struct, frozen=True, order=True):
+    """`copies` of a network, each on its own cores, with so many inferences in flight."""
+
+    cores: int
+    copies: int = 1
+    batch: int = 1
+    in_flight: int = 1
+    depth_first: bool = True
+    mxfp6: bool = False  # weights of products in blocks of 6-bit floats
+
+    def __str__(self) -> str:
+        return f"{self.copies} x {self.cores} cores, batch {self.batch}, {self.in_flight} in flight"
+
+
+class Prediction(Struct, frozen=True):
+    """Milliseconds of one run of one copy, by what they are spent on, and what follows."""
+
+    setup: Setup
+    parts_ms: dict[Limit, float]
+    device_ms: float
+    host_ms: float
+    period_ms: float  # from one run of a copy to its next
+    ddr_bytes: float  # of one run of one copy
+    macs: float
+    interval: tuple[float, float]  # of the time, as factors
+    watts: float | None = None  # of the card, where they were published for the machine
+
+    @property
+    def inferences_per_s(self) -> float:
+        return 1e3 * self.setup.copies * self.setup.batch / self.period_ms
+
+    @property
+    def latency_ms(self) -> float:
+        return self.setup.in_flight * self.period_ms
+
+    @property
+    def limit(self) -> Limit:
+        return max(self.parts_ms, key=self.parts_ms.__getitem__)
+
+    @property
+    def ddr_gb_per_s(self) -> float:
+        return self.setup.copies * self.ddr_bytes / self.period_ms / 1e6
+
+    @property
+    def inferences_per_j(self) -> float | None:
+        return None if self.watts is None else self.inferences_per_s / self.watts
+
+
+def predict(work: NetworkWork, machine: CoreMachine, setup: Setup) -> Prediction:
+    costs, host, copies = machine.setups, machine.host, setup.copies
+    hz = costs.core_mhz * 1e6
+    hmx = _product_cycles(work, machine, setup) / hz
+    hvx = _vector_cycles(work, machine, setup) / hz
+    loaded, spilled = _ddr_bytes(work, machine, setup)
+    shared = costs.ddr_gb_per_s * 1e9 / copies
+    ddr = loaded / min(shared, setup.cores * machine.ddr_bytes_per_s())
+    spill = costs.spill_share * spilled / shared
+    sync = _sync_cycles(work, machine, setup) / hz
+    crossing = work.reads[work.pictures & (work.products | (work.weights > 0))].sum()
+    exchange = costs.exchange_share * setup.batch * crossing / (machine.noc.gb_per_s * 1e9)
+    exchange *= setup.cores > 1
+    # Engines and loads overlap in part: the larger `overlap` is, the more.
+    overlap = costs.mxfp6_overlap if setup.mxfp6 else costs.overlap
+    together = sum(part**overlap for part in (hmx, hvx, ddr)) ** (1 / overlap)
+    device = together + sync + spill + exchange
+
+    sent, answered = work.input_bytes * setup.batch / 1e9, work.output_bytes * setup.batch / 1e9
+    links = (sent / host.gb_per_s, answered / host.output_gb_per_s)
+    # With one inference in flight the copies move their bytes at about the same time.
+    crowd = 1 + host.crowding * (copies - 1) if setup.in_flight == 1 else 1.0
+    own = host.fixed_us / 1e6 + crowd * sum(links) + (sent + answered) / host.copy_gb_per_s
+    bounds = (device, (device + own) / setup.in_flight, *(copies * link for link in links))
+    period = sum(bound**costs.sharpness for bound in bounds) ** (1 / costs.sharpness)
+    parts = {
+        Limit.HMX: hmx,
+        Limit.HVX: hvx,
+        Limit.DDR: ddr + spill,
+        Limit.EXCHANGE: exchange,
+        Limit.SYNC: sync,
+        Limit.HOST: own / setup.in_flight,
+        Limit.LINK: copies * max(links),
+    }
+    watts, runs = None, copies / float(period)
+    if machine.power is not None:
+        watts = machine.power.idle_w + runs / 1e9 * (
+            machine.power.w_per_tmac * work.macs * setup.batch / 1e3
+            + machine.power.w_per_ddr_gb * (loaded + spilled)
+            + machine.power.w_per_link_gb * (sent + answered) * 1e9
+        )
+    return Prediction(
+        setup,
+        {limit: 1e3 * float(seconds) for limit, seconds in parts.items()},
+        1e3 * float(device),
+        1e3 * float(own),
+        1e3 * float(period),
+        float(loaded + spilled),
+        float(work.macs * setup.batch),
+        (costs.interval[0], costs.interval[1]),
+        watts,
+    )
+
+
+def _product_cycles(work: NetworkWork, machine: CoreMachine, setup: Setup) -> float:
+    """Of the core with most blocks: products of whole blocks, and stores of their sums."""
+    hmx, costs, batch = machine.hmx, machine.setups, setup.batch
+    shared = work.groups == 1
+    rows = np.ceil(work.rows * np.where(shared, batch, 1) / hmx.least_rows)
+    groups = np.where(shared, 1, work.groups * batch)
+    # Along the channels, or along rows and groups: what leaves the busiest core least.
+    channels = np.ceil(work.channels / 32)
+    blocks = np.minimum(
+        np.ceil(channels / setup.cores) * rows * groups,
+        np.ceil(rows * groups / setup.cores) * channels,
+    )
+    block = hmx.least_rows * 32
+    products = np.ceil(work.depth / 32) * 32 / work.macs_per_cycle
+    each = costs.product_share * products + costs.store_cycles_per_kb * 2 / 1024
+    cycles = blocks * block * each
+    return float(cycles[work.products].sum())
+
+
+def _vector_cycles(work: NetworkWork, machine: CoreMachine, setup: Setup) -> float:
+    """Of the core with most work; the cores share channels or rows, as products do."""
+    channels, lanes, cores = work.blocks, np.maximum(work.lanes * setup.batch, 1), setup.cores
+    share = np.minimum(np.ceil(channels / cores) / channels, np.ceil(lanes / cores) / lanes)
+    cycles = float((work.cycles * setup.batch * share).sum())
+    if setup.mxfp6:
+        size = work.weights[work.packed].sum() / 1024
+        cycles += machine.setups.mxfp6_cycles_per_kb * float(size) / cores
+    return cycles
+
+
+def _ddr_bytes(work: NetworkWork, machine: CoreMachine, setup: Setup) -> tuple[float, float]:
+    """Weights and states that every run loads, and activations that leave VTCM and come back."""
+    costs, batch = machine.setups, setup.batch
+    stored = np.where(work.packed, costs.mxfp6_ratio, 1.0) if setup.mxfp6 else 1.0
+    weights = work.weights * stored
+    activations = work.reads + work.writes
+    per_core = activations / setup.cores
+    room = costs.room_depth_first_bytes if setup.depth_first else costs.room_bytes
+    outside = work.pictures & (per_core > room)
+    spilled = float(activations[outside].sum() * batch)
+    # A batch that does not fit goes through in parts: weights come again, or activations leave.
+    tight = ~outside & (per_core * batch > costs.room_bytes)
+    rounds = np.ceil(per_core * batch / costs.room_bytes) - 1
+    again = np.minimum(weights * rounds, activations * batch)[tight].sum()
+    stay = weights.sum() / setup.cores <= costs.resident_bytes
+    states = work.state_bytes * batch
+    return float((0.0 if stay else weights.sum()) + again) + states, spilled
+
+
+def _sync_cycles(work: NetworkWork, machine: CoreMachine, setup: Setup) -> float:
+    costs = machine.setups
+    tiles: Column = work.writes * setup.batch / setup.cores / machine.memory.tile_bytes
+    between = costs.join_cycles * (setup.cores > 1) + costs.join_cycles_per_core * (setup.cores - 1)
+    return float(costs.tile_cycles * np.maximum(tiles, 1).sum() + between * len(tiles))

@@ -1,0 +1,49 @@
+"""A model file as the work of its network, without reading its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from npuscope.families.many_core.machine import CoreMachine
+from npuscope.families.many_core.setups.work import NetworkWork, network_work
+from npuscope.files.load import load_model
+from npuscope.files.onnx.constants import without_weights
+from npuscope.graph.model import Graph
+
+
+class TimedNetwork(Struct, frozen=True):
+    work: NetworkWork
+    notes: tuple[str, ...]
+
+
+def timed_network(
+    path: Path, machine: CoreMachine, shapes: Mapping[str, Sequence[int]] | None = None
+) -> TimedNetwork:
+    """Weights beside the model may be missing or larger than memory."""
+    graph = graph_without_weights(path, shapes)
+    # Arrays that take no memory stand for what was not read.
+    data = [tensor.data for tensor in graph.tensors.values() if tensor.data is not None]
+    unread = any(values.size > 1 and not any(values.strides) for values in data)
+    note = "weights were not read: times do not depend on their values"
+    notes = (*graph.notes, note) if unread else tuple(graph.notes)
+    return TimedNetwork(network_work(graph, machine, batch_of(graph)), notes)
+
+
+def graph_without_weights(
+    path: Path,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    symbols: Mapping[str, int] | None = None,
+) -> Graph:
+    """A graph to time, not to execute: external data stays where it is."""
+    with without_weights():
+        return load_model(path, shapes, symbols=symbols)
+
+
+def batch_of(graph: Graph) -> int:
+    """Inferences in one run: the first size that all inputs have."""
+    sizes = {graph.tensors[name].shape[:1] for name in graph.inputs}
+    first = sizes.pop() if len(sizes) == 1 else ()
+    return first[0] if first else 1

@@ -1,0 +1,119 @@
+"""The search for a set-up: cores per copy, copies, batch and inferences in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+
+from msgspec import Struct
+
+from npuscope.errors import ModelError
+from npuscope.families.many_core.machine import CoreMachine
+from npuscope.families.many_core.setups.model import Prediction, Setup, predict
+from npuscope.families.many_core.setups.work import NetworkWork
+from npuscope.structs import replace
+
+
+class Objective(StrEnum):
+    """What the best set-up has: as the published searches had it."""
+
+    LATENCY = "latency"  # the shortest time of one inference
+    THROUGHPUT = "throughput"  # most inferences per second
+    BALANCED = "balanced"  # most of them with one in flight per copy
+
+
+class Unfit(Struct, frozen=True):
+    """A set-up that cannot run."""
+
+    setup: Setup
+    reason: str
+
+
+class Ranking(Struct, frozen=True):
+    """All set-ups that were tried, the best first."""
+
+    objective: Objective
+    rows: tuple[Prediction, ...]
+    unfit: tuple[Unfit, ...] = ()
+
+    @property
+    def best(self) -> Prediction:
+        return self.rows[0]
+
+    def rank(self, setup: Setup) -> int | None:
+        """Place of a set-up, from 1 on, whatever it has in flight."""
+        places = [(row.setup.cores, row.setup.copies, row.setup.batch) for row in self.rows]
+        wanted = (setup.cores, setup.copies, setup.batch)
+        return places.index(wanted) + 1 if wanted in places else None
+
+
+class Wanted(Struct, frozen=True):
+    """What the user has decided; None: all are tried."""
+
+    batch: int | None = None
+    cores: int | None = None
+    copies: int | None = None
+    in_flight: int | None = None
+    mxfp6: bool = False
+
+
+_MOST_BATCH = 16
+_MOST_IN_FLIGHT = 4
+# More in flight than necessary only adds to the latency.
+_AS_GOOD = 0.99
+
+
+def search(
+    work: NetworkWork, machine: CoreMachine, objective: Objective, wanted: Wanted | None = None
+) -> Ranking:
+    """Every number of cores with as many copies as the card has room for, and every batch."""
+    rows, unfit = [], []
+    for setup in _setups(machine, objective, wanted or Wanted()):
+        reason = _unfit(work, machine, setup)
+        if reason:
+            unfit.append(Unfit(setup, reason))
+        else:
+            rows.append(_with_queue(work, machine, setup, objective))
+    if not rows:
+        raise ModelError(f"no set-up fits: {unfit[0].reason}")
+    rows.sort(key=lambda row: _order(row, objective))
+    return Ranking(objective, tuple(rows), tuple(unfit))
+
+
+def _setups(machine: CoreMachine, objective: Objective, wanted: Wanted) -> Iterator[Setup]:
+    """With 0 in flight where that is still to be tried."""
+    most = machine.cores.card_count
+    batches = range(1, 2 if objective is Objective.LATENCY else _MOST_BATCH + 1)
+    for cores in range(1, most + 1) if wanted.cores is None else (wanted.cores,):
+        for batch in batches if wanted.batch is None else (wanted.batch,):
+            if cores * (wanted.copies or 1) > most:
+                continue
+            copies = wanted.copies or most // cores
+            yield Setup(cores, copies, batch, wanted.in_flight or 0, mxfp6=wanted.mxfp6)
+
+
+def _unfit(work: NetworkWork, machine: CoreMachine, setup: Setup) -> str:
+    ratio = machine.setups.mxfp6_ratio if setup.mxfp6 else 1.0
+    size = work.weight_bytes * ratio + work.state_bytes * setup.batch
+    room = machine.ddr.capacity_gb * 1e9
+    if setup.copies * size > room:
+        return f"{setup.copies * size / 1e9:.1f} GB of weights and states, DDR has {room / 1e9:g}"
+    return ""
+
+
+def _with_queue(
+    work: NetworkWork, machine: CoreMachine, setup: Setup, objective: Objective
+) -> Prediction:
+    """With the fewest inferences in flight that give the rate which more of them give."""
+    counts: Iterable[int] = (setup.in_flight or 1,)
+    if objective is Objective.THROUGHPUT and not setup.in_flight:
+        counts = range(1, _MOST_IN_FLIGHT + 1)
+    tried = [predict(work, machine, replace(setup, in_flight=count)) for count in counts]
+    enough = _AS_GOOD * max(row.inferences_per_s for row in tried)
+    return next(row for row in tried if row.inferences_per_s >= enough)
+
+
+def _order(row: Prediction, objective: Objective) -> tuple[float, float]:
+    if objective is Objective.LATENCY:
+        return row.latency_ms, -row.inferences_per_s
+    return -row.inferences_per_s, row.latency_ms

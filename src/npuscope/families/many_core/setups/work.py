@@ -1,0 +1,179 @@
+"""The work of one inference, op by op: what the time of a set-up depends on."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+
+from npuscope.families.many_core.compiler.kinds import (
+    D32,
+    KERNELS,
+    GroupNumber,
+    core_kind,
+    device_dtype,
+    group_of,
+    is_splat,
+    needs_rows,
+    size_bytes,
+)
+from npuscope.families.many_core.compiler.simplify import simplified
+from npuscope.families.many_core.machine import CoreMachine
+from npuscope.graph.model import Graph, Op, Tensor
+from npuscope.ops.layers import ConvAttrs, is_depthwise
+from npuscope.ops.moves import ConcatAttrs
+from npuscope.ops.reduce import PoolAttrs
+from npuscope.ops.table import OPS, macs
+from npuscope.ops.traits import Trait
+
+Column = np.ndarray
+RETAINED = "_RetainedState"
+
+
+class NetworkWork(Struct, frozen=True):
+    """Columns have one value per op that does something; sizes are of one inference, in bytes.
+
+    A product makes `groups` results of `rows` x `channels`, each the sum of `depth` products.
+    """
+
+    products: Column  # bool: on HMX
+    groups: Column
+    rows: Column
+    channels: Column
+    depth: Column
+    macs_per_cycle: Column
+    reads: Column  # activations
+    writes: Column
+    weights: Column
+    packed: Column  # bool: weights that may be stored in blocks with a common exponent
+    cycles: Column  # of HVX, all cores together
+    lanes: Column  # rows of pictures, heads or blocks of rows that cores can share
+    blocks: Column  # of 32 channels
+    pictures: Column  # bool: between means over whole pictures that scale them again
+    macs: int
+    input_bytes: int  # as they cross PCIe: floats have 32 bits there
+    output_bytes: int
+    state_bytes: int  # read and written in DDR: states that the device retains
+    batch: int  # of the graph
+
+    @property
+    def weight_bytes(self) -> float:
+        return float(self.weights.sum())
+
+
+def network_work(graph: Graph, machine: CoreMachine, batch: int = 1) -> NetworkWork:
+    """`batch` inferences are one run of the graph; all sizes are divided by it."""
+    simple = simplified(graph)
+    ops = [op for op in simple.ops if not OPS[op.kind].has(Trait.MOVES) or op.kind != "Reshape"]
+    products = np.array([_is_product(simple, op) for op in ops])
+    extents = np.array([_extent(simple, op) for op in ops], float).reshape(-1, 4)
+    inputs = [[simple.tensors[name] for name in op.inputs if name] for op in ops]
+    outputs = [simple.output_tensor(op) for op in ops]
+    # All inferences of a batch are rows of one product, or results of their own.
+    shared = extents[:, 0] == 1
+    extents[:, 1] /= np.where(shared, batch, 1)
+    extents[:, 0] /= np.where(shared, 1, batch)
+    retained = {name for name in graph.outputs if name.endswith(RETAINED)}
+    states = {name.removesuffix(RETAINED) for name in retained} & set(graph.inputs)
+    state_sizes = [graph.tensors[name] for name in (*retained, *states)]
+    return NetworkWork(
+        products,
+        *extents.T,
+        np.array([machine.macs_per_cycle(device_dtype(tensors[0])) for tensors in inputs], float),
+        np.array([_read_bytes(tensors) for tensors in inputs], float) / batch,
+        np.array([size_bytes(out, out.elements) for out in outputs], float) / batch,
+        np.array([_weight_bytes(op, t, o) for op, t, o in zip(ops, inputs, outputs, strict=True)]),
+        products & np.array([len(t) > 1 and t[1].is_constant for t in inputs]),
+        np.array([_vector_cycles(simple, op, machine) for op in ops]) / batch,
+        np.array([_lanes(out, machine.hmx.least_rows) for out in outputs], float) / batch,
+        np.array([-(-out.shape[-1] // D32) if out.shape else 1 for out in outputs], float),
+        _pictures(simple, ops),
+        sum(macs(simple, op) for op in ops) // batch,
+        _host_bytes([graph.tensors[n] for n in graph.inputs if n not in states]) // batch,
+        _host_bytes([graph.tensors[n] for n in graph.outputs if n not in retained]) // batch,
+        sum(size_bytes(tensor, tensor.elements) for tensor in state_sizes) // batch,
+        batch,
+    )
+
+
+def _is_product(graph: Graph, op: Op) -> bool:
+    return group_of(core_kind(graph, op)) is GroupNumber.HMX
+
+
+def _extent(graph: Graph, op: Op) -> tuple[int, int, int, int]:
+    """Groups, rows, channels and depth of a product."""
+    if not _is_product(graph, op):
+        return 1, 1, 1, 1
+    out, weights = graph.output_tensor(op), graph.tensors[op.inputs[1]]
+    channels = out.shape[-1]
+    rows = out.elements // channels
+    if isinstance(op.attrs, ConvAttrs):
+        groups = op.attrs.groups
+        return groups, rows, channels // groups, weights.elements // weights.shape[0]
+    depth = macs(graph, op) // out.elements
+    if weights.is_constant:
+        return 1, rows, channels, depth
+    return rows // out.shape[-2], out.shape[-2], channels, depth
+
+
+def _lanes(out: Tensor, rows_of_block: int) -> int:
+    if len(out.shape) > 3:
+        return out.shape[0] * out.shape[1]
+    rows = out.elements // (out.shape[-1] if out.shape else 1)
+    return -(-rows // rows_of_block)
+
+
+def _read_bytes(tensors: list[Tensor]) -> int:
+    return sum(size_bytes(t, t.elements) for t in tensors if not t.is_constant)
+
+
+def _weight_bytes(op: Op, inputs: list[Tensor], out: Tensor) -> int:
+    if op.kind == "Gather" and inputs[0].is_constant:  # only the chosen rows are read
+        return size_bytes(out, out.elements)
+    return sum(size_bytes(t, t.elements) for t in inputs if t.is_constant and not is_splat(t))
+
+
+def _vector_cycles(graph: Graph, op: Op, machine: CoreMachine) -> float:
+    """Cycles of HVX, with those of the change to rows and back where the op needs rows.
+
+    A clamp is done where its input is made.
+    """
+    if _is_product(graph, op) or core_kind(graph, op) == KERNELS["Clip"].name:
+        return 0.0
+    out, costs = graph.output_tensor(op), machine.setups
+    size = size_bytes(out, out.elements) / 1024
+    if is_depthwise(graph, op):
+        taps = macs(graph, op) / out.elements
+        return size * (costs.depthwise_cycles_per_kb + taps * costs.depthwise_cycles_per_tap_kb)
+    if isinstance(op.attrs, PoolAttrs):
+        return size * op.attrs.window[0] * op.attrs.window[1] * costs.pool_cycles_per_tap_kb
+    cycles = size * machine.rate(core_kind(graph, op))
+    if needs_rows(op.kind) and not isinstance(op.attrs, ConcatAttrs):
+        read = _read_bytes([graph.tensors[name] for name in op.inputs if name]) / 1024
+        to_rows, from_rows = machine.rate("aicconvertfromd32"), machine.rate("aicconverttod32")
+        cycles += costs.layout_share * (read * to_rows + size * from_rows)
+    return cycles
+
+
+def _pictures(graph: Graph, ops: list[Op]) -> Column:
+    """Ops up to a mean over the picture whose result scales that same picture, and one behind.
+
+    No row of the picture is done before the mean is, so rows cannot go on from layer to layer.
+    """
+    marks, begin = np.zeros(len(ops), bool), 0
+    for place, op in enumerate(ops):
+        whole = graph.first_input(op)
+        if not OPS[op.kind].has(Trait.REDUCES) or len(whole.shape) != 4:
+            continue
+        scaled = [
+            later
+            for later in range(place + 1, len(ops))
+            if op.inputs[0] in ops[later].inputs and ops[later].kind == "Mul"
+        ]
+        if scaled:
+            marks[begin : scaled[0] + 2] = True
+            begin = scaled[0] + 2
+    return marks
+
+
+def _host_bytes(tensors: list[Tensor]) -> int:
+    return sum(t.elements * (4 if t.dtype.is_float else (t.dtype.bits + 7) // 8) for t in tensors)

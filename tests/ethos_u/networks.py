@@ -1,0 +1,112 @@
+"""Files of Vela's form, built in code: one convolution, or whatever a stream does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ethos_u.streams import (
+    U55_128,
+    U85_256,
+    Builder,
+    compressed_weights,
+    scale_records,
+)
+from npuscope.families.ethos_u.stream import CommandStream, Configuration, stream_bytes
+from npuscope.families.ethos_u.weight_order import WeightPlan, order_u55, order_u85
+
+SHAPE_IN, SHAPE_OUT = (6, 5, 8), (6, 5, 12)
+SOURCE, TARGET = 0, 512  # places in the arena
+FACTOR, SHIFT = 1_500_000_000, 38
+
+
+class Convolution:
+    """A 3x3 convolution with zero points, biases and a clip, for a machine of either encoding."""
+
+    def __init__(self, configuration: Configuration, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        self.configuration = configuration
+        self.weights = rng.integers(-90, 91, (12, 3, 3, 8)).astype(np.int16)
+        self.bias = rng.integers(-3000, 3000, 12)
+        self.u85 = configuration is U85_256
+        plan = WeightPlan(self.weights.shape, 8, output_unit=8, input_block=64, macs=256)
+        if self.u85:
+            plan = WeightPlan(self.weights.shape, 16, output_unit=8, input_block=64, macs=256)
+        order = (order_u85 if self.u85 else order_u55)(plan)
+        stored = np.append(self.weights.ravel(), 0)[order]
+        self.packed = compressed_weights(stored, 4)
+        self.packed += b"\xff" * (-len(self.packed) % 16)  # marks of the end
+        full = np.full(12, FACTOR), np.full(12, SHIFT)
+        self.scales = scale_records(self.bias, *full, self.u85)
+        self.scales += bytes(-len(self.scales) % 16)
+
+    @property
+    def constants(self) -> np.ndarray:
+        return np.frombuffer(self.scales + self.packed, np.uint8)
+
+    def stream(self) -> CommandStream:
+        builder = Builder(self.configuration)
+        builder.image("IFM", SHAPE_IN, 1, SOURCE).image("OFM", SHAPE_OUT, 1, TARGET)
+        builder.set("IFM_ZERO_POINT", zero_point=7).set("OFM_ZERO_POINT", zero_point=-3)
+        builder.set("ACTIVATION_MIN", bound=-100)
+        for side in ("TOP", "LEFT", "BOTTOM", "RIGHT"):
+            builder.set(f"IFM_PAD_{side}", pad=1)
+        builder.set("KERNEL_HEIGHT_M1", value=2).set("KERNEL_WIDTH_M1", value=2)
+        builder.set("KERNEL_STRIDE").set("WEIGHT_REGION").set("SCALE_REGION")
+        builder.set("OFM_BLK_HEIGHT_M1", value=3).set("OFM_BLK_WIDTH_M1", value=3)
+        builder.set("SCALE_BASE").set("SCALE_LENGTH", value=len(self.scales))
+        builder.set("WEIGHT_BASE", address=len(self.scales))
+        builder.set("WEIGHT_LENGTH", value=len(self.packed))
+        if self.u85:
+            builder.set("ACC_FORMAT", microblock=3).set("OFM_BLK_DEPTH_M1", value=15)
+            builder.set("IFM_SCALE").set("IFM2_SCALE").set("OFM_SCALE").set("WEIGHT_FORMAT")
+        return builder.op("CONV").op("STOP", mask=0xFFFF).stream()
+
+    def expected(self, image: np.ndarray) -> np.ndarray:
+        """In plain loops."""
+        height, width, channels = SHAPE_OUT
+        result = np.zeros(SHAPE_OUT, np.int64)
+        padded = np.pad(image.astype(np.int64) - 7, ((1, 1), (1, 1), (0, 0)))
+        for y, x, o in np.ndindex(height, width, channels):
+            total = int((padded[y : y + 3, x : x + 3] * self.weights[o]).sum()) + int(self.bias[o])
+            high = (total * FACTOR + (1 << 30)) >> 31
+            rest = SHIFT - 31
+            half = 1 << rest - 1
+            sign = -1 if high < 0 else 1
+            result[y, x, o] = sign * ((abs(high) + half) >> rest)
+        return (result - 3).clip(-100, 127).astype(np.int8)
+
+
+def vela_file(convolution: Convolution, folder: Path) -> Path:
+    """With the metadata that give tensors their places, and a Dequantize for the CPU behind."""
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+    from models_tflite import TfliteWriter
+
+    writer = TfliteWriter()
+    code = np.frombuffer(stream_bytes(convolution.stream()), np.uint8)
+    stream = writer.constant("ethos_u_command_stream", code)
+    data = writer.constant("read_only", convolution.constants)
+    arena = writer.tensor("scratch", (1024,), "uint8")
+    image = writer.tensor("image", (1, *SHAPE_IN), "int8", 0.05, 7)
+    result = writer.tensor("result", (1, *SHAPE_OUT), "int8", 0.5, -3)
+    real = writer.tensor("real", (1, *SHAPE_OUT), "float32")
+    writer.op("CUSTOM:ethos-u", [stream, data, arena, arena, image], [result])
+    writer.op("DEQUANTIZE", [result], [real])
+    model = schema.ModelT.InitFromPackedBuf(writer.finish([image], [real]), 0)
+    places = np.array([1, 0, 6, -1, -1, 0, SOURCE, TARGET, -1], "<i4")
+    buffer, entry = schema.BufferT(), schema.MetadataT()
+    buffer.data = np.frombuffer(places.tobytes(), np.uint8)
+    entry.name, entry.buffer = b"OfflineMemoryAllocation", len(model.buffers)
+    model.buffers.append(buffer)
+    model.metadata = [entry]
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    path = folder / "one_vela.tflite"
+    path.write_bytes(bytes(builder.Output()))
+    return path
+
+
+CONFIGURATIONS = (U55_128, U85_256)

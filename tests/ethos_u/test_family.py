@@ -1,0 +1,140 @@
+"""The family behind the verbs, on a file that was built in code."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import npuscope
+from ethos_u.networks import CONFIGURATIONS, SHAPE_IN, SHAPE_OUT, Convolution, vela_file
+from ethos_u.streams import U55_128
+from npuscope.errors import FileError, ModelError, UsageError
+from npuscope.families.ethos_u.build import read_build
+from npuscope.families.ethos_u.container import read_vela
+from npuscope.families.ethos_u.debug_database import source_ops
+from npuscope.families.ethos_u.family import FAMILY
+from npuscope.families.ethos_u.files import assemble, disassemble
+from npuscope.families.ethos_u.machine import load_machine
+from npuscope.families.ethos_u.network import Network
+from npuscope.families.ethos_u.stream import stream_bytes
+from npuscope.families.ethos_u.vela import run_vela
+from npuscope.program.model import EpochKind
+
+pytest.importorskip("ai_edge_litert", reason="ai_edge_litert is not installed")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return vela_file(Convolution(U55_128), tmp_path)
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=lambda one: one.machine)
+def test_a_file_runs_on_npu_and_cpu(configuration, tmp_path: Path) -> None:
+    layer = Convolution(configuration)
+    network = Network(read_vela(vela_file(layer, tmp_path).read_bytes()))
+    image = np.random.default_rng(4).integers(-128, 128, SHAPE_IN).astype(np.int8)
+    results = network.run({"image": image[None]})
+    expected = 0.5 * (layer.expected(image).astype(np.float32) + 3)
+    assert np.array_equal(results["real"], expected.reshape(1, *SHAPE_OUT))
+
+
+def test_verbs_read_the_file_without_a_machine(path: Path) -> None:
+    profile = npuscope.estimate(path)
+    assert profile.machine.name == "ethos-u55-128"
+    assert [part.kind for part in profile.epochs] == [EpochKind.HW, EpochKind.SW]
+    assert profile.figures["cpu_operators"] == 1
+    findings = [finding.rule for finding in npuscope.explain(path).findings]
+    assert "ETHOS-CPU" in findings
+
+
+def test_the_clock_is_a_what_if(path: Path) -> None:
+    slow, fast = (
+        FAMILY.read(path, {"overrides": {"clock_mhz": mhz}}).epochs[0].ms for mhz in (100.0, 400.0)
+    )
+    assert slow == pytest.approx(4 * fast)
+
+
+def test_text_of_the_stream_assembles_to_the_same_bytes(path: Path) -> None:
+    (part,) = disassemble(path).values()
+    stream = next(iter(read_build(path, {}).file.offloads.values())).stream
+    assert assemble(part.text(), "", "").data == stream_bytes(stream)
+
+
+def test_a_damaged_file_is_refused(path: Path) -> None:
+    data = path.read_bytes()
+    rng = np.random.default_rng(6)
+    inputs = {"image": np.zeros((1, *SHAPE_IN), np.int8)}
+    for _ in range(300):
+        broken = bytearray(data)
+        for place in rng.integers(8, len(data), 3):
+            broken[place] ^= 1 << int(rng.integers(8))
+        with contextlib.suppress(FileError, ModelError):
+            Network(read_vela(bytes(broken))).run(inputs)
+    for end in range(16, len(data), 97):
+        with pytest.raises((FileError, ModelError)):
+            Network(read_vela(data[:end])).run(inputs)
+
+
+def test_the_debug_database_names_source_operators() -> None:
+    text = """<debug><table name="cmdstream">
+<![CDATA[
+"id"
+4
+]]></table><table name="queue"><![CDATA[
+"offset","cmdstream_id","optimised_id"
+336,4,9
+400,4,8
+]]></table><table name="optimised"><![CDATA[
+"id","source_id","operator"
+9,2,"Conv2D"
+8,7,"Relu"
+]]></table><table name="source"><![CDATA[
+"id","operator","ext_key"
+2,"Conv2D",5
+]]></table></debug>"""
+    assert source_ops(text) == {(0, 336): 5}
+
+
+# --- The compiler as a child ---
+
+
+def _fake_vela(tmp_path: Path, body: str) -> str:
+    script = tmp_path / "vela"
+    script.write_text(f"#!{sys.executable}\nimport sys, os, signal, pathlib\n{body}\n")
+    script.chmod(0o755)
+    return str(script)
+
+
+def test_a_compiler_that_crashes_or_refuses_is_reported(tmp_path: Path) -> None:
+    machine = load_machine("ethos-u55-128")
+    crash = _fake_vela(tmp_path, "os.kill(os.getpid(), signal.SIGSEGV)")
+    with pytest.raises(ModelError, match="Vela crashed"):
+        run_vela(b"", machine, command=crash)
+    refusal = _fake_vela(tmp_path, "sys.exit('Error: no such operator')")
+    with pytest.raises(ModelError, match="no such operator"):
+        run_vela(b"", machine, command=refusal)
+    with pytest.raises(UsageError):
+        run_vela(b"", machine, command=str(tmp_path / "nowhere"))
+
+
+def test_the_compiler_is_asked_for_the_machine(tmp_path: Path) -> None:
+    body = """
+out = pathlib.Path(sys.argv[sys.argv.index('--output-dir') + 1]); out.mkdir()
+(out / 'network_vela.tflite').write_bytes(' '.join(sys.argv[2:]).encode())
+(out / 'network_summary_x.csv').write_text('a,cycles_total\\n1,42.5\\n')
+"""
+    output = run_vela(b"x", load_machine("ethos-u65-512"), command=_fake_vela(tmp_path, body))
+    words = output.file.decode()
+    assert "--accelerator-config ethos-u65-512" in words
+    assert "--system-config Ethos_U65_High_End --memory-mode Dedicated_Sram" in words
+    assert output.cycles == 42.5
+
+
+def test_onnx_files_are_refused_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").write_bytes(b"\x08\x07")
+    with pytest.raises(UsageError, match="TFLite files only"):
+        FAMILY.compile(tmp_path / "net.onnx", {"machine": "ethos-u55-128"})
