@@ -25,7 +25,7 @@ import numpy as np
 from published_nets import Published, network
 
 from npuscope.families.many_core.machine import CoreMachine, load_core_machine
-from npuscope.families.many_core.setups.model import Prediction, Setup, predict
+from npuscope.families.many_core.setups.model import CardSetup, Prediction, predict
 from npuscope.families.many_core.setups.work import NetworkWork, network_work
 from npuscope.structs import replace
 
@@ -62,7 +62,7 @@ class Row(NamedTuple):
     model: str
     family: str
     network: Published
-    setup: Setup
+    setup: CardSetup
     per_s: float
     ms: float
     per_j: float | None
@@ -95,7 +95,7 @@ def _row(fields: dict[str, str]) -> Row:
             family, 1, int(fields["size"]), 6 if distilled else int(fields["layers"]),
             int(fields["hidden"]), int(fields["heads"]), int(fields["intermediate"]), words, head,
         )  # fmt: skip
-    setup = Setup(
+    setup = CardSetup(
         int(fields["cores"]), int(fields["instances"]), int(fields["batch"]),
         int(fields["set_size"]), "depth-first" in fields["options"],
     )  # fmt: skip

@@ -19,6 +19,7 @@ from npuscope.advice.sweep.spec import read_spec
 from npuscope.cli.main import main
 from npuscope.errors import FileError, UsageError
 from npuscope.families import registry
+from npuscope.families.ethos_u.machine import machine_names
 from npuscope.families.registry import GROUP, family_of
 from npuscope.identify.table import formats
 from npuscope.live import family_answers
@@ -300,12 +301,13 @@ def test_a_sweep_over_an_option_of_one_family(model: Path) -> None:
 def test_machines_belong_to_their_family() -> None:
     assert family_of("stm32n6").name == "neural-art"
     assert family_of("cloudai100").name == "many-core"
+    assert family_of("ethos-u85-1024").name == "ethos-u"
     assert family_of("nothing") is family_of(None) is family_of("stm32n6")
 
 
 def test_a_name_that_no_family_has(model: Path, capsys: Capture) -> None:
     assert main(("estimate", str(model), "--machine", "cloudai1000")) == 2
-    assert "known: stm32n6, cloudai100" in capsys.readouterr().err
+    assert "known: stm32n6, cloudai100, ethos-u55-32, " in capsys.readouterr().err
 
 
 def test_an_option_of_one_side_alone_is_checked_too(model: Path, capsys: Capture) -> None:

@@ -18,6 +18,7 @@ from models_onnx import OnnxWriter
 from models_tflite import TfliteWriter
 from npuscope.advice.catalogue import catalogue
 from npuscope.cli.main import main
+from npuscope.families.registry import packaged_families
 from npuscope.options.kinds import Option, VendorEffect
 from npuscope.rulebook.fix import FixTemplate
 from npuscope.verbs.table import records
@@ -33,7 +34,9 @@ FOREIGN = {
     *("--chip", "--binary-format", "--targets", "--format", "--no-wait", "--base-address"),
     *("--gc-sections", "--error-limit", "--emit-relocs", "--descriptor_set_out", "--onnx-input"),
     *("--load-mdesc-file", "--load-cdesc-file", "--load-mpool-file", "--load-mdesc", "--opset"),
-    *("--model-md5", "--workspace", "--out-dir-prefix"),
+    "--model-md5",
+    *("--accelerator-config", "--output-dir", "--enable-debug-db", "--config"),
+    *("--workspace", "--out-dir-prefix"),
 }
 
 
@@ -59,6 +62,7 @@ def messages() -> Iterator[tuple[str, str]]:
 
 def test_every_option_in_a_message_exists() -> None:
     known = {s for verb in VERBS.values() for s in spellings(verb.options)} | FOREIGN
+    known |= {s for family in packaged_families() for s in spellings(family.options)}
     found = [(where, word) for where, text in messages() for word in OPTION.findall(text)]
     assert len(found) > 80
     assert [pair for pair in found if pair[1] not in known] == []

@@ -12,7 +12,7 @@ from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, TypedDict
 
 from npuscope.bounded_file import opened
-from npuscope.errors import ModelError, UsageError
+from npuscope.errors import FileError, ModelError, UsageError
 from npuscope.files.load import load_model
 from npuscope.graph.model import Graph
 from npuscope.machine.load import (
@@ -109,7 +109,7 @@ def is_program(source: Source) -> bool:
     """True for a compiled program, ours or a vendor's; a missing file is treated as a model."""
     if isinstance(source, Graph) or Path(source).suffix.lower() in (".tflite", ".onnx"):
         return False
-    if Path(source).is_dir() or Path(source).suffix.lower() in (".c", ".json"):
+    if Path(source).is_dir() or Path(source).suffix.lower() in (".c", ".json", ".csv"):
         return True
     from npuscope.program.network_c.read_head import is_network_c
 
@@ -126,10 +126,11 @@ def _compiled(path: str | Path, options: Options) -> Build:
     if options.get("epoch_controller") is None:
         request["epoch_controller"] = program.epoch_controller
     silicon = _with_vendor_files(request)
-    remapped = [change for change in changes_of(silicon, _overrides(request)) if change.remaps]
+    asked = _overrides(request, placed=True)
+    remapped = [change for change in changes_of(silicon, asked) if change.remaps]
     if remapped:
         return _recompiled(Path(path), program, remapped, request)
-    machine = _as_asked(silicon, request)
+    machine = _as_asked(silicon, request, placed=True)
     if not any(epoch.claims.max_cycles for epoch in program.epochs):
         program = with_claims(program, machine)
     return Build(None, machine, program)
@@ -243,6 +244,8 @@ def _build(source: Source, options: Options) -> Build:
         return _compiled(source, options)
     # What the user may have mistyped is checked before heavy modules are imported.
     machine = machine_for(options)
+    if not isinstance(source, Graph) and Path(source).suffix.lower() == ".txt":
+        refuse_report(Path(source), machine)
     start = time.perf_counter()
     graph = read_graph(source, options)
     name = safe_terminal(graph.name if isinstance(source, Graph) else Path(source).name)
@@ -265,14 +268,40 @@ def _build(source: Source, options: Options) -> Build:
     return Build(graph, machine, program)
 
 
+def refuse_report(path: Path, machine: Machine) -> None:
+    """A generate report has sizes and epochs; a time only as a floor of what they need."""
+    from npuscope.program.generate_report.reader import read_generate_report
+
+    report = read_generate_report(path)
+    if report.counts is None or report.total is None:
+        return
+    epochs = report.counts.total - report.counts.software
+    sizes = {pool.name: pool.weights.amount.bytes for pool in report.pools}
+    known = {memory.name: memory for memory in machine.pools}
+    ways = (
+        size * machine.cycles_per_byte(known[name].path)
+        for name, size in sizes.items()
+        if name in known
+    )
+    starts = epochs * machine.generation.control.controller_cycles
+    floor = max(starts, *ways, 0.0) / machine.clocks.npu_mhz / 1000
+    raise FileError(
+        f"is a generate report, which states no times: {report.counts.total} epochs and "
+        f"{report.total.weights.bytes:,} bytes of weights take {floor:.3g} ms at least",
+        where=str(path),
+        hint="`npuscope inspect` shows its figures; network.csv, c_info.json and network.c of the "
+        "same build can be timed",
+    )
+
+
 def machine_for(options: ReadOptions) -> Machine:
     """The machine that the options name, with the pools and values that they ask for."""
     return _as_asked(_with_vendor_files(options), options)
 
 
-def _as_asked(machine: Machine, options: ReadOptions) -> Machine:
+def _as_asked(machine: Machine, options: ReadOptions, placed: bool = False) -> Machine:
     """Single values are applied last, so that they override vendor files."""
-    machine = with_overrides(machine, _overrides(options))
+    machine = with_overrides(machine, _overrides(options, placed))
     if not options.get("no_secure", False) and not options.get("relocatable", False):
         return machine
     from npuscope.machine.mpool import with_non_secure_pools, with_relative_pools
@@ -282,7 +311,7 @@ def _as_asked(machine: Machine, options: ReadOptions) -> Machine:
     return with_relative_pools(machine) if options.get("relocatable", False) else machine
 
 
-def _overrides(options: ReadOptions) -> Mapping[str, object]:
+def _overrides(options: ReadOptions, placed: bool = False) -> Mapping[str, object]:
     """Clocks and set-ups that have options of their own, and single values, which come first."""
     stated: dict[str, object] = {
         "clocks.mcu_mhz": options.get("mcu_mhz"),
@@ -294,13 +323,13 @@ def _overrides(options: ReadOptions) -> Mapping[str, object]:
     overrides = {**values, **(options.get("overrides") or {})}
     machine = options.get("machine", DEFAULT_MACHINE)
     if isinstance(machine, Machine):
-        return {**_of_board(options), **overrides}
+        return {**_of_board(options, placed), **overrides}
     plain = plain_overrides(overrides, machine, options.get("machine_file"))
-    return {**_of_board(options), **plain}
+    return {**_of_board(options, placed), **plain}
 
 
-def _of_board(options: ReadOptions) -> Mapping[str, object]:
-    """Clocks, roads and pools of the board; pools that a file states stay."""
+def _of_board(options: ReadOptions, placed: bool) -> Mapping[str, object]:
+    """Clocks, roads and pools of the board; pools of a placed program or of a file stay."""
     name = options.get("board")
     if name is None:
         return {}
@@ -308,7 +337,7 @@ def _of_board(options: ReadOptions) -> Mapping[str, object]:
 
     board = board_named(name)
     settings = plain_overrides(board.settings, DEFAULT_MACHINE, None)
-    stated = options.get("mpool") or options.get("art_profile")
+    stated = placed or options.get("mpool") or options.get("art_profile")
     return settings if stated else {**settings, **board.pools}
 
 

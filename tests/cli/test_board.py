@@ -180,7 +180,7 @@ def test_names_on_a_board(cases: list[Case], board: tuple[str, ...], capsys: Cap
             assert json.loads(capsys.readouterr().out)["epochs"]
         assert main(["profile", "--connect", told["address"], "--name", "other"]) == 4
         assert capsys.readouterr().err == (
-            "npuscope: --name: there is no network 'other' on the device\n"
+            "npuscope: --name: no network 'other' on the device\n"
             f"  hint: found: {first}, {second}\n"
         )
         assert main(["profile", "--connect", told["address"]]) == 2

@@ -112,7 +112,7 @@ def test_types_may_be_repeated_and_copies_have_files_of_their_own(
     ]
     host = [f"aic-profiling-program-0-activation-{copy}-stats.txt" for copy in (0, 1)]
     assert names == sorted([*buffers, *host, "aic-profiling-program-0-latency.txt"])
-    head, *rows = Path("aic-profiling-program-0-latency.txt").read_text().splitlines()[3:]
+    head, *rows = Path("aic-profiling-program-0-latency.txt").read_text().splitlines()[4:]
     assert head.startswith("Sample,Activation,queueDepth,numInfInQueue,devExec,devInWaitTime")
     assert [row.split(",")[:2] for row in rows] == [["0", "0"], ["0", "1"], ["1", "0"], ["1", "1"]]
     for row in rows:

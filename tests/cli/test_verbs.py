@@ -329,6 +329,6 @@ def test_machines(capsys: pytest.CaptureFixture[str]) -> None:
     assert text.startswith("stm32n6: ")
     assert "generations  (default 4.0)" in text
     assert main(["machines", "--json"]) == 0
-    machine, other = json.loads(capsys.readouterr().out)["machines"]
+    machine, other, *_ = json.loads(capsys.readouterr().out)["machines"]
     assert other["name"] == "cloudai100"
     assert [row["name"] for row in machine["generations"]] == ["2.2", "3.0", "4.0", "open"]

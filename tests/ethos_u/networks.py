@@ -13,7 +13,7 @@ from ethos_u.streams import (
     compressed_weights,
     scale_records,
 )
-from npuscope.families.ethos_u.stream import CommandStream, Configuration, stream_bytes
+from npuscope.families.ethos_u.stream import CommandStream, NpuConfiguration, stream_bytes
 from npuscope.families.ethos_u.weight_order import WeightPlan, order_u55, order_u85
 
 SHAPE_IN, SHAPE_OUT = (6, 5, 8), (6, 5, 12)
@@ -24,7 +24,7 @@ FACTOR, SHIFT = 1_500_000_000, 38
 class Convolution:
     """A 3x3 convolution with zero points, biases and a clip, for a machine of either encoding."""
 
-    def __init__(self, configuration: Configuration, seed: int = 0) -> None:
+    def __init__(self, configuration: NpuConfiguration, seed: int = 0) -> None:
         rng = np.random.default_rng(seed)
         self.configuration = configuration
         self.weights = rng.integers(-90, 91, (12, 3, 3, 8)).astype(np.int16)

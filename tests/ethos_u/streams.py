@@ -8,30 +8,30 @@ import numpy as np
 
 from npuscope.families.ethos_u.commands import U55, U85, Encoding
 from npuscope.families.ethos_u.stream import (
-    Command,
     CommandStream,
-    Configuration,
+    NpuCommand,
+    NpuConfiguration,
     build_stream,
     command,
     encode_commands,
 )
 
-U55_128 = Configuration(0x00001807, 0x10066001)
-U65_512 = Configuration(0x10006009, 0x10066001)
-U85_256 = Configuration(0x20000118, 0x20007000)
+U55_128 = NpuConfiguration(0x00001807, 0x10066001)
+U65_512 = NpuConfiguration(0x10006009, 0x10066001)
+U85_256 = NpuConfiguration(0x20000118, 0x20007000)
 
 
-def encoding_of(configuration: Configuration) -> Encoding:
+def encoding_of(configuration: NpuConfiguration) -> Encoding:
     return U85 if configuration is U85_256 else U55
 
 
 class Builder:
     """Commands by their short names: `set("IFM_REGION", region=1)`, `op("CONV")`."""
 
-    def __init__(self, configuration: Configuration = U55_128) -> None:
+    def __init__(self, configuration: NpuConfiguration = U55_128) -> None:
         self.configuration = configuration
         self.encoding = encoding_of(configuration)
-        self.commands: list[Command] = []
+        self.commands: list[NpuCommand] = []
 
     def set(self, name: str, **fields: int) -> Builder:
         self.commands.append(command(self.encoding, f"NPU_SET_{name}", **fields))

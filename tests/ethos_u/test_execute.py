@@ -11,7 +11,7 @@ from npuscope.errors import FileError
 from npuscope.families.ethos_u.arithmetic.curves import sigmoid, tanh
 from npuscope.families.ethos_u.arithmetic.scaling import rescaled
 from npuscope.families.ethos_u.execute import execute
-from npuscope.families.ethos_u.jobs import FeatureMap, Rounding, Span, Transfer
+from npuscope.families.ethos_u.jobs import FeatureMap, MemorySpan, NpuRounding, NpuTransfer
 from npuscope.families.ethos_u.memory import Memories
 
 
@@ -66,13 +66,13 @@ def _twice(value: int, factor: int, shift: int) -> int:
 @pytest.mark.parametrize(
     ("rounding", "results"),
     [
-        (Rounding.NATURAL, [-1, 0, 1, 2]),
-        (Rounding.SYMMETRIC, [-2, -1, 1, 2]),
-        (Rounding.TO_ZERO, [-1, 0, 0, 1]),
-        (Rounding.TO_LOWER, [-2, -1, 0, 1]),
+        (NpuRounding.NATURAL, [-1, 0, 1, 2]),
+        (NpuRounding.SYMMETRIC, [-2, -1, 1, 2]),
+        (NpuRounding.TO_ZERO, [-1, 0, 0, 1]),
+        (NpuRounding.TO_LOWER, [-2, -1, 0, 1]),
     ],
 )
-def test_halves_are_rounded_as_the_mode_says(rounding: Rounding, results: list[int]) -> None:
+def test_halves_are_rounded_as_the_mode_says(rounding: NpuRounding, results: list[int]) -> None:
     halves = np.array([-3, -1, 1, 3])
     assert rescaled(halves, 1, 1, rounding).tolist() == results
 
@@ -80,8 +80,8 @@ def test_halves_are_rounded_as_the_mode_says(rounding: Rounding, results: list[i
 def test_double_rounding_rounds_a_value_that_was_rounded() -> None:
     """0.4999 of a unit becomes a half first, and then a whole."""
     just_below = (1 << 31) - 1  # over 2**32
-    assert rescaled(np.array([just_below]), 1, 32, Rounding.DOUBLE).tolist() == [1]
-    assert rescaled(np.array([just_below]), 1, 32, Rounding.NATURAL).tolist() == [0]
+    assert rescaled(np.array([just_below]), 1, 32, NpuRounding.DOUBLE).tolist() == [1]
+    assert rescaled(np.array([just_below]), 1, 32, NpuRounding.NATURAL).tolist() == [0]
 
 
 def test_padded_averages_count_the_pixels_that_are_there() -> None:
@@ -161,12 +161,19 @@ def test_maps_can_be_written_backwards() -> None:
 def test_transfers_of_rows_and_by_index() -> None:
     source = np.arange(64, dtype=np.uint8)
     memories = Memories({0: source, 1: np.zeros(64, np.uint8)})
-    rows = Transfer(0, Span(0, 0, 2), Span(1, 0, 2), False, (3, 1), (8, 0), (2, 0))
+    rows = NpuTransfer(0, MemorySpan(0, 0, 2), MemorySpan(1, 0, 2), False, (3, 1), (8, 0), (2, 0))
     memories.transfer(rows)
     assert memories.regions[1][:6].tolist() == [0, 1, 8, 9, 16, 17]
     memories.regions[2] = np.array([3, 1], "<i4").view(np.uint8)
-    gather = Transfer(
-        0, Span(0, 0, 4), Span(1, 32, 4), False, (2, 1), (4, 0), (4, 0), Span(2, 0, 9)
+    gather = NpuTransfer(
+        0,
+        MemorySpan(0, 0, 4),
+        MemorySpan(1, 32, 4),
+        False,
+        (2, 1),
+        (4, 0),
+        (4, 0),
+        MemorySpan(2, 0, 9),
     )
     memories.transfer(gather)
     assert memories.regions[1][32:40].tolist() == [12, 13, 14, 15, 4, 5, 6, 7]

@@ -10,18 +10,27 @@ import numpy as np
 import pytest
 
 import npuscope
-from ethos_u.networks import CONFIGURATIONS, SHAPE_IN, SHAPE_OUT, Convolution, vela_file
+from ethos_u.networks import (
+    CONFIGURATIONS,
+    SHAPE_IN,
+    SHAPE_OUT,
+    SOURCE,
+    TARGET,
+    Convolution,
+    vela_file,
+)
 from ethos_u.streams import U55_128
 from npuscope.errors import FileError, ModelError, UsageError
 from npuscope.families.ethos_u.build import read_build
 from npuscope.families.ethos_u.container import read_vela
 from npuscope.families.ethos_u.debug_database import source_ops
+from npuscope.families.ethos_u.executorch import read_program
 from npuscope.families.ethos_u.family import FAMILY
 from npuscope.families.ethos_u.files import assemble, disassemble
 from npuscope.families.ethos_u.machine import load_machine
 from npuscope.families.ethos_u.network import Network
 from npuscope.families.ethos_u.stream import stream_bytes
-from npuscope.families.ethos_u.vela import run_vela
+from npuscope.families.ethos_u.vela import VelaOptions, run_vela
 from npuscope.program.model import EpochKind
 
 pytest.importorskip("ai_edge_litert", reason="ai_edge_litert is not installed")
@@ -99,6 +108,40 @@ def test_the_debug_database_names_source_operators() -> None:
     assert source_ops(text) == {(0, 336): 5}
 
 
+def executorch_program(layer: Convolution) -> bytes:
+    def block(name: bytes, data: bytes) -> bytes:
+        size = len(data).to_bytes(4, "little")
+        return name.ljust(16, b"\0") + size + bytes(12) + data + bytes(-len(data) % 16)
+
+    def table(shape: tuple[int, ...], place: int) -> bytes:
+        return np.array([1, 1, 1, 1, *shape, 1, place, 1], "<i4").tobytes()
+
+    return (
+        b"\0\0\0\0ET12".ljust(112, b"\0")
+        + block(b"vela_bin_stream", b"")
+        + block(b"cmd_data", stream_bytes(layer.stream()))
+        + block(b"weight_data", layer.constants.tobytes())
+        + block(b"scratch_size", (1024).to_bytes(4, "little"))
+        + block(b"inputs", table(SHAPE_IN, SOURCE))
+        + block(b"outputs", table(SHAPE_OUT, TARGET))
+        + block(b"vela_end_stream", b"")
+    )
+
+
+def test_a_delegate_of_executorch_runs(tmp_path: Path) -> None:
+    layer = Convolution(U55_128)
+    path = tmp_path / "net.pte"
+    path.write_bytes(executorch_program(layer))
+    image = np.random.default_rng(5).integers(-128, 128, SHAPE_IN).astype(np.int8)
+    results = Network(read_build(path, {}).file).run({"inputs_0_0": image})
+    assert np.array_equal(results["outputs_0_0"].reshape(SHAPE_OUT), layer.expected(image))
+    assert npuscope.estimate(path).machine.name == "ethos-u55-128"
+    data = path.read_bytes()
+    for end in range(120, len(data) - 32, 61):
+        with pytest.raises(FileError):
+            read_program(data[:end])
+
+
 # --- The compiler as a child ---
 
 
@@ -113,12 +156,12 @@ def test_a_compiler_that_crashes_or_refuses_is_reported(tmp_path: Path) -> None:
     machine = load_machine("ethos-u55-128")
     crash = _fake_vela(tmp_path, "os.kill(os.getpid(), signal.SIGSEGV)")
     with pytest.raises(ModelError, match="Vela crashed"):
-        run_vela(b"", machine, command=crash)
+        run_vela(b"", machine, VelaOptions(crash))
     refusal = _fake_vela(tmp_path, "sys.exit('Error: no such operator')")
     with pytest.raises(ModelError, match="no such operator"):
-        run_vela(b"", machine, command=refusal)
+        run_vela(b"", machine, VelaOptions(refusal))
     with pytest.raises(UsageError):
-        run_vela(b"", machine, command=str(tmp_path / "nowhere"))
+        run_vela(b"", machine, VelaOptions(str(tmp_path / "nowhere")))
 
 
 def test_the_compiler_is_asked_for_the_machine(tmp_path: Path) -> None:
@@ -127,7 +170,7 @@ out = pathlib.Path(sys.argv[sys.argv.index('--output-dir') + 1]); out.mkdir()
 (out / 'network_vela.tflite').write_bytes(' '.join(sys.argv[2:]).encode())
 (out / 'network_summary_x.csv').write_text('a,cycles_total\\n1,42.5\\n')
 """
-    output = run_vela(b"x", load_machine("ethos-u65-512"), command=_fake_vela(tmp_path, body))
+    output = run_vela(b"x", load_machine("ethos-u65-512"), VelaOptions(_fake_vela(tmp_path, body)))
     words = output.file.decode()
     assert "--accelerator-config ethos-u65-512" in words
     assert "--system-config Ethos_U65_High_End --memory-mode Dedicated_Sram" in words

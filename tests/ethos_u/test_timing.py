@@ -7,11 +7,11 @@ import pytest
 from ethos_u.networks import Convolution
 from ethos_u.streams import U55_128, U85_256, Builder
 from npuscope.errors import UsageError
-from npuscope.families.ethos_u.jobs import FeatureMap, Kernel
+from npuscope.families.ethos_u.jobs import FeatureMap, NpuKernel
 from npuscope.families.ethos_u.machine import load_machine, machine_names, memory_modes, systems
 from npuscope.families.ethos_u.registers import jobs_of
 from npuscope.families.ethos_u.stream import build_stream
-from npuscope.families.ethos_u.timing import Limit, time_stream
+from npuscope.families.ethos_u.timing import KernelLimit, time_stream
 from npuscope.families.ethos_u.work import kernel_work, output_beats
 
 
@@ -37,8 +37,8 @@ def test_a_value_is_replaced_and_a_wrong_one_refused() -> None:
         load_machine("ethos-u55-128", system="Ethos_U55_Nowhere")
 
 
-def kernel_of(layer: Convolution) -> Kernel:
-    return next(job for job in jobs_of(layer.stream()) if isinstance(job, Kernel))
+def kernel_of(layer: Convolution) -> NpuKernel:
+    return next(job for job in jobs_of(layer.stream()) if isinstance(job, NpuKernel))
 
 
 def test_steps_of_the_mac_units() -> None:
@@ -86,6 +86,6 @@ def test_far_constants_hold_a_layer_up() -> None:
     near = time_stream(stream, load_machine("ethos-u85-256", memory_mode="Sram_Only"))
     latency = {"external.read_latency_cycles": 1000}
     far = time_stream(stream, load_machine("ethos-u85-256", overrides=latency))
-    assert near.kernels[0].limit is Limit.MAC
-    assert far.kernels[0].limit is Limit.CONSTANTS
+    assert near.kernels[0].limit is KernelLimit.MAC
+    assert far.kernels[0].limit is KernelLimit.CONSTANTS
     assert near.cycles < far.cycles

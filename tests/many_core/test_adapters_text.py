@@ -62,7 +62,7 @@ def test_printed_again_it_is_the_same(tmp_path: Path) -> None:
     *vendors, said, lever = printed.rstrip("\n").splitlines()
     assert plain("\n".join(vendors)) == plain(SUMMARY)
     # What is ours: 50 % of the time HVX is at work, and no other engine is more.
-    assert said.startswith("verdict: bound by synchronisation: no engine is at work 60 %")
+    assert said.startswith("verdict: bound by synchronisation: no engine is busy 60 %")
     assert lever.startswith("lever: none is predicted: ")
 
 

@@ -12,9 +12,9 @@ from onnx import TensorProto, helper
 import npuscope
 from many_core.nets import EncoderShape, encoder, graph_of
 from npuscope.cli.main import main
-from npuscope.errors import ModelError, UsageError
+from npuscope.errors import FileError, ModelError, UsageError
 from npuscope.families.many_core.machine import load_core_machine
-from npuscope.families.many_core.setups.model import Limit, Setup, predict
+from npuscope.families.many_core.setups.model import CardSetup, SetupLimit, predict
 from npuscope.families.many_core.setups.search import Objective, Wanted, search
 from npuscope.families.many_core.setups.work import network_work
 from npuscope.structs import replace
@@ -54,7 +54,7 @@ def test_a_batch_is_so_many_times_the_work_of_one() -> None:
     assert four.weight_bytes == one.weight_bytes
     assert four.cycles.sum() == pytest.approx(one.cycles.sum())
     for batch in (1, 4):
-        a, b = (predict(work, MACHINE, Setup(2, batch=batch)) for work in (one, four))
+        a, b = (predict(work, MACHINE, CardSetup(2, batch=batch)) for work in (one, four))
         assert a.period_ms == pytest.approx(b.period_ms, rel=0.02)
 
 
@@ -75,9 +75,9 @@ def test_absent_weights_are_timed_and_noted(tmp_path: Path) -> None:
     found = npuscope.manycore_setups(path, objective="latency", cores=14)
     assert found.notes[-1] == "weights were not read: times do not depend on their values"
     # 8.6 GB of half floats at 125 GB/s.
-    assert found.best.limit is Limit.DDR
+    assert found.best.limit is SetupLimit.DDR
     assert found.best.latency_ms == pytest.approx(2 * 2**32 / 125e9 * 1e3, rel=0.1)
-    with pytest.raises(npuscope.NpuscopeError):  # verbs that compute refuse the file
+    with pytest.raises(FileError):  # verbs that compute refuse the file
         npuscope.manycore_compile(path)
 
 
@@ -87,11 +87,11 @@ def test_absent_weights_are_timed_and_noted(tmp_path: Path) -> None:
 def test_more_of_a_road_makes_what_waits_for_it_faster() -> None:
     work = network_work(graph_of(encoder(SMALL)), MACHINE)
     slow = replace(MACHINE, host=replace(MACHINE.host, fixed_us=1000.0))
-    usual, late = (predict(work, m, Setup(1, 14)) for m in (MACHINE, slow))
+    usual, late = (predict(work, m, CardSetup(1, 14)) for m in (MACHINE, slow))
     more = (1000.0 - MACHINE.host.fixed_us) / 1e3
     assert late.latency_ms == pytest.approx(usual.latency_ms + more, rel=0.05)
     # With several in flight the host is at work beside the device.
-    assert predict(work, slow, Setup(1, 14, in_flight=4)).period_ms < 0.5 * late.period_ms
+    assert predict(work, slow, CardSetup(1, 14, in_flight=4)).period_ms < 0.5 * late.period_ms
 
 
 def test_blocks_of_six_bits_load_faster_and_cost_conversions(tmp_path: Path) -> None:
@@ -99,18 +99,18 @@ def test_blocks_of_six_bits_load_faster_and_cost_conversions(tmp_path: Path) -> 
 
     path = wide_product(tmp_path / "wide.onnx", 1, 8192)
     work = timed_network(path, MACHINE).work
-    plain, packed = (predict(work, MACHINE, Setup(14, mxfp6=six)) for six in (False, True))
+    plain, packed = (predict(work, MACHINE, CardSetup(14, mxfp6=six)) for six in (False, True))
     assert packed.ddr_bytes == pytest.approx(plain.ddr_bytes * 0.390625, rel=0.01)
-    assert packed.parts_ms[Limit.HVX] > plain.parts_ms[Limit.HVX]
+    assert packed.parts_ms[SetupLimit.HVX] > plain.parts_ms[SetupLimit.HVX]
     assert packed.device_ms < plain.device_ms
 
 
 def test_energy_is_given_only_where_it_was_published() -> None:
     work = network_work(graph_of(encoder(SMALL)), MACHINE)
-    assert (predict(work, MACHINE, Setup(1)).watts or 0) > 10
+    assert (predict(work, MACHINE, CardSetup(1)).watts or 0) > 10
     unknown = replace(MACHINE, power=None)
-    assert predict(work, unknown, Setup(1)).watts is None
-    assert predict(work, unknown, Setup(1)).inferences_per_j is None
+    assert predict(work, unknown, CardSetup(1)).watts is None
+    assert predict(work, unknown, CardSetup(1)).inferences_per_j is None
 
 
 # --- Search ---
@@ -134,7 +134,7 @@ def test_the_best_is_first_and_every_number_of_cores_is_tried() -> None:
 def test_what_the_user_decided_is_kept() -> None:
     work = network_work(graph_of(encoder(SMALL)), MACHINE)
     ranking = search(work, MACHINE, Objective.THROUGHPUT, Wanted(8, 2, 7, 3))
-    assert [row.setup for row in ranking.rows] == [Setup(2, 7, 8, 3)]
+    assert [row.setup for row in ranking.rows] == [CardSetup(2, 7, 8, 3)]
 
 
 def test_a_set_up_without_room_says_why() -> None:
@@ -157,7 +157,7 @@ def test_the_verb_prints_the_best_first(tmp_path: Path, capsys: pytest.CaptureFi
     path.write_bytes(encoder(SMALL))
     assert main(["manycore", "setups", str(path), "--objective", "latency"]) == 0
     first, *rest = capsys.readouterr().out.splitlines()
-    assert " cores, batch 1, 1 in flight: " in first and " inferences/s, " in first
+    assert ", batch 1, 1 in flight: " in first and " inferences/s, " in first
     assert "search   latency, 14 set-ups compared" in rest
     assert any(line.startswith("energy   ") for line in rest)
     assert main(["manycore", "setups", str(path), "--json"]) == 0
@@ -195,3 +195,18 @@ def test_rows_of_a_picture_cannot_pass_a_mean_that_scales_it() -> None:
     kinds = list(work.products)
     assert work.pictures.any() and not work.pictures[-2:].all()
     assert len(kinds) == len(work.pictures)
+
+
+def test_estimate_takes_an_objective(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(encoder(SMALL))
+    profile = npuscope.estimate(path, machine="cloudai100", objective="latency")
+    best = npuscope.manycore_setups(path, objective="latency").best
+    assert profile.total_ms == best.latency_ms
+    assert profile.inferences_per_s == pytest.approx(best.inferences_per_s)
+    words = ["--machine", "cloudai100", "--objective", "throughput"]
+    assert main(["estimate", str(path), *words, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["schema"] == "npuscope/setups/1" and answer["objective"] == "throughput"
+    assert main(["estimate", str(path), "--objective", "latency"]) == 2  # of another family
+    assert "does not apply" in capsys.readouterr().err

@@ -43,6 +43,7 @@ PARTS = (
     "pieces",
     "started",
     "reported",
+    "unnamed",
 )
 
 

@@ -72,9 +72,9 @@ def test_without_images_nothing_is_computed(build: Path, tmp_path: Path) -> None
     found = read_program(copied(build, tmp_path, "network.c", "network_ecblobs.h"))
     with pytest.raises(TargetError) as caught:
         outputs(found)
-    assert caught.value.message == ("cannot be executed: the weights in octoFlash are not there")
+    assert caught.value.message == ("cannot be executed: the weights in octoFlash are missing")
     assert "*.xSPI2.raw" in caught.value.hint
-    with pytest.raises(TargetError, match="are not there"):
+    with pytest.raises(TargetError, match="are missing"):
         npuscope.validate(tmp_path / "network.c", model=demo_graph())
 
 

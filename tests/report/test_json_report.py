@@ -27,7 +27,7 @@ def test_estimate_has_the_keys_that_others_rely_on() -> None:
     keys = {"file", "md5", "inputs", "outputs", "macs", "params", "unknown_params"}
     assert set(result["model"]) == keys
     assert set(result["machine"]) == {
-        "name", "generation", "epoch_controller", "mcu_mhz", "npu_mhz",
+        "name", "generation", "epoch_controller", "mcu_mhz", "npu_mhz", "flash", "psram",
     }  # fmt: skip
     assert set(result["time"]) == {"npu_core_ms", "control_ms", "software_ms", "hybrid_ms"}
     assert set(result["memory"]["pools"][0]) >= {"name", "used_bytes", "size_bytes"}

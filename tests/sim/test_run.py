@@ -115,7 +115,7 @@ def test_contradicting_registers_are_told(program):
     broken = replace(units[1], operation=99)
     group = Group((units[0], broken, units[2]), LINKS)
     program = replace(program, epochs=(replace(epoch, groups=(group,)),))
-    with pytest.raises(TargetError, match="EpochBlock_1: the unit configurations do not fit"):
+    with pytest.raises(TargetError, match="EpochBlock_1: the unit configurations do not match"):
         execute(program, {"x": X})
 
 

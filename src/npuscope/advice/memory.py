@@ -14,7 +14,7 @@ from npuscope.program.units import Streng, Unit
 from npuscope.rulebook import fixes
 from npuscope.rulebook.conv import internal_ram_bytes
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
-from npuscope.rulebook.fix import at_most, timed
+from npuscope.rulebook.fix import at_most
 from npuscope.rulebook.queries import zero_point
 from npuscope.rulebook.registry import advise
 from npuscope.sim.counters import Bound
@@ -54,7 +54,9 @@ def weights_come_from_flash(subject: Subject) -> Iterator[Hit]:
     ops = tuple(name for run in slowest for name in run.origin)
     text = f"{subject.share(ms):.0%} of the time"
     gains = {name: at_most(ms) for name in ("weights-on-chip", "fewer-weights")}
-    gains["four-bit-weights"] = timed(_saved_by_halves(subject))
+    halves_ms = _saved_by_halves(subject)
+    if halves_ms is not None:
+        gains["four-bit-weights"] = at_most(halves_ms)  # if every layer bears it
     fixes: dict[str, dict[str, Value]] = {}
     if subject.profile.fit.on_chip:
         settings = (f"--set {key}={value}" for key, value in on_chip(subject.machine).items())
@@ -67,8 +69,7 @@ def _saved_by_halves(subject: Subject) -> float | None:
     work = program_work(subject.program, subject.machine)
     if any(isinstance(epoch.work, ClaimedWork) for epoch in work.epochs):
         return None
-    packed = {u.addr_base for e in subject.program.executed for u in e.units if _is_packed(u)}
-    if packed:
+    if any(_is_packed(unit) for epoch in subject.program.executed for unit in epoch.units):
         return None  # some have 4 bits already: which others bear it is not known
     epochs = tuple(replace(epoch, work=_halved(epoch.work)) for epoch in work.epochs)
     before, after = (

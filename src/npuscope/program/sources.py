@@ -20,6 +20,7 @@ from npuscope.errors import FileError
 from npuscope.program.c_info.document import read_c_info
 from npuscope.program.c_info.names import with_origins
 from npuscope.program.c_info.to_program import program_from_c_info
+from npuscope.program.csv_program import is_network_csv, program_from_network_csv
 from npuscope.program.ec_blob.binary import encrypted_blobs, read_header
 from npuscope.program.links import without_surplus
 from npuscope.program.model import SCHEMA, Epoch, Pool, Program
@@ -72,6 +73,8 @@ def _read(path: Path) -> Program:
                 hint="compare and gate take results, and profile shows one that it saved",
             )
         return _with_quant(_from_report(path), _files(path.parent))
+    if is_network_csv(path):
+        return program_from_network_csv(path)
     raise FileError("is neither a model nor a compiled program", where=str(path), hint=_HINT)
 
 

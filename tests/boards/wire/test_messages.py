@@ -90,7 +90,7 @@ def test_missing_fields_keep_their_default() -> None:
         ("08" + "ff" * 11, "more than 10 bytes"),
         ("0001", "field number 0"),
         ("0b", "wire type 3"),
-        ("22ffffffff0f41", "where 1 are left"),
+        ("22ffffffff0f41", "but only 1 are left"),
         ("0a0141", "is not a number"),
         ("2005", "expected string"),
     ],

@@ -14,10 +14,11 @@ from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.errors import UsageError
 from npuscope.families.ethos_u.container import VelaFile, arena_bytes, read_vela, tensor_bytes
 from npuscope.families.ethos_u.debug_database import source_ops
+from npuscope.families.ethos_u.executorch import read_program
 from npuscope.families.ethos_u.machine import EthosMachine, load_machine, machine_names
-from npuscope.families.ethos_u.timing import KernelTime, StreamTime, time_stream
-from npuscope.families.ethos_u.vela import run_vela
-from npuscope.files.load import is_tflite, load_model
+from npuscope.families.ethos_u.timing import KernelLimit, KernelTime, StreamTime, time_stream
+from npuscope.families.ethos_u.vela import VelaOptions, run_vela
+from npuscope.files.load import is_tflite, read_model
 from npuscope.files.tflite.file import SourceOp, TfliteModel, parse
 from npuscope.graph.model import Graph
 from npuscope.machine.load import load_machine as load_cpu
@@ -32,6 +33,7 @@ from npuscope.profiling.model import (
 )
 from npuscope.profiling.plain import plain_part, plain_profile
 from npuscope.program.model import EpochKind
+from npuscope.sim.counters import Bound, EpochCounters
 
 FAMILY = "ethos-u"
 # Of the published counters of Arm's virtual platforms, for the network whose streams are known.
@@ -81,7 +83,11 @@ def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> EthosBui
     if isinstance(source, Graph):
         raise UsageError("Vela compiles files only", hint="give the .tflite file of the network")
     path = Path(source)
-    data = read_bytes(path, MODEL)
+    return compile_bytes(path, read_bytes(path, MODEL), options)
+
+
+def compile_bytes(path: Path, data: bytes, options: Mapping[str, Any]) -> EthosBuild:
+    """Content that is not, or not yet, in the file."""
     if not is_tflite(data):
         raise UsageError(
             "Vela compiles TFLite files only",
@@ -92,9 +98,12 @@ def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> EthosBui
     output = run_vela(
         data,
         machine,
-        command=options.get("vela") or "",
-        optimise=options.get("optimise") or "",
-        config=options.get("vela_config") or "",
+        VelaOptions(
+            options.get("vela") or "",
+            options.get("optimise") or "",
+            options.get("vela_config") or "",
+            options.get("arena_cache_size"),
+        ),
     )
     model = parse(data)
     ops = {op.index: op.origin for op in model.ops}
@@ -105,7 +114,7 @@ def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> EthosBui
         machine,
         path.name,
         hashlib.md5(data, usedforsecurity=False).hexdigest(),
-        load_model(path, options.get("shapes")),
+        read_model(path, data, options.get("shapes")),
         model,
         {place: ops[number] for place, number in places.items() if number in ops},
         output.cycles,
@@ -124,7 +133,7 @@ def _machine(name: str, options: Mapping[str, Any]) -> EthosMachine:
 def read_build(path: Path, options: Mapping[str, Any]) -> EthosBuild:
     """A file that Vela wrote, for the machine that its stream names."""
     data = read_bytes(path, MODEL)
-    file = read_vela(data)
+    file = read_program(data)
     configuration = next(iter(file.offloads.values())).stream.configuration
     name = configuration.machine if configuration is not None else machine_names()[0]
     md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
@@ -186,9 +195,25 @@ def _npu_parts(build: EthosBuild, time: OffloadTime, first: int) -> list[EpochPr
                 cycles / (1e3 * build.machine.clock_mhz),
                 operators=tuple(dict.fromkeys(one.kernel.kind for one in kernels)),
                 origin=(origin,) if origin else (),
+                counters=EpochCounters(
+                    first + number, first + number, 0.0, cycles, 0.0, _bound(kernels)
+                ),
             )
         )
     return parts
+
+
+_BOUNDS = {
+    KernelLimit.MAC: Bound.ACCUMULATOR,
+    KernelLimit.OUTPUT: Bound.OUTPUT,
+    KernelLimit.PORT: Bound.BUSIF,
+    KernelLimit.CONSTANTS: Bound.WEIGHTS,
+}
+
+
+def _bound(kernels: list[KernelTime]) -> Bound:
+    """What holds the longest of them."""
+    return _BOUNDS[max(kernels, key=lambda one: one.cycles).limit]
 
 
 def _cpu_part(build: EthosBuild, op: SourceOp, number: int) -> EpochProfile:

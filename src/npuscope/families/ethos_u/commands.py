@@ -13,7 +13,7 @@ from msgspec import Struct
 CODE_BITS, PARAMETER_BITS, WORD_BITS = 10, 16, 32
 
 
-class Field(Struct, frozen=True):
+class CommandField(Struct, frozen=True):
     """Bits of a command's payload: the parameter is bits 0 to 15, a second word follows it."""
 
     name: str
@@ -35,7 +35,7 @@ class CommandForm(Struct, frozen=True):
     name: str
     code: int
     words: int
-    fields: tuple[Field, ...]
+    fields: tuple[CommandField, ...]
 
     def values(self, payload: int) -> dict[str, int]:
         return {field.name: field.get(payload) for field in self.fields}
@@ -291,7 +291,7 @@ _ONLY_U85 = """
 
 def _form(line: str, values: dict[str, tuple[str, ...]]) -> CommandForm:
     code, name, *layout = line.replace("@", _ADDRESS).split()
-    fields: list[Field] = []
+    fields: list[CommandField] = []
     low = 0
     for item in layout:
         if item == "|":
@@ -300,7 +300,7 @@ def _form(line: str, values: dict[str, tuple[str, ...]]) -> CommandForm:
         label, _, bits = item.partition(":")
         if label != "-":
             names = values.get(label, ())
-            fields.append(Field(label, low, int(bits), names, label in _SIGNED_FIELDS))
+            fields.append(CommandField(label, low, int(bits), names, label in _SIGNED_FIELDS))
         low += int(bits)
     spelling = f"NPU_OP_{name[:-3]}" if name.endswith("_OP") else f"NPU_SET_{name}"
     return CommandForm(spelling, int(code), 2 if "|" in layout else 1, tuple(fields))

@@ -22,6 +22,7 @@ from npuscope.files.tflite.file import (
     parse,
 )
 from npuscope.files.tflite.tensors import TYPES
+from npuscope.text import safe_terminal
 
 Array = np.ndarray[Any, np.dtype[Any]]
 OPERATOR = "CUSTOM ethos-u"
@@ -123,8 +124,11 @@ def _metadata(data: bytes) -> dict[str, bytes]:
 def tensor_bytes(tensor: SourceTensor) -> int:
     if tensor.type not in TYPES:
         raise FileError(
-            f"tensor '{tensor.name}' has the type {tensor.type}, which is not supported"
+            f"tensor '{safe_terminal(tensor.name)}' has the type {tensor.type}, "
+            "which is not supported"
         )
+    if min(tensor.shape, default=0) < 0:
+        raise FileError(f"tensor '{safe_terminal(tensor.name)}' has a size below zero")
     return prod(tensor.shape) * TYPES[tensor.type].numpy.itemsize
 
 

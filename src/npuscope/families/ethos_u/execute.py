@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,23 @@ from npuscope.families.ethos_u.arithmetic.convolution import Layer, convolved
 from npuscope.families.ethos_u.arithmetic.elementwise import UNARY, combined
 from npuscope.families.ethos_u.arithmetic.pooling import pooled
 from npuscope.families.ethos_u.arithmetic.resize import resized
-from npuscope.families.ethos_u.jobs import FeatureMap, Kernel, Operand, Storage, Transfer
+from npuscope.families.ethos_u.jobs import (
+    ElementOperand,
+    FeatureMap,
+    NpuKernel,
+    NpuTransfer,
+    Storage,
+)
 from npuscope.families.ethos_u.layers import WeightCache, layer_of
-from npuscope.families.ethos_u.memory import Memories
+from npuscope.families.ethos_u.memory import MOST_ELEMENTS, Memories
 from npuscope.families.ethos_u.registers import jobs_of
-from npuscope.families.ethos_u.stream import CommandStream, Configuration
+from npuscope.families.ethos_u.stream import CommandStream, NpuConfiguration
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Watch = Callable[[Kernel, Array], None]
+_MOST_STEPS = 1 << 32  # pixels under all windows of a kernel
+# What numpy raises for shapes that do not fit and sizes beyond the memory.
+_REFUSALS = (ValueError, IndexError, TypeError, MemoryError, OverflowError)
+Watch = Callable[[NpuKernel, Array], None]
 
 
 def execute(
@@ -35,11 +45,15 @@ def execute(
         raise FileError("the stream does not say which machine it is for")
     cache = cache or WeightCache({})
     for job in jobs_of(stream):
-        if isinstance(job, Transfer):
+        if isinstance(job, NpuTransfer):
             memories.transfer(job)
-        elif isinstance(job, Kernel):
+        elif isinstance(job, NpuKernel):
             try:
                 values = run_kernel(job, memories, configuration, cache)
+            except _REFUSALS as error:
+                raise FileError(
+                    f"the kernel cannot run: {error}", where=f"kernel {job.number} ({job.kind})"
+                ) from error
             except FileError as error:
                 error.where = error.where or f"kernel {job.number} ({job.kind} {job.mode})".strip()
                 raise
@@ -48,10 +62,13 @@ def execute(
 
 
 def run_kernel(
-    kernel: Kernel, memories: Memories, configuration: Configuration, cache: WeightCache
+    kernel: NpuKernel, memories: Memories, configuration: NpuConfiguration, cache: WeightCache
 ) -> Array:
     if kernel.keeps_accumulator or kernel.adds_ifm2:
         raise FileError("kernels that keep or load accumulators are not supported")
+    steps = prod(kernel.shape) * (1 if kernel.kind == "ELEMENTWISE" else prod(kernel.window.size))
+    if prod(kernel.shape) > MOST_ELEMENTS or steps > _MOST_STEPS:
+        raise FileError(f"an output of {kernel.shape} is too large")
     if kernel.kind in ("CONV", "DEPTHWISE"):
         image = _upscaled(kernel, memories.read(kernel.ifm, _input_shape(kernel)))
         layer: Layer = layer_of(kernel, memories, configuration, cache)
@@ -69,7 +86,7 @@ def run_kernel(
     return result
 
 
-def _input_shape(kernel: Kernel) -> tuple[int, int, int]:
+def _input_shape(kernel: NpuKernel) -> tuple[int, int, int]:
     """What the windows of the output reach, without padding."""
     height, width, channels = kernel.shape
     window = kernel.window
@@ -87,7 +104,7 @@ def _input_shape(kernel: Kernel) -> tuple[int, int, int]:
     return rows, columns, depth
 
 
-def _upscaled(kernel: Kernel, image: Array) -> Array:
+def _upscaled(kernel: NpuKernel, image: Array) -> Array:
     if kernel.upscale == "NEAREST":
         return image.repeat(2, axis=0).repeat(2, axis=1)
     if kernel.upscale == "ZEROS":
@@ -98,7 +115,7 @@ def _upscaled(kernel: Kernel, image: Array) -> Array:
     return image
 
 
-def _operand_values(kernel: Kernel, memories: Memories) -> tuple[Array, Array]:
+def _operand_values(kernel: NpuKernel, memories: Memories) -> tuple[Array, Array]:
     first = _operand(kernel, kernel.ifm, kernel.operands[0], memories)
     if kernel.mode in UNARY:
         return first, first
@@ -106,7 +123,9 @@ def _operand_values(kernel: Kernel, memories: Memories) -> tuple[Array, Array]:
     return (second, first) if kernel.swapped else (first, second)
 
 
-def _operand(kernel: Kernel, place: FeatureMap, operand: Operand, memories: Memories) -> Array:
+def _operand(
+    kernel: NpuKernel, place: FeatureMap, operand: ElementOperand, memories: Memories
+) -> Array:
     if operand.scalar is not None or place.storage is Storage.NONE:
         return np.full((1, 1, 1), (operand.scalar or 0) - place.zero_point, np.int64)
     height, width, channels = (
@@ -128,7 +147,7 @@ _TURNS = {
 _AXES = {"H": 0, "W": 1, "C": 2}
 
 
-def _turned(kernel: Kernel, values: Array) -> Array:
+def _turned(kernel: NpuKernel, values: Array) -> Array:
     if kernel.transpose not in ("", "HWC"):
         values = values.transpose(_TURNS[kernel.transpose])
     if kernel.reverse not in ("", "NONE"):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npuscope.families.interface import Family, Format, Options, Rank, Report, Source
-from npuscope.options.kinds import file, text
+from npuscope.options.kinds import file, text, whole
 
 if TYPE_CHECKING:
     import numpy as np
 
     from npuscope.advice.explanation import Explanation
+    from npuscope.advice.fix.workbench import Workbench
     from npuscope.families.ethos_u.build import EthosBuild
     from npuscope.profiling.model import Profile
     from npuscope.rulebook.finding import Finding
@@ -26,6 +27,7 @@ class EthosU(Family):
         text("system_config", "Vela's name for clock and memories around an Ethos-U"),
         text("memory_mode", "Vela's name for what the SRAM of an Ethos-U holds"),
         text("optimise", "what Vela optimises for", "", choices=("Performance", "Size")),
+        whole("arena_cache_size", "bytes of SRAM that Vela may use", "BYTES"),
         file("vela", "the command of Vela, where it is not installed beside npuscope"),
         file("vela_config", "Vela's configuration file, for other system configurations"),
     )
@@ -61,6 +63,13 @@ class EthosU(Family):
                 disassemble=take,
             ),
             Format(
+                "executorch",
+                "ExecuTorch program for Ethos-U",
+                f"{_FILES}:is_executorch_sample",
+                f"{_FILES}:inspect_vela",
+                disassemble=take,
+            ),
+            Format(
                 "ethos_u_stream",
                 "command stream for Ethos-U",
                 f"{_FILES}:is_stream",
@@ -78,9 +87,9 @@ class EthosU(Family):
         )
 
     def recognises(self, path: Path) -> bool:
-        from npuscope.families.ethos_u.marks import is_vela_file
+        from npuscope.families.ethos_u.marks import is_program
 
-        return is_vela_file(path)
+        return is_program(path)
 
     def read(self, path: Path, options: Options) -> Profile:
         from npuscope.families.ethos_u.build import read_build
@@ -113,6 +122,11 @@ class EthosU(Family):
         return executed(build, inputs)
 
     # --- What verbs make of it ---
+
+    def bench(self, path: Path, options: Options, data: Any) -> Workbench | None:
+        from npuscope.families.ethos_u.bench import EthosBench
+
+        return EthosBench(path, options, data=data)
 
     def advise(self, build: EthosBuild, profile: Profile) -> Explanation:
         from npuscope.families.ethos_u.report import explained

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from npuscope.bounded_file import MODEL, read_bytes
-from npuscope.families.ethos_u.container import VelaFile, arena_bytes, read_vela
-from npuscope.families.ethos_u.jobs import Kernel, Transfer
-from npuscope.families.ethos_u.marks import TFLITE, is_vela_file
+from npuscope.families.ethos_u.container import VelaFile, arena_bytes
+from npuscope.families.ethos_u.executorch import read_program
+from npuscope.families.ethos_u.jobs import NpuKernel, NpuTransfer
+from npuscope.families.ethos_u.marks import TFLITE, is_executorch, is_program
 from npuscope.families.ethos_u.registers import jobs_of
 from npuscope.families.ethos_u.stream import MAGIC, CommandStream, read_stream, stream_bytes
 from npuscope.families.ethos_u.text import assemble as assemble_stream
@@ -21,7 +22,11 @@ _LISTING = ("NPU_SET_", "NPU_OP_", "CONFIGURATION ")
 
 
 def is_vela_sample(sample: Sample) -> bool:
-    return sample.head[4:8] == TFLITE and is_vela_file(sample.path)
+    return sample.head[4:8] == TFLITE and is_program(sample.path)
+
+
+def is_executorch_sample(sample: Sample) -> bool:
+    return is_executorch(sample.head) and is_program(sample.path)
 
 
 def is_stream(sample: Sample) -> bool:
@@ -38,7 +43,7 @@ def is_listing(sample: Sample) -> bool:
 
 
 def inspect_vela(sample: Sample) -> FileFacts:
-    file = read_vela(read_bytes(sample.path, MODEL))
+    file = read_program(read_bytes(sample.path, MODEL))
     streams = [offload.stream for offload in file.offloads.values()]
     configuration = streams[0].configuration
     rest = [op.kind for op in file.model.ops if op.index not in file.offloads]
@@ -46,8 +51,8 @@ def inspect_vela(sample: Sample) -> FileFacts:
         "machine": configuration.machine if configuration else "",
         "architecture": configuration.architecture if configuration else "",
         "command streams": len(streams),
-        "kernels": sum(_count(stream, Kernel) for stream in streams),
-        "transfers": sum(_count(stream, Transfer) for stream in streams),
+        "kernels": sum(_count(stream, NpuKernel) for stream in streams),
+        "transfers": sum(_count(stream, NpuTransfer) for stream in streams),
         "operators on the CPU": len(rest),
         "constant bytes": sum(len(offload.constants) for offload in file.offloads.values()),
         "arena bytes": arena_bytes(file),
@@ -67,7 +72,7 @@ def inspect_listing(sample: Sample) -> FileFacts:
     return FileFacts("", {key: values[key] for key in ("machine", "commands")}, values)
 
 
-def _count(stream: CommandStream, kind: type[Kernel] | type[Transfer]) -> int:
+def _count(stream: CommandStream, kind: type[NpuKernel] | type[NpuTransfer]) -> int:
     return sum(isinstance(job, kind) for job in jobs_of(stream))
 
 
@@ -77,8 +82,8 @@ def _stream_values(stream: CommandStream) -> dict[str, Any]:
         "machine": configuration.machine if configuration else "",
         "commands": len(stream.commands()),
         "words": len(stream.words),
-        "kernels": _count(stream, Kernel),
-        "transfers": _count(stream, Transfer),
+        "kernels": _count(stream, NpuKernel),
+        "transfers": _count(stream, NpuTransfer),
     }
 
 
@@ -89,7 +94,7 @@ def disassemble(path: Path) -> dict[str, CodePart]:
     data = read_bytes(path, MODEL)
     if data.startswith(MAGIC):
         return {path.name: _part(read_stream(data))}
-    file: VelaFile = read_vela(data)
+    file: VelaFile = read_program(data)
     return {
         f"{path.name} {offload.op.origin}": _part(offload.stream)
         for offload in file.offloads.values()

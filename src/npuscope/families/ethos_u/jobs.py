@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 
-class Rounding(StrEnum):
+class NpuRounding(StrEnum):
     DOUBLE = "DOUBLE_SYMMETRIC"
     NATURAL = "NATURAL"
     DOUBLE_ASYMMETRIC = "DOUBLE_ASYMMETRIC"
@@ -53,11 +53,11 @@ class Scale(Struct, frozen=True):
 
     scale: int
     shift: int
-    rounding: Rounding
+    rounding: NpuRounding
     double_shift: int = 0
 
 
-class Window(Struct, frozen=True):
+class KernelWindow(Struct, frozen=True):
     """Pairs are (vertical, horizontal). `size` counts taps, without what dilation spreads."""
 
     size: tuple[int, int]
@@ -72,13 +72,13 @@ class Window(Struct, frozen=True):
         return down, right
 
 
-class Span(Struct, frozen=True):
+class MemorySpan(Struct, frozen=True):
     region: int
     base: int
     length: int
 
 
-class Activation(Struct, frozen=True):
+class NpuActivation(Struct, frozen=True):
     function: str
     low: int
     high: int
@@ -87,7 +87,7 @@ class Activation(Struct, frozen=True):
     forced: str = ""  # type that U55 clips to before a table, where it is not the output's
 
 
-class Operand(Struct, frozen=True):
+class ElementOperand(Struct, frozen=True):
     """How an elementwise kernel takes a scalar or repeats an axis."""
 
     broadcast: tuple[bool, bool, bool] = (False, False, False)  # height, width, channels
@@ -101,7 +101,7 @@ class ResizeSteps(Struct, frozen=True):
     rest: tuple[int, int]
 
 
-class Kernel(Struct, frozen=True):
+class NpuKernel(Struct, frozen=True):
     """A kernel operation with everything it needs."""
 
     number: int  # among the jobs of a stream
@@ -114,10 +114,10 @@ class Kernel(Struct, frozen=True):
     ifm_depth: int
     shape: tuple[int, int, int]  # of the output: height, width, channels; before a transpose
     block: tuple[int, int, int]
-    window: Window
+    window: KernelWindow
     upscale: str
-    weights: tuple[Span, ...]
-    scales: tuple[Span, ...]
+    weights: tuple[MemorySpan, ...]
+    scales: tuple[MemorySpan, ...]
     fast_weights: bool
     sparse_weights: bool
     weights_are_ifm2: bool
@@ -126,8 +126,8 @@ class Kernel(Struct, frozen=True):
     ifm_scale: Scale
     ifm2_scale: Scale
     ifm_scale_mode: str
-    activation: Activation
-    operands: tuple[Operand, Operand]
+    activation: NpuActivation
+    operands: tuple[ElementOperand, ElementOperand]
     swapped: bool  # U55: the second input is the first operand
     accumulator: str
     keeps_accumulator: bool
@@ -146,21 +146,21 @@ class Kernel(Struct, frozen=True):
         return Scale(1, 0, self.ofm_scale.rounding) if self.per_channel else self.ofm_scale
 
 
-class Transfer(Struct, frozen=True):
+class NpuTransfer(Struct, frozen=True):
     number: int
-    source: Span
-    target: Span
+    source: MemorySpan
+    target: MemorySpan
     to_table: bool  # into the NPU's own memory of tables
     sizes: tuple[int, int] = (1, 1)
     source_strides: tuple[int, int] = (0, 0)
     target_strides: tuple[int, int] = (0, 0)
-    indices: Span | None = None
+    indices: MemorySpan | None = None
     scatters: bool = False
 
 
-class Wait(Struct, frozen=True):
+class NpuWait(Struct, frozen=True):
     kind: str  # DMA, KERNEL
     count: int
 
 
-Job = Kernel | Transfer | Wait
+Job = NpuKernel | NpuTransfer | NpuWait

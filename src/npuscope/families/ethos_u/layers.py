@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,9 @@ from msgspec import Struct
 
 from npuscope.errors import FileError
 from npuscope.families.ethos_u.arithmetic.convolution import Layer
-from npuscope.families.ethos_u.jobs import Kernel, Span
+from npuscope.families.ethos_u.jobs import MemorySpan, NpuKernel
 from npuscope.families.ethos_u.memory import Memories
-from npuscope.families.ethos_u.stream import Configuration, Product
+from npuscope.families.ethos_u.stream import NpuConfiguration, NpuProduct
 from npuscope.families.ethos_u.weight_order import (
     WeightPlan,
     order_u55,
@@ -32,7 +33,7 @@ class WeightCache(Struct):
 
 
 def layer_of(
-    kernel: Kernel, memories: Memories, configuration: Configuration, cache: WeightCache
+    kernel: NpuKernel, memories: Memories, configuration: NpuConfiguration, cache: WeightCache
 ) -> Layer:
     if kernel.weights_are_ifm2:
         return _input_weights(kernel, memories)
@@ -49,7 +50,7 @@ def layer_of(
     return Layer(weights, bias, factors, shifts)
 
 
-def _input_weights(kernel: Kernel, memories: Memories) -> Layer:
+def _input_weights(kernel: NpuKernel, memories: Memories) -> Layer:
     """U85 multiplies two inputs: a row of the second holds the weights of an output channel."""
     channels = kernel.shape[2]
     values = memories.read(kernel.ifm2, (1, channels, kernel.ifm_depth)).astype(np.int32)
@@ -59,13 +60,13 @@ def _input_weights(kernel: Kernel, memories: Memories) -> Layer:
     return Layer(weights, np.zeros(channels, np.int64), factors, shifts)
 
 
-def weight_plan(kernel: Kernel, configuration: Configuration) -> WeightPlan:
+def weight_plan(kernel: NpuKernel, configuration: NpuConfiguration) -> WeightPlan:
     depthwise = kernel.kind == "DEPTHWISE"
     macs = configuration.macs_per_cycle
     wide, part_kernel = kernel.ifm.item_bytes == 2, kernel.window.part_kernel and not depthwise
     shape = (kernel.shape[2], *kernel.window.size, 1 if depthwise else kernel.ifm_depth)
     streams, unit, input_block = 1, 4 if macs == 32 else 8, 0
-    if configuration.product is Product.U85:
+    if configuration.product is NpuProduct.U85:
         rows, columns = kernel.micro_block
         streams, unit = max(1, min(4, macs // 256)), macs // 8 // (rows * columns)
         input_block = 64
@@ -77,7 +78,7 @@ def weight_plan(kernel: Kernel, configuration: Configuration) -> WeightPlan:
             input_block = 32
         elif kernel.sparse_weights and not wide:
             input_block = 128
-    elif configuration.product is Product.U65:
+    elif configuration.product is NpuProduct.U65:
         streams = max(1, macs // 256)
     return WeightPlan(
         shape,
@@ -96,19 +97,24 @@ def weight_plan(kernel: Kernel, configuration: Configuration) -> WeightPlan:
     )
 
 
-def _weights(kernel: Kernel, plan: WeightPlan, parts: list[bytes]) -> Array:
+def _weights(kernel: NpuKernel, plan: WeightPlan, parts: list[bytes]) -> Array:
     if not parts:
         raise FileError(f"kernel {kernel.number} has no weights")
-    if kernel.is_u85 and kernel.fast_weights:
-        return unordered(decode_fast_weights(parts[0]), order_u85_fast(plan), plan.shape)
+    fast = kernel.is_u85 and kernel.fast_weights
+    values = [decode_fast_weights(part) if fast else decode_weights(part) for part in parts]
+    # Before an order of that size is computed.
+    if sum(map(len, values)) < prod(plan.shape):
+        raise FileError(f"too few weights for {plan.shape}", where=f"kernel {kernel.number}")
+    if fast:
+        return unordered(values[0], order_u85_fast(plan), plan.shape)
     weights = np.zeros(plan.shape, np.int16)
     order = order_u85 if kernel.is_u85 else order_u55
-    for stream, part in enumerate(parts):
-        weights += unordered(decode_weights(part), order(plan, stream), plan.shape)
+    for stream, part in enumerate(values):
+        weights += unordered(part, order(plan, stream), plan.shape)
     return weights
 
 
-def _scales(kernel: Kernel, memories: Memories, plan: WeightPlan) -> tuple[Array, Array, Array]:
+def _scales(kernel: NpuKernel, memories: Memories, plan: WeightPlan) -> tuple[Array, Array, Array]:
     channels = kernel.shape[2]
     if not kernel.scales:
         zeros = np.zeros(channels, np.int64)
@@ -117,7 +123,7 @@ def _scales(kernel: Kernel, memories: Memories, plan: WeightPlan) -> tuple[Array
     records = np.zeros((channels, _RECORD), np.int64)
     for stream, span in enumerate(kernel.scales[:streams]):
         own = (channels + streams - 1 - stream) // streams
-        needed = Span(span.region, span.base, own * _RECORD)
+        needed = MemorySpan(span.region, span.base, own * _RECORD)
         records[stream::streams] = memories.bytes(needed).reshape(own, _RECORD)
     if not kernel.is_u85:
         return _signed(records[:, :5]), _number(records[:, 5:9]), records[:, 9] & 63
@@ -127,10 +133,12 @@ def _scales(kernel: Kernel, memories: Memories, plan: WeightPlan) -> tuple[Array
 
 
 def _number(columns: Array) -> Array:
-    return (columns << 8 * np.arange(columns.shape[1])).sum(axis=1)
+    numbers: Array = (columns << 8 * np.arange(columns.shape[1])).sum(axis=1)
+    return numbers
 
 
 def _signed(columns: Array) -> Array:
     bits = 8 * columns.shape[1]
     number = _number(columns)
-    return number - (number >> bits - 1 << bits)
+    signed: Array = number - (number >> bits - 1 << bits)
+    return signed

@@ -6,11 +6,18 @@ from pathlib import Path
 
 from npuscope.bounded_file import MODEL, read_bytes, read_head
 
-TFLITE = b"TFL3"
-_OPERATOR = b"ethos-u\0"
+TFLITE, EXECUTORCH = b"TFL3", b"ET"
+_OPERATOR, _DELEGATE = b"ethos-u\0", b"vela_bin_stream\0"
 
 
-def is_vela_file(path: Path) -> bool:
-    if not path.is_file() or read_head(path, 8)[4:] != TFLITE:
+def is_executorch(head: bytes) -> bool:
+    return head[4:6] == EXECUTORCH
+
+
+def is_program(path: Path) -> bool:
+    if not path.is_file():
         return False
-    return _OPERATOR in read_bytes(path, MODEL)
+    head = read_head(path, 8)
+    if is_executorch(head):
+        return _DELEGATE in read_bytes(path, MODEL)
+    return head[4:] == TFLITE and _OPERATOR in read_bytes(path, MODEL)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from npuscope.errors import FileError
-from npuscope.families.ethos_u.jobs import FeatureMap, Span, Storage, Transfer
+from npuscope.families.ethos_u.jobs import FeatureMap, MemorySpan, NpuTransfer, Storage
 
 Array = np.ndarray[Any, np.dtype[Any]]
+MOST_ELEMENTS = 1 << 26  # of a feature map
+_MOST_PIECES = 1 << 20  # of a transfer
 TABLE_BYTES = 2048  # at the end of the shared RAM on U55 and U65, a RAM of its own on U85
 _BRICK = 16
 
@@ -24,7 +27,7 @@ class Memories:
         self.chains: dict[int, Array] = {}
         self.accumulators: Array | None = None
 
-    def bytes(self, span: Span) -> Array:
+    def bytes(self, span: MemorySpan) -> Array:
         memory = self._region(span.region)
         if span.base + span.length > len(memory):
             raise FileError(
@@ -44,6 +47,8 @@ class Memories:
         """Height x width x channels, as they are stored."""
         if place.storage is Storage.CHAINED:
             return self._chained(place.region, shape)
+        if prod(shape) > MOST_ELEMENTS:
+            raise FileError(f"a feature map of {shape} is too large")
         result = np.empty(shape, place.dtype)
         for values, view in self._parts(place, result):
             values[...] = view
@@ -53,8 +58,13 @@ class Memories:
         if place.storage is Storage.CHAINED:
             self.chains[place.region] = values
         elif place.storage is not Storage.NONE:
+            self._writable(place.region)
             for part, view in self._parts(place, values):
                 view[...] = part
+
+    def _writable(self, region: int) -> None:
+        if not self._region(region).flags.writeable:
+            raise FileError(f"region {region} holds constants, and the stream writes to it")
 
     def _chained(self, number: int, shape: tuple[int, int, int]) -> Array:
         values = self.chains.get(number)
@@ -73,7 +83,11 @@ class Memories:
 
     # --- Transfers ---
 
-    def transfer(self, job: Transfer) -> None:
+    def transfer(self, job: NpuTransfer) -> None:
+        if prod(job.sizes) > _MOST_PIECES:
+            raise FileError(f"a transfer in {prod(job.sizes)} pieces is too large")
+        if not job.to_table:
+            self._writable(job.target.region)
         if job.indices is not None:
             self._indexed(job)
         elif job.to_table:
@@ -88,10 +102,10 @@ class Memories:
                     target = _moved(job.target, job.target_strides, inner, outer)
                     self.bytes(target)[...] = self.bytes(source).copy()
 
-    def _indexed(self, job: Transfer) -> None:
+    def _indexed(self, job: NpuTransfer) -> None:
         assert job.indices is not None
         count = job.sizes[0]
-        span = Span(job.indices.region, job.indices.base, 4 * count * job.sizes[1])
+        span = MemorySpan(job.indices.region, job.indices.base, 4 * count * job.sizes[1])
         indices = self.bytes(span).view("<i4").reshape(job.sizes[1], count)
         for outer, row in enumerate(indices.tolist()):
             for inner, index in enumerate(row):
@@ -103,8 +117,8 @@ class Memories:
                 self.bytes(target)[...] = self.bytes(source).copy()
 
 
-def _moved(span: Span, strides: tuple[int, int], inner: int, outer: int) -> Span:
-    return Span(span.region, span.base + inner * strides[0] + outer * strides[1], span.length)
+def _moved(span: MemorySpan, strides: tuple[int, int], inner: int, outer: int) -> MemorySpan:
+    return MemorySpan(span.region, span.base + inner * strides[0] + outer * strides[1], span.length)
 
 
 def _tiles(place: FeatureMap, values: Array) -> Iterator[tuple[int, Array]]:

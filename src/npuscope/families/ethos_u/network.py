@@ -17,7 +17,7 @@ from npuscope.families.ethos_u.container import (
     tensor_bytes,
 )
 from npuscope.families.ethos_u.execute import execute
-from npuscope.families.ethos_u.jobs import Kernel
+from npuscope.families.ethos_u.jobs import NpuKernel
 from npuscope.families.ethos_u.layers import WeightCache
 from npuscope.families.ethos_u.memory import Memories
 from npuscope.files.sizes import Pins
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from npuscope.families.ethos_u.build import EthosBuild
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Watch = Callable[[Offload, Kernel, Array], None]
+Watch = Callable[[Offload, NpuKernel, Array], None]
 _FIRST_TENSOR_REGION = 3
 
 
@@ -121,8 +121,8 @@ class Network:
         if graph is None:
             graph = self._graphs[op.index] = self._graph(op)
         reads = [index for index in dict.fromkeys(op.inputs) if index in values]
-        given = {name: values[i] for name, i in zip(graph.inputs, reads, strict=True)}
-        results = run_once(graph, given)
+        arrays = {name: values[i] for name, i in zip(graph.inputs, reads, strict=True)}
+        results = run_once(graph, arrays)
         return dict(zip(op.outputs, (results[name] for name in graph.outputs), strict=True))
 
     def _graph(self, op: SourceOp) -> Graph:
@@ -141,8 +141,8 @@ class Network:
 def executed(build: EthosBuild, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Outputs by the names of the network that was compiled."""
     network = Network(build.file)
-    given = dict(zip(network.inputs, inputs.values(), strict=True))
-    results = network.run(given)
+    arrays = dict(zip(network.inputs, inputs.values(), strict=True))
+    results = network.run(arrays)
     if build.graph is None:
         return results
     return dict(zip(build.graph.outputs, results.values(), strict=True))

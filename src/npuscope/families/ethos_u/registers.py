@@ -9,23 +9,27 @@ from typing import Any
 from npuscope.errors import FileError
 from npuscope.families.ethos_u.commands import U85, CommandForm
 from npuscope.families.ethos_u.jobs import (
-    Activation,
+    ElementOperand,
     FeatureMap,
     Job,
-    Kernel,
-    Operand,
+    KernelWindow,
+    MemorySpan,
+    NpuActivation,
+    NpuKernel,
+    NpuRounding,
+    NpuTransfer,
+    NpuWait,
     ResizeSteps,
-    Rounding,
     Scale,
-    Span,
     Storage,
-    Transfer,
-    Wait,
-    Window,
 )
 from npuscope.families.ethos_u.stream import CommandStream
 
-_ROUNDING_U55 = {"DBL": Rounding.DOUBLE, "TRUNCATE": Rounding.TO_ZERO, "NATURAL": Rounding.NATURAL}
+_ROUNDING_U55 = {
+    "DBL": NpuRounding.DOUBLE,
+    "TRUNCATE": NpuRounding.TO_ZERO,
+    "NATURAL": NpuRounding.NATURAL,
+}
 
 
 class Registers:
@@ -85,7 +89,7 @@ def jobs_of(stream: CommandStream) -> Iterator[Job]:
             yield _transfer(registers, number)
             number += 1
         elif kind in ("DMA_WAIT", "KERNEL_WAIT"):
-            yield Wait(kind.removesuffix("_WAIT"), command.get("count"))
+            yield NpuWait(kind.removesuffix("_WAIT"), command.get("count"))
         elif kind == "BRANCH":
             raise FileError("a stream with branches is not supported", where=form.name)
         elif kind == "STOP":
@@ -129,14 +133,14 @@ def _feature_map(registers: Registers, name: str) -> FeatureMap:
     )
 
 
-def _scale(registers: Registers, name: str, rounding: Rounding) -> Scale:
+def _scale(registers: Registers, name: str, rounding: NpuRounding) -> Scale:
     get = registers.get
     if registers.is_u85:
-        rounding = Rounding(registers.word(name, "round_mode"))
+        rounding = NpuRounding(registers.word(name, "round_mode"))
     return Scale(get(name, "scale"), get(name, "shift"), rounding, get(name, "double_shift"))
 
 
-def _window(registers: Registers, kind: str) -> Window:
+def _window(registers: Registers, kind: str) -> KernelWindow:
     get = registers.get
     stride, dilation = [], []
     for axis in "yx":
@@ -148,7 +152,7 @@ def _window(registers: Registers, kind: str) -> Window:
         stride.append(1 + low + 2 * get("KERNEL_STRIDE", f"stride_{axis}_high"))
         dilation.append(1 + get("KERNEL_STRIDE", f"dilation_{axis}"))
     reach = get("KERNEL_HEIGHT_M1"), get("KERNEL_WIDTH_M1")
-    return Window(
+    return KernelWindow(
         (reach[0] // dilation[0] + 1, reach[1] // dilation[1] + 1),
         (stride[0], stride[1]),
         (dilation[0], dilation[1]),
@@ -162,17 +166,17 @@ def _window(registers: Registers, kind: str) -> Window:
     )
 
 
-def _spans(registers: Registers, names: tuple[str, ...], region: str) -> tuple[Span, ...]:
+def _spans(registers: Registers, names: tuple[str, ...], region: str) -> tuple[MemorySpan, ...]:
     number = registers.get(region, "region")
     spans = (
-        Span(number, registers.address(f"{name}_BASE"), registers.get(f"{name}_LENGTH"))
+        MemorySpan(number, registers.address(f"{name}_BASE"), registers.get(f"{name}_LENGTH"))
         for name in names
         if f"{name}_BASE" in registers.forms
     )
     return tuple(span for span in spans if span.length)
 
 
-def _activation(registers: Registers, ofm: FeatureMap) -> Activation:
+def _activation(registers: Registers, ofm: FeatureMap) -> NpuActivation:
     low = registers.get("ACTIVATION_MIN", "bound")
     high = registers.get("ACTIVATION_MAX", "bound")
     if not ofm.dtype.startswith("i"):
@@ -183,10 +187,10 @@ def _activation(registers: Registers, ofm: FeatureMap) -> Activation:
     table = registers.get("ACTIVATION", "table")
     if function.startswith("TABLE_"):
         function, table = "TABLE", int(function[-1])
-    return Activation(function, low, high, clip != "NONE", table, forced)
+    return NpuActivation(function, low, high, clip != "NONE", table, forced)
 
 
-def _operands(registers: Registers) -> tuple[Operand, Operand]:
+def _operands(registers: Registers) -> tuple[ElementOperand, ElementOperand]:
     get = registers.get
     if not registers.is_u85:
         constant = get("IFM2_BROADCAST", "constant")
@@ -195,19 +199,21 @@ def _operands(registers: Registers) -> tuple[Operand, Operand]:
             scalar &= 0xFFFF
         axes = (get("IFM2_BROADCAST", axis) == 1 for axis in "hwc")
         h, w, c = axes
-        return Operand(), Operand((h, w, c), scalar if constant else None)
+        return ElementOperand(), ElementOperand((h, w, c), scalar if constant else None)
     scalar = get("OP_SCALAR", "scalar")
     first, second = (get(f"{name}_BROADCAST", "broadcast") for name in ("IFM", "IFM2"))
     return _operand_u85(first, scalar), _operand_u85(second, scalar)
 
 
-def _operand_u85(mode: int, scalar: int) -> Operand:
-    return Operand((bool(mode & 1), bool(mode & 2), bool(mode & 4)), scalar if mode & 8 else None)
+def _operand_u85(mode: int, scalar: int) -> ElementOperand:
+    return ElementOperand(
+        (bool(mode & 1), bool(mode & 2), bool(mode & 4)), scalar if mode & 8 else None
+    )
 
 
 def _kernel(
     registers: Registers, place: tuple[int, int], kind: str, form: CommandForm, payload: int
-) -> Kernel:
+) -> NpuKernel:
     get, word = registers.get, registers.word
     values: dict[str, Any] = form.values(payload)
     mode = ""
@@ -218,7 +224,7 @@ def _kernel(
                 raise FileError(f"{field.name} {value} has no meaning", where=form.name)
             mode = names[value]
     ofm = _feature_map(registers, "OFM")
-    ofm_rounding = ifm_rounding = Rounding.DOUBLE
+    ofm_rounding = ifm_rounding = NpuRounding.DOUBLE
     if not registers.is_u85:
         ofm_rounding = _ROUNDING_U55[word("OFM_PRECISION", "round_mode")]
         ifm_rounding = _ROUNDING_U55[word("IFM_PRECISION", "round_mode")]
@@ -226,7 +232,7 @@ def _kernel(
     weights = ("WEIGHT", "WEIGHT1", "WEIGHT2", "WEIGHT3")
     has_weights = kind in ("CONV", "DEPTHWISE")
     per_channel = word("OFM_PRECISION", "scale_mode") == "PER_CHANNEL"
-    return Kernel(
+    return NpuKernel(
         number=place[0],
         place=place[1],
         kind=kind,
@@ -283,11 +289,11 @@ def _resize_steps(registers: Registers) -> ResizeSteps:
     )
 
 
-def _transfer(registers: Registers, number: int) -> Transfer:
+def _transfer(registers: Registers, number: int) -> NpuTransfer:
     get, address, word = registers.get, registers.address, registers.word
     length = address("DMA0_LEN")
-    source = Span(get("DMA0_SRC_REGION", "region"), address("DMA0_SRC"), length)
-    target = Span(get("DMA0_DST_REGION", "region"), address("DMA0_DST"), length)
+    source = MemorySpan(get("DMA0_SRC_REGION", "region"), address("DMA0_SRC"), length)
+    target = MemorySpan(get("DMA0_DST_REGION", "region"), address("DMA0_DST"), length)
     to_table = word("DMA0_DST_REGION", "region_mode") == "INTERNAL"
     axes = _STRIDE_MODES[word("DMA0_SRC_REGION", "stride_mode")]
     sizes = (
@@ -299,14 +305,14 @@ def _transfer(registers: Registers, number: int) -> Transfer:
     indices = None
     if gathers or scatters:
         region = get("DMA0_IDX_REGION", "region")
-        indices = Span(region, address("DMA0_IDX"), get("DMA0_IDX_MAX"))
+        indices = MemorySpan(region, address("DMA0_IDX"), get("DMA0_IDX_MAX"))
     names = ("SRC_STRIDE0", "SRC_STRIDE1", "DST_STRIDE0", "DST_STRIDE1")
     if not registers.is_u85:  # U65 skips bytes between rows
         names = ("SKIP0", "SKIP1", "SKIP0", "SKIP1")
     strides = [address(f"DMA0_{name}") for name in names]
     if not registers.is_u85:
         strides = [length + strides[0], 0, length + strides[1], 0]
-    return Transfer(
+    return NpuTransfer(
         number,
         source,
         target,

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from npuscope.advice.explanation import Explanation, explanation
 from npuscope.families.ethos_u.build import FAMILY, EthosBuild, EthosRun
 from npuscope.families.ethos_u.machine import EthosMachine, load_machine
-from npuscope.families.ethos_u.timing import Limit
+from npuscope.families.ethos_u.timing import KernelLimit
 from npuscope.families.interface import Report
 from npuscope.profiling.model import Profile
 from npuscope.report.machines import plain_keys
@@ -36,8 +36,14 @@ def machine_report(name: str) -> Report:
         ),
         f"  system       {machine.system} (--system-config), {machine.memory_mode} (--memory-mode)",
     ]
-    values = {"name": name, "family": FAMILY, "macs_per_cycle": machine.macs}
-    return Report("\n".join(lines), values | {"system": machine.system})
+    values = {
+        "name": name,
+        "family": FAMILY,
+        "description": machine.description,
+        "units": {"MAC": machine.macs},
+        "clocks": {"npu_mhz": machine.clock_mhz, "mcu_mhz": machine.cpu_mhz},
+    }
+    return Report("\n".join(lines), values)
 
 
 def machine_keys(name: str, text: str) -> Report:
@@ -71,7 +77,7 @@ def explained(build: EthosBuild, profile: Profile) -> Explanation:
 
 
 def _answer(profile: Profile, run: EthosRun, machine: EthosMachine) -> str:
-    cycles: dict[Limit, float] = {}
+    cycles: dict[KernelLimit, float] = {}
     for time in run.offloads:
         for one in time.stream.kernels:
             cycles[one.limit] = cycles.get(one.limit, 0.0) + one.cycles

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from functools import partial
 
 from npuscope.families.ethos_u.build import FAMILY, EthosRun
-from npuscope.families.ethos_u.timing import KernelTime, Limit
+from npuscope.families.ethos_u.timing import KernelLimit, KernelTime
 from npuscope.graph.model import Graph
 from npuscope.ops.moves import MirrorPadAttrs
 from npuscope.profiling.model import Profile
 from npuscope.program.model import EpochKind
 from npuscope.rulebook import fixes
 from npuscope.rulebook import registry as rulebook
-from npuscope.rulebook.finding import Confidence, Hit, Severity
+from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
+from npuscope.rulebook.fix import at_most
 
 # From these on something is worth a word: shares of the whole time, and of what is possible.
 _SHARE, _POOR_FILL = 0.05, 0.25
@@ -30,14 +31,21 @@ lint = partial(rulebook.lint, family=FAMILY)
     confidence=Confidence.VERIFIED,
     cause="Vela takes operators whose types, shapes and options the NPU has; all others run on the "
     "Cortex-M, and what they read and write crosses the border of the NPU.",
-    fixes=(fixes.DROP_SOFTMAX,),
+    fixes=(fixes.DROP_SOFTMAX, fixes.INTEGER_INPUT, fixes.INTEGER_OUTPUT),
 )
 def on_the_cpu(profile: Profile) -> Iterator[Hit]:
     """Vela left the operator in the file as it was."""
     for part in profile.epochs:
         if part.kind is EpochKind.SW:
-            evidence = {"ms": part.ms, "op": part.operators[0], "epochs": 1}
-            yield Hit(part.origin, part.operators[0], None, evidence, epoch=part.index)
+            operator = part.operators[0]
+            evidence: dict[str, Value] = {"ms": part.ms, "op": operator, "epochs": 1}
+            # Those that only cross the border of the network.
+            border = {"QUANTIZE": fixes.INTEGER_INPUT, "DEQUANTIZE": fixes.INTEGER_OUTPUT}
+            unfit = tuple(fix.id for kind, fix in border.items() if kind != operator)
+            gains = {fix.id: at_most(part.ms) for kind, fix in border.items() if kind == operator}
+            yield Hit(
+                part.origin, operator, None, evidence, gains=gains, epoch=part.index, unfit=unfit
+            )
 
 
 @advise(
@@ -47,6 +55,7 @@ def on_the_cpu(profile: Profile) -> Iterator[Hit]:
     confidence=Confidence.VERIFIED,
     cause="Every stream is started by the CPU and ends with an interrupt, and operators between "
     "two streams run on the CPU.",
+    fixes=(),
 )
 def several_streams(profile: Profile) -> Iterator[Hit]:
     """The NPU is started more than once per inference."""
@@ -63,10 +72,11 @@ def several_streams(profile: Profile) -> Iterator[Hit]:
     cause="Weights and scales are read from a far memory while the layer runs, and the NPU has "
     "room for few reads at a time. Vela copies them to SRAM in advance where the SRAM has room "
     "(--optimise Performance, a larger --arena-cache-size).",
+    fixes=(),
 )
 def waits_for_constants(profile: Profile) -> Iterator[Hit]:
     """Reads of weights and scales take longer than the products."""
-    yield from _limited(profile, Limit.CONSTANTS)
+    yield from _limited(profile, KernelLimit.CONSTANTS)
 
 
 @advise(
@@ -76,10 +86,11 @@ def waits_for_constants(profile: Profile) -> Iterator[Hit]:
     confidence=Confidence.VERIFIED,
     cause="Inputs of every block, with its border, and the outputs go through one port. A stripe "
     "that is higher reads fewer borders; feature maps in SRAM are read faster.",
+    fixes=(),
 )
 def waits_for_port(profile: Profile) -> Iterator[Hit]:
     """Transfers of feature maps take longer than the products."""
-    yield from _limited(profile, Limit.PORT)
+    yield from _limited(profile, KernelLimit.PORT)
 
 
 @advise(
@@ -89,6 +100,7 @@ def waits_for_port(profile: Profile) -> Iterator[Hit]:
     confidence=Confidence.VERIFIED,
     cause="Weights of a layer are copied to SRAM while the layer before runs; where that is "
     "shorter than the copy, the NPU stands still.",
+    fixes=(),
 )
 def waits_for_copies(profile: Profile) -> Iterator[Hit]:
     """A kernel starts only after a copy has ended."""
@@ -109,6 +121,7 @@ def waits_for_copies(profile: Profile) -> Iterator[Hit]:
     confidence=Confidence.VERIFIED,
     cause="The MAC units take micro-blocks of pixels, output and input channels: 8 inputs, and 4 "
     "to 64 outputs. Fewer channels, or a depthwise layer, leave the rest of them idle.",
+    fixes=(),
 )
 def badly_filled(profile: Profile) -> Iterator[Hit]:
     """Most products of a layer are products with padding."""
@@ -116,10 +129,10 @@ def badly_filled(profile: Profile) -> Iterator[Hit]:
     total = sum(time.stream.cycles for time in run.offloads)
     for number, one in _kernels(run):
         room = one.work.mac_cycles * run.build.machine.macs
-        long = one.cycles > _SHARE * total and one.limit is Limit.MAC
+        long = one.cycles > _SHARE * total and one.limit is KernelLimit.MAC
         if long and one.work.macs and one.work.macs < _POOR_FILL * room:
             share = f"{100 * one.work.macs / room:.0f} %"
-            evidence = {"kernel": one.kernel.kind, "cycles": round(one.cycles)}
+            evidence: dict[str, Value] = {"kernel": one.kernel.kind, "cycles": round(one.cycles)}
             yield Hit(run.origin(number, one), share, f"{100 * _POOR_FILL:.0f} %", evidence)
 
 
@@ -129,7 +142,7 @@ def _kernels(run: EthosRun) -> Iterator[tuple[int, KernelTime]]:
             yield time.number, one
 
 
-def _limited(profile: Profile, limit: Limit) -> Iterator[Hit]:
+def _limited(profile: Profile, limit: KernelLimit) -> Iterator[Hit]:
     """Kernels with that limit that take a share of the time, by source operator."""
     run: EthosRun = profile.payload
     total = sum(time.stream.cycles for time in run.offloads)
@@ -138,10 +151,10 @@ def _limited(profile: Profile, limit: Limit) -> Iterator[Hit]:
         if one.limit is limit:
             origin = run.origin(number, one)
             cycles[origin] = cycles.get(origin, 0.0) + one.cycles
-    for origin, taken in cycles.items():
-        if taken > _SHARE * total:
-            ms = taken / (1e3 * run.build.machine.clock_mhz)
-            yield Hit(origin, f"{100 * taken / total:.0f} % of the time", None, {"ms": ms})
+    for origin, total_of in cycles.items():
+        if total_of > _SHARE * total:
+            ms = total_of / (1e3 * run.build.machine.clock_mhz)
+            yield Hit(origin, f"{100 * total_of / total:.0f} % of the time", None, {"ms": ms})
 
 
 # --- Networks ---
@@ -154,6 +167,7 @@ def _limited(profile: Profile, limit: Limit) -> Iterator[Hit]:
     confidence=Confidence.VERIFIED,
     cause="ethos-u-vela 5.2.0 compiles a MIRROR_PAD along channels to copies of the channels that "
     "were there: the new ones hold what happened to be in memory.",
+    fixes=(),
 )
 def mirrored_channels(graph: Graph) -> Iterator[Hit]:
     """A mirror pad along the channels is compiled to something else."""

@@ -47,22 +47,22 @@ class Action(Struct, frozen=True):
     words: tuple[int, ...] = ()
 
 
-class Product(IntEnum):
+class NpuProduct(IntEnum):
     U55 = 0
     U65 = 1
     U85 = 2
 
 
-class Configuration(Struct, frozen=True):
+class NpuConfiguration(Struct, frozen=True):
     """What a stream was compiled for, as the NPU's own registers CONFIG and ID state it."""
 
     config: int
     identity: int
 
     @property
-    def product(self) -> Product | None:
+    def product(self) -> NpuProduct | None:
         number = self.config >> _PRODUCT_BIT
-        return Product(number) if number in Product.__members__.values() else None
+        return NpuProduct(number) if number in NpuProduct.__members__.values() else None
 
     @property
     def macs_per_cycle(self) -> int:
@@ -75,7 +75,7 @@ class Configuration(Struct, frozen=True):
 
     @property
     def encoding(self) -> Encoding:
-        return U85 if self.product is Product.U85 else U55
+        return U85 if self.product is NpuProduct.U85 else U55
 
     @property
     def architecture(self) -> str:
@@ -83,7 +83,7 @@ class Configuration(Struct, frozen=True):
         return f"{self.identity >> 28}.{self.identity >> 20 & 0xFF}.{self.identity >> 16 & 0xF}"
 
 
-class Command(Struct, frozen=True):
+class NpuCommand(Struct, frozen=True):
     """`form` is None for a code that the encoding does not have. The payload holds the parameter
     in bits 0 to 15 and the second word above."""
 
@@ -105,10 +105,10 @@ class CommandStream(Struct, frozen=True):
     actions: tuple[Action, ...]
 
     @property
-    def configuration(self) -> Configuration | None:
+    def configuration(self) -> NpuConfiguration | None:
         for action in self.actions:
             if action.code == ActionCode.CONFIGURATION:
-                return Configuration(*action.words)
+                return NpuConfiguration(*action.words)
         return None
 
     @property
@@ -121,7 +121,7 @@ class CommandStream(Struct, frozen=True):
         parts = (one.words for one in self.actions if one.code == ActionCode.COMMANDS)
         return tuple(word for part in parts for word in part)
 
-    def commands(self) -> tuple[Command, ...]:
+    def commands(self) -> tuple[NpuCommand, ...]:
         return decode_words(self.words, self.encoding)
 
 
@@ -163,7 +163,7 @@ def stream_bytes(stream: CommandStream) -> bytes:
     return np.array(words, "<u4").tobytes()
 
 
-def build_stream(configuration: Configuration, words: Sequence[int]) -> CommandStream:
+def build_stream(configuration: NpuConfiguration, words: Sequence[int]) -> CommandStream:
     """A stream as the driver wants it: configuration, padding, commands."""
     config = Action(
         ActionCode.CONFIGURATION, 1 << 12, (configuration.config, configuration.identity)
@@ -177,7 +177,7 @@ def build_stream(configuration: Configuration, words: Sequence[int]) -> CommandS
 # --- Words and commands ---
 
 
-def decode_words(words: Sequence[int], encoding: Encoding) -> tuple[Command, ...]:
+def decode_words(words: Sequence[int], encoding: Encoding) -> tuple[NpuCommand, ...]:
     forms = encoding.by_code()
     commands, place = [], 0
     while place < len(words):
@@ -188,12 +188,12 @@ def decode_words(words: Sequence[int], encoding: Encoding) -> tuple[Command, ...
         code, payload = word & _CODE_MASK, word >> PARAMETER_BITS
         if size == 2:
             payload |= words[place + 1] << PARAMETER_BITS
-        commands.append(Command(code, size, payload, forms.get((size, code))))
+        commands.append(NpuCommand(code, size, payload, forms.get((size, code))))
         place += size
     return tuple(commands)
 
 
-def encode_commands(commands: Iterable[Command]) -> tuple[int, ...]:
+def encode_commands(commands: Iterable[NpuCommand]) -> tuple[int, ...]:
     words: list[int] = []
     for command in commands:
         control = command.words - 1 << _CONTROL_BIT
@@ -204,7 +204,7 @@ def encode_commands(commands: Iterable[Command]) -> tuple[int, ...]:
     return tuple(words)
 
 
-def command(encoding: Encoding, name: str, **fields: int) -> Command:
+def command(encoding: Encoding, name: str, **fields: int) -> NpuCommand:
     """A command by its name and fields; absent fields are zero."""
     form = encoding.by_name()[name]
     payload = 0
@@ -216,4 +216,4 @@ def command(encoding: Encoding, name: str, **fields: int) -> Command:
         payload |= (value & (1 << field.width) - 1) << field.low
     if fields:
         raise FileError(f"{name} has no field '{next(iter(fields))}'")
-    return Command(form.code, form.words, payload, form)
+    return NpuCommand(form.code, form.words, payload, form)

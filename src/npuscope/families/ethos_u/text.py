@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from npuscope.errors import FileError
-from npuscope.families.ethos_u.commands import ENCODINGS, Encoding, Field
+from npuscope.families.ethos_u.commands import ENCODINGS, CommandField, Encoding
 from npuscope.families.ethos_u.stream import (
-    Command,
     CommandStream,
-    Configuration,
+    NpuCommand,
+    NpuConfiguration,
     build_stream,
     encode_commands,
 )
@@ -27,7 +27,7 @@ _UNKNOWN = "UNKNOWN"
 _HEAD = "CONFIGURATION"
 
 
-def command_text(command: Command) -> str:
+def command_text(command: NpuCommand) -> str:
     if command.form is None:
         return f"{_UNKNOWN} words={command.words} code={command.code} payload=0x{command.payload:x}"
     items = [
@@ -40,7 +40,7 @@ def command_text(command: Command) -> str:
     return " ".join((command.form.name, *items))
 
 
-def _value_text(field: Field, value: int) -> str:
+def _value_text(field: CommandField, value: int) -> str:
     if 0 <= value < len(field.values) and field.values[value]:
         return field.values[value]
     return f"0x{value:x}" if field.width >= _WIDE_BITS and value >= 0 else str(value)
@@ -63,7 +63,7 @@ def disassemble(stream: CommandStream) -> Iterable[str]:
 
 def assemble(text: str, encoding: str = "u55") -> CommandStream:
     """A stream of the lines that `disassemble` gives. `;` begins a remark."""
-    forms, configuration = ENCODINGS[encoding], Configuration(0, 0)
+    forms, configuration = ENCODINGS[encoding], NpuConfiguration(0, 0)
     commands = []
     for number, line in enumerate(text.splitlines(), 1):
         name, *items = line.partition(";")[0].split() or ("",)
@@ -73,7 +73,7 @@ def assemble(text: str, encoding: str = "u55") -> CommandStream:
             fields = dict(_item(item) for item in items)
             if name == _HEAD:
                 config, identity = fields.get("config", "0"), fields.get("identity", "0")
-                configuration = Configuration(int(config, 0), int(identity, 0))
+                configuration = NpuConfiguration(int(config, 0), int(identity, 0))
                 forms = configuration.encoding
             else:
                 commands.append(_command(name, fields, forms))
@@ -90,11 +90,11 @@ def _item(item: str) -> tuple[str, str]:
     return name, value
 
 
-def _command(name: str, fields: dict[str, str], encoding: Encoding) -> Command:
+def _command(name: str, fields: dict[str, str], encoding: Encoding) -> NpuCommand:
     if name == _UNKNOWN:
         words, code = int(fields["words"], 0), int(fields["code"], 0)
         form = encoding.by_code().get((words, code))
-        return Command(code, words, int(fields["payload"], 0), form)
+        return NpuCommand(code, words, int(fields["payload"], 0), form)
     form = encoding.by_name().get(name)
     if form is None:
         raise FileError(f"{encoding.name} has no command '{safe_terminal(name)}'")
@@ -103,10 +103,10 @@ def _command(name: str, fields: dict[str, str], encoding: Encoding) -> Command:
         payload |= (_number(field, fields.pop(field.name, "0")) << field.low) & field.mask
     if fields:
         raise FileError(f"{name} has no field '{safe_terminal(next(iter(fields)))}'")
-    return Command(form.code, form.words, payload, form)
+    return NpuCommand(form.code, form.words, payload, form)
 
 
-def _number(field: Field, text: str) -> int:
+def _number(field: CommandField, text: str) -> int:
     value = field.values.index(text) if text in field.values and text else int(text, 0)
     least = -(1 << field.width - 1) if field.signed else 0
     if not least <= value < 1 << field.width:

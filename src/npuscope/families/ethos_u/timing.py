@@ -10,14 +10,14 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from npuscope.families.ethos_u.jobs import Kernel, Transfer, Wait
+from npuscope.families.ethos_u.jobs import NpuKernel, NpuTransfer, NpuWait
 from npuscope.families.ethos_u.machine import EthosMachine
 from npuscope.families.ethos_u.registers import jobs_of
 from npuscope.families.ethos_u.stream import CommandStream
-from npuscope.families.ethos_u.work import Work, kernel_work, transfer_bytes
+from npuscope.families.ethos_u.work import KernelWork, kernel_work, transfer_bytes
 
 
-class Limit(StrEnum):
+class KernelLimit(StrEnum):
     """What a kernel waits for."""
 
     MAC = "MAC units"
@@ -27,12 +27,12 @@ class Limit(StrEnum):
 
 
 class KernelTime(Struct, frozen=True):
-    kernel: Kernel
-    work: Work
+    kernel: NpuKernel
+    work: KernelWork
     start: float  # cycles from the beginning of the stream
     end: float
     waited: float  # for transfers, before it could start
-    limit: Limit
+    limit: KernelLimit
 
     @property
     def cycles(self) -> float:
@@ -40,7 +40,7 @@ class KernelTime(Struct, frozen=True):
 
 
 class TransferTime(Struct, frozen=True):
-    transfer: Transfer
+    transfer: NpuTransfer
     start: float
     end: float
 
@@ -71,11 +71,13 @@ def time_stream(stream: CommandStream, machine: EthosMachine) -> StreamTime:
     transfers: list[TransferTime] = []
     issue = 0.0  # when the next command is looked at
     for job in jobs_of(stream):
-        if isinstance(job, Wait):
-            queue = [one.end for one in (transfers if job.kind == "DMA" else kernels)]
+        if isinstance(job, NpuWait):
+            queue = [one.end for one in transfers]
+            if job.kind == "KERNEL":
+                queue = [one.end for one in kernels]
             if len(queue) > job.count:
                 issue = max(issue, queue[-1 - job.count])
-        elif isinstance(job, Transfer):
+        elif isinstance(job, NpuTransfer):
             start = max(issue, transfers[-1].end if transfers else 0.0)
             transfers.append(TransferTime(job, start, start + _transfer_cycles(job, machine)))
         else:
@@ -84,24 +86,26 @@ def time_stream(stream: CommandStream, machine: EthosMachine) -> StreamTime:
             work = kernel_work(job, machine)
             duration, limit = _kernel_cycles(job, work, machine)
             kernels.append(KernelTime(job, work, start, start + duration, start - free, limit))
-    ends = [one.end for one in (*kernels, *transfers)]
+    ends = [one.end for one in kernels] + [one.end for one in transfers]
     beats = -(-4 * len(stream.words) // machine.port_bytes)
     return StreamTime(tuple(kernels), tuple(transfers), max(ends, default=0.0), beats)
 
 
-def _transfer_cycles(job: Transfer, machine: EthosMachine) -> float:
+def _transfer_cycles(job: NpuTransfer, machine: EthosMachine) -> float:
     source = machine.port(job.source.region)
     target = machine.sram if job.to_table else machine.port(job.target.region)
     rate = min(source.bytes_per_cycle, target.bytes_per_cycle)
     return transfer_bytes(job) / rate + source.read_latency_cycles
 
 
-def _kernel_cycles(kernel: Kernel, work: Work, machine: EthosMachine) -> tuple[float, Limit]:
+def _kernel_cycles(
+    kernel: NpuKernel, work: KernelWork, machine: EthosMachine
+) -> tuple[float, KernelLimit]:
     parts = {
-        Limit.MAC: work.mac_cycles,
-        Limit.OUTPUT: work.output_cycles,
-        Limit.PORT: work.port_cycles(machine),
-        Limit.CONSTANTS: work.constant_cycles,
+        KernelLimit.MAC: work.mac_cycles,
+        KernelLimit.OUTPUT: work.output_cycles,
+        KernelLimit.PORT: work.port_cycles(machine),
+        KernelLimit.CONSTANTS: work.constant_cycles,
     }
     limit = max(parts, key=parts.__getitem__)
     first = max((machine.port(r).read_latency_cycles for r in work.reads), default=0.0)

@@ -33,29 +33,37 @@ class VelaOutput(Struct, frozen=True):
 def vela_command(command: str = "") -> list[str]:
     """The command that was named, the package of this Python, or what PATH has."""
     if command:
-        found = shutil.which(command)
-        if found is None:
+        path = shutil.which(command)
+        if path is None:
             raise UsageError("no such command", where=f"--vela {command}")
-        return [found]
+        return [path]
     if find_spec("ethosu") is not None and find_spec("ethosu.vela") is not None:
         return [sys.executable, "-P", "-m", "ethosu.vela.vela"]
-    if (found := shutil.which("vela")) is not None:
-        return [found]
+    if (path := shutil.which("vela")) is not None:
+        return [path]
     raise UsageError("Vela, the compiler for Ethos-U, is not installed", hint=_INSTALL)
 
 
-def run_vela(
-    model: bytes, machine: EthosMachine, *, command: str = "", optimise: str = "", config: str = ""
-) -> VelaOutput:
-    words = vela_command(command)
+class VelaOptions(Struct, frozen=True):
+    command: str = ""
+    optimise: str = ""
+    config: str = ""
+    arena_cache_size: int | None = None
+
+
+def run_vela(model: bytes, machine: EthosMachine, options: VelaOptions) -> VelaOutput:
+    words = vela_command(options.command)
     with tempfile.TemporaryDirectory(prefix="npuscope-vela-") as folder:
         source, target = Path(folder) / f"{_STEM}.tflite", Path(folder) / "out"
         source.write_bytes(model)
         words += [str(source), "--accelerator-config", machine.name, "--output-dir", str(target)]
         words += ["--enable-debug-db", "--system-config", machine.system]
         words += ["--memory-mode", machine.memory_mode]
-        words += ["--config", config or "Arm/vela.ini"]
-        words += ["--optimise", optimise] if optimise else []
+        words += ["--config", options.config or "Arm/vela.ini"]
+        if options.optimise:
+            words += ["--optimise", options.optimise]
+        if options.arena_cache_size is not None:
+            words += ["--arena-cache-size", str(options.arena_cache_size)]
         try:
             outcome = subprocess.run(
                 words, capture_output=True, timeout=_TIMEOUT_S, check=False, cwd=folder

@@ -24,7 +24,7 @@ _ZERO_RUNS_OFF, _END = 6, 7  # values of the header's first field
 _UNCOMPRESSED = 7  # of the weights' divisor
 _CHUNK, _SHORT_CHUNK = 12, 8
 _AHEAD = 8  # weights may be ahead of the runs of zeros by so many
-_MOST_WEIGHTS = 1 << 28
+_MOST_WEIGHTS = 1 << 26
 _MOST_CODES = 1 << 9
 _WHERE = "weight stream"
 

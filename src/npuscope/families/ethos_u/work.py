@@ -6,18 +6,18 @@ beats from counters of Arm's virtual platforms."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import ceil
+from math import ceil, gcd
 
 from msgspec import Struct
 
-from npuscope.families.ethos_u.jobs import FeatureMap, Kernel, Storage, Transfer
+from npuscope.families.ethos_u.jobs import FeatureMap, NpuKernel, NpuTransfer, Storage
 from npuscope.families.ethos_u.machine import EthosMachine
 
 _SUB_KERNEL = 8
 _BRICK = 16
 
 
-class Work(Struct, frozen=True):
+class KernelWork(Struct, frozen=True):
     """Cycles of the parts of the NPU, and beats on ports by region."""
 
     blocks: int
@@ -39,7 +39,7 @@ class Work(Struct, frozen=True):
         return longest
 
 
-def kernel_work(kernel: Kernel, machine: EthosMachine) -> Work:
+def kernel_work(kernel: NpuKernel, machine: EthosMachine) -> KernelWork:
     blocks = mac = 0.0
     for count, block in _blocks(kernel):
         mac += count * _mac_steps(kernel, machine, block)
@@ -52,7 +52,7 @@ def kernel_work(kernel: Kernel, machine: EthosMachine) -> Work:
         reads[region] = reads.get(region, 0) + beats
     if kernel.ofm.storage is Storage.MEMORY:
         writes[kernel.ofm.region] = output_beats(kernel.ofm, kernel.shape, machine.port_bytes)
-    return Work(
+    return KernelWork(
         int(blocks),
         mac,
         _output_cycles(kernel, machine),
@@ -63,7 +63,7 @@ def kernel_work(kernel: Kernel, machine: EthosMachine) -> Work:
     )
 
 
-def _constant_cycles(kernel: Kernel, machine: EthosMachine) -> float:
+def _constant_cycles(kernel: NpuKernel, machine: EthosMachine) -> float:
     """Scales and weights are read for every block of pixels, and no more at a time than the NPU
     has room for: far memories keep it waiting."""
     across = ceil(kernel.shape[0] / kernel.block[0]) * ceil(kernel.shape[1] / kernel.block[1])
@@ -81,7 +81,7 @@ def _constant_cycles(kernel: Kernel, machine: EthosMachine) -> float:
     return longest
 
 
-def kernel_macs(kernel: Kernel) -> int:
+def kernel_macs(kernel: NpuKernel) -> int:
     height, width, channels = kernel.shape
     taps = kernel.window.size[0] * kernel.window.size[1]
     if kernel.kind == "CONV":
@@ -92,7 +92,7 @@ def kernel_macs(kernel: Kernel) -> int:
 # --- Blocks ---
 
 
-def _blocks(kernel: Kernel) -> Iterator[tuple[int, tuple[int, int, int]]]:
+def _blocks(kernel: NpuKernel) -> Iterator[tuple[int, tuple[int, int, int]]]:
     """Sizes of blocks with how many there are of each."""
     axes = []
     for size, block in zip(kernel.shape, kernel.block, strict=True):
@@ -104,7 +104,7 @@ def _blocks(kernel: Kernel) -> Iterator[tuple[int, tuple[int, int, int]]]:
                 yield rows * columns * layers, (height, width, depth)
 
 
-def micro_block(kernel: Kernel, machine: EthosMachine) -> tuple[int, int, int]:
+def micro_block(kernel: NpuKernel, machine: EthosMachine) -> tuple[int, int, int]:
     if kernel.is_u85:
         height, width = kernel.micro_block
         return height, width, machine.macs // 8 // (height * width)
@@ -116,7 +116,7 @@ def micro_block(kernel: Kernel, machine: EthosMachine) -> tuple[int, int, int]:
     return height, width, depth
 
 
-def _mac_steps(kernel: Kernel, machine: EthosMachine, block: tuple[int, int, int]) -> float:
+def _mac_steps(kernel: NpuKernel, machine: EthosMachine, block: tuple[int, int, int]) -> float:
     """Cycles of the MAC units on a block. They wait for weights that are still being decoded."""
     if kernel.kind in ("ELEMENTWISE", "RESIZE"):
         return 0.0
@@ -128,23 +128,26 @@ def _mac_steps(kernel: Kernel, machine: EthosMachine, block: tuple[int, int, int
         taps = kernel.window.size[0] * kernel.window.size[1]
         return max(4, taps) * pixels * depth * 4 * wide / (4 if machine.macs == 32 else 1)
     steps = (
-        _steps_of_taps(kernel, machine, pixels, taps, unit[2]) for taps in _sub_kernels(kernel)
+        count * _steps_of_taps(kernel, machine, pixels, taps, unit[2])
+        for count, taps in _sub_kernels(kernel)
     )
     return depth * sum(steps)
 
 
-def _sub_kernels(kernel: Kernel) -> Iterator[int]:
-    rows, columns = kernel.window.size
-    if kernel.kind == "POOL":
-        rows = columns = 1
-    step_y, step_x = (_SUB_KERNEL // dilation for dilation in kernel.window.dilation)
-    for y in range(0, rows, step_y):
-        for x in range(0, columns, step_x):
-            yield min(step_y, rows - y) * min(step_x, columns - x)
+def _sub_kernels(kernel: NpuKernel) -> Iterator[tuple[int, int]]:
+    """Taps of the parts that a kernel is cut into, with how many there are of each."""
+    sizes = (1, 1) if kernel.kind == "POOL" else kernel.window.size
+    parts = []
+    for size, dilation in zip(sizes, kernel.window.dilation, strict=True):
+        whole, rest = divmod(size, _SUB_KERNEL // dilation)
+        parts.append([(whole, _SUB_KERNEL // dilation)] * (whole > 0) + [(1, rest)] * (rest > 0))
+    for rows, height in parts[0]:
+        for columns, width in parts[1]:
+            yield rows * columns, height * width
 
 
 def _steps_of_taps(
-    kernel: Kernel, machine: EthosMachine, pixels: int, taps: int, unit_depth: int
+    kernel: NpuKernel, machine: EthosMachine, pixels: int, taps: int, unit_depth: int
 ) -> float:
     """For one micro-block of output channels. A decoder makes 8 weights per cycle."""
     wide = kernel.ifm.item_bytes
@@ -176,7 +179,7 @@ def _steps_of_taps(
 # --- The output stage ---
 
 
-def _output_cycles(kernel: Kernel, machine: EthosMachine) -> float:
+def _output_cycles(kernel: NpuKernel, machine: EthosMachine) -> float:
     height, width, channels = kernel.shape
     if kernel.ofm.bricks:
         channels = ceil(channels / _BRICK) * _BRICK
@@ -206,39 +209,38 @@ def output_beats(place: FeatureMap, shape: tuple[int, int, int], port: int) -> i
     if place.bricks:
         return height * width * ceil(channels / _BRICK) * ceil(_BRICK * item / port)
     if channels * item <= _BRICK and place.stride_x == channels * item:
-        return sum(
-            _span_beats(place.bases[0] + y * place.stride_y, width * channels * item, port)
-            for y in range(height)
-        )
-    return _pixel_beats(place, shape, port)
-
-
-def _pixel_beats(place: FeatureMap, shape: tuple[int, int, int], port: int) -> int:
-    """One transfer per pixel and 16 channels, by alignment."""
-    height, width, channels = shape
-    item = place.item_bytes
+        row = width * channels * item
+        return _repeated_beats(place.bases[0], place.stride_y, height, port, row)
+    # One transfer per pixel and 16 channels, by alignment.
     spans = [
         (first * item, min(_BRICK, channels - first) * item) for first in range(0, channels, _BRICK)
     ]
-    total = 0
-    for y in range(height):
-        base = place.bases[0] + y * place.stride_y
-        if place.stride_x % port == 0:
-            total += width * sum(_span_beats(base + first, size, port) for first, size in spans)
-        else:
-            total += sum(
-                _span_beats(base + x * place.stride_x + first, size, port)
-                for x in range(width)
-                for first, size in spans
-            )
-    return total
+    return sum(
+        count * _repeated_beats(place.bases[0] + offset + first, place.stride_x, width, port, size)
+        for count, offset in _offsets(place.stride_y, height, port)
+        for first, size in spans
+    )
+
+
+def _offsets(stride: int, count: int, port: int) -> Iterator[tuple[int, int]]:
+    """Places of `count` things in steps of a stride, those of the same alignment as one."""
+    period = port // gcd(stride, port)
+    for number in range(min(period, count)):
+        yield (count - number + period - 1) // period, number * stride
+
+
+def _repeated_beats(first: int, stride: int, count: int, port: int, size: int) -> int:
+    return sum(
+        number * _span_beats(first + offset, size, port)
+        for number, offset in _offsets(stride, count, port)
+    )
 
 
 def _span_beats(first: int, size: int, port: int) -> int:
     return (first + size - 1) // port - first // port + 1
 
 
-def _input_beats(kernel: Kernel, machine: EthosMachine) -> Iterator[tuple[int, int]]:
+def _input_beats(kernel: NpuKernel, machine: EthosMachine) -> Iterator[tuple[int, int]]:
     """Inputs of every block with its border, once per block of channels; weights and scales once
     per block of pixels."""
     port = machine.port_bytes
@@ -250,7 +252,7 @@ def _input_beats(kernel: Kernel, machine: EthosMachine) -> Iterator[tuple[int, i
                     1 if repeated else size
                     for size, repeated in zip(kernel.shape, operand.broadcast, strict=True)
                 ]
-                rows, columns = range(shape[0]), range(shape[1])
+                rows, columns = [range(shape[0])], range(shape[1])
                 yield place.region, map_beats(place, rows, columns, shape[2], port)
         return
     for span in (*kernel.weights, *kernel.scales):
@@ -259,21 +261,18 @@ def _input_beats(kernel: Kernel, machine: EthosMachine) -> Iterator[tuple[int, i
         yield kernel.ifm.region, _window_beats(kernel, port)
 
 
-def _window_beats(kernel: Kernel, port: int) -> int:
+def _window_beats(kernel: NpuKernel, port: int) -> int:
     """U55 and U65 read the input of a block again for every block of channels and every part of
     a kernel; U85 does so for channels only where it works kernel first."""
     deep = ceil(kernel.shape[2] / kernel.block[2])
     whole_depth = kernel.kind == "CONV" or kernel.mode == "REDUCE_SUM"
     channels = kernel.ifm_depth if whole_depth else kernel.shape[2]
     again = deep if whole_depth and (kernel.window.part_kernel or not kernel.is_u85) else 1
-    total = 0
-    for rows in _reads(kernel, 0):
-        for columns in _reads(kernel, 1):
-            total += map_beats(kernel.ifm, rows, columns, channels, port)
-    return again * total
+    rows, columns = (list(_reads(kernel, axis)) for axis in (0, 1))
+    return again * sum(map_beats(kernel.ifm, rows, span, channels, port) for span in columns)
 
 
-def _reads(kernel: Kernel, axis: int) -> Iterator[range]:
+def _reads(kernel: NpuKernel, axis: int) -> Iterator[range]:
     """Rows or columns that each block reads for each part of the kernel."""
     window, size, block = kernel.window, kernel.shape[axis], kernel.block[axis]
     before, after = window.pads[axis], window.pads[axis + 2]
@@ -292,17 +291,31 @@ def _reads(kernel: Kernel, axis: int) -> Iterator[range]:
                 yield range(low // scale, ceil(high / scale))
 
 
-def map_beats(place: FeatureMap, rows: range, columns: range, channels: int, port: int) -> int:
+def map_beats(
+    place: FeatureMap, rows: list[range], columns: range, channels: int, port: int
+) -> int:
+    """Of a stripe of columns in blocks of rows."""
     width, item = len(columns), place.item_bytes
+    height = sum(map(len, rows))
     if place.bricks:
-        return len(rows) * width * ceil(channels / _BRICK) * ceil(_BRICK * item / port)
-    if place.stride_x == channels * item:
-        first = place.bases[0] + columns.start * place.stride_x
-        return sum(
-            _span_beats(first + y * place.stride_y, width * channels * item, port) for y in rows
+        return height * width * ceil(channels / _BRICK) * ceil(_BRICK * item / port)
+    if place.stride_x != channels * item:
+        return height * width * ceil(channels * item / port)
+    first, size = place.bases[0] + columns.start * place.stride_x, width * channels * item
+    period = port // gcd(place.stride_y, port)
+    # How many rows there are of each alignment.
+    counts = [
+        sum(
+            (span.stop - number - 1) // period - (span.start - number - 1) // period
+            for span in rows
         )
-    return len(rows) * width * ceil(channels * item / port)
+        for number in range(period)
+    ]
+    return sum(
+        count * _span_beats(first + number * place.stride_y, size, port)
+        for number, count in enumerate(counts)
+    )
 
 
-def transfer_bytes(job: Transfer) -> int:
+def transfer_bytes(job: NpuTransfer) -> int:
     return job.source.length * job.sizes[0] * job.sizes[1]

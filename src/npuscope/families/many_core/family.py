@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from npuscope.families.interface import Family, Format, Options, Report, Source
+from npuscope.options.kinds import text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
 
 class ManyCore(Family):
     name = "many-core"
+    options = (
+        text(
+            "objective",
+            "of the best set-up of a card: most inferences per second, the shortest time, or most "
+            "with one in flight",
+            "",
+            choices=("throughput", "latency", "balanced"),
+        ),
+    )
     understands: ClassVar[frozenset[str] | None] = frozenset({"machine_file"})
     rules = ("npuscope.families.many_core.rules",)
     instead = "npuscope manycore --help, npuscope opstats --help"
@@ -63,6 +73,14 @@ class ManyCore(Family):
 
         return inference(build)
 
+    def estimate(self, source: Source, options: Options) -> Profile:
+        """With an objective, of the best set-up of a whole card."""
+        if not options.get("objective"):
+            return super().estimate(source, options)
+        from npuscope.families.many_core.searched import searched
+
+        return searched(source, options)
+
     def recognises(self, path: Path) -> bool:
         if path.suffix.lower() in (".tflite", ".onnx"):
             return False
@@ -92,7 +110,11 @@ class ManyCore(Family):
 
     def screen(self, profile: Profile) -> Report | None:
         from npuscope.families.many_core.report.estimate import core_screen
+        from npuscope.families.many_core.report.setups import SetupSearch
+        from npuscope.families.many_core.searched import search_screen
 
+        if isinstance(profile.payload, SetupSearch):
+            return search_screen(profile.payload)
         return core_screen(profile)
 
     def advise(self, build: CoreBuild, profile: Profile) -> Explanation:

@@ -22,6 +22,10 @@ from npuscope.families.many_core.opstats.tables import opstats_of
 from npuscope.families.many_core.program import CoreProgram
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.families.many_core.rules import FAMILY, core_findings
+from npuscope.families.many_core.setups.model import Prediction
+from npuscope.families.many_core.setups.network import batch_of
+from npuscope.families.many_core.setups.search import Objective, search
+from npuscope.families.many_core.setups.work import network_work
 from npuscope.families.many_core.sim.conditions import RunOptions, RunResult
 from npuscope.families.many_core.sim.run import simulate
 from npuscope.files.load import load_model
@@ -55,10 +59,7 @@ class CoreBuild(Struct, frozen=True):
 
     @property
     def batch(self) -> int:
-        """Inferences in one run: the first size that all inputs have."""
-        shapes = [self.graph.tensors[name].shape for name in self.graph.inputs]
-        sizes = {shape[0] for shape in shapes if shape}
-        return sizes.pop() if len(sizes) == 1 else 1
+        return batch_of(self.graph)
 
     @property
     def machine_words(self) -> str:
@@ -74,6 +75,13 @@ class CoreInference(Struct, frozen=True):
     tables: Opstats
     levers: tuple[Lever, ...] = ()
     scaling: Scaling | None = None
+
+    @property
+    def setups(self) -> dict[Objective, Prediction]:
+        """The best of a whole card, by what it is best for."""
+        build = self.build
+        work = network_work(build.graph, build.machine, build.batch)
+        return {one: search(work, build.machine, one).best for one in Objective}
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -135,7 +143,7 @@ def inference(build: CoreBuild) -> Profile:
         total_ms=fmean(times),
         interval_ms=(min(times), max(times)),
         memory=MemoryUse(sum(used), 0, metrics.constant_bytes, 0, (vtcm,)),
-        fit=Fit(False, False, True, "constants lie in DDR"),
+        fit=Fit(False, False, True, "constants are in DDR"),
         notes=build.program.layout.notes,
         family=FAMILY,
         machine_words=build.machine_words,

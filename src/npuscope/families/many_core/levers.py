@@ -132,7 +132,8 @@ def _retimed(program: CoreProgram, machine: CoreMachine, before: float) -> Itera
         ),
     )
     tried = {LeverKind.KEEP: free, LeverKind.JOIN: joined}
-    if any(data.dtype.kind == "f" for data in program.constants.values()):
+    ops = (op.info for part in program.devices for op in part.all_ops())
+    if any(info.macs and info.dtypes[:1] == ("float16",) for info in ops):
         tried[LeverKind.INTEGERS] = _integers(machine)
     for kind, other in tried.items():
         after = _ms(program, other)

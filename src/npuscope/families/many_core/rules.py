@@ -257,9 +257,7 @@ def little_of_hmx(run: CoreRun) -> Iterator[Hit]:
             share = round(row.hmx_pcycles / total, 4)
             evidence: dict[str, Value] = {"hmx_share": share, "module": row.module}
             limit = f"above {_percent(_POOR_HMX)}"
-            yield Hit(
-                (row.node,), f"{_percent(used)} of the products it could make", limit, evidence
-            )
+            yield Hit((row.node,), f"{_percent(used)} of HMX peak", limit, evidence)
 
 
 def _percent(share: float) -> str:

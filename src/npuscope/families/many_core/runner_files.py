@@ -183,11 +183,13 @@ _LATENCIES = (
 
 
 def latency_table(result: RunResult, copies: int) -> str:
-    """Microseconds of the sampled inferences, one row each, after four lines about the file."""
+    """Microseconds of the sampled inferences, one row each, after four lines and the names: the
+    vendor's own reader skips four."""
     lines = [
         "Latency of inferences, in us, of the simulated device",
         f"Samples {len(result.sampled) * copies}",
         f"Activations {copies}",
+        f"Iterations {len(result.iterations)}",
         ",".join(("Sample", "Activation", "queueDepth", "numInfInQueue", *_LATENCIES)),
     ]
     for number in result.sampled:

@@ -8,7 +8,7 @@ import numpy as np
 
 from npuscope.errors import FileError
 from npuscope.families.ethos_u.arithmetic.curves import sigmoid, tanh
-from npuscope.families.ethos_u.jobs import Kernel
+from npuscope.families.ethos_u.jobs import NpuKernel
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _CURVES = {"SIGMOID": sigmoid, "TANH": tanh}
@@ -16,7 +16,7 @@ _TABLE_STEP = 256  # bytes between the tables that a number chooses
 _STEP_BITS = 7  # of a 16-bit value between two points of a table
 
 
-def finished(kernel: Kernel, values: Array, tables: Array) -> Array:
+def finished(kernel: NpuKernel, values: Array, tables: Array) -> Array:
     """Scaled values as the output stores them."""
     activation, dtype = kernel.activation, np.dtype(kernel.ofm.dtype)
     uses_table = activation.function not in ("RELU", "LUT_NONE")
@@ -38,7 +38,7 @@ def finished(kernel: Kernel, values: Array, tables: Array) -> Array:
 _TABLE_INPUTS = {"U8": "u1", "S8": "i1", "S16": "i2"}
 
 
-def _clip_type(kernel: Kernel, uses_table: bool) -> str:
+def _clip_type(kernel: NpuKernel, uses_table: bool) -> str:
     """Before a table of U85 the values have its input's type, which its name tells."""
     parts = kernel.activation.function.split("_")
     if uses_table and kernel.is_u85:
@@ -46,7 +46,7 @@ def _clip_type(kernel: Kernel, uses_table: bool) -> str:
     return kernel.ofm.dtype
 
 
-def _looked_up(kernel: Kernel, values: Array, source: np.dtype[Any], tables: Array) -> Array:
+def _looked_up(kernel: NpuKernel, values: Array, source: np.dtype[Any], tables: Array) -> Array:
     """8-bit values are indices. 16-bit values lie between two points, each stored as a start in
     its lower and a slope in its upper half."""
     function = kernel.activation.function
@@ -55,14 +55,16 @@ def _looked_up(kernel: Kernel, values: Array, source: np.dtype[Any], tables: Arr
         size = 256 * target.itemsize
         step = size if kernel.is_u85 else _TABLE_STEP
         table = _table(tables, kernel.activation.table * step, size).view(target.newbyteorder("<"))
-        return table[values - int(np.iinfo(source).min)].astype(np.int64)
+        entries: Array = table[values - int(np.iinfo(source).min)].astype(np.int64)
+        return entries
     table = _table(tables, 0, 2048).view("<i4").astype(np.int64)
     points = table[(values >> _STEP_BITS) + 256]
     rest = values & (1 << _STEP_BITS) - 1
     if target.itemsize == 4:
         raise FileError(f"tables from 16 to 32 bits ({function}) are not supported")
     start, slope = points << 48 >> 48, points >> 16
-    return np.clip(start + (slope * rest + (1 << _STEP_BITS - 1) >> _STEP_BITS), -32768, 32767)
+    line: Array = start + (slope * rest + (1 << _STEP_BITS - 1) >> _STEP_BITS)
+    return np.clip(line, -32768, 32767)
 
 
 def _table(tables: Array, first: int, size: int) -> Array:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from npuscope.errors import FileError
 from npuscope.families.ethos_u.arithmetic.scaling import rescaled
-from npuscope.families.ethos_u.jobs import Kernel
+from npuscope.families.ethos_u.jobs import NpuKernel
 from npuscope.graph.model import DType
 from npuscope.ops.kernels.windows import (
     Geometry,
@@ -34,7 +35,7 @@ class Layer(Struct, frozen=True):
     shifts: Array
 
 
-def convolved(kernel: Kernel, layer: Layer, image: Array) -> Array:
+def convolved(kernel: NpuKernel, layer: Layer, image: Array) -> Array:
     """Scaled sums. Padding is the input's zero point; the bias takes it out."""
     where = Geometry(
         kernel.window.size,
@@ -60,7 +61,9 @@ def convolved(kernel: Kernel, layer: Layer, image: Array) -> Array:
     return result.reshape(kernel.shape)
 
 
-def _row_sums(kernel: Kernel, where: Geometry, weights: Array) -> RowSums:
+def _row_sums(kernel: NpuKernel, where: Geometry, weights: Array) -> RowSums:
+    if kernel.ifm.dtype not in _TYPES:
+        raise FileError(f"a convolution has no inputs of {8 * kernel.ifm.item_bytes} bits")
     dtype = _TYPES[kernel.ifm.dtype]
     if kernel.kind == "DEPTHWISE":
         taps = weights[..., 0].transpose(1, 2, 0).astype(sum_type(weights, dtype))

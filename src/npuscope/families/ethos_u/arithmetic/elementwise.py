@@ -8,7 +8,7 @@ import numpy as np
 
 from npuscope.errors import FileError
 from npuscope.families.ethos_u.arithmetic.scaling import half_away, rescaled, scaled
-from npuscope.families.ethos_u.jobs import Kernel, Rounding, Scale
+from npuscope.families.ethos_u.jobs import NpuKernel, NpuRounding, Scale
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _LEFT_SHIFTS = {1: 20, 2: 15}  # by bytes of an input: how far sums are shifted to keep precision
@@ -17,7 +17,7 @@ _INT32 = (-(1 << 31), (1 << 31) - 1)
 UNARY = frozenset({"LRELU", "ABS", "CLZ", "NOT"})
 
 
-def combined(kernel: Kernel, a: Array, b: Array) -> Array:
+def combined(kernel: NpuKernel, a: Array, b: Array) -> Any:
     """Scaled results; `b` is not looked at by kernels of one input."""
     mode = kernel.mode
     if mode in ("ADD", "SUB"):
@@ -63,7 +63,7 @@ _BITWISE: dict[str, Any] = {
 }
 
 
-def _rescaled(kernel: Kernel, values: Array) -> Array:
+def _rescaled(kernel: NpuKernel, values: Array) -> Array:
     """On 32-bit inputs the factor of the output is not applied, its shift is."""
     scale = kernel.output_scale
     if kernel.ifm.item_bytes == 4:
@@ -71,7 +71,7 @@ def _rescaled(kernel: Kernel, values: Array) -> Array:
     return scaled(values, scale)
 
 
-def _operands(kernel: Kernel, a: Array, b: Array) -> tuple[Array, Array]:
+def _operands(kernel: NpuKernel, a: Array, b: Array) -> tuple[Array, Array]:
     """Both at one scale, for sums and differences."""
     if kernel.ifm.item_bytes == 4:
         return a, b
@@ -87,7 +87,7 @@ def _operands(kernel: Kernel, a: Array, b: Array) -> tuple[Array, Array]:
     return a << left - 1, scaled(b, precise)
 
 
-def _leaky(kernel: Kernel, a: Array) -> Array:
+def _leaky(kernel: NpuKernel, a: Array) -> Array:
     if kernel.is_u85:
         return np.where(a < 0, scaled(a, kernel.ifm2_scale), scaled(a, kernel.ifm_scale))
     return np.where(a < 0, scaled(a, kernel.ofm_scale), a)
@@ -99,10 +99,10 @@ def _leading_zeros(a: Array) -> Array:
     return 32 - bits.astype(np.int64)
 
 
-def _shifted_right(kernel: Kernel, a: Array, b: Array) -> Array:
-    if kernel.ofm_scale.rounding is Rounding.NATURAL:
-        return rescaled(a, 1, b, Rounding.NATURAL)
-    return a >> b if kernel.ofm_scale.rounding is Rounding.TO_LOWER else half_away(a, b)
+def _shifted_right(kernel: NpuKernel, a: Array, b: Array) -> Array:
+    if kernel.ofm_scale.rounding is NpuRounding.NATURAL:
+        return rescaled(a, 1, b, NpuRounding.NATURAL)
+    return a >> b if kernel.ofm_scale.rounding is NpuRounding.TO_LOWER else half_away(a, b)
 
 
 def _wrapped(values: Array) -> Array:

@@ -9,13 +9,13 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from npuscope.errors import FileError
 from npuscope.families.ethos_u.arithmetic.scaling import scaled
-from npuscope.families.ethos_u.jobs import Kernel
+from npuscope.families.ethos_u.jobs import NpuKernel
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _LOWEST, _HIGHEST = -(1 << 40), 1 << 40  # outside of every value
 
 
-def pooled(kernel: Kernel, image: Array) -> Array:
+def pooled(kernel: NpuKernel, image: Array) -> Array:
     """Scaled results, from values without their zero point."""
     if kernel.mode == "REDUCE_SUM":
         return scaled(image.sum(axis=2, keepdims=True), kernel.output_scale)
@@ -33,22 +33,24 @@ def pooled(kernel: Kernel, image: Array) -> Array:
     if kernel.mode in ("ARGMAX_X", "ARGMAX_Y"):  # the first, where several are largest
         windows = _windows(kernel, image, _LOWEST)
         best = windows.max(axis=3 if kernel.mode == "ARGMAX_X" else 4)
-        return best.argmax(axis=3)
+        places: Array = best.argmax(axis=3)
+        return places
     raise FileError(f"pooling mode {kernel.mode} is not supported")
 
 
 def _average(sums: Array, counts: Array) -> Array:
     """Ties away from zero."""
     size = np.abs(sums) + counts // 2
-    return np.where(sums < 0, -(size // counts), size // counts)
+    average: Array = np.where(sums < 0, -(size // counts), size // counts)
+    return average
 
 
-def _padded(kernel: Kernel, image: Array, fill: int) -> Array:
+def _padded(kernel: NpuKernel, image: Array, fill: int) -> Array:
     top, left, bottom, right = kernel.window.pads
     return np.pad(image, ((top, bottom), (left, right), (0, 0)), constant_values=fill)
 
 
-def _windows(kernel: Kernel, image: Array, fill: int) -> Array:
+def _windows(kernel: NpuKernel, image: Array, fill: int) -> Array:
     """Output height x width x channels x window."""
     down, right = kernel.window.stride
     block = _padded(kernel, image, fill)
@@ -57,7 +59,7 @@ def _windows(kernel: Kernel, image: Array, fill: int) -> Array:
     return views[:height, :width]
 
 
-def _window_sums(kernel: Kernel, image: Array) -> Array:
+def _window_sums(kernel: NpuKernel, image: Array) -> Array:
     if kernel.window.size == (1, 1) and not any(kernel.window.pads):
         down, right = kernel.window.stride
         height, width, _ = kernel.shape

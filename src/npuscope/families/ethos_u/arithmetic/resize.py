@@ -9,13 +9,13 @@ import numpy as np
 
 from npuscope.errors import FileError
 from npuscope.families.ethos_u.arithmetic.scaling import scaled
-from npuscope.families.ethos_u.jobs import Kernel
+from npuscope.families.ethos_u.jobs import NpuKernel
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _FRACTION_BITS = 16  # of the accumulator, which the output's shift takes out
 
 
-def resized(kernel: Kernel, image: Array) -> Array:
+def resized(kernel: NpuKernel, image: Array) -> Array:
     rows, down = _places(kernel, 0, image.shape[0])
     columns, right = _places(kernel, 1, image.shape[1])
     n_down, n_right = kernel.resize.numerator
@@ -33,7 +33,7 @@ def resized(kernel: Kernel, image: Array) -> Array:
     return scaled(sums << _FRACTION_BITS, kernel.ofm_scale)
 
 
-def _places(kernel: Kernel, axis: int, size: int) -> tuple[tuple[Array, Array], Array]:
+def _places(kernel: NpuKernel, axis: int, size: int) -> tuple[tuple[Array, Array], Array]:
     """The pixel at or before each place, the one behind it, and how far it is between them."""
     steps, n = kernel.resize, kernel.resize.numerator[axis]
     if n < 1:

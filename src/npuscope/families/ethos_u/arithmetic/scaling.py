@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from npuscope.families.ethos_u.jobs import Rounding, Scale
+from npuscope.families.ethos_u.jobs import NpuRounding, Scale
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _HIGH = 31
@@ -21,24 +21,26 @@ def scaled(values: Array, scale: Scale) -> Array:
     )
 
 
-def rescaled(values: Array, factor: Array | int, shift: Array | int, rounding: Rounding) -> Array:
+def rescaled(
+    values: Array, factor: Array | int, shift: Array | int, rounding: NpuRounding
+) -> Array:
     """values * factor / 2**shift; factors and shifts may differ by channel."""
-    product = values * factor
+    product: Any = values * factor
     bits = np.asarray(shift, np.int64)
     half = np.left_shift(np.int64(1), bits) >> 1
     result: Array
-    if rounding is Rounding.DOUBLE:
+    if rounding is NpuRounding.DOUBLE:
         first = np.minimum(bits, _HIGH)
         high = product + (np.left_shift(np.int64(1), first) >> 1) >> first
         result = half_away(high, bits - first)
-    elif rounding is Rounding.NATURAL:
+    elif rounding is NpuRounding.NATURAL:
         result = product + half >> bits
-    elif rounding is Rounding.DOUBLE_ASYMMETRIC:
+    elif rounding is NpuRounding.DOUBLE_ASYMMETRIC:
         extra = np.where(bits > _HIGH, 1 << _HIGH - 1, 0)
         result = product + half + np.where(product < 0, -extra, extra) >> bits
-    elif rounding is Rounding.SYMMETRIC:
+    elif rounding is NpuRounding.SYMMETRIC:
         result = half_away(product, bits)
-    elif rounding is Rounding.TO_ZERO:
+    elif rounding is NpuRounding.TO_ZERO:
         result = product + np.where(product < 0, np.left_shift(np.int64(1), bits) - 1, 0) >> bits
     else:
         result = product >> bits

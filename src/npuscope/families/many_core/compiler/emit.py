@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 from msgspec import Struct
 
-from npuscope.families.many_core.compiler.boxes import Box, shape_of
+from npuscope.families.many_core.compiler.boxes import shape_of
 from npuscope.families.many_core.compiler.draft import (
     BufferAccess,
     CoreStep,
@@ -211,7 +211,12 @@ class Emitter:
                 continue
             op = step.makes.op
             targets = [access.buffer for access in step.writes]
-            reads = [(a.buffer, *self._seen(a)) for a in step.reads if a.buffer not in targets]
+            held = self.draft.buffers
+            reads = [
+                (a.buffer, *(a.view or (held[a.buffer].tensor, held[a.buffer].box)))
+                for a in step.reads
+                if a.buffer not in targets
+            ]
             work[self.draft.device(step.core), *key] = StepWork(
                 step.name if op is None else ready.graph.ops[op].outputs[0],
                 step.makes,
@@ -222,10 +227,6 @@ class Emitter:
             )
         size = self.machine.memory.vtcm_bytes
         return Code(ready.graph, ready.ends, ready.tensors, buffers, work, size)
-
-    def _seen(self, access: BufferAccess) -> tuple[str, Box]:
-        buffer = self.draft.buffers[access.buffer]
-        return access.view or (buffer.tensor, buffer.box)
 
     def dependencies(self) -> list[tuple[Dependency, ...]]:
         """By device, in the order of the ops that wait."""

@@ -113,7 +113,10 @@ def mark_inputs(context: DraftContext) -> None:
     loads: dict[int, list[int]] = {}
     last_unit: dict[int, int] = {}
     for number, unit in enumerate(draft.units):
-        for step in filter(lambda step: _loads_input(context, step), unit.loads):
+        for step in unit.loads:
+            targets = draft.steps[step].writes
+            if all(draft.buffers[a.buffer].role is not Role.INPUT for a in targets):
+                continue
             core = draft.steps[step].core
             loads.setdefault(core, []).append(step)
             last_unit[core] = number
@@ -122,11 +125,6 @@ def mark_inputs(context: DraftContext) -> None:
         semaphore = _semaphore(core, INPUT_SEMAPHORE, INPUT_SEMAPHORE_NUMBER)
         draft.steps.append(replace(semaphore, after=tuple(steps)))
         draft.units[last_unit[core]].work.insert(0, len(draft.steps) - 1)
-
-
-def _loads_input(context: DraftContext, step: int) -> bool:
-    targets = context.draft.steps[step].writes
-    return any(context.draft.buffers[a.buffer].role is Role.INPUT for a in targets)
 
 
 def _semaphore(core: int, kind: str, number: int) -> CoreStep:

@@ -56,7 +56,10 @@ def lower_op(context: DraftContext, op: Op, number: int) -> None:
         return
     boxes = partition(context.graph, op, context.draft, context.machine)
     parts = dict(enumerate(boxes))
-    _warn_idle(context, op, len(parts))
+    cores = context.draft.cores * context.draft.devices
+    if len(parts) < cores:
+        idle = f"{op.name}: {op.kind} uses {len(parts)} of {cores} cores"
+        context.draft.warnings.append(idle)
     kind = core_kind(context.graph, op)
     cuts = tiling(context, op, number, parts)
     targets = [
@@ -108,18 +111,17 @@ class _Products:
         constant = self.context.graph.tensors[self.op.inputs[1]].is_constant
         slices = channel_cuts(self.context, first) if self.sums and constant else ((0, size),)
         follows = len(slices) > 1
-        chain = self._chain(slices) if follows else cuts.chain
+        chain = cuts.chain
+        if follows:
+            value = self.context.draft.values[first]
+            alike = all(len(pieces) == len(slices) for pieces in value.pieces.values())
+            chain = value.chain if alike and value.chain >= 0 else self.number
         for nth, channels in enumerate(slices):
             for tile, parts in enumerate(cuts.tiles):
                 self.context.draft.rank = (chain, nth if follows else tile, self.number)
                 for chunk in self._chunks(parts, channels):
                     self._unit(chunk, channels, targets[tile])
         return self.number if follows else chain
-
-    def _chain(self, slices: tuple[Bounds, ...]) -> int:
-        value = self.context.draft.values[self.op.inputs[0]]
-        alike = all(len(pieces) == len(slices) for pieces in value.pieces.values())
-        return value.chain if alike and value.chain >= 0 else self.number
 
     def _chunks(self, parts: Parts, channels: Bounds) -> Iterator[Parts]:
         """The cores' parts cut along the output channels; a chunk is worked on together."""
@@ -326,9 +328,3 @@ def _keeps_blocks(old: Shape, new: Shape) -> bool:
     if not old or not new:
         return False
     return old[-1] == new[-1] or (old[-1] % D32 == 0 and new[-1] % D32 == 0)
-
-
-def _warn_idle(context: DraftContext, op: Op, parts: int) -> None:
-    cores = context.draft.cores * context.draft.devices
-    if parts < cores:
-        context.draft.warnings.append(f"{op.name}: {op.kind} uses {parts} of {cores} cores")

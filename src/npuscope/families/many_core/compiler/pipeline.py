@@ -32,6 +32,8 @@ def compile_graph(
     options.check(machine)
     if not graph.ops:
         raise ModelError("the network has no ops", where=graph.name)
+    from npuscope.families.many_core.container import with_program_id
+
     with without_collector():
         ready = prepared(graph)
         cores = options.cores or machine.cores.count
@@ -40,7 +42,7 @@ def compile_graph(
             busy = 1 + max(draft.local(step.core) for step in draft.steps)
             if busy != draft.cores:  # again without the cores that got nothing to do
                 draft = lower(ready.graph, machine, busy, options.devices, options.mos)
-        return _identified(finish(ready, draft, machine, options))
+        return with_program_id(finish(ready, draft, machine, options))
 
 
 def lower(
@@ -67,9 +69,3 @@ def finish(
     parts = [with_ends(part, edges, machine, options) for part, edges in pairs]
     program = assemble(ready.graph, draft, parts, emitter.held(), machine, options)
     return replace(program, code=emitter.code(ready), spilled=placement.spilled)
-
-
-def _identified(program: CoreProgram) -> CoreProgram:
-    from npuscope.families.many_core.container import with_program_id
-
-    return with_program_id(program)

@@ -93,7 +93,10 @@ class _Chain:
         self.ops: list[Op] = []
 
     def add(self, kind: str, *inputs: str, output: str = "") -> str:
-        output = output or self._tensor()
+        if not output:
+            like = self.graph.output_tensor(self.op)
+            name = self.graph.fresh_name(f"{like.name}_part")
+            output = self.graph.add(replace(like, name=name)).name
         attrs = BinaryAttrs() if len(inputs) == 2 else Attrs()
         name = f"{self.op.name}_{len(self.ops)}"
         self.ops.append(Op(kind, name, inputs, (output,), attrs, self.op.origin))
@@ -103,11 +106,6 @@ class _Chain:
         name = self.graph.fresh_name(f"{self.op.name}_splat")
         data = np.array(value, np.float32)
         return self.graph.add(Tensor(name, (), DType.FLOAT32, data=data)).name
-
-    def _tensor(self) -> str:
-        like = self.graph.output_tensor(self.op)
-        name = self.graph.fresh_name(f"{like.name}_part")
-        return self.graph.add(replace(like, name=name)).name
 
 
 def _transpose_chain(
@@ -155,7 +153,9 @@ def _join_ends(graph: Graph) -> dict[str, tuple[Op, ...]]:
     ends: dict[str, tuple[Op, ...]] = {}
     for op in graph.ops:
         before = place.get(op.inputs[0]) if _is_end(graph, op) else None
-        if before is not None and _same_values(graph, readers, op):
+        value = op.inputs[0]
+        same = before is not None and graph.tensors[value].dtype is graph.output_tensor(op).dtype
+        if before is not None and same and _read_once(graph, readers, value):
             product = joined[before]
             ends[op.outputs[0]] = (*ends.pop(op.inputs[0], ()), op)
             origin = (*product.origin, *op.origin)
@@ -174,9 +174,3 @@ def _is_end(graph: Graph, op: Op) -> bool:
         factor = graph.tensors[op.inputs[1]]
         return is_splat(factor) and graph.output_tensor(op).dtype.is_float
     return op.kind in ("Clip", "Relu")
-
-
-def _same_values(graph: Graph, readers: dict[str, list[Op]], op: Op) -> bool:
-    value = op.inputs[0]
-    same = graph.tensors[value].dtype is graph.output_tensor(op).dtype
-    return same and _read_once(graph, readers, value)

@@ -139,7 +139,8 @@ class _Attempt:
         starts = sorted({core.hand, 0, *(stop for _, stop, _ in core.live)})
         ahead = [s for s in starts if s >= core.hand] + [s for s in starts if s < core.hand]
         for start in ahead:
-            if start + size <= self.size and not _touching(core.live, start, start + size):
+            stop = start + size
+            if stop <= self.size and not any(a < stop and start < b for a, b, _ in core.live):
                 return start
         return None
 
@@ -175,12 +176,8 @@ class _Attempt:
 _Place = tuple[int, int, int]
 
 
-def _touching(places: list[_Place], start: int, stop: int) -> list[_Place]:
-    return [place for place in places if place[0] < stop and start < place[1]]
-
-
 def _ordered_touching(places: list[_Place], start: int, stop: int) -> slice:
-    """The same of places that are apart and in order, found without looking at all of them."""
+    """Those of places, apart and in order, that overlap a range."""
     first = bisect_left(places, (start,))
     if first and places[first - 1][1] > start:
         first -= 1

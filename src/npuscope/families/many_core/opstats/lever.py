@@ -50,17 +50,15 @@ class Lever(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        gain = (
-            f"{self.name}: {self.factor} the inferences per s, {significant(self.ms, 4)} ms a run"
-        )
+        gain = f"{self.name}: {self.factor} throughput, {significant(self.ms, 4)} ms per run"
         return f"{gain}, but {self.obstacle}" if self.obstacle else gain
 
     @property
     def factor(self) -> str:
         """The gain as it is printed."""
         if self.most is not None:
-            return f"{self.gain:.2f} to {self.most:.2f} x"
-        return f"{'up to ' if self.bound else ''}{self.gain:.2f} x"
+            return f"{self.gain:.2f} to {self.most:.2f}x"
+        return f"{'up to ' if self.bound else ''}{self.gain:.2f}x"
 
 
 LEAST_GAIN = 0.02  # a smaller one is not worth a change

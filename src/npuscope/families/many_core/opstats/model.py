@@ -211,7 +211,7 @@ class CoreVerdict(Struct, frozen=True):
             return "what bounds it is not known: ops were not timed"
         told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in self.shares)
         if self.bound is CoreBound.SYNC:
-            return f"bound by synchronisation: no engine is at work 60 % of the time ({told})"
+            return f"bound by synchronisation: no engine is busy 60 % of the time ({told})"
         return f"bound by {self.bound.value} ({told} of the time)"
 
 
@@ -291,8 +291,8 @@ class Roofline(Struct, frozen=True):
     def sentence(self) -> str:
         side = "right of" if self.per_byte > self.ridge else "left of"
         return (
-            f"{self.per_byte:,.0f} MACs per byte, {side} the ridge at {self.ridge:,.0f}; "
-            f"{100 * self.reached:.1f} % of the products that HMX could make"
+            f"{self.per_byte:,.0f} MAC/byte, {side} the ridge at {self.ridge:,.0f}; "
+            f"{100 * self.reached:.1f} % of HMX peak"
         )
 
 

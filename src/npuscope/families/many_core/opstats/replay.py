@@ -15,6 +15,7 @@ from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.layout import Engine
 from npuscope.families.many_core.opstats.index import ENGINES, OpIndex
 from npuscope.families.many_core.opstats.runs import OpRuns, Transfers, boundaries
+from npuscope.families.many_core.records import SectionId
 from npuscope.structs import replace
 
 MOST_OPS = 100_000  # more would take longer than all the rest of a summary
@@ -111,11 +112,14 @@ def replay_of(stats: Stats, index: OpIndex, runs: OpRuns, moves: Transfers) -> R
     barrier, arrived = runs.barrier_at[order], ends[op]
     asynchronous = arrived >= 0
     ready, before = _ready(queue, waits, asynchronous, barrier, arrived)
+    # Where the host is late, threads have begun long before their first op.
+    threads = stats.of(SectionId.THREAD_INF)["start_uc"].astype(np.int64)
+    begin = min(int(start.min()), int(threads.min(initial=start.min())))
     times = ReplayTimes(
         work=end - start,
         barrier=barrier - end,
         move=np.where(asynchronous, np.maximum(arrived - end, 0), 0),
-        late=np.maximum(start - np.where(ready >= 0, ready, start.min()), 0),
+        late=np.maximum(start - np.where(ready >= 0, ready, begin), 0),
     )
     infos = [index.infos[row] for row in op.tolist()]
     # Ops that use a buffer of constants; of these, transfers bring it.

@@ -37,7 +37,7 @@ def predicted(tables: Opstats, again: Replay, index: OpIndex, moves: Transfers) 
     brought = [info.rd_bytes for info, new in zip(infos, again.constant, strict=True) if new]
     setup = Setup(
         cores=len(tables.cores),
-        floats=any(info.dtypes[:1] == ("float16",) for info in infos),
+        floats=any(info.macs and info.dtypes[:1] == ("float16",) for info in infos),
         ddr_bytes=sum(info.rd_bytes + info.wr_bytes for info in infos),
         ddr_draw=_draw(moves, tables.capacity),
         constant_bytes=sum(brought),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npuscope.families.many_core.buffer_format import Stats
+from npuscope.families.many_core.compiler.kinds import END_STATS
 from npuscope.families.many_core.layout import Capacity, Engine
 from npuscope.families.many_core.opstats.index import ENGINES, OpIndex
 from npuscope.families.many_core.opstats.model import (
@@ -33,7 +34,13 @@ def verdict(
     if all(share is None for share in engines.values()):
         return CoreVerdict(CoreBound.UNKNOWN, ())
     shares = {name: share or 0.0 for name, share in engines.items()}
-    shares["DDR"] = _moving(stats, totals) if stats is not None else _copying(cores)
+    if stats is None:
+        shares["DDR"] = _copying(cores)
+    else:
+        # Threads that reach into DDR themselves wait for it: activations that left VTCM.
+        reaching = min(_reaching(stats, totals), shares["HVX"])
+        shares["HVX"] -= reaching
+        shares["DDR"] = min(_moving(stats, totals) + reaching, 1.0)
     waits = totals.max_input_wait_uc or 0
     shares["host"] = waits / totals.ucycles if totals.ucycles else 0.0
     ranked = tuple(sorted(shares.items(), key=lambda pair: -pair[1]))
@@ -82,6 +89,22 @@ def _moving(stats: Stats, totals: Totals) -> float:
         mine = outside[outside["core"] == core]
         longest = max(longest, int((mine["done_uc"] - mine["issue_uc"]).sum()))
     return min(longest / total, 1.0)
+
+
+def _reaching(stats: Stats, totals: Totals) -> float:
+    """Of the time, the part in which a core's vector threads read or write DDR."""
+    records, longest = stats.of(SectionId.OP_REC), 0.0
+    for core, groups in enumerate(stats.layout.specializations[stats.specialization].ops):
+        outside = [
+            info.oc
+            for info in groups[0]
+            if info.rd_bytes + info.wr_bytes and not info.asynchronous and info.kind != END_STATS
+        ]
+        mine = records[(records["core"] == core) & np.isin(records["oc"], outside)]
+        if len(mine):
+            spent = float((mine["end_uc"] - mine["start_uc"]).sum())
+            longest = max(longest, spent / len(np.unique(mine["thread"])))
+    return longest / totals.ucycles if totals.ucycles else 0.0
 
 
 # --- Where the time goes in terms of the network: by module ---
@@ -162,12 +185,14 @@ def roofline(
     capacity: Capacity | None, index: OpIndex, cores: tuple[CoreTables, ...], totals: Totals
 ) -> Roofline | None:
     """None where the program does not say what its machine can do, or multiplies nothing."""
-    macs = sum(info.macs for info in index.infos)
+    # What a run stores about itself is not the network's traffic.
+    infos = [info for info in index.infos if info.kind != END_STATS]
+    macs = sum(info.macs for info in infos)
     clocks = [core.effective_mhz for core in cores if core.effective_mhz]
     if capacity is None or not macs or not clocks or not totals.ucycles:
         return None
     most = len(cores) * capacity.macs_per_cycle * max(clocks) * 1e6
-    moved = sum(info.rd_bytes + info.wr_bytes for info in index.infos)
+    moved = sum(info.rd_bytes + info.wr_bytes for info in infos)
     waited = (totals.max_input_wait_uc or 0) / UTIMER_HZ
     seconds = max(totals.seconds - waited, 0.0)
     return Roofline(macs, moved, seconds, most, float(capacity.ddr_bytes_per_s))

@@ -11,6 +11,7 @@ from npuscope.families.interface import Report
 from npuscope.families.many_core.compiler.metrics import perf_metrics
 from npuscope.families.many_core.inference import CoreInference
 from npuscope.families.many_core.report.opstats_json import node_json
+from npuscope.families.many_core.report.setups import setup_json, setup_line
 from npuscope.families.many_core.rules import FAMILY
 from npuscope.profiling.model import Profile
 from npuscope.records import encode
@@ -42,9 +43,9 @@ def _lines(profile: Profile, timed: CoreInference) -> Iterator[str]:
     millions = f"{macs:,.2f} M MACs, {params:,.2f} M parameters"
     yield f"model    {safe_terminal(build.file)}: {millions}, {ops:,} ops"
     yield f"machine  {profile.machine_words}"
-    yield f"range    {significant(low, 4)} to {significant(high, 4)} ms with the clock"
+    yield f"range    {significant(low, 4)} to {significant(high, 4)} ms (clock scaling)"
     yield ""
-    yield "Engine       at work"
+    yield "Engine utilisation"
     for name, share in timed.tables.verdict.shares:
         yield f"  {name:<8}{100 * share:>10.1f}%"
     yield ""
@@ -64,6 +65,8 @@ def _lines(profile: Profile, timed: CoreInference) -> Iterator[str]:
     if timed.scaling is not None:
         yield f"cores    {timed.scaling.sentence}"
     yield from (f"lever    {lever.sentence}" for lever in timed.levers[:_SHOWN_LEVERS])
+    for objective, row in timed.setups.items():
+        yield f"set-up   best {objective}: {setup_line(row)}"
     yield from (f"note     {safe_terminal(note)}" for note in build.program.layout.notes)
 
 
@@ -99,6 +102,7 @@ def core_json(profile: Profile, timed: CoreInference) -> dict[str, Any]:
         "engines": {name: round(share, 6) for name, share in timed.tables.verdict.shares},
         "verdict": timed.tables.verdict.bound.name,
         "levers": [lever.plain() for lever in timed.levers],
+        "setups": {str(one): setup_json(row) for one, row in timed.setups.items()},
         "scaling": None if timed.scaling is None else encode(timed.scaling, whole=True),
         "path": dict(timed.tables.path),
         "modules": [asdict(row) for row in timed.tables.modules],

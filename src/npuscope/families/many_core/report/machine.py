@@ -21,7 +21,7 @@ def machine_report(machine: CoreMachine) -> Report:
         "1 HMX and 1 DMA thread each",
         f"  clocks, MHz  CORE {machine.clocks.core_mhz:g}",
         "  pools",
-        *(f"    {name:<10} {size >> 10:>8} KiB a core" for name, size in pools.items()),
+        *(f"    {name:<10} {size >> 10:>8} KiB per core" for name, size in pools.items()),
     ]
     record = {
         "name": machine.name,

@@ -81,7 +81,7 @@ def _figures(buffers: Sequence[Opstats]) -> list[dict[str, str]]:
     verdicts = [buffer.verdict for buffer in buffers if buffer.verdict.shares]
     if verdicts:
         shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in verdicts[0].shares)
-        rows.append(("Bound by", verdicts[0].bound.value, f"at work: {shares}"))
+        rows.append(("Bound by", verdicts[0].bound.value, f"utilisation: {shares}"))
     return [
         {"name": name, "value": value, "detail": detail, "source": _SOURCE}
         for name, value, detail in rows

@@ -7,7 +7,7 @@ from typing import Any
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.setups.model import Prediction
 from npuscope.families.many_core.setups.search import Ranking
-from npuscope.shown import ShownRecord, counted
+from npuscope.shown import ShownRecord, counted, significant
 from npuscope.text import safe_terminal
 
 SCHEMA = "npuscope/setups/1"
@@ -30,17 +30,27 @@ class SetupSearch(ShownRecord, frozen=True):
         return f"{self.best.setup}: {self.best.inferences_per_s:,.0f} inferences/s"
 
 
+def setup_line(row: Prediction) -> str:
+    low, high = (factor * row.latency_ms for factor in row.interval)
+    rate = f"{rate_text(row.inferences_per_s)} inferences/s, {significant(row.latency_ms, 4)} ms"
+    return f"{row.setup}: {rate} (80 %: {significant(low, 4)} to {significant(high, 4)})"
+
+
+def rate_text(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 1000 else significant(rate, 4)
+
+
 def setups_text(found: SetupSearch) -> str:
     best, ranking = found.best, found.ranking
-    low, high = best.interval
     lines = [
-        f"{best.setup}: {best.inferences_per_s:,.4g} inferences/s, {best.latency_ms:.4g} ms "
-        f"(80 %: {low * best.latency_ms:.4g} to {high * best.latency_ms:.4g})",
+        setup_line(best),
         f"model    {safe_terminal(found.file)}",
         f"machine  {found.machine.name}, {found.machine.cores.card_count} cores",
         f"search   {ranking.objective}, {counted(len(ranking.rows), 'set-up')} compared",
         f"limit    {best.limit}: "
-        + ", ".join(f"{limit} {ms:.4g} ms" for limit, ms in best.parts_ms.items() if ms >= 5e-4),
+        + ", ".join(
+            f"{limit} {significant(ms, 4)} ms" for limit, ms in best.parts_ms.items() if ms >= 5e-4
+        ),
         f"DDR      {best.ddr_bytes / 1e6:,.1f} MB per run and copy, {best.ddr_gb_per_s:.1f} GB/s",
     ]
     if best.watts is not None and found.machine.power is not None:
@@ -55,7 +65,8 @@ def setups_text(found: SetupSearch) -> str:
         setup = row.setup
         lines.append(
             f"{setup.copies:6}  {setup.cores:5}  {setup.batch:5}  {setup.in_flight:9}  "
-            f"{row.inferences_per_s:12,.4g}  {row.latency_ms:8.4g}  {row.limit}"
+            f"{rate_text(row.inferences_per_s):>12}  {significant(row.latency_ms, 4):>8}  "
+            f"{row.limit}"
         )
     if len(ranking.rows) > _SHOWN:
         lines.append(f"... {len(ranking.rows) - _SHOWN} more with --json")
@@ -69,7 +80,7 @@ def setups_json(found: SetupSearch) -> dict[str, Any]:
         "model": {"file": found.file},
         "machine": {"name": found.machine.name, "cores": found.machine.cores.card_count},
         "objective": str(found.ranking.objective),
-        "setups": [_row(row) for row in found.ranking.rows],
+        "setups": [setup_json(row) for row in found.ranking.rows],
         "unfit": [
             {"cores": one.setup.cores, "copies": one.setup.copies, "batch": one.setup.batch,
              "reason": one.reason}
@@ -79,7 +90,7 @@ def setups_json(found: SetupSearch) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _row(row: Prediction) -> dict[str, Any]:
+def setup_json(row: Prediction) -> dict[str, Any]:
     setup, (low, high) = row.setup, row.interval
     return {
         "cores": setup.cores,

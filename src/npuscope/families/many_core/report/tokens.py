@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from npuscope.families.many_core.machine import CoreMachine
-from npuscope.families.many_core.setups.language import Generation, Step
-from npuscope.shown import ShownRecord, counted
+from npuscope.families.many_core.setups.language import Step, TextGeneration
+from npuscope.shown import ShownRecord, counted, significant
 from npuscope.text import safe_terminal
 
 SCHEMA = "npuscope/tokens/1"
@@ -17,8 +17,8 @@ class TokenRates(ShownRecord, frozen=True):
 
     file: str
     machine: CoreMachine
-    usual: Generation
-    slow: Generation
+    usual: TextGeneration
+    slow: TextGeneration
 
     @property
     def tokens_per_s(self) -> float:
@@ -29,7 +29,8 @@ class TokenRates(ShownRecord, frozen=True):
         return self.usual.first_token_ms
 
     def told(self) -> str:
-        return f"{self.first_token_ms:.4g} ms to the first token, {self.tokens_per_s:.4g} tokens/s"
+        first, rate = significant(self.first_token_ms, 4), significant(self.tokens_per_s, 4)
+        return f"{first} ms to the first token, {rate} tokens/s"
 
 
 def tokens_text(rates: TokenRates) -> str:
@@ -41,14 +42,17 @@ def tokens_text(rates: TokenRates) -> str:
         rates.told(),
         f"model    {safe_terminal(rates.file)}: {precision}",
         f"machine  {rates.machine.name}, {cores}, batch {sizes.batch}, context {sizes.context}",
-        f"range    {usual.first_token_ms:.4g} to {slow.first_token_ms:.4g} ms, "
-        f"{slow.tokens_per_s:.4g} to {usual.tokens_per_s:.4g} tokens/s "
+        f"range    {significant(usual.first_token_ms, 4)} to "
+        f"{significant(slow.first_token_ms, 4)} ms, "
+        f"{significant(slow.tokens_per_s, 4)} to {significant(usual.tokens_per_s, 4)} tokens/s "
         f"({mhz[0]:g} to {mhz[1]:g} MHz)",
         "",
         "step      tokens        ms  limit",
     ]
     for name, step in (("prefill", usual.prefill), ("decode", usual.decode)):
-        lines.append(f"{name:8}  {step.tokens:6}  {step.ms:8.4g}  {step.timing.limit}")
+        lines.append(
+            f"{name:8}  {step.tokens:6}  {significant(step.ms, 4):>8}  {step.timing.limit}"
+        )
     return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from npuscope.errors import UsageError
 from npuscope.families.many_core.compiler.kinds import size_bytes
 from npuscope.families.many_core.machine import CoreMachine
-from npuscope.families.many_core.setups.model import Prediction, Setup, predict
+from npuscope.families.many_core.setups.model import CardSetup, Prediction, predict
 from npuscope.families.many_core.setups.network import graph_without_weights
 from npuscope.families.many_core.setups.work import RETAINED, network_work
 from npuscope.graph.model import Graph
@@ -43,7 +43,7 @@ class TokenSizes(Struct, frozen=True):
     mxfp6: bool
 
 
-class Generation(Struct, frozen=True):
+class TextGeneration(Struct, frozen=True):
     sizes: TokenSizes
     prefill: Step
     decode: Step
@@ -57,14 +57,14 @@ class Generation(Struct, frozen=True):
         return 1e3 * self.sizes.batch / self.decode.ms
 
 
-def generation(path: Path, machine: CoreMachine, sizes: TokenSizes) -> Generation:
+def generation(path: Path, machine: CoreMachine, sizes: TokenSizes) -> TextGeneration:
     """The same file with two sets of sizes, as its specialisations have them."""
     if sizes.prompt > sizes.context:
         raise UsageError(
             f"a prompt of {sizes.prompt} tokens: the context has {sizes.context}", where="--prompt"
         )
     part = min(sizes.part, sizes.prompt)
-    return Generation(sizes, *(_step(path, machine, sizes, tokens) for tokens in (part, 1)))
+    return TextGeneration(sizes, *(_step(path, machine, sizes, tokens) for tokens in (part, 1)))
 
 
 def _step(path: Path, machine: CoreMachine, sizes: TokenSizes, tokens: int) -> Step:
@@ -74,7 +74,7 @@ def _step(path: Path, machine: CoreMachine, sizes: TokenSizes, tokens: int) -> S
     # Devices share the weights, and each has a DDR of its own.
     rate = machine.setups.ddr_gb_per_s * sizes.devices
     together = replace(machine, setups=replace(machine.setups, ddr_gb_per_s=rate))
-    setup = Setup(sizes.cores * sizes.devices, batch=sizes.batch, mxfp6=sizes.mxfp6)
+    setup = CardSetup(sizes.cores * sizes.devices, batch=sizes.batch, mxfp6=sizes.mxfp6)
     timing = predict(network_work(graph, machine), together, setup)
     return Step(tokens, timing, _peers_ms(graph, machine, sizes.batch, sizes.devices))
 

@@ -13,9 +13,10 @@ from msgspec import Struct
 
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.setups.work import Column, NetworkWork
+from npuscope.shown import counted
 
 
-class Limit(StrEnum):
+class SetupLimit(StrEnum):
     """What a set-up waits for most."""
 
     HMX = "HMX"
@@ -27,7 +28,7 @@ class Limit(StrEnum):
     LINK = "PCIe"
 
 
-class Setup(Struct, frozen=True, order=True):
+class CardSetup(Struct, frozen=True, order=True):
     """`copies` of a network, each on its own cores, with so many inferences in flight."""
 
     cores: int
@@ -38,14 +39,15 @@ class Setup(Struct, frozen=True, order=True):
     mxfp6: bool = False  # weights of products in blocks of 6-bit floats
 
     def __str__(self) -> str:
-        return f"{self.copies} x {self.cores} cores, batch {self.batch}, {self.in_flight} in flight"
+        cores = counted(self.cores, "core")
+        return f"{self.copies} x {cores}, batch {self.batch}, {self.in_flight} in flight"
 
 
 class Prediction(Struct, frozen=True):
     """Milliseconds of one run of one copy, by what they are spent on, and what follows."""
 
-    setup: Setup
-    parts_ms: dict[Limit, float]
+    setup: CardSetup
+    parts_ms: dict[SetupLimit, float]
     device_ms: float
     host_ms: float
     period_ms: float  # from one run of a copy to its next
@@ -63,7 +65,7 @@ class Prediction(Struct, frozen=True):
         return self.setup.in_flight * self.period_ms
 
     @property
-    def limit(self) -> Limit:
+    def limit(self) -> SetupLimit:
         return max(self.parts_ms, key=self.parts_ms.__getitem__)
 
     @property
@@ -75,7 +77,7 @@ class Prediction(Struct, frozen=True):
         return None if self.watts is None else self.inferences_per_s / self.watts
 
 
-def predict(work: NetworkWork, machine: CoreMachine, setup: Setup) -> Prediction:
+def predict(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> Prediction:
     costs, host, copies = machine.setups, machine.host, setup.copies
     hz = costs.core_mhz * 1e6
     hmx = _product_cycles(work, machine, setup) / hz
@@ -101,13 +103,13 @@ def predict(work: NetworkWork, machine: CoreMachine, setup: Setup) -> Prediction
     bounds = (device, (device + own) / setup.in_flight, *(copies * link for link in links))
     period = sum(bound**costs.sharpness for bound in bounds) ** (1 / costs.sharpness)
     parts = {
-        Limit.HMX: hmx,
-        Limit.HVX: hvx,
-        Limit.DDR: ddr + spill,
-        Limit.EXCHANGE: exchange,
-        Limit.SYNC: sync,
-        Limit.HOST: own / setup.in_flight,
-        Limit.LINK: copies * max(links),
+        SetupLimit.HMX: hmx,
+        SetupLimit.HVX: hvx,
+        SetupLimit.DDR: ddr + spill,
+        SetupLimit.EXCHANGE: exchange,
+        SetupLimit.SYNC: sync,
+        SetupLimit.HOST: own / setup.in_flight,
+        SetupLimit.LINK: copies * max(links),
     }
     watts, runs = None, copies / float(period)
     if machine.power is not None:
@@ -129,7 +131,7 @@ def predict(work: NetworkWork, machine: CoreMachine, setup: Setup) -> Prediction
     )
 
 
-def _product_cycles(work: NetworkWork, machine: CoreMachine, setup: Setup) -> float:
+def _product_cycles(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> float:
     """Of the core with most blocks: products of whole blocks, and stores of their sums."""
     hmx, costs, batch = machine.hmx, machine.setups, setup.batch
     shared = work.groups == 1
@@ -148,7 +150,7 @@ def _product_cycles(work: NetworkWork, machine: CoreMachine, setup: Setup) -> fl
     return float(cycles[work.products].sum())
 
 
-def _vector_cycles(work: NetworkWork, machine: CoreMachine, setup: Setup) -> float:
+def _vector_cycles(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> float:
     """Of the core with most work; the cores share channels or rows, as products do."""
     channels, lanes, cores = work.blocks, np.maximum(work.lanes * setup.batch, 1), setup.cores
     share = np.minimum(np.ceil(channels / cores) / channels, np.ceil(lanes / cores) / lanes)
@@ -159,7 +161,7 @@ def _vector_cycles(work: NetworkWork, machine: CoreMachine, setup: Setup) -> flo
     return cycles
 
 
-def _ddr_bytes(work: NetworkWork, machine: CoreMachine, setup: Setup) -> tuple[float, float]:
+def _ddr_bytes(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> tuple[float, float]:
     """Weights and states that every run loads, and activations that leave VTCM and come back."""
     costs, batch = machine.setups, setup.batch
     stored = np.where(work.packed, costs.mxfp6_ratio, 1.0) if setup.mxfp6 else 1.0
@@ -178,7 +180,7 @@ def _ddr_bytes(work: NetworkWork, machine: CoreMachine, setup: Setup) -> tuple[f
     return float((0.0 if stay else weights.sum()) + again) + states, spilled
 
 
-def _sync_cycles(work: NetworkWork, machine: CoreMachine, setup: Setup) -> float:
+def _sync_cycles(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> float:
     costs = machine.setups
     tiles: Column = work.writes * setup.batch / setup.cores / machine.memory.tile_bytes
     between = costs.join_cycles * (setup.cores > 1) + costs.join_cycles_per_core * (setup.cores - 1)

@@ -44,6 +44,6 @@ def graph_without_weights(
 
 def batch_of(graph: Graph) -> int:
     """Inferences in one run: the first size that all inputs have."""
-    sizes = {graph.tensors[name].shape[:1] for name in graph.inputs}
-    first = sizes.pop() if len(sizes) == 1 else ()
-    return first[0] if first else 1
+    shapes = (graph.tensors[name].shape for name in graph.inputs)
+    sizes = {shape[0] for shape in shapes if shape}
+    return sizes.pop() if len(sizes) == 1 else 1

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from npuscope.errors import ModelError
 from npuscope.families.many_core.machine import CoreMachine
-from npuscope.families.many_core.setups.model import Prediction, Setup, predict
+from npuscope.families.many_core.setups.model import CardSetup, Prediction, predict
 from npuscope.families.many_core.setups.work import NetworkWork
 from npuscope.structs import replace
 
@@ -25,7 +25,7 @@ class Objective(StrEnum):
 class Unfit(Struct, frozen=True):
     """A set-up that cannot run."""
 
-    setup: Setup
+    setup: CardSetup
     reason: str
 
 
@@ -40,7 +40,7 @@ class Ranking(Struct, frozen=True):
     def best(self) -> Prediction:
         return self.rows[0]
 
-    def rank(self, setup: Setup) -> int | None:
+    def rank(self, setup: CardSetup) -> int | None:
         """Place of a set-up, from 1 on, whatever it has in flight."""
         places = [(row.setup.cores, row.setup.copies, row.setup.batch) for row in self.rows]
         wanted = (setup.cores, setup.copies, setup.batch)
@@ -80,7 +80,7 @@ def search(
     return Ranking(objective, tuple(rows), tuple(unfit))
 
 
-def _setups(machine: CoreMachine, objective: Objective, wanted: Wanted) -> Iterator[Setup]:
+def _setups(machine: CoreMachine, objective: Objective, wanted: Wanted) -> Iterator[CardSetup]:
     """With 0 in flight where that is still to be tried."""
     most = machine.cores.card_count
     batches = range(1, 2 if objective is Objective.LATENCY else _MOST_BATCH + 1)
@@ -89,10 +89,10 @@ def _setups(machine: CoreMachine, objective: Objective, wanted: Wanted) -> Itera
             if cores * (wanted.copies or 1) > most:
                 continue
             copies = wanted.copies or most // cores
-            yield Setup(cores, copies, batch, wanted.in_flight or 0, mxfp6=wanted.mxfp6)
+            yield CardSetup(cores, copies, batch, wanted.in_flight or 0, mxfp6=wanted.mxfp6)
 
 
-def _unfit(work: NetworkWork, machine: CoreMachine, setup: Setup) -> str:
+def _unfit(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> str:
     ratio = machine.setups.mxfp6_ratio if setup.mxfp6 else 1.0
     size = work.weight_bytes * ratio + work.state_bytes * setup.batch
     room = machine.ddr.capacity_gb * 1e9
@@ -102,7 +102,7 @@ def _unfit(work: NetworkWork, machine: CoreMachine, setup: Setup) -> str:
 
 
 def _with_queue(
-    work: NetworkWork, machine: CoreMachine, setup: Setup, objective: Objective
+    work: NetworkWork, machine: CoreMachine, setup: CardSetup, objective: Objective
 ) -> Prediction:
     """With the fewest inferences in flight that give the rate which more of them give."""
     counts: Iterable[int] = (setup.in_flight or 1,)

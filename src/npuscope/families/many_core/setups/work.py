@@ -77,7 +77,10 @@ def network_work(graph: Graph, machine: CoreMachine, batch: int = 1) -> NetworkW
     state_sizes = [graph.tensors[name] for name in (*retained, *states)]
     return NetworkWork(
         products,
-        *extents.T,
+        extents[:, 0],
+        extents[:, 1],
+        extents[:, 2],
+        extents[:, 3],
         np.array([machine.macs_per_cycle(device_dtype(tensors[0])) for tensors in inputs], float),
         np.array([_read_bytes(tensors) for tensors in inputs], float) / batch,
         np.array([size_bytes(out, out.elements) for out in outputs], float) / batch,

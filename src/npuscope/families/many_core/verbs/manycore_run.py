@@ -33,6 +33,13 @@ _RUN = OptionGroup("", (
     whole("set_size", "inferences that wait in the queue of a copy (as the machine says)",
         flags=("--set-size", "-S")),
 ))
+_COMPUTING = OptionGroup("computing", (
+    list_("input_file", "raw values of an input, in the network's order; floats have 32 bits; may "
+        "be repeated", "FILE", flags=("--input-file", "-i")),
+    file("model", "the model that the program was compiled from: needed to compute"),
+    file("write_output_dir", "folder for the raw outputs, which must exist (the current one)",
+        "DIR", default="."),
+))
 _PROFILING = OptionGroup("profiling", (
     list_(
         "aic_profiling_type",
@@ -62,11 +69,11 @@ _SIMULATION = OptionGroup("simulation", (
 VERB = Verb(
     "run a compiled program on the simulated device and collect its stats",
     (),
-    (_RUN, _PROFILING, _SIMULATION, OUTPUT),
+    (_RUN, _COMPUTING, _PROFILING, _SIMULATION, OUTPUT),
     text="npuscope.families.many_core.report.manycore:run_text",
     json="npuscope.families.many_core.report.manycore:run_json",
     busy="running",
-    reads=("test_data",),
+    reads=("test_data", "model"),
     all_families=True,
 )
 # fmt: on
@@ -82,6 +89,9 @@ def manycore_run(
     specialization: str = "",
     program: int = 0,
     set_size: int | None = None,
+    input_file: str | Path | Sequence[str | Path] = (),
+    model: str | Path | None = None,
+    write_output_dir: str | Path = ".",
     aic_profiling_type: str | Sequence[str] = (),
     aic_profiling_out_dir: str | Path = ".",
     aic_profiling_num_samples: int = 1,
@@ -97,13 +107,14 @@ def manycore_run(
 ) -> RunReport:
     """Run a compiled program on the simulated many-core device.
 
-    In: the folder that `manycore_compile` wrote. Out: times over the inferences, and the files
-    with stats that `aic_profiling_type` asks for.
+    In: the folder that `manycore_compile` wrote; with `input_file` and `model` it computes.
+    Out: times, and the files with stats that `aic_profiling_type` asks for.
 
     >>> npuscope.manycore_run("qpc", num_iter=10).inferences_per_s
     """
+    from npuscope.families.many_core.computing import compute_files
     from npuscope.families.many_core.machine import load_core_machine
-    from npuscope.families.many_core.runner import run_program
+    from npuscope.families.many_core.runner import load_program, run_program
     from npuscope.families.many_core.sim.conditions import RunOptions
 
     types = (aic_profiling_type,) if isinstance(aic_profiling_type, str) else aic_profiling_type
@@ -121,15 +132,21 @@ def manycore_run(
         set_size=set_size,
         program=program,
     )
-    return run_program(
+    target = load_core_machine(machine, overrides=overrides, machine_file=machine_file)
+    report = run_program(
         str(test_data),
         profiling=types,
         out_dir=str(aic_profiling_out_dir),
         options=options,
         wanted=[word.strip() for word in want.split(",") if word.strip()],
         specialization=str(specialization),
-        machine=load_core_machine(machine, overrides=overrides, machine_file=machine_file),
+        machine=target,
     )
+    if not input_file:
+        return report
+    compiled = load_program(str(test_data), str(specialization))
+    outputs = compute_files(compiled, model, input_file, Path(write_output_dir), target)
+    return replace(report, files=(*report.files, *outputs))
 
 
 def _devices(numbers: str | Sequence[int] | None) -> tuple[int, ...]:

@@ -1,0 +1,55 @@
+"""`estimate --objective`: the best set-up of a network as the Profile that all verbs share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from npuscope.families.interface import Report
+from npuscope.families.many_core.machine import known_core_machines, load_core_machine
+from npuscope.families.many_core.report.setups import SetupSearch, setups_json, setups_text
+from npuscope.families.many_core.rules import FAMILY
+from npuscope.families.many_core.setups.network import batch_of, graph_without_weights
+from npuscope.families.many_core.setups.search import Objective, search
+from npuscope.families.many_core.setups.work import network_work
+from npuscope.graph.model import Graph
+from npuscope.profiling.model import MachineInfo, ModelInfo, Profile
+from npuscope.profiling.plain import plain_part, plain_profile
+
+_ERROR = "80 % of published runs of networks that the fit has not seen"
+
+
+def searched(source: str | Path | Graph, options: Mapping[str, Any]) -> Profile:
+    """Its time is the latency of the best set-up; the SetupSearch is the payload."""
+    machine = load_core_machine(
+        options.get("machine") or known_core_machines()[0],
+        overrides=options.get("overrides"),
+        machine_file=options.get("machine_file"),
+    )
+    graph, file = source, ""
+    if not isinstance(graph, Graph):
+        graph, file = graph_without_weights(Path(graph), options.get("shapes")), Path(graph).name
+    work = network_work(graph, machine, batch_of(graph))
+    ranking = search(work, machine, Objective(options["objective"]))
+    best, mhz = ranking.best, machine.setups.core_mhz
+    low, high = best.interval
+    found = SetupSearch(file or graph.name, machine, ranking, tuple(graph.notes))
+    return plain_profile(
+        ModelInfo(found.file, "", (), (), work.macs, graph.parameters()),
+        MachineInfo(machine.name, "", False, mhz, mhz),
+        [plain_part(n, str(name), ms) for n, (name, ms) in enumerate(best.parts_ms.items())],
+        total_ms=best.latency_ms,
+        interval_ms=(low * best.latency_ms, high * best.latency_ms),
+        model_error=_ERROR,
+        notes=found.notes,
+        family=FAMILY,
+        machine_words=f"{machine.name}, {best.setup}",
+        batch=best.setup.batch * best.setup.copies * best.setup.in_flight,
+        figures={"ddr_bytes": best.ddr_bytes},
+        payload=found,
+    )
+
+
+def search_screen(found: SetupSearch) -> Report:
+    return Report(setups_text(found), setups_json(found))
