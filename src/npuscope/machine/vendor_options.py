@@ -285,8 +285,8 @@ def read_art_profile(text: str) -> ArtProfile:
     """NAME@FILE, a FILE that holds a single profile, or the NAME of a usual one."""
     name, at, file = text.rpartition("@")
     if not at and text in _BY_NAME and not Path(text).exists():
-        options, without = _BY_NAME[text]
-        return ArtProfile(text, "", None, None, options, (), without)
+        usual, without = _BY_NAME[text]
+        return ArtProfile(text, "", None, None, usual, (), without)
     source = read_json(file)
     profiles = VendorNode(source.value, file=file).get("Profiles")
     names = [str(key) for key in profiles.value] if isinstance(profiles.value, dict) else []

@@ -167,8 +167,8 @@ def measure(
     part = replace(device_part(device.info(), described), passes=plan.text(batch))
     profile = with_compiler(collected, said)
     if isinstance(device, LogDevice):
-        stated = {"banner": device.banner, "created": device.created, "session": device.session}
-        part, profile = replace(part, **stated), with_totals(profile, device.totals)
+        part = replace(part, banner=device.banner, created=device.created, session=device.session)
+        profile = with_totals(profile, device.totals)
     profile = replace(profile, notes=(*collected.notes, *notes), device=part)
     if subject.program is not None:
         profile = _with_bit_streams(profile, subject.program)
