@@ -3,6 +3,7 @@ says, and the counts are those of the rows."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -11,16 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from models import dense_net, mobilenet_like, save, to_tflite
+from edits.channel_nets import two_cell_denoiser
+from loadable.samples import image as image_for_the_kit
+from models import Net, dense_net, mobilenet_like, save, to_tflite
 from npuscope.cli.main import main
-from profiling.test_printed import HARDWARE, HEAD
+from profiling.test_printed import HARDWARE, HEAD, OPENING, TOTALS
 
 PAGE = Path(__file__).parents[1] / "docs" / "capabilities.md"
-STATES = re.compile(r"done(: .{5,})?|(differs|partly|not done): .{5,}")
+STATES = re.compile(r"met(: .{5,})?|(differs|unknown|open): .{5,}")
 LINK = re.compile(r"\[[\w.]+\]\(([\w./-]+)(#.+)?\)")
 PHRASES = re.compile(r"(?:(?P<how>in|not in) `(?P<file>[^`]+)`: )?(?P<phrases>`[^`]+`(, `[^`]+`)*)")
-KINDS = ("done", "differs", "partly", "not done")
-NEEDS_BOARD = ("package", "run")
+KINDS = ("met", "differs", "unknown", "open")
+NEEDS_BOARD = ("package", "run", "npu_driver.py", "st_load_and_run.py")
+MADE = ("again", "again_cores", "again_build", "named", "named2", "st_ai_output")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,13 @@ class Row:
 
     @property
     def needs_board(self) -> bool:
-        return self.command.split()[1:2] != [] and self.command.split()[1] in NEEDS_BOARD
+        words = self.command.split()
+        return any(word in NEEDS_BOARD for word in words[1:3]) and "manycore" not in words
+
+    @property
+    def may_fail(self) -> bool:
+        """The row is about a refusal."""
+        return "would refuse" in self.what
 
 
 def tables() -> list[tuple[str, list[list[str]]]]:
@@ -61,7 +71,7 @@ def rows() -> list[Row]:
 def missing(row: Row, output: str, folder: Path) -> list[str]:
     """Phrases of a row that are not where they must be; blanks count as one."""
     lost = []
-    for part in row.shows.split("; "):
+    for part in re.split(r"; (?=(?:not )?in `)", row.shows):
         hit = PHRASES.fullmatch(part)
         assert hit, f"not a list of phrases: {part}"
         text = output
@@ -74,6 +84,45 @@ def missing(row: Row, output: str, folder: Path) -> list[str]:
     return lost
 
 
+# The figures of the published block in the lines of our own.
+FIGURES = {
+    "EpochBlock_3 (c_idx=7, num=3:3": "EpochBlock_186 (c_idx=192, num=186:186",
+    "'hw.conv': 2, 'hw.add': 1, 'hw.dmain': 2, 'hw.dmaout': 1": (
+        "'hw.conv': 4, 'hw.mul': 1, 'hw.add': 2, 'hw.sigmoid': 1, 'hw.dmain': 6, 'hw.dmaout': 2"
+    ),
+    "'CONV_ACC': 2, 'ARITH_ACC': 1, 'STR_ENG': 3": (
+        "'CONV_ACC': 4, 'ARITH_ACC': 3, 'ACTIV_ACC': 1, 'STR_ENG': 8"
+    ),
+    "ops : 90000": "ops : 453348",
+    "1000 (max_cycles=4000)": "4608 (max_cycles=27648)",
+    "[octoFlash: r=512, w=0] [npuRAM5: r=2048, w=1024]": (
+        "[octoFlash: r=4608, w=0] [npuRAM5: r=19600, w=8820]"
+    ),
+    "0.010ms (50.0%) total=0.020ms": "0.043ms (0.3%) total=16.431ms",
+    "[4000, 1600, 2400]": "[18859, 10599, 5253]",
+    "core npu cycles : 2000": "core npu cycles : 13300",
+    "10.00% (core only: 50.00%)": "10.59% (core only: 34.65%)",
+    "r=640 w=0 rburst[1,2,4,8]x8=(4,2,2,8)": "r=14080 w=0 rburst[1,2,4,8]x8=(8,12,16,208)",
+    "(0,0,0,32) wburst[1,2,4,8]x8=(0,0,0,16)": "(4,12,8,152) wburst[1,2,4,8]x8=(5,9,9,117)",
+    "STRENG.4.i: busif=0, 2020 cycles, [octoFlash:512], 101%": (
+        "STRENG.4.i: busif=0, 15190 cycles, [octoFlash:4608], 114%"
+    ),
+    "STRENG.7.o: busif=1, 1700 cycles, [npuRAM5:1024], 85%": (
+        "STRENG.8.o: busif=1, 13785 cycles, [npuRAM5:1764], 104%"
+    ),
+    "R[hit=1, miss=2, alloc-miss=3, evict=4]": "R[hit=0, miss=80, alloc-miss=0, evict=0]",
+    "n_nodes : 5": "n_nodes : 199",
+}
+
+
+def published_page() -> str:
+    text = OPENING + HEAD + HARDWARE + TOTALS
+    for ours, theirs in FIGURES.items():
+        assert ours in text, ours
+        text = text.replace(ours, theirs)
+    return text
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("capabilities")
@@ -81,7 +130,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(place)
         save(place, "model.tflite", to_tflite(mobilenet_like()))
         save(place, "gemm.tflite", to_tflite(dense_net(257, (1024, 256))))
-        (place / "profiler.txt").write_text(HEAD + HARDWARE, encoding="utf-8")
+        save(place, "denoiser.onnx", two_cell_denoiser())
+        block = Net((1, 7, 7, 256), input_zero_point=3)
+        block.conv(18, kernel=1)
+        save(place, "block186.tflite", to_tflite(block))
+        (place / "profiler.txt").write_text(published_page(), encoding="utf-8")
+        options = "--enable-epoch-controller --csv-file epochs.csv --output-info-file info.json"
+        profiles = {
+            "mine": {"options": options},
+            "old": {"options": "-O3", "memory_desc": "stm32n6.mdesc"},
+        }
+        art = json.dumps({"Profiles": profiles})
+        (place / "neural_art.json").write_text(art, encoding="utf-8")
+        (place / "kit").mkdir()
+        (place / "kit" / "network_rel.bin").write_bytes(image_for_the_kit())
+        words = ["compile", "model.tflite", "-o", "noext", "--art-profile", "n6-noextmem", "-q"]
+        assert main(words) == 0
+        shutil.copy("noext/stm32n6.mpool", "noext.mpool")
         assert main(["compile", "model.tflite", "-o", "net", "--relocatable", "-q"]) == 0
         (place / "stats").mkdir()
         words = ["-model=model.tflite", "-aic-binary-dir=cores", "-stats-level=70", "-q"]
@@ -118,16 +183,14 @@ def failures(
     are collected before they are read."""
     failed: dict[str, object] = {}
     for command in dict.fromkeys(row.command for row in listed):
-        for made in ("again", "again_cores", "again_build"):
+        for made in MADE:
             shutil.rmtree(folder / made, ignore_errors=True)
         code = main(shlex.split(command)[1:])
         told = capsys.readouterr()
-        if code:
-            failed[command] = told.err
-            continue
-        for row in listed:
-            if row.command == command and (lost := missing(row, told.out + told.err, folder)):
-                failed[f"{command} ({row.what[:30]})"] = lost
+        for row in (row for row in listed if row.command == command):
+            lost = missing(row, told.out + told.err, folder)
+            if lost or bool(code) is not row.may_fail:
+                failed[f"{command} ({row.what[:30]})"] = lost or told.err
     return failed
 
 
@@ -136,7 +199,7 @@ def test_the_commands_show_what_they_must(
 ) -> None:
     monkeypatch.chdir(folder)
     listed = [row for row in rows() if row.command and not row.needs_board]
-    assert len(listed) > 40
+    assert len(listed) > 150
     assert failures(listed, folder, capsys) == {}
 
 

@@ -39,6 +39,7 @@ SERVING_ALL = (
     "bounded_file",
     "cache",
     "child",
+    "clock",
     "errors",
     "families.interface",
     "families.registry",

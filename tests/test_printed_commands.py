@@ -36,6 +36,7 @@ FOREIGN = {
     *("--load-mdesc-file", "--load-cdesc-file", "--load-mpool-file", "--load-mdesc", "--opset"),
     "--model-md5",
     *("--accelerator-config", "--output-dir", "--enable-debug-db", "--config"),
+    *("--workspace", "--out-dir-prefix"),
 }
 
 

@@ -253,7 +253,8 @@ def _build(source: Source, options: Options) -> Build:
     from npuscope.compiler.pipeline import CompileOptions, compile_graph
 
     start = time.perf_counter()
-    level, single = optimization_level(options), options.get("ec_single_epoch", False)
+    level, profile = optimization_level(options), art_profile(options)
+    single = options.get("ec_single_epoch", False) or bool(profile and profile.options.single_epoch)
     program = compile_graph(graph, machine, CompileOptions(level, single))
     text = "compiled for %s, generation %s: %d epochs in %.2f s"
     spent = time.perf_counter() - start
@@ -341,7 +342,7 @@ def _of_board(options: ReadOptions, placed: bool) -> Mapping[str, object]:
 
 
 def _with_vendor_files(options: ReadOptions) -> Machine:
-    profile = _art_profile(options)
+    profile = art_profile(options)
     machine = options.get("machine", DEFAULT_MACHINE)
     if not isinstance(machine, Machine):
         machine = _load(machine, options, profile)
@@ -373,7 +374,7 @@ def _load(name: str, options: ReadOptions, profile: ArtProfile | None) -> Machin
     )
 
 
-def _art_profile(options: ReadOptions) -> ArtProfile | None:
+def art_profile(options: ReadOptions) -> ArtProfile | None:
     file = options.get("art_profile")
     if file is None:
         return None
@@ -385,7 +386,7 @@ def _art_profile(options: ReadOptions) -> ArtProfile | None:
 def optimization_level(options: Options) -> int | None:
     """The level asked for, else the profile's, else the generation's own."""
     level = options.get("optimization")
-    profile = _art_profile(options) if level is None else None
+    profile = art_profile(options) if level is None else None
     return profile.options.optimization if profile else level
 
 

@@ -11,10 +11,11 @@ import pytest
 from advice.runs import LATEST, clean_network, on_chip, only_pools, run, without_trail
 from compiler.nets import MACHINES, Net, per_tensor
 from npuscope.advice.catalogue import advices
-from npuscope.advice.subject import Subject
+from npuscope.advice.subject import Subject, convolutions
 from npuscope.graph.model import Activation, Graph
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.profiling.model import Fit
+from npuscope.program.model import EpochKind
 from npuscope.rulebook.finding import Finding
 from npuscope.rulebook.fix import at_most
 from npuscope.structs import replace
@@ -375,3 +376,15 @@ def test_a_split_pays_for_what_joins_its_parts() -> None:
 def test_parts_are_equal_where_others_are_joined_by_the_cpu() -> None:
     assert splits("ADV-VECTORS", conv(64, 1000, 16), "4.0") == ["504+496"]
     assert splits("ADV-VECTORS", conv(64, 1000, 16), "2.2") == ["500+500"]
+
+
+def test_a_layer_in_two_epochs_is_told_with_the_time_of_both() -> None:
+    """257 inputs are cut into two parts, one epoch each: no fix saves more than both take."""
+    net = Net()
+    net.dense(net.input((1, 257)), 1024)
+    subject = run(net.graph(), MACHINES["4.0"])
+    (found,) = findings("ADV-CHANNELS", subject)
+    times = [r.ms for e, r in subject.epochs(EpochKind.HW) if convolutions(e)]
+    assert len(times) == 2
+    assert found.evidence["ms"] == pytest.approx(sum(times), abs=1e-5)
+    assert all(fix.gain_ms <= found.evidence["ms"] for fix in found.fixes if fix.gain_ms)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from edits.channel_nets import two_cell_denoiser
 from models import mobilenet_like, save, to_tflite
 from npuscope import inspect
 from npuscope.cli.main import main
@@ -31,6 +32,22 @@ def test_the_options_of_the_thread(model: Path, tmp_path: Path, capsys: Capture)
         assert part in text
     assert main(["compile", *words[:2], "--verbosity", "0", "-o", str(tmp_path / "quiet")]) == 0
     assert "Exec/report summary" not in capsys.readouterr().out
+
+
+def test_the_log_of_the_lowering_has_the_tensors(tmp_path: Path, capsys: Capture) -> None:
+    """As the vendor prints them for the three layers of the thread: `ch` are the inputs."""
+    path = save(tmp_path, "denoiser.onnx", two_cell_denoiser())
+    words = ["--generation", "2.1", "--d-lower", "50", "-o", str(tmp_path / "net")]
+    assert main(["compile", str(path), *words]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    starts = [n for n, line in enumerate(lines) if line.startswith("Standard Software Lowering")]
+    tensors = [[line.rpartition(": ")[2] for line in lines[n + 1 : n + 5]] for n in starts]
+    assert tensors == [
+        ["1", "1", "257", "257"],
+        ["1", "1", "257", "1024"],
+        ["1", "1", "257", "257"],
+    ]
+    assert lines[starts[1] + 3] == "tensor ch: 257" and lines[starts[1] + 4] == "tensor chin: 1024"
 
 
 def test_a_model_is_given_once(model: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import stat
@@ -11,9 +12,12 @@ from pathlib import Path
 import pytest
 
 import npuscope
+from loadable.samples import FLAGS
 from loadable.samples import image as loadable
 from models import mobilenet_like, save, to_tflite
 from npuscope.cli.main import main
+from npuscope.loadable.codes import Cpu
+from npuscope.structs import replace
 
 Capture = pytest.CaptureFixture[str]
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the stand-in is a shell script")
@@ -50,6 +54,8 @@ def install(
         (tools / name).write_text(text)
         (tools / name).chmod((tools / name).stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", str(tools))
+    # Somebody sets the switches, and no board answers.
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n" * 8))
     return log
 
 
@@ -91,7 +97,62 @@ def test_the_commands_are_run_in_order(
     )
     assert sign[0] == "STM32_SigningTool_CLI"
     assert program[-2:] == [str(tmp_path / "app_signed.bin"), "0x70100000"]
-    assert "deployed" in capsys.readouterr().out
+    told = capsys.readouterr()
+    assert "deployed" in told.out
+    assert told.err.count(", then press Enter") == 2
+    assert "not profiled: " in told.out
+
+
+def test_a_model_is_compiled_checked_and_deployed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    log = install(tmp_path, monkeypatch, "STM32_Programmer_CLI")
+    save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
+    monkeypatch.chdir(tmp_path)
+    assert main(["deploy", "net.tflite", "--board", "stm32n6570-dk", "--go"]) == 0
+    (data,) = calls(log)
+    assert data[-1] == str(Path("st_ai_output", "network_data.xSPI2.hex"))
+    text = capsys.readouterr().out
+    order = [
+        "11 epochs in st_ai_output",
+        "checklist",
+        "dev mode",
+        "boot from flash",
+        "not profiled",
+    ]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+
+
+def test_nobody_at_the_switches(
+    build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    log = install(tmp_path, monkeypatch, "STM32_Programmer_CLI")
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    assert main(["deploy", str(build), "--run"]) == 4
+    assert "nobody pressed Enter" in capsys.readouterr().err
+    assert calls(log) == []
+
+
+def test_a_missing_file_is_an_error_before_anything_is_done(
+    build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    log = install(tmp_path, monkeypatch, "STM32_Programmer_CLI")
+    missing = str(tmp_path / "fsbl_signed.bin")
+    assert main(["deploy", str(build), "--fsbl", missing, "--run"]) == 3
+    assert "there is no such file" in capsys.readouterr().err
+    assert calls(log) == []
+
+
+def test_an_image_for_another_processor_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    """What the firmware would refuse is not offered to it."""
+    image = tmp_path / "network_rel.bin"
+    image.write_bytes(loadable(flags=replace(FLAGS, cpu=Cpu.CORTEX_M33)))
+    for words in (["deploy", str(image)], ["run", "--board", "stm32n6570-dk", "-i", str(image)]):
+        assert main(words) == 3
+        told = capsys.readouterr().err
+        assert "would not load it: CPU Cortex-M33, the board's is Cortex-M55" in told
+        assert "--cpu cortex-m55" in told
 
 
 def test_a_programmer_that_fails_ends_it(

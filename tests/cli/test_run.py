@@ -13,6 +13,10 @@ import pytest
 
 import npuscope
 from boards.emulated.loads import GRAPHS, Net33, packaged
+from loadable.samples import Sample
+from loadable.samples import build as sample_build
+from loadable.samples import image as for_the_kit
+from models import dense_net, save, to_tflite
 from npuscope import building
 from npuscope.boards.simulated import SimulatedBoard
 from npuscope.cli.main import main
@@ -190,7 +194,20 @@ def test_parameters_beside_a_whole_image_are_old_ones(image: Path, capsys: Captu
     text = run(capsys, image)
     answer(text)
     assert "\nno split model\n" in text
-    assert "params" not in run(capsys, image, "--board", "stm32n6570-dk")
+    whole = image.with_name("kit_rel.bin")
+    whole.write_bytes(for_the_kit())
+    image.with_name("kit_rel_params.bin").write_bytes(b"of another day")
+    assert "params" not in run(capsys, whole, "--board", "stm32n6570-dk")
+    assert "CPU Cortex-M33" in run(capsys, image, "--board", "stm32n6570-dk", code=3)
+
+
+def test_network_c_stands_for_its_folder(folder: Path, capsys: Capture) -> None:
+    """As the vendor's script takes it."""
+    model = save(folder, "net.tflite", to_tflite(dense_net()))
+    assert main(["compile", str(model), "-o", str(folder / "net"), "--relocatable", "-q"]) == 0
+    capsys.readouterr()
+    whole, file = (as_json(capsys, "-i", folder / "net" / name) for name in ("", "network.c"))
+    assert whole["outputs"] == file["outputs"]
 
 
 def test_clocks_and_generation(image: Path, capsys: Capture) -> None:
@@ -314,8 +331,11 @@ def test_errors(
 
 
 def test_commands_for_a_real_board(folder: Path, capsys: Capture) -> None:
-    split = packaged("hardware", controller=False, split=True)
-    path = written(folder / "my nets" / "face_rel.bin", split)
+    path = folder / "my nets" / "face_rel.bin"
+    path.parent.mkdir()
+    image, params = sample_build(Sample(split=True))
+    path.write_bytes(image)
+    path.with_name("face_rel_params.bin").write_bytes(params)
     words = (path, "--board", "stm32n6570-dk", "--address", "0x72000000")
     lines = run(capsys, *words).splitlines()
     assert lines[0].startswith("npuscope does not flash real boards")

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import npuscope
+from models import mobilenet_like, save, to_tflite
 from npuscope import building
 from npuscope.errors import FileError, UsageError
 from npuscope.machine.load import load_machine
@@ -18,6 +20,7 @@ from npuscope.machine.vendor_options import (
     parse_options,
     read_art_profile,
 )
+from npuscope.program.model import EpochKind
 
 MACHINE = load_machine()
 USUAL = (
@@ -46,7 +49,11 @@ def pool_file(path: Path) -> Path:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        (USUAL, VendorOptions(3, virtual_pools=True, max_pipe=4)),
+        (USUAL, VendorOptions(3, virtual_pools=True, max_pipe=4, csv_file="a.csv")),
+        (
+            "--ec-single-epoch --output-info-file info.json",
+            VendorOptions(single_epoch=True, info_file="info.json"),
+        ),
         ("--optimization 1", VendorOptions(1)),
         ("--optimization=2 --enable-epoch-controller", VendorOptions(2, True)),
         (
@@ -135,3 +142,37 @@ def test_a_missing_pool_file(tmp_path: Path) -> None:
     file = write(tmp_path / "art.json", a={"memory_pool": "none.mpool"})
     with pytest.raises(FileError, match="cannot be read"):
         building.machine_for({"art_profile": f"a@{file}"})
+
+
+def test_options_of_a_profile_have_effect(tmp_path: Path) -> None:
+    """One blob per epoch, and the names of the tables."""
+    options = (
+        "--enable-epoch-controller --ec-single-epoch --csv-file t.csv --output-info-file i.json"
+    )
+    file = tmp_path / "neural_art.json"
+    file.write_text(json.dumps({"Profiles": {"mine": {"options": options}}}), encoding="utf-8")
+    model = save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
+    program = npuscope.compile(model, tmp_path / "net", art_profile=f"mine@{file}")
+    blobs = {epoch.blob for epoch in program.executed} - {None}
+    assert len(blobs) == program.count(EpochKind.HW) == 10
+    assert (tmp_path / "net" / "t.csv").exists() and (tmp_path / "net" / "i.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "controller", "off"),
+    [
+        ("default", None, True, []),
+        ("n6-allmems-O3", 3, True, []),
+        ("n6-noextmem", 3, False, ["octoFlash", "hyperRAM"]),
+        ("n6-extflash", 3, False, ["hyperRAM"]),
+    ],
+)
+def test_usual_profiles_need_no_file(
+    name: str, level: int | None, controller: bool, off: list[str]
+) -> None:
+    profile = read_art_profile(name)
+    assert (profile.options.optimization, profile.options.epoch_controller) == (level, controller)
+    machine = apply_art_profile(load_machine(), profile)
+    pools = {pool.name: pool.size_bytes for pool in machine.pools}
+    usual = {pool.name: pool.size_bytes for pool in MACHINE.pools}
+    assert pools == usual | dict.fromkeys(off, 0)

@@ -7,6 +7,7 @@ import pytest
 from npuscope.errors import FileError, UsageError
 from npuscope.machine.load import (
     MachineReader,
+    generation_of_version,
     generations,
     load_machine,
     machine_text,
@@ -197,3 +198,10 @@ def test_machines_in_a_row_share_what_is_equal() -> None:
     assert found == [machine, faster, faster, machine]
     assert found[1].timing is found[0].timing
     assert found[1].clocks is not found[0].clocks
+
+
+def test_versions_with_the_same_rules(caplog: pytest.LogCaptureFixture) -> None:
+    generation_of_version.cache_clear()
+    with caplog.at_level("WARNING"):
+        assert load_machine(generation="2.1") == load_machine(generation="2.2")
+    assert caplog.messages == ["generation 2.1: the rules of 2.2 are used"]

@@ -58,9 +58,10 @@ def test_reported_again_as_it_was(
     kept: Path, model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["profile", str(model)]) == 0
-    fresh = capsys.readouterr().out
+    fresh = capsys.readouterr().out.splitlines()
     assert main(["profile", str(kept)]) == 0
-    assert capsys.readouterr().out == fresh
+    pairs = zip(fresh, capsys.readouterr().out.splitlines(), strict=True)
+    assert [one.split()[0] for one, other in pairs if one != other] in ([], ["date"])
     assert main(["profile", str(kept), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["schema"], told["model"]["file"]) == ("npuscope/profile/1", "net.tflite")

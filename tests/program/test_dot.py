@@ -6,11 +6,14 @@ import re
 
 import pytest
 
-from compiler.nets import MACHINES, compiled
+from compiler.nets import MACHINES, Net, compiled
+from npuscope.compiler.pipeline import compile_graph
 from npuscope.demo_network import demo_graph
+from npuscope.machine.load import load_machine
 from npuscope.profiling.run import estimate
 from npuscope.program.dot import dot_text
-from npuscope.program.units import Streng
+from npuscope.program.units import Streng, conv_modes
+from npuscope.report.profile import epoch_lines
 from program.network_c.nets import HOSTILE, kernels, renamed
 
 
@@ -51,3 +54,37 @@ def test_hostile_names_stay_inside_their_strings():
     assert re.fullmatch(r'[\w\s{}\[\];:=,.">-]*', rest)
     assert "error" not in rest
     assert not re.search(r"[\x00-\x09\x0b-\x1f]", text)
+
+
+def test_a_gemm_shows_its_mode_and_its_choked_port() -> None:
+    """The published question: 16x8 because of FSUB, no Deep1x1, and weights that are used once.
+    Without flash behind it, it does one MAC (two operations) per cycle."""
+    net = Net()
+    net.dense(net.input((1, 256), (0.02, 5)), 1024)
+    graph = net.graph()
+    sizes = {"pools.octoFlash.size_kib": 0, "pools.hyperRAM.size_kib": 0}
+    machine = load_machine(generation="2.2", overrides=sizes)
+    program = compile_graph(graph, machine)
+    profile = estimate(program, machine, graph)
+    text = dot_text(program, profile)
+    assert "simd 16x8, FSUB = 5: no Deep1x1" in text
+    assert "choked ports = (weights)" in text
+    assert "1.0 MAC/cycle\\n" in text
+    assert "the vendor's graph calls it 2 MAC" in text
+    (epoch,) = profile.epochs
+    assert epoch.modes == ("simd 16x8, FSUB = 5: no Deep1x1",)
+    lines = epoch_lines(profile, epoch)
+    assert "  conv mode            : simd 16x8, FSUB = 5: no Deep1x1" in lines
+    assert any(line.endswith("choked ports = (weights)") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("zero", "mode"), [(0, "simd 8x8, Deep1x1"), (-128, "simd 8x8, Deep1x1"), (7, "simd 16x8, ")]
+)
+def test_modes_follow_the_zero_point(zero: int, mode: str) -> None:
+    net = Net()
+    net.conv(net.input((1, 4, 4, 64), (0.02, zero)), 16, (1, 1))
+    modes = {
+        mode for epoch in compiled(net.graph(), "4.0").executed for mode in conv_modes(epoch.units)
+    }
+    assert len(modes) == 1 and modes.pop().startswith(mode)

@@ -66,7 +66,8 @@ CASES = [
         lambda: open_batch(False),
     ),
     Case("LINT-UNUSED-INPUT", "no reader", lambda: two_inputs(False), lambda: two_inputs(True)),
-    Case("LINT-STATE", "2 state inputs", lambda: recurrent(2), lambda: recurrent(1)),
+    Case("LINT-STATE", "1 state input", lambda: recurrent(2), lambda: recurrent(1)),
+    Case("LINT-STATE", "4 state inputs", lambda: recurrent(5), lambda: recurrent(1)),
     Case(
         "LINT-OE-FILE",
         "_OE_ in the file name",

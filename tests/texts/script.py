@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from npuscope.cli.main import main
@@ -59,6 +60,19 @@ def _renewed_command(block: str) -> str:
     return "".join(f"{line}\n" for line in [command, *lines, *ending])
 
 
+@contextlib.contextmanager
+def _at_no_time() -> Iterator[None]:
+    """Dates in reports are always the same one."""
+    before = os.environ.get("SOURCE_DATE_EPOCH")
+    os.environ["SOURCE_DATE_EPOCH"] = "0"
+    try:
+        yield
+    finally:
+        os.environ.pop("SOURCE_DATE_EPOCH")
+        if before is not None:
+            os.environ["SOURCE_DATE_EPOCH"] = before
+
+
 def _run(program: str, *words: str) -> tuple[Lines, int]:
     if program == "mkdir":
         Path(*words).mkdir()
@@ -67,6 +81,6 @@ def _run(program: str, *words: str) -> tuple[Lines, int]:
         return sorted(path.name for path in Path(*words).iterdir()), 0
     assert program == "npuscope", program
     screen = io.StringIO()
-    with contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen):
+    with contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen), _at_no_time():
         code = main(words)
     return [line.rstrip() for line in screen.getvalue().splitlines()], code

@@ -193,6 +193,12 @@ class Subject(Apart, frozen=True, dict=True):
                 names.add(layer.name)
                 yield epoch, run, layer
 
+    def layer_ms(self, layer: Op) -> float:
+        """Of all epochs in which the layer runs; what joined them counts with it."""
+        names = {*layer.origin}
+        runs = ((e, run) for e, run in self.epochs(EpochKind.HW) if convolutions(e))
+        return sum(run.ms for epoch, run in runs if names & {*epoch.origin})
+
     def share(self, ms: float) -> float:
         return ms / self.profile.total_ms if self.profile.total_ms else 0.0
 

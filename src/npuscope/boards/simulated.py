@@ -58,20 +58,7 @@ class SimulatedBoard:
         self._layers = list(self._loaded.values())
 
     def info(self) -> DeviceInfo:
-        clocks = self.machine.clocks
-        hertz = (clocks.mcu_mhz, clocks.noc_mhz, clocks.npu_mhz, clocks.nic_mhz)
-        return DeviceInfo(
-            description=f"{self.machine.name} @{clocks.mcu_mhz:g}/{clocks.noc_mhz:g}MHz, "
-            f"{SIMULATED}",
-            protocol=f"npuscope {__version__} {SIMULATED}",
-            device_id=STM32N6,
-            clocks=BoardClocks(*(round(mhz * 1e6) for mhz in hertz)),
-            npu_cache=self.machine.cache.size_bytes > 0,
-            capabilities=("IO_ONLY", "PER_LAYER", "PER_LAYER_WITH_DATA"),
-            networks=tuple(loaded.desc for loaded in self._loaded.values()),
-            core=tuple(CORE_BITS),
-            link_checked=True,
-        )
+        return simulated_info(self.machine, tuple(one.desc for one in self._loaded.values()))
 
     def run(self, request: Request) -> Inference:
         loaded = self._network(request.network)
@@ -121,6 +108,23 @@ class SimulatedBoard:
         return next((net for net in mapped if net.overlaps(address, size)), mapped[0])
 
 
+def simulated_info(machine: Machine, networks: tuple[NetworkDesc, ...]) -> DeviceInfo:
+    """What a simulated board says of itself."""
+    clocks = machine.clocks
+    hertz = (clocks.mcu_mhz, clocks.noc_mhz, clocks.npu_mhz, clocks.nic_mhz)
+    return DeviceInfo(
+        description=f"{machine.name} @{clocks.mcu_mhz:g}/{clocks.noc_mhz:g}MHz, {SIMULATED}",
+        protocol=f"npuscope {__version__} {SIMULATED}",
+        device_id=STM32N6,
+        clocks=BoardClocks(*(round(mhz * 1e6) for mhz in hertz)),
+        npu_cache=machine.cache.size_bytes > 0,
+        capabilities=("IO_ONLY", "PER_LAYER", "PER_LAYER_WITH_DATA"),
+        networks=networks,
+        core=tuple(CORE_BITS),
+        link_checked=True,
+    )
+
+
 class LoadedNetwork:
     """A program with its memory as the last inference left it."""
 
@@ -130,7 +134,7 @@ class LoadedNetwork:
         self._seed = seed
         self._constants = dict(program.constants)
         self._runtime = Runtime(program, machine, blob_fetch=blob_fetch)
-        self.desc = _network_desc(program, len(self._runtime.blocks))
+        self.desc = network_desc(program, len(self._runtime.blocks))
         self._pools = program.pool_map()
         self._last: tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]] | None = None
         # What lies where no buffer does.
@@ -248,7 +252,7 @@ def _same(one: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...]) -> bool:
     return len(one) == len(other) and all(np.array_equal(a, b) for a, b in pairs)
 
 
-def _network_desc(program: Program, nodes: int) -> NetworkDesc:
+def network_desc(program: Program, nodes: int) -> NetworkDesc:
     params = sum(b.size_bytes for b in program.buffers if b.is_param)
     return NetworkDesc(
         program.name,

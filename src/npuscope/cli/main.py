@@ -7,6 +7,7 @@ import contextlib
 import errno
 import gc
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from typing import NoReturn, TextIO
@@ -25,9 +26,10 @@ from npuscope.verbs.table import NAMES, record
 
 VERBS = tuple(name for name in NAMES if " " not in name)
 # Endings of files that verbs read: `--json model.tflite` means the model, not a file to write.
+_MODELS = (".tflite", ".onnx")
+_VALUE_OPTIONAL = ("--log", "--st-neural-art", "--art-profile")
 _SOURCES = (
-    ".tflite",
-    ".onnx",
+    *_MODELS,
     ".c",
     ".h",
     ".csv",
@@ -151,6 +153,16 @@ def _guarded(argv: list[str]) -> int:
 def _run(argv: list[str]) -> int:
     if argv[:1] == ["help"]:  # `npuscope help fix` is `npuscope fix --help`
         argv = [*argv[1:], "--help"]
+    if argv and argv[0] not in VERBS:
+        from npuscope.cli.vendor_words import translated
+
+        line = translated(argv)
+        if line is not None and line.waits:
+            print(f"npuscope {safe_lines(shlex.join(line.words))}\n{line.waits}")
+            return 0
+        if line is not None:
+            argv = list(line.words)
+            _say(f"npuscope: as `npuscope {safe_lines(shlex.join(argv))}`")
     # The verb is found before argparse runs, because only its module is imported.
     verb = next((word for word in argv if not word.startswith("-")), None)
     if verb is not None and verb not in VERBS:
@@ -188,13 +200,19 @@ def _asks_families(verb: str, argv: list[str]) -> bool:
 
 
 def _json_before_source(argv: list[str]) -> list[str]:
-    """`--json model.tflite` means JSON on stdout of that model, not a file of that name."""
+    """`--json model.tflite` means JSON on stdout of that model, not a file of that name; `--log` in
+    front of a model means the usual log, `--st-neural-art` the usual profile."""
     words: list[str] = []
+    last: list[str] = []
+    models = [word for word in argv if word.lower().endswith(_MODELS) or os.path.isdir(word)]
     for i, word in enumerate(argv):
         following = argv[i + 1] if i + 1 < len(argv) else ""
         is_source = following.lower().endswith(_SOURCES) or os.path.isdir(following)
-        words.append("--json=-" if word == "--json" and is_source else word)
-    return words
+        if word in _VALUE_OPTIONAL and models == [following]:
+            last.append(word)
+        else:
+            words.append("--json=-" if word == "--json" and is_source else word)
+    return [*words, *last]
 
 
 def _start_logging(args: argparse.Namespace) -> None:

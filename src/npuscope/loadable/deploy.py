@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,6 +13,7 @@ from msgspec import Struct
 from npuscope.bounded_file import LOADABLE, read_bytes
 from npuscope.errors import DeviceError, FileError, UsageError
 from npuscope.loadable.boards import Board, board_named, boards
+from npuscope.loadable.fitting import refuse_misfit
 from npuscope.loadable.image import read_image
 from npuscope.loadable.layout import Header
 from npuscope.text import safe_terminal
@@ -61,7 +62,7 @@ def recipe(
     steps = [DeployStep(f"set {entry.dev_mode}")]
     if fsbl is not None:
         steps += _firmware("first stage boot loader", fsbl, entry.fsbl_address, entry, tool)
-    for path, address in _data(source, entry):
+    for path, address in _data(source, board, entry):
         where = "" if address is None else f" at {address:#x}"
         steps.append(
             DeployStep(f"program {path.name}{where}", _program(path, address, entry, tool))
@@ -73,7 +74,7 @@ def recipe(
     return tuple(steps)
 
 
-def _data(source: Path, board: Board) -> Iterator[tuple[Path, int | None]]:
+def _data(source: Path, name: str, board: Board) -> Iterator[tuple[Path, int | None]]:
     """Parameters of a build, which carry their addresses, or an image with its parameters."""
     if source.is_dir():
         files = sorted(source.glob("*_data.*.hex"))
@@ -86,7 +87,7 @@ def _data(source: Path, board: Board) -> Iterator[tuple[Path, int | None]]:
         yield from ((path, None) for path in files)
         return
     data = read_bytes(source, LOADABLE, hint="give a build folder or a NAME_rel.bin")
-    read_image(data, None)
+    refuse_misfit(read_image(data, None), name)
     yield source, board.image_address
     if not Header.unpack(data).params_offset:
         yield source.with_name(f"{source.stem}_params{source.suffix}"), board.params_address
@@ -126,11 +127,24 @@ class DeployedStep(Struct, frozen=True):
     output: str
 
 
+def require_files(*parts: Path | None) -> None:
+    """Before anything is programmed."""
+    for path in parts:
+        if path is not None and not path.is_file():
+            raise FileError("there is no such file", where=safe_terminal(str(path)))
+
+
 def run_steps(
-    steps: tuple[DeployStep, ...], board: str, tool: str = PROGRAMMER
+    steps: tuple[DeployStep, ...],
+    board: str,
+    tool: str = PROGRAMMER,
+    *,
+    wait: Callable[[DeployStep], None] | None = None,
+    measured: Callable[[], str] | None = None,
 ) -> Iterator[DeployedStep]:
-    """The commands one after the other; the first that fails ends it. Steps by hand are only
-    told, and the profile at the end is left to its user."""
+    """The commands one after the other; the first that fails ends it. `wait` returns when a step
+    by hand is done, `measured` gives what the profile at the end shows; without them both are
+    only told."""
     place = shutil.which(tool)
     if place is None:
         raise DeviceError(
@@ -142,9 +156,18 @@ def run_steps(
     chip = boards()[board].chip
     chip_name = _known_as(tool, chip)
     for step in steps:
-        if not step.command or step.command[0] == "npuscope":
+        if not step.command:
+            if wait is not None:
+                wait(step)
             yield DeployedStep(step, "")
             continue
+        if step.command[0] == "npuscope":
+            yield DeployedStep(step, measured() if measured is not None else "")
+            continue
+        missing = [word for word in step.command if word.endswith(_SIGNED) and "-w" in step.command]
+        if any(not Path(word).is_file() for word in missing):
+            message = f"{SIGNER} left no {Path(missing[0]).name}"
+            raise DeviceError(message, where=safe_terminal(missing[0]))
         words = tuple(chip_name if word == chip else word for word in step.command)
         # The flash loader lies beside the programmer.
         start = str(Path("ExternalLoader") / "")

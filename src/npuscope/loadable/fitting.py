@@ -6,8 +6,14 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from npuscope.errors import TargetError
 from npuscope.loadable.codes import cpu_name
-from npuscope.loadable.firmware_map import FirmwareMap, FirmwareRegion
+from npuscope.loadable.firmware_map import (
+    FirmwareMap,
+    FirmwareRegion,
+    known_maps,
+    load_firmware_map,
+)
 from npuscope.loadable.image import Image, ImagePool
 from npuscope.loadable.image_model import version_text
 
@@ -61,6 +67,22 @@ def fit(image: Image, firmware: FirmwareMap) -> Fitting:
         common,
         (in_place, _exec_ram(image, firmware, image.xip_bytes)),
         (_exec_ram(image, firmware, image.copy_bytes),),
+    )
+
+
+def refuse_misfit(image: Image, board: str) -> None:
+    """An image that the firmware of a board would not load; boards without a map are not asked."""
+    if board not in known_maps():
+        return
+    fitting = fit(image, load_firmware_map(board))
+    if fitting.loads:
+        return
+    checks = (*fitting.common, *fitting.copy)
+    wrong = next(check for check in checks if check.passed is False)
+    fix = {"CPU": f"--cpu {wrong.offered.lower()}", "secure": "the other of --no-secure and none"}
+    raise TargetError(
+        f"{board} would not load it: {wrong.name} {wrong.asked}, the board's is {wrong.offered}",
+        hint=f"`npuscope package DIR` with {fix[wrong.name]}" if wrong.name in fix else "",
     )
 
 

@@ -15,6 +15,7 @@ from npuscope.machine.foreign_json import VendorNode, read_json
 from npuscope.machine.model import Machine
 from npuscope.machine.mpool import apply_mpool
 from npuscope.machine.schema import find_fault
+from npuscope.machine.set_keys import with_overrides
 from npuscope.options import rows as option_rows
 from npuscope.options.rows import NOT_MODELLED
 from npuscope.structs import replace
@@ -142,9 +143,6 @@ _LEVELS = range(4)
 # our command line accepts without effect, names of files, and the model itself.
 NEUTRAL = {
     **option_rows.NEUTRAL,
-    "--csv-file": 1,
-    "--ec-single-epoch": 0,
-    "--output-info-file": 1,
     "-g": 1,
     "--network-name": 1,
     "-i": 1,
@@ -161,6 +159,9 @@ class VendorOptions(Struct, frozen=True):
     mpool: str | None = None
     mdesc: str | None = None
     notes: tuple[str, ...] = ()
+    single_epoch: bool = False
+    csv_file: str = ""
+    info_file: str = ""
 
 
 def parse_options(text: str, where: str) -> VendorOptions:
@@ -184,6 +185,12 @@ def _take(options: VendorOptions, words: list[str], where: str) -> VendorOptions
         return replace(options, epoch_controller=True)
     if name == "--enable-virtual-mem-pools":
         return replace(options, virtual_pools=True)
+    if name == "--ec-single-epoch":
+        return replace(options, single_epoch=True)
+    if name == "--csv-file":
+        return replace(options, csv_file=_value(name, words, where))
+    if name == "--output-info-file":
+        return replace(options, info_file=_value(name, words, where))
     if name == "--optimization":
         return replace(options, optimization=_level(_value(name, words, where), where))
     if name.startswith("-O") and name[2:].isdecimal():
@@ -257,11 +264,29 @@ class ArtProfile(Struct, frozen=True):
     machine_desc: Path | None
     options: VendorOptions
     notes: tuple[str, ...]
+    without: tuple[str, ...] = ()  # pools that it does not use
+
+
+# Profiles that the vendor's front end takes by name alone, without their files: the options they
+# were published with, and the pools that they leave out. Nothing at all is the usual machine.
+_USUAL = VendorOptions(virtual_pools=True, max_pipe=4)
+_BY_NAME: dict[str, tuple[VendorOptions, tuple[str, ...]]] = {
+    "default": (replace(_USUAL, epoch_controller=True), ()),
+    "n6-noextmem": (replace(_USUAL, optimization=3), ("octoFlash", "hyperRAM")),
+    "n6-extflash": (replace(_USUAL, optimization=3), ("hyperRAM",)),
+    "n6-extram": (replace(_USUAL, optimization=3), ("octoFlash",)),
+    "n6-allmems-O1": (replace(_USUAL, optimization=1), ()),
+    "n6-allmems-O2": (replace(_USUAL, optimization=2), ()),
+    "n6-allmems-O3": (replace(_USUAL, optimization=3, epoch_controller=True), ()),
+}
 
 
 def read_art_profile(text: str) -> ArtProfile:
-    """NAME@FILE, or a FILE that holds a single profile."""
+    """NAME@FILE, a FILE that holds a single profile, or the NAME of a usual one."""
     name, at, file = text.rpartition("@")
+    if not at and text in _BY_NAME and not Path(text).exists():
+        usual, without = _BY_NAME[text]
+        return ArtProfile(text, "", None, None, usual, (), without)
     source = read_json(file)
     profiles = VendorNode(source.value, file=file).get("Profiles")
     names = [str(key) for key in profiles.value] if isinstance(profiles.value, dict) else []
@@ -273,7 +298,7 @@ def read_art_profile(text: str) -> ArtProfile:
         raise UsageError(
             f"'{file}' has no profile '{name}'; it has {choices}",
             where="--art-profile",
-            hint="give NAME@FILE",
+            hint=f"give NAME@FILE, or one of {', '.join(_BY_NAME)}",
         )
     place = f"{entry.file}: profile {name}"
     options = entry.find("options")
@@ -303,6 +328,9 @@ def apply_art_profile(machine: Machine, profile: ArtProfile) -> Machine:
         machine = apply_mdesc(machine, profile.machine_desc)
     if profile.memory_pool:
         machine = apply_mpool(machine, profile.memory_pool)
+    if profile.without:
+        off = {f"pools.{name}.size_kib": 0 for name in profile.without}
+        machine = with_overrides(machine, off)
     machine = with_vendor_options(machine, profile.options)
     fault = find_fault(machine)
     if fault is not None:

@@ -40,7 +40,7 @@ TIMED: dict[str, Any] = {"mark": Mark.TIMING, **OWN}
 SET = list_("overrides", "what-if: replace one value of the machine, e.g. clocks.npu_mhz=800",
     "KEY=VALUE", flags=("--set",), mark=Mark.BOTH, parse=parse_overrides)
 GENERATION = text("generation",
-    "compiler generation: 2.2, 3.0, 4.0 or open (default 4.0, or the program's)",
+    "compiler generation: 2.2 (2.0 and 2.1 too), 3.0, 4.0 or open (default 4.0, or the program's)",
     suggested=("2.2", "3.0", "4.0", "open"))
 MACHINE = (
     text("machine", "the machine, see `machines`", default=DEFAULT_MACHINE,
@@ -52,7 +52,7 @@ MACHINE = (
         vendor=("--enable-epoch-controller",), **MAPPED),
     text("art_profile",
         "pools, machine and compiler options of a profile in the vendor's neural_art.json",
-        "NAME@FILE", vendor=("--st-neural-art",), **MAPPED),
+        "NAME@FILE", const="default", vendor=("--st-neural-art",), **MAPPED),
     text("board", "clocks, flash, external RAM and pools of a board: stm32n6570-dk (the default), "
         "nucleo-n657x0-q", "NAME", suggested=("stm32n6570-dk", "nucleo-n657x0-q"), **MAPPED),
     real("mcu_mhz", "CPU clock (800)", "MHZ", **TIMED),
@@ -103,10 +103,13 @@ NO_COLOR = flag("no_color", "not needed: output has no colours",
     python=False, effect=VendorEffect.NONE)
 
 
+VERBOSITY = whole("verbosity", "0: the answer only, 1: the default, 2: everything", "",
+    default=1, choices=(0, 1, 2), const=1, python=False)
+
+
 def vendor_output(log: str) -> OptionGroup:
     """As on every verb, but -v is the verbosity of the vendor's tool."""
-    verbosity = whole("verbosity", "0: the answer only, 1: the default, 2: everything", "",
-        default=1, flags=("-v", "--verbosity"), choices=(0, 1, 2), const=1, python=False)
+    verbosity = replace(VERBOSITY, flags=("-v", "--verbosity"))
     log_file = result_file("log", f"a log ({log})", const=log, python=False)
     debug = flag("debug", "internal log on stderr", python=False)
     verbose = replace(VERBOSE, flags=())
@@ -175,7 +178,7 @@ BATCH = whole("batch", "samples per counter; the mean is reported (default 1; lo
 DEVICE = (
     text("connect",
         "simulated (default), emulated, serial[:PORT][:BAUD], socket:HOST:PORT or log:FILE", "DESC",
-        default="simulated", **OWN),
+        default="simulated", vendor=("-d", "--desc"), **OWN),
     text("network", "which network, if the device has several", default="", flags=("-n", "--name"),
         **OWN),
     file("cfile", "the build that runs on the device: network.c, c_info.json or the folder",
@@ -185,7 +188,9 @@ DEVICE = (
     flag("vendor_figures", "print the report in the vendor's layout, with its averages",
         python=False, **OWN),
     SINGLE,
-    result_file("log", "save every counter of every inference, for --connect log:FILE", **OWN),
+    result_file("log",
+        "save every counter of every inference (npu_profiler.log), for --connect log:FILE",
+        const="npu_profiler.log", **OWN),
 )
 SWEEP_REPORT = OptionGroup("report", (
     result_file("html", "tables and plots as one offline HTML file"),

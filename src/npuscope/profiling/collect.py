@@ -205,7 +205,7 @@ def _epoch(
         origin=tuple(dict.fromkeys(name for epoch in said.epochs for name in epoch.origin)),
         units=said.units,
         claims=said.claims,
-        counters=_counters(one, said),
+        counters=_counters(one, said, source),
         ms=_ms(one.cycles, clocks),
         provenance=source,
         spread=Spread(min(times), median(times), max(times), len(times)),
@@ -218,7 +218,7 @@ def _ms(cycles: tuple[float, float, float], clocks: RunClocks) -> float:
     return ((pre + post) / clocks.mcu_mhz + core / clocks.npu_mhz) / 1000
 
 
-def _counters(one: Measured, said: Said) -> EpochCounters:
+def _counters(one: Measured, said: Said, source: Provenance) -> EpochCounters:
     engines = tuple(
         EngineActivity(id_, way, said.busif(id_), cycles, *said.moved((id_, way)))
         for (id_, way), cycles in sorted(one.engines.items())
@@ -232,6 +232,8 @@ def _counters(one: Measured, said: Said) -> EpochCounters:
         _bus(one),
         one.cache,
         said.traffic,
+        # A simulated MCU counts nothing of its own.
+        None if source is Provenance.SIMULATION else one.core_mcu_cycles,
     )
 
 

@@ -74,8 +74,9 @@ def place(source: Path, modes: set[str], addresses: tuple[int, int]) -> Placed:
 
 
 def open_image(source: Path) -> tuple[bytes, bytes | None]:
-    """An image with its parameters beside it, or a build folder, packaged for the board."""
-    if source.is_dir():
+    """An image with its parameters beside it, or a build (its folder or network.c), packaged for
+    the board."""
+    if source.is_dir() or source.suffix == ".c":
         files = list(package(source, PackageOptions(cpu=_CPU)).files.values())
         return files[0], files[1] if len(files) > 1 else None
     image, beside = _bytes(source), parameters_beside(source)

@@ -22,7 +22,8 @@ from npuscope.boards.device import (
     random_values,
 )
 from npuscope.boards.remote import RemoteBoard
-from npuscope.boards.simulated import SimulatedBoard
+from npuscope.boards.runtime import epoch_blocks, with_blob_size
+from npuscope.boards.simulated import SimulatedBoard, network_desc, simulated_info
 from npuscope.errors import DeviceError, TargetError, UsageError
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
@@ -33,7 +34,7 @@ from npuscope.profiling.collect import collect
 from npuscope.profiling.model import DevicePart, Profile
 from npuscope.profiling.output_tallies import output_step
 from npuscope.profiling.passes import CounterPass, CounterPlan, counter_plan
-from npuscope.profiling.printed import CompilerText, with_compiler
+from npuscope.profiling.printed import CompilerText, with_compiler, with_totals
 from npuscope.profiling.recorded import LogDevice, Recorded
 from npuscope.program.model import Program
 from npuscope.program.network_c.layout import DIALECT_2
@@ -163,13 +164,26 @@ def measure(
     subject_parts = (subject.program, subject.machine, subject.graph)
     collected = collect(recorder, described.name, plan, inputs, batch, *subject_parts)
     said = device.said if isinstance(device, LogDevice) else {}
-    profile = replace(
-        with_compiler(collected, said),
-        notes=(*collected.notes, *notes),
-        device=device_part(device.info(), described),
-    )
+    part = replace(device_part(device.info(), described), passes=plan.text(batch))
+    profile = with_compiler(collected, said)
+    if isinstance(device, LogDevice):
+        part = replace(part, banner=device.banner, created=device.created, session=device.session)
+        profile = with_totals(profile, device.totals)
+    profile = replace(profile, notes=(*collected.notes, *notes), device=part)
+    if subject.program is not None:
+        profile = _with_bit_streams(profile, subject.program)
     kept = tuple(recorder.recorded)
     return Measurement(profile, device.info(), described, kept, subject.program, subject, said)
+
+
+def _with_bit_streams(profile: Profile, program: Program) -> Profile:
+    """What the epoch controller has to fetch for each block that it runs."""
+    blocks = (block for block in epoch_blocks(program) if block.blob is not None)
+    sizes = {(b.number, b.last_number): with_blob_size(b, program).blob_bytes for b in blocks}
+    if not sizes:
+        return profile
+    epochs = (replace(e, blob_bytes=sizes.get((e.first, e.last), 0)) for e in profile.epochs)
+    return replace(profile, epochs=tuple(epochs))
 
 
 def _chosen(info: DeviceInfo, name: str) -> NetworkDesc:
@@ -229,6 +243,13 @@ def _output_notes(
         )
 
 
+def simulated_part(program: Program, machine: Machine, batch: int = 1) -> DevicePart:
+    """What the simulated board says of itself, without running anything on it."""
+    described = network_desc(program, len(epoch_blocks(program)))
+    part = device_part(simulated_info(machine, (described,)), described)
+    return replace(part, passes=counter_plan(program=program).text(batch))
+
+
 def device_part(info: DeviceInfo, network: NetworkDesc) -> DevicePart:
     return DevicePart(
         network.name,
@@ -245,7 +266,7 @@ def device_part(info: DeviceInfo, network: NetworkDesc) -> DevicePart:
 
 
 def _link_notes(device: Device) -> Iterator[str]:
-    if isinstance(device, LogDevice) and device.note:
-        yield device.note
+    if isinstance(device, LogDevice):
+        yield from device.notes
     if isinstance(device, RemoteBoard) and not device.info().link_checked:
         yield "link not checked: the board offers no checksum of its memory"

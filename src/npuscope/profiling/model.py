@@ -68,6 +68,8 @@ class EpochProfile(Struct, frozen=True):
     provenance: Provenance
     spread: Spread
     predicted_ms: float | None = None  # beside a measured time, where the program is known
+    modes: tuple[str, ...] = ()  # of its convolutions, where the registers are known
+    blob_bytes: int = 0  # of its bit-stream, where a device ran it
 
 
 class TimeShares(Struct, frozen=True):
@@ -157,6 +159,24 @@ class DevicePart(Struct, frozen=True):
     capabilities: tuple[str, ...]
     description: str
     attributes: tuple[str, ...]
+    banner: str = ""  # of the tool that asked
+    created: str = ""
+    session: str = ""  # how it was reached
+    passes: str = ""  # what was counted in which inference
+
+
+class PrintedTotals(Struct, frozen=True):
+    """The whole model as a printed report has it, line by line; nothing of it is changed.
+
+    `epochs_ms` is the total beside each epoch, which may be another run's.
+    """
+
+    total_ms: float
+    core_ms: float
+    epochs_ms: float | None
+    compiler: tuple[tuple[str, str], ...]
+    measured: tuple[tuple[str, str], ...]
+    bandwidth: tuple[tuple[str, str], ...]
 
 
 # A device reports what it counted, not how the network was placed.
@@ -189,6 +209,7 @@ class Profile(ShownRecord, Apart, frozen=True):
     batch: int = 1  # inferences in one run
     figures: dict[str, float] = field(default_factory=dict)  # that only this family knows
     payload: Any = None  # what the family ran
+    printed: PrintedTotals | None = None  # where a report was read that states them
 
     @property
     def is_lower_bound(self) -> bool:

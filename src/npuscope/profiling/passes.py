@@ -43,6 +43,13 @@ class CounterPlan(Struct, frozen=True):
     passes: tuple[CounterPass, ...]
     warm_up: bool = False
 
+    def text(self, batch: int = 1) -> str:
+        """What is counted in which inference."""
+        first = "1 warm-up, then " if self.warm_up else ""
+        times = f" x {batch}" if batch > 1 else ""
+        count, purposes = len(self.passes), "; ".join(one.purpose for one in self.passes)
+        return f"{first}{count} pass{'es' * (count != 1)}{times}: {purposes}"
+
     def inferences(self, batch: int = 1) -> int:
         return int(self.warm_up) + batch * len(self.passes)
 
@@ -128,6 +135,8 @@ class Measured(Struct, frozen=True):
     engines: dict[tuple[int, str], int]
     bursts: dict[tuple[int, str], Four]
     cache: CacheCounts
+
+    core_mcu_cycles: float = 0.0
 
     @property
     def cycles(self) -> tuple[float, float, float]:
@@ -215,6 +224,7 @@ def _measured(passes: Sequence[Sequence[NodeCounters]], ratio: float) -> Measure
         {key: value for nodes in passes for key, value in _mean_engines(nodes).items()},
         {key: value for nodes in passes for key, value in _mean_bursts(nodes).items()},
         CacheCounts(*(round(fmean(values)) for values in columns)),
+        fmean(node.mcu_cycles[1] for node in timed),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from npuscope.profiling.model import EpochProfile, Profile
+from npuscope.profiling.model import EpochProfile, PrintedTotals, Profile, TimeShares
 from npuscope.profiling.profiler_events import (
     EngineCount,
     NodeRun,
@@ -26,6 +26,13 @@ _MOVED = re.compile(r"([^\s:,\[\]]{1,80}): r=(\d{1,18}), w=(\d{1,18})", re.ASCII
 _COMPUTE = re.compile(r"(\d{1,18}) \(max_cycles=(\d{1,18})\)", re.ASCII)
 _DATA = re.compile(r"([^\s:,\[\]]{1,80}):(\d{1,18})", re.ASCII)
 _NO_EVENTS = 0
+_TOTAL = re.compile(r"(\d{1,9}\.\d{1,6})ms", re.ASCII)
+_CORE = re.compile(r"npu_core:(\d{1,9}\.\d{1,6})ms", re.ASCII)
+_PEAK = re.compile(r"r=\d{1,18} +w=\d{1,18} +-> .{1,40} \(peak\), .{1,40} \(average\)", re.ASCII)
+_MEASURED = (
+    *("total duration", "mcu cycles", "npu cycles", "ops/cycle", "inf/s"),
+    "compute cycles ratio",
+)
 
 
 class CompilerText(Struct, frozen=True):
@@ -143,6 +150,7 @@ def _with_text(epoch: EpochProfile, text: CompilerText) -> EpochProfile:
     operators = [name.partition(".")[2] for name, n in text.operations.items() for _ in range(n)]
     return replace(
         epoch,
+        index=text.c_idx,
         operators=tuple(name for name in operators if not name.startswith("dma")),
         units={_UNITS.get(name, name): n for name, n in text.units.items()},
         claims=claims,
@@ -160,10 +168,58 @@ def _placed(row: EngineActivity, data: tuple[tuple[str, int], ...]) -> EngineAct
     return replace(row, pool=data[0][0], bytes=sum(n for _, n in data)) if data else row
 
 
-def printed_note(log: ProfilerLog, nodes: int) -> str:
-    """How much of a run the text shows."""
-    totals = {e.value("duration").rpartition("total=")[2] for e in log.epochs} - {""}
-    total = f"; the report's own total is {', '.join(sorted(totals))}" if totals else ""
-    count = len(log.epochs)
+def printed_totals(log: ProfilerLog) -> PrintedTotals | None:
+    """The lines behind the last epoch, if the report goes on to the whole model."""
+    if not log.epochs:
+        return None
+    entries = [(entry.key, entry.value) for entry in log.epochs[-1].entries]
+    keys = [key for key, _ in entries]
+    if "total duration" not in keys:
+        return None
+    start = keys.index("total duration")
+    total, core = _TOTAL.match(entries[start][1]), _CORE.search(entries[start][1])
+    if total is None:
+        return None
+    compiler = next((n for n, key in enumerate(keys[:start]) if key == "cycles"), start)
+    rows = [row for row in entries[start:] if not _PEAK.match(row[1])]
+    stated = [_TOTAL.match(e.value("duration").rpartition("total=")[2]) for e in log.epochs]
+    epochs_ms = next((float(hit[1]) for hit in stated if hit), None)
+    return PrintedTotals(
+        float(total[1]),
+        float(core[1]) if core else 0.0,
+        epochs_ms,
+        tuple(entries[compiler:start]),
+        tuple(row for row in rows if row[0] in _MEASURED),
+        tuple(row for row in entries[start:] if _PEAK.match(row[1])),
+    )
+
+
+def with_totals(profile: Profile, totals: PrintedTotals | None) -> Profile:
+    """What was printed of the whole model stands for it; the text may show only some epochs."""
+    if totals is None:
+        return profile
+    rest = totals.total_ms - totals.core_ms
+    return replace(
+        profile,
+        total_ms=totals.total_ms,
+        interval_ms=(totals.total_ms, totals.total_ms),
+        time=TimeShares(totals.core_ms, max(0.0, rest), 0.0, 0.0),
+        printed=totals,
+    )
+
+
+def printed_notes(log: ProfilerLog, nodes: int) -> Iterator[str]:
+    """How much of a run the text shows, and which totals it has."""
+    count, totals = len(log.epochs), printed_totals(log)
     of = f" of {nodes}" if nodes > count else ""
-    return f"read from a printed report with {count}{of} epochs{total}"
+    missing = f"; {nodes - count} epochs are missing" if nodes > count else ""
+    yield f"read from a printed report with {count}{of} epochs{missing}"
+    beside = {e.value("duration").rpartition("total=")[2] for e in log.epochs} - {""}
+    if totals is None and beside:
+        yield f"the report's own total is {', '.join(sorted(beside))}"
+    elif totals is not None and totals.epochs_ms not in (None, totals.total_ms):
+        yield (
+            f"the report has two totals: {totals.epochs_ms:.3f} ms beside its epochs and "
+            f"{totals.total_ms:.3f} ms for the whole model, likely a second run with the epoch "
+            "controller: pre and post phases are all but gone there"
+        )

@@ -29,7 +29,7 @@ from npuscope.boards.device import (
 from npuscope.boards.wire.framing import CORE_BITS
 from npuscope.boards.wire.statistics import BLOCK_KINDS, block_name
 from npuscope.errors import DeviceError, FileError
-from npuscope.profiling.printed import compiler_texts, printed_nodes, printed_note
+from npuscope.profiling.printed import compiler_texts, printed_nodes, printed_notes, printed_totals
 from npuscope.profiling.profiler_events import InferenceLine, LogEvent, NodeRun
 from npuscope.profiling.profiler_log import ProfilerLog, parse_profiler_log, read_profiler_log
 from npuscope.profiling.validate_report import MeasuredEpoch
@@ -196,6 +196,8 @@ def _quad(values: tuple[int, ...], place: str) -> Quad | None:
 
 # --- A recorded log as a device: it returns what a board once answered ---
 
+_BANNER = re.compile(r"NPU Utility - .{1,100}\(version [\w.]{1,20}\)", re.ASCII)
+_SESSION = re.compile(r"session with `([^`]{1,200})` descriptor", re.ASCII)
 _DEVICE_ID = re.compile(r" - (0x[0-9a-fA-F]{1,8}) - ")
 _TENSOR = re.compile(
     r"([IO])\[\d{1,4}/\d{1,4}\] '(.{1,200})' *: +(\w{1,20})\[([\d,]{1,100})\], \d{1,18} Bytes"
@@ -239,10 +241,12 @@ class LogDevice:
     ) -> None:
         self.where = where
         self.said = {} if log.nodes else compiler_texts(log)
-        self.note = ""
+        self.notes: tuple[str, ...] = ()
+        self.totals = None if log.nodes else printed_totals(log)
         if log.epochs and not log.nodes:
             stated = _first_values(log.results.report.entries).get("n_nodes", "")
-            self.note = printed_note(log, whole(stated) or 0)
+            self.notes = tuple(printed_notes(log, whole(stated) or 0))
+        self.banner, self.created, self.session = _session(log)
         if not log.nodes:
             log = replace(log, nodes=printed_nodes(log) or _table_nodes(log.results.epochs))
         self.clocks = clocks or recorded_clocks(log, where)
@@ -337,6 +341,16 @@ def _info(log: ProfilerLog, clocks: BoardClocks, recorded: tuple[Recorded, ...])
         networks=tuple(_networks(log, recorded)),
         core=tuple(word for word in has if word in CORE_BITS),
     )
+
+
+def _session(log: ProfilerLog) -> tuple[str, str, str]:
+    """What the tool said of itself before it asked: its name, when, and how it reached the board;
+    "" where it did not."""
+    texts = [message.value for message in log.messages]
+    banner = next((text for text in texts if _BANNER.fullmatch(text)), "")
+    sessions = (hit[1] for text in texts if (hit := _SESSION.search(text)))
+    created = _first_values(log.results.report.entries).get("Creating date", "")
+    return banner, created, next(sessions, "")
 
 
 def _first_values(entries: Iterable[KeyValue]) -> dict[str, str]:

@@ -31,6 +31,7 @@ from npuscope.profiling.model import (
     TimeShares,
 )
 from npuscope.program.model import EpochKind, Program
+from npuscope.program.units import conv_modes
 from npuscope.sim.counters import Bound, EpochCounters, PoolTraffic
 from npuscope.sim.epochs import Phases, count_epochs, count_many, count_work
 from npuscope.sim.many import alike
@@ -134,6 +135,7 @@ def _epoch(
         provenance=source,
         # The simulation gives the same cycles in every inference.
         spread=Spread(ms, ms, ms, batch),
+        modes=conv_modes(epoch.units),
     )
 
 

@@ -8,12 +8,22 @@ from typing import Any, Protocol
 
 from npuscope.program.model import Epoch, EpochKind, Group, Program
 from npuscope.program.modes import ActivOp, ArithOp, PoolOp
-from npuscope.program.units import Activ, Arith, Convacc, PoolUnit, Port, Streng, Unit
+from npuscope.program.units import (
+    Activ,
+    Arith,
+    Convacc,
+    PoolUnit,
+    Port,
+    Streng,
+    Unit,
+    conv_modes,
+)
 from npuscope.text import c_identifier, dot_string
 
 Lines = list[str]
 _COLOURS = {EpochKind.HW: "#dbe9f6", EpochKind.SW: "#fbe3d6", EpochKind.HYBRID: "#fff3cd"}
 _OPERATIONS_PER_MAC = 2
+_MAC_NOTE = "1.0 MAC/cycle are 2 operations, a product and a sum: the vendor's graph calls it 2 MAC"
 
 
 class EpochTimes(Protocol):
@@ -40,6 +50,7 @@ def dot_text(program: Program, profile: EpochTimeline | None = None) -> str:
     lines = [
         f"digraph {dot_string(program.name)} {{",
         "  rankdir=TB; compound=true; fontname=sans;",
+        f"  label={dot_string(_MAC_NOTE)};",
         '  node [shape=box, fontname=sans, fontsize=10, style=filled, fillcolor="#ffffff"];',
     ]
     for epoch in program.executed:
@@ -59,15 +70,20 @@ _PORTS = {name: name for name in ("weights", "features", "output", "accumulator"
 _PORTS["flash"] = "weights"
 
 
+def choked_port(bound: str) -> str:
+    """The port of a convolution at which the data wait; empty where it is none of them."""
+    return _PORTS.get(bound, "")
+
+
 def _title(epoch: Epoch, run: EpochTimes | None) -> list[str]:
     title = [f"epoch {epoch.number} ({epoch.kind.value})", ", ".join(epoch.operators)]
     if run is None:
         return title
     cycles = run.counters.core_cycles
     rate = f", {epoch.claims.ops / _OPERATIONS_PER_MAC / cycles:.1f} MAC/cycle" if cycles else ""
-    bound = run.counters.bound
-    lines = [*title, f"{run.ms:.3f} ms{rate}", f"bound by {bound.value}"]
-    return [*lines, f"choked ports = ({_PORTS[bound.value]})"] if bound.value in _PORTS else lines
+    bound, modes = run.counters.bound.value, conv_modes(epoch.units)
+    lines = [*title, f"{run.ms:.3f} ms{rate}", f"bound by {bound}", *modes]
+    return [*lines, f"choked ports = ({choked_port(bound)})"] if choked_port(bound) else lines
 
 
 def _nodes(epoch: Epoch) -> Lines:
@@ -105,7 +121,8 @@ def _detail(unit: Unit) -> str:
     """The details that distinguish configurations."""
     if isinstance(unit, Convacc):
         window = f"{unit.kernelHeight}x{unit.kernelWidth}"
-        return f": {window}, {unit.nKernels} kernels of {unit.batchDepth}"
+        (mode,) = conv_modes((unit,))
+        return f": {window}, {unit.nKernels} kernels of {unit.batchDepth}, {mode}"
     if isinstance(unit, Arith):
         return f": {_word(ArithOp, unit.operation)}"
     if isinstance(unit, Activ):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from msgspec import Struct
-
-from npuscope.building import Build
+from npuscope.building import Build, art_profile, optimization_level
 from npuscope.errors import UsageError
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
@@ -23,6 +23,7 @@ from npuscope.program.code_files import (
     pool_images,
 )
 from npuscope.program.dot import dot_text
+from npuscope.program.generate_report.summary import BuildCall
 from npuscope.program.generate_report.writer import generate_report_text
 from npuscope.program.model import Program, save
 from npuscope.program.network_csv import network_csv_text
@@ -30,23 +31,34 @@ from npuscope.text import c_identifier, file_name
 from npuscope.whole_file import as_file_error, together, write_files
 
 
-class BuildNames(Struct, frozen=True):
-    """What files are called; the vendor's options of the same names set them."""
+def build_call(network: Build, options: Mapping[str, Any]) -> BuildCall:
+    """What was asked for; a profile of the vendor's may name files too."""
+    building: Any = options
+    level, profile = optimization_level(building), art_profile(building)
+    stated = (profile.options.csv_file, profile.options.info_file) if profile else ("", "")
+    files = (options.get("csv_file"), options.get("output_info_file"))
+    csv, info = (str(own or other) for own, other in zip(files, stated, strict=True))
+    return BuildCall(
+        str(options.get("directory") or ""),
+        options.get("name") or "network",
+        csv,
+        info,
+        options.get("application") or "",
+        network.machine.generation.default_optimization if level is None else level,
+        str(options.get("mpool") or ""),
+        tuple(options.get("asked") or ()),
+        str(options.get("created") or ""),
+    )
 
-    network: str = "network"
-    csv: str = ""
-    info: str = ""
-    application: str = ""
 
-
-def write_network(network: Build, folder: Path, names: BuildNames | None = None) -> tuple[str, ...]:
+def write_network(network: Build, folder: Path, call: BuildCall | None = None) -> tuple[str, ...]:
     """The files of a network that was compiled here."""
     if network.graph is None:
         raise UsageError("this is already a compiled program", hint="give a .tflite or .onnx model")
     profile = estimate(network.program, network.machine, network.graph)
     with as_file_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    return write_build(folder, network.program, network.machine, network.graph, profile, names)
+    return write_build(folder, network.program, network.machine, network.graph, profile, call)
 
 
 def write_build(
@@ -55,12 +67,12 @@ def write_build(
     machine: Machine,
     graph: Graph,
     profile: Profile,
-    names: BuildNames | None = None,
+    call: BuildCall | None = None,
 ) -> tuple[str, ...]:
     """All files, or none; returns notes on what could not be written."""
-    names = names or BuildNames()
-    notes, files = code_files(program, machine, c_identifier(names.network))
-    files |= table_files(program, machine, graph, profile, names)
+    call = call or BuildCall()
+    notes, files = code_files(program, machine, c_identifier(call.name))
+    files |= table_files(program, machine, graph, profile, call)
     with together():
         save(program, folder)
         data = {n: text.encode() if isinstance(text, str) else text for n, text in files.items()}
@@ -69,12 +81,12 @@ def write_build(
 
 
 def table_files(
-    program: Program, machine: Machine, graph: Graph, profile: Profile, names: BuildNames
+    program: Program, machine: Machine, graph: Graph, profile: Profile, call: BuildCall
 ) -> Files:
     """Images, tables and reports, which hold for every program."""
-    name = c_identifier(names.network)
-    csv = file_name(names.csv) if names.csv else f"{name}.csv"
-    info = file_name(names.info) if names.info else "c_info.json"
+    name = c_identifier(call.name)
+    csv = file_name(call.csv) if call.csv else f"{name}.csv"
+    info = file_name(call.info) if call.info else "c_info.json"
     c_info = json.dumps(c_info_json(c_info_of(program, machine)), indent=1) + "\n"
     return {
         **pool_images(program),
@@ -82,7 +94,7 @@ def table_files(
         info if info.endswith(".json") else f"{info}.json": c_info,
         csv if csv.endswith(".csv") else f"{csv}.csv": network_csv_text(program, machine),
         f"{machine.name}.mpool": mpool_text(machine),
-        f"{name}_generate_report.txt": generate_report_text(program, machine, graph, profile),
+        f"{name}_generate_report.txt": generate_report_text(program, machine, graph, profile, call),
         f"{name}.dot": dot_text(program, profile),
-        "app_config.h": app_config_text(program, graph, name, names.application),
+        "app_config.h": app_config_text(program, graph, name, call.application),
     }

@@ -12,10 +12,12 @@ from npuscope.text import safe_terminal
 def deploy_text(steps: tuple[DeployedStep, ...], *, source: str, board: str, run: bool) -> str:
     outcome = "deployed" if run else "nothing was done: `--run` does it"
     lines = [f"{safe_terminal(source)} on {board}: {len(steps)} steps, {outcome}"]
-    for number, step in enumerate((one.step for one in steps), 1):
-        lines.append(f"{number:>3}. {safe_terminal(step.what)}")
-        if step.command:
-            lines.append(f"     {safe_terminal(shlex.join(step.command))}")
+    for number, one in enumerate(steps, 1):
+        lines.append(f"{number:>3}. {safe_terminal(one.step.what)}")
+        if one.step.command:
+            lines.append(f"     {safe_terminal(shlex.join(one.step.command))}")
+        if one.step.command[:1] == ("npuscope",):  # the programmer's own words are left out
+            lines += [f"     {line}" for line in one.output.splitlines()]
     return "\n".join(lines)
 
 

@@ -164,8 +164,9 @@ def phases(epoch: EpochProfile, clocks: RunClocks) -> Phases:
         epoch.counters.post_cycles,
     )
     ratio = clocks.npu_mhz / clocks.mcu_mhz
+    counted = epoch.counters.core_mcu_cycles
     return Phases(
-        mcu_cycles=(pre, core / ratio, post),
+        mcu_cycles=(pre, core / ratio if counted is None else counted, post),
         npu_cycles=(pre * ratio, core, post * ratio),
         ms=(
             pre / (clocks.mcu_mhz * 1000),
@@ -388,6 +389,16 @@ def said_values(said: DevicePart | None) -> dict[str, str]:
         "device.desc": said.description,
         "device.attrs": ",".join(said.attributes),
     }
+    return {name: safe_terminal(value) for name, value in rows.items()}
+
+
+def session_values(said: DevicePart | None) -> dict[str, str]:
+    """How the device was asked, and for what; the tool's name and the time where they are known."""
+    if said is None:
+        return {}
+    rows = {"tool": said.banner, "date": said.created, "session": said.session}
+    rows = {name: value for name, value in rows.items() if value}
+    rows |= {"c_name": said.network, "passes": said.passes}
     return {name: safe_terminal(value) for name, value in rows.items()}
 
 

@@ -11,6 +11,8 @@ from msgspec import Struct
 
 from npuscope.boards.emulated.boot import Mode, Placed
 from npuscope.loadable.boards import board_named
+from npuscope.loadable.fitting import refuse_misfit
+from npuscope.loadable.image import read_image
 from npuscope.profiling.load_and_run import (
     DEFAULT_IMAGE,
     MODES,
@@ -95,11 +97,13 @@ def kit_commands(
 ) -> KitCommands:
     board = board_named(name)
     files, commands = [source], []
-    if source.is_dir():
+    if source.is_dir() or source.suffix == ".c":
         files = [Path(DEFAULT_IMAGE)]
         commands.append(f"npuscope package {_word(source)} -n network --board {name}")
-    elif open_image(source)[1] is not None:
-        files.append(parameters_beside(source))
+    else:
+        image, params = open_image(source)
+        refuse_misfit(read_image(image, params), name)
+        files += [parameters_beside(source)] if params is not None else []
     if "no-flash" not in modes:
         loader = f"-el {_FLASH_LOADERS}/{board.loader}"
         tool = f"STM32_Programmer_CLI -c port=SWD mode=HOTPLUG ap=1 {loader}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from npuscope.profiling.model import EpochProfile, Profile
+from npuscope.program.dot import choked_port
 from npuscope.program.model import EpochKind
 from npuscope.report.figures import (
     DASH,
@@ -28,6 +29,7 @@ from npuscope.report.figures import (
     processor_units,
     rate,
     said_values,
+    session_values,
     shorten,
     shorten_end,
     source_of,
@@ -70,9 +72,9 @@ def _line(profile: Profile, epoch: EpochProfile, compared: bool) -> str:
     total = phases(epoch, clocks_of(profile)).total_npu_cycles
     speed = DASH if is_bare(epoch) else per(epoch.claims.ops, total)
     predicted = DASH if epoch.predicted_ms is None else ms(epoch.predicted_ms)
-    # Core cycles against the compiler's own estimate.
+    # The compiler's own estimate against core cycles, as a share of these: as the vendor has it.
     core, limit = epoch.counters.core_cycles, epoch.claims.max_cycles
-    against = f"{100 * (core - limit) / limit:+.0f}%" if limit else DASH
+    against = f"{100 * (core - limit) / core:+.0f}%" if limit and core else DASH
     return (
         f"{epoch_label(epoch):>9}  {epoch.kind.value:<6} {ms(epoch.ms):>7}"
         f"{f'{predicted:>10}' if compared else ''} {percent(epoch.ms, profile.total_ms):>6} "
@@ -110,6 +112,7 @@ def epoch_lines(profile: Profile, epoch: EpochProfile) -> list[str]:
         *_buses(epoch, cycles),
         *_speed(epoch, cycles),
         *_engines(epoch, cycles),
+        *([_row("bit-stream", f"r={epoch.blob_bytes} (blob)")] if epoch.blob_bytes else []),
         _row(
             "NPU cache cnts",
             f"R[hit={c.read_hit}, miss={c.read_miss}, alloc-miss={c.read_alloc_miss}, "
@@ -136,6 +139,7 @@ def _compiler(epoch: EpochProfile) -> list[str]:
         _row("source ops", names(epoch.origin) or DASH),
         _row("operations", str(operations(epoch))),
         _row("processor units", str(processor_units(epoch))),
+        *([_row("conv mode", "; ".join(epoch.modes))] if epoch.modes else []),
         _row("ops", str(claims.ops)),
         _row("compute cycles", f"{claims.compute_cycles} (max_cycles={claims.max_cycles})"),
         _row(
@@ -148,10 +152,12 @@ def _compiler(epoch: EpochProfile) -> list[str]:
 
 
 def _duration(profile: Profile, epoch: EpochProfile, cycles: Phases) -> list[str]:
-    share = percent(epoch.ms, profile.total_ms)
+    total = profile.total_ms
+    if profile.printed is not None and profile.printed.epochs_ms is not None:
+        total = profile.printed.epochs_ms
     lines = [
-        _row("duration", f"{ms(epoch.ms)}ms ({share}) total={ms(profile.total_ms)}ms"),
-        _row("bound by", epoch.counters.bound.value),
+        _row("duration", f"{ms(epoch.ms)}ms ({percent(epoch.ms, total)}) total={ms(total)}ms"),
+        _row("bound by", _bound(epoch)),
     ]
     if epoch.predicted_ms is not None:
         error = percent(epoch.predicted_ms - epoch.ms, epoch.ms)
@@ -166,6 +172,13 @@ def _duration(profile: Profile, epoch: EpochProfile, cycles: Phases) -> list[str
             )
         )
     return lines
+
+
+def _bound(epoch: EpochProfile) -> str:
+    """With the port of a convolution that it means."""
+    bound = epoch.counters.bound.value
+    port = choked_port(bound) if epoch.units.get("CONVACC") else ""
+    return f"{bound}, choked ports = ({port})" if port else bound
 
 
 def _cycles(epoch: EpochProfile, cycles: Phases, mcu_mhz: float, npu_mhz: float) -> list[str]:
@@ -296,6 +309,7 @@ def _runtime(profile: Profile) -> list[str]:
         model_line(profile),
         *tensor_lines(profile),
         machine_line(profile) + (f", {buses}" if buses else ""),
+        *(_row(name, value or DASH) for name, value in session_values(profile.device).items()),
         *(_row(name, value or DASH) for name, value in said_values(profile.device).items()),
         *interval_line(profile),
         f"runs     {runs or 'none'}",
@@ -306,6 +320,8 @@ def _runtime(profile: Profile) -> list[str]:
 
 def _compiler_lines(profile: Profile) -> list[str]:
     """The compiler's own estimate, summed; cycles are NPU cycles."""
+    if profile.printed is not None:
+        return ["Compiler", *_as_printed(profile.printed.compiler)]
     ops = sum(epoch.claims.ops for epoch in profile.epochs)
     cycles = sum(epoch.claims.max_cycles for epoch in profile.epochs)
     ideal = sum(epoch.claims.compute_cycles for epoch in profile.epochs)
@@ -326,6 +342,9 @@ def _compiler_lines(profile: Profile) -> list[str]:
 
 def _target(profile: Profile) -> list[str]:
     """What ran, under the name of its source: only a board's numbers are measured."""
+    if profile.printed is not None:
+        title = label(source_of(profile)).capitalize()
+        return [title, *_as_printed(profile.printed.measured)]
     total = total_phases(profile.epochs, clocks_of(profile))
     ops = sum(epoch.claims.ops for epoch in profile.epochs)
     ideal = sum(epoch.claims.compute_cycles for epoch in profile.epochs)
@@ -355,6 +374,9 @@ def _target(profile: Profile) -> list[str]:
 
 def _bandwidth(profile: Profile) -> list[str]:
     """Peak counts hardware epochs while the NPU is active, average the whole inference."""
+    if profile.printed is not None:
+        rows = _as_printed(profile.printed.bandwidth)
+        return ["Memory bandwidth / inference", *rows]
     hardware = tuple(epoch for epoch in profile.epochs if epoch.kind is EpochKind.HW)
     core_ms = total_phases(hardware, clocks_of(profile)).core_ms
     # Without the program the pools are not known, but what passed each bus interface is.
@@ -376,6 +398,10 @@ def _bandwidth(profile: Profile) -> list[str]:
 def _with_total(pools: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
     reads, writes = (sum(row[i] for row in pools.values()) for i in (0, 1))
     return {**pools, "total r/w": (reads, writes)}
+
+
+def _as_printed(rows: Iterable[tuple[str, str]]) -> list[str]:
+    return [_figure_row(safe_terminal(name), safe_terminal(value)) for name, value in rows]
 
 
 def _figure_row(name: str, value: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from npuscope.profiling.model import Profile
+from npuscope.report.figures import answer
 from npuscope.report.json_report import profile_json
 from npuscope.report.profile import profile_text
 from npuscope.rulebook.finding import Finding
@@ -29,7 +30,11 @@ def report_text(
     full: bool = False,
     epochs: frozenset[int] | None = None,
     vendor_figures: bool = False,
+    verbosity: int = 1,
 ) -> str:
+    if not verbosity:
+        return answer(report.profile) + "\n"
+    full = full or verbosity > 1
     if not vendor_figures or report.measured is None:
         return profile_text(report.profile, full=full, epochs=epochs)
     from npuscope.report.vendor_figures import measured_vendor_report

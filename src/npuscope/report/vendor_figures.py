@@ -15,6 +15,7 @@ from npuscope.boards.device import BoardClocks, Inference, NodeCounters
 from npuscope.errors import FileError, UsageError
 from npuscope.profiling.collect import ENGINES_PER_BUSIF, added_claims
 from npuscope.profiling.measure import Measurement
+from npuscope.profiling.model import PrintedTotals
 from npuscope.profiling.printed import CompilerText
 from npuscope.profiling.profiler_log import ProfilerLog
 from npuscope.profiling.recorded import LogDevice
@@ -93,6 +94,7 @@ class VendorEpoch(Struct, frozen=True):
 class VendorReport(Struct, frozen=True):
     clocks: BoardClocks
     epochs: tuple[VendorEpoch, ...]
+    printed: PrintedTotals | None = None
 
     @property
     def mcu_cycles(self) -> Cycles:
@@ -108,6 +110,9 @@ class VendorReport(Struct, frozen=True):
 
     @property
     def total_ms(self) -> float:
+        """Beside each epoch."""
+        if self.printed is not None and self.printed.epochs_ms is not None:
+            return self.printed.epochs_ms
         return sum(self.mcu_cycles) * 1000 / self.clocks.mcu_hz
 
     @property
@@ -154,7 +159,8 @@ def vendor_report(
 
 def measured_vendor_report(measured: Measurement) -> VendorReport:
     inferences = [row.inference for row in measured.recorded]
-    return vendor_report(inferences, measured.info.clocks, measured.program, said=measured.said)
+    report = vendor_report(inferences, measured.info.clocks, measured.program, said=measured.said)
+    return replace(report, printed=measured.profile.printed)
 
 
 def _with_text(epoch: VendorEpoch, said: Mapping[tuple[int, int], CompilerText]) -> VendorEpoch:

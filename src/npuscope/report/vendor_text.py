@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from npuscope.boards.device import BoardClocks, NetworkDesc
 from npuscope.boards.wire.statistics import NodePlace, block_type, config_lines, node_lines
 from npuscope.profiling.measure import Measurement
+from npuscope.profiling.model import PrintedTotals
 from npuscope.profiling.recorded import Recorded
 from npuscope.program.model import Claims
 from npuscope.report.figures import said_values
@@ -19,6 +20,7 @@ from npuscope.report.vendor_figures import (
 )
 from npuscope.sim.counters import BusTraffic
 from npuscope.text import safe_terminal
+from npuscope.version import __version__
 
 _NO_COUNTS = (0, 0, 0, 0)
 _NO_OPS = "<no ops available>"
@@ -30,8 +32,11 @@ def vendor_report_text(report: VendorReport, measured: Measurement | None = None
     """What the device said, blocks by epoch, then the whole model, in the vendor's layout."""
     lines = _initial_part(measured) if measured else []
     lines += [line for epoch in report.epochs for line in (*_block(epoch, report), "")]
-    lines += ["", *_title("Summary"), "", *_compiler_total(report)]
-    lines += [*_measured_total(report), "", *_memory_total(report)]
+    lines += ["", *_title("Summary"), ""]
+    if report.printed is not None:
+        lines += _printed_total(report.printed)
+    else:
+        lines += [*_compiler_total(report), *_measured_total(report), "", *_memory_total(report)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -42,8 +47,18 @@ _OF_NETWORK = 3  # rows that tell of the network; the rest are the device's
 def _initial_part(measured: Measurement) -> list[str]:
     info, network = measured.info, measured.network
     name = safe_terminal(network.name)
-    said = _entries(said_values(measured.profile.device))
+    device = measured.profile.device
+    said = _entries(said_values(device))
+    banner = f"npuscope - NPU profiler (version {__version__})"
+    opening = [banner]
+    if device is not None:
+        opening = [device.banner or banner]
+        opening += [f"Creating date : {device.created}"] if device.created else []
+        if device.session:
+            opening.append(f"Creating session with `{device.session}` descriptor")
+        opening += [f"{info.protocol} {[safe_terminal(n.name) for n in info.networks]}", ""]
     return [
+        *map(safe_terminal, opening),
         f"Summary '{name}' - {[safe_terminal(n.name) for n in info.networks]}",
         _INITIAL_RULER,
         *_tensor_lines(network),
@@ -202,6 +217,19 @@ def _engine(engine: VendorEngine, core: int) -> str:
         f"{engine.active_cycles} cycles, {f'[{data}]' if data else '<no-data-size info>'}, "
         f"{100 * per(engine.active_cycles, core):.0f}%"
     )
+
+
+def _printed_total(totals: PrintedTotals) -> list[str]:
+    """As the report that was read has it."""
+    parts = (
+        ("Compiler", totals.compiler),
+        ("Measured", totals.measured),
+        ("Memory bandwidth / inference", totals.bandwidth),
+    )
+    lines: list[str] = []
+    for title, rows in parts:
+        lines += [f"  {title}", *(_row(f" {name}", safe_terminal(v)) for name, v in rows), ""]
+    return lines[:-1]
 
 
 def _compiler_total(report: VendorReport) -> list[str]:

@@ -120,8 +120,15 @@ def inputs_are_not_read(graph: Graph, machine: Machine) -> Iterator[Hit]:
 def states_are_fed_back(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """Outputs look like inputs: the network carries a state from one inference to the next."""
     shapes = [graph.tensor(name).shape for name in graph.outputs]
-    states = [name for name in graph.inputs if graph.tensor(name).shape in shapes]
-    # With one input or one output, nothing would be left for the data itself.
+    states = []
+    for name in graph.inputs:
+        shape = graph.tensor(name).shape
+        if shape in shapes:
+            shapes.remove(shape)
+            states.append(name)
+    # Something must be left for the data itself, which exporters put first.
+    if len(states) == len(graph.inputs):
+        states = states[1:]
     if len(graph.inputs) > 1 and len(graph.outputs) > 1 and states:
         yield Hit(tuple(states), counted(len(states), "state input"), 0)
 

@@ -203,6 +203,7 @@ class EpochCounters(Struct, frozen=True):
     busif: tuple[BusTraffic, ...] = ()
     cache: CacheCounts = CacheCounts()
     traffic: tuple[PoolTraffic, ...] = ()
+    core_mcu_cycles: float | None = None  # the core as a board's MCU counted it, where one did
 
 
 # --- Of all engines of an epoch together ---

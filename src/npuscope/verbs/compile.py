@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from npuscope.clock import now
 from npuscope.errors import TargetError, UsageError
 from npuscope.families.registry import family_for, first_family
 from npuscope.options.kinds import (
@@ -98,8 +100,8 @@ VERB = Verb(
     (Argument("source", "MODEL", "a model: .tflite or QDQ .onnx", "?"),),
     (
         OptionGroup("", (
-            file("directory", "folder for the files", "DIR", flags=("-o", "--output"),
-                required=True),
+            file("directory", "folder for the files (on the command line st_ai_output)", "DIR",
+                flags=("-o", "--output")),
             flag("log_lowering", "list the mappings that rules refused, by epoch", python=False,
                 **OWN),
             *IMAGE,
@@ -164,6 +166,7 @@ def compilation(
     model: str | None = None,
     target: str | None = None,
     max_ca_pipe: int | None = None,
+    words: Callable[[str], str] | None = None,
     **options: Any,
 ) -> Compilation | Compiled:
     """The Program with what was written; the vendor's tool takes the model with an option."""
@@ -180,6 +183,10 @@ def compilation(
             raise UsageError(f"expected 1 to 4 units, found {max_ca_pipe}", where="--Omax-ca-pipe")
         overrides = {"convacc.max_pipe": max_ca_pipe, **(options.get("overrides") or {})}
         options = {**options, "overrides": overrides}
+    from npuscope.report.compile import OUTPUT_FOLDER, Compilation
+
+    if words is not None:  # at a command line
+        directory = directory or OUTPUT_FOLDER
     from npuscope.building import refuse_stand_ins
     from npuscope.whole_file import new_folder
 
@@ -194,11 +201,17 @@ def compilation(
         files: tuple[str, ...] = ()
         notes: tuple[str, ...] = ()
     else:
+        asked = ("compile", words("compile")) if words is not None else ()
+        options |= {"directory": str(directory), "created": now(), "asked": asked}
         with new_folder(directory) as folder:
             written = family.write(build, folder.path, options)
         files, notes = folder.files, (*written, *folder.kept)
     result: Compilation | Compiled = family.compiled(build, files, notes)
-    return result
+    if directory is None or not isinstance(result, Compilation):
+        return result
+    from npuscope.report.build_files import build_call
+
+    return replace(result, call=build_call(build, options))
 
 
 def tell_missing(result: Compilation | Compiled) -> None:

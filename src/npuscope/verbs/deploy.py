@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from npuscope.errors import DeviceError
 from npuscope.options.kinds import Argument, OptionGroup, Verb, file, flag, text
-from npuscope.options.rows import OUTPUT
+from npuscope.options.rows import GENERATION, OUTPUT
+from npuscope.structs import replace
+from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
-    from npuscope.loadable.deploy import DeployedStep
+    from npuscope.loadable.deploy import DeployedStep, DeployStep
+
+_BUILD = "st_ai_output"
 
 # fmt: off
 VERB = Verb(
     "put a network on a real board: signing, addresses, order, boot switches",
-    (Argument("source", "DIR", "a build folder, or NAME_rel.bin of `package`"),),
+    (Argument("source", "DIR", "a model, a build folder, or NAME_rel.bin of `package`"),),
     (
         OptionGroup("", (
             text("board", "the board (stm32n6570-dk)", "", default="stm32n6570-dk",
@@ -24,10 +31,13 @@ VERB = Verb(
             file("application", "the application: a signed .hex, or a .bin to be signed"),
             text("tool", "what programs the board", "", default="STM32_Programmer_CLI",
                 choices=("STM32_Programmer_CLI", "probe-rs", "pyocd")),
-            flag("run", "run the commands (default: only print them)"),
+            flag("run", "run the commands, wait at the boot switches and profile the board "
+                "(default: only print them)", flags=("--run", "--go")),
+            replace(GENERATION, means="compiler generation, if a model is given"),
         )),
         OUTPUT,
     ),
+    run="at_terminal",
     text="npuscope.report.deploy:deploy_text",
     json="npuscope.report.deploy:deploy_json",
     busy="deploying",
@@ -44,19 +54,88 @@ def deploy(
     application: str | Path | None = None,
     tool: str = "STM32_Programmer_CLI",
     run: bool = False,
+    generation: str | None = None,
 ) -> tuple[DeployedStep, ...]:
     """Put a network on a real board, with the programmer's command line tool.
 
-    In: a build folder or a NAME_rel.bin; boot loader and application are programmed if given.
-    Out: the steps, each with what its command printed; without `run` nothing is done.
+    In: a model, which is compiled to st_ai_output, a build folder or a NAME_rel.bin; boot loader
+    and application are programmed if given. Out: the steps, each with what its command printed;
+    without `run` nothing is done on the board.
 
     >>> npuscope.deploy("net", application="app_signed.hex")
     """
-    from npuscope.loadable.deploy import DeployedStep, recipe, run_steps
+    return _deployed(source, board, fsbl, application, tool, run, generation)
+
+
+def at_terminal(
+    source: str,
+    *,
+    board: str,
+    tool: str,
+    run: bool,
+    fsbl: str | None = None,
+    application: str | None = None,
+    generation: str | None = None,
+) -> tuple[DeployedStep, ...]:
+    """The same with somebody there who sets the switches."""
+    return _deployed(source, board, fsbl, application, tool, run, generation, wait_for_enter)
+
+
+def wait_for_enter(step: DeployStep) -> None:
+    print(f"npuscope: {safe_terminal(step.what)}, then press Enter", file=sys.stderr, flush=True)
+    if not sys.stdin.readline():
+        raise DeviceError(
+            "nobody pressed Enter", where=step.what, hint="run it at a terminal, or pipe `yes ''`"
+        )
+
+
+def _deployed(
+    source: str | Path,
+    board: str,
+    fsbl: str | Path | None,
+    application: str | Path | None,
+    tool: str,
+    run: bool,
+    generation: str | None,
+    wait: Callable[[DeployStep], None] | None = None,
+) -> tuple[DeployedStep, ...]:
+    from npuscope.loadable.deploy import (
+        DeployedStep,
+        DeployStep,
+        recipe,
+        require_files,
+        run_steps,
+    )
 
     parts = {"fsbl": fsbl, "application": application}
     paths = {name: Path(path) if path else None for name, path in parts.items()}
+    before: tuple[DeployedStep, ...] = ()
+    if run:
+        require_files(*paths.values())
+    if Path(source).suffix.lower() in (".tflite", ".onnx"):
+        from npuscope.verbs.checklist import checklist
+        from npuscope.verbs.compile import compilation
+
+        compiled = compilation(str(source), _BUILD, generation=generation)
+        words = ("npuscope", "compile", str(source), "-o", _BUILD)
+        step = DeployStep(f"compile {Path(source).name}", words)
+        text = f"{len(compiled.program.executed)} epochs in {_BUILD}"
+        checks = DeployStep("check the build", ("npuscope", "checklist", _BUILD))
+        before = (DeployedStep(step, text), DeployedStep(checks, checklist(_BUILD).told()))
+        source = _BUILD
     steps = recipe(Path(source), board, tool=tool, **paths)
     if not run:
-        return tuple(DeployedStep(step, "") for step in steps)
-    return tuple(run_steps(steps, board, tool))
+        return (*before, *(DeployedStep(step, "") for step in steps))
+
+    def measured() -> str:
+        from npuscope.report.profile import profile_text
+        from npuscope.verbs.measure import measure
+
+        build = source if Path(source).is_dir() else None
+        try:
+            return profile_text(measure(build, connect="serial").profile)
+        except DeviceError as error:  # the network is on the board all the same
+            return f"not profiled: {error.message}"
+
+    ending = measured if wait is not None else None
+    return (*before, *run_steps(steps, board, tool, wait=wait, measured=ending))

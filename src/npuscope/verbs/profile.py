@@ -5,10 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from npuscope.clock import now
 from npuscope.errors import UsageError
 from npuscope.families.registry import family_for
 from npuscope.options.kinds import OptionGroup, Verb, flag, result_file, text
-from npuscope.options.rows import BATCH, DEVICE, HTML, OUTPUT, READING, SOURCE, TARGET
+from npuscope.options.rows import (
+    BATCH,
+    DEVICE,
+    HTML,
+    NO_COLOR,
+    OUTPUT,
+    READING,
+    SOURCE,
+    TARGET,
+    VERBOSITY,
+)
 from npuscope.structs import replace
 from npuscope.verbs.check import checked
 
@@ -57,7 +68,7 @@ VERB = Verb(
         OptionGroup("device", DEVICE),
         TARGET,
         READING,
-        OUTPUT,
+        replace(OUTPUT, options=(*OUTPUT.options, VERBOSITY, NO_COLOR)),
     ),
     run="report",
     text="npuscope.report.profile_report:report_text",
@@ -105,6 +116,7 @@ def profile(
         chrome=chrome,
         save=save,
         log=log,
+        dated=False,
         **options,
     ).profile
 
@@ -125,6 +137,7 @@ def report(
     save: str | Path | None = None,
     log: str | Path | None = None,
     json: str | None = None,
+    dated: bool = True,
     **options: Unpack[Options],
 ) -> ProfileReport:
     """A saved run as it is, a device's counters by block, or our simulation, which alone looks
@@ -160,6 +173,7 @@ def report(
             vendor_plan=vendor_plan,
             **options,
         )
+        measured = replace(measured, profile=with_session(measured.profile, connect, dated))
         result = ProfileReport(measured.profile, measured=measured)
         program = measured.program
         write_measured(html, measured)
@@ -169,8 +183,19 @@ def report(
         # Findings and the build are needed for these outputs only; without them it is faster.
         with_findings = bool(json is not None or html or trace or chrome)
         result, program = _run(source, batch or 1, html, with_findings, options)
+        result = replace(result, profile=with_session(result.profile, connect, dated))
     write_profile(result.profile, program, csv=csv, save=save, trace=trace, chrome=chrome)
     return result
+
+
+def with_session(profile: Profile, connect: str, dated: bool) -> Profile:
+    """How it was asked for and, on the command line, when; where a log does not say it. A value in
+    Python is the same whenever it is made."""
+    if profile.device is None:
+        return profile
+    session = profile.device.session or connect
+    created = profile.device.created or (now() if dated else "")
+    return replace(profile, device=replace(profile.device, session=session, created=created))
 
 
 def _run(

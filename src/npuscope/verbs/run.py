@@ -104,7 +104,11 @@ def run(
     if batch < 1:
         raise UsageError(f"expected at least 1 inference, found {batch}", where="--batch")
     if "no-flash" in modes:
-        raise UsageError("the emulated board starts with empty flash", where="--mode no-flash")
+        raise UsageError(
+            "the emulated board starts with empty flash",
+            where="--mode no-flash",
+            hint="on a real board it starts what is in flash already: --board stm32n6570-dk",
+        )
     start = partial(
         load_and_run,
         clocks=load_machine(overrides=overrides).clocks,

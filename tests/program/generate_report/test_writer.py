@@ -9,12 +9,13 @@ from npuscope.demo_network import demo_graph
 from npuscope.graph.model import Graph
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine
-from npuscope.ops.table import total_macs
 from npuscope.profiling.run import estimate
 from npuscope.program.generate_report import GenerateReport, generate_report_text
 from npuscope.program.generate_report.lines import split_lines
 from npuscope.program.generate_report.reader import parse_generate_report
-from npuscope.program.generate_report.writer import amount, pool_usage
+from npuscope.program.generate_report.usage import pool_usage
+from npuscope.program.generate_report.vendor_macc import total_vendor_macc
+from npuscope.program.generate_report.writer import amount
 from npuscope.program.model import Call, Epoch, EpochKind, Program
 from npuscope.structs import replace
 from program.sample import sample
@@ -57,8 +58,8 @@ def test_layers_come_back(built) -> None:
     report = read_back(program, machine, graph=graph)
     rows = report.layers[len(graph.inputs) :]
     assert len(rows) == len(graph.ops)
-    assert sum(row.macc or 0 for row in rows) == total_macs(graph)
-    assert dict(report.model_totals)["macc"] == total_macs(graph)
+    assert sum(row.macc or 0 for row in rows) == total_vendor_macc(graph)
+    assert dict(report.model_totals)["macc"] == total_vendor_macc(graph)
     for row, op in zip(rows, graph.ops, strict=True):
         variable = [name for name in op.inputs if name and not graph.tensor(name).is_constant]
         assert len(row.inputs) == len(variable)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from npuscope.families.interface import Family, Format, Options, Report, Source
 from npuscope.options.rows import BUILDING
+from npuscope.structs import replace
 
 if TYPE_CHECKING:
     from npuscope.advice.compare.model import Side
@@ -69,11 +70,9 @@ class NeuralArt(Family):
         return is_saved_profile(path) or is_program(path)
 
     def write(self, build: Build, folder: Path, options: Options) -> tuple[str, ...]:
-        from npuscope.report.build_files import BuildNames, write_network
+        from npuscope.report.build_files import build_call, write_network
 
-        files = (options.get("csv_file"), options.get("output_info_file"))
-        names = (str(name or "") for name in (*files, options.get("application")))
-        return write_network(build, folder, BuildNames(options.get("name", "network"), *names))
+        return write_network(build, folder, build_call(build, options))
 
     def compiled(self, build: Build, files: tuple[str, ...], notes: tuple[str, ...]) -> Compilation:
         from npuscope.report.compile import Compilation
@@ -91,12 +90,14 @@ class NeuralArt(Family):
     def profile(self, source: Source, options: Options) -> Profile:
         """Simulated, `batch` times."""
         from npuscope.building import without_collector
+        from npuscope.profiling.measure import simulated_part
         from npuscope.profiling.run import profile
 
         with without_collector():
             network = self.compile(source, options)
             batch = options.get("batch", 1)
-            return profile(network.program, network.machine, network.graph, batch=batch)
+            run = profile(network.program, network.machine, network.graph, batch=batch)
+        return replace(run, device=simulated_part(network.program, network.machine, batch))
 
     def side(self, source: Source, options: Options) -> Side:
         from npuscope.advice.compare.sides import neural_art_side
@@ -126,6 +127,7 @@ class NeuralArt(Family):
         from npuscope.advice.fix.trials import trials_of
         from npuscope.building import Options as Building
         from npuscope.building import build, without_collector
+        from npuscope.profiling.measure import simulated_part
         from npuscope.profiling.run import profile
 
         plain: Building = self.understood(options, BUILDING)  # type: ignore[assignment]
@@ -134,9 +136,9 @@ class NeuralArt(Family):
         network = with_model(network, source, model, plain)
         with without_collector():
             if options.get("batch"):
-                run = profile(
-                    network.program, network.machine, network.graph, batch=options["batch"]
-                )
+                parts, batch = (network.program, network.machine), options["batch"]
+                run = profile(*parts, network.graph, batch=batch)
+                run = replace(run, device=simulated_part(*parts, batch))
             else:
                 run = self.time(network)
             trials = trials_of(source, plain, network, run) if options.get("trials") else None

@@ -5,8 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from npuscope.graph.model import DType, Graph, Tensor
 from npuscope.ops.table import total_macs
+from npuscope.program.generate_report.usage import pool_usage
+from npuscope.program.generate_report.vendor_macc import total_vendor_macc
 from npuscope.program.model import Buffer, Program
 from npuscope.text import safe_terminal
 
@@ -14,14 +18,43 @@ _RULER = "-" * 100
 _FLOAT_BYTES = 4
 
 
-def summary_lines(
-    program: Program, graph: Graph, directory: str = "", name: str = "network"
-) -> list[str]:
+class BuildCall(Struct, frozen=True):
+    """How a build was asked for: what its files are called, and what its report repeats."""
+
+    directory: str = ""
+    name: str = "network"
+    csv: str = ""
+    info: str = ""
+    application: str = ""
+    level: int | None = None
+    mpool: str = ""
+    words: tuple[str, ...] = ()
+    date: str = ""
+
+    def compiler_arguments(self, program: Program) -> str:
+        """The same in the spelling of the vendor's compiler."""
+        folder = f"{self.directory.rstrip('/')}/" if self.directory else "./"
+        pool_file = f"{program.machine}.mpool"
+        rows = (
+            f'-i "{program.model_file or program.name}" -g "{self.name}.c"',
+            f'--load-mpool "{self.mpool or pool_file}" --save-mpool-file "{folder}{pool_file}"',
+            f'--out-dir-prefix "{folder}"',
+            f"--optimization {self.level}" if self.level is not None else "",
+            "--enable-epoch-controller" if program.epoch_controller else "",
+            "--all-buffers-info --enable-virtual-mem-pools",
+            f'--csv-file "{self.csv or f"{self.name}.csv"}"',
+            f'--output-info-file "{self.info or "c_info.json"}"',
+        )
+        return " ".join(row for row in rows if row)
+
+
+def summary_lines(program: Program, graph: Graph, call: BuildCall | None = None) -> list[str]:
     """Names and order are the vendor's."""
+    call = call or BuildCall()
     return [
         "Exec/report summary (compile)",
         _RULER,
-        *(_row(name, value) for name, value in _model(program, graph, directory, name)),
+        *(_row(name, value) for name, value in _model(program, graph, call)),
         _RULER,
         *(_row(name, value) for name, value in _tensors(program, graph)),
         *(_row(name, value) for name, value in _sizes(program, graph)),
@@ -34,16 +67,26 @@ def _row(name: str, value: str) -> str:
     return f"{name:<19}: {safe_terminal(value)}"
 
 
-def _model(program: Program, graph: Graph, directory: str, name: str) -> Iterator[tuple[str, str]]:
+def _model(program: Program, graph: Graph, call: BuildCall) -> Iterator[tuple[str, str]]:
     yield "model file", program.model_file or program.name
     yield (
         "type",
         program.model_file.rpartition(".")[2].lower() if "." in program.model_file else "graph",
     )
-    yield "c_name", name
+    yield "c_name", call.name
+    buffers = program.buffer_map()
+    allocated = [
+        f"allocate-{side}"
+        for side, names in (("inputs", graph.inputs), ("outputs", graph.outputs))
+        if all(name in buffers and buffers[name].pool for name in names)
+    ]
+    yield "options", ", ".join(allocated) or "none"
+    level = "" if call.level is None else f" (--optimization {call.level})"
+    yield "optimization", f"balanced{level}"
     yield "target/series", f"{program.machine}npu"
-    if directory:
-        yield "output dir", directory
+    if call.directory:
+        yield "workspace dir", call.directory
+        yield "output dir", call.directory
     yield "model_fmt", model_format(graph)
     yield "model_name", program.name
     if program.model_md5:
@@ -83,7 +126,9 @@ def _tensors(program: Program, graph: Graph) -> Iterator[tuple[str, str]]:
     for side, names in (("input", graph.inputs), ("output", graph.outputs)):
         for number, name in enumerate(names, 1):
             yield f"{side} {number}/{len(names)}", _tensor(graph.tensor(name), buffers.get(name))
-        total = sum(graph.tensor(name).size_bytes for name in names)
+        # As the vendor counts: what lies in the activations is counted there.
+        user = [name for name in names if name not in buffers or not buffers[name].pool]
+        total = sum(graph.tensor(name).size_bytes for name in user)
         yield f"{side}s (total)", f"{total:,} Bytes"
 
 
@@ -103,12 +148,17 @@ def _sizes(program: Program, graph: Graph) -> Iterator[tuple[str, str]]:
     in_float = _FLOAT_BYTES * sum(tensor.elements for tensor in weights_of(graph))
     change = size - in_float
     share = f"({100 * change / in_float:+.1f}%)" if in_float else ""
-    yield "macc", f"{total_macs(graph):,}"
+    yield (
+        "macc",
+        f"{total_vendor_macc(graph):,} as the vendor counts, {total_macs(graph):,} products",
+    )
     yield (
         "weights (ro)",
         f"{_bytes(size)} ({_segments(len(pools))}) / {change:+,}{share} vs float model",
     )
-    marks = [p.used_bytes for p in program.pools if p.writable and not p.virtual and p.used_bytes]
+    # Pools that hold activations, with the weights that lie in them too.
+    pools_used = [pool for pool in pool_usage(program) if pool.activations_bytes]
+    marks = [pool.weights_bytes + pool.activations_bytes for pool in pools_used]
     activations = sum(marks)
     yield "activations (rw)", f"{_bytes(activations)} ({_segments(len(marks))}) *"
     yield "ram (total)", f"{_bytes(activations)} = {activations:,} + 0 + 0"

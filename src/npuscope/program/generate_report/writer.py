@@ -5,13 +5,12 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Protocol
 
-from msgspec import Struct
-
 from npuscope.graph.model import Graph, Op, Tensor
 from npuscope.machine.model import Machine
-from npuscope.ops.table import macs, total_macs
-from npuscope.program.generate_report.summary import summary_lines, weights_of
-from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
+from npuscope.program.generate_report.summary import BuildCall, summary_lines, weights_of
+from npuscope.program.generate_report.usage import PoolUsage, pool_usage
+from npuscope.program.generate_report.vendor_macc import total_vendor_macc, vendor_macc
+from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.text import safe_terminal
 from npuscope.version import __version__
 
@@ -38,7 +37,10 @@ def layer_lines(graph: Graph) -> list[str]:
     for block in blocks:
         lines += [*(_line(row, widths) for row in block), ruler]
     weights = sum(t.size_bytes for t in weights_of(graph))
-    return [*lines, f"model: macc={total_macs(graph):,} weights={weights:,} activations=-- io=--"]
+    return [
+        *lines,
+        f"model: macc={total_vendor_macc(graph):,} weights={weights:,} activations=-- io=--",
+    ]
 
 
 def _line(row: tuple[str, ...], widths: list[int]) -> str:
@@ -51,7 +53,7 @@ def _op_block(graph: Graph, op: Op, index: int) -> list[tuple[str, ...]]:
     params, size = sum(t.elements for t in constants), sum(t.size_bytes for t in constants)
     inputs = [_short(n) for n in op.inputs if n and not graph.tensor(n).is_constant]
     original = op.origin[0].partition(":")[0] if op.origin else op.kind
-    work = macs(graph, op)
+    work = vendor_macc(graph, op)
     first = (
         str(index),
         f"{_short(op.outputs[0])} ({_word(original)})",
@@ -81,51 +83,6 @@ def _word(name: str) -> str:
 
 # --- What a Program puts into each physical pool ---
 
-# Ends of ranges are given as the compiler allocates: in steps of 16 bytes.
-_STEP = 16
-
-
-class PoolUsage(Struct, frozen=True):
-    """Bytes in one pool, and the addresses they span. Activations count to their high mark."""
-
-    name: str
-    address: int
-    size_bytes: int
-    weights_bytes: int
-    activations_bytes: int
-    low: int
-    high: int
-
-
-def pool_usage(program: Program) -> tuple[PoolUsage, ...]:
-    """Physical pools by address. A buffer of a virtual pool lies in the banks it crosses."""
-    pools = program.pool_map()
-    owners = [b for b in program.buffers if not b.view_of and b.pool in pools]
-    placed = [(buffer, pools[buffer.pool].address + buffer.offset) for buffer in owners]
-    real = sorted((pool for pool in program.pools if not pool.virtual), key=lambda p: p.address)
-    return tuple(_usage(pool, placed) for pool in real)
-
-
-def _usage(pool: Pool, placed: list[tuple[Buffer, int]]) -> PoolUsage:
-    end = pool.address + pool.size_bytes
-    spans = [
-        (buffer, max(start, pool.address), min(start + buffer.size_bytes, end))
-        for buffer, start in placed
-        if start < end and start + buffer.size_bytes > pool.address
-    ]
-    top = max((high for _, _, high in spans), default=pool.address)
-    marks = [high - pool.address for buffer, _, high in spans if not buffer.is_param]
-    return PoolUsage(
-        pool.name,
-        pool.address,
-        pool.size_bytes,
-        sum(high - low for buffer, low, high in spans if buffer.is_param),
-        max(marks, default=0),
-        min((low for _, low, _ in spans), default=pool.address),
-        min(-(-top // _STEP) * _STEP, end),
-    )
-
-
 # --- The report of one of our Programs, in the style of its compiler generation ---
 
 _RULER = "-" * 84
@@ -147,7 +104,11 @@ class TimedRun(Protocol):
 
 
 def generate_report_text(
-    program: Program, machine: Machine, graph: Graph | None = None, profile: TimedRun | None = None
+    program: Program,
+    machine: Machine,
+    graph: Graph | None = None,
+    profile: TimedRun | None = None,
+    call: BuildCall | None = None,
 ) -> str:
     """Tool, layers, compiler, pools, used ranges, epochs, sections: in the vendor's order."""
     usage = pool_usage(program)
@@ -156,39 +117,45 @@ def generate_report_text(
     width = max((len(pool.name) for pool in used), default=0)
     rows = [f"\t{_place(pool, width)} 0x{pool.low:08X}-0x{pool.high:08X}" for pool in used]
     parts = [
-        _head(program),
-        ["", *summary_lines(program, graph), ""] if graph else [],
+        _head(program, call),
+        ["", *summary_lines(program, graph, call), ""] if graph else [],
         layer_lines(graph) if graph else [],
-        _compiler(program, machine),
+        _compiler(program, machine, call),
         _pools(usage),
         ["", "Used memory ranges", _RULER, *rows, _END],
         ["", "Epochs details", _RULER, *(_old_epochs if old else _boxed_epochs)(program), _END],
         _sections(usage),
-        _speed(profile) if profile else [],
+        _speed(profile, machine, graph) if profile else [],
     ]
     return "\n".join(line for part in parts for line in part) + "\n"
 
 
-def _head(program: Program) -> list[str]:
+def _head(program: Program, call: BuildCall | None) -> list[str]:
     model = safe_terminal(program.model_file or program.name)
+    words = f"compile {model} --generation {program.generation}"
+    if call is not None and call.words:
+        words = safe_terminal(" ".join(call.words))
     return [
         f"npuscope v{__version__}",
-        f"Parameters            : compile {model} --generation {program.generation}",
+        *([f"Created date          : {call.date}"] if call is not None and call.date else []),
+        f"Parameters            : {words}",
         *([f"model_hash            : 0x{program.model_md5}"] if program.model_md5 else []),
         "",
         f"Model name - {safe_terminal(program.name)}",
     ]
 
 
-def _compiler(program: Program, machine: Machine) -> list[str]:
+def _compiler(program: Program, machine: Machine, call: BuildCall | None) -> list[str]:
     controller = "--epoch-controller" if program.epoch_controller else "--no-epoch-controller"
+    arguments = f"--machine {machine.name} --generation {program.generation} {controller}"
+    if call is not None:
+        arguments = call.compiler_arguments(program)
     return [
         "",
         "Compilation details",
         _RULER,
         f"Compiler version: {__version__}",
-        f"Compiler arguments:  --machine {machine.name} --generation {program.generation}"
-        f" {controller}",
+        f"Compiler arguments:  {safe_terminal(arguments)}",
         _END,
     ]
 
@@ -319,9 +286,13 @@ def _sections(usage: tuple[PoolUsage, ...]) -> list[str]:
     ]
 
 
-def _speed(profile: TimedRun) -> list[str]:
-    return [
+def _speed(profile: TimedRun, machine: Machine, graph: Graph | None) -> list[str]:
+    lines = [
         "",
         f"estimated duration    : {profile.total_ms:.3f} ms",
         f"estimated rate        : {profile.inferences_per_s:.2f} inf/s",
     ]
+    if graph is None or not machine.peak_gops or not profile.total_ms:
+        return lines
+    gops = 2 * total_vendor_macc(graph) / profile.total_ms / 1e6
+    return [*lines, f"estimated GOPS        : {gops:.1f} of {machine.peak_gops:g}"]

@@ -65,14 +65,14 @@ def _quoted(value: str) -> str:
 
 
 def _version_check(scope: Scope) -> Lines:
-    """The interface of epoch functions changed once: say so before the compiler does.
+    """The interface of epoch functions changed once: another runtime is refused.
 
     In the vendor's form, one line with four numbers: its profiler reads them from here.
     """
     parts = zip(("MAJOR", "MINOR", "MICRO", "DEV"), scope.dialect.runtime, strict=True)
     return [
         "#if " + " || ".join(f"LL_ATON_VERSION_{name} != {number}" for name, number in parts),
-        f"#  warning {c_string(f'written for the runtime of {scope.program.generation}')}",
+        f"#  error {c_string(f'written for the runtime of {scope.program.generation}')}",
         "#endif",
         "",
         "#if !defined(LL_ATON_DBG_BUFFER_INFO_EXCLUDED)",
