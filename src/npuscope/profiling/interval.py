@@ -127,13 +127,14 @@ def contents(
 
 
 def _stores_sums(epoch: Epoch) -> bool:
-    """16-bit results that no engine of the same epoch reads again, as passes do."""
+    """Convolutions of the same features side by side, whose 16-bit sums a later epoch reads."""
     engines = [unit for unit in epoch.units if isinstance(unit, Streng)]
-    read = {engine.addr_base.buffer for engine in engines if not engine.dir}
-    return any(
+    read = Counter(engine.addr_base.buffer for engine in engines if not engine.dir)
+    stores = any(
         engine.dir and engine.nbits_out == _SUM_BITS and engine.addr_base.buffer not in read
         for engine in engines
     )
+    return stores and epoch.operators.count("Conv") > 1 and max(read.values()) > 1
 
 
 def sides(of: Contents, credible: bool = True) -> Sides:
