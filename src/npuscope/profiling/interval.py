@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -99,7 +99,7 @@ def contents(
 ) -> Contents:
     whole = total_ms or 1.0
     spent: defaultdict[str, float] = defaultdict(float)
-    unmeasured: Counter[str] = Counter()
+    unmeasured: defaultdict[str, float] = defaultdict(float)
     npu_khz = machine.clocks.npu_mhz * 1000
     for epoch, facts_of_epoch in zip(epochs, facts.epochs, strict=True):
         kernel = facts_of_epoch.call.kernel if facts_of_epoch.call else ""
@@ -120,9 +120,9 @@ def contents(
             spent["cpu"] += ms
         else:
             unmeasured[kernel] += ms
-    slowest = tuple(name for name, _ in unmeasured.most_common())
+    slowest = tuple(sorted(unmeasured, key=unmeasured.__getitem__, reverse=True))
     shares: dict[str, Any] = {name: ms / whole for name, ms in spent.items()}
-    of = Contents(0.0, 0.0, unmeasured.total() / whole, 0.0, slowest)
+    of = Contents(0.0, 0.0, sum(unmeasured.values()) / whole, 0.0, slowest)
     return replace(of, **shares)
 
 
