@@ -14,7 +14,7 @@ from npuscope.program.units import Streng, Unit
 from npuscope.rulebook import fixes
 from npuscope.rulebook.conv import internal_ram_bytes
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
-from npuscope.rulebook.fix import at_most, timed
+from npuscope.rulebook.fix import at_most
 from npuscope.rulebook.queries import zero_point
 from npuscope.rulebook.registry import advise
 from npuscope.sim.counters import Bound
