@@ -134,7 +134,6 @@ def test_interrupt(failing, capsys) -> None:  # type: ignore[no-untyped-def]
         (["profile", "a", "--batch", "0"], "--batch: expected at least 1 inference, found 0"),
         (["profile", "a", "--epochs", "3-"], "--epochs: expected numbers such as 3,7-12"),
         (["profile", "a", "--connect", "usb"], "--connect: unknown device: 'usb'"),
-        (["compile", "a"], "the following arguments are required: -o/--output"),
         (["validate", "a", "--seeds", "0"], "--seeds: expected at least 1 seed, found 0"),
         (["estimate", "a", "--set", "npu.clock=3"], "the machine has no key 'npu.clock'"),
         (["estimate", "a", "--machine", "n7"], "--machine: unknown machine 'n7'"),

@@ -133,7 +133,7 @@ def set_up_of(machine: Machine, memory: str) -> str:
     road = machine.paths[path]
     clocks = asdict(machine.clocks)
     stated = {f"clocks.{name}": mhz for name, mhz in clocks.items()}
-    for name in rows:
+    for name in map(str, rows):
         if math.isclose(
             float(str(_road(table, memory, name, stated)[f"paths.{path}.bytes_per_cycle"])),
             road.bytes_per_cycle,

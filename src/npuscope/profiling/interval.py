@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -14,7 +14,6 @@ from npuscope.profiling.facts import ProgramFacts
 from npuscope.program.model import Epoch, EpochKind
 from npuscope.program.units import Streng
 from npuscope.sim.counters import Bound, PoolTraffic
-from npuscope.structs import replace
 
 
 class Sides(NamedTuple):
@@ -94,12 +93,15 @@ class Contents(Struct, frozen=True):
     started: float = 0.0  # the CPU starting and ending epochs
 
 
+SHARES = tuple(name for name in Contents.__struct_fields__ if name != "kernels")
+
+
 def contents(
     facts: ProgramFacts, epochs: Sequence[TimedEpoch], machine: Machine, total_ms: float
 ) -> Contents:
     whole = total_ms or 1.0
-    spent: defaultdict[str, float] = defaultdict(float)
-    unmeasured: defaultdict[str, float] = defaultdict(float)
+    spent: dict[str, float] = defaultdict(float)  # by field of Contents
+    unmeasured: dict[str, float] = defaultdict(float)
     npu_khz = machine.clocks.npu_mhz * 1000
     for epoch, facts_of_epoch in zip(epochs, facts.epochs, strict=True):
         kernel = facts_of_epoch.call.kernel if facts_of_epoch.call else ""
@@ -120,10 +122,10 @@ def contents(
             spent["cpu"] += ms
         else:
             unmeasured[kernel] += ms
-    slowest = tuple(sorted(unmeasured, key=unmeasured.__getitem__, reverse=True))
-    shares: dict[str, Any] = {name: ms / whole for name, ms in spent.items()}
-    of = Contents(0.0, 0.0, sum(unmeasured.values()) / whole, 0.0, slowest)
-    return replace(of, **shares)
+    slowest = tuple(sorted(unmeasured, key=lambda name: -unmeasured[name]))
+    spent["unmeasured"] = sum(unmeasured.values())
+    shares = {name: spent[name] / whole for name in SHARES}
+    return Contents(kernels=slowest, **shares)
 
 
 def _stores_sums(epoch: Epoch) -> bool:
