@@ -226,13 +226,13 @@ def _prepared(sources: Sequence[Path], case: Path) -> list[Path]:
     from npuscope import building
     from npuscope.boards.device import Request, random_values
     from npuscope.boards.simulated import SimulatedBoard
-    from npuscope.verbs.compile import write as write_build
+    from npuscope.report.build_files import write_network
 
     built, random = [], np.random.default_rng(0)
     for index, source in enumerate(sources):
         folder = case / str(index) / source.stem
         made = building.build(source, {"relocatable": True, "epoch_controller": index % 2 == 0})
-        write_build(made, folder)
+        write_network(made, folder)
         board = SimulatedBoard(made.program, made.machine)
         (network,) = board.info().networks
         inputs = [random_values(random, np.dtype(t.dtype), t.shape) for t in network.inputs]

@@ -25,6 +25,7 @@ DOORS = {
     "child.py": {"subprocess.Popen", "subprocess.run", "sys.executable"},  # Python
     "loadable/toolchain.py": {"subprocess.run"},  # a cross compiler
     "loadable/deploy.py": {"subprocess.run"},  # the programmer of a board, when asked to
+    "families/ethos_u/vela.py": {"subprocess.run", "sys.executable"},  # the compiler of Arm
     "report/doctor.py": {"sys.executable"},  # nothing: it prints the path
     "advice/sweep/cluster.py": {"LocalCluster"},  # Pythons, within child.safe_spawning
 }

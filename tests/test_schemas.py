@@ -9,6 +9,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "npuscope"
 KNOWN = (
     *(
         "asm",
+        "setups",
+        "tokens",
         "bisect",
         "board",
         "checklist",

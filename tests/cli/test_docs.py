@@ -24,7 +24,7 @@ EXAMPLES = re.findall(
 
 def options(verb: str) -> set[str]:
     """Long options of a verb."""
-    top = build_parser(verb)
+    top = build_parser(verb, families=True)
     (commands,) = (a for a in top._actions if isinstance(a, argparse._SubParsersAction))
     names = {name for action in _actions(commands.choices[verb]) for name in action.option_strings}
     return {name for name in names if name.startswith("--")}

@@ -157,4 +157,4 @@ def test_a_dynamic_dimension_can_be_pinned(tmp_path: Path, capsys: Capture) -> N
     shape = mobilenet_like().input_shape
     pinned = f"input={shape[0]},{shape[3]},{shape[1]},{shape[2]}"
     code, out, _ = run(capsys, "estimate", path, "--shape", pinned)
-    assert (code, out.split()[0]) == (0, "fits")
+    assert (code, out.split()[0]) == (0, "fits;")

@@ -58,7 +58,7 @@ def test_a_mapping_key_on_a_build(build: Path, model: Path, capsys) -> None:  # 
     found = json.loads(output(capsys, *words, "--model", model, "--json"))
     assert found["what_if"][0]["kind"] == "mapping"
     assert (found["recompiled"], found["mapping_changed"]) == (True, True)
-    assert found["notes"] == ["recompiled from net.tflite: the compiler reads units.ARITH"]
+    assert found["notes"][0] == "recompiled from net.tflite: the compiler reads units.ARITH"
 
 
 def test_json_must_not_cost_the_model(build: Path, model: Path) -> None:

@@ -53,7 +53,7 @@ def test_interpolation_keeps_its_values(factor: int, centred: bool) -> None:
 
 @pytest.mark.parametrize("zero", [-128, 0, 77])
 def test_the_cpu_only_drives_the_copies(zero: int) -> None:
-    before = lite((6, 7), (12, 14), 16, zero, halfPixelCenters=True)
+    before = lite((24, 28), (48, 56), 16, zero, halfPixelCenters=True)
     assert off_npu(before) == ["Resize"]
     for generation in GENERATIONS:
         after = fixed(before, RULE, FIX, generation)

@@ -120,6 +120,22 @@ def test_a_table_of_8_bits_is_looked_up_and_loaded_by_a_transfer() -> None:
     assert output(memory, (4,)).tolist() == [-1, -128, 127, 0]
 
 
+@pytest.mark.parametrize(("elementwise", "expected"), [(1, 300), (0, 800_000)])
+def test_u85_scales_sums_of_32_bits_but_not_products(elementwise: int, expected: int) -> None:
+    memory = arena(np.array([1_000_000], "<i4"))
+    builder = Builder(U85_256).image("IFM", (1, 1, 1), 1, 0).image("OFM", (1, 1, 1), 1, TARGET)
+    builder.set("IFM_PRECISION", type=1, precision=2).set("IFM2_PRECISION", type=1, storage=3)
+    builder.set("IFM2_BROADCAST", broadcast=8).set("OP_SCALAR", scalar=200_000)
+    if elementwise == 0:
+        builder.set("OP_SCALAR", scalar=838_861)
+    builder.set("IFM_SCALE", scale=1).set("IFM2_SCALE", scale=1)
+    builder.set("OFM_SCALE", scale=262, shift=20, round_mode=1)
+    builder.set("OFM_PRECISION", type=1, precision=2, scale_mode=1)
+    builder.set("ACTIVATION", clip_range=1).op("ELEMENTWISE", elementwise=elementwise).op("STOP")
+    execute(builder.stream(), Memories({1: memory}))
+    assert memory[TARGET : TARGET + 4].view("<i4")[0] == expected
+
+
 def test_chained_kernels_of_u85_hand_over_without_a_memory() -> None:
     image = np.arange(16, dtype=np.int8).reshape(1, 1, 16)
     memory = arena(image)

@@ -57,7 +57,7 @@ def test_verbs_read_the_file_without_a_machine(path: Path) -> None:
     assert [part.kind for part in profile.epochs] == [EpochKind.HW, EpochKind.SW]
     assert profile.figures["cpu_operators"] == 1
     findings = [finding.rule for finding in npuscope.explain(path).findings]
-    assert "ETHOS-CPU" in findings
+    assert "ADV-ETHOS-CPU" in findings
 
 
 def test_the_clock_is_a_what_if(path: Path) -> None:
@@ -140,6 +140,22 @@ def test_a_delegate_of_executorch_runs(tmp_path: Path) -> None:
     for end in range(120, len(data) - 32, 61):
         with pytest.raises(FileError):
             read_program(data[:end])
+
+
+def test_every_kind_of_file_is_recognised(path: Path, tmp_path: Path) -> None:
+    layer = Convolution(U55_128)
+    (part,) = disassemble(path).values()
+    files = {
+        "vela_tflite": path.read_bytes(),
+        "executorch": executorch_program(layer),
+        "ethos_u_stream": stream_bytes(layer.stream()),
+        "ethos_u_listing": part.text().encode(),
+    }
+    assert files.keys() == {row.kind for row in FAMILY.formats()}
+    for kind, data in files.items():
+        file = tmp_path / "file"
+        file.write_bytes(data)
+        assert npuscope.inspect(file).kind == kind
 
 
 # --- The compiler as a child ---

@@ -208,5 +208,7 @@ def test_estimate_takes_an_objective(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["estimate", str(path), *words, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["schema"] == "npuscope/setups/1" and answer["objective"] == "throughput"
+    assert main(["explain", str(path), *words]) == 0
+    assert ", bound by " in capsys.readouterr().out.splitlines()[0]
     assert main(["estimate", str(path), "--objective", "latency"]) == 2  # of another family
     assert "does not apply" in capsys.readouterr().err

@@ -74,7 +74,9 @@ def test_values_are_plain_json() -> None:
 def test_what_readers_get_is_what_is_saved() -> None:
     profile = sample_profile()
     saved, told = json.loads(profile_to_json(profile)), profile_json(profile)
-    saved["model"] = {"unknown_params": 0, **saved["model"]}  # files leave defaults out
+    # Files leave defaults out.
+    saved["model"] = {"unknown_params": 0, **saved["model"]}
+    saved["machine"] = {"flash": "", "psram": "", **saved["machine"]}
     for key in ("model", "machine", "runs", "memory", "counts"):
         assert told[key] == saved[key]
     engines = [epoch["counters"]["stream_engines"] for epoch in told["epochs"]]

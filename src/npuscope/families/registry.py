@@ -20,6 +20,18 @@ PACKAGED = (
     "npuscope.families.many_core.family:FAMILY",
     "npuscope.families.ethos_u.family:FAMILY",
 )
+# Verbs that only one family has, by the package that holds their modules.
+VERBS = dict.fromkeys(
+    (
+        "manycore",
+        "manycore_compile",
+        "manycore_run",
+        "manycore_setups",
+        "manycore_tokens",
+        "opstats",
+    ),
+    "npuscope.families.many_core.verbs",
+)
 _MODELS = (".tflite", ".onnx")
 
 

@@ -1,4 +1,4 @@
-"""Verbs that only one family has: where they are, and their names for type checkers."""
+"""Verbs that only one family has, for type checkers; `registry` says where they are."""
 
 from __future__ import annotations
 
@@ -16,16 +16,3 @@ if TYPE_CHECKING:
         manycore_tokens as manycore_tokens,
     )
     from npuscope.families.many_core.verbs.opstats import opstats as opstats
-
-# By the package that holds their modules.
-VERBS = dict.fromkeys(
-    (
-        "manycore",
-        "manycore_compile",
-        "manycore_run",
-        "manycore_setups",
-        "manycore_tokens",
-        "opstats",
-    ),
-    "npuscope.families.many_core.verbs",
-)

@@ -138,7 +138,7 @@ def set_up_of(machine: Machine, memory: str) -> str:
             float(str(_road(table, memory, name, stated)[f"paths.{path}.bytes_per_cycle"])),
             road.bytes_per_cycle,
         ):
-            return name
+            return str(name)
     return f"{road.bytes_per_cycle * clocks[road.clock]:.0f} MB/s"
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -98,8 +98,8 @@ def contents(
     facts: ProgramFacts, epochs: Sequence[TimedEpoch], machine: Machine, total_ms: float
 ) -> Contents:
     whole = total_ms or 1.0
-    spent: Counter[str] = Counter()
-    unmeasured: Counter[str] = Counter()
+    spent: defaultdict[str, float] = defaultdict(float)
+    unmeasured: defaultdict[str, float] = defaultdict(float)
     npu_khz = machine.clocks.npu_mhz * 1000
     for epoch, facts_of_epoch in zip(epochs, facts.epochs, strict=True):
         kernel = facts_of_epoch.call.kernel if facts_of_epoch.call else ""
@@ -120,20 +120,21 @@ def contents(
             spent["cpu"] += ms
         else:
             unmeasured[kernel] += ms
-    slowest = tuple(name for name, _ in unmeasured.most_common())
-    shares = {name: ms / whole for name, ms in spent.items()}
-    of = Contents(0.0, 0.0, unmeasured.total() / whole, 0.0, slowest)
+    slowest = tuple(sorted(unmeasured, key=unmeasured.__getitem__, reverse=True))
+    shares: dict[str, Any] = {name: ms / whole for name, ms in spent.items()}
+    of = Contents(0.0, 0.0, sum(unmeasured.values()) / whole, 0.0, slowest)
     return replace(of, **shares)
 
 
 def _stores_sums(epoch: Epoch) -> bool:
-    """16-bit results that no engine of the same epoch reads again, as passes do."""
+    """Convolutions of the same features side by side, whose 16-bit sums a later epoch reads."""
     engines = [unit for unit in epoch.units if isinstance(unit, Streng)]
-    read = {engine.addr_base.buffer for engine in engines if not engine.dir}
-    return any(
+    read = Counter(engine.addr_base.buffer for engine in engines if not engine.dir)
+    stores = any(
         engine.dir and engine.nbits_out == _SUM_BITS and engine.addr_base.buffer not in read
         for engine in engines
     )
+    return stores and epoch.operators.count("Conv") > 1 and max(read.values()) > 1
 
 
 def sides(of: Contents, credible: bool = True) -> Sides:

@@ -61,6 +61,8 @@ SPELLINGS = {
         "an input of two or more channels (out_channels >= 2 in the layer before)"),
     "fewer-inputs": Spelling("Conv2D(filters=c // 4, kernel_size=1) in front",
         "nn.Conv2d(c, c // 4, 1) in front"),
+    "four-bit-weights": Spelling("quantization-aware training with 4-bit kernels, per channel",
+        "quantize_ of torchao, or AIMET, with int4 weights per channel; ONNX opset 21"),
     "fewer-weights": Spelling("a smaller Dense, or two: Dense(rank, use_bias=False), Dense(n)",
         "a smaller nn.Linear, or two: nn.Linear(c, rank, bias=False), nn.Linear(rank, n)"),
     "conv-shortcut": Spelling("Conv2D(filters, 1, strides) on the shortcut instead of "
@@ -218,6 +220,6 @@ ELSEWHERE = frozenset(
         *("core-batch", "core-copies", "core-divisor", "core-keep", "core-more", "core-queue"),
         *("core-cheaper", "core-fewer-moves", "core-integers", "core-small-constants"),
         "core-smaller",
-        "four-bit-weights",
+        *("ethos-more-sram", "ethos-one-stream", "ethos-full-blocks", "ethos-pad-the-image"),
     )
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from types import ModuleType
 
-from npuscope.families.verbs import VERBS
+from npuscope.families.registry import VERBS
 from npuscope.options.kinds import Verb
 
 # Listed in the package itself, which Python loads before its modules.

@@ -89,10 +89,9 @@ def test_moves_of_the_npu_behind_the_cpu_are_no_work_to_keep() -> None:
     net = Net()
     x = net.input(IMAGE)
     heads = [net.conv(x, 32, quant=(0.1, 0)) for _ in range(2)]
-    rows = tuple(net.reshape(head, (1, 256, 32)) for head in heads)
-    joined = net.concat(rows, axis=1)  # a library call
-    attrs = SliceAttrs((0, 0, 0), (1, 512, 16), (1, 1, 1))
-    net.softmax(net.op("Slice", (joined,), attrs, (1, 512, 16), net.quant(joined)))
+    joined = net.concat(tuple(heads), axis=2)  # a library call: rows of both by turns
+    attrs = SliceAttrs((0, 0, 0, 0), (1, 16, 32, 16), (1, 1, 1, 1))
+    net.softmax(net.op("Slice", (joined,), attrs, (1, 16, 32, 16), net.quant(joined)))
     assert names(end_of(net.graph())) == heads
 
 

@@ -14,6 +14,7 @@ from npuscope.advice.compare.half import Amounts, Half, Tile, UnitSetting, touch
 from npuscope.advice.compare.model import LEAST_MS, Cause, CauseKind
 from npuscope.machine.model import Generation, Machine
 from npuscope.machine.npu_ops import FUNCTIONS
+from npuscope.sim.memory import bank_of
 
 # --- Generation habits that join or split epochs ---
 # A habit is named only if the epochs show it: what one side runs in one epoch, the other does not.
@@ -274,10 +275,10 @@ def _vectors(x: Amounts, y: Amounts, machine: Machine) -> Iterator[_Difference]:
 
 
 def _slowest(names: set[str], machine: Machine) -> tuple[float, float]:
-    """NPU cycles of a byte and of a short access, in the slowest of these pools."""
+    """NPU cycles of a byte and, on chip, of a short access, in the slowest of these pools."""
     pools = [pool for pool in machine.pools if pool.name in names]
     rates = [machine.cycles_per_byte(pool.path) for pool in pools]
-    accesses = [machine.paths[pool.path].access for pool in pools]
+    accesses = [bank_of(pool, machine).short_cycles for pool in pools if not pool.cacheable]
     return max(rates, default=0.0), max(accesses, default=0.0)
 
 

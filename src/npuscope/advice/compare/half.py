@@ -16,7 +16,7 @@ from npuscope.profiling.model import EpochProfile
 from npuscope.program.links import Wiring
 from npuscope.program.model import Buffer, Epoch, EpochKind
 from npuscope.program.modes import Bcast, Simd
-from npuscope.program.units import Arith, Convacc, Streng
+from npuscope.program.units import Arith, Convacc, PoolUnit, Streng
 from npuscope.sim.group_work import words_apart
 
 # --- What NPU epochs stream and how their units are set, from the unit registers ---
@@ -130,10 +130,12 @@ def _streams(wiring: Wiring) -> dict[str, int]:
     sums["longest_words"] += max([longest, *busiest])
     for engine in wiring.engines:
         single = engine.batch_depth == 1 and engine.batch_offset > engine.element_bytes
-        if words_apart(engine) or (single and not engine.raw):
+        readers = [unit for unit, _ in wiring.readers(engine)]
+        pooled = not engine.adjacent and any(isinstance(unit, PoolUnit) for unit in readers)
+        if words_apart(engine) or pooled or (single and not engine.raw):
             sums["strided_words"] += engine.total_elements
         again = engine.distinct_frames < engine.frames
-        if again and any(isinstance(unit, Arith) for unit, _ in wiring.readers(engine)):
+        if again and any(isinstance(unit, Arith) for unit in readers):
             sums["vector_words"] += engine.total_elements
     if sums["vector_words"]:
         sums["vector_frames"] += sum(wiring.frames(pipe[0]) for pipe in pipes)

@@ -126,7 +126,7 @@ class EthosU(Family):
     def bench(self, path: Path, options: Options, data: Any) -> Workbench | None:
         from npuscope.families.ethos_u.bench import EthosBench
 
-        return EthosBench(path, options, data=data)
+        return EthosBench(path, options, data=data)  # type: ignore[arg-type]
 
     def advise(self, build: EthosBuild, profile: Profile) -> Explanation:
         from npuscope.families.ethos_u.report import explained

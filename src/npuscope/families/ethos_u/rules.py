@@ -15,17 +15,33 @@ from npuscope.program.model import EpochKind
 from npuscope.rulebook import fixes
 from npuscope.rulebook import registry as rulebook
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
-from npuscope.rulebook.fix import at_most
+from npuscope.rulebook.fix import FixTemplate, FunctionEffect, at_most
 
 # From these on something is worth a word: shares of the whole time, and of what is possible.
 _SHARE, _POOR_FILL = 0.05, 0.25
+
+MORE_SRAM = FixTemplate(
+    "ethos-more-sram",
+    "let Vela use more SRAM: --optimise Performance, a larger --arena-cache-size, another "
+    "--memory-mode",
+    function=FunctionEffect.UNTOUCHED,
+)
+ONE_STREAM = FixTemplate(
+    "ethos-one-stream", "replace the operators between the streams with ones that Vela takes"
+)
+FULL_BLOCKS = FixTemplate(
+    "ethos-full-blocks",
+    "use multiples of 8 input channels and of 16 output channels, and dense layers for narrow "
+    "depthwise ones",
+)
+PAD_THE_IMAGE = FixTemplate("ethos-pad-the-image", "mirror height and width only")
 
 advise = partial(rulebook.advise, family=FAMILY)
 lint = partial(rulebook.lint, family=FAMILY)
 
 
 @advise(
-    "ETHOS-CPU",
+    "ADV-ETHOS-CPU",
     "An operator stays on the CPU",
     severity=Severity.WARNING,
     confidence=Confidence.VERIFIED,
@@ -49,13 +65,13 @@ def on_the_cpu(profile: Profile) -> Iterator[Hit]:
 
 
 @advise(
-    "ETHOS-BORDER",
+    "ADV-ETHOS-BORDER",
     "The network is cut into several command streams",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
     cause="Every stream is started by the CPU and ends with an interrupt, and operators between "
     "two streams run on the CPU.",
-    fixes=(),
+    fixes=(ONE_STREAM,),
 )
 def several_streams(profile: Profile) -> Iterator[Hit]:
     """The NPU is started more than once per inference."""
@@ -65,14 +81,14 @@ def several_streams(profile: Profile) -> Iterator[Hit]:
 
 
 @advise(
-    "ETHOS-CONSTANTS",
+    "ADV-ETHOS-CONSTANTS",
     "A layer waits for its weights or scales",
     severity=Severity.WARNING,
     confidence=Confidence.VERIFIED,
     cause="Weights and scales are read from a far memory while the layer runs, and the NPU has "
     "room for few reads at a time. Vela copies them to SRAM in advance where the SRAM has room "
     "(--optimise Performance, a larger --arena-cache-size).",
-    fixes=(),
+    fixes=(MORE_SRAM, fixes.COMPRESS_WEIGHTS),
 )
 def waits_for_constants(profile: Profile) -> Iterator[Hit]:
     """Reads of weights and scales take longer than the products."""
@@ -80,13 +96,13 @@ def waits_for_constants(profile: Profile) -> Iterator[Hit]:
 
 
 @advise(
-    "ETHOS-PORT",
+    "ADV-ETHOS-PORT",
     "A layer waits for a memory port",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
     cause="Inputs of every block, with its border, and the outputs go through one port. A stripe "
     "that is higher reads fewer borders; feature maps in SRAM are read faster.",
-    fixes=(),
+    fixes=(MORE_SRAM,),
 )
 def waits_for_port(profile: Profile) -> Iterator[Hit]:
     """Transfers of feature maps take longer than the products."""
@@ -94,13 +110,13 @@ def waits_for_port(profile: Profile) -> Iterator[Hit]:
 
 
 @advise(
-    "ETHOS-TRANSFER",
+    "ADV-ETHOS-TRANSFER",
     "Layers wait for weights that are being copied",
     severity=Severity.WARNING,
     confidence=Confidence.VERIFIED,
     cause="Weights of a layer are copied to SRAM while the layer before runs; where that is "
     "shorter than the copy, the NPU stands still.",
-    fixes=(),
+    fixes=(MORE_SRAM, fixes.COMPRESS_WEIGHTS),
 )
 def waits_for_copies(profile: Profile) -> Iterator[Hit]:
     """A kernel starts only after a copy has ended."""
@@ -115,13 +131,13 @@ def waits_for_copies(profile: Profile) -> Iterator[Hit]:
 
 
 @advise(
-    "ETHOS-FILL",
+    "ADV-ETHOS-FILL",
     "The MAC units are badly filled",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
     cause="The MAC units take micro-blocks of pixels, output and input channels: 8 inputs, and 4 "
     "to 64 outputs. Fewer channels, or a depthwise layer, leave the rest of them idle.",
-    fixes=(),
+    fixes=(FULL_BLOCKS,),
 )
 def badly_filled(profile: Profile) -> Iterator[Hit]:
     """Most products of a layer are products with padding."""
@@ -161,13 +177,13 @@ def _limited(profile: Profile, limit: KernelLimit) -> Iterator[Hit]:
 
 
 @lint(
-    "ETHOS-MIRROR-PAD",
+    "LINT-ETHOS-MIRROR-PAD",
     "Vela drops mirrored channels",
     severity=Severity.ERROR,
     confidence=Confidence.VERIFIED,
     cause="ethos-u-vela 5.2.0 compiles a MIRROR_PAD along channels to copies of the channels that "
     "were there: the new ones hold what happened to be in memory.",
-    fixes=(),
+    fixes=(PAD_THE_IMAGE,),
 )
 def mirrored_channels(graph: Graph) -> Iterator[Hit]:
     """A mirror pad along the channels is compiled to something else."""

@@ -125,6 +125,10 @@ class ManyCore(Family):
     def explain(self, source: Source, options: Options) -> Explanation:
         from npuscope.families.many_core.report.explain import explain_run
 
+        if options.get("objective"):
+            from npuscope.families.many_core.searched import explain_search
+
+            return explain_search(self.estimate(source, options))
         if isinstance(source, str | Path) and self.recognises(Path(source)):
             return explain_run(Path(source))
         return super().explain(source, options)

@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from npuscope.advice.explanation import Explanation
 from npuscope.families.interface import Report
 from npuscope.families.many_core.machine import known_core_machines, load_core_machine
-from npuscope.families.many_core.report.setups import SetupSearch, setups_json, setups_text
+from npuscope.families.many_core.report.setups import (
+    SetupSearch,
+    setup_line,
+    setups_json,
+    setups_text,
+)
 from npuscope.families.many_core.rules import FAMILY
 from npuscope.families.many_core.setups.network import batch_of, graph_without_weights
 from npuscope.families.many_core.setups.search import Objective, search
@@ -27,14 +33,15 @@ def searched(source: str | Path | Graph, options: Mapping[str, Any]) -> Profile:
         overrides=options.get("overrides"),
         machine_file=options.get("machine_file"),
     )
-    graph, file = source, ""
-    if not isinstance(graph, Graph):
-        graph, file = graph_without_weights(Path(graph), options.get("shapes")), Path(graph).name
+    if isinstance(source, Graph):
+        graph, file = source, source.name
+    else:
+        graph, file = graph_without_weights(Path(source), options.get("shapes")), Path(source).name
     work = network_work(graph, machine, batch_of(graph))
     ranking = search(work, machine, Objective(options["objective"]))
     best, mhz = ranking.best, machine.setups.core_mhz
     low, high = best.interval
-    found = SetupSearch(file or graph.name, machine, ranking, tuple(graph.notes))
+    found = SetupSearch(file, machine, ranking, tuple(graph.notes))
     return plain_profile(
         ModelInfo(found.file, "", (), (), work.macs, graph.parameters()),
         MachineInfo(machine.name, "", False, mhz, mhz),
@@ -49,6 +56,15 @@ def searched(source: str | Path | Graph, options: Mapping[str, Any]) -> Profile:
         figures={"ddr_bytes": best.ddr_bytes},
         payload=found,
     )
+
+
+def explain_search(profile: Profile) -> Explanation:
+    """What the best set-up waits for; the set-ups beside it are the changes that were tried."""
+    found: SetupSearch = profile.payload
+    answer = f"{setup_line(found.best)}, bound by {found.best.limit}"
+    lines = tuple(setups_text(found).splitlines()[1:])
+    about = {**setups_json(found), "interval_ms": list(profile.interval_ms)}
+    return Explanation(answer, profile, (), (), lines=lines, about=about)
 
 
 def search_screen(found: SetupSearch) -> Report:

@@ -64,9 +64,10 @@ _BITWISE: dict[str, Any] = {
 
 
 def _rescaled(kernel: NpuKernel, values: Array) -> Array:
-    """On 32-bit inputs the factor of the output is not applied, its shift is."""
+    """On 32-bit inputs the factor of the output is not applied, its shift is; U85 applies it to
+    sums, but not to products."""
     scale = kernel.output_scale
-    if kernel.ifm.item_bytes == 4:
+    if kernel.ifm.item_bytes == 4 and (kernel.mode == "MUL" or not kernel.is_u85):
         scale = Scale(1, scale.shift, scale.rounding, scale.double_shift)
     return scaled(values, scale)
 

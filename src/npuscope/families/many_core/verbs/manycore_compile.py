@@ -137,7 +137,6 @@ VERB = Verb(
     json="npuscope.families.many_core.report.manycore:compile_json",
     busy="compiling",
     reads=("model",),
-    all_families=True,
 )
 # fmt: on
 

@@ -74,7 +74,6 @@ VERB = Verb(
     json="npuscope.families.many_core.report.manycore:run_json",
     busy="running",
     reads=("test_data", "model"),
-    all_families=True,
 )
 # fmt: on
 

@@ -43,7 +43,6 @@ VERB = Verb(
     json="npuscope.families.many_core.report.setups:setups_json",
     busy="searching",
     reads=("model",),
-    all_families=True,
 )
 # fmt: on
 

@@ -41,7 +41,6 @@ VERB = Verb(
     json="npuscope.families.many_core.report.tokens:tokens_json",
     busy="timing",
     reads=("model",),
-    all_families=True,
 )
 # fmt: on
 
