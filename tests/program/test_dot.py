@@ -11,8 +11,9 @@ from npuscope.compiler.pipeline import compile_graph
 from npuscope.demo_network import demo_graph
 from npuscope.machine.load import load_machine
 from npuscope.profiling.run import estimate
+from npuscope.program.conv_modes import conv_modes
 from npuscope.program.dot import dot_text
-from npuscope.program.units import Streng, conv_modes
+from npuscope.program.units import Streng
 from npuscope.report.profile import epoch_lines
 from program.network_c.nets import HOSTILE, kernels, renamed
 

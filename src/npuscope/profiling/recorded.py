@@ -205,7 +205,6 @@ _TENSOR = re.compile(
     re.ASCII,
 )
 
-
 _INTEGERS = tuple(f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u"))
 _TYPES = (*_INTEGERS, "float16", "float32", "float64", "bool")
 _MOST_AXES, _MOST_ELEMENTS = 16, 1 << 32
@@ -241,11 +240,10 @@ class LogDevice:
     ) -> None:
         self.where = where
         self.said = {} if log.nodes else compiler_texts(log)
-        self.notes: tuple[str, ...] = ()
-        self.totals = None if log.nodes else printed_totals(log)
-        if log.epochs and not log.nodes:
-            stated = _first_values(log.results.report.entries).get("n_nodes", "")
-            self.notes = tuple(printed_notes(log, whole(stated) or 0))
+        is_printed = bool(log.epochs) and not log.nodes
+        stated = _first_values(log.results.report.entries).get("n_nodes", "")
+        self.totals = printed_totals(log) if is_printed else None
+        self.notes = (*printed_notes(log, whole(stated) or 0),) if is_printed else ()
         self.banner, self.created, self.session = _session(log)
         if not log.nodes:
             log = replace(log, nodes=printed_nodes(log) or _table_nodes(log.results.epochs))
@@ -344,13 +342,12 @@ def _info(log: ProfilerLog, clocks: BoardClocks, recorded: tuple[Recorded, ...])
 
 
 def _session(log: ProfilerLog) -> tuple[str, str, str]:
-    """What the tool said of itself before it asked: its name, when, and how it reached the board;
-    "" where it did not."""
+    """The tool's name, when it asked and how it reached the board; "" where it does not say."""
     texts = [message.value for message in log.messages]
-    banner = next((text for text in texts if _BANNER.fullmatch(text)), "")
-    sessions = (hit[1] for text in texts if (hit := _SESSION.search(text)))
+    banner = next(filter(_BANNER.fullmatch, texts), "")
+    session = next(filter(None, map(_SESSION.search, texts)), None)
     created = _first_values(log.results.report.entries).get("Creating date", "")
-    return banner, created, next(sessions, "")
+    return banner, created, session[1] if session else ""
 
 
 def _first_values(entries: Iterable[KeyValue]) -> dict[str, str]:

@@ -30,8 +30,8 @@ from npuscope.profiling.model import (
     Spread,
     TimeShares,
 )
+from npuscope.program.conv_modes import conv_modes
 from npuscope.program.model import EpochKind, Program
-from npuscope.program.units import conv_modes
 from npuscope.sim.counters import Bound, EpochCounters, PoolTraffic
 from npuscope.sim.epochs import Phases, count_epochs, count_many, count_work
 from npuscope.sim.many import alike

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, Protocol
 
+from npuscope.program.conv_modes import conv_modes
 from npuscope.program.model import Epoch, EpochKind, Group, Program
 from npuscope.program.modes import ActivOp, ArithOp, PoolOp
 from npuscope.program.units import (
@@ -16,7 +17,6 @@ from npuscope.program.units import (
     Port,
     Streng,
     Unit,
-    conv_modes,
 )
 from npuscope.text import c_identifier, dot_string
 

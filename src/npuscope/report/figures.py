@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from npuscope.profiling.model import (
     UNKNOWN_FIT,
-    DevicePart,
     EpochProfile,
     Profile,
     Provenance,
     RunClocks,
     TensorInfo,
 )
+from npuscope.program.dot import choked_port
 from npuscope.program.model import Claims, EpochKind
 from npuscope.shown import counted, significant
 from npuscope.sim.counters import Bound
@@ -231,6 +231,13 @@ def operations(epoch: EpochProfile) -> dict[str, int]:
     return dict(counts)
 
 
+def bound_text(epoch: EpochProfile) -> str:
+    """With the port of a convolution that it means."""
+    bound = epoch.counters.bound.value
+    port = choked_port(bound) if epoch.units.get("CONVACC") else ""
+    return f"{bound}, choked ports = ({port})" if port else bound
+
+
 def processor_units(epoch: EpochProfile) -> dict[str, int]:
     if epoch.kind is EpochKind.SW:
         return {"PROCESSOR": 1}
@@ -372,34 +379,6 @@ def _tensor(side: str, number: int, total: int, tensor: TensorInfo) -> str:
         f"{side}[{number}/{total}]   '{safe_terminal(tensor.name)}' : {tensor.dtype}[{shape}], "
         f"{tensor.size_bytes} bytes{quant}"
     )
-
-
-def said_values(said: DevicePart | None) -> dict[str, str]:
-    """What a device said of its network and of itself, under the vendor's names."""
-    if said is None:
-        return {}
-    rows = {
-        "n_nodes": str(said.n_nodes),
-        "activations": str(said.activations_bytes),
-        "compile_datetime": said.compile_datetime,
-        "protocol": said.protocol,
-        "tools": said.tools,
-        "runtime lib": said.runtime,
-        "capabilities": ", ".join(said.capabilities),
-        "device.desc": said.description,
-        "device.attrs": ",".join(said.attributes),
-    }
-    return {name: safe_terminal(value) for name, value in rows.items()}
-
-
-def session_values(said: DevicePart | None) -> dict[str, str]:
-    """How the device was asked, and for what; the tool's name and the time where they are known."""
-    if said is None:
-        return {}
-    rows = {"tool": said.banner, "date": said.created, "session": said.session}
-    rows = {name: value for name, value in rows.items() if value}
-    rows |= {"c_name": said.network, "passes": said.passes}
-    return {name: safe_terminal(value) for name, value in rows.items()}
 
 
 def note_lines(profile: Profile) -> list[str]:

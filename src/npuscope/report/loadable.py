@@ -16,7 +16,7 @@ from npuscope.loadable.image import Image, ImagePool, Seal
 from npuscope.loadable.image_model import CLOSING, flags_text, version_text
 from npuscope.profiling.load_and_run import LoadAndRun
 from npuscope.profiling.measure import device_part
-from npuscope.report.figures import said_values
+from npuscope.report.device_values import said_values
 from npuscope.text import safe_terminal
 
 # --- Images: sizes and pool table as the vendor's tools print them ---

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from npuscope.profiling.model import EpochProfile, Profile
-from npuscope.program.dot import choked_port
+from npuscope.profiling.model import EpochProfile, PrintedTotals, Profile
 from npuscope.program.model import EpochKind
+from npuscope.report.device_values import said_values, session_values
 from npuscope.report.figures import (
     DASH,
     Phases,
     answer,
+    bound_text,
     bus_traffic,
     clocks_of,
     count,
@@ -28,8 +29,6 @@ from npuscope.report.figures import (
     phases,
     processor_units,
     rate,
-    said_values,
-    session_values,
     shorten,
     shorten_end,
     source_of,
@@ -72,7 +71,7 @@ def _line(profile: Profile, epoch: EpochProfile, compared: bool) -> str:
     total = phases(epoch, clocks_of(profile)).total_npu_cycles
     speed = DASH if is_bare(epoch) else per(epoch.claims.ops, total)
     predicted = DASH if epoch.predicted_ms is None else ms(epoch.predicted_ms)
-    # The compiler's own estimate against core cycles, as a share of these: as the vendor has it.
+    # The vendor's definition: the gap as a share of the core cycles.
     core, limit = epoch.counters.core_cycles, epoch.claims.max_cycles
     against = f"{100 * (core - limit) / core:+.0f}%" if limit and core else DASH
     return (
@@ -152,12 +151,11 @@ def _compiler(epoch: EpochProfile) -> list[str]:
 
 
 def _duration(profile: Profile, epoch: EpochProfile, cycles: Phases) -> list[str]:
-    total = profile.total_ms
-    if profile.printed is not None and profile.printed.epochs_ms is not None:
-        total = profile.printed.epochs_ms
+    printed = profile.printed
+    total = (printed.epochs_ms if printed else None) or profile.total_ms
     lines = [
         _row("duration", f"{ms(epoch.ms)}ms ({percent(epoch.ms, total)}) total={ms(total)}ms"),
-        _row("bound by", _bound(epoch)),
+        _row("bound by", bound_text(epoch)),
     ]
     if epoch.predicted_ms is not None:
         error = percent(epoch.predicted_ms - epoch.ms, epoch.ms)
@@ -172,13 +170,6 @@ def _duration(profile: Profile, epoch: EpochProfile, cycles: Phases) -> list[str
             )
         )
     return lines
-
-
-def _bound(epoch: EpochProfile) -> str:
-    """With the port of a convolution that it means."""
-    bound = epoch.counters.bound.value
-    port = choked_port(bound) if epoch.units.get("CONVACC") else ""
-    return f"{bound}, choked ports = ({port})" if port else bound
 
 
 def _cycles(epoch: EpochProfile, cycles: Phases, mcu_mhz: float, npu_mhz: float) -> list[str]:
@@ -272,7 +263,10 @@ def profile_text(
         lines += [line for epoch in epochs_shown for line in epoch_lines(profile, epoch)]
     else:
         lines += table_lines(profile, epochs_shown)
-    lines += ["", *_compiler_lines(profile), "", *_target(profile), "", *_bandwidth(profile)]
+    if profile.printed is None:
+        lines += ["", *_compiler_lines(profile), "", *_target(profile), "", *_bandwidth(profile)]
+    else:
+        lines += _as_printed(profile.printed, label(source_of(profile)).capitalize())
     return "\n".join(lines) + "\n"
 
 
@@ -320,8 +314,6 @@ def _runtime(profile: Profile) -> list[str]:
 
 def _compiler_lines(profile: Profile) -> list[str]:
     """The compiler's own estimate, summed; cycles are NPU cycles."""
-    if profile.printed is not None:
-        return ["Compiler", *_as_printed(profile.printed.compiler)]
     ops = sum(epoch.claims.ops for epoch in profile.epochs)
     cycles = sum(epoch.claims.max_cycles for epoch in profile.epochs)
     ideal = sum(epoch.claims.compute_cycles for epoch in profile.epochs)
@@ -342,9 +334,6 @@ def _compiler_lines(profile: Profile) -> list[str]:
 
 def _target(profile: Profile) -> list[str]:
     """What ran, under the name of its source: only a board's numbers are measured."""
-    if profile.printed is not None:
-        title = label(source_of(profile)).capitalize()
-        return [title, *_as_printed(profile.printed.measured)]
     total = total_phases(profile.epochs, clocks_of(profile))
     ops = sum(epoch.claims.ops for epoch in profile.epochs)
     ideal = sum(epoch.claims.compute_cycles for epoch in profile.epochs)
@@ -374,9 +363,6 @@ def _target(profile: Profile) -> list[str]:
 
 def _bandwidth(profile: Profile) -> list[str]:
     """Peak counts hardware epochs while the NPU is active, average the whole inference."""
-    if profile.printed is not None:
-        rows = _as_printed(profile.printed.bandwidth)
-        return ["Memory bandwidth / inference", *rows]
     hardware = tuple(epoch for epoch in profile.epochs if epoch.kind is EpochKind.HW)
     core_ms = total_phases(hardware, clocks_of(profile)).core_ms
     # Without the program the pools are not known, but what passed each bus interface is.
@@ -400,8 +386,14 @@ def _with_total(pools: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]
     return {**pools, "total r/w": (reads, writes)}
 
 
-def _as_printed(rows: Iterable[tuple[str, str]]) -> list[str]:
-    return [_figure_row(safe_terminal(name), safe_terminal(value)) for name, value in rows]
+def _as_printed(totals: PrintedTotals, measured: str) -> list[str]:
+    titles = ("Compiler", measured, "Memory bandwidth / inference")
+    parts = zip(titles, (totals.compiler, totals.measured, totals.bandwidth), strict=True)
+    return [
+        line
+        for title, rows in parts
+        for line in ("", title, *(_figure_row(*map(safe_terminal, row)) for row in rows))
+    ]
 
 
 def _figure_row(name: str, value: str) -> str:

@@ -10,7 +10,7 @@ from npuscope.profiling.measure import Measurement
 from npuscope.profiling.model import PrintedTotals
 from npuscope.profiling.recorded import Recorded
 from npuscope.program.model import Claims
-from npuscope.report.figures import said_values
+from npuscope.report.device_values import said_values
 from npuscope.report.vendor_figures import (
     Cycles,
     VendorEngine,
