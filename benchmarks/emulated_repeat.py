@@ -25,7 +25,7 @@ import npuscope
 from npuscope import building
 from npuscope.boards.emulated.firmware import CPU
 from npuscope.loadable.codes import PackageOptions
-from npuscope.verbs.compile import write as write_build
+from npuscope.report.build_files import write_network
 
 NPUSCOPE = "import sys; from npuscope.cli.main import main; sys.exit(main(sys.argv[1:]))"
 # The loops end with this process, also when it is killed: their input closes.
@@ -90,7 +90,7 @@ def compared(model: Path, loops: int) -> Row:
 
 
 def _packaged(model: Path, folder: Path) -> Path:
-    write_build(building.build(model, OPTIONS), folder / "built")
+    write_network(building.build(model, OPTIONS), folder / "built")
     npuscope.package(folder / "built", folder / "image", PackageOptions(cpu=CPU))
     (image,) = (folder / "image").glob("*_rel.bin")
     return image

@@ -110,3 +110,23 @@ def vela_file(convolution: Convolution, folder: Path) -> Path:
 
 
 CONFIGURATIONS = (U55_128, U85_256)
+
+
+def executorch_program(layer: Convolution) -> bytes:
+    def block(name: bytes, data: bytes) -> bytes:
+        size = len(data).to_bytes(4, "little")
+        return name.ljust(16, b"\0") + size + bytes(12) + data + bytes(-len(data) % 16)
+
+    def table(shape: tuple[int, ...], place: int) -> bytes:
+        return np.array([1, 1, 1, 1, *shape, 1, place, 1], "<i4").tobytes()
+
+    return (
+        b"\0\0\0\0ET12".ljust(112, b"\0")
+        + block(b"vela_bin_stream", b"")
+        + block(b"cmd_data", stream_bytes(layer.stream()))
+        + block(b"weight_data", layer.constants.tobytes())
+        + block(b"scratch_size", (1024).to_bytes(4, "little"))
+        + block(b"inputs", table(SHAPE_IN, SOURCE))
+        + block(b"outputs", table(SHAPE_OUT, TARGET))
+        + block(b"vela_end_stream", b"")
+    )

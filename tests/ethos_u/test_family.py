@@ -14,9 +14,8 @@ from ethos_u.networks import (
     CONFIGURATIONS,
     SHAPE_IN,
     SHAPE_OUT,
-    SOURCE,
-    TARGET,
     Convolution,
+    executorch_program,
     vela_file,
 )
 from ethos_u.streams import U55_128
@@ -106,26 +105,6 @@ def test_the_debug_database_names_source_operators() -> None:
 2,"Conv2D",5
 ]]></table></debug>"""
     assert source_ops(text) == {(0, 336): 5}
-
-
-def executorch_program(layer: Convolution) -> bytes:
-    def block(name: bytes, data: bytes) -> bytes:
-        size = len(data).to_bytes(4, "little")
-        return name.ljust(16, b"\0") + size + bytes(12) + data + bytes(-len(data) % 16)
-
-    def table(shape: tuple[int, ...], place: int) -> bytes:
-        return np.array([1, 1, 1, 1, *shape, 1, place, 1], "<i4").tobytes()
-
-    return (
-        b"\0\0\0\0ET12".ljust(112, b"\0")
-        + block(b"vela_bin_stream", b"")
-        + block(b"cmd_data", stream_bytes(layer.stream()))
-        + block(b"weight_data", layer.constants.tobytes())
-        + block(b"scratch_size", (1024).to_bytes(4, "little"))
-        + block(b"inputs", table(SHAPE_IN, SOURCE))
-        + block(b"outputs", table(SHAPE_OUT, TARGET))
-        + block(b"vela_end_stream", b"")
-    )
 
 
 def test_a_delegate_of_executorch_runs(tmp_path: Path) -> None:

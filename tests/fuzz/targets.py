@@ -29,6 +29,7 @@ from fuzz import mutate, mutate_models, mutate_numbers
 from fuzz.engine import FINISHED_CODES, Command, Target
 from fuzz.mutate import BINARY, BYTES, JSON, JSON_LINES, TEXT, TOML, Mutator
 from fuzz.own_models import onnx_float, onnx_with_functions
+from fuzz.targets_ethos_u import ETHOS_U
 from fuzz.targets_manycore import MANYCORE, prepare_manycore
 from identify.test_identify import BINARIES, CSV, MDESC, MPOOL, TEXTS
 from loadable import samples as images
@@ -700,4 +701,6 @@ BUILD_FILES = tuple(
            _commands("inspect {file}", "inspect {file} --json", "inspect {dir}"), name)
     for kind, name in _OF_BUILDS.items()
 )  # fmt: skip
-TARGETS: dict[str, Target] = {target.name: target for target in (*ROWS, *MANYCORE, *BUILD_FILES)}
+TARGETS: dict[str, Target] = {
+    target.name: target for target in (*ROWS, *MANYCORE, *ETHOS_U, *BUILD_FILES)
+}

@@ -13,7 +13,7 @@ from fuzz.own_models import onnx_with_functions
 from fuzz.targets import TARGETS, prepare
 from models import conv_net, to_onnx, to_tflite
 from npuscope.errors import FileError
-from npuscope.identify.table import FORMATS
+from npuscope.identify.table import formats
 
 CASES = 10
 # Far from the first seeds, which long runs begin with, and from each other.
@@ -49,7 +49,7 @@ def test_a_whole_file_is_read_by_some_command(name: str, workshop: Workshop) -> 
 
 
 def test_every_kind_that_inspect_knows_has_a_row() -> None:
-    assert {ALSO.get(row.kind, row.kind) for row in FORMATS} <= set(TARGETS)
+    assert {ALSO.get(row.kind, row.kind) for row in formats()} <= set(TARGETS)
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -218,6 +218,7 @@ ELSEWHERE = frozenset(
         *("core-batch", "core-copies", "core-divisor", "core-keep", "core-more", "core-queue"),
         *("core-cheaper", "core-fewer-moves", "core-integers", "core-small-constants"),
         "core-smaller",
+        "four-bit-weights",
         *("ethos-more-sram", "ethos-one-stream", "ethos-full-blocks", "ethos-pad-the-image"),
     )
 )
