@@ -84,6 +84,10 @@ def test_unknown_commands_and_stray_bits_stay_as_they_are() -> None:
         ("NPU_SET_IFM_BASE9", "u55 has no command 'NPU_SET_IFM_BASE9'"),
         ("NPU_SET_IFM_PAD_TOP pad=128", "pad has 7 bits, not 128"),
         ("NPU_SET_IFM_PAD_TOP top=1", "NPU_SET_IFM_PAD_TOP has no field 'top'"),
+        ("CONFIGURATION config=-128", "config has 32 bits, not -128"),
+        ("UNKNOWN words=1 code=2000 payload=0", "code has 10 bits, not 2000"),
+        ("UNKNOWN words=3 code=1 payload=0", "a command has 1 or 2 words, not 3"),
+        ("UNKNOWN words=1 code=511 payload=0x10000", "payload has 16 bits, not 65536"),
         ("NPU_OP_CONV now", "'now' is not FIELD=VALUE"),
     ],
 )

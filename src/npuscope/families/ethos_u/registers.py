@@ -77,7 +77,10 @@ def jobs_of(stream: CommandStream) -> Iterator[Job]:
         here, place = place, place + 4 * command.words
         form = command.form
         if form is None:
-            raise FileError(f"{command.name} is not a command of the {stream.encoding.name}")
+            raise FileError(
+                f"{command.name} is not a command of the {stream.encoding.name}",
+                where=f"byte {here} of the commands",
+            )
         if form.name.startswith("NPU_SET_"):
             registers.payloads[form.name.removeprefix("NPU_SET_")] = command.payload
             continue

@@ -12,7 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from npuscope.errors import FileError
-from npuscope.families.ethos_u.commands import ENCODINGS, CommandField, Encoding
+from npuscope.families.ethos_u.commands import (
+    CODE_BITS,
+    ENCODINGS,
+    PARAMETER_BITS,
+    WORD_BITS,
+    CommandField,
+    Encoding,
+)
 from npuscope.families.ethos_u.stream import (
     CommandStream,
     NpuCommand,
@@ -72,8 +79,11 @@ def assemble(text: str, encoding: str = "u55") -> CommandStream:
         try:
             fields = dict(_item(item) for item in items)
             if name == _HEAD:
-                config, identity = fields.get("config", "0"), fields.get("identity", "0")
-                configuration = NpuConfiguration(int(config, 0), int(identity, 0))
+                words = (
+                    _in_bits(part, int(fields.get(part, "0"), 0), WORD_BITS)
+                    for part in ("config", "identity")
+                )
+                configuration = NpuConfiguration(*words)
                 forms = configuration.encoding
             else:
                 commands.append(_command(name, fields, forms))
@@ -92,13 +102,17 @@ def _item(item: str) -> tuple[str, str]:
 
 def _command(name: str, fields: dict[str, str], encoding: Encoding) -> NpuCommand:
     if name == _UNKNOWN:
-        words, code = int(fields["words"], 0), int(fields["code"], 0)
-        form = encoding.by_code().get((words, code))
-        return NpuCommand(code, words, int(fields["payload"], 0), form)
+        words, code = int(fields["words"], 0), _in_bits("code", int(fields["code"], 0), CODE_BITS)
+        if words not in (1, 2):
+            raise FileError(f"a command has 1 or 2 words, not {words}")
+        bits = PARAMETER_BITS + (words - 1) * WORD_BITS
+        payload = _in_bits("payload", int(fields["payload"], 0), bits)
+        return NpuCommand(code, words, payload, encoding.by_code().get((words, code)))
     form = encoding.by_name().get(name)
     if form is None:
         raise FileError(f"{encoding.name} has no command '{safe_terminal(name)}'")
-    payload = int(fields.pop("rest", "0"), 0)
+    bits = PARAMETER_BITS + (form.words - 1) * WORD_BITS
+    payload = _in_bits("rest", int(fields.pop("rest", "0"), 0), bits)
     for field in form.fields:
         payload |= (_number(field, fields.pop(field.name, "0")) << field.low) & field.mask
     if fields:
@@ -108,7 +122,10 @@ def _command(name: str, fields: dict[str, str], encoding: Encoding) -> NpuComman
 
 def _number(field: CommandField, text: str) -> int:
     value = field.values.index(text) if text in field.values and text else int(text, 0)
-    least = -(1 << field.width - 1) if field.signed else 0
-    if not least <= value < 1 << field.width:
-        raise FileError(f"{field.name} has {field.width} bits, not {value}")
+    return _in_bits(field.name, value, field.width, field.signed)
+
+
+def _in_bits(name: str, value: int, bits: int, signed: bool = False) -> int:
+    if not (-(1 << bits - 1) if signed else 0) <= value < 1 << bits:
+        raise FileError(f"{name} has {bits} bits, not {value}")
     return value
