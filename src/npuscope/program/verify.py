@@ -320,7 +320,7 @@ def _address(entry: Placed) -> tuple[int, int]:
 def _sharing(entry: Placed, placed: Sequence[Placed], longest: int) -> Iterator[Placed]:
     """Those among `placed`, which is sorted by address, that share bytes with an entry."""
     start, end = entry[0], entry[0] + entry[2].size_bytes
-    at = bisect_left(placed, (end,), key=_address)
+    at = bisect_left(placed, (end, 0), key=_address)
     while at and placed[at - 1][0] + longest > start:
         at -= 1
         if placed[at][0] + placed[at][2].size_bytes > start:
