@@ -506,7 +506,7 @@ def test_lifetimes_cover_all_uses(name: str, generation: str) -> None:
     for used, epochs in uses.items():
         assert buffers[used].first <= min(epochs) and max(epochs) <= buffers[used].last
         if not buffers[used].is_param and not used.endswith(".partial"):
-            ends = (0 if used in program.inputs else min(numbers), max(numbers))
+            ends = (0 if used in program.inputs else min(epochs), max(epochs))
             out = {buffers[n].view_of or n for n in program.outputs}
             last = len(program.epochs) if used in out else ends[1]
             assert (buffers[used].first, buffers[used].last) == (ends[0], last)
