@@ -94,18 +94,18 @@ class SourceNetwork(Struct, frozen=True):
     symbols: dict[int, str]
 
 
-def read_network(path: Path, name: str = "") -> SourceNetwork:
-    """`name` is what the image will be called; a folder's source of that name is taken first."""
+def read_network(path: Path, name: str = "", program: Program | None = None) -> SourceNetwork:
+    """`name` is what the image will be called; a folder's source of that name is taken first.
+    `program` is what the source was written from, where that is known."""
     file = _find(path, name)
     source = read_source(file, own_headers(firmware_folder()))
     suffix_match = _SUFFIX.search(source.text)
     if suffix_match is None:
         raise FileError("is not a network.c: it has no epochs", where=str(file), hint=_HINT)
     # Our own folders hold the program itself; otherwise the source is read back.
-    if _OURS.match(source.text) and (file.parent / JSON_NAME).is_file():
-        program = load(file.parent)
-    else:
-        program = read_program(file)
+    if program is None:
+        own = _OURS.match(source.text) and (file.parent / JSON_NAME).is_file()
+        program = load(file.parent) if own else read_program(file)
     # Symbols of the relative pools: by their name, else in the order of their declarations.
     suffix = suffix_match[1]
     declared = list(dict.fromkeys(_SYMBOL.findall(source.text)))

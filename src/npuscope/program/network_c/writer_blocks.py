@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from npuscope.errors import TargetError
 from npuscope.ops.unknown import UNKNOWN
+from npuscope.program.addresses import copies_of
 from npuscope.program.ec_blob.binary import blob_name, copy_name
 from npuscope.program.kernel_calls.model import KernelCall, NoKernel
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind
@@ -157,6 +158,8 @@ def _library(scope: Scope, epoch: Epoch, call: Call) -> LibraryCall | None:
 
 def _software(scope: Scope, epoch: Epoch, call: Call) -> Lines | None:
     software = SoftwareCall(scope, call, f"kernel_{epoch.number}")
+    if copies_of(call):
+        return None
     try:
         stem = fill(software)
     except NoLibraryKernel:
