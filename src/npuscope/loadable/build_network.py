@@ -13,7 +13,7 @@ from npuscope.loadable.foreign_source import ForeignSource, read_source
 from npuscope.loadable.pack_pools import RELOCATABLE_HINT
 from npuscope.program.addresses import pool_symbol
 from npuscope.program.code_files import DATA_ENDING
-from npuscope.program.model import JSON_NAME, Pool, Program
+from npuscope.program.model import JSON_NAME, Pool, Program, images
 from npuscope.program.serialize import load
 from npuscope.program.sources import read_program
 from npuscope.text import file_name, safe_terminal
@@ -150,12 +150,15 @@ def _find(path: Path, name: str) -> Path:
 
 
 def _images(program: Program, file: Path) -> dict[str, bytes]:
-    images: dict[str, bytes] = {}
+    """Of a vendor's build, from whatever held its weights when it was read."""
+    found: dict[str, bytes] = {}
+    read = {} if program.source == "npuscope" else images(program)
     for pool in program.pools:
-        image = None if pool.virtual else _image(pool, file)
+        fixed = read.get(pool.name) if not pool.relative else None
+        image = None if pool.virtual else fixed or _image(pool, file)
         if image is not None:
-            images[pool.name] = image
-    return images
+            found[pool.name] = image
+    return found
 
 
 def _image(pool: Pool, file: Path) -> bytes | None:

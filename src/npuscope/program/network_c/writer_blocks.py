@@ -26,6 +26,7 @@ from npuscope.program.network_c.writer_buffers import NoLibraryKernel, SoftwareC
 from npuscope.program.network_c.writer_kernels import fill
 from npuscope.program.network_c.writer_library import (
     HEADER,
+    NEEDS_KERNELS,
     LibraryCall,
     library_call,
     own_call,
@@ -76,8 +77,7 @@ def own_kernels(scope: Scope) -> Lines:
     names = {name for epoch in _calls(scope) for name in _own(scope, epoch)} - needed
     lines: Lines = []
     if needed:
-        note = "/* Kernels that the runtime's libraries lack: build npuscope's with this file. */"
-        lines += [note, *_declared(needed), ""]
+        lines += [NEEDS_KERNELS, *_declared(needed), ""]
     if names:
         lines += ["#if defined(NPUSCOPE_KERNELS)", *_declared(names), "#endif", ""]
     return lines

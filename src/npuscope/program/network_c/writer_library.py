@@ -30,6 +30,8 @@ from npuscope.program.units import Ref
 # Calls of npuscope's own kernels (firmware/kernels): tensors and numbers as static tables.
 
 HEADER = "npuscope_kernels.h"
+# Stands above declarations without which the source does not compile.
+NEEDS_KERNELS = "/* Kernels that the runtime's libraries lack: build npuscope's with this file. */"
 _C_TYPES = {"float32": "float", "float64": "double", "bool": "uint8_t"}
 _INT64_MIN = -(1 << 63)
 
