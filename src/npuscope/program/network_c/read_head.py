@@ -31,6 +31,7 @@ from npuscope.text import safe_terminal
 
 _OPTION = re.compile(r"^\s*\*?\s*(-{1,2}[\w-]+)\s*=\s*\"?([^\"\n]*)\"?\s*$", re.M)
 _FIELD = re.compile(r'GIT_DESCRIPTION\s+"([^"]*)"')
+_BRANCH = re.compile(r'GIT_BRANCH\s+"STAI-(\d{1,3}\.\d{1,3})"')
 _POOL = re.compile(r"^index=(\d+)\s+file postfix=(\S*)\s+name=(\S+)\s+offset=(\S+)")
 _NUMBERS = {
     "size": re.compile(r"\bsize=(\d+)"),
@@ -42,6 +43,7 @@ _NUMBERS = {
 _ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
 _PLAIN = re.compile(r"-?(?=[0-9.]{1,16}$)[0-9]+\.?[0-9]*")
 _NEW_DIALECT = re.compile(r"atonn-v1\.1\.([3-9]|\d\d)|STAI-[3-9]")
+_3_0 = re.compile(r"atonn-v1\.1\.3-\d{1,2}-")  # 1.1.3-8; those of 4.0 are 1.1.3-262 and later
 
 
 class SourceHeader(msgspec.Struct, frozen=True):
@@ -50,13 +52,16 @@ class SourceHeader(msgspec.Struct, frozen=True):
     tool: str
     options: tuple[tuple[str, str], ...]
     pools: tuple[Pool, ...]
+    branch: str = ""  # of the compiler: "3.0"
 
     @property
     def generation(self) -> str:
-        """Ours is stated; atonn 1.1.3 belongs to 3.0 and 4.0, which write the same files."""
+        """Ours is stated; the vendor's by the compiler's branch, else by its version."""
         stated = dict(self.options).get("--generation")
         if stated:
             return stated
+        if self.branch == "3.0" or _3_0.search(self.tool):
+            return "3.0"
         return "4.0" if _NEW_DIALECT.search(self.tool) else "2.2"
 
 
@@ -69,6 +74,18 @@ def is_network_c(path: str | Path) -> bool:
     lines. A C file with the bytes of a pool only names the pool."""
     head = read_head(path, _HEAD_BYTES)
     return all(mark in head for mark in _MARKS)
+
+
+# Each file of the runtime names itself in its first comment.
+_RUNTIME = re.compile(
+    r"[@\\]file\s{1,8}((?:(?:ll_aton|ll_sw|ecloader|stai_aton|mcu_cache|npu_cache)\w{0,60}|ec)\.[ch])\b"
+)
+
+
+def runtime_file(text: str) -> str:
+    """The name of a source of the NPU's runtime; empty for other text."""
+    name = _RUNTIME.search(text[:2000])
+    return name[1] if name else ""
 
 
 _POOL_COMMENT = re.compile(r"/\*\s*(index=\d+\s+file postfix=.*?)\s*\*/", re.S)
@@ -86,9 +103,9 @@ def read_header(comments: list[str]) -> SourceHeader:
     options = tuple((name, value) for name, value in _OPTION.findall(head))
     pools = [pool for text in comments if (pool := _pool(text)) is not None]
     # A virtual pool is made of the real ones in its range.
-    return SourceHeader(
-        tool, options, tuple(replace(pool, subpools=_inside(pool, pools)) for pool in pools)
-    )
+    placed = tuple(replace(pool, subpools=_inside(pool, pools)) for pool in pools)
+    branch = next((match[1] for text in comments if (match := _BRANCH.search(text))), "")
+    return SourceHeader(tool, options, placed, branch)
 
 
 def _pool(text: str) -> Pool | None:
@@ -292,6 +309,9 @@ def _shape(row: Struct, arrays: dict[str, Declaration]) -> tuple[int, ...]:
     shape = tuple(int(n) for n in _numbers(row, "shape", arrays))
     if not shape:
         return (_int(row, "offset_end") - _int(row, "offset_start"),)
+    in_memory = _plain_shape(row, arrays, shape)
+    if in_memory:
+        return in_memory
     stored = row.fields.get("mem_ndims", len(shape))
     if not isinstance(stored, int):
         return shape
@@ -301,6 +321,16 @@ def _shape(row: Struct, arrays: dict[str, Declaration]) -> tuple[int, ...]:
     return shape[:first] + shape[first + surplus :] if filled else shape
 
 
+def _plain_shape(
+    row: Struct, arrays: dict[str, Declaration], shape: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The shape in memory of a tensor with fewer than four axes, whose channels were filled up with
+    a one: (1, 512, 16) is listed as (1, 512, 16, 1). Empty for others."""
+    in_memory = tuple(int(n) for n in _numbers(row, "mem_shape", arrays))
+    filled = len(in_memory) < len(shape) and shape[-1] == 1 and prod(in_memory) == prod(shape)
+    return in_memory if filled and _position(row) != ChannelPosition.Mixed.name else ()
+
+
 def _position(row: Struct) -> str:
     return str(row.fields.get("chpos", "")).removeprefix(CHPOS_PREFIX)
 
@@ -308,9 +338,10 @@ def _position(row: Struct) -> str:
 def _batch(row: Struct, arrays: dict[str, Declaration], shape: tuple[int, ...]) -> int:
     """Channels stored together: all, one, or blocks."""
     position = _position(row)
-    if position == ChannelPosition.First.name:
-        return 1
     stored = _numbers(row, "mem_shape", arrays)
+    if position == ChannelPosition.First.name:
+        plain = len(shape) < 4 and tuple(stored) == shape
+        return shape[-1] if plain else 1
     if position == ChannelPosition.Mixed.name and stored:
         return int(stored[-1])
     return shape[-1] if shape else 1
