@@ -102,7 +102,8 @@ def fastest_form(path: Path, generation: str, keep: Path | None) -> float:
     from npuscope.quantizing.choices import fast_zero_points
     from npuscope.quantizing.plan import RangePlan
     from npuscope.quantizing.run import opened
-    from npuscope.quantizing.samples import ImageForm, load_samples
+    from npuscope.accuracy.pictures import ImageForm
+    from npuscope.quantizing.samples import load_samples
     from npuscope.structs import replace
 
     options: Options = {"generation": generation}
