@@ -29,8 +29,7 @@ from npuscope.program.ec_blob.registers import (
     reset_value,
 )
 from npuscope.program.model import Epoch, Group, Program
-from npuscope.program.network_c.layout import LIMIT_BYTES
-from npuscope.program.network_c.layout import dialect
+from npuscope.program.network_c.layout import LIMIT_BYTES, dialect
 from npuscope.program.network_c.writer import network_c_text
 from npuscope.program.units import Streng
 from npuscope.structs import replace
