@@ -308,8 +308,8 @@ def entries_of(images: Sequence[Placed]) -> tuple[MailboxEntry, ...]:
 
 
 def _exec_places(sizes: Sequence[int], start: int) -> list[tuple[int, int]]:
-    """Internal RAM first, then the part of the external one behind networks; the loader refuses what fits in
-    neither."""
+    """Internal RAM first, then the external one behind the networks; the loader refuses what fits
+    in neither."""
     inside, outside, places = start, _OUTER_EXEC, []
     for size in sizes:
         if inside + size <= start + EXEC_RAM_BYTES:
