@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from npuscope.accuracy.result import TaskAccuracy
 from npuscope.errors import INTERRUPTED, ModelError, UsageError
 from npuscope.families.registry import family_for
 from npuscope.options.kinds import DEFAULT_MACHINE, OptionGroup, Verb, file, text, whole
@@ -26,6 +25,7 @@ from npuscope.verbs.check import checked
 if TYPE_CHECKING:
     import numpy as np
 
+    from npuscope.accuracy.result import TaskAccuracy
     from npuscope.accuracy.run import DataRequest
     from npuscope.building import Options, Source
     from npuscope.profiling.validate import Validation
@@ -191,6 +191,8 @@ def _on_data(
 def verdict_code(
     result: Validation | TaskAccuracy, seeds: int, inputs: Sequence[np.ndarray] = ()
 ) -> int:
+    from npuscope.accuracy.result import TaskAccuracy
+
     if isinstance(result, TaskAccuracy):
         if result.samples < result.samples_total:
             return INTERRUPTED
