@@ -31,7 +31,6 @@ from npuscope.text import safe_terminal
 
 _OPTION = re.compile(r"^\s*\*?\s*(-{1,2}[\w-]+)\s*=\s*\"?([^\"\n]*)\"?\s*$", re.M)
 _FIELD = re.compile(r'GIT_DESCRIPTION\s+"([^"]*)"')
-_BRANCH = re.compile(r'GIT_BRANCH\s+"STAI-(\d{1,3}\.\d{1,3})"')
 _POOL = re.compile(r"^index=(\d+)\s+file postfix=(\S*)\s+name=(\S+)\s+offset=(\S+)")
 _NUMBERS = {
     "size": re.compile(r"\bsize=(\d+)"),
@@ -42,6 +41,7 @@ _NUMBERS = {
 # Addresses have 32 bits, sizes too; what is longer is damaged and would not fit 64.
 _ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
 _PLAIN = re.compile(r"-?(?=[0-9.]{1,16}$)[0-9]+\.?[0-9]*")
+_FIRST_OF_3 = re.compile(r"atonn-v1\.1\.3-[0-8]\b")
 _NEW_DIALECT = re.compile(r"atonn-v1\.1\.([3-9]|\d\d)|STAI-[3-9]")
 _3_0 = re.compile(r"atonn-v1\.1\.3-\d{1,2}-")  # 1.1.3-8; those of 4.0 are 1.1.3-262 and later
 
@@ -52,15 +52,14 @@ class SourceHeader(msgspec.Struct, frozen=True):
     tool: str
     options: tuple[tuple[str, str], ...]
     pools: tuple[Pool, ...]
-    branch: str = ""  # of the compiler: "3.0"
 
     @property
     def generation(self) -> str:
-        """Ours is stated; the vendor's by the compiler's branch, else by its version."""
+        """Ours is stated; atonn 1.1.3 belongs to 3.0 (build 8) and 4.0 (262 and 275)."""
         stated = dict(self.options).get("--generation")
         if stated:
             return stated
-        if self.branch == "3.0" or _3_0.search(self.tool):
+        if _FIRST_OF_3.search(self.tool):
             return "3.0"
         return "4.0" if _NEW_DIALECT.search(self.tool) else "2.2"
 
@@ -103,9 +102,9 @@ def read_header(comments: list[str]) -> SourceHeader:
     options = tuple((name, value) for name, value in _OPTION.findall(head))
     pools = [pool for text in comments if (pool := _pool(text)) is not None]
     # A virtual pool is made of the real ones in its range.
-    placed = tuple(replace(pool, subpools=_inside(pool, pools)) for pool in pools)
-    branch = next((match[1] for text in comments if (match := _BRANCH.search(text))), "")
-    return SourceHeader(tool, options, placed, branch)
+    return SourceHeader(
+        tool, options, tuple(replace(pool, subpools=_inside(pool, pools)) for pool in pools)
+    )
 
 
 def _pool(text: str) -> Pool | None:
