@@ -43,7 +43,6 @@ _ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
 _PLAIN = re.compile(r"-?(?=[0-9.]{1,16}$)[0-9]+\.?[0-9]*")
 _FIRST_OF_3 = re.compile(r"atonn-v1\.1\.3-[0-8]\b")
 _NEW_DIALECT = re.compile(r"atonn-v1\.1\.([3-9]|\d\d)|STAI-[3-9]")
-_3_0 = re.compile(r"atonn-v1\.1\.3-\d{1,2}-")  # 1.1.3-8; those of 4.0 are 1.1.3-262 and later
 
 
 class SourceHeader(msgspec.Struct, frozen=True):
@@ -308,9 +307,6 @@ def _shape(row: Struct, arrays: dict[str, Declaration]) -> tuple[int, ...]:
     shape = tuple(int(n) for n in _numbers(row, "shape", arrays))
     if not shape:
         return (_int(row, "offset_end") - _int(row, "offset_start"),)
-    in_memory = _plain_shape(row, arrays, shape)
-    if in_memory:
-        return in_memory
     stored = row.fields.get("mem_ndims", len(shape))
     if not isinstance(stored, int):
         return shape
@@ -320,14 +316,18 @@ def _shape(row: Struct, arrays: dict[str, Declaration]) -> tuple[int, ...]:
     return shape[:first] + shape[first + surplus :] if filled else shape
 
 
-def _plain_shape(
-    row: Struct, arrays: dict[str, Declaration], shape: tuple[int, ...]
-) -> tuple[int, ...]:
-    """The shape in memory of a tensor with fewer than four axes, whose channels were filled up with
-    a one: (1, 512, 16) is listed as (1, 512, 16, 1). Empty for others."""
-    in_memory = tuple(int(n) for n in _numbers(row, "mem_shape", arrays))
-    filled = len(in_memory) < len(shape) and shape[-1] == 1 and prod(in_memory) == prod(shape)
-    return in_memory if filled and _position(row) != ChannelPosition.Mixed.name else ()
+def reported_shapes(function: Function) -> dict[str, tuple[int, ...]]:
+    """What a board reports of inputs or outputs with fewer than four axes, whose channels were
+    filled up with a one: (1, 512, 16) is listed as (1, 512, 16, 1). By name."""
+    arrays = function.declared
+    shapes = {}
+    for row in (row for _, rows in tables_of(function) for row in rows):
+        listed = tuple(int(n) for n in _numbers(row, "shape", arrays))
+        in_memory = tuple(int(n) for n in _numbers(row, "mem_shape", arrays))
+        filled = len(in_memory) < len(listed) and listed[-1] == 1
+        if filled and prod(in_memory) == prod(listed):
+            shapes[str(row.fields["name"])] = in_memory
+    return shapes
 
 
 def _position(row: Struct) -> str:
@@ -339,8 +339,7 @@ def _batch(row: Struct, arrays: dict[str, Declaration], shape: tuple[int, ...]) 
     position = _position(row)
     stored = _numbers(row, "mem_shape", arrays)
     if position == ChannelPosition.First.name:
-        plain = len(shape) < 4 and tuple(stored) == shape
-        return shape[-1] if plain else 1
+        return 1
     if position == ChannelPosition.Mixed.name and stored:
         return int(stored[-1])
     return shape[-1] if shape else 1
