@@ -224,7 +224,7 @@ def the_node(document: OnnxDocument, request: EditRequest, kind: str) -> Op:
     nodes = [document.op(origin) for origin in request.ops]
     node = next((n for n in nodes if n is not None and document.kind(n) == kind), None)
     if node is None:
-        raise NotFitting(f"there is no {document.words(kind)[0]}")
+        raise NotFitting(f"the network has no {document.words(kind)[0]}")
     return node
 
 
