@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from compiler.nets import (
     uint8_network,
 )
 from compiler.vendor import MOBILENET_30, TIME_SERIES_40, Build, rebuilt
+from npuscope.compiler import numbers
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.demo_network import demo_graph
 from npuscope.errors import ModelError
@@ -293,6 +295,27 @@ def test_a_network_computes_what_the_reference_does(name: str, generation: str) 
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
+def test_offsets_whose_first_one_ends_in_ones(
+    generation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scalar of -1 beside a vector of offsets asks for their negatives."""
+    right = numbers.offset32
+
+    def ends_in_ones(*given: Any, **more: Any) -> tuple[np.ndarray, int]:
+        c, shift = right(*given, **more)
+        return np.concatenate([c[:1] | 0xFFFF, c[1:]]), shift
+
+    monkeypatch.setattr(numbers, "offset32", ends_in_ones)
+    net = Net(3)
+    net.conv(net.input((1, 6, 5, 4)), 8, zero=20)
+    graph = net.graph()
+    program = compiled(graph, generation)
+    vectors = [u for e in program.executed for u in e.units if getattr(u, "C_vector", None)]
+    assert vectors and not any(unit.C_scalar for unit in vectors)
+    assert differences(program, graph, sample(graph)).max() <= 1
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_networks(seed: int, generation: str) -> None:
     graph, machine = random_network(100 + seed), MACHINES[generation]
@@ -480,10 +503,10 @@ def test_lifetimes_cover_all_uses(name: str, generation: str) -> None:
         for used in names:
             root = buffers[used].view_of or used
             uses.setdefault(root, []).append(epoch.number)
-    for used, numbers in uses.items():
-        assert buffers[used].first <= min(numbers) and max(numbers) <= buffers[used].last
+    for used, epochs in uses.items():
+        assert buffers[used].first <= min(epochs) and max(epochs) <= buffers[used].last
         if not buffers[used].is_param and not used.endswith(".partial"):
-            ends = (0 if used in program.inputs else min(numbers), max(numbers))
+            ends = (0 if used in program.inputs else min(epochs), max(epochs))
             out = {buffers[n].view_of or n for n in program.outputs}
             last = len(program.epochs) if used in out else ends[1]
             assert (buffers[used].first, buffers[used].last) == (ends[0], last)

@@ -43,9 +43,11 @@ class StageGroup(Struct):
     # in which they were made. One table for all epochs, which grows with them.
     stored: dict[str, int] = field(default_factory=dict)
     in_memory: dict[str, int] = field(default_factory=dict)  # for all values in memory
+    makers: dict[str, Stage] = field(default_factory=dict)  # value name -> the stage it leaves
+    units: dict[str, int] = field(default_factory=dict)  # that the stages take, by type
 
     def producer(self, value: Value) -> Stage | None:
-        return next((s for s in self.stages if s.output.name == value.name), None)
+        return self.makers.get(value.name)
 
     def written_frames(self, stage: Stage) -> list[int]:
         """Of the operands in memory, where all are maps of one shape."""
@@ -62,6 +64,9 @@ class StageGroup(Struct):
 
     def add(self, stage: Stage, machine: Machine) -> None:
         self.stages.append(stage)
+        self.makers.setdefault(stage.output.name, stage)
+        for unit, count in unit_needs(stage).items():
+            self.units[unit] = self.units.get(unit, 0) + count
         frame = output_frame(self, stage, machine)
         self.frames[stage.output.name] = frame
 
@@ -175,13 +180,13 @@ def _joins(
     readers: dict[str, list[str]],
     machine: Machine,
 ) -> bool:
-    if any(isinstance(s, CallStage) for s in (stage, *group.stages)):
+    if isinstance(stage, CallStage) or isinstance(group.stages[0], CallStage):
         return False
     if _reads_view_of(stage, group, lowered) or not _copies_apart(stage, group):
         return False
     return (
         _pieces_fit(stage, group)
-        and _units_fit(stage, group, machine)
+        and all(n + group.units.get(u, 0) <= machine.units[u] for u, n in unit_needs(stage).items())
         and all(_streams(stage, value, group, machine) for value in stage.inputs)
         and not _reconverges(stage, group, machine.generation.cuts_reconvergence)
         and _engines([*group.stages, stage], lowered, readers) <= machine.units["STRENG"]
@@ -197,8 +202,7 @@ def _copies_apart(stage: Stage, group: StageGroup) -> bool:
 
 def _reads_view_of(stage: Stage, group: StageGroup, lowered: Lowered) -> bool:
     """True if it reads a view of bytes that this epoch writes: they exist in memory only."""
-    results = {s.output.name for s in group.stages}
-    others = [value for value in stage.inputs if value.name not in results]
+    others = [value for value in stage.inputs if value.name not in group.makers]
     return any(_share_bytes(lowered, s.output, value) for s in group.stages for value in others)
 
 
@@ -225,14 +229,6 @@ def _pieces_fit(stage: Stage, group: StageGroup) -> bool:
 
 
 _PAIR = 2
-
-
-def _units_fit(stage: Stage, group: StageGroup, machine: Machine) -> bool:
-    used: dict[str, int] = {}
-    for member in (*group.stages, stage):
-        for unit, count in unit_needs(member).items():
-            used[unit] = used.get(unit, 0) + count
-    return all(count <= machine.units[unit] for unit, count in used.items())
 
 
 def unit_needs(stage: Stage) -> dict[str, int]:

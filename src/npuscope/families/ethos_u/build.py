@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from npuscope.bounded_file import MODEL, read_bytes
-from npuscope.errors import UsageError
+from npuscope.errors import ModelError
 from npuscope.families.ethos_u.container import VelaFile, arena_bytes, read_vela, tensor_bytes
 from npuscope.families.ethos_u.debug_database import source_ops
 from npuscope.families.ethos_u.executorch import read_program
@@ -20,6 +20,7 @@ from npuscope.families.ethos_u.timing import KernelLimit, KernelTime, StreamTime
 from npuscope.families.ethos_u.vela import VelaOptions, run_vela
 from npuscope.files.load import is_tflite, read_model
 from npuscope.files.tflite.file import SourceOp, TfliteModel, parse
+from npuscope.files.tflite.write_graph import write_tflite
 from npuscope.graph.model import Graph
 from npuscope.machine.load import load_machine as load_cpu
 from npuscope.profiling.model import (
@@ -54,7 +55,9 @@ class EthosBuild(Struct, frozen=True):
     md5: str
     graph: Graph | None = None
     source: TfliteModel | None = None
+    names: tuple[str, ...] = ()  # of the operators of `source`
     origins: Mapping[tuple[int, int], str] = {}  # of a kernel, by stream and place
+    written: bytes = b""  # the TFLite file that was made of another format
     vela_cycles: float | None = None
 
 
@@ -81,22 +84,22 @@ class EthosRun(Struct, frozen=True):
 
 def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> EthosBuild:
     if isinstance(source, Graph):
-        raise UsageError("Vela compiles files only", hint="give the .tflite file of the network")
+        return _compiled(source, Path(f"{source.name}.tflite"), b"", options)
     path = Path(source)
     return compile_bytes(path, read_bytes(path, MODEL), options)
 
 
 def compile_bytes(path: Path, data: bytes, options: Mapping[str, Any]) -> EthosBuild:
     """Content that is not, or not yet, in the file."""
-    if not is_tflite(data):
-        raise UsageError(
-            "Vela compiles TFLite files only",
-            where=str(path),
-            hint="convert the network to int8 TFLite",
-        )
+    return _compiled(read_model(path, data, options.get("shapes")), path, data, options)
+
+
+def _compiled(graph: Graph, path: Path, data: bytes, options: Mapping[str, Any]) -> EthosBuild:
+    """Vela reads TFLite: another source is written in that format first."""
     machine = _machine(str(options["machine"]), options)
+    file = TfliteSource(data) if is_tflite(data) else _written(graph, path)
     output = run_vela(
-        data,
+        file.data,
         machine,
         VelaOptions(
             options.get("vela") or "",
@@ -105,20 +108,40 @@ def compile_bytes(path: Path, data: bytes, options: Mapping[str, Any]) -> EthosB
             options.get("arena_cache_size"),
         ),
     )
-    model = parse(data)
-    ops = {op.index: op.origin for op in model.ops}
+    model = parse(file.data)
+    names = file.names or tuple(op.origin for op in model.ops)
     places = source_ops(output.debug)
     return EthosBuild(
         read_vela(output.file),
         output.file,
         machine,
         path.name,
-        hashlib.md5(data, usedforsecurity=False).hexdigest(),
-        read_model(path, data, options.get("shapes")),
+        hashlib.md5(data or file.data, usedforsecurity=False).hexdigest(),
+        graph,
         model,
-        {place: ops[number] for place, number in places.items() if number in ops},
+        names,
+        {place: names[number] for place, number in places.items() if number < len(names)},
+        file.data if file.names else b"",
         output.cycles,
     )
+
+
+class TfliteSource(Struct, frozen=True):
+    """What Vela is given. `names` are those of the operators in another source."""
+
+    data: bytes
+    names: tuple[str, ...] = ()
+
+
+def _written(graph: Graph, path: Path) -> TfliteSource:
+    if not any(tensor.quant for tensor in graph.tensors.values()):
+        raise ModelError(
+            "Vela compiles quantized networks only, and this one computes on floats",
+            where=str(path),
+            hint="npuscope quantize makes an int8 network of it",
+        )
+    file = write_tflite(graph)
+    return TfliteSource(file.data, tuple(origin[0] if origin else "" for origin in file.origins))
 
 
 def _machine(name: str, options: Mapping[str, Any]) -> EthosMachine:
@@ -239,7 +262,7 @@ def _source_origin(build: EthosBuild, op: SourceOp) -> str:
     names = {build.file.tensor(index).name for index in op.outputs}
     for other in build.source.ops:
         if any(build.source.tensors[index].name in names for index in other.outputs):
-            return other.origin
+            return build.names[other.index]
     return ""
 
 

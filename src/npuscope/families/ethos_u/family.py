@@ -99,7 +99,11 @@ class EthosU(Family):
     def write(self, build: EthosBuild, folder: Path, options: Options) -> tuple[str, ...]:
         from npuscope.whole_file import write_files
 
-        write_files(folder, {f"{Path(build.name).stem}_vela.tflite": build.data})
+        stem = Path(build.name).stem
+        files = {f"{stem}_vela.tflite": build.data}
+        if build.written:
+            files[f"{stem}.tflite"] = build.written
+        write_files(folder, files)
         return ()
 
     # --- A network on a machine ---
