@@ -20,13 +20,6 @@ _SHORT_BYTES = 4  # an access that fills only a part of a beat
 UnitKey = tuple[str, int]
 
 
-class Again(Struct, frozen=True):
-    """A vector read again and again: entries of a frame, and whether these are all it has."""
-
-    entries: int
-    whole: bool
-
-
 class EngineWork(Struct, frozen=True):
     """A stream engine over the whole epoch."""
 
@@ -41,7 +34,7 @@ class EngineWork(Struct, frozen=True):
     pooled: bool  # for a pool, with nothing between
     feeds_kernels: bool
     constant: bool  # kernels, or coefficients of an arithmetic unit: they have their own terms
-    again: Again | None  # a vector that it reads again for an arithmetic unit
+    again: int  # entries of a vector that it reads again for an arithmetic unit
     rate: str  # the rate of the timing law that holds in a chain without convolutions
     bound: Bound  # what such a chain waits for then
 
@@ -89,7 +82,7 @@ class HeldWork(Struct, frozen=True):
     """Words through a unit that broadcasts a vector of its own."""
 
     words: int
-    vector: Again
+    entries: int
 
 
 class ChainWork(Struct, frozen=True):
@@ -145,7 +138,7 @@ def _chain(
     own = tuple(work for work in engines if (Streng.unit, work.id) in chain)
     tables = [engine for engine in vectors.values() if (engine.unit, engine.id) in chain]
     vector_work = tuple(
-        HeldWork(wiring.output_words(unit), Again(max(1, unit.fChannels), whole=True))
+        HeldWork(wiring.output_words(unit), max(1, unit.fChannels))
         for unit in wiring.processors
         if isinstance(unit, Arith) and unit.dualinput and unit.bcast == Bcast.CHAN
         if (unit.unit, unit.id) in chain
@@ -241,7 +234,7 @@ def _engine(engine: Streng, copies: bool, vector: bool, wiring: Wiring, banks: B
         pools and not engine.adjacent,
         kernels,
         kernels or vector,
-        Again(engine.frame_elements, engine.distinct_frames == 1) if again and not vector else None,
+        engine.frame_elements if again and not vector else 0,
         rate,
         bound,
     )
