@@ -8,7 +8,6 @@ from heapq import heappop, heappush
 from itertools import pairwise
 from math import inf
 
-import orjson
 from msgspec import Struct
 from msgspec.structs import asdict
 
@@ -225,6 +224,8 @@ def _quantization(parts: Parts) -> Iterator[Problem]:
 
 def _storable(parts: Parts) -> Iterator[Problem]:
     """What a fingerprint or a file of ours can hold."""
+    import orjson
+
     epochs = ((epoch.name, epoch) for epoch in parts.program.epochs)
     places = ((f"buffer '{b.name}'", b) for b in parts.program.buffers)
     for where, part in (*epochs, *places):
