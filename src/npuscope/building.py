@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, TypedDict
 
 from npuscope.bounded_file import opened
+from npuscope.collector import without_collector
 from npuscope.errors import FileError, ModelError, UsageError
 from npuscope.files.load import load_model
 from npuscope.graph.model import Graph
@@ -211,19 +210,6 @@ def build(source: Source, options: Options) -> Build:
         return _build(source, options)
 
 
-@contextmanager
-def without_collector() -> Iterator[None]:
-    """Graphs and programs hold no cycles: looking for some would take a fifth of the time for a
-    network of thousands of ops."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
 _ROOMY = 0.8  # of the RAM on chip; scales make or save a few buffers
 _NEARLY_FULL = (
     "RAM on chip is nearly full, or exceeded: which activations are in external RAM follows from "
@@ -345,7 +331,15 @@ def _with_vendor_files(options: ReadOptions) -> Machine:
     profile = art_profile(options)
     machine = options.get("machine", DEFAULT_MACHINE)
     if not isinstance(machine, Machine):
-        machine = _load(machine, options, profile)
+        controller = options.get("epoch_controller")
+        if controller is None:
+            controller = profile.options.epoch_controller if profile else True
+        machine = load_machine(
+            machine,
+            generation=options.get("generation") or DEFAULT_GENERATION,
+            epoch_controller=controller,
+            machine_file=options.get("machine_file"),
+        )
     if profile is not None:
         from npuscope.machine.vendor_options import apply_art_profile
 
@@ -360,18 +354,6 @@ def _with_vendor_files(options: ReadOptions) -> Machine:
     from npuscope.machine.mpool import apply_mpool
 
     return apply_mpool(machine, mpool)
-
-
-def _load(name: str, options: ReadOptions, profile: ArtProfile | None) -> Machine:
-    controller = options.get("epoch_controller")
-    if controller is None:
-        controller = profile.options.epoch_controller if profile else True
-    return load_machine(
-        name,
-        generation=options.get("generation") or DEFAULT_GENERATION,
-        epoch_controller=controller,
-        machine_file=options.get("machine_file"),
-    )
 
 
 def art_profile(options: ReadOptions) -> ArtProfile | None:

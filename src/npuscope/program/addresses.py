@@ -188,15 +188,15 @@ def reach(engine: Streng) -> tuple[int, int]:
     shape, steps = frame_walk(engine)
     if not min(shape):
         return engine.offset_start, engine.offset_start
-    back = ahead = 0
-    for size, step in zip(shape, steps, strict=True):
-        end = (size - 1) * step
-        if end < 0:
-            back += end
-        else:
-            ahead += end
-    starts = [frame_start(engine, frame) for frame in _extreme_frames(engine)]
-    return min(starts) + back, max(starts) + ahead + engine.element_bytes
+    ends = [(size - 1) * step for size, step in zip(shape, steps, strict=True)]
+    back = sum([end for end in ends if end < 0])
+    step, loop = frame_step(engine), engine.frame_loop_cnt
+    starts = [0, (engine.frames - 1) * step]
+    if loop:
+        turns = (divmod(frame, loop) for frame in _extreme_frames(engine))
+        starts = [place * step + turn * engine.loop_offset for turn, place in turns]
+    first, ahead = engine.offset_start + back, sum(ends) - back
+    return first + min(starts), engine.offset_start + max(starts) + ahead + engine.element_bytes
 
 
 def frame_step(engine: Streng) -> int:
@@ -210,11 +210,9 @@ def frame_step(engine: Streng) -> int:
 
 
 def _extreme_frames(engine: Streng) -> set[int]:
-    """Frames that hold the lowest and highest start: corners of the (loop, place) grid."""
-    last = engine.frames - 1
-    loop = engine.frame_loop_cnt
-    if not loop:
-        return {0, last}
+    """Of a loop, those that hold the lowest and highest start: corners of the grid of its turns and
+    places."""
+    last, loop = engine.frames - 1, engine.frame_loop_cnt
     corners = {0, loop - 1, last - last % loop, last, last - last % loop - 1}
     if last >= loop:
         corners.add((last // loop - 1) * loop)
@@ -239,6 +237,7 @@ class Copy(Struct, frozen=True):
     shape: tuple[int, ...]
     steps_in: tuple[int, ...]
     steps_out: tuple[int, ...]
+    target: int = 0  # number of the call's output
 
     @property
     def elements(self) -> int:
@@ -246,7 +245,7 @@ class Copy(Struct, frozen=True):
 
     def numbers(self) -> tuple[int, ...]:
         head = (self.source, self.start_in, self.start_out, self.element_bytes, len(self.shape))
-        return (*head, *self.shape, *self.steps_in, *self.steps_out)
+        return (*head, *self.shape, *self.steps_in, *self.steps_out, self.target)
 
 
 def as_arguments(copies: Iterable[Copy]) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -259,10 +258,17 @@ def copies_of(call: Call) -> tuple[Copy, ...]:
 
 
 def _copy(call: Call, value: object) -> Copy:
-    if not isinstance(value, tuple) or len(value) < _HEAD or len(value) != _HEAD + 3 * value[4]:
-        raise TargetError(f"software kernel '{call.kernel}' has an invalid copy argument")
+    invalid = TargetError(f"software kernel '{call.kernel}' has an invalid copy argument")
+    if not isinstance(value, tuple) or len(value) < _HEAD:
+        raise invalid
     source, start_in, start_out, element, rank = value[:_HEAD]
-    if not 0 <= source < len(call.inputs) or element not in (1, 2, 4, 8) or min(value) < 0:
-        raise TargetError(f"software kernel '{call.kernel}' has an invalid copy argument")
-    parts = [value[_HEAD + rank * n : _HEAD + rank * (n + 1)] for n in range(3)]
-    return Copy(source, start_in, start_out, element, *parts)
+    # Programs that were saved by earlier versions name no target: they have one output.
+    if len(value) - _HEAD - 3 * rank not in (0, 1) or min(value) < 0:
+        raise invalid
+    shape, steps_in, steps_out = (
+        value[_HEAD + rank * n : _HEAD + rank * (n + 1)] for n in range(3)
+    )
+    target = sum(value[_HEAD + 3 * rank :])
+    if source >= len(call.inputs) or target >= len(call.outputs) or element not in (1, 2, 4, 8):
+        raise invalid
+    return Copy(source, start_in, start_out, element, shape, steps_in, steps_out, target)
