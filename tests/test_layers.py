@@ -24,6 +24,7 @@ LAYERS = (
     "boards",
     "profiling",
     "building",
+    "accuracy",
     "advice",
     "quantizing",
     "identify",

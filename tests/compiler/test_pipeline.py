@@ -831,9 +831,34 @@ def test_channels_that_are_cut_out_or_joined_cost_no_epoch(
     assert found == moves
 
 
-def test_a_product_with_its_own_sigmoid_is_one_function() -> None:
-    names = Counter(name for epoch in compiled(swish(), "4.0").epochs for name in epoch.operators)
-    assert (names["Swish"], names["Sigmoid"], names["Mul"]) == (1, 1, 1)
+@pytest.mark.parametrize(
+    ("generation", "numerics", "fused"),
+    [("3.0", Numerics.LITERT, 1), ("3.0", Numerics.QDQ, 0), ("4.0", Numerics.QDQ, 1)],
+)
+def test_a_product_with_its_own_sigmoid_is_one_function(
+    generation: str, numerics: Numerics, fused: int
+) -> None:
+    """Before 4.0 not in networks from ONNX (EfficientNetV2-B1, a YOLO)."""
+    graph = swish()
+    graph.numerics = numerics
+    epochs = compiled(graph, generation).epochs
+    names = Counter(name for epoch in epochs for name in epoch.operators)
+    assert (names["Swish"], names["Sigmoid"]) == (fused, 2 - fused)
+
+
+@pytest.mark.parametrize(("generation", "entries"), [("2.2", {8}), ("3.0", {4}), ("4.0", {24})])
+def test_a_product_reads_its_vector_in_the_frames_of_its_tensor(
+    generation: str, entries: set[int]
+) -> None:
+    net = Net(34)
+    x = net.conv(net.input((1, 24, 24, 24)), 0)  # depthwise, in groups
+    factor = net.sigmoid(net.conv(net.reshape(net.mean(x), (1, 1, 1, 24)), 24, (1, 1)))
+    result = per_tensor(net.quant(x).scale * 0.7, 1)
+    net.op("Mul", (x, factor), BinaryAttrs(), (1, 24, 24, 24), result)
+    program = compiled(net.graph(), generation)
+    units = [unit for epoch in program.epochs for unit in epoch.units]
+    vectors = [e for e in units if isinstance(e, Streng) and factor in e.addr_base.buffer]
+    assert {e.frame_elements for e in vectors if not e.dir} == entries
 
 
 @pytest.mark.parametrize(("generation", "moves"), [("2.2", 2), ("4.0", 2), ("open", 1)])

@@ -67,11 +67,11 @@ class StageGroup(Struct):
         self.makers.setdefault(stage.output.name, stage)
         for unit, count in unit_needs(stage).items():
             self.units[unit] = self.units.get(unit, 0) + count
-        frame = output_frame(self, stage, machine.pool.max_fused_channels)
+        frame = output_frame(self, stage, machine)
         self.frames[stage.output.name] = frame
 
 
-def output_frame(group: StageGroup, stage: Stage, max_pool_frame: int) -> int:
+def output_frame(group: StageGroup, stage: Stage, machine: Machine) -> int:
     """Channels of one frame that leaves the stage."""
     if isinstance(stage, ConvStage):
         return stage.tiling.kernels
@@ -79,10 +79,16 @@ def output_frame(group: StageGroup, stage: Stage, max_pool_frame: int) -> int:
     if frames:
         return max(frames)
     met = group.written_frames(stage)
+    if isinstance(stage, ArithStage) and len(stage.inputs) > 1:
+        tensor, other = stage.inputs
+        if machine.generation.vector_in_frames and other.shape != tensor.shape:
+            met = [group.in_memory.get(tensor.name, tensor.channels)]
     if isinstance(stage, ArithStage) and len(stage.inputs) > 1 and met:
         return largest_divisor(stage.output.channels, min(met))
     channels = max((value.part for value in stage.inputs), default=0) or stage.output.channels
-    return largest_divisor(channels, max_pool_frame) if isinstance(stage, PoolStage) else channels
+    if isinstance(stage, PoolStage):
+        return largest_divisor(channels, machine.pool.max_fused_channels)
+    return channels
 
 
 def schedule(lowered: Lowered, machine: Machine, alternative: bool = False) -> list[StageGroup]:

@@ -18,9 +18,10 @@ from npuscope.files.tflite.file import parse
 from npuscope.files.tflite.file_parts import FileOp, FileTensor
 from npuscope.files.tflite.sparse import dense
 from npuscope.graph.model import Quant
+from npuscope.installed import needs
 from npuscope.profiling.runtimes import LitertKernels, litert_interpreter
 from npuscope.quantizing.histogram import Histograms
-from npuscope.quantizing.others import FLOAT_ONE, first_line, needs, quiet
+from npuscope.quantizing.others import FLOAT_ONE, first_line, quiet
 from npuscope.quantizing.plan import ActivationRange, FloatLayer, RangePlan
 from npuscope.quantizing.samples import Border, Sample
 from npuscope.quantizing.work import Progress, Weights
@@ -43,7 +44,16 @@ class LitertWork:
         needs("ai-edge-quantizer", "ai_edge_quantizer", "quantize")
         document = open_document(path)
         assert isinstance(document, TfliteDocument)
-        _check(document)
+        if len(document.subgraphs) > 1:
+            raise ModelError(
+                "the model has several subgraphs: what is inside cannot be calibrated",
+                hint="export one static graph without control flow or state",
+            )
+        if any(tensor.quant is not None for tensor in document.tensors):
+            raise ModelError(
+                "the model is quantized already, or its weights are",
+                hint=FLOAT_ONE,
+            )
         notes = []
         _use_dense(document)
         if _use_float32(document):
@@ -213,19 +223,6 @@ class LitertWork:
                 except (ValueError, RuntimeError) as error:
                     reason = first_line(error)
         raise ModelError(f"LiteRT cannot open the model: {reason}")
-
-
-def _check(document: TfliteDocument) -> None:
-    if len(document.subgraphs) > 1:
-        raise ModelError(
-            "the model has several subgraphs: what is inside cannot be calibrated",
-            hint="export one static graph without control flow or state",
-        )
-    if any(tensor.quant is not None for tensor in document.tensors):
-        raise ModelError(
-            "the model is quantized already, or its weights are",
-            hint=FLOAT_ONE,
-        )
 
 
 def _use_dense(document: TfliteDocument) -> None:

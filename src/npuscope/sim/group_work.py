@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from npuscope.program.links import Wiring
+from npuscope.program.links import Wiring, wired
 from npuscope.program.model import Group
 from npuscope.program.modes import Bcast, Simd
 from npuscope.program.units import Arith, Convacc, PoolUnit, Streng
@@ -18,13 +18,6 @@ from npuscope.sim.memory import Banks
 _SHORT_BYTES = 4  # an access that fills only a part of a beat
 
 UnitKey = tuple[str, int]
-
-
-class Again(Struct, frozen=True):
-    """A vector read again and again: entries of a frame, and whether these are all it has."""
-
-    entries: int
-    whole: bool
 
 
 class EngineWork(Struct, frozen=True):
@@ -41,7 +34,7 @@ class EngineWork(Struct, frozen=True):
     pooled: bool  # for a pool, with nothing between
     feeds_kernels: bool
     constant: bool  # kernels, or coefficients of an arithmetic unit: they have their own terms
-    again: Again | None  # a vector that it reads again for an arithmetic unit
+    again: int  # entries of a vector that it reads again for an arithmetic unit
     rate: str  # the rate of the timing law that holds in a chain without convolutions
     bound: Bound  # what such a chain waits for then
 
@@ -89,7 +82,7 @@ class HeldWork(Struct, frozen=True):
     """Words through a unit that broadcasts a vector of its own."""
 
     words: int
-    vector: Again
+    entries: int
 
 
 class ChainWork(Struct, frozen=True):
@@ -106,7 +99,7 @@ class GroupWork(Struct, frozen=True):
 
 
 def group_work(group: Group, banks: Banks) -> GroupWork:
-    wiring = Wiring(group)
+    wiring = wired(group)
     chains = _chains(wiring)
     copies = {
         key: all(unit == Streng.unit for unit, _ in chain) for chain in chains for key in chain
@@ -123,9 +116,9 @@ def group_work(group: Group, banks: Banks) -> GroupWork:
 def _chains(wiring: Wiring) -> list[set[UnitKey]]:
     """Connected units; engines that share one kernel stream belong together."""
     home: dict[UnitKey, set[UnitKey]] = {
-        (unit.unit, unit.id): {(unit.unit, unit.id)} for unit in wiring.group.units
+        (unit.unit, unit.id): {(unit.unit, unit.id)} for unit in wiring.units
     }
-    for link in wiring.group.links:
+    for link in wiring.links:
         one = home[(link.source.unit, link.source.id)]
         other = home[(link.destination.unit, link.destination.id)]
         if one is not other:
@@ -145,7 +138,7 @@ def _chain(
     own = tuple(work for work in engines if (Streng.unit, work.id) in chain)
     tables = [engine for engine in vectors.values() if (engine.unit, engine.id) in chain]
     vector_work = tuple(
-        HeldWork(wiring.output_words(unit), Again(max(1, unit.fChannels), whole=True))
+        HeldWork(wiring.output_words(unit), max(1, unit.fChannels))
         for unit in wiring.processors
         if isinstance(unit, Arith) and unit.dualinput and unit.bcast == Bcast.CHAN
         if (unit.unit, unit.id) in chain
@@ -241,7 +234,7 @@ def _engine(engine: Streng, copies: bool, vector: bool, wiring: Wiring, banks: B
         pools and not engine.adjacent,
         kernels,
         kernels or vector,
-        Again(engine.frame_elements, engine.distinct_frames == 1) if again and not vector else None,
+        engine.frame_elements if again and not vector else 0,
         rate,
         bound,
     )

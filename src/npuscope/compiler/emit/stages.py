@@ -130,7 +130,8 @@ def _second_operand(
 
 def _held(builder: EpochBuilder, value: Value) -> bool:
     """One value per channel, few enough for the unit's own broadcast."""
-    return 1 < value.channels <= builder.machine.arith.max_vector
+    few = 1 < value.channels <= builder.machine.arith.max_vector
+    return few and not builder.machine.generation.vector_in_frames
 
 
 def _table_stream(builder: EpochBuilder, stage: ArithStage, frame: int) -> StreamSource:

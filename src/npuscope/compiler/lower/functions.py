@@ -56,7 +56,7 @@ def lower_swish(context: Lowering, product: Op, sigmoid: Op) -> bool:
 
 def swishes(graph: Graph, machine: Machine) -> dict[str, Op]:
     """Products of a tensor and its own sigmoid, by their output, with the sigmoid."""
-    if not machine.generation.fuses_swish:
+    if machine.generation.fuses_swish not in ("all", graph.numerics.value):
         return {}
     readers = graph.consumers()
     products: dict[str, Op] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from msgspec import Struct
 from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.errors import ModelError
 from npuscope.families.ethos_u.container import VelaFile, arena_bytes, read_vela, tensor_bytes
-from npuscope.families.ethos_u.debug_database import source_ops
+from npuscope.families.ethos_u.debug_database import source_names, source_ops
 from npuscope.families.ethos_u.executorch import read_program
 from npuscope.families.ethos_u.machine import EthosMachine, load_machine, machine_names
 from npuscope.families.ethos_u.timing import KernelLimit, KernelTime, StreamTime, time_stream
@@ -73,6 +73,7 @@ class EthosRun(Struct, frozen=True):
 
     build: EthosBuild
     offloads: tuple[OffloadTime, ...]
+    parts: Mapping[int, tuple[KernelTime, ...]] = {}  # kernels by the number of their part
 
     def origin(self, number: int, kernel: KernelTime) -> tuple[str, ...]:
         name = self.build.origins.get((number, kernel.kernel.place), "")
@@ -160,7 +161,17 @@ def read_build(path: Path, options: Mapping[str, Any]) -> EthosBuild:
     configuration = next(iter(file.offloads.values())).stream.configuration
     name = configuration.machine if configuration is not None else machine_names()[0]
     md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
-    return EthosBuild(file, data, _machine(name, options), path.name, md5)
+    return EthosBuild(
+        file, data, _machine(name, options), path.name, md5, origins=_origins_beside(path)
+    )
+
+
+def _origins_beside(path: Path) -> dict[tuple[int, int], str]:
+    """Of the debug database that Vela writes into the same folder where it is asked to."""
+    database = path.with_name(f"{path.stem.removesuffix('_vela')}_debug.xml")
+    if not path.stem.endswith("_vela") or not database.is_file():
+        return {}
+    return source_names(read_bytes(database, MODEL).decode(errors="replace"))
 
 
 # --- Time ---
@@ -169,6 +180,7 @@ def read_build(path: Path, options: Mapping[str, Any]) -> EthosBuild:
 def timed(build: EthosBuild) -> Profile:
     offloads: list[OffloadTime] = []
     parts: list[EpochProfile] = []
+    kernels: dict[int, tuple[KernelTime, ...]] = {}
     for op in build.file.model.ops:
         offload = build.file.offloads.get(op.index)
         if offload is None:
@@ -176,8 +188,10 @@ def timed(build: EthosBuild) -> Profile:
             continue
         time = OffloadTime(len(offloads), time_stream(offload.stream, build.machine))
         offloads.append(time)
-        parts += _npu_parts(build, time, len(parts))
-    run = EthosRun(build, tuple(offloads))
+        for part, group in _npu_parts(build, time, len(parts)):
+            kernels[part.index] = group
+            parts.append(part)
+    run = EthosRun(build, tuple(offloads), kernels)
     machine, total = build.machine, sum(part.ms for part in parts)
     return plain_profile(
         _model_info(build, run),
@@ -196,34 +210,41 @@ def timed(build: EthosBuild) -> Profile:
     )
 
 
-def _npu_parts(build: EthosBuild, time: OffloadTime, first: int) -> list[EpochProfile]:
-    """Kernels of one source operator that follow each other are one part."""
+def _npu_parts(
+    build: EthosBuild, time: OffloadTime, first: int
+) -> Iterator[tuple[EpochProfile, tuple[KernelTime, ...]]]:
+    """Kernels of one source operator that follow each other are one part; so are slices of a
+    layer's channels, which read the same, where operators have no names."""
     groups: list[tuple[str, str, list[KernelTime]]] = []
     for one in time.stream.kernels:
         origin = build.origins.get((time.number, one.kernel.place), "")
         name = origin or f"{one.kernel.kind} {one.kernel.mode}".strip()
-        if groups and origin and groups[-1][0] == origin:
-            groups[-1][2].append(one)
+        last = groups[-1] if groups else ("", "", [])
+        if last[2] and (last[0] == origin if origin else _is_slice(last[2][-1], one)):
+            last[2].append(one)
         else:
             groups.append((origin, name, [one]))
     # What follows the last kernel is part of it.
     rest = time.stream.cycles - (time.stream.kernels[-1].end if time.stream.kernels else 0.0)
-    parts = []
     for number, (origin, name, kernels) in enumerate(groups):
         cycles = sum(one.cycles for one in kernels) + (rest if number == len(groups) - 1 else 0.0)
-        parts.append(
-            plain_part(
-                first + number,
-                name,
-                cycles / (1e3 * build.machine.clock_mhz),
-                operators=tuple(dict.fromkeys(one.kernel.kind for one in kernels)),
-                origin=(origin,) if origin else (),
-                counters=EpochCounters(
-                    first + number, first + number, 0.0, cycles, 0.0, _bound(kernels)
-                ),
-            )
+        index = first + number
+        part = plain_part(
+            index,
+            name,
+            cycles / (1e3 * build.machine.clock_mhz),
+            operators=tuple(dict.fromkeys(one.kernel.kind for one in kernels)),
+            origin=(origin,) if origin else (),
+            counters=EpochCounters(index, index, 0.0, cycles, 0.0, _bound(kernels)),
         )
-    return parts
+        yield part, tuple(kernels)
+
+
+def _is_slice(before: KernelTime, after: KernelTime) -> bool:
+    """Other channels of the same convolution."""
+    x, y = before.kernel, after.kernel
+    same_layer = x.kind == y.kind == "CONV" and (x.ifm, x.window) == (y.ifm, y.window)
+    return same_layer and x.shape[:2] == y.shape[:2] and x.ofm.stride_y == y.ofm.stride_y
 
 
 _BOUNDS = {

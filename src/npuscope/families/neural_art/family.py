@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,6 +11,8 @@ from npuscope.options.rows import BUILDING
 from npuscope.structs import replace
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from npuscope.advice.compare.model import Side
     from npuscope.advice.explanation import Explanation
     from npuscope.advice.fix.program_bench import ProgramBench
@@ -81,6 +84,11 @@ class NeuralArt(Family):
 
     def estimate(self, source: Source, options: Options) -> Profile:
         return self.time(self.compile(source, options))
+
+    def execute(self, build: Build, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        from npuscope.families.neural_art.validation import executed
+
+        return executed(build, inputs)
 
     # --- What verbs make of it ---
 
