@@ -32,8 +32,8 @@ def check_family(verb: Verb, name: str, keywords: Mapping[str, Any]) -> None:
     if not verb.all_families:
         raise family.lacks(name)
     # Without arguments, and without what says how the answer is printed.
-    names = options.keys() | family_options().keys()
-    family.check({name: keywords[name] for name in keywords if name in names}, options)
+    rows = options.keys() | family_options().keys()
+    family.check({name: keywords[name] for name in keywords if name in rows}, options)
 
 
 def with_families(verb: Verb) -> Verb:
