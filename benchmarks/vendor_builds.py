@@ -39,9 +39,10 @@ import npuscope
 from npuscope.boards.device import NOTHING, Request
 from npuscope.bounded_file import read_head
 from npuscope.building import build, compiled_copy, md5, read_graph
-from npuscope.errors import NpuscopeError
+from npuscope.errors import ModelError, NpuscopeError
 from npuscope.machine.load import load_machine
 from npuscope.profiling.measure import _emulated, random_inputs
+from npuscope.profiling.same_network import refuse_other_network
 from npuscope.profiling.validate import validate
 from npuscope.program.generate_report.reader import read_generate_report
 from npuscope.program.model import Program
@@ -209,7 +210,7 @@ def _steps(paths: list[Path], root: Path, models: dict[str, Path], answers: Any)
         elif tried("executed", lambda: _executed(program)):
             tried("emulated", lambda: _equal(path))
             model = _model(path, program, models)
-            if model is None:
+            if model is None or not _fits(program, model):
                 row["states"]["validated"] = NO_MODEL
             else:
                 tried("validated", lambda: _validated(program, model))
@@ -309,6 +310,19 @@ def _model(path: Path, program: Program, models: dict[str, Path]) -> Path | None
     near = (f for folder in path.parents[:3] for f in sorted(folder.glob("*")))
     beside = (f for f in near if f.suffix in (".onnx", ".tflite") and _stem(f.name) == stem)
     return models.get(program.model_md5) or next(beside, None) or models.get(stem)
+
+
+def _fits(program: Program, model: Path) -> bool:
+    """Another model may bear the same name. One that cannot be read is told of by the next step."""
+    try:
+        graph = read_graph(model, {})
+    except NpuscopeError:
+        return True
+    try:
+        refuse_other_network(program, graph)
+    except ModelError:
+        return False
+    return True
 
 
 def _validated(program: Program, model: Path) -> str:

@@ -59,6 +59,15 @@ def test_a_file_of_another_size_is_not_taken(bare: Path, build: Path) -> None:
     assert read_program(bare).missing_weights()
 
 
+def test_an_image_that_ends_early_is_another_networks(bare: Path, build: Path) -> None:
+    image = (build / NAME).read_bytes()
+    (bare / "network_atonbuf.xSPI2.bin").write_bytes(image[: len(image) // 2])
+    (bare / "network_data.hex").write_text(hex_text(image[:100], ADDRESS), encoding="utf-8")
+    assert read_program(bare).missing_weights()
+    (bare / "aed_weights.bin").write_bytes(image)
+    check(read_program(bare), build)
+
+
 def test_of_two_different_files_neither_is_taken(bare: Path, build: Path) -> None:
     image = (build / NAME).read_bytes()
     (bare / "a.bin").write_bytes(image)

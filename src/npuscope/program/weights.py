@@ -52,7 +52,7 @@ class WeightSearch(Struct, frozen=True):
             image = overlaid(segments, pool.address, pool.size_bytes)
             if self.given and len(image) < ends.get(pool.name, 0):
                 image = b""  # a part of them computes something, and nothing tells that it is wrong
-            image = image or self._named(pool)
+            image = image or self._named(pool, ends.get(pool.name, 0))
             if not image and pool.name in ends:
                 file = self._fitting(pool, ends[pool.name])
                 if file is not None:
@@ -81,12 +81,14 @@ class WeightSearch(Struct, frozen=True):
                     )
                 yield segment
 
-    def _named(self, pool: Pool) -> bytes:
-        """The image under the compiler's name, else what a build ships in its place."""
+    def _named(self, pool: Pool, size: int) -> bytes:
+        """The image under the compiler's name, else what a build ships in its place. One that ends
+        before the last parameter is another network's."""
         if not pool.file_name:
             return b""
         ends = tuple(f".{pool.file_name}{suffix}" for suffix in _PLAIN)
         images = [f for f in self.files if f.name.endswith(ends) and _is_image(f)]
+        images = [f for f in images if f.stat().st_size >= size]
         images.sort(key=lambda f: (not f.name.startswith(self.source.stem), f.name))
         if images:
             return read_bytes(images[0], POOL_IMAGE)
@@ -94,7 +96,7 @@ class WeightSearch(Struct, frozen=True):
         stem = self.source.stem
         packed.sort(key=lambda f: (_PACKED.index(f.suffix.lower()), not f.name.startswith(stem)))
         parts = (_unpacked(file, pool) for file in packed)
-        return next(filter(None, parts), b"")
+        return next((image for image in parts if image and len(image) >= size), b"")
 
     def _fitting(self, pool: Pool, size: int) -> Path | None:
         """A file that ends with the last parameter: to the byte under any name beside the source,
