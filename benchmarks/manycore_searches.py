@@ -91,7 +91,7 @@ def language() -> None:
             path.write_bytes(decoder(size))
             asked = TokenSizes(context, context, 128, 1, cores, 1, mxfp6)
             begin, times = time.perf_counter(), []
-            for values in ({}, {"setups.core_mhz": mhz}):
+            for values in ({}, {"clocks.core_mhz": mhz}):
                 both = generation(path, load_core_machine(overrides=values), asked)
                 step = both.decode if tokens == 1 else both.prefill
                 times.append(step.timing.device_ms)

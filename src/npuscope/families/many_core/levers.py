@@ -128,7 +128,11 @@ def _retimed(program: CoreProgram, machine: CoreMachine, before: float) -> Itera
     joined = replace(
         machine,
         sync=replace(
-            machine.sync, hvx_barrier_cycles=0.0, hmx_barrier_cycles=0.0, dma_barrier_cycles=0.0
+            machine.sync,
+            hvx_barrier_share=0.0,
+            hmx_barrier_share=0.0,
+            dma_barrier_share=0.0,
+            hand_over_cycles=0.0,
         ),
     )
     tried = {LeverKind.KEEP: free, LeverKind.JOIN: joined}

@@ -37,7 +37,7 @@ def tokens_text(rates: TokenRates) -> str:
     usual, slow, sizes = rates.usual, rates.slow, rates.usual.sizes
     precision = "MXFP6 weights" if sizes.mxfp6 else "weights as in the file, floats with 16 bits"
     cores = f"{counted(sizes.devices, 'device')} of {counted(sizes.cores, 'core')}"
-    mhz = rates.machine.setups.core_mhz, min(rates.machine.clocks.load_mhz)
+    mhz = rates.machine.clocks.core_mhz, min(rates.machine.clocks.load_mhz)
     lines = [
         rates.told(),
         f"model    {safe_terminal(rates.file)}: {precision}",

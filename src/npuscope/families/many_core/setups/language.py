@@ -13,7 +13,6 @@ from npuscope.families.many_core.setups.model import CardSetup, Prediction, pred
 from npuscope.families.many_core.setups.network import graph_without_weights
 from npuscope.families.many_core.setups.work import RETAINED, network_work
 from npuscope.graph.model import Graph
-from npuscope.structs import replace
 
 # Names that exporters of decoders give to open sizes.
 BATCH, TOKENS, CONTEXT = "batch_size", "seq_len", "ctx_len"
@@ -71,11 +70,8 @@ def _step(path: Path, machine: CoreMachine, sizes: TokenSizes, tokens: int) -> S
     """Sequences of a batch have states of their own, so that one of them is one inference."""
     symbols = {BATCH: 1, TOKENS: tokens, CONTEXT: sizes.context}
     graph = graph_without_weights(path, symbols=symbols)
-    # Devices share the weights, and each has a DDR of its own.
-    rate = machine.setups.ddr_gb_per_s * sizes.devices
-    together = replace(machine, setups=replace(machine.setups, ddr_gb_per_s=rate))
-    setup = CardSetup(sizes.cores * sizes.devices, batch=sizes.batch, mxfp6=sizes.mxfp6)
-    timing = predict(network_work(graph, machine), together, setup)
+    setup = CardSetup(sizes.cores, batch=sizes.batch, mxfp6=sizes.mxfp6, devices=sizes.devices)
+    timing = predict(network_work(graph, machine), machine, setup)
     return Step(tokens, timing, _peers_ms(graph, machine, sizes.batch, sizes.devices))
 
 
