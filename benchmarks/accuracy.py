@@ -74,7 +74,6 @@ FACTORS = (0.6, 0.75, 0.85, 0.93, 1.0, 1.07, 1.15, 1.3, 1.6)
 _MOVES = ("Concat", "Slice", "Pad", "SpaceToDepth")
 FITTED = (
     ("generation.control.controller_cycles",),
-    ("generation.vector_frame_elements",),
     ("timing.side_share",),
     ("timing.accumulation_turn_cycles",),
     ("timing.second_vector_cycles",),

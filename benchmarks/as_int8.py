@@ -97,12 +97,13 @@ def compared(path: Path, generation: str, keep: Path | None, quick: bool) -> dic
 def fastest_form(path: Path, generation: str, keep: Path | None) -> float:
     """Of what `quantize` starts from: as calibrated, with fewer ops in integers, with zero points
     of 0 at all layers; no time goes into signal to noise."""
+    from npuscope.accuracy.pictures import ImageForm
     from npuscope.building import Options
     from npuscope.quantizing.bench import QuantizingBench
     from npuscope.quantizing.choices import fast_zero_points
     from npuscope.quantizing.plan import RangePlan
     from npuscope.quantizing.run import opened
-    from npuscope.quantizing.samples import ImageForm, load_samples
+    from npuscope.quantizing.samples import load_samples
     from npuscope.structs import replace
 
     options: Options = {"generation": generation}

@@ -123,6 +123,16 @@ def published_page() -> str:
     return text
 
 
+def fixed_external_ram(flash: bool) -> str:
+    """Pools as two profiles of the vendor's package have them: hyperRAM at a fixed address."""
+    pools = json.loads(Path("net/stm32n6.mpool").read_text(encoding="utf-8"))
+    listed = {pool["name"]: pool for pool in pools["memory"]["mempools"]}
+    listed["hyperRAM"].pop("mode", None)
+    kept = ("hyperRAM", "octoFlash") if flash else ("hyperRAM",)
+    pools["memory"]["mempools"] = [listed[name] for name in kept]
+    return json.dumps(pools)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("capabilities")
@@ -148,6 +158,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert main(words) == 0
         shutil.copy("noext/stm32n6.mpool", "noext.mpool")
         assert main(["compile", "model.tflite", "-o", "net", "--relocatable", "-q"]) == 0
+        for name, flash in (("ext2", True), ("ext3", False)):
+            (place / f"{name}.mpool").write_text(fixed_external_ram(flash), encoding="utf-8")
+            words = ["compile", "model.tflite", "-o", name, "--load-mpool", f"{name}.mpool", "-q"]
+            assert main(words) == 0
         (place / "stats").mkdir()
         words = ["-model=model.tflite", "-aic-binary-dir=cores", "-stats-level=70", "-q"]
         assert main(["manycore", "compile", *words]) == 0

@@ -24,6 +24,7 @@ LAYERS = (
     "boards",
     "profiling",
     "building",
+    "accuracy",
     "advice",
     "quantizing",
     "identify",
@@ -36,6 +37,7 @@ LAYERS = (
 # Root modules: these serve all; the others stand beside the verbs, on top of the rest.
 SERVING_ALL = (
     "blas_threads",
+    "collector",
     "bounded_file",
     "cache",
     "child",

@@ -37,7 +37,7 @@ typedef enum {
   EpochBlock_Flags_blob_encrypted = 256
 } EpochBlock_Flags_t;
 
-#if NPUSCOPE_DIALECT == 2
+#if NPUSCOPE_DIALECT != 3
 #define NPUSCOPE_ITEM EpochBlock_ItemTypeDef
 typedef void (*npuscope_epoch_function)(const void *epoch_block);
 #else
@@ -65,7 +65,7 @@ typedef struct npuscope_item {
 } NPUSCOPE_ITEM;
 
 /* The item's name in the other generation: applications use both. */
-#if NPUSCOPE_DIALECT == 2
+#if NPUSCOPE_DIALECT != 3
 typedef NPUSCOPE_ITEM LL_ATON_RT_EpochBlockItem_t;
 #else
 typedef NPUSCOPE_ITEM EpochBlock_ItemTypeDef;

@@ -10,7 +10,7 @@
 #include "ll_aton.h"
 
 /* Runtimes of generation 3 and later want to know for whom they work. */
-#if NPUSCOPE_DIALECT == 2
+#if NPUSCOPE_DIALECT != 3
 #define NPUSCOPE_TAIL
 #define NPUSCOPE_TAIL_VALUE
 /* Called by network.c in the older runtime, by the library alone in later ones. */

@@ -90,7 +90,7 @@ static void call(const instance_t *nn_instance, npuscope_epoch_function function
                         (uint32_t)(uintptr_t)nn_instance, 0);
     return;
   }
-#if NPUSCOPE_DIALECT == 2
+#if NPUSCOPE_DIALECT != 3
   function(block);
 #else
   function(block, nn_instance);

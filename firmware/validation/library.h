@@ -9,7 +9,7 @@
 
 #define LIBRARY_MOST_AXES 6u
 /* Arguments that name stream engines, and for whom the library works. */
-#if NPUSCOPE_DIALECT == 2
+#if NPUSCOPE_DIALECT != 3
 #define IGNORE_ENGINES (void)dma_in, (void)dma_out
 #else
 #define IGNORE_ENGINES (void)dma_in, (void)dma_out, (void)nn_instance

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, TypedDict
 
 from npuscope.bounded_file import opened
+from npuscope.collector import without_collector
 from npuscope.errors import FileError, ModelError, UsageError
 from npuscope.files.load import load_model
 from npuscope.graph.model import Graph
@@ -209,19 +208,6 @@ def build(source: Source, options: Options) -> Build:
     """Read, compile, and note in the Program which file it came from."""
     with without_collector():
         return _build(source, options)
-
-
-@contextmanager
-def without_collector() -> Iterator[None]:
-    """Graphs and programs hold no cycles: looking for some would take a fifth of the time for a
-    network of thousands of ops."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 _ROOMY = 0.8  # of the RAM on chip; scales make or save a few buffers

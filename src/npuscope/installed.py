@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from npuscope.cache import cache_path, kept
+from npuscope.errors import UsageError
 from npuscope.shown import Rows, ShownRecord
 
 # As in pyproject.toml; a test compares them.
@@ -61,6 +62,11 @@ EXTRAS = (
         {"pandas": "2"},
     ),
     Extra(
+        "data",
+        "`validate --data` and `fix --data` read pictures",
+        {"pillow": "11"},
+    ),
+    Extra(
         "ethos-u",
         "networks are compiled for Arm Ethos-U machines (files that Vela wrote need nothing)",
         {"ethos-u-vela": "5.0"},
@@ -71,6 +77,16 @@ EXTRAS = (
         {"onnxruntime": "1.24.1", "ai-edge-quantizer": "0.10", "pillow": "11"},
     ),
 )
+
+
+def needs(package: str, module: str, extra: str) -> None:
+    from importlib.util import find_spec
+
+    if find_spec(module) is None:
+        raise UsageError(
+            f"{package} is not installed",
+            hint=f"pip install 'npuscope[{extra}]'",
+        )
 
 
 class HelperProgram(Struct, frozen=True):

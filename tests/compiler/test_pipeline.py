@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from compiler.nets import (
     uint8_network,
 )
 from compiler.vendor import MOBILENET_30, TIME_SERIES_40, Build, rebuilt
+from npuscope.compiler import numbers
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.demo_network import demo_graph
 from npuscope.errors import ModelError
@@ -293,6 +295,27 @@ def test_a_network_computes_what_the_reference_does(name: str, generation: str) 
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
+def test_offsets_whose_first_one_ends_in_ones(
+    generation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scalar of -1 beside a vector of offsets asks for their negatives."""
+    right = numbers.offset32
+
+    def ends_in_ones(*given: Any, **more: Any) -> tuple[np.ndarray, int]:
+        c, shift = right(*given, **more)
+        return np.concatenate([c[:1] | 0xFFFF, c[1:]]), shift
+
+    monkeypatch.setattr(numbers, "offset32", ends_in_ones)
+    net = Net(3)
+    net.conv(net.input((1, 6, 5, 4)), 8, zero=20)
+    graph = net.graph()
+    program = compiled(graph, generation)
+    vectors = [u for e in program.executed for u in e.units if getattr(u, "C_vector", None)]
+    assert vectors and not any(unit.C_scalar for unit in vectors)
+    assert differences(program, graph, sample(graph)).max() <= 1
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_networks(seed: int, generation: str) -> None:
     graph, machine = random_network(100 + seed), MACHINES[generation]
@@ -480,10 +503,10 @@ def test_lifetimes_cover_all_uses(name: str, generation: str) -> None:
         for used in names:
             root = buffers[used].view_of or used
             uses.setdefault(root, []).append(epoch.number)
-    for used, numbers in uses.items():
-        assert buffers[used].first <= min(numbers) and max(numbers) <= buffers[used].last
+    for used, epochs in uses.items():
+        assert buffers[used].first <= min(epochs) and max(epochs) <= buffers[used].last
         if not buffers[used].is_param and not used.endswith(".partial"):
-            ends = (0 if used in program.inputs else min(numbers), max(numbers))
+            ends = (0 if used in program.inputs else min(epochs), max(epochs))
             out = {buffers[n].view_of or n for n in program.outputs}
             last = len(program.epochs) if used in out else ends[1]
             assert (buffers[used].first, buffers[used].last) == (ends[0], last)
@@ -808,9 +831,34 @@ def test_channels_that_are_cut_out_or_joined_cost_no_epoch(
     assert found == moves
 
 
-def test_a_product_with_its_own_sigmoid_is_one_function() -> None:
-    names = Counter(name for epoch in compiled(swish(), "4.0").epochs for name in epoch.operators)
-    assert (names["Swish"], names["Sigmoid"], names["Mul"]) == (1, 1, 1)
+@pytest.mark.parametrize(
+    ("generation", "numerics", "fused"),
+    [("3.0", Numerics.LITERT, 1), ("3.0", Numerics.QDQ, 0), ("4.0", Numerics.QDQ, 1)],
+)
+def test_a_product_with_its_own_sigmoid_is_one_function(
+    generation: str, numerics: Numerics, fused: int
+) -> None:
+    """Before 4.0 not in networks from ONNX (EfficientNetV2-B1, a YOLO)."""
+    graph = swish()
+    graph.numerics = numerics
+    epochs = compiled(graph, generation).epochs
+    names = Counter(name for epoch in epochs for name in epoch.operators)
+    assert (names["Swish"], names["Sigmoid"]) == (fused, 2 - fused)
+
+
+@pytest.mark.parametrize(("generation", "entries"), [("2.2", {8}), ("3.0", {4}), ("4.0", {24})])
+def test_a_product_reads_its_vector_in_the_frames_of_its_tensor(
+    generation: str, entries: set[int]
+) -> None:
+    net = Net(34)
+    x = net.conv(net.input((1, 24, 24, 24)), 0)  # depthwise, in groups
+    factor = net.sigmoid(net.conv(net.reshape(net.mean(x), (1, 1, 1, 24)), 24, (1, 1)))
+    result = per_tensor(net.quant(x).scale * 0.7, 1)
+    net.op("Mul", (x, factor), BinaryAttrs(), (1, 24, 24, 24), result)
+    program = compiled(net.graph(), generation)
+    units = [unit for epoch in program.epochs for unit in epoch.units]
+    vectors = [e for e in units if isinstance(e, Streng) and factor in e.addr_base.buffer]
+    assert {e.frame_elements for e in vectors if not e.dir} == entries
 
 
 @pytest.mark.parametrize(("generation", "moves"), [("2.2", 2), ("4.0", 2), ("open", 1)])

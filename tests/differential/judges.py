@@ -49,7 +49,7 @@ from npuscope.program.sources import read_program
 from npuscope.report.build_files import write_network as write_build
 from npuscope.rulebook.fix import FunctionEffect
 from npuscope.sim.memory import Memory, from_stored, to_stored
-from npuscope.sim.run import execute, written
+from npuscope.sim.run import execute, own_inputs, written
 from npuscope.whole_file import write_files
 
 Arrays = dict[str, np.ndarray]
@@ -182,7 +182,7 @@ def reference(trial: Trial, folder: Path) -> None:
     if apart.max(initial=0.0) <= EQUAL:
         return
     verdict.counts["networks with a difference"] += 1
-    probed = outside_steps(trial.network, folder, verdict.seed) if trial.network else None
+    probed = outside_steps(trial.network, graph, trial.sample, folder) if trial.network else None
     fault = first_difference(probed) if probed else None
     if fault is not None:
         verdict.add("reference", *fault)
@@ -254,6 +254,7 @@ def _layers(trial: Trial, program: Program, graph: Graph) -> Layers:
     layers = Layers(graph, trial.sample, verdict)
     bridge = OwnBridge(program, graph)
     known = bridge.forced(layers.expected)
+    layers.own = own_inputs(program, known)
     done = {name: epoch.number for epoch in program.executed for name in written(epoch)}
 
     def compare(epoch: Epoch, memory: Memory) -> None:

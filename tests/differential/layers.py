@@ -43,6 +43,7 @@ class Layers:
         self.expected = {**sample, **trace(graph, sample)}
         self.off: list[Epoch] = []
         self.saturated: set[str] = set()  # ops whose sums left 16 bits
+        self.own: dict[int, set[str]] = {}  # inputs of an epoch that are not the reference's
 
     def saturates(self, epoch: Epoch) -> bool:
         return not self.saturated.isdisjoint(epoch.origin)
@@ -76,7 +77,8 @@ class Layers:
         name = buffer.tensor or buffer.name.removesuffix(".sub")  # its zero point shifted out
         if name not in self.graph.tensors:
             return 0.0
-        given = {name.removesuffix(".sub") for name in reads(epoch)}
+        inputs = set(reads(epoch)) - self.own.get(epoch.number, set())
+        given = {name.removesuffix(".sub") for name in inputs}
         return 1.5 * reach(self.graph, name, given, self.expected) + _FEW_STEPS
 
     def _step(self, buffer: Buffer, values: np.ndarray) -> float:

@@ -6,7 +6,7 @@ become many behind an Exp or a division.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,8 +14,8 @@ import numpy as np
 
 from differential.network import Network, Node
 from npuscope.files.load import load_model
-from npuscope.ops.run import run
-from npuscope.profiling.agreement import random_sample
+from npuscope.graph.model import Graph
+from npuscope.ops.run import run, trace
 from npuscope.profiling.outside import OutsideRun, outside_runs
 
 # LiteRT shifts a quotient of less than half a step by more bits than its type has: anything.
@@ -42,18 +42,22 @@ class Steps:
         return all(row.same_outputs for row in self.rows)
 
 
-def outside_steps(network: Network, folder: Path, seed: int) -> Steps | None:
-    """None where the outside runtime does not run it."""
+def outside_steps(
+    network: Network, graph: Graph, sample: Mapping[str, np.ndarray], folder: Path
+) -> Steps | None:
+    """On the sample that showed the difference. None where the outside runtime does not run it."""
     names = [name for node in network.nodes for name in node.outputs if _is_shown(network, name)]
     open_ = replace(network, outputs=tuple(names), float_border=False)
-    path = folder / f"probe{seed}.{network.format}"
+    path = folder / f"probe.{network.format}"
     path.write_bytes(open_.written())
-    graph = load_model(path)
-    sample = random_sample(graph, np.random.default_rng(seed))
-    result = outside_runs([OutsideRun(path, graph, [sample])], any_kernels=True)[0]
+    # Real inputs as the network itself quantizes them, which ONNX does by the name of the input.
+    values = {**sample, **trace(graph, sample)}
+    given = {n: values[n] if n in values else values[f"{n}_given"] for n in network.inputs}
+    probe = load_model(path)
+    result = outside_runs([OutsideRun(path, probe, [given])], any_kernels=True)[0]
     if result is None:
         return None
-    ours = dict(zip(names, run(graph, sample).values(), strict=True))
+    ours = dict(zip(names, run(probe, given).values(), strict=True))
     theirs = dict(zip(names, result[0], strict=True))
     return Steps(tuple(_steps(network, ours, theirs)))
 

@@ -17,7 +17,7 @@ from npuscope.families.ethos_u.stream import CommandStream, NpuConfiguration, st
 from npuscope.families.ethos_u.weight_order import WeightPlan, order_u55, order_u85
 
 SHAPE_IN, SHAPE_OUT = (6, 5, 8), (6, 5, 12)
-SOURCE, TARGET = 0, 512  # places in the arena
+SOURCE, TARGET, BUFFER = 0, 512, 1024  # places in the arena
 FACTOR, SHIFT = 1_500_000_000, 38
 
 
@@ -63,6 +63,19 @@ class Convolution:
             builder.set("IFM_SCALE").set("IFM2_SCALE").set("OFM_SCALE").set("WEIGHT_FORMAT")
         return builder.op("CONV").op("STOP", mask=0xFFFF).stream()
 
+    def buffered(self) -> CommandStream:
+        """The same with weights that are copied to the arena first."""
+        commands = self.stream().commands()
+        builder = Builder(self.configuration)
+        builder.set("DMA0_SRC_REGION").set("DMA0_SRC", address=len(self.scales))
+        builder.set("DMA0_DST_REGION", region=1).set("DMA0_DST", address=BUFFER)
+        builder.set("DMA0_LEN", address=len(self.packed)).op("DMA_START")
+        builder.commands += commands[:-2]
+        builder.set("WEIGHT_REGION", region=1).set("WEIGHT_BASE", address=BUFFER)
+        builder.op("DMA_WAIT")
+        builder.commands += commands[-2:]
+        return builder.stream()
+
     def expected(self, image: np.ndarray) -> np.ndarray:
         """In plain loops."""
         height, width, channels = SHAPE_OUT
@@ -78,7 +91,12 @@ class Convolution:
         return (result - 3).clip(-100, 127).astype(np.int8)
 
 
-def vela_file(convolution: Convolution, folder: Path) -> Path:
+def vela_file(
+    convolution: Convolution,
+    folder: Path,
+    stream: CommandStream | None = None,
+    name: str = "one_vela.tflite",
+) -> Path:
     """With the metadata that give tensors their places, and a Dequantize for the CPU behind."""
     import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
@@ -86,14 +104,14 @@ def vela_file(convolution: Convolution, folder: Path) -> Path:
     from models_tflite import TfliteWriter
 
     writer = TfliteWriter()
-    code = np.frombuffer(stream_bytes(convolution.stream()), np.uint8)
-    stream = writer.constant("ethos_u_command_stream", code)
+    code = np.frombuffer(stream_bytes(stream or convolution.stream()), np.uint8)
+    commands = writer.constant("ethos_u_command_stream", code)
     data = writer.constant("read_only", convolution.constants)
-    arena = writer.tensor("scratch", (1024,), "uint8")
+    arena = writer.tensor("scratch", (4096,), "uint8")
     image = writer.tensor("image", (1, *SHAPE_IN), "int8", 0.05, 7)
     result = writer.tensor("result", (1, *SHAPE_OUT), "int8", 0.5, -3)
     real = writer.tensor("real", (1, *SHAPE_OUT), "float32")
-    writer.op("CUSTOM:ethos-u", [stream, data, arena, arena, image], [result])
+    writer.op("CUSTOM:ethos-u", [commands, data, arena, arena, image], [result])
     writer.op("DEQUANTIZE", [result], [real])
     model = schema.ModelT.InitFromPackedBuf(writer.finish([image], [real]), 0)
     places = np.array([1, 0, 6, -1, -1, 0, SOURCE, TARGET, -1], "<i4")
@@ -104,7 +122,7 @@ def vela_file(convolution: Convolution, folder: Path) -> Path:
     model.metadata = [entry]
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), b"TFL3")
-    path = folder / "one_vela.tflite"
+    path = folder / name
     path.write_bytes(bytes(builder.Output()))
     return path
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from ethos_u.networks import (
     vela_file,
 )
 from ethos_u.streams import U55_128
+from models import conv_net, save, to_onnx
+from models_onnx_ops import CASES, op_model
 from npuscope.errors import FileError, ModelError, UsageError
 from npuscope.families.ethos_u.build import read_build
 from npuscope.families.ethos_u.container import read_vela
@@ -29,7 +32,8 @@ from npuscope.families.ethos_u.files import assemble, disassemble
 from npuscope.families.ethos_u.machine import load_machine
 from npuscope.families.ethos_u.network import Network
 from npuscope.families.ethos_u.stream import stream_bytes
-from npuscope.families.ethos_u.vela import VelaOptions, run_vela
+from npuscope.families.ethos_u.vela import VelaOptions, run_vela, vela_command
+from npuscope.files.load import read_model
 from npuscope.program.model import EpochKind
 
 pytest.importorskip("ai_edge_litert", reason="ai_edge_litert is not installed")
@@ -172,7 +176,37 @@ out = pathlib.Path(sys.argv[sys.argv.index('--output-dir') + 1]); out.mkdir()
     assert output.cycles == 42.5
 
 
-def test_onnx_files_are_refused_in_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "net.onnx").write_bytes(b"\x08\x07")
-    with pytest.raises(UsageError, match="TFLite files only"):
-        FAMILY.compile(tmp_path / "net.onnx", {"machine": "ethos-u55-128"})
+def test_the_installed_package_is_a_command(tmp_path: Path, monkeypatch) -> None:
+    """Its module `vela` alone does nothing when it is run."""
+    package = tmp_path / "ethosu" / "vela"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "vela.py").touch()
+    (package / "__main__.py").write_text("print('started')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    for name in ("ethosu", "ethosu.vela"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    words = vela_command()
+    assert subprocess.run(words, capture_output=True, text=True).stdout == "started\n"
+
+
+def test_a_network_of_onnx_is_written_for_vela(path: Path, tmp_path: Path) -> None:
+    body = f"""
+out = pathlib.Path(sys.argv[sys.argv.index('--output-dir') + 1]); out.mkdir()
+(out / 'network_vela.tflite').write_bytes(pathlib.Path({str(path)!r}).read_bytes())
+"""
+    model = save(tmp_path, "net.onnx", to_onnx(conv_net()))
+    options = {"machine": "ethos-u55-128", "vela": _fake_vela(tmp_path, body)}
+    build = FAMILY.compile(model, options)
+    assert read_model(tmp_path / "net.tflite", build.written).ops
+    assert any(name.startswith("Conv:") for name in build.names)
+    FAMILY.write(build, tmp_path / "out", options)
+    files = {file.name for file in (tmp_path / "out").iterdir()}
+    assert {"net.tflite", "net_vela.tflite"} <= files
+
+
+def test_networks_of_floats_are_refused_in_one_sentence(tmp_path: Path) -> None:
+    model = save(tmp_path, "net.onnx", op_model(CASES["Sigmoid"], quantized=False))
+    with pytest.raises(ModelError, match="quantized networks only"):
+        FAMILY.compile(model, {"machine": "ethos-u55-128"})

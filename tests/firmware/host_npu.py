@@ -29,7 +29,7 @@ from npuscope.program.ec_blob.registers import (
     reset_value,
 )
 from npuscope.program.model import Epoch, Group, Program
-from npuscope.program.network_c.layout import LIMIT_BYTES
+from npuscope.program.network_c.layout import LIMIT_BYTES, dialect
 from npuscope.program.network_c.writer import network_c_text
 from npuscope.program.units import Streng
 from npuscope.structs import replace
@@ -58,7 +58,7 @@ int host_run_{name}(int at, int end)
     return -1;
   if (!(item->flags & EpochBlock_Flags_pure_hw))
     return 0;
-#if NPUSCOPE_DIALECT == 2
+#if NPUSCOPE_DIALECT != 3
   function(item);
 #else
   function(item, NULL);
@@ -101,7 +101,7 @@ class Net:
 
     @property
     def runtime(self) -> int:
-        return 2 if self.program.generation.startswith("2.") else 3
+        return dialect(self.program.generation).number
 
     def items(self) -> Iterator[tuple[int, Epoch, Group]]:
         """Groups, with the numbers of their items in network.c."""

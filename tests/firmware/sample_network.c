@@ -29,7 +29,7 @@ int32_t *const *volatile chosen = table;
 static int32_t twice(int32_t x) { return 2 * x; }
 int32_t (*volatile through_pointer)(int32_t) = twice;
 
-#if NPUSCOPE_DIALECT == 2
+#if NPUSCOPE_DIALECT != 3
 #define EPOCH(name) static void name(const void *block)
 #define STARTED 1
 #else
@@ -39,7 +39,7 @@ int32_t (*volatile through_pointer)(int32_t) = twice;
 #endif
 
 EPOCH(add_weights) {
-#if NPUSCOPE_DIALECT != 2
+#if NPUSCOPE_DIALECT == 3
   (void)instance;
 #endif
   (void)block;

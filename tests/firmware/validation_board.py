@@ -27,6 +27,7 @@ from npuscope.loadable.build import package
 from npuscope.loadable.codes import PackageOptions
 from npuscope.machine.model import Machine
 from npuscope.program.model import EpochKind, Program
+from npuscope.program.network_c.layout import dialect
 from npuscope.report.build_files import write_network as write_build
 from npuscope.structs import replace
 
@@ -90,7 +91,7 @@ class Image:
 
     @property
     def dialect(self) -> int:
-        return 2 if self.program.generation.startswith("2.") else 3
+        return dialect(self.program.generation).number
 
 
 def image_of(graph: Graph, folder: Path, *, split: bool = False, **options: object) -> Image:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from npuscope.errors import FileError, TargetError
-from npuscope.loadable.codes import PoolAction
+from npuscope.loadable.codes import PoolAction, PoolData
 from npuscope.loadable.link import image_c
 from npuscope.loadable.pack_pools import plan_pools
 from npuscope.program.model import Buffer, Pool, Program
@@ -112,6 +112,19 @@ def refused(pools, buffers, images=None, **options):
     with pytest.raises((TargetError, FileError)) as error:
         plan_pools(program(pools, buffers), images or {}, **options)
     return str(error.value)
+
+
+def test_parameters_at_a_fixed_address_of_external_ram_are_copied_there():
+    """As the vendor's pools for tests have it: one writable hyperRAM, no flash."""
+    ram = pool("hyperRAM", 0x90000000, writable=True)
+    buffers = [buffer("p", "hyperRAM", 0, 8, True), buffer("a", "hyperRAM", 8, 8, False)]
+    (planned,) = plan_pools(program([ram], buffers), {"hyperRAM": b"\1" * 8}).pools
+    assert (planned.flags.kind, planned.flags.data) == (PoolAction.COPY, PoolData.MIXED)
+    assert (planned.dst, planned.size_bytes, planned.data) == (
+        0x90000000,
+        16,
+        b"\1" * 8 + bytes(8),
+    )
 
 
 def test_parameters_at_a_fixed_external_address():

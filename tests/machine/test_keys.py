@@ -128,6 +128,6 @@ def test_notes_are_the_comments_of_the_toml() -> None:
     assert notes["paths.xspi1.access"] == "16-bit DTR PSRAM [docs]"
     assert notes["pools.octoFlash.size_kib"] == "112 MiB after the application [docs]"
     assert notes["pools.npuRAM3.score"] == ""
-    assert notes["generation.vector_frame_elements"] == "the whole vector [code: a public build]"
+    assert notes["generation.vector_in_frames"] == "the whole vector [code: a public build]"
     assert notes["generation.requantize"] == "one ARITH stage [code]"
     assert notes["generation.default_optimization"].endswith("units stay in series until -O3 [fit]")

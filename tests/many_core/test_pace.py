@@ -1,4 +1,4 @@
-"""One time for one set-up: the sums that were fitted to published runs, the simulator, the verbs."""
+"""One time for one set-up: sums that were fitted to published runs, the simulator, the verbs."""
 
 from __future__ import annotations
 

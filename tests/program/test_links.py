@@ -78,6 +78,13 @@ def test_a_convolution_computes_one_frame_a_set_of_kernels(elements, count, filt
     assert Wiring(group).frames(first) == frames
 
 
+@pytest.mark.parametrize(("bits", "elements"), [(24, 6 * 4 * 11), (8, 6 * 4 * 32)])
+def test_deep_kernels_in_one_long_frame_are_counted_in_whole_words(bits, elements):
+    kernels = replace(kernel_frames(elements, 1), nbits_in=bits, nbits_out=bits)
+    group, first = in_series(kernels, deepmode=1, kfilt_tot=16)
+    assert Wiring(group).frames(first) == 6
+
+
 def test_a_pool_as_a_whole_lies_in_itself() -> None:
     pool = Buffer("@npuRAM5", 8, (8,), 8, 8, pool="npuRAM5", view_of="@npuRAM5")
     view = Buffer("view", 4, (4,), 8, 4, pool="npuRAM5", view_of="@npuRAM5")

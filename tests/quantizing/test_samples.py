@@ -7,14 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from npuscope.accuracy.pictures import ImageForm, channels_first, image_form
 from npuscope.errors import FileError, ModelError, UsageError
-from npuscope.quantizing.samples import (
-    Border,
-    ImageForm,
-    channels_first,
-    image_form,
-    load_samples,
-)
+from npuscope.quantizing.samples import Border, load_samples
 
 FORM = ImageForm()
 BORDER = Border("image", (1, 3, 4, 5), np.dtype(np.float32))

@@ -89,6 +89,34 @@ def test_what_an_epoch_changes_in_place_is_not_forced(program):
     np.testing.assert_array_equal(found.buffers["a"], X + 15)
 
 
+@pytest.mark.parametrize("name", ["a", "v"])
+def test_two_halves_of_a_result_start_from_the_same_value(name):
+    """`a` goes on inside its epoch: half = a + 1; a later epoch reads both, another `a` alone."""
+    bench = Bench()
+    x, a, b, half, total = (bench.buffer(n, (1, 2, 2, 3)) for n in ("x", "a", "b", "half", "total"))
+    bench.buffers.append(replace(a, name="v", view_of="a"))
+    first = add_constant(bench, x, a, 10, 1).groups[0]
+    more = replace(first.units[1], id=1, C_scalar=1)
+    links = (*LINKS, link("ARITH0", "ARITH1"), link("ARITH1", "STRENG2"))
+    first = Group((*first.units, more, writer(2, half, 3)), links)
+    both = replace(first.units[1], dualinput=1, B_scalar=-1, C_scalar=0, inbytes_y=1)
+    readers = (feature_reader(0, half, 3), feature_reader(2, replace(a, name=name), 3))
+    second = Group((*readers, both, writer(1, total, 3)), (*LINKS, link("STRENG2", "ARITH0.1")))
+    epochs = (
+        Epoch(1, 1, EpochKind.HW, groups=(first,)),
+        Epoch(2, 2, EpochKind.HW, groups=(second,)),
+        add_constant(bench, a, b, 20, 3),
+    )
+    program = replace(bench.program((), (), ("x",), ("total", "b")), epochs=epochs)
+
+    def replaced(epoch, memory):  # as those who compare layers do
+        memory.write("a", np.full_like(X, 50))
+
+    found = execute(program, {"x": X}, replaced, force={"a": np.full_like(X, 50)})
+    np.testing.assert_array_equal(found.outputs["total"], np.ones_like(X))
+    np.testing.assert_array_equal(found.outputs["b"], np.full_like(X, 70))
+
+
 def test_what_an_epoch_reads_and_writes(program):
     assert (reads(program.epochs[0]), written(program.epochs[0])) == (("x",), ("a",))
     call = Epoch(1, 1, EpochKind.SW, call=Call("Add", ("x", "a"), ("b",)))

@@ -478,23 +478,16 @@ def test_an_elementwise_epoch_moves_one_word_a_cycle():
     assert time(elementwise(frames(1, "npuRAM3", 8, 8)))[0] == 512 + MOVE
 
 
-WHOLE = replace(MACHINE, generation=replace(BASE.generation, vector_frame_elements=0.0))
-IN_FOURS = replace(MACHINE, generation=replace(BASE.generation, vector_frame_elements=4.0))
-
-
 def test_a_vector_that_an_engine_reads_again_costs_by_the_frame():
-    """Eight values, 64 times: all at once, or as compilers of the time read them."""
+    """Eight values, 64 times."""
     again = elementwise(frames(1, "npuRAM3", 1, 8, 64, frame_loop_cnt=64, frame_offset=0))
-    at_once = (512 * 1.5 + 64 * 30 + MOVE, Bound.ARITH_VECTOR)
-    assert time(again, machine=WHOLE) == at_once
-    assert time(again, machine=IN_FOURS)[0] == 512 * 1.5 + 128 * 30 + MOVE
+    assert time(again) == (512 * 1.5 + 64 * 30 + MOVE, Bound.ARITH_VECTOR)
 
 
 def test_parts_of_a_vector_are_read_as_the_registers_say():
     """Two values, 64 times, then the next two."""
     parts = frames(1, "npuRAM3", 1, 2, 256, frame_loop_cnt=64, frame_offset=0, loop_offset=2)
-    for machine in (WHOLE, IN_FOURS):
-        assert time(elementwise(parts), machine=machine)[0] == 512 * 1.5 + 256 * 30 + MOVE
+    assert time(elementwise(parts))[0] == 512 * 1.5 + 256 * 30 + MOVE
 
 
 def test_an_engine_reads_no_more_than_the_other_stream_takes():
@@ -502,7 +495,7 @@ def test_an_engine_reads_no_more_than_the_other_stream_takes():
     often = frames(1, "npuRAM3", 1, 8, 512, frame_loop_cnt=64, frame_offset=0)
     group = elementwise(often)
     both = tuple(replace(u, dualinput=1) if isinstance(u, Arith) else u for u in group.units)
-    found = time(Group(both, group.links), machine=WHOLE)
+    found = time(Group(both, group.links))
     assert found[0] == 512 * 1.5 + 64 * 30 + MOVE
 
 

@@ -18,10 +18,11 @@
 #define EXEC_RAM_BYTES 0x000A0000u
 #define POOLS_ADDRESS BOARD_SEEN(0x34100000u)
 #define INTERNAL_RAM_END BOARD_SEEN(0x343C0000u)
-/* External RAM: the first MiB is kept for the firmware's own use. */
+/* External RAM: for networks from its first byte, as vendors' pools have it; then code of images,
+ * and the last MiB for the firmware's own use. */
 #define EXTERNAL_RAM_ADDRESS 0x90000000u
 #define EXTERNAL_RAM_BYTES 0x02000000u
-#define NETWORK_RAM_ADDRESS 0x90100000u
+#define NETWORK_RAM_ADDRESS 0x90000000u
 #define NETWORK_RAM_BYTES 0x01B00000u
 #define FLASH_ADDRESS 0x70000000u
 #define FLASH_BYTES 0x08000000u
@@ -38,7 +39,7 @@
 #define UART_INTERRUPT 159
 
 /* Where the host puts what it wants loaded: see mailbox.h. */
-#define MAILBOX_ADDRESS 0x90000000u
+#define MAILBOX_ADDRESS 0x91F00000u
 
 /* Cycle counter of the processor (DWT). */
 #define CYCLE_COUNTER_ADDRESS 0xE0001004u

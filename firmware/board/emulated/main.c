@@ -68,7 +68,7 @@ static bool inside(uint32_t address, uint32_t bytes, uint32_t start, uint32_t en
 static bool is_free(volatile const mailbox_entry *entry) {
   const uint32_t address = entry->exec_ram, bytes = entry->exec_ram_bytes;
   return inside(address, bytes, EXEC_RAM_ADDRESS, INTERNAL_RAM_END) ||
-         inside(address, bytes, NETWORK_RAM_ADDRESS, EXTERNAL_RAM_ADDRESS + EXTERNAL_RAM_BYTES);
+         inside(address, bytes, NETWORK_RAM_ADDRESS, MAILBOX_ADDRESS);
 }
 
 static bool overlap(volatile const mailbox_entry *a, volatile const mailbox_entry *b) {

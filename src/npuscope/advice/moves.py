@@ -57,9 +57,9 @@ def _border_fix(epoch: Epoch, subject: Subject) -> Mapping[str, Mapping[str, Val
     "A small operand is read again and again",
     severity=Severity.INFO,
     confidence=Confidence.VERIFIED,
-    cause="A short operand is repeated for an element-wise op: 2 cycles per element, plus about "
-    "31 per restart. Compilers before 4.0 read only one to four entries at a time; a full "
-    "operand takes one cycle per element.",
+    cause="A short operand is repeated for an element-wise op: 1.2 cycles per element, plus about "
+    "31 per restart. Compilers before 4.0 read only as many entries at a time as the layer before "
+    "makes channels, one to eight; a full operand takes one cycle per element.",
     fixes=(fixes.FULL_OPERAND,),
 )
 def operand_is_repeated(subject: Subject) -> Iterator[Hit]:

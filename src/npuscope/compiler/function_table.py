@@ -138,11 +138,17 @@ def _segment(first: int, y: Array, tolerance: int) -> tuple[Row, ...]:
         fitting = tuple(row for row in rows if row is not None)
         if len(fitting) == len(rows):
             return fitting
-    return tuple((0, 0, int(value) << _STEEP.shift_o - _STEEP.shift_c) for value in y)
+    return tuple(map(_flat, y))
+
+
+def _flat(value: int) -> Row:
+    return 0, 0, int(value) << _STEEP.shift_o - _STEEP.shift_c
 
 
 def _row(x: Array, y: Array, tolerance: int) -> Row | None:
     """The simplest polynomial that is good enough in 16-bit coefficients."""
+    if (y == y[0]).all():
+        return _flat(y[0])
     units = 2.0 ** (np.array([0, _STEEP.shift_b, _STEEP.shift_c]) - _STEEP.shift_o)
     for degree in range(min(3, len(x))):
         polynomial = np.zeros(3)
@@ -157,15 +163,17 @@ def _row(x: Array, y: Array, tolerance: int) -> Row | None:
 
 # --- What the unit makes of a table ---
 
+_PLACES = np.arange(256)
+_X = _PLACES - 128
+
 
 def evaluate(table: FunctionTable) -> Array:
     """The bytes that the unit makes of x = -128 .. 127."""
-    x = np.arange(-128, 128, dtype=np.int64)
     rest_bits = 8 - table.bwidth
-    entry = table.rom0.astype(np.int64)[(x + 128) >> rest_bits]
-    part = ((x + 128) & (1 << rest_bits) - 1) >> rest_bits - (entry >> 6)
+    entry = table.rom0.astype(np.int64)[_PLACES >> rest_bits]
+    part = (_PLACES & (1 << rest_bits) - 1) >> rest_bits - (entry >> 6)
     rows = table.rom1.astype(np.int64)[(entry & _MOST_ROWS - 1) + part]
-    return _bytes(table, rows, x).astype(np.int8)
+    return _bytes(table, rows, _X).astype(np.int8)
 
 
 def _bytes(table: FunctionTable, rows: Array, x: Array) -> Array:
@@ -174,4 +182,4 @@ def _bytes(table: FunctionTable, rows: Array, x: Array) -> Array:
     value = a * x * x + (b << table.shift_b) * x + (c << table.shift_c)
     half = 1 << (table.shift_o - 1)
     rounded = np.sign(value) * ((np.abs(value) + half) >> table.shift_o)
-    return np.asarray(np.clip(rounded, -128, 127))
+    return np.asarray(rounded.clip(-128, 127))

@@ -43,9 +43,11 @@ class StageGroup(Struct):
     # in which they were made. One table for all epochs, which grows with them.
     stored: dict[str, int] = field(default_factory=dict)
     in_memory: dict[str, int] = field(default_factory=dict)  # for all values in memory
+    makers: dict[str, Stage] = field(default_factory=dict)  # value name -> the stage it leaves
+    units: dict[str, int] = field(default_factory=dict)  # that the stages take, by type
 
     def producer(self, value: Value) -> Stage | None:
-        return next((s for s in self.stages if s.output.name == value.name), None)
+        return self.makers.get(value.name)
 
     def written_frames(self, stage: Stage) -> list[int]:
         """Of the operands in memory, where all are maps of one shape."""
@@ -62,11 +64,14 @@ class StageGroup(Struct):
 
     def add(self, stage: Stage, machine: Machine) -> None:
         self.stages.append(stage)
-        frame = output_frame(self, stage, machine.pool.max_fused_channels)
+        self.makers.setdefault(stage.output.name, stage)
+        for unit, count in unit_needs(stage).items():
+            self.units[unit] = self.units.get(unit, 0) + count
+        frame = output_frame(self, stage, machine)
         self.frames[stage.output.name] = frame
 
 
-def output_frame(group: StageGroup, stage: Stage, max_pool_frame: int) -> int:
+def output_frame(group: StageGroup, stage: Stage, machine: Machine) -> int:
     """Channels of one frame that leaves the stage."""
     if isinstance(stage, ConvStage):
         return stage.tiling.kernels
@@ -74,10 +79,16 @@ def output_frame(group: StageGroup, stage: Stage, max_pool_frame: int) -> int:
     if frames:
         return max(frames)
     met = group.written_frames(stage)
+    if isinstance(stage, ArithStage) and len(stage.inputs) > 1:
+        tensor, other = stage.inputs
+        if machine.generation.vector_in_frames and other.shape != tensor.shape:
+            met = [group.in_memory.get(tensor.name, tensor.channels)]
     if isinstance(stage, ArithStage) and len(stage.inputs) > 1 and met:
         return largest_divisor(stage.output.channels, min(met))
     channels = max((value.part for value in stage.inputs), default=0) or stage.output.channels
-    return largest_divisor(channels, max_pool_frame) if isinstance(stage, PoolStage) else channels
+    if isinstance(stage, PoolStage):
+        return largest_divisor(channels, machine.pool.max_fused_channels)
+    return channels
 
 
 def schedule(lowered: Lowered, machine: Machine) -> list[StageGroup]:
@@ -169,13 +180,13 @@ def _joins(
     readers: dict[str, list[str]],
     machine: Machine,
 ) -> bool:
-    if any(isinstance(s, CallStage) for s in (stage, *group.stages)):
+    if isinstance(stage, CallStage) or isinstance(group.stages[0], CallStage):
         return False
     if _reads_view_of(stage, group, lowered) or not _copies_apart(stage, group):
         return False
     return (
         _pieces_fit(stage, group)
-        and _units_fit(stage, group, machine)
+        and all(n + group.units.get(u, 0) <= machine.units[u] for u, n in unit_needs(stage).items())
         and all(_streams(stage, value, group, machine) for value in stage.inputs)
         and not _reconverges(stage, group, machine.generation.cuts_reconvergence)
         and _engines([*group.stages, stage], lowered, readers) <= machine.units["STRENG"]
@@ -191,8 +202,7 @@ def _copies_apart(stage: Stage, group: StageGroup) -> bool:
 
 def _reads_view_of(stage: Stage, group: StageGroup, lowered: Lowered) -> bool:
     """True if it reads a view of bytes that this epoch writes: they exist in memory only."""
-    results = {s.output.name for s in group.stages}
-    others = [value for value in stage.inputs if value.name not in results]
+    others = [value for value in stage.inputs if value.name not in group.makers]
     return any(_share_bytes(lowered, s.output, value) for s in group.stages for value in others)
 
 
@@ -219,14 +229,6 @@ def _pieces_fit(stage: Stage, group: StageGroup) -> bool:
 
 
 _PAIR = 2
-
-
-def _units_fit(stage: Stage, group: StageGroup, machine: Machine) -> bool:
-    used: dict[str, int] = {}
-    for member in (*group.stages, stage):
-        for unit, count in unit_needs(member).items():
-            used[unit] = used.get(unit, 0) + count
-    return all(count <= machine.units[unit] for unit, count in used.items())
 
 
 def unit_needs(stage: Stage) -> dict[str, int]:

@@ -4,7 +4,7 @@ Nouns are named for type checkers alone: nothing above is loaded from here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import cache
 from importlib import import_module
@@ -18,11 +18,11 @@ from npuscope.errors import UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-    from npuscope.advice.compare.model import Side
+    from npuscope.advice.compare.model import Cause, Side
     from npuscope.advice.explanation import Explanation
     from npuscope.graph.model import Graph
     from npuscope.options.kinds import Option
-    from npuscope.profiling.model import Profile
+    from npuscope.profiling.model import EpochProfile, Profile
     from npuscope.profiling.validate import Validation
     from npuscope.rulebook.finding import Finding
 
@@ -30,6 +30,8 @@ Source = Any  # a path, or a Graph
 Build = Any  # what the family's `compile` returns
 Options = Mapping[str, Any]  # keywords of the verb, by name
 Place = str | Callable[..., Any]  # a function, or "module:function", which is loaded when used
+# Parts of a run and those of another that do the same work -> the Causes of their difference.
+Causes = Callable[[Sequence["EpochProfile"], Sequence["EpochProfile"]], Iterator["Cause"]]
 
 
 @cache
@@ -200,6 +202,11 @@ class Family:
 
     def side(self, source: Source, options: Options) -> Side | None:
         """A run with all that explains how it differs from another; None for its estimate alone."""
+        return None
+
+    def causes(self, a: Profile, b: Profile) -> Causes | None:
+        """Why parts of two of its runs that do the same work differ; None where that is not
+        known."""
         return None
 
     def screen(self, profile: Profile) -> Report | None:

@@ -37,7 +37,7 @@ from npuscope.machine.model import Machine
 from npuscope.program.code_files import code_files, pool_images
 from npuscope.program.ec_blob.unit_arith import refuse_stream_vector
 from npuscope.program.model import Program, save
-from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3, dialect
+from npuscope.program.network_c.layout import DIALECT_3, dialect
 from npuscope.program.units import Arith
 from npuscope.progress import progress
 from npuscope.shown import ShownRecord
@@ -205,7 +205,7 @@ def _built(
         spoken = DIALECT_3
     else:
         spoken = dialect(network.program.generation)
-    flags = own_flags(2 if spoken is DIALECT_2 else 3, () if options.secure else _NOT_SECURE)
+    flags = own_flags(spoken.number, () if options.secure else _NOT_SECURE)
     firmware = firmware_folder()
     ours = (*flags, f"-I{firmware / 'image'}")
     progress("compiling %s", network.source.name)

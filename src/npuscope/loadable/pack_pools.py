@@ -165,7 +165,8 @@ def _planned(pool: Pool, spans: list[PoolSpan]) -> PlannedPool | None:
 
 def _check_place(planned: PlannedPool, secure: bool) -> None:
     pool, where = planned.pool, safe_terminal(planned.pool.name)
-    if not pool.relative and planned.params_bytes and pool.address >= EXTERNAL:
+    stored = planned.params_bytes and not pool.writable  # a loader fills RAM, not flash
+    if not pool.relative and stored and pool.address >= EXTERNAL:
         raise TargetError(
             f"parameters are at the fixed address {pool.address:#x}: this is not the relocatable "
             "form of a network",

@@ -251,13 +251,13 @@ class Generation(Struct, frozen=True):
     concat_in_place: Mapped[bool]
     fewest_reads_first: Mapped[bool]
     virtual_pool_rank: Mapped[str]
-    fuses_swish: Mapped[bool]
+    fuses_swish: Mapped[str]
     sub_per_reader: Mapped[bool]
     software_one_input: Mapped[bool]
     pads_by_transposes: Mapped[bool]
     shortcut_frames: Mapped[bool]
     cuts_reconvergence: Mapped[bool]
-    vector_frame_elements: Timed[Cycles]
+    vector_in_frames: Mapped[bool]
     external_factor: Timed[Rate]
     control: Control
     # Limits of the vendor's ONNX front end; 0 where no limit is known. Only lint uses them.

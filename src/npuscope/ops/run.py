@@ -47,6 +47,21 @@ def run_once(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     return {name: values[name] for name in graph.outputs}
 
 
+def run_some(graph: Graph, ops: Iterable[Op], values: Mapping[str, Array]) -> dict[str, Array]:
+    """Some ops of a graph, of which each has one output, on few values, whose number need not be
+    that of the graph's tensors; no plan is kept."""
+    results = dict(values)
+    for op in ops:
+        inputs = [_value(graph, name, results) for name in op.inputs if name]
+        (results[op.outputs[0]],) = _step(graph, op)(inputs)
+    return results
+
+
+def _value(graph: Graph, name: str, values: Mapping[str, Array]) -> Array:
+    data = graph.tensors[name].data
+    return values[name] if data is None else data
+
+
 def disturbed(
     graph: Graph, inputs: Mapping[str, Array], change: Callable[[str, Array], Array]
 ) -> dict[str, Array]:
@@ -229,14 +244,18 @@ def _touched(graph: Graph, op: Op) -> list[str]:
     return [name for name in names if name and not graph.tensors[name].is_constant]
 
 
-def _stage(graph: Graph, op: Op, dying: list[str]) -> RunStage:
+def _step(graph: Graph, op: Op) -> Steps:
     try:
-        step = make_step(graph, op)
+        return make_step(graph, op)
     except ModelError as error:
         error.where = error.where or _place(op)
         raise
     except _REFUSALS as error:
         raise _refusal("the op cannot be prepared", error, op) from error
+
+
+def _stage(graph: Graph, op: Op, dying: list[str]) -> RunStage:
+    step = _step(graph, op)
     outputs = [graph.tensors[name] for name in op.outputs]
     makes = tuple((tensor.name, tensor.shape, tensor.dtype.numpy) for tensor in outputs)
     reads = tuple(name for name in op.inputs if name)

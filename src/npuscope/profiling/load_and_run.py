@@ -26,6 +26,7 @@ from npuscope.machine.load import load_machine
 from npuscope.machine.model import Clocks
 from npuscope.options.rows import DEFAULT_ADDRESS
 from npuscope.profiling.measure import random_inputs
+from npuscope.program.network_c.layout import dialect
 from npuscope.shown import ShownRecord, counted
 from npuscope.text import safe_terminal
 
@@ -112,6 +113,7 @@ def named(source: Path) -> Iterator[None]:
 
 
 _OLD_RUNTIME = (1, 1, 2)  # the last of dialect 2
+_LAST_OF_30 = 8  # build of 1.1.3 up to which functions have the old form
 
 
 # Serial line of the validation application: usual, and with `max-speed`.
@@ -170,12 +172,15 @@ class LoadAndRun(ShownRecord, frozen=True):
 
 
 def dialect_of(image: Image) -> int:
-    return 2 if image.context.version <= _OLD_RUNTIME else 3
+    return dialect(generation_of(image)).number
 
 
 def generation_of(image: Image) -> str:
-    """The runtime version gives the generation roughly: 3.0 and 4.0 share one."""
-    return "2.2" if dialect_of(image) == 2 else "4.0"
+    """By the version of the runtime: 3.0 and 4.0 share three numbers, not the build."""
+    context = image.context
+    if context.version <= _OLD_RUNTIME:
+        return "2.2"
+    return "3.0" if context.rt_version_extra <= _LAST_OF_30 else "4.0"
 
 
 def load_and_run(

@@ -37,7 +37,6 @@ from npuscope.profiling.passes import CounterPass, CounterPlan, counter_plan
 from npuscope.profiling.printed import CompilerText, with_compiler, with_totals
 from npuscope.profiling.recorded import LogDevice, Recorded
 from npuscope.program.model import Program
-from npuscope.program.network_c.layout import DIALECT_2
 from npuscope.program.network_c.layout import dialect as dialect_of
 from npuscope.shown import Rows, ShownRecord, counted
 from npuscope.structs import replace
@@ -132,7 +131,7 @@ def _emulated(program: Program, machine: Machine) -> Device:
 
     package = package_program(program, machine, PackageOptions(cpu=CPU))
     image = next(iter(package.files.values()))
-    dialect = 2 if dialect_of(program.generation) is DIALECT_2 else 3
+    dialect = dialect_of(program.generation).number
     loaded = load([Placed(image)], program.generation, machine.clocks, dialect=dialect)
     loaded.require_all()
     return loaded.board

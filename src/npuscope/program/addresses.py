@@ -239,6 +239,7 @@ class Copy(Struct, frozen=True):
     shape: tuple[int, ...]
     steps_in: tuple[int, ...]
     steps_out: tuple[int, ...]
+    target: int = 0  # number of the call's output
 
     @property
     def elements(self) -> int:
@@ -246,7 +247,7 @@ class Copy(Struct, frozen=True):
 
     def numbers(self) -> tuple[int, ...]:
         head = (self.source, self.start_in, self.start_out, self.element_bytes, len(self.shape))
-        return (*head, *self.shape, *self.steps_in, *self.steps_out)
+        return (*head, *self.shape, *self.steps_in, *self.steps_out, self.target)
 
 
 def as_arguments(copies: Iterable[Copy]) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -259,10 +260,17 @@ def copies_of(call: Call) -> tuple[Copy, ...]:
 
 
 def _copy(call: Call, value: object) -> Copy:
-    if not isinstance(value, tuple) or len(value) < _HEAD or len(value) != _HEAD + 3 * value[4]:
-        raise TargetError(f"software kernel '{call.kernel}' has an invalid copy argument")
+    invalid = TargetError(f"software kernel '{call.kernel}' has an invalid copy argument")
+    if not isinstance(value, tuple) or len(value) < _HEAD:
+        raise invalid
     source, start_in, start_out, element, rank = value[:_HEAD]
-    if not 0 <= source < len(call.inputs) or element not in (1, 2, 4, 8) or min(value) < 0:
-        raise TargetError(f"software kernel '{call.kernel}' has an invalid copy argument")
-    parts = [value[_HEAD + rank * n : _HEAD + rank * (n + 1)] for n in range(3)]
-    return Copy(source, start_in, start_out, element, *parts)
+    # Programs that were saved by earlier versions name no target: they have one output.
+    if len(value) - _HEAD - 3 * rank not in (0, 1) or min(value) < 0:
+        raise invalid
+    shape, steps_in, steps_out = (
+        value[_HEAD + rank * n : _HEAD + rank * (n + 1)] for n in range(3)
+    )
+    target = sum(value[_HEAD + 3 * rank :])
+    if source >= len(call.inputs) or target >= len(call.outputs) or element not in (1, 2, 4, 8):
+        raise invalid
+    return Copy(source, start_in, start_out, element, shape, steps_in, steps_out, target)

@@ -44,11 +44,11 @@ def _claimed(
         return epoch
     wirings = [Wiring(group) for group in epoch.groups]
     compute = max(compute_cycles(wiring, machine) for wiring in wirings)
-    # Bytes by pool, and from 3.0 on the cycles of engines that move single bytes.
-    by_pool: dict[str, Access] = {}
+    # By pool: bytes that are read and written, and from 3.0 on the cycles of engines that move
+    # single bytes.
+    by_pool: dict[str, tuple[list[int], list[float]]] = {}
     for wiring, engine in ((w, engine) for w in wirings for engine in w.engines):
         name = homes[engine.addr_base.buffer]
-        access = by_pool.setdefault(name, Access(name))
         # What an engine moves; the filling bytes of deep kernel sets are not counted.
         kernels = [unit for unit, port in wiring.readers(engine) if port == 1]
         deep = [unit for unit in kernels if isinstance(unit, Convacc) and unit.deepmode]
@@ -57,16 +57,11 @@ def _claimed(
             moved = engine.total_bytes * deep[0].kernel_elements // max(1, padded)
         else:
             moved = engine.total_bytes
-        cycles = _access_cycles(engine, moved, wiring, pools[name], machine)
-        if engine.dir:
-            by_pool[name] = replace(
-                access, writes=access.writes + moved, write_cycles=max(access.write_cycles, cycles)
-            )
-        else:
-            by_pool[name] = replace(
-                access, reads=access.reads + moved, read_cycles=max(access.read_cycles, cycles)
-            )
-    accesses = tuple(by_pool.values())
+        sizes, cycles = by_pool.setdefault(name, ([0, 0], [0.0, 0.0]))
+        sizes[engine.dir] += moved
+        one = _access_cycles(engine, moved, wiring, pools[name], machine)
+        cycles[engine.dir] = max(cycles[engine.dir], one)
+    accesses = tuple(Access(name, *sizes, *cycles) for name, (sizes, cycles) in by_pool.items())
     claims = Claims(
         ops=sum(operations(wiring) for wiring in wirings),
         compute_cycles=compute,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from npuscope.program.model import Group
+from npuscope.program.unit_words import word_bytes
 from npuscope.program.units import Activ, Arith, Convacc, Decun, Link, PoolUnit, Streng, Unit
 from npuscope.structs import replace
 
@@ -63,8 +64,9 @@ class Wiring:
             return 1
         if kernels.frames > 1 or not kernels.continuous:
             return kernels.frames // _frames_of_a_set(conv, kernels)
+        width = word_bytes(kernels)
         buffered = sum(
-            unit.kernel_elements
+            -(-unit.kernel_elements // (width if unit.deepmode else 1))
             for unit, port in self.readers(kernels)
             if isinstance(unit, Convacc) and port == 1
         )

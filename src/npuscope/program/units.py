@@ -115,7 +115,8 @@ class Streng(Struct, frozen=True, kw_only=True):
 
     @property
     def element_bytes(self) -> int:
-        return max(1, self.nbits_memory // 8)
+        bits = self.nbits_out if self.dir else self.nbits_in  # written out: asked most of all
+        return bits // 8 if bits >= 8 else 1
 
     @property
     def run_bytes(self) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush
 from itertools import pairwise
 from math import inf
 
@@ -17,6 +19,7 @@ from npuscope.text import safe_terminal
 
 Problem = tuple[str, str]  # where, what
 Invariant = Callable[[Program], Iterator[Problem]]
+Placed = tuple[int, int, Buffer]  # first byte, which of the buffers
 
 # A reading engine with 24-bit elements may fetch the rest of its last word past the end.
 _TRIPLE_SLACK_BYTES = 2
@@ -271,30 +274,57 @@ def _buffers_in_pools(program: Program) -> Iterator[Problem]:
 
 
 def _overlaps(program: Program) -> Iterator[Problem]:
-    """No two live buffers share bytes, unless one is a view into the other's memory."""
+    """No two live buffers share bytes, unless one is a view into the other's memory.
+
+    In the order of time: thousands of buffers may take turns at one address, but few live at once.
+    Parameters are always live, and may share bytes with each other.
+    """
     pools, buffers = program.pool_map(), program.buffer_map()
-    placed = sorted(
-        ((pools[b.pool].address + b.offset, b) for b in program.buffers if b.pool in pools),
-        key=lambda entry: entry[0],
+    placed = [
+        (pools[buffer.pool].address + buffer.offset, index, buffer)
+        for index, buffer in enumerate(program.buffers)
+        if buffer.pool in pools and buffer.size_bytes
+    ]
+    parameters = sorted((entry for entry in placed if entry[2].is_param), key=_address)
+    others = sorted((e for e in placed if not e[2].is_param), key=lambda entry: entry[2].first)
+    longest_parameter, longest = (
+        max((buffer.size_bytes for *_, buffer in part), default=0) for part in (parameters, others)
     )
-    for index, (start, buffer) in enumerate(placed):
-        for other_start, other in placed[index + 1 :]:
-            if other_start >= start + buffer.size_bytes:
-                break
-            if _clash(buffer, other) and _root(buffer, buffers) != _root(other, buffers):
-                yield (
-                    f"buffer '{other.name}'",
-                    f"shares bytes at {other_start:#x} with '{buffer.name}', both live",
-                )
+    live: list[Placed] = []  # by address
+    ends: list[tuple[int, int, Placed]] = []
+    clashes: list[tuple[Placed, Placed]] = []
+    for entry in others:
+        buffer = entry[2]
+        while ends and ends[0][0] < buffer.first:
+            del live[bisect_left(live, _address(heappop(ends)[2]), key=_address)]
+        constants = _sharing(entry, parameters, longest_parameter)
+        for other in (*constants, *_sharing(entry, live, longest)):
+            # One that ends before it starts lives at no time.
+            if not other[2].is_param and other[2].first > buffer.last:
+                continue
+            if _root(buffer, buffers) != _root(other[2], buffers):
+                clashes.append((min(entry, other, key=_address), max(entry, other, key=_address)))
+        insort(live, entry, key=_address)
+        heappush(ends, (buffer.last, entry[1], entry))
+    for lower, upper in sorted(clashes, key=lambda pair: (_address(pair[0]), _address(pair[1]))):
+        yield (
+            f"buffer '{upper[2].name}'",
+            f"shares bytes at {upper[0]:#x} with '{lower[2].name}', both live",
+        )
 
 
-def _clash(one: Buffer, other: Buffer) -> bool:
-    """Parameters are always live, and may share bytes with each other."""
-    if not one.size_bytes or not other.size_bytes or (one.is_param and other.is_param):
-        return False
-    if one.is_param or other.is_param:
-        return True
-    return one.first <= other.last and other.first <= one.last
+def _address(entry: Placed) -> tuple[int, int]:
+    return entry[:2]
+
+
+def _sharing(entry: Placed, placed: Sequence[Placed], longest: int) -> Iterator[Placed]:
+    """Those among `placed`, which is sorted by address, that share bytes with an entry."""
+    start, end = entry[0], entry[0] + entry[2].size_bytes
+    at = bisect_left(placed, (end, 0), key=_address)
+    while at and placed[at - 1][0] + longest > start:
+        at -= 1
+        if placed[at][0] + placed[at][2].size_bytes > start:
+            yield placed[at]
 
 
 def _root(buffer: Buffer, buffers: Mapping[str, Buffer]) -> str:

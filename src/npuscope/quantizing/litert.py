@@ -18,9 +18,10 @@ from npuscope.files.tflite.file import parse
 from npuscope.files.tflite.file_parts import FileOp, FileTensor
 from npuscope.files.tflite.sparse import dense
 from npuscope.graph.model import Quant
+from npuscope.installed import needs
 from npuscope.profiling.runtimes import LitertKernels, litert_interpreter
 from npuscope.quantizing.histogram import Histograms
-from npuscope.quantizing.others import FLOAT_ONE, first_line, needs, quiet
+from npuscope.quantizing.others import FLOAT_ONE, first_line, quiet
 from npuscope.quantizing.plan import ActivationRange, FloatLayer, RangePlan
 from npuscope.quantizing.samples import Border, Sample
 from npuscope.quantizing.work import Progress, Weights

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from npuscope.accuracy.pictures import ImageForm
 from npuscope.advice.fix.numeric import InputData, random_data
 from npuscope.graph.model import Graph, Tensor
-from npuscope.quantizing.samples import RANDOM, Border, ImageForm, load_samples
+from npuscope.quantizing.samples import RANDOM, Border, load_samples
 
 _MOST = 16  # samples: each is run before and after every edit
 

@@ -10,12 +10,13 @@ import numpy as np
 from npuscope.errors import ModelError
 from npuscope.files.onnx.entries import with_outputs
 from npuscope.files.onnx.file_graph import OnnxFileGraph
+from npuscope.installed import needs
 from npuscope.profiling.runtimes import onnxruntime_session
 from npuscope.quantizing import qdq
 from npuscope.quantizing.equalise import equalised
 from npuscope.quantizing.float_onnx import FloatNetwork, prepare
 from npuscope.quantizing.histogram import Histograms
-from npuscope.quantizing.others import first_line, needs
+from npuscope.quantizing.others import first_line
 from npuscope.quantizing.plan import ActivationRange, FloatLayer, RangePlan
 from npuscope.quantizing.samples import Border, Sample
 from npuscope.quantizing.work import Progress, Weights

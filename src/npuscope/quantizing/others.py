@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 
-from npuscope.errors import UsageError
-
 FLOAT_ONE = "quantize takes the float model; npuscope fix MODEL -o FIXED edits a quantized one"
 
 
@@ -27,13 +25,3 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         logger.setLevel(level)
-
-
-def needs(package: str, module: str, extra: str) -> None:
-    from importlib.util import find_spec
-
-    if find_spec(module) is None:
-        raise UsageError(
-            f"{package} is not installed",
-            hint=f"pip install 'npuscope[{extra}]'",
-        )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from npuscope.accuracy.pictures import ImageForm
 from npuscope.building import Options
 from npuscope.errors import UsageError
 from npuscope.files.load import is_tflite, model_bytes
@@ -19,7 +20,7 @@ from npuscope.quantizing.bench import ChoiceStep, QuantizingBench, Trial
 from npuscope.quantizing.choices import Part, fast_zero_points, fixed_tails, shared_scales
 from npuscope.quantizing.histogram import METHODS
 from npuscope.quantizing.outputs import OutputLoss
-from npuscope.quantizing.samples import CalibrationSamples, ImageForm, load_samples
+from npuscope.quantizing.samples import CalibrationSamples, load_samples
 from npuscope.quantizing.sqnr import LayerLoss, layer_losses
 from npuscope.quantizing.work import FloatFile, Progress
 from npuscope.shown import Rows, ShownRecord

@@ -6,27 +6,24 @@ Every fourth sample is held out: ranges are found on the others, results are com
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from math import prod
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from msgspec import Struct
 
-from npuscope.bounded_file import ARRAY, RESULT, check_size, read_array, read_bytes
+from npuscope.accuracy.dataset import read_arrays
+from npuscope.accuracy.pictures import PICTURES, ImageForm, channels_first, formed, pixels_of
 from npuscope.errors import FileError, UsageError
 from npuscope.graph.limits import check_run
-from npuscope.quantizing.others import needs
+from npuscope.installed import needs
 from npuscope.text import safe_terminal
 
 RANDOM = "random"
 _HELD_OUT = 4  # one in so many
 _MOST_HELD_OUT = 32
 _RANDOM_COUNT = 32
-_PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
-_RGB, _GREY = 3, 1
 _INDICES = 2  # random numbers for whole-number inputs are below this: any table has two rows
 
 Sample = Mapping[str, np.ndarray]
@@ -38,37 +35,6 @@ class Border(Struct, frozen=True):
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-
-
-class ImageForm(Struct, frozen=True):
-    """Pixels of 0 to 255 become (pixel * `factor` - mean) / std, channel by channel."""
-
-    mean: tuple[float, ...] = ()
-    std: tuple[float, ...] = ()
-    factor: float = 1 / 255
-    layout: str = ""  # nchw or nhwc; without one the shape tells
-
-
-def image_form(
-    mean: str | Sequence[float] | None,
-    std: str | Sequence[float] | None,
-    pixel_max: float,
-    layout: str | None,
-) -> ImageForm:
-    if pixel_max <= 0:
-        raise UsageError(f"expected a number above 0, found {pixel_max:g}", where="--pixel-max")
-    spread = _numbers(std, "--std")
-    if any(value <= 0 for value in spread):
-        raise UsageError("expected numbers above 0", where="--std")
-    return ImageForm(_numbers(mean, "--mean"), spread, pixel_max / 255, layout or "")
-
-
-def _numbers(numbers: str | Sequence[float] | None, flag: str) -> tuple[float, ...]:
-    parts = numbers.split(",") if isinstance(numbers, str) else numbers or ()
-    try:
-        return tuple(float(part) for part in parts)
-    except ValueError:
-        raise UsageError(f"expected numbers with commas, found '{numbers}'", where=flag) from None
 
 
 class CalibrationSamples(Struct, frozen=True):
@@ -136,7 +102,7 @@ def _noise(border: Border, generator: np.random.Generator) -> np.ndarray:
 def _arrays(path: Path, borders: Sequence[Border], most: int, seed: int) -> list[Sample]:
     """A .npz holds an array for every input, by name or in order; a .npy one for the only input.
     The first axis counts the samples."""
-    arrays = _read_npz(path) if path.suffix.lower() == ".npz" else {"": read_array(path)}
+    arrays = read_arrays(path)
     if not set(arrays) >= {b.name for b in borders}:
         if len(arrays) != len(borders):
             inputs = ", ".join(safe_terminal(b.name) for b in borders)
@@ -151,17 +117,6 @@ def _arrays(path: Path, borders: Sequence[Border], most: int, seed: int) -> list
     if not count:
         raise FileError("holds no sample", where=str(path))
     return [{n: c[i] for n, c in columns.items()} for i in _chosen(count, most, seed)]
-
-
-def _read_npz(path: Path) -> dict[str, np.ndarray]:
-    try:
-        check_size(path, path.stat().st_size, ARRAY)
-        with np.load(path, allow_pickle=False) as file:
-            return {name: np.asarray(file[name]) for name in file.files}
-    except FileNotFoundError:
-        raise FileError("no such file", where=str(path)) from None
-    except (ValueError, OSError, EOFError, BadZipFile, KeyError) as error:
-        raise FileError(f"is not a .npz file: {error}", where=str(path)) from None
 
 
 def _column(values: np.ndarray, border: Border, path: Path) -> list[np.ndarray]:
@@ -186,62 +141,28 @@ def _column(values: np.ndarray, border: Border, path: Path) -> list[np.ndarray]:
 def _pictures(
     folder: Path, borders: Sequence[Border], form: ImageForm, most: int, seed: int
 ) -> list[Sample]:
-    needs("Pillow", "PIL", "quantize")
+    needs("Pillow", "PIL", "data")
     if len(borders) != 1:
         raise UsageError(
             f"a folder of images serves one input, but the model has {len(borders)}",
             where=f"--data {folder}",
             hint="give a .npz with one array per input",
         )
-    files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in _PICTURES and p.is_file())
+    files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in PICTURES and p.is_file())
     if not files:
-        raise FileError("holds no images", where=str(folder), hint=f"known: {', '.join(_PICTURES)}")
+        raise FileError("holds no images", where=str(folder), hint=f"known: {', '.join(PICTURES)}")
     border = borders[0]
     first = channels_first(border.shape, form.layout)
     selection = [files[number] for number in _chosen(len(files), most, seed)]
     return [{border.name: _picture(file, border, form, first)} for file in selection]
 
 
-def channels_first(shape: Sequence[int], layout: str) -> bool:
-    """The axis of one or three channels tells; the one that is last wins where both could be."""
-    if len(shape) != 4:
-        raise UsageError(
-            f"the input has the shape {tuple(shape)}: images need batch, rows, columns, channels",
-            where="--data",
-            hint="give a .npz instead of a folder",
-        )
-    if layout:
-        return layout == "nchw"
-    last, second = (shape[axis] in (_GREY, _RGB) for axis in (3, 1))
-    if not last and not second:
-        raise UsageError(f"no axis of the input {tuple(shape)} has 1 or 3 channels", where="--data")
-    return second and not last
-
-
 def _picture(file: Path, border: Border, form: ImageForm, first: bool) -> np.ndarray:
-    from PIL import Image, UnidentifiedImageError
-
     rows, columns, channels = (
         (border.shape[2], border.shape[3], border.shape[1]) if first else border.shape[1:]
     )
-    try:
-        with Image.open(BytesIO(read_bytes(file, RESULT))) as image:
-            mode = "L" if channels == _GREY else "RGB"
-            sized = image.convert(mode).resize((columns, rows), Image.Resampling.BILINEAR)
-    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
-        raise FileError(f"cannot be read as an image: {error}", where=str(file)) from None
-    pixels = np.asarray(sized, np.float32).reshape(rows, columns, channels)
+    pixels = pixels_of(file, rows, columns, channels)
     if border.dtype.kind == "f":
-        mean = _each(form.mean, channels, 0.0, "--mean")
-        std = _each(form.std, channels, 1.0, "--std")
-        pixels = (pixels * np.float32(form.factor) - mean) / std
+        pixels = formed(pixels, form)
     ordered = pixels.transpose(2, 0, 1) if first else pixels
     return np.ascontiguousarray(ordered, border.dtype).reshape(border.shape)
-
-
-def _each(values: Sequence[float], channels: int, default: float, flag: str) -> np.ndarray:
-    if len(values) not in (0, 1, channels):
-        raise UsageError(
-            f"{len(values)} numbers, but the images have {channels} channels", where=flag
-        )
-    return np.array(tuple(values) or (default,), np.float32)

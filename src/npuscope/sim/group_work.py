@@ -20,13 +20,6 @@ _SHORT_BYTES = 4  # an access that fills only a part of a beat
 UnitKey = tuple[str, int]
 
 
-class Again(Struct, frozen=True):
-    """A vector read again and again: entries of a frame, and whether these are all it has."""
-
-    entries: int
-    whole: bool
-
-
 class EngineWork(Struct, frozen=True):
     """A stream engine over the whole epoch."""
 
@@ -41,7 +34,7 @@ class EngineWork(Struct, frozen=True):
     pooled: bool  # for a pool, with nothing between
     feeds_kernels: bool
     constant: bool  # kernels, or coefficients of an arithmetic unit: they have their own terms
-    again: Again | None  # a vector that it reads again for an arithmetic unit
+    again: int  # entries of a vector that it reads again for an arithmetic unit
     rate: str  # the rate of the timing law that holds in a chain without convolutions
     bound: Bound  # what such a chain waits for then
 
@@ -89,7 +82,7 @@ class HeldWork(Struct, frozen=True):
     """Words through a unit that broadcasts a vector of its own."""
 
     words: int
-    vector: Again
+    entries: int
 
 
 class ChainWork(Struct, frozen=True):
@@ -108,9 +101,15 @@ class GroupWork(Struct, frozen=True):
 def group_work(group: Group, banks: Banks) -> GroupWork:
     wiring = Wiring(group)
     chains = _chains(wiring)
-    home = {key: chain for chain in map(frozenset, chains) for key in chain}
-    engines = [_engine(e, home[e.unit, e.id], wiring, banks) for e in wiring.engines]
-    parts = tuple(_chain(chain, engines, wiring, banks) for chain in chains)
+    copies = {
+        key: all(unit == Streng.unit for unit, _ in chain) for chain in chains for key in chain
+    }
+    vectors = {e.id: e for e in wiring.engines if _is_vector(e, wiring, banks)}
+    engines = [
+        _engine(engine, copies[engine.unit, engine.id], engine.id in vectors, wiring, banks)
+        for engine in wiring.engines
+    ]
+    parts = tuple(_chain(chain, engines, vectors, wiring, banks) for chain in chains)
     return GroupWork(parts, tuple(engines))
 
 
@@ -130,14 +129,16 @@ def _chains(wiring: Wiring) -> list[set[UnitKey]]:
 
 
 def _chain(
-    chain: set[UnitKey], engines: list[EngineWork], wiring: Wiring, banks: Banks
+    chain: set[UnitKey],
+    engines: list[EngineWork],
+    vectors: dict[int, Streng],
+    wiring: Wiring,
+    banks: Banks,
 ) -> ChainWork:
     own = tuple(work for work in engines if (Streng.unit, work.id) in chain)
-    vectors = [
-        e for e in wiring.engines if (e.unit, e.id) in chain and _is_vector(e, wiring, banks)
-    ]
+    tables = [engine for engine in vectors.values() if (engine.unit, engine.id) in chain]
     vector_work = tuple(
-        HeldWork(wiring.output_words(unit), Again(max(1, unit.fChannels), whole=True))
+        HeldWork(wiring.output_words(unit), max(1, unit.fChannels))
         for unit in wiring.processors
         if isinstance(unit, Arith) and unit.dualinput and unit.bcast == Bcast.CHAN
         if (unit.unit, unit.id) in chain
@@ -148,7 +149,7 @@ def _chain(
         if isinstance(unit, Convacc) and (unit.unit, unit.id) in chain:
             kernels = wiring.source(unit, 1)
             pipes_by_kernel.setdefault(kernels.id if kernels else -1, []).append(unit)
-    pipes = tuple(_pipe(pipe, vectors, wiring, banks) for pipe in pipes_by_kernel.values())
+    pipes = tuple(_pipe(pipe, tables, wiring, banks) for pipe in pipes_by_kernel.values())
     return ChainWork(pipes, own, vector_work)
 
 
@@ -202,11 +203,10 @@ def _advances(conv: Convacc, wiring: Wiring) -> bool:
     return isinstance(features, Streng) and not _reads_again(features)
 
 
-def _engine(engine: Streng, chain: frozenset[UnitKey], wiring: Wiring, banks: Banks) -> EngineWork:
+def _engine(engine: Streng, copies: bool, vector: bool, wiring: Wiring, banks: Banks) -> EngineWork:
+    """`copies`: its chain has no other units; `vector`: it reads a table of coefficients."""
     readers = wiring.readers(engine)
     kernels = any(isinstance(unit, Convacc) and port == 1 for unit, port in readers)
-    vector = _is_vector(engine, wiring, banks)
-    copies = all(unit == Streng.unit for unit, _ in chain)
     pools = any(isinstance(unit, PoolUnit) for unit, _ in readers)
     # A short frame that an engine reads again for an arithmetic unit.
     again = _reads_again(engine) and any(isinstance(unit, Arith) for unit, _ in readers)
@@ -234,7 +234,7 @@ def _engine(engine: Streng, chain: frozenset[UnitKey], wiring: Wiring, banks: Ba
         pools and not engine.adjacent,
         kernels,
         kernels or vector,
-        Again(engine.frame_elements, engine.distinct_frames == 1) if again and not vector else None,
+        engine.frame_elements if again and not vector else 0,
         rate,
         bound,
     )

@@ -39,7 +39,7 @@ def run_call(call: Call, memory: Memory) -> None:
         for copy in copies:
             kind = np.dtype(f"<u{copy.element_bytes}")
             read = memory.address(Ref(call.inputs[copy.source])) + copy.start_in
-            write = memory.address(Ref(call.outputs[0])) + copy.start_out
+            write = memory.address(Ref(call.outputs[copy.target])) + copy.start_out
             values = memory.window(read, copy.shape, copy.steps_in, kind).copy()
             memory.window(write, copy.shape, copy.steps_out, kind)[...] = values
         return
@@ -263,7 +263,7 @@ def _call_traffic(call: Call, banks: Banks, buffers: dict[str, Buffer]) -> tuple
         return _summed(
             (banks.of_buffer(name).name, way, copy.elements * copy.element_bytes)
             for copy in copies
-            for name, way in ((call.inputs[copy.source], 0), (call.outputs[0], 1))
+            for name, way in ((call.inputs[copy.source], 0), (call.outputs[copy.target], 1))
         )
     reads = [name for name in call.inputs if name]
     return _summed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 import numpy as np
 from msgspec import Struct
@@ -43,7 +43,7 @@ def execute(
     """Run one inference.
 
     `observe` is called after each epoch. `force` gives reference values by buffer name, put
-    into an epoch's inputs before it runs. `keep` names buffers to return.
+    into an epoch's inputs before it runs, but for its `own_inputs`. `keep` names buffers to return.
     """
     _check_executable(program)
     memory = Memory(program)
@@ -62,10 +62,14 @@ def execute(
     names = {memory.buffer(name).name for name in keep}
     contents: dict[str, np.ndarray] = {}
     shares: dict[int, float] = {}
+    own = own_inputs(program, force) if force else {}
+    halves = {name: np.zeros(0) for names in own.values() for name in names}
     for epoch in program.executed:
         if force:
-            _force(memory, epoch, force)
+            mine = {name: halves[name] for name in own.get(epoch.number, ())}
+            _force(memory, epoch, force, mine)
         tally = run_epoch(epoch, memory)
+        halves.update({name: memory.read(name) for name in written(epoch) if name in halves})
         if tally.outputs:
             shares[epoch.number] = tally.share
         contents.update({name: memory.read(name) for name in written(epoch) if name in names})
@@ -113,6 +117,28 @@ def written(epoch: Epoch) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*_engine_buffers(epoch, 1), *_call_names(epoch, "outputs"))))
 
 
+def own_inputs(program: Program, references: Container[str]) -> dict[int, set[str]]:
+    """By epoch, the buffers that it reads as the program made them, although there are references.
+
+    An epoch that stores a value may go on with it, and store half of the next result. The other
+    half, which a later epoch computes, has to start from the same value.
+    """
+    buffers = program.buffer_map()
+    made_from: dict[str, set[str]] = {}  # results without a reference
+    own: dict[int, set[str]] = {}
+    for epoch in program.executed:
+        inputs = {n for name in reads(epoch) for n in (name, buffers[name].view_of)}
+        results = written(epoch)
+        behind = {name for source in inputs for name in made_from.get(source, ())}
+        if behind & inputs:
+            own[epoch.number] = behind & inputs
+        stored = {name for name in results if name in references}
+        for name in results:
+            if name not in references:
+                made_from.setdefault(name, set()).update(behind | stored)
+    return own
+
+
 def _engine_buffers(epoch: Epoch, direction: int) -> Iterator[str]:
     for unit in epoch.units:
         if isinstance(unit, Streng) and unit.dir == direction:
@@ -150,11 +176,11 @@ def _check_executable(program: Program) -> None:
             raise TargetError("not executed: the software kernel is not known", where=epoch.name)
 
 
-def _force(memory: Memory, epoch: Epoch, values: Values) -> None:
+def _force(memory: Memory, epoch: Epoch, values: Values, own: Values) -> None:
     """What an epoch also writes is left: it reads what lies there before, or makes it itself."""
     results = set(written(epoch))
     for name in reads(epoch):
         root = memory.buffer(name).view_of
-        source = name if name in values else root
+        source = root if root in own or name not in values else name
         if source in values and not results & {name, root}:
-            memory.write(source, values[source])
+            memory.write(source, own.get(source, values[source]))

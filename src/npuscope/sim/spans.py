@@ -21,7 +21,6 @@ from msgspec import Struct
 from npuscope.machine.model import Machine, StreamLimits, Timing
 from npuscope.sim.counters import Bound
 from npuscope.sim.group_work import (
-    Again,
     ChainWork,
     EngineWork,
     FeatureWork,
@@ -49,12 +48,10 @@ class Speeds(Struct, frozen=True):
     banks: Mapping[str, Bank]
     timing: Timing
     stream: StreamLimits
-    vector_frame_elements: float
 
 
 def speeds_of(machine: Machine, banks: Mapping[str, Bank]) -> Speeds:
-    entries = machine.generation.vector_frame_elements
-    return Speeds(banks, machine.timing, machine.stream, entries)
+    return Speeds(banks, machine.timing, machine.stream)
 
 
 def group_span(work: GroupWork, speeds: Speeds) -> Span:
@@ -216,22 +213,14 @@ def _held_vectors(chain: ChainWork, speeds: Speeds) -> list[Span]:
     """A unit that broadcasts a vector of its own needs longer for every element."""
     rate = speeds.timing.product_cycles
     return [
-        Span(vector.words * rate + _turns(vector.words, vector.vector, speeds), Bound.ARITH_VECTOR)
+        Span(vector.words * rate + _turns(vector.words, vector.entries, speeds), Bound.ARITH_VECTOR)
         for vector in chain.vectors
     ]
 
 
-def _turns(elements: int, vector: Again | None, speeds: Speeds) -> float:
-    """What an engine needs to begin a short frame anew, again and again.
-
-    Lowering reads a whole vector a frame, which compilers before 4.0 did not.
-    """
-    if vector is None:
-        return 0.0
-    at_once = float(vector.entries)
-    if vector.whole and speeds.vector_frame_elements:
-        at_once = min(at_once, speeds.vector_frame_elements)
-    return speeds.timing.broadcast_cycles * elements / at_once
+def _turns(elements: int, again: int, speeds: Speeds) -> float:
+    """What an engine needs to begin a short frame of so many entries anew, again and again."""
+    return speeds.timing.broadcast_cycles * elements / again if again else 0.0
 
 
 def _shared(engines: tuple[EngineWork, ...], speeds: Speeds) -> list[Span]:

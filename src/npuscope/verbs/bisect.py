@@ -44,6 +44,6 @@ def bisect(
     >>> npuscope.bisect("model.tflite").op
     """
     from npuscope.profiling.bisection import bisect as run_bisect
-    from npuscope.verbs.validate import validate
+    from npuscope.verbs.validate import compared
 
-    return run_bisect(validate(source, inputs=inputs, seeds=seeds, model=model, **options))
+    return run_bisect(compared(source, inputs, seeds, model, options))

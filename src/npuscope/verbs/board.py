@@ -141,7 +141,7 @@ def _emulated(sources: Sequence[Source], options: Options) -> Iterator[EmulatedB
     from npuscope.boards.emulated.firmware import CPU
     from npuscope.loadable.build import package_program
     from npuscope.loadable.codes import PackageOptions
-    from npuscope.program.network_c.layout import DIALECT_2, dialect
+    from npuscope.program.network_c.layout import dialect
 
     builds = _built(sources, {**options, "relocatable": True})
     images = [
@@ -153,7 +153,7 @@ def _emulated(sources: Sequence[Source], options: Options) -> Iterator[EmulatedB
         side_by_side([next(iter(image.files.values())) for image in images]),
         generation,
         builds[0].machine.clocks,
-        dialect=2 if dialect(generation) is DIALECT_2 else 3,
+        dialect=dialect(generation).number,
     )
     start.require_all()
     try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from npuscope.clock import now
+from npuscope.collector import without_collector
 from npuscope.errors import TargetError, UsageError
 from npuscope.families.registry import family_for, first_family
 from npuscope.options.kinds import (
@@ -159,6 +160,7 @@ def compile(
     return program
 
 
+@without_collector()
 def compilation(
     source: Source | None = None,
     directory: str | Path | None = None,

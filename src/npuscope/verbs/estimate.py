@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from npuscope.collector import without_collector
 from npuscope.families.registry import family_for
 from npuscope.options.kinds import OptionGroup, Verb, file, flag
 from npuscope.options.rows import HTML, OUTPUT, READING, SOURCE, TARGET
@@ -100,6 +101,7 @@ def screen(
     return Screen(profile, changed, keys, findings)
 
 
+@without_collector()
 def _timed(
     source: Source,
     model: str | Path | None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from npuscope.collector import without_collector
 from npuscope.families.registry import family_for
 from npuscope.options.kinds import OptionGroup, OptionKind, Verb, flag, option
 from npuscope.options.rows import COMPILED_FROM, FINDINGS, OUTPUT, READING, SOURCE, TARGET
@@ -69,7 +70,8 @@ def explain(
     from npuscope.report.result_files import write_findings
 
     request = {**options, "batch": batch, "model": model, "trials": not batch}
-    explanation = family_for(source, options).explain(source, request)
+    with without_collector():
+        explanation = family_for(source, options).explain(source, request)
     generation = explanation.profile.machine.generation
     write_findings("explain", source, explanation.findings, generation, sarif=sarif, junit=junit)
     return explanation

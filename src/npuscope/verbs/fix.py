@@ -90,13 +90,13 @@ def fix(
 
     >>> npuscope.fix("model.tflite", "fixed.tflite", cut=True).steps
     """
+    from npuscope.accuracy.pictures import image_form
     from npuscope.advice.fix.candidates import FixChoice
     from npuscope.advice.fix.candidates import only as known
     from npuscope.advice.fix.run import fix as run_fix
     from npuscope.building import refuse_stand_ins
     from npuscope.files.load import load_model
     from npuscope.quantizing.network_inputs import network_inputs
-    from npuscope.quantizing.samples import image_form
     from npuscope.whole_file import write_whole
 
     refuse_stand_ins(options, "fix")

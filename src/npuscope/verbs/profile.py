@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.clock import now
+from npuscope.collector import without_collector
 from npuscope.errors import UsageError
 from npuscope.families.registry import family_for
 from npuscope.options.kinds import OptionGroup, Verb, flag, result_file, text
@@ -198,6 +199,7 @@ def with_session(profile: Profile, connect: str, dated: bool) -> Profile:
     return replace(profile, device=replace(profile.device, session=session, created=created))
 
 
+@without_collector()
 def _run(
     source: Source, batch: int, html: str | Path | None, with_findings: bool, options: Options
 ) -> tuple[ProfileReport, Program | None]:

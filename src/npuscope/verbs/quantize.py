@@ -73,11 +73,11 @@ def quantize(
 
     >>> npuscope.quantize("model.onnx", "int8.onnx", data="images").sqnr_db
     """
+    from npuscope.accuracy.pictures import image_form
     from npuscope.building import refuse_stand_ins
     from npuscope.progress import progress as report_progress
     from npuscope.quantizing.run import Wish
     from npuscope.quantizing.run import quantize as run_quantize
-    from npuscope.quantizing.samples import image_form
     from npuscope.verbs.fix import check_output
     from npuscope.whole_file import write_whole
 

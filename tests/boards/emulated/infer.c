@@ -87,7 +87,7 @@ static void call(npuscope_epoch_function function, const NPUSCOPE_ITEM *item)
 {
   if (!function)
     return;
-#if NPUSCOPE_DIALECT == 2
+#if NPUSCOPE_DIALECT != 3
   function(item);
 #else
   function(item, NULL);

@@ -28,7 +28,8 @@ from npuscope.loadable.layout import Header, Trailer
 from npuscope.machine.model import Machine
 from npuscope.machine.mpool import with_relative_pools
 from npuscope.ops.images import BlockAttrs
-from npuscope.program.model import Program
+from npuscope.program.model import Pool, Program
+from npuscope.program.network_c.layout import dialect
 from npuscope.sim.run import execute
 from npuscope.structs import replace
 
@@ -66,7 +67,7 @@ class Net33:
 
     @property
     def dialect(self) -> int:
-        return 2 if self.program.generation.startswith("2.") else 3
+        return dialect(self.program.generation).number
 
     @property
     def image(self) -> Image:
@@ -89,11 +90,13 @@ def packaged(
     split: bool = False,
     called: str = "",
     cpu: str = "cortex-m33",
+    pools: tuple[Pool, ...] = (),
 ) -> Net33:
     for module in ("ziglang", "unicorn", "elftools"):
         pytest.importorskip(module, reason=f"{module} is not installed: no emulated board")
     graph = GRAPHS[name]()
     machine = replace(with_relative_pools(MACHINES[generation]), epoch_controller=controller)
+    machine = replace(machine, pools=pools or machine.pools)
     program = compile_graph(graph, machine, CompileOptions(3))
     options = PackageOptions(cpu=cpu, split=split, name=called)
     files = list(package_program(program, machine, options).files.values())

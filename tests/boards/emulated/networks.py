@@ -19,6 +19,7 @@ from npuscope.program.calls import element_type
 from npuscope.program.ec_blob.binary import blob_name, write_binary, write_header
 from npuscope.program.ec_blob.lower import binary_of
 from npuscope.program.model import Program
+from npuscope.program.network_c.layout import dialect
 from npuscope.program.network_c.writer import network_c_text
 from npuscope.sim.memory import from_stored, to_stored
 
@@ -92,5 +93,5 @@ def _elf(compiled: Program, machine: Machine) -> bytes:
     drivers = sorted((FIRMWARE / "npu").glob("*.c"))
     sources = (*drivers, folder / "network.c", folder / "absent.c", _MEMORY)
     includes = (folder, FIRMWARE / "runtime")
-    dialect = 2 if compiled.generation.startswith("2.") else 3
-    return program("infer", sources, includes, dialect)
+    number = dialect(compiled.generation).number
+    return program("infer", sources, includes, number)

@@ -15,8 +15,10 @@ from boards.emulated.loads import (
     packaged,
     start_good,
 )
+from compiler.nets import MACHINES
 from firmware.bare_build import M33
 from firmware.sample_image import Board, build_sample, expected
+from npuscope import structs
 from npuscope.boards.device import Request
 from npuscope.boards.emulated import boot
 from npuscope.boards.emulated import boot as mailbox
@@ -24,10 +26,12 @@ from npuscope.boards.emulated.boot import Mode, Placed, entries_of, files_of, lo
 from npuscope.boards.emulated.memory import (
     EXEC_RAM_ADDRESS,
     FIRMWARE_ADDRESS,
+    MAILBOX_ADDRESS,
     NETWORK_RAM_ADDRESS,
     POOLS_ADDRESS,
 )
 from npuscope.errors import DeviceError
+from npuscope.machine.mpool import with_relative_pools
 from npuscope.program.model import EpochKind
 
 MEMORY = -2
@@ -102,7 +106,7 @@ def test_one_that_does_not_fit_leaves_the_others_alone(
     """Room for two inside, and too little of it outside."""
     size = -(-net.image.copy_bytes // 64) * 64
     monkeypatch.setattr(boot, "EXEC_RAM_BYTES", 2 * size)
-    monkeypatch.setattr(boot, "_OUTER_EXEC", 0x92000000 - 256)
+    monkeypatch.setattr(boot, "_OUTER_EXEC", MAILBOX_ADDRESS - 256)
     found = load(side_by_side([net.file] * 3), "4.0", CLOCKS)
     assert [result.code for result in found.results] == [0, 0, MEMORY]
     assert found.results[2].status is mailbox.Status.REFUSED
@@ -120,6 +124,24 @@ def test_code_runs_in_external_ram_where_the_internal_is_full(
 ) -> None:
     monkeypatch.setattr(boot, "EXEC_RAM_BYTES", 64)
     assert entries_of([net.placed])[0].exec_ram == NETWORK_RAM_ADDRESS + boot.NETWORK_RAM_BYTES
+    found = net.load()
+    found.require_all()
+    check_values(found.board, net)
+    found.board.close()
+
+
+@pytest.mark.parametrize("with_flash", [True, False])
+def test_pools_at_the_first_byte_of_external_ram(with_flash: bool) -> None:
+    """The vendor's pools ext2 and ext3: hyperRAM at a fixed address, without flash for all."""
+    machine = with_relative_pools(MACHINES["4.0"])
+    named = {pool.name: pool for pool in machine.pools}
+    fixed, flash = structs.replace(named["hyperRAM"], relative=False), named["octoFlash"]
+    pools = (fixed, flash) if with_flash else (fixed,)
+    net = packaged("hardware", pools=pools)
+    kinds = [(pool.flags.text, pool.descriptor.dst) for pool in net.image.pools]
+    alone = [("COPY.MIXED.WCACHED", 0x90000000)]
+    beside = [("RESET.ACTIV.WCACHED", 0x90000000), ("RELOC.PARAM.0.RCACHED", 0)]
+    assert kinds == (beside if with_flash else alone)
     found = net.load()
     found.require_all()
     check_values(found.board, net)

@@ -20,6 +20,7 @@ from npuscope.ops.images import BlockAttrs, Coordinates, ResizeAttrs, ResizeMode
 from npuscope.ops.layers import DenseAttrs
 from npuscope.ops.moves import SliceAttrs, TileAttrs
 from npuscope.program.model import Program
+from npuscope.program.network_c.layout import dialect
 from npuscope.structs import replace
 from processes import LIMIT_S
 
@@ -100,7 +101,7 @@ def compile_c(folder: Path, text: str, generation: str, name: str = "network") -
     blobs = sorted(set(re.findall(r"\b_ec_blob_\w+", text)))
     arrays = [f"static const uint64_t {blob}[] = {{ 0 }};" for blob in blobs]
     (folder / f"{name}_ecblobs.h").write_text("\n".join(["#include <stdint.h>", *arrays, ""]))
-    runtime = 2 if generation.startswith("2.") else 3
+    runtime = dialect(generation).number
     flags = ["-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m55", "-ffreestanding"]
     flags += ["-c", "-std=c11", "-Wall", "-Wextra", "-Werror", "-DLL_ATON_EB_DBG_INFO"]
     flags += [

@@ -310,3 +310,12 @@ def test_the_version_check_is_one_line_of_four_numbers(demo):
     (line,) = (row for row in source.splitlines() if "LL_ATON_VERSION_MAJOR" in row)
     words = line.replace("#if", "").replace("!=", "").replace("||", "").split()
     assert [words[i] for i in (1, 3, 5, 7)] == ["1", "1", "3", "262"]
+
+
+def test_what_3_0_writes():
+    """As in five public builds of it: items and functions of 2.x, a runtime of its own."""
+    text = network_c_text(*build(kernels(), "3.0"))
+    assert "static const EpochBlock_ItemTypeDef ll_atonn_rt_epoch_block_array[]" in text
+    assert "LL_ATON_VERSION_MICRO != 3 || LL_ATON_VERSION_DEV != 8" in text
+    assert "(const void *epoch_block)" in text and "nn_instance" not in text
+    assert "LL_ATON_WeightEncryption_Info" in text

@@ -73,7 +73,6 @@ def _with_constants(start: Machine, end: Machine) -> Machine:
     generation = replace(
         start.generation,
         control=end.generation.control,
-        vector_frame_elements=end.generation.vector_frame_elements,
         external_factor=end.generation.external_factor,
     )
     return replace(
@@ -92,8 +91,7 @@ def _with_constants(start: Machine, end: Machine) -> Machine:
 
 def _constants_text(start: Machine, end: Machine) -> str:
     """Names what differs, so that a what-if is found again."""
-    a, b = start.generation.vector_frame_elements, end.generation.vector_frame_elements
-    parts = [f"{_entries(a)} -> {_entries(b)} of a computed vector read at once"] if a != b else []
+    parts = []
     if start.generation.external_factor != end.generation.external_factor:
         parts.append("generation.external_factor")
     parts += [
@@ -110,10 +108,6 @@ def _constants_text(start: Machine, end: Machine) -> str:
     roads = sorted(start.paths.keys() & end.paths.keys())
     parts += [f"road {name}" for name in roads if start.paths[name] != end.paths[name]]
     return ", ".join(parts) or "other constants of the machine"
-
-
-def _entries(count: float) -> str:
-    return f"{count:g} entries" if count else "all entries"
 
 
 def clocks_of(profile: Profile) -> RunClocks:

@@ -40,6 +40,7 @@ from npuscope.advice.compare.model import (
     Side,
 )
 from npuscope.advice.compare.times import Times, epoch_timer, summed
+from npuscope.families.registry import family_of
 from npuscope.program.model import EpochKind
 from npuscope.structs import replace
 
@@ -166,7 +167,7 @@ def _explainer(a: Side, b: Side, rows: tuple[ComparedRow, ...]) -> _Explain:
     if not has_common_op(rows):
         return _strangers
     if a.profile.family or b.profile.family:
-        return _other_machines(a, b)
+        return _by_family(a, b) or _other_machines(a, b)
     inner = _by_timing(a, b) if a.is_timed and b.is_timed else _by_counters(a, b)
 
     def explain(row: ComparedRow, moves: tuple[Move, ...]) -> Iterator[Cause]:
@@ -178,6 +179,25 @@ def _explainer(a: Side, b: Side, rows: tuple[ComparedRow, ...]) -> _Explain:
 def _strangers(row: ComparedRow, moves: tuple[Move, ...]) -> Iterator[Cause]:
     """That an op is new says something only where others are not."""
     yield Cause(CauseKind.UNEXPLAINED, "the two sides have no source op in common", row.delta_ms)
+
+
+def _by_family(a: Side, b: Side) -> _Explain | None:
+    """The family of both knows what its runs are made of."""
+    if a.profile.family != b.profile.family:
+        return None
+    causes = family_of(a.profile.machine.name).causes(a.profile, b.profile)
+    if causes is None:
+        return None
+
+    def explain(row: ComparedRow, moves: tuple[Move, ...]) -> Iterator[Cause]:
+        if moves:
+            yield Cause(CauseKind.MOVED, move_text(moves), row.delta_ms)
+        elif row.a and row.b:
+            yield from causes(row.a, row.b)
+        else:
+            yield _one_sided(row)
+
+    return explain
 
 
 def _other_machines(a: Side, b: Side) -> _Explain:

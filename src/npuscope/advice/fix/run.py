@@ -14,7 +14,8 @@ from npuscope.advice.fix.judge import Judgement, judge, runtime_fault
 from npuscope.advice.fix.numeric import InputData, OutputEffect, border_notes, effects_on
 from npuscope.advice.fix.workbench import Look, Opened, Workbench, opened
 from npuscope.blas_threads import one_thread
-from npuscope.building import Options, without_collector
+from npuscope.building import Options
+from npuscope.collector import without_collector
 from npuscope.edits import Document, EditRequest, NotFitting, apply_edit, open_document
 from npuscope.errors import ModelError, NpuscopeError
 from npuscope.families.registry import family_for

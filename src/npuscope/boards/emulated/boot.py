@@ -23,8 +23,6 @@ from npuscope.boards.emulated.firmware import validation_firmware
 from npuscope.boards.emulated.memory import (
     EXEC_RAM_ADDRESS,
     EXEC_RAM_BYTES,
-    EXTERNAL_RAM_ADDRESS,
-    EXTERNAL_RAM_BYTES,
     FLASH_ADDRESS,
     FLASH_BYTES,
     MAILBOX_ADDRESS,
@@ -278,11 +276,18 @@ def files_of(images: Sequence[Placed]) -> dict[int, bytes]:
 
 
 def entries_of(images: Sequence[Placed]) -> tuple[MailboxEntry, ...]:
-    """Each image gets RAM of its own: as much as it asks for, and what is left is shared out."""
+    """Each image gets RAM of its own: as much as it asks for, and what is left is shared out.
+
+    Behind pools that images want at addresses of their own.
+    """
     checked = [(placed, _checked(placed)) for placed in images]
+    fixed = [pool.descriptor for _, image in checked for pool in image.fixed_pools]
+    end = NETWORK_RAM_ADDRESS + NETWORK_RAM_BYTES
+    taken = max((_aligned(pool.dst + pool.size) for pool in fixed), default=0)
+    ext_ram = min(end, max(NETWORK_RAM_ADDRESS, taken))
     sizes = [_aligned(image.ext_ram_bytes) for _, image in checked]
     # Buffers that a network leaves to its user lie behind its own ones.
-    spare = max(0, NETWORK_RAM_BYTES - sum(sizes)) // max(1, len(sizes)) // _ALIGN * _ALIGN
+    spare = max(0, end - ext_ram - sum(sizes)) // max(1, len(sizes)) // _ALIGN * _ALIGN
     is_secure = all(image.flags.secure for _, image in checked)
     ram = EXEC_RAM_ADDRESS if is_secure else non_secure_alias(EXEC_RAM_ADDRESS)
     exec_ram = _exec_places(
@@ -292,10 +297,9 @@ def entries_of(images: Sequence[Placed]) -> tuple[MailboxEntry, ...]:
         ],
         ram,
     )
-    ext_ram = NETWORK_RAM_ADDRESS
     entries = []
     for (placed, _), code, size in zip(checked, exec_ram, sizes, strict=True):
-        room = max(0, min(size + spare, NETWORK_RAM_ADDRESS + NETWORK_RAM_BYTES - ext_ram))
+        room = max(0, min(size + spare, end - ext_ram))
         apart = (placed.params_address, len(placed.params)) if placed.params else (0, 0)
         file = (placed.address, len(placed.image))
         entries.append(MailboxEntry(*file, *apart, int(placed.mode), *code, *(ext_ram, room)))
@@ -304,15 +308,15 @@ def entries_of(images: Sequence[Placed]) -> tuple[MailboxEntry, ...]:
 
 
 def _exec_places(sizes: Sequence[int], start: int) -> list[tuple[int, int]]:
-    """Internal RAM first, then the end of the external one; the loader refuses what fits in
-    neither."""
+    """Internal RAM first, then the external one behind the networks; the loader refuses what fits
+    in neither."""
     inside, outside, places = start, _OUTER_EXEC, []
     for size in sizes:
         if inside + size <= start + EXEC_RAM_BYTES:
             places.append((inside, size))
             inside += size
         else:
-            room = max(0, min(size, EXTERNAL_RAM_ADDRESS + EXTERNAL_RAM_BYTES - outside))
+            room = max(0, min(size, MAILBOX_ADDRESS - outside))
             places.append((outside, room))
             outside += room
     return places

@@ -130,7 +130,8 @@ def _second_operand(
 
 def _held(builder: EpochBuilder, value: Value) -> bool:
     """One value per channel, few enough for the unit's own broadcast."""
-    return 1 < value.channels <= builder.machine.arith.max_vector
+    few = 1 < value.channels <= builder.machine.arith.max_vector
+    return few and not builder.machine.generation.vector_in_frames
 
 
 def _table_stream(builder: EpochBuilder, stage: ArithStage, frame: int) -> StreamSource:
@@ -180,21 +181,15 @@ def _coefficients(builder: EpochBuilder, stage: ArithStage, dual: bool) -> dict[
 
 
 def _vectors(builder: EpochBuilder, stage: ArithStage) -> dict[str, Any]:
-    high, low = _halves(int(stage.c[0]))
-    fields: dict[str, Any] = {
-        "A_scalar": int(stage.a[0]),
-        "B_scalar": high,
-        "C_scalar": low,
-        "vec_precision": (16, 16, 32),
-    }
+    # The scalars of C stay 0, as the vendor leaves them: -1 would ask for the vector's negative.
+    fields: dict[str, Any] = {"A_scalar": int(stage.a[0]), "vec_precision": (16, 16, 32)}
     if len(stage.a) > 1:
         buffer = builder.buffers.coefficients(f"{stage.name}.A", stage.a.astype("<i2"))
         fields["A_vector"] = Ref(buffer.name)
-    if len(stage.a) > 1 or len(stage.c) > 1:
-        # Beside a vector A the driver reads C from a vector too, never from the pair of scalars.
-        c = np.broadcast_to(stage.c, max(len(stage.a), len(stage.c)))
-        buffer = builder.buffers.coefficients(f"{stage.name}.C", c.astype("<i4"))
-        fields["C_vector"] = Ref(buffer.name)
+    # Beside a vector A the driver reads C from a vector too, never from the pair of scalars.
+    c = np.broadcast_to(stage.c, max(len(stage.a), len(stage.c)))
+    buffer = builder.buffers.coefficients(f"{stage.name}.C", c.astype("<i4"))
+    fields["C_vector"] = Ref(buffer.name)
     return fields
 
 

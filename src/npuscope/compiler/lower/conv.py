@@ -115,10 +115,12 @@ def _emit_part(context: Lowering, layer: ConvLayer) -> None:
         attrs, kernel = blank(layer.attrs, layer.kernel, size, layer.output.shape)
         layer = replace(layer, attrs=attrs, kernel=kernel)
     pieces = [] if layer.moved else _pieces(context, layer)
-    if pieces and not layer.grouped and _is_wider_than_links(context, layer, pieces[0]):
+    shift_o = _shift(context, layer)
+    if pieces and not layer.grouped and _is_wider_than_links(context, layer, pieces[0], shift_o):
         layer = replace(layer, alone=True)
         pieces = _pieces(context, layer)
-    sums, shift_o = _sums(context, layer, pieces)
+        shift_o = _shift(context, layer)
+    sums = _sums(context, layer, pieces, shift_o)
     clip = clamp_range(layer.attrs.activation, layer.output)
     both = context.machine.generation.per_channel_both_stages
     largest = _largest_sums(context, layer) if both else None
@@ -126,14 +128,14 @@ def _emit_part(context: Lowering, layer: ConvLayer) -> None:
     requantize_sums(context, layer_sums, layer.output, clip, layer.op.origin)
 
 
-def _is_wider_than_links(context: Lowering, layer: ConvLayer, piece: Piece) -> bool:
+def _is_wider_than_links(context: Lowering, layer: ConvLayer, piece: Piece, shift_o: int) -> bool:
     """Sums that come back from memory enter the first of several units in series in full, and
     leave it on a link of 24 bits: where they are likely to be wider, one unit works alone."""
     tiling = _piece_tiling(context, layer, piece)
     if tiling.pipe == 1 or tiling.passes == 1:
         return False
     excess = _LINK_BITS - _SUM_BITS
-    return _shift(context, layer) > excess and safe_conv_shift(layer.usual_sums) > excess
+    return shift_o > excess and safe_conv_shift(layer.usual_sums) > excess
 
 
 def _output_parts(context: Lowering, layer: ConvLayer) -> list[ConvLayer]:
@@ -187,16 +189,15 @@ def _copied_channels(context: Lowering, layer: ConvLayer) -> int:
     return depth if copied and features.stored_batch != depth else 0
 
 
-def _sums(context: Lowering, layer: ConvLayer, pieces: list[Piece]) -> tuple[Value, int]:
-    """The convolution itself: 16-bit sums already shifted right by the returned amount."""
-    shift_o = _shift(context, layer)
+def _sums(context: Lowering, layer: ConvLayer, pieces: list[Piece], shift_o: int) -> Value:
+    """The convolution itself: 16-bit sums already shifted right."""
     if layer.moved:
         sums, kernel = _sums_value(layer), layer.kernel.taps
         units = layer.op, layer.features, layer.simd, layer.fsub
-        return dilated_sums(context, Dilated(*units, kernel, layer.attrs, sums, shift_o)), shift_o
+        return dilated_sums(context, Dilated(*units, kernel, layer.attrs, sums, shift_o))
     order = PieceOrder.of(len(pieces), layer.attrs.dilations != (1, 1))
     if order is PieceOrder.CHAIN:
-        return _chained(context, layer, pieces, shift_o), shift_o
+        return _chained(context, layer, pieces, shift_o)
     if any(piece.tiled_inputs for piece in pieces):
         order = PieceOrder.SERIES
     # The last piece is made first, so that the first one meets sums that are there.
@@ -207,7 +208,7 @@ def _sums(context: Lowering, layer: ConvLayer, pieces: list[Piece]) -> tuple[Val
     total = parts.pop()
     for number, part in enumerate(reversed(parts), len(pieces)):
         total = _join(context, layer, part, total, number)
-    return total, shift_o
+    return total
 
 
 def _sums_value(layer: ConvLayer, suffix: str = "") -> Value:

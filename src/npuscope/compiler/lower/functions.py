@@ -8,13 +8,13 @@ from npuscope.compiler.function_table import FunctionTable, fit_function
 from npuscope.compiler.lower.context import Lowering
 from npuscope.compiler.lower.software import fall_back
 from npuscope.compiler.stages import ActivStage
-from npuscope.graph.model import Graph, Op, Tensor
+from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.program.model import Refused, evidence
 from npuscope.rulebook.queries import is_npu_tensor
-from npuscope.structs import replace
 
 Array = np.ndarray
+_BYTES = np.arange(-128, 128, dtype=np.int8)
 
 
 def lower_function(context: Lowering, op: Op) -> None:
@@ -56,7 +56,7 @@ def lower_swish(context: Lowering, product: Op, sigmoid: Op) -> bool:
 
 def swishes(graph: Graph, machine: Machine) -> dict[str, Op]:
     """Products of a tensor and its own sigmoid, by their output, with the sigmoid."""
-    if not machine.generation.fuses_swish:
+    if machine.generation.fuses_swish not in ("all", graph.numerics.value):
         return {}
     readers = graph.consumers()
     products: dict[str, Op] = {}
@@ -72,19 +72,10 @@ def swishes(graph: Graph, machine: Machine) -> dict[str, Op]:
     return products
 
 
-def resized(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return replace(tensor, shape=shape, source_shape=None)
-
-
 def all_outputs(graph: Graph, ops: list[Op]) -> Array:
     """What ops in a row make of every byte, -128 first."""
-    source, target = graph.first_input(ops[0]), graph.output_tensor(ops[-1])
-    shape = (*(1 for _ in source.shape[1:]), 256)
-    names = dict.fromkeys(name for op in ops for name in (*op.inputs, *op.outputs) if name)
-    used = [graph.tensor(name) for name in names]
-    tensors = [tensor if tensor.is_constant else resized(tensor, shape) for tensor in used]
-    alone = Graph(ops[-1].name, tensors, ops, (source.name,), (target.name,), graph.numerics)
-    values = np.arange(-128, 128, dtype=np.int8).reshape(shape)
-    from npuscope.ops.run import run_once
+    source = graph.first_input(ops[0])
+    values = _BYTES.reshape(*(1 for _ in source.shape[1:]), 256)
+    from npuscope.ops.run import run_some
 
-    return run_once(alone, {source.name: values})[target.name].reshape(-1)
+    return run_some(graph, ops, {source.name: values})[ops[-1].outputs[0]].reshape(-1)

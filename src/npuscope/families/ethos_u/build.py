@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -11,15 +11,16 @@ from typing import Any
 from msgspec import Struct
 
 from npuscope.bounded_file import MODEL, read_bytes
-from npuscope.errors import UsageError
+from npuscope.errors import ModelError
 from npuscope.families.ethos_u.container import VelaFile, arena_bytes, read_vela, tensor_bytes
-from npuscope.families.ethos_u.debug_database import source_ops
+from npuscope.families.ethos_u.debug_database import source_names, source_ops
 from npuscope.families.ethos_u.executorch import read_program
 from npuscope.families.ethos_u.machine import EthosMachine, load_machine, machine_names
 from npuscope.families.ethos_u.timing import KernelLimit, KernelTime, StreamTime, time_stream
 from npuscope.families.ethos_u.vela import VelaOptions, run_vela
 from npuscope.files.load import is_tflite, read_model
 from npuscope.files.tflite.file import SourceOp, TfliteModel, parse
+from npuscope.files.tflite.write_graph import write_tflite
 from npuscope.graph.model import Graph
 from npuscope.machine.load import load_machine as load_cpu
 from npuscope.profiling.model import (
@@ -54,7 +55,9 @@ class EthosBuild(Struct, frozen=True):
     md5: str
     graph: Graph | None = None
     source: TfliteModel | None = None
+    names: tuple[str, ...] = ()  # of the operators of `source`
     origins: Mapping[tuple[int, int], str] = {}  # of a kernel, by stream and place
+    written: bytes = b""  # the TFLite file that was made of another format
     vela_cycles: float | None = None
 
 
@@ -70,6 +73,7 @@ class EthosRun(Struct, frozen=True):
 
     build: EthosBuild
     offloads: tuple[OffloadTime, ...]
+    parts: Mapping[int, tuple[KernelTime, ...]] = {}  # kernels by the number of their part
 
     def origin(self, number: int, kernel: KernelTime) -> tuple[str, ...]:
         name = self.build.origins.get((number, kernel.kernel.place), "")
@@ -81,22 +85,22 @@ class EthosRun(Struct, frozen=True):
 
 def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> EthosBuild:
     if isinstance(source, Graph):
-        raise UsageError("Vela compiles files only", hint="give the .tflite file of the network")
+        return _compiled(source, Path(f"{source.name}.tflite"), b"", options)
     path = Path(source)
     return compile_bytes(path, read_bytes(path, MODEL), options)
 
 
 def compile_bytes(path: Path, data: bytes, options: Mapping[str, Any]) -> EthosBuild:
     """Content that is not, or not yet, in the file."""
-    if not is_tflite(data):
-        raise UsageError(
-            "Vela compiles TFLite files only",
-            where=str(path),
-            hint="convert the network to int8 TFLite",
-        )
+    return _compiled(read_model(path, data, options.get("shapes")), path, data, options)
+
+
+def _compiled(graph: Graph, path: Path, data: bytes, options: Mapping[str, Any]) -> EthosBuild:
+    """Vela reads TFLite: another source is written in that format first."""
     machine = _machine(str(options["machine"]), options)
+    file = TfliteSource(data) if is_tflite(data) else _written(graph, path)
     output = run_vela(
-        data,
+        file.data,
         machine,
         VelaOptions(
             options.get("vela") or "",
@@ -105,20 +109,40 @@ def compile_bytes(path: Path, data: bytes, options: Mapping[str, Any]) -> EthosB
             options.get("arena_cache_size"),
         ),
     )
-    model = parse(data)
-    ops = {op.index: op.origin for op in model.ops}
+    model = parse(file.data)
+    names = file.names or tuple(op.origin for op in model.ops)
     places = source_ops(output.debug)
     return EthosBuild(
         read_vela(output.file),
         output.file,
         machine,
         path.name,
-        hashlib.md5(data, usedforsecurity=False).hexdigest(),
-        read_model(path, data, options.get("shapes")),
+        hashlib.md5(data or file.data, usedforsecurity=False).hexdigest(),
+        graph,
         model,
-        {place: ops[number] for place, number in places.items() if number in ops},
+        names,
+        {place: names[number] for place, number in places.items() if number < len(names)},
+        file.data if file.names else b"",
         output.cycles,
     )
+
+
+class TfliteSource(Struct, frozen=True):
+    """What Vela is given. `names` are those of the operators in another source."""
+
+    data: bytes
+    names: tuple[str, ...] = ()
+
+
+def _written(graph: Graph, path: Path) -> TfliteSource:
+    if not any(tensor.quant for tensor in graph.tensors.values()):
+        raise ModelError(
+            "Vela compiles quantized networks only, and this one computes on floats",
+            where=str(path),
+            hint="npuscope quantize makes an int8 network of it",
+        )
+    file = write_tflite(graph)
+    return TfliteSource(file.data, tuple(origin[0] if origin else "" for origin in file.origins))
 
 
 def _machine(name: str, options: Mapping[str, Any]) -> EthosMachine:
@@ -137,7 +161,17 @@ def read_build(path: Path, options: Mapping[str, Any]) -> EthosBuild:
     configuration = next(iter(file.offloads.values())).stream.configuration
     name = configuration.machine if configuration is not None else machine_names()[0]
     md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
-    return EthosBuild(file, data, _machine(name, options), path.name, md5)
+    return EthosBuild(
+        file, data, _machine(name, options), path.name, md5, origins=_origins_beside(path)
+    )
+
+
+def _origins_beside(path: Path) -> dict[tuple[int, int], str]:
+    """Of the debug database that Vela writes into the same folder where it is asked to."""
+    database = path.with_name(f"{path.stem.removesuffix('_vela')}_debug.xml")
+    if not path.stem.endswith("_vela") or not database.is_file():
+        return {}
+    return source_names(read_bytes(database, MODEL).decode(errors="replace"))
 
 
 # --- Time ---
@@ -146,6 +180,7 @@ def read_build(path: Path, options: Mapping[str, Any]) -> EthosBuild:
 def timed(build: EthosBuild) -> Profile:
     offloads: list[OffloadTime] = []
     parts: list[EpochProfile] = []
+    kernels: dict[int, tuple[KernelTime, ...]] = {}
     for op in build.file.model.ops:
         offload = build.file.offloads.get(op.index)
         if offload is None:
@@ -153,8 +188,10 @@ def timed(build: EthosBuild) -> Profile:
             continue
         time = OffloadTime(len(offloads), time_stream(offload.stream, build.machine))
         offloads.append(time)
-        parts += _npu_parts(build, time, len(parts))
-    run = EthosRun(build, tuple(offloads))
+        for part, group in _npu_parts(build, time, len(parts)):
+            kernels[part.index] = group
+            parts.append(part)
+    run = EthosRun(build, tuple(offloads), kernels)
     machine, total = build.machine, sum(part.ms for part in parts)
     return plain_profile(
         _model_info(build, run),
@@ -173,34 +210,41 @@ def timed(build: EthosBuild) -> Profile:
     )
 
 
-def _npu_parts(build: EthosBuild, time: OffloadTime, first: int) -> list[EpochProfile]:
-    """Kernels of one source operator that follow each other are one part."""
+def _npu_parts(
+    build: EthosBuild, time: OffloadTime, first: int
+) -> Iterator[tuple[EpochProfile, tuple[KernelTime, ...]]]:
+    """Kernels of one source operator that follow each other are one part; so are slices of a
+    layer's channels, which read the same, where operators have no names."""
     groups: list[tuple[str, str, list[KernelTime]]] = []
     for one in time.stream.kernels:
         origin = build.origins.get((time.number, one.kernel.place), "")
         name = origin or f"{one.kernel.kind} {one.kernel.mode}".strip()
-        if groups and origin and groups[-1][0] == origin:
-            groups[-1][2].append(one)
+        last = groups[-1] if groups else ("", "", [])
+        if last[2] and (last[0] == origin if origin else _is_slice(last[2][-1], one)):
+            last[2].append(one)
         else:
             groups.append((origin, name, [one]))
     # What follows the last kernel is part of it.
     rest = time.stream.cycles - (time.stream.kernels[-1].end if time.stream.kernels else 0.0)
-    parts = []
     for number, (origin, name, kernels) in enumerate(groups):
         cycles = sum(one.cycles for one in kernels) + (rest if number == len(groups) - 1 else 0.0)
-        parts.append(
-            plain_part(
-                first + number,
-                name,
-                cycles / (1e3 * build.machine.clock_mhz),
-                operators=tuple(dict.fromkeys(one.kernel.kind for one in kernels)),
-                origin=(origin,) if origin else (),
-                counters=EpochCounters(
-                    first + number, first + number, 0.0, cycles, 0.0, _bound(kernels)
-                ),
-            )
+        index = first + number
+        part = plain_part(
+            index,
+            name,
+            cycles / (1e3 * build.machine.clock_mhz),
+            operators=tuple(dict.fromkeys(one.kernel.kind for one in kernels)),
+            origin=(origin,) if origin else (),
+            counters=EpochCounters(index, index, 0.0, cycles, 0.0, _bound(kernels)),
         )
-    return parts
+        yield part, tuple(kernels)
+
+
+def _is_slice(before: KernelTime, after: KernelTime) -> bool:
+    """Other channels of the same convolution."""
+    x, y = before.kernel, after.kernel
+    same_layer = x.kind == y.kind == "CONV" and (x.ifm, x.window) == (y.ifm, y.window)
+    return same_layer and x.shape[:2] == y.shape[:2] and x.ofm.stride_y == y.ofm.stride_y
 
 
 _BOUNDS = {
@@ -239,7 +283,7 @@ def _source_origin(build: EthosBuild, op: SourceOp) -> str:
     names = {build.file.tensor(index).name for index in op.outputs}
     for other in build.source.ops:
         if any(build.source.tensors[index].name in names for index in other.outputs):
-            return other.origin
+            return build.names[other.index]
     return ""
 
 

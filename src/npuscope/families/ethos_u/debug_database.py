@@ -28,5 +28,13 @@ def source_ops(text: str) -> dict[tuple[int, int], int]:
     return places
 
 
+def source_names(text: str) -> dict[tuple[int, int], str]:
+    """The same with the operators as Vela spells them, for files whose source is not at hand."""
+    tables = {name: _rows(body) for name, body in _TABLE.findall(text)}
+    words = {row.get("ext_key"): row.get("operator") for row in tables.get("source", ())}
+    places = source_ops(text).items()
+    return {place: f"{words.get(str(number)) or 'operator'}:#{number}" for place, number in places}
+
+
 def _rows(body: str) -> list[Mapping[str, str]]:
     return list(csv.DictReader(io.StringIO(body.strip())))

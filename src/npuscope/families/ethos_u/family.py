@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from npuscope.advice.explanation import Explanation
     from npuscope.advice.fix.workbench import Workbench
     from npuscope.families.ethos_u.build import EthosBuild
+    from npuscope.families.interface import Causes
     from npuscope.profiling.model import Profile
     from npuscope.rulebook.finding import Finding
 
@@ -99,7 +100,11 @@ class EthosU(Family):
     def write(self, build: EthosBuild, folder: Path, options: Options) -> tuple[str, ...]:
         from npuscope.whole_file import write_files
 
-        write_files(folder, {f"{Path(build.name).stem}_vela.tflite": build.data})
+        stem = Path(build.name).stem
+        files = {f"{stem}_vela.tflite": build.data}
+        if build.written:
+            files[f"{stem}.tflite"] = build.written
+        write_files(folder, files)
         return ()
 
     # --- A network on a machine ---
@@ -132,6 +137,11 @@ class EthosU(Family):
         from npuscope.families.ethos_u.report import explained
 
         return explained(build, profile)
+
+    def causes(self, a: Profile, b: Profile) -> Causes | None:
+        from npuscope.families.ethos_u.causes import causes_between
+
+        return causes_between(a, b)
 
     def lint(self, source: Source, options: Options) -> tuple[Finding, ...]:
         from npuscope.building import read_graph

@@ -7,7 +7,7 @@ from pathlib import Path
 from npuscope.bounded_file import MODEL, read_bytes, read_head
 
 TFLITE, EXECUTORCH = b"TFL3", b"ET"
-_OPERATOR, _DELEGATE = b"ethos-u\0", b"vela_bin_stream\0"
+_OPERATOR, _DELEGATE = b"ethos-u", b"vela_bin_stream\0"
 
 
 def is_executorch(head: bytes) -> bool:
@@ -20,4 +20,12 @@ def is_program(path: Path) -> bool:
     head = read_head(path, 8)
     if is_executorch(head):
         return _DELEGATE in read_bytes(path, MODEL)
-    return head[4:] == TFLITE and _OPERATOR in read_bytes(path, MODEL)
+    if head[4:] != TFLITE:
+        return False
+    data = read_bytes(path, MODEL)
+    from npuscope.files.tflite.file import WILD_OFFSET, custom_operators
+
+    try:
+        return _OPERATOR in custom_operators(data)
+    except WILD_OFFSET:  # whose file it was can still be told
+        return _OPERATOR in data

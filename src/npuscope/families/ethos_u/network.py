@@ -139,10 +139,24 @@ class Network:
 
 
 def executed(build: EthosBuild, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Outputs by the names of the network that was compiled."""
+    """Outputs by the names of the network that was compiled, in its types."""
     network = Network(build.file)
-    arrays = dict(zip(network.inputs, inputs.values(), strict=True))
+    signed = zip(network.inputs.items(), inputs.values(), strict=True)
+    arrays = {
+        name: _moved(values, network.file.tensor(index).type) for (name, index), values in signed
+    }
     results = network.run(arrays)
     if build.graph is None:
         return results
-    return dict(zip(build.graph.outputs, results.values(), strict=True))
+    types = {name: build.graph.tensors[name].dtype.value.upper() for name in build.graph.outputs}
+    rows = zip(types.items(), results.values(), strict=True)
+    return {name: _moved(values, type) for (name, type), values in rows}
+
+
+_HALVES = {("UINT8", "INT8"): -128, ("INT8", "UINT8"): 128}
+
+
+def _moved(values: Array, type: str) -> Array:
+    """Between signed and unsigned values of the same meaning: Vela's file has the former."""
+    half = _HALVES.get((str(values.dtype).upper(), type))
+    return values if half is None else (values.astype(np.int16) + half).astype(type.lower())

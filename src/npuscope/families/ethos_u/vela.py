@@ -38,7 +38,7 @@ def vela_command(command: str = "") -> list[str]:
             raise UsageError("no such command", where=f"--vela {command}")
         return [path]
     if find_spec("ethosu") is not None and find_spec("ethosu.vela") is not None:
-        return [sys.executable, "-P", "-m", "ethosu.vela.vela"]
+        return [sys.executable, "-P", "-m", "ethosu.vela"]
     if (path := shutil.which("vela")) is not None:
         return [path]
     raise UsageError("Vela, the compiler for Ethos-U, is not installed", hint=_INSTALL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,6 +11,8 @@ from npuscope.options.rows import BUILDING
 from npuscope.structs import replace
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from npuscope.advice.compare.model import Side
     from npuscope.advice.explanation import Explanation
     from npuscope.advice.fix.program_bench import ProgramBench
@@ -80,23 +83,23 @@ class NeuralArt(Family):
         return Compilation(build.program, files, notes, build.graph)
 
     def estimate(self, source: Source, options: Options) -> Profile:
-        from npuscope.building import without_collector
+        return self.time(self.compile(source, options))
 
-        with without_collector():
-            return self.time(self.compile(source, options))
+    def execute(self, build: Build, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        from npuscope.families.neural_art.validation import executed
+
+        return executed(build, inputs)
 
     # --- What verbs make of it ---
 
     def profile(self, source: Source, options: Options) -> Profile:
         """Simulated, `batch` times."""
-        from npuscope.building import without_collector
         from npuscope.profiling.measure import simulated_part
         from npuscope.profiling.run import profile
 
-        with without_collector():
-            network = self.compile(source, options)
-            batch = options.get("batch", 1)
-            run = profile(network.program, network.machine, network.graph, batch=batch)
+        network = self.compile(source, options)
+        batch = options.get("batch", 1)
+        run = profile(network.program, network.machine, network.graph, batch=batch)
         return replace(run, device=simulated_part(network.program, network.machine, batch))
 
     def side(self, source: Source, options: Options) -> Side:
@@ -126,7 +129,7 @@ class NeuralArt(Family):
         from npuscope.advice.explain import explain
         from npuscope.advice.fix.trials import trials_of
         from npuscope.building import Options as Building
-        from npuscope.building import build, without_collector
+        from npuscope.building import build
         from npuscope.profiling.measure import simulated_part
         from npuscope.profiling.run import profile
 
@@ -134,15 +137,14 @@ class NeuralArt(Family):
         model = options.get("model")
         network = build(source, {**plain, "compiled_from": model or plain.get("compiled_from")})
         network = with_model(network, source, model, plain)
-        with without_collector():
-            if options.get("batch"):
-                parts, batch = (network.program, network.machine), options["batch"]
-                run = profile(*parts, network.graph, batch=batch)
-                run = replace(run, device=simulated_part(*parts, batch))
-            else:
-                run = self.time(network)
-            trials = trials_of(source, plain, network, run) if options.get("trials") else None
-            return explain(network, run, file_findings(source, network.machine), trials=trials)
+        if options.get("batch"):
+            parts, batch = (network.program, network.machine), options["batch"]
+            run = profile(*parts, network.graph, batch=batch)
+            run = replace(run, device=simulated_part(*parts, batch))
+        else:
+            run = self.time(network)
+        trials = trials_of(source, plain, network, run) if options.get("trials") else None
+        return explain(network, run, file_findings(source, network.machine), trials=trials)
 
     def lint(self, source: Source, options: Options) -> tuple[Finding, ...]:
         from npuscope.building import machine_for, read_graph

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
 from npuscope.building import (
+    Build,
     build,
     is_program,
     read_graph,
@@ -16,6 +20,29 @@ from npuscope.families.interface import Options, Source
 from npuscope.graph.model import Graph
 from npuscope.options.rows import BUILDING
 from npuscope.profiling.validate import Validation, validate
+from npuscope.program.model import Epoch
+from npuscope.sim.memory import Memory
+from npuscope.sim.run import execute, written
+
+
+def executed(build: Build, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Outputs of a program that was compiled here, and every tensor of the network that it writes
+    whole."""
+    assert build.graph is not None  # its own compiler keeps the network
+    tensors: dict[str, np.ndarray] = {}
+    buffers, graph = build.program.buffer_map(), build.graph
+
+    def keep(epoch: Epoch, memory: Memory) -> None:
+        for name in written(epoch):
+            tensor = graph.tensors.get(buffers[name].tensor or name)
+            if tensor is None or name.endswith(".sub"):
+                continue
+            values = memory.read(name)
+            if values.size == tensor.elements and values.dtype == tensor.dtype.numpy:
+                tensors[tensor.name] = values.reshape(tensor.shape)
+
+    run = execute(build.program, dict(inputs), observe=keep)
+    return {**tensors, **{name: run.outputs[name] for name in graph.outputs}}
 
 
 def validate_program(source: Source, options: Options) -> Validation:

@@ -205,6 +205,16 @@ class TfliteModel(Struct, frozen=True):
     states: int = 0  # how many of the inputs are variables that the network keeps
 
 
+def custom_operators(data: bytes) -> list[bytes]:
+    """Names of operators that the schema does not have; raises WILD_OFFSET for a damaged file."""
+    model = Table(data, _WORD(data, 0)[0])
+    codes = model.vector(_CODES_SLOT)
+    if codes[0] * 4 > len(data):
+        raise IndexError
+    names = (model.item(codes, index).vector(_CUSTOM_CODE_SLOT) for index in range(codes[0]))
+    return [data[start : start + length] for length, start in names if start]
+
+
 def parse(data: bytes) -> TfliteModel:
     """Read the whole file; raises FileError or ModelError only."""
     return _Parser(data).run()

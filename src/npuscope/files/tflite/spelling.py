@@ -82,6 +82,9 @@ _INT8_VERSIONS = {
     "SQUEEZE": 1,
     "PRELU": 1,
     "HARD_SWISH": 1,
+    **dict.fromkeys(("DEPTH_TO_SPACE", "ELU", "FLOOR", "CEIL", "ROUND", "POW", "SIN", "COS"), 1),
+    **dict.fromkeys(("SQRT", "SQUARE", "SPLIT_V", "SELECT_V2", "TRANSPOSE_CONV", "NEG"), 1),
+    **dict.fromkeys(("LOGICAL_NOT", "LOGICAL_AND", "LOGICAL_OR"), 1),
 }
 # Attributes that are fields of their own for height and width.
 _PAIRS = {"strides": ("StrideH", "StrideW"), "dilations": ("DilationHFactor", "DilationWFactor")}

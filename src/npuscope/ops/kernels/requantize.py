@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isinf
 
 import numpy as np
 from msgspec import Struct
@@ -83,7 +84,7 @@ def round_half_away(values: Array) -> Array:
 
 def clamped(values: Array, limits: tuple[int, int], dtype: DType) -> Array:
     """Integers clamped to a range and stored."""
-    result: Array = np.clip(values, *limits).astype(dtype.numpy)
+    result: Array = values.clip(*limits).astype(dtype.numpy)
     return result
 
 
@@ -93,7 +94,7 @@ def saturate(values: Array, dtype: DType) -> Array:
 
 def quantize_real(value: float, quant: Quant) -> float:
     """A real number on the integer grid, in LiteRT's float32 arithmetic; infinity stays."""
-    if np.isinf(value):
+    if isinf(value):
         return value
     ratio = np.float32(value) / np.float32(quant.scale)
     return float(round_half_away(np.asarray(ratio))) + quant.zero_point
@@ -116,8 +117,9 @@ def clamp_limits(output: Tensor, low: float, high: float) -> tuple[int, int]:
     """The quantized range of a clamp to [low, high] in real values."""
     quant = quant_of(output)
     smallest, largest = output.dtype.limits
-    first = np.clip(quantize_real(low, quant), smallest, largest)
-    last = np.clip(quantize_real(high, quant), smallest, largest)
+    first, last = (
+        min(max(quantize_real(value, quant), smallest), largest) for value in (low, high)
+    )
     return int(first), int(last)
 
 

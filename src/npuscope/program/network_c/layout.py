@@ -172,6 +172,7 @@ EPOCH_ARRAY = "ll_atonn_rt_epoch_block_array"
 class Dialect(Struct, frozen=True):
     """What differs between the runtimes of the compiler generations."""
 
+    number: int  # NPUSCOPE_DIALECT of our own headers
     item_type: str
     parameters: str  # of the start and end functions of an epoch
     library_tail: str  # last argument of the library's calls, if any
@@ -184,10 +185,12 @@ class Dialect(Struct, frozen=True):
         return bool(self.library_tail)
 
 
-DIALECT_2 = Dialect(
-    "EpochBlock_ItemTypeDef", "const void *epoch_block", "", (1, 1, 1, 14), False, 0xECBF0030
-)
+_OLD_ITEM, _OLD_PARAMETERS = "EpochBlock_ItemTypeDef", "const void *epoch_block"
+DIALECT_2 = Dialect(2, _OLD_ITEM, _OLD_PARAMETERS, "", (1, 1, 1, 14), False, 0xECBF0030)
+# Five public builds of 3.0: the functions of 2.x, the tables of what came after.
+DIALECT_30 = Dialect(30, _OLD_ITEM, _OLD_PARAMETERS, "", (1, 1, 3, 8), True, 0xECBF0050)
 DIALECT_3 = Dialect(
+    3,
     "LL_ATON_RT_EpochBlockItem_t",
     "const LL_ATON_RT_EpochBlockItem_t *epoch_block, const NN_Instance_TypeDef *nn_instance",
     "nn_instance",
@@ -198,8 +201,10 @@ DIALECT_3 = Dialect(
 
 
 def dialect(generation: str) -> Dialect:
-    """Generations 2.x speak the old one; all later ones, and ours, the new one."""
-    return DIALECT_2 if generation.startswith("2.") else DIALECT_3
+    """Generations 2.x speak the old one; those after 3.0, and ours, the new one."""
+    if generation.startswith("2."):
+        return DIALECT_2
+    return DIALECT_30 if generation == "3.0" else DIALECT_3
 
 
 # Words of buffer tables. Their numbers changed between runtimes, so only words are used.

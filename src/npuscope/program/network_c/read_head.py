@@ -41,6 +41,7 @@ _NUMBERS = {
 # Addresses have 32 bits, sizes too; what is longer is damaged and would not fit 64.
 _ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
 _PLAIN = re.compile(r"-?(?=[0-9.]{1,16}$)[0-9]+\.?[0-9]*")
+_FIRST_OF_3 = re.compile(r"atonn-v1\.1\.3-[0-8]\b")
 _NEW_DIALECT = re.compile(r"atonn-v1\.1\.([3-9]|\d\d)|STAI-[3-9]")
 
 
@@ -53,10 +54,12 @@ class SourceHeader(msgspec.Struct, frozen=True):
 
     @property
     def generation(self) -> str:
-        """Ours is stated; atonn 1.1.3 belongs to 3.0 and 4.0, which write the same files."""
+        """Ours is stated; atonn 1.1.3 belongs to 3.0 (build 8) and 4.0 (262 and 275)."""
         stated = dict(self.options).get("--generation")
         if stated:
             return stated
+        if _FIRST_OF_3.search(self.tool):
+            return "3.0"
         return "4.0" if _NEW_DIALECT.search(self.tool) else "2.2"
 
 

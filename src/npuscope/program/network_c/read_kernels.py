@@ -154,6 +154,17 @@ def _sum_quant(source: Quant, weights: Quant) -> Quant:
     return Quant(scales, (0,) * len(scales), weights.axis)
 
 
+def _sign(reader: SoftwareReader, info: Struct, quantized: bool) -> Meaning:
+    return "Sign", (), _LITERT
+
+
+def _batch_norm(reader: SoftwareReader, info: Struct, quantized: bool) -> Meaning:
+    """The library takes no epsilon: the variances hold it."""
+    names = ("scale", "bias", "mean", "var")
+    others = tuple(reader.vector(info, name, number) for number, name in enumerate(names, 1))
+    return "BatchNorm", others, (("epsilon", 0.0), *_LITERT)
+
+
 def _word(info: Struct) -> str:
     return str(info.fields.get("general.type", "")).removeprefix(KERNEL_PREFIX)
 
@@ -195,4 +206,25 @@ KERNELS: dict[str, tuple[Maker, bool, bool]] = {
     "resize_integer": (_resize, True, True),
     "conv": (_conv, False, False),
     "conv_integer": (_conv, True, True),
+    "qlinearconv": (_conv, True, True),  # its struct has the same fields
+    "bn": (_batch_norm, False, False),
+    "sign": (_sign, False, False),
 }
+# The rest of the library's headers. No public build calls them, so that nothing tells how their
+# operands lie: they are timed, and refused by name where they would be executed.
+NOT_READ = (
+    "argmax",
+    "argmax_integer",
+    "argmin",
+    "argmin_integer",
+    "concat",
+    "gather",
+    "gemm",
+    "gemm_integer",
+    "instance_normalization",
+    "lpnormalization",
+    "lrn",
+    "matmul",
+    "qlinearmatmul",
+    "tile",
+)

@@ -7,6 +7,8 @@ copy (input, offsets, element bytes, shape, byte steps in and out).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from math import prod
 
 import msgspec
 from msgspec import field
@@ -37,8 +39,7 @@ class LibraryReader(msgspec.Struct):
             if not isinstance(statement, CallLine) or statement.name in _NOT_OPERATORS:
                 continue
             if statement.name.startswith(LIBRARY):
-                name = statement.name.removeprefix(LIBRARY).removeprefix("DMA_").removeprefix("SW_")
-                make = OPERATORS.get(name)
+                make = OPERATORS.get(statement.name.removeprefix(LIBRARY))
                 return make(self, statement) if make else Call(statement.name, (), ())
         return None
 
@@ -62,13 +63,17 @@ class LibraryReader(msgspec.Struct):
             raise self._missing(value)
         return [int(n) for n in content if isinstance(n, int | float)]
 
-    def first_row(self, value: Value) -> Struct:
+    def rows(self, value: Value) -> list[Struct]:
         declaration = self.function.declared.get(str(value))
         content = declaration.value if declaration else None
-        row = content[0] if isinstance(content, list) and content else content
-        if not isinstance(row, Struct):
+        rows = content if isinstance(content, list) else [content]
+        tensors = [row for row in rows if isinstance(row, Struct)]
+        if not tensors or len(tensors) != len(rows):
             raise self._missing(value)
-        return row
+        return tensors
+
+    def first_row(self, value: Value) -> Struct:
+        return self.rows(value)[0]
 
     def view(self, buffer: Buffer, number: int) -> str:
         """A row of a table as the kernel sees it."""
@@ -126,10 +131,20 @@ def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _transpose(reader: LibraryReader, line: CallLine) -> Call:
+    """By the engines: the place of each axis of the input among those of the output."""
+    return _permuted(reader, line, reader.array(line.arguments[4]))
+
+
+def _transpose_by_cpu(reader: LibraryReader, line: CallLine) -> Call:
+    """By the CPU: for each axis of the output, which one of the input it is."""
+    order = reader.array(line.arguments[4])
+    return _permuted(reader, line, [order.index(axis) for axis in range(len(order))])
+
+
+def _permuted(reader: LibraryReader, line: CallLine, position: list[int]) -> Call:
     source, target = reader.first_row(line.arguments[0]), reader.first_row(line.arguments[2])
     shape = reader.array(source.fields["shape"])
     steps_in, steps_out = reader.array(line.arguments[1]), reader.array(line.arguments[3])
-    position = reader.array(line.arguments[4])
     if not len(shape) == len(steps_in) == len(steps_out) == len(position):
         raise FileError("the ranks of a transpose differ", where=f"epoch {reader.epoch}")
     moved = tuple(steps_out[axis] for axis in position)
@@ -167,6 +182,98 @@ def _slice(reader: LibraryReader, line: CallLine) -> Call:
         tuple(outer for *_, outer in axes),
     )
     return Call("Slice", (name,), (target_name,), as_arguments([copy]))
+
+
+def _rows_of_bytes(reader: LibraryReader, line: CallLine) -> Call:
+    """Rows of some bytes, so many bytes apart in the input; they follow each other in the output.
+
+    The engines move as many rows as the call says, the CPU as many as the output has room for: the
+    compiler states the same number both ways.
+    """
+    sizes = [value for value in line.arguments[2:7] if isinstance(value, int)]
+    if len(sizes) < 5 or min(sizes) < 1 or sizes[0] != sizes[1] * sizes[2]:
+        raise FileError("the sizes of a slice do not fit", where=f"epoch {reader.epoch}")
+    _, width, rows, step, _ = sizes
+    (name, start), (target, start_out) = (
+        _place(reader, reader.first_row(value)) for value in line.arguments[:2]
+    )
+    copy = Copy(0, start, start_out, 1, (rows, width), (step, 1), (width, 1))
+    return Call("Slice", (name,), (target,), as_arguments([copy]))
+
+
+def _flat(reader: LibraryReader, line: CallLine) -> Call:
+    """The input's bytes, one output after the other."""
+    return _parts(reader, line.arguments[0], line.arguments[1], _flat_walk)
+
+
+def _split(reader: LibraryReader, line: CallLine) -> Call:
+    """Parts along an axis of the network; the case tells how input and outputs lie in memory."""
+    source, in_rows, outputs, _, rank, axis, _, case = line.arguments[:8]
+    if not isinstance(axis, int) or not isinstance(rank, int) or not 0 <= axis < rank:
+        raise FileError("a split has no such axis", where=f"epoch {reader.epoch}")
+    if case in _FLAT_CASES:
+        return _parts(reader, source, outputs, _flat_walk)
+    if case in _BLOCK_CASES:
+        return _parts(reader, source, outputs, _block_walk)
+    if case not in _AXIS_CASES:
+        raise FileError(f"a split of case {case} is unknown", where=f"epoch {reader.epoch}")
+    # The axes in the order of memory: as the network has them, or with channels last.
+    order = list(range(rank))
+    if in_rows not in (0, "false") and rank > 2:
+        order = [*range(rank - 3), rank - 2, rank - 1, rank - 3]
+    return _parts(reader, source, outputs, partial(_axis_walk, axis=axis, order=order))
+
+
+_FLAT_CASES, _AXIS_CASES, _BLOCK_CASES = range(5, 11), range(3), (3, 4)
+# Of a part, in elements: its sizes, its steps in the whole and in itself, where the next begins.
+Walk = tuple[Steps, Steps, Steps, int]
+
+
+def _parts(
+    reader: LibraryReader,
+    source: Value,
+    outputs: Value,
+    walk: Callable[[Steps, Steps, int], Walk],
+) -> Call:
+    whole = reader.first_row(source)
+    nbits = whole.fields.get("nbits", 8)
+    element = nbits // 8 if isinstance(nbits, int) else 1
+    name, first = _place(reader, whole)
+    shape = tuple(reader.array(whole.fields["shape"]))
+    copies, targets = [], []
+    for number, part in enumerate(reader.rows(outputs)):
+        target, start = _place(reader, part)
+        batch = part.fields.get("batch", 1)
+        sizes, steps_in, steps_out, length = walk(
+            shape,
+            tuple(reader.array(part.fields["shape"])),
+            batch if isinstance(batch, int) and batch > 0 else 1,
+        )
+        ways = [tuple(step * element for step in steps) for steps in (steps_in, steps_out)]
+        copies.append(Copy(0, first, start, element, sizes, ways[0], ways[1], number))
+        targets.append(target)
+        first += length * element
+    return Call("Split", (name,), tuple(targets), as_arguments(copies))
+
+
+def _flat_walk(whole: Steps, part: Steps, batch: int) -> Walk:
+    count = prod(part)
+    return (count,), (1,), (1,), count
+
+
+def _axis_walk(whole: Steps, part: Steps, batch: int, axis: int, order: list[int]) -> Walk:
+    place = order.index(axis)
+    inner = prod(whole[one] for one in order[place + 1 :])
+    outer = prod(whole[one] for one in order[:place])
+    row = part[axis] * inner
+    return (outer, row), (whole[axis] * inner, 1), (row, 1), row
+
+
+def _block_walk(whole: Steps, part: Steps, batch: int) -> Walk:
+    """All channels of a pixel together in the whole, in blocks of `batch` in the part."""
+    channels, pixels = whole[-3], prod(whole[-2:])
+    sizes = (part[-3] // batch, pixels, batch)
+    return sizes, (batch, channels, 1), (pixels * batch, batch, 1), part[-3]
 
 
 def _place(reader: LibraryReader, row: Struct) -> tuple[str, int]:
@@ -229,11 +336,66 @@ def _depth_steps(source: Buffer, block: tuple[int, int]) -> tuple[tuple[int, int
     return (height, width, channels), steps
 
 
+def _depth_to_space_by_cpu(reader: LibraryReader, line: CallLine) -> Call:
+    return _blocks_by_cpu("DepthToSpace", reader, line, line.arguments[6] in (0, "DCR"))
+
+
+def _space_to_depth_by_cpu(reader: LibraryReader, line: CallLine) -> Call:
+    return _blocks_by_cpu("SpaceToDepth", reader, line, True)
+
+
+def _blocks_by_cpu(kernel: str, reader: LibraryReader, line: CallLine, blocks_first: bool) -> Call:
+    """Byte steps of all axes (N, C, H, W) are given, and the sizes of a block."""
+    sides = [reader.first_row(line.arguments[0]), reader.first_row(line.arguments[2])]
+    steps = [reader.array(line.arguments[1]), reader.array(line.arguments[3])]
+    deep, image = (0, 1) if kernel == "DepthToSpace" else (1, 0)
+    number, depth, height, width = reader.array(sides[deep].fields["shape"])
+    block = [value if isinstance(value, int) and value > 0 else 1 for value in line.arguments[4:6]]
+    rows, columns = block
+    channels = depth // (rows * columns)
+    n, c, h, w = steps[deep]
+    # Channels are (row of block, column of block, channel), or the channel comes first.
+    ways = (columns * channels, channels, 1) if blocks_first else (columns, 1, rows * columns)
+    deep_steps = (n, h, w, *(way * c for way in ways))
+    n, c, h, w = steps[image]
+    image_steps = (n, rows * h, columns * w, h, w, c)
+    (name, start), (target, start_out) = (_place(reader, side) for side in sides)
+    nbits = sides[0].fields.get("nbits", 8)
+    pair = (deep_steps, image_steps) if deep == 0 else (image_steps, deep_steps)
+    shape = (number, height, width, rows, columns, channels)
+    element = nbits // 8 if isinstance(nbits, int) else 1
+    copy = Copy(0, start, start_out, element, shape, *pair)
+    return Call(kernel, (name,), (target,), as_arguments([copy]))
+
+
+# By the library's function behind LL_ATON_LIB_. Of what the runtime's headers list these are left:
+# no public build calls them, so that nothing tells whether a reading of their arguments is right.
+NOT_READ = (
+    "ConvInteger",
+    "DMA_ImageToRow",
+    "DMA_Outputs_Channel_Split_Aton",
+    "DMA_Outputs_Channel_Split_Batched",
+    "DMA_Pad_4Loop_Filling",
+    "DMA_Pad_Filling",
+    "DMA_Pad_Memset",
+    "DMA_RowToImage",
+    "Pad",
+    "Pad_4Loop",
+    "Pad_Standard",
+    "Softmax",
+    "Async_Memcpy",
+)
 OPERATORS: dict[str, Maker] = {
     "Concat": _concat,
-    "Transpose": _transpose,
+    "DMA_Transpose": _transpose,
+    "Transpose": _transpose_by_cpu,
     "Slice": _slice,
+    "DMA_Outputs_Slice_SplitLike": _rows_of_bytes,
+    "Split": _split,
+    "DMA_Outputs_Flat_Copy": _flat,
     "Cast": _cast,
-    "DepthToSpace": _depth_to_space,
-    "SpaceToDepth": _space_to_depth,
+    "DMA_DepthToSpace": _depth_to_space,
+    "DMA_SpaceToDepth": _space_to_depth,
+    "SW_DepthToSpace": _depth_to_space_by_cpu,
+    "SW_SpaceToDepth": _space_to_depth_by_cpu,
 }

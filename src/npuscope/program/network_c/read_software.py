@@ -78,8 +78,8 @@ class SoftwareReader(msgspec.Struct):
     def unknown(self, name: str, info: Struct) -> Call:
         """A kernel that is not known keeps its name: it is refused when it is executed."""
         sides = [tensor(info, f"general.{side}") for side in ("input", "output")]
-        names = [self._bytes(side, n) if side else "" for n, side in enumerate(sides)]
-        return Call(name, (names[0],), (names[1],))
+        source, target = ((self._bytes(side, n),) if side else () for n, side in enumerate(sides))
+        return Call(name, source, target)
 
     def _bytes(self, of: OperandPlace, number: int) -> str:
         """An operand of unknown type, as so many bytes."""
@@ -137,6 +137,8 @@ class SoftwareReader(msgspec.Struct):
         are those of the first axis, which has the outputs of weights."""
         whose = tensor(info, _OWNERS[zero])
         code = "<h" if whose and _integer_bits(whose) == 16 else "b"
+        if scale in ("is", "os") and _shifted(info):
+            scale, zero = "izp", scale
         scales, zeros = self.numbers(info, scale, "<f"), self.numbers(info, zero, code)
         zeros = zeros if len(zeros) == len(scales) else zeros[:1] * len(scales)
         return Quant(scales, tuple(map(int, zeros)), 0 if len(scales) > 1 else None)
@@ -161,6 +163,13 @@ class SoftwareReader(msgspec.Struct):
         if raw is None:
             return (float(code == "<f"),)
         return tuple(float(n) for (n,) in struct.iter_unpack(code, raw))
+
+
+def _shifted(info: Struct) -> bool:
+    """A resize of later compilers states zero points as scales, and the one scale of both sides as
+    the input's zero point."""
+    names = ("is", "izp", "os", "ozp")
+    return [name for name in names if f"{name}.mem.start_offset" in info.fields] == [*names[:3]]
 
 
 # Zero points -> the operand that they belong to.

@@ -44,6 +44,7 @@ const VIEWS = {
   compare: drawComparison,
   fix: drawFix,
   gate: drawGate,
+  accuracy: drawAccuracy,
   live: drawLive,
 };
 VIEWS[data.view]();

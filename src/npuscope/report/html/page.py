@@ -37,11 +37,13 @@ _SCRIPTS = (
     "sweep.js",
     "compare.js",
     "changes.js",
+    "accuracy.js",
     "live.js",
     "main.js",
 )
 _LONGEST = 240  # longer names are not read and make the file larger
 _ASKING = "; connect-src 'self'"
+_SHOWING = "; img-src data:"
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -63,9 +65,9 @@ it loads nothing else.</noscript></main>
 """
 
 
-def page(data: Mapping[str, Any], *, asks: bool = False) -> str:
+def page(data: Mapping[str, Any], *, asks: bool = False, pictures: bool = False) -> str:
     """The whole file. `data` is made of plain values; its `view` says how it is drawn. A page
-    that `asks` may send questions to the server it came from."""
+    that `asks` may send questions to the server it came from; `pictures` are bytes of PNG files."""
     styles = "".join(_asset(name) for name in _STYLES)
     # Our scripts share one scope and leave nothing behind in the page's.
     parts = "\n".join(_asset(name) for name in _SCRIPTS)
@@ -78,7 +80,7 @@ def page(data: Mapping[str, Any], *, asks: bool = False) -> str:
         "base-uri 'none'; form-action 'none'"
     )
     return _PAGE.format(
-        policy=policy + (_ASKING if asks else ""),
+        policy=policy + (_ASKING if asks else "") + (_SHOWING if pictures else ""),
         styles=f"<style>{styles}</style>",
         data=as_json(data),
         scripts="\n".join(f"<script>{script}</script>" for script in scripts),
@@ -107,6 +109,8 @@ def _clean(value: Any) -> Any:
     """Texts that show what they are, numbers that JSON has; rounded, for finer digits are noise."""
     if isinstance(value, str):
         return without_middle(safe_terminal(value), _LONGEST)
+    if isinstance(value, bytes):
+        return f"data:image/png;base64,{base64.b64encode(value).decode('ascii')}"
     if isinstance(value, float):
         if not math.isfinite(value):
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npuscope.building import without_collector
+from npuscope.collector import without_collector
 from npuscope.errors import ModelError
 from npuscope.families.many_core.compiler.draft import Draft, DraftContext
 from npuscope.families.many_core.compiler.emit import Emitter

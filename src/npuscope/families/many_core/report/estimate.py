@@ -48,7 +48,8 @@ def _lines(profile: Profile, timed: CoreInference) -> Iterator[str]:
         f"time     device {significant(timing.device_ms, 4)} ms, "
         f"host {significant(timing.host_ms, 4)} ms"
     )
-    yield f"range    {significant(low, 4)} to {significant(high, 4)} ms (80 % of published runs of other networks)"
+    limits = f"{significant(low, 4)} to {significant(high, 4)} ms"
+    yield f"range    {limits} (80 % of published runs of other networks)"
     yield ""
     yield "Engine utilisation"
     for name, share in timed.tables.verdict.shares:

@@ -1,0 +1,299 @@
+"""A data set through several arithmetics, and what a task makes of their answers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from npuscope.accuracy.boxes import Detection
+from npuscope.accuracy.dataset import Dataset, open_dataset
+from npuscope.accuracy.figures import share, surely_worse
+from npuscope.accuracy.inputs import NetworkInput, given, likely_form, network_inputs
+from npuscope.accuracy.labels import Labels, labels_of
+from npuscope.accuracy.layers import layer_costs
+from npuscope.accuracy.maps import Keypoints, Segmentation
+from npuscope.accuracy.mistakes import better_preprocessing
+from npuscope.accuracy.pictures import ImageForm, form_text, named_form
+from npuscope.accuracy.result import ChangedSample, LayerCost, Measured, Pairing, TaskAccuracy
+from npuscope.accuracy.tasks import (
+    TASKS,
+    Anomaly,
+    Classification,
+    Regression,
+    Sample,
+    Task,
+    likely_task,
+    needs_task,
+)
+from npuscope.errors import FileError, ModelError, UsageError
+from npuscope.graph.model import DType, Graph
+from npuscope.progress import progress
+from npuscope.structs import replace
+
+Values = Mapping[str, np.ndarray]
+log = logging.getLogger(__name__)
+_LISTED = 20  # samples whose answer changes
+_LAYER_SAMPLES = 4
+
+
+class Arithmetic(Struct, frozen=True):
+    """One way to compute a network: from inputs, as stored, to values by tensor."""
+
+    name: str
+    title: str
+    graph: Graph
+    execute: Callable[[Values], Values]
+    everything: Callable[[Values], Values]  # with the tensors inside
+
+    def outputs(self, values: Values) -> list[np.ndarray]:
+        """Real values, in the order of the network."""
+        return [_reals(self.graph, name, values[name]) for name in self.graph.outputs]
+
+
+class DataRequest(Struct, frozen=True):
+    """What the user said of the data."""
+
+    data: str | Path
+    labels: str | Path | None = None
+    task: str | None = None
+    preprocess: str | None = None
+    layout: str = ""
+    resize: str = "stretch"
+    limit: int | None = None
+
+
+def _reals(graph: Graph, name: str, values: np.ndarray) -> np.ndarray:
+    quant = graph.tensor(name).quant
+    if quant is None or values.dtype.kind == "f" or graph.tensor(name).dtype is DType.FLOAT32:
+        return np.asarray(values)
+    return (values.astype(np.float32) - quant.zero_point) * np.float32(quant.scale)
+
+
+def measure(
+    model: str, machine: str, arithmetics: Sequence[Arithmetic], request: DataRequest
+) -> TaskAccuracy:
+    """The integer reference is in every list; its inputs are those that samples are made for."""
+    reference = next(a for a in arithmetics if a.name == "int8")
+    inputs = network_inputs(reference.graph)
+    data = open_dataset(request.data, inputs, request.limit)
+    task, labels = _task(reference.graph, data, request)
+    form, why = _form(inputs[0], request)
+    answers, first = _answers(arithmetics, inputs, data, form, task)
+    count = len(answers[reference.name])
+    truths = labels.truths[:count] if labels else ()
+    if labels:
+        task.check(first, truths, data.names[:count])
+    rows = tuple(
+        Measured(a.name, a.title, task.figures(answers[a.name], truths) if truths else ())
+        for a in arithmetics
+    )
+    pairs = [
+        (one, other)
+        for place, one in enumerate(arithmetics)
+        for other in arithmetics[place + 1 :]
+        if other.name != "npu" or one.name == "int8"
+    ]
+    notes: list[str] = []
+    if labels and count:
+        # Integers saturate, which hides mistakes: floats tell them better.
+        notes += better_preprocessing(arithmetics[0], data, truths, task, form)
+    elif not labels:
+        notes.append("no labels: answers are compared with each other only")
+    costs: list[LayerCost] = []
+    for one, other in pairs:
+        costs += _costs(one, other, answers, inputs, data, form, task)
+    return TaskAccuracy(
+        model=model,
+        machine=machine,
+        task=task.name,
+        data=f"{data.kind} of {data.source}",
+        samples=count,
+        samples_total=len(data),
+        preprocess=f"{form_text(form)} ({why})" if data.pixels else "none: inputs as they are",
+        rows=rows,
+        pairings=tuple(_pairing(one, other, answers, truths, task) for one, other in pairs),
+        changed=tuple(_changed(arithmetics, answers, truths, data, task)),
+        layers=tuple(costs),
+        notes=tuple(notes),
+        labelled=labels is not None,
+    )
+
+
+def _task(graph: Graph, data: Dataset, request: DataRequest) -> tuple[Task, Labels | None]:
+    shapes = [graph.tensor(name).shape for name in graph.outputs]
+    inputs = [graph.tensor(name).shape for name in graph.inputs]
+    name = request.task or likely_task(shapes, inputs)
+    if name not in TASKS:
+        raise (
+            needs_task(shapes)
+            if not name
+            else UsageError(
+                f"unknown task '{name}'", where="--task", hint=f"known: {', '.join(TASKS)}"
+            )
+        )
+    labels = labels_of(data, request.labels, name)
+    classes = labels.classes if labels else ()
+    if name == "regression":
+        values = [v for truth in labels.truths for v in truth] if labels else []
+        return Regression(float(np.ptp(values)) if values else 0.0), labels
+    made: dict[str, Callable[[], Task]] = {
+        "classification": lambda: Classification(classes),
+        "detection": lambda: Detection(classes),
+        "segmentation": Segmentation,
+        "keypoints": Keypoints,
+        "anomaly": Anomaly,
+    }
+    return made[name](), labels
+
+
+def _form(network: NetworkInput, request: DataRequest) -> tuple[ImageForm, str]:
+    if request.preprocess:
+        return named_form(request.preprocess, request.layout, request.resize), "as asked"
+    form, why = likely_form(network)
+    return replace(form, layout=request.layout, resize=request.resize), why
+
+
+def _answers(
+    arithmetics: Sequence[Arithmetic],
+    inputs: Sequence[NetworkInput],
+    data: Dataset,
+    form: ImageForm,
+    task: Task,
+) -> tuple[dict[str, list[Any]], list[np.ndarray]]:
+    """By arithmetic, of every sample; after an interruption of those before it. And the outputs of
+    the first sample."""
+    answers: dict[str, list[Any]] = {a.name: [] for a in arithmetics}
+    first: list[np.ndarray] = []
+    own = {a.name: network_inputs(a.graph) for a in arithmetics}
+    try:
+        for place in range(len(data)):
+            if place % 16 == 0:
+                progress("sample %d of %d", place + 1, len(data))
+            reals = _read(data, place, form)
+            row = {}
+            for arithmetic in arithmetics:
+                values = arithmetic.execute(given(arithmetic.graph, reals, own[arithmetic.name]))
+                outputs = arithmetic.outputs(values)
+                if arithmetic.name == "int8" and not first:
+                    first = outputs
+                row[arithmetic.name] = task.answer(outputs, Sample(reals, data.names[place]))
+            for name, answer in row.items():
+                answers[name].append(answer)
+    except KeyboardInterrupt:
+        if not answers["int8"]:
+            raise
+        log.warning("interrupted after %d of %d samples", len(answers["int8"]), len(data))
+    return answers, first
+
+
+def _read(data: Dataset, place: int, form: ImageForm) -> dict[str, np.ndarray]:
+    """One sample; the others are looked at too before an unreadable one is refused."""
+    try:
+        return data.read(place, form, None)
+    except FileError as error:
+        bad = 1
+        for other in range(place + 1, len(data)):
+            try:
+                data.read(other, form, None)
+            except FileError:
+                bad += 1
+        raise FileError(
+            f"{bad} of {len(data)} samples cannot be used; the first: {error.message}",
+            where=error.where,
+            hint=error.hint,
+        ) from None
+
+
+def _pairing(
+    one: Arithmetic,
+    other: Arithmetic,
+    answers: Mapping[str, Sequence[Any]],
+    truths: Sequence[Any],
+    task: Task,
+) -> Pairing:
+    first, second = answers[one.name], answers[other.name]
+    changed = sum(not task.same(a, b) for a, b in zip(first, second, strict=True))
+    before, after = (
+        [task.right(a, t) for a, t in zip(row, truths, strict=True)] if truths else []
+        for row in (first, second)
+    )
+    return Pairing(
+        one.name,
+        other.name,
+        share("answers changed", changed, len(first)),
+        len(first),
+        sum(b and not a for b, a in zip(before, after, strict=True)),
+        sum(a and not b for b, a in zip(before, after, strict=True)),
+        surely_worse(before, after),
+    )
+
+
+def _changed(
+    arithmetics: Sequence[Arithmetic],
+    answers: Mapping[str, Sequence[Any]],
+    truths: Sequence[Any],
+    data: Dataset,
+    task: Task,
+) -> list[ChangedSample]:
+    rows = []
+    for place in range(len(answers["int8"])):
+        own = {a.name: answers[a.name][place] for a in arithmetics}
+        if all(task.same(own["int8"], answer) for answer in own.values()):
+            continue
+        truth = task.shown(truths[place]) if truths else ""
+        shown = {name: task.shown(answer) for name, answer in own.items()}
+        rows.append(ChangedSample(data.names[place], truth, shown, _thumbnail(data, place)))
+        if len(rows) == _LISTED:
+            break
+    return rows
+
+
+def _thumbnail(data: Dataset, place: int) -> bytes:
+    if data.kind != "pictures":
+        return b""
+    from io import BytesIO
+
+    from PIL import Image
+
+    with Image.open(data.files[place]) as image:
+        small = image.convert("RGB")
+        small.thumbnail((96, 96))
+        file = BytesIO()
+        small.save(file, "PNG")
+    return file.getvalue()
+
+
+def _costs(
+    one: Arithmetic,
+    other: Arithmetic,
+    answers: Mapping[str, Sequence[Any]],
+    inputs: Sequence[NetworkInput],
+    data: Dataset,
+    form: ImageForm,
+    task: Task,
+) -> list[LayerCost]:
+    """Of layers, on samples whose answers change, else on the first."""
+    pairs = zip(answers[one.name], answers[other.name], strict=True)
+    differing = [place for place, (a, b) in enumerate(pairs) if not task.same(a, b)]
+    places = (differing or list(range(len(answers[one.name]))))[:_LAYER_SAMPLES]
+    samples = []
+    for place in places:
+        reals = data.read(place, form, None)
+        samples.append(
+            (
+                Sample(reals, data.names[place]),
+                given(one.graph, reals, network_inputs(one.graph)),
+                other.everything(given(other.graph, reals, network_inputs(other.graph))),
+            )
+        )
+    progress("layers of %s against %s", other.title, one.title)
+    try:
+        return layer_costs(one, other, samples, task)
+    except ModelError as error:  # figures are known; what a layer costs is not
+        log.warning("layers were not compared: %s", error.message)
+        return []
