@@ -331,7 +331,15 @@ def _with_vendor_files(options: ReadOptions) -> Machine:
     profile = art_profile(options)
     machine = options.get("machine", DEFAULT_MACHINE)
     if not isinstance(machine, Machine):
-        machine = _load(machine, options, profile)
+        controller = options.get("epoch_controller")
+        if controller is None:
+            controller = profile.options.epoch_controller if profile else True
+        machine = load_machine(
+            machine,
+            generation=options.get("generation") or DEFAULT_GENERATION,
+            epoch_controller=controller,
+            machine_file=options.get("machine_file"),
+        )
     if profile is not None:
         from npuscope.machine.vendor_options import apply_art_profile
 
@@ -346,18 +354,6 @@ def _with_vendor_files(options: ReadOptions) -> Machine:
     from npuscope.machine.mpool import apply_mpool
 
     return apply_mpool(machine, mpool)
-
-
-def _load(name: str, options: ReadOptions, profile: ArtProfile | None) -> Machine:
-    controller = options.get("epoch_controller")
-    if controller is None:
-        controller = profile.options.epoch_controller if profile else True
-    return load_machine(
-        name,
-        generation=options.get("generation") or DEFAULT_GENERATION,
-        epoch_controller=controller,
-        machine_file=options.get("machine_file"),
-    )
 
 
 def art_profile(options: ReadOptions) -> ArtProfile | None:

@@ -140,7 +140,7 @@ def test_a_missing_file_is_an_error_before_anything_is_done(
     log = install(tmp_path, monkeypatch, "STM32_Programmer_CLI")
     missing = str(tmp_path / "fsbl_signed.bin")
     assert main(["deploy", str(build), "--fsbl", missing, "--run"]) == 3
-    assert "there is no such file" in capsys.readouterr().err
+    assert "file not found" in capsys.readouterr().err
     assert calls(log) == []
 
 

@@ -42,7 +42,7 @@ def test_the_input_is_gone(make: object) -> None:
 def test_where_it_cannot_be_done(make: object) -> None:
     data = make()  # type: ignore[operator]
     assert misfit(data, "drop-input", "x") == "the input is read"
-    assert misfit(data, "drop-input", "nobody") == "there is no such input"
+    assert misfit(data, "drop-input", "nobody") == "the network has no such input"
 
 
 def test_the_only_input_stays() -> None:

@@ -154,4 +154,4 @@ def test_scores_that_are_an_output_already() -> None:
 
 @pytest.mark.parametrize("data", [TFLITE, ONNX], ids=["tflite", "onnx"])
 def test_another_op(data: bytes) -> None:
-    assert misfit(data, "drop-softmax", "CONV_2D:#0") == "there is no Softmax"
+    assert misfit(data, "drop-softmax", "CONV_2D:#0") == "the network has no Softmax"

@@ -150,4 +150,4 @@ def test_a_clip_without_bounds() -> None:
     [("strip-empty-input", "Pad"), ("plain-bounds", "Slice"), ("fold-bounds", "Clip")],
 )
 def test_another_op(fix: str, kind: str) -> None:
-    assert misfit(net("Relu", []), fix, "Relu:it") == f"there is no {kind}"
+    assert misfit(net("Relu", []), fix, "Relu:it") == f"the network has no {kind}"

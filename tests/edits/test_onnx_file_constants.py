@@ -98,7 +98,7 @@ def test_a_table_that_is_looked_up_becomes_float() -> None:
 def test_a_dequantize_that_no_move_reads() -> None:
     before = net(lambda w, x: w.node("Relu", x))
     name = next(f"{n.op_type}:#{i}" for i, n in enumerate(onnx.load_from_string(before).graph.node))
-    assert misfit(before, "fold-constants", name) == "there is no DequantizeLinear"
+    assert misfit(before, "fold-constants", name) == "the network has no DequantizeLinear"
     sentence = "what it dequantizes is computed"
     assert misfit(before, "fold-constants", "DequantizeLinear:#1") == sentence
 
@@ -178,7 +178,7 @@ def test_a_shape_that_is_computed() -> None:
 
 def test_another_op() -> None:
     before = net(lambda w, x: w.node("Relu", x))
-    assert misfit(before, "static-export", "Relu:#2") == "there is no Reshape"
+    assert misfit(before, "static-export", "Relu:#2") == "the network has no Reshape"
 
 
 def test_a_size_of_zero_is_meant() -> None:

@@ -72,7 +72,7 @@ def test_a_prelu_at_the_end_is_quantized_behind_too() -> None:
 
 def test_what_does_not_fit() -> None:
     before = onnx_net()
-    assert misfit(before, "quantize-slope", "Relu:act") == "there is no PRelu here"
+    assert misfit(before, "quantize-slope", "Relu:act") == "no PRelu here"
     data = edited(before, "quantize-slope", "PRelu:act")
     sentence = "the slopes 'slopes_dequantized' are already quantized"
     assert misfit(data, "quantize-slope", "PRelu:act") == sentence
@@ -106,5 +106,5 @@ def test_tflite(generation: str) -> None:
     assert (on_cpu(before, generation), on_cpu(data, generation)) == (3, 0)
     assert largest_change(before, data) <= 1
     assert furthest(before, data) <= 1.001 / 50
-    assert misfit(before, "quantize-slope", "QUANTIZE:#2") == "there is no PRELU here"
+    assert misfit(before, "quantize-slope", "QUANTIZE:#2") == "no PRELU here"
     assert misfit(data, "quantize-slope", "PRELU:#0") == "the op already computes on integers"

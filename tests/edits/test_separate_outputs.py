@@ -79,7 +79,7 @@ def test_where_it_cannot_be_done(data: bytes, sentence: str) -> None:
 
 
 def test_another_op() -> None:
-    assert misfit(tflite(), "separate-outputs", "RELU:#0") == "there is no Concat"
+    assert misfit(tflite(), "separate-outputs", "RELU:#0") == "the network has no Concat"
 
 
 def onnx_net(kind: str) -> bytes:

@@ -167,9 +167,9 @@ def test_a_program_is_not_a_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"model": 1}, "there is no model 1"),
-        ({"model": -1}, "there is no model -1"),
-        ({"pools": 1}, "there is no pool file 1"),
+        ({"model": 1}, "unknown model 1"),
+        ({"model": -1}, "unknown model -1"),
+        ({"pools": 1}, "unknown pool file 1"),
         ({"fixes": "all"}, "expected a list"),
         ({"values": [["a"]]}, "expected"),
         ({"path": "/etc/passwd"}, "unknown key"),

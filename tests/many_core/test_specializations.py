@@ -87,7 +87,7 @@ def test_one_is_chosen_at_run_and_found_again_by_opstats(
     found = npuscope.opstats("stats", qpc="binaries/programqpc.bin")
     assert [tables.network for tables in found.tables] == ["QAicGraph", "QAicGraph_s1"]
     assert found.tables[0].totals.ucycles < found.tables[1].totals.ucycles
-    with pytest.raises(UsageError, match="there is no specialization '2'"):
+    with pytest.raises(UsageError, match="unknown specialization '2'"):
         npuscope.manycore_run("binaries", specialization="2")
 
 

@@ -35,7 +35,7 @@ def drop_input(document: Document, request: EditRequest) -> None:
     inputs = document.network_inputs
     targets = [value for value in inputs if document.name(value) in request.ops]
     if not targets:
-        raise NotFitting("there is no such input")
+        raise NotFitting("the network has no such input")
     if any(document.readers(value) or value in document.network_outputs for value in targets):
         raise NotFitting("the input is read")
     if len(targets) == len(inputs):
@@ -70,7 +70,7 @@ def drop_softmax(document: Document, request: EditRequest) -> None:
     floats, else integers with the scale of the scores."""
     softmax = next(iter(ops_of(document, request, ("Softmax",))), None)
     if softmax is None:
-        raise NotFitting("there is no Softmax")
+        raise NotFitting("the network has no Softmax")
     way = _way_out(document, document.outputs(softmax)[0])
     scores = as_sent(document, document.inputs(softmax)[0], way)
     if document.producer(scores) is None:
@@ -85,7 +85,7 @@ def separate_outputs(document: Document, request: EditRequest) -> None:
     """Parts that a last Concat joins become outputs of their own, as the joint output was."""
     concat = next(iter(ops_of(document, request, ("Concat", "QLinearConcat"))), None)
     if concat is None:
-        raise NotFitting("there is no Concat")
+        raise NotFitting("the network has no Concat")
     if has_fused(document, concat):
         raise NotFitting("the Concat has an activation of its own")
     way = _way_out(document, document.outputs(concat)[0])

@@ -129,7 +129,7 @@ def _input_reaches(request: EditRequest, parts: Sequence[range]) -> list[Interva
     graph, op = request.network.graph, network_op(request, "Conv2D", "FullyConnected")
     features, output = request.network.values(op.inputs[0]), graph.output_tensor(op)
     if features is None or output.quant is None:
-        raise NotFitting("there are no values from which to find the scales of its parts")
+        raise NotFitting("no values to derive the scales of its parts from")
     weights = real_values(graph.tensor(op.inputs[1])).reshape(-1, features.shape[-1]).T
     sums = [features[..., part] @ weights[part] for part in map(list, parts)]
     sums[0] = sums[0] + real_bias(graph, op)

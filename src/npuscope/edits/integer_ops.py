@@ -135,7 +135,7 @@ def quantize_slope(document: Document, request: EditRequest) -> None:
     """The slopes of a PReLU as int8, so that it runs on the arithmetic unit."""
     ops = ops_of(document, request, ("PRelu",))
     if not ops:
-        raise NotFitting(f"there is no {document.words('PRelu')[0]} here")
+        raise NotFitting(f"no {document.words('PRelu')[0]} here")
     for op in ops if document.steps_are_nodes else ():
         slopes = document.inputs(op)[1]
         if dequantizer(document, slopes) is not None:

@@ -114,7 +114,7 @@ def _reaches(
     graph = network.graph
     features, output = network.values(op.inputs[0]), graph.output_tensor(op)
     if features is None or output.quant is None:
-        raise NotFitting("there are no values from which to find the scales of its parts")
+        raise NotFitting("no values to derive the scales of its parts from")
     weights = real_values(graph.tensor(op.inputs[1]))
     strides = op.attrs_as(ConvAttrs).strides
     parts = []

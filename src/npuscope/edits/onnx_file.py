@@ -61,7 +61,17 @@ def write_plain_bounds(document: OnnxDocument, request: EditRequest) -> None:
     shape = file_shape(document, request.network.graph, document.inputs(node)[0])
     if shape is None:
         raise NotFitting("the shape of what it cuts is not known")
-    starts, ends, axes, steps = _bounds(document, document.inputs(node))
+    # Starts, ends, axes and steps; the last two may be absent
+    names = document.inputs(node)
+    inputs = {place: document.values(name) for place, name in enumerate(names) if place and name}
+    constants = {place: value for place, value in inputs.items() if value is not None}
+    if len(constants) < len(inputs) or not {1, 2} <= constants.keys():
+        raise NotFitting(_COMPUTED)
+    count = constants[1].size
+    absent = {3: np.arange(count), 4: np.ones(count, np.int64)}
+    starts, ends, axes, steps = [
+        {**absent, **constants}[place].reshape(-1) for place in (1, 2, 3, 4)
+    ]
     plain = [
         slice(int(start), int(end), int(step)).indices(shape[axis])
         for start, end, axis, step in zip(starts, ends, axes, steps, strict=True)
@@ -72,17 +82,6 @@ def write_plain_bounds(document: OnnxDocument, request: EditRequest) -> None:
         values = np.array([row[column] for row in plain], starts.dtype)
         stem = f"{document.outputs(node)[0]}_{'starts' if place == 1 else 'ends'}"
         document.set_input(node, place, document.add_constant(stem, values))
-
-
-def _bounds(document: OnnxDocument, names: list[str]) -> list[np.ndarray]:
-    """Starts, ends, axes and steps; the last two may be absent."""
-    inputs = {place: document.values(name) for place, name in enumerate(names) if place and name}
-    constants = {place: value for place, value in inputs.items() if value is not None}
-    if len(constants) < len(inputs) or not {1, 2} <= constants.keys():
-        raise NotFitting(_COMPUTED)
-    count = constants[1].size
-    absent = {3: np.arange(count), 4: np.ones(count, np.int64)}
-    return [{**absent, **constants}[place].reshape(-1) for place in (1, 2, 3, 4)]
 
 
 @edit("fold-bounds", "onnx")
@@ -225,7 +224,7 @@ def the_node(document: OnnxDocument, request: EditRequest, kind: str) -> Op:
     nodes = [document.op(origin) for origin in request.ops]
     node = next((n for n in nodes if n is not None and document.kind(n) == kind), None)
     if node is None:
-        raise NotFitting(f"there is no {document.words(kind)[0]}")
+        raise NotFitting(f"the network has no {document.words(kind)[0]}")
     return node
 
 

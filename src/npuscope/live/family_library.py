@@ -86,7 +86,7 @@ def _fixed(bench: Workbench, before: FamilyState, fix: str) -> FamilyState:
     document = open_document(bench.path, before.look.data)
     misfits = apply_places(document, candidate, before.look)
     if len(misfits) == len(candidate.places):
-        return replace(before, refused=(*misfits, *candidate.notes, "there is no place for it")[0])
+        return replace(before, refused=(*misfits, *candidate.notes, "it does not apply here")[0])
     try:
         return _state(bench, bench.look(document))
     except NpuscopeError as error:

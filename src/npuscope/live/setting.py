@@ -72,9 +72,9 @@ def setting_from(data: object, models: int, pools: int) -> Setting:
             choices = ", ".join(map(str, option.choices))
             raise UsageError(f"expected one of {choices}, found {value}", where=f"$.{option.name}")
     if not 0 <= setting.model < models:
-        raise UsageError(f"there is no model {setting.model}", where="$.model")
+        raise UsageError(f"unknown model {setting.model}", where="$.model")
     if not 0 <= setting.pools <= pools:
-        raise UsageError(f"there is no pool file {setting.pools}", where="$.pools")
+        raise UsageError(f"unknown pool file {setting.pools}", where="$.pools")
     return replace(setting, values=tuple(dict(setting.values).items()))
 
 

@@ -131,7 +131,7 @@ def require_files(*parts: Path | None) -> None:
     """Before anything is programmed."""
     for path in parts:
         if path is not None and not path.is_file():
-            raise FileError("there is no such file", where=safe_terminal(str(path)))
+            raise FileError("file not found", where=safe_terminal(str(path)))
 
 
 def run_steps(

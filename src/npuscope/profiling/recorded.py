@@ -80,7 +80,11 @@ def recorded_inferences(log: ProfilerLog, clocks: BoardClocks, where: str) -> It
         for group in groups[:-1] if cut else groups:
             yield Recorded(name, True, _counted(group), _inference(group, None, clocks, where))
         return
-    for end, group, request in zip_longest(ends, _groups(log), _requests(log)[: len(ends)]):
+    # What the tool asked for; the low byte of its option is not the firmware's
+    values = (e.value for e in log.results.report.entries if e.key.endswith(_REQUEST))
+    hits = (_OPTION.search(value) for value in values)
+    requests = [CounterOption(int(hit[1], 16) >> 8) for hit in hits if hit]
+    for end, group, request in zip_longest(ends, _groups(log), requests[: len(ends)]):
         options = _options(group, request)
         yield Recorded(end.name, bool(group), options, _inference(group, end, clocks, where))
 
@@ -89,13 +93,6 @@ def _is_lost(event: LogEvent) -> bool:
     """Without the busiest engine, which is -1 where none ran, and a line cut off at the end."""
     engine = event.key.startswith("streng_") and event.values[0] != "max"
     return event.key == "evt_pre_start" or (engine and len(event.values) == 4)
-
-
-def _requests(log: ProfilerLog) -> list[CounterOption]:
-    """What the tool asked for; the low byte of its option is not the firmware's."""
-    values = (e.value for e in log.results.report.entries if e.key.endswith(_REQUEST))
-    hits = (_OPTION.search(value) for value in values)
-    return [CounterOption(int(hit[1], 16) >> 8) for hit in hits if hit]
 
 
 def _options(nodes: tuple[NodeRun, ...], request: CounterOption | None) -> CounterOption:
@@ -244,7 +241,12 @@ class LogDevice:
         stated = _first_values(log.results.report.entries).get("n_nodes", "")
         self.totals = printed_totals(log) if is_printed else None
         self.notes = (*printed_notes(log, whole(stated) or 0),) if is_printed else ()
-        self.banner, self.created, self.session = _session(log)
+        # The tool's name, when it asked and how it reached the board; "" where it does not say
+        texts = [message.value for message in log.messages]
+        banner = next(filter(_BANNER.fullmatch, texts), "")
+        session = next(filter(None, map(_SESSION.search, texts)), None)
+        created = _first_values(log.results.report.entries).get("Creating date", "")
+        self.banner, self.created, self.session = banner, created, session[1] if session else ""
         if not log.nodes:
             log = replace(log, nodes=printed_nodes(log) or _table_nodes(log.results.epochs))
         self.clocks = clocks or recorded_clocks(log, where)
@@ -339,15 +341,6 @@ def _info(log: ProfilerLog, clocks: BoardClocks, recorded: tuple[Recorded, ...])
         networks=tuple(_networks(log, recorded)),
         core=tuple(word for word in has if word in CORE_BITS),
     )
-
-
-def _session(log: ProfilerLog) -> tuple[str, str, str]:
-    """The tool's name, when it asked and how it reached the board; "" where it does not say."""
-    texts = [message.value for message in log.messages]
-    banner = next(filter(_BANNER.fullmatch, texts), "")
-    session = next(filter(None, map(_SESSION.search, texts)), None)
-    created = _first_values(log.results.report.entries).get("Creating date", "")
-    return banner, created, session[1] if session else ""
 
 
 def _first_values(entries: Iterable[KeyValue]) -> dict[str, str]:

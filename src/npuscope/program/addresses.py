@@ -188,15 +188,15 @@ def reach(engine: Streng) -> tuple[int, int]:
     shape, steps = frame_walk(engine)
     if not min(shape):
         return engine.offset_start, engine.offset_start
-    back = ahead = 0
-    for size, step in zip(shape, steps, strict=True):
-        end = (size - 1) * step
-        if end < 0:
-            back += end
-        else:
-            ahead += end
-    starts = [frame_start(engine, frame) for frame in _extreme_frames(engine)]
-    return min(starts) + back, max(starts) + ahead + engine.element_bytes
+    ends = [(size - 1) * step for size, step in zip(shape, steps, strict=True)]
+    back = sum([end for end in ends if end < 0])
+    step, loop = frame_step(engine), engine.frame_loop_cnt
+    starts = [0, (engine.frames - 1) * step]
+    if loop:
+        turns = (divmod(frame, loop) for frame in _extreme_frames(engine))
+        starts = [place * step + turn * engine.loop_offset for turn, place in turns]
+    first, ahead = engine.offset_start + back, sum(ends) - back
+    return first + min(starts), engine.offset_start + max(starts) + ahead + engine.element_bytes
 
 
 def frame_step(engine: Streng) -> int:
@@ -210,11 +210,9 @@ def frame_step(engine: Streng) -> int:
 
 
 def _extreme_frames(engine: Streng) -> set[int]:
-    """Frames that hold the lowest and highest start: corners of the (loop, place) grid."""
-    last = engine.frames - 1
-    loop = engine.frame_loop_cnt
-    if not loop:
-        return {0, last}
+    """Of a loop, those that hold the lowest and highest start: corners of the grid of its turns and
+    places."""
+    last, loop = engine.frames - 1, engine.frame_loop_cnt
     corners = {0, loop - 1, last - last % loop, last, last - last % loop - 1}
     if last >= loop:
         corners.add((last // loop - 1) * loop)

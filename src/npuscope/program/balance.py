@@ -13,7 +13,7 @@ from npuscope.ops.table import spec
 from npuscope.ops.unknown import UNKNOWN
 from npuscope.program import unit_words
 from npuscope.program.calls import call_graph
-from npuscope.program.links import Wiring
+from npuscope.program.links import Wiring, wired
 from npuscope.program.model import Buffer, Call, Epoch, Group, Program
 from npuscope.program.unit_words import FeaturePort, KernelPort, word_bytes
 from npuscope.program.units import Arith, Convacc, PoolUnit, Streng, Unit
@@ -54,6 +54,9 @@ def _problems(
 class StreamBalance(Wiring):
     """Words that pass, counted by what each convolution takes of its kernel stream."""
 
+    def __init__(self, wiring: Wiring) -> None:
+        self._into, self._words = wiring._into, {}
+
     def frames(self, conv: Convacc) -> int:
         return self.input_words(conv, 1) // self.kernel_words(conv)
 
@@ -69,7 +72,7 @@ class StreamBalance(Wiring):
 
 
 def _group_problems(group: Group) -> Iterator[str]:
-    flow = StreamBalance(group)
+    flow = StreamBalance(wired(group))
     for unit in group.units:
         for port, words in _taken(unit, flow):
             supplied = flow.input_words(unit, port)
@@ -88,8 +91,9 @@ def _taken(unit: Unit, flow: StreamBalance) -> Iterator[tuple[int, int]]:
                 yield 0, unit.total_elements
         case Convacc():
             unit_words.check_conv_size(unit)
-            frames = flow.frames(unit)
-            yield 1, frames * flow.kernel_words(unit)
+            words = flow.kernel_words(unit)
+            frames = flow.input_words(unit, 1) // words
+            yield 1, frames * words
             yield 0, -(-frames // unit_words.tiles(unit)) * flow.feature_words(unit)
             yield 2, unit_words.sums_taken(unit, frames) * unit.out_elements
         case Arith():

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from npuscope.machine.model import Machine
-from npuscope.program.links import Wiring
+from npuscope.program.links import Wiring, wired
 from npuscope.program.model import Access, Claims, Epoch, Pool, Program
 from npuscope.program.units import Activ, Arith, Convacc, PoolUnit, Streng
 from npuscope.structs import replace
@@ -42,7 +42,7 @@ def _claimed(
 ) -> Epoch:
     if not epoch.groups:
         return epoch
-    wirings = [Wiring(group) for group in epoch.groups]
+    wirings = [wired(group) for group in epoch.groups]
     compute = max(compute_cycles(wiring, machine) for wiring in wirings)
     # By pool: bytes that are read and written, and from 3.0 on the cycles of engines that move
     # single bytes.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 from npuscope.program.model import Group
 from npuscope.program.unit_words import word_bytes
@@ -17,7 +16,7 @@ class Wiring:
     """Lookups over a group's links. Words are counted over the whole epoch."""
 
     def __init__(self, group: Group) -> None:
-        self.group = group
+        self.units, self.links = group.units, group.links
         units = {(u.unit, u.id): u for u in group.units}
         self._into: dict[tuple[str, int, int], tuple[Link, Unit]] = {}
         self._out_of: dict[tuple[str, int], list[tuple[Unit, int]]] = {}
@@ -28,14 +27,8 @@ class Wiring:
                 self._into[end.unit, end.id, end.port] = (link, source)
                 self._out_of.setdefault(feeds, []).append((reader, end.port))
         self._words: dict[tuple[str, int], int] = {}
-
-    @cached_property
-    def engines(self) -> list[Streng]:
-        return [unit for unit in self.group.units if isinstance(unit, Streng)]
-
-    @cached_property
-    def processors(self) -> list[Processor]:
-        return [unit for unit in self.group.units if not isinstance(unit, Streng)]
+        self.engines = [unit for unit in group.units if isinstance(unit, Streng)]
+        self.processors: list[Processor] = [u for u in group.units if not isinstance(u, Streng)]
 
     def source(self, unit: Unit, port: int = 0) -> Unit | None:
         """The unit that feeds a port."""
@@ -103,11 +96,20 @@ class Wiring:
         return words
 
 
+def wired(group: Group) -> Wiring:
+    """The wiring stays with its group: claims, checks and timing ask for it in turn."""
+    kept = group.__dict__
+    if "wiring" not in kept:
+        kept["wiring"] = Wiring(group)
+    wiring: Wiring = kept["wiring"]
+    return wiring
+
+
 def without_surplus(group: Group) -> Group:
     """Some compilers let an engine that reads a short operand again and again offer more frames
     than anyone takes. What is combined element by element passes no more words than the results
     have: the engine waits then, and the group is done when its results are written."""
-    wiring = Wiring(group)
+    wiring = wired(group)
     frames = {(e.unit, e.id): n for e in wiring.engines if (n := _frames_taken(e, wiring))}
     if not frames:
         return group
@@ -131,7 +133,7 @@ def _frames_taken(engine: Streng, wiring: Wiring) -> int:
 def _results(engine: Streng, wiring: Wiring) -> int:
     """Words that are written behind a row of element-wise units; 0 where others follow."""
     unit: Unit = engine
-    for _ in wiring.group.units:
+    for _ in wiring.units:
         readers = wiring.readers(unit)
         if len(readers) != 1:
             return 0

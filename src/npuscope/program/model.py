@@ -106,7 +106,7 @@ class Buffer(Struct, frozen=True):
         )
 
 
-class Group(Struct, frozen=True):
+class Group(Struct, frozen=True, dict=True):
     """Units configured and started together, with the switch links between them."""
 
     units: tuple[Unit, ...]

@@ -8,23 +8,41 @@ from heapq import heappop, heappush
 from itertools import pairwise
 from math import inf
 
-import orjson
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from npuscope.errors import FileError, InternalError, NpuscopeError
 from npuscope.program.addresses import reach
-from npuscope.program.model import Buffer, Epoch, EpochKind, Group, Program
+from npuscope.program.model import Buffer, Epoch, EpochKind, Group, Pool, Program
 from npuscope.program.units import Activ, Arith, Port, Ref, Streng, Unit
 from npuscope.text import safe_terminal
 
 Problem = tuple[str, str]  # where, what
-Invariant = Callable[[Program], Iterator[Problem]]
 Placed = tuple[int, int, Buffer]  # first byte, which of the buffers
 
 # A reading engine with 24-bit elements may fetch the rest of its last word past the end.
 _TRIPLE_SLACK_BYTES = 2
 # Fields of units by which amounts of data are divided; 0 is refused.
 _DIVISORS = {"CONVACC": ("hstride", "vstride"), "POOL": ("inputX", "inputY", "batchSize")}
+
+
+class Parts(Struct, frozen=True):
+    """A program, taken apart once for all rules."""
+
+    program: Program
+    buffers: dict[str, Buffer]
+    pools: dict[str, Pool]
+    groups: list[tuple[Epoch, Group]]
+    units: list[tuple[Epoch, Unit]]
+
+
+Invariant = Callable[[Parts], Iterator[Problem]]
+
+
+def parts_of(program: Program) -> Parts:
+    groups = [(epoch, group) for epoch in program.epochs for group in epoch.groups or ()]
+    units = [(epoch, unit) for epoch, group in groups for unit in group.units]
+    return Parts(program, program.buffer_map(), program.pool_map(), groups, units)
 
 
 def verify(
@@ -46,8 +64,9 @@ def check_foreign(program: Program, where: str) -> None:
 
     Files of other compilers may break the other rules, which concern what can be executed.
     """
+    parts = parts_of(program)
     for name, rule in _FOREIGN_RULES.items():
-        for place, what in rule(program):
+        for place, what in rule(parts):
             raise FileError(
                 f"{safe_terminal(what)} (rule '{name}')",
                 where=f"{where}: {safe_terminal(place)}",
@@ -59,60 +78,49 @@ def problems(
     program: Program, counts: Mapping[str, int] | None = None
 ) -> Iterator[tuple[str, str, str]]:
     """All broken rules as (rule, where, what)."""
+    parts = parts_of(program)
     for name, rule in RULES.items():
-        for where, what in rule(program):
+        for where, what in rule(parts):
             yield name, safe_terminal(where), safe_terminal(what)
     limits = counts or {}
-    for epoch, unit in _units(program):
+    for epoch, unit in parts.units:
         if unit.id < 0 or unit.id >= limits.get(unit.unit, unit.id + 1):
             what = f"the machine has {limits.get(unit.unit, 0)} units of this type"
             yield "unit-numbers", safe_terminal(_unit_place(epoch, unit)), what
-
-
-def _groups(program: Program) -> Iterator[tuple[Epoch, Group]]:
-    for epoch in program.epochs:
-        for group in epoch.groups or ():
-            yield epoch, group
-
-
-def _units(program: Program) -> Iterator[tuple[Epoch, Unit]]:
-    for epoch, group in _groups(program):
-        for unit in group.units:
-            yield epoch, unit
 
 
 def _unit_place(epoch: Epoch, unit: Unit) -> str:
     return f"{epoch.name}, {unit.unit} {unit.id}"
 
 
-def _epoch_order(program: Program) -> Iterator[Problem]:
-    for epoch in program.epochs:
+def _epoch_order(parts: Parts) -> Iterator[Problem]:
+    for epoch in parts.program.epochs:
         if epoch.last_number < epoch.number:
             yield epoch.name, "the epoch ends before it starts"
-    for before, after in pairwise(program.epochs):
+    for before, after in pairwise(parts.program.epochs):
         if after.number <= before.last_number:
             yield after.name, f"the number does not follow {before.last_number}"
 
 
-def _epoch_work(program: Program) -> Iterator[Problem]:
+def _epoch_work(parts: Parts) -> Iterator[Problem]:
     """None stands for work that is not known."""
-    for epoch in program.epochs:
+    for epoch in parts.program.epochs:
         has_units = epoch.kind is EpochKind.HW and epoch.groups is not None
         if has_units and not any(group.units for group in epoch.groups or ()):
             yield epoch.name, "the epoch runs on hardware but configures no unit"
 
 
-def _unique_names(program: Program) -> Iterator[Problem]:
-    for what, values in (("buffer", program.buffers), ("pool", program.pools)):
+def _unique_names(parts: Parts) -> Iterator[Problem]:
+    for what, values in (("buffer", parts.program.buffers), ("pool", parts.program.pools)):
         names: set[str] = set()
         for value in values:
             if value.name in names:
-                yield program.name, f"two {what}s are named '{value.name}'"
+                yield parts.program.name, f"two {what}s are named '{value.name}'"
             names.add(value.name)
 
 
-def _unique_units(program: Program) -> Iterator[Problem]:
-    for epoch, group in _groups(program):
+def _unique_units(parts: Parts) -> Iterator[Problem]:
+    for epoch, group in parts.groups:
         units: set[tuple[str, int]] = set()
         for unit in group.units:
             if (unit.unit, unit.id) in units:
@@ -120,95 +128,89 @@ def _unique_units(program: Program) -> Iterator[Problem]:
             units.add((unit.unit, unit.id))
 
 
-def _links(program: Program) -> Iterator[Problem]:
-    for epoch, group in _groups(program):
+def _links(parts: Parts) -> Iterator[Problem]:
+    for epoch, group in parts.groups:
         units = {(unit.unit, unit.id): unit for unit in group.units}
-        fed: set[Port] = set()
+        fed: set[tuple[str, int, int]] = set()
         for link in group.links:
-            where = epoch.name
-            source = link.source
-            destination = link.destination
-            start, end = (units.get((port.unit, port.id)) for port in (source, destination))
+            source, end = link.source, link.destination
+            start, reader = units.get((source.unit, source.id)), units.get((end.unit, end.id))
             if start is None:
-                yield where, f"a link starts at {_port(source)}, which is not in the group"
+                yield epoch.name, f"a link starts at {_port(source)}, which is not in the group"
             elif source.port != 0 or (isinstance(start, Streng) and start.dir):
-                yield where, f"a link starts at {_port(source)}, which has no output"
-            if end is None:
-                yield where, f"a link ends at {_port(destination)}, which is not in the group"
-            elif not 0 <= destination.port < end.ports_in or (
-                isinstance(end, Streng) and not end.dir
+                yield epoch.name, f"a link starts at {_port(source)}, which has no output"
+            if reader is None:
+                yield epoch.name, f"a link ends at {_port(end)}, which is not in the group"
+            elif not 0 <= end.port < reader.ports_in or (
+                isinstance(reader, Streng) and not reader.dir
             ):
-                yield where, f"a link ends at {_port(destination)}, which has no input"
-            if link.destination in fed:
-                yield epoch.name, f"{_port(link.destination)} is fed twice"
-            fed.add(link.destination)
+                yield epoch.name, f"a link ends at {_port(end)}, which has no input"
+            if (end.unit, end.id, end.port) in fed:
+                yield epoch.name, f"{_port(end)} is fed twice"
+            fed.add((end.unit, end.id, end.port))
 
 
 def _port(port: Port) -> str:
     return f"{port.unit} {port.id} port {port.port}"
 
 
-def _call_buffers(program: Program) -> Iterator[Problem]:
-    buffers = program.buffer_map()
-    for epoch in program.epochs:
+def _call_buffers(parts: Parts) -> Iterator[Problem]:
+    for epoch in parts.program.epochs:
         if epoch.call is None:
             continue
         for name in (*epoch.call.inputs, *epoch.call.outputs):
-            if name and name not in buffers:
+            if name and name not in parts.buffers:
                 yield epoch.name, f"the call names buffer '{name}', which does not exist"
 
 
-def _interface(program: Program) -> Iterator[Problem]:
-    buffers = program.buffer_map()
-    for name in (*program.inputs, *program.outputs, *program.constants):
-        if name not in buffers:
-            yield program.name, f"buffer '{name}' is named but does not exist"
+def _interface(parts: Parts) -> Iterator[Problem]:
+    for name in (*parts.program.inputs, *parts.program.outputs, *parts.program.constants):
+        if name not in parts.buffers:
+            yield parts.program.name, f"buffer '{name}' is named but does not exist"
 
 
-def _named_buffers(program: Program) -> Iterator[Problem]:
-    buffers = program.buffer_map()
-    for epoch, unit in _units(program):
+def _named_buffers(parts: Parts) -> Iterator[Problem]:
+    for epoch, unit in parts.units:
         for place in _references(unit):
-            if place.buffer not in buffers:
+            if place.buffer not in parts.buffers:
                 yield _unit_place(epoch, unit), f"buffer '{place.buffer}' does not exist"
 
 
-def _named_pools(program: Program) -> Iterator[Problem]:
+def _named_pools(parts: Parts) -> Iterator[Problem]:
     """A buffer that nothing reads or writes may name none."""
-    pools = program.pool_map()
-    used = {place.buffer for _, unit in _units(program) for place in _references(unit)}
-    for epoch in program.epochs:
+    used = {place.buffer for _, unit in parts.units for place in _references(unit)}
+    for epoch in parts.program.epochs:
         used.update((*epoch.call.inputs, *epoch.call.outputs) if epoch.call else ())
-    for buffer in program.buffers:
-        if buffer.pool not in pools and (buffer.pool or buffer.name in used):
+    for buffer in parts.program.buffers:
+        if buffer.pool not in parts.pools and (buffer.pool or buffer.name in used):
             yield f"buffer '{buffer.name}'", f"pool '{buffer.pool}' does not exist"
-    for epoch in program.epochs:
+    for epoch in parts.program.epochs:
         for access in epoch.claims.accesses:
-            if access.pool not in pools:
+            if access.pool not in parts.pools:
                 yield epoch.name, f"pool '{access.pool}' does not exist"
 
 
-def _figures(program: Program) -> Iterator[Problem]:
+def _figures(parts: Parts) -> Iterator[Problem]:
     """Times and amounts are divided by them."""
-    for pool in program.pools:
+    for pool in parts.program.pools:
         if pool.size_bytes and (pool.byte_width < 1 or not 0 < pool.freq_ratio < inf):
             yield (
                 f"pool '{pool.name}'",
                 f"{pool.byte_width} bytes per cycle and a clock ratio of {pool.freq_ratio}",
             )
-    for epoch, unit in _units(program):
+    for epoch, unit in parts.units:
         for field in _DIVISORS.get(unit.unit, ()):
             if getattr(unit, field) < 1:
                 yield _unit_place(epoch, unit), f"{field} is {getattr(unit, field)}"
-    for epoch, group in _groups(program):
+    for epoch, group in parts.groups:
         for link in group.links:
             if min(link.frames0, link.frames1) < 0:
                 yield epoch.name, f"a link passes {link.frames0} and {link.frames1} frames"
 
 
-def _quantization(program: Program) -> Iterator[Problem]:
+def _quantization(parts: Parts) -> Iterator[Problem]:
     """One scale per tensor, unless there is an axis for more."""
-    for buffer in program.buffers:
+    for buffer in parts.program.buffers:
         quant = buffer.quant
         if quant is None or quant.per_channel:
             continue
@@ -220,24 +222,25 @@ def _quantization(program: Program) -> Iterator[Problem]:
             )
 
 
-def _storable(program: Program) -> Iterator[Problem]:
+def _storable(parts: Parts) -> Iterator[Problem]:
     """What a fingerprint or a file of ours can hold."""
-    parts = ((epoch.name, epoch) for epoch in program.epochs)
-    places = ((f"buffer '{b.name}'", b) for b in program.buffers)
-    for where, part in (*parts, *places):
+    import orjson
+
+    epochs = ((epoch.name, epoch) for epoch in parts.program.epochs)
+    places = ((f"buffer '{b.name}'", b) for b in parts.program.buffers)
+    for where, part in (*epochs, *places):
         try:
             orjson.dumps(part, default=asdict, option=orjson.OPT_SERIALIZE_NUMPY)
         except orjson.JSONEncodeError as error:
             yield where, f"a value that cannot be stored: {error}"
 
 
-def _engines(program: Program) -> Iterator[Problem]:
+def _engines(parts: Parts) -> Iterator[Problem]:
     """Every byte an engine touches lies in its buffer."""
-    yield from _named_buffers(program)
-    buffers = program.buffer_map()
-    for epoch, unit in _units(program):
-        if isinstance(unit, Streng) and unit.addr_base.buffer in buffers:
-            buffer = buffers[unit.addr_base.buffer]
+    yield from _named_buffers(parts)
+    for epoch, unit in parts.units:
+        if isinstance(unit, Streng) and unit.addr_base.buffer in parts.buffers:
+            buffer = parts.buffers[unit.addr_base.buffer]
             low, high = (unit.addr_base.offset + end for end in reach(unit))
             slack = _TRIPLE_SLACK_BYTES if unit.nbits_memory == 24 and not unit.dir else 0
             if low < 0 or high > buffer.size_bytes + slack:
@@ -259,10 +262,9 @@ def _references(unit: Unit) -> list[Ref]:
     return [place for place in references if place is not None]
 
 
-def _buffers_in_pools(program: Program) -> Iterator[Problem]:
-    pools = program.pool_map()
-    for buffer in program.buffers:
-        pool = pools.get(buffer.pool)
+def _buffers_in_pools(parts: Parts) -> Iterator[Problem]:
+    for buffer in parts.program.buffers:
+        pool = parts.pools.get(buffer.pool)
         if pool is None:
             yield f"buffer '{buffer.name}'", f"pool '{buffer.pool}' does not exist"
         elif not 0 <= buffer.offset <= pool.size_bytes - buffer.size_bytes:
@@ -273,16 +275,16 @@ def _buffers_in_pools(program: Program) -> Iterator[Problem]:
             )
 
 
-def _overlaps(program: Program) -> Iterator[Problem]:
+def _overlaps(parts: Parts) -> Iterator[Problem]:
     """No two live buffers share bytes, unless one is a view into the other's memory.
 
     In the order of time: thousands of buffers may take turns at one address, but few live at once.
     Parameters are always live, and may share bytes with each other.
     """
-    pools, buffers = program.pool_map(), program.buffer_map()
+    pools, buffers = parts.pools, parts.buffers
     placed = [
         (pools[buffer.pool].address + buffer.offset, index, buffer)
-        for index, buffer in enumerate(program.buffers)
+        for index, buffer in enumerate(parts.program.buffers)
         if buffer.pool in pools and buffer.size_bytes
     ]
     parameters = sorted((entry for entry in placed if entry[2].is_param), key=_address)

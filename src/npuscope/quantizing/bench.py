@@ -92,7 +92,7 @@ class QuantizingBench:
                 if real.dtype.kind == "f":
                     noise.add(name, real, values[name])
         if not noise.signal:
-            raise ModelError("the network has no float output: there is nothing to compare")
+            raise ModelError("nothing to compare: the network has no float output")
         return Trial(plan, data, self.timed(self.bordered(data))[1], noise.all_db())
 
     def planned(self, plan: RangePlan) -> Trial:

@@ -44,7 +44,16 @@ class LitertWork:
         needs("ai-edge-quantizer", "ai_edge_quantizer", "quantize")
         document = open_document(path)
         assert isinstance(document, TfliteDocument)
-        _check(document)
+        if len(document.subgraphs) > 1:
+            raise ModelError(
+                "the model has several subgraphs: what is inside cannot be calibrated",
+                hint="export one static graph without control flow or state",
+            )
+        if any(tensor.quant is not None for tensor in document.tensors):
+            raise ModelError(
+                "the model is quantized already, or its weights are",
+                hint=FLOAT_ONE,
+            )
         notes = []
         _use_dense(document)
         if _use_float32(document):
@@ -214,19 +223,6 @@ class LitertWork:
                 except (ValueError, RuntimeError) as error:
                     reason = first_line(error)
         raise ModelError(f"LiteRT cannot open the model: {reason}")
-
-
-def _check(document: TfliteDocument) -> None:
-    if len(document.subgraphs) > 1:
-        raise ModelError(
-            "the model has several subgraphs: what is inside cannot be calibrated",
-            hint="export one static graph without control flow or state",
-        )
-    if any(tensor.quant is not None for tensor in document.tensors):
-        raise ModelError(
-            "the model is quantized already, or its weights are",
-            hint=FLOAT_ONE,
-        )
 
 
 def _use_dense(document: TfliteDocument) -> None:

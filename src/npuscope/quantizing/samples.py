@@ -53,7 +53,11 @@ def load_samples(
     if str(source) == RANDOM and not path.exists():
         count = min(most, _RANDOM_COUNT)
         source_text = f"{count} random samples, seed {seed}: accuracy figures mean little"
-        return _split(_random(borders, count, seed), source_text, False)
+        sizes = (border.dtype.itemsize * prod(border.shape) for border in borders)
+        check_run(count * sum(sizes), 0, f"{count} random inputs")
+        generator = np.random.default_rng(seed)
+        random = [{b.name: _noise(b, generator) for b in borders} for _ in range(count)]
+        return _split(random, source_text, False)
     if path.is_dir():
         samples = _pictures(path, borders, form, most, seed)
         return _split(samples, f"{len(samples)} images of {path.name}", True)
@@ -78,13 +82,6 @@ def _chosen(count: int, most: int, seed: int) -> list[int]:
 
 
 # --- Random numbers ---
-
-
-def _random(borders: Sequence[Border], count: int, seed: int) -> list[Sample]:
-    sizes = (border.dtype.itemsize * prod(border.shape) for border in borders)
-    check_run(count * sum(sizes), 0, f"{count} random inputs")
-    generator = np.random.default_rng(seed)
-    return [{b.name: _noise(b, generator) for b in borders} for _ in range(count)]
 
 
 def _noise(border: Border, generator: np.random.Generator) -> np.ndarray:

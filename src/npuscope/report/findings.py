@@ -149,13 +149,25 @@ def _block(
     more = len(group) - len(examples)
     op = first.pattern[1]
     title = f"{first.title}: {safe_terminal(op)}" if op else first.title
+    # Each fix once, in the words of the finding where it saves most; all that is known of it
+    # includes its spelling for those who train the network
+    by_id: dict[str, list[Fix]] = {}
+    for fix in (fix for finding in group for fix in finding.fixes):
+        by_id.setdefault(fix.id, []).append(fix)
+    lines: list[str] = []
+    for fixes in by_id.values():
+        gain = timed.get((*group[0].pattern, fixes[0].id))
+        lines += _wrapped("fix", _fix_text(fixes, gain))
+        best = _best(fixes)
+        spelled = training(best.id, best.parameters) if every else None
+        lines += [line for name, text in (spelled or {}).items() for line in _wrapped(name, text)]
     return [
         f"{first.severity.value:<8} {safe_terminal(first.rule):<22} {title}{number}",
         *(_INDENT + finding_line(finding) for finding in examples),
         *([f"{_INDENT}and {more} more (--verbose lists all)"] if more else []),
         *_cost_lines(group, away),
         *_wrapped("why", f"{safe_terminal(first.cause)}{_bounds(first)}"),
-        *_fix_lines(group, every, timed),
+        *lines,
         f"{_INDENT}see  {safe_terminal(first.docs)} ({first.confidence.value})",
     ]
 
@@ -211,22 +223,6 @@ def _cost(finding: Finding) -> str:
         return "; its time on the CPU is not known"
     part = f", {percent(share, 1.0)}" if isinstance(share, int | float) else ""
     return f"; {ms(time)} ms{part}"
-
-
-def _fix_lines(group: list[Finding], every: bool, timed: Mapping[ChangeKey, Gain]) -> list[str]:
-    """Each fix once, in the words of the finding where it saves most; all that is known of it
-    includes its spelling for those who train the network."""
-    by_id: dict[str, list[Fix]] = {}
-    for fix in (fix for finding in group for fix in finding.fixes):
-        by_id.setdefault(fix.id, []).append(fix)
-    lines: list[str] = []
-    for fixes in by_id.values():
-        gain = timed.get((*group[0].pattern, fixes[0].id))
-        lines += _wrapped("fix", _fix_text(fixes, gain))
-        best = _best(fixes)
-        spelled = training(best.id, best.parameters) if every else None
-        lines += [line for name, text in (spelled or {}).items() for line in _wrapped(name, text)]
-    return lines
 
 
 def _best(fixes: list[Fix]) -> Fix:

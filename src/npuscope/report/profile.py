@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from npuscope.profiling.model import EpochProfile, PrintedTotals, Profile
+from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.program.model import EpochKind
 from npuscope.report.device_values import said_values, session_values
 from npuscope.report.figures import (
@@ -266,7 +266,18 @@ def profile_text(
     if profile.printed is None:
         lines += ["", *_compiler_lines(profile), "", *_target(profile), "", *_bandwidth(profile)]
     else:
-        lines += _as_printed(profile.printed, label(source_of(profile)).capitalize())
+        totals = profile.printed
+        titles = (
+            "Compiler",
+            label(source_of(profile)).capitalize(),
+            "Memory bandwidth / inference",
+        )
+        parts = zip(titles, (totals.compiler, totals.measured, totals.bandwidth), strict=True)
+        lines += [
+            line
+            for title, rows in parts
+            for line in ("", title, *(_figure_row(*map(safe_terminal, row)) for row in rows))
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -384,16 +395,6 @@ def _bandwidth(profile: Profile) -> list[str]:
 def _with_total(pools: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
     reads, writes = (sum(row[i] for row in pools.values()) for i in (0, 1))
     return {**pools, "total r/w": (reads, writes)}
-
-
-def _as_printed(totals: PrintedTotals, measured: str) -> list[str]:
-    titles = ("Compiler", measured, "Memory bandwidth / inference")
-    parts = zip(titles, (totals.compiler, totals.measured, totals.bandwidth), strict=True)
-    return [
-        line
-        for title, rows in parts
-        for line in ("", title, *(_figure_row(*map(safe_terminal, row)) for row in rows))
-    ]
 
 
 def _figure_row(name: str, value: str) -> str:

@@ -55,13 +55,7 @@ class ProfileScene(Struct):
 
 
 def scene_of(profile: Profile) -> ProfileScene:
-    scene = ProfileScene(profile, _borders(profile))
-    scene.process = scene.builder.process("NPU", PID)
-    return scene
-
-
-def _borders(profile: Profile) -> Times:
-    """Both ends of every phase in whole nanoseconds, rounded from the sum of all before them."""
+    # Both ends of every phase in whole nanoseconds, rounded from the sum of all before them
     clocks = clocks_of(profile)
     cycles = [
         (e.counters.pre_cycles, e.counters.core_cycles, e.counters.post_cycles)
@@ -71,7 +65,10 @@ def _borders(profile: Profile) -> Times:
     lengths = np.array(cycles, np.float64).reshape(-1, 3) * 1000 / per_us
     ends = np.rint(np.cumsum(lengths)).astype(np.int64).reshape(-1, 3)
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1, 2]])[: len(ends)]
-    return np.column_stack([starts, ends])
+    borders = np.column_stack([starts, ends])
+    scene = ProfileScene(profile, borders)
+    scene.process = scene.builder.process("NPU", PID)
+    return scene
 
 
 _PHASES = ("pre", "core", "post")

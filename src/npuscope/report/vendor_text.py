@@ -83,7 +83,16 @@ def _block(epoch: VendorEpoch, report: VendorReport) -> list[str]:
     span = f"c_idx={epoch.index}, num={epoch.first}:{epoch.last}"
     title = f"{epoch.name} ({span}, c_type={epoch.kind}, extra={epoch.extra})"
     lines = [*_title(title), "[compiler]", *_compiler(epoch, report.clocks), "[target]"]
-    lines += _time(epoch, report)
+    mcu_hz = report.clocks.mcu_hz
+    total = sum(epoch.mcu_cycles) * 1000 / mcu_hz
+    share = 100 * per(total, report.total_ms)
+    parts = [("mcu cycles", epoch.own_mcu_cycles)]
+    if epoch.extra:
+        parts += [("extra mcu", epoch.extra_mcu_cycles), ("total mcu", epoch.mcu_cycles)]
+    lines += [
+        _row("duration", f"{total:.3f}ms ({share:.1f}%) total={report.total_ms:.3f}ms"),
+        *(_row(name, _phases(cycles, mcu_hz)) for name, cycles in parts),
+    ]
     if not epoch.read_bytes + epoch.write_bytes:
         return [*lines, _row("npu cycles", "n.a.")]
     accesses, core = epoch.claims.accesses, epoch.npu_cycles[1]
@@ -111,19 +120,6 @@ def _compiler(epoch: VendorEpoch, clocks: BoardClocks) -> list[str]:
         _row("compute cycles", f"{claims.compute_cycles} (max_cycles={claims.max_cycles})"),
         _row("ops/cycle", f"{speed:.1f} GOPS (ideal={ideal:.1f})" if claims.ops else _NO_OPS),
         _row("mem accesses", " ".join(moved)),
-    ]
-
-
-def _time(epoch: VendorEpoch, report: VendorReport) -> list[str]:
-    mcu_hz = report.clocks.mcu_hz
-    total = sum(epoch.mcu_cycles) * 1000 / mcu_hz
-    share = 100 * per(total, report.total_ms)
-    parts = [("mcu cycles", epoch.own_mcu_cycles)]
-    if epoch.extra:
-        parts += [("extra mcu", epoch.extra_mcu_cycles), ("total mcu", epoch.mcu_cycles)]
-    return [
-        _row("duration", f"{total:.3f}ms ({share:.1f}%) total={report.total_ms:.3f}ms"),
-        *(_row(name, _phases(cycles, mcu_hz)) for name, cycles in parts),
     ]
 
 

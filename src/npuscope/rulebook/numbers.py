@@ -181,17 +181,14 @@ def _largest_sum_that_matters(graph: Graph, op: Op, weights: Tensor) -> float | 
     assert weights.data is not None
     rows = weights.data.reshape(weights.shape[0], -1).astype(np.float64)
     unit = source.quant.scale * np.broadcast_to(np.array(weights.quant.scales), len(rows))
-    likely = _likely(rows, source.quant.zero_point)
-    clamping = _clamping_sum(target, unit, _bias(graph, op, unit))
-    return float(np.minimum(likely, clamping).max())
-
-
-def _likely(rows: np.ndarray, zero: int) -> np.ndarray:
-    """Per channel: the sum that independent bytes rarely exceed, at most the largest possible."""
+    # Per channel: the sum that independent bytes rarely exceed, at most the largest possible
+    zero = source.quant.zero_point
     mean = np.abs(rows.sum(axis=1) * (zero + 0.5))
     spread = _BYTE_SPREAD * np.sqrt((rows**2).sum(axis=1))
     highest, lowest = reach(rows, (-128 - zero, 127 - zero))
-    return np.asarray(np.minimum(mean + _RARE * spread, np.maximum(highest, -lowest)[:, 0]))
+    likely = np.asarray(np.minimum(mean + _RARE * spread, np.maximum(highest, -lowest)[:, 0]))
+    clamping = _clamping_sum(target, unit, _bias(graph, op, unit))
+    return float(np.minimum(likely, clamping).max())
 
 
 def _clamping_sum(target: Tensor, unit: np.ndarray, bias: np.ndarray) -> np.ndarray:

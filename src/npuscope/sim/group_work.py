@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from npuscope.program.links import Wiring
+from npuscope.program.links import Wiring, wired
 from npuscope.program.model import Group
 from npuscope.program.modes import Bcast, Simd
 from npuscope.program.units import Arith, Convacc, PoolUnit, Streng
@@ -99,7 +99,7 @@ class GroupWork(Struct, frozen=True):
 
 
 def group_work(group: Group, banks: Banks) -> GroupWork:
-    wiring = Wiring(group)
+    wiring = wired(group)
     chains = _chains(wiring)
     copies = {
         key: all(unit == Streng.unit for unit, _ in chain) for chain in chains for key in chain
@@ -116,9 +116,9 @@ def group_work(group: Group, banks: Banks) -> GroupWork:
 def _chains(wiring: Wiring) -> list[set[UnitKey]]:
     """Connected units; engines that share one kernel stream belong together."""
     home: dict[UnitKey, set[UnitKey]] = {
-        (unit.unit, unit.id): {(unit.unit, unit.id)} for unit in wiring.group.units
+        (unit.unit, unit.id): {(unit.unit, unit.id)} for unit in wiring.units
     }
-    for link in wiring.group.links:
+    for link in wiring.links:
         one = home[(link.source.unit, link.source.id)]
         other = home[(link.destination.unit, link.destination.id)]
         if one is not other:

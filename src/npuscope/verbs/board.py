@@ -17,7 +17,6 @@ from npuscope.verbs.check import checked
 if TYPE_CHECKING:
     from npuscope.boards.emulated.board import EmulatedBoard
     from npuscope.boards.listeners import Served
-    from npuscope.boards.simulated import SimulatedBoard
     from npuscope.building import Build, Options, Source
     from npuscope.report.addresses import Listening
 
@@ -130,7 +129,13 @@ def _powered(
         return
     from npuscope.boards.server import VirtualBoard
 
-    board = _simulated(sources, options)
+    # All sources as the networks of one board, each under its own name
+    from npuscope.boards.simulated import SimulatedBoard
+
+    builds = _built(sources, options)
+    pairs = zip(_unique(builds), builds, strict=True)
+    programs = [replace(one.program, name=name) for name, one in pairs]
+    board = SimulatedBoard(programs, builds[0].machine)
     yield VirtualBoard(board, memory=board), [network.name for network in board.info().networks]
 
 
@@ -160,16 +165,6 @@ def _emulated(sources: Sequence[Source], options: Options) -> Iterator[EmulatedB
         yield start.board
     finally:
         start.board.close()
-
-
-def _simulated(sources: Sequence[Source], options: Options) -> SimulatedBoard:
-    """All sources as the networks of one board, each under its own name."""
-    from npuscope.boards.simulated import SimulatedBoard
-
-    builds = _built(sources, options)
-    pairs = zip(_unique(builds), builds, strict=True)
-    programs = [replace(one.program, name=name) for name, one in pairs]
-    return SimulatedBoard(programs, builds[0].machine)
 
 
 def _unique(builds: list[Build]) -> list[str]:

@@ -144,7 +144,7 @@ def test_nothing_on_the_npu() -> None:
     net = Net()
     net.softmax(net.input(IMAGE))
     found = end_of(net.graph())
-    assert found == Frontier(sentence="nothing runs on the NPU: there is no place to cut")
+    assert found == Frontier(sentence="nothing runs on the NPU, so it cannot be cut")
 
 
 def test_a_program_without_its_network() -> None:

@@ -13,7 +13,7 @@ from npuscope.advice.compare.times import Times, summed
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import BINARY
 from npuscope.profiling.model import EpochProfile
-from npuscope.program.links import Wiring
+from npuscope.program.links import Wiring, wired
 from npuscope.program.model import Buffer, Epoch, EpochKind
 from npuscope.program.modes import Bcast, Simd
 from npuscope.program.units import Arith, Convacc, PoolUnit, Streng
@@ -85,7 +85,7 @@ def amounts_of(epochs: Iterable[Epoch]) -> Amounts | None:
     hardware = [epoch for epoch in epochs if epoch.kind is EpochKind.HW]
     if any(epoch.groups is None for epoch in hardware):
         return None
-    wirings = [Wiring(group) for epoch in hardware for group in epoch.groups or ()]
+    wirings = [wired(group) for epoch in hardware for group in epoch.groups or ()]
     parts = [_streams(wiring) for wiring in wirings]
     convs = [(wiring, unit) for wiring in wirings for unit in _convolutions(wiring)]
     units = [unit for wiring in wirings for unit in wiring.processors]

@@ -47,7 +47,7 @@ def frontier(graph: Graph | None, profile: Profile) -> Frontier:
         return Frontier(sentence="the network is unknown: give the model file")
     units = _units(graph, profile)
     if not any(unit.npu_ms for unit in units):
-        return Frontier(sentence="nothing runs on the NPU: there is no place to cut")
+        return Frontier(sentence="nothing runs on the NPU, so it cannot be cut")
     removed = _tail(units)
     names = tuple(_exposed(graph, removed))
     if not any(unit.cpu_ms for unit in removed) or set(names) == set(graph.outputs):

@@ -108,20 +108,16 @@ def pairs(before: Graph, after: Graph) -> tuple[OutputPair, ...]:
 def _pair(before: Graph, after: Graph, name: str) -> OutputPair:
     if name in before.outputs and before.tensor(name).shape == after.tensor(name).shape:
         return OutputPair(name, name, name)
-    maker = _maker(after, name)
+    # The op of the file that makes an output
+    makers = after.producers()
+    op = makers.get(name)
+    while op is not None and op.origin and all(o.startswith(_BORDER) for o in op.origin):
+        op = makers.get(op.inputs[0])
+    maker = op if op is not None and len(op.outputs) == 1 else None
     if maker is None:
         return OutputPair(name, name, None)
     inner = maker.outputs[0]
     return OutputPair(name, inner, _inside(before, after, maker, name))
-
-
-def _maker(graph: Graph, name: str) -> Op | None:
-    """The op of the file that makes an output."""
-    makers = graph.producers()
-    op = makers.get(name)
-    while op is not None and op.origin and all(o.startswith(_BORDER) for o in op.origin):
-        op = makers.get(op.inputs[0])
-    return op if op is not None and len(op.outputs) == 1 else None
 
 
 def _inside(before: Graph, after: Graph, maker: Op, name: str) -> str | None:

@@ -147,7 +147,10 @@ def _figures(task: dict[str, Any], model: bytes | None, warnings: list[str]) -> 
     columns = _columns(profile, timer.facts)
     if not wish["findings"]:
         return columns
-    return columns | _findings(replace(network, machine=machine), profile)
+    from npuscope.advice.explain import explain
+
+    findings = _counted(explain(replace(network, machine=machine), profile).findings)
+    return columns | findings
 
 
 def _prepared(
@@ -248,12 +251,6 @@ def _columns(times: Profile | RunTimes, facts: ProgramFacts | Profile) -> dict[s
         "notes": list(times.notes),
         **({"unknown_ops": list(facts.unknown_ops)} if facts.unknown_ops else {}),
     }
-
-
-def _findings(network: Build, profile: Profile) -> dict[str, Any]:
-    from npuscope.advice.explain import explain
-
-    return _counted(explain(network, profile).findings)
 
 
 def _counted(findings: Iterable[Finding]) -> dict[str, Any]:

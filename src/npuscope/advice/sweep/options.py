@@ -37,17 +37,6 @@ class SweepOptions(Struct, frozen=True):
 
 def check(options: SweepOptions) -> None:
     """Options that contradict each other are errors, not guesses."""
-    _check_places(options)
-    _check_scheduler(options)
-    for name, number in (("--jobs", options.jobs), ("--local-cluster", options.local_cluster)):
-        if number is not None and not 1 <= number <= MANY_WORKERS:
-            raise UsageError(f"expected 1 to {MANY_WORKERS}, found {number}", where=name)
-    limit = options.timeout_s
-    if limit is not None and not (math.isfinite(limit) and limit > 0):
-        raise UsageError(f"expected seconds above 0, found {limit:g}", where="--timeout")
-
-
-def _check_places(options: SweepOptions) -> None:
     places = {
         "--jobs": options.jobs is not None,
         "--scheduler": options.scheduler is not None,
@@ -62,9 +51,6 @@ def _check_places(options: SweepOptions) -> None:
             where="--dashboard",
             hint="add --local-cluster N; a scheduler elsewhere has its own dashboard",
         )
-
-
-def _check_scheduler(options: SweepOptions) -> None:
     address = options.scheduler
     is_tls = address is not None and address.startswith("tls://")
     if address is not None and not address.startswith(_SCHEMES):
@@ -79,3 +65,9 @@ def _check_scheduler(options: SweepOptions) -> None:
         )
     if options.tls is not None and not is_tls:
         raise UsageError("certificates are only for tls://", where="--tls-ca")
+    for name, number in (("--jobs", options.jobs), ("--local-cluster", options.local_cluster)):
+        if number is not None and not 1 <= number <= MANY_WORKERS:
+            raise UsageError(f"expected 1 to {MANY_WORKERS}, found {number}", where=name)
+    limit = options.timeout_s
+    if limit is not None and not (math.isfinite(limit) and limit > 0):
+        raise UsageError(f"expected seconds above 0, found {limit:g}", where="--timeout")

@@ -103,7 +103,7 @@ class Child:
     def _reset(self) -> Computer:
         """Memory stays as it is, but for the firmware itself."""
         if self._firmware is None:
-            raise DeviceError("there is no firmware to start")
+            raise DeviceError("no firmware to start")
         self._switch_off()
         for address, data in self._firmware.segments:
             self._memory.write(address, data)

@@ -109,12 +109,13 @@ def _emit_layer(context: Lowering, op: Op, attrs: ConvAttrs, kernel: ConvKernel)
 
 def _emit_part(context: Lowering, layer: ConvLayer) -> None:
     """Sums of a layer, brought to its output's scale."""
-    size = layer.features.shape[:2]
+    pieces = [] if layer.moved else _pieces(context, layer)
     # Of a part of the outputs, or of all: no tap may meet the image.
-    if not (layer.moved or windows(layer.kernel, layer.attrs, size, context.machine)):
+    if not (layer.moved or pieces):
+        size = layer.features.shape[:2]
         attrs, kernel = blank(layer.attrs, layer.kernel, size, layer.output.shape)
         layer = replace(layer, attrs=attrs, kernel=kernel)
-    pieces = [] if layer.moved else _pieces(context, layer)
+        pieces = _pieces(context, layer)
     shift_o = _shift(context, layer)
     if pieces and not layer.grouped and _is_wider_than_links(context, layer, pieces[0], shift_o):
         layer = replace(layer, alone=True)
@@ -234,12 +235,12 @@ def _chained(context: Lowering, layer: ConvLayer, pieces: list[Piece], shift_o: 
 
 
 def _pieces(context: Lowering, layer: ConvLayer) -> list[Piece]:
-    """Windows of the kernel that meet the image, and parts of the input channels where these have
-    no good divisors."""
+    """Windows of the kernel that meet the image, if any do, and parts of the input channels where
+    these have no good divisors."""
     pieces = windows(layer.kernel, layer.attrs, layer.features.shape[:2], context.machine)
     if layer.depthwise:
         return sorted(pieces, key=lambda piece: _in_software(context, layer, piece))
-    if layer.grouped:
+    if layer.grouped or not pieces:
         return pieces
     *others, inputs = pieces[0].of(layer.kernel).shape
     depth = _tile_limit(context, layer).depth

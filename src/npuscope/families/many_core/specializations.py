@@ -92,7 +92,7 @@ def chosen(programs: Sequence[CoreProgram], name: str) -> CoreProgram:
             return program
     names = ", ".join(f"{n} ({p.layout.network})" for n, p in enumerate(programs))
     raise UsageError(
-        f"there is no specialization '{safe_terminal(name)}'",
+        f"unknown specialization '{safe_terminal(name)}'",
         where="--specialization",
         hint=f"there are {safe_terminal(names)}",
     )

@@ -25,7 +25,13 @@ def folded_file(proto: Any, path: Path, notes: list[str]) -> Any:
     form = unfuse(source)
     form = tidy(fold_constants(form, Computing(form.constants.values())))
     folded = float_form(form)
-    opset = _first_opset(folded)
+    # The first that has all standard ops of the model
+    from onnx import defs
+
+    kinds = {node.kind for node in folded.nodes if defs.has(node.kind)}
+    opset = folded.opset
+    while opset < defs.onnx_opset_version() and not all(defs.has(k, opset, "") for k in kinds):
+        opset += 1
     if opset > source.opset:
         from onnx import version_converter
 
@@ -39,17 +45,6 @@ def folded_file(proto: Any, path: Path, notes: list[str]) -> Any:
         folded = norms_as_layers(fold_into_layers(form))
     notes.extend(_notes(source, folded))
     return _written(folded, source)
-
-
-def _first_opset(source: OnnxModel) -> int:
-    """The first that has all standard ops of the model."""
-    from onnx import defs
-
-    kinds = {node.kind for node in source.nodes if defs.has(node.kind)}
-    opset = source.opset
-    while opset < defs.onnx_opset_version() and not all(defs.has(k, opset, "") for k in kinds):
-        opset += 1
-    return opset
 
 
 def _notes(source: OnnxModel, folded: OnnxModel) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import npuscope.program.c_info.names as names
 from npuscope.machine.model import Machine
 from npuscope.program.c_info.from_epochs import (
-    GraphParts,
     Ids,
     blobs_of,
     graph_nodes,
@@ -47,11 +46,22 @@ def c_info_of(program: Program, machine: Machine) -> CInfo:
         idle = (Access(pool) for pool in real if pool not in used)
         node = ids.epochs[epoch.number]
         accesses += [_access(one, node, ids) for one in (*epoch.claims.accesses, *idle)]
+    buffers = program.buffer_map()
+    graph = GraphInfo(
+        name=program.name,
+        id=1,
+        inputs=tuple(ids.buffers[name] for name in program.inputs),
+        outputs=tuple(ids.buffers[name] for name in program.outputs),
+        nodes=nodes.nodes,
+        edges=nodes.edges,
+        original_inputs=tuple(_original(buffers[name]) for name in program.inputs),
+        original_outputs=tuple(_original(buffers[name]) for name in program.outputs),
+    )
     return CInfo(
         json_schema_version=names.SCHEMA_VERSION,
         environment=_environment(program),
         buffers=tuple(_buffer(buffer, ids) for buffer in program.buffers),
-        graphs=(_graph(program, nodes, ids),),
+        graphs=(graph,),
         memory_pools=tuple(_pool(pool, program, machine, ids) for pool in program.pools),
         memory_accesses=tuple(accesses),
         power_estimates=_power(program, machine, ids),
@@ -116,20 +126,6 @@ def _buffer(buffer: Buffer, ids: Ids) -> BufferInfo:
         nbits=int(buffer.nbits),
         qmn=names.fixed_point(buffer),
         intq=names.affine(buffer),
-    )
-
-
-def _graph(program: Program, nodes: GraphParts, ids: Ids) -> GraphInfo:
-    buffers = program.buffer_map()
-    return GraphInfo(
-        name=program.name,
-        id=1,
-        inputs=tuple(ids.buffers[name] for name in program.inputs),
-        outputs=tuple(ids.buffers[name] for name in program.outputs),
-        nodes=nodes.nodes,
-        edges=nodes.edges,
-        original_inputs=tuple(_original(buffers[name]) for name in program.inputs),
-        original_outputs=tuple(_original(buffers[name]) for name in program.outputs),
     )
 
 

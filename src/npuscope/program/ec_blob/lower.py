@@ -139,7 +139,7 @@ class _Lowering:
 
 def _page(unit: Unit) -> int:
     if not 0 <= unit.id < UNIT_BY_NAME[unit.unit].count:
-        raise TargetError(f"there is no {unit.unit} {unit.id}")
+        raise TargetError(f"the machine has no {unit.unit} {unit.id}")
     return page_of(unit.unit, unit.id)
 
 

@@ -147,18 +147,14 @@ def ordered_rows(model: TraceModel) -> Mask:
     with_flow = np.zeros(len(slices), bool)
     with_flow[model.flows.source] = with_flow[model.flows.target] = True
     threads = np.zeros(len(model.threads), bool)
-    threads[slices.thread[with_flow & _shares_start(slices)]] = True
-    return threads[slices.thread] & (slices.end_ns > slices.start_ns)
-
-
-def _shares_start(slices: Events) -> Mask:
-    """Slices that start when another one of their thread does."""
+    # Slices that start when another one of their thread does
     order = np.lexsort((slices.start_ns, slices.thread))
     start, thread = slices.start_ns[order], slices.thread[order]
     as_next = (start[1:] == start[:-1]) & (thread[1:] == thread[:-1])
     result = np.zeros(len(slices), bool)
     result[order[1:][as_next]] = result[order[:-1][as_next]] = True
-    return result
+    threads[slices.thread[with_flow & result]] = True
+    return threads[slices.thread] & (slices.end_ns > slices.start_ns)
 
 
 def slice_ends(model: TraceModel, in_two: Mask, words: Words) -> Tails:
