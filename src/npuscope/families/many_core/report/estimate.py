@@ -44,12 +44,12 @@ def _lines(profile: Profile, timed: CoreInference) -> Iterator[str]:
     yield f"model    {safe_terminal(build.file)}: {millions}, {ops:,} ops"
     yield f"machine  {profile.machine_words}"
     timing = timed.prediction
+    limits = f"{significant(low, 4)} to {significant(high, 4)} ms"
+    yield f"range    {limits} (80 % of published runs of other networks)"
     yield (
         f"time     device {significant(timing.device_ms, 4)} ms, "
         f"host {significant(timing.host_ms, 4)} ms"
     )
-    limits = f"{significant(low, 4)} to {significant(high, 4)} ms"
-    yield f"range    {limits} (80 % of published runs of other networks)"
     yield ""
     yield "Engine utilisation"
     for name, share in timed.tables.verdict.shares:
