@@ -82,7 +82,8 @@ def _cores(program: CoreProgram, machine: CoreMachine) -> CoresAtWork:
     times = [one.exec_us - one.input_wait_us for one in result.iterations[1:]]
     tables = opstats_of(result.stats[0])
     us = tables.totals.seconds * 1e6
-    path = {name: share * us for name, share in tables.path}
+    # The time of a copy is without the wait for the host.
+    path = {name: share * us for name, share in tables.path if name != "waiting"}
     return CoresAtWork(program.layout.cores, fmean(times) / 1e3, path, unevenness(tables))
 
 
