@@ -74,6 +74,18 @@ def is_network_c(path: str | Path) -> bool:
     return all(mark in head for mark in _MARKS)
 
 
+# Each file of the runtime names itself in its first comment.
+_RUNTIME = re.compile(
+    r"[@\\]file\s{1,8}((?:(?:ll_aton|ll_sw|ecloader|stai_aton|mcu_cache|npu_cache)\w{0,60}|ec)\.[ch])\b"
+)
+
+
+def runtime_file(text: str) -> str:
+    """The name of a source of the NPU's runtime; empty for other text."""
+    name = _RUNTIME.search(text[:2000])
+    return name[1] if name else ""
+
+
 _POOL_COMMENT = re.compile(r"/\*\s*(index=\d+\s+file postfix=.*?)\s*\*/", re.S)
 
 
@@ -304,6 +316,20 @@ def _shape(row: Struct, arrays: dict[str, Declaration]) -> tuple[int, ...]:
     return shape[:first] + shape[first + surplus :] if filled else shape
 
 
+def reported_shapes(function: Function) -> dict[str, tuple[int, ...]]:
+    """What a board reports of inputs or outputs with fewer than four axes, whose channels were
+    filled up with a one: (1, 512, 16) is listed as (1, 512, 16, 1). By name."""
+    arrays = function.declared
+    shapes = {}
+    for row in (row for _, rows in tables_of(function) for row in rows):
+        listed = tuple(int(n) for n in _numbers(row, "shape", arrays))
+        in_memory = tuple(int(n) for n in _numbers(row, "mem_shape", arrays))
+        filled = len(in_memory) < len(listed) and listed[-1] == 1
+        if filled and prod(in_memory) == prod(listed):
+            shapes[str(row.fields["name"])] = in_memory
+    return shapes
+
+
 def _position(row: Struct) -> str:
     return str(row.fields.get("chpos", "")).removeprefix(CHPOS_PREFIX)
 
@@ -311,9 +337,9 @@ def _position(row: Struct) -> str:
 def _batch(row: Struct, arrays: dict[str, Declaration], shape: tuple[int, ...]) -> int:
     """Channels stored together: all, one, or blocks."""
     position = _position(row)
+    stored = _numbers(row, "mem_shape", arrays)
     if position == ChannelPosition.First.name:
         return 1
-    stored = _numbers(row, "mem_shape", arrays)
     if position == ChannelPosition.Mixed.name and stored:
         return int(stored[-1])
     return shape[-1] if shape else 1
