@@ -115,13 +115,13 @@ LINEAR = ("depthwise_cycles_per_kb", "depthwise_cycles_per_tap_kb", "pool_cycles
 HOST = ("fixed_us", "copy_gb_per_s", "crowding")
 COSTS = ("product_share", "store_cycles_per_kb", "overlap", "tile_cycles",
          "join_cycles",
-         "join_cycles_per_core", "exchange_share", "spill_share")  # fmt: skip
+         "join_cycles_per_doubling", "exchange_share", "spill_share")  # fmt: skip
 NAMES = ("effective_gb_per_s", *COSTS, *HOST, *LINEAR, *RATES)
 # Where fits begin, and what they are held near: guesses from before any of these rows was seen.
 PRIORS = {
     "effective_gb_per_s": 120.0, "product_share": 1.05, "store_cycles_per_kb": 33.0, "overlap": 1.6,
     "tile_cycles": 100.0,
-    "join_cycles": 1000.0, "join_cycles_per_core": 100.0, "exchange_share": 1.0,
+    "join_cycles": 1000.0, "join_cycles_per_doubling": 300.0, "exchange_share": 1.0,
     "spill_share": 0.5, "fixed_us": 200.0, "copy_gb_per_s": 5.0, "crowding": 0.3,
     "depthwise_cycles_per_kb": 30.0, "depthwise_cycles_per_tap_kb": 10.0,
     "pool_cycles_per_tap_kb": 10.0, "layout_share": 0.5, "elementsigmoid": 107.2,

@@ -15,7 +15,7 @@ from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.levers import Scaling, levers, scaling
 from npuscope.families.many_core.machine import CoreMachine, known_core_machines, load_core_machine
-from npuscope.families.many_core.opstats.lever import Lever, helpful
+from npuscope.families.many_core.opstats.lever import Lever
 from npuscope.families.many_core.opstats.model import Opstats
 from npuscope.families.many_core.opstats.tables import opstats_of
 from npuscope.families.many_core.program import CoreProgram
@@ -117,13 +117,10 @@ def inference(build: CoreBuild) -> Profile:
     options = RunOptions(iterations=_ITERATIONS, start_iteration=1)
     result = simulate(build.program, build.machine, options)
     tables = opstats_of(result.stats[0])
-    ways = levers(build.graph, build.program, build.machine)
-    # Another batch needs another file; what it would bring is read off the run.
-    batch = [lever for lever in tables.levers if lever.most is not None]
+    ways = levers(build.work, build.program.layout.cores, build.machine)
     halves = scaling(build.graph, build.program, build.machine)
-    fewer = [] if halves is None else [halves.lever]
     timing, mhz = build.prediction, build.machine.clocks.core_mhz
-    run = CoreInference(build, result, tables, timing, helpful([*ways, *batch, *fewer]), halves)
+    run = CoreInference(build, result, tables, timing, ways, halves)
     low, high = timing.interval
     metrics = perf_metrics(build.program)
     # VTCM of all cores, and DDR for the constants.

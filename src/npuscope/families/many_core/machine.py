@@ -64,6 +64,8 @@ class CoreClocks(Struct, frozen=True):
     core_mhz: Mhz
     dvfs_steps: tuple[Rate, ...]
     load_mhz: tuple[Mhz, ...]
+    prefill_mhz: Mhz
+    decode_mhz: Mhz
     dvfs_period_us: Annotated[float, Range(0.001, 1e9)]
 
 
@@ -147,7 +149,7 @@ class SetupCosts(Struct, frozen=True):
     sharpness: Annotated[float, Range(1, 100)]
     tile_cycles: Cycles
     join_cycles: Cycles
-    join_cycles_per_core: Cycles
+    join_cycles_per_doubling: Cycles
     exchange_share: Annotated[float, Range(0, 100)]
     spill_share: Annotated[float, Range(0, 10)]
     room_bytes: Bytes

@@ -13,6 +13,7 @@ from npuscope.families.many_core.setups.model import CardSetup, Prediction, pred
 from npuscope.families.many_core.setups.network import graph_without_weights
 from npuscope.families.many_core.setups.work import RETAINED, network_work
 from npuscope.graph.model import Graph
+from npuscope.structs import replace
 
 # Names that exporters of decoders give to open sizes.
 BATCH, TOKENS, CONTEXT = "batch_size", "seq_len", "ctx_len"
@@ -70,6 +71,10 @@ def _step(path: Path, machine: CoreMachine, sizes: TokenSizes, tokens: int) -> S
     """Sequences of a batch have states of their own, so that one of them is one inference."""
     symbols = {BATCH: 1, TOKENS: tokens, CONTEXT: sizes.context}
     graph = graph_without_weights(path, symbols=symbols)
+    if sizes.cores > machine.cores.card_count:
+        clocks = machine.clocks
+        most = clocks.decode_mhz if tokens == 1 else clocks.prefill_mhz
+        machine = replace(machine, clocks=replace(clocks, core_mhz=min(clocks.core_mhz, most)))
     setup = CardSetup(sizes.cores, batch=sizes.batch, mxfp6=sizes.mxfp6, devices=sizes.devices)
     timing = predict(network_work(graph, machine), machine, setup)
     return Step(tokens, timing, _peers_ms(graph, machine, sizes.batch, sizes.devices))

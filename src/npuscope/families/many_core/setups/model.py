@@ -7,6 +7,7 @@ happens op by op; this is what was fitted to published runs, and it says how far
 from __future__ import annotations
 
 from enum import StrEnum
+from math import log2
 
 import numpy as np
 from msgspec import Struct
@@ -193,5 +194,6 @@ def _ddr_bytes(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> tup
 def _sync_cycles(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> float:
     costs, cores = machine.setups, setup.all_cores
     tiles: Column = work.writes * setup.batch / cores / machine.memory.tile_bytes
-    between = costs.join_cycles * (cores > 1) + costs.join_cycles_per_core * (cores - 1)
+    # Cores are told along a tree.
+    between = costs.join_cycles * (cores > 1) + costs.join_cycles_per_doubling * log2(cores)
     return float(costs.tile_cycles * np.maximum(tiles, 1).sum() + between * len(tiles))
