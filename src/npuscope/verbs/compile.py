@@ -83,6 +83,8 @@ VENDOR = OptionGroup(
         file("csv_file", "name of the epoch table (network.csv)", "F", **OWN),
         file("output_info_file", "name of c_info.json", "F", **OWN),
         replace(SINGLE, means="one blob per epoch"),
+        flag("alternative_schedule", "the vendor's other scheduler: branches by level",
+            flags=("--Oalt-sched",), **MAPPED),
         whole("max_ca_pipe", "maximum number of units in series", flags=("--Omax-ca-pipe",),
             **MAPPED),
         flag("enable_virtual_mem_pools", "accepted: always on",
