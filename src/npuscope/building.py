@@ -62,6 +62,7 @@ class Options(ReadOptions, total=False):
 
     optimization: int | None
     ec_single_epoch: bool
+    alternative_schedule: bool
     relocatable: bool
     no_secure: bool
     compiled_from: str | Path | None  # the model of a compiled program
@@ -241,7 +242,9 @@ def _build(source: Source, options: Options) -> Build:
     start = time.perf_counter()
     level, profile = optimization_level(options), art_profile(options)
     single = options.get("ec_single_epoch", False) or bool(profile and profile.options.single_epoch)
-    program = compile_graph(graph, machine, CompileOptions(level, single))
+    asked = options.get("alternative_schedule", False)
+    alternative = asked or bool(profile and profile.options.alternative_schedule)
+    program = compile_graph(graph, machine, CompileOptions(level, single, alternative))
     text = "compiled for %s, generation %s: %d epochs in %.2f s"
     spent = time.perf_counter() - start
     log.debug(text, machine.name, machine.generation.name, len(program.executed), spent)

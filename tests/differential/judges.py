@@ -23,6 +23,7 @@ import npuscope
 from differential.generate import network_of
 from differential.layers import EQUAL, Layers, output_step, steps
 from differential.network import Network
+from differential.overlaps import without_overlaps
 from differential.probe import first_difference, outside_steps
 from differential.verdict import Verdict
 from file_fields import differences
@@ -56,6 +57,7 @@ Arrays = dict[str, np.ndarray]
 GENERATIONS = ("4.0", "open", "3.0", "2.2")
 LIMIT_S = 60.0
 ROUNDED = "rounded to symmetric weights"
+SATURATES = "programs that are off where sums saturate"
 # What may be refused: several pictures at once, a network without anything that is quantized, an
 # edit whose result an outside runtime does not open.
 REFUSALS = (
@@ -229,13 +231,18 @@ def npu(trial: Trial, folder: Path) -> None:
         graph = _with_rounded_weights(graph, made.machine)
         layers = _layers(trial, made.program, graph)
     if layers.off and all(map(layers.saturates, layers.off)):
-        verdict.counts["programs that are off where sums saturate"] += 1
+        verdict.counts[SATURATES] += 1
         safe = {"generation.saturation_safe_shift": True}
         options: Options = {"generation": verdict.generation, "overrides": safe}
         layers = _layers(trial, build(trial.path, options).program, graph)
     verdict.faults += layers.verdict.faults
     bridge = OwnBridge(made.program, graph)
-    free = bridge.outputs(execute(made.program, bridge.inputs(trial.sample)).outputs)
+    values = bridge.inputs(trial.sample)
+    outputs = execute(made.program, values).outputs
+    for name, value in execute(without_overlaps(made.program), values).outputs.items():
+        if not np.array_equal(value, outputs[name], equal_nan=value.dtype.kind == "f"):
+            verdict.add("npu", "a buffer is overwritten that is still read", name)
+    free = bridge.outputs(outputs)
     exact = all(np.array_equal(free[n], trial.expected[n], equal_nan=True) for n in graph.outputs)
     verdict.counts["programs with the reference's outputs"] += exact
     verdict.counts["programs"] += 1
@@ -418,6 +425,9 @@ def verbs(trial: Trial, folder: Path) -> None:
     trial.verdict.counts[f"{verb}, exit code {outcome.code}"] += 1
     for cause in outcome.causes:
         trial.verdict.add("verbs", f"{verb}: {cause}", outcome.details)
+    saturates = trial.verdict.counts[SATURATES] or not trial.verdict.counts["programs"]
+    if verb == "validate" and outcome.code == 1 and not saturates:
+        trial.verdict.add("verbs", "validate: called wrong, and no layer is", outcome.details)
     if outcome.code not in wanted and not outcome.causes and verb != "lint":
         trial.verdict.add("verbs", f"{verb}: exit code {outcome.code}", outcome.details)
 

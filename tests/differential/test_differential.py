@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,13 +15,20 @@ from differential.judges import JUDGES, Trial, judged, trial_of, trials
 from differential.network import Network, pruned
 from differential.reduce import reduced
 from differential.verdict import Fault, Verdict
-from npuscope.compiler.lower import conv
+from npuscope.compiler.lower import conv, pool
+from npuscope.compiler.numbers import Affine, LayerScaling
 from npuscope.graph.model import Graph, Op
 from npuscope.ops.kernels import table
 from npuscope.ops.kernels.elementwise import litert_add
 from npuscope.ops.kernels.step import Step
 from npuscope.ops.kernels.table import Makers
 from npuscope.ops.table import ONNX, TFLITE
+from npuscope.program.model import Buffer, Call, Epoch
+from npuscope.sim import run as sim_run
+from npuscope.sim.arithmetic import units
+from npuscope.sim.arithmetic.convacc import ClampTally
+from npuscope.sim.memory import Memory
+from npuscope.structs import replace as replace_fields
 
 pytest.importorskip("ai_edge_litert")
 pytest.importorskip("onnxruntime")
@@ -93,12 +102,25 @@ def test_a_network_gets_smaller_and_keeps_its_fault(
     assert [node.kind for node in small.nodes] == ["ADD"]
 
 
+@pytest.mark.parametrize(("bits", "every"), [(4, 1), (1, 3)])
 def test_an_op_that_is_off_is_named(
-    large: tuple[Network, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bits: int,
+    every: int,
+    large: tuple[Network, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """By many steps, or by one step in a third of its elements."""
+
     def off(graph: Graph, op: Op) -> Step:
         step = litert_add(graph, op)
-        return lambda inputs: np.bitwise_xor(step(inputs), np.int8(4))
+
+        def run(inputs: Sequence[np.ndarray]) -> np.ndarray:
+            sums = step(inputs)
+            some = np.arange(sums.size).reshape(sums.shape) % every == 0
+            return np.where(some, np.bitwise_xor(sums, np.int8(bits)), sums)
+
+        return run
 
     right, wrong = table.makers, Makers(off, None, None)
     monkeypatch.setattr(table, "makers", lambda kind: wrong if kind == "Add" else right(kind))
@@ -115,3 +137,76 @@ def test_sums_that_saturate_and_rounded_weights_excuse_nothing_else(
     right = conv.pack_weights
     monkeypatch.setattr(conv, "pack_weights", lambda *given: np.roll(right(*given), 1))
     assert trials([seed], tmp_path, "conv", ["npu"])[0].faults
+
+
+# Faults that were planted, with a network that shows each: no allowance may hide it.
+
+
+def zero_point_one_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = pool.requantize_one_stage
+
+    def wrong(scaling: LayerScaling, *more: Any) -> Affine:
+        return right(replace_fields(scaling, output_zero=scaling.output_zero + 1), *more)
+
+    monkeypatch.setattr(pool, "requantize_one_stage", wrong)
+
+
+def rounded_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(units, "round_shift", units.floor_shift)
+
+
+def freed_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Buffer.living
+    monkeypatch.setattr(
+        Buffer, "living", lambda self, first, last: right(self, first, max(first, last - 1))
+    )
+
+
+def one_element(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = sim_run.run_epoch
+
+    def wrong(epoch: Epoch, memory: Memory) -> ClampTally:
+        tally = right(epoch, memory)
+        for name in sim_run.written(epoch):
+            values = memory.read(name)
+            if epoch.call is None and values.dtype == np.int8 and values.size >= 100:
+                values = values.copy()
+                values.flat[-1] ^= 64
+                memory.write(name, values)
+        return tally
+
+    monkeypatch.setattr(sim_run, "run_epoch", wrong)
+
+
+def less_or_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = sim_run.run_call
+
+    def wrong(call: Call, memory: Memory) -> None:
+        other = replace_fields(call, kernel="LessEqual") if call.kernel == "Less" else call
+        right(other, memory)
+
+    monkeypatch.setattr(sim_run, "run_call", wrong)
+
+
+@pytest.mark.parametrize(
+    ("plant", "seed", "symptom"),
+    [
+        (zero_point_one_off, 1600008, "units round otherwise"),
+        (rounded_down, 1600000, "units round otherwise"),
+        (freed_too_early, 1600000, "a buffer is overwritten that is still read"),
+        (one_element, 1600000, "units off by more than 8 LSB"),
+        (less_or_equal, 1600020, "CPU comparison differs"),
+    ],
+)
+def test_planted_faults_are_seen(
+    plant: Callable[[pytest.MonkeyPatch], None],
+    seed: int,
+    symptom: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert not trials([seed], tmp_path, judges=["npu"])[0].faults
+    plant(monkeypatch)
+    assert symptom in {
+        fault.symptom for fault in trials([seed], tmp_path, judges=["npu"])[0].faults
+    }

@@ -24,7 +24,8 @@ from npuscope.errors import DeviceError, TargetError, UsageError
 from npuscope.machine.model import Machine
 from npuscope.program.calls import element_type
 from npuscope.program.model import Buffer, Epoch, Program
-from npuscope.sim.memory import Memory, MemoryRegion
+from npuscope.program.network_c.writer_buffers import memory_shape
+from npuscope.sim.memory import Memory, MemoryRegion, from_stored, to_stored
 from npuscope.sim.run import execute, written
 from npuscope.structs import replace
 from npuscope.version import __version__
@@ -157,7 +158,10 @@ class LoadedNetwork:
         def keep(epoch: Epoch, memory: Memory) -> None:
             if epoch.last_number in tensors:
                 names = written(epoch)
-                rows = [(_tensor(self.program, name), memory.read(name)) for name in names]
+                rows = [
+                    (_tensor(self.program, name), _as_sent(memory.buffer(name), memory.read(name)))
+                    for name in names
+                ]
                 tensors[epoch.last_number] = tuple(rows)
 
         values = self._own_inputs() if inputs is None else inputs
@@ -178,7 +182,8 @@ class LoadedNetwork:
             return self._last[1]
         program = replace(self.program, constants=self._constants)
         results = execute(program, self._named(inputs), observe=self._keep).outputs
-        outputs = tuple(results[name] for name in program.outputs)
+        buffers = program.buffer_map()
+        outputs = tuple(_as_sent(buffers[name], results[name]) for name in program.outputs)
         self._last = tuple(np.array(value) for value in inputs), outputs
         return outputs
 
@@ -193,14 +198,14 @@ class LoadedNetwork:
             )
         values = map(np.asarray, inputs)
         return {
-            name: v.reshape(buffers[name].shape) if v.size == np.prod(buffers[name].shape) else v
+            name: from_stored(buffers[name], v) if v.size == np.prod(buffers[name].shape) else v
             for name, v in zip(names, values, strict=True)
         }
 
     def _own_inputs(self) -> tuple[np.ndarray, ...]:
         random, buffers = np.random.default_rng(self._seed), self.program.buffer_map()
         inputs = (buffers[name] for name in self.program.inputs)
-        return tuple(random_values(random, element_type(b), b.shape) for b in inputs)
+        return tuple(random_values(random, element_type(b), memory_shape(b)) for b in inputs)
 
     # Memory by address.
 
@@ -247,6 +252,11 @@ class LoadedNetwork:
         return [(buffer, low, high) for buffer, low, high in cut if low < high]
 
 
+def _as_sent(buffer: Buffer, values: np.ndarray) -> np.ndarray:
+    """A board sends bytes as they lie in memory."""
+    return to_stored(buffer, values).reshape(memory_shape(buffer))
+
+
 def _same(one: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...]) -> bool:
     pairs = zip(one, other, strict=False)
     return len(one) == len(other) and all(np.array_equal(a, b) for a, b in pairs)
@@ -272,7 +282,7 @@ def _tensor(program: Program, name: str) -> TensorDesc:
     quant, pool = buffer.quant, program.pool_map().get(buffer.pool)
     return TensorDesc(
         name,
-        buffer.shape,
+        memory_shape(buffer),
         element_type(buffer).name,
         quant.scale if quant else 0.0,
         quant.zero_point if quant else 0,

@@ -11,10 +11,12 @@ from npuscope.compiler.place import place
 from npuscope.compiler.schedule import schedule
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
+from npuscope.ops.table import total_macs
 from npuscope.program.balance import check_balance
 from npuscope.program.claims import with_claims
 from npuscope.program.model import Program
 from npuscope.program.verify import verify
+from npuscope.structs import replace
 
 
 class CompileOptions(Struct, frozen=True):
@@ -22,6 +24,7 @@ class CompileOptions(Struct, frozen=True):
 
     optimization: int | None = None  # the generation's own when None
     single_epoch_blobs: bool = False  # the epoch controller runs one epoch at a time
+    alternative_schedule: bool = False
 
 
 def compile_graph(graph: Graph, machine: Machine, options: CompileOptions | None = None) -> Program:
@@ -30,9 +33,10 @@ def compile_graph(graph: Graph, machine: Machine, options: CompileOptions | None
     level = options.optimization
     if level is None:
         level = machine.generation.default_optimization
+    macs, params = total_macs(graph), graph.parameters()
     graph = run_passes(graph, machine)
     lowered = lower_graph(graph, machine, level)
-    groups = schedule(lowered, machine)
+    groups = schedule(lowered, machine, options.alternative_schedule)
     program = emit_program(graph, lowered, groups, machine)
     program = place(program, machine)
     if options.single_epoch_blobs:
@@ -40,4 +44,4 @@ def compile_graph(graph: Graph, machine: Machine, options: CompileOptions | None
     program = with_claims(program, machine)
     verify(program, machine.units)
     check_balance(program)
-    return program
+    return replace(program, macs=macs, params=params)

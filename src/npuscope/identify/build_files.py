@@ -8,6 +8,7 @@ from typing import Any
 
 from npuscope.errors import FileError
 from npuscope.identify.sample import FileFacts, Sample, plain
+from npuscope.program.network_c.read_head import runtime_file
 from npuscope.program.weight_files import (
     AddressedBytes,
     c_arrays,
@@ -108,6 +109,21 @@ def inspect_stai_api(sample: Sample) -> FileFacts:
         "what": "the ST.AI interface to a network; the network itself is in its network.c",
     }
     return FileFacts("", summary)
+
+
+_RUNTIME_VERSION = re.compile(r'LL_ATON_VERSION_NAME\s{1,8}"([^"\n]{1,80})"')
+
+
+def is_runtime_source(sample: Sample) -> bool:
+    return sample.is_text and bool(runtime_file(sample.text))
+
+
+def inspect_runtime_source(sample: Sample) -> FileFacts:
+    version = _RUNTIME_VERSION.search(sample.text)
+    what = "a part of the NPU's runtime, the same for every network; it holds no network"
+    return FileFacts(
+        version[1] if version else "", {"runtime_file": runtime_file(sample.text), "what": what}
+    )
 
 
 def is_blob_trace(sample: Sample) -> bool:

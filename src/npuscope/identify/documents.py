@@ -141,6 +141,18 @@ def inspect_mpool(sample: Sample) -> FileFacts:
         "pools_in_use": len(real),
         "total_bytes": sum(pool.size_bytes for pool in real),
         "cache_bytes": pools.cache_bytes,
+        "memories": [
+            {
+                "name": pool.name,
+                "file": pool.file,
+                "address": f"{pool.address:#010x}",
+                "size_bytes": pool.size_bytes,
+                "bytes_per_cycle": round(pool.byte_width / pool.freq_ratio, 3),
+                "access": "read and write" if pool.writable else "read only",
+                "cached": "yes" if pool.cacheable else "no",
+            }
+            for pool in pools.pools
+        ],
         "notes": list(pools.notes),
     }
     return FileFacts("", summary, plain(sample.document))

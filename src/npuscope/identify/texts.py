@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 from npuscope.errors import FileError
 from npuscope.identify.sample import FileFacts, Sample, plain
+from npuscope.profiling.facts import model_info
+from npuscope.profiling.model import TensorInfo
 from npuscope.profiling.profiler_log import ProfilerLog, read_profiler_log
 from npuscope.profiling.validate_report import ValidateReport, read_validate_report
+from npuscope.program.ec_blob.assembly import assemble
+from npuscope.program.ec_blob.instructions import Label
 from npuscope.program.generate_report.model import GenerateReport
 from npuscope.program.generate_report.reader import read_generate_report
-from npuscope.program.model import EpochKind
+from npuscope.program.model import EpochKind, Program
+from npuscope.program.sources import read_program
 
 # Text files: reports, tables, C sources.
 
 _EVENT = re.compile(r"(?:^|\s)s:(?:node|config):[a-z]", re.MULTILINE)
 _EPOCH_TITLE = re.compile(r"EpochBlock_\d{1,9} \(c_idx=")
-_LISTED = re.compile(r"^; epoch-controller blob: (\d{1,9}) words?, (\d{1,9}) epochs?", re.M)
+_LISTED = re.compile(r"^; epoch-controller blob: \d{1,9} words?, \d{1,9} epochs?", re.M)
+# The recorder's text (debug__ec_blob_*.s): comments, then a label or writes to pages by number.
+_RECORDED = re.compile(
+    r"(?:;[^\n]{0,400}\n|\s){0,400}"
+    r"(?:label 0x[0-9a-f]{1,8}|(?:write|writefield|burstwrite|burstwriteinc|poll) \d{1,2} \d{1,4} )"
+)
 _BLOB = re.compile(r"uint64_t\s+(\w{1,200})\s*\[[^\]\n]{0,40}\][^=;{]{0,200}=\s*\{")
 _ITEMS = re.compile(r"LL_ATON_EpochBlockItems_(\w{1,200})\s*\(")
-_START = re.compile(r"\bLL_ATON_Start_EpochBlock_(\d{1,9})\s*\(")
-_END = re.compile(r"\bLL_ATON_End_EpochBlock_(\d{1,9})\s*\(")
 _COMPILER = re.compile(r"\bGIT_DESCRIPTION[^\w\n]{1,10}(\S{1,80})")
 _C_NUMBER = re.compile(
     r"(?<![\w.])-?(?:0[xX][0-9A-Fa-f]{1,32}|\d{1,40}(?:\.\d{1,40})?(?:[eE][-+]?\d{1,4})?)"
 )
 _NEW_ITEM = "LL_ATON_RT_EpochBlockItem_t"
 _OLD_ITEM = "EpochBlock_ItemTypeDef"
-_FLAG_SW, _FLAG_HYBRID, _FLAG_BLOB = "EpochBlock_Flags_pure_sw", "EpochBlock_Flags_hybrid", "_blob"
+_FLAG_SW, _FLAG_HYBRID = "EpochBlock_Flags_pure_sw", "EpochBlock_Flags_hybrid"
 
 
 def is_generate_report(sample: Sample) -> bool:
@@ -135,19 +144,29 @@ def inspect_blob_header(sample: Sample) -> FileFacts:
 
 
 def is_listing(sample: Sample) -> bool:
-    return sample.is_text and _LISTED.search(sample.text[:4096]) is not None
+    start = sample.text[:4096] if sample.is_text else ""
+    return _LISTED.search(start) is not None or _RECORDED.match(start) is not None
 
 
 def inspect_listing(sample: Sample) -> FileFacts:
-    """Text of blobs, as `npuscope disasm` writes it."""
-    rows = [(int(words), int(epochs)) for words, epochs in _LISTED.findall(sample.text)]
+    """Text of a blob, as `npuscope disasm` or the vendor's recorder writes it."""
+    try:
+        blob = assemble(sample.text)
+    except FileError as error:
+        error.where = ", ".join(filter(None, (str(sample.path), error.where)))
+        raise
+    code = blob.instructions
+    epochs = [step.number for step in code if isinstance(step, Label)]
     summary = {
-        "blobs": len(rows),
-        "words": sum(words for words, _ in rows),
-        "epochs": sum(epochs for _, epochs in rows),
+        "blobs": 1,
+        "words": sum(step.words for step in code),
+        "epochs": len(epochs),
+        "first_epoch": min(epochs, default=None),
+        "last_epoch": max(epochs, default=None),
+        "instructions": dict(Counter(step.name for step in code)),
+        "set_when_loaded": [row.identifier for row in blob.relocations],
     }
-    values = {"numbers": _numbers_by_line(sample.text)}
-    return FileFacts("", summary, values, ("the instructions: `npuscope asm` reads them",))
+    return FileFacts("", summary, {}, ("the instructions: `npuscope asm` reads them",))
 
 
 def _blobs(text: str) -> tuple[list[tuple[str, str]], str]:
@@ -181,28 +200,50 @@ def is_network_c(sample: Sample) -> bool:
 
 
 def inspect_network_c(sample: Sample) -> FileFacts:
-    """Counts from the table of epoch blocks; every literal by the line it stands in."""
+    """Counts of the program, as `estimate` has them; of a damaged source what its table states."""
     text = sample.text
     name = _ITEMS.search(text)
     if name is None:  # the detector asked already
         raise FileError("no table of epoch blocks", where=str(sample.path))
     made_by = _COMPILER.search(text)
     compiler = made_by[1].strip('"') if made_by else ""
-    numbers = set(_START.findall(text)) | set(_END.findall(text))
     flags = [line for line in text.split("\n") if ".flags" in line]
-    summary = {
-        "network": name[1],
-        "compiler": compiler,
-        "items": sum("_last_eb" not in line for line in flags),
-        "epochs": sum("epoch_start" in line for line in flags),
-        "sw_epochs": sum(_FLAG_SW in line for line in flags),
-        "hybrid_epochs": sum(_FLAG_HYBRID in line for line in flags),
-        "blobs": sum("_Flags_blob" in line for line in flags),
-        "functions": len(numbers),
-        "buffers": text.count(".is_param"),
-        "pools": text.count("global pool "),
+    head = {"network": name[1], "compiler": compiler}
+    items = {"items": sum("_last_eb" not in line for line in flags)}
+    try:
+        program = read_program(sample.path)
+    except FileError as error:
+        stated = {
+            "epochs": sum("epoch_start" in line for line in flags),
+            "sw_epochs": sum(_FLAG_SW in line for line in flags),
+            "hybrid_epochs": sum(_FLAG_HYBRID in line for line in flags),
+            "blobs": sum("_Flags_blob" in line for line in flags),
+        }
+        return FileFacts(compiler, {**head, **items, **stated}, {}, (f"epochs: {error.message}",))
+    summary = {**head, "generation": program.generation, **program_counts(program), **items}
+    return FileFacts(compiler, summary, {"epochs": program.table()}, program.notes)
+
+
+def program_counts(program: Program) -> dict[str, Any]:
+    """What `inspect` tells of a compiled network, whatever file it was read from."""
+    model = model_info(program)
+    sides = {"inputs": model.inputs, "outputs": model.outputs}
+    return {
+        **{side: [tensor_text(one) for one in tensors] for side, tensors in sides.items()},
+        "macs": model.macs or None,
+        "params": model.params or None,
+        "epochs": len(program.executed),
+        "sw_epochs": program.count(EpochKind.SW),
+        "hybrid_epochs": program.count(EpochKind.HYBRID),
+        "blobs": len({epoch.blob for epoch in program.epochs} - {None}),
+        "buffers": len(program.buffers),
+        "pools": len(program.pools),
     }
-    return FileFacts(compiler, summary, {"numbers_by_line": _numbers_by_line(text)})
+
+
+def tensor_text(tensor: TensorInfo) -> str:
+    shape = ",".join(map(str, tensor.shape))
+    return f"{tensor.name} {tensor.dtype}[{shape}]"
 
 
 def _numbers_by_line(text: str) -> dict[str, list[int | float]]:

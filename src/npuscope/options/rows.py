@@ -73,6 +73,7 @@ OF_PROGRAMS = (
     option("compiled_from", OptionKind.FILE, "the model of a compiled program",
         shell=False, **MAPPED),
     flag("ec_single_epoch", "one blob per epoch", shell=False, **MAPPED),
+    flag("alternative_schedule", "epochs by level, as --Oalt-sched", shell=False, **MAPPED),
 )
 TARGET = OptionGroup("machine", (*MACHINE[:5], LEVEL, *MACHINE[5:], *OF_PROGRAMS), shared=True)
 IO_TYPES = tuple(
@@ -141,7 +142,6 @@ NEUTRAL = {
     "--mvei": 0,
     "--native-float": 0,
     "--no-hw-sw-parallelism": 0,
-    "--Oalt-sched": 0,
     "--Oauto-sched": 0,
     "--Ocache-opt": 0,
     "--Os": 0,

@@ -15,8 +15,10 @@ from npuscope.machine.model import Machine, MemoryPool
 from npuscope.ops.table import total_macs
 from npuscope.ops.unknown import unknown_weights
 from npuscope.profiling.model import Fit, MemoryUse, ModelInfo, PoolUse, TensorInfo
+from npuscope.profiling.network_size import network_size
 from npuscope.program.calls import unknown_ops
 from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
+from npuscope.program.network_c.writer_buffers import memory_shape
 
 # --- Memory: use by pool, totals, lower bound, and whether the network fits ---
 
@@ -162,7 +164,7 @@ def program_facts(program: Program, machine: Machine, graph: Graph | None) -> Pr
     kinds = {kind.value: program.count(kind) for kind in EpochKind if kind is not EpochKind.EMPTY}
     return ProgramFacts(
         program_hash(program),
-        _model(program, graph),
+        model_info(program, graph),
         memory_use(program, machine),
         fit(program, machine),
         kinds | {"blobs": len({e.blob for e in program.epochs if e.blob is not None})},
@@ -180,13 +182,13 @@ def program_hash(program: Program) -> str:
     return hashlib.sha256(msgspec.json.encode((places, program.epochs))).hexdigest()
 
 
-def _model(program: Program, graph: Graph | None) -> ModelInfo:
+def model_info(program: Program, graph: Graph | None = None) -> ModelInfo:
     if graph is None:
         buffers = program.buffer_map()
         inputs = tuple(_buffer_info(buffers[name]) for name in program.inputs)
         outputs = tuple(_buffer_info(buffers[name]) for name in program.outputs)
-        params = sum(b.size_bytes for b in program.buffers if b.is_param)
-        return ModelInfo(program.model_file, program.model_md5, inputs, outputs, 0, params)
+        size = network_size(program)
+        return ModelInfo(program.model_file, program.model_md5, inputs, outputs, *size)
     inside, outside = unknown_weights(graph)
     return ModelInfo(
         program.model_file,
@@ -207,10 +209,16 @@ def _tensor_info(tensor: Tensor) -> TensorInfo:
 
 
 def _buffer_info(buffer: Buffer) -> TensorInfo:
+    """With the shape that a board reports: the order of the bytes."""
     kind = "float" if buffer.is_float else "int" if buffer.signed else "uint"
     quant = buffer.quant if buffer.quant and not buffer.quant.per_channel else None
     scale = quant.scale if quant else None
     zero = quant.zero_point if quant else None
     return TensorInfo(
-        buffer.name, buffer.shape, f"{kind}{buffer.nbits}", scale, zero, buffer.size_bytes
+        buffer.name,
+        memory_shape(buffer),
+        f"{kind}{buffer.nbits}",
+        scale,
+        zero,
+        buffer.size_bytes,
     )

@@ -221,6 +221,7 @@ class StatedUnits(Struct, frozen=True):
     units: tuple[str, ...]
     reads: int
     writes: int
+    kernels: tuple[str, ...] = ()  # buffers that convolutions read their weights from
 
 
 class Program(ShownRecord, Apart, frozen=True):
@@ -248,6 +249,8 @@ class Program(ShownRecord, Apart, frozen=True):
     # What its compiler was called with, as a foreign file states it.
     compiler_options: tuple[tuple[str, str], ...] = ()
     stated_units: tuple[StatedUnits, ...] = ()  # of epochs whose `groups` is None
+    macs: int = 0  # of the network it was compiled from, with `params`; 0 where no source has them
+    params: int = 0
 
     def pool(self, name: str) -> Pool:
         return next(pool for pool in self.pools if pool.name == name)

@@ -24,7 +24,7 @@ from npuscope.program.csv_program import is_network_csv, program_from_network_cs
 from npuscope.program.ec_blob.binary import encrypted_blobs, read_header
 from npuscope.program.links import without_surplus
 from npuscope.program.model import SCHEMA, Epoch, Pool, Program
-from npuscope.program.network_c.read_head import is_network_c
+from npuscope.program.network_c.read_head import is_network_c, runtime_file
 from npuscope.program.network_c.reader import NetworkC, read_network_c
 from npuscope.program.network_c.with_blobs import with_blobs
 from npuscope.program.quant_json import read_quant_json
@@ -61,6 +61,10 @@ def _read(path: Path) -> Program:
     if path.is_dir():
         return _from_folder(path)
     if is_c_source(path):
+        runtime = runtime_file(read_head(path, _HEAD_BYTES).decode("utf-8", "replace"))
+        if runtime:
+            what = f"is {safe_terminal(runtime)} of the NPU's runtime and holds no network"
+            raise FileError(what, where=str(path), hint=_HINT)
         return _from_c(path, _files(path.parent))
     if path.suffix.lower() == ".json":
         schema = _own_schema(path)

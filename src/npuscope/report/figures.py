@@ -251,7 +251,8 @@ def answer(profile: Profile) -> str:
     """Does it fit and how fast: the line a reader may stop at."""
     if profile.is_mostly_unknown:
         number, params = len(profile.unknown_ops), profile.model.unknown_params
-        total = sum(len(epoch.operators) for epoch in profile.epochs)
+        # Epochs of which nothing is known have no operators either.
+        total = sum(max(1, len(epoch.operators)) for epoch in profile.epochs)
         kinds = shorten_end(safe_terminal(", ".join(dict.fromkeys(profile.unknown_ops))), 80)
         weights = f" and {millions(params)} weights" if params else ""
         return (
@@ -313,10 +314,6 @@ def model_line(profile: Profile) -> str:
     epochs = counted(len(profile.epochs), "epoch")
     if profile.fit == UNKNOWN_FIT:  # a device does not report MACs and parameters
         return f"model    {name}: {epochs}"
-    convolves = any(epoch.units.get("CONVACC") for epoch in profile.epochs)
-    if convolves and model.params and not model.macs:
-        # A program without its network: how it multiplies is known, not what the network does.
-        return f"model    {name}: {size(model.params)} of parameters, {epochs}"
     macs = "MACs not known" if profile.is_mostly_unknown else f"{millions(model.macs)} MACs"
     return f"model    {name}: {macs}, {millions(model.params)} parameters, {epochs}"
 

@@ -57,7 +57,9 @@ def inspection_text(
         version = f", version {safe_terminal(identity.version)}" if identity.version else ""
         lines = [f"{safe_terminal(source)}: {name}{version}{_main_count(identity)}"]
         for key, value in rows.items():
-            if isinstance(value, list) and any(isinstance(v, str) and " " in v for v in value):
+            if isinstance(value, list) and value and isinstance(value[0], dict):
+                lines += ["", *_table(value)]
+            elif isinstance(value, list) and any(isinstance(v, str) and " " in v for v in value):
                 lines += _sentences(key, value, every)
             else:
                 lines.append(f"  {key.replace('_', ' '):<{width}}  {safe_terminal(_shown(value))}")
@@ -106,6 +108,22 @@ def _main_count(identity: Identity) -> str:
     if counts.get("epochs"):
         return f", {counted(counts['epochs'], 'epoch')}, {counts.get('sw_epochs', 0)} in software"
     return f", {counted(counts['pools'], 'pool')}" if counts.get("pools") else ""
+
+
+def _table(rows: list[dict[str, Any]]) -> list[str]:
+    """Records with the same keys: a column each, numbers to the right."""
+    cells = [[key.replace("_", " ") for key in rows[0]]]
+    cells += [[safe_terminal(_shown(value)) for value in row.values()] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    right = [isinstance(value, int | float) for value in rows[0].values()]
+    return [
+        "  "
+        + "  ".join(
+            cell.rjust(width) if number else cell.ljust(width)
+            for cell, width, number in zip(row, widths, right, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
 
 
 def _sentences(key: str, lines: list[str], every: bool) -> list[str]:

@@ -236,6 +236,14 @@ def _moved(
     return tuple((r.pool, r.read_bytes + r.write_bytes) for r in traffic if r.pool in outside)
 
 
+def call_macs(call: Call, buffers: dict[str, Buffer]) -> int:
+    """Products of a call, as far as its buffers are known."""
+    names = [name for name in (*call.inputs, *call.outputs) if name]
+    shapes = [buffers[name].shape for name in names if not buffers[name].is_param]
+    params = [buffers[name] for name in call.inputs if name and buffers[name].is_param]
+    return _macs(call, params, shapes) if shapes and shapes[0] else 0
+
+
 _LAYERS = having(Trait.LAYER) | {"SvdfState", "SvdfOutput"}
 
 

@@ -127,16 +127,47 @@ def own_inputs(program: Program, references: Container[str]) -> dict[int, set[st
     made_from: dict[str, set[str]] = {}  # results without a reference
     own: dict[int, set[str]] = {}
     for epoch in program.executed:
-        inputs = {n for name in reads(epoch) for n in (name, buffers[name].view_of)}
-        results = written(epoch)
-        behind = {name for source in inputs for name in made_from.get(source, ())}
-        if behind & inputs:
-            own[epoch.number] = behind & inputs
-        stored = {name for name in results if name in references}
-        for name in results:
-            if name not in references:
-                made_from.setdefault(name, set()).update(behind | stored)
+        for flow in _flows(epoch):
+            behind = {name for source in flow.inputs for name in made_from.get(source, ())}
+            names = {n for name in flow.inputs for n in (name, buffers[name].view_of)}
+            if behind & names:
+                own.setdefault(epoch.number, set()).update(behind & names)
+            if flow.output not in references:
+                passed = {name for name in flow.passed if name in references}
+                made_from.setdefault(flow.output, set()).update(behind | passed)
     return own
+
+
+class _Flow(Struct, frozen=True):
+    """A buffer that an epoch writes, what it is computed from, and what is stored on the way."""
+
+    output: str
+    inputs: set[str]
+    passed: set[str] = set()
+
+
+def _flows(epoch: Epoch) -> Iterator[_Flow]:
+    if epoch.call is not None:
+        for name in epoch.call.outputs:
+            yield _Flow(name, set(epoch.call.inputs))
+        return
+    for group in epoch.groups or ():
+        sources: dict[tuple[str, int], set[tuple[str, int]]] = {}
+        for link in group.links:
+            place = (link.destination.unit, link.destination.id)
+            sources.setdefault(place, set()).add((link.source.unit, link.source.id))
+        engines = {("STRENG", u.id): u for u in group.units if isinstance(u, Streng)}
+        results = {place: u.addr_base.buffer for place, u in engines.items() if u.dir == 1}
+        for place, name in results.items():
+            above, waiting = set[tuple[str, int]](), [place]
+            while waiting:
+                fresh = sources.get(waiting.pop(), set()) - above
+                above |= fresh
+                waiting += fresh
+            inputs = {engines[unit].addr_base.buffer for unit in above if unit in engines}
+            yield _Flow(
+                name, inputs, {n for p, n in results.items() if sources.get(p, set()) & above}
+            )
 
 
 def _engine_buffers(epoch: Epoch, direction: int) -> Iterator[str]:

@@ -41,6 +41,8 @@ FORMATS: tuple[Format, ...] = (
         texts.is_listing, texts.inspect_listing, assemble=f"{_BLOBS}assemble_blob"),
     _content("ec_blob", "epoch-controller blobs", texts.is_blob_header, texts.inspect_blob_header,
         disassemble=f"{_BLOBS}disassemble_blobs"),
+    _content("runtime_source", "source of the NPU's runtime",
+        build_files.is_runtime_source, build_files.inspect_runtime_source),
     _content("blob_trace", "recorder of epoch-controller blobs (source)",
         build_files.is_blob_trace, build_files.inspect_blob_trace),
     _content("network_c", "network source (network.c)",

@@ -75,15 +75,14 @@ def _environment(program: Program) -> Environment:
         f"GENERATION={program.generation}",
         f"EPOCH_CONTROLLER={int(program.epoch_controller)}",
         f"MACHINE={program.machine}",
+        *((f"MACS={program.macs}",) if program.macs else ()),
     )
     parameters = [buffer for buffer in program.buffers if buffer.is_param]
     model = ModelEntry(
         name=program.name,
         type=program.model_file.rpartition(".")[2] if "." in program.model_file else "",
         size=sum(int(buffer.size_bytes) for buffer in parameters),
-        n_params=sum(
-            int(buffer.size_bytes) * 8 // max(1, int(buffer.nbits)) for buffer in parameters
-        ),
+        n_params=program.params,
         model_files=_model_files(program),
         generated_time="",
     )

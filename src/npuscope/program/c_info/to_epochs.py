@@ -201,9 +201,17 @@ def stated_units(info: CInfo, graph: GraphInfo) -> tuple[StatedUnits, ...]:
             tuple(filter(None, map(_unit, node.subgraph_nodes or ()))),
             _streams_in(node, buffers, longest) + len(_partials(node, read)),
             sum(len(one.outputs or ()) for one in node.subgraph_nodes or ()),
+            _kernels(node, buffers),
         )
         for index, node in nodes
     )
+
+
+def _kernels(node: NodeInfo, buffers: Mapping[int, BufferInfo]) -> tuple[str, ...]:
+    """Units in series name the same weights: each buffer once."""
+    layers = [one for one in node.subgraph_nodes or () if _kind_name(one) == "Conv"]
+    read = [buffers[id] for one in layers for id in one.inputs or () if id in buffers]
+    return tuple(dict.fromkeys(buffer.name for buffer in read if buffer.is_param))
 
 
 def _unit(operator: NodeInfo) -> str:

@@ -72,6 +72,7 @@ def program_from_c_info(info: CInfo) -> Program:
     else:
         pairs = (entry.partition("=") for entry in tool.environment or ())
         settings = {key: value for key, _, value in pairs}
+    macs = settings.get("MACS", "")
     epochs = epochs_of(info, graph, buffers, pools)
     blobs = any(epoch.blob is not None for epoch in epochs)
     # Name and MD5 of the model file that the first tool read.
@@ -97,6 +98,8 @@ def program_from_c_info(info: CInfo) -> Program:
         source="c_info",
         notes=tuple(f"pool '{safe_terminal(name)}' has no fixed address" for name in relative),
         stated_units=stated_units(info, graph),
+        macs=int(macs) if macs.isdecimal() and len(macs) < 20 else 0,
+        params=(tool.input_model.n_params or 0) if tool and tool.input_model else 0,
     )
 
 

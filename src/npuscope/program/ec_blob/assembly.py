@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from npuscope.errors import FileError, TargetError
-from npuscope.program.ec_blob.binary import EcBinary, Patch, Relocation
+from npuscope.program.ec_blob.binary import CONTAINERS, EcBinary, Patch, Relocation
 from npuscope.program.ec_blob.instructions import (
     HEADER_WORDS,
     MAX_BURST,
@@ -153,11 +153,13 @@ def _bit_name(page: int, register: int, bit: int) -> str:
     return next((field.name for field in fields if field.lsb == bit), "")
 
 
-# --- Assembler: text of `disassemble`, or written by hand, to a binary ---
+# --- Assembler: text of `disassemble`, of the vendor's recorder (debug__ec_blob_*.s), or written by
+# hand, to a binary ---
 
 _PLACE = re.compile(r"(\w+)\.(@\d{1,4}|\w+)(?:\[(\d{1,2})(?::(\d{1,2}))?\])?", re.ASCII)
 _NUMBER = re.compile(r"-?(0[xX][0-9a-fA-F]{1,8}|[1-9]\d{0,9}|0)", re.ASCII)
 _QUOTED = re.compile(r'\s*"((?:[ !#-\[\]-~]|\\x(?!00)[0-9a-f]{2})*)"(.*)', re.ASCII)
+_BASED = re.compile(r"([A-Za-z_]\w{0,199})\((\w{1,10})\)", re.ASCII)
 _HEX = re.compile(r"(?:[0-9a-f]{2})+")
 
 
@@ -171,6 +173,8 @@ class _Assembler(Struct):
     relocations: list[Relocation] = field(default_factory=list)
     patches: list[Patch] = field(default_factory=list)
     debug: bytearray = field(default_factory=bytearray)
+    words: int = 0  # of the code so far
+    based: dict[str, list[int]] = field(default_factory=dict)  # places of addresses, by their base
 
     def line(self, text: str) -> None:
         words = text.split()
@@ -200,9 +204,18 @@ class _Assembler(Struct):
     def _values(self, words: list[str]) -> None:
         if self.burst is None:
             raise FileError("numbers belong after a burstwrite or burstwriteinc")
-        self.values += [_number(word) for word in words]
+        at = self.words + 1 + len(self.values)  # the first word is the instruction
+        self.values += [self._value(word, at + i) for i, word in enumerate(words)]
         if len(self.values) > MAX_BURST:
             raise FileError(f"a burst has at most {MAX_BURST} values")
+
+    def _value(self, text: str, place: int) -> int:
+        """A number; "_user_io_input_0(0x40)" is one relative to a base that is set later."""
+        match = _BASED.fullmatch(text)
+        if match is None:
+            return _number(text)
+        self.based.setdefault(match[1], []).append(place)
+        return _number(match[2])
 
     def close_burst(self) -> None:
         if self.burst is not None:
@@ -216,10 +229,13 @@ class _Assembler(Struct):
         except TargetError as error:
             raise FileError(error.message) from None
         self.instructions.append(instruction)
+        self.words += instruction.words
 
     def _instruction(self, name: str, words: list[str]) -> None:
         if name not in _OPERANDS:
             raise FileError(f"unknown instruction '{safe_terminal(name)}'", hint=f"known: {_KNOWN}")
+        if name not in _UNPLACED and len(words) > 1 and words[0].isdecimal():
+            words = _named_place(words)
         if name.startswith("burstwrite") and words:
             page, register, _, _ = _token_place(words[0])
             self.burst = page, register, name.endswith("inc")
@@ -227,6 +243,8 @@ class _Assembler(Struct):
             return
         if len(words) != _OPERANDS[name]:
             raise FileError(f"{name} takes {_OPERANDS[name]} operands, found {len(words)}")
+        if name == "write":
+            words = [words[0], str(self._value(words[1], self.words + 1))]
         self._add(_simple(name, words))
 
     def _patch(self, identifier: str, numbers: list[str]) -> None:
@@ -246,6 +264,7 @@ _OPERANDS = {
     "label": 1,
 }
 _KNOWN = ", ".join(_OPERANDS)
+_UNPLACED = ("irq", "label")  # instructions without a register
 
 
 def assemble(text: str) -> EcBinary:
@@ -260,10 +279,14 @@ def assemble(text: str) -> EcBinary:
         except FileError as error:
             raise FileError(error.message, where=f"line {number}", hint=error.hint) from None
     assembler.close_burst()
+    based = tuple(Relocation(name, tuple(at)) for name, at in assembler.based.items())
+    container = assembler.container
+    if based and container is None:
+        container = CONTAINERS[-1]  # the text does not say which: the newest
     return EcBinary(
         tuple(assembler.instructions),
-        assembler.container,
-        tuple(assembler.relocations),
+        container,
+        (*assembler.relocations, *based),
         tuple(assembler.patches),
         bytes(assembler.debug),
     )
@@ -302,6 +325,14 @@ def _token_place(text: str) -> tuple[int, int, int, int]:
         return page, register, 0, WORD_BITS - 1
     msb = int(match.group(3))
     return page, register, int(match.group(4) or msb), msb
+
+
+def _named_place(words: list[str]) -> list[str]:
+    """The vendor's "23 2 [4] 0x1" (page, register, bits) as our "ARITH0.@2[4] 0x1"."""
+    page, register, *rest = words
+    bits = rest.pop(0) if rest and rest[0].startswith("[") else ""
+    unit = page_name(int(page)) if len(page) < 4 else page
+    return [f"{unit}.@{register}{bits}", *rest]
 
 
 def _number(text: str) -> int:

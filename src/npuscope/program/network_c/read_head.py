@@ -30,6 +30,7 @@ from npuscope.text import safe_terminal
 # The comments in front of network.c: who made it, with which options, on which pools.
 
 _OPTION = re.compile(r"^\s*\*?\s*(-{1,2}[\w-]+)\s*=\s*\"?([^\"\n]*)\"?\s*$", re.M)
+_AUTO_CHOICE = re.compile(r"^\s*\*?\s*alt-scheduler = true", re.M)  # what --Oauto-sched took
 _FIELD = re.compile(r'GIT_DESCRIPTION\s+"([^"]*)"')
 _POOL = re.compile(r"^index=(\d+)\s+file postfix=(\S*)\s+name=(\S+)\s+offset=(\S+)")
 _NUMBERS = {
@@ -41,6 +42,7 @@ _NUMBERS = {
 # Addresses have 32 bits, sizes too; what is longer is damaged and would not fit 64.
 _ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
 _PLAIN = re.compile(r"-?(?=[0-9.]{1,16}$)[0-9]+\.?[0-9]*")
+_BEFORE_2_2 = re.compile(r"atonn-v1\.(?:0\.|1\.0-)|STAI-2\.[01]")
 _FIRST_OF_3 = re.compile(r"atonn-v1\.1\.3-[0-8]\b")
 _NEW_DIALECT = re.compile(r"atonn-v1\.1\.([3-9]|\d\d)|STAI-[3-9]")
 
@@ -60,7 +62,9 @@ class SourceHeader(msgspec.Struct, frozen=True):
             return stated
         if _FIRST_OF_3.search(self.tool):
             return "3.0"
-        return "4.0" if _NEW_DIALECT.search(self.tool) else "2.2"
+        if _NEW_DIALECT.search(self.tool):
+            return "4.0"
+        return "2.1" if _BEFORE_2_2.search(self.tool) else "2.2"
 
 
 _HEAD_BYTES = 1 << 16
@@ -72,6 +76,18 @@ def is_network_c(path: str | Path) -> bool:
     lines. A C file with the bytes of a pool only names the pool."""
     head = read_head(path, _HEAD_BYTES)
     return all(mark in head for mark in _MARKS)
+
+
+# Each file of the runtime names itself in its first comment.
+_RUNTIME = re.compile(
+    r"[@\\]file\s{1,8}((?:(?:ll_aton|ll_sw|ecloader|stai_aton|mcu_cache|npu_cache)\w{0,60}|ec)\.[ch])\b"
+)
+
+
+def runtime_file(text: str) -> str:
+    """The name of a source of the NPU's runtime; empty for other text."""
+    name = _RUNTIME.search(text[:2000])
+    return name[1] if name else ""
 
 
 _POOL_COMMENT = re.compile(r"/\*\s*(index=\d+\s+file postfix=.*?)\s*\*/", re.S)
@@ -87,6 +103,8 @@ def read_header(comments: list[str]) -> SourceHeader:
     tool = next((match[1] for text in comments if (match := _FIELD.search(text))), "")
     head = next((text for text in comments if "Command Line options" in text), "")
     options = tuple((name, value) for name, value in _OPTION.findall(head))
+    if _AUTO_CHOICE.search(head):
+        options += (("--Oalt-sched", "true"),)
     pools = [pool for text in comments if (pool := _pool(text)) is not None]
     # A virtual pool is made of the real ones in its range.
     return SourceHeader(
@@ -304,6 +322,20 @@ def _shape(row: Struct, arrays: dict[str, Declaration]) -> tuple[int, ...]:
     return shape[:first] + shape[first + surplus :] if filled else shape
 
 
+def reported_shapes(function: Function) -> dict[str, tuple[int, ...]]:
+    """What a board reports of inputs or outputs with fewer than four axes, whose channels were
+    filled up with a one: (1, 512, 16) is listed as (1, 512, 16, 1). By name."""
+    arrays = function.declared
+    shapes = {}
+    for row in (row for _, rows in tables_of(function) for row in rows):
+        listed = tuple(int(n) for n in _numbers(row, "shape", arrays))
+        in_memory = tuple(int(n) for n in _numbers(row, "mem_shape", arrays))
+        filled = len(in_memory) < len(listed) and listed[-1] == 1
+        if filled and prod(in_memory) == prod(listed):
+            shapes[str(row.fields["name"])] = in_memory
+    return shapes
+
+
 def _position(row: Struct) -> str:
     return str(row.fields.get("chpos", "")).removeprefix(CHPOS_PREFIX)
 
@@ -311,9 +343,9 @@ def _position(row: Struct) -> str:
 def _batch(row: Struct, arrays: dict[str, Declaration], shape: tuple[int, ...]) -> int:
     """Channels stored together: all, one, or blocks."""
     position = _position(row)
+    stored = _numbers(row, "mem_shape", arrays)
     if position == ChannelPosition.First.name:
         return 1
-    stored = _numbers(row, "mem_shape", arrays)
     if position == ChannelPosition.Mixed.name and stored:
         return int(stored[-1])
     return shape[-1] if shape else 1

@@ -31,6 +31,7 @@ from npuscope.program.network_c.read_head import (
     pools_of,
     read_buffer,
     read_header,
+    reported_shapes,
     symbols_of,
     tables_of,
 )
@@ -43,6 +44,7 @@ from npuscope.structs import replace
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"\n]+)"', re.M)
 _TABLES = ("Input", "Output", "Internal")
+_INTERFACE = ("Input", "Output")
 
 
 class ListedEpoch(msgspec.Struct, frozen=True):
@@ -153,7 +155,12 @@ class _Reader(msgspec.Struct):
         epochs = [self._epoch(item, places, pools, images) for item in items]
         outputs = [b.name for b in tables["Output"] if not b.is_param]
         stated = (*buffers, *self.scratch, *places.whole_pools)
-        living = settled(stated, epochs, outputs)
+        # Calls are read with the shapes of the tables, whose axes they name.
+        shapes = self._reported_shapes()
+        living = tuple(
+            replace(b, shape=shapes[b.name], batch=shapes[b.name][-1]) if b.name in shapes else b
+            for b in settled(stated, epochs, outputs)
+        )
         program = Program(
             self.name,
             "stm32n6",
@@ -181,6 +188,15 @@ class _Reader(msgspec.Struct):
             return []
         rows = [row for _, rows in tables_of(function) for row in rows]
         return [read_buffer(row, function, pools) for row in rows]
+
+    def _reported_shapes(self) -> dict[str, tuple[int, ...]]:
+        functions = (self._function(f"LL_ATON_{kind}_Buffers_Info_") for kind in _INTERFACE)
+        return {
+            name: shape
+            for function in functions
+            if function is not None
+            for name, shape in reported_shapes(function).items()
+        }
 
     def _items(self) -> tuple[ListedEpoch, ...]:
         function = self._function("LL_ATON_EpochBlockItems_")
