@@ -85,7 +85,10 @@ SHAPE = list_("shapes",
     "NAME=1,224,224,3", flags=("--shape",), parse=parse_shapes, mark=Mark.MAPPING)
 AS_INT8 = flag("as_int8", "a float network as if quantized: placeholder scales, estimates only",
     **MAPPED)
-READING = OptionGroup("model", (*IO_TYPES, SHAPE, AS_INT8), shared=True)
+WEIGHTS = list_("weights",
+    "weights of a compiled program that lie elsewhere: a raw image, .hex, .elf or .c",
+    "FILE[@ADDRESS]", flags=("--weights",), **MAPPED)
+READING = OptionGroup("model", (*IO_TYPES, SHAPE, AS_INT8, WEIGHTS), shared=True)
 IMAGE = (
     flag("relocatable", "make external pools relative, as `npuscope package` needs them", **MAPPED),
     flag("no_secure", "for the non-secure world: internal pools at 0x24000000 and above", **MAPPED),
