@@ -7,7 +7,8 @@ A client is `npuscope`, our own, or the folder of a vendor's Python package `stm
 is run as it is by `--python`, an interpreter with what it needs (numpy below 2.3, protobuf 3.20,
 pyserial, tqdm, colorama). A npu_profiler.py in the folder `examples` beside the package is run too.
 
-The networks of all sources lie on one board, every second one without epoch controller. Outputs
+The networks of all sources lie on one board; of the models every second one without epoch
+controller, builds of a vendor's compiler as they are. Outputs
 are compared with those of the network alone on the simulator. A cell tells how many of the checks
 passed, "-" what a client cannot do by itself. The exit code is 1 when a check failed.
 """
@@ -230,9 +231,13 @@ def _prepared(sources: Sequence[Path], case: Path) -> list[Path]:
 
     built, random = [], np.random.default_rng(0)
     for index, source in enumerate(sources):
-        folder = case / str(index) / source.stem
-        made = building.build(source, {"relocatable": True, "epoch_controller": index % 2 == 0})
-        write_network(made, folder)
+        if building.is_program(source):  # as its compiler left it
+            folder, made = source.resolve(), building.build(source, {})
+        else:
+            folder = case / str(index) / source.stem
+            starts = {"relocatable": True, "epoch_controller": index % 2 == 0}
+            made = building.build(source, starts)
+            write_network(made, folder)
         board = SimulatedBoard(made.program, made.machine)
         (network,) = board.info().networks
         inputs = [random_values(random, np.dtype(t.dtype), t.shape) for t in network.inputs]
@@ -331,7 +336,7 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("clients", nargs="*", default=[OURS], help="npuscope, or folders")
     parser.add_argument(
-        "--source", action="append", default=[], type=Path, help="a model: one network"
+        "--source", action="append", default=[], type=Path, help="a model or a build: one network"
     )
     parser.add_argument("--python", default=sys.executable, help="the interpreter for the clients")
     parser.add_argument("--host", nargs=3, default=None, help=argparse.SUPPRESS)

@@ -1,10 +1,21 @@
-"""Every network.c below a folder: whether it can be read, estimated and explained.
+"""Every build below a folder of repositories: is it read, executed, emulated, validated?
 
-    python benchmarks/vendor_builds.py builds --once --json builds.json
+    python benchmarks/vendor_builds.py builds --json builds.json --markdown builds.md
 
-A network.c is known by its content, whatever its name. `own` are the epochs that the generate
-report beside it counts, as total/SW/hybrid, so that a count that differs stands out. Times above
-a second or below 10 us are marked: they are rarely true.
+The folder has one folder per repository, owner+name. A build is what one compile wrote: sources
+that differ in comments and white space alone are one, whichever repositories hold them, and the
+copy with weights beside it is taken. A network.c is known by its content, whatever its name.
+c_info.json and reports without a source are builds as well, by the network that they describe.
+
+* read: the program is understood, estimated and explained.
+* executed: one inference with the hardware's arithmetic, on random values.
+* emulated: the same inference on the emulated board, with equal output bytes.
+* validated: against the model that it was compiled from, found by its digest or its name below
+  the folder or `--models`; the verdict is passed or differs (as rounding does).
+
+Each cell that is not "yes" has its reason below the table. `own` are the epochs that the generate
+report beside it counts, as total/SW/hybrid. Builds that need more than `--limit` seconds for a step
+are told so.
 """
 
 from __future__ import annotations
@@ -12,106 +23,230 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import multiprocessing
+import re
+import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from queue import Empty
 from typing import Any
 
+import numpy as np
+
 import npuscope
+from npuscope.boards.device import NOTHING, Request
 from npuscope.bounded_file import read_head
-from npuscope.errors import NpuscopeError
+from npuscope.building import build, compiled_copy, md5, read_graph
+from npuscope.errors import ModelError, NpuscopeError
+from npuscope.machine.load import load_machine
+from npuscope.profiling.measure import _emulated, random_inputs
+from npuscope.profiling.same_network import refuse_other_network
+from npuscope.profiling.validate import validate
 from npuscope.program.generate_report.reader import read_generate_report
+from npuscope.program.model import Program
 from npuscope.program.sources import read_program
+from npuscope.program.units import Ref
+from npuscope.sim.memory import Memory
+from npuscope.sim.run import execute
 
 _HEAD_BYTES = 1 << 16
 _MARKS = (b"LL_ATON_VERSION", b"global pool")
-_SLOWEST_MS = 1000.0
-_FASTEST_MS = 0.01
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _KINDS = ("HW", "SW", "HYBRID")
+STEPS = ("read", "executed", "emulated", "validated")
+NO_WEIGHTS, NO_MODEL = "no weights", "no model"
 
 
 def main() -> int:
     options = _arguments()
+    models = _models(options.folder, *options.models)
+    done = _rows(options.json)
     rows = []
-    for path in _networks(options.folder, options.once):
-        rows.append(_row(path, options.folder))
-        print(_line(rows[-1]), flush=True)
-    for step in ("parses", "estimate", "explain"):
-        done = sum(not row["errors"].get(step) for row in rows)
-        print(f"{step}: {done} of {len(rows)}")
-    for message, count in Counter(e for row in rows for e in row["errors"].values()).most_common():
-        print(f"{count:4d} x {message}")
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
-    return 1 if any(row["errors"] for row in rows) else 0
+    for paths in _builds(options.folder):
+        key = str(paths[0].relative_to(options.folder))
+        if options.match not in key:
+            continue
+        row = done.get(key) or _within(options.limit, paths, options.folder, models)
+        rows.append(row)
+        print(_line(row), flush=True)
+        if options.json and key not in done:
+            with options.json.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+    told = _summary(rows)
+    print(told)
+    if options.markdown:
+        options.markdown.write_text(_markdown(rows) + "\n" + told + "\n", encoding="utf-8")
+    return 0
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folder", type=Path, help="folder of builds; it is searched through")
-    parser.add_argument("--once", action="store_true", help="leave out copies of the same source")
-    parser.add_argument("--json", type=Path, help="file to write the table to")
+    parser.add_argument("folder", type=Path, help="folder of repositories; it is searched through")
+    parser.add_argument("--models", type=Path, action="append", default=[], help="more models")
+    parser.add_argument("--match", default="", help="only builds whose path holds this")
+    parser.add_argument("--limit", type=float, default=300, help="seconds for one build (300)")
+    parser.add_argument("--json", type=Path, help="a line for each build; what it holds is kept")
+    parser.add_argument("--markdown", type=Path, help="file to write the table to")
     return parser.parse_args()
 
 
-def _networks(folder: Path, once: bool) -> list[Path]:
-    found = sorted(f for f in folder.rglob("*") if _is_network(f))
-    first = {hashlib.sha256(f.read_bytes()).digest(): f for f in reversed(found)} if once else {}
-    return sorted(first.values()) if once else found
+def _rows(file: Path | None) -> dict[str, dict[str, Any]]:
+    if file is None or not file.is_file():
+        return {}
+    rows = (json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
+    return {row["key"]: row for row in rows}
 
 
-def _is_network(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    if path.name == "network.c":
-        return True  # empty or not: whoever has such a file wants to read it
+# --- What there is ---
+
+
+def _builds(folder: Path) -> list[list[Path]]:
+    """Files of each build: copies of one source, else a report or c_info.json of its own."""
+    copies: dict[str, list[Path]] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and is_network(path):
+            text = path.read_text(encoding="utf-8", errors="replace")
+            copies.setdefault(hashlib.sha256(code(text).encode()).hexdigest(), []).append(path)
+    with_source = {path.relative_to(folder).parts[0] for paths in copies.values() for path in paths}
+    for path in sorted(folder.rglob("*")):
+        # Beside a source of the same repository such a file describes that build.
+        if path.relative_to(folder).parts[0] in with_source or not path.is_file():
+            continue
+        if path.name.endswith(("c_info.json", "report.txt", "network.csv")):
+            copies.setdefault(hashlib.sha256(path.read_bytes()).hexdigest(), []).append(path)
+    return sorted(copies.values())
+
+
+def code(text: str) -> str:
+    """A source without what differs between copies of it."""
+    return "".join(_COMMENT.sub("", text).split())
+
+
+def is_network(path: Path) -> bool:
     if ".c" not in path.suffixes:
         return False
     head = read_head(path, _HEAD_BYTES)
     return all(mark in head for mark in _MARKS)
 
 
-def _row(path: Path, root: Path) -> dict[str, Any]:
-    errors: dict[str, str] = {}
-    program = _tried(lambda: read_program(path), "parses", errors)
-    explained = _tried(lambda: npuscope.explain(path), "explain", errors)
-    # An explanation holds the same profile as an estimate.
-    profile = explained.profile if explained else _tried(_estimate(path), "estimate", errors)
-    counts = profile.counts if profile else {}
-    memory = profile.memory if profile else None
-    return {
-        "path": str(path.relative_to(root)),
-        "generation": program.generation if program else "",
-        "ms": profile.total_ms if profile else None,
-        "epochs": [counts.get(kind, 0) for kind in _KINDS] if profile else None,
-        "ram_bytes": memory.internal_ram_bytes + memory.external_ram_bytes if memory else None,
-        "weights_bytes": memory.weights_bytes if memory else None,
-        "findings": len(explained.findings) if explained else None,
-        "own": _own(path),
-        "notes": list(program.notes) if program else [],
-        "errors": errors,
+def _models(*folders: Path) -> dict[str, Path]:
+    """Model files by digest and by name; a name that the compiler's front end made is its own."""
+    models: dict[str, Path] = {}
+    for folder in folders:
+        for path in sorted(f for f in folder.rglob("*") if f.suffix in (".tflite", ".onnx")):
+            models.setdefault(md5(path), path)
+            models.setdefault(_stem(path.name), path)
+    return models
+
+
+def _stem(name: str) -> str:
+    """Without the version of the front end that wrote its own copy of the model."""
+    return re.sub(r"(_OE_\d+_\d+_\d+)?\.(onnx|tflite)$", "", name).lower()
+
+
+# --- What becomes of it ---
+
+
+def _within(limit: float, paths: list[Path], root: Path, models: dict[str, Path]) -> dict[str, Any]:
+    """In a process of its own, which tells after each step what it knows."""
+    answers: multiprocessing.Queue[dict[str, Any]] = multiprocessing.Queue()
+    child = multiprocessing.Process(target=_steps, args=(paths, root, models, answers), daemon=True)
+    child.start()
+    row: dict[str, Any] = {"key": str(paths[0].relative_to(root)), "states": {}, "why": {}}
+    end = time.monotonic() + limit
+    while not row.get("done"):
+        try:
+            row = answers.get(timeout=max(0.1, end - time.monotonic()))
+        except Empty:
+            step = next(step for step in STEPS if step not in row["states"])
+            row["states"][step], row["why"][step] = "no", f"not in {limit:.0f} s"
+            break
+    child.terminate()
+    child.join()
+    return row
+
+
+def _steps(paths: list[Path], root: Path, models: dict[str, Path], answers: Any) -> None:
+    warnings.simplefilter("ignore")
+    repositories = sorted({p.relative_to(root).parts[0].replace("+", "/", 1) for p in paths})
+    row: dict[str, Any] = {
+        "key": str(paths[0].relative_to(root)),
+        "repositories": repositories,
+        "copies": len(paths),
+        "states": {},
+        "why": {},
     }
 
+    def tried(step: str, call: Callable[[], str | None]) -> bool:
+        """The state of a step, with the sentence that a user would read where it fails."""
+        try:
+            reason = call()
+        except NpuscopeError as error:
+            reason = f"{error.where}: {error.message}" if error.where else error.message
+        except Exception as error:  # what reaches a user as a bug; the table goes on
+            reason = f"BUG {type(error).__name__}: {error}"
+        row["states"][step] = "no" if reason else "yes"
+        if reason:
+            row["why"][step] = reason.replace(f"{root}/", "")
+        answers.put({**row, "done": False})
+        return not reason
 
-def _estimate(path: Path) -> Callable[[], Any]:
-    return lambda: npuscope.estimate(path)
+    if not is_network(paths[0]):
+        row["what"] = paths[0].name.rpartition("_")[2]
+        tried("read", lambda: _inspected(paths[0]))
+        answers.put({**row, "done": True})
+        return
+    program, path = _best(paths)
+    row |= {"what": "network.c", "path": str(path.relative_to(root)), "own": _own(path)}
+    if tried("read", lambda: _read(path, row)) and program is not None:
+        row["generation"] = program.generation
+        row["weights"] = not program.missing_weights()
+        if not row["weights"]:
+            row["states"] |= dict.fromkeys(STEPS[1:], NO_WEIGHTS)
+        elif tried("executed", lambda: _executed(program)):
+            tried("emulated", lambda: _equal(path))
+            model = _model(path, program, models)
+            if model is None or not _fits(program, model):
+                row["states"]["validated"] = NO_MODEL
+            else:
+                tried("validated", lambda: _validated(program, model))
+    answers.put({**row, "done": True})
 
 
-def _tried(call: Callable[[], Any], step: str, errors: dict[str, str]) -> Any:
-    """What a verb gives; the sentence that a user would read where it fails."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return call()
-    except NpuscopeError as error:
-        hint = f" ({error.hint})" if error.hint else ""
-        errors[step] = f"{error.message}{hint}"
-    except Exception as error:  # what reaches a user as a bug; the table goes on
-        errors[step] = f"BUG {type(error).__name__}: {error}"
-    return None
+def _best(paths: list[Path]) -> tuple[Program | None, Path]:
+    """The first copy whose weights are there, else the first that is read."""
+    found: tuple[Program | None, Path] = (None, paths[0])
+    for path in paths:
+        try:
+            program = read_program(path)
+        except NpuscopeError:
+            continue
+        if not program.missing_weights():
+            return program, path
+        if found[0] is None:
+            found = (program, path)
+    return found
+
+
+def _inspected(path: Path) -> str:
+    kind = npuscope.inspect(path).kind
+    return "" if kind and "unknown" not in kind else f"is {kind or 'unknown'}"
+
+
+def _read(path: Path, row: dict[str, Any]) -> str:
+    explained = npuscope.explain(path)
+    counts, memory = explained.profile.counts, explained.profile.memory
+    row |= {
+        "ms": explained.profile.total_ms,
+        "epochs": [counts.get(kind, 0) for kind in _KINDS],
+        "findings": len(explained.findings),
+        "weights_bytes": memory.weights_bytes if memory else None,
+    }
+    return ""
 
 
 def _own(path: Path) -> list[int | None] | None:
@@ -126,23 +261,124 @@ def _own(path: Path) -> list[int | None] | None:
     return None
 
 
-def _line(row: dict[str, Any]) -> str:
-    time = "-" if row["ms"] is None else f"{row['ms']:.3f}"
-    odd = row["ms"] is not None and not _FASTEST_MS <= row["ms"] <= _SLOWEST_MS
-    cells = [
-        f"{row['generation'] or '-':>5}",
-        f"{time:>10}{'!' if odd else ' '}",
-        f"{_slashed(row['epochs']):>10}",
-        f"own {_slashed(row['own']):<9}",
-        f"{'-' if row['findings'] is None else row['findings']:>3} findings",
-        row["path"],
+def _bytes(memory: Memory, name: str) -> np.ndarray:
+    size = memory.buffer(name).size_bytes
+    return memory.window(memory.address(Ref(name)), (size,), (1,), np.dtype("u1"))
+
+
+def _outputs(program: Program, stored: list[bytes]) -> list[bytes]:
+    """Bytes of the outputs for bytes of the inputs, as they lie in memory."""
+    memory = Memory(program)
+    for name, data in zip(program.inputs, stored, strict=True):
+        _bytes(memory, name)[...] = np.frombuffer(data, np.uint8)
+    results = execute(program, {name: memory.read(name) for name in program.inputs}).outputs
+    fresh = Memory(program)
+    for name, values in results.items():
+        fresh.write(name, values)
+    return [_bytes(fresh, name).tobytes() for name in program.outputs]
+
+
+def _executed(program: Program) -> str:
+    random, buffers = np.random.default_rng(0), program.buffer_map()
+    values = [
+        random.random(buffers[n].size_bytes // 4, np.float32).tobytes()
+        if buffers[n].is_float
+        else random.bytes(buffers[n].size_bytes)
+        for n in program.inputs
     ]
-    problems = [f"{step}: {text}" for step, text in row["errors"].items()]
-    return "\n      ".join([" ".join(cells), *row["notes"], *problems])
+    _outputs(program, values)
+    return ""
 
 
-def _slashed(numbers: list[int | None] | None) -> str:
-    return "/".join("?" if n is None else str(n) for n in numbers) if numbers else "-"
+def _equal(path: Path) -> str:
+    made = build(path, {"relocatable": True})
+    board = _emulated(made.program, made.machine)
+    try:
+        (network,) = board.info().networks
+        inputs = random_inputs(network)
+        found = board.run(Request(network.name, inputs, per_layer=True, options=NOTHING)).outputs
+    finally:
+        board.close()  # type: ignore[attr-defined]
+    expected = _outputs(made.program, [np.ascontiguousarray(v).tobytes() for v in inputs])
+    same = [np.ascontiguousarray(v).tobytes() == e for v, e in zip(found, expected, strict=True)]
+    return "" if all(same) else f"{same.count(False)} of {len(same)} outputs differ"
+
+
+def _model(path: Path, program: Program, models: dict[str, Path]) -> Path | None:
+    """By the digest that the build states, or by the name that the compiler was given."""
+    stem = _stem(compiled_copy(program).name)
+    near = (f for folder in path.parents[:3] for f in sorted(folder.glob("*")))
+    beside = (f for f in near if f.suffix in (".onnx", ".tflite") and _stem(f.name) == stem)
+    return models.get(program.model_md5) or next(beside, None) or models.get(stem)
+
+
+def _fits(program: Program, model: Path) -> bool:
+    """Another model may bear the same name. One that cannot be read is told of by the next step."""
+    try:
+        graph = read_graph(model, {})
+    except NpuscopeError:
+        return True
+    try:
+        refuse_other_network(program, graph)
+    except ModelError:
+        return False
+    return True
+
+
+def _validated(program: Program, model: Path) -> str:
+    machine = load_machine(generation=program.generation)
+    found = validate(program, read_graph(model, {}), machine)
+    return "" if found.passed else found.sentence
+
+
+# --- What is shown ---
+
+
+def _line(row: dict[str, Any]) -> str:
+    cells = " ".join(f"{row['states'].get(step, '-'):>10}" for step in STEPS)
+    name = row.get("path", row["key"])
+    reasons = [f"{step}: {text}" for step, text in row["why"].items()]
+    return "\n      ".join([f"{row.get('generation', '-'):>5} {cells}  {name}", *reasons])
+
+
+def _markdown(rows: list[dict[str, Any]]) -> str:
+    head = ("build", "generation", "found", "ms", *STEPS)
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    notes: list[str] = []
+    for row in rows:
+        states = []
+        for step in STEPS:
+            state = row["states"].get(step, "-")
+            if step in row["why"]:
+                notes.append(row["why"][step].replace("|", "/"))
+                state += f" [{len(notes)}]"
+            states.append(state)
+        weights = {True: "network.c, weights", False: "network.c"}
+        found = weights.get(row.get("weights"), row.get("what", ""))  # type: ignore[arg-type]
+        time_ms = f"{row['ms']:.2f}" if row.get("ms") is not None else "-"
+        cells = (row.get("path", row["key"]), row.get("generation", "-"), found, time_ms, *states)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, "", *(f"{n}. {text}" for n, text in enumerate(notes, 1))])
+
+
+def _summary(rows: list[dict[str, Any]]) -> str:
+    return "\n".join(_totals(rows))
+
+
+def _totals(rows: list[dict[str, Any]]) -> Iterator[str]:
+    sources = [row for row in rows if row.get("what") == "network.c"]
+    weighted = [row for row in sources if row.get("weights")]
+    repositories = {name for row in rows for name in row.get("repositories", ())}
+    yield f"{len(rows)} builds of {len(repositories)} repositories, {len(sources)} with network.c"
+    read = sum(row["states"].get("read") == "yes" for row in rows)
+    yield f"read: {read} of {len(rows)}; with weights: {len(weighted)}"
+    for step in STEPS[1:]:
+        tried = [r for r in weighted if r["states"].get(step) not in (NO_MODEL, NO_WEIGHTS)]
+        done = sum(row["states"].get(step) == "yes" for row in tried)
+        yield f"{step}: {done} of {len(tried)} with weights{' and a model' * (step == STEPS[3])}"
+    reasons = Counter(text for row in rows for text in row["why"].values())
+    for text, count in reasons.most_common():
+        yield f"{count:4d} x {text}"
 
 
 if __name__ == "__main__":

@@ -158,6 +158,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert main(words) == 0
         shutil.copy("noext/stm32n6.mpool", "noext.mpool")
         assert main(["compile", "model.tflite", "-o", "net", "--relocatable", "-q"]) == 0
+        words = ["compile", "model.tflite", "-o", "nonsecure", "--relocatable", "--no-secure", "-q"]
+        assert main(words) == 0
         for name, flash in (("ext2", True), ("ext3", False)):
             (place / f"{name}.mpool").write_text(fixed_external_ram(flash), encoding="utf-8")
             words = ["compile", "model.tflite", "-o", name, "--load-mpool", f"{name}.mpool", "-q"]
@@ -224,5 +226,6 @@ def test_the_commands_of_images_show_what_they_must(
         pytest.importorskip(module, reason=f"{module} is not installed: no emulated board")
     monkeypatch.chdir(folder)
     assert main(["package", "net", "-o", "build", "-q"]) == 0
+    assert main(["package", "net", "-o", "split_build", "--split", "-q"]) == 0
     capsys.readouterr()
     assert failures([row for row in rows() if row.needs_board], folder, capsys) == {}

@@ -126,7 +126,7 @@ def test_a_wrong_keyword_is_told(call: typing.Callable[[], object], message: str
         (["lint", "a", "-O3"], "-O is an option of demo, estimate, compile, profile"),
         (["demo", "--shape", "x=1"], "--shape is an option of estimate, compile, profile, board"),
         (["manycore", "run", "-t", "a", "--num-itr", "2"], "did you mean --num-iter?"),
-        (["estimate", "a", "b"], "`npuscope estimate --help` lists the options"),
+        (["explain", "a", "b"], "`npuscope explain --help` lists the options"),
     ],
 )
 def test_a_wrong_word_is_told(

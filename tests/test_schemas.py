@@ -33,7 +33,7 @@ KNOWN = (
         "quantize",
         "rules",
     ),
-    *("run", "serve", "sweep", "validate"),
+    *("run", "serve", "sweep", "tune", "validate"),
 )
 
 

@@ -3,7 +3,7 @@
 #ifndef LL_ATON_VERSION_H
 #define LL_ATON_VERSION_H
 
-/* NPUSCOPE_DIALECT: 2 for the runtime of generations 2.x, 30 for that of 3.0, 3 for later ones. */
+/* NPUSCOPE_DIALECT: 2 for the runtime of generation 2.2, 21 for that of 2.1, 30 for that of 3.0, 3 for later ones. */
 #ifndef NPUSCOPE_DIALECT
 #define NPUSCOPE_DIALECT 3
 #endif
@@ -13,6 +13,9 @@
 #if NPUSCOPE_DIALECT == 2
 #define LL_ATON_VERSION_MICRO 1
 #define LL_ATON_VERSION_DEV 14
+#elif NPUSCOPE_DIALECT == 21
+#define LL_ATON_VERSION_MICRO 0
+#define LL_ATON_VERSION_DEV 31
 #elif NPUSCOPE_DIALECT == 30
 #define LL_ATON_VERSION_MICRO 3
 #define LL_ATON_VERSION_DEV 8

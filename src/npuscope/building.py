@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 Source = str | Path | Graph
 log = logging.getLogger(__name__)
+_NOT_FOR_MODELS = "this is for compiled programs, such as a network.c"
 
 
 class ReadOptions(TypedDict, total=False):
@@ -55,6 +56,7 @@ class ReadOptions(TypedDict, total=False):
     output_data_type: str | None
     shapes: Mapping[str, Sequence[int]]
     as_int8: bool
+    weights: Sequence[str]  # of a compiled program, FILE or FILE@ADDRESS
 
 
 class Options(ReadOptions, total=False):
@@ -62,6 +64,7 @@ class Options(ReadOptions, total=False):
 
     optimization: int | None
     ec_single_epoch: bool
+    alternative_schedule: bool
     relocatable: bool
     no_secure: bool
     compiled_from: str | Path | None  # the model of a compiled program
@@ -120,7 +123,7 @@ def _compiled(path: str | Path, options: Options) -> Build:
     from npuscope.program.claims import with_claims
     from npuscope.program.sources import read_program
 
-    program = read_program(path)
+    program = read_program(path, options.get("weights") or ())
     request: Options = {**options, "generation": options.get("generation") or program.generation}
     if options.get("epoch_controller") is None:
         request["epoch_controller"] = program.epoch_controller
@@ -229,6 +232,8 @@ def _build(source: Source, options: Options) -> Build:
     if not isinstance(source, Graph) and is_program(source):
         return _compiled(source, options)
     # What the user may have mistyped is checked before heavy modules are imported.
+    if options.get("weights"):
+        raise UsageError("a model brings its weights", where="--weights", hint=_NOT_FOR_MODELS)
     machine = machine_for(options)
     if not isinstance(source, Graph) and Path(source).suffix.lower() == ".txt":
         refuse_report(Path(source), machine)
@@ -241,7 +246,9 @@ def _build(source: Source, options: Options) -> Build:
     start = time.perf_counter()
     level, profile = optimization_level(options), art_profile(options)
     single = options.get("ec_single_epoch", False) or bool(profile and profile.options.single_epoch)
-    program = compile_graph(graph, machine, CompileOptions(level, single))
+    asked = options.get("alternative_schedule", False)
+    alternative = asked or bool(profile and profile.options.alternative_schedule)
+    program = compile_graph(graph, machine, CompileOptions(level, single, alternative))
     text = "compiled for %s, generation %s: %d epochs in %.2f s"
     spent = time.perf_counter() - start
     log.debug(text, machine.name, machine.generation.name, len(program.executed), spent)

@@ -67,6 +67,11 @@ EXTRAS = (
         {"pillow": "11"},
     ),
     Extra(
+        "tune",
+        "`tune` searches spaces that are too large to try all of their points",
+        {"optuna": "4.2"},
+    ),
+    Extra(
         "ethos-u",
         "networks are compiled for Arm Ethos-U machines (files that Vela wrote need nothing)",
         {"ethos-u-vela": "5.0"},

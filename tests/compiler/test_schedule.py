@@ -19,11 +19,18 @@ from compiler.nets import (
     scheduled,
 )
 from compiler.vendor import MOBILENET_21, MOBILENET_30, TIME_SERIES_40, Build, rebuilt
-from npuscope.compiler.schedule import root
+from npuscope.compiler.lower.graph import lower_graph
+from npuscope.compiler.passes import run_passes
+from npuscope.compiler.pipeline import CompileOptions, compile_graph
+from npuscope.compiler.schedule import root, schedule
 from npuscope.compiler.stages import ArithStage, ConvStage, CopyStage, PoolStage
+from npuscope.geometry.tiling import ConvShape, choose_tiling, depthwise_tiling
 from npuscope.graph.model import Activation, Graph
+from npuscope.machine.load import load_machine
+from npuscope.machine.model import Machine
 from npuscope.ops.run import run
 from npuscope.program.model import EpochKind, Program
+from npuscope.program.modes import Simd
 from npuscope.program.units import Convacc
 from npuscope.sim.run import execute
 
@@ -454,3 +461,70 @@ def test_six_pieces_go_in_pairs() -> None:
     """Five 16-bit sums are alive at most, which is the external RAM of a published network."""
     pieces = [sum(rows > 0 for rows in epoch) for epoch in epochs_of(16, (7, 7), 1, -1)]
     assert pieces == [2, 2, 2, 0, 0]
+
+
+# The other scheduler, and the version before 2.2: MoveNet as built with --Oalt-sched at 2.1
+
+
+def fork(machine: Machine) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """Epochs of a map that two convolutions read, one layer after the other, by both schedulers."""
+    net = Net()
+    x = net.input((1, 12, 12, 64), ODD)
+    wide = net.conv(x, 384, (1, 1), quant=LOWEST)
+    deep = net.conv(wide, window=(3, 3), quant=ODD)
+    graph = net.graph(deep, net.conv(x, 64, (1, 1), quant=ODD))
+    lowered = lower_graph(run_passes(graph, machine), machine, 3)
+    both = (schedule(lowered, machine), schedule(lowered, machine, alternative=True))
+    usual, other = ([tuple(s.operator for s in g.stages) for g in groups] for groups in both)
+    return usual, other
+
+
+def test_the_alternative_scheduler_goes_by_level() -> None:
+    """Epochs 34 to 36 of that build: units that are missing for the second layer close the epoch of
+    the first, whose sums wait; its last stage is left alone."""
+    usual, other = fork(load_machine(generation="2.1"))
+    scaled = ("Conv", "Mul", "Add")
+    assert usual[0] == (*scaled, "Sub")
+    assert other[:3] == [("Conv",), ("Conv", "Mul", "Mul", "Add", "Add"), ("Sub",)]
+    assert sorted(sum(usual, ())) == sorted(sum(other, ()))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_both_schedulers_compute_the_same(seed: int) -> None:
+    graph, machine = random_network(seed), load_machine(generation="2.1")
+    values = sample(graph)
+    one, other = (
+        execute(compile_graph(graph, machine, CompileOptions(3, False, alternative)), values)
+        for alternative in (False, True)
+    )
+    for name, wanted in one.outputs.items():
+        np.testing.assert_array_equal(other.outputs[name], wanted)
+
+
+def test_depthwise_words_of_2_1() -> None:
+    """Four kernels of eight channels in 16x8 mode, which are not copied together before: epochs 61,
+    65 and 69 of that build. 8x8 mode is as later."""
+    machine = load_machine(generation="2.1")
+    words = depthwise_tiling(64, (3, 3), (1, 1), Simd.S16X8, machine, (12, 12))
+    assert (words.kernels, words.depth, words.tiles) == (4, 8, 16)
+    single = depthwise_tiling(64, (3, 3), (1, 1), Simd.S8X8, machine, (12, 12))
+    assert (single.kernels, single.depth, single.tiles) == (8, 8, 8)
+    net = Net()
+    x = net.input((1, 12, 12, 64), ODD)
+    net.conv(x, quant=ODD)
+    graph = net.graph()
+    program = compile_graph(graph, machine, CompileOptions(3))
+    assert operators(program)[-1] == ("Conv", "Mul", "Add")
+    assert not any("Identity" in names for names in operators(program))
+    values = sample(graph)
+    found, wanted = execute(program, values).outputs, run(graph, values)
+    for name in graph.outputs:
+        assert np.abs(found[name].astype(int) - wanted[name]).max() <= 1
+
+
+def test_deep_layers_of_2_1() -> None:
+    """From 48 channels on, whatever it costs: 96 to 576 in that build, 64 to 16 in another."""
+    earlier, later = (load_machine(generation=name) for name in ("2.1", "2.2"))
+    shape = ConvShape(64, 16, (1, 1), (8, 8), (8, 8))
+    assert choose_tiling(shape, Simd.S8X8, earlier, 3).deep
+    assert not choose_tiling(shape, Simd.S8X8, later, 3).deep

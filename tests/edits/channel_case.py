@@ -157,9 +157,9 @@ class QdqNet:
         plain = self.writer.constant(np.array(turned))
         return self.op("Reshape", [y.id, plain], x.shape, x.zero_point)
 
-    def function(self, kind: str, *inputs: Data) -> Data:
+    def function(self, kind: str, *inputs: Data, zero: int = 0) -> Data:
         """Any op that keeps the shape."""
-        return self.op(kind, [x.id for x in inputs], inputs[0].shape, 0)
+        return self.op(kind, [x.id for x in inputs], inputs[0].shape, zero)
 
     def flat(self, x: Data, shape: Shape) -> Data:
         """Another shape for one row of channels."""

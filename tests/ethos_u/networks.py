@@ -148,3 +148,42 @@ def executorch_program(layer: Convolution) -> bytes:
         + block(b"outputs", table(SHAPE_OUT, TARGET))
         + block(b"vela_end_stream", b"")
     )
+
+
+def executorch_plan(kernels: list[str], sizes: tuple[int, ...], order: tuple[int, ...]) -> bytes:
+    """The flatbuffer of a program: kernels on one tensor, then a delegate that reads it."""
+    import flatbuffers
+
+    b = flatbuffers.Builder(1024)
+
+    def table(*fields: tuple[int, str, int]) -> int:
+        b.StartObject(12)
+        for slot, form, value in fields:
+            if form == "table":
+                b.PrependUOffsetTRelativeSlot(slot, value, 0)
+            else:
+                getattr(b, f"Prepend{form}Slot")(slot, value, 0)
+        return b.EndObject()
+
+    def tables(offsets: list[int]) -> int:
+        b.StartVector(4, len(offsets), 4)
+        for offset in reversed(offsets):
+            b.PrependUOffsetTRelative(offset)
+        return b.EndVector()
+
+    shape = b.CreateNumpyVector(np.array(sizes, np.int32))
+    axes = b.CreateNumpyVector(np.array(order, np.uint8))
+    tensor = table((2, "table", shape), (3, "table", axes))
+    values = tables([table((0, "Uint8", 5), (1, "table", tensor))])
+    names = [b.CreateString(name) for name in kernels]
+    operators = tables([table((0, "table", name)) for name in names])
+    arguments = b.CreateNumpyVector(np.array([0], np.int32))
+    calls = [table((0, "Int32", n), (1, "table", arguments)) for n in range(len(kernels))]
+    instructions = [table((0, "Uint8", 1), (1, "table", call)) for call in calls]
+    call = table((1, "table", arguments))
+    instructions.append(table((0, "Uint8", 2), (1, "table", call)))
+    chain = table((2, "table", tables(instructions)))
+    chains = tables([chain])
+    plan = table((2, "table", values), (5, "table", chains), (6, "table", operators))
+    b.Finish(table((1, "table", tables([plan]))), b"ET12")
+    return bytes(b.Output())

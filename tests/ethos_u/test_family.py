@@ -16,6 +16,7 @@ from ethos_u.networks import (
     SHAPE_IN,
     SHAPE_OUT,
     Convolution,
+    executorch_plan,
     executorch_program,
     vela_file,
 )
@@ -210,3 +211,27 @@ def test_networks_of_floats_are_refused_in_one_sentence(tmp_path: Path) -> None:
     model = save(tmp_path, "net.onnx", op_model(CASES["Sigmoid"], quantized=False))
     with pytest.raises(ModelError, match="quantized networks only"):
         FAMILY.compile(model, {"machine": "ethos-u55-128"})
+
+
+_CHANNELS_FIRST = (1, SHAPE_IN[2], *SHAPE_IN[:2])
+
+
+@pytest.mark.parametrize(
+    ("order", "reordered"), [((0, 1, 2, 3), True), ((0, 2, 3, 1), False)], ids=["first", "last"]
+)
+def test_what_the_runtime_does_around_a_delegate(order, reordered, tmp_path: Path) -> None:
+    plan = executorch_plan(["cortex_m::quantize_per_tensor"], _CHANNELS_FIRST, order)
+    path = tmp_path / "net.pte"
+    path.write_bytes(plan + bytes(-len(plan) % 16) + executorch_program(Convolution(U55_128))[112:])
+    names = [part.name for part in npuscope.estimate(path).epochs]
+    copies = ["copy of argument 0"] if reordered else []
+    assert names == ["cortex_m::quantize_per_tensor", *copies, "CONV"]
+    rules = [finding.rule for finding in npuscope.explain(path).findings]
+    assert ("ADV-ETHOS-LAYOUT" in rules) == reordered
+    data, rng = path.read_bytes(), np.random.default_rng(7)
+    for _ in range(300):
+        broken = bytearray(data)
+        for place in rng.integers(8, len(plan), 3):
+            broken[place] ^= 1 << int(rng.integers(8))
+        with contextlib.suppress(FileError):
+            read_program(bytes(broken))

@@ -12,6 +12,7 @@ from npuscope.families.ethos_u.machine import load_machine, machine_names, memor
 from npuscope.families.ethos_u.registers import jobs_of
 from npuscope.families.ethos_u.stream import build_stream
 from npuscope.families.ethos_u.timing import KernelLimit, time_stream
+from npuscope.families.ethos_u.vela import system_config
 from npuscope.families.ethos_u.work import kernel_work, output_beats
 
 
@@ -89,3 +90,22 @@ def test_far_constants_hold_a_layer_up() -> None:
     assert near.kernels[0].limit is KernelLimit.MAC
     assert far.kernels[0].limit is KernelLimit.CONSTANTS
     assert near.cycles < far.cycles
+
+
+def test_a_board_is_written_for_vela() -> None:
+    """In the words of the file that the board's maker publishes."""
+    text = system_config(load_machine("ethos-u55-64", system="Himax_WE2"))
+    assert text.splitlines() == [
+        "[System_Config.Himax_WE2]",
+        "core_clock=4e+08",
+        "axi0_port=Sram",
+        "axi1_port=OffChipFlash",
+        "Sram_clock_scale=1.0",
+        "Sram_burst_length=32",
+        "Sram_read_latency=16",
+        "Sram_write_latency=16",
+        "OffChipFlash_clock_scale=0.015625",
+        "OffChipFlash_burst_length=32",
+        "OffChipFlash_read_latency=64",
+        "OffChipFlash_write_latency=64",
+    ]

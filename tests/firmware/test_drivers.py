@@ -203,7 +203,7 @@ def test_register_header_is_up_to_date() -> None:
     )
 
 
-@pytest.mark.parametrize("runtime", [2, 30, 3])
+@pytest.mark.parametrize("runtime", [2, 21, 30, 3])
 @pytest.mark.parametrize("cpu", ["cortex_m33", "cortex_m55+mve_fp"])
 def test_drivers_fit_position_independent_firmware(tmp_path: Path, cpu: str, runtime: int) -> None:
     """No address in read-only memory that a loader would have to patch, and no libc."""

@@ -417,3 +417,19 @@ def test_epochs_inside_of_blobs_are_counted(tmp_path: Path) -> None:
     value = C_INFO | {"graphs": [{"nodes": nodes}], "ec_blobs_info": [{"blob_id": 6}]}
     counts = told(tmp_path, json.dumps(value)).summary
     assert (counts["epochs"], counts["hw_epochs"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("ocr_det_atonbuf.xSPI2.raw", b"\x80" * 4096, "raw_image"),  # no control characters
+        ("atonbuf.xSPI2.raw", b"plain words\n" * 9, "raw_image"),
+        ("some.bin", b"\x80" * 4096, "raw_image"),
+    ],
+)
+def test_weights_are_an_image_whatever_they_look_like(
+    name: str, content: bytes, kind: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert format_of(Sample(path)).kind == kind

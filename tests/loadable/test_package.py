@@ -199,10 +199,10 @@ def test_a_section_of_its_own(tmp_path):
     assert "section '.odd', which images do not have" in message(folder, error=TargetError)
 
 
-def test_not_the_relocatable_form(tmp_path):
+def test_fixed_addresses_need_epochs_that_can_be_written_anew(tmp_path):
     folder = write_net(tmp_path, MODE="absolute", SYMBOL="", WEIGHTS_BASE="0x71000000UL")
     text = message(folder, error=TargetError)
-    assert "this is not the relocatable form of a network" in text
+    assert "no network.c was written: EpochBlock_1 has no kernel call" in text
     assert "npuscope compile MODEL --relocatable -o DIR" in text
 
 

@@ -203,5 +203,8 @@ def test_machines_in_a_row_share_what_is_equal() -> None:
 def test_versions_with_the_same_rules(caplog: pytest.LogCaptureFixture) -> None:
     generation_of_version.cache_clear()
     with caplog.at_level("WARNING"):
-        assert load_machine(generation="2.1") == load_machine(generation="2.2")
-    assert caplog.messages == ["generation 2.1: the rules of 2.2 are used"]
+        assert load_machine(generation="2.0") == load_machine(generation="2.1")
+    assert caplog.messages == ["generation 2.0: the rules of 2.1 are used"]
+    earlier, later = (load_machine(generation=name).generation for name in ("2.1", "2.2"))
+    named = {"name", "title", "inflated_depth_16x8", "deep_from"}
+    assert {f for f in later.__struct_fields__ if getattr(earlier, f) != getattr(later, f)} == named

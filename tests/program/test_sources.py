@@ -61,8 +61,11 @@ def test_a_vendor_folder(build: Path, tmp_path: Path) -> None:
 def test_without_images_it_can_be_timed_only(build: Path, tmp_path: Path) -> None:
     folder = copied(build, tmp_path, "network.c", "network_ecblobs.h")
     found = read_program(folder)
+    size = (build / "atonbuf.xSPI2.raw").stat().st_size
     assert found.notes == (
-        "the image of octoFlash is not in the folder: the program cannot be executed",
+        "the image of octoFlash is not in the folder: the program cannot be executed; looked for "
+        f"*.xSPI2.raw (.bin, .c), a .hex or .elf file with {size:,} bytes at 0x71000000, and a "
+        "file of that size",
     )
     whole = npuscope.estimate(demo_graph()).total_ms
     assert npuscope.estimate(folder).total_ms == pytest.approx(whole, rel=0.02)

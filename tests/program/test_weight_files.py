@@ -9,10 +9,18 @@ import pytest
 
 from npuscope.errors import FileError
 from npuscope.program.code_files import hex_text
-from npuscope.program.weight_files import c_arrays, pool_image, read_elf, read_hex
+from npuscope.program.weight_files import (
+    AddressedBytes,
+    c_arrays,
+    overlaid,
+    pool_image,
+    read_elf,
+    read_hex,
+)
 
 IMAGE = bytes(range(256)) * 3 + b"end"
 ADDRESS = 0x7100FF80  # a page ends inside
+ROOM = 1 << 20
 
 
 def written(folder: Path, name: str, content: str | bytes) -> Path:
@@ -25,9 +33,10 @@ def test_hex_comes_back(tmp_path: Path) -> None:
     path = written(tmp_path, "net_data.hex", hex_text(IMAGE, ADDRESS))
     (segment,) = read_hex(path)
     assert (segment.address, segment.data) == (ADDRESS, IMAGE)
-    assert pool_image(path, "xSPI2", ADDRESS) == IMAGE
-    assert pool_image(path, "xSPI2", ADDRESS + 5) == IMAGE[5:]
-    assert pool_image(path, "xSPI2", ADDRESS - 1) == b""
+    assert pool_image(path, "xSPI2", ADDRESS, ROOM) == IMAGE
+    assert pool_image(path, "xSPI2", ADDRESS + 5, ROOM) == IMAGE[5:]
+    assert pool_image(path, "xSPI2", ADDRESS - 1, ROOM) == b""
+    assert pool_image(path, "xSPI2", ADDRESS, 3) == IMAGE[:3]
 
 
 @pytest.mark.parametrize(
@@ -75,18 +84,30 @@ def elf(name: bytes, data: bytes, address: int, kind: int) -> bytes:
     return head + b"".join(bodies) + b"".join(struct.pack("<10I", *row) for row in rows)
 
 
+def test_parts_of_an_image_lie_in_their_places() -> None:
+    parts = [
+        AddressedBytes(0x1008, b"cd"),
+        AddressedBytes(0x0FFE, b"xxab"),
+        AddressedBytes(0x1FFF, b"zz"),
+        AddressedBytes(0x3000, b"other"),
+    ]
+    assert overlaid(parts, 0x1000, 0x10) == b"ab" + bytes(6) + b"cd"
+    assert overlaid(parts, 0x1000, 0x1000)[-1:] == b"z"
+    assert overlaid(parts[:1], 0x1000, 0x1000) == b""
+
+
 @pytest.mark.parametrize("kind", [1, 2])
 def test_an_array_in_an_elf_file(tmp_path: Path, kind: int) -> None:
     content = elf(b"_mem_pool_xSPI2_net", IMAGE, ADDRESS, kind)
     path = written(tmp_path, "net_atonbuf.xSPI2.o", content)
     assert read_elf(path).sections[0].name == ".weights"
-    assert pool_image(path, "xSPI2", 0) == IMAGE
-    assert pool_image(path, "xSPI1", 0) == b""
+    assert pool_image(path, "xSPI2", 0, 0) == IMAGE
+    assert pool_image(path, "xSPI1", 0, 0) == b""
 
 
 def test_a_section_of_firmware_by_its_address(tmp_path: Path) -> None:
     path = written(tmp_path, "app.elf", elf(b"other", IMAGE, ADDRESS, 2))
-    assert pool_image(path, "xSPI2", ADDRESS) == IMAGE
+    assert pool_image(path, "xSPI2", ADDRESS, ROOM) == IMAGE
 
 
 def test_an_elf_file_may_end_anywhere(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine, MemoryPool
 from npuscope.ops.layers import ConvAttrs, is_depthwise
 from npuscope.profiling.run import estimate
-from npuscope.program.units import Streng, Unit
+from npuscope.program.units import Streng
 from npuscope.rulebook import fixes
 from npuscope.rulebook.conv import internal_ram_bytes
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
@@ -69,7 +69,8 @@ def _saved_by_halves(subject: Subject) -> float | None:
     work = program_work(subject.program, subject.machine)
     if any(isinstance(epoch.work, ClaimedWork) for epoch in work.epochs):
         return None
-    if any(_is_packed(unit) for epoch in subject.program.executed for unit in epoch.units):
+    units = (unit for epoch in subject.program.executed for unit in epoch.units)
+    if any(isinstance(unit, Streng) and unit.packed for unit in units):
         return None  # some have 4 bits already: which others bear it is not known
     epochs = tuple(replace(epoch, work=_halved(epoch.work)) for epoch in work.epochs)
     before, after = (
@@ -77,10 +78,6 @@ def _saved_by_halves(subject: Subject) -> float | None:
         for each in (work, replace(work, epochs=epochs))
     )
     return (before - after) / subject.machine.clocks.npu_mhz / 1000
-
-
-def _is_packed(unit: Unit) -> bool:
-    return isinstance(unit, Streng) and unit.packed
 
 
 def _halved(work: EpochTask) -> EpochTask:

@@ -24,6 +24,7 @@ class CompileOptions(Struct, frozen=True):
 
     optimization: int | None = None  # the generation's own when None
     single_epoch_blobs: bool = False  # the epoch controller runs one epoch at a time
+    alternative_schedule: bool = False
 
 
 def compile_graph(graph: Graph, machine: Machine, options: CompileOptions | None = None) -> Program:
@@ -35,7 +36,7 @@ def compile_graph(graph: Graph, machine: Machine, options: CompileOptions | None
     macs, params = total_macs(graph), graph.parameters()
     graph = run_passes(graph, machine)
     lowered = lower_graph(graph, machine, level)
-    groups = schedule(lowered, machine)
+    groups = schedule(lowered, machine, options.alternative_schedule)
     program = emit_program(graph, lowered, groups, machine)
     program = place(program, machine)
     if options.single_epoch_blobs:

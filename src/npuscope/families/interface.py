@@ -130,6 +130,8 @@ class Family:
     rules: ClassVar[tuple[str, ...]] = ()
     # Verbs of its own, or where to find the answer to one that it lacks; for hints.
     instead: ClassVar[str] = ""
+    # The module that answers the browser of `serve`.
+    live: ClassVar[str] = "npuscope.live.family_answers"
 
     # --- Machines ---
 

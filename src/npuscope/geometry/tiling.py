@@ -123,7 +123,7 @@ def depthwise_tiling(
     `frame` is the number of channels that stream in from a convolution of the same epoch.
     """
     joins = machine.generation.depthwise_joins and (window, strides) == ((3, 3), (1, 1))
-    mode = ConvMode.DEPTHWISE
+    mode, depth = ConvMode.DEPTHWISE, 0
     if frame and joins:
         group = frame
     elif machine.generation.depthwise == "inflated":
@@ -132,14 +132,15 @@ def depthwise_tiling(
         else:
             # 16x8 mode has half the kernels of 8x8 mode.
             group = _INFLATED_GROUP // 2 if simd is Simd.S16X8 else _INFLATED_GROUP
+            depth = machine.generation.inflated_depth_16x8 if simd is Simd.S16X8 else 0
     else:
         # Words of two channels exist for 3x3 kernels of stride 2 in 8x8 mode only (DSS2).
         pairs = (window, strides) == ((3, 3), (2, 2)) and simd is Simd.S8X8
         mode = ConvMode.DSS2 if pairs and channels % 2 == 0 else mode
         group = _balanced_group(channels, window, size, mode, simd, machine)
     while group > 1 and window[0] > 1 and group * size[1] > machine.convacc.line_buffer_elements:
-        group = largest_divisor(channels, group - 1)
-    return Tiling(mode, group, group, 1, 1, channels // group)
+        group, depth = largest_divisor(channels, group - 1), 0
+    return Tiling(mode, group, max(group, depth), 1, 1, channels // group)
 
 
 def grouped_tiling(groups: int, inputs: int, outputs: int, simd: Simd, machine: Machine) -> Tiling:
@@ -245,6 +246,8 @@ def longest_stream(tiling: Tiling, shape: ConvShape, feature_repeats: int) -> fl
 
 
 def _is_better(deep: Tiling, plain: Tiling, shape: ConvShape, machine: Machine) -> bool:
+    if machine.generation.deep_from:
+        return shape.inputs >= machine.generation.deep_from
     if deep.passes != plain.passes:
         return deep.passes < plain.passes
     words, others = (longest_stream(t, shape, t.tiles) for t in (deep, plain))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import Any
 
@@ -123,8 +124,14 @@ def is_loadable(sample: Sample) -> bool:
     return sample.head.startswith(_LOADABLE_MAGIC)
 
 
+_IMAGE_NAME = re.compile(r"(?:\A|_)atonbuf\.\w+\.(?:raw|bin)\Z")
+
+
 def is_raw_image(sample: Sample) -> bool:
-    """Bytes that are not text: an image of a pool, if it lies beside a network."""
+    """Bytes that are not text: an image of a pool, if it lies beside a network. One that bears the
+    compiler's name is an image whatever its bytes look like."""
+    if sample.size and _IMAGE_NAME.search(sample.path.name):
+        return True
     return not sample.is_text and not sample.head.startswith(_OTHERS)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import math
 from collections.abc import Mapping
@@ -22,6 +23,17 @@ _HEAD_BYTES = 1 << 16
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 # Control characters that text files do not hold; tab, newline, return and escape they may.
 _CONTROL = bytes(set(range(32)) - {9, 10, 12, 13, 27})
+
+_ASCII = bytes(range(128))
+
+
+def _is_utf8(head: bytes) -> bool:
+    """The head may end inside a character."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class FileFacts(Struct, frozen=True):
@@ -53,7 +65,11 @@ class Sample:
     def is_text(self) -> bool:
         if self.head.startswith(_UTF16):
             return True
-        return bool(self.head) and self.head.translate(None, _CONTROL) == self.head
+        if not self.head or self.head.translate(None, _CONTROL) != self.head:
+            return False
+        # Weights may have no control characters either; of text in any encoding some is ASCII.
+        wide = len(self.head.translate(None, _ASCII))
+        return wide * 2 <= len(self.head) or _is_utf8(self.head)
 
     @cached_property
     def text(self) -> str:

@@ -9,8 +9,9 @@ from npuscope.advice.compare.model import Side
 from npuscope.advice.compare.run import compare
 from npuscope.advice.fix.candidates import Candidate
 from npuscope.advice.sweep.summary import short_names
+from npuscope.building import Options
 from npuscope.live.library import Library, LiveView, TimedView, fix_name
-from npuscope.live.setting import Setting, command, setting_from
+from npuscope.live.setting import Setting, command, first_setting, setting_from
 from npuscope.machine.load import DEFAULT_MACHINE, generations, packaged, read_table
 from npuscope.machine.set_keys import machine_keys
 from npuscope.options.rows import LEVELS
@@ -22,6 +23,15 @@ from npuscope.structs import replace
 from npuscope.version import __version__
 
 Answer = dict[str, Any]
+
+
+def opened(paths: list[Path], pools: list[Path], options: Options) -> tuple[Library, Setting]:
+    """The models, and where every tab begins."""
+    own = options.get("mpool")
+    library = Library(paths, [*([Path(own)] if own else []), *pools], options)
+    first = first_setting(options, 1 if own else 0)
+    library.shown(first)
+    return library, first
 
 
 def first_page(library: Library, first: Setting) -> str:

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from npuscope.advice.compare.model import Side
 from npuscope.advice.compare.run import compare
 from npuscope.advice.sweep.summary import short_names
+from npuscope.building import Options
+from npuscope.families.registry import family_for
 from npuscope.live.answers import Answer, applied_row, offered_row, setting_json
 from npuscope.live.family_library import FamilyLibrary, FamilyState
 from npuscope.live.library import fix_name
-from npuscope.live.setting import Setting, command, setting_from
+from npuscope.live.setting import Setting, command, first_setting, setting_from
 from npuscope.report.html.compare import compare_data
 from npuscope.report.html.data import profile_data
 from npuscope.report.html.page import page
 from npuscope.version import __version__
+
+
+def opened(paths: list[Path], pools: list[Path], options: Options) -> tuple[FamilyLibrary, Setting]:
+    """The models, and where every tab begins; files of pools are those of one family."""
+    library = FamilyLibrary(paths, options)
+    first = first_setting(options, 0, family_for(None, options).options)
+    library.states(first)
+    return library, first
 
 
 def first_page(library: FamilyLibrary, first: Setting) -> str:

@@ -19,6 +19,7 @@ from npuscope.loadable.build_network import (
     read_network,
 )
 from npuscope.loadable.codes import PackageOptions
+from npuscope.loadable.foreign_program import is_fixed, loadable_form
 from npuscope.loadable.foreign_source import check_preprocessed
 from npuscope.loadable.image import read_image
 from npuscope.loadable.image_model import Image
@@ -33,10 +34,11 @@ from npuscope.loadable.toolchain import (
     own_flags,
     runtime_library,
 )
+from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine
 from npuscope.program.code_files import code_files, pool_images
 from npuscope.program.ec_blob.unit_arith import refuse_stream_vector
-from npuscope.program.model import Program, save
+from npuscope.program.model import Program
 from npuscope.program.network_c.layout import DIALECT_3, dialect
 from npuscope.program.units import Arith
 from npuscope.progress import progress
@@ -114,7 +116,10 @@ class Package(ShownRecord, frozen=True):
 
 def parse(source: Path, options: PackageOptions) -> tuple[SourceNetwork, PoolPlan]:
     """What would be packaged: the network and its pools, without compiling anything."""
-    network = read_network(source, options.name)
+    return _planned(read_network(source, options.name), options)
+
+
+def _planned(network: SourceNetwork, options: PackageOptions) -> tuple[SourceNetwork, PoolPlan]:
     # The image brings its own drivers: with what they cannot set up it would load and then wait
     # forever.
     for epoch in network.program.executed:
@@ -135,7 +140,15 @@ def parse(source: Path, options: PackageOptions) -> tuple[SourceNetwork, PoolPla
 
 def package(source: Path, options: PackageOptions) -> Package:
     progress("reading %s", str(source))
-    network, plan = parse(source, options)
+    network = read_network(source, options.name)
+    if is_fixed(network.program):
+        machine = load_machine(generation=network.program.generation)
+        return package_program(network.program, machine, replace(options, name=network.name))
+    return _packaged(network, options)
+
+
+def _packaged(network: SourceNetwork, options: PackageOptions) -> Package:
+    network, plan = _planned(network, options)
     request, options = options, replace(options, secure=options.secure and not plan.non_secure)
     toolchain = find_toolchain(options)
     _LOG.info("compiling %s with %s", network.source.name, toolchain.version)
@@ -267,13 +280,16 @@ _NAME = "network"
 
 
 def package_program(program: Program, machine: Machine, options: PackageOptions) -> Package:
-    """The image of a program that was compiled with relative external pools."""
+    """The image of a program that was compiled with relative external pools, or of another
+    compiler's that can be written so."""
+    if program.source != "npuscope":
+        program = loadable_form(program)
     notes, files = code_files(program, machine, _NAME)
     if not files:
         raise TargetError(notes[0], hint=f"nothing to package: {RELOCATABLE_HINT}")
     with work_folder(Path(tempfile.gettempdir())) as folder:
-        save(program, folder)
         for file, content in (files | pool_images(program)).items():
             data = content.encode() if isinstance(content, str) else content
             (folder / file).write_bytes(data)
-        return package(folder, options)
+        network = read_network(folder, options.name, program)
+        return _packaged(replace(network, program=program), options)

@@ -13,7 +13,7 @@ from npuscope.loadable.foreign_source import ForeignSource, read_source
 from npuscope.loadable.pack_pools import RELOCATABLE_HINT
 from npuscope.program.addresses import pool_symbol
 from npuscope.program.code_files import DATA_ENDING
-from npuscope.program.model import JSON_NAME, Pool, Program
+from npuscope.program.model import JSON_NAME, Pool, Program, images
 from npuscope.program.serialize import load
 from npuscope.program.sources import read_program
 from npuscope.text import file_name, safe_terminal
@@ -94,18 +94,18 @@ class SourceNetwork(Struct, frozen=True):
     symbols: dict[int, str]
 
 
-def read_network(path: Path, name: str = "") -> SourceNetwork:
-    """`name` is what the image will be called; a folder's source of that name is taken first."""
+def read_network(path: Path, name: str = "", program: Program | None = None) -> SourceNetwork:
+    """`name` is what the image will be called; a folder's source of that name is taken first.
+    `program` is what the source was written from, where that is known."""
     file = _find(path, name)
     source = read_source(file, own_headers(firmware_folder()))
     suffix_match = _SUFFIX.search(source.text)
     if suffix_match is None:
         raise FileError("is not a network.c: it has no epochs", where=str(file), hint=_HINT)
     # Our own folders hold the program itself; otherwise the source is read back.
-    if _OURS.match(source.text) and (file.parent / JSON_NAME).is_file():
-        program = load(file.parent)
-    else:
-        program = read_program(file)
+    if program is None:
+        own = _OURS.match(source.text) and (file.parent / JSON_NAME).is_file()
+        program = load(file.parent) if own else read_program(file)
     # Symbols of the relative pools: by their name, else in the order of their declarations.
     suffix = suffix_match[1]
     declared = list(dict.fromkeys(_SYMBOL.findall(source.text)))
@@ -150,12 +150,15 @@ def _find(path: Path, name: str) -> Path:
 
 
 def _images(program: Program, file: Path) -> dict[str, bytes]:
-    images: dict[str, bytes] = {}
+    """Of a vendor's build, from whatever held its weights when it was read."""
+    found: dict[str, bytes] = {}
+    read = {} if program.source == "npuscope" else images(program)
     for pool in program.pools:
-        image = None if pool.virtual else _image(pool, file)
+        fixed = read.get(pool.name) if not pool.relative else None
+        image = None if pool.virtual else fixed or _image(pool, file)
         if image is not None:
-            images[pool.name] = image
-    return images
+            found[pool.name] = image
+    return found
 
 
 def _image(pool: Pool, file: Path) -> bytes | None:

@@ -22,8 +22,10 @@ from npuscope.records import decode, hints_of
 from npuscope.structs import replace
 
 DEFAULT_GENERATION = "4.0"
-# Versions whose builds follow the rules of another one.
-SAME_RULES = {"2.0": "2.2", "2.1": "2.2"}
+# Versions whose builds follow the rules of another one: 2.0 all of them, 2.1 all but the rows of
+# its own table. They are accepted by name and not listed.
+SAME_RULES = {"2.0": "2.1"}
+VARIANTS = {"2.1": "2.2"}
 log = logging.getLogger(__name__)
 _FOLDER = Path(__file__).parent
 
@@ -175,7 +177,7 @@ def known_machines() -> tuple[str, ...]:
 
 
 def known_generations(table: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(table.get("generations", {}))
+    return tuple(name for name in table.get("generations", {}) if name not in VARIANTS)
 
 
 @lru_cache(maxsize=1)

@@ -241,6 +241,8 @@ class Generation(Struct, frozen=True):
     depthwise: Mapped[str]
     depthwise_odd_copy: Mapped[bool]
     depthwise_joins: Mapped[bool]
+    inflated_depth_16x8: Mapped[Count]
+    deep_from: Mapped[Count]
     group_channels: Mapped[Count]
     software_columns: Mapped[bool]
     free_uint8_input: Mapped[bool]

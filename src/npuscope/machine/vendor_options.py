@@ -160,6 +160,7 @@ class VendorOptions(Struct, frozen=True):
     mdesc: str | None = None
     notes: tuple[str, ...] = ()
     single_epoch: bool = False
+    alternative_schedule: bool = False
     csv_file: str = ""
     info_file: str = ""
 
@@ -187,6 +188,8 @@ def _take(options: VendorOptions, words: list[str], where: str) -> VendorOptions
         return replace(options, virtual_pools=True)
     if name == "--ec-single-epoch":
         return replace(options, single_epoch=True)
+    if name == "--Oalt-sched":
+        return replace(options, alternative_schedule=True)
     if name == "--csv-file":
         return replace(options, csv_file=_value(name, words, where))
     if name == "--output-info-file":

@@ -73,6 +73,7 @@ OF_PROGRAMS = (
     option("compiled_from", OptionKind.FILE, "the model of a compiled program",
         shell=False, **MAPPED),
     flag("ec_single_epoch", "one blob per epoch", shell=False, **MAPPED),
+    flag("alternative_schedule", "epochs by level, as --Oalt-sched", shell=False, **MAPPED),
 )
 TARGET = OptionGroup("machine", (*MACHINE[:5], LEVEL, *MACHINE[5:], *OF_PROGRAMS), shared=True)
 IO_TYPES = tuple(
@@ -84,7 +85,10 @@ SHAPE = list_("shapes",
     "NAME=1,224,224,3", flags=("--shape",), parse=parse_shapes, mark=Mark.MAPPING)
 AS_INT8 = flag("as_int8", "a float network as if quantized: placeholder scales, estimates only",
     **MAPPED)
-READING = OptionGroup("model", (*IO_TYPES, SHAPE, AS_INT8), shared=True)
+WEIGHTS = list_("weights",
+    "weights of a compiled program that lie elsewhere: a raw image, .hex, .elf or .c",
+    "FILE[@ADDRESS]", flags=("--weights",), **MAPPED)
+READING = OptionGroup("model", (*IO_TYPES, SHAPE, AS_INT8, WEIGHTS), shared=True)
 IMAGE = (
     flag("relocatable", "make external pools relative, as `npuscope package` needs them", **MAPPED),
     flag("no_secure", "for the non-secure world: internal pools at 0x24000000 and above", **MAPPED),
@@ -141,7 +145,6 @@ NEUTRAL = {
     "--mvei": 0,
     "--native-float": 0,
     "--no-hw-sw-parallelism": 0,
-    "--Oalt-sched": 0,
     "--Oauto-sched": 0,
     "--Ocache-opt": 0,
     "--Os": 0,

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from npuscope.machine.load import generations, known_machines, load_machine
+from npuscope.machine.load import VARIANTS, generations, known_machines, load_machine
 from npuscope.machine.model import Machine
 from npuscope.profiling.facts import ProgramFacts
 from npuscope.program.model import Epoch, EpochKind
@@ -253,7 +253,8 @@ def remarks(of: Contents, machine: Machine) -> tuple[str, ...]:
 
 def _other_setup(machine: Machine) -> tuple[str, ...]:
     """Clocks and flash that differ from those of the measurements behind the constants."""
-    if machine.name not in known_machines() or machine.generation.name not in generations():
+    known = (*generations(), *VARIANTS)
+    if machine.name not in known_machines() or machine.generation.name not in known:
         return ()
     usual = load_machine(machine.name, generation=machine.generation.name)
     changed = [

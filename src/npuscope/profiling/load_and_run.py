@@ -112,7 +112,7 @@ def named(source: Path) -> Iterator[None]:
         raise FileError(error.message, where=where, hint=error.hint) from None
 
 
-_OLD_RUNTIME = (1, 1, 2)  # the last of dialect 2
+_RUNTIME_OF_21, _OLD_RUNTIME = (1, 1, 0), (1, 1, 2)  # the last of their dialects
 _LAST_OF_30 = 8  # build of 1.1.3 up to which functions have the old form
 
 
@@ -179,7 +179,7 @@ def generation_of(image: Image) -> str:
     """By the version of the runtime: 3.0 and 4.0 share three numbers, not the build."""
     context = image.context
     if context.version <= _OLD_RUNTIME:
-        return "2.2"
+        return "2.1" if context.version <= _RUNTIME_OF_21 else "2.2"
     return "3.0" if context.rt_version_extra <= _LAST_OF_30 else "4.0"
 
 

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from npuscope.bounded_file import (
-    BLOBS,
-    POOL_IMAGE,
-    is_pointer,
-    read_bytes,
-    read_head,
-    read_text,
-)
+from npuscope.bounded_file import BLOBS, read_head, read_text
 from npuscope.errors import FileError
 from npuscope.program.c_info.document import read_c_info
 from npuscope.program.c_info.names import with_origins
@@ -25,16 +17,15 @@ from npuscope.program.ec_blob.binary import encrypted_blobs, read_header
 from npuscope.program.links import without_surplus
 from npuscope.program.model import SCHEMA, Epoch, Pool, Program
 from npuscope.program.network_c.read_head import is_network_c, runtime_file
-from npuscope.program.network_c.reader import NetworkC, read_network_c
+from npuscope.program.network_c.reader import NetworkC, image_sizes, read_network_c
 from npuscope.program.network_c.with_blobs import with_blobs
 from npuscope.program.quant_json import read_quant_json
 from npuscope.program.serialize import load
 from npuscope.program.verify import check_foreign
-from npuscope.program.weight_files import pool_image
+from npuscope.program.weights import WeightSearch, missing_note
 from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
-log = logging.getLogger(__name__)
 _PROGRAM_FILE = "program.json"
 _MOST_FILES = 2_000
 _HEAD_BYTES = 4096
@@ -48,24 +39,25 @@ def is_c_source(path: str | Path) -> bool:
     return path.suffix.lower() == ".c" or (path.is_file() and is_network_c(path))
 
 
-def read_program(path: str | Path) -> Program:
-    program = _read(Path(path))
+def read_program(path: str | Path, weights: Sequence[str] = ()) -> Program:
+    """`weights` name files of weights that lie elsewhere, each FILE or FILE@ADDRESS."""
+    program = _read(Path(path), tuple(weights))
     if program.source != "npuscope":
         check_foreign(program, str(path))
     return program
 
 
-def _read(path: Path) -> Program:
+def _read(path: Path, weights: tuple[str, ...]) -> Program:
     if not path.exists():
         raise FileError("no such file", where=str(path), hint=_HINT)
     if path.is_dir():
-        return _from_folder(path)
+        return _from_folder(path, weights)
     if is_c_source(path):
         runtime = runtime_file(read_head(path, _HEAD_BYTES).decode("utf-8", "replace"))
         if runtime:
             what = f"is {safe_terminal(runtime)} of the NPU's runtime and holds no network"
             raise FileError(what, where=str(path), hint=_HINT)
-        return _from_c(path, _files(path.parent))
+        return _from_c(path, _files(path.parent), weights)
     if path.suffix.lower() == ".json":
         schema = _own_schema(path)
         if path.name == _PROGRAM_FILE or schema == SCHEMA:
@@ -88,7 +80,7 @@ def _own_schema(path: Path) -> str:
     return schema[1].decode() if schema else ""
 
 
-def _from_folder(folder: Path) -> Program:
+def _from_folder(folder: Path, weights: tuple[str, ...]) -> Program:
     """The most complete file wins: our own program, then network.c, then c_info.json."""
     if (folder / _PROGRAM_FILE).is_file():
         return load(folder)
@@ -97,7 +89,7 @@ def _from_folder(folder: Path) -> Program:
     if sources:
         # The first of the networks in a folder; the others are named.
         first, *others = sorted(sources, key=lambda f: (f.name != "network.c", f.name))
-        program = _from_c(first, files)
+        program = _from_c(first, files, weights)
         if not others:
             return program
         names = safe_terminal(", ".join(other.name for other in others))
@@ -117,11 +109,11 @@ def _files(folder: Path) -> list[Path]:
     return files
 
 
-def _from_c(path: Path, files: list[Path]) -> Program:
+def _from_c(path: Path, files: list[Path], weights: tuple[str, ...]) -> Program:
     names = (f"{path.stem}_c_info.json", "c_info.json")
     reports = [f for f in files if f.name in names]
     report = _from_report(reports[0]) if reports else None
-    network = _read_with_images(path, files, report)
+    network = _read_with_images(path, files, report, weights)
     uses_blobs = any(item.blob for item in network.items)
     headers = _headers(network, files) if uses_blobs else []
     blobs: dict[str, bytes] = {}
@@ -167,63 +159,22 @@ def _named(path: Path) -> Iterator[None]:
         raise FileError(error.message, where=where, hint=error.hint) from error
 
 
-def _read_with_images(path: Path, files: list[Path], report: Program | None) -> NetworkC:
-    """Parameter images are beside the source, named after the pool's file."""
-
+def _read_with_images(
+    path: Path, files: list[Path], report: Program | None, weights: tuple[str, ...]
+) -> NetworkC:
     # Files whose name begins with that of another network in the folder hold its weights.
     others = {f.stem for f in files if f.suffix == ".c" and f != path and is_network_c(f)}
     others = {stem for stem in others if not path.stem.startswith(stem)}
     starts = tuple(f"{stem}{joint}" for stem in others for joint in "_.")
-    own = [f for f in files if not f.name.startswith(starts)]
-
-    def find(pools: tuple[Pool, ...]) -> dict[str, bytes]:
-        return {p.name: data for p in pools if (data := _image(p, path.stem, own))}
-
-    network = read_network_c(path, find, report.buffers if report else ())
+    own = tuple(f for f in files if not f.name.startswith(starts))
+    search = WeightSearch(path, own, weights)
+    network = read_network_c(path, search.find, report.buffers if report else ())
     program = network.program
-    missing = sorted(pool.name for pool in program.missing_weights())
+    missing = program.missing_weights()
     if missing:
-        images = ", ".join(missing)
-        note = f"the image of {images} is not in the folder: the program cannot be executed"
+        note = missing_note(missing, image_sizes(program.buffers))
         network = replace(network, program=replace(program, notes=(*program.notes, note)))
     return network
-
-
-def _image(pool: Pool, stem: str, files: Iterable[Path]) -> bytes | None:
-    ends = (f".{pool.file_name}.raw", f".{pool.file_name}.bin")
-    most = POOL_IMAGE.most_bytes
-    images = [f for f in files if f.name.endswith(ends) and 0 < f.stat().st_size <= most]
-    images = [f for f in images if not is_pointer(f)]
-    images.sort(key=lambda f: (not f.name.startswith(stem), f.name))
-    if not pool.file_name:
-        return None
-    return read_bytes(images[0], POOL_IMAGE) if images else _packed_image(pool, stem, files)
-
-
-def _packed_image(pool: Pool, stem: str, files: Iterable[Path]) -> bytes | None:
-    """From the array, the HEX file or the firmware that a build ships instead of an image."""
-    packed = [f for f in files if _may_hold(f, pool)]
-    packed.sort(key=lambda f: (_PACKED.index(f.suffix.lower()), not f.name.startswith(stem)))
-    return next(filter(None, (_unpacked(file, pool) for file in packed)), None)
-
-
-def _unpacked(file: Path, pool: Pool) -> bytes:
-    """A damaged file holds no weights; the network can be timed all the same."""
-    try:
-        return pool_image(file, pool.file_name, pool.address)
-    except FileError as error:
-        log.warning("%s: %s; ignored", error.where, error.message)
-        return b""
-
-
-_PACKED = (".c", ".hex", ".o", ".elf")
-
-
-def _may_hold(file: Path, pool: Pool) -> bool:
-    suffix = file.suffix.lower()
-    if suffix in (".c", ".o"):
-        return file.stem.endswith(f"atonbuf.{pool.file_name}")
-    return suffix in _PACKED and file.stat().st_size > 0
 
 
 def _joined(program: Program, report: Program) -> Program:

@@ -18,7 +18,7 @@ from npuscope.program.units import Activ, Arith, Port, Ref, Streng, Unit
 from npuscope.text import safe_terminal
 
 Problem = tuple[str, str]  # where, what
-Placed = tuple[int, int, Buffer]  # first byte, which of the buffers
+Placed = tuple[int, int, Buffer]  # first byte, and which of the buffers: no two compare equal
 
 # A reading engine with 24-bit elements may fetch the rest of its last word past the end.
 _TRIPLE_SLACK_BYTES = 2
@@ -287,42 +287,38 @@ def _overlaps(parts: Parts) -> Iterator[Problem]:
         for index, buffer in enumerate(parts.program.buffers)
         if buffer.pool in pools and buffer.size_bytes
     ]
-    parameters = sorted((entry for entry in placed if entry[2].is_param), key=_address)
+    parameters = sorted(entry for entry in placed if entry[2].is_param)
     others = sorted((e for e in placed if not e[2].is_param), key=lambda entry: entry[2].first)
     longest_parameter, longest = (
         max((buffer.size_bytes for *_, buffer in part), default=0) for part in (parameters, others)
     )
     live: list[Placed] = []  # by address
-    ends: list[tuple[int, int, Placed]] = []
+    ends: list[tuple[int, Placed]] = []
     clashes: list[tuple[Placed, Placed]] = []
     for entry in others:
         buffer = entry[2]
         while ends and ends[0][0] < buffer.first:
-            del live[bisect_left(live, _address(heappop(ends)[2]), key=_address)]
+            del live[bisect_left(live, heappop(ends)[1])]
         constants = _sharing(entry, parameters, longest_parameter)
         for other in (*constants, *_sharing(entry, live, longest)):
             # One that ends before it starts lives at no time.
             if not other[2].is_param and other[2].first > buffer.last:
                 continue
             if _root(buffer, buffers) != _root(other[2], buffers):
-                clashes.append((min(entry, other, key=_address), max(entry, other, key=_address)))
-        insort(live, entry, key=_address)
-        heappush(ends, (buffer.last, entry[1], entry))
-    for lower, upper in sorted(clashes, key=lambda pair: (_address(pair[0]), _address(pair[1]))):
+                clashes.append((min(entry, other), max(entry, other)))
+        insort(live, entry)
+        heappush(ends, (buffer.last, entry))
+    for lower, upper in sorted(clashes):
         yield (
             f"buffer '{upper[2].name}'",
             f"shares bytes at {upper[0]:#x} with '{lower[2].name}', both live",
         )
 
 
-def _address(entry: Placed) -> tuple[int, int]:
-    return entry[:2]
-
-
 def _sharing(entry: Placed, placed: Sequence[Placed], longest: int) -> Iterator[Placed]:
     """Those among `placed`, which is sorted by address, that share bytes with an entry."""
     start, end = entry[0], entry[0] + entry[2].size_bytes
-    at = bisect_left(placed, (end, 0), key=_address)
+    at = bisect_left(placed, (end, -1, entry[2]))
     while at and placed[at - 1][0] + longest > start:
         at -= 1
         if placed[at][0] + placed[at][2].size_bytes > start:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,10 +25,12 @@ class AddressedBytes(Struct, frozen=True):
     def end(self) -> int:
         return self.address + len(self.data)
 
-    def from_address(self, address: int) -> bytes:
-        """The bytes from an address on; none where it lies outside."""
-        inside = self.address <= address < self.end
-        return self.data[address - self.address :] if inside else b""
+
+class PoolImages(Struct, frozen=True):
+    """Bytes of pools by name, and what is worth knowing of where they were found."""
+
+    data: Mapping[str, bytes]
+    notes: tuple[str, ...] = ()
 
 
 # Intel HEX: lines of ':', length, 16 address bits, kind, data, checksum.
@@ -199,16 +202,16 @@ def c_arrays(text: str, where: str) -> tuple[AddressedBytes, ...]:
 # The image of a pool, from whichever of these holds it.
 
 
-def pool_image(path: Path, file_name: str, address: int) -> bytes:
-    """The bytes of a pool in a file: by the name of its array, or else by its address."""
+def pool_image(path: Path, file_name: str, address: int, size: int) -> bytes:
+    """The bytes of a pool in a file: by the name of its array, or else by its addresses."""
     suffix = path.suffix.lower()
     if suffix == ".c":
         return _named(read_c_arrays(path), file_name)
     if suffix == ".hex":
-        return _at(read_hex(path), address)
+        return overlaid(read_hex(path), address, size)
     elf = read_elf(path)
     return _named(elf.objects, file_name) or (
-        b"" if elf.relocatable else _at(elf.sections, address)
+        b"" if elf.relocatable else overlaid(elf.sections, address, size)
     )
 
 
@@ -218,5 +221,16 @@ def _named(arrays: tuple[AddressedBytes, ...], file_name: str) -> bytes:
     return next(fitting, b"")
 
 
-def _at(segments: tuple[AddressedBytes, ...], address: int) -> bytes:
-    return next((data for one in segments if (data := one.from_address(address))), b"")
+def overlaid(segments: Iterable[AddressedBytes], address: int, size: int) -> bytes:
+    """What segments put into a memory from its first byte on; bytes between them are 0. Nothing
+    where the first byte is not among them: other programs' bytes may follow in the memory."""
+    inside = [one for one in segments if one.address < address + size and address < one.end]
+    if not any(one.address <= address for one in inside):
+        return b""
+    image = bytearray(max(min(one.end, address + size) - address for one in inside))
+    for one in inside:
+        skipped = max(0, address - one.address)
+        place = max(0, one.address - address)
+        data = one.data[skipped : skipped + len(image) - place]
+        image[place : place + len(data)] = data
+    return bytes(image)

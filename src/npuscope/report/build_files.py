@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from npuscope.bounded_file import OWN, read_bytes
 from npuscope.building import Build, art_profile, optimization_level
 from npuscope.errors import UsageError
 from npuscope.graph.model import Graph
+from npuscope.loadable.build_network import firmware_folder
 from npuscope.machine.model import Machine
 from npuscope.machine.mpool import mpool_text
 from npuscope.profiling.model import Profile
@@ -26,6 +28,7 @@ from npuscope.program.dot import dot_text
 from npuscope.program.generate_report.summary import BuildCall
 from npuscope.program.generate_report.writer import generate_report_text
 from npuscope.program.model import Program, save
+from npuscope.program.network_c.writer_library import HEADER, NEEDS_KERNELS
 from npuscope.program.network_csv import network_csv_text
 from npuscope.text import c_identifier, file_name
 from npuscope.whole_file import as_file_error, together, write_files
@@ -72,6 +75,8 @@ def write_build(
     """All files, or none; returns notes on what could not be written."""
     call = call or BuildCall()
     notes, files = code_files(program, machine, c_identifier(call.name))
+    if any(isinstance(text, str) and NEEDS_KERNELS in text for text in files.values()):
+        files[HEADER] = read_bytes(firmware_folder() / "kernels" / HEADER, OWN)
     files |= table_files(program, machine, graph, profile, call)
     with together():
         save(program, folder)

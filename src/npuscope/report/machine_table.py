@@ -1,10 +1,11 @@
-"""One network on several machines, as a table and as JSON."""
+"""One network on several machines, or several on one, as a table and as JSON."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from npuscope.advice.compare.machines import MachineRow, MachineTable
+from npuscope.advice.compare.machines import MachineRow, MachineTable, ModelTable
 from npuscope.report.figures import DASH, ms, shorten_end, size
 from npuscope.text import safe_terminal
 
@@ -22,11 +23,32 @@ def table_text(table: MachineTable) -> str:
         answer = f"{name}: its time is not known on any of these machines"
     else:
         answer = f"{name}: fastest on {best.machine}, {ms(best.total_ms)} ms (predicted)"
-    rows = [_HEADS, *map(_cells, table.rows)]
+    return "\n".join([answer, "", *_aligned([_HEADS, *map(_cells, table.rows)])]) + "\n"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
     cells = (zip(row, wide, strict=True) for row in rows)
-    lines = ["  ".join(f"{cell:<{width}}" for cell, width in row).rstrip() for row in cells]
-    return "\n".join([answer, "", *lines]) + "\n"
+    return ["  ".join(f"{cell:<{width}}" for cell, width in row).rstrip() for row in cells]
+
+
+def models_json(table: ModelTable) -> dict[str, Any]:
+    schema = "npuscope/estimate-table/1"
+    return {"schema": schema, "machine": table.machine, "models": table.table()}
+
+
+def models_text(table: ModelTable) -> str:
+    timed = [row for row in table.rows if row.total_ms is not None]
+    answer = f"{len(timed)} of {len(table.rows)} timed on {table.machine} (predicted)"
+    if timed:
+        total = sum(row.total_ms or 0.0 for row in timed)
+        answer += f", {ms(total)} ms for one inference of each"
+    rows = [("model", *_HEADS[1:6], ""), *(_model_cells(row) for row in table.rows)]
+    return "\n".join([answer, "", *_aligned(rows)]) + "\n"
+
+
+def _model_cells(row: MachineRow) -> tuple[str, ...]:
+    return (_short(row.model), *_cells(row)[1:6], _short(row.error))
 
 
 def _cells(row: MachineRow) -> tuple[str, ...]:

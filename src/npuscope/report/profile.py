@@ -177,6 +177,9 @@ def _cycles(epoch: EpochProfile, cycles: Phases, mcu_mhz: float, npu_mhz: float)
     mcu = ", ".join(str(round(value)) for value in cycles.mcu_cycles)
     split = ",".join(ms(value) for value in cycles.ms)
     core = cycles.core_npu_cycles
+    # The gap to the compiler's own estimate; software kernels have none.
+    gap = core - claims.max_cycles
+    against = f"diff. vs max_cycles from compiler: {round(gap)} ({percent(gap, core)})"
     whole = percent(claims.compute_cycles, cycles.total_npu_cycles)
     ratio = f"{whole} (core only: {percent(claims.compute_cycles, core)})"
     return [
@@ -187,18 +190,10 @@ def _cycles(epoch: EpochProfile, cycles: Phases, mcu_mhz: float, npu_mhz: float)
         _row(
             "core npu cycles",
             f"{round(core)} -> {ms(cycles.core_ms)} ms (npu_freq={npu_mhz:g}MHz) "
-            f"{_against_compiler(core, claims.max_cycles)}",
+            f"{against if claims.max_cycles else '(no estimate from compiler)'}",
         ),
         *([] if is_bare(epoch) else [_row("compute cycles ratio", ratio)]),
     ]
-
-
-def _against_compiler(core: float, max_cycles: int) -> str:
-    """The gap to the compiler's own estimate; software kernels have none."""
-    if not max_cycles:
-        return "(no estimate from compiler)"
-    gap = core - max_cycles
-    return f"diff. vs max_cycles from compiler: {round(gap)} ({percent(gap, core)})"
 
 
 def _speed(epoch: EpochProfile, cycles: Phases) -> list[str]:
@@ -276,7 +271,7 @@ def profile_text(
         lines += [
             line
             for title, rows in parts
-            for line in ("", title, *(_figure_row(*map(safe_terminal, row)) for row in rows))
+            for line in ("", title, *(_row(*map(safe_terminal, row)) for row in rows))
         ]
     return "\n".join(lines) + "\n"
 
@@ -333,13 +328,13 @@ def _compiler_lines(profile: Profile) -> list[str]:
         return ["Compiler", "  not known: name the build that ran with --cfile"]
     return [
         "Compiler",
-        _figure_row("cycles", f"{cycles} (total max_cycles)"),
-        _figure_row("ideal cycles", f"{ideal} (total compute_cycles)"),
-        _figure_row("ops", str(ops)),
-        _figure_row("ops/cycle", per(ops, cycles)),
-        _figure_row("inf/s", f"{per(hertz, cycles)} (based on estimated total max_cycles)"),
-        _figure_row("ideal ops/cycle", per(ops, ideal)),
-        _figure_row("ideal inf/s", per(hertz, ideal)),
+        _row("cycles", f"{cycles} (total max_cycles)"),
+        _row("ideal cycles", f"{ideal} (total compute_cycles)"),
+        _row("ops", str(ops)),
+        _row("ops/cycle", per(ops, cycles)),
+        _row("inf/s", f"{per(hertz, cycles)} (based on estimated total max_cycles)"),
+        _row("ideal ops/cycle", per(ops, ideal)),
+        _row("ideal inf/s", per(hertz, ideal)),
     ]
 
 
@@ -355,17 +350,17 @@ def _target(profile: Profile) -> list[str]:
     ratio = f"{percent(ideal, total.total_npu_cycles)} (core only: {percent(ideal, core)})"
     return [
         label(source_of(profile)).capitalize(),
-        _figure_row(
+        _row(
             "total duration",
             f"{ms(profile.total_ms)}ms, npu_core:{ms(total.core_ms)}ms "
             f"({percent(total.core_ms, profile.total_ms)}), mcu_cycles=[{shares}]",
         ),
-        _figure_row("mcu cycles", f"{count(mcu)} (core only = {count(total.mcu_cycles[1])})"),
-        _figure_row("npu cycles", f"{count(total.total_npu_cycles)} (core only = {count(core)})"),
-        *([_figure_row("ops/cycle", f"{speed} (core only = {per(ops, core)})")] if ops else []),
-        _figure_row("inf/s", f"{profile.inferences_per_s:.1f} ({ms(profile.total_ms)}ms)"),
-        *([_figure_row("compute cycles ratio", ratio)] if ops else []),
-        _figure_row(
+        _row("mcu cycles", f"{count(mcu)} (core only = {count(total.mcu_cycles[1])})"),
+        _row("npu cycles", f"{count(total.total_npu_cycles)} (core only = {count(core)})"),
+        *([_row("ops/cycle", f"{speed} (core only = {per(ops, core)})")] if ops else []),
+        _row("inf/s", f"{profile.inferences_per_s:.1f} ({ms(profile.total_ms)}ms)"),
+        *([_row("compute cycles ratio", ratio)] if ops else []),
+        _row(
             "time by work",
             ", ".join(f"{name.lower()} {ms(value)}ms" for name, value in profile.time.by_work),
         ),
@@ -383,7 +378,7 @@ def _bandwidth(profile: Profile) -> list[str]:
     for name, (reads, writes) in _with_total(moved(profile.epochs)).items():
         peak = sum(_with_total(active).get(name, (0, 0)))
         lines.append(
-            _figure_row(
+            _row(
                 safe_terminal(name),
                 f"r={reads} w={writes} -> {rate(peak, core_ms)} (peak), "
                 f"{rate(reads + writes, profile.total_ms)} (average)",
@@ -395,7 +390,3 @@ def _bandwidth(profile: Profile) -> list[str]:
 def _with_total(pools: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
     reads, writes = (sum(row[i] for row in pools.values()) for i in (0, 1))
     return {**pools, "total r/w": (reads, writes)}
-
-
-def _figure_row(name: str, value: str) -> str:
-    return f"  {name:<20} : {value}"

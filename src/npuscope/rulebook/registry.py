@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from npuscope.errors import InternalError
 from npuscope.graph.model import Graph, Op, Tensor
-from npuscope.machine.load import generations
+from npuscope.machine.load import VARIANTS, generations
 from npuscope.machine.model import Machine
 from npuscope.program.model import Argument, Evidence, Refused, evidence
 from npuscope.rulebook.conditions import fitting
@@ -116,6 +116,7 @@ class Rule(ShownRecord, Apart, frozen=True):
     def applies_to(self, generation: str) -> bool:
         """An unknown generation is assumed to have every habit."""
         order = generations()
+        generation = VARIANTS.get(generation, generation)
         if generation not in order:
             return True
         first = order.index(self.since) if self.since else 0

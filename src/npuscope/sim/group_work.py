@@ -101,12 +101,13 @@ class GroupWork(Struct, frozen=True):
 def group_work(group: Group, banks: Banks) -> GroupWork:
     wiring = wired(group)
     chains = _chains(wiring)
-    copies = {
-        key: all(unit == Streng.unit for unit, _ in chain) for chain in chains for key in chain
-    }
+    copies: set[UnitKey] = set()
+    for chain in chains:
+        if all(unit == Streng.unit for unit, _ in chain):
+            copies |= chain
     vectors = {e.id: e for e in wiring.engines if _is_vector(e, wiring, banks)}
     engines = [
-        _engine(engine, copies[engine.unit, engine.id], engine.id in vectors, wiring, banks)
+        _engine(engine, (engine.unit, engine.id) in copies, engine.id in vectors, wiring, banks)
         for engine in wiring.engines
     ]
     parts = tuple(_chain(chain, engines, vectors, wiring, banks) for chain in chains)

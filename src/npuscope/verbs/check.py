@@ -23,8 +23,9 @@ def checked(verb: Verb) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def decorator(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
         def call(*args: P.args, **options: P.kwargs) -> R:
+            own = keywords(function.__name__)
             for name in options:
-                if name not in keywords(function.__name__) and not _of_family(verb, name):
+                if name not in own and not (verb.all_families and name in family_options()):
                     raise _wrong_keyword(function.__name__, verb, name)
             check_family(verb, function.__name__, options)
             with about(args[0] if args else None):
@@ -52,10 +53,6 @@ def keywords(function: str) -> frozenset[str]:
     verb = record(function)
     arguments = (argument.name for argument in verb.arguments if argument.python)
     return frozenset((*arguments, *(option.name for option in verb.options if option.python)))
-
-
-def _of_family(verb: Verb, keyword: str) -> bool:
-    return verb.all_families and keyword in family_options()
 
 
 def _wrong_keyword(function: str, verb: Verb, keyword: str) -> UsageError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from npuscope.clock import now
 from npuscope.collector import without_collector
 from npuscope.errors import TargetError, UsageError
-from npuscope.families.registry import family_for, first_family
+from npuscope.families.registry import family_for, family_of
 from npuscope.options.kinds import (
     Argument,
     Option,
@@ -83,6 +83,8 @@ VENDOR = OptionGroup(
         file("csv_file", "name of the epoch table (network.csv)", "F", **OWN),
         file("output_info_file", "name of c_info.json", "F", **OWN),
         replace(SINGLE, means="one blob per epoch"),
+        flag("alternative_schedule", "the vendor's other scheduler: branches by level",
+            flags=("--Oalt-sched",), **MAPPED),
         whole("max_ca_pipe", "maximum number of units in series", flags=("--Omax-ca-pipe",),
             **MAPPED),
         flag("enable_virtual_mem_pools", "accepted: always on",
@@ -177,8 +179,9 @@ def compilation(
         raise UsageError(
             what, where="MODEL", hint="give it as MODEL or with -m, as in the vendor's tool"
         )
-    if target is not None and target not in first_family().machines():
-        names = ", ".join(first_family().machines())
+    family = family_of(options.get("machine"))
+    if target is not None and target not in family.machines():
+        names = ", ".join(family.machines())
         raise UsageError(f"unknown target '{target}'", where="--target", hint=names)
     if max_ca_pipe is not None:
         if not 1 <= max_ca_pipe <= 4:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.collector import without_collector
+from npuscope.errors import UsageError
 from npuscope.families.registry import family_for
-from npuscope.options.kinds import OptionGroup, Verb, file, flag
+from npuscope.options.kinds import Argument, OptionGroup, Verb, file, flag
 from npuscope.options.rows import HTML, OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
+    from npuscope.advice.compare.machines import ModelTable
     from npuscope.building import Options, Source
     from npuscope.families.interface import Report
     from npuscope.profiling.model import Profile
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 VERB = Verb(
     "whether a model fits and how fast it is: one screen, no files",
-    (SOURCE,),
+    (SOURCE, Argument("others", "SOURCE", "more of them: one line for each", "*", python=False)),
     (
         OptionGroup(
             "",
@@ -48,7 +51,8 @@ VERB = Verb(
     text="npuscope.report.estimate:screen_text",
     json="npuscope.report.estimate:screen_json",
     busy="estimating",
-    reads=("source", "model"),
+    code="table_code",
+    reads=("source", "others", "model"),
     all_families=True,
 )
 
@@ -77,13 +81,21 @@ def estimate(
 def screen(
     source: str,
     *,
+    others: Sequence[str] = (),
     model: str | None = None,
     html: str | None = None,
     sensitivity: bool = False,
     json: str | None = None,
     **options: Unpack[Options],
-) -> Screen | Report:
+) -> Screen | Report | ModelTable:
     """The estimate as the command line shows it, with what changed values would give."""
+    if others:
+        from npuscope.advice.compare.machines import of_models
+
+        for name, value in (("html", html), ("model", model), ("sensitivity", sensitivity)):
+            if value:
+                raise UsageError("takes one SOURCE", where=f"--{name}")
+        return of_models((source, *others), options)
     profile, findings = _timed(source, model, html, json is not None, options)
     own = family_for(source, options).screen(profile)
     if own is not None:
@@ -119,3 +131,8 @@ def _timed(
     explanation = family.explain(source, {**request, "model": model, "trials": bool(html)})
     write_explained(html, explanation)
     return explanation.profile, explanation.findings
+
+
+def table_code(result: Screen | Report | ModelTable) -> int:
+    """3: a file of several could not be estimated; its line says why."""
+    return 3 if getattr(result, "has_failed", False) else 0

@@ -31,12 +31,9 @@ def check_family(verb: Verb, name: str, keywords: Mapping[str, Any]) -> None:
         return
     if not verb.all_families:
         raise family.lacks(name)
-    family.check({k: v for k, v in keywords.items() if _is_option(k, options)}, options)
-
-
-def _is_option(name: str, options: Mapping[str, Option]) -> bool:
-    """Not an argument, and not one that says how the answer is printed."""
-    return name in options or name in family_options()
+    # Without arguments, and without what says how the answer is printed.
+    rows = options.keys() | family_options().keys()
+    family.check({name: keywords[name] for name in keywords if name in rows}, options)
 
 
 def with_families(verb: Verb) -> Verb:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import UsageError
-from npuscope.families.registry import family_for, first_family
+from npuscope.families.registry import family_for
 from npuscope.options.kinds import Argument, OptionGroup, Verb, flag, list_, text, whole
 from npuscope.options.rows import OUTPUT, READING, TARGET
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
     from npuscope.building import Options
-    from npuscope.live.setting import Setting
 
 VERB = Verb(
     "interactive report in the browser: change options, toggle fixes, compare",
@@ -72,7 +72,9 @@ def serve(
         raise UsageError(f"expected a port from 0 to 65535, found {port}", where="--port")
     paths = [Path(model) for model in models]
     check_models(paths)
-    library, first, answers = _library(paths, [Path(file) for file in pools], options)
+    # A mistake in what was given is told here, not in the browser.
+    answers = import_module(family_for(None, options).live)
+    library, first = answers.opened(paths, [Path(file) for file in pools], options)
     server = LiveServer(library, first, port, answers)
     try:
         if ready is not None:
@@ -82,27 +84,6 @@ def serve(
         pass
     finally:
         server.server_close()
-
-
-def _library(paths: list[Path], pools: list[Path], options: Options) -> tuple[Any, Setting, Any]:
-    """Models with where every tab begins and who answers. A mistake in what was given is told
-    here, not in the browser."""
-    from npuscope.live import answers, family_answers
-    from npuscope.live.family_library import FamilyLibrary
-    from npuscope.live.library import Library
-    from npuscope.live.setting import first_setting
-
-    family = family_for(None, options)
-    if family is not first_family():
-        kept = FamilyLibrary(paths, options)
-        first = first_setting(options, 0, family.options)
-        kept.states(first)
-        return kept, first, family_answers
-    own = options.get("mpool")
-    library = Library(paths, [*([Path(own)] if own else []), *pools], options)
-    first = first_setting(options, 1 if own else 0)
-    library.shown(first)
-    return library, first, answers
 
 
 def view(

@@ -94,7 +94,7 @@ def validate(
         from npuscope.accuracy.run import DataRequest
 
         request = DataRequest(data, labels, task, preprocess, layout or "", resize, limit)
-        result = _on_data(source, float_model, request, options)
+        result = on_data(source, float_model, request, options)
         if html is not None:
             from npuscope.report.html.accuracy import accuracy_page
             from npuscope.whole_file import write_whole
@@ -145,7 +145,7 @@ def compared(
     return validate_execution(graph, partial(family.execute, build), inputs, seeds, file)
 
 
-def _on_data(
+def on_data(
     source: Source,
     float_model: str | Path | None,
     request: DataRequest,

@@ -16,9 +16,11 @@ from compiler.nets import (
     small_groups,
     uint8_network,
 )
+from npuscope.compiler.pipeline import compile_graph
 from npuscope.demo_network import demo_graph
 from npuscope.errors import TargetError
 from npuscope.graph.model import Attrs, Numerics
+from npuscope.machine.load import load_machine
 from npuscope.ops.images import BlockAttrs
 from npuscope.ops.moves import SliceAttrs, TransposeAttrs
 from npuscope.ops.unknown import UnknownAttrs
@@ -310,6 +312,13 @@ def test_the_version_check_is_one_line_of_four_numbers(demo):
     (line,) = (row for row in source.splitlines() if "LL_ATON_VERSION_MAJOR" in row)
     words = line.replace("#if", "").replace("!=", "").replace("||", "").split()
     assert [words[i] for i in (1, 3, 5, 7)] == ["1", "1", "3", "262"]
+
+
+def test_what_2_1_writes(tmp_path):
+    machine = load_machine(generation="2.1")
+    text = network_c_text(compile_graph(kernels(), machine), machine)
+    assert "LL_ATON_VERSION_MICRO != 0 || LL_ATON_VERSION_DEV != 31" in text
+    assert compile_c(tmp_path, text, "2.1") == ""
 
 
 def test_what_3_0_writes():

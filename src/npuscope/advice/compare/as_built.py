@@ -38,6 +38,7 @@ class Recipe(Struct, frozen=True):
     machine: Machine
     optimization: int | None
     notes: tuple[str, ...] = ()
+    alternative_schedule: bool = False
 
 
 def recipe_of(program: Program) -> Recipe:
@@ -58,7 +59,7 @@ def recipe_of(program: Program) -> Recipe:
         notes.append("the build does not state its memory pools: those of the machine are assumed")
     # Options come last: without virtual pools, none is made of the build's own either.
     machine = with_vendor_options(machine, stated)
-    return Recipe(machine, stated.optimization, tuple(notes))
+    return Recipe(machine, stated.optimization, tuple(notes), stated.alternative_schedule)
 
 
 def _stated(program: Program) -> VendorOptions:
@@ -188,6 +189,7 @@ def _options(program: Program, recipe: Recipe, model: Source, options: Options) 
     request: Options = {**options, "machine": recipe.machine}
     if request.get("optimization") is None:
         request["optimization"] = recipe.optimization
+    request["alternative_schedule"] = recipe.alternative_schedule
     graph = read_graph(model, {"shapes": request.get("shapes") or {}})
     borders = (
         ("input_data_type", program.inputs, graph.inputs),

@@ -1,4 +1,5 @@
-"""One network on several machines, of any family: what each would give, and what holds it back."""
+"""One network on several machines of any family, or several networks on one: what each would give,
+and what holds it back."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from msgspec.structs import asdict
 
 from npuscope.errors import NpuscopeError, UsageError
 from npuscope.families.interface import Family
-from npuscope.families.registry import families, family_of
+from npuscope.families.registry import families, family_for, family_of
 from npuscope.options.rows import BUILDING
 from npuscope.profiling.model import UNKNOWN_MEMORY, Profile
 from npuscope.shown import Rows, ShownRecord, counted
@@ -31,6 +32,28 @@ class MachineRow(Struct, frozen=True):
     gain_ms: float | None = None
     is_bound: bool = False  # the gain is at most this
     error: str = ""
+    model: str = ""  # where there are several
+
+
+class ModelTable(ShownRecord, frozen=True):
+    """Several networks, or programs and runs of them, on one machine."""
+
+    TEXT = "npuscope.report.machine_table:models_text"
+    JSON = "npuscope.report.machine_table:models_json"
+
+    machine: str
+    rows: tuple[MachineRow, ...]  # as they were named
+
+    @property
+    def has_failed(self) -> bool:
+        return any(row.error for row in self.rows)
+
+    def told(self) -> str:
+        return f"{counted(len(self.rows), 'network')} on {self.machine}"
+
+    def table(self) -> Rows:
+        """One row per network."""
+        return [asdict(row) for row in self.rows]
 
 
 class MachineTable(ShownRecord, frozen=True):
@@ -64,6 +87,23 @@ def on_machines(
             f"unknown machine '{unknown[0]}'", where="--machines", hint=f"known: {', '.join(every)}"
         )
     return MachineTable(model, tuple(_row(family_of(n), n, source, options) for n in names))
+
+
+def of_models(sources: Iterable[str], options: Mapping[str, Any]) -> ModelTable:
+    """Fit and speed alone: reasons and changes take time of their own."""
+    rows, machine = [], str(options.get("machine") or "")
+    for source in sources:
+        family = family_for(source, options)
+        try:
+            profile = family.estimate(source, family.understood(options, BUILDING))
+        except NpuscopeError as error:
+            rows.append(MachineRow(machine, family.name, error=error.message, model=source))
+            continue
+        off = profile.counts.get("SW", 0) + profile.counts.get("HYBRID", 0)
+        total = None if profile.is_mostly_unknown else profile.total_ms
+        figures = (total, profile.interval_ms, *_memory(profile), off)
+        rows.append(MachineRow(machine, family.name, *figures, model=source))
+    return ModelTable(machine, tuple(rows))
 
 
 def _row(family: Family, name: str, source: Any, options: Mapping[str, Any]) -> MachineRow:

@@ -80,21 +80,28 @@ def sweep(
         )
     runs = expand(spec)
     path = Path(store) if store is not None else default_store(spec.file)
-    with opened(path) as journal:
-        waiting = [run for run in runs if _is_wanted(journal.rows.get(run.key), options)]
-        _do(waiting, options, _keeper(journal, runs, watch))
-        rows = tuple(journal.rows[run.key] for run in runs)
+    rows, new = run_all(runs, path, options, watch)
     finished = sum(row["status"] == "ok" for row in rows)
     return Sweep(
         store=path,
         runs=len(runs),
         done=finished,
         failed=len(runs) - finished,
-        new=len(waiting),
+        new=new,
         same=spec.size - len(runs),
         seconds=time.monotonic() - started,
         rows=rows,
     )
+
+
+def run_all(
+    runs: Sequence[SweepRun], store: Path, options: SweepOptions, watch: Watch
+) -> tuple[tuple[Row, ...], int]:
+    """Rows of these runs, in order, and how many were done now: the others were in the store."""
+    with opened(store) as journal:
+        waiting = [run for run in runs if _is_wanted(journal.rows.get(run.key), options)]
+        _do(waiting, options, _keeper(journal, runs, watch))
+        return tuple(journal.rows[run.key] for run in runs), len(waiting)
 
 
 def default_store(spec_file: Path) -> Path:

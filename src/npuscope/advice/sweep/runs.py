@@ -19,7 +19,7 @@ from npuscope.errors import FileError, NpuscopeError
 from npuscope.families.interface import Family
 from npuscope.families.registry import family_of, first_family
 from npuscope.files.load import model_bytes
-from npuscope.machine.load import UnknownMachine, machine_text
+from npuscope.machine.load import DEFAULT_MACHINE, UnknownMachine, machine_text
 from npuscope.options.rows import MACHINE
 from npuscope.version import __version__
 
@@ -129,6 +129,30 @@ def expand(spec: Spec) -> tuple[SweepRun, ...]:
             key = run_key(content, configuration.machine, options)
             runs.setdefault(key, SweepRun(key, model, configuration))
     return tuple(runs.values())
+
+
+def single_run(entry: SpecModel, options: Mapping[str, Any], title: str) -> SweepRun:
+    """One model with the options of a build, as a run with a name of its own."""
+    request: Any = options
+    family, machine = family_of(options.get("machine")), options.get("machine")
+    borders = {key: options.get(key) for key in ("input_data_type", "output_data_type")}
+    levels = {"optimization": options.get("optimization"), **borders}
+    names: dict[str, Any] = {"machine": machine or DEFAULT_MACHINE, "pools": "default"}
+    names |= {"clocks": "default", "set": title}
+    if family is first_family():
+        target = machine_for(request)
+        clocks, generation = target.clocks, target.generation.name
+        names |= {"generation": generation, "epoch_controller": target.epoch_controller}
+        names |= {"mcu_mhz": clocks.mcu_mhz, "npu_mhz": clocks.npu_mhz}
+        text = machine_text(target)
+    else:
+        names |= {"generation": "", "epoch_controller": None, "mcu_mhz": None, "npu_mhz": None}
+        plain = {key: value for key, value in options.items() if value is not None}
+        text = canonical({"family": family.name, "options": {**plain, "machine": machine}})
+    configuration = Configuration({**names, **levels}, {**levels, "findings": False}, text)
+    model = _model_file(entry)
+    key = run_key(model.sha256, text, {**configuration.asked, "shapes": {**entry.shapes}})
+    return SweepRun(key, model, configuration)
 
 
 def _model_file(entry: SpecModel) -> ModelFile:

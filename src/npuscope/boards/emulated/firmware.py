@@ -88,7 +88,7 @@ _WORLDS = {
 
 
 def validation_firmware(dialect: int, secure: bool = True) -> bytes:
-    """The ELF file for networks of a runtime dialect (2, 30 or 3), for one of the two worlds."""
+    """The ELF file for networks of a dialect (2, 21, 30 or 3), for one of the two worlds."""
     toolchain = find_toolchain(PackageOptions(cpu=CPU))
     folder = firmware_folder()
     sources = [path for part in _PARTS for path in sorted((folder / part).glob("*.c"))]

@@ -186,7 +186,8 @@ def _copied_channels(context: Lowering, layer: ConvLayer) -> int:
     if depth > 1 and (context.optimization < _COPIES or streams):
         return 0
     tiny = prod(features.shape[:2]) * depth < context.machine.convacc.tiny_frame_bytes
-    copied = depth == 1 or tiny or layer.simd is Simd.S16X8
+    square = _tiling(context, layer, layer.kernel.shape).kernels == depth
+    copied = depth == 1 or tiny or (layer.simd is Simd.S16X8 and square)
     return depth if copied and features.stored_batch != depth else 0
 
 

@@ -11,11 +11,12 @@ from typing import Any
 from msgspec import Struct
 
 from npuscope.bounded_file import MODEL, read_bytes
-from npuscope.errors import ModelError
+from npuscope.errors import ModelError, NpuscopeError
 from npuscope.families.ethos_u.container import VelaFile, arena_bytes, read_vela, tensor_bytes
 from npuscope.families.ethos_u.debug_database import source_names, source_ops
 from npuscope.families.ethos_u.executorch import read_program
 from npuscope.families.ethos_u.machine import EthosMachine, load_machine, machine_names
+from npuscope.families.ethos_u.network import operator_graph
 from npuscope.families.ethos_u.timing import KernelLimit, KernelTime, StreamTime, time_stream
 from npuscope.families.ethos_u.vela import VelaOptions, run_vela
 from npuscope.files.load import is_tflite, read_model
@@ -23,6 +24,7 @@ from npuscope.files.tflite.file import SourceOp, TfliteModel, parse
 from npuscope.files.tflite.write_graph import write_tflite
 from npuscope.graph.model import Graph
 from npuscope.machine.load import load_machine as load_cpu
+from npuscope.ops.table import macs
 from npuscope.profiling.model import (
     EpochProfile,
     Fit,
@@ -182,6 +184,7 @@ def timed(build: EthosBuild) -> Profile:
     parts: list[EpochProfile] = []
     kernels: dict[int, tuple[KernelTime, ...]] = {}
     for op in build.file.model.ops:
+        parts += _runtime_parts(build, op.index, len(parts))
         offload = build.file.offloads.get(op.index)
         if offload is None:
             parts.append(_cpu_part(build, op, len(parts)))
@@ -191,6 +194,7 @@ def timed(build: EthosBuild) -> Profile:
         for part, group in _npu_parts(build, time, len(parts)):
             kernels[part.index] = group
             parts.append(part)
+    parts += _runtime_parts(build, len(build.file.model.ops), len(parts))
     run = EthosRun(build, tuple(offloads), kernels)
     machine, total = build.machine, sum(part.ms for part in parts)
     return plain_profile(
@@ -260,11 +264,25 @@ def _bound(kernels: list[KernelTime]) -> Bound:
     return _BOUNDS[max(kernels, key=lambda one: one.cycles).limit]
 
 
+def _runtime_parts(build: EthosBuild, before: int, first: int) -> list[EpochProfile]:
+    """Kernels of the program around its delegates, and copies into another order of axes."""
+    steps = [one for one in build.file.steps if one.before == before]
+    cpu, mhz = load_cpu(), build.machine.cpu_mhz
+    return [
+        plain_part(
+            first + number,
+            step.name,
+            cpu.software_cost(step.cost).cycles(step.elements) / (1e3 * mhz),
+            kind=EpochKind.SW,
+            operators=(step.name,),
+        )
+        for number, step in enumerate(one for one in steps if one.reorders or not one.shape)
+    ]
+
+
 def _cpu_part(build: EthosBuild, op: SourceOp, number: int) -> EpochProfile:
-    """By what a usual kernel of a Cortex-M55 takes per element."""
-    tensors = build.file.model.tensors
-    elements = sum(prod(tensors[index].shape) for index in op.outputs)
-    cycles = load_cpu().software_cost("default").cycles(elements)
+    """By what kernels of a Cortex-M55 take per element or product."""
+    cycles = _cpu_cycles(build.file, op)
     origin = _source_origin(build, op)
     return plain_part(
         number,
@@ -274,6 +292,21 @@ def _cpu_part(build: EthosBuild, op: SourceOp, number: int) -> EpochProfile:
         operators=(op.kind,),
         origin=(origin,) if origin else (),
     )
+
+
+def _cpu_cycles(file: VelaFile, op: SourceOp) -> float:
+    cpu = load_cpu()
+    try:
+        graph = operator_graph(file.model, op)
+    except NpuscopeError:  # an operator that is not known here
+        elements = sum(prod(file.tensor(index).shape) for index in op.outputs)
+        return cpu.software_cost("default").cycles(elements)
+    cycles = 0.0
+    for one in graph.ops:
+        work = macs(graph, one)
+        kernel = cpu.software_cost(one.kind).cycles(graph.output_tensor(one).elements)
+        cycles += work / cpu.software_limits.int8_macs_per_cycle if work else kernel
+    return cycles
 
 
 def _source_origin(build: EthosBuild, op: SourceOp) -> str:
@@ -289,13 +322,13 @@ def _source_origin(build: EthosBuild, op: SourceOp) -> str:
 
 def _model_info(build: EthosBuild, run: EthosRun) -> ModelInfo:
     file = build.file
-    macs = sum(one.work.macs for time in run.offloads for one in time.stream.kernels)
+    products = sum(one.work.macs for time in run.offloads for one in time.stream.kernels)
     parameters = build.graph.parameters() if build.graph is not None else 0
     inputs, outputs = (
         tuple(_tensor(file, index) for index in indices)
         for indices in (file.model.inputs, file.model.outputs)
     )
-    return ModelInfo(build.name, build.md5, inputs, outputs, macs, parameters)
+    return ModelInfo(build.name, build.md5, inputs, outputs, products, parameters)
 
 
 def _tensor(file: VelaFile, index: int) -> TensorInfo:

@@ -46,11 +46,24 @@ class Offload(Struct, frozen=True):
     outputs: tuple[int, ...]
 
 
+class RuntimeStep(Struct, frozen=True):
+    """What a runtime does on the CPU around the operators of the file: a kernel, or the copy of an
+    input or output that is stored in another order there."""
+
+    before: int  # the index of the operator that follows, or their count
+    name: str
+    cost: str  # of which kind of software kernel
+    elements: int
+    shape: tuple[int, ...] = ()  # of an image that is channels first
+    reorders: bool = False
+
+
 class VelaFile(Struct, frozen=True):
     model: TfliteModel
     offloads: dict[int, Offload]  # by the index of the operator
     places: tuple[int, ...]  # of tensors in the arena; -1: not there
     metadata: dict[str, bytes]
+    steps: tuple[RuntimeStep, ...] = ()
 
     @property
     def version(self) -> str:

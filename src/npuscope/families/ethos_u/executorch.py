@@ -2,20 +2,34 @@
 
 A block is a name of 16 bytes, its size, and data at a multiple of 16 bytes: `cmd_data` the command
 stream, `weight_data` the constants, `scratch_size`, and tables of inputs and outputs with six
-sizes, bytes per element, place and region each. What the program does around its delegates is not
-read."""
+sizes, bytes per element, place and region each. The program's own flatbuffer (schema/program.fbs of
+ExecuTorch) says which kernels run around the delegates, and how their images are stored."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 import numpy as np
 
 from npuscope.errors import FileError
-from npuscope.families.ethos_u.container import OPERATOR, Offload, VelaFile, read_vela
+from npuscope.families.ethos_u.container import (
+    OPERATOR,
+    Offload,
+    RuntimeStep,
+    VelaFile,
+    read_vela,
+)
 from npuscope.families.ethos_u.marks import is_executorch
 from npuscope.families.ethos_u.stream import read_stream
-from npuscope.files.tflite.file import SourceOp, SourceTensor, TfliteModel
+from npuscope.files.tflite.file import (
+    WILD_OFFSET,
+    SourceOp,
+    SourceTensor,
+    Table,
+    TfliteModel,
+)
+from npuscope.graph.limits import MAX_ELEMENTS
 
 _FIRST, _LAST = b"vela_bin_stream\0", b"vela_end_stream\0"
 _NAME, _HEAD = 16, 32  # bytes
@@ -62,7 +76,104 @@ def read_executorch(data: bytes) -> VelaFile:
     ops = tuple(offload.op for offload in offloads.values())
     inputs = tuple(index for offload in offloads.values() for index in offload.inputs)
     outputs = tuple(index for offload in offloads.values() for index in offload.outputs)
-    return VelaFile(TfliteModel(tuple(tensors), ops, inputs, outputs), offloads, tuple(places), {})
+    model = TfliteModel(tuple(tensors), ops, inputs, outputs)
+    try:
+        steps = tuple(_steps(data, [_shapes(model, op) for op in ops]))
+    except WILD_OFFSET:
+        raise FileError("the file is damaged: its plan points outside of it") from None
+    return VelaFile(model, offloads, tuple(places), {}, steps)
+
+
+def _shapes(model: TfliteModel, op: SourceOp) -> list[tuple[int, ...]]:
+    """Of the inputs and outputs of a delegate, as Vela has them."""
+    return [model.tensors[index].shape for index in (*op.inputs[1:], *op.outputs)]
+
+
+# --- The plan of the program ---
+
+_PLANS, _VALUES, _CHAINS, _OPERATORS = 6, 8, 14, 16  # slots of the program and of a plan
+_INSTRUCTIONS, _KIND, _VALUE = 8, 4, 6  # of a chain; of an instruction and a value
+_INDEX, _ARGUMENTS, _SIZES, _ORDER = 4, 6, 8, 10  # of a call; of a tensor
+_TENSOR, _KERNEL_CALL, _DELEGATE_CALL = 5, 1, 2
+_MOST = 1 << 16  # values, instructions and arguments
+
+
+class _Plan:
+    """The first plan: what runs in which order on which values."""
+
+    def __init__(self, data: bytes) -> None:
+        root = Table(data, int.from_bytes(data[:4], "little"))
+        self.data, self.plan = data, root.item(root.vector(_PLANS), 0)
+
+    def calls(self) -> Iterator[tuple[int, Table]]:
+        chains = self.plan.vector(_CHAINS)
+        for number in range(min(chains[0], _MOST)):
+            chain = self.plan.item(chains, number)
+            instructions = chain.vector(_INSTRUCTIONS)
+            for place in range(min(instructions[0], _MOST)):
+                instruction = chain.item(instructions, place)
+                call = instruction.table(_VALUE)
+                if call is not None:
+                    yield instruction.number(_KIND, "B"), call
+
+    def tensors(self, call: Table) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Sizes and order of axes of each argument that is a tensor."""
+        values, tensors = self.plan.vector(_VALUES), []
+        count, start = call.vector(_ARGUMENTS)
+        for index in call.numbers((min(count, _MOST), start), "i"):
+            if not 0 <= index < values[0]:
+                raise IndexError
+            value = self.plan.item(values, index)
+            tensor = value.table(_VALUE)
+            if value.number(_KIND, "B") == _TENSOR and tensor is not None:
+                sizes, order = tensor.vector(_SIZES), tensor.vector(_ORDER)
+                if max(sizes[0], order[0]) > _MOST_AXES:
+                    raise IndexError
+                tensors.append((tensor.numbers(sizes, "i"), tensor.numbers(order, "B")))
+        return tensors
+
+    def name(self, call: Table) -> str:
+        operators = self.plan.vector(_OPERATORS)
+        number = call.number(_INDEX, "i")
+        if not 0 <= number < operators[0]:
+            raise IndexError
+        length, start = self.plan.item(operators, number).vector(_KIND)
+        return self.data[start : start + min(length, 256)].decode(errors="backslashreplace")
+
+
+def _steps(data: bytes, delegates: list[list[tuple[int, ...]]]) -> Iterator[RuntimeStep]:
+    """Nothing where the file is no whole program."""
+    if not int.from_bytes(data[:4], "little"):
+        return
+    plan, number = _Plan(data), 0
+    for kind, call in plan.calls():
+        if kind == _KERNEL_CALL:
+            name = plan.name(call)
+            counts = [prod(max(size, 0) for size in shape) for shape, _ in plan.tensors(call)]
+            cost = next((cost for word, cost in _COSTS.items() if word in name), "default")
+            yield RuntimeStep(number, name, cost, min(max(counts, default=0), MAX_ELEMENTS))
+        elif kind == _DELEGATE_CALL and number < len(delegates):
+            images = zip(plan.tensors(call), delegates[number], strict=False)
+            for place, ((sizes, order), inside) in enumerate(images):
+                if len(sizes) == _IMAGE_AXES and order == tuple(range(_IMAGE_AXES)):
+                    yield from _image(number, place, sizes, inside)
+            number += 1
+
+
+def _image(
+    number: int, place: int, sizes: tuple[int, ...], inside: tuple[int, ...]
+) -> Iterator[RuntimeStep]:
+    """Channels first outside. The runtime reorders what the delegate takes channels last; else the
+    stream does it."""
+    batch, channels, height, width = sizes
+    if min(sizes) > 0 and min(channels, height * width) > 1:
+        reorders = inside[-_IMAGE_AXES:] == (batch, height, width, channels)
+        name = f"copy of argument {place}"
+        yield RuntimeStep(number, name, "Transpose", prod(sizes), sizes, reorders)
+
+
+_COSTS = {"dequantize": "Dequantize", "quantize": "Quantize", "permute": "Transpose"}
+_IMAGE_AXES, _MOST_AXES = 4, 16
 
 
 def _delegates(data: bytes) -> Iterator[dict[str, bytes]]:

@@ -65,6 +65,7 @@ class EthosMachine(Struct, frozen=True):
     external: MemoryPort
     constants: str  # sram or external
     arena: str
+    board: str = ""  # whose memories these are, where Vela has no configuration of that name
 
     def port(self, region: int) -> MemoryPort:
         """Region 0 holds constants, 1 the arena, 2 its fast part."""
@@ -105,7 +106,16 @@ def load_machine(
     record |= _entry("systems", record["system"], "--system-config")
     record |= _entry("memory_modes", record["memory_mode"], "--memory-mode")
     if overrides:
-        fixed = ("name", "product", "description", "system", "memory_mode", "macs", "cores")
+        fixed = (
+            "name",
+            "product",
+            "description",
+            "system",
+            "memory_mode",
+            "macs",
+            "cores",
+            "board",
+        )
         free = {key: value for key, value in record.items() if key not in fixed}
         apply_overrides(free, overrides)
         record |= free

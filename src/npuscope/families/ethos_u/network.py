@@ -126,16 +126,18 @@ class Network:
         return dict(zip(op.outputs, (results[name] for name in graph.outputs), strict=True))
 
     def _graph(self, op: SourceOp) -> Graph:
-        """One operator as a network of its own."""
-        model = self.file.model
-        reads = tuple(
-            index
-            for index in dict.fromkeys(op.inputs)
-            if index >= 0 and model.tensors[index].data is None
-        )
-        source = TfliteModel(model.tensors, (op,), reads, op.outputs)
-        budget = Budget(1 << 24)
-        return TfliteReader(source, op.origin, Pins(), budget).run()
+        return operator_graph(self.file.model, op)
+
+
+def operator_graph(model: TfliteModel, op: SourceOp) -> Graph:
+    """One operator as a network of its own."""
+    reads = tuple(
+        index
+        for index in dict.fromkeys(op.inputs)
+        if index >= 0 and model.tensors[index].data is None
+    )
+    source = TfliteModel(model.tensors, (op,), reads, op.outputs)
+    return TfliteReader(source, op.origin, Pins(), Budget(1 << 24)).run()
 
 
 def executed(build: EthosBuild, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -20,7 +20,7 @@ from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 _RULES = "npuscope.families.ethos_u.rules"
-_FIXED = ("name", "product", "description", "system", "memory_mode", "macs", "cores")
+_FIXED = ("name", "product", "description", "system", "memory_mode", "macs", "cores", "board")
 
 
 def machine_report(name: str) -> Report:

@@ -34,6 +34,10 @@ FULL_BLOCKS = FixTemplate(
     "use multiples of 8 input channels and of 16 output channels, and dense layers for narrow "
     "depthwise ones",
 )
+CHANNELS_LAST = FixTemplate(
+    "ethos-channels-last",
+    "export the network with channels-last inputs and outputs (torch.channels_last)",
+)
 PAD_THE_IMAGE = FixTemplate("ethos-pad-the-image", "mirror height and width only")
 
 advise = partial(rulebook.advise, family=FAMILY)
@@ -150,6 +154,26 @@ def badly_filled(profile: Profile) -> Iterator[Hit]:
             share = f"{100 * one.work.macs / room:.0f} %"
             evidence: dict[str, Value] = {"kernel": one.kernel.kind, "cycles": round(one.cycles)}
             yield Hit(run.origin(number, one), share, f"{100 * _POOR_FILL:.0f} %", evidence)
+
+
+@advise(
+    "ADV-ETHOS-LAYOUT",
+    "An image crosses the border of the NPU channels first",
+    severity=Severity.INFO,
+    confidence=Confidence.REPORTED,
+    cause="PyTorch keeps images channels first, the NPU takes them channels last. Where the "
+    "delegate expects the latter, ExecuTorch reorders the image on the CPU, which no report of "
+    "Vela's shows; else the command stream begins with it.",
+    fixes=(CHANNELS_LAST,),
+)
+def channels_first(profile: Profile) -> Iterator[Hit]:
+    """The program stores an input or output of a delegate channels first."""
+    run: EthosRun = profile.payload
+    for step in run.build.file.steps:
+        if step.shape:
+            who = "the CPU reorders it" if step.reorders else "the command stream reorders it"
+            evidence: dict[str, Value] = {"bytes": step.elements, "by": who}
+            yield Hit((), f"{'x'.join(map(str, step.shape))}, {who}", None, evidence)
 
 
 def _kernels(run: EthosRun) -> Iterator[tuple[int, KernelTime]]:

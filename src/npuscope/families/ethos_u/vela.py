@@ -60,6 +60,10 @@ def run_vela(model: bytes, machine: EthosMachine, options: VelaOptions) -> VelaO
         words += ["--enable-debug-db", "--system-config", machine.system]
         words += ["--memory-mode", machine.memory_mode]
         words += ["--config", options.config or "Arm/vela.ini"]
+        if machine.board and not options.config:
+            board = Path(folder) / "board.ini"
+            board.write_text(system_config(machine))
+            words += ["--config", str(board)]
         if options.optimise:
             words += ["--optimise", options.optimise]
         if options.arena_cache_size is not None:
@@ -81,6 +85,20 @@ def run_vela(model: bytes, machine: EthosMachine, options: VelaOptions) -> VelaO
             debug.read_text(errors="replace") if debug.is_file() else "",
             _stated_cycles(target),
         )
+
+
+def system_config(machine: EthosMachine) -> str:
+    """A board in the words of Vela's configuration files, which know none."""
+    lines = [f"[System_Config.{machine.system}]", f"core_clock={machine.clock_mhz * 1e6:g}"]
+    lines += ["axi0_port=Sram", "axi1_port=OffChipFlash"]
+    for name, port in (("Sram", machine.sram), ("OffChipFlash", machine.external)):
+        lines += [
+            f"{name}_clock_scale={port.bytes_per_cycle / machine.port_bytes}",
+            f"{name}_burst_length={port.burst_bytes}",
+            f"{name}_read_latency={port.read_latency_cycles:g}",
+            f"{name}_write_latency={port.write_latency_cycles:g}",
+        ]
+    return "\n".join(lines) + "\n"
 
 
 def _failure(outcome: subprocess.CompletedProcess[bytes]) -> ModelError:

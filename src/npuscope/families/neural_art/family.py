@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 class NeuralArt(Family):
     name = "neural-art"
     understands: ClassVar[frozenset[str] | None] = None
+    live = "npuscope.live.answers"
 
     # --- Machines ---
 

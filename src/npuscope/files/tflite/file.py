@@ -66,7 +66,7 @@ class Table:
         return self.pos + offset if offset else 0
 
     def number(self, slot: int, form: str, default: Any = 0) -> Any:
-        slots, index = self.slots, slot >> 1  # as in `place`: numbers are most of a file
+        slots, index = self.slots, slot >> 1  # as in `place`: fields are most of a file
         if index >= len(slots) or not slots[index]:
             return default
         return _form(form)(self.data, self.pos + slots[index])[0]
@@ -77,9 +77,10 @@ class Table:
 
     def vector(self, slot: int) -> tuple[int, int]:
         """Count and start; (0, 0) where it is absent."""
-        place = self.place(slot)
-        if not place:
+        slots, index = self.slots, slot >> 1
+        if index >= len(slots) or not slots[index]:
             return 0, 0
+        place = self.pos + slots[index]
         start = place + _WORD(self.data, place)[0]
         return _WORD(self.data, start)[0], start + 4
 
@@ -305,8 +306,10 @@ class _Parser:
 
     def _dims(self, tensor: Table, slot: int) -> tuple[int, ...]:
         vector = tensor.vector(slot)
+        if not vector[0]:
+            return ()
         check_count(vector[0], MAX_RANK, "axes of a tensor")
-        return tensor.numbers(vector, _INT) if vector[0] else ()
+        return tensor.numbers(vector, _INT)
 
     def _string(self, table: Table, slot: int) -> str:
         """A string field; its length is checked before it is copied."""

@@ -101,8 +101,8 @@ def generation_of(version: str) -> str:
     """The generation of a tool version; one that cannot be read is taken as the newest."""
     match = _TOOL_VERSION.match(version)
     major = int(match[1]) if match else 4
-    if major < 3:
-        return "2.2"
+    if match and major < 3:
+        return "2.1" if (major, int(match[2])) < (2, 2) else "2.2"
     return "3.0" if major == 3 else "4.0"
 
 

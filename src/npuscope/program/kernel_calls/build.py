@@ -21,6 +21,7 @@ from npuscope.ops.norms import SoftmaxAttrs
 from npuscope.ops.row import Row, named
 from npuscope.ops.table import OPS
 from npuscope.ops.traits import Trait
+from npuscope.program.addresses import copies_of
 from npuscope.program.calls import attributes
 from npuscope.program.kernel_calls.layers import raw_call, value_call, works_on_raw
 from npuscope.program.kernel_calls.model import (
@@ -35,6 +36,7 @@ from npuscope.program.kernel_calls.model import (
     table_call,
     tensor_of,
 )
+from npuscope.program.kernel_calls.moves import copied
 from npuscope.program.model import Buffer, Call
 
 # --- Kernels that round in integers: their multipliers are prepared here ---
@@ -109,6 +111,9 @@ def _scale(operand: KernelOperand) -> float:
 
 def kernel_call(call: Call, buffers: Mapping[str, Buffer]) -> KernelCall:
     """The C call of a software call. NoKernel where the library has none."""
+    copies = copies_of(call)
+    if copies:
+        return copied(call, copies, buffers)
     work, kernel = _work(call, buffers), support(call.kernel).kernel
     if kernel is not None and kernel.build:
         return _built(kernel.build, work)

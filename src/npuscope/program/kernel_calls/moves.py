@@ -4,7 +4,8 @@ Moves whose places are known become blocks: how many values, and how far apart o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import gcd
 
 import numpy as np
 from msgspec import Struct
@@ -24,8 +25,10 @@ from npuscope.ops.moves import (
     TileAttrs,
     TransposeAttrs,
 )
+from npuscope.program.addresses import Copy
 from npuscope.program.kernel_calls.model import (
     PREFIX,
+    ElementType,
     KernelCall,
     KernelOperand,
     KernelTask,
@@ -35,7 +38,8 @@ from npuscope.program.kernel_calls.model import (
     tensor_of,
     whole_numbers,
 )
-from npuscope.program.kernel_calls.moves_paths import ValuePath, concat_path, path_of
+from npuscope.program.kernel_calls.moves_paths import ValuePath, Way, concat_path, path_of
+from npuscope.program.model import Buffer, Call
 from npuscope.structs import replace
 
 # --- Blocks of values with separate steps on both sides and as few axes as possible ---
@@ -87,6 +91,45 @@ def merged(block: MoveBlock) -> MoveBlock:
         else:
             axes.append(axis)
     return replace(block, axes=tuple(axes) or (MoveAxis(1, 1, 1),))
+
+
+# --- Strided copies of other compilers' calls, byte for byte ---
+
+_BY_BYTES = {
+    1: ElementType.uint8,
+    2: ElementType.uint16,
+    4: ElementType.int32,
+    8: ElementType.int64,
+}
+
+
+def copied(call: Call, copies: Sequence[Copy], buffers: Mapping[str, Buffer]) -> KernelCall:
+    """Blocks of elements, as large as all starts and steps allow."""
+    distances = [
+        distance
+        for copy in copies
+        for distance in (copy.start_in, copy.start_out, *copy.steps_in, *copy.steps_out)
+    ]
+    element = gcd(*distances, *(copy.element_bytes for copy in copies))
+    numbers = [-1, len(copies)]
+    for copy in copies:
+        axes = [
+            MoveAxis(size, read // element, written // element)
+            for size, read, written in zip(copy.shape, copy.steps_in, copy.steps_out, strict=True)
+        ]
+        axes.append(MoveAxis(copy.element_bytes // element, 1, 1))
+        block = MoveBlock(copy.start_in // element, copy.start_out // element, tuple(axes))
+        path = ValuePath(Way.AS_BYTES).numbers([])
+        numbers += [copy.source, copy.target, *path, *merged(block).numbers()]
+    kind = _BY_BYTES[element]
+    inputs, outputs = (
+        tuple(
+            KernelOperand((buffers[name].size_bytes // element,), kind, buffer=name)
+            for name in names
+        )
+        for names in (call.inputs, call.outputs)
+    )
+    return KernelCall(f"{PREFIX}move", inputs, outputs, tuple(numbers))
 
 
 # --- Pad: where the values go, and what surrounds them ---

@@ -187,6 +187,7 @@ class Dialect(Struct, frozen=True):
 
 _OLD_ITEM, _OLD_PARAMETERS = "EpochBlock_ItemTypeDef", "const void *epoch_block"
 DIALECT_2 = Dialect(2, _OLD_ITEM, _OLD_PARAMETERS, "", (1, 1, 1, 14), False, 0xECBF0030)
+DIALECT_21 = Dialect(21, _OLD_ITEM, _OLD_PARAMETERS, "", (1, 1, 0, 31), False, 0xECBF0030)
 # Five public builds of 3.0: the functions of 2.x, the tables of what came after.
 DIALECT_30 = Dialect(30, _OLD_ITEM, _OLD_PARAMETERS, "", (1, 1, 3, 8), True, 0xECBF0050)
 DIALECT_3 = Dialect(
@@ -203,7 +204,7 @@ DIALECT_3 = Dialect(
 def dialect(generation: str) -> Dialect:
     """Generations 2.x speak the old one; those after 3.0, and ours, the new one."""
     if generation.startswith("2."):
-        return DIALECT_2
+        return DIALECT_21 if generation == "2.1" else DIALECT_2
     return DIALECT_30 if generation == "3.0" else DIALECT_3
 
 

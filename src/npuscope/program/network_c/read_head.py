@@ -30,6 +30,7 @@ from npuscope.text import safe_terminal
 # The comments in front of network.c: who made it, with which options, on which pools.
 
 _OPTION = re.compile(r"^\s*\*?\s*(-{1,2}[\w-]+)\s*=\s*\"?([^\"\n]*)\"?\s*$", re.M)
+_AUTO_CHOICE = re.compile(r"^\s*\*?\s*alt-scheduler = true", re.M)  # what --Oauto-sched took
 _FIELD = re.compile(r'GIT_DESCRIPTION\s+"([^"]*)"')
 _POOL = re.compile(r"^index=(\d+)\s+file postfix=(\S*)\s+name=(\S+)\s+offset=(\S+)")
 _NUMBERS = {
@@ -41,6 +42,7 @@ _NUMBERS = {
 # Addresses have 32 bits, sizes too; what is longer is damaged and would not fit 64.
 _ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
 _PLAIN = re.compile(r"-?(?=[0-9.]{1,16}$)[0-9]+\.?[0-9]*")
+_BEFORE_2_2 = re.compile(r"atonn-v1\.(?:0\.|1\.0-)|STAI-2\.[01]")
 _FIRST_OF_3 = re.compile(r"atonn-v1\.1\.3-[0-8]\b")
 _NEW_DIALECT = re.compile(r"atonn-v1\.1\.([3-9]|\d\d)|STAI-[3-9]")
 
@@ -60,7 +62,9 @@ class SourceHeader(msgspec.Struct, frozen=True):
             return stated
         if _FIRST_OF_3.search(self.tool):
             return "3.0"
-        return "4.0" if _NEW_DIALECT.search(self.tool) else "2.2"
+        if _NEW_DIALECT.search(self.tool):
+            return "4.0"
+        return "2.1" if _BEFORE_2_2.search(self.tool) else "2.2"
 
 
 _HEAD_BYTES = 1 << 16
@@ -99,6 +103,8 @@ def read_header(comments: list[str]) -> SourceHeader:
     tool = next((match[1] for text in comments if (match := _FIELD.search(text))), "")
     head = next((text for text in comments if "Command Line options" in text), "")
     options = tuple((name, value) for name, value in _OPTION.findall(head))
+    if _AUTO_CHOICE.search(head):
+        options += (("--Oalt-sched", "true"),)
     pools = [pool for text in comments if (pool := _pool(text)) is not None]
     # A virtual pool is made of the real ones in its range.
     return SourceHeader(

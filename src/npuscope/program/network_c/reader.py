@@ -40,6 +40,7 @@ from npuscope.program.network_c.read_library import LibraryReader
 from npuscope.program.network_c.read_software import Images, SoftwareReader
 from npuscope.program.network_c.read_units import UnitReader
 from npuscope.program.network_c.stated_call import stated_call
+from npuscope.program.weight_files import PoolImages
 from npuscope.structs import replace
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"\n]+)"', re.M)
@@ -69,22 +70,33 @@ class NetworkC(msgspec.Struct, frozen=True):
     stated: tuple[Buffer, ...] = ()  # with lives as far as files state them
 
 
-FindImages = Callable[[tuple[Pool, ...]], Mapping[str, bytes]]
+# From the pools and the sizes of their images to the images themselves.
+FindImages = Callable[[tuple[Pool, ...], Mapping[str, int]], PoolImages]
+
+
+def image_sizes(buffers: Iterable[Buffer]) -> dict[str, int]:
+    """By pool that holds parameters: the bytes up to the last of them."""
+    sizes: dict[str, int] = {}
+    for buffer in buffers:
+        if buffer.is_param and not buffer.view_of:
+            end = buffer.offset + buffer.size_bytes
+            sizes[buffer.pool] = max(sizes.get(buffer.pool, 0), end)
+    return sizes
 
 
 def read_network_c(
     path: str | Path,
-    images: Mapping[str, bytes] | FindImages | None = None,
+    find: FindImages | None = None,
     report_buffers: Iterable[Buffer] = (),
 ) -> NetworkC:
-    """`images` are the bytes of parameter pools by pool name, or what finds them; `report_buffers`
-    are those that another file tells of, with their lives."""
+    """`find` knows the bytes of parameter pools; `report_buffers` are those that another file tells
+    of, with their lives."""
     path = Path(path)
     text = read_text(path, SOURCE, errors="replace")
     if not text.strip():
         raise FileError("is empty", where=str(path), hint="copy or generate the network again")
     try:
-        return _understood(text, path, images or {}, tuple(report_buffers))
+        return _understood(text, path, find, tuple(report_buffers))
     except FileError as error:
         raise FileError(error.message, where=error.where or str(path), hint=error.hint) from error
     except (KeyError, IndexError, TypeError, ValueError) as error:
@@ -94,7 +106,7 @@ def read_network_c(
 def _understood(
     text: str,
     path: Path,
-    images: Mapping[str, bytes] | FindImages,
+    find: FindImages | None,
     report_buffers: tuple[Buffer, ...],
 ) -> NetworkC:
     symbols = symbols_of(text, pools_of(text))
@@ -106,11 +118,10 @@ def _understood(
             "is not a network.c of a Neural-ART compiler",
             hint="give the file that holds the LL_ATON functions and the pool comments",
         )
-    data = images(header.pools) if callable(images) else images
     placed = {pool.name for pool in header.pools}
     external = tuple(pool for pool in symbols.values() if pool.name not in placed)
     header = replace(header, pools=(*header.pools, *external))
-    reader = _Reader(source, header, data, path.stem, report_buffers, notes=_notes(external))
+    reader = _Reader(source, header, find, path.stem, report_buffers, notes=_notes(external))
     includes = frozenset(_INCLUDE.findall(text))
     return replace(reader.read(), bases=bases_of(symbols), includes=includes)
 
@@ -128,7 +139,7 @@ def _notes(external: tuple[Pool, ...]) -> list[str]:
 class _Reader(msgspec.Struct):
     source: CSource
     header: SourceHeader
-    images: Mapping[str, bytes]
+    find: FindImages | None
     name: str
     report_buffers: tuple[Buffer, ...] = ()
     notes: list[str] = field(default_factory=list)
@@ -138,16 +149,16 @@ class _Reader(msgspec.Struct):
 
     def read(self) -> NetworkC:
         pools = Pools(self.header.pools)
-        data = {}
-        for pool in self.header.pools:
-            image = self.images.get(pool.name)
-            if image and not pool.virtual:
-                data[pool.name] = bytes(image)
         tables = {kind: self._table(kind, pools) for kind in _TABLES}
         rows = [buffer for rows in tables.values() for buffer in rows]
         names = {pool.name for pool in pools.pools}
         reported = (buffer for buffer in self.report_buffers if buffer.pool in names)
         buffers = _unique([*reported, *rows])
+        data: Mapping[str, bytes] = {}
+        if self.find is not None:
+            real = tuple(pool for pool in self.header.pools if not pool.virtual)
+            found = self.find(real, image_sizes(buffers))
+            data, self.notes = found.data, [*self.notes, *found.notes]
         self.tabled = frozenset([*(buffer.name for buffer in buffers), ""])
         places = AddressMap(pools.pools, buffers)
         items = self._items()

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from npuscope.errors import TargetError
 from npuscope.ops.unknown import UNKNOWN
+from npuscope.program.addresses import copies_of
 from npuscope.program.ec_blob.binary import blob_name, copy_name
 from npuscope.program.kernel_calls.model import KernelCall, NoKernel
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind
@@ -25,6 +26,7 @@ from npuscope.program.network_c.writer_buffers import NoLibraryKernel, SoftwareC
 from npuscope.program.network_c.writer_kernels import fill
 from npuscope.program.network_c.writer_library import (
     HEADER,
+    NEEDS_KERNELS,
     LibraryCall,
     library_call,
     own_call,
@@ -75,8 +77,7 @@ def own_kernels(scope: Scope) -> Lines:
     names = {name for epoch in _calls(scope) for name in _own(scope, epoch)} - needed
     lines: Lines = []
     if needed:
-        note = "/* Kernels that the runtime's libraries lack: build npuscope's with this file. */"
-        lines += [note, *_declared(needed), ""]
+        lines += [NEEDS_KERNELS, *_declared(needed), ""]
     if names:
         lines += ["#if defined(NPUSCOPE_KERNELS)", *_declared(names), "#endif", ""]
     return lines
@@ -157,6 +158,8 @@ def _library(scope: Scope, epoch: Epoch, call: Call) -> LibraryCall | None:
 
 def _software(scope: Scope, epoch: Epoch, call: Call) -> Lines | None:
     software = SoftwareCall(scope, call, f"kernel_{epoch.number}")
+    if copies_of(call):
+        return None
     try:
         stem = fill(software)
     except NoLibraryKernel:

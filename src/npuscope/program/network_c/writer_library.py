@@ -12,6 +12,7 @@ from msgspec import Struct
 from npuscope.machine.npu_ops import support
 from npuscope.ops.kernels.step import Array
 from npuscope.ops.row import named
+from npuscope.program.addresses import copies_of
 from npuscope.program.kernel_calls.build import kernel_call
 from npuscope.program.kernel_calls.model import KernelCall, KernelOperand
 from npuscope.program.model import Buffer, Call
@@ -29,6 +30,8 @@ from npuscope.program.units import Ref
 # Calls of npuscope's own kernels (firmware/kernels): tensors and numbers as static tables.
 
 HEADER = "npuscope_kernels.h"
+# Stands above declarations without which the source does not compile.
+NEEDS_KERNELS = "/* Kernels that the runtime's libraries lack: build npuscope's with this file. */"
 _C_TYPES = {"float32": "float", "float64": "double", "bool": "uint8_t"}
 _INT64_MIN = -(1 << 63)
 
@@ -140,7 +143,7 @@ class LibraryCall(Struct, frozen=True):
 def library_call(scope: Scope, call: Call, prefix: str) -> LibraryCall:
     """The library's function for a move. NoLibraryKernel where none fits."""
     build = support(call.kernel).mover
-    if not build or len(call.outputs) != 1:
+    if not build or len(call.outputs) != 1 or copies_of(call):
         raise NoLibraryKernel(call.kernel)
     if dict(call.args).get("activation", "none") != "none":
         raise NoLibraryKernel("activation")

@@ -1,0 +1,65 @@
+"""The front of a network's set-ups, and the one to take within the limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from npuscope.shown import Rows, ShownRecord, counted
+
+
+class TunePoint(Struct, frozen=True):
+    """A set-up that was compiled and timed; `drop` is what its answers lose against the network as
+    it is, where data tell."""
+
+    name: str
+    choices: dict[str, str]
+    total_ms: float
+    interval_ms: tuple[float, float]
+    internal_ram_bytes: int
+    external_ram_bytes: int
+    weights_bytes: int
+    command: str
+    within: bool
+    edits: tuple[str, ...] = ()
+    options: dict[str, Any] = {}  # of the build, beside those that were given
+    figure: float | None = None
+    drop: float | None = None
+    outputs: str = ""  # what the edits do to them
+    model: str = ""  # the file, where there are several
+
+
+class Tuned(ShownRecord, frozen=True):
+    model: str
+    limits: dict[str, float]
+    points: int  # of the space
+    evaluations: int
+    axes: dict[str, tuple[str, ...]]
+    front: tuple[TunePoint, ...]
+    best: TunePoint | None
+    start: TunePoint | None
+    metric: str = ""
+    notes: tuple[str, ...] = ()
+    store: str = ""
+
+    def told(self) -> str:
+        if self.best is None:
+            return f"no set-up within the limits, of {counted(self.evaluations, 'evaluation')}"
+        return f"{self.best.total_ms:.3f} ms with {self.best.name}"
+
+    def table(self) -> Rows:
+        """One row per point of the front."""
+        return [_row(point) for point in self.front]
+
+
+def _row(point: TunePoint) -> dict[str, Any]:
+    return {
+        "name": point.name,
+        "total_ms": point.total_ms,
+        "internal_ram_bytes": point.internal_ram_bytes,
+        "external_ram_bytes": point.external_ram_bytes,
+        "weights_bytes": point.weights_bytes,
+        "drop": point.drop,
+        "command": point.command,
+    }

@@ -1,0 +1,99 @@
+"""Which points are looked at: one step on each axis, then those axes that matter, all of them or
+by a search for several aims at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from npuscope.advice.tune.space import Point, Space
+from npuscope.installed import needs
+from npuscope.progress import progress
+
+Aims = tuple[float, ...]  # each the smaller the better
+Evaluate = Callable[[Sequence[Point]], Mapping[Point, Aims | None]]  # None: it cannot be built
+
+_BATCH = 12
+_SAME = 1e-9
+
+
+def search(space: Space, evaluate: Evaluate, most: int, seed: int) -> dict[Point, Aims]:
+    """Aims of the points that were looked at, at most so many."""
+    progress("%d points; one step on each axis first", space.size)
+    known: dict[Point, Aims | None] = dict(evaluate(list(space.single_steps())[:most]))
+    free = _axes_that_matter(space, known)
+    rest = [point for point in space.points(free) if point not in known]
+    if len(rest) + len(known) <= most:
+        known |= evaluate(rest)
+    else:
+        _by_library(space, free, evaluate, known, most, seed)
+    return {point: aims for point, aims in known.items() if aims is not None}
+
+
+def _axes_that_matter(space: Space, known: Mapping[Point, Aims | None]) -> list[int]:
+    """Those where one step changes an aim. The others are left as they are: what has no effect
+    alone has hardly any with others."""
+    start = known.get(space.start)
+    if start is None:
+        return list(range(len(space.axes)))
+    changed: set[int] = set()
+    for point, aims in known.items():
+        differs = aims is not None and any(
+            abs(a - b) > _SAME for a, b in zip(aims, start, strict=True)
+        )
+        if differs:
+            changed.update(number for number, place in enumerate(point) if place)
+    return sorted(changed)
+
+
+def _by_library(
+    space: Space,
+    free: Sequence[int],
+    evaluate: Evaluate,
+    known: dict[Point, Aims | None],
+    most: int,
+    seed: int,
+) -> None:
+    """Optuna's NSGA-II, by asking and telling in batches; it is told what is known already."""
+    needs("optuna", "optuna", "tune")
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    sampler = optuna.samplers.NSGAIISampler(seed=seed, population_size=_BATCH)
+    count = len(next(aims for aims in known.values() if aims is not None))
+    study = optuna.create_study(directions=["minimize"] * count, sampler=sampler)
+    kinds: dict[str, Any] = {
+        str(number): optuna.distributions.CategoricalDistribution(
+            tuple(range(len(space.axes[number].settings)))
+        )
+        for number in free
+    }
+    for point, aims in known.items():
+        if aims is not None:
+            params = {name: point[int(name)] for name in kinds}
+            told = optuna.trial.create_trial(params=params, distributions=kinds, values=list(aims))
+            study.add_trial(told)
+    idle = 0
+    while len(known) < most and idle < 20:
+        trials = [study.ask(kinds) for _ in range(min(_BATCH, most - len(known)))]
+        points = [tuple(t.params.get(str(n), 0) for n in range(len(space.axes))) for t in trials]
+        fresh = [point for point in dict.fromkeys(points) if point not in known]
+        idle = 0 if fresh else idle + 1
+        if fresh:
+            known |= evaluate(fresh)
+        for trial, point in zip(trials, points, strict=True):
+            aims = known[point]
+            state = optuna.trial.TrialState.FAIL if aims is None else None
+            study.tell(trial, None if aims is None else list(aims), state=state)
+
+
+def front(aims: Mapping[Point, Aims]) -> list[Point]:
+    """Points that no other beats in every aim; of equal ones the first."""
+    result: list[Point] = []
+    for point, own in sorted(aims.items(), key=lambda item: (item[1], item[0])):
+        beaten = any(
+            all(b <= a + _SAME for a, b in zip(own, aims[other], strict=True)) for other in result
+        )
+        if not beaten:
+            result.append(point)
+    return result

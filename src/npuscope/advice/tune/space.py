@@ -1,0 +1,133 @@
+"""What may be chosen for a network: axes with their choices, and points that take one of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+from msgspec import Struct, field
+
+from npuscope.advice.memory import on_chip
+from npuscope.machine.model import Machine
+
+DEFAULT = "as it is"
+
+
+class Setting(Struct, frozen=True):
+    """One choice of an axis: options of a build as keywords and as words, or an edit."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    words: tuple[str, ...] = ()
+    edit: str = ""
+    weights_in_ram: bool = False  # there is no flash
+
+
+class Axis(Struct, frozen=True):
+    """The first choice is what the user asked for."""
+
+    name: str
+    settings: tuple[Setting, ...]
+
+
+Point = tuple[int, ...]  # a place on every axis
+
+
+class Space(Struct, frozen=True):
+    axes: tuple[Axis, ...]
+
+    @property
+    def size(self) -> int:
+        return prod(len(axis.settings) for axis in self.axes)
+
+    @property
+    def start(self) -> Point:
+        return (0,) * len(self.axes)
+
+    def settings(self, point: Point) -> tuple[Setting, ...]:
+        return tuple(axis.settings[place] for axis, place in zip(self.axes, point, strict=True))
+
+    def options(self, point: Point) -> dict[str, Any]:
+        merged: dict[str, Any] = {}
+        for setting in self.settings(point):
+            for key, value in setting.options.items():
+                merged[key] = {**merged.get(key, {}), **value} if isinstance(value, dict) else value
+        return merged
+
+    def edits(self, point: Point) -> tuple[str, ...]:
+        return tuple(sorted(s.edit for s in self.settings(point) if s.edit))
+
+    def words(self, point: Point) -> list[str]:
+        return [word for setting in self.settings(point) for word in setting.words]
+
+    def weights_in_ram(self, point: Point) -> bool:
+        return any(setting.weights_in_ram for setting in self.settings(point))
+
+    def name(self, point: Point) -> str:
+        """What is not as the user asked for it."""
+        names = [
+            setting.name
+            for setting, place in zip(self.settings(point), point, strict=True)
+            if place
+        ]
+        return ", ".join(names) or DEFAULT
+
+    def single_steps(self) -> Iterator[Point]:
+        """The start, and all points that differ from it on one axis."""
+        yield self.start
+        for number, axis in enumerate(self.axes):
+            for place in range(1, len(axis.settings)):
+                yield tuple(place if n == number else 0 for n in range(len(self.axes)))
+
+    def points(self, free: Sequence[int]) -> Iterator[Point]:
+        """All that differ from the start on these axes only."""
+        places = [
+            range(len(axis.settings)) if number in free else (0,)
+            for number, axis in enumerate(self.axes)
+        ]
+        yield from product(*places)
+
+
+def build_axes(
+    machine: Machine, options: Mapping[str, Any], generations: Sequence[str]
+) -> list[Axis]:
+    """Options of the compiler and its pools; what was given on the command line is not varied."""
+    axes = []
+    if generations:
+        axes.append(
+            Axis(
+                "generation",
+                tuple(
+                    Setting(f"generation {g}", {"generation": g}, ("--generation", g))
+                    for g in generations
+                ),
+            )
+        )
+    if options.get("optimization") is None:
+        levels = [Setting(f"-O{n}", {"optimization": n}, (f"-O{n}",)) for n in (3, 2, 1, 0)]
+        axes.append(Axis("optimization", (Setting(DEFAULT), *levels)))
+    if options.get("epoch_controller") is None:
+        off = Setting(
+            "no epoch controller", {"epoch_controller": False}, ("--no-epoch-controller",)
+        )
+        axes.append(Axis("epoch controller", (Setting(DEFAULT), off)))
+    if not options.get("mpool"):
+        external = [pool for pool in machine.external_pools if pool.writable and pool.size_bytes]
+        choices = [Setting(DEFAULT)]
+        if external:
+            sizes: dict[str, object] = {f"pools.{pool.name}.size_kib": 0 for pool in external}
+            choices.append(_sized("no external RAM", sizes))
+        choices.append(_sized("on chip only", on_chip(machine), weights_in_ram=True))
+        axes.append(Axis("memories", tuple(choices)))
+    return axes
+
+
+def _sized(name: str, sizes: Mapping[str, object], weights_in_ram: bool = False) -> Setting:
+    words = [word for key, size in sizes.items() for word in ("--set", f"{key}={size}")]
+    return Setting(name, {"overrides": dict(sizes)}, tuple(words), "", weights_in_ram)
+
+
+def edit_axis(fix: str, title: str) -> Axis:
+    return Axis(title, (Setting("without it"), Setting(fix, edit=fix)))

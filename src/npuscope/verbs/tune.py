@@ -1,0 +1,169 @@
+"""`npuscope tune MODEL --max ms=20,ram=2MiB`: the best set-ups of a network for a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from npuscope.errors import UsageError
+from npuscope.options.kinds import Argument, OptionGroup, Verb, file, flag, list_, text, whole
+from npuscope.options.rows import OUTPUT, READING, TARGET
+from npuscope.verbs.check import checked
+from npuscope.verbs.sweep import CLUSTER
+from npuscope.verbs.validate import ACCURACY
+
+if TYPE_CHECKING:
+    from npuscope.advice.tune.result import Tuned
+    from npuscope.building import Options
+
+# fmt: off
+VERB = Verb(
+    "search options, memories and edits for the best set-up within a budget",
+    (Argument("model", "MODEL", "a quantized .tflite or .onnx model", "?"),),
+    (
+        OptionGroup("", (
+            file("models", "rank the models of a folder instead", "DIR"),
+            file("output", "file for the model of the best set-up (default: none is written)",
+                "OUT", flags=("-o", "--output")),
+            list_("limits", "limits: ms, ram, external, flash, drop (of accuracy, with --data)",
+                "ms=20,ram=2MiB,drop=1%", flags=("--max",)),
+        )),
+        OptionGroup("search", (
+            text("generations", "compiler generations to choose from (default: the one asked for)",
+                "2.2,3.0,4.0"),
+            flag("lossy", "try edits that change outputs too"),
+            whole("evaluations", "compile and time at most N points (default: a tenth of them, "
+                "and 40 at least)"),
+            whole("seed", "chooses the points of a large space (0)", default=0),
+            file("store", "keep the runs here: the same command continues from there", "STORE"),
+            whole("jobs", "number of processes (default: one per core)"),
+        )),
+        OptionGroup("dask cluster", CLUSTER.options[:2]),
+        OptionGroup(ACCURACY.title, ACCURACY.options[:-1]),
+        TARGET,
+        READING,
+        OUTPUT,
+    ),
+    text="npuscope.report.tune:tune_text",
+    json="npuscope.report.tune:tune_json",
+    busy="tuning",
+    code="budget_code",
+    reads=("model",),
+    all_families=True,
+)
+# fmt: on
+
+
+@checked(VERB)
+def tune(
+    model: str | Path | None = None,
+    output: str | Path | None = None,
+    *,
+    models: str | Path | None = None,
+    limits: Iterable[str] = (),
+    generations: str | None = None,
+    lossy: bool = False,
+    evaluations: int | None = None,
+    seed: int = 0,
+    store: str | Path | None = None,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    local_cluster: int | None = None,
+    data: str | Path | None = None,
+    labels: str | Path | None = None,
+    task: str | None = None,
+    float_model: str | Path | None = None,
+    preprocess: str | None = None,
+    layout: str | None = None,
+    resize: str = "stretch",
+    limit: int | None = None,
+    **options: Unpack[Options],
+) -> Tuned:
+    """The front of time, RAM, flash and accuracy, and the fastest set-up within the limits.
+
+    In: a quantized model, or a folder of `models` to choose from; `limits` as
+    ["ms=20", "ram=2MiB", "drop=1%"]. Out: every point of the front with the command that makes it;
+    `output` gets the model of the best one. Accuracy is measured on `data`, as by `validate`.
+
+    >>> npuscope.tune("model.tflite", limits=["ms=20"]).best
+    """
+    from npuscope.advice.sweep.options import SweepOptions, check
+    from npuscope.advice.tune.run import TuneRequest, choose, limits_of
+    from npuscope.advice.tune.run import tune as run_tune
+    from npuscope.building import refuse_stand_ins
+
+    if (model is None) == (models is None):
+        raise UsageError(
+            "expected a model, or a folder of them with --models",
+            hint="npuscope tune MODEL --max ms=20, or npuscope tune --models DIR --max ms=20",
+        )
+    if evaluations is not None and evaluations < 1:
+        raise UsageError(f"expected 1 or more, found {evaluations}", where="--evaluations")
+    refuse_stand_ins(options, "tune")
+    engine = SweepOptions(jobs=jobs, scheduler=scheduler, local_cluster=local_cluster)
+    check(engine)
+    budget = limits_of(tuple(limits))
+    if "drop" in budget and data is None:
+        raise UsageError("a limit on the drop needs samples", where="--max drop", hint="--data DIR")
+    named = tuple(word.strip() for word in (generations or "").split(",") if word.strip())
+    request = TuneRequest(budget, named, evaluations, seed, lossy, engine)
+    measure = None
+    if data is not None:
+        from npuscope.accuracy.run import DataRequest
+
+        wish = DataRequest(data, labels, task, preprocess, layout or "", resize, limit or 200)
+        measure = _measuring(wish)
+    plain: dict[str, Any] = dict(options)
+    place = None if store is None else Path(store)
+    if models is not None:
+        return choose(Path(models), plain, request, place, measure)
+    path = Path(str(model))
+    if output is not None:
+        from npuscope.verbs.fix import check_output
+
+        check_output(path, Path(output), "tuned")
+    result = run_tune(path, plain, request, place, measure)
+    if output is not None and result.best is not None:
+        _write_best(path, Path(output), result, plain)
+    return result
+
+
+def _measuring(request: Any) -> Any:
+    """The first figure of the task on the machine."""
+    from npuscope.advice.tune.run import Metric
+    from npuscope.verbs.validate import on_data
+
+    def measure(path: Path, options: Mapping[str, Any]) -> Metric:
+        given: Any = options
+        result = on_data(path, None, request, given)
+        figures = result.rows[-1].figures
+        if not figures:
+            raise UsageError(
+                "accuracy needs labels", where="--data", hint="give them with --labels"
+            )
+        return Metric(figures[0].name, figures[0].value, figures[0].higher_is_better)
+
+    return measure
+
+
+def _write_best(path: Path, output: Path, result: Tuned, options: dict[str, Any]) -> None:
+    """The file that the printed command makes."""
+    from npuscope.advice.fix.candidates import FixChoice
+    from npuscope.advice.fix.numeric import random_data
+    from npuscope.advice.fix.run import fix
+    from npuscope.files.load import load_model, model_bytes
+    from npuscope.whole_file import write_whole
+
+    assert result.best is not None
+    if not result.best.edits:
+        write_whole(output, model_bytes(path))
+        return
+    own: Any = {**options, **result.best.options}
+    data = random_data(load_model(path, options.get("shapes")), 1)
+    write_whole(output, fix(path, FixChoice(only=frozenset(result.best.edits)), own, data).data)
+
+
+def budget_code(result: Tuned) -> int:
+    """1: no set-up is within the limits."""
+    return 0 if result.best is not None else 1
