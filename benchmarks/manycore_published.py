@@ -113,27 +113,28 @@ RATES = ("elementsigmoid", "aicconcat", "aicbatchnorm")
 LINEAR = ("depthwise_cycles_per_kb", "depthwise_cycles_per_tap_kb", "pool_cycles_per_tap_kb",
           "layout_share")  # fmt: skip
 HOST = ("fixed_us", "copy_gb_per_s", "crowding")
-COSTS = ("ddr_gb_per_s", "product_share", "store_cycles_per_kb", "overlap", "tile_cycles",
+COSTS = ("product_share", "store_cycles_per_kb", "overlap", "tile_cycles",
          "join_cycles",
-         "join_cycles_per_core", "exchange_share", "spill_share")  # fmt: skip
-NAMES = (*COSTS, *HOST, *LINEAR, *RATES)
+         "join_cycles_per_doubling", "exchange_share", "spill_share")  # fmt: skip
+NAMES = ("effective_gb_per_s", *COSTS, *HOST, *LINEAR, *RATES)
 # Where fits begin, and what they are held near: guesses from before any of these rows was seen.
 PRIORS = {
-    "ddr_gb_per_s": 120.0, "product_share": 1.05, "store_cycles_per_kb": 33.0, "overlap": 1.6,
+    "effective_gb_per_s": 120.0, "product_share": 1.05, "store_cycles_per_kb": 33.0, "overlap": 1.6,
     "tile_cycles": 100.0,
-    "join_cycles": 1000.0, "join_cycles_per_core": 100.0, "exchange_share": 1.0,
+    "join_cycles": 1000.0, "join_cycles_per_doubling": 300.0, "exchange_share": 1.0,
     "spill_share": 0.5, "fixed_us": 200.0, "copy_gb_per_s": 5.0, "crowding": 0.3,
     "depthwise_cycles_per_kb": 30.0, "depthwise_cycles_per_tap_kb": 10.0,
     "pool_cycles_per_tap_kb": 10.0, "layout_share": 0.5, "elementsigmoid": 107.2,
     "aicconcat": 40.0, "aicbatchnorm": 30.9,
 }  # fmt: skip
 # Known from elsewhere: the profiled BERT run has 15.64 million cycles of HMX; DDR's peak.
-HELD = {"ddr_gb_per_s": 12.0, "product_share": 5.0, "store_cycles_per_kb": 5.0}
+HELD = {"effective_gb_per_s": 12.0, "product_share": 5.0, "store_cycles_per_kb": 5.0}
 
 
 def values_of(machine: CoreMachine) -> np.ndarray:
     setups, host = machine.setups, machine.host
     return np.array([
+        machine.ddr.effective_gb_per_s,
         *(getattr(setups, name) for name in COSTS), *(getattr(host, name) for name in HOST),
         *(getattr(setups, name) for name in LINEAR),
         *(machine.pcycles_per_kb[name] for name in RATES),
@@ -144,6 +145,7 @@ def machine_with(machine: CoreMachine, values: np.ndarray) -> CoreMachine:
     told = dict(zip(NAMES, map(float, values), strict=True))
     return replace(
         machine,
+        ddr=replace(machine.ddr, effective_gb_per_s=told["effective_gb_per_s"]),
         setups=replace(machine.setups, **{name: told[name] for name in (*COSTS, *LINEAR)}),
         host=replace(machine.host, **{name: told[name] for name in HOST}),
         pcycles_per_kb={**machine.pcycles_per_kb, **{name: told[name] for name in RATES}},
@@ -185,9 +187,9 @@ def all_works(rows: Iterable[Row], machine: CoreMachine) -> dict[Published, Fitt
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     cache = Path(tempfile.gettempdir()) / f"npuscope_published_{digest}.pickle"
     if cache.exists():
-        return pickle.loads(cache.read_bytes())
+        return {which: Fitted(*one) for which, one in pickle.loads(cache.read_bytes()).items()}
     works = {which: fitted(which, machine) for which in dict.fromkeys(r.network for r in rows)}
-    cache.write_bytes(pickle.dumps(works))
+    cache.write_bytes(pickle.dumps({which: tuple(one) for which, one in works.items()}))
     return works
 
 

@@ -91,7 +91,8 @@ def language() -> None:
             path.write_bytes(decoder(size))
             asked = TokenSizes(context, context, 128, 1, cores, 1, mxfp6)
             begin, times = time.perf_counter(), []
-            for values in ({}, {"setups.core_mhz": mhz}):
+            at_source = dict.fromkeys(("core_mhz", "prefill_mhz", "decode_mhz"), mhz)
+            for values in ({}, {f"clocks.{key}": value for key, value in at_source.items()}):
                 both = generation(path, load_core_machine(overrides=values), asked)
                 step = both.decode if tokens == 1 else both.prefill
                 times.append(step.timing.device_ms)

@@ -208,3 +208,17 @@ def test_tensors_of_blocks_end_in_the_outputs():
     ((last, array),) = shown[-1]
     assert last.name == made.program.outputs[0]
     assert np.array_equal(array, inference.outputs[0])
+
+
+def test_a_buffer_that_cannot_hold_its_shape_is_not_shown():
+    """Other compilers' tables list a part of a buffer under the shape of the whole."""
+    made = build(demo_graph(), {"epoch_controller": False})
+    board = SimulatedBoard(made.program, made.machine)
+    _, shown = board.run_with_tensors(Request(made.program.name))
+    name = shown[0][0][0].name
+    buffers = tuple(replace(b, nbits=16) if b.name == name else b for b in made.program.buffers)
+    odd = SimulatedBoard(replace(made.program, buffers=buffers), made.machine)
+    inference, rows = odd.run_with_tensors(Request(made.program.name))
+    assert name not in {tensor.name for tensor, _ in rows[0]}
+    assert rows[-1][0][0].name == made.program.outputs[0]
+    assert len(rows) == len(inference.nodes)

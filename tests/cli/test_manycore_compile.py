@@ -38,7 +38,7 @@ def test_the_command_of_the_guide(model: Path, capsys: pytest.CaptureFixture[str
     first, second = capsys.readouterr().out.splitlines()[:2]
     ops = sum(len(group) for core in layout.specializations[0].ops for group in core)
     assert first == f"QAicGraph: {ops:,} ops on 16 cores in binaries/programqpc.bin"
-    assert second == "machine  cloudai100 at 1400 MHz, stats level 70"
+    assert second == "machine  cloudai100 at 1284 MHz, stats level 70"
     assert sorted(path.name for path in Path("binaries").iterdir()) == ["programqpc.bin"]
 
 

@@ -21,7 +21,7 @@ from npuscope.profiling.outside import OutsideRun, outside_runs
 # LiteRT shifts a quotient of less than half a step by more bits than its type has: anything.
 _UNDEFINED_AT_ZERO = "DIV"
 # How many elements of an op may be a step off: ties that float arithmetic decides otherwise.
-_FEW, _MOST_SHARE = 2, 0.05
+_FEW, _MOST_SHARE = 2, 0.1
 
 
 @dataclass(frozen=True, slots=True)

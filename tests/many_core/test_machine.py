@@ -73,7 +73,7 @@ def test_single_values_can_be_replaced() -> None:
             {"cores.hmx_thread": 3},
             "--set cores.hvx_threads: expected different thread numbers, 0 or higher",
         ),
-        ({"clocks.dvfs_mhz": []}, "--set clocks.dvfs_mhz: needs at least one step"),
+        ({"clocks.dvfs_steps": []}, "--set clocks.dvfs_steps: needs at least one step"),
         ({"name": "x"}, "--set: the machine has no key 'name'"),
     ],
 )
@@ -86,8 +86,8 @@ def test_wrong_what_ifs_are_usage_errors(overrides: dict[str, object], text: str
 @pytest.mark.parametrize(
     ("old", "new", "text"),
     [
-        ("core_mhz = 1400.0", "core_mhz = true", "clocks.core_mhz: expected a number, found true"),
-        ("core_mhz = 1400.0", "clock = 1400.0", "clocks.clock: unknown key"),
+        ("core_mhz = 1284.0", "core_mhz = true", "clocks.core_mhz: expected a number, found true"),
+        ("core_mhz = 1284.0", "clock = 1284.0", "clocks.clock: unknown key"),
         ("l2_bytes = 1048576", "", "memory.l2_bytes: this key is missing"),
         ("default = 40.0", "", "pcycles_per_kb.default: this key is missing"),
         ("vtcm_bytes = 8388608", "vtcm_bytes = -1", "memory.vtcm_bytes: must be above 0"),

@@ -102,7 +102,7 @@ def test_a_free_ddr_predicted_is_a_free_ddr_simulated() -> None:
 
 
 def test_all_kinds_of_levers_are_predicted() -> None:
-    names = " ".join(lever.name for lever in opstats_of(ran("encoder", 2)).levers)
+    names = " ".join(lever.name for lever in opstats_of(ran("encoder", 4)).levers)
     for word in ("cores", "batch", "activations", "8-bit", "constants kept", "joined"):
         assert word in names, names
     alone = " ".join(lever.name for lever in opstats_of(ran("encoder", 1)).levers)
@@ -160,7 +160,7 @@ def test_a_container_keeps_places_and_capacity() -> None:
 
 def test_without_places_and_capacity_the_rest_is_told() -> None:
     """As containers of older versions were."""
-    stats = ran("encoder", 2)
+    stats = ran("encoder", 4)
     part = stats.layout.specializations[0]
     layout = replace(
         stats.layout, capacity=None, specializations=(replace(part, held=part.held[:0]),)

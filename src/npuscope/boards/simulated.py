@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 
 import numpy as np
 
@@ -157,7 +158,8 @@ class LoadedNetwork:
 
         def keep(epoch: Epoch, memory: Memory) -> None:
             if epoch.last_number in tensors:
-                names = written(epoch)
+                # Tables of other compilers list parts of a buffer under the shape of the whole.
+                names = [n for n in written(epoch) if _holds_its_shape(memory.buffer(n))]
                 rows = [
                     (_tensor(self.program, name), _as_sent(memory.buffer(name), memory.read(name)))
                     for name in names
@@ -275,6 +277,10 @@ def network_desc(program: Program, nodes: int) -> NetworkDesc:
         runtime=f"npuscope {__version__} {SIMULATED}",
         tools=program.source,
     )
+
+
+def _holds_its_shape(buffer: Buffer) -> bool:
+    return prod(buffer.shape) * buffer.nbits <= buffer.size_bytes * 8
 
 
 def _tensor(program: Program, name: str) -> TensorDesc:

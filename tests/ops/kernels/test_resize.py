@@ -59,5 +59,6 @@ def test_linear_on_floats(flags: tuple, sizes: tuple, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("operator", TABLES)
 @pytest.mark.parametrize("flags", FLAGS)
-def test_uint8(operator: str, flags: tuple, tmp_path: Path) -> None:
-    check(tmp_path, *build(operator, flags, SIZES[1], "uint8"))
+@pytest.mark.parametrize("sizes", SIZES)
+def test_uint8(operator: str, flags: tuple, sizes: tuple, tmp_path: Path) -> None:
+    check(tmp_path, *build(operator, flags, sizes, "uint8"))

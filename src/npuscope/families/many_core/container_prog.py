@@ -24,6 +24,7 @@ from npuscope.families.many_core.program import (
     CoreProgram,
     DeviceProgram,
     MulticastEntry,
+    Pace,
     Space,
     Transfer,
 )
@@ -106,7 +107,8 @@ def _constant(row: Node, data: bytes) -> tuple[str, np.ndarray]:
 
 FORMAT = "osb.prog"
 VERSION = (1, 0)
-_U32 = 0xFFFFFFFF
+_U16, _U32 = 0xFFFF, 0xFFFFFFFF
+MOST_PACE = 1_000_000
 
 
 def program_json(program: CoreProgram) -> bytes:
@@ -128,6 +130,7 @@ def program_json(program: CoreProgram) -> bytes:
         "constant_bytes": program.constant_bytes,
         "macs": program.macs,
         "warnings": [valid_text(warning) for warning in program.warnings],
+        "pace": [program.pace.alone, *program.pace.slowdowns],
     }
     return orjson.dumps(record, option=orjson.OPT_SERIALIZE_NUMPY)
 
@@ -163,6 +166,7 @@ def program_of(data: bytes, layout: Layout, constants: bytes) -> CoreProgram:
     if len(devices) != len(layout.specializations):
         raise root.error("has another number of devices than the layout")
     parts = zip(devices, layout.specializations, strict=True)
+    pace = root.find("pace")  # older containers do without
     return CoreProgram(
         layout=layout,
         devices=tuple(_device(node, part) for node, part in parts),
@@ -172,7 +176,13 @@ def program_of(data: bytes, layout: Layout, constants: bytes) -> CoreProgram:
         constant_bytes=root.get("constant_bytes").integer(),
         macs=root.get("macs").integer(),
         warnings=root.get("warnings").texts(),
+        pace=Pace() if pace is None else _pace(pace),
     )
+
+
+def _pace(node: Node) -> Pace:
+    alone, *slowdowns = (one.integer(MOST_PACE, 1) for one in node.items(_U16))
+    return Pace(alone, tuple(slowdowns))
 
 
 def _device(node: Node, part: Specialization) -> DeviceProgram:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from msgspec import Struct
@@ -16,16 +15,15 @@ from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.levers import Scaling, levers, scaling
 from npuscope.families.many_core.machine import CoreMachine, known_core_machines, load_core_machine
-from npuscope.families.many_core.opstats.lever import Lever, helpful
+from npuscope.families.many_core.opstats.lever import Lever
 from npuscope.families.many_core.opstats.model import Opstats
 from npuscope.families.many_core.opstats.tables import opstats_of
 from npuscope.families.many_core.program import CoreProgram
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.families.many_core.rules import FAMILY, core_findings
-from npuscope.families.many_core.setups.model import Prediction
-from npuscope.families.many_core.setups.network import batch_of
+from npuscope.families.many_core.setups.model import MODEL_ERROR, CardSetup, Prediction, predict
 from npuscope.families.many_core.setups.search import Objective, search
-from npuscope.families.many_core.setups.work import network_work
+from npuscope.families.many_core.setups.work import NetworkWork, batch_of, network_work
 from npuscope.families.many_core.sim.conditions import RunOptions, RunResult
 from npuscope.families.many_core.sim.run import simulate
 from npuscope.files.load import load_model
@@ -62,6 +60,16 @@ class CoreBuild(Struct, frozen=True):
         return batch_of(self.graph)
 
     @property
+    def work(self) -> NetworkWork:
+        return network_work(self.graph, self.machine, self.batch)
+
+    @property
+    def prediction(self) -> Prediction:
+        """Of one copy on its cores, one inference in flight: the set-up that is simulated."""
+        setup = CardSetup(self.program.layout.cores, batch=self.batch)
+        return predict(self.work, self.machine, setup)
+
+    @property
     def machine_words(self) -> str:
         cores = f"{self.program.layout.cores} of {self.machine.cores.count} cores"
         return f"{self.machine.name}, {cores}, batch {self.batch}"
@@ -73,25 +81,20 @@ class CoreInference(Struct, frozen=True):
     build: CoreBuild
     result: RunResult
     tables: Opstats
+    prediction: Prediction
     levers: tuple[Lever, ...] = ()
     scaling: Scaling | None = None
 
     @property
     def setups(self) -> dict[Objective, Prediction]:
         """The best of a whole card, by what it is best for."""
-        build = self.build
-        work = network_work(build.graph, build.machine, build.batch)
-        return {one: search(work, build.machine, one).best for one in Objective}
+        work, machine = self.build.work, self.build.machine
+        return {one: search(work, machine, one).best for one in Objective}
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What the rules find in the run, with the gains of the levers that were tried."""
         return core_findings(replace(self.tables, levers=self.levers))
-
-    @property
-    def times_ms(self) -> list[float]:
-        """Of the device, without the wait for the host's input."""
-        return [(one.exec_us - one.input_wait_us) / 1e3 for one in self.result.iterations]
 
 
 def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> CoreBuild:
@@ -114,13 +117,11 @@ def inference(build: CoreBuild) -> Profile:
     options = RunOptions(iterations=_ITERATIONS, start_iteration=1)
     result = simulate(build.program, build.machine, options)
     tables = opstats_of(result.stats[0])
-    ways = levers(build.graph, build.program, build.machine)
-    # Another batch needs another file; what it would bring is read off the run.
-    batch = [lever for lever in tables.levers if lever.most is not None]
+    ways = levers(build.work, build.program.layout.cores, build.machine)
     halves = scaling(build.graph, build.program, build.machine)
-    fewer = [] if halves is None else [halves.lever]
-    run = CoreInference(build, result, tables, helpful([*ways, *batch, *fewer]), halves)
-    times, mhz = run.times_ms, build.machine.clocks.core_mhz
+    timing, mhz = build.prediction, build.machine.clocks.core_mhz
+    run = CoreInference(build, result, tables, timing, ways, halves)
+    low, high = timing.interval
     metrics = perf_metrics(build.program)
     # VTCM of all cores, and DDR for the constants.
     used = [core.vtcm_bytes for core in metrics.cores]
@@ -140,8 +141,9 @@ def inference(build: CoreBuild) -> Profile:
             plain_part(number, row.node, (row.end_uc - row.start_uc) * _MS, origin=row.origin)
             for number, row in enumerate(tables.nodes)
         ],
-        total_ms=fmean(times),
-        interval_ms=(min(times), max(times)),
+        total_ms=timing.latency_ms,
+        interval_ms=(low * timing.latency_ms, high * timing.latency_ms),
+        model_error=MODEL_ERROR,
         memory=MemoryUse(sum(used), 0, metrics.constant_bytes, 0, (vtcm,)),
         fit=Fit(False, False, True, "constants are in DDR"),
         notes=build.program.layout.notes,

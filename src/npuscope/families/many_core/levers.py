@@ -1,10 +1,11 @@
-"""What to change: each lever is tried, by compiling again or by timing the program again."""
+"""What to change: other set-ups of the network, and what could be had at most."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from statistics import fmean
 
+import numpy as np
 from msgspec import Struct
 
 from npuscope.families.many_core.compiler.options import CoreCompileOptions
@@ -14,6 +15,9 @@ from npuscope.families.many_core.opstats.lever import Lever, LeverKind, helpful
 from npuscope.families.many_core.opstats.tables import opstats_of
 from npuscope.families.many_core.program import CoreProgram
 from npuscope.families.many_core.rules import unevenness
+from npuscope.families.many_core.setups.model import CardSetup, Prediction, predict
+from npuscope.families.many_core.setups.search import MOST_BATCH
+from npuscope.families.many_core.setups.work import NetworkWork
 from npuscope.families.many_core.sim.conditions import RunOptions
 from npuscope.families.many_core.sim.run import simulate
 from npuscope.graph.model import Graph
@@ -21,7 +25,7 @@ from npuscope.shown import significant
 from npuscope.structs import replace
 
 _ITERATIONS = 5
-_FAST = 1e3  # a road that is never waited for
+_BATCHES = (2, 8)  # times the inferences of a run
 
 
 class CoresAtWork(Struct, frozen=True):
@@ -42,12 +46,6 @@ class Scaling(Struct, frozen=True):
 
     half: CoresAtWork
     all: CoresAtWork
-
-    @property
-    def lever(self) -> Lever:
-        """Fewer cores, which helps only where more of them cost more than they bring."""
-        gain = self.all.ms / self.half.ms
-        return Lever(LeverKind.CORES, gain, self.half.ms, cores=self.half.cores)
 
     @property
     def sentence(self) -> str:
@@ -82,80 +80,68 @@ def _cores(program: CoreProgram, machine: CoreMachine) -> CoresAtWork:
     times = [one.exec_us - one.input_wait_us for one in result.iterations[1:]]
     tables = opstats_of(result.stats[0])
     us = tables.totals.seconds * 1e6
-    path = {name: share * us for name, share in tables.path}
+    # The time of a copy is without the wait for the host.
+    path = {name: share * us for name, share in tables.path if name != "waiting"}
     return CoresAtWork(program.layout.cores, fmean(times) / 1e3, path, unevenness(tables))
 
 
-def levers(graph: Graph, program: CoreProgram, machine: CoreMachine) -> tuple[Lever, ...]:
-    """Those that help, the best first; all are compared with one copy of the program."""
-    before = _ms(program, machine)
-    ways = [*_copies(graph, program, machine, before), *_retimed(program, machine, before)]
+def levers(work: NetworkWork, cores: int, machine: CoreMachine) -> tuple[Lever, ...]:
+    """Those that help, the best first; all are compared with one copy and one in flight.
+
+    Times are those of the sums whose pace the simulator keeps.
+    """
+    setup = CardSetup(cores, batch=work.batch)
+    now = predict(work, machine, setup).inferences_per_s
+
+    def gain(row: Prediction) -> float:
+        return row.inferences_per_s / now
+
+    ways: list[Lever] = []
+    for other in _spreads(cores, machine.cores.count):
+        row = predict(work, machine, replace(setup, cores=other.cores, copies=other.copies))
+        ways.append(replace(other, gain=gain(row), ms=row.latency_ms))
+    for times in (times for times in _BATCHES if times * work.batch <= MOST_BATCH):
+        row = predict(work, machine, replace(setup, batch=times * work.batch))
+        ways.append(Lever(LeverKind.BATCH, gain(row), row.latency_ms, batch=times))
+    if work.batch > 1:
+        rows = [predict(work, machine, replace(setup, batch=b)) for b in range(1, work.batch)]
+        row = max(rows, key=lambda one: one.inferences_per_s)
+        ways.append(Lever(LeverKind.SMALLER, gain(row), row.latency_ms, batch=row.setup.batch))
+    for kind, other_work, other_machine in _bounds(work, machine):
+        row = predict(other_work, other_machine, setup)
+        ways.append(Lever(kind, gain(row), row.latency_ms, bound=True))
     return helpful(ways)
 
 
-def _ms(program: CoreProgram, machine: CoreMachine, copies: int = 1) -> float:
-    options = RunOptions(_ITERATIONS, collect=False, activations=copies)
-    ran = simulate(program, machine, options).iterations[1:]
-    return fmean(one.exec_us - one.input_wait_us for one in ran) / 1e3
-
-
-def _copies(
-    graph: Graph, program: CoreProgram, machine: CoreMachine, before: float
-) -> Iterator[Lever]:
+def _spreads(cores: int, most: int) -> Iterator[Lever]:
     """Fewer cores a copy and more copies, as far as the device has cores; or more cores."""
-    most, cores = machine.cores.count, program.layout.cores
-    for fewer in sorted({cores, max(cores // 4, 1), 1, most} - {0}):
-        copies = most // fewer
-        if (fewer, copies) == (cores, 1):
-            continue
-        build = program
-        if fewer != cores:
-            build = compile_graph(graph, machine, CoreCompileOptions(cores=fewer))
-            fewer = build.layout.cores
-            copies = most // fewer
-        after = _ms(build, machine, copies)
-        gain = before * copies / after
-        yield Lever(LeverKind.CORES, gain, after, cores=fewer, copies=copies)
+    for fewer in sorted({cores, max(cores // 2, 1), max(cores // 4, 1), 1, most}):
+        for copies in sorted({1, most // fewer} - {0}):
+            if (fewer, copies) != (cores, 1):
+                yield Lever(LeverKind.CORES, 1.0, 0.0, cores=fewer, copies=copies)
 
 
-def _retimed(program: CoreProgram, machine: CoreMachine, before: float) -> Iterator[Lever]:
-    """The same program where something takes no time: what a change could bring at most."""
-    free = replace(
-        machine,
-        ddr=replace(machine.ddr, effective_gb_per_s=machine.ddr.effective_gb_per_s * _FAST),
-        dma=replace(machine.dma, ddr_ucycles_per_kb=machine.dma.ddr_ucycles_per_kb / _FAST),
-    )
-    joined = replace(
-        machine,
-        sync=replace(
-            machine.sync, hvx_barrier_cycles=0.0, hmx_barrier_cycles=0.0, dma_barrier_cycles=0.0
-        ),
-    )
-    tried = {LeverKind.KEEP: free, LeverKind.JOIN: joined}
-    ops = (op.info for part in program.devices for op in part.all_ops())
-    if any(info.macs and info.dtypes[:1] == ("float16",) for info in ops):
-        tried[LeverKind.INTEGERS] = _integers(machine)
-    for kind, other in tried.items():
-        after = _ms(program, other)
-        yield Lever(kind, before / after, after, bound=True)
-
-
-def _integers(machine: CoreMachine) -> CoreMachine:
-    """Half the bytes on all roads and in all vectors, and HMX at its integer rate."""
-    hmx, dma = machine.hmx, machine.dma
-    return replace(
-        machine,
-        hmx=replace(
-            hmx,
-            float16_macs_per_cycle=hmx.int8_macs_per_cycle,
-            store_bytes_per_cycle=2 * hmx.store_bytes_per_cycle,
-        ),
-        ddr=replace(machine.ddr, effective_gb_per_s=2 * machine.ddr.effective_gb_per_s),
-        noc=replace(machine.noc, gb_per_s=2 * machine.noc.gb_per_s),
-        dma=replace(
-            dma,
-            ddr_ucycles_per_kb=dma.ddr_ucycles_per_kb / 2,
-            multicast_ucycles_per_kb=dma.multicast_ucycles_per_kb / 2,
-        ),
-        pcycles_per_kb={kind: rate / 2 for kind, rate in machine.pcycles_per_kb.items()},
-    )
+def _bounds(
+    work: NetworkWork, machine: CoreMachine
+) -> Iterator[tuple[LeverKind, NetworkWork, CoreMachine]]:
+    """Where something takes no time: what a change could bring at most."""
+    costs = machine.setups
+    kept = replace(costs, resident_bytes=max(costs.resident_bytes, round(work.weight_bytes) + 1))
+    yield LeverKind.KEEP, work, replace(machine, setups=kept)
+    joined = replace(costs, tile_cycles=0.0, join_cycles=0.0, join_cycles_per_doubling=0.0)
+    yield LeverKind.JOIN, work, replace(machine, setups=joined)
+    halves = work.products & (work.macs_per_cycle < machine.hmx.int8_macs_per_cycle)
+    if halves.any():
+        # Half the bytes on all roads and in all vectors, a quarter over PCIe, HMX at its rate.
+        rate = np.where(halves, machine.hmx.int8_macs_per_cycle, work.macs_per_cycle)
+        small = replace(
+            work,
+            macs_per_cycle=rate,
+            reads=work.reads / 2,
+            writes=work.writes / 2,
+            weights=work.weights / 2,
+            cycles=work.cycles / 2,
+            input_bytes=work.input_bytes // 4,
+            output_bytes=work.output_bytes // 4,
+        )
+        yield LeverKind.INTEGERS, small, machine

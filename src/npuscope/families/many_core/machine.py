@@ -62,8 +62,10 @@ class CoreMemory(Struct, frozen=True):
 class CoreClocks(Struct, frozen=True):
     utimer_hz: Annotated[int, Range(1_000, 1 << 40)]
     core_mhz: Mhz
-    dvfs_mhz: tuple[Mhz, ...]
+    dvfs_steps: tuple[Rate, ...]
     load_mhz: tuple[Mhz, ...]
+    prefill_mhz: Mhz
+    decode_mhz: Mhz
     dvfs_period_us: Annotated[float, Range(0.001, 1e9)]
 
 
@@ -103,8 +105,12 @@ class Host(Struct, frozen=True):
     fixed_us: Micros
     latency_us: Micros
     submit_us: Micros
-    complete_us: Micros
     queue_depth: Some
+
+    @property
+    def complete_us(self) -> float:
+        """From the interrupt to the caller: what is left of the fixed cost."""
+        return max(self.fixed_us - self.submit_us - 2 * self.latency_us, 0.0)
 
 
 class Peer(Struct, frozen=True):
@@ -123,17 +129,16 @@ class StatsCost(Struct, frozen=True):
 
 
 class SyncCosts(Struct, frozen=True):
-    hvx_barrier_cycles: Cycles
-    hmx_barrier_cycles: Cycles
-    dma_barrier_cycles: Cycles
+    hvx_barrier_share: Annotated[float, Range(0, 10)]
+    hmx_barrier_share: Annotated[float, Range(0, 10)]
+    dma_barrier_share: Annotated[float, Range(0, 10)]
+    hand_over_cycles: Cycles
     semaphore_cycles: Cycles
 
 
 class SetupCosts(Struct, frozen=True):
     """Of the sums that time a whole set-up; see setups/model.py."""
 
-    core_mhz: Mhz
-    ddr_gb_per_s: Rate
     product_share: Rate
     store_cycles_per_kb: Cycles
     depthwise_cycles_per_kb: Cycles
@@ -144,7 +149,7 @@ class SetupCosts(Struct, frozen=True):
     sharpness: Annotated[float, Range(1, 100)]
     tile_cycles: Cycles
     join_cycles: Cycles
-    join_cycles_per_core: Cycles
+    join_cycles_per_doubling: Cycles
     exchange_share: Annotated[float, Range(0, 100)]
     spill_share: Annotated[float, Range(0, 10)]
     room_bytes: Bytes
@@ -232,11 +237,11 @@ class CoreMachine(Struct, frozen=True):
         products = whole * macs / self.macs_per_cycle(dtype)
         return self.hmx.start_cycles + products + out_bytes / self.hmx.store_bytes_per_cycle
 
-    def barrier_cycles(self, engine: Engine) -> float:
+    def barrier_share(self, engine: Engine) -> float:
         sync = self.sync
         if engine is Engine.HVX:
-            return sync.hvx_barrier_cycles
-        return sync.hmx_barrier_cycles if engine is Engine.HMX else sync.dma_barrier_cycles
+            return sync.hvx_barrier_share
+        return sync.hmx_barrier_share if engine is Engine.HMX else sync.dma_barrier_share
 
     def rate(self, kind: str) -> float:
         return self.pcycles_per_kb.get(kind, self.pcycles_per_kb["default"])
@@ -244,6 +249,11 @@ class CoreMachine(Struct, frozen=True):
     def ddr_bytes_per_s(self) -> float:
         """What one core's transfers get from DDR when the others are quiet."""
         return self.clocks.utimer_hz * 1024 / self.dma.ddr_ucycles_per_kb
+
+    def load_bytes_per_s(self) -> float:
+        """The same with the latency of each chunk of weights."""
+        chunk = self.memory.weight_chunk_bytes
+        return chunk / (chunk / self.ddr_bytes_per_s() + self.ddr.latency_us / 1e6)
 
     def multicast_bytes_per_s(self) -> float:
         return self.clocks.utimer_hz * 1024 / self.dma.multicast_ucycles_per_kb
@@ -308,9 +318,10 @@ def _faults(machine: CoreMachine) -> Iterator[tuple[str, str]]:
         yield "cores.hvx_threads", "expected different thread numbers, 0 or higher"
     if "default" not in machine.pcycles_per_kb:
         yield "pcycles_per_kb.default", "this key is missing"
-    for name, steps in (("dvfs", machine.clocks.dvfs_mhz), ("load", machine.clocks.load_mhz)):
+    clocks = machine.clocks
+    for name, steps in (("dvfs_steps", clocks.dvfs_steps), ("load_mhz", clocks.load_mhz)):
         if not steps:
-            yield f"clocks.{name}_mhz", "needs at least one step"
+            yield f"clocks.{name}", "needs at least one step"
     pairs: dict[str, tuple[float, ...]] = {
         "stats.end_ticks": machine.stats.end_ticks,
         "stats.activate_ticks": machine.stats.activate_ticks,

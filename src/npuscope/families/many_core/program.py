@@ -125,6 +125,17 @@ class Binding(Struct, frozen=True):
     bytes: int
 
 
+class Pace(Struct, frozen=True):
+    """How much longer all takes than the rates of the machine say; see pace.py.
+
+    `slowdowns` is by number of further copies: how much longer each takes than one alone. All are
+    in thousandths, as the container stores them.
+    """
+
+    alone: int = 1000
+    slowdowns: tuple[int, ...] = ()
+
+
 class CoreProgram(Apart, frozen=True):
     """Made by the many-core compiler, run by its simulator."""
 
@@ -141,3 +152,4 @@ class CoreProgram(Apart, frozen=True):
     code: Code | None = None
     # Tensors that do not fit VTCM; like the code not in the container.
     spilled: tuple[str, ...] = ()
+    pace: Pace = field(default_factory=Pace)

@@ -16,14 +16,13 @@ from npuscope.families.many_core.report.setups import (
     setups_text,
 )
 from npuscope.families.many_core.rules import FAMILY
-from npuscope.families.many_core.setups.network import batch_of, graph_without_weights
+from npuscope.families.many_core.setups.model import MODEL_ERROR
+from npuscope.families.many_core.setups.network import graph_without_weights
 from npuscope.families.many_core.setups.search import Objective, search
-from npuscope.families.many_core.setups.work import network_work
+from npuscope.families.many_core.setups.work import batch_of, network_work
 from npuscope.graph.model import Graph
 from npuscope.profiling.model import MachineInfo, ModelInfo, Profile
 from npuscope.profiling.plain import plain_part, plain_profile
-
-_ERROR = "80 % of published runs of networks that the fit has not seen"
 
 
 def searched(source: str | Path | Graph, options: Mapping[str, Any]) -> Profile:
@@ -39,7 +38,7 @@ def searched(source: str | Path | Graph, options: Mapping[str, Any]) -> Profile:
         graph, file = graph_without_weights(Path(source), options.get("shapes")), Path(source).name
     work = network_work(graph, machine, batch_of(graph))
     ranking = search(work, machine, Objective(options["objective"]))
-    best, mhz = ranking.best, machine.setups.core_mhz
+    best, mhz = ranking.best, machine.clocks.core_mhz
     low, high = best.interval
     found = SetupSearch(file, machine, ranking, tuple(graph.notes))
     return plain_profile(
@@ -48,7 +47,7 @@ def searched(source: str | Path | Graph, options: Mapping[str, Any]) -> Profile:
         [plain_part(n, str(name), ms) for n, (name, ms) in enumerate(best.parts_ms.items())],
         total_ms=best.latency_ms,
         interval_ms=(low * best.latency_ms, high * best.latency_ms),
-        model_error=_ERROR,
+        model_error=MODEL_ERROR,
         notes=found.notes,
         family=FAMILY,
         machine_words=f"{machine.name}, {best.setup}",

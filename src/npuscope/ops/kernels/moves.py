@@ -221,6 +221,9 @@ def real_concat(graph: Graph, op: Op) -> Step:
 _BITS = 10  # fraction bits of a position in LiteRT's integer kernel
 
 
+Shares = tuple[Array, Array, Array]
+
+
 def places(attrs: ResizeAttrs, axis: int, size: int) -> Array:
     """Input positions (float32) of all output positions along H (axis 0) or W (axis 1)."""
     count = attrs.sizes[axis]
@@ -296,6 +299,14 @@ def litert_resize(graph: Graph, op: Op) -> Step:
             return np.asarray(rounded).astype(inputs[0].dtype)
 
         return step
+    if source.dtype is DType.UINT8:
+        # The bytes themselves in float32; a result in the middle is rounded up.
+        mix = _mix(
+            _shares(litert_places(attrs, 0, height), height),
+            _shares(litert_places(attrs, 1, width), width),
+        )
+        half_byte = np.float32(0.5)
+        return lambda x: np.floor(mix(x[0].astype(np.float32)) + half_byte).astype(np.uint8)
     return between(real_resize, store=quantized_away)(graph, op)
 
 
@@ -324,13 +335,17 @@ def real_resize(graph: Graph, op: Op) -> Step:
     if attrs.mode == ResizeMode.NEAREST:
         rows, columns = (nearest_of(attrs, axis, (height, width)[axis]) for axis in (0, 1))
         return _nearest(attrs, rows, columns)
-    (top, bottom, down), (left, right, across) = (
-        shares(attrs, axis, size) for axis, size in enumerate((height, width))
-    )
+    mix = _mix(shares(attrs, 0, height), shares(attrs, 1, width))
+    return lambda inputs: mix(inputs[0])
+
+
+def _mix(rows: Shares, columns: Shares) -> Callable[[Array], Array]:
+    """Four neighbours of every output position, by their weights."""
+    (top, bottom, down), (left, right, across) = rows, columns
     down, across = down[:, np.newaxis, np.newaxis], across[:, np.newaxis]
 
-    def step(inputs: Sequence[Array]) -> Array:
-        upper, lower = inputs[0][:, top], inputs[0][:, bottom]
+    def mix(images: Array) -> Array:
+        upper, lower = images[:, top], images[:, bottom]
         one = np.float32(1)
         with np.errstate(invalid="ignore"):  # weight 0 times infinity would be NaN
             return np.asarray(
@@ -340,11 +355,27 @@ def real_resize(graph: Graph, op: Op) -> Step:
                 + down * across * lower[:, :, right]
             )
 
-    return step
+    return mix
 
 
-def shares(attrs: ResizeAttrs, axis: int, size: int) -> tuple[Array, Array, Array]:
-    at = np.clip(places(attrs, axis, size), 0, np.float32(size - 1))
+def litert_places(attrs: ResizeAttrs, axis: int, size: int) -> Array:
+    """LiteRT multiplies by a float32 ratio of the sizes."""
+    count, half = attrs.sizes[axis], np.float32(0.5)
+    corners = attrs.coordinates == Coordinates.ALIGN_CORNERS
+    pair = (size - 1, count - 1) if corners and count > 1 else (size, count)
+    ratio, at = np.float32(pair[0]) / np.float32(pair[1]), np.arange(count, dtype=np.float32)
+    if attrs.coordinates == Coordinates.HALF_PIXEL:
+        return np.asarray((at + half) * ratio - half)
+    return np.asarray(at * ratio)
+
+
+def shares(attrs: ResizeAttrs, axis: int, size: int) -> Shares:
+    return _shares(places(attrs, axis, size), size)
+
+
+def _shares(at: Array, size: int) -> Shares:
+    """Lower and upper neighbour of every output position, and the weight of the upper one."""
+    at = np.clip(at, 0, np.float32(size - 1))
     lower = np.minimum(np.floor(at).astype(np.intp), size - 1)
     upper = np.minimum(lower + 1, size - 1)
     return lower, upper, np.where(upper == lower, 0, at - lower).astype(np.float32)

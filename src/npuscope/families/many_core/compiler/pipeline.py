@@ -33,6 +33,7 @@ def compile_graph(
     if not graph.ops:
         raise ModelError("the network has no ops", where=graph.name)
     from npuscope.families.many_core.container import with_program_id
+    from npuscope.families.many_core.pace import paced
 
     with without_collector():
         ready = prepared(graph)
@@ -42,7 +43,8 @@ def compile_graph(
             busy = 1 + max(draft.local(step.core) for step in draft.steps)
             if busy != draft.cores:  # again without the cores that got nothing to do
                 draft = lower(ready.graph, machine, busy, options.devices, options.mos)
-        return with_program_id(finish(ready, draft, machine, options))
+        program = finish(ready, draft, machine, options)
+        return with_program_id(paced(program, graph, machine))
 
 
 def lower(

@@ -11,6 +11,7 @@ from npuscope.families.many_core.compiler.draft import Draft, DraftBuffer, Role
 from npuscope.families.many_core.machine import CoreMachine
 
 _PATIENCE = 64  # of 8 attempts each spills one more family, then more and more
+_LONG = 32  # what lives for so much of the order lies apart
 _SPILLED_FIRST = (Role.OUTPUT, Role.RECEIVED, Role.BLOCKED)
 
 
@@ -34,16 +35,18 @@ def place(draft: Draft, machine: CoreMachine) -> VtcmPlacement:
     # Loads give way first; activations leave VTCM only if that is not enough.
     ahead = machine.memory.prefetch
     while True:
-        attempt = _Attempt(draft, issue_order(draft, ahead), machine, frozenset())
-        if attempt.victim is None:
-            return attempt.result()
+        order = issue_order(draft, ahead)
+        for apart in (False, True):
+            attempt = _Attempt(draft, order, machine, frozenset(), apart)
+            if attempt.victim is None:
+                return attempt.result()
         if not ahead:
             break
         ahead //= 2
     spilled: set[str] = set()
     order = issue_order(draft, min(machine.memory.prefetch, 1))
     for tried in count():
-        attempt = _Attempt(draft, order, machine, frozenset(spilled))
+        attempt = _Attempt(draft, order, machine, frozenset(spilled), True)
         if attempt.victim is None:
             break
         # A network that spills much would be walked along a thousand times, one by one.
@@ -84,12 +87,21 @@ class _Core(Struct):
 
 
 class _Attempt:
-    """One walk along the order; `victim` is the family to spill if it fails."""
+    """One walk along the order; `victim` is the family to spill if it fails.
+
+    With `apart` what stays long lies at the end of VTCM: gaps between it would be of no use.
+    """
 
     def __init__(
-        self, draft: Draft, order: tuple[int, ...], machine: CoreMachine, spilled: frozenset[str]
+        self,
+        draft: Draft,
+        order: tuple[int, ...],
+        machine: CoreMachine,
+        spilled: frozenset[str],
+        apart: bool,
     ) -> None:
         self.draft, self.order, self.spilled = draft, order, spilled
+        self.long = len(order) // _LONG if apart else len(order)
         self.size = machine.memory.vtcm_bytes
         self.alignment = machine.memory.vtcm_alignment_bytes
         self.cores: dict[int, _Core] = {}
@@ -116,23 +128,34 @@ class _Attempt:
             ends.setdefault(life.last, []).append(buffer)
         for position, number in enumerate(self.order):
             for access in self.draft.steps[number].writes:
-                if lives[access.buffer].first == position and not self._enter(access.buffer):
+                life = lives[access.buffer]
+                if life.first == position and not self._enter(
+                    access.buffer, life.last - life.first > self.long
+                ):
                     return self._choose(self.draft.buffers[access.buffer])
             for buffer in ends.get(position, ()):
                 self._leave(self.draft.buffers[buffer])
         return None
 
-    def _enter(self, number: int) -> bool:
+    def _enter(self, number: int, stays: bool) -> bool:
         buffer = self.draft.buffers[number]
         if buffer.role is Role.IN_DDR or buffer.family in self.spilled or number in self.offsets:
             return True
         core = self.cores.setdefault(buffer.core, _Core())
         size = -(-max(buffer.bytes, 1) // self.alignment) * self.alignment
-        start = self._gap(core, size)
+        start = self._last_gap(core, size) if stays else self._gap(core, size)
         if start is None:
             return False
-        self._occupy(core, number, start, start + size)
+        self._occupy(core, number, start, start + size, stays)
         return True
+
+    def _last_gap(self, core: _Core, size: int) -> int | None:
+        stop = self.size
+        for begin, end, _ in sorted(core.live, reverse=True):
+            if end <= stop - size:
+                break
+            stop = min(stop, begin)
+        return stop - size if stop >= size else None
 
     def _gap(self, core: _Core, size: int) -> int | None:
         """The next one behind what was placed last: fresh places need not be waited for."""
@@ -144,14 +167,15 @@ class _Attempt:
                 return start
         return None
 
-    def _occupy(self, core: _Core, number: int, start: int, stop: int) -> None:
+    def _occupy(self, core: _Core, number: int, start: int, stop: int, stays: bool) -> None:
         self.offsets[number] = start
         here = _ordered_touching(core.former, start, stop)
         before = core.former[here]
         self.replaces[number] = tuple(sorted(owner for _, _, owner in before))
         core.former[here] = [rest for old in before for rest in _without(old, start, stop)]
         core.live.append((start, stop, number))
-        core.hand = stop % self.size
+        if not stays:
+            core.hand = stop % self.size
         core.used += stop - start
         core.most = max(core.most, core.used)
 

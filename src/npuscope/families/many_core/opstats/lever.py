@@ -18,6 +18,7 @@ class LeverKind(StrEnum):
     JOIN = "ops joined, no barriers between them"
     INTEGERS = "8-bit integers instead of half floats"
     BATCH = "times the batch"
+    SMALLER = "in a batch"
     CORES = "cores"
 
 
@@ -30,7 +31,7 @@ class Lever(Struct, frozen=True):
     bound: bool = False  # the gain is what it could be at most
     obstacle: str = ""  # why it cannot be had
     most: float | None = None  # the gain if engines overlap as well as they can
-    batch: int = 1  # times the inferences of a run
+    batch: int = 1  # times the inferences of a run; in a run where they are fewer
     cores: int = 0  # of each copy of the program
     copies: int = 1
 
@@ -38,6 +39,8 @@ class Lever(Struct, frozen=True):
     def name(self) -> str:
         if self.kind is LeverKind.BATCH:
             return f"{self.batch} {self.kind.value}"
+        if self.kind is LeverKind.SMALLER:
+            return f"only {self.batch} {self.kind.value}"
         if self.kind is LeverKind.CORES:
             each = counted(self.cores, "core")
             return f"{self.copies} activations on {each} each" if self.copies > 1 else each

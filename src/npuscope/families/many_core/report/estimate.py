@@ -43,14 +43,20 @@ def _lines(profile: Profile, timed: CoreInference) -> Iterator[str]:
     millions = f"{macs:,.2f} M MACs, {params:,.2f} M parameters"
     yield f"model    {safe_terminal(build.file)}: {millions}, {ops:,} ops"
     yield f"machine  {profile.machine_words}"
-    yield f"range    {significant(low, 4)} to {significant(high, 4)} ms (clock scaling)"
+    timing = timed.prediction
+    limits = f"{significant(low, 4)} to {significant(high, 4)} ms"
+    yield f"range    {limits} (80 % of published runs of other networks)"
+    yield (
+        f"time     device {significant(timing.device_ms, 4)} ms, "
+        f"host {significant(timing.host_ms, 4)} ms"
+    )
     yield ""
     yield "Engine utilisation"
     for name, share in timed.tables.verdict.shares:
         yield f"  {name:<8}{100 * share:>10.1f}%"
     yield ""
     traffic = (timed.tables.ddr_bytes or 0) / 1e6
-    rate = traffic / profile.total_ms
+    rate = traffic / timing.device_ms
     peak = build.machine.ddr.peak_gb_per_s
     yield f"DDR      {traffic:,.1f} MB per run, {rate:.1f} GB/s of {peak:g}"
     most = max(core.vtcm_bytes for core in metrics.cores) / 1024
@@ -92,7 +98,9 @@ def core_json(profile: Profile, timed: CoreInference) -> dict[str, Any]:
         "total_ms": round(profile.total_ms, 6),
         "interval_ms": [round(limit or 0.0, 6) for limit in profile.interval_ms],
         "unknown_ops": [],
-        "model_error": "",
+        "model_error": profile.model_error,
+        "device_ms": round(timed.prediction.device_ms, 6),
+        "host_ms": round(timed.prediction.host_ms, 6),
         "inferences_per_s": round(profile.inferences_per_s, 3),
         "memory": {
             "vtcm_bytes": [core.vtcm_bytes for core in metrics.cores],

@@ -71,11 +71,12 @@ def _step(path: Path, machine: CoreMachine, sizes: TokenSizes, tokens: int) -> S
     """Sequences of a batch have states of their own, so that one of them is one inference."""
     symbols = {BATCH: 1, TOKENS: tokens, CONTEXT: sizes.context}
     graph = graph_without_weights(path, symbols=symbols)
-    # Devices share the weights, and each has a DDR of its own.
-    rate = machine.setups.ddr_gb_per_s * sizes.devices
-    together = replace(machine, setups=replace(machine.setups, ddr_gb_per_s=rate))
-    setup = CardSetup(sizes.cores * sizes.devices, batch=sizes.batch, mxfp6=sizes.mxfp6)
-    timing = predict(network_work(graph, machine), together, setup)
+    if sizes.cores > machine.cores.card_count:
+        clocks = machine.clocks
+        most = clocks.decode_mhz if tokens == 1 else clocks.prefill_mhz
+        machine = replace(machine, clocks=replace(clocks, core_mhz=min(clocks.core_mhz, most)))
+    setup = CardSetup(sizes.cores, batch=sizes.batch, mxfp6=sizes.mxfp6, devices=sizes.devices)
+    timing = predict(network_work(graph, machine), machine, setup)
     return Step(tokens, timing, _peers_ms(graph, machine, sizes.batch, sizes.devices))
 
 

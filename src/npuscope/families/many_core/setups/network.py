@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from npuscope.families.many_core.machine import CoreMachine
-from npuscope.families.many_core.setups.work import NetworkWork, network_work
+from npuscope.families.many_core.setups.work import NetworkWork, batch_of, network_work
 from npuscope.files.load import load_model
 from npuscope.files.onnx.constants import without_weights
 from npuscope.graph.model import Graph
@@ -40,10 +40,3 @@ def graph_without_weights(
     """A graph to time, not to execute: external data stays where it is."""
     with without_weights():
         return load_model(path, shapes, symbols=symbols)
-
-
-def batch_of(graph: Graph) -> int:
-    """Inferences in one run: the first size that all inputs have."""
-    shapes = (graph.tensors[name].shape for name in graph.inputs)
-    sizes = {shape[0] for shape in shapes if shape}
-    return sizes.pop() if len(sizes) == 1 else 1

@@ -57,7 +57,7 @@ class Wanted(Struct, frozen=True):
     mxfp6: bool = False
 
 
-_MOST_BATCH = 16
+MOST_BATCH = 16
 _MOST_IN_FLIGHT = 4
 # More in flight than necessary only adds to the latency.
 _AS_GOOD = 0.99
@@ -83,7 +83,7 @@ def search(
 def _setups(machine: CoreMachine, objective: Objective, wanted: Wanted) -> Iterator[CardSetup]:
     """With 0 in flight where that is still to be tried."""
     most = machine.cores.card_count
-    batches = range(1, 2 if objective is Objective.LATENCY else _MOST_BATCH + 1)
+    batches = range(1, 2 if objective is Objective.LATENCY else MOST_BATCH + 1)
     for cores in range(1, most + 1) if wanted.cores is None else (wanted.cores,):
         for batch in batches if wanted.batch is None else (wanted.batch,):
             if cores * (wanted.copies or 1) > most:

@@ -98,6 +98,13 @@ def network_work(graph: Graph, machine: CoreMachine, batch: int = 1) -> NetworkW
     )
 
 
+def batch_of(graph: Graph) -> int:
+    """Inferences in one run: the first size that all inputs have."""
+    shapes = (graph.tensors[name].shape for name in graph.inputs)
+    sizes = {shape[0] for shape in shapes if shape}
+    return sizes.pop() if len(sizes) == 1 else 1
+
+
 def _is_product(graph: Graph, op: Op) -> bool:
     return group_of(core_kind(graph, op)) is GroupNumber.HMX
 

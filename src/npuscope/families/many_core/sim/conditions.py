@@ -12,6 +12,7 @@ from npuscope.errors import TargetError
 from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.families.many_core.sim.plan import Plan
+from npuscope.structs import replace
 
 # --- The cores' clock: cycles over timer ticks, in steps of constant frequency ---
 
@@ -98,9 +99,15 @@ def conditions_of(plan: Plan, seed: int, pattern: int, rings: Mapping[int, int])
         tuple(tuple(int(ticks) for ticks in cores) for cores in skew),
         (1 + stats.end_spread * (random.random(tasks) - 0.5)).tolist(),
         _shares(plan, random),
-        random.uniform(low, high, tasks).tolist(),
+        (plan.costs.pace * random.uniform(low, high, tasks)).tolist(),
         rings,
     )
+
+
+def steady_conditions(plan: Plan) -> Conditions:
+    """The clock stays as the machine states it, and the host is never waited for."""
+    clock = CoreClock([plan.costs.machine.core_hz], plan.costs.step_ticks, Random(0))
+    return replace(conditions_of(plan, 0, 0, {}), clocks=(clock,) * plan.devices)
 
 
 def _clock(plan: Plan, seed: int, pattern: int, device: int) -> CoreClock:

@@ -26,16 +26,18 @@ _ROADS = 4
 class Costs(Struct, frozen=True):
     """`level` is that of the records whose storing costs time: 0 unless overhead is modelled.
 
-    `copies` of the network run side by side on cores of their own and share the roads."""
+    `copies` of the network run side by side on cores of their own and share the roads. All takes
+    `pace` times as long as the rates of the machine say (see pace.py)."""
 
     machine: CoreMachine
     level: int = 0
     op_counters: bool = False
     copies: int = 1
+    pace: float = 1.0
 
     def cycles(self, op: CoreOp) -> float:
         """Of the slowest thread; of the issue alone where bytes move."""
-        return self._work(op) + self._records(op) * self.machine.stats.record_cycles
+        return self.pace * self._work(op) + self._records(op) * self.machine.stats.record_cycles
 
     def _work(self, op: CoreOp) -> float:
         machine, info = self.machine, op.info
@@ -58,7 +60,10 @@ class Costs(Struct, frozen=True):
 
     def cap(self, op: CoreOp) -> float:
         """Bytes per tick that the engine of the transfer can do by itself."""
-        transfer, machine = op.transfer, self.machine
+        return self._rate(op.transfer) / self.pace
+
+    def _rate(self, transfer: Transfer | None) -> float:
+        machine = self.machine
         ends = () if transfer is None else (transfer.source, transfer.target)
         if Space.PEER in ends:
             return _per_tick(machine.peer.gb_per_s)
@@ -78,7 +83,9 @@ class Costs(Struct, frozen=True):
         machine = self.machine
         rates = (machine.ddr.effective_gb_per_s, machine.noc.gb_per_s)
         links = (machine.peer.gb_per_s, machine.host.gb_per_s)
-        return tuple(_per_tick(rate) for rate in (*rates, *links)) * (devices // self.copies)
+        return tuple(_per_tick(rate) / self.pace for rate in (*rates, *links)) * (
+            devices // self.copies
+        )
 
     def latency_ticks(self, op: CoreOp) -> float:
         """Until the first byte moves."""
@@ -88,11 +95,11 @@ class Costs(Struct, frozen=True):
         for space, part in ((Space.DDR, machine.ddr), (Space.PEER, machine.peer)):
             if space in ends:
                 latency = max(latency, part.latency_us)
-        return latency * _US * UTIMER_HZ
+        return self.pace * latency * _US * UTIMER_HZ
 
     @property
     def steps_hz(self) -> tuple[float, ...]:
-        return tuple(mhz * 1e6 for mhz in self.machine.clocks.dvfs_mhz)
+        return tuple(step * self.machine.core_hz for step in self.machine.clocks.dvfs_steps)
 
     @property
     def step_ticks(self) -> float:
@@ -256,18 +263,26 @@ def plan_of(program: CoreProgram, costs: Costs) -> Plan:
     for pair in peers:
         _link(tasks[pair.source], tasks[pair.target])
     for task in tasks:
-        task.barrier_cycles = _barrier(task, tasks, queues, costs.machine)
+        task.barrier_cycles = _barrier(task, tasks, queues, costs)
     rows = sum(task.rows for task in tasks)
     devices, cores = len(program.devices) * costs.copies, program.layout.cores
     return Plan(program.layout, tuple(tasks), tuple(queues), peers, costs, rows, devices, cores)
 
 
-def _barrier(task: Task, tasks: list[Task], queues: list[Queue], machine: CoreMachine) -> float:
-    """Threads of a group always come together; a single one only where others wait for it."""
+def _barrier(task: Task, tasks: list[Task], queues: list[Queue], costs: Costs) -> float:
+    """Threads of a group always come together; a single one only where others wait for it.
+
+    They end apart by a share of what the op takes; another core has to be told.
+    """
     waited_for = any(tasks[other].queue != task.queue for other in task.releases)
     if task.is_end or not (task.rows > 1 or waited_for):
         return 0.0
-    return machine.barrier_cycles(queues[task.queue].engine)
+    takes, machine = task.cycles, costs.machine
+    if task.channel != NO_CHANNEL:
+        takes = task.bytes / task.cap / UTIMER_HZ * machine.core_hz
+    away = any(queues[tasks[other].queue].core != task.op.core for other in task.releases)
+    share = machine.barrier_share(queues[task.queue].engine)
+    return share * takes + costs.pace * machine.sync.hand_over_cycles * away
 
 
 _Place = tuple[int, int, int, tuple[CoreOp, ...]]

@@ -11,6 +11,7 @@ from msgspec import Struct
 from npuscope.errors import UsageError
 from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.machine import CoreMachine
+from npuscope.families.many_core.pace import paced_plan
 from npuscope.families.many_core.program import Binding, CoreProgram
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.families.many_core.sim.collect import Collector, Origin
@@ -26,7 +27,7 @@ from npuscope.families.many_core.sim.conditions import (
     to_us,
 )
 from npuscope.families.many_core.sim.events import Timeline, run_inference
-from npuscope.families.many_core.sim.plan import Costs, Plan, plan_of
+from npuscope.families.many_core.sim.plan import Costs, Plan
 from npuscope.families.many_core.sim.pmu import not_modelled
 from npuscope.shown import counted
 from npuscope.structs import replace
@@ -208,11 +209,13 @@ class _Link:
         sent = sum(host_bytes(one) for one in program.inputs if one.name not in kept)
         answered = sum(host_bytes(one) for one in program.outputs if one.name not in kept)
         copying = 1e-3 / host.copy_gb_per_s
+        # With one inference in flight the copies move their bytes at about the same time.
+        crowd = 1 + host.crowding * (self.copies - 1) if self.depth == 1 else 1.0
         self.submit = to_ticks(host.submit_us)
         self.prepare = to_ticks(sent * copying)
         self.complete = to_ticks(host.complete_us + answered * copying)
-        self.input_time = to_ticks(host.latency_us + sent / host.gb_per_s / 1e3)
-        self.output_time = to_ticks(host.latency_us + answered / host.output_gb_per_s / 1e3)
+        self.input_time = to_ticks(host.latency_us + crowd * sent / host.gb_per_s / 1e3)
+        self.output_time = to_ticks(host.latency_us + crowd * answered / host.output_gb_per_s / 1e3)
 
 
 def host_bytes(binding: Binding) -> int:
@@ -235,7 +238,8 @@ def simulate(program: CoreProgram, machine: CoreMachine, options: RunOptions) ->
     _check(options)
     _check_activations(program, machine, options)
     level = layout.stats_level if options.stats_overhead else 0
-    plan = plan_of(program, Costs(machine, level, bool(layout.pmu.events), options.activations))
+    costs = Costs(machine, level, bool(layout.pmu.events), options.activations)
+    plan = paced_plan(program, costs)
     activated = _activations(plan, options.seed)
     begin = max(end for spans in activated for _, end in spans)
     devices = Devices(plan, options.seed)

@@ -29,7 +29,7 @@ _TEXT = OptionGroup("", (
 ))
 _TARGET = OptionGroup("machine", (
     *CORE_MACHINE,
-    replace(SET, means="what-if: replace one value of the machine, e.g. setups.core_mhz=1000",
+    replace(SET, means="what-if: replace one value of the machine, e.g. clocks.core_mhz=1000",
         mark=Mark.NONE),
 ))
 VERB = Verb(
@@ -82,8 +82,10 @@ def manycore_tokens(
             raise UsageError(f"expected 1 to {most}, found {value}", where=f"--{name}")
     asked = TokenSizes(prompt, context, prefill, batch, cores, devices, mxfp6_matmul)
     # The clock depends on what the whole card does: 747 MHz were seen in a prefill.
-    slow = replace(target, setups=replace(target.setups, core_mhz=min(target.clocks.load_mhz)))
-    path = Path(model)
-    return TokenRates(
-        path.name, target, generation(path, target, asked), generation(path, slow, asked)
+    clocks, path = target.clocks, Path(model)
+    slow = replace(clocks, core_mhz=min(*clocks.load_mhz, clocks.core_mhz))
+    fast = replace(clocks, prefill_mhz=clocks.core_mhz, decode_mhz=clocks.core_mhz)
+    usual, *bounds = (
+        generation(path, replace(target, clocks=one), asked) for one in (clocks, slow, fast)
     )
+    return TokenRates(path.name, target, usual, *bounds)
