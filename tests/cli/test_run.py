@@ -30,7 +30,8 @@ for module in ("ziglang", "unicorn", "elftools"):
 
 Capture = pytest.CaptureFixture[str]
 ANSWER = re.compile(
-    r"network: \d+\.\d{3} ms, [\d,]+\.\d\d inf/s on the emulated board \(Cortex-M33\), "
+    r"network: NPU \d+\.\d{3} ms, and [\d,]+ CPU instructions without vectors \(\d+\.\d{3} ms\) "
+    r"on the emulated board \(Cortex-M33\), "
     r"(copied to RAM|executed in place) from (0x[0-9a-f]+)"
 )
 DEFAULT = Path("build") / "network_rel.bin"

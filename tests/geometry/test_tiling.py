@@ -28,7 +28,7 @@ from npuscope.program.modes import Simd
 
 BYTES, WORDS = Simd.S8X8, Simd.S16X8
 PLAIN, DEEP = ConvMode.PLAIN1X1, ConvMode.DEEP1X1
-O3, O0 = 3, 0
+O3, O1, O0 = 3, 1, 0
 Pair = tuple[int, int]
 
 
@@ -96,8 +96,16 @@ CASES = [
     Case("blaze", 96, 6, (1, 1), (8, 8), BYTES, O0, want(mode=PLAIN, pipe=4)),
     Case("yamnet", 32, 64, (1, 1), (48, 32), BYTES, O3, want(mode=DEEP, pipe=1)),
     Case("krj", 32, 32, (1, 1), (10, 25), BYTES, O0, want(mode=PLAIN, pipe=2), "4.0"),
-    # The same ties on the other side: the later compiler wants deep to be cheaper.
-    Case("tie", 32, 64, (1, 1), (48, 32), BYTES, O3, want(mode=PLAIN, pipe=2), "4.0"),
+    # The same ties on the other side: the later compiler wants deep to be cheaper, below -O3.
+    Case("tie", 32, 64, (1, 1), (48, 32), BYTES, O0, want(mode=PLAIN, pipe=2), "4.0"),
+    Case("yolox", 32, 32, (1, 1), (60, 60), BYTES, O3, want(mode=DEEP, pipe=1), "4.0"),
+    Case("reid", 32, 16, (1, 1), (128, 64), BYTES, O3, want(mode=DEEP, pipe=1), "3.0"),
+    # Units in series of a Tiny-YOLOv2.
+    Case("tyolo", 128, 256, (3, 3), (14, 14), WORDS, O3, want(pipe=4, passes=4), "4.0"),
+    Case("tyolo", 256, 512, (3, 3), (7, 7), WORDS, O3, want(pipe=1, passes=32), "4.0"),
+    # A YOLOv8n of the vendor's tables.
+    Case("yolov8", 128, 256, (3, 3), (16, 16), WORDS, O1, want(pipe=1), "4.0", stride=2),
+    Case("squeeze", 64, 256, (3, 3), (7, 7), BYTES, O1, want(pipe=4), "4.0"),
     Case("tie", 32, 32, (1, 1), (10, 25), BYTES, O0, want(mode=DEEP, pipe=1)),
     Case("packetqc", 256, 256, (1, 3), (1, 32), BYTES, O3, ROW, "4.0"),
     Case("packetqc", 256, 256, (1, 3), (1, 32), WORDS, O3, ROW, "4.0"),
@@ -271,19 +279,21 @@ class Rules:
         fewer = [self.at(n, base.deep) for n in range(1, base.pipe) if self.shape.inputs % n == 0]
         return next((choice for choice in fewer if cost(choice) <= cost(base)), base)
 
-    def goes_deep(self) -> bool:
-        """Rule 7, the later compilers."""
+    def goes_deep(self, optimization: int) -> bool:
+        """Rule 7, the later compilers; at -O3 fewer units win a tie."""
         if self.shape.window != (1, 1) or self.simd is WORDS or self.shape.inputs <= 24:
             return False
         deep, plain = self.base(True), self.base(False)
         if deep.passes < plain.passes:
             return True
         costs = self.cost(deep, deep.tiles), self.cost(plain, plain.tiles)
-        return costs[0] <= costs[1] if self.deep_on_tie else costs[0] < costs[1]
+        ties = self.deep_on_tie or (optimization == O3 and deep.pipe < plain.pipe)
+        return costs[0] <= costs[1] if ties else costs[0] < costs[1]
 
     def choice(self, optimization: int) -> Choice:
-        base = self.base(self.goes_deep())
-        return self.reduced(base) if optimization == O3 else base
+        base = self.base(self.goes_deep(optimization))
+        fewer = optimization == O3 or (optimization >= O1 and self.simd is WORDS)
+        return self.reduced(base) if fewer else base
 
 
 def random_shape(random: np.random.Generator) -> ConvShape:
@@ -299,7 +309,7 @@ def random_shape(random: np.random.Generator) -> ConvShape:
 
 
 @pytest.mark.parametrize("simd", [BYTES, WORDS])
-@pytest.mark.parametrize("optimization", [O0, O3])
+@pytest.mark.parametrize("optimization", [O0, O1, O3])
 @pytest.mark.parametrize("generation", ["2.2", "4.0"])
 def test_random_convolutions_follow_the_rules(
     generation: str, optimization: int, simd: Simd

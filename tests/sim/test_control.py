@@ -286,7 +286,17 @@ def test_the_controller_costs_the_same_with_and_without_registers():
 
 def test_without_registers_an_epoch_has_the_usual_units():
     """Two operators: 3 units, 4 engines, so many entries."""
-    mean = Stated(2, 1.0, 1.5, entries=7, tail=0.0, access_bytes=1)
+    mean = Stated(
+        2,
+        1.0,
+        1.5,
+        entries=7,
+        tail=0.0,
+        series_tail=0.0,
+        copy_cycles=0.0,
+        element_cycles=0.0,
+        access_bytes=1,
+    )
     (counted,) = count_epochs(reported(), replace(MACHINE, stated=mean))
     assert (counted.pre_cycles, counted.post_cycles) == (1000 + 300 + 40 + 7, 2000 + 600 + 80)
 
@@ -301,6 +311,26 @@ def test_without_registers_a_part_of_the_load_shows():
     load = 800 * MACHINE.cycles_per_byte("xspi2")
     shown = load + MACHINE.stated.tail * 500 + MACHINE.timing.epoch_start_cycles
     assert (counted.core_cycles, counted.bound) == (pytest.approx(shown), Bound.FLASH)
+
+
+def test_without_registers_units_in_series_hide_their_loads():
+    made = stated(500, 800)
+    claims = replace(made.epochs[0].claims, accesses=(Access("octoFlash", 800),))
+    flash = tuple(p for p in program_pools(MACHINE) if p.name == "octoFlash")
+    epochs = (replace(made.epochs[0], claims=claims, operators=("Conv", "Conv", "Mul")),)
+    (counted,) = count_epochs(replace(made, pools=flash, epochs=epochs), MACHINE)
+    load = 800 * MACHINE.cycles_per_byte("xspi2")
+    shown = load + MACHINE.stated.series_tail * 500 + MACHINE.timing.epoch_start_cycles
+    assert counted.core_cycles == pytest.approx(shown)
+
+
+def test_without_registers_a_copy_takes_its_bytes_both_ways():
+    made = stated(50, 8000)
+    epochs = (replace(made.epochs[0], operators=("Identity",)),)
+    (counted,) = count_epochs(replace(made, epochs=epochs), MACHINE)
+    moved = sum(access.reads + access.writes for access in made.epochs[0].claims.accesses)
+    shown = MACHINE.stated.copy_cycles * moved + MACHINE.timing.epoch_start_cycles
+    assert counted.core_cycles == pytest.approx(shown)
 
 
 def test_without_registers_external_ram_is_read_in_usual_accesses():

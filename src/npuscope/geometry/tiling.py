@@ -20,6 +20,11 @@ from npuscope.structs import replace
 # Zero points, in int8 terms, that leave a layer in 8x8 mode: nothing to subtract, or the plain byte
 # of uint8. Every other layer seen in vendor builds has its own in the unit, and is in 16x8 mode.
 FREE_ZERO_POINTS = (0, -128)
+# The level from which units in series that gain nothing are released, by mode. Builds at -O3 do so
+# in both [code: 2.0 to 4.0]; published networks, whose level is lower, in 16x8 mode alone [fit:
+# YOLOs of 3.0 and 4.0, six networks; against it: two st_resnets, 6 % too slow with it].
+_RELEASES = {Simd.S16X8: 1}
+_RELEASES_OTHERS = 3
 _INFLATED_GROUP = 8  # channels of a depthwise layer whose kernels 2.x stores as one dense group
 
 
@@ -88,16 +93,21 @@ def choose_tiling(
     series."""
     if alone:
         machine = replace(machine, convacc=replace(machine.convacc, max_pipe=1))
-    base = base_tiling(shape, simd, machine, max_kernels)
-    return base if optimization < 3 else _reduced(base, shape, simd, machine, max_kernels)
+    base = base_tiling(shape, simd, machine, max_kernels, optimization)
+    if optimization < _RELEASES.get(simd, _RELEASES_OTHERS):
+        return base
+    return _reduced(base, shape, simd, machine, max_kernels)
 
 
-def base_tiling(shape: ConvShape, simd: Simd, machine: Machine, max_kernels: int = 0) -> Tiling:
-    """Below -O3: units in series wherever they save passes."""
+def base_tiling(
+    shape: ConvShape, simd: Simd, machine: Machine, max_kernels: int = 0, optimization: int = 0
+) -> Tiling:
+    """Units in series wherever they save passes, before any is released."""
     first, *deep = (
         _base_pipe(shape, mode, simd, machine, max_kernels) for mode in modes(shape, simd, machine)
     )
-    return deep[0] if deep and _is_better(deep[0], first, shape, machine) else first
+    better = bool(deep) and _is_better(deep[0], first, shape, machine, optimization)
+    return deep[0] if better else first
 
 
 def modes(shape: ConvShape, simd: Simd, machine: Machine) -> tuple[ConvMode, ...]:
@@ -219,7 +229,7 @@ def _with_pipe(
 def _reduced(
     base: Tiling, shape: ConvShape, simd: Simd, machine: Machine, max_kernels: int
 ) -> Tiling:
-    """At -O3 units that do not shorten the longest stream are released."""
+    """Units that do not shorten the longest stream are released."""
     # Where weights are the longest stream, more units in series gain nothing.
     ceiling = _words(base, shape)
     for pipe in range(1, base.pipe):
@@ -245,10 +255,14 @@ def longest_stream(tiling: Tiling, shape: ConvShape, feature_repeats: int) -> fl
     return max(features, kernels, partial_sums)
 
 
-def _is_better(deep: Tiling, plain: Tiling, shape: ConvShape, machine: Machine) -> bool:
+def _is_better(
+    deep: Tiling, plain: Tiling, shape: ConvShape, machine: Machine, optimization: int
+) -> bool:
     if machine.generation.deep_from:
         return shape.inputs >= machine.generation.deep_from
     if deep.passes != plain.passes:
         return deep.passes < plain.passes
     words, others = (longest_stream(t, shape, t.tiles) for t in (deep, plain))
-    return words <= others if machine.generation.deep_on_tie else words < others
+    # At -O3 the one with fewer units wins a tie [code: 51 layers of YOLOX, OSNet and MobileNetV2].
+    fewer = optimization >= _RELEASES_OTHERS and deep.pipe < plain.pipe
+    return words <= others if machine.generation.deep_on_tie or fewer else words < others

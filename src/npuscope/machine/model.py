@@ -207,6 +207,9 @@ class Stated(Struct, frozen=True):
     units_per_operator: Timed[Cycles]
     entries: Timed[Count]
     tail: Timed[Cycles]
+    series_tail: Timed[Cycles]
+    copy_cycles: Timed[Cycles]
+    element_cycles: Timed[Cycles]
     access_bytes: Timed[Some]
 
 

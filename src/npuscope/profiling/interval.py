@@ -244,8 +244,9 @@ def remarks(of: Contents, machine: Machine) -> tuple[str, ...]:
         )
     if of.reported >= _NOTED_PART:
         sentences.append(
-            "timed from the compiler's report, which holds no registers: the network.c of the same "
-            "build gives a more exact time"
+            "timed from the compiler's report, which holds no registers: how products read vectors "
+            "and small frames again, and how far apart the bytes of copies lie, is in the "
+            "network.c of the same build, which gives a more exact time"
         )
     return (*sentences, *_other_setup(machine))
 

@@ -157,21 +157,36 @@ def _activity(engine: EngineWork, span: Span, speeds: Speeds) -> EngineActivity:
     )
 
 
+# Operators of a report that move data and compute nothing.
+MOVES = frozenset(("Identity", "Transpose", "Concat", "Split", "Slice", "Reshape"))
+
+
+def _outside(machine: Machine) -> set[str]:
+    return {memory.name for memory in machine.pools if memory.cacheable}
+
+
 def _claimed(epoch: EpochWork, work: ClaimedWork, machine: Machine) -> EpochCounters:
     """The compiler's computation or the bytes by pool, plus the start."""
     memories = {memory.name: memory for memory in machine.pools}
     spans = [Span(work.compute_cycles, Bound.FEATURES)]
+    operators, stated = epoch.epoch.operators, machine.stated
+    if operators and "Conv" not in operators:
+        copies = MOVES.issuperset(operators)
+        inside = (moved for pool, _, moved in work.moved if pool not in _outside(machine))
+        rate = stated.copy_cycles if copies else stated.element_cycles
+        spans.append(Span(rate * sum(inside), Bound.FEATURES))
     for pool, own_rate, moved in work.moved:
         memory = memories.get(pool)
         bank = bank_of(memory, machine) if memory else Bank(pool, own_rate, False, True)
-        accesses = bank.access_cycles / machine.stated.access_bytes
+        accesses = bank.access_cycles / stated.access_bytes
         bound = Bound.EXTERNAL_RAM if bank.access_cycles else Bound.BANK
         bound = bound if bank.writable else Bound.FLASH
         spans.append(Span(moved * (bank.cycles_per_byte + accesses), bound))
     slowest = max(spans, key=lambda span: span.cycles)
     core = slowest.cycles + machine.timing.epoch_start_cycles
     fetch = max((span.cycles for span in spans if span.bound is Bound.FLASH), default=0.0)
-    core += machine.stated.tail * min(fetch, work.compute_cycles)
+    tail = stated.series_tail if operators.count("Conv") > 1 else stated.tail
+    core += tail * min(fetch, work.compute_cycles)
     return _controlled(epoch, core, slowest.bound, machine)
 
 

@@ -96,7 +96,7 @@ def compare(
 
     In: models, builds, saved profiles, results in JSON, or log:FILE. Rows of a measured run that
     differ by less than its spread, or than the share `noise`, are marked as noise. With `as_built`,
-    A is a vendor's build and B its model, which is compiled with the options and pools of A.
+    a vendor's build and its model, in either order; the model is compiled as the build was.
     With `machines`, A on each of them, which may be of different families.
     Out: rows with milliseconds of both sides and the cause; `fidelity`: how alike the epochs are;
     for `machines`, one row each.

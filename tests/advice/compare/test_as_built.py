@@ -47,6 +47,12 @@ def test_what_we_wrote_is_made_again(built: Path) -> None:
     assert found.fidelity.ram_bytes[0] == found.fidelity.ram_bytes[1]
 
 
+def test_build_and_model_come_in_either_order(built: Path) -> None:
+    found = npuscope.compare(built / "net.tflite", built / "build" / "network.c", as_built=True)
+    assert found.fidelity is not None
+    assert found.fidelity.score == 1.0
+
+
 def test_the_recipe_has_generation_and_pools(built: Path) -> None:
     program = read_program(built / "build" / "network.c")
     recipe = recipe_of(program)

@@ -106,13 +106,16 @@ def _as_memory(pool: Pool, machine: Machine) -> MemoryPool:
 def compare_as_built(
     a: Source, b: Source | None, a_options: Options, b_options: Options, noise: float = 0.0
 ) -> Comparison:
-    """A vendor's build beside its model compiled as the build was, and how alike they are."""
+    """A vendor's build beside its model compiled as the build was, and how alike they are. The two
+    may come in either order: the build is A of the comparison."""
+    if b is not None and _is_model(a) and not _is_model(b):
+        a, b, a_options, b_options = b, a, b_options, a_options
     theirs = open_side(a, a_options)
     if theirs.program is None or theirs.program.source == "npuscope":
         raise UsageError(
             f"{theirs.name} is not a build of another compiler",
             where="--as-built",
-            hint="give a network.c, a c_info.json or their folder as A, and the model as B",
+            hint="give a network.c, a c_info.json or their folder, and the model",
         )
     program = theirs.program
     model = b if b is not None else _model_of(a, program)
@@ -127,6 +130,10 @@ def compare_as_built(
     hybrid = recipe.machine.generation.hybrid_moves
     alike = fidelity(program, ours.program, ram, weights, notes, hybrid)
     return replace(comparison, fidelity=alike)
+
+
+def _is_model(source: Source) -> bool:
+    return isinstance(source, Graph) or Path(source).suffix.lower() in (".tflite", ".onnx")
 
 
 def as_given(ours: Side, theirs: Program) -> Side:
