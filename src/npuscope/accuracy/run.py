@@ -18,7 +18,7 @@ from npuscope.accuracy.labels import Labels, labels_of
 from npuscope.accuracy.layers import layer_costs
 from npuscope.accuracy.maps import Keypoints, Segmentation
 from npuscope.accuracy.mistakes import better_preprocessing
-from npuscope.accuracy.pictures import ImageForm, form_text, named_form
+from npuscope.accuracy.pictures import ImageForm, form_text, named_form, pixels_of
 from npuscope.accuracy.result import AccuracyCost, ChangedSample, Pairing, TaskAccuracy, TaskFigures
 from npuscope.accuracy.tasks import (
     TASKS,
@@ -39,6 +39,7 @@ Values = Mapping[str, np.ndarray]
 log = logging.getLogger(__name__)
 _LISTED = 20  # samples whose answer changes
 _LAYER_SAMPLES = 4
+_THUMBNAIL = (96, 96)
 
 
 class Arithmetic(Struct, frozen=True):
@@ -260,11 +261,9 @@ def _thumbnail(data: Dataset, place: int) -> bytes:
 
     from PIL import Image
 
-    with Image.open(data.files[place]) as image:
-        small = image.convert("RGB")
-        small.thumbnail((96, 96))
-        file = BytesIO()
-        small.save(file, "PNG")
+    pixels = pixels_of(data.files[place], *_THUMBNAIL, 3, "letterbox")
+    file = BytesIO()
+    Image.fromarray(pixels.astype(np.uint8)).save(file, "PNG")
     return file.getvalue()
 
 
