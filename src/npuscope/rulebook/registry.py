@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Required, TypedDict, TypeVar, Unpack
+from typing import Required, TypedDict, TypeVar, Unpack
 
 from msgspec import Struct
 
@@ -27,9 +27,6 @@ from npuscope.rulebook.fix import FixTemplate
 from npuscope.rulebook.queries import live_ops
 from npuscope.shown import Rows, ShownRecord
 from npuscope.structs import Apart, replace
-
-if TYPE_CHECKING:
-    from npuscope.files.onnx.listed import OnnxFile
 
 # The order in which rules are listed, and findings of one severity reported.
 THEMES = (
@@ -393,9 +390,8 @@ def lint_model_file(
     """What the rules on files find; nothing for formats other than ONNX."""
     from npuscope.files.onnx.listed import read_onnx_file
 
-    is_onnx = Path(path).suffix.lower() == ".onnx"
-    file: OnnxFile | None = read_onnx_file(path, data) if is_onnx else None
-    if file is None:
+    if Path(path).suffix.lower() != ".onnx":
         return ()
-    file_rules = file_lints().values()
-    return tuple(f for rule in file_rules for f in rule.findings(machine, file, machine))
+    file = read_onnx_file(path, data)
+    rows = file_lints().values()
+    return tuple(finding for rule in rows for finding in rule.findings(machine, file, machine))

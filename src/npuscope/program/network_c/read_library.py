@@ -11,7 +11,6 @@ from functools import partial
 from math import prod
 
 import msgspec
-from msgspec import field
 
 from npuscope.errors import FileError
 from npuscope.program.addresses import AddressMap, Copy, as_arguments
@@ -31,7 +30,7 @@ class LibraryReader(msgspec.Struct):
     places: AddressMap
     pools: Pools
     epoch: int
-    views: list[Buffer] = field(default_factory=list)
+    views: list[Buffer] = msgspec.field(default_factory=list)
 
     def read(self) -> Call | None:
         """The function's library call; None where it has none."""
