@@ -10,7 +10,7 @@ from npuscope.demo_network import demo_graph
 from npuscope.errors import ModelError
 from npuscope.graph.model import DType, Graph
 from npuscope.profiling.foreign import ForeignBridge, Lineage, foreign_bridge
-from npuscope.profiling.same_network import refuse_other_network
+from npuscope.profiling.same_network import input_pairs, refuse_other_network
 from npuscope.profiling.validate import validate
 from npuscope.profiling.verdict import Verdict
 from npuscope.program.model import Program
@@ -113,6 +113,26 @@ def test_an_input_of_another_scale_is_refused() -> None:
     with pytest.raises(ModelError, match=r"'input0' scale 0\.02 and zero point 4"):
         validate(program, one_layer(0.02, 4), MACHINES["4.0"])
     refuse_other_network(program, one_layer(0.02, 131, DType.UINT8))
+
+
+def test_inputs_in_another_order() -> None:
+    net = Net()
+    small, large = net.input((1, 4, 4, 8)), net.input((1, 8, 8, 4))
+    graph = net.graph(net.conv(small, 4), net.conv(large, 4))
+    program = anonymous(compiled(graph, "4.0"))
+    turned = replace(program, inputs=program.inputs[::-1])
+    assert input_pairs(program, graph) == dict(zip(program.inputs, graph.inputs, strict=True))
+    assert input_pairs(turned, graph) == input_pairs(program, graph)
+    assert validate(turned, graph, MACHINES["4.0"]).passed
+
+
+def test_inputs_of_one_size_are_told_apart_by_scale() -> None:
+    net = Net()
+    fine, coarse = net.input((1, 4, 4, 8), (0.02, 0)), net.input((1, 4, 4, 8), (0.5, 0))
+    graph = net.graph(net.conv(fine, 4), net.conv(coarse, 4))
+    program = anonymous(compiled(graph, "4.0"))
+    turned = replace(program, inputs=program.inputs[::-1])
+    assert input_pairs(turned, graph) == dict(zip(program.inputs, graph.inputs, strict=True))
 
 
 def test_channels_that_were_moved_to_the_end_of_an_input() -> None:

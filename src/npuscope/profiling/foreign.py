@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from npuscope.graph.model import DType, Graph, Quant, Tensor
 from npuscope.ops.run import trace
 from npuscope.profiling.agreement import Array, Values
+from npuscope.profiling.same_network import input_pairs
 from npuscope.program.calls import element_type
 from npuscope.program.model import Buffer, Epoch, Program
 from npuscope.program.units import Ref, Streng
@@ -59,12 +60,11 @@ class ForeignBridge(Struct):
     results: dict[str, str] = field(default_factory=dict)  # network output -> program output
 
     def inputs(self, sample: Values) -> dict[str, Array]:
-        """In order; the bytes lie as in the model file."""
+        """The bytes lie as in the model file."""
         buffers = self.program.buffer_map()
-        pairs = zip(self.graph.inputs, self.program.inputs, strict=True)
         return {
             there: _converted(sample[here], self.graph.tensor(here), buffers[there])
-            for here, there in pairs
+            for there, here in input_pairs(self.program, self.graph).items()
         }
 
     def outputs(self, values: Values) -> dict[str, Array]:
@@ -105,7 +105,7 @@ class _Learner:
         self.expected = expected
         self.candidates = Candidates(graph, expected)
         self.lineage = Lineage(graph)
-        self.borders = dict(zip(program.inputs, graph.inputs, strict=True))
+        self.borders = input_pairs(program, graph)
         self.near: dict[str, BufferPair] = {}
         # Far from the tensor that it should carry: it disagrees, unless what is made of it, with
         # the values that it has, agrees. Then it is an inner value of an op.
