@@ -13,6 +13,7 @@ import pytest
 from differential.generate import FORMATS, MAKERS, NO_MAKER, PROFILES, network_of
 from differential.judges import JUDGES, Trial, judged, trial_of, trials
 from differential.network import Network, pruned
+from differential.probe import _are_many
 from differential.reduce import reduced
 from differential.verdict import Fault, Verdict
 from npuscope.compiler.lower import conv, pool
@@ -210,3 +211,12 @@ def test_planted_faults_are_seen(
     assert symptom in {
         fault.symptom for fault in trials([seed], tmp_path, judges=["npu"])[0].faults
     }
+
+
+def test_a_tie_that_occurs_often_is_one_tie() -> None:
+    ours = np.tile(np.array([150, 95, 139, 91, 128, 101, 107]), 6)
+    assert not _are_many(ours, ours + (ours == 101), ours == 101)
+    off = ours < 130
+    assert _are_many(ours, ours + off, off)
+    same = np.full(6, 101)
+    assert _are_many(same, same + 1, same == 101)

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from npuscope.graph.model import DType, Graph, Quant, Tensor
 from npuscope.ops.run import trace
 from npuscope.profiling.agreement import Array, Values
+from npuscope.profiling.same_network import input_pairs
 from npuscope.program.calls import element_type
 from npuscope.program.model import Buffer, Epoch, Program
 from npuscope.program.units import Ref, Streng
@@ -59,12 +60,11 @@ class ForeignBridge(Struct):
     results: dict[str, str] = field(default_factory=dict)  # network output -> program output
 
     def inputs(self, sample: Values) -> dict[str, Array]:
-        """In order; the bytes lie as in the model file."""
+        """The bytes lie as in the model file."""
         buffers = self.program.buffer_map()
-        pairs = zip(self.graph.inputs, self.program.inputs, strict=True)
         return {
             there: _converted(sample[here], self.graph.tensor(here), buffers[there])
-            for here, there in pairs
+            for there, here in input_pairs(self.program, self.graph).items()
         }
 
     def outputs(self, values: Values) -> dict[str, Array]:
@@ -105,7 +105,7 @@ class _Learner:
         self.expected = expected
         self.candidates = Candidates(graph, expected)
         self.lineage = Lineage(graph)
-        self.borders = dict(zip(program.inputs, graph.inputs, strict=True))
+        self.borders = input_pairs(program, graph)
         self.near: dict[str, BufferPair] = {}
         # Far from the tensor that it should carry: it disagrees, unless what is made of it, with
         # the values that it has, agrees. Then it is an inner value of an op.
@@ -120,7 +120,7 @@ class _Learner:
         for name in written(epoch):
             buffer = memory.buffer(name)
             options = list(self.candidates.of(memory, buffer))
-            if options and self.last[name] == epoch.number:
+            if options and self.last[name] == epoch.number and not _is_scattered(epoch, buffer):
                 self._pair(memory, buffer, options, sources)
         results = written(epoch)
         if any(n in self.near for n in results) and not any(n in self.far for n in results):
@@ -171,6 +171,17 @@ def _reads(epoch: Epoch, memory: Memory, name: str) -> bool:
     places += [memory.address(Ref(argument)) for argument in arguments if argument]
     alive = not buffer.last or epoch.number <= buffer.last
     return alive and any(start <= place < start + buffer.size_bytes for place in places)
+
+
+def _is_scattered(epoch: Epoch, buffer: Buffer) -> bool:
+    """A part of a joined tensor that is stored at its place there, between the values of others:
+    it cannot be read as a whole."""
+    engines = (unit for unit in epoch.units if isinstance(unit, Streng) and unit.dir == 1)
+    return any(
+        unit.addr_base.buffer == buffer.name
+        and unit.fwidth * unit.fheight * unit.batch_offset > buffer.size_bytes
+        for unit in engines
+    )
 
 
 class Lineage:

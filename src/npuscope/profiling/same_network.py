@@ -16,9 +16,7 @@ _SAME_SCALE = 1e-4  # files print scales with few digits
 def refuse_other_network(program: Program, graph: Graph) -> None:
     """Inputs and outputs of another number or size prove that it is another network, and so does
     an input of another scale or zero point. Compilers choose the scale of an output themselves."""
-    elements = {
-        buffer.name: buffer.size_bytes * 8 // max(1, buffer.nbits) for buffer in program.buffers
-    }
+    elements = _elements(program)
     pair = (
         f"build '{safe_terminal(program.model_file or program.name)}' was not made from network "
         f"'{safe_terminal(graph.name)}'"
@@ -48,6 +46,29 @@ def refuse_other_network(program: Program, graph: Graph) -> None:
                 where="--model",
                 hint=hint,
             )
+
+
+def input_pairs(program: Program, graph: Graph) -> dict[str, str]:
+    """Each input of a build, and the network's input that it takes, of networks not refused.
+
+    Compilers may list inputs in another order: of those that size and scale allow it is the one in
+    the same place, or else the first that is left.
+    """
+    elements, buffers = _elements(program), program.buffer_map()
+    free, pairs = list(program.inputs), {}
+    for place, tensor in zip(program.inputs, map(graph.tensor, graph.inputs), strict=True):
+        same_size = [name for name in free if elements[name] == tensor.elements]
+        quant = tensor.quant
+        agreeing = [n for n in same_size if quant is None or not _contradicts(buffers[n], quant)]
+        options = agreeing or same_size
+        there = place if place in options else options[0]
+        free.remove(there)
+        pairs[there] = tensor.name
+    return pairs
+
+
+def _elements(program: Program) -> dict[str, int]:
+    return {b.name: b.size_bytes * 8 // max(1, b.nbits) for b in program.buffers}
 
 
 def _contradicts(buffer: Buffer, quant: Quant) -> bool:
