@@ -119,6 +119,24 @@ def test_places_that_no_table_names_become_buffers(tmp_path: Path) -> None:
     assert np.array_equal(got.ravel(), wanted.ravel())
 
 
+def test_blocks_of_channels_are_those_of_the_buffer_itself(tmp_path: Path) -> None:
+    """Buffers of one shape share an array of sizes, whatever blocks they have."""
+    program = without_blobs(compiled(moves(), "4.0"))
+    path = written(program, tmp_path, "4.0")
+    wanted = {b.name: b.batch for b in read_network_c(path, images(program)).program.buffers}
+    text = path.read_text(encoding="utf-8")
+    blocks = r"(_mem_shape\[\] = \{ 1), \d+, (\d+), (\d+), \d+ \}"
+    shared, count = re.subn(blocks, r"\1, 1, \2, \3, 64 }", text)
+    assert count
+    path.write_text(shared, encoding="utf-8")
+    found = read_network_c(path, images(program)).program
+    assert {b.name: b.batch for b in found.buffers} == wanted
+    # A number that cannot be one of blocks says nothing.
+    path.write_text(re.sub(r"\.batch = \d+", ".batch = 999", text), encoding="utf-8")
+    found = read_network_c(path, images(program)).program
+    assert {b.name: b.batch for b in found.buffers} == wanted
+
+
 def test_pools_crop_nothing() -> None:
     """The driver always crops; 0 would keep one row and one column."""
     program = compiled(demo_graph(), "4.0")
