@@ -22,6 +22,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import npuscope
 from npuscope.accuracy.result import TaskAccuracy
+from npuscope.profiling.runtimes import onnxruntime_session
 
 Row = dict[str, Any]
 _AIM = 0.01  # answers that the machine may change
@@ -149,10 +150,7 @@ def _save(path: Path, nodes: list[Any], constants: dict[str, np.ndarray]) -> Non
 def _run(
     nodes: list[Any], constants: dict[str, np.ndarray], images: np.ndarray, output: str
 ) -> np.ndarray:
-    import onnxruntime
-
-    model = _model(nodes, constants, output).SerializeToString()
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    session = onnxruntime_session(_model(nodes, constants, output).SerializeToString())
     rows = [session.run([output], {"x": image[None]})[0][0] for image in images]
     return np.stack(rows).astype(np.float64)
 

@@ -8,9 +8,9 @@ import pytest
 from npuscope.accuracy.boxes import Detection, decoded
 from npuscope.accuracy.figures import share, surely_worse
 from npuscope.accuracy.maps import VOID, Keypoints, Segmentation
-from npuscope.accuracy.tasks import Anomaly, Classification, Regression, Sample, likely_task
+from npuscope.accuracy.tasks import Anomaly, Classification, Regression, TaskSample, likely_task
 
-PICTURE = Sample({"image": np.zeros((1, 8, 8, 3), np.float32)})
+PICTURE = TaskSample({"image": np.zeros((1, 8, 8, 3), np.float32)})
 
 
 def value(task, answers, truths, place=0):
@@ -45,7 +45,7 @@ def test_area_under_the_curve_counts_ordered_pairs() -> None:
 
 
 def test_an_autoencoder_scores_its_error() -> None:
-    sample = Sample({"x": np.ones((1, 4), np.float32)})
+    sample = TaskSample({"x": np.ones((1, 4), np.float32)})
     assert Anomaly().answer([np.array([[1, 1, 1, 3.0]])], sample) == 1.0
 
 
@@ -67,7 +67,7 @@ def test_overlap_of_classes_without_pixels_that_nobody_judges() -> None:
     # class 0: 1 of 2, class 1: 1 of 2; 2 of 3 pixels
     assert value(Segmentation(), [answer], [truth]) == 0.5
     assert value(Segmentation(), [answer], [truth], 1) == pytest.approx(2 / 3)
-    planes = Sample({"image": np.zeros((1, 3, 8, 8), np.float32)})
+    planes = TaskSample({"image": np.zeros((1, 3, 8, 8), np.float32)})
     assert (Segmentation().answer([scores.transpose(0, 3, 1, 2)], planes) == answer).all()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from npuscope.accuracy.figures import Figure, resampled
-from npuscope.accuracy.tasks import Arrays, Sample
+from npuscope.accuracy.tasks import Arrays, TaskSample
 from npuscope.errors import FileError, UsageError
 
 _LEAST_SCORE = 0.01
@@ -30,7 +30,7 @@ class Detection(Struct, frozen=True):
     name = "detection"
     classes: tuple[str, ...] = ()
 
-    def answer(self, outputs: Arrays, sample: Sample) -> np.ndarray:
+    def answer(self, outputs: Arrays, sample: TaskSample) -> np.ndarray:
         picture = next(iter(sample.inputs.values())).shape
         return decoded(outputs, picture)
 

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import numpy as np
 
-from npuscope.accuracy.result import LayerCost
-from npuscope.accuracy.tasks import Sample, Task
+from npuscope.accuracy.result import AccuracyCost
+from npuscope.accuracy.tasks import AnswerTask, TaskSample
 from npuscope.graph.model import DType, Graph
 from npuscope.ops.run import disturbed
 
@@ -21,7 +21,7 @@ _TRIED, _LISTED = 24, 5
 _ENDINGS = ("_QuantizeLinear_Output", "_DequantizeLinear_Output", "_quantized", "_dq", "_q")
 
 
-class Side(Protocol):
+class ValueSource(Protocol):
     @property
     def name(self) -> str: ...
     @property
@@ -30,8 +30,11 @@ class Side(Protocol):
 
 
 def layer_costs(
-    one: Side, other: Side, samples: Sequence[tuple[Sample, Values, Values]], task: Task
-) -> list[LayerCost]:
+    one: ValueSource,
+    other: ValueSource,
+    samples: Sequence[tuple[TaskSample, Values, Values]],
+    task: AnswerTask,
+) -> list[AccuracyCost]:
     """Of samples: the sample, inputs of the better arithmetic, and all values of the other."""
     errors = [
         _own_errors(one.graph, inputs, _translated(one, other, values))
@@ -59,7 +62,7 @@ def layer_costs(
             flips[name] = flips.get(name, 0) + (not same)
     makers = one.graph.producers()
     rows = [
-        LayerCost(
+        AccuracyCost(
             one.name,
             other.name,
             next(iter(makers[name].origin), makers[name].name),
@@ -78,7 +81,7 @@ def _step(graph: Graph, name: str) -> float:
     return 1.0 if graph.tensor(name).dtype is not DType.FLOAT32 else 1e-3
 
 
-def _translated(one: Side, other: Side, values: Values) -> dict[str, np.ndarray]:
+def _translated(one: ValueSource, other: ValueSource, values: Values) -> dict[str, np.ndarray]:
     """Values of the second in the numbers of the first, by the first one's names."""
     plain = {_stem(name): name for name in other.graph.tensors if name in values}
     result = {}

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from npuscope.accuracy.figures import Figure, resampled
-from npuscope.accuracy.tasks import Arrays, Sample
+from npuscope.accuracy.tasks import Arrays, TaskSample
 from npuscope.errors import FileError
 
 VOID = 255  # of masks: pixels that nobody judges
@@ -31,7 +31,7 @@ class Segmentation(Struct, frozen=True):
     name = "segmentation"
     classes: int = 0
 
-    def answer(self, outputs: Arrays, sample: Sample) -> np.ndarray:
+    def answer(self, outputs: Arrays, sample: TaskSample) -> np.ndarray:
         scores = max(outputs, key=lambda values: values.size)
         maps = scores.reshape(scores.shape[-3:]) if scores.ndim >= 3 else scores
         shape = next(iter(sample.inputs.values())).shape
@@ -103,7 +103,7 @@ class Keypoints(Struct, frozen=True):
 
     name = "keypoints"
 
-    def answer(self, outputs: Arrays, sample: Sample) -> np.ndarray:
+    def answer(self, outputs: Arrays, sample: TaskSample) -> np.ndarray:
         values = max(outputs, key=lambda array: array.size)
         sizes = [size for size in values.shape if size > 1]
         if len(sizes) == 3:  # maps, one per point

@@ -11,7 +11,7 @@ from npuscope.accuracy.dataset import Dataset
 from npuscope.accuracy.figures import Figure, surely_worse
 from npuscope.accuracy.inputs import NetworkInput, given, network_inputs
 from npuscope.accuracy.pictures import FORMS, ImageForm, form_text
-from npuscope.accuracy.tasks import Sample, Task
+from npuscope.accuracy.tasks import AnswerTask, TaskSample
 from npuscope.errors import NpuscopeError
 from npuscope.graph.model import Graph
 from npuscope.structs import replace
@@ -34,7 +34,7 @@ def better_preprocessing(
     runner: Runner,
     data: Dataset,
     truths: Sequence[Any],
-    task: Task,
+    task: AnswerTask,
     form: ImageForm,
 ) -> list[str]:
     """Sentences; none where the form that was used is as good as any."""
@@ -52,7 +52,9 @@ def better_preprocessing(
             first = next(iter(reals.values()))
             outside.append(float(np.mean((first < low) | (first > high))))
             values = runner.execute(given(runner.graph, reals, inputs))
-            answers.append(task.answer(runner.outputs(values), Sample(reals, data.names[place])))
+            answers.append(
+                task.answer(runner.outputs(values), TaskSample(reals, data.names[place]))
+            )
         right = [task.right(a, t) for a, t in zip(answers, chosen, strict=True)]
         return task.figures(answers, chosen)[0], right, float(np.mean(outside))
 

@@ -10,7 +10,7 @@ from npuscope.accuracy.figures import Figure
 from npuscope.shown import Rows, ShownRecord, counted
 
 
-class Measured(Struct, frozen=True):
+class TaskFigures(Struct, frozen=True):
     """One arithmetic; no figures without labels."""
 
     name: str  # float, int8 or npu
@@ -40,7 +40,7 @@ class ChangedSample(Struct, frozen=True):
     picture: bytes = b""  # a small PNG, for pages
 
 
-class LayerCost(Struct, frozen=True):
+class AccuracyCost(Struct, frozen=True):
     """What the outputs move by when one layer alone is computed as the second arithmetic does."""
 
     one: str
@@ -64,10 +64,10 @@ class TaskAccuracy(ShownRecord, frozen=True):
     samples: int
     samples_total: int
     preprocess: str
-    rows: tuple[Measured, ...]
+    rows: tuple[TaskFigures, ...]
     pairings: tuple[Pairing, ...]
     changed: tuple[ChangedSample, ...] = ()
-    layers: tuple[LayerCost, ...] = ()
+    layers: tuple[AccuracyCost, ...] = ()
     notes: tuple[str, ...] = ()
     labelled: bool = True
 
@@ -85,7 +85,7 @@ class TaskAccuracy(ShownRecord, frozen=True):
     def passed(self) -> bool:
         return self.verdict in ("passed", "differs")
 
-    def row(self, name: str) -> Measured | None:
+    def row(self, name: str) -> TaskFigures | None:
         return next((row for row in self.rows if row.name == name), None)
 
     def told(self) -> str:

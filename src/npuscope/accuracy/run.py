@@ -18,15 +18,15 @@ from npuscope.accuracy.labels import Labels, labels_of
 from npuscope.accuracy.layers import layer_costs
 from npuscope.accuracy.maps import Keypoints, Segmentation
 from npuscope.accuracy.mistakes import better_preprocessing
-from npuscope.accuracy.pictures import ImageForm, form_text, named_form
-from npuscope.accuracy.result import ChangedSample, LayerCost, Measured, Pairing, TaskAccuracy
+from npuscope.accuracy.pictures import ImageForm, form_text, named_form, pixels_of
+from npuscope.accuracy.result import AccuracyCost, ChangedSample, Pairing, TaskAccuracy, TaskFigures
 from npuscope.accuracy.tasks import (
     TASKS,
     Anomaly,
+    AnswerTask,
     Classification,
     Regression,
-    Sample,
-    Task,
+    TaskSample,
     likely_task,
     needs_task,
 )
@@ -39,6 +39,7 @@ Values = Mapping[str, np.ndarray]
 log = logging.getLogger(__name__)
 _LISTED = 20  # samples whose answer changes
 _LAYER_SAMPLES = 4
+_THUMBNAIL = (96, 96)
 
 
 class Arithmetic(Struct, frozen=True):
@@ -89,7 +90,7 @@ def measure(
     if labels:
         task.check(first, truths, data.names[:count])
     rows = tuple(
-        Measured(a.name, a.title, task.figures(answers[a.name], truths) if truths else ())
+        TaskFigures(a.name, a.title, task.figures(answers[a.name], truths) if truths else ())
         for a in arithmetics
     )
     pairs = [
@@ -104,7 +105,7 @@ def measure(
         notes += better_preprocessing(arithmetics[0], data, truths, task, form)
     elif not labels:
         notes.append("no labels: answers are compared with each other only")
-    costs: list[LayerCost] = []
+    costs: list[AccuracyCost] = []
     for one, other in pairs:
         costs += _costs(one, other, answers, inputs, data, form, task)
     return TaskAccuracy(
@@ -124,7 +125,7 @@ def measure(
     )
 
 
-def _task(graph: Graph, data: Dataset, request: DataRequest) -> tuple[Task, Labels | None]:
+def _task(graph: Graph, data: Dataset, request: DataRequest) -> tuple[AnswerTask, Labels | None]:
     shapes = [graph.tensor(name).shape for name in graph.outputs]
     inputs = [graph.tensor(name).shape for name in graph.inputs]
     name = request.task or likely_task(shapes, inputs)
@@ -141,7 +142,7 @@ def _task(graph: Graph, data: Dataset, request: DataRequest) -> tuple[Task, Labe
     if name == "regression":
         values = [v for truth in labels.truths for v in truth] if labels else []
         return Regression(float(np.ptp(values)) if values else 0.0), labels
-    made: dict[str, Callable[[], Task]] = {
+    made: dict[str, Callable[[], AnswerTask]] = {
         "classification": lambda: Classification(classes),
         "detection": lambda: Detection(classes),
         "segmentation": Segmentation,
@@ -163,7 +164,7 @@ def _answers(
     inputs: Sequence[NetworkInput],
     data: Dataset,
     form: ImageForm,
-    task: Task,
+    task: AnswerTask,
 ) -> tuple[dict[str, list[Any]], list[np.ndarray]]:
     """By arithmetic, of every sample; after an interruption of those before it. And the outputs of
     the first sample."""
@@ -181,7 +182,7 @@ def _answers(
                 outputs = arithmetic.outputs(values)
                 if arithmetic.name == "int8" and not first:
                     first = outputs
-                row[arithmetic.name] = task.answer(outputs, Sample(reals, data.names[place]))
+                row[arithmetic.name] = task.answer(outputs, TaskSample(reals, data.names[place]))
             for name, answer in row.items():
                 answers[name].append(answer)
     except KeyboardInterrupt:
@@ -214,7 +215,7 @@ def _pairing(
     other: Arithmetic,
     answers: Mapping[str, Sequence[Any]],
     truths: Sequence[Any],
-    task: Task,
+    task: AnswerTask,
 ) -> Pairing:
     first, second = answers[one.name], answers[other.name]
     changed = sum(not task.same(a, b) for a, b in zip(first, second, strict=True))
@@ -238,7 +239,7 @@ def _changed(
     answers: Mapping[str, Sequence[Any]],
     truths: Sequence[Any],
     data: Dataset,
-    task: Task,
+    task: AnswerTask,
 ) -> list[ChangedSample]:
     rows = []
     for place in range(len(answers["int8"])):
@@ -260,11 +261,9 @@ def _thumbnail(data: Dataset, place: int) -> bytes:
 
     from PIL import Image
 
-    with Image.open(data.files[place]) as image:
-        small = image.convert("RGB")
-        small.thumbnail((96, 96))
-        file = BytesIO()
-        small.save(file, "PNG")
+    pixels = pixels_of(data.files[place], *_THUMBNAIL, 3, "letterbox")
+    file = BytesIO()
+    Image.fromarray(pixels.astype(np.uint8)).save(file, "PNG")
     return file.getvalue()
 
 
@@ -275,8 +274,8 @@ def _costs(
     inputs: Sequence[NetworkInput],
     data: Dataset,
     form: ImageForm,
-    task: Task,
-) -> list[LayerCost]:
+    task: AnswerTask,
+) -> list[AccuracyCost]:
     """Of layers, on samples whose answers change, else on the first."""
     pairs = zip(answers[one.name], answers[other.name], strict=True)
     differing = [place for place, (a, b) in enumerate(pairs) if not task.same(a, b)]
@@ -286,7 +285,7 @@ def _costs(
         reals = data.read(place, form, None)
         samples.append(
             (
-                Sample(reals, data.names[place]),
+                TaskSample(reals, data.names[place]),
                 given(one.graph, reals, network_inputs(one.graph)),
                 other.everything(given(other.graph, reals, network_inputs(other.graph))),
             )

@@ -16,20 +16,20 @@ _TOP = 5
 _MOVED = 0.01  # of the range of the truths: a number that moves by less is the same answer
 
 
-class Sample(Struct, frozen=True):
+class TaskSample(Struct, frozen=True):
     """What a task may need beside the outputs: real inputs, and the size of the picture."""
 
     inputs: Mapping[str, np.ndarray]
     name: str = ""
 
 
-class Task(Protocol):
+class AnswerTask(Protocol):
     """`answer` is of one sample's outputs, as real values in the order of the network."""
 
     @property
     def name(self) -> str: ...
 
-    def answer(self, outputs: Arrays, sample: Sample) -> Any: ...
+    def answer(self, outputs: Arrays, sample: TaskSample) -> Any: ...
 
     def figures(self, answers: Sequence[Any], truths: Sequence[Any]) -> tuple[Figure, ...]: ...
 
@@ -50,7 +50,7 @@ class Classification(Struct, frozen=True):
     name = "classification"
     classes: tuple[str, ...] = ()
 
-    def answer(self, outputs: Arrays, sample: Sample) -> tuple[int, ...]:
+    def answer(self, outputs: Arrays, sample: TaskSample) -> tuple[int, ...]:
         scores = max(outputs, key=lambda values: values.size).ravel()
         return tuple(int(place) for place in np.argsort(-scores, kind="stable")[:_TOP])
 
@@ -88,7 +88,7 @@ class Anomaly(Struct, frozen=True):
 
     name = "anomaly"
 
-    def answer(self, outputs: Arrays, sample: Sample) -> float:
+    def answer(self, outputs: Arrays, sample: TaskSample) -> float:
         inputs = list(sample.inputs.values())
         if len(outputs) == len(inputs) == 1 and outputs[0].size == inputs[0].size:
             return float(np.mean((outputs[0].ravel() - inputs[0].ravel()) ** 2))
@@ -134,7 +134,7 @@ class Regression(Struct, frozen=True):
     name = "regression"
     extent: float = 0.0
 
-    def answer(self, outputs: Arrays, sample: Sample) -> np.ndarray:
+    def answer(self, outputs: Arrays, sample: TaskSample) -> np.ndarray:
         return np.concatenate([values.ravel() for values in outputs])
 
     def figures(self, answers: Sequence[Any], truths: Sequence[Any]) -> tuple[Figure, ...]:

@@ -11,7 +11,7 @@ from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
     from npuscope.accuracy.figures import Figure
-    from npuscope.accuracy.result import Measured, Pairing, TaskAccuracy
+    from npuscope.accuracy.result import Pairing, TaskAccuracy, TaskFigures
 
 SCHEMA = "npuscope/validate/1"
 _SHOWN = 8  # samples that change
@@ -83,7 +83,7 @@ def range_text(figure: Figure) -> str:
     return f"({figure.low:.4g} to {figure.high:.4g})"
 
 
-def pairing_line(pair: Pairing, rows: dict[str, Measured]) -> str:
+def pairing_line(pair: Pairing, rows: dict[str, TaskFigures]) -> str:
     changed = f"{pair.changed.value:.2%} {range_text(pair.changed)} of the answers change"
     detail = f", {pair.lost} lost and {pair.won} won" if pair.lost or pair.won else ""
     worse = ": worse, not by chance" if pair.worse else ""

@@ -220,5 +220,6 @@ ELSEWHERE = frozenset(
         "core-smaller",
         "four-bit-weights",
         *("ethos-more-sram", "ethos-one-stream", "ethos-full-blocks", "ethos-pad-the-image"),
+        "ethos-channels-last",
     )
 )

@@ -131,10 +131,10 @@ def tune(
 
 def _measuring(request: Any) -> Any:
     """The first figure of the task on the machine."""
-    from npuscope.advice.tune.run import Metric
+    from npuscope.advice.tune.run import TaskMetric
     from npuscope.verbs.validate import on_data
 
-    def measure(path: Path, options: Mapping[str, Any]) -> Metric:
+    def measure(path: Path, options: Mapping[str, Any]) -> TaskMetric:
         given: Any = options
         result = on_data(path, None, request, given)
         figures = result.rows[-1].figures
@@ -142,7 +142,7 @@ def _measuring(request: Any) -> Any:
             raise UsageError(
                 "accuracy needs labels", where="--data", hint="give them with --labels"
             )
-        return Metric(figures[0].name, figures[0].value, figures[0].higher_is_better)
+        return TaskMetric(figures[0].name, figures[0].value, figures[0].higher_is_better)
 
     return measure
 

@@ -8,14 +8,14 @@ import pytest
 
 from npuscope.advice.tune.run import limits_of
 from npuscope.advice.tune.search import front, search
-from npuscope.advice.tune.space import Axis, Setting, Space
+from npuscope.advice.tune.space import Axis, AxisSetting, TuneSpace
 from npuscope.errors import UsageError
 
 
-def space_of(*sizes: int) -> Space:
-    return Space(
+def space_of(*sizes: int) -> TuneSpace:
+    return TuneSpace(
         tuple(
-            Axis(f"axis {n}", tuple(Setting(f"{n}.{place}") for place in range(size)))
+            Axis(f"axis {n}", tuple(AxisSetting(f"{n}.{place}") for place in range(size)))
             for n, size in enumerate(sizes)
         )
     )

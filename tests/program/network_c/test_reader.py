@@ -15,10 +15,11 @@ from npuscope.graph.model import Graph
 from npuscope.program.calls import unknown_ops
 from npuscope.program.code_files import blob_arrays, pool_images, without_blobs
 from npuscope.program.model import Epoch, EpochKind, Program
-from npuscope.program.network_c.reader import NetworkC, read_network_c
+from npuscope.program.network_c.reader import FindImages, NetworkC, read_network_c
 from npuscope.program.network_c.with_blobs import with_blobs
 from npuscope.program.network_c.writer import network_c_text
 from npuscope.program.units import PoolUnit, Streng, Unit
+from npuscope.program.weight_files import PoolImages
 from npuscope.sim.run import execute
 
 
@@ -41,10 +42,12 @@ def written(program: Program, folder: Path, generation: str) -> Path:
     return path
 
 
-def images(program: Program) -> dict[str, bytes]:
+def images(program: Program) -> FindImages:
+    """Finds the images that belong to a program."""
     files = pool_images(program)
     pools = [pool for pool in program.pools if pool.file_name and not pool.virtual]
-    return {p.name: files[f"atonbuf.{p.file_name}.raw"] for p in pools}
+    data = {p.name: files[f"atonbuf.{p.file_name}.raw"] for p in pools}
+    return lambda pools, sizes: PoolImages(data)
 
 
 def read(program: Program, folder: Path, generation: str) -> NetworkC:

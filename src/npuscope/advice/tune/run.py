@@ -22,7 +22,7 @@ from npuscope.advice.sweep.runs import single_run
 from npuscope.advice.sweep.spec import SpecModel
 from npuscope.advice.tune.result import Tuned, TunePoint
 from npuscope.advice.tune.search import Aims, front, search
-from npuscope.advice.tune.space import Axis, Point, Space, build_axes, edit_axis
+from npuscope.advice.tune.space import Axis, Point, TuneSpace, build_axes, edit_axis
 from npuscope.advice.tune.variants import Variants
 from npuscope.building import machine_for
 from npuscope.errors import FileError, ModelError, NpuscopeError, UsageError
@@ -52,21 +52,21 @@ class TuneRequest(Struct, frozen=True):
     sweep: SweepOptions = SweepOptions()
 
 
-class Metric(Struct, frozen=True):
+class TaskMetric(Struct, frozen=True):
     """What answers are worth."""
 
     name: str
     value: float
     higher_is_better: bool
 
-    def drop(self, other: Metric) -> float:
+    def drop(self, other: TaskMetric) -> float:
         """What the other loses: of shares the difference, of errors the part that it grows by."""
         if self.higher_is_better:
             return self.value - other.value
         return (other.value - self.value) / (self.value or 1.0)
 
 
-Measure = Callable[[Path, Mapping[str, Any]], Metric]  # of a model file with options
+Measure = Callable[[Path, Mapping[str, Any]], TaskMetric]  # of a model file with options
 
 
 def limits_of(words: Sequence[str]) -> dict[str, float]:
@@ -123,8 +123,9 @@ def tune(
         aims = search(space, evaluate, most, request.seed)
         if space.start not in aims:
             raise ModelError("cannot be compiled as it is", where=str(path))
-        points, notes = [], []
+        start = _point(path, space, space.start, rows[space.start], options, request)
         base = measure(path, options) if measure else None
+        points, notes = [], []
         for point in front(aims):
             row = _point(path, space, point, rows[point], options, request)
             own = _merged(options, space.options(point))
@@ -137,35 +138,34 @@ def tune(
                 notes.append(f"left out: {row.name}: {error.message}")
                 continue
             points.append(row)
-        start = _point(path, space, space.start, rows[space.start], options, request)
-        within = [point for point in points if point.within]
-        return Tuned(
-            model=path.name,
-            limits=dict(request.limits),
-            points=space.size,
-            evaluations=len(aims),
-            axes={axis.name: tuple(s.name for s in axis.settings) for axis in space.axes},
-            front=tuple(points),
-            best=min(within, key=lambda point: point.total_ms, default=None),
-            start=_judged(start, base, base, request) if base else start,
-            metric=base.name if base else "",
-            notes=tuple(notes),
-            store=str(store or ""),
-        )
+    within = [point for point in points if point.within]
+    return Tuned(
+        model=path.name,
+        limits=dict(request.limits),
+        points=space.size,
+        evaluations=len(aims),
+        axes={axis.name: tuple(s.name for s in axis.settings) for axis in space.axes},
+        front=tuple(points),
+        best=min(within, key=lambda point: point.total_ms, default=None),
+        start=_judged(start, base, base, request) if base else start,
+        metric=base.name if base else "",
+        notes=tuple(notes),
+        store=str(store or ""),
+    )
 
 
-def _space(options: Mapping[str, Any], request: TuneRequest, variants: Variants) -> Space:
+def _space(options: Mapping[str, Any], request: TuneRequest, variants: Variants) -> TuneSpace:
     axes: list[Axis] = []
     plain: Any = options
     if family_of(options.get("machine")) is first_family():
         axes += build_axes(machine_for(plain), options, request.generations)
     offers = variants.offered(FixChoice(lossy=request.lossy))
     axes += [edit_axis(fix_id, title) for fix_id, title in sorted(offers.items())]
-    return Space(tuple(axes))
+    return TuneSpace(tuple(axes))
 
 
 def _timed(
-    space: Space,
+    space: TuneSpace,
     points: Sequence[Point],
     options: Mapping[str, Any],
     variants: Variants,
@@ -204,7 +204,7 @@ def _merged(options: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any
 
 def _point(
     path: Path,
-    space: Space,
+    space: TuneSpace,
     point: Point,
     row: Row,
     options: Mapping[str, Any],
@@ -260,7 +260,7 @@ def _checked(path: Path, point: TunePoint, options: Mapping[str, Any]) -> TunePo
     return replace(point, outputs=fixed.function.value)
 
 
-def _judged(point: TunePoint, base: Metric, own: Metric, request: TuneRequest) -> TunePoint:
+def _judged(point: TunePoint, base: TaskMetric, own: TaskMetric, request: TuneRequest) -> TunePoint:
     drop, limit = base.drop(own), request.limits.get(DROP)
     within = point.within and (limit is None or drop <= limit + 1e-9)
     return replace(point, figure=own.value, drop=drop, within=within)
@@ -277,25 +277,14 @@ def choose(
     measure: Measure | None = None,
 ) -> Tuned:
     """Every model of a folder as it is, ranked for the budget."""
-    files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in _MODELS and p.is_file())
-    if not files:
-        raise FileError("holds no .tflite or .onnx models", where=str(folder))
-    with tempfile.TemporaryDirectory() as temporary:
-        place = store or Path(temporary) / "tune.jsonl"
-        labels = {file: file.relative_to(folder).as_posix() for file in files}
-        runs = [single_run(SpecModel(f, labels[f]), options, "") for f in files]
-        unique = {run.key: run for run in runs}
-        progress("%d models to compile and time", len(unique))
-        rows, _ = run_all(tuple(unique.values()), place, request.sweep, lambda tally: None)
-    by_key = dict(zip(unique, rows, strict=True))
+    rows = _folder_rows(folder, options, request, store)
     points, notes = [], []
-    metrics: dict[str, Metric] = {}
-    for file, run in zip(files, runs, strict=True):
-        row, label = by_key[run.key], labels[file]
+    metrics: dict[str, TaskMetric] = {}
+    for label, (file, row) in rows.items():
         if row["status"] != "ok":
             notes.append(f"{label}: {row['error']['message']}")
             continue
-        point = _point(file, Space(()), (), row, options, request)
+        point = _point(file, TuneSpace(()), (), row, options, request)
         point = replace(point, name=label, model=label)
         if measure is not None and point.within:
             try:
@@ -323,9 +312,9 @@ def choose(
     return Tuned(
         model=folder.name,
         limits=dict(request.limits),
-        points=len(files),
+        points=len(rows),
         evaluations=len(points),
-        axes={"model": tuple(labels.values())},
+        axes={"model": tuple(rows)},
         front=tuple(best_first),
         best=min(within, key=lambda point: (*worth(point), point.total_ms), default=None),
         start=None,
@@ -333,3 +322,21 @@ def choose(
         notes=tuple(notes),
         store=str(store or ""),
     )
+
+
+def _folder_rows(
+    folder: Path, options: Mapping[str, Any], request: TuneRequest, store: Path | None
+) -> dict[str, tuple[Path, Row]]:
+    """Files with their runs, by their path below the folder."""
+    files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in _MODELS and p.is_file())
+    if not files:
+        raise FileError("holds no .tflite or .onnx models", where=str(folder))
+    labels = {file: file.relative_to(folder).as_posix() for file in files}
+    runs = {file: single_run(SpecModel(file, labels[file]), options, "") for file in files}
+    unique = {run.key: run for run in runs.values()}
+    progress("%d models to compile and time", len(unique))
+    with tempfile.TemporaryDirectory() as temporary:
+        place = store or Path(temporary) / "tune.jsonl"
+        rows, _ = run_all(tuple(unique.values()), place, request.sweep, lambda tally: None)
+    by_key = dict(zip(unique, rows, strict=True))
+    return {labels[file]: (file, by_key[run.key]) for file, run in runs.items()}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from npuscope.advice.tune.space import Point, Space
+from npuscope.advice.tune.space import Point, TuneSpace
 from npuscope.installed import needs
 from npuscope.progress import progress
 
@@ -17,7 +17,7 @@ _BATCH = 12
 _SAME = 1e-9
 
 
-def search(space: Space, evaluate: Evaluate, most: int, seed: int) -> dict[Point, Aims]:
+def search(space: TuneSpace, evaluate: Evaluate, most: int, seed: int) -> dict[Point, Aims]:
     """Aims of the points that were looked at, at most so many."""
     progress("%d points; one step on each axis first", space.size)
     known: dict[Point, Aims | None] = dict(evaluate(list(space.single_steps())[:most]))
@@ -30,7 +30,7 @@ def search(space: Space, evaluate: Evaluate, most: int, seed: int) -> dict[Point
     return {point: aims for point, aims in known.items() if aims is not None}
 
 
-def _axes_that_matter(space: Space, known: Mapping[Point, Aims | None]) -> list[int]:
+def _axes_that_matter(space: TuneSpace, known: Mapping[Point, Aims | None]) -> list[int]:
     """Those where one step changes an aim. The others are left as they are: what has no effect
     alone has hardly any with others."""
     start = known.get(space.start)
@@ -47,7 +47,7 @@ def _axes_that_matter(space: Space, known: Mapping[Point, Aims | None]) -> list[
 
 
 def _by_library(
-    space: Space,
+    space: TuneSpace,
     free: Sequence[int],
     evaluate: Evaluate,
     known: dict[Point, Aims | None],

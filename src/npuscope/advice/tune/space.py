@@ -15,7 +15,7 @@ from npuscope.machine.model import Machine
 DEFAULT = "as it is"
 
 
-class Setting(Struct, frozen=True):
+class AxisSetting(Struct, frozen=True):
     """One choice of an axis: options of a build as keywords and as words, or an edit."""
 
     name: str
@@ -29,13 +29,13 @@ class Axis(Struct, frozen=True):
     """The first choice is what the user asked for."""
 
     name: str
-    settings: tuple[Setting, ...]
+    settings: tuple[AxisSetting, ...]
 
 
 Point = tuple[int, ...]  # a place on every axis
 
 
-class Space(Struct, frozen=True):
+class TuneSpace(Struct, frozen=True):
     axes: tuple[Axis, ...]
 
     @property
@@ -46,7 +46,7 @@ class Space(Struct, frozen=True):
     def start(self) -> Point:
         return (0,) * len(self.axes)
 
-    def settings(self, point: Point) -> tuple[Setting, ...]:
+    def settings(self, point: Point) -> tuple[AxisSetting, ...]:
         return tuple(axis.settings[place] for axis, place in zip(self.axes, point, strict=True))
 
     def options(self, point: Point) -> dict[str, Any]:
@@ -100,22 +100,22 @@ def build_axes(
             Axis(
                 "generation",
                 tuple(
-                    Setting(f"generation {g}", {"generation": g}, ("--generation", g))
+                    AxisSetting(f"generation {g}", {"generation": g}, ("--generation", g))
                     for g in generations
                 ),
             )
         )
     if options.get("optimization") is None:
-        levels = [Setting(f"-O{n}", {"optimization": n}, (f"-O{n}",)) for n in (3, 2, 1, 0)]
-        axes.append(Axis("optimization", (Setting(DEFAULT), *levels)))
+        levels = [AxisSetting(f"-O{n}", {"optimization": n}, (f"-O{n}",)) for n in (3, 2, 1, 0)]
+        axes.append(Axis("optimization", (AxisSetting(DEFAULT), *levels)))
     if options.get("epoch_controller") is None:
-        off = Setting(
+        off = AxisSetting(
             "no epoch controller", {"epoch_controller": False}, ("--no-epoch-controller",)
         )
-        axes.append(Axis("epoch controller", (Setting(DEFAULT), off)))
+        axes.append(Axis("epoch controller", (AxisSetting(DEFAULT), off)))
     if not options.get("mpool"):
         external = [pool for pool in machine.external_pools if pool.writable and pool.size_bytes]
-        choices = [Setting(DEFAULT)]
+        choices = [AxisSetting(DEFAULT)]
         if external:
             sizes: dict[str, object] = {f"pools.{pool.name}.size_kib": 0 for pool in external}
             choices.append(_sized("no external RAM", sizes))
@@ -124,10 +124,10 @@ def build_axes(
     return axes
 
 
-def _sized(name: str, sizes: Mapping[str, object], weights_in_ram: bool = False) -> Setting:
+def _sized(name: str, sizes: Mapping[str, object], weights_in_ram: bool = False) -> AxisSetting:
     words = [word for key, size in sizes.items() for word in ("--set", f"{key}={size}")]
-    return Setting(name, {"overrides": dict(sizes)}, tuple(words), "", weights_in_ram)
+    return AxisSetting(name, {"overrides": dict(sizes)}, tuple(words), "", weights_in_ram)
 
 
 def edit_axis(fix: str, title: str) -> Axis:
-    return Axis(title, (Setting("without it"), Setting(fix, edit=fix)))
+    return Axis(title, (AxisSetting("without it"), AxisSetting(fix, edit=fix)))

@@ -30,13 +30,13 @@ def causes_between(a: Profile, b: Profile) -> Causes | None:
         return None
 
     def causes(row_a: Sequence[EpochProfile], row_b: Sequence[EpochProfile]) -> Iterator[Cause]:
-        one, other = (LayerCost.of(run, row) for run, row in ((x, row_a), (y, row_b)))
+        one, other = (StreamCost.of(run, row) for run, row in ((x, row_a), (y, row_b)))
         yield from _causes(one, other)
 
     return causes
 
 
-class LayerCost(Struct, frozen=True):
+class StreamCost(Struct, frozen=True):
     """The kernels of a layer, and cycles by what takes them."""
 
     machine: EthosMachine
@@ -49,7 +49,7 @@ class LayerCost(Struct, frozen=True):
     output: float = 0.0  # what the output stage adds
 
     @classmethod
-    def of(cls, run: EthosRun, parts: Sequence[EpochProfile]) -> LayerCost:
+    def of(cls, run: EthosRun, parts: Sequence[EpochProfile]) -> StreamCost:
         machine = run.build.machine
         kernels = tuple(one for part in parts for one in run.parts.get(part.index, ()))
         added = dict.fromkeys(("constants", "features", "output"), 0.0)
@@ -125,7 +125,7 @@ def _constant_port_cycles(one: KernelTime, machine: EthosMachine) -> float:
     return beats * machine.port_bytes / rate
 
 
-def _causes(a: LayerCost, b: LayerCost) -> Iterator[Cause]:
+def _causes(a: StreamCost, b: StreamCost) -> Iterator[Cause]:
     ms = 1 / (1e3 * b.clock_mhz)
     if a.clock_mhz != b.clock_mhz:
         text = f"{a.clock_mhz:g} -> {b.clock_mhz:g} MHz"
@@ -146,7 +146,7 @@ def _causes(a: LayerCost, b: LayerCost) -> Iterator[Cause]:
     yield Cause(CauseKind.FUSION, text, (b.start - a.start) * ms)
 
 
-def _weights_text(a: LayerCost, b: LayerCost) -> str:
+def _weights_text(a: StreamCost, b: StreamCost) -> str:
     if not any(one.kernel.weights for cost in (a, b) for one in cost.kernels):
         before, after = (cost.constants + cost.waits for cost in (a, b))
         return f"constants and tables: {before:,.0f} -> {after:,.0f} cycles"
@@ -163,7 +163,7 @@ def _weights_text(a: LayerCost, b: LayerCost) -> str:
     return f"weights {ways[0]} -> {ways[1]}"
 
 
-def _blocks_text(a: LayerCost, b: LayerCost) -> str:
+def _blocks_text(a: StreamCost, b: StreamCost) -> str:
     blocks = [sorted({one.kernel.block for one in cost.kernels}) for cost in (a, b)]
     shown = [", ".join("x".join(map(str, block)) for block in each[:2]) for each in blocks]
     if not a.products:
@@ -174,6 +174,6 @@ def _blocks_text(a: LayerCost, b: LayerCost) -> str:
     return f"MAC units filled {filled}, blocks {shown[0]} -> {shown[1]}"
 
 
-def _features_text(a: LayerCost, b: LayerCost) -> str:
+def _features_text(a: StreamCost, b: StreamCost) -> str:
     stripes = f"{len(a.kernels)} -> {len(b.kernels)} kernels"
     return f"feature maps: {a.feature_bytes:,} -> {b.feature_bytes:,} bytes moved, {stripes}"

@@ -124,7 +124,7 @@ class EthosU(Family):
     def execute(self, build: EthosBuild, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         from npuscope.families.ethos_u.network import executed
 
-        return executed(build, inputs)
+        return executed(build.file, build.graph, inputs)
 
     # --- What verbs make of it ---
 

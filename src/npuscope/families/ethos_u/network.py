@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +28,6 @@ from npuscope.graph.limits import Budget
 from npuscope.graph.model import Graph
 from npuscope.ops.run import run_once
 from npuscope.text import safe_terminal
-
-if TYPE_CHECKING:
-    from npuscope.families.ethos_u.build import EthosBuild
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Watch = Callable[[Offload, NpuKernel, Array], None]
@@ -140,17 +137,19 @@ def operator_graph(model: TfliteModel, op: SourceOp) -> Graph:
     return TfliteReader(source, op.origin, Pins(), Budget(1 << 24)).run()
 
 
-def executed(build: EthosBuild, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Outputs by the names of the network that was compiled, in its types."""
-    network = Network(build.file)
+def executed(
+    file: VelaFile, compiled: Graph | None, inputs: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Outputs by the names of the network that was compiled, in its types, where it is known."""
+    network = Network(file)
     signed = zip(network.inputs.items(), inputs.values(), strict=True)
     arrays = {
         name: _moved(values, network.file.tensor(index).type) for (name, index), values in signed
     }
     results = network.run(arrays)
-    if build.graph is None:
+    if compiled is None:
         return results
-    types = {name: build.graph.tensors[name].dtype.value.upper() for name in build.graph.outputs}
+    types = {name: compiled.tensors[name].dtype.value.upper() for name in compiled.outputs}
     rows = zip(types.items(), results.values(), strict=True)
     return {name: _moved(values, type) for (name, type), values in rows}
 

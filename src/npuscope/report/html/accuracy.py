@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from npuscope.accuracy.figures import Figure
-from npuscope.accuracy.result import TaskAccuracy
+from npuscope.accuracy.result import ChangedSample, TaskAccuracy
 from npuscope.report.accuracy import answer_line, range_text, value_text
 from npuscope.report.html.page import page
 from npuscope.shown import counted
@@ -47,17 +47,7 @@ def accuracy_page(result: TaskAccuracy) -> str:
             ]
             for pair in result.pairings
         ],
-        "changed": [
-            {
-                "name": one.name,
-                "picture": one.picture or None,
-                "answers": [
-                    *([["truth", one.truth]] if one.truth else []),
-                    *([titles[name], answer] for name, answer in one.answers.items()),
-                ],
-            }
-            for one in result.changed
-        ],
+        "changed": [_changed(one, titles) for one in result.changed],
         "layers": [
             [
                 cost.op,
@@ -77,6 +67,12 @@ def accuracy_page(result: TaskAccuracy) -> str:
         "notes": [],
     }
     return page(data, pictures=True)
+
+
+def _changed(one: ChangedSample, titles: dict[str, str]) -> dict[str, Any]:
+    truth = [["truth", one.truth]] if one.truth else []
+    answers = [[titles[name], answer] for name, answer in one.answers.items()]
+    return {"name": one.name, "picture": one.picture or None, "answers": [*truth, *answers]}
 
 
 def _places(figure: Figure, most: float) -> list[float]:
