@@ -21,6 +21,7 @@ from npuscope.program.network_c.writer import network_c_text
 from npuscope.program.units import PoolUnit, Streng, Unit
 from npuscope.program.weight_files import PoolImages
 from npuscope.sim.run import execute
+from npuscope.structs import replace
 
 
 def moves() -> Graph:
@@ -125,19 +126,22 @@ def test_places_that_no_table_names_become_buffers(tmp_path: Path) -> None:
 def test_blocks_of_channels_are_those_of_the_buffer_itself(tmp_path: Path) -> None:
     """Buffers of one shape share an array of sizes, whatever blocks they have."""
     program = without_blobs(compiled(moves(), "4.0"))
-    path = written(program, tmp_path, "4.0")
-    wanted = {b.name: b.batch for b in read_network_c(path, images(program)).program.buffers}
+    ends = {*program.inputs, *program.outputs}
+    inner = next(b for b in program.buffers if b.shape == (1, 8, 8, 16) and b.name not in ends)
+    buffers = [replace(b, batch=4) if b is inner else b for b in program.buffers]
+    path = written(replace(program, buffers=tuple(buffers)), tmp_path, "4.0")
     text = path.read_text(encoding="utf-8")
-    blocks = r"(_mem_shape\[\] = \{ 1), \d+, (\d+), (\d+), \d+ \}"
-    shared, count = re.subn(blocks, r"\1, 1, \2, \3, 64 }", text)
-    assert count
-    path.write_text(shared, encoding="utf-8")
-    found = read_network_c(path, images(program)).program
-    assert {b.name: b.batch for b in found.buffers} == wanted
+    own, of_another = "_mem_shape[] = { 1, 4, 8, 8, 4 }", "_mem_shape[] = { 1, 2, 8, 8, 8 }"
+    assert text.count(own) == 1
+
+    def batch(changed: str) -> int:
+        path.write_text(changed, encoding="utf-8")
+        return read_network_c(path).program.buffer_map()[inner.name].batch
+
+    assert batch(text) == 4
+    assert batch(text.replace(own, of_another)) == 4
     # A number that cannot be one of blocks says nothing.
-    path.write_text(re.sub(r"\.batch = \d+", ".batch = 999", text), encoding="utf-8")
-    found = read_network_c(path, images(program)).program
-    assert {b.name: b.batch for b in found.buffers} == wanted
+    assert batch(text.replace(".batch = 4,", ".batch = 999,")) == 4
 
 
 def test_pools_crop_nothing() -> None:
