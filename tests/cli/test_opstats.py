@@ -255,8 +255,8 @@ def test_a_low_level_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("-c", "0,9"), "there is no core 9"),
-        (("-d", "4"), "there is no device 4"),
+        (("-c", "0,9"), "the run has no core 9"),
+        (("-d", "4"), "the run has no device 4"),
         (("-c", "0;1"), "expected numbers with commas between"),
         (("--merge-mq-traces", "maybe"), "expected true or false"),
         (("--flow-events", "some"), "invalid choice"),

@@ -35,6 +35,30 @@ def reach(graph: Graph, name: str, given: set[str], values: Mapping[str, np.ndar
     return max(_moved(graph, chain, name, values, noise) for _ in range(_RUNS))
 
 
+def rounded_once(
+    graph: Graph, name: str, given: set[str], values: Mapping[str, np.ndarray]
+) -> np.ndarray | None:
+    """The chain in real numbers, with one rounding behind each op; None where an op of it is not
+    one of those that only scale."""
+    held = dict(values)
+    chain = chain_of(graph, name, given)
+    for op in chain:
+        x = graph.tensors[op.inputs[0]]
+        y = graph.tensors[op.outputs[0]]
+        if op.kind not in ("Quantize", "PRelu") or x.quant is None or y.quant is None:
+            return None
+        real = (held[x.name].astype(np.float64) - x.quant.zero_point) * x.quant.scale
+        if op.kind == "PRelu":
+            slope = graph.tensors[op.inputs[1]]
+            if slope.data is None or slope.quant is None:
+                return None
+            slopes = (slope.data.astype(np.float64) - slope.quant.zero_point) * slope.quant.scale
+            real = np.where(real < 0, real * slopes, real)
+        rounded = np.floor(real / y.quant.scale + 0.5) + y.quant.zero_point
+        held[y.name] = np.clip(rounded, *y.dtype.limits)
+    return held[name] if chain else None
+
+
 def _moved(
     graph: Graph,
     chain: list[Op],

@@ -50,7 +50,7 @@ from npuscope.program.sources import read_program
 from npuscope.report.build_files import write_network as write_build
 from npuscope.rulebook.fix import FunctionEffect
 from npuscope.sim.memory import Memory, from_stored, to_stored
-from npuscope.sim.run import execute, own_inputs, written
+from npuscope.sim.run import _flows, execute, own_inputs, written
 from npuscope.whole_file import write_files
 
 Arrays = dict[str, np.ndarray]
@@ -262,6 +262,11 @@ def _layers(trial: Trial, program: Program, graph: Graph) -> Layers:
     bridge = OwnBridge(program, graph)
     known = bridge.forced(layers.expected)
     layers.own = own_inputs(program, known)
+    for epoch in program.executed:
+        for flow in _flows(epoch):
+            behind = layers.sources.setdefault(flow.output, set())
+            for name in flow.inputs:
+                behind |= {name} if name in known else layers.sources.get(name, set())
     done = {name: epoch.number for epoch in program.executed for name in written(epoch)}
 
     def compare(epoch: Epoch, memory: Memory) -> None:

@@ -125,7 +125,7 @@ def test_a_layout_of_the_user_opens_the_raw_buffer(tmp_path: Path) -> None:
         ({"record": []}, "has no fields"),
         ({"record": [{"name": "a", "type": "u1"}] * 2}, "needs a name of its own"),
         ({"id": 9, "count": 0}, "the layout does not say where the spans of the threads"),
-        ({"id": 0}, "there is no section 0"),
+        ({"id": 0}, "section 0 is unknown"),
         ({"offset": -1}, f"expected a number from 0 to {2**63 - 1}, found -1"),
     ],
 )

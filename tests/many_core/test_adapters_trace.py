@@ -158,7 +158,7 @@ def test_an_array_left_open_is_read_up_to_its_end(tmp_path: Path, ending: str) -
             "traceEvents[1]",
         ),
         ('[{"a": NaN}, {"c": 3}]', "not an event: NaN is not a number", "t.json"),
-        ('{"other": 1}', "there is no array under traceEvents", "t.json"),
+        ('{"other": 1}', "no array under traceEvents", "t.json"),
         ("hello", "expected an array of events, or an object with traceEvents", "t.json"),
         ('[{"a": ' + "[" * 100_000, "nested too deeply", "t.json"),
         ('[{"a": ' + "9" * 5000 + "}]", "not an event: ", "t.json"),

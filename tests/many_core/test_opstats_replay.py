@@ -12,8 +12,10 @@ from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.container import read_layout, read_program, write_program
+from npuscope.families.many_core.layout import Engine
 from npuscope.families.many_core.machine import load_core_machine
-from npuscope.families.many_core.opstats.index import OpIndex, op_index
+from npuscope.families.many_core.opstats.index import ENGINES, OpIndex, op_index
+from npuscope.families.many_core.opstats.model import CoreBound, CoreVerdict
 from npuscope.families.many_core.opstats.replay import Replay, replay_of
 from npuscope.families.many_core.opstats.runs import (
     OpRuns,
@@ -24,6 +26,7 @@ from npuscope.families.many_core.opstats.runs import (
 )
 from npuscope.families.many_core.opstats.tables import opstats_of
 from npuscope.families.many_core.opstats.trace import trace_of
+from npuscope.families.many_core.opstats.verdict import on_path
 from npuscope.families.many_core.opstats.vtcm import holds_of, in_use
 from npuscope.families.many_core.program import CoreProgram
 from npuscope.families.many_core.sim.conditions import RunOptions
@@ -168,3 +171,44 @@ def test_without_places_and_capacity_the_rest_is_told() -> None:
     made = opstats_of(replace(stats, layout=layout))
     assert made.vtcm == () and made.roofline is None
     assert {lever.name for lever in made.levers} >= {"ops joined, no barriers between them"}
+
+
+def test_activations_that_left_vtcm_are_ddr_on_the_path() -> None:
+    """The same network with and without room: vector threads that reach into DDR wait for it."""
+    graph = graph_of(convolutions(size=19, channels=40))
+    small = {"memory.vtcm_bytes": 32768, "memory.weight_chunk_bytes": 8192}
+    paths = {}
+    for name, machine in (("roomy", MACHINE), ("tight", load_core_machine(overrides=small))):
+        options = CoreCompileOptions(cores=1, stats_level=70, ddr_stats=True)
+        one = compile_graph(graph, machine, options)
+        assert bool(one.spilled) == (name == "tight")
+        stats = simulate(one, machine, RunOptions(iterations=2, start_iteration=1)).stats[0]
+        again = replayed(stats)
+        vector = again.engine == ENGINES.index(Engine.HVX)
+        reaching = vector & again.outside & ~again.moves
+        assert reaching.any() == (name == "tight")
+        work = np.where(reaching, 1_000_000 * again.times.work, again.times.work)
+        busy = replace(again.times, work=work)
+        paths[name] = dict(replace(again, times=busy).path())
+    assert paths["tight"]["DDR"] > 0.9
+    assert paths["roomy"].get("DDR", 0.0) < 0.9
+
+
+@pytest.mark.parametrize(
+    ("path", "bound", "words"),
+    [
+        ({"DDR": 0.42, "HMX": 0.41, "synchronisation": 0.03}, CoreBound.DDR, "42 % of the crit"),
+        ({"DDR": 0.3, "transfers": 0.2, "synchronisation": 0.2}, CoreBound.SYNC, "no engine"),
+        ({"HVX": 0.3, "waiting": 0.7}, CoreBound.SYNC, "no engine"),
+    ],
+)
+def test_where_no_engine_is_busy_the_critical_path_decides(
+    path: dict[str, float], bound: CoreBound, words: str
+) -> None:
+    shares = (("HMX", 0.56), ("DDR", 0.53), ("HVX", 0.16))
+    told = on_path(CoreVerdict(CoreBound.SYNC, shares), path)
+    assert told.bound is bound
+    assert words in told.sentence
+    assert "DDR 53 %" in told.sentence
+    busy = CoreVerdict(CoreBound.HMX, shares)
+    assert on_path(busy, path) == busy

@@ -12,7 +12,9 @@ from npuscope.graph.model import DType, Graph
 from npuscope.profiling.foreign import ForeignBridge, Lineage, foreign_bridge
 from npuscope.profiling.same_network import input_pairs, refuse_other_network
 from npuscope.profiling.validate import validate
+from npuscope.profiling.verdict import Verdict
 from npuscope.program.model import Program
+from npuscope.program.units import Streng
 from npuscope.sim.memory import to_stored
 from npuscope.structs import replace
 
@@ -174,3 +176,48 @@ def test_values_keep_their_meaning_across_types() -> None:
     bridge = foreign_bridge(program, graph, values)
     bridge.program = signed
     assert np.array_equal(bridge.inputs(values)[there], given.astype(np.int16) - 128)
+
+
+def joined() -> Graph:
+    net = Net(1)
+    x = net.input((1, 6, 6, 8))
+    parts = (net.conv(x, 12, quant=(0.02, 4)), net.conv(x, 4, quant=(0.02, 4)))
+    return net.graph(net.conv(net.concat(parts), 8))
+
+
+def with_scattered_parts(program: Program) -> Program:
+    """As the vendor's compiler names them: each part is a buffer of its own size, which begins at
+    its first value inside of the joined one."""
+    (whole,) = (buffer for buffer in program.buffers if buffer.tensor == "concat")
+    parts = {
+        first: replace(
+            whole,
+            name=f"part{first}",
+            tensor="",
+            shape=(*whole.shape[:3], channels),
+            size_bytes=whole.size_bytes * channels // whole.channels,
+            offset=whole.offset + first,
+            batch=channels,
+        )
+        for first, channels in ((0, 12), (12, 4))
+    }
+
+    def unit(value: object) -> object:
+        if not isinstance(value, Streng) or value.dir == 0 or value.addr_base.buffer != whole.name:
+            return value
+        place = replace(value.addr_base, buffer=parts[value.offset_start].name)
+        return replace(value, addr_base=place, offset_start=0)
+
+    epochs = []
+    for epoch in program.epochs:
+        groups = tuple(replace(g, units=tuple(map(unit, g.units))) for g in epoch.groups or ())
+        epochs.append(replace(epoch, groups=groups))
+    return replace(program, buffers=(*program.buffers, *parts.values()), epochs=tuple(epochs))
+
+
+def test_parts_that_are_stored_between_others_are_not_read_as_a_whole() -> None:
+    graph, machine = joined(), MACHINES["4.0"]
+    program = anonymous(with_scattered_parts(compiled(graph, "4.0")))
+    found = validate(program, graph, machine)
+    assert found.verdict is Verdict.PASSED and not found.broken
+    assert found.not_compared == ("EpochBlock_2",)

@@ -16,9 +16,16 @@ from npuscope.demo_network import demo_graph
 from npuscope.errors import ModelError
 from npuscope.graph.model import Attrs, DType, Graph, Op, Tensor
 from npuscope.ops.moves import GatherAttrs
-from npuscope.ops.run import run
-from npuscope.profiling.agreement import Agreement, AgreementTally, Array, LayerAgreement, Values
-from npuscope.profiling.rounding import coefficient_lsb
+from npuscope.ops.run import run, trace
+from npuscope.profiling.agreement import (
+    Agreement,
+    AgreementTally,
+    Array,
+    LayerAgreement,
+    Values,
+    random_sample,
+)
+from npuscope.profiling.rounding import coefficient_lsb, deciding, rounded
 from npuscope.profiling.validate import Reference, Validation, validate
 from npuscope.profiling.verdict import Coverage, Verdict, judge
 from npuscope.program.model import Program
@@ -247,3 +254,43 @@ def test_indices_that_are_no_integers_are_refused() -> None:
     values = {"table": np.ones((4, 3), np.float32), "places": np.zeros(2, np.float32)}
     with pytest.raises(ModelError):
         run(graph, values)
+
+
+def chosen() -> Graph:
+    """A result or a constant far from it, whichever a comparison says."""
+    net = Net(5)
+    x = net.conv(net.conv(net.input((1, 8, 8, 16)), 16), 4)
+    limit = net.constant(np.array([10], np.int8), net.quant(x))
+    other = net.constant(np.full((1, 1, 1, 1), 127, np.int8), net.quant(x))
+    less = net.op("Less", (x, limit), Attrs(), net.shape(x), None, DType.BOOL)
+    return net.graph(net.op("Where", (less, x, other), Attrs(), net.shape(x), net.quant(x)))
+
+
+def test_a_choice_that_a_step_decides_is_rounding() -> None:
+    graph = chosen()
+    found = validate(compiled(graph), graph, MACHINE)
+    (output,) = found.outputs
+    # Rounding at random meets none of the places where the choice is a matter of one step.
+    assert max(np.abs(rounded_apart(graph, draw)).max() for draw in range(2)) < 100
+    assert output.max_lsb > 100 and output.rms_lsb > 5
+    assert found.verdict is Verdict.DIFFERS and not found.broken
+
+
+def rounded_apart(graph: Graph, draw: int) -> Array:
+    (name,) = graph.outputs
+    sample = random_sample(graph, np.random.default_rng(0))
+    return rounded(graph, sample, draw)[name].astype(int) - run(graph, sample)[name]
+
+
+def test_a_choice_that_no_step_explains_is_not() -> None:
+    graph = chosen()
+    sample = random_sample(graph, np.random.default_rng(0))
+    expected = trace(graph, sample)
+    (less,) = (op.outputs[0] for op in graph.ops if op.kind == "Less")
+    compared = expected[graph.producers()[less].inputs[0]].astype(int)
+    # On each side of the limit of 10 one value is a step from it.
+    chosen_otherwise = deciding(graph, sample, expected, {less: ~expected[less]})
+    assert chosen_otherwise is not None
+    moved = chosen_otherwise[graph.outputs[0]] != expected[graph.outputs[0]]
+    assert np.array_equal(moved, (compared == 9) | (compared == 10)) and moved.any()
+    assert deciding(graph, sample, expected, {less: expected[less]}) is None

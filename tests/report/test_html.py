@@ -278,6 +278,16 @@ def test_compare_writes_a_page(tiny_model: Path, tmp_path: Path) -> None:
     assert sum(epoch[2] for epoch in a["starts"]) == pytest.approx(a["total_ms"], abs=1e-5)
 
 
+def test_a_table_of_machines_is_a_page(tiny_model: Path, tmp_path: Path) -> None:
+    words = ["compare", str(tiny_model), "--machines", "stm32n6,cloudai100"]
+    data = written(words, tmp_path / "m.html")
+    assert (data["view"], data["title"]) == ("machines", tiny_model.name)
+    assert [row["cells"][0] for row in data["machines"]] == ["stm32n6", "cloudai100"]
+    assert all(len(row["cells"]) == len(data["heads"]) for row in data["machines"])
+    fastest = min(data["machines"], key=lambda row: row["ms"])
+    assert f"fastest on {fastest['cells'][0]}, {fastest['cells'][1]} ms" in data["answer"]
+
+
 def test_fix_writes_a_page(tiny_model: Path, tmp_path: Path) -> None:
     fixed = tmp_path / "fixed.tflite"
     words = ["fix", str(tiny_model), "--drop-softmax", "-o", str(fixed), "--seeds", "1"]

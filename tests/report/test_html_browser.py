@@ -344,12 +344,13 @@ def test_what_to_change_in_a_run_of_many_cores_is_drawn(
     ("words", "sections"),
     [
         (["compare", "--b", "generation=2.2"], {"sides", "causes", "rows", "facts"}),
+        (["compare", "--machines", "stm32n6,cloudai100"], {"times", "machines", "facts"}),
         (["fix", "--drop-softmax", "--seeds", "1"], {"sides", "applied", "outputs", "facts"}),
         (["gate", "--max", "total_ms=0.001"], {"checks", "facts"}),
         (["gate", "--max", "SW=0", "--baseline", "MODEL", "--generation", "2.2"],
             {"checks", "sides", "facts"}),
     ],
-    ids=["compare", "fix", "gate", "gate with a baseline"],
+    ids=["compare", "machines", "fix", "gate", "gate with a baseline"],
 )  # fmt: skip
 @pytest.mark.parametrize("width", [1400, 800])
 def test_pages_of_other_verbs_are_drawn(

@@ -120,7 +120,7 @@ class _Learner:
         for name in written(epoch):
             buffer = memory.buffer(name)
             options = list(self.candidates.of(memory, buffer))
-            if options and self.last[name] == epoch.number:
+            if options and self.last[name] == epoch.number and not _is_scattered(epoch, buffer):
                 self._pair(memory, buffer, options, sources)
         results = written(epoch)
         if any(n in self.near for n in results) and not any(n in self.far for n in results):
@@ -171,6 +171,17 @@ def _reads(epoch: Epoch, memory: Memory, name: str) -> bool:
     places += [memory.address(Ref(argument)) for argument in arguments if argument]
     alive = not buffer.last or epoch.number <= buffer.last
     return alive and any(start <= place < start + buffer.size_bytes for place in places)
+
+
+def _is_scattered(epoch: Epoch, buffer: Buffer) -> bool:
+    """A part of a joined tensor that is stored at its place there, between the values of others:
+    it cannot be read as a whole."""
+    engines = (unit for unit in epoch.units if isinstance(unit, Streng) and unit.dir == 1)
+    return any(
+        unit.addr_base.buffer == buffer.name
+        and unit.fwidth * unit.fheight * unit.batch_offset > buffer.size_bytes
+        for unit in engines
+    )
 
 
 class Lineage:

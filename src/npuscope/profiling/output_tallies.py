@@ -14,7 +14,7 @@ from npuscope.graph.model import DType, Graph, Tensor
 from npuscope.ops.table import having
 from npuscope.ops.traits import Trait
 from npuscope.profiling.agreement import Agreement, AgreementTally, random_sample
-from npuscope.profiling.rounding import rounded
+from npuscope.profiling.rounding import deciding, rounded
 from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
@@ -64,14 +64,20 @@ class OutputTallies:
     def worst(self) -> float:
         return max((tally.largest for tally in self.outputs.values()), default=0.0)
 
-    def add_outputs(self, sample: Values, outputs: Values, expected: Values) -> None:
+    def add_outputs(
+        self, sample: Values, outputs: Values, expected: Values, choices: Values | None = None
+    ) -> None:
+        """`choices`: results of comparisons inside the machine."""
         for name in self.graph.outputs:
             step = output_step(self.graph, name, expected[name])
             self.outputs.setdefault(name, AgreementTally(step)).add(outputs[name], expected[name])
             same = same_answers(self.graph, name, outputs[name], expected[name])
             self.answers[name].add(same, np.ones_like(same))
-        for draw in range(_DRAWS):
-            for name, values in rounded(self.graph, sample, draw).items():
+        runs = [rounded(self.graph, sample, draw) for draw in range(_DRAWS)]
+        if choices and (results := deciding(self.graph, sample, expected, choices)):
+            runs.append(results)
+        for run in runs:
+            for name, values in run.items():
                 tally = AgreementTally(self.outputs[name].lsb)
                 tally.add(values, expected[name])
                 self.rounding[name] = max(self.rounding[name], tally.rms)

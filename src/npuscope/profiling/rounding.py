@@ -8,6 +8,7 @@ scores of a small classifier. So the reference itself is run with such steps in 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 
 import numpy as np
 
@@ -39,6 +40,35 @@ def rounded(graph: Graph, sample: Values, seed: int) -> dict[str, Array]:
         return _moved(graph.tensors[name], values, MOVED_SHARE, generator, name in names)
 
     return disturbed(graph, sample, change)
+
+
+def deciding(
+    graph: Graph, sample: Values, expected: Values, found: Values
+) -> dict[str, Array] | None:
+    """The outputs of the reference when it chooses as a program did, wherever a step of what is
+    compared decides; None where no choice differs.
+
+    A choice made otherwise moves an output by any distance, at places so few that rounding at
+    random seldom meets them.
+    """
+    comparisons = having(Trait.COMPARISON)
+    first = {op.inputs[0] for op in graph.ops if op.kind in comparisons}
+    chosen: dict[str, Array] = {}
+    for step, moves_all in product((1, -1), (False, True)):
+
+        def change(name: str, values: Array, step: int = step, all_: bool = moves_all) -> Array:
+            if not (all_ or name in first) or not _is_quantized(graph.tensors[name]):
+                return values
+            limits = graph.tensors[name].dtype.limits
+            return np.clip(values.astype(np.int64) + step, *limits).astype(values.dtype)
+
+        for name, moved in each_alone(graph, {**sample, **expected}, comparisons, change):
+            if name in found and (moved != expected[name]).any():
+                old = chosen.get(name, expected[name])
+                chosen[name] = np.where(moved == found[name], moved, old)
+    if all(np.array_equal(values, expected[name]) for name, values in chosen.items()):
+        return None
+    return disturbed(graph, sample, lambda name, values: chosen.get(name, values))
 
 
 def steps_inside(graph: Graph, sample: Values, expected: Values) -> dict[str, float]:

@@ -14,6 +14,8 @@ from msgspec.structs import asdict
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 from npuscope.ops.run import check_work, trace
+from npuscope.ops.table import having
+from npuscope.ops.traits import Trait
 from npuscope.profiling.agreement import (
     Agreement,
     AgreementTally,
@@ -264,8 +266,20 @@ class _Collected(OutputTallies):
 
     def add(self, sample: Values) -> None:
         expected = trace(self.graph, sample)
-        run = execute(self.program, self.bridge.inputs(sample))
-        self.add_outputs(sample, self.bridge.outputs(run.outputs), expected)
+        compared = {
+            name
+            for op in self.graph.ops
+            if op.kind in having(Trait.COMPARISON)
+            for name in op.outputs
+        }
+        choices: dict[str, Array] = {}
+
+        def observe(epoch: Epoch, memory: Memory) -> None:
+            for name in compared.intersection(written(epoch)):
+                choices[name] = memory.read(name).reshape(expected[name].shape) != 0
+
+        run = execute(self.program, self.bridge.inputs(sample), observe=observe)
+        self.add_outputs(sample, self.bridge.outputs(run.outputs), expected, choices)
         self._check_layers(sample, expected)
         self.saturated.append(max(run.saturated_share.values(), default=0.0))
 

@@ -10,7 +10,7 @@ from npuscope.report.figures import DASH, ms, shorten_end, size
 from npuscope.text import safe_terminal
 
 _TEXT = 60  # characters of a reason or a change
-_HEADS = ("machine", "ms", "range", "RAM", "flash", "off NPU", "main limit", "best change")
+HEADS = ("machine", "ms", "range", "RAM", "flash", "off NPU", "main limit", "best change")
 
 
 def table_json(table: MachineTable) -> dict[str, Any]:
@@ -18,12 +18,15 @@ def table_json(table: MachineTable) -> dict[str, Any]:
 
 
 def table_text(table: MachineTable) -> str:
+    rows = [HEADS, *(cells(row, _TEXT) for row in table.rows)]
+    return "\n".join([answer(table), "", *_aligned(rows)]) + "\n"
+
+
+def answer(table: MachineTable) -> str:
     best, name = table.fastest, safe_terminal(table.model)
     if best is None or best.total_ms is None:
-        answer = f"{name}: its time is not known on any of these machines"
-    else:
-        answer = f"{name}: fastest on {best.machine}, {ms(best.total_ms)} ms (predicted)"
-    return "\n".join([answer, "", *_aligned([_HEADS, *map(_cells, table.rows)])]) + "\n"
+        return f"{name}: its time is not known on any of these machines"
+    return f"{name}: fastest on {best.machine}, {ms(best.total_ms)} ms (predicted)"
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
@@ -39,34 +42,35 @@ def models_json(table: ModelTable) -> dict[str, Any]:
 
 def models_text(table: ModelTable) -> str:
     timed = [row for row in table.rows if row.total_ms is not None]
-    answer = f"{len(timed)} of {len(table.rows)} timed on {table.machine} (predicted)"
+    said = f"{len(timed)} of {len(table.rows)} timed on {table.machine} (predicted)"
     if timed:
         total = sum(row.total_ms or 0.0 for row in timed)
-        answer += f", {ms(total)} ms for one inference of each"
-    rows = [("model", *_HEADS[1:6], ""), *(_model_cells(row) for row in table.rows)]
-    return "\n".join([answer, "", *_aligned(rows)]) + "\n"
+        said += f", {ms(total)} ms for one inference of each"
+    rows = [("model", *HEADS[1:6], ""), *(_model_cells(row) for row in table.rows)]
+    return "\n".join([said, "", *_aligned(rows)]) + "\n"
 
 
 def _model_cells(row: MachineRow) -> tuple[str, ...]:
-    return (_short(row.model), *_cells(row)[1:6], _short(row.error))
+    return (_short(row.model), *cells(row, _TEXT)[1:6], _short(row.error))
 
 
-def _cells(row: MachineRow) -> tuple[str, ...]:
+def cells(row: MachineRow, most: int) -> tuple[str, ...]:
+    """As in HEADS, with so many characters of a reason or a change."""
     if row.error:
-        return (row.machine, DASH, DASH, DASH, DASH, DASH, _short(row.error), "")
+        return (row.machine, DASH, DASH, DASH, DASH, DASH, _short(row.error, most), "")
     low, high = row.interval_ms or (None, None)
-    most = "at most " if row.is_bound else ""
-    gain = f"{most}-{ms(row.gain_ms)} ms: " if row.gain_ms else ""
+    bound = "at most " if row.is_bound else ""
+    gain = f"{bound}-{ms(row.gain_ms)} ms: " if row.gain_ms else ""
     return (
         row.machine,
         "not known" if row.total_ms is None else ms(row.total_ms),
         DASH if low is None or high is None else f"{ms(low)} to {ms(high)}",
         *(DASH if value is None else size(value) for value in (row.ram_bytes, row.flash_bytes)),
         DASH if row.off_npu is None else str(row.off_npu),
-        _short(row.reason) or DASH,
-        f"{gain}{_short(row.change)}" if row.change else DASH,
+        _short(row.reason, most) or DASH,
+        f"{gain}{_short(row.change, most)}" if row.change else DASH,
     )
 
 
-def _short(text: str) -> str:
-    return shorten_end(safe_terminal(text), _TEXT)
+def _short(text: str, most: int = _TEXT) -> str:
+    return shorten_end(safe_terminal(text), most)

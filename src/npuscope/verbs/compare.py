@@ -107,14 +107,20 @@ def compare(
     from npuscope.advice.compare.sides import open_sides
     from npuscope.advice.gate import parse_share
     from npuscope.graph.model import Graph
+    from npuscope.report.result_files import write_html
 
     if machines:
-        if b is not None or as_built or html or a_options or b_options:
+        if b is not None or as_built or a_options or b_options:
             raise UsageError("--machines compares A alone", where="--machines")
         from npuscope.advice.compare.machines import on_machines
 
         name = a.name if isinstance(a, Graph) else Path(a).name
-        return on_machines(a, tuple(machines), options, name)  # type: ignore[return-value]
+        table = on_machines(a, tuple(machines), options, name)
+        if html:
+            from npuscope.report.html.compare import machines_page
+
+            write_html(html, lambda: machines_page(table))
+        return table  # type: ignore[return-value]
     share = parse_share(noise, "--noise") if isinstance(noise, str) else noise
     first: Options = {**options, **(a_options or {})}
     second: Options = {**options, **(b_options or {})}
@@ -126,7 +132,6 @@ def compare(
         comparison = run_compare(*open_sides(a, a if b is None else b, first, second), share)
     if html:
         from npuscope.report.html.compare import compare_page
-        from npuscope.report.result_files import write_html
 
         write_html(html, lambda: compare_page(comparison))
     return comparison

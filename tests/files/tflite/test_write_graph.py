@@ -153,3 +153,52 @@ def test_a_bias_that_exceeds_32_bits_in_the_scale_of_its_channel(tmp_path: Path)
     scales = np.array([0.01, 1e-12, 0.02, 1e-11], np.float32)
     data = _layer(weights, 0, np.array([0.5, 3.0, -1.0, -4.0]), scales)
     assert _largest_difference(save(tmp_path, "net.onnx", data)) <= 1
+
+
+def _gated(scale: float) -> bytes:
+    w = OnnxWriter()
+    x = w.qdq(w.input("x", (1, 3, 8, 8)), 0.06, 4)
+    gate = w.qdq(w.node("Sigmoid", x), scale, -128)
+    w.dequantize(w.quantize(w.node("Mul", x, gate), 0.05, -100), 0.05, -100, output="y")
+    return w.finish({"y": (1, 3, 8, 8)})
+
+
+@pytest.mark.parametrize(
+    ("scale", "kinds"),
+    [
+        (1 / 255, {"Sigmoid", "Mul"}),
+        (1 / 400, {"Sigmoid", "Quantize", "Mul"}),  # what exceeds 0.6375 is cut
+    ],
+)
+def test_readers_take_the_scale_of_a_kernel_that_insists_on_it(
+    tmp_path: Path, scale: float, kinds: set[str]
+) -> None:
+    path = save(tmp_path, "net.onnx", _gated(scale))
+    assert {op.kind for op in _read_back(load_model(path)).ops} - {"Transpose"} == kinds
+    assert _largest_difference(path) <= 2
+
+
+def test_a_layer_differs_at_ties_of_the_first_rounding_alone(tmp_path: Path) -> None:
+    """LiteRT rounds the product with a multiplier of 31 bits, then once more when it shifts."""
+    rng = np.random.default_rng(8)
+    weights = rng.integers(-127, 128, (64, 32)).astype(np.int8)
+    scales = rng.uniform(0.001, 0.02, 64).astype(np.float32)
+    w = OnnxWriter()
+    x = w.qdq(w.input("x", (1, 32, 40, 40)), 0.021, 2)
+    kernel = w.dequantize(w.constant(weights.reshape(64, 32, 1, 1)), scales, 0, "int8")
+    w.dequantize(w.quantize(w.node("Conv", x, kernel), 0.35, 3), 0.35, 3, output="y")
+    path = save(tmp_path, "net.onnx", w.finish({"y": (1, 64, 40, 40)}))
+    interpreter = litert_interpreter(write_tflite(load_model(path)).data)
+    (given,), (made,) = interpreter.get_input_details(), interpreter.get_output_details()
+    values = rng.integers(-128, 128, given["shape"]).astype(np.int8)
+    interpreter.set_tensor(given["index"], values)
+    interpreter.invoke()
+    channels = list(values.shape).index(32)
+    sums = np.moveaxis(values.astype(np.float64) - 2, channels, -1) @ weights.T.astype(np.float64)
+    factors = np.float32(0.021) * scales.astype(np.float64) / np.float32(0.35)
+    exact = sums * factors + 3
+    inside = np.abs(exact) < 127
+    result = np.moveaxis(interpreter.get_tensor(made["index"]), channels, -1)
+    far = np.abs(result - exact) - 0.5  # beyond the nearest
+    assert far[inside].max() > 0
+    assert (far / 2.0 ** np.frexp(factors)[1])[inside].max() < 0.501

@@ -21,6 +21,7 @@ from npuscope.program.network_c.writer import network_c_text
 from npuscope.program.units import PoolUnit, Streng, Unit
 from npuscope.program.weight_files import PoolImages
 from npuscope.sim.run import execute
+from npuscope.structs import replace
 
 
 def moves() -> Graph:
@@ -120,6 +121,27 @@ def test_places_that_no_table_names_become_buffers(tmp_path: Path) -> None:
     values = sample(demo_graph(), 3)
     (wanted,), (got,) = (execute(p, values).outputs.values() for p in (program, found))
     assert np.array_equal(got.ravel(), wanted.ravel())
+
+
+def test_blocks_of_channels_are_those_of_the_buffer_itself(tmp_path: Path) -> None:
+    """Buffers of one shape share an array of sizes, whatever blocks they have."""
+    program = without_blobs(compiled(moves(), "4.0"))
+    ends = {*program.inputs, *program.outputs}
+    inner = next(b for b in program.buffers if b.shape == (1, 8, 8, 16) and b.name not in ends)
+    buffers = [replace(b, batch=4) if b is inner else b for b in program.buffers]
+    path = written(replace(program, buffers=tuple(buffers)), tmp_path, "4.0")
+    text = path.read_text(encoding="utf-8")
+    own, of_another = "_mem_shape[] = { 1, 4, 8, 8, 4 }", "_mem_shape[] = { 1, 2, 8, 8, 8 }"
+    assert text.count(own) == 1
+
+    def batch(changed: str) -> int:
+        path.write_text(changed, encoding="utf-8")
+        return read_network_c(path).program.buffer_map()[inner.name].batch
+
+    assert batch(text) == 4
+    assert batch(text.replace(own, of_another)) == 4
+    # A number that cannot be one of blocks says nothing.
+    assert batch(text.replace(".batch = 4,", ".batch = 999,")) == 4
 
 
 def test_pools_crop_nothing() -> None:

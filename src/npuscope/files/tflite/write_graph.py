@@ -1,6 +1,7 @@
 """Graph -> .tflite: an int8 network of any source as LiteRT and compilers behind it read it.
 
-Values keep their scales; unsigned ones move to the signed type of the same width. What the two
+Values keep their scales, but for results of kernels that insist on one; unsigned values move to the
+signed type of the same width. What the two
 formats express in other ways is written by `write_layers.py` and `write_moves.py`, every other op
 as its row in ops/ names it. An op without an integer kernel in LiteRT computes on floats between
 DEQUANTIZE and QUANTIZE.
@@ -288,7 +289,20 @@ def made_quant(writer: GraphWriter, op: Op) -> Quant | None:
         return target.quant
     if row.has(Trait.MOVES) or row.has(Trait.PICKS):
         return writer.tensor(op.inputs[0]).quant
-    return _FIXED.get(op.kind) or row.fixed_quant or target.quant
+    fixed = _FIXED.get(op.kind) or row.fixed_quant
+    if fixed is None or target.quant is None:
+        return target.quant
+    if op.outputs[0] not in writer.graph.outputs and _covers(target.quant, fixed):
+        target.quant = fixed  # readers take it as it is: one rounding less
+    return fixed
+
+
+def _covers(quant: Quant, other: Quant) -> bool:
+    """Nothing is cut from int8 values of the other scale."""
+    (low, high), (least, most) = (
+        [(end - q.zero_point) * q.scale for end in DType.INT8.limits] for q in (quant, other)
+    )
+    return low <= least and most <= high
 
 
 def _has_integers(row: Row) -> bool:

@@ -341,14 +341,19 @@ def _position(row: Struct) -> str:
 
 
 def _batch(row: Struct, arrays: dict[str, Declaration], shape: tuple[int, ...]) -> int:
-    """Channels stored together: all, one, or blocks."""
+    """Channels stored together: all, one, or blocks.
+
+    Buffers of one shape share one `mem_shape`, that of the first of them: their blocks may differ.
+    """
     position = _position(row)
     stored = _numbers(row, "mem_shape", arrays)
     if position == ChannelPosition.First.name:
         return 1
+    channels = shape[-1] if shape else 1
     if position == ChannelPosition.Mixed.name and stored:
-        return int(stored[-1])
-    return shape[-1] if shape else 1
+        stated = _int(row, "batch")
+        return stated if stated > 0 and channels % stated == 0 else int(stored[-1])
+    return channels
 
 
 def _axis(row: Struct, channels: int, rank: int) -> int | None:

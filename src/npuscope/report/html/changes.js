@@ -1,4 +1,5 @@
-// The pages of `fix` (what was edited, and what it gave) and of `gate` (what was checked).
+// The pages of `fix` (what was edited, and what it gave), of `gate` (what was checked) and of
+// `compare --machines` (one network on each).
 function drawHead(said) {
   document.title = `${data.title} · npuscope`;
   root.append(
@@ -161,5 +162,55 @@ function checkBar(check) {
       height: 10,
     }),
     svg("line", { class: "limit", x1: 100, x2: 100, y1: 0, y2: 12 }),
+  );
+}
+
+function drawMachines() {
+  drawHead("");
+  const most = Math.max(...data.machines.map((row) => row.range?.[1] ?? row.ms ?? 0), 1e-9);
+  const timed = data.machines.filter((row) => row.ms !== null);
+  const bars = timed.map((row) =>
+    el(
+      "tr",
+      {},
+      el("th", { scope: "row" }, row.cells[0]),
+      el("td", { class: "number" }, `${ms(row.ms)} ms`),
+      el("td", { class: "cause-bar" }, machineBar(row, most)),
+    ),
+  );
+  if (bars.length)
+    root.append(
+      section(
+        "times",
+        "Time of one inference",
+        "Predicted. The line is the range, where it is known.",
+        el("table", { class: "causes" }, el("tbody", {}, bars)),
+      ),
+    );
+  root.append(
+    section(
+      "machines",
+      "Machines",
+      "What each would give, what holds it back, and what would help most.",
+      wrapped(
+        data.heads,
+        data.machines.map((row) => row.cells),
+      ),
+    ),
+  );
+  drawFacts();
+  drawMenu();
+}
+
+function machineBar(row, most) {
+  const [low, high] = row.range ?? [null, null];
+  const at = (value) => (200 * value) / most;
+  return svg(
+    "svg",
+    { viewBox: "0 0 204 12", preserveAspectRatio: "none", "aria-hidden": "true" },
+    svg("rect", { class: "part-core", x: 0, y: 2, width: Math.max(0.5, at(row.ms)), height: 8 }),
+    low === null || high === null
+      ? null
+      : svg("line", { class: "limit", x1: at(low), x2: at(high), y1: 6, y2: 6 }),
   );
 }

@@ -1,10 +1,12 @@
-"""What the page shows of a comparison: both sides, where the time went, then row by row."""
+"""What the page shows of a comparison: both sides, where the time went, then row by row; or one
+network on several machines."""
 
 from __future__ import annotations
 
 from itertools import islice
 from typing import Any
 
+from npuscope.advice.compare.machines import MachineTable
 from npuscope.advice.compare.model import Comparison, Side
 from npuscope.advice.compare.run import PLACES
 from npuscope.report.compare import answer
@@ -20,10 +22,13 @@ from npuscope.report.figures import (
     source_of,
 )
 from npuscope.report.html.page import page
+from npuscope.report.machine_table import HEADS, cells
+from npuscope.report.machine_table import answer as machines_answer
 from npuscope.version import __version__
 
 _KINDS = {"HW": "on the NPU", "SW": "on the CPU", "HYBRID": "library calls"}
 _MOST_ROWS = 2000  # in the page; --json has all
+_SENTENCE = 240  # characters of a reason; a cell may take several lines
 
 
 def compare_page(comparison: Comparison) -> str:
@@ -73,6 +78,26 @@ def compare_data(comparison: Comparison) -> dict[str, Any]:
         "notes": list(comparison.notes),
         "facts": _facts(comparison),
     }
+
+
+def machines_page(table: MachineTable) -> str:
+    """The HTML file of `npuscope compare --machines`."""
+    families = {row.machine: row.family for row in table.rows}
+    return page(
+        {
+            "view": "machines",
+            "version": __version__,
+            "title": table.model,
+            "answer": machines_answer(table),
+            "heads": list(HEADS),
+            "machines": [
+                {"cells": list(cells(row, _SENTENCE)), "ms": row.total_ms, "range": row.interval_ms}
+                for row in table.rows
+            ],
+            "facts": [["Times", "predicted"], *([n, f"family {f}"] for n, f in families.items())],
+            "notes": [],
+        }
+    )
 
 
 def side_data(letter: str, side: Side) -> dict[str, Any]:

@@ -42,6 +42,7 @@ const VIEWS = {
   opstats: drawOpstats,
   sweep: drawSweep,
   compare: drawComparison,
+  machines: drawMachines,
   fix: drawFix,
   gate: drawGate,
   accuracy: drawAccuracy,

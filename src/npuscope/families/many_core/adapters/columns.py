@@ -256,7 +256,7 @@ class EventReader:
             self._value()
             if self._peek() == ",":
                 self._at += 1
-        raise self._broken("there is no array under traceEvents")
+        raise self._broken("no array under traceEvents")
 
     def _peek(self) -> str:
         """The next character that is not a space; nothing at the end of the file."""

@@ -86,7 +86,7 @@ def _sections(root: Node, data: bytes, place: str) -> Iterator[tuple[SectionId, 
             continue
         number = node.get("id").integer(max(by_number))
         if number not in by_number:
-            raise node.error(f"there is no section {number}")
+            raise node.error(f"section {number} is unknown")
         section, theirs = by_number[number], _dtype(node.get("record"))
         offset, count = node.get("offset").integer(), node.get("count").integer()
         if offset + count * theirs.itemsize > len(data):

@@ -204,6 +204,7 @@ class CoreVerdict(Struct, frozen=True):
 
     bound: CoreBound = CoreBound.UNKNOWN
     shares: tuple[tuple[str, float], ...] = ()
+    path_share: float | None = None  # of the bound on the critical path, where that decided
 
     @property
     def sentence(self) -> str:
@@ -212,6 +213,9 @@ class CoreVerdict(Struct, frozen=True):
         told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in self.shares)
         if self.bound is CoreBound.SYNC:
             return f"bound by synchronisation: no engine is busy 60 % of the time ({told})"
+        if self.path_share is not None:
+            share = f"{100 * self.path_share:.0f} % of the critical path"
+            return f"bound by {self.bound.value}: {share} ({told} of the time)"
         return f"bound by {self.bound.value} ({told} of the time)"
 
 

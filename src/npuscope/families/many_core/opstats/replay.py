@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from npuscope.families.many_core.buffer_format import Stats
+from npuscope.families.many_core.compiler.kinds import END_STATS
 from npuscope.families.many_core.layout import Engine
 from npuscope.families.many_core.opstats.index import ENGINES, OpIndex
 from npuscope.families.many_core.opstats.runs import OpRuns, Transfers, boundaries
@@ -40,7 +41,7 @@ class Replay(Struct, frozen=True):
     queue: np.ndarray  # thread group of a core
     engine: np.ndarray
     moves: np.ndarray  # whether there is a transfer behind it
-    outside: np.ndarray  # whether that reads or writes DDR
+    outside: np.ndarray  # whether it reads or writes DDR
     constant: np.ndarray  # whether it brings constants
     waits: tuple[tuple[int, ...], ...]
     times: ReplayTimes
@@ -88,7 +89,10 @@ class Replay(Struct, frozen=True):
     def _spent(self) -> Iterator[tuple[str, float]]:
         times, number, moved = self.times, self.last, bool(self.moves[self.last])
         while number >= 0:
-            yield _ENGINE_NAMES.get(ENGINES[self.engine[number]], _SYNC), float(times.work[number])
+            engine = _ENGINE_NAMES.get(ENGINES[self.engine[number]], _SYNC)
+            # Threads that reach into DDR themselves wait for it: activations that left VTCM.
+            reaches = engine == "HVX" and self.outside[number] and not self.moves[number]
+            yield "DDR" if reaches else engine, float(times.work[number])
             if moved:
                 yield "DDR" if self.outside[number] else "transfers", float(times.move[number])
             else:
@@ -132,7 +136,9 @@ def replay_of(stats: Stats, index: OpIndex, runs: OpRuns, moves: Transfers) -> R
         queue=queue,
         engine=index.engine[op],
         moves=asynchronous,
-        outside=np.array([bool(info.rd_bytes or info.wr_bytes) for info in infos]),
+        outside=np.array(
+            [bool(info.rd_bytes or info.wr_bytes) and info.kind != END_STATS for info in infos]
+        ),
         constant=uses_constants[op] & asynchronous,
         waits=waits,
         times=times,

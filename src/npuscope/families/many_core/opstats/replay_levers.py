@@ -13,6 +13,7 @@ from npuscope.families.many_core.opstats.lever import Lever, LeverKind, helpful
 from npuscope.families.many_core.opstats.model import Opstats
 from npuscope.families.many_core.opstats.replay import Replay, ReplayTimes
 from npuscope.families.many_core.opstats.runs import Transfers
+from npuscope.families.many_core.opstats.verdict import on_path
 from npuscope.families.many_core.program import Space
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.structs import replace
@@ -44,7 +45,13 @@ def predicted(tables: Opstats, again: Replay, index: OpIndex, moves: Transfers) 
         capacity=tables.capacity,
     )
     alone = again.without_host(tables.totals.max_input_wait_uc or 0)
-    return replace(tables, path=again.path(), levers=replay_levers(alone, setup))
+    path = again.path()
+    return replace(
+        tables,
+        path=path,
+        verdict=on_path(tables.verdict, dict(path)),
+        levers=replay_levers(alone, setup),
+    )
 
 
 def _draw(moves: Transfers, capacity: Capacity | None) -> float:

@@ -20,9 +20,11 @@ from npuscope.families.many_core.opstats.model import (
 from npuscope.families.many_core.opstats.runs import OpRuns
 from npuscope.families.many_core.program import Space
 from npuscope.families.many_core.records import UTIMER_HZ, SectionId
+from npuscope.structs import replace
 
 # An engine that works less than this is not what the others wait for: their order is.
 _BUSY = 0.6
+_ENGINES = ("DDR", "HMX", "HVX")
 _HOST = 0.3
 
 
@@ -47,10 +49,22 @@ def verdict(
     return CoreVerdict(_bound(shares), ranked)
 
 
+def on_path(verdict: CoreVerdict, path: dict[str, float]) -> CoreVerdict:
+    """Where no engine is busy enough: an engine still, if the critical path has more of it than
+    of hand-overs and waits."""
+    if verdict.bound is not CoreBound.SYNC:
+        return verdict
+    engines = {name: path.get(name, 0.0) for name in _ENGINES}
+    name = max(engines, key=engines.__getitem__)
+    if engines[name] <= sum(path.values()) - sum(engines.values()):
+        return verdict
+    return replace(verdict, bound=CoreBound(name), path_share=engines[name])
+
+
 def _bound(shares: dict[str, float]) -> CoreBound:
     if shares["host"] > _HOST:
         return CoreBound.HOST
-    name = max(("DDR", "HMX", "HVX"), key=shares.__getitem__)
+    name = max(_ENGINES, key=shares.__getitem__)
     return CoreBound(name) if shares[name] >= _BUSY else CoreBound.SYNC
 
 

@@ -229,9 +229,9 @@ def _check_selection(request: OpstatsRequest, layout: Layout, files: list[Buffer
         missing = sorted((numbers or frozenset()) - present)
         if missing:
             raise UsageError(
-                f"there is no {option} {missing[0]}",
+                f"the run has no {option} {missing[0]}",
                 where=f"--select-{option}s",
-                hint=f"there are {', '.join(map(str, sorted(present)))}",
+                hint=f"it has {', '.join(map(str, sorted(present)))}",
             )
 
 
