@@ -153,7 +153,7 @@ CASES = [
     Case("ADV-SW-OUTPUT", "131072", lambda: run(float_output(64)), lambda: run(float_output(8))),
     Case(
         "ADV-WEIGHTS",
-        r"(1\.9\d|2\.0\d?) ops/cycle",
+        r"1\.[89]\d? ops/cycle",  # 2 as published of 2.2; units are released since 3.0
         lambda: run(dense(1024, 256), on_chip()),
         clean,
         True,

@@ -301,10 +301,7 @@ def litert_resize(graph: Graph, op: Op) -> Step:
         return step
     if source.dtype is DType.UINT8:
         # The bytes themselves in float32; a result in the middle is rounded up.
-        mix = _mix(
-            _shares(litert_places(attrs, 0, height), height),
-            _shares(litert_places(attrs, 1, width), width),
-        )
+        mix = _mix(litert_shares(attrs, 0, height), litert_shares(attrs, 1, width))
         half_byte = np.float32(0.5)
         return lambda x: np.floor(mix(x[0].astype(np.float32)) + half_byte).astype(np.uint8)
     return between(real_resize, store=quantized_away)(graph, op)
@@ -371,6 +368,10 @@ def litert_places(attrs: ResizeAttrs, axis: int, size: int) -> Array:
 
 def shares(attrs: ResizeAttrs, axis: int, size: int) -> Shares:
     return _shares(places(attrs, axis, size), size)
+
+
+def litert_shares(attrs: ResizeAttrs, axis: int, size: int) -> Shares:
+    return _shares(litert_places(attrs, axis, size), size)
 
 
 def _shares(at: Array, size: int) -> Shares:

@@ -10,7 +10,13 @@ from msgspec import Struct
 
 from npuscope.graph.model import Activation, Attrs, Numerics
 from npuscope.ops.images import ResizeAttrs, ResizeMode
-from npuscope.ops.kernels.moves import integer_shares, litert_nearest_of, nearest_of, shares
+from npuscope.ops.kernels.moves import (
+    integer_shares,
+    litert_nearest_of,
+    litert_shares,
+    nearest_of,
+    shares,
+)
 from npuscope.ops.kernels.step import Array
 from npuscope.ops.moves import ConcatAttrs
 from npuscope.program.kernel_calls.model import (
@@ -127,10 +133,13 @@ def resize_call(work: KernelTask) -> KernelCall:
         return _nearest(work)
     source, target = work.inputs[0], work.outputs[0]
     signed = source.type in (ElementType.int8, ElementType.int16)
-    if work.quantized and work.numerics is Numerics.LITERT and signed:
+    if work.quantized and work.numerics is Numerics.LITERT:
         if source.type != target.type:
             raise NoKernel(f"Resize from {source.type.name} to {target.type.name} has no kernel")
-        return _linear(work, "resize_linear_integer", integer_shares, np.int32)
+        if signed:
+            return _linear(work, "resize_linear_integer", integer_shares, np.int32)
+        if source.type is ElementType.uint8:
+            return _linear(work, "resize_linear_bytes", litert_shares, np.float32)
     as_reals(work, source, target)
     return _linear(work, "resize_linear", shares, np.float32)
 
