@@ -218,11 +218,12 @@ class TestOutside:
 
     def test_edits_are_tried_timed_and_executed(self, capsys: Capture, tmp_path: Path) -> None:
         scores = str(save(tmp_path, "scores.tflite", to_tflite(mobilenet_like())))
-        words = ("fix", scores, "--machine", "suanpan", "--drop-softmax", "-o", "fixed.tflite")
+        fixed = str(tmp_path / "fixed.tflite")
+        words = ("fix", scores, "--machine", "suanpan", "--drop-softmax", "-o", fixed)
         lines = answer(capsys, *words).splitlines()
         assert [line for line in lines if line.startswith("executed passed: outputs within 0 LSB")]
         before, after = (
-            npuscope.estimate(name, machine="suanpan").total_ms for name in (scores, "fixed.tflite")
+            npuscope.estimate(name, machine="suanpan").total_ms for name in (scores, fixed)
         )
         assert after < before
         step = npuscope.fix(scores, machine="suanpan", only=["ABACUS-BY-HAND"]).applied[0]
