@@ -393,5 +393,7 @@ def lint_model_file(
     if Path(path).suffix.lower() != ".onnx":
         return ()
     file = read_onnx_file(path, data)
+    if file is None:
+        return ()
     rows = file_lints().values()
     return tuple(finding for rule in rows for finding in rule.findings(machine, file, machine))
