@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from npuscope.advice.tune.result import Tuned
     from npuscope.building import Options
 
+# The network as it is is what others are compared with: no float original, and no page.
+DATA = tuple(row for row in ACCURACY.options if row.name not in ("float_model", "html"))
+
 # fmt: off
 VERB = Verb(
     "search options, memories and edits for the best set-up within a budget",
@@ -40,7 +43,7 @@ VERB = Verb(
             whole("jobs", "number of processes (default: one per core)"),
         )),
         OptionGroup("dask cluster", CLUSTER.options[:2]),
-        OptionGroup(ACCURACY.title, ACCURACY.options[:-1]),
+        OptionGroup(ACCURACY.title, DATA),
         TARGET,
         READING,
         OUTPUT,
@@ -73,7 +76,6 @@ def tune(
     data: str | Path | None = None,
     labels: str | Path | None = None,
     task: str | None = None,
-    float_model: str | Path | None = None,
     preprocess: str | None = None,
     layout: str | None = None,
     resize: str = "stretch",

@@ -38,6 +38,8 @@ def test_points_of_the_front_are_made_by_their_commands(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     model = save(tmp_path, "net.tflite", resizing())
+    given = npuscope.tune(model, jobs=1, optimization=1, epoch_controller=False)
+    assert all("--optimization 1 --no-epoch-controller" in p.command for p in given.front)
     result = npuscope.tune(model, jobs=1)
     assert result.best is not None and result.best.within
     assert any(point.edits for point in result.front)

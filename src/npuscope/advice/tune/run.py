@@ -231,13 +231,24 @@ def _point(
     )
 
 
+_WORDS = (
+    *("machine", "machine_file", "art_profile", "generation", "flash", "psram", "board", "mpool"),
+    *("mdesc", "mcu_mhz", "npu_mhz", "input_data_type", "output_data_type", "optimization"),
+)
+
+
 def given_words(options: Mapping[str, Any]) -> list[str]:
     """Options of the whole search, as words of every command."""
     words = []
-    for name in ("machine", "generation", "flash", "psram", "board", "mpool", "mcu_mhz", "npu_mhz"):
+    for name in _WORDS:
         value = options.get(name)
         if value not in (None, "") and (name, value) != ("machine", "stm32n6"):
             words += [f"--{name.replace('_', '-')}", str(value)]
+    controller = options.get("epoch_controller")
+    if controller is not None:
+        words.append("--epoch-controller" if controller else "--no-epoch-controller")
+    for name, sizes in (options.get("shapes") or {}).items():
+        words += ["--shape", f"{name}={','.join(map(str, sizes))}"]
     for key, value in (options.get("overrides") or {}).items():
         words += ["--set", f"{key}={value}"]
     return words
