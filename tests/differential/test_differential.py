@@ -230,6 +230,7 @@ def test_a_tie_that_occurs_often_is_one_tie() -> None:
         1301428,
         1400622,
         1400806,
+        1500088,  # six values of a Sigmoid, by seven constants
         1301530,  # half of a layer starts from the unit's own values
         1401324,  # one tie six times, by LiteRT's faster kernels
         1300692,  # `validate`: comparisons that a step decides
