@@ -48,7 +48,7 @@ def warm_runtimes() -> Iterator[None]:
 
 
 def _serve() -> None:
-    import ai_edge_litert.interpreter
+    import ai_edge_litert.interpreter  # noqa: F401
     import onnxruntime  # noqa: F401
 
     from npuscope.profiling import runtimes
