@@ -1,11 +1,11 @@
 """Ethos-U: streams that Vela compiles, executed and compared with LiteRT on the source.
 
-    python benchmarks/ethos_u.py MODEL... [--random N] [--seed FIRST] [--machines A,B] [-o ROWS]
+    python benchmarks/ethos_u.py MODEL... [--random N] [--profile conv] [-o ROWS]
 
-Every .tflite model (folders: all in them) and N random networks of `tests/differential` are compiled
+Every .tflite model (folders: all in them) and N random networks of tests/differential are compiled
 for every machine and executed bit by bit on random inputs; LiteRT's reference kernels compute the
-same on the source. Prints one JSON row per run: values, how many differ, the largest difference, CPU
-seconds. What Vela, npuscope or LiteRT refuse is a row with the reason.
+same on the source. Prints one JSON row per run: values, how many differ, how far, seconds of this
+process. What Vela, npuscope or LiteRT refuse is a row with the reason.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ def main() -> None:
     parser.add_argument("models", nargs="*", type=Path)
     parser.add_argument("--random", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--profile", default="mixed", help="of the random networks: mixed, conv")
     parser.add_argument("--machines", default=_MACHINES)
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     machines = options.machines.split(",")
     with tempfile.TemporaryDirectory() as name:
-        paths = [*_files(options.models), *_random(options.random, options.seed, Path(name))]
+        paths = [*_files(options.models), *_random(options, Path(name))]
         with open(options.output, "a") if options.output else sys.stdout as target:
             for path in paths:
                 for machine in machines:
@@ -55,12 +56,13 @@ def _files(models: list[Path]) -> Iterator[Path]:
         yield from sorted(model.glob("*.tflite")) if model.is_dir() else [model]
 
 
-def _random(count: int, first: int, folder: Path) -> Iterator[Path]:
-    from differential.generate import network_of
+def _random(options: argparse.Namespace, folder: Path) -> Iterator[Path]:
+    from differential.generate import FORMATS, network_of
 
-    for seed in range(first, first + 2 * count, 2):  # formats take turns: TFLite's
-        path = folder / f"random_{seed}.tflite"
-        path.write_bytes(network_of(seed + (network_of(seed).format != "tflite")).written())
+    first = options.seed // 2 * 2 + FORMATS.index("tflite")  # formats take turns
+    for seed in range(first, first + 2 * options.random, 2):
+        path = folder / f"{options.profile}_{seed}.tflite"
+        path.write_bytes(network_of(seed, options.profile).written())
         yield path
 
 

@@ -95,7 +95,14 @@ class Network:
                 regions[_FIRST_TENSOR_REGION + number] = self._room(index, arena)
         for index in offload.inputs:
             if index in values and self.file.places[index] >= 0:
-                self._room(index, arena)[...] = np.frombuffer(values[index].tobytes(), np.uint8)
+                room, data = self._room(index, arena), values[index].tobytes()
+                if room.size != len(data):
+                    name = safe_terminal(self.file.tensor(index).name)
+                    raise ModelError(
+                        f"'{name}' has {len(data)} bytes, and Vela's file has room for {room.size}",
+                        hint="Vela wrote an operator for the CPU that works on another shape than in the source",
+                    )
+                room[...] = np.frombuffer(data, np.uint8)
         execute(
             offload.stream,
             Memories(regions),

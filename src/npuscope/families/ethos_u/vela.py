@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -28,6 +29,7 @@ class VelaOutput(Struct, frozen=True):
     file: bytes
     debug: str
     cycles: float | None
+    reasons: Mapping[str, str] = {}  # why an operator stays on the CPU, by its first output
 
 
 def vela_command(command: str = "") -> list[str]:
@@ -84,6 +86,7 @@ def run_vela(model: bytes, machine: EthosMachine, options: VelaOptions) -> VelaO
             result.read_bytes(),
             debug.read_text(errors="replace") if debug.is_file() else "",
             _stated_cycles(target),
+            _reasons((outcome.stdout + b"\n" + outcome.stderr).decode(errors="replace")),
         )
 
 
@@ -111,6 +114,17 @@ def _failure(outcome: subprocess.CompletedProcess[bytes]) -> ModelError:
     lines = [line for line in text.splitlines() if re.match(r"\s*(error|warning)", line, re.I)]
     said = safe_terminal(" ".join(lines or text.splitlines()[-1:])[:_SHOWN])
     return ModelError(f"Vela refused the network: {said or 'it gave no reason'}")
+
+
+def _reasons(text: str) -> dict[str, str]:
+    """What it warns of, and the constraint on the next line where there is one."""
+    rows = re.finditer(
+        r"operator: \w+, ofm: '(.*)'\s*\n\s*Reason: (.*)(?:\n(?!Warning)(.*))?", text
+    )
+    return {
+        row[1]: safe_terminal(" - ".join(part.strip() for part in row.group(2, 3) if part)[:_SHOWN])
+        for row in rows
+    }
 
 
 def _stated_cycles(folder: Path) -> float | None:
