@@ -4,8 +4,9 @@
 
 Every .tflite model (folders: all in them) and N random networks of tests/differential are compiled
 for every machine and executed bit by bit on random inputs; LiteRT's reference kernels compute the
-same on the source. Prints one JSON row per run: values, how many differ, how far, seconds of this
-process. What Vela, npuscope or LiteRT refuse is a row with the reason.
+same on the source; with --each for every operator of a network by itself. Prints one JSON row per
+run: values, how many differ, how far, seconds of this process. What
+Vela, npuscope or LiteRT refuse is a row with the reason.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy as np
 from npuscope.errors import NpuscopeError
 from npuscope.families.ethos_u.build import compiled, timed
 from npuscope.families.ethos_u.network import executed
+from npuscope.files.tflite.file import parse
 from npuscope.ops.run import run_once
 from npuscope.profiling.model import Profile
 from npuscope.program.model import EpochKind
@@ -40,11 +42,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--profile", default="mixed", help="of the random networks: mixed, conv")
     parser.add_argument("--machines", default=_MACHINES)
+    parser.add_argument("--each", action="store_true", help="every operator by itself")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     machines = options.machines.split(",")
     with tempfile.TemporaryDirectory() as name:
         paths = [*_files(options.models), *_random(options, Path(name))]
+        if options.each:
+            paths = [one for path in paths for one in _operators(path, Path(name))]
         with open(options.output, "a") if options.output else sys.stdout as target:
             for path in paths:
                 for machine in machines:
@@ -64,6 +69,15 @@ def _random(options: argparse.Namespace, folder: Path) -> Iterator[Path]:
         path = folder / f"{options.profile}_{seed}.tflite"
         path.write_bytes(network_of(seed, options.profile).written())
         yield path
+
+
+def _operators(path: Path, folder: Path) -> Iterator[Path]:
+    from tflite_kernels import cut_out
+
+    for number, data in enumerate(cut_out(path.read_bytes(), each=1 << 16)):
+        one = folder / f"{path.stem}_{number}_{parse(data).ops[0].kind}.tflite"
+        one.write_bytes(data)
+        yield one
 
 
 def _tell(target: TextIO, path: Path, machine: str) -> None:

@@ -100,7 +100,7 @@ class Network:
                     name = safe_terminal(self.file.tensor(index).name)
                     raise ModelError(
                         f"'{name}' has {len(data)} bytes, and Vela's file has room for {room.size}",
-                        hint="Vela wrote an operator for the CPU that works on another shape than in the source",
+                        hint="Vela gave an operator on the CPU a tensor of another shape",
                     )
                 room[...] = np.frombuffer(data, np.uint8)
         execute(

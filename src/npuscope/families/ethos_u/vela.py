@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from importlib.util import find_spec
+from math import ceil
 from pathlib import Path
 
 from msgspec import Struct
@@ -92,11 +93,14 @@ def run_vela(model: bytes, machine: EthosMachine, options: VelaOptions) -> VelaO
 
 def system_config(machine: EthosMachine) -> str:
     """A board in the words of Vela's configuration files, which know none."""
+    far = "OffChipFlash" if machine.arena == "sram" else "Dram"  # an arena is written to
     lines = [f"[System_Config.{machine.system}]", f"core_clock={machine.clock_mhz * 1e6:g}"]
-    lines += ["axi0_port=Sram", "axi1_port=OffChipFlash"]
-    for name, port in (("Sram", machine.sram), ("OffChipFlash", machine.external)):
+    lines += ["axi0_port=Sram", f"axi1_port={far}"]
+    for name, port in (("Sram", machine.sram), (far, machine.external)):
+        ports = ceil(port.bytes_per_cycle / machine.port_bytes)
+        lines += [f"{name}_ports_used={ports}"] * (ports > 1)
         lines += [
-            f"{name}_clock_scale={port.bytes_per_cycle / machine.port_bytes}",
+            f"{name}_clock_scale={port.bytes_per_cycle / machine.port_bytes / ports:.6g}",
             f"{name}_burst_length={port.burst_bytes}",
             f"{name}_read_latency={port.read_latency_cycles:g}",
             f"{name}_write_latency={port.write_latency_cycles:g}",
