@@ -269,7 +269,7 @@ def test_every_reason_has_a_rule(operator: str, reason: str, rule: str) -> None:
         ("ethos-u55-256", "Alif_Ensemble_HP", "", ("OffChipFlash_clock_scale=0.121",)),
         ("ethos-u65-256", "NXP_iMX93", "", ("axi1_port=Dram", "Dram_clock_scale=0.234375")),
         ("ethos-u85-256", "Alif_Ensemble_U85", "Shared_Sram",
-         ("Sram_ports_used=2", "Sram_clock_scale=1", "OffChipFlash_clock_scale=0.121")),
+         ("Sram_ports_used=2", "Sram_clock_scale=1.0", "OffChipFlash_clock_scale=0.121")),
     ],
 )  # fmt: skip
 def test_a_board_in_words_of_the_compiler(name: str, system: str, mode: str, lines) -> None:

@@ -100,7 +100,7 @@ def system_config(machine: EthosMachine) -> str:
         ports = ceil(port.bytes_per_cycle / machine.port_bytes)
         lines += [f"{name}_ports_used={ports}"] * (ports > 1)
         lines += [
-            f"{name}_clock_scale={port.bytes_per_cycle / machine.port_bytes / ports:.6g}",
+            f"{name}_clock_scale={round(port.bytes_per_cycle / machine.port_bytes / ports, 6)}",
             f"{name}_burst_length={port.burst_bytes}",
             f"{name}_read_latency={port.read_latency_cycles:g}",
             f"{name}_write_latency={port.write_latency_cycles:g}",
