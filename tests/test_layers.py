@@ -42,6 +42,7 @@ SERVING_ALL = (
     "bounded_file",
     "cache",
     "child",
+    "file_lock",
     "clock",
     "errors",
     "families.interface",

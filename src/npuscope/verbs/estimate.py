@@ -60,6 +60,7 @@ VERB = Verb(
     code="table_code",
     reads=("source", "others", "model"),
     all_families=True,
+    one_thread=True,
 )
 
 
