@@ -117,7 +117,7 @@ def _compiled(graph: Graph, path: Path, data: bytes, options: Mapping[str, Any])
     names = file.names or tuple(op.origin for op in model.ops)
     places = source_ops(output.debug)
     return EthosBuild(
-        read_vela(output.file),
+        read_vela(output.file, compiled=True),
         output.file,
         machine,
         path.name,
@@ -359,7 +359,7 @@ def _notes(build: EthosBuild) -> tuple[str, ...]:
     if build.vela_cycles is not None:
         ms = build.vela_cycles / (1e3 * build.machine.clock_mhz)
         notes.append(f"Vela's own estimate: {build.vela_cycles:,.0f} cycles, {ms:.4g} ms")
-    if not build.origins:
+    if build.file.offloads and not build.origins:
         notes.append("kernels have no names of operators: Vela's file does not tell them")
     return tuple(notes)
 

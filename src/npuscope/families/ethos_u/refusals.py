@@ -17,8 +17,8 @@ from npuscope.rulebook.registry import Rule, RuleKind, declare
 
 OTHER_OPERATOR = FixTemplate(
     "ethos-other-operator",
-    "use operators that Vela takes (vela --supported-ops-report lists them), or a machine that has "
-    "this one",
+    "use operators that Vela takes (its report of supported operators lists them), or another "
+    "machine",
 )
 WITHIN_LIMITS = FixTemplate(
     "ethos-within-limits", "stay within the limit that Vela names, or do it in two steps"
@@ -102,7 +102,7 @@ ROWS = (
         "ADV-ETHOS-WINDOW",
         "Window, stride or factor are beyond what the NPU has",
         "Vela refuses the operator for its window, stride, dilation or factor.",
-        r"kernel|stride comb|stride values|scale.?factor|half.?pixel|align.?corners|dilat",
+        r"kernel|stride (comb|values|out)|scale.?factor|half.?pixel|align.?corners|dilat",
         "Windows have up to 64 rows and 4,096 taps (pools with padding 8x8), strides are 1 to 3, "
         "and images are enlarged by 2, 4 or 8.",
         (fixes.MOVE_STRIDE, fixes.SMALL_POOLS, fixes.SMALLER_STRIDE, WITHIN_LIMITS),
