@@ -28,6 +28,7 @@ LAYERS = (
     "advice",
     "quantizing",
     "identify",
+    "diagnosis",
     "report",
     "families",
     "live",

@@ -54,6 +54,7 @@ if TYPE_CHECKING:  # for type checkers alone: a verb loads when it is used
     from npuscope.verbs.serve import serve as serve
     from npuscope.verbs.sweep import sweep as sweep
     from npuscope.verbs.sweep_report import sweep_report as sweep_report
+    from npuscope.verbs.triage import triage as triage
     from npuscope.verbs.tune import tune as tune
     from npuscope.verbs.validate import validate as validate
     from npuscope.verbs.what_if import what_if as what_if
@@ -76,6 +77,7 @@ __all__ = [  # noqa: RUF022
     "gate",
     "validate",
     "bisect",
+    "triage",
     "inspect",
     "checklist",
     "package",
