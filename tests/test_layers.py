@@ -24,6 +24,7 @@ LAYERS = (
     "boards",
     "profiling",
     "building",
+    "application",
     "accuracy",
     "advice",
     "quantizing",
