@@ -27,6 +27,7 @@ KNOWN = (
         "machines",
         "opstats",
         "package",
+        "plan",
         "profile",
         "profile/record",
         "program",

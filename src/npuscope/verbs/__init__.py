@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # for type checkers alone: a verb loads when it is used
     from npuscope.verbs.machines import machines as machines
     from npuscope.verbs.measure import measure as measure
     from npuscope.verbs.package import package as package
+    from npuscope.verbs.plan import plan as plan
     from npuscope.verbs.profile import profile as profile
     from npuscope.verbs.quantize import quantize as quantize
     from npuscope.verbs.rules import rules as rules
@@ -79,6 +80,7 @@ __all__ = [  # noqa: RUF022
     "bisect",
     "triage",
     "inspect",
+    "plan",
     "checklist",
     "package",
     "run",
