@@ -55,6 +55,7 @@ if TYPE_CHECKING:  # for type checkers alone: a verb loads when it is used
     from npuscope.verbs.serve import serve as serve
     from npuscope.verbs.sweep import sweep as sweep
     from npuscope.verbs.sweep_report import sweep_report as sweep_report
+    from npuscope.verbs.triage import triage as triage
     from npuscope.verbs.tune import tune as tune
     from npuscope.verbs.validate import validate as validate
     from npuscope.verbs.what_if import what_if as what_if
@@ -77,6 +78,7 @@ __all__ = [  # noqa: RUF022
     "gate",
     "validate",
     "bisect",
+    "triage",
     "inspect",
     "plan",
     "checklist",
