@@ -9,13 +9,19 @@ from compiler.nets import MACHINES, Net, compiled, sample
 from npuscope.demo_network import demo_graph
 from npuscope.errors import ModelError
 from npuscope.graph.model import DType, Graph
-from npuscope.profiling.foreign import ForeignBridge, Lineage, foreign_bridge
+from npuscope.profiling.foreign import (
+    BufferPair,
+    ForeignBridge,
+    Lineage,
+    _Learner,
+    foreign_bridge,
+)
 from npuscope.profiling.same_network import input_pairs, refuse_other_network
 from npuscope.profiling.validate import validate
 from npuscope.profiling.verdict import Verdict
 from npuscope.program.model import Program
 from npuscope.program.units import Streng
-from npuscope.sim.memory import to_stored
+from npuscope.sim.memory import Memory, to_stored
 from npuscope.structs import replace
 
 
@@ -221,3 +227,21 @@ def test_parts_that_are_stored_between_others_are_not_read_as_a_whole() -> None:
     found = validate(program, graph, machine)
     assert found.verdict is Verdict.PASSED and not found.broken
     assert found.not_compared == ("EpochBlock_2",)
+
+
+def test_values_in_another_order_are_not_compared_where_most_are_alike() -> None:
+    """The vendor's nearest resize copies the channels four times, which is as large as the result,
+    and then moves them. Most values are zero: the copies are near the result in the mean."""
+    net = Net()
+    graph = net.graph(net.conv(net.input((1, 8, 8, 4)), 4))
+    (name,) = graph.outputs
+    program = compiled(graph, "4.0")
+    buffer = program.buffer_map()[name]
+    values = np.zeros((1, 8, 8, 4), np.int8)
+    values[0, 0, :, 0] = 40
+    for stored, pairs in ((values, 1), (values.transpose(0, 2, 1, 3), 0)):
+        learner = _Learner(program, graph, {name: values})
+        memory = Memory(program)
+        memory.write(name, np.ascontiguousarray(stored))
+        learner._pair(memory, buffer, [BufferPair(name, (), 0)], set())
+        assert len(learner.pairs) == pairs

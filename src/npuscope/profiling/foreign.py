@@ -29,7 +29,7 @@ _SAME_SCALE = 1e-5
 _MOST_MEAN_LSB = 1.5
 _MOST_AXES = 4
 # Sorted values of a buffer and a tensor that differ by no more are the same in another order.
-_SAME_VALUES_LSB = 3
+_FEW_LSB = 3
 # Ops of a network that one epoch may compute, one after the other.
 _MOST_OPS = 6
 # Elements looked at to choose among tensors of one size.
@@ -145,14 +145,15 @@ class _Learner:
         apart = _apart(values, buffer, options, self.expected)
         pair = min(options, key=apart.__getitem__)
         reference = pair.values(buffer, self.expected[pair.tensor])
+        if _is_reordered(values, reference):
+            return
         if apart[pair] <= _MOST_MEAN_LSB:
             self.near[buffer.name] = pair
             # The next epoch starts from the reference again, so that rounding does not add up.
             memory.write(buffer.name, reference)
             return
-        steps = np.sort(values, axis=None).astype(np.int32) - np.sort(reference, axis=None)
         # The same values in an order that is not known here cannot be compared.
-        if int(np.abs(steps).max(initial=0)) <= _SAME_VALUES_LSB:
+        if _most_apart(np.sort(values, axis=None), np.sort(reference, axis=None)) <= _FEW_LSB:
             return
         # Wrong values do not tell which of several tensors it should have been: the network does.
         names = {option.tensor for option in options}
@@ -160,6 +161,18 @@ class _Learner:
         likely = [option for option in options if option.tensor in certain]
         if likely:
             self.far[buffer.name] = min(likely, key=apart.__getitem__)
+
+
+def _is_reordered(values: Array, reference: Array) -> bool:
+    """Each value as often as in the tensor, at other places: what only moves values made it. Where
+    most of them are alike, it is near in the mean all the same."""
+    if _most_apart(values, reference) <= _FEW_LSB:
+        return False
+    return np.array_equal(np.sort(values, axis=None), np.sort(reference, axis=None))
+
+
+def _most_apart(one: Array, other: Array) -> int:
+    return int(np.abs(one.astype(np.int32) - other).max(initial=0))
 
 
 def _reads(epoch: Epoch, memory: Memory, name: str) -> bool:
