@@ -238,7 +238,7 @@ def test_values_in_another_order_are_not_compared_where_most_are_alike() -> None
     program = compiled(graph, "4.0")
     buffer = program.buffer_map()[name]
     values = np.zeros((1, 8, 8, 4), np.int8)
-    values[0, 0, :, 0] = 40
+    values[0, 0, :, 0] = 20
     for stored, pairs in ((values, 1), (values.transpose(0, 2, 1, 3), 0)):
         learner = _Learner(program, graph, {name: values})
         memory = Memory(program)
