@@ -46,6 +46,18 @@ def test_a_result_that_is_a_constant(tmp_path: Path) -> None:
     quantized(tmp_path, w, "y", "anchors")
 
 
+def test_a_node_without_a_name_before_one_with_a_number(tmp_path: Path) -> None:
+    """Its own number would be the other's name, as exporters number nodes too."""
+    w = OnnxWriter()
+    x = conv(w, w.input("image", (1, 3, SIZE, SIZE)), weights(4, 3, 3, 3))
+    x = w.node("Neg", w.node("Sigmoid", x))
+    w.node("Neg", conv(w, x, weights(4, 4, 3, 3, seed=1)), output="y")
+    for node in w.nodes[:-1]:
+        node.name = ""
+    w.nodes[-1].name = f"Neg_{[node.op_type for node in w.nodes].index('Neg')}"
+    quantized(tmp_path, w, "y")
+
+
 def test_a_gelu_that_is_written_out_is_on_the_npu(tmp_path: Path) -> None:
     w = OnnxWriter(13)
     x = conv(w, w.input("image", (1, 3, SIZE, SIZE)), weights(8, 3, 3, 3))
