@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import helper
 
 import npuscope
 from models_onnx import OnnxWriter
+from npuscope.files.onnx.float_ready import _name_nodes
 from npuscope.profiling.runtimes import onnxruntime_session
 from quantizing.float_nets import SIZE, conv, picture_file, weights
 
@@ -46,16 +48,14 @@ def test_a_result_that_is_a_constant(tmp_path: Path) -> None:
     quantized(tmp_path, w, "y", "anchors")
 
 
-def test_a_node_without_a_name_before_one_with_a_number(tmp_path: Path) -> None:
-    """Its own number would be the other's name, as exporters number nodes too."""
-    w = OnnxWriter()
-    x = conv(w, w.input("image", (1, 3, SIZE, SIZE)), weights(4, 3, 3, 3))
-    x = w.node("Neg", w.node("Sigmoid", x))
-    w.node("Neg", conv(w, x, weights(4, 4, 3, 3, seed=1)), output="y")
-    for node in w.nodes[:-1]:
-        node.name = ""
-    w.nodes[-1].name = f"Neg_{[node.op_type for node in w.nodes].index('Neg')}"
-    quantized(tmp_path, w, "y")
+def test_a_new_name_is_not_that_of_a_node_behind() -> None:
+    """Exporters number nodes too."""
+    names = ("", "Neg_0", "Neg_0", "Neg_2")
+    proto = helper.make_model(
+        helper.make_graph([helper.make_node("Neg", "x", "y", name=n) for n in names], "g", [], [])
+    )
+    _name_nodes(proto)
+    assert [node.name for node in proto.graph.node] == ["Neg_1", "Neg_0", "Neg_3", "Neg_2"]
 
 
 def test_a_gelu_that_is_written_out_is_on_the_npu(tmp_path: Path) -> None:

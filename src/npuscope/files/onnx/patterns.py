@@ -186,7 +186,8 @@ def _layer_norm(chains: _Chains, node: Node) -> Node | None:
     if not x or mean is None or not _is_last(chains, mean):
         return None
     power = chains.made_by(mean.input(0), "Pow", "Mul")
-    if power is None or power.input(0) != quotient.input(0):
+    # Old exporters write the difference twice, once for the variance.
+    if power is None or _centred(chains, power.input(0)) != x:
         return None
     square = chains.number(power.input(1)) == 2.0 or power.inputs[0] == power.inputs[1]
     if not square:
