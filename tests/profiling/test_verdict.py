@@ -12,6 +12,7 @@ import pytest
 import npuscope
 from compiler.nets import MACHINES, Net, compiled
 from models import conv_net, mobilenet_like, save, to_tflite
+from npuscope.advice.fix.numeric import seeded_inputs
 from npuscope.cli.main import main
 from npuscope.demo_network import demo_graph
 from npuscope.errors import ModelError
@@ -306,3 +307,14 @@ def test_a_choice_that_no_step_explains_is_not() -> None:
     moved = chosen_otherwise[graph.outputs[0]] != expected[graph.outputs[0]]
     assert np.array_equal(moved, (compared == 9) | (compared == 10)) and moved.any()
     assert deciding(graph, sample, expected, {less: expected[less]}) is None
+
+
+def test_a_network_that_no_computer_could_run_is_refused() -> None:
+    tensors = [Tensor(name, (1, 224, 1024, 4096), DType.INT8) for name in "xy"]
+    graph = Graph("huge", tensors, [Op("y", "Relu", ("x",), ("y",), Attrs())], ["x"], ["y"])
+    for run_on in (
+        lambda: random_sample(graph, np.random.default_rng(0)),
+        lambda: seeded_inputs(graph, 0),
+    ):
+        with pytest.raises(ModelError, match="has 939,524,096 values: too many to run"):
+            run_on()

@@ -8,20 +8,24 @@ from typing import Protocol
 import numpy as np
 from msgspec import Struct, field
 
+from npuscope.errors import ModelError
 from npuscope.graph.model import DType, Graph, Tensor
 from npuscope.ops.table import OPS, having
 from npuscope.ops.traits import Trait
 from npuscope.program.model import Buffer, Epoch, Program
+from npuscope.text import safe_terminal
 
 # --- Seeded inputs over the whole range of their type ---
 
 
 _PASSES_ON = having(Trait.MOVES) | {"Cast"}  # places stay places
 _WHOLE = (DType.INT32, DType.INT64)
+_MOST_ELEMENTS = 1 << 27  # of one tensor; some steps keep eight bytes for each
 
 
 def random_sample(graph: Graph, generator: np.random.Generator) -> dict[str, np.ndarray]:
     """One value for each input; indices stay inside of the tables that they are looked up in."""
+    refuse_large(graph)
     sample: dict[str, np.ndarray] = {}
     for name in graph.inputs:
         tensor = graph.tensor(name)
@@ -31,6 +35,17 @@ def random_sample(graph: Graph, generator: np.random.Generator) -> dict[str, np.
         else:
             sample[name] = noise(tensor, generator)
     return sample
+
+
+def refuse_large(graph: Graph) -> None:
+    """A network that this computer could not run."""
+    largest = max(graph.tensors.values(), key=lambda tensor: tensor.elements)
+    if largest.elements > _MOST_ELEMENTS:
+        raise ModelError(
+            f"tensor '{safe_terminal(largest.name)}' has {largest.elements:,} values: too many to "
+            "run the network here",
+            hint="give smaller sizes with --shape, or export the model with them",
+        )
 
 
 def _table_size(graph: Graph, name: str) -> int:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from npuscope.advice.fix.results import Results
 from npuscope.graph.model import DType, Graph, Numerics, Op, Tensor
-from npuscope.profiling.agreement import noise
+from npuscope.profiling.agreement import noise, refuse_large
 from npuscope.shown import counted
 
 Arrays = Mapping[str, np.ndarray]  # real values by the name of an input
@@ -32,6 +32,7 @@ def random_data(graph: Graph, seeds: int) -> InputData:
 
 def seeded_inputs(graph: Graph, seed: int) -> Arrays:
     """Real values for each input, over the whole range that its type can hold."""
+    refuse_large(graph)
     generator = np.random.default_rng(seed)
     tensors = [graph.tensor(name) for name in graph.inputs]
     return {tensor.name: real(tensor, noise(tensor, generator)) for tensor in tensors}
