@@ -135,9 +135,7 @@ def next_looks(
     if len(trials) < 2:
         return ()
     inner = _inner_buffers(scene)
-    wider = Scene(
-        scene.program, [*scene.frames, _another(scene)], scene.previous, scene.other, inner
-    )
+    wider = scene.wider(lambda: _another(scene), inner)
     rows = [row for row in observations(wider, inner) if row.id not in used]
     marks = {row.id: [_mark(wider, row, trial) for trial in trials] for row in rows}
     groups: list[list[int]] = [list(range(len(trials)))]

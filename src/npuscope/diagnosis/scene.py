@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -62,7 +62,10 @@ class Scene:
         self.buffers = program.buffer_map()
         self._runs: OrderedDict[bytes, Ran | None] = OrderedDict()
         self._constants: dict[tuple[int, int], dict[str, np.ndarray]] = {}
-        self._held: list[object] = []  # keeps ids of functions from being used again
+        self._held: dict[int, object] = {}  # keeps ids of functions from being used again
+        self._faults: dict[object, tuple[Fault, ...]] = {}
+        self._wider: Scene | None = None
+        self.most_runs = _MOST_RUNS
         self.executions = 0
 
     @cached_property
@@ -83,6 +86,20 @@ class Scene:
         buffer = self.buffers[name]
         start = self.program.pool(buffer.pool).address + buffer.offset
         return start, start + buffer.size_bytes
+
+    def faults(self, key: object, make: Callable[[], Iterable[Fault]]) -> tuple[Fault, ...]:
+        """Made once: the results of their runs are kept by them."""
+        if key not in self._faults:
+            self._faults[key] = tuple(make())
+        return self._faults[key]
+
+    def wider(self, frame: Callable[[], Frame], asked: Sequence[str]) -> Scene:
+        """With one frame more, and more buffers to look at."""
+        if self._wider is None:
+            frames = [*self.frames, frame()]
+            self._wider = Scene(self.program, frames, self.previous, self.other, asked)
+            self._wider.most_runs = self.most_runs
+        return self._wider
 
     # --- What a fault lets one see ---
 
@@ -220,16 +237,16 @@ class Scene:
     ) -> Ran | None:
         """One inference; None where the simulation of a broken network cannot go on."""
         changes = (fault.image, fault.image_read, fault.step)
-        self._held.extend(change for change in changes if change is not None)
+        self._held |= {id(change): change for change in changes if change is not None}
         key = hashlib.blake2b(digest_size=16)
-        key.update(repr((id(program), *map(id, changes), fault.blocked, fill)).encode())
+        key.update(repr((id(program), *map(id, changes), _ranges(fault.blocked), fill)).encode())
         for name in program.inputs:
             if name not in inputs:
                 return None
             key.update(np.ascontiguousarray(inputs[name]).tobytes())
         place = key.digest()
         if place not in self._runs:
-            if len(self._runs) >= _MOST_RUNS:
+            if len(self._runs) >= self.most_runs:
                 self._runs.popitem(last=False)
             try:
                 self._runs[place] = self._execute(program, inputs, fault, fill)
@@ -302,6 +319,10 @@ class Scene:
                 for name, data in program.constants.items()
             }
         return self._constants[key]
+
+
+def _ranges(blocked: Sequence[Blocked]) -> tuple[tuple[int, int], ...]:
+    return tuple((block.start, block.end) for block in blocked)
 
 
 def _cut(image: Bytes, buffer: Buffer, data: np.ndarray) -> Bytes:
