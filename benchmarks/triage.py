@@ -61,7 +61,8 @@ class Bench:
         self.name = name
         self.program = build(path, {"generation": "4.0"}).program
         self.random = np.random.default_rng(seed)
-        self.other = shuffled(self.program, self.random)
+        old = build(path, {"generation": "2.2"}).program
+        self.other = shuffled(old, self.random)
         self.frames = [self.frame() for _ in range(4)]  # before, first, second, for a look
         asked = self.middle()
         self.scene = Scene(
@@ -143,7 +144,10 @@ class Bench:
         """What an observation shows on this board."""
         first = seen[0]
         if id_ == "weights":
-            return [SeenDigest(Sight(View.WEIGHTS, p), board.crc(p)) for p in board.pools]
+            word = self.look(board, seen, "flash-word")
+            return [*(SeenDigest(Sight(View.WEIGHTS, p), board.crc(p)) for p in board.pools), *word]
+        if id_ == "session":
+            return [one for part in ("halt", "marker") for one in self.look(board, seen, part)]
         if id_ == "input":
             return self.values(View.INPUT, first.input)
         if id_ == "input-ram":

@@ -82,6 +82,7 @@ class Board:
         self.instead: Program | None = None  # another programme that runs
         self.other: Program | None = None  # the build before, with the same borders
         self.cpu_view: Callable[[str, Bytes], Bytes] | None = None  # of buffers that keep a pattern
+        self.bus: Callable[[str, Bytes], Bytes] | None = None  # what the NPU may read of an input
         self.flash_is_mapped = True
         self.marks_inputs = False  # nobody writes the input buffer
 
@@ -111,8 +112,10 @@ class Board:
         return flat.view(np.uint8).reshape(-1)
 
     def weights(self, pool: str) -> Bytes:
-        """As the CPU reads them."""
+        """As the CPU reads them; another programme comes with its own."""
         image = self._images[pool].copy()
+        if self.instead is not None:
+            image = np.frombuffer(images(self.instead).get(pool, b""), np.uint8).copy()
         return image if self.flash is None else self.flash(pool, image)
 
     # --- Runs: RAM goes from one to the next ---
@@ -194,7 +197,7 @@ class Board:
             if self.fetch is not None:
                 data = self.fetch(name, data.copy(), before[name].copy(), there)
             found[name] = data
-            memory.span(place, size)[:] = data
+            memory.span(place, size)[:] = data if self.bus is None else self.bus(name, data.copy())
         buffers: dict[str, Bytes] = {}
         for epoch in program.executed:
             run_epoch(epoch, memory)

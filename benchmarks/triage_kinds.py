@@ -249,10 +249,10 @@ def bank_off(board: Board, random: Random) -> str:
             if name in lost:
                 ram.set(name, np.zeros_like(ram.get(name)))
 
-    def fetch(name: str, frame: Bytes, before: Bytes, ram: Bytes) -> Bytes:
+    def supply(name: str, frame: Bytes, before: Bytes, ram: Bytes) -> Bytes:
         return np.zeros_like(frame) if name in lost else frame
 
-    board.epoch, board.fetch = epoch, fetch
+    board.epoch, board.supply = epoch, supply
     board.cpu_view = lambda name, values: np.zeros_like(values) if name in lost else values
     return f"{pool} of {len(names)}"
 
@@ -262,6 +262,8 @@ def bank_closed(board: Board, random: Random) -> str:
     text = bank_off(board, random)
     pool = text.split()[0]
     lost = {b.name for b in board.program.buffers if b.pool == pool and not b.is_param}
+    board.supply = None
+    board.bus = lambda name, values: np.zeros_like(values) if name in lost else values
     board.cpu_view = lambda name, values: np.full_like(values, 0x55) if name in lost else values
     return text
 
@@ -338,7 +340,7 @@ def output_order(board: Board, random: Random) -> str:
 # --- Programme ---
 
 
-@kind("other network runs", "program", "other-network")
+@kind("other network runs", "program", "other-network", "weights-other-build")
 def other_network(board: Board, random: Random) -> str:
     board.instead = board.other
     return "the other build"
