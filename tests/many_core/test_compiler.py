@@ -129,7 +129,8 @@ def test_neighbours_exchange_their_halo_only() -> None:
 
 
 def test_integers_stay_integers_and_floats_become_halves() -> None:
-    assert {t for op in _ops(_compile(integer_net())) for t in op.info.dtypes} <= {"i8", "index32", "index64"}
+    integers = {t for op in _ops(_compile(integer_net())) for t in op.info.dtypes}
+    assert integers <= {"i8", "index32", "index64"}
     program = _compile(encoder())
     assert {t for op in _ops(program) for t in op.info.dtypes} == {
         "float16",
