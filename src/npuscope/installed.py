@@ -72,6 +72,11 @@ EXTRAS = (
         {"optuna": "4.2"},
     ),
     Extra(
+        "plan",
+        "`plan` searches for the optimum with OR-tools, and bounds how far it is",
+        {"ortools": "9.12"},
+    ),
+    Extra(
         "ethos-u",
         "networks are compiled for Arm Ethos-U machines (files that Vela wrote need nothing)",
         {"ethos-u-vela": "5.0"},

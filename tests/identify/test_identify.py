@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import npuscope
+from identify.edge_tpu import edge_tpu_file
 from models import mobilenet_like, to_onnx, to_tflite
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.families.ethos_u.family import FAMILY as ETHOS_U
@@ -150,6 +151,7 @@ TEXTS = {
 BINARIES = {
     "elf": b"\x7fELF\x01\x01".ljust(16, b"\0")
     + struct.pack("<2H5I6H", 1, 40, 1, 0, 0, 52, 0, 52, 0, 0, 40, 0, 0),
+    "edgetpu_tflite": edge_tpu_file(),
     "tflite": to_tflite(mobilenet_like()),
     "onnx": to_onnx(mobilenet_like()),
     "ec_blob": struct.pack("<4I", 0xCA057A7A, 2, 7, 8),

@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # for type checkers alone: a verb loads when it is used
     from npuscope.verbs.machines import machines as machines
     from npuscope.verbs.measure import measure as measure
     from npuscope.verbs.package import package as package
+    from npuscope.verbs.plan import plan as plan
     from npuscope.verbs.profile import profile as profile
     from npuscope.verbs.quantize import quantize as quantize
     from npuscope.verbs.rules import rules as rules
@@ -54,6 +55,7 @@ if TYPE_CHECKING:  # for type checkers alone: a verb loads when it is used
     from npuscope.verbs.serve import serve as serve
     from npuscope.verbs.sweep import sweep as sweep
     from npuscope.verbs.sweep_report import sweep_report as sweep_report
+    from npuscope.verbs.triage import triage as triage
     from npuscope.verbs.tune import tune as tune
     from npuscope.verbs.validate import validate as validate
     from npuscope.verbs.what_if import what_if as what_if
@@ -76,7 +78,9 @@ __all__ = [  # noqa: RUF022
     "gate",
     "validate",
     "bisect",
+    "triage",
     "inspect",
+    "plan",
     "checklist",
     "package",
     "run",
