@@ -167,9 +167,8 @@ class ExactConstant(Tensor, frozen=True):
 
 def device_dtype(tensor: Tensor) -> str:
     """Float values have 16 bits on the device."""
-    if tensor.dtype is not DType.FLOAT32:
-        return tensor.dtype.value
-    return "float32" if isinstance(tensor, ExactConstant) else "float16"
+    half = tensor.dtype is DType.FLOAT32 and not isinstance(tensor, ExactConstant)
+    return "float16" if half else tensor.dtype.value
 
 
 # Types as published summaries call them, and operands that ops have there beside the network's.
