@@ -25,6 +25,7 @@ from ethos_u.networks import (
 from ethos_u.streams import U55_128
 from models import conv_net, save, to_onnx
 from models_onnx_ops import CASES, op_model
+from npuscope.advice.gate import is_bytes
 from npuscope.errors import FileError, ModelError, UsageError
 from npuscope.families.ethos_u.build import read_build
 from npuscope.families.ethos_u.container import read_vela
@@ -65,6 +66,14 @@ def test_verbs_read_the_file_without_a_machine(path: Path) -> None:
     assert profile.figures["cpu_operators"] == 1
     findings = [finding.rule for finding in npuscope.explain(path).findings]
     assert "ADV-ETHOS-CPU" in findings
+
+
+def test_counts_are_no_bytes(path: Path) -> None:
+    """For `gate`: every figure of the family has its unit."""
+    values = FAMILY.read(path, {}).figures
+    assert {name for name in values if is_bytes(name, values)} == {
+        name for name in values if name.endswith("_bytes")
+    }
 
 
 def test_the_clock_is_a_what_if(path: Path) -> None:
