@@ -26,6 +26,7 @@ from ethos_u.streams import U55_128
 from models import conv_net, save, to_onnx
 from models_onnx_ops import CASES, op_model
 from npuscope.advice.gate import is_bytes
+from npuscope.cli.main import main
 from npuscope.errors import FileError, ModelError, UsageError
 from npuscope.families.ethos_u.build import read_build
 from npuscope.families.ethos_u.container import read_vela
@@ -81,6 +82,11 @@ def test_the_clock_is_a_what_if(path: Path) -> None:
         FAMILY.read(path, {"overrides": {"clock_mhz": mhz}}).epochs[0].ms for mhz in (100.0, 400.0)
     )
     assert slow == pytest.approx(4 * fast)
+
+
+def test_the_command_line_takes_changed_values(path: Path, capsys) -> None:
+    assert main(["estimate", str(path), "--set", "clock_mhz=100"]) == 0
+    assert "100 MHz" in capsys.readouterr().out
 
 
 def test_text_of_the_stream_assembles_to_the_same_bytes(path: Path) -> None:
