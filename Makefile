@@ -43,10 +43,10 @@ differential: $(VENV)/.installed-test
 
 # The documentation as a site of plain files, in build/docs.
 .PHONY: docs
-docs: $(VENV)/.installed
+docs: $(VENV)/.installed-docs
 	$(BIN)/python tools/write_reference.py
 	$(BIN)/python tools/write_rule_docs.py
-	$(BIN)/python tools/build_docs.py build/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
@@ -67,6 +67,10 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	touch $@ $(VENV)/.installed
 
 $(VENV)/bin/python:

@@ -29,6 +29,7 @@ LAYERS = (
     "advice",
     "quantizing",
     "identify",
+    "diagnosis",
     "report",
     "families",
     "live",

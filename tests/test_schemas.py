@@ -34,7 +34,7 @@ KNOWN = (
         "quantize",
         "rules",
     ),
-    *("run", "serve", "sweep", "tune", "validate"),
+    *("run", "serve", "sweep", "triage", "tune", "validate"),
 )
 
 

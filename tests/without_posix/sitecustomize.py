@@ -19,33 +19,14 @@ from collections.abc import Callable
 from typing import Any
 
 _MODULES = ("grp", "pty", "pwd", "resource", "termios", "tty")
-_NAMES = [
-    "O_CLOEXEC",
-    "O_DIRECTORY",
-    "O_NOCTTY",
-    "O_NOFOLLOW",
-    "O_NONBLOCK",
-    "fchmod",
-    "fchown",
-    "fork",
-    "forkpty",
-    "getegid",
-    "geteuid",
-    "getgid",
-    "getloadavg",
-    "getpgid",
-    "getuid",
-    "killpg",
-    "lchown",
-    "mkfifo",
-    "nice",
-    "openpty",
-    "sched_getaffinity",
-    "setsid",
-    "statvfs",
-    "sysconf",
+# fmt: off
+_NAMES = (
+    "O_CLOEXEC", "O_DIRECTORY", "O_NOCTTY", "O_NOFOLLOW", "O_NONBLOCK", "fchmod", "fchown", "fork",
+    "forkpty", "getegid", "geteuid", "getgid", "getloadavg", "getpgid", "getuid", "killpg",
+    "lchown", "mkfifo", "nice", "openpty", "sched_getaffinity", "setsid", "statvfs", "sysconf",
     "ttyname",
-]
+)
+# fmt: on
 
 
 def _lock_of_bytes() -> types.ModuleType:
