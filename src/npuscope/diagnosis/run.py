@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from npuscope.diagnosis.case import Case, Request, open_case
 from npuscope.diagnosis.observations import next_looks
@@ -28,15 +29,30 @@ def triage_values(
 ) -> Triage:
     """`rivals` are builds of the same network by other generations, where nobody knows which one
     the board has: then one step of difference is no evidence."""
-    tolerant = rivals is not None
     case = open_case(program, request, other)
+
+    def twin(generation: str) -> Case:
+        assert rivals is not None
+        return open_case(rivals[generation](), request, other)
+
+    twins = None if rivals is None else {name: partial(twin, name) for name in rivals}
+    return diagnose(case, twins, budget_s)
+
+
+def diagnose(
+    case: Case,
+    rivals: Mapping[str, Callable[[], Case]] | None = None,
+    budget_s: float = BUDGET_S,
+) -> Triage:
+    """The causes of one case."""
+    program, tolerant = case.scene.program, rivals is not None
     search = Search(case.scene, case.evidence, tolerant, budget_s)
     base = _base(program, case, search, tolerant)
     if search.total.exact:
         return replace(base, verdict=Verdict.NO_FAULT, answer=_equal(search, program.generation))
-    for generation, build in (rivals or {}).items():
-        twin = open_case(build(), request, other)
-        theirs = Search(twin.scene, twin.evidence, False, 0.0)
+    for generation, open_rival in (rivals or {}).items():
+        rival = open_rival()
+        theirs = Search(rival.scene, rival.evidence, False, 0.0)
         if theirs.total.exact:
             answer = _equal(theirs, generation)
             return replace(

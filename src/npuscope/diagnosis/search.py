@@ -64,12 +64,14 @@ class Search:
         rest: list[tuple[Cause, Iterator[Fault]]] = []
         for cause in rows:
             progress("trying: %s", cause.title)
-            faults = cause.faults(self.scene)
+            faults = iter(self.scene.faults(cause.id, lambda c=cause: c.faults(self.scene)))  # type: ignore[misc]
             self._try(cause, islice(faults, _FIRST))
             rest.append((cause, faults))
-        if not self.matches:
-            for cause, faults in rest:
+        missed = not self.matches
+        for cause, faults in rest:
+            if missed:
                 self._try(cause, faults)
+            if missed or self._promises(cause):
                 self._closer(cause)
         if not self.matches:
             self._pairs()
@@ -124,13 +126,27 @@ class Search:
         for _ in range(_ROUNDS):
             before = len(self.trials)
             for centre in centres:
-                self._try(cause, cause.near(self.scene, centre, width))
+                self._try(cause, self._around(cause, centre, width))
             fresh = self.trials[before:]
-            if not fresh or self.matches or width <= 1:
+            done = any(trial.reproduces(self.tolerant) for trial in fresh)
+            if not fresh or done or width <= 1:
                 return
             best = sorted(fresh, key=lambda t: t.fit.distance)[: 2 * _BEST]
             centres = list(dict.fromkeys(t.fault.parameter or 0.0 for t in best))[:_BEST]
             width = max(1.0, width / 8)
+
+    def _promises(self, cause: Cause) -> bool:
+        """Causes that came near and reproduce nothing yet may do so between two places."""
+        mine = [trial for trial in self.trials if trial.cause is cause]
+        if any(trial.reproduces(self.tolerant) for trial in mine):
+            return False
+        return any(trial.fit.distance < self.total.distance / 2 for trial in mine)
+
+    def _around(self, cause: Cause, centre: float, width: float) -> tuple[Fault, ...]:
+        near = cause.near
+        assert near is not None
+        key = cause.id, round(centre), round(width)
+        return self.scene.faults(key, lambda: near(self.scene, centre, width))
 
     def _pairs(self) -> None:
         """Two faults at once: the nearest single ones with faults of other kinds."""
