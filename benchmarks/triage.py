@@ -37,6 +37,7 @@ from npuscope.structs import replace
 
 LEVELS = ("one output", "two inputs", "buffer and checksum")
 MOST_RUNS = 4000
+BUDGET_S = 5.0  # runs are kept from fault to fault, so that most searches need few
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -204,10 +205,10 @@ class Bench:
         visible = [_key(row) for row in rows] != [_key(row) for row in plain]
         used = frozenset(("weights",) if level == 2 else ("second-input",) if level == 1 else ())
         start = time.process_time()
-        result = diagnose(self.case(rows, used))
+        result = diagnose(self.case(rows, used), budget_s=BUDGET_S)
         first = result.classes[0] if result.classes else None
         ids = tuple(part for one in first.suspects for part in one.id.split("+")) if first else ()
-        kinds = first.kinds if first else tuple(one.kind for one in result.nearest[:1])
+        kinds = first.kinds if first else result.points_to[:1]
         right = self.is_right(kind, visible, result, ids, kinds)
         single, single_all = None, None
         if visible and right and ids:
@@ -217,7 +218,7 @@ class Bench:
             for number, look in enumerate(result.next_looks):
                 extra += self.look(board, seen, look.id)
                 names.add(look.id)
-                again = diagnose(self.case([*rows, *extra], frozenset(names)))
+                again = diagnose(self.case([*rows, *extra], frozenset(names)), budget_s=BUDGET_S)
                 left = tuple(one.id for c in again.classes[:1] for one in c.suspects)
                 single_all = len(left) == 1 and (not kind.causes or left[0] in kind.causes)
                 if number == 0:

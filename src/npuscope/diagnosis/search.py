@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from npuscope.diagnosis.causes.registry import Cause, CauseKind, all_causes
 from npuscope.diagnosis.evidence import Evidence, Fit
-from npuscope.diagnosis.fault import RIGHT, Fault, both
+from npuscope.diagnosis.fault import Fault, both
 from npuscope.diagnosis.scene import Scene
 from npuscope.progress import progress
 
@@ -182,6 +182,3 @@ def paired(first: Cause, second: Cause) -> Cause:
         0,
         lambda scene: iter(()),
     )
-
-
-__all__ = ["BUDGET_S", "RIGHT", "CauseKind", "Search", "Trial"]
