@@ -98,7 +98,7 @@ def schedule(lowered: Lowered, machine: Machine, alternative: bool = False) -> l
     in_memory: dict[str, int] = {}
     line = ReadyLine(lowered, machine, alternative)
     while line.ready:
-        group = StageGroup(stored=stored, in_memory=in_memory, units=line.units_of_cut)
+        group = StageGroup(stored=stored, in_memory=in_memory, units=dict(line.units_of_cut))
         line.fill(group)
         wide = {s.output.name for s in group.stages if s.output.nbits == 16}
         stored.update({name: frame for name, frame in group.frames.items() if name in wide})
