@@ -165,8 +165,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             words = ["compile", "model.tflite", "-o", name, "--load-mpool", f"{name}.mpool", "-q"]
             assert main(words) == 0
         (place / "stats").mkdir()
-        words = ["-model=model.tflite", "-aic-binary-dir=cores", "-stats-level=70", "-q"]
-        assert main(["manycore", "compile", *words]) == 0
+        (place / "delayed").mkdir()
+        counted = ["-ddr-stats", "-aic-pmu-events=3F,70,200"]
+        compiled = {
+            "cores": [],
+            "batches": ["-stats-batchsize=2"],
+            "pair": ["--devices", "2"],
+            "counted": counted,
+        }
+        for name, more in compiled.items():
+            words = ["-model=model.tflite", f"-aic-binary-dir={name}", "-stats-level=70", "-q"]
+            assert main(["manycore", "compile", *words, *more]) == 0
+        for name in ("pair", "counted"):
+            (place / f"{name}_stats").mkdir()
+            kind = "--aic-profiling-type=raw_device_stats"
+            folder = f"--aic-profiling-out-dir={name}_stats"
+            words = [f"--test-data={name}", folder, kind, "--num-iter=2"]
+            assert main(["manycore", "run", *words]) == 0
     return place
 
 
