@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from npuscope.errors import FileError, UsageError
+from npuscope.machine import load
 from npuscope.machine.load import (
     MachineReader,
     generations,
@@ -208,3 +209,15 @@ def test_versions_with_rows_of_their_own() -> None:
 
     assert differ("2.1", "2.2") == {"name", "title", "inflated_depth_16x8", "deep_from"}
     assert differ("2.0", "2.1") == {"name", "title", "fuses_swish", "cut_keeps_units"}
+
+
+def test_a_packaged_machine_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[Path] = []
+    read_table = load.read_table
+    monkeypatch.setattr(load, "read_table", lambda path: reads.append(path) or read_table(path))
+    for kept in (load._packaged_table, load._packaged_machine, generations):
+        kept.cache_clear()
+    for generation in ("2.2", "4.0"):
+        load_machine(generation=generation, overrides={"clock_mode": "nominal"})
+    assert generations() and set_ups("stm32n6", "flash")
+    assert reads == [packaged("stm32n6")]

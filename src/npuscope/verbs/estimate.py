@@ -15,6 +15,7 @@ from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
     from npuscope.advice.compare.machines import ModelTable
+    from npuscope.application.plan import Plan
     from npuscope.building import Options, Source
     from npuscope.families.interface import Report
     from npuscope.profiling.model import Profile
@@ -41,6 +42,11 @@ VERB = Verb(
                     python=False,  # npuscope.sensitivity(...)
                     of_family=True,
                 ),
+                flag(
+                    "together",
+                    "the networks in one application: their plan with defaults",
+                    python=False,  # npuscope.plan(...)
+                ),
             ),
         ),
         TARGET,
@@ -54,6 +60,7 @@ VERB = Verb(
     code="table_code",
     reads=("source", "others", "model"),
     all_families=True,
+    one_thread=True,
 )
 
 
@@ -85,10 +92,15 @@ def screen(
     model: str | None = None,
     html: str | None = None,
     sensitivity: bool = False,
+    together: bool = False,
     json: str | None = None,
     **options: Unpack[Options],
-) -> Screen | Report | ModelTable:
+) -> Screen | Report | ModelTable | Plan:
     """The estimate as the command line shows it, with what changed values would give."""
+    if together:
+        from npuscope.application.plan import plan_together
+
+        return plan_together((source, *others), options)
     if others:
         from npuscope.advice.compare.machines import of_models
 
@@ -133,6 +145,9 @@ def _timed(
     return explanation.profile, explanation.findings
 
 
-def table_code(result: Screen | Report | ModelTable) -> int:
-    """3: a file of several could not be estimated; its line says why."""
-    return 3 if getattr(result, "has_failed", False) else 0
+def table_code(result: Screen | Report | ModelTable | Plan) -> int:
+    """3: a file of several could not be estimated; its line says why. 1: together they do not
+    fit."""
+    if getattr(result, "has_failed", False):
+        return 3
+    return 0 if getattr(result, "fits", True) else 1

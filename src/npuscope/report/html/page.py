@@ -38,6 +38,7 @@ _SCRIPTS = (
     "compare.js",
     "changes.js",
     "accuracy.js",
+    "plan.js",
     "live.js",
     "main.js",
 )
