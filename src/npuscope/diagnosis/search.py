@@ -15,7 +15,7 @@ from npuscope.diagnosis.scene import Scene
 from npuscope.progress import progress
 
 BUDGET_S = 40.0
-_FIRST = 48  # faults of a cause that are tried before those of the next
+_ROUNDS_OF = (1, 3, 44)  # faults of each cause in the first rounds
 _BEST = 3  # places on a cause's axis that are looked at more closely
 _ROUNDS = 5
 _PAIR_FROM = 6  # the nearest single faults, for two at once
@@ -61,12 +61,12 @@ class Search:
     def run(self, causes: Iterable[Cause] | None = None) -> list[Trial]:
         """Those that reproduce the evidence, exact ones first."""
         rows = tuple(all_causes() if causes is None else causes)
-        rest: list[tuple[Cause, Iterator[Fault]]] = []
-        for cause in rows:
-            progress("trying: %s", cause.title)
-            faults = iter(self.scene.faults(cause.id, lambda c=cause: c.faults(self.scene)))  # type: ignore[misc]
-            self._try(cause, islice(faults, _FIRST))
-            rest.append((cause, faults))
+        rest = [(cause, self._faults(cause)) for cause in rows]
+        # The first of every cause come before the rest of any: a large network has little time.
+        for count in _ROUNDS_OF:
+            for cause, faults in rest:
+                progress("trying: %s", cause.title)
+                self._try(cause, islice(faults, count))
         missed = not self.matches
         for cause, faults in rest:
             if missed:
@@ -76,6 +76,9 @@ class Search:
         if not self.matches:
             self._pairs()
         return self.matches
+
+    def _faults(self, cause: Cause) -> Iterator[Fault]:
+        return iter(self.scene.faults(cause.id, lambda: cause.faults(self.scene)))
 
     @property
     def matches(self) -> list[Trial]:
