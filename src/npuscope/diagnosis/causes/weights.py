@@ -18,8 +18,7 @@ _FLASH_START, _FLASH_END = 0x70000000, 0x90000000
 _SHIFTS = (16, 32, 64, 128, 256, 512, 0x400, 0x1000, 0x2000, 0x10000, 0x20000)
 _SHIFT_STEP, _MOST_SHIFT = 16, 0x1000  # others, tried where nothing else fits
 _SECTORS = (0x1000, 0x10000, 0x20000)
-_MOST_SHIFT_STEP, _MOST_SHIFT = 16, 0x1000  # others, tried where nothing else fits
-_SECTORS = 48
+_MOST_SECTORS = 48
 # (dummy cycles of the chip - those of the host) * 2 bytes in octal DTR, and lengths of a burst.
 _LATE_BYTES = (28, 4, 8, 12, 16, 20, 24)
 _BURSTS = (32, 64, 128)
