@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -76,6 +75,10 @@ def compiled(application: Application, use: NetworkUse) -> Build:
     options: Options = {"board": application.board}
     if application.generation:
         options["generation"] = application.generation
+    if use.input_data_type:
+        options["input_data_type"] = use.input_data_type
+    if use.output_data_type:
+        options["output_data_type"] = use.output_data_type
     source = application.folder / (use.model or use.build)
     try:
         return build(source, options)
@@ -242,7 +245,3 @@ def machine_with(machine: Machine, grant: Grant, windows: Windows | None = None)
 def _pool(like: MemoryPool, address: int, size: int, machine: Machine) -> MemoryPool:
     file = like.file if like.cacheable else like.name
     return as_reached(replace(like, address=address, size_bytes=size, file=file), machine)
-
-
-def source_of(application: Application, use: NetworkUse) -> Path:
-    return application.folder / (use.model or use.build)
