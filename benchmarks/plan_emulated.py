@@ -36,7 +36,8 @@ APPLICATIONS = (
 
 
 def planned(folder: Path, models: list[Path]) -> Plan:
-    rows = [f'[[networks]]\nname = "net{n}"\nmodel = "{m}"\n' for n, m in enumerate(models)]
+    row = '[[networks]]\nname = "net{}"\nmodel = "{}"\n'
+    rows = [row.format(number, model) for number, model in enumerate(models)]
     (folder / "app.toml").write_text("".join(rows), encoding="utf-8")
     plan = make_plan(read_application(folder / "app.toml"))
     for name, data in plan_files(plan).items():

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from npuscope.application.memory import ALIGN
-from npuscope.application.request import Application, Home, Kind, NetworkUse
+from npuscope.application.request import Application, Home, Kind, NetworkUse, WeightsHome
 from npuscope.building import Build, Options, build
 from npuscope.compiler.place import place
 from npuscope.errors import FileError, NpuscopeError, TargetError
@@ -176,6 +176,8 @@ def _with_weights(use: NetworkUse, whole: Build, room: Grant, base: Grant) -> It
     if plain is None:
         return
     yield plain
+    if use.weights is WeightsHome.FLASH:
+        return
     total = sum(b.size_bytes + 16 for b in whole.program.buffers if b.is_param and not b.view_of)
     for share in _WEIGHT_SHARES:
         size = _window(int(total * share))

@@ -310,9 +310,7 @@ def _shortages(placement: Placement, networks: Sequence[PlannedNetwork]) -> Iter
     for name, lack in placement.missing:
         text = f"'{name}' finds no room: {lack:,} bytes are missing"
         if name in fixed:
-            text = (
-                f"'{name}' lies, as it was built, in memory that is the application's or another's"
-            )
+            text = f"'{name}' was built for memory that is the application's or another network's"
         yield Problem("memory", name, text, lack)
 
 

@@ -43,6 +43,13 @@ class Home(Enum):
     APPLICATION = "application"  # in a buffer of its own
 
 
+class WeightsHome(Enum):
+    """Whether weights may be copied to RAM on chip when the board starts."""
+
+    ANY = "any"
+    FLASH = "flash"
+
+
 class Kind(Enum):
     """What a memory is to those who want room in it."""
 
@@ -64,6 +71,7 @@ class NetworkUse(Struct, frozen=True):
     repeat: str = ""  # the loop that it runs in
     deadline_ms: _Milliseconds | None = None
     measured_ms: _Milliseconds | None = None
+    weights: WeightsHome = WeightsHome.ANY
     input_data_type: str = ""
     output_data_type: str = ""
     inputs: Home = Home.POOL
@@ -188,8 +196,7 @@ def read_application(path: str | Path) -> Application:
         application: Application = decode(table, Application, "", TOML)
         return _completed(application, path)
     except FileError as error:
-        inside = error.where and not error.where.startswith(str(path.parent / "_")[:-1])
-        where = f"{path}: {error.where}" if inside else str(path)
+        where = f"{path}: {error.where}" if error.where else str(path)
         raise FileError(error.message, where=where, hint=error.hint) from None
 
 
