@@ -71,6 +71,9 @@ class FormatDialect(Protocol):
     def quantize_results(self, ops: Sequence[Op], results: Mapping[Any, QuantSteps]) -> None:
         """Float ops compute on integers."""
 
+    def four_bits(self, constant: Constant) -> Constant:
+        """The same with steps of 4 bits as the file holds them; NotFitting where it cannot."""
+
     # layers
 
     def layer(self, op: Op) -> FileLayer | None:

@@ -142,6 +142,9 @@ class FileGraph(Protocol):
     def set_attribute(self, op: FileNode, name: str, value: Any) -> None:
         """None leaves it out."""
 
+    def set_values(self, tensor: FileTensorId, values: np.ndarray) -> None:
+        """Of a constant, which keeps its name."""
+
     def set_input(self, op: FileNode, place: int, tensor: FileTensorId | None) -> None: ...
     def set_output(self, op: FileNode, old: FileTensorId, new: FileTensorId) -> None:
         """The node makes `new` where it made `old`."""

@@ -14,6 +14,7 @@ from npuscope.verbs.sweep import CLUSTER
 from npuscope.verbs.validate import ACCURACY
 
 if TYPE_CHECKING:
+    from npuscope.accuracy.figures import Figure
     from npuscope.advice.tune.result import Tuned
     from npuscope.building import Options
 
@@ -133,10 +134,9 @@ def tune(
 
 def _measuring(request: Any) -> Any:
     """The first figure of the task on the machine."""
-    from npuscope.advice.tune.run import TaskMetric
     from npuscope.verbs.validate import on_data
 
-    def measure(path: Path, options: Mapping[str, Any]) -> TaskMetric:
+    def measure(path: Path, options: Mapping[str, Any]) -> Figure:
         given: Any = options
         result = on_data(path, None, request, given)
         figures = result.rows[-1].figures
@@ -144,7 +144,7 @@ def _measuring(request: Any) -> Any:
             raise UsageError(
                 "accuracy needs labels", where="--data", hint="give them with --labels"
             )
-        return TaskMetric(figures[0].name, figures[0].value, figures[0].higher_is_better)
+        return figures[0]
 
     return measure
 

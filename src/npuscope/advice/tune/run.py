@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from npuscope.accuracy.figures import Figure
 from npuscope.advice.fix.candidates import FixChoice
 from npuscope.advice.fix.numeric import random_data
 from npuscope.advice.fix.run import fix
@@ -52,21 +53,7 @@ class TuneRequest(Struct, frozen=True):
     sweep: SweepOptions = SweepOptions()
 
 
-class TaskMetric(Struct, frozen=True):
-    """What answers are worth."""
-
-    name: str
-    value: float
-    higher_is_better: bool
-
-    def drop(self, other: TaskMetric) -> float:
-        """What the other loses: of shares the difference, of errors the part that it grows by."""
-        if self.higher_is_better:
-            return self.value - other.value
-        return (other.value - self.value) / (self.value or 1.0)
-
-
-Measure = Callable[[Path, Mapping[str, Any]], TaskMetric]  # of a model file with options
+Measure = Callable[[Path, Mapping[str, Any]], Figure]  # of a model file with options
 
 
 def limits_of(words: Sequence[str]) -> dict[str, float]:
@@ -271,7 +258,7 @@ def _checked(path: Path, point: TunePoint, options: Mapping[str, Any]) -> TunePo
     return replace(point, outputs=fixed.function.value)
 
 
-def _judged(point: TunePoint, base: TaskMetric, own: TaskMetric, request: TuneRequest) -> TunePoint:
+def _judged(point: TunePoint, base: Figure, own: Figure, request: TuneRequest) -> TunePoint:
     drop, limit = base.drop(own), request.limits.get(DROP)
     within = point.within and (limit is None or drop <= limit + 1e-9)
     return replace(point, figure=own.value, drop=drop, within=within)
@@ -290,7 +277,7 @@ def choose(
     """Every model of a folder as it is, ranked for the budget."""
     rows = _folder_rows(folder, options, request, store)
     points, notes = [], []
-    metrics: dict[str, TaskMetric] = {}
+    metrics: dict[str, Figure] = {}
     for label, (file, row) in rows.items():
         if row["status"] != "ok":
             notes.append(f"{label}: {row['error']['message']}")
