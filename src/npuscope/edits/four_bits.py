@@ -28,9 +28,11 @@ def four_bit_weights(document: Document, request: EditRequest) -> None:
 
 
 def may_be_four_bits(layer: FileLayer) -> bool:
+    """Integers of 8 bits about zero, some of which need more than 4."""
     weights = layer.weights
-    plain = weights.scale is not None and not np.any(weights.zeros)
-    return plain and weights.values.dtype == np.int8
+    if weights.scale is None or weights.values.dtype != np.int8 or np.any(weights.zeros):
+        return False
+    return bool(weights.values.min(initial=0) < _LOW or weights.values.max(initial=0) > _HIGH)
 
 
 def to_four_bits(document: Document, layer: FileLayer) -> None:

@@ -83,6 +83,9 @@ class FileGraph(Protocol):
         """As the file lists them; absent ones are None."""
 
     def outputs(self, op: FileNode) -> list[FileTensorId]: ...
+    def origin(self, op: FileNode) -> str:
+        """The name that findings use; empty where they have none for it."""
+
     def attribute(self, op: FileNode, name: str, default: Any = None) -> Any: ...
     def alike(self, one: FileNode, other: FileNode) -> bool:
         """Kinds, attributes and forms of results are the same."""

@@ -23,6 +23,7 @@ from npuscope.quantizing.choices import Part, fast_zero_points, fixed_tails, sha
 from npuscope.quantizing.histogram import METHODS
 from npuscope.quantizing.outputs import OutputLoss
 from npuscope.quantizing.samples import CalibrationSamples, load_samples
+from npuscope.quantizing.split import split_outputs, unlike_outputs
 from npuscope.quantizing.sqnr import LayerLoss, layer_losses
 from npuscope.quantizing.task import TaskJudge, TaskJudgement, TaskWish, open_judge
 from npuscope.quantizing.unused import judgement
@@ -45,6 +46,7 @@ class Wish(Struct, frozen=True):
     loss_db: float = 1.0
     form: ImageForm = field(default_factory=ImageForm)
     task: TaskWish | None = None  # labels judge, not decibels
+    split: bool = False  # outputs with unlike ranges into their parts
 
     def __post_init__(self) -> None:
         if self.calibration not in (AUTO, *METHODS):
@@ -144,12 +146,8 @@ def quantize(
 ) -> Quantized:
     with work_folder(Path(tempfile.gettempdir())) as folder:
         progress("preparing the float network")
-        work = opened(path, options, folder)
-        judge = _judge(work, wish)
-        if judge is None:
-            samples = load_samples(wish.data, work.borders(), wish.form, wish.samples, wish.seed)
-        else:
-            samples = judge.parts(work.borders(), wish.samples, wish.seed)
+        opening = _opened(path, wish, options, folder)
+        work, judge, samples = opening.work, opening.judge, opening.samples
         most = wish.task.max_drop if wish.task else 0.0
         bench = QuantizingBench(path, work, samples, options, wish.loss_db, progress, judge, most)
         plain = bench.plain()
@@ -176,7 +174,7 @@ def quantize(
                 work.weights(best.data, best.plan),
             ),
             steps=tuple(choice.steps),
-            notes=(*work.notes, *bench.notes),
+            notes=(*work.notes, *opening.notes, *bench.notes),
             samples=samples,
             wish=wish,
             tool=work.tool,
@@ -184,6 +182,33 @@ def quantize(
             interrupted=choice.interrupted,
             judgement=judgement(bench, judge, plain, data, (inputs, outputs)) if judge else None,
         )
+
+
+class _Opening(Struct, frozen=True):
+    work: FloatFile
+    judge: TaskJudge | None
+    samples: CalibrationSamples
+    notes: tuple[str, ...] = ()
+
+
+def _opened(path: Path, wish: Wish, options: Options, folder: Path) -> _Opening:
+    """The float file with its data; with outputs in parts where that was asked for."""
+    work = opened(path, options, folder)
+    judge = _judge(work, wish)
+    if judge is None:
+        samples = load_samples(wish.data, work.borders(), wish.form, wish.samples, wish.seed)
+    else:
+        samples = judge.parts(work.borders(), wish.samples, wish.seed)
+    names = unlike_outputs(work, samples.calibration) if wish.split else []
+    if not names:
+        notes = ("no output has columns of unlike ranges: none was split",) if wish.split else ()
+        return _Opening(work, judge, samples, notes)
+    first = next(iter(work.outputs(None, samples.calibration[:1])))
+    file, joins, told = split_outputs(path, names, options.get("shapes"), folder)
+    if judge is not None:
+        parts = {join.name: (len(join.parts), join.axis) for join in joins}
+        judge.parts_of_outputs = tuple(parts.get(name, (1, 0)) for name in first)
+    return _Opening(opened(file, options, folder), judge, samples, tuple(told))
 
 
 def _judge(work: FloatFile, wish: Wish) -> TaskJudge | None:

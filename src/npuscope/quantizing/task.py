@@ -23,6 +23,7 @@ from npuscope.accuracy.run import DataRequest, Shapes, task_of
 from npuscope.accuracy.tasks import AnswerTask, TaskSample
 from npuscope.errors import FileError
 from npuscope.quantizing.samples import Border, CalibrationSamples, Sample
+from npuscope.quantizing.split import whole_outputs
 
 _MOST_CHOOSING, _MOST_UNUSED = 512, 1000
 _MOST_BYTES = 1 << 28  # of samples that are held while plans are tried
@@ -82,6 +83,7 @@ class TaskJudge:
         self.data, self.form, self.task, self.truths = data, form, task, labels.truths
         self.choosing: tuple[int, ...] = ()
         self.unused: tuple[int, ...] = ()
+        self.parts_of_outputs: tuple[tuple[int, int], ...] = ()  # where outputs come in parts
         self._dtypes: dict[str, Any] = {}
 
     def parts(self, borders: Sequence[Border], most: int, seed: int) -> CalibrationSamples:
@@ -118,6 +120,8 @@ class TaskJudge:
         answers = []
         for place, outputs in zip(places, rows, strict=True):
             values = [np.asarray(v, np.float32) for v in outputs.values()]
+            if self.parts_of_outputs:
+                values = whole_outputs(values, self.parts_of_outputs)
             sample = TaskSample(self.data.read(place, self.form, None), self.data.names[place])
             answers.append(self.task.answer(values, sample))
         return answers

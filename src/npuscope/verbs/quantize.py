@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import INTERRUPTED, UsageError
-from npuscope.options.kinds import Argument, OptionGroup, Verb, file, real, text, whole
+from npuscope.options.kinds import Argument, OptionGroup, Verb, file, flag, real, text, whole
 from npuscope.options.rows import HTML, IMAGES, OUTPUT, READING, TARGET
 from npuscope.verbs.check import checked
 from npuscope.verbs.validate import ACCURACY
@@ -36,6 +36,8 @@ VERB = Verb(
             whole("seed", "chooses samples and random data (0)", default=0),
             real("loss_db", "SQNR that may be given up for a faster form, in dB (1)", "DB",
                 default=1.0),
+            flag("split_outputs", "give outputs that join columns of unlike ranges in their parts, "
+                "each with its own scale"),
             text("progress", "called with progress messages", "FUNCTION", shell=False),
         )),
         OptionGroup("judged by the task", (
@@ -71,6 +73,7 @@ def quantize(
     samples: int = 128,
     seed: int = 0,
     loss_db: float = 1.0,
+    split_outputs: bool = False,
     mean: str | Sequence[float] | None = None,
     std: str | Sequence[float] | None = None,
     pixel_max: float = 1.0,
@@ -115,7 +118,7 @@ def quantize(
     else:
         form = replace(image_form(mean, std, pixel_max, layout), resize=resize)
     judged = _task(data, labels, task, (max_drop, max_flash, limit, html))
-    wish = Wish(data, calibration, samples, seed, loss_db, form, judged)
+    wish = Wish(data, calibration, samples, seed, loss_db, form, judged, split_outputs)
     tell = progress or (lambda text: report_progress("%s", text))
     result = run_quantize(Path(model), wish, options, tell)
     if output is not None:

@@ -51,7 +51,7 @@ function cloudBar(measures, update) {
     el("input", {
       id: "filter-points",
       type: "search",
-      placeholder: "filter: name, ms<10, RAM<500 …",
+      placeholder: "filter: name, ms<10 …",
       "aria-label": "filter points",
       oninput: (event) => {
         cloud.words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -241,22 +241,22 @@ const MOST_ROWS = 200;
 function cloudTable(points, onFront) {
   const { measures, models } = data.cloud;
   const several = models.length > 1;
-  const names = [...(several ? ["model"] : []), ...measures.map(([name]) => name), data.cloud.with];
+  const names = [...(several ? ["model"] : []), data.cloud.with, ...measures.map(([name]) => name)];
   const order = [...points].sort(
     (a, b) => onFront.has(b.index) - onFront.has(a.index) || a.values[0] - b.values[0],
   );
   const rows = order.slice(0, MOST_ROWS).map((point) => [
     ...(several ? [models[point.model]] : []),
-    ...measures.map(([, kind], n) => shownValue(point.values[n], kind)),
     `${onFront.has(point.index) ? "on the front: " : ""}${point.name}`,
+    ...measures.map(([, kind], n) => shownValue(point.values[n], kind)),
   ]);
-  const sheetOf = table(names, rows, [names.length - 1]);
+  const sheetOf = table(names, rows, [0, several ? 1 : 0]);
   return points.length > MOST_ROWS
     ? el("div", {}, sheetOf, el("p", { class: "caption" }, `${points.length - MOST_ROWS} more: filter`))
     : sheetOf;
 }
 
-const tickText = (value, kind) =>
+const markText = (value, kind) =>
   kind === "bytes"
     ? bytes(value).replace(/\.0+ /, " ")
     : kind === "ms"
@@ -277,7 +277,7 @@ function cloudMarks(box, x, y, across, up) {
       "g",
       { class: "tick" },
       svg("line", { x1: x(value), x2: x(value), y1: box.top, y2: box.bottom }),
-      svg("text", { x: x(value), y: box.bottom + 15, "text-anchor": "middle" }, tickText(value, across.kind)),
+      svg("text", { x: x(value), y: box.bottom + 15, "text-anchor": "middle" }, markText(value, across.kind)),
     ),
   );
   const lines = thinned(up.marks, box.bottom - box.top, 16).map((value) =>
@@ -288,7 +288,7 @@ function cloudMarks(box, x, y, across, up) {
       svg(
         "text",
         { x: box.left - 6, y: Math.min(box.bottom - 1, y(value) + 4), "text-anchor": "end" },
-        tickText(value, up.kind),
+        markText(value, up.kind),
       ),
     ),
   );

@@ -11,6 +11,7 @@ from npuscope.report.figures import DASH, count, ms, size
 from npuscope.report.html.cloud import EXTERNAL, INTERNAL, MS, WEIGHTS, CloudPoint, cloud
 from npuscope.report.html.page import page
 from npuscope.report.sweep import extent, outcome
+from npuscope.shown import counted
 from npuscope.version import __version__
 
 Row = dict[str, Any]
@@ -100,7 +101,7 @@ def sweep_page(summary: Summary, store: str) -> str:
 
 def _figures(summary: Summary) -> list[dict[str, str]]:
     rows = [
-        ("Runs", count(len(summary.rows)), f"{len(summary.configurations)} configurations"),
+        ("Runs", count(len(summary.rows)), counted(len(summary.configurations), "configuration")),
         ("Models", count(len(summary.models)), "by the name of their file"),
         ("Failed", count(len(summary.failures)), "listed below"),
         ("On the front", count(len(summary.front)), "no other run is faster and smaller"),
