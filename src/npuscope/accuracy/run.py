@@ -66,6 +66,7 @@ class DataRequest(Struct, frozen=True):
     layout: str = ""
     resize: str = "stretch"
     limit: int | None = None
+    made_for: tuple[NetworkInput, ...] = ()  # whose integers samples hold, if not the network's own
 
 
 def _reals(graph: Graph, name: str, values: np.ndarray) -> np.ndarray:
@@ -80,7 +81,7 @@ def measure(
 ) -> TaskAccuracy:
     """The integer reference is in every list; its inputs are those that samples are made for."""
     reference = next(a for a in arithmetics if a.name == "int8")
-    inputs = network_inputs(reference.graph)
+    inputs = _sample_inputs(reference.graph, request)
     data = open_dataset(request.data, inputs, request.limit)
     task, labels = task_of(*_shapes(reference.graph), data, request)
     form, why = form_of(inputs[0], request)
@@ -123,6 +124,15 @@ def measure(
         notes=tuple(notes),
         labelled=labels is not None,
     )
+
+
+def _sample_inputs(graph: Graph, request: DataRequest) -> tuple[NetworkInput, ...]:
+    """Samples that hold integers mean those of the network that they were made for."""
+    own = network_inputs(graph)
+    if len(own) != len(request.made_for):
+        return own
+    pairs = zip(own, request.made_for, strict=True)
+    return tuple(replace(a, dtype=b.dtype, quant=b.quant) for a, b in pairs)
 
 
 Shapes = Sequence[tuple[int, ...]]

@@ -146,12 +146,13 @@ def _failure(row: Row, names: dict[str, str]) -> list[str]:
 
 def _facts(summary: Summary) -> list[list[str]]:
     versions = ", ".join(sorted({row["version"] for row in summary.rows}))
-    clocks = sorted({(row["mcu_mhz"], row["npu_mhz"]) for row in summary.rows})
+    pairs = {(row["mcu_mhz"], row["npu_mhz"]) for row in summary.rows}
+    clocks = sorted(pair for pair in pairs if None not in pair)
     seconds = sum(row["seconds"] for row in summary.rows)
     return [
         ["Times", _SURE],
         ["RAM", "internal RAM is the sum of the bank marks, as the vendor's compiler reports it"],
         ["npuscope", versions],
-        ["Clocks", "; ".join(f"MCU {mcu:g} MHz, NPU {npu:g} MHz" for mcu, npu in clocks)],
+        ["Clocks", "; ".join(f"MCU {mcu:g} MHz, NPU {npu:g} MHz" for mcu, npu in clocks) or DASH],
         ["Work", f"{seconds:.1f} s over all runs"],
     ]
