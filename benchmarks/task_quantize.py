@@ -4,7 +4,7 @@
 
 Every network is a float model with labelled samples (`labels` in the .npz). Figures are those of
 samples that no choice has seen, in the machine's arithmetic for ours and in the tool's own runtime
-for its defaults. "Equal" means that the 95 % ranges of a paired difference hold zero.
+for its defaults.
 """
 
 from __future__ import annotations

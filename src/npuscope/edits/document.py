@@ -35,6 +35,9 @@ class FileConstants(FileGraph, Protocol):
     def store(self, constant: Constant) -> Value:
         """A constant as an input of an op."""
 
+    def set_values(self, tensor: Value, values: np.ndarray) -> None:
+        """Of a constant, which keeps its name."""
+
 
 class FormatDialect(Protocol):
     """See `npuscope.edits.onnx` and `npuscope.edits.tflite`."""

@@ -83,9 +83,6 @@ class FileGraph(Protocol):
         """As the file lists them; absent ones are None."""
 
     def outputs(self, op: FileNode) -> list[FileTensorId]: ...
-    def origin(self, op: FileNode) -> str:
-        """The name that findings use; empty where they have none for it."""
-
     def attribute(self, op: FileNode, name: str, default: Any = None) -> Any: ...
     def alike(self, one: FileNode, other: FileNode) -> bool:
         """Kinds, attributes and forms of results are the same."""
@@ -144,9 +141,6 @@ class FileGraph(Protocol):
 
     def set_attribute(self, op: FileNode, name: str, value: Any) -> None:
         """None leaves it out."""
-
-    def set_values(self, tensor: FileTensorId, values: np.ndarray) -> None:
-        """Of a constant, which keeps its name."""
 
     def set_input(self, op: FileNode, place: int, tensor: FileTensorId | None) -> None: ...
     def set_output(self, op: FileNode, old: FileTensorId, new: FileTensorId) -> None:

@@ -42,6 +42,8 @@ def split_outputs(
 ) -> tuple[Path, tuple[Join, ...], list[str]]:
     """The float file with the parts of these outputs, and why others stay whole."""
     document = open_document(path, whole_bytes(path))
+    facts = _Facts(load_model(path, shapes))
+    origins = {origin for op in facts.graph.ops for origin in op.origin}
     joins, notes = [], []
     for output in [t for t in document.network_outputs if document.name(t) in names]:
         name = document.name(output)
@@ -51,8 +53,8 @@ def split_outputs(
                 raise NotFitting("it is not made by a Concat")
             axis = int(document.attribute(maker, "axis", 0))
             parts = tuple(document.name(part) for part in document.inputs(maker))
-            facts = _Facts(load_model(path, shapes, to_quantize=True))
-            request = EditRequest((document.origin(maker),), {}, facts)  # type: ignore[arg-type]
+            named = tuple(origin for origin in origins if document.op(origin) is maker)
+            request = EditRequest(named, {}, facts)  # type: ignore[arg-type]
             apply_edit(document, "separate-outputs", request)
         except NotFitting as misfit:
             notes.append(f"output '{safe_terminal(name)}' stays whole: {misfit}")

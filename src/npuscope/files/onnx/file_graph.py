@@ -40,9 +40,6 @@ class OnnxFileGraph(StoredOnnx):
         match = self._origins.get(origin)
         return match if match is not None and any(node is match for node in self.nodes) else None
 
-    def origin(self, op: Node) -> str:
-        return next((name for name, node in self._origins.items() if node is op), "")
-
     def kind(self, op: Node) -> str:
         return _KINDS.get(op.op_type, str(op.op_type))
 
@@ -295,7 +292,8 @@ class OnnxFileGraph(StoredOnnx):
         maker = self.producer(tensor)
         while maker is not None and self.kind(maker) in _SAME_VALUE:
             maker = self.producer(maker.input[0])
-        origin = "" if maker is None else self.origin(maker)
+        origins = (origin for origin, node in self._origins.items() if node is maker)
+        origin = None if maker is None else next(origins, None)
         ops = [op for op in network.ops if origin and op.origin[-1:] == (origin,)]
         return network.output_tensor(ops[-1]) if ops else network.tensors.get(tensor)
 

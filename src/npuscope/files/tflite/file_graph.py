@@ -43,9 +43,6 @@ class TfliteFileGraph(StoredTflite):
     def outputs(self, op: FileOp) -> list[FileTensor]:
         return op.outputs
 
-    def origin(self, op: FileOp) -> str:
-        return op.origin
-
     def attribute(self, op: FileOp, name: str, default: Any = None) -> Any:
         values = [op.option(field, default) for field in fields_of(name)]
         return values[0] if len(values) == 1 else tuple(values)
