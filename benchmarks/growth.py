@@ -5,8 +5,8 @@
 Networks of 1000, 2000 and 5000 convolutions are written as .tflite files. Each verb and each stage
 is timed in CPU seconds in a process of its own, the best of several. The exponent is the slope of
 the logarithms between the smallest and the largest: 1 is linear, 2 is quadratic; the aim for the
-verbs is at most 6 times the time for 5 times the convolutions. `chain` is small, `wide` leaves the
-weights little room on the chip, `branches` joins three convolutions by sums again and again.
+verbs is at most 5.2 times the time for 5 times the convolutions. `chain` is small, `wide` leaves
+the weights little room on the chip, `branches` joins three convolutions by sums again and again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 SIZES = (1000, 2000, 5000)
 LARGEST = 20_000  # ops, of a chain, for estimate alone
-AIM_TIMES = 6.0
+AIM_TIMES = 5.2
 AIM_LARGEST_S = 20.0
 NETWORKS = ("chain", "wide", "branches")
 

@@ -27,13 +27,14 @@ KNOWN = (
         "machines",
         "opstats",
         "package",
+        "plan",
         "profile",
         "profile/record",
         "program",
         "quantize",
         "rules",
     ),
-    *("run", "serve", "sweep", "tune", "validate"),
+    *("run", "serve", "sweep", "triage", "tune", "validate"),
 )
 
 

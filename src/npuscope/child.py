@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 _SAFE = "PYTHONSAFEPATH"  # -P for those that a child starts in turn
 _PATHS = "PYTHONPATH"
@@ -53,6 +54,26 @@ def environment() -> dict[str, str]:
     given = os.environ.get(_PATHS, "").split(os.pathsep)
     paths = [ours, *(path for path in given if path not in ("", ours))]
     return {**os.environ, _SAFE: "1", _PATHS: os.pathsep.join(paths)}
+
+
+_CHUNK = 1 << 16  # the size of a pipe
+
+
+def listen(pipe: IO[bytes], hear: Callable[[bytes], None]) -> threading.Thread:
+    """Hand on what comes through a pipe, b"" at its end. A thread, as Windows waits for no pipe."""
+
+    def read() -> None:
+        data = b" "
+        while data:
+            try:
+                data = os.read(pipe.fileno(), _CHUNK)
+            except (OSError, ValueError):  # closed from this side
+                data = b""
+            hear(data)
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    return thread
 
 
 @contextmanager

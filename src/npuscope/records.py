@@ -18,7 +18,6 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from msgspec import NODEFAULT, Struct
-from msgspec.structs import FieldInfo, fields
 
 from npuscope.errors import FileError
 from npuscope.plain_data import WORDS, Range, shown, step
@@ -81,7 +80,7 @@ def unwrapped(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 class _Field(NamedTuple):
     name: str
     decoder: Decoder
-    default: Any
+    default: Any  # what an absent key stands for; NODEFAULT where it must be there
     needs: bool  # an optional record with keys that must be there: tools write {} to leave it out
 
 
@@ -89,12 +88,18 @@ class _Field(NamedTuple):
 def _layout(kind: Any) -> dict[str, _Field]:
     """The stored fields of a record by key."""
     stored = set(kept(kind)) - {_EXTRA}
+    # Not by msgspec.structs.fields, which would resolve all annotations again.
+    hints, names, defaults = hints_of(kind), kind.__struct_fields__, kind.__struct_defaults__
+    defaults = (NODEFAULT,) * (len(names) - len(defaults)) + defaults
     return {
-        row.name.rstrip("_"): _Field(
-            row.name, _decoder(row.type), _default(row), _has_needs(row.type)
+        name.rstrip("_"): _Field(
+            name,
+            _decoder(hints[name]),
+            default.factory() if hasattr(default, "factory") else default,
+            _has_needs(hints[name]),
         )
-        for row in fields(kind)
-        if row.name in stored
+        for name, default in zip(names, defaults, strict=True)
+        if name in stored
     }
 
 
@@ -104,11 +109,6 @@ def _has_needs(hint: Any) -> bool:
     if NoneType not in parts:
         return False
     return any(row.default is NODEFAULT for kind in records for row in _layout(kind).values())
-
-
-def _default(row: FieldInfo) -> Any:
-    """What an absent key stands for; NODEFAULT where it must be there."""
-    return row.default if row.default_factory is NODEFAULT else row.default_factory()
 
 
 def _is_record(kind: Any) -> bool:

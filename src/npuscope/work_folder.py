@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from npuscope.bounded_file import OWN, parse_json, read_bytes
 from npuscope.errors import FileError
+from npuscope.file_lock import try_lock
 
 NEW = "new"
 _PREFIX = ".npuscope-"
@@ -65,7 +66,13 @@ class Work:
         (self.path / NEW).mkdir()
 
     def move_to(self, home: Path) -> None:
-        self.path = self.path.rename(home / self.path.name)
+        try:
+            self.path = self.path.rename(home / self.path.name)
+        except PermissionError:  # Windows moves no folder with an open file
+            os.close(self._lock)
+            self.path = self.path.rename(home / self.path.name)
+            self._lock = os.open(self.path / _LOCK, os.O_RDWR)
+            try_lock(self._lock)
         self.home = home
 
     def adopt(self) -> None:
@@ -85,6 +92,7 @@ class Work:
     def close(self) -> None:
         _remove(self.path)
         os.close(self._lock)
+        _remove(self.path)  # again: Windows removes no open file, so not the lock
 
 
 def tidy(home: Path) -> None:
@@ -108,29 +116,37 @@ def _settle(work: Path) -> None:
         for other in others:
             with contextlib.suppress(OSError):
                 _settle(other)
-        if not any(map(os.path.lexists, others)):  # they look for our journal
+        done = not any(map(os.path.lexists, others))  # they look for our journal
+        if done:
             _remove(work)
     finally:
         os.close(lock)
+    if done:
+        _remove(work)
 
 
 def _lock_of_dead(work: Path) -> int | None:
     """The lock of a work folder that is ours and whose process is gone."""
     status = work.lstat()
-    mine = not hasattr(os, "getuid") or status.st_uid == os.getuid()
-    if not (is_work(work.name) and stat.S_ISDIR(status.st_mode) and mine):
+    if not (is_work(work.name) and stat.S_ISDIR(status.st_mode) and _is_private(status)):
         return None
-    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        return None  # work folders are private: this one came another way
     try:
-        lock = os.open(work / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+        lock = os.open(work / _LOCK, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     except FileNotFoundError:
         work.rmdir()  # its process ended before it could lock; does nothing to a folder with files
         return None
-    if _locked(lock) is not True:
+    if try_lock(lock) is not True:
         os.close(lock)
         return None
     return lock
+
+
+def _is_private(status: os.stat_result) -> bool:
+    """Work folders are ours alone: another one came another way. Windows has no such bits."""
+    if not hasattr(os, "getuid"):
+        return True
+    shared = status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    return status.st_uid == os.getuid() and not shared
 
 
 def _claim(work: Path) -> int | None:
@@ -140,24 +156,11 @@ def _claim(work: Path) -> int | None:
     except FileNotFoundError:
         return None
     with contextlib.suppress(FileNotFoundError):
-        is_taken = _locked(lock) is False
+        is_taken = try_lock(lock) is False
         if not is_taken and os.path.samestat(os.stat(work / _LOCK), os.fstat(lock)):
             return lock
     os.close(lock)
     return None
-
-
-def _locked(file: int) -> bool | None:
-    """Whether the lock is ours now; None where the system or the file system has none."""
-    try:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except (ImportError, OSError):
-        return None
-    return True
 
 
 @contextlib.contextmanager
@@ -165,12 +168,12 @@ def held(folder: Path) -> Iterator[None]:
     """Commits to a folder happen one after the other, whoever makes them."""
     try:
         file = os.open(folder, os.O_RDONLY)
-    except OSError:  # it may be written but not listed
+    except OSError:  # it may be written but not listed; Windows opens no folders
         yield
         return
     try:
         end = time.monotonic() + _WAIT_S
-        while _locked(file) is False:
+        while try_lock(file) is False:
             if time.monotonic() > end:
                 raise FileError(
                     "another npuscope is writing to this folder",

@@ -14,7 +14,7 @@ from npuscope.cli.main import main
 
 Capture = pytest.CaptureFixture[str]
 PAGE = (Path(__file__).parents[2] / "docs" / "ci.md").read_text(encoding="utf-8")
-(WORKFLOW,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+WORKFLOW, _ACTION, _HOOKS = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 STEPS = re.findall(r"^ +run: (.+)$", WORKFLOW, re.MULTILINE)
 BEFORE = re.findall(r"^npuscope estimate .*$", PAGE, re.MULTILINE)
 

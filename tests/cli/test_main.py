@@ -1,18 +1,21 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import gc
 import io
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import npuscope
 from models import mobilenet_like, save, to_tflite
-from npuscope.cli.main import VERBS, main
+from npuscope.cli.main import VERBS, console, main
 from npuscope.cli.output import working
 from npuscope.errors import DeviceError, FileError, InternalError, ModelError, TargetError
 from npuscope.progress import LOGGER, kept_at_interrupt, progress
@@ -269,3 +272,27 @@ def test_verbose_says_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "npuscope: compiled for stm32n6, generation 4.0: 11 epochs in " in long.err
     assert "; the slowest:" in short.out and "; all, the slowest first:" in long.out
     assert len(long.out.splitlines()) == len(short.out.splitlines()) + 3  # eleven epochs, not eight
+
+
+@pytest.mark.parametrize(("verb", "threads"), [("estimate", "1"), ("fix", None), ("none", None)])
+def test_numpy_starts_no_threads_for_verbs_that_run_no_network(
+    verb: str, threads: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")  # so that the end of the test puts it back
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    monkeypatch.setattr(sys, "argv", ["npuscope", verb, "net.tflite"])
+    monkeypatch.setattr("npuscope.cli.main.main", lambda argv: 0)
+    with kept_collector(), pytest.raises(SystemExit):
+        console()
+    assert os.environ.get("OPENBLAS_NUM_THREADS") == threads
+
+
+@contextlib.contextmanager
+def kept_collector() -> Iterator[None]:
+    """`console` owns its process: it sets the collector for good."""
+    before = gc.get_threshold()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()

@@ -7,8 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import flatbuffers
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 
 import npuscope
 from ethos_u.networks import (
@@ -23,6 +25,8 @@ from ethos_u.networks import (
 from ethos_u.streams import U55_128
 from models import conv_net, save, to_onnx
 from models_onnx_ops import CASES, op_model
+from npuscope.advice.gate import is_bytes
+from npuscope.cli.main import main
 from npuscope.errors import FileError, ModelError, UsageError
 from npuscope.families.ethos_u.build import read_build
 from npuscope.families.ethos_u.container import read_vela
@@ -31,9 +35,10 @@ from npuscope.families.ethos_u.executorch import read_program
 from npuscope.families.ethos_u.family import FAMILY
 from npuscope.families.ethos_u.files import assemble, disassemble
 from npuscope.families.ethos_u.machine import load_machine
-from npuscope.families.ethos_u.network import Network
+from npuscope.families.ethos_u.network import Network, executed
+from npuscope.families.ethos_u.refusals import row_of
 from npuscope.families.ethos_u.stream import stream_bytes
-from npuscope.families.ethos_u.vela import VelaOptions, run_vela, vela_command
+from npuscope.families.ethos_u.vela import VelaOptions, run_vela, system_config, vela_command
 from npuscope.files.load import read_model
 from npuscope.program.model import EpochKind
 
@@ -64,11 +69,24 @@ def test_verbs_read_the_file_without_a_machine(path: Path) -> None:
     assert "ADV-ETHOS-CPU" in findings
 
 
+def test_counts_are_no_bytes(path: Path) -> None:
+    """For `gate`: every figure of the family has its unit."""
+    values = FAMILY.read(path, {}).figures
+    assert {name for name in values if is_bytes(name, values)} == {
+        name for name in values if name.endswith("_bytes")
+    }
+
+
 def test_the_clock_is_a_what_if(path: Path) -> None:
     slow, fast = (
         FAMILY.read(path, {"overrides": {"clock_mhz": mhz}}).epochs[0].ms for mhz in (100.0, 400.0)
     )
     assert slow == pytest.approx(4 * fast)
+
+
+def test_the_command_line_takes_changed_values(path: Path, capsys) -> None:
+    assert main(["estimate", str(path), "--set", "clock_mhz=100"]) == 0
+    assert "100 MHz" in capsys.readouterr().out
 
 
 def test_text_of_the_stream_assembles_to_the_same_bytes(path: Path) -> None:
@@ -142,6 +160,42 @@ def test_every_kind_of_file_is_recognised(path: Path, tmp_path: Path) -> None:
         assert npuscope.inspect(file).kind == kind
 
 
+def test_variables_are_inputs_and_outputs(tmp_path: Path) -> None:
+    """The stream reads what the network kept, and its result is kept."""
+    layer = Convolution(U55_128)
+    path = vela_file(layer, tmp_path)
+    model = schema.ModelT.InitFromPackedBuf(path.read_bytes(), 0)
+    (graph,) = model.subgraphs
+    handle = schema.TensorT()
+    handle.name, handle.shape, handle.type = b"handle", [], schema.TensorType.RESOURCE
+    graph.tensors.append(handle)
+    (image,), result, place = graph.inputs, graph.operators[0].outputs[0], len(graph.tensors) - 1
+    rows = []
+    for name, inputs, outputs in (
+        ("VAR_HANDLE", [], [place]),
+        ("READ_VARIABLE", [place], [image]),
+        ("ASSIGN_VARIABLE", [place, result], []),
+    ):
+        code, op = schema.OperatorCodeT(), schema.OperatorT()
+        code.builtinCode = code.deprecatedBuiltinCode = getattr(schema.BuiltinOperator, name)
+        code.deprecatedBuiltinCode = min(code.builtinCode, 127)
+        model.operatorCodes.append(code)
+        op.opcodeIndex, op.inputs, op.outputs = len(model.operatorCodes) - 1, inputs, outputs
+        rows.append(op)
+    rows[0].builtinOptionsType = schema.BuiltinOptions.VarHandleOptions
+    rows[0].builtinOptions = schema.VarHandleOptionsT()
+    rows[0].builtinOptions.sharedName = b"state"
+    graph.operators, graph.inputs = [*rows[:2], *graph.operators, rows[2]], []
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    values = np.random.default_rng(3).integers(-128, 128, (1, *SHAPE_IN)).astype(np.int8)
+    results = executed(read_vela(bytes(builder.Output())), None, {"image": values})
+    assert list(results) == ["real", "result"]
+    assert np.array_equal(results["result"][0], layer.expected(values[0]))
+    with pytest.raises(ModelError, match="0 inputs on one side"):
+        executed(read_vela(bytes(builder.Output())), None, {})
+
+
 # --- The compiler as a child ---
 
 
@@ -175,6 +229,68 @@ out = pathlib.Path(sys.argv[sys.argv.index('--output-dir') + 1]); out.mkdir()
     assert "--accelerator-config ethos-u65-512" in words
     assert "--system-config Ethos_U65_High_End --memory-mode Dedicated_Sram" in words
     assert output.cycles == 42.5
+
+
+def test_reasons_of_the_compiler_are_read(tmp_path: Path) -> None:
+    body = """
+out = pathlib.Path(sys.argv[sys.argv.index('--output-dir') + 1]); out.mkdir()
+(out / 'network_vela.tflite').write_bytes(b'x')
+print("Warning (supported operators) operator: SQUARE, ofm: 'square'")
+print("Reason: Unsupported opType")
+print("Warning (supported operators) operator: CONV_2D, ofm: 'it's'")
+print("Reason: Unsupported kernel stride: 5, 5")
+print("Kernel stride must be in the range (1,3).")
+"""
+    output = run_vela(b"x", load_machine("ethos-u55-128"), VelaOptions(_fake_vela(tmp_path, body)))
+    assert output.reasons == {
+        "square": "Unsupported opType",
+        "it's": "Unsupported kernel stride: 5, 5 - Kernel stride must be in the range (1,3).",
+    }
+
+
+@pytest.mark.parametrize(
+    ("operator", "reason", "rule"),
+    [
+        ("SQUARE", "Unsupported opType", "OPERATOR"),
+        ("DEQUANTIZE", "Unsupported opType", "CPU"),
+        ("ADD", "Operation has mismatching quantization parameters", "QUANTIZATION"),
+        ("PAD", "Unsupported zeroPoint 3 for dataType: Int32", "QUANTIZATION"),
+        ("CONV_2D", "The absolute sum of weight-tensor elements: 9 exceeds limit: 8", "WEIGHTS"),
+        ("RESHAPE", "Shape tensor must be constant", "WEIGHTS"),
+        ("LOG", "Operation has tensor with unsupported DataType Float32 (kernel)", "TYPE"),
+        ("ADD", "32-bit feature-maps are not supported.", "TYPE"),
+        ("CONV_2D", "Unsupported kernel stride: 5, 5", "WINDOW"),
+        ("TRANSPOSE_CONV", "unsupported stride combination: (3,3)", "WINDOW"),
+        (
+            "RESIZE_BILINEAR",
+            "operation has unsupported scale-factor=3",
+            "WINDOW",
+        ),
+        ("STRIDED_SLICE", "StridedSlice with unsupported stride axis", "SHAPE"),
+        ("MEAN", "Reduced axis is too large: 70000", "SHAPE"),
+        ("SOFTMAX", "Unsupported ifmShape: (1,1), W * H = 70000", "SHAPE"),
+        ("TRANSPOSE", "Unsupported transpose-shape", "SHAPE"),
+        ("LESS", "", "CPU"),
+        ("LESS", "something that no version has said yet", "CPU"),
+    ],
+)
+def test_every_reason_has_a_rule(operator: str, reason: str, rule: str) -> None:
+    assert row_of(operator, reason).id == f"ADV-ETHOS-{rule}"
+
+
+@pytest.mark.parametrize(
+    ("name", "system", "mode", "lines"),
+    [
+        ("ethos-u55-256", "Alif_Ensemble_HP", "", ("OffChipFlash_clock_scale=0.121",)),
+        ("ethos-u65-256", "NXP_iMX93", "", ("axi1_port=Dram", "Dram_clock_scale=0.234375")),
+        ("ethos-u85-256", "Alif_Ensemble_U85", "Shared_Sram",
+         ("Sram_ports_used=2", "Sram_clock_scale=1.0", "OffChipFlash_clock_scale=0.121")),
+    ],
+)  # fmt: skip
+def test_a_board_in_words_of_the_compiler(name: str, system: str, mode: str, lines) -> None:
+    text = system_config(load_machine(name, system=system, memory_mode=mode)).splitlines()
+    assert set(lines) <= set(text)
+    assert f"[System_Config.{system}]" in text
 
 
 def test_the_installed_package_is_a_command(tmp_path: Path, monkeypatch) -> None:

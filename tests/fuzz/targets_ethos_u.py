@@ -1,4 +1,4 @@
-"""Files of Ethos-U: containers, command streams and their text."""
+"""Files of Ethos-U: containers, command streams and their text; containers of the Edge TPU."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from ethos_u.networks import CONFIGURATIONS, Convolution, executorch_program, vela_file
 from fuzz.engine import Command, Target
 from fuzz.mutate import BINARY, TEXT
+from identify.edge_tpu import edge_tpu_file
 from npuscope.families.ethos_u.files import disassemble
 from npuscope.families.ethos_u.stream import stream_bytes
 
@@ -34,6 +35,9 @@ ETHOS_U: tuple[Target, ...] = (
     Target("ethos_u_stream",
            lambda side: [stream_bytes(Convolution(one).stream()) for one in CONFIGURATIONS],
            BINARY, _commands(*_READ), "stream.bin"),
+    Target("edgetpu_tflite", lambda side: [edge_tpu_file()], BINARY,
+           _commands("inspect {file}", "inspect {file} --json", "estimate {file}"),
+           "net_edgetpu.tflite"),
     Target("ethos_u_listing", _listings, TEXT,
            _commands("asm {file} -o {out}.bin", "inspect {file}"), "stream.txt"),
 )  # fmt: skip

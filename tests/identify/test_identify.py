@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import npuscope
+from identify.edge_tpu import edge_tpu_file
 from models import mobilenet_like, to_onnx, to_tflite
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.families.ethos_u.family import FAMILY as ETHOS_U
@@ -110,7 +111,17 @@ CPU_REPORT = (
 REPORT_JSON = {"cli_parameters": "generate", "exec_cmd": "generate", "layers": [{}, {}]}
 C_GRAPH = {"c_layers": [{}], "c_arrays": [], "memory_pools": {}, "c_name": "net"}
 VALUES_CSV = "# file created : today\n# dtype=int8\n# c-model features\n1.0\n2.0\n"
+SUMMARY = (
+    "Specialization: net\n\n\ncore  ucycles  ucycles(%)     pcycles  pcycles(%)  count      out KB  "
+    "ucycles/KB  pcycles/KB  stddev(pc/KB)  opdetails\n"
+    "c0        103      81.97%         N/A         N/A      3      360.00        0.29         N/A"
+    "            N/A  aiccopytovtcm DMAIssue DDR \n\n"
+    "c0 total:             125 ucycles            6832 pcycles (thread max)\n"
+    "c0    t0 HVX                  125 ucycles [1000, 1125]            6831 pcycles  46.73% "
+    "utilization\n"
+)
 TEXTS = {
+    "opstats_summary": SUMMARY,
     "opstats": '{"schema": "npuscope/opstats/1", "buffers": [], "totals": {}}',
     "weights_c": WEIGHTS_C,
     "network_h": NETWORK_H,
@@ -140,6 +151,7 @@ TEXTS = {
 BINARIES = {
     "elf": b"\x7fELF\x01\x01".ljust(16, b"\0")
     + struct.pack("<2H5I6H", 1, 40, 1, 0, 0, 52, 0, 52, 0, 0, 40, 0, 0),
+    "edgetpu_tflite": edge_tpu_file(),
     "tflite": to_tflite(mobilenet_like()),
     "onnx": to_onnx(mobilenet_like()),
     "ec_blob": struct.pack("<4I", 0xCA057A7A, 2, 7, 8),

@@ -147,8 +147,12 @@ class FileLink(_RealLink):
             import termios
             import tty
 
+        except ImportError:
+            message = "this system has no pseudo terminals"
+            raise DeviceError(message, where=self.name, hint="use socket:HOST:PORT") from None
+        try:
             self._file = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
-        except (ImportError, OSError, ValueError) as error:
+        except (OSError, ValueError) as error:
             raise DeviceError(f"cannot open the terminal: {error}", where=self.name) from error
         # The lock that pyserial takes too: two clients would hear each other's answers.
         try:

@@ -139,7 +139,7 @@ class PtyListener:
     """A pseudo terminal in raw mode; its slave is what a client opens as a serial port."""
 
     def __init__(self) -> None:
-        if os.name != "posix":
+        if not hasattr(os, "openpty"):
             raise DeviceError("this system has no pseudo terminals", hint="use --tcp PORT")
         import tty
 

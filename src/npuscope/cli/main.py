@@ -91,6 +91,10 @@ _MADE_BETWEEN = 100_000
 def console() -> NoReturn:
     """Entry point of the installed command."""
     gc.set_threshold(_MADE_BETWEEN)
+    verb = sys.argv[1] if sys.argv[1:] else ""
+    if verb in VERBS and record(verb).one_thread:
+        # numpy is not loaded yet. Each thread that it starts spins for some 20 ms.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     code = main(sys.argv[1:])
     gc.freeze()  # at exit Python would look for cycles in all that is left
     sys.exit(code)

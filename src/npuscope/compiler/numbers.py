@@ -61,7 +61,7 @@ def norm(values: Array | float) -> int:
 def int16(values: Array | float) -> Array:
     # Half away from zero.
     values = np.asarray(values, dtype=np.float64)
-    return _between(np.asarray(np.sign(values) * np.floor(np.abs(values) + 0.5)), -32768, INT16_MAX)
+    return _between(np.trunc(values + np.copysign(0.5, values)), -32768, INT16_MAX)
 
 
 def int32(values: Array | float) -> Array:

@@ -91,7 +91,10 @@ def _error(what: str, hint: str) -> FileError:
 
 # Custom ops in which compilers for other NPUs hide the layers that they took.
 _OTHER_NPUS = {
-    "edgetpu-custom-op": ("the Coral Edge TPU", "the .tflite file that edgetpu_compiler was given"),
+    "edgetpu-custom-op": (
+        "the Coral Edge TPU",
+        "the .tflite file that edgetpu_compiler was given; inspect tells what this one holds",
+    ),
     "ethos-u": ("an Arm Ethos-U", "the .tflite file that Vela was given"),
     "DISPATCH_OP": ("a phone's NPU", "the .tflite file before LiteRT's ahead-of-time compiler"),
 }

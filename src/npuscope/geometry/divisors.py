@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import isqrt
 
 
+@lru_cache(maxsize=4096)  # layers of a network share their sizes
 def largest_divisor(number: int, limit: int) -> int:
     """The largest divisor of `number` that is not above `limit`."""
     return next(d for d in range(min(number, limit), 0, -1) if number % d == 0)

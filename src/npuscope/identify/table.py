@@ -12,7 +12,7 @@ from npuscope.bounded_file import REPORT
 from npuscope.errors import FileError
 from npuscope.families.interface import Format, Place, Rank, function_at
 from npuscope.families.registry import families
-from npuscope.identify import binary, build_files, documents
+from npuscope.identify import binary, build_files, documents, edge_tpu
 from npuscope.identify.sample import Sample
 from npuscope.text import safe_terminal
 
@@ -32,6 +32,12 @@ class Identity(Struct, frozen=True):
 
 # What belongs to no family; a family's own kinds are tried before these.
 SHARED: tuple[Format, ...] = (
+    Format(
+        "edgetpu_tflite",
+        "TFLite model compiled for the Edge TPU",
+        edge_tpu.is_edge_tpu,
+        edge_tpu.inspect_edge_tpu,
+    ),
     Format("tflite", "TFLite model", binary.is_tflite, binary.inspect_model),
     Format("intel_hex", "Intel HEX file", build_files.is_hex_file, build_files.inspect_hex),
     Format(

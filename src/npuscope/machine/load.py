@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import orjson
 from msgspec.structs import asdict, fields
 
 from npuscope.bounded_file import MACHINE, parse_json, read_bytes, read_head, read_toml
@@ -22,11 +20,9 @@ from npuscope.records import decode, hints_of
 from npuscope.structs import replace
 
 DEFAULT_GENERATION = "4.0"
-# Versions whose builds follow the rules of another one: 2.0 all of them, 2.1 all but the rows of
-# its own table. They are accepted by name and not listed.
-SAME_RULES = {"2.0": "2.1"}
-VARIANTS = {"2.1": "2.2"}
-log = logging.getLogger(__name__)
+# Versions that follow the rules of another one but for some rows of their own. They are accepted by
+# name and not listed.
+VARIANTS = {"2.0": "2.2", "2.1": "2.2"}
 _FOLDER = Path(__file__).parent
 
 
@@ -43,23 +39,14 @@ def load_machine(
     `overrides` replaces single values, by their path in the TOML; `machine_file` is read
     instead of a packaged machine.
     """
-    generation = generation_of_version(generation)
     if machine_file is None:
         machine = _packaged_machine(name, generation, epoch_controller)
     else:
         path = Path(machine_file)
-        machine = _build(_table(path, generation, epoch_controller), path)
+        machine = _build(read_table(path), path, generation, epoch_controller)
     if not overrides:
         return machine
     return with_overrides(machine, plain_overrides(overrides, name, machine_file))
-
-
-@lru_cache(maxsize=len(SAME_RULES) + 1)
-def generation_of_version(name: str) -> str:
-    """The generation that stands for a version of the vendor's tools; told once."""
-    if name in SAME_RULES:
-        log.warning("generation %s: the rules of %s are used", name, SAME_RULES[name])
-    return SAME_RULES.get(name, name)
 
 
 _NAMED = ("clock_mode", "flash", "psram")
@@ -75,7 +62,7 @@ def plain_overrides(
     single = {key: value for key, value in overrides.items() if key not in _NAMED}
     if len(single) == len(overrides):
         return single
-    table = read_table(Path(machine_file) if machine_file is not None else packaged(name))
+    table = _packaged_table(name) if machine_file is None else read_table(Path(machine_file))
     clocks: dict[str, object] = {}
     if "clock_mode" in overrides:
         mode = _chosen(table.get("clock_modes", {}), overrides["clock_mode"], "clock_mode")
@@ -120,7 +107,7 @@ def _road(
 
 def set_ups(name: str, memory: str) -> tuple[str, ...]:
     """Names of the set-ups of a packaged machine's flash or PSRAM, the usual one first."""
-    return tuple(read_table(packaged(name)).get(memory, {}))
+    return tuple(_packaged_table(name).get(memory, {}))
 
 
 def set_up_of(machine: Machine, memory: str) -> str:
@@ -146,29 +133,14 @@ def set_up_of(machine: Machine, memory: str) -> str:
 
 @lru_cache(maxsize=16)
 def _packaged_table(name: str) -> dict[str, Any]:
+    """Read once; whoever asks leaves it as it is."""
     return read_table(packaged(name))
 
 
 @lru_cache(maxsize=16)
 def _packaged_machine(name: str, generation: str, epoch_controller: bool) -> Machine:
     """Machines are immutable, so all callers share one."""
-    path = packaged(name)
-    return _build(_table(path, generation, epoch_controller), path)
-
-
-def _table(path: Path, generation: str, epoch_controller: bool) -> dict[str, Any]:
-    table = read_table(path)
-    # Put the chosen generation where the record has it.
-    if generation not in table["generations"]:
-        names = ", ".join(known_generations(table))
-        raise UsageError(
-            f"unknown generation '{generation}'", where="--generation", hint=f"known: {names}"
-        )
-    rows = _expect_table(table["generations"][generation], f"generations.{generation}", path)
-    table["generation"] = dict(rows)
-    table["generation_name"] = generation
-    table["epoch_controller"] = epoch_controller
-    return table
+    return _build(_packaged_table(name), packaged(name), generation, epoch_controller)
 
 
 @lru_cache(maxsize=1)
@@ -183,7 +155,7 @@ def known_generations(table: Mapping[str, Any]) -> tuple[str, ...]:
 @lru_cache(maxsize=1)
 def generations() -> tuple[str, ...]:
     """Compiler generations, oldest first: the order in the default machine's file."""
-    return known_generations(read_table(packaged(DEFAULT_MACHINE)))
+    return known_generations(_packaged_table(DEFAULT_MACHINE))
 
 
 class UnknownMachine(UsageError):
@@ -206,7 +178,11 @@ def read_table(path: Path) -> dict[str, Any]:
     table["generations"] = {
         name: _inherit(generations, name, path, children=()) for name in generations
     }
-    table["pools"] = [_complete_pool(pool, i, path) for i, pool in enumerate(_pools(table, path))]
+    optional = {f.name: f.default for f in fields(MemoryPool) if not f.required}
+    table["pools"] = [
+        {**optional, **_expect_table(pool, f"pools[{index}]", path)}
+        for index, pool in enumerate(_pools(table, path))
+    ]
     return table
 
 
@@ -234,16 +210,20 @@ def _merge(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _complete_pool(pool: object, index: int, path: Path) -> dict[str, Any]:
-    """Optional keys get their defaults."""
-    optional = {f.name: f.default for f in fields(MemoryPool) if not f.required}
-    return {**optional, **_expect_table(pool, f"pools[{index}]", path)}
-
-
-def _build(table: dict[str, Any], path: Path) -> Machine:
-    apart = ("generations", "generation_name", "clock_modes", "flash", "psram")
+def _build(
+    table: Mapping[str, Any], path: Path, generation: str, epoch_controller: bool
+) -> Machine:
+    if generation not in table["generations"]:
+        names = ", ".join(known_generations(table))
+        raise UsageError(
+            f"unknown generation '{generation}'", where="--generation", hint=f"known: {names}"
+        )
+    # The chosen generation goes where the record has it.
+    chosen = _expect_table(table["generations"][generation], f"generations.{generation}", path)
+    apart = ("generations", "clock_modes", "flash", "psram")
     rows = {key: value for key, value in table.items() if key not in apart}
-    rows["generation"] = {"name": table["generation_name"], **table["generation"]}
+    rows["generation"] = {"name": generation, **chosen}
+    rows["epoch_controller"] = epoch_controller
     rows["pools"] = [_sized(pool) for pool in table["pools"]]
     return _checked(rows, path)
 
@@ -292,6 +272,8 @@ _HEAD_BYTES = 256
 
 def machine_text(machine: Machine) -> str:
     """One line of JSON, the same for equal machines."""
+    import orjson
+
     return orjson.dumps(machine, default=asdict, option=orjson.OPT_SORT_KEYS).decode()
 
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from math import inf, isinf, isnan
 
-from msgspec.structs import fields
-
 from npuscope.errors import InternalError, ModelError, NpuscopeError
 from npuscope.graph.limits import MAX_ELEMENTS, MAX_MACS, MAX_RANK
 from npuscope.graph.model import DType, Graph, Op, Tensor
@@ -60,7 +58,10 @@ def _numbers(graph: Graph) -> Iterator[Problem]:
 
 @cache
 def _float_fields(kind: str) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(OPS[kind].attrs) if field.type is float)
+    """By their annotations as written: resolving all of them takes longer than a small network."""
+    records = OPS[kind].attrs.__mro__
+    hints = [hint for record in records for hint in getattr(record, "__annotations__", {}).items()]
+    return tuple(name for name, hint in hints if hint == "float")
 
 
 def _arity(graph: Graph) -> Iterator[Problem]:

@@ -115,6 +115,7 @@ class Verb(Struct, frozen=True):
     reads: tuple[str, ...] = ("source",)  # options with files that no result may replace
     usage: str = ""
     all_families: bool = False  # knows machines of every family
+    one_thread: bool = False  # runs no network: threads for matrix products would only spin
 
     @property
     def options(self) -> tuple[Option, ...]:

@@ -193,9 +193,11 @@ class Convacc(Struct, frozen=True, kw_only=True):
 
         The driver leaves the register alone when bottom or right is 0, so 0 crops nothing.
         """
-        bottom = min(self.bot_crop or NO_CROP, self.fHeight - 1)
-        right = min(self.right_crop or NO_CROP, self.fWidth - 1)
-        return bottom - self.top_crop + 1, right - self.left_crop + 1
+        bottom, last_row = self.bot_crop or NO_CROP, self.fHeight - 1
+        right, last_column = self.right_crop or NO_CROP, self.fWidth - 1
+        rows = (bottom if bottom < last_row else last_row) - self.top_crop + 1
+        columns = (right if right < last_column else last_column) - self.left_crop + 1
+        return rows, columns
 
     @property
     def out_size(self) -> tuple[int, int]:

@@ -44,8 +44,10 @@ if TYPE_CHECKING:  # for type checkers alone: a verb loads when it is used
     from npuscope.verbs.inspect import inspect as inspect
     from npuscope.verbs.lint import lint as lint
     from npuscope.verbs.machines import machines as machines
+    from npuscope.verbs.mcp import mcp as mcp
     from npuscope.verbs.measure import measure as measure
     from npuscope.verbs.package import package as package
+    from npuscope.verbs.plan import plan as plan
     from npuscope.verbs.profile import profile as profile
     from npuscope.verbs.quantize import quantize as quantize
     from npuscope.verbs.rules import rules as rules
@@ -54,6 +56,7 @@ if TYPE_CHECKING:  # for type checkers alone: a verb loads when it is used
     from npuscope.verbs.serve import serve as serve
     from npuscope.verbs.sweep import sweep as sweep
     from npuscope.verbs.sweep_report import sweep_report as sweep_report
+    from npuscope.verbs.triage import triage as triage
     from npuscope.verbs.tune import tune as tune
     from npuscope.verbs.validate import validate as validate
     from npuscope.verbs.what_if import what_if as what_if
@@ -76,7 +79,9 @@ __all__ = [  # noqa: RUF022
     "gate",
     "validate",
     "bisect",
+    "triage",
     "inspect",
+    "plan",
     "checklist",
     "package",
     "run",
@@ -92,6 +97,7 @@ __all__ = [  # noqa: RUF022
     "sweep_report",
     "machines",
     "rules",
+    "mcp",
     "completion",
     "doctor",
     "what_if",

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Unpack
 
 from npuscope.collector import without_collector
 from npuscope.errors import UsageError
-from npuscope.families.registry import family_for
+from npuscope.families.registry import family_for, first_family
 from npuscope.options.kinds import Argument, OptionGroup, Verb, file, flag
 from npuscope.options.rows import HTML, OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
     from npuscope.advice.compare.machines import ModelTable
+    from npuscope.application.plan import Plan
     from npuscope.building import Options, Source
     from npuscope.families.interface import Report
     from npuscope.profiling.model import Profile
@@ -41,6 +42,11 @@ VERB = Verb(
                     python=False,  # npuscope.sensitivity(...)
                     of_family=True,
                 ),
+                flag(
+                    "together",
+                    "the networks in one application: their plan with defaults",
+                    python=False,  # npuscope.plan(...)
+                ),
             ),
         ),
         TARGET,
@@ -54,6 +60,7 @@ VERB = Verb(
     code="table_code",
     reads=("source", "others", "model"),
     all_families=True,
+    one_thread=True,
 )
 
 
@@ -85,10 +92,15 @@ def screen(
     model: str | None = None,
     html: str | None = None,
     sensitivity: bool = False,
+    together: bool = False,
     json: str | None = None,
     **options: Unpack[Options],
-) -> Screen | Report | ModelTable:
+) -> Screen | Report | ModelTable | Plan:
     """The estimate as the command line shows it, with what changed values would give."""
+    if together:
+        from npuscope.application.plan import plan_together
+
+        return plan_together((source, *others), options)
     if others:
         from npuscope.advice.compare.machines import of_models
 
@@ -97,7 +109,8 @@ def screen(
                 raise UsageError("takes one SOURCE", where=f"--{name}")
         return of_models((source, *others), options)
     profile, findings = _timed(source, model, html, json is not None, options)
-    own = family_for(source, options).screen(profile)
+    family = family_for(source, options)
+    own = family.screen(profile)
     if own is not None:
         return own
     from npuscope.report.estimate import Screen
@@ -108,7 +121,7 @@ def screen(
     request: Options = {**options, "compiled_from": model}
     # Compared with the machine as the other options describe it.
     plain: Options = {**request, "overrides": {}}
-    changed = what_if(source, values, **plain) if values else None
+    changed = what_if(source, values, **plain) if values and family is first_family() else None
     keys = sensitivity_of(source, **request) if sensitivity else None
     return Screen(profile, changed, keys, findings)
 
@@ -133,6 +146,9 @@ def _timed(
     return explanation.profile, explanation.findings
 
 
-def table_code(result: Screen | Report | ModelTable) -> int:
-    """3: a file of several could not be estimated; its line says why."""
-    return 3 if getattr(result, "has_failed", False) else 0
+def table_code(result: Screen | Report | ModelTable | Plan) -> int:
+    """3: a file of several could not be estimated; its line says why. 1: together they do not
+    fit."""
+    if getattr(result, "has_failed", False):
+        return 3
+    return 0 if getattr(result, "fits", True) else 1

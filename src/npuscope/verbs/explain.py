@@ -45,6 +45,7 @@ VERB = Verb(
     code="strict_code",
     reads=("source", "model"),
     all_families=True,
+    one_thread=True,
 )
 
 

@@ -23,6 +23,7 @@ VERB = Verb(
     busy="looking",
     code="risk_code",
     all_families=True,
+    one_thread=True,
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import time
@@ -14,6 +15,7 @@ from typing import Annotated, Any
 from npuscope.advice.sweep.runs import ROW_SCHEMA
 from npuscope.bounded_file import STORE, parse_json, read_bytes
 from npuscope.errors import FileError, UsageError
+from npuscope.file_lock import try_lock
 from npuscope.machine.marks import Mhz, Room
 from npuscope.plain_data import Range
 from npuscope.records import decode
@@ -106,7 +108,8 @@ class Journal:
         whole, rows = _whole_lines(path) if path.exists() else (0, [])
         self.rows = _latest(rows)
         # Created for all to read, as any result.
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+        as_bytes = getattr(os, "O_BINARY", 0)  # Windows would write two bytes for a line's end
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | as_bytes, 0o666)
         os.ftruncate(self._file, whole)  # what a torn last line has left
         os.lseek(self._file, 0, os.SEEK_END)
         self._synced = -_SYNC_S
@@ -196,26 +199,28 @@ def _parsed(line: bytes) -> Row | None:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Held by this process until it ends, however it ends: the system frees the lock."""
-    import fcntl
-
     try:
-        file = _lock_file(path, fcntl.flock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file = _lock_file(path)
     except OSError as error:
         raise FileError(f"cannot be locked: {error.strerror}", where=str(path)) from None
     try:
         yield
     finally:
         # While the lock is still held: afterwards another sweep may have the file already.
-        path.unlink(missing_ok=True)
+        # Windows removes no open file: the next sweep finds it there and takes it.
+        with contextlib.suppress(PermissionError):
+            path.unlink(missing_ok=True)
         os.close(file)
 
 
-def _lock_file(path: Path, lock: Any, how: int) -> int:
+def _lock_file(path: Path) -> int:
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            lock(file, how)
-        except BlockingIOError:
+        is_ours = try_lock(file)
+        if is_ours is None:
+            os.close(file)
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+        if not is_ours:
             holder = os.read(file, 20).decode("ascii", "replace").strip() or "unknown"
             os.close(file)
             raise UsageError(

@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import selectors
+import queue
 import signal
 import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import IO, Any
 
 import npuscope.child as child
 from npuscope.advice.sweep.one_run import failed_row
@@ -136,7 +136,6 @@ _MODULE = "npuscope.advice.sweep.worker"
 # Workers share the cores; threads inside them would only stand in each other's way.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 _ONE_THREAD = dict.fromkeys(_THREADS, "1")
-_CHUNK = 1 << 16  # bytes read from a worker at once, the size of a pipe
 _TICK_S = 0.2  # how late a time limit may be noticed
 _MOST_TOGETHER = 64  # runs that are only timed, a few milliseconds of work
 
@@ -160,10 +159,12 @@ def cores() -> int:
 class _Worker:
     """A process, and the runs that it is busy with."""
 
-    def __init__(self) -> None:
+    def __init__(self, hear: Callable[[_Worker, bytes], None]) -> None:
         self.process = child.start_module(
             _MODULE, variables=_ONE_THREAD, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
+        output: IO[bytes] = self.process.stdout  # type: ignore[assignment]
+        self._listener = child.listen(output, lambda data: hear(self, data))
         self.runs: list[SweepRun] = []
         self.last_model = ""
         self.most = 1  # runs at a time: more as long as all of them are done at once
@@ -180,9 +181,8 @@ class _Worker:
             self.process.stdin.write(f"{text}\n".encode())  # type: ignore[union-attr]
             self.process.stdin.flush()  # type: ignore[union-attr]
 
-    def hear(self) -> bytes | None:
+    def hear(self, data: bytes) -> bytes | None:
         """A whole answer; empty when the process ended, None when there is more to come."""
-        data = os.read(self.process.stdout.fileno(), _CHUNK)  # type: ignore[union-attr]
         if not data:
             return b""
         self._heard += data
@@ -199,10 +199,11 @@ class _Worker:
     def close(self) -> str:
         """End the process; how it ended."""
         self.process.kill()
+        code = self.process.wait()
+        self._listener.join(_TICK_S)
         for pipe in (self.process.stdin, self.process.stdout):
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()  # type: ignore[union-attr]
-        code = self.process.wait()
         if code >= 0:
             return f"exit code {code}"
         with contextlib.suppress(ValueError):
@@ -216,14 +217,15 @@ class _Pool:
         self._timeout_s = timeout_s
         self._keep = keep
         self._workers: list[_Worker] = []
-        self._selector = selectors.DefaultSelector()
+        self._heard: queue.SimpleQueue[tuple[_Worker, bytes]] = queue.SimpleQueue()
 
     def work(self, jobs: int) -> None:
         for _ in range(jobs):
             self._hire()
         while self._workers:
-            for key, _ in self._selector.select(_TICK_S if self._timeout_s else None):
-                self._hear(key.data)
+            # With a limit also where there is none: Windows heeds no Ctrl-C while it waits.
+            with contextlib.suppress(queue.Empty):
+                self._hear(*self._heard.get(timeout=_TICK_S))
             if self._timeout_s:
                 for worker in self._workers:
                     worker.end_if_overdue(self._timeout_s)
@@ -231,19 +233,16 @@ class _Pool:
     def end(self) -> None:
         for worker in list(self._workers):
             self._dismiss(worker)
-        self._selector.close()
 
     def _hire(self) -> None:
         """A new worker, if runs are waiting."""
         if not self._waiting:
             return
-        worker = _Worker()
+        worker = _Worker(lambda worker, data: self._heard.put((worker, data)))
         self._workers.append(worker)
-        self._selector.register(worker.process.stdout, selectors.EVENT_READ, worker)  # type: ignore[arg-type]
         self._give_next(worker)
 
     def _dismiss(self, worker: _Worker) -> str:
-        self._selector.unregister(worker.process.stdout)  # type: ignore[arg-type]
         self._workers.remove(worker)
         return worker.close()
 
@@ -260,8 +259,10 @@ class _Pool:
         more = self._waiting.take_more(run, worker.most, len(self._workers))
         worker.begin([run, *more])
 
-    def _hear(self, worker: _Worker) -> None:
-        answer = worker.hear()
+    def _hear(self, worker: _Worker, data: bytes) -> None:
+        if worker not in self._workers:
+            return  # the end of one that was dismissed
+        answer = worker.hear(data)
         if answer is None:
             return
         if not answer:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import select
+import queue
 import subprocess
 import tempfile
 import threading
@@ -75,7 +74,6 @@ class Decoder:
 
 NAME = "emulated"
 _END_S = 5.0
-_CHUNK = 1 << 16
 
 
 class ChildProcess:
@@ -97,6 +95,9 @@ class ChildProcess:
             )
         except OSError as error:
             raise DeviceError(f"cannot be started: {error}", where=NAME) from error
+        self._heard: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        if self._process.stdout is not None:
+            self._listener = child.listen(self._process.stdout, self._heard.put)
 
     @property
     def pid(self) -> int:
@@ -124,6 +125,7 @@ class ChildProcess:
             process.kill()
             process.wait()
         with self._order_lock:  # whoever still waits for an answer sees the end first
+            self._listener.join(_END_S)
             if process.stdout is not None:
                 process.stdout.close()
             self._errors.close()
@@ -141,19 +143,15 @@ class ChildProcess:
         end = time.monotonic() + self._answer_s
         while True:
             try:
-                if self._process.stdout is None:
-                    raise ValueError("no way out")
-                out = self._process.stdout.fileno()
-                if not select.select([out], [], [], max(0.0, end - time.monotonic()))[0]:
-                    raise DeviceError(
-                        f"its process did not answer within {self._answer_s:g} s",
-                        where=NAME,
-                        hint="the host is too slow, or the process was stopped",
-                    )
-                data = os.read(out, _CHUNK)
-            except (OSError, ValueError) as error:
-                raise self.gone() from error
+                data = self._heard.get(timeout=max(0.0, end - time.monotonic()))
+            except queue.Empty:
+                raise DeviceError(
+                    f"its process did not answer within {self._answer_s:g} s",
+                    where=NAME,
+                    hint="the host is too slow, or the process was stopped",
+                ) from None
             if not data:
+                self._heard.put(b"")  # for the next who asks
                 raise self.gone()
             for message in self._decoder.feed(data):
                 # An order that was interrupted may have left its answer.

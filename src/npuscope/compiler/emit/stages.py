@@ -187,7 +187,7 @@ def _vectors(builder: EpochBuilder, stage: ArithStage) -> dict[str, Any]:
         buffer = builder.buffers.coefficients(f"{stage.name}.A", stage.a.astype("<i2"))
         fields["A_vector"] = Ref(buffer.name)
     # Beside a vector A the driver reads C from a vector too, never from the pair of scalars.
-    c = np.broadcast_to(stage.c, max(len(stage.a), len(stage.c)))
+    c = stage.c if len(stage.c) > 1 else np.full(len(stage.a), stage.c[0])
     buffer = builder.buffers.coefficients(f"{stage.name}.C", c.astype("<i4"))
     fields["C_vector"] = Ref(buffer.name)
     return fields

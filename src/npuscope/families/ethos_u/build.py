@@ -61,6 +61,7 @@ class EthosBuild(Struct, frozen=True):
     origins: Mapping[tuple[int, int], str] = {}  # of a kernel, by stream and place
     written: bytes = b""  # the TFLite file that was made of another format
     vela_cycles: float | None = None
+    reasons: Mapping[str, str] = {}  # Vela's, for operators on the CPU, by their first output
 
 
 class OffloadTime(Struct, frozen=True):
@@ -76,6 +77,7 @@ class EthosRun(Struct, frozen=True):
     build: EthosBuild
     offloads: tuple[OffloadTime, ...]
     parts: Mapping[int, tuple[KernelTime, ...]] = {}  # kernels by the number of their part
+    reasons: Mapping[int, str] = {}  # why a part is on the CPU, by its number, where Vela said it
 
     def origin(self, number: int, kernel: KernelTime) -> tuple[str, ...]:
         name = self.build.origins.get((number, kernel.kernel.place), "")
@@ -115,7 +117,7 @@ def _compiled(graph: Graph, path: Path, data: bytes, options: Mapping[str, Any])
     names = file.names or tuple(op.origin for op in model.ops)
     places = source_ops(output.debug)
     return EthosBuild(
-        read_vela(output.file),
+        read_vela(output.file, compiled=True),
         output.file,
         machine,
         path.name,
@@ -126,6 +128,7 @@ def _compiled(graph: Graph, path: Path, data: bytes, options: Mapping[str, Any])
         {place: names[number] for place, number in places.items() if number < len(names)},
         file.data if file.names else b"",
         output.cycles,
+        output.reasons,
     )
 
 
@@ -183,10 +186,13 @@ def timed(build: EthosBuild) -> Profile:
     offloads: list[OffloadTime] = []
     parts: list[EpochProfile] = []
     kernels: dict[int, tuple[KernelTime, ...]] = {}
+    reasons: dict[int, str] = {}
     for op in build.file.model.ops:
         parts += _runtime_parts(build, op.index, len(parts))
         offload = build.file.offloads.get(op.index)
         if offload is None:
+            names = (build.file.tensor(index).name for index in op.outputs[:1])
+            reasons[len(parts)] = "".join(build.reasons.get(name, "") for name in names)
             parts.append(_cpu_part(build, op, len(parts)))
             continue
         time = OffloadTime(len(offloads), time_stream(offload.stream, build.machine))
@@ -195,7 +201,7 @@ def timed(build: EthosBuild) -> Profile:
             kernels[part.index] = group
             parts.append(part)
     parts += _runtime_parts(build, len(build.file.model.ops), len(parts))
-    run = EthosRun(build, tuple(offloads), kernels)
+    run = EthosRun(build, tuple(offloads), kernels, reasons)
     machine, total = build.machine, sum(part.ms for part in parts)
     return plain_profile(
         _model_info(build, run),
@@ -353,7 +359,7 @@ def _notes(build: EthosBuild) -> tuple[str, ...]:
     if build.vela_cycles is not None:
         ms = build.vela_cycles / (1e3 * build.machine.clock_mhz)
         notes.append(f"Vela's own estimate: {build.vela_cycles:,.0f} cycles, {ms:.4g} ms")
-    if not build.origins:
+    if build.file.offloads and not build.origins:
         notes.append("kernels have no names of operators: Vela's file does not tell them")
     return tuple(notes)
 

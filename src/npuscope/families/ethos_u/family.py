@@ -32,7 +32,7 @@ class EthosU(Family):
         file("vela", "the command of Vela, where it is not installed beside npuscope"),
         file("vela_config", "Vela's configuration file, for other system configurations"),
     )
-    rules = ("npuscope.families.ethos_u.rules",)
+    rules = ("npuscope.families.ethos_u.rules", "npuscope.families.ethos_u.refusals")
 
     # --- Machines ---
 

@@ -23,6 +23,7 @@ from npuscope.families.ethos_u.memory import Memories
 from npuscope.files.sizes import Pins
 from npuscope.files.tflite.file import SourceOp, TfliteModel
 from npuscope.files.tflite.reader import TfliteReader
+from npuscope.files.tflite.state import with_state
 from npuscope.files.tflite.tensors import TYPES
 from npuscope.graph.limits import Budget
 from npuscope.graph.model import Graph
@@ -39,15 +40,15 @@ class Network:
 
     def __init__(self, file: VelaFile) -> None:
         self.file = file
+        self.model = with_state(file.model)  # variables are inputs and outputs
         self.cache = WeightCache({})
         self._graphs: dict[int, Graph] = {}
 
     @cached_property
     def inputs(self) -> dict[str, int]:
-        return {self.file.tensor(index).name: index for index in self.file.model.inputs}
+        return {self.file.tensor(index).name: index for index in self.model.inputs}
 
     def run(self, inputs: Mapping[str, Array], watch: Watch | None = None) -> dict[str, Array]:
-        model = self.file.model
         values: dict[int, Array] = {}
         for name, index in self.inputs.items():
             tensor = self.file.tensor(index)
@@ -61,13 +62,17 @@ class Network:
             values[index] = inputs[name].view(TYPES[tensor.type].numpy).reshape(tensor.shape)
         arena = np.zeros(arena_bytes(self.file), np.uint8)
         fast: dict[int, Array] = {}
-        for op in model.ops:
+        for op in self.model.ops:
             offload = self.file.offloads.get(op.index)
             if offload is None:
                 values.update(self._on_cpu(op, values))
             else:
-                values.update(self._on_npu(offload, values, (arena, fast), watch))
-        return {self.file.tensor(index).name: values[index] for index in model.outputs}
+                reads = op.inputs[len(op.inputs) - len(offload.inputs) :]
+                held = {
+                    i: values[j] for i, j in zip(offload.inputs, reads, strict=True) if j in values
+                }
+                values.update(self._on_npu(offload, held, (arena, fast), watch))
+        return {self.file.tensor(index).name: values[index] for index in self.model.outputs}
 
     # --- The NPU ---
 
@@ -90,7 +95,14 @@ class Network:
                 regions[_FIRST_TENSOR_REGION + number] = self._room(index, arena)
         for index in offload.inputs:
             if index in values and self.file.places[index] >= 0:
-                self._room(index, arena)[...] = np.frombuffer(values[index].tobytes(), np.uint8)
+                room, data = self._room(index, arena), values[index].tobytes()
+                if room.size != len(data):
+                    name = safe_terminal(self.file.tensor(index).name)
+                    raise ModelError(
+                        f"'{name}' has {len(data)} bytes, and Vela's file has room for {room.size}",
+                        hint="Vela gave an operator on the CPU a tensor of another shape",
+                    )
+                room[...] = np.frombuffer(data, np.uint8)
         execute(
             offload.stream,
             Memories(regions),
@@ -142,16 +154,28 @@ def executed(
 ) -> dict[str, Array]:
     """Outputs by the names of the network that was compiled, in its types, where it is known."""
     network = Network(file)
-    signed = zip(network.inputs.items(), inputs.values(), strict=True)
     arrays = {
-        name: _moved(values, network.file.tensor(index).type) for (name, index), values in signed
+        name: _moved(values, network.file.tensor(network.inputs[name]).type)
+        for name, values in _renamed(inputs, tuple(network.inputs), "inputs").items()
     }
     results = network.run(arrays)
     if compiled is None:
         return results
-    types = {name: compiled.tensors[name].dtype.value.upper() for name in compiled.outputs}
-    rows = zip(types.items(), results.values(), strict=True)
-    return {name: _moved(values, type) for (name, type), values in rows}
+    return {
+        name: _moved(values, compiled.tensors[name].dtype.value.upper())
+        for name, values in _renamed(results, compiled.outputs, "outputs").items()
+    }
+
+
+def _renamed(arrays: Mapping[str, Array], names: tuple[str, ...], what: str) -> dict[str, Array]:
+    """In the order of `names`; where Vela has changed them, the order is the same."""
+    if len(arrays) != len(names):
+        raise ModelError(
+            f"{len(arrays)} {what} on one side of Vela and {len(names)} on the other: what "
+            "operators keep between inferences is not executed"
+        )
+    rows = [arrays[name] for name in names] if {*arrays} == {*names} else arrays.values()
+    return dict(zip(names, rows, strict=True))
 
 
 _HALVES = {("UINT8", "INT8"): -128, ("INT8", "UINT8"): 128}

@@ -19,7 +19,7 @@ from npuscope.rulebook.registry import RuleKind, findings_of
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
-_RULES = "npuscope.families.ethos_u.rules"
+_RULES, _REFUSALS = "npuscope.families.ethos_u.rules", "npuscope.families.ethos_u.refusals"
 _FIXED = ("name", "product", "description", "system", "memory_mode", "macs", "cores", "board")
 
 
@@ -65,7 +65,11 @@ def _rows(record: Struct, place: str) -> Iterator[tuple[str, Any]]:
 
 def explained(build: EthosBuild, profile: Profile) -> Explanation:
     run: EthosRun = profile.payload
-    findings = list(findings_of(_RULES, RuleKind.ADVISE, profile, graph=build.graph))
+    findings = [
+        finding
+        for module in (_REFUSALS, _RULES)
+        for finding in findings_of(module, RuleKind.ADVISE, profile, graph=build.graph)
+    ]
     if build.graph is not None:
         findings += findings_of(_RULES, RuleKind.LINT, build.graph)
     lines = (

@@ -11,11 +11,10 @@ from npuscope.families.ethos_u.timing import KernelLimit, KernelTime
 from npuscope.graph.model import Graph
 from npuscope.ops.moves import MirrorPadAttrs
 from npuscope.profiling.model import Profile
-from npuscope.program.model import EpochKind
 from npuscope.rulebook import fixes
 from npuscope.rulebook import registry as rulebook
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
-from npuscope.rulebook.fix import FixTemplate, FunctionEffect, at_most
+from npuscope.rulebook.fix import FixTemplate, FunctionEffect
 
 # From these on something is worth a word: shares of the whole time, and of what is possible.
 _SHARE, _POOR_FILL = 0.05, 0.25
@@ -42,30 +41,6 @@ PAD_THE_IMAGE = FixTemplate("ethos-pad-the-image", "mirror height and width only
 
 advise = partial(rulebook.advise, family=FAMILY)
 lint = partial(rulebook.lint, family=FAMILY)
-
-
-@advise(
-    "ADV-ETHOS-CPU",
-    "An operator stays on the CPU",
-    severity=Severity.WARNING,
-    confidence=Confidence.VERIFIED,
-    cause="Vela takes operators whose types, shapes and options the NPU has; all others run on the "
-    "Cortex-M, and what they read and write crosses the border of the NPU.",
-    fixes=(fixes.DROP_SOFTMAX, fixes.INTEGER_INPUT, fixes.INTEGER_OUTPUT),
-)
-def on_the_cpu(profile: Profile) -> Iterator[Hit]:
-    """Vela left the operator in the file as it was."""
-    for part in profile.epochs:
-        if part.kind is EpochKind.SW:
-            operator = part.operators[0]
-            evidence: dict[str, Value] = {"ms": part.ms, "op": operator, "epochs": 1}
-            # Those that only cross the border of the network.
-            border = {"QUANTIZE": fixes.INTEGER_INPUT, "DEQUANTIZE": fixes.INTEGER_OUTPUT}
-            unfit = tuple(fix.id for kind, fix in border.items() if kind != operator)
-            gains = {fix.id: at_most(part.ms) for kind, fix in border.items() if kind == operator}
-            yield Hit(
-                part.origin, operator, None, evidence, gains=gains, epoch=part.index, unfit=unfit
-            )
 
 
 @advise(

@@ -7,7 +7,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from importlib.util import find_spec
+from math import ceil
 from pathlib import Path
 
 from msgspec import Struct
@@ -28,6 +30,7 @@ class VelaOutput(Struct, frozen=True):
     file: bytes
     debug: str
     cycles: float | None
+    reasons: Mapping[str, str] = {}  # why an operator stays on the CPU, by its first output
 
 
 def vela_command(command: str = "") -> list[str]:
@@ -84,16 +87,20 @@ def run_vela(model: bytes, machine: EthosMachine, options: VelaOptions) -> VelaO
             result.read_bytes(),
             debug.read_text(errors="replace") if debug.is_file() else "",
             _stated_cycles(target),
+            _reasons((outcome.stdout + b"\n" + outcome.stderr).decode(errors="replace")),
         )
 
 
 def system_config(machine: EthosMachine) -> str:
     """A board in the words of Vela's configuration files, which know none."""
+    far = "OffChipFlash" if machine.arena == "sram" else "Dram"  # an arena is written to
     lines = [f"[System_Config.{machine.system}]", f"core_clock={machine.clock_mhz * 1e6:g}"]
-    lines += ["axi0_port=Sram", "axi1_port=OffChipFlash"]
-    for name, port in (("Sram", machine.sram), ("OffChipFlash", machine.external)):
+    lines += ["axi0_port=Sram", f"axi1_port={far}"]
+    for name, port in (("Sram", machine.sram), (far, machine.external)):
+        ports = ceil(port.bytes_per_cycle / machine.port_bytes)
+        lines += [f"{name}_ports_used={ports}"] * (ports > 1)
         lines += [
-            f"{name}_clock_scale={port.bytes_per_cycle / machine.port_bytes}",
+            f"{name}_clock_scale={round(port.bytes_per_cycle / machine.port_bytes / ports, 6)}",
             f"{name}_burst_length={port.burst_bytes}",
             f"{name}_read_latency={port.read_latency_cycles:g}",
             f"{name}_write_latency={port.write_latency_cycles:g}",
@@ -111,6 +118,17 @@ def _failure(outcome: subprocess.CompletedProcess[bytes]) -> ModelError:
     lines = [line for line in text.splitlines() if re.match(r"\s*(error|warning)", line, re.I)]
     said = safe_terminal(" ".join(lines or text.splitlines()[-1:])[:_SHOWN])
     return ModelError(f"Vela refused the network: {said or 'it gave no reason'}")
+
+
+def _reasons(text: str) -> dict[str, str]:
+    """What it warns of, and the constraint on the next line where there is one."""
+    rows = re.finditer(
+        r"operator: \w+, ofm: '(.*)'\s*\n\s*Reason: (.*)(?:\n(?!Warning)(.*))?", text
+    )
+    return {
+        row[1]: safe_terminal(" - ".join(part.strip() for part in row.group(2, 3) if part)[:_SHOWN])
+        for row in rows
+    }
 
 
 def _stated_cycles(folder: Path) -> float | None:

@@ -49,15 +49,21 @@ def _form(form: str) -> Callable[[bytes, int], tuple[Any, ...]]:
 class Table:
     """A table of the file. Fields are named by their slot, the place in the vtable."""
 
-    __slots__ = ("data", "pos", "slots")
+    __slots__ = ("data", "pos", "slots", "vtables")
 
-    def __init__(self, data: bytes, pos: int) -> None:
+    def __init__(
+        self, data: bytes, pos: int, vtables: dict[int, tuple[int, ...]] | None = None
+    ) -> None:
         self.data, self.pos = data, pos
+        # Tables of one form share a vtable: the slots of each are read once in a file.
+        self.vtables = vtables = {} if vtables is None else vtables
         vtable = pos - _SIGNED(data, pos)[0]
-        if vtable < 0:
-            raise IndexError  # a negative position would be read from the end
-        count = min((_SHORT(data, vtable)[0] + 1) // 2, _MOST_SLOTS)
-        self.slots: tuple[int, ...] = _SLOTS[count](data, vtable)
+        if vtable not in vtables:
+            if vtable < 0:
+                raise IndexError  # a negative position would be read from the end
+            count = min((_SHORT(data, vtable)[0] + 1) // 2, _MOST_SLOTS)
+            vtables[vtable] = _SLOTS[count](data, vtable)
+        self.slots = vtables[vtable]
 
     def place(self, slot: int) -> int:
         """Where a field lies; 0 where it is absent."""
@@ -73,7 +79,9 @@ class Table:
 
     def table(self, slot: int) -> Table | None:
         place = self.place(slot)
-        return Table(self.data, place + _WORD(self.data, place)[0]) if place else None
+        if not place:
+            return None
+        return Table(self.data, place + _WORD(self.data, place)[0], self.vtables)
 
     def vector(self, slot: int) -> tuple[int, int]:
         """Count and start; (0, 0) where it is absent."""
@@ -91,7 +99,7 @@ class Table:
     def item(self, vector: tuple[int, int], index: int) -> Table:
         """One of a vector of tables."""
         place = vector[1] + 4 * index
-        return Table(self.data, place + _WORD(self.data, place)[0])
+        return Table(self.data, place + _WORD(self.data, place)[0], self.vtables)
 
 
 # --- Fields of an operator's options that the reader uses: one row per operator ---
@@ -339,11 +347,20 @@ class _Parser:
         if zeros[0] not in (0, 1, count):
             raise FileError(f"{count} scales and {zeros[0]} zero points", where=safe_terminal(name))
         self.budget.take(count * 64)  # a scale and a zero point as Python numbers
-        points = quant.numbers(zeros, _LONG) if zeros[0] else (0,)
+        return Quant(
+            quant.numbers(scales, _FLOAT),
+            self._zero_points(quant, zeros, name) * (1 if zeros[0] == count else count),
+            axis if count > 1 else None,
+        )
+
+    def _zero_points(self, quant: Table, vector: tuple[int, int], name: str) -> tuple[int, ...]:
+        count, start = vector
+        if self.data[start : start + 8 * count] == bytes(8 * count):
+            return (0,) * (count or 1)  # as weights have them: quicker than number by number
+        points = quant.numbers(vector, _LONG)
         if max(points) > _LARGEST_ZERO_POINT or min(points) < -_LARGEST_ZERO_POINT:
             raise FileError("a zero point fits no integer type", where=safe_terminal(name))
-        points = points * count if len(points) == 1 else points
-        return Quant(quant.numbers(scales, _FLOAT), points, axis if count > 1 else None)
+        return points
 
     def _data(self, index: int) -> np.ndarray | None:
         if index >= self.buffers[0]:

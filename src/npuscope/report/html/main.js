@@ -47,6 +47,7 @@ const VIEWS = {
   gate: drawGate,
   accuracy: drawAccuracy,
   choices: drawChoices,
+  plan: drawPlan,
   live: drawLive,
 };
 VIEWS[data.view]();

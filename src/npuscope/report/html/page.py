@@ -39,6 +39,7 @@ _SCRIPTS = (
     "compare.js",
     "changes.js",
     "accuracy.js",
+    "plan.js",
     "live.js",
     "main.js",
 )

@@ -1,0 +1,146 @@
+"""Memory of activations: banks that are off or closed, and buffers that others write to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from npuscope.diagnosis.causes.inputs import LINE_BYTES
+from npuscope.diagnosis.causes.registry import CauseKind, cause
+from npuscope.diagnosis.fault import Blocked, Drain, Drained, Fault, Step
+from npuscope.diagnosis.scene import Scene
+from npuscope.diagnosis.sights import Array
+from npuscope.program.model import Epoch
+from npuscope.program.units import Ref
+from npuscope.sim.memory import Memory
+from npuscope.sim.run import written
+
+_MOST_VICTIMS = 40
+_EXTERNAL = 0x90000000
+_BANK = 0x70000  # of the NPU's RAM: AXISRAM3 to 6
+_BANKS_START = 0x34200000
+
+
+def _ranges(scene: Scene) -> Iterator[tuple[str, int, int]]:
+    """Pools with activations, and the banks that a large one spans."""
+    program = scene.program
+    used = [b for b in program.buffers if not b.is_param and not b.view_of]
+    ranges: dict[tuple[int, int], str] = {}
+    for pool in program.pools:
+        if pool.virtual or not any(b.pool == pool.name for b in used):
+            continue
+        ranges.setdefault((pool.address, pool.address + pool.size_bytes), pool.name)
+    spans = [(scene.address(b.name)) for b in used]
+    for number in range(4):
+        start = _BANKS_START + number * _BANK
+        end = start + _BANK
+        inside = any(low <= start and end <= high for low, high in ranges)
+        if inside and any(low < end and start < high for low, high in spans):
+            ranges.setdefault((start, end), f"AXISRAM{number + 3}")
+    for (start, end), name in ranges.items():
+        yield name, start, end
+    if len(ranges) > 1:
+        yield "all RAM", min(s for s, _ in ranges), max(e for _, e in ranges)
+
+
+@cause(
+    "bank-off",
+    CauseKind.MEMORY,
+    "enable the clock of each RAM bank and clear its shutdown bit before the first run",
+    often=4,
+)
+def bank_off(scene: Scene) -> Iterator[Fault]:
+    """A RAM bank is off: it reads as zero and loses what is written."""
+    for name, start, end in _ranges(scene):
+        if start < _EXTERNAL:
+            yield Fault(f"{name} is off", blocked=(Blocked(start, end, open_to_cpu=False),))
+
+
+@cause(
+    "bank-closed-to-npu",
+    CauseKind.MEMORY,
+    "give the NPU's master the attributes of the region, or open the region (RIF, RISAF)",
+    often=5,
+)
+def bank_closed(scene: Scene) -> Iterator[Fault]:
+    """The NPU may not use a RAM region: it reads zeros there, and its writes are dropped."""
+    for name, start, end in _ranges(scene):
+        yield Fault(
+            f"{name} is closed to the NPU", blocked=(Blocked(start, end, open_to_cpu=True),)
+        )
+
+
+@cause(
+    "psram-unmapped",
+    CauseKind.MEMORY,
+    "map the external RAM before the first run, or build without it",
+    often=2,
+)
+def psram(scene: Scene) -> Iterator[Fault]:
+    """External RAM that the build uses is not mapped."""
+    for name, start, end in _ranges(scene):
+        if start >= _EXTERNAL:
+            yield Fault(f"{name} reads as zero", blocked=(Blocked(start, end, open_to_cpu=False),))
+
+
+def _victims(scene: Scene) -> Iterator[tuple[str, Epoch]]:
+    """Buffers that epochs hand to later ones, with the epoch that fills them."""
+    inner = [
+        (name, epoch)
+        for epoch in scene.program.executed
+        for name in written(epoch)
+        if name not in scene.program.outputs and not scene.buffers[name].is_param
+    ]
+    step = max(1, len(inner) // _MOST_VICTIMS)
+    yield from inner[::step]
+
+
+def _overwritten(name: str, epoch: Epoch, value: int) -> Step:
+    number = epoch.number
+
+    def step(running: Epoch, memory: Memory) -> None:
+        if running.number == number:
+            buffer = memory.buffer(name)
+            memory.span(memory.address(Ref(name)), buffer.size_bytes)[:] = value
+
+    return step
+
+
+@cause(
+    "buffer-overlap",
+    CauseKind.MEMORY,
+    "keep heap, stacks, frame buffers and other networks out of the network's pools",
+    often=3,
+)
+def overlap(scene: Scene) -> Iterator[Fault]:
+    """A buffer inside the network is overwritten while it waits to be read."""
+    for name, epoch in _victims(scene):
+        for value in (0, 0xFF):
+            words = f"'{name}' overwritten with 0x{value:02X} behind {epoch.name}"
+            yield Fault(words, step=_overwritten(name, epoch, value))
+
+
+def _line(number: int, value: int) -> Drained:
+    def settle(drain: Drain) -> Array | None:
+        raw = drain.values.view(np.uint8).copy()
+        raw[number * LINE_BYTES : (number + 1) * LINE_BYTES] = value
+        return raw.view(drain.values.dtype)
+
+    return settle
+
+
+@cause(
+    "output-overwritten",
+    CauseKind.MEMORY,
+    "invalidate the output's lines before the run, and give it lines that no variable shares",
+    often=2,
+)
+def evicted(scene: Scene) -> Iterator[Fault]:
+    """Lines of the CPU's cache were written back over the result."""
+    sizes = [scene.buffers[name].size_bytes for name in scene.program.outputs]
+    lines = -(-max(sizes) // LINE_BYTES)
+    for number in range(min(lines, 256)):
+        for value in (0, 0xFF):
+            words = f"line {number} of the output is 0x{value:02X} in RAM"
+            yield Fault(words, settle=_line(number, value))

@@ -1,0 +1,63 @@
+"""Causes by id: a function each that gives its faults, in the order in which they are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+
+from msgspec import Struct
+
+from npuscope.diagnosis.fault import Fault
+from npuscope.diagnosis.scene import Scene
+
+
+class CauseKind(Enum):
+    """Where it is that the board departs from the simulation."""
+
+    WEIGHTS = "weights"
+    INPUT = "input"
+    MEMORY = "memory"
+    PROGRAM = "program"
+    OUTPUT = "output"
+
+
+class Cause(Struct, frozen=True):
+    """`title` completes "it looks as if ...". `often`: how many of 63 public cases had it, the
+    order among causes that the evidence cannot tell apart. `near` gives faults closer to one that
+    came near, for causes with an axis."""
+
+    id: str
+    kind: CauseKind
+    title: str
+    remedy: str
+    often: int
+    faults: Callable[[Scene], Iterator[Fault]]
+    near: Callable[[Scene, float, float], Iterator[Fault]] | None = None
+
+
+CAUSES: dict[str, Cause] = {}
+Faults = Callable[[Scene], Iterator[Fault]]
+
+
+def cause(
+    id_: str,
+    kind: CauseKind,
+    remedy: str,
+    often: int = 0,
+    near: Callable[[Scene, float, float], Iterator[Fault]] | None = None,
+) -> Callable[[Faults], Faults]:
+    """Decorator: the docstring is the title."""
+
+    def register(faults: Faults) -> Faults:
+        title = (faults.__doc__ or "").strip().rstrip(".")
+        CAUSES[id_] = Cause(id_, kind, title, remedy, often, faults, near)
+        return faults
+
+    return register
+
+
+def all_causes() -> tuple[Cause, ...]:
+    """Those that public cases show most often come first."""
+    from npuscope.diagnosis.causes import inputs, memory, outputs, programs, weights  # noqa: F401
+
+    return tuple(sorted(CAUSES.values(), key=lambda cause: -cause.often))

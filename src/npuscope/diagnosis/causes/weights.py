@@ -1,0 +1,246 @@
+"""Weights that are not what, or not where, the program expects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from npuscope.diagnosis.causes.registry import CauseKind, cause
+from npuscope.diagnosis.fault import Fault, ImageChange
+from npuscope.diagnosis.scene import Scene
+from npuscope.diagnosis.sights import Bytes
+from npuscope.program.model import images
+
+ERASED = 0xFF
+_FLASH_START, _FLASH_END = 0x70000000, 0x90000000
+# Headers, alignments and slots by which an image lands beside its place.
+_SHIFTS = (16, 32, 64, 128, 256, 512, 0x400, 0x1000, 0x2000, 0x10000, 0x20000)
+_SECTORS = (0x1000, 0x10000, 0x20000)
+_MOST_SECTORS = 48
+# (dummy cycles of the chip - those of the host) * 2 bytes in octal DTR, and lengths of a burst.
+_LATE_BYTES = (28, 4, 8, 12, 16, 20, 24)
+_BURSTS = (32, 64, 128)
+
+
+def _by_pool(scene: Scene) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """All weights at once, then those of each pool: one file is written for each."""
+    pools = tuple(scene.images)
+    if pools:
+        yield "all weights", pools
+    if len(pools) > 1:
+        for pool in pools:
+            yield f"the weights in {pool}", (pool,)
+
+
+def _constant(pools: tuple[str, ...], value: int) -> ImageChange:
+    def change(pool: str, image: Bytes) -> Bytes:
+        return np.full_like(image, value) if pool in pools else image
+
+    return change
+
+
+def _shifted(pools: tuple[str, ...], count: int, beyond: int = ERASED) -> ImageChange:
+    """The NPU reads `count` bytes behind (or, if negative, before) the place that it should."""
+
+    def change(pool: str, image: Bytes) -> Bytes:
+        if pool not in pools:
+            return image
+        result = np.full_like(image, beyond)
+        if abs(count) < image.size:
+            source, target = (slice(count, None), slice(None, -count))
+            if count < 0:
+                source, target = slice(None, count), slice(-count, None)
+            result[target] = image[source]
+        return result
+
+    return change
+
+
+def _replaced(pools: tuple[str, ...], start: int, end: int, value: int) -> ImageChange:
+    def change(pool: str, image: Bytes) -> Bytes:
+        if pool not in pools:
+            return image
+        result = image.copy()
+        result[max(0, start) : max(0, end)] = value
+        return result
+
+    return change
+
+
+@cause(
+    "weights-zero",
+    CauseKind.WEIGHTS,
+    "load the weights' file to the address in the network's file before the first run (a file "
+    "for internal RAM has to be copied there at every boot)",
+    often=5,
+)
+def zero(scene: Scene) -> Iterator[Fault]:
+    """The weights read as zero: never loaded into RAM, or in a RAM that lost them."""
+    for words, pools in _by_pool(scene):
+        yield Fault(f"{words} are 0x00", image=_constant(pools, 0))
+
+
+@cause(
+    "weights-erased",
+    CauseKind.WEIGHTS,
+    "flash the weights' file too: the application's image does not hold it",
+    often=6,
+)
+def erased(scene: Scene) -> Iterator[Fault]:
+    """The weights were never flashed: the flash is erased (0xFF)."""
+    for words, pools in _by_pool(scene):
+        yield Fault(f"{words} are 0xFF", image=_constant(pools, ERASED))
+
+
+@cause(
+    "weights-blocked",
+    CauseKind.WEIGHTS,
+    "give the NPU's master and the memory's region the same security attributes (RIF, RISAF) "
+    "before the first run; the CPU reads the weights well meanwhile",
+    often=3,
+)
+def blocked(scene: Scene) -> Iterator[Fault]:
+    """The NPU may not read the weights and gets zeros, while the CPU may."""
+    for words, pools in _by_pool(scene):
+        yield Fault(f"the NPU reads {words} as 0x00", image_read=_constant(pools, 0))
+
+
+@cause(
+    "weights-shifted",
+    CauseKind.WEIGHTS,
+    "flash the image at the address of its pool, without a header in front of it",
+    often=4,
+)
+def shifted(scene: Scene) -> Iterator[Fault]:
+    """The weights lie beside their address."""
+    for words, pools in _by_pool(scene):
+        largest = max(scene.images[pool].size for pool in pools)
+        for count in _SHIFTS:
+            for signed in (count, -count):
+                if count < largest:
+                    place = "behind" if signed < 0 else "before"
+                    change = _shifted(pools, signed)
+                    yield Fault(f"{words} lie {count} bytes {place} their address", image=change)
+
+
+@cause(
+    "weights-other-build",
+    CauseKind.WEIGHTS,
+    "flash the weights that were written together with this network.c",
+    often=4,
+)
+def other_build(scene: Scene) -> Iterator[Fault]:
+    """The weights are those of another build."""
+    yield from _others(scene, read_only=False)
+
+
+@cause(
+    "weights-stale-cache",
+    CauseKind.WEIGHTS,
+    "invalidate the NPU cache after writing weights to external memory, or reset the board",
+    often=1,
+)
+def stale_cache(scene: Scene) -> Iterator[Fault]:
+    """The NPU's cache still holds the weights of the build before."""
+    yield from _others(scene, read_only=True)
+
+
+def _others(scene: Scene, read_only: bool) -> Iterator[Fault]:
+    if scene.other is None:
+        return
+    theirs = {pool: np.frombuffer(data, np.uint8) for pool, data in images(scene.other).items()}
+
+    def change(pool: str, image: Bytes) -> Bytes:
+        if pool not in theirs:
+            return image
+        result = np.full_like(image, ERASED)
+        count = min(image.size, theirs[pool].size)
+        result[:count] = theirs[pool][:count]
+        return result
+
+    words = f"weights of {scene.other.model_file or scene.other.name}"
+    if read_only:
+        yield Fault(f"the NPU reads {words}", image_read=change)
+    else:
+        yield Fault(f"{words} are in flash", image=change)
+
+
+@cause(
+    "weights-part-lost",
+    CauseKind.WEIGHTS,
+    "read the flash back and compare it with the file; keep the application's slot, which may "
+    "have grown over it, and other writers away from the weights",
+    often=3,
+)
+def part_lost(scene: Scene) -> Iterator[Fault]:
+    """A part of the weights is erased or overwritten."""
+    for pool, image in scene.images.items():
+        for value, what in ((ERASED, "0xFF"), (0, "0x00")):
+            for sector in _SECTORS:
+                count = -(-image.size // sector)
+                if not 1 < count <= _MOST_SECTORS:
+                    continue
+                for number in range(count):
+                    start, end = number * sector, min((number + 1) * sector, image.size)
+                    for first, last, words in (
+                        (start, end, f"bytes {start:#x} to {end:#x}"),
+                        (start, image.size, f"everything from byte {start:#x} on"),
+                        (0, end, f"everything up to byte {end:#x}"),
+                    ):
+                        if last - first < image.size:
+                            change = _replaced((pool,), first, last, value)
+                            yield Fault(f"{words} of {pool} are {what}", image=change)
+
+
+@cause(
+    "flash-dummy-cycles",
+    CauseKind.WEIGHTS,
+    "set the same number of dummy cycles in the flash and in its controller",
+    often=2,
+)
+def dummy_cycles(scene: Scene) -> Iterator[Fault]:
+    """The flash is read with too few dummy cycles: each burst comes late."""
+    flash = tuple(
+        pool
+        for pool in scene.images
+        if _FLASH_START <= scene.program.pool(pool).address < _FLASH_END
+    )
+    for late in _LATE_BYTES if flash else ():
+        for burst in _BURSTS:
+            if late < burst:
+                change = _late(flash, late, burst)
+                yield Fault(f"bursts of {burst} bytes come {late} bytes late", image=change)
+
+
+def _late(pools: tuple[str, ...], late: int, burst: int) -> ImageChange:
+    def change(pool: str, image: Bytes) -> Bytes:
+        if pool not in pools:
+            return image
+        padded = np.full(-(-image.size // burst) * burst, ERASED, np.uint8)
+        padded[: image.size] = image
+        rows = padded.reshape(-1, burst)
+        result = np.full_like(rows, ERASED)
+        result[:, late:] = rows[:, :-late]
+        return result.reshape(-1)[: image.size]
+
+    return change
+
+
+@cause(
+    "flash-unmapped",
+    CauseKind.WEIGHTS,
+    "switch flash and PSRAM to memory-mapped mode before the NPU is initialised",
+    often=3,
+)
+def unmapped(scene: Scene) -> Iterator[Fault]:
+    """The external memory of the weights is not mapped: every word reads the same."""
+    outside = tuple(
+        pool
+        for pool in scene.images
+        if _FLASH_START <= scene.program.pool(pool).address < 0xA0000000
+    )
+    for value in (0x00, ERASED) if outside else ():
+        change = _constant(outside, value)
+        words = f"{' and '.join(outside)} read as 0x{value:02X}"
+        yield Fault(words, image=change, unmapped=True)

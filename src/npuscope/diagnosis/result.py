@@ -1,0 +1,102 @@
+"""The answer of a triage."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import Struct
+
+from npuscope.shown import Rows, ShownRecord
+
+
+class Verdict(Enum):
+    """What the evidence shows."""
+
+    NO_FAULT = "no fault visible"
+    REPRODUCED = "reproduced"
+    POINTS = "not reproduced, but pointed to"
+    UNKNOWN = "no cause found"
+
+
+class Suspect(Struct, frozen=True):
+    """A cause that reproduces the evidence: `found` is how, `proof` what was compared."""
+
+    id: str
+    kind: str
+    title: str
+    found: str
+    proof: str
+    remedy: str
+    exact: bool
+    equal: int
+    compared: int
+
+
+class SuspectClass(Struct, frozen=True):
+    """Causes that this evidence cannot tell apart."""
+
+    kinds: tuple[str, ...]
+    exact: bool
+    suspects: tuple[Suspect, ...]
+
+
+class NextLook(Struct, frozen=True):
+    """The cheapest observation that tells causes apart; `splits` is what would remain for each
+    outcome, as ids."""
+
+    id: str
+    words: str
+    option: str
+    splits: tuple[tuple[str, ...], ...]
+
+
+class TimeSetting(Struct, frozen=True):
+    """A setting of the board, with the time that it predicts."""
+
+    id: str
+    title: str
+    predicted_ms: float
+    error: float
+    remedy: str
+
+
+class TimeTriage(Struct, frozen=True):
+    measured_ms: float
+    predicted_ms: float
+    low_ms: float | None
+    high_ms: float | None
+    explained: bool
+    settings: tuple[TimeSetting, ...]
+    notes: tuple[str, ...] = ()
+
+
+class Triage(ShownRecord, frozen=True):
+    """What was seen, and which causes reproduce it, by class."""
+
+    model: str
+    verdict: Verdict
+    answer: str
+    generation: str
+    generation_known: bool
+    evidence: tuple[str, ...]
+    differing: int
+    compared: int
+    classes: tuple[SuspectClass, ...] = ()
+    next_looks: tuple[NextLook, ...] = ()
+    nearest: tuple[Suspect, ...] = ()
+    not_tried: tuple[str, ...] = ()
+    tried: int = 0
+    simulations: int = 0
+    time: TimeTriage | None = None
+    notes: tuple[str, ...] = ()
+
+    def told(self) -> str:
+        return self.answer
+
+    def table(self) -> Rows:
+        """One row per suspect."""
+        return [
+            {"class": number, "id": one.id, "kind": one.kind, "found": one.found}
+            for number, group in enumerate(self.classes, 1)
+            for one in group.suspects
+        ]

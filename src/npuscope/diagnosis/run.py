@@ -1,0 +1,248 @@
+"""From a build and what was seen to the causes that reproduce it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from npuscope.diagnosis.case import Case, Request, open_case
+from npuscope.diagnosis.causes.registry import CauseKind
+from npuscope.diagnosis.evidence import Evidence, SeenValues
+from npuscope.diagnosis.observations import next_looks
+from npuscope.diagnosis.result import Suspect, SuspectClass, TimeTriage, Triage, Verdict
+from npuscope.diagnosis.scene import Scene
+from npuscope.diagnosis.search import BUDGET_S, Search, Trial
+from npuscope.diagnosis.sights import View
+from npuscope.diagnosis.times import FITTED
+from npuscope.program.model import Program
+from npuscope.shown import counted
+from npuscope.structs import replace
+
+_NEAREST = 4
+_OWN_LAYOUT = (
+    "weights and buffers are placed as npuscope's compiler does: for faults of weights or memory "
+    "give the build that is on the board as SOURCE"
+)
+
+
+def triage_values(
+    program: Program,
+    request: Request,
+    other: Program | None = None,
+    rivals: Mapping[str, Callable[[], Program]] | None = None,
+    budget_s: float = BUDGET_S,
+    tolerant: bool = False,
+) -> Triage:
+    """`rivals` are builds of the same network by other generations; `tolerant`: nobody knows which
+    one the board has, so that one step of difference is no evidence."""
+    case = open_case(program, request, other)
+
+    def twin(generation: str) -> Case:
+        assert rivals is not None
+        return open_case(rivals[generation](), request, other)
+
+    twins = {name: partial(twin, name) for name in rivals or ()}
+    return diagnose(case, twins, budget_s, tolerant)
+
+
+def diagnose(
+    case: Case,
+    rivals: Mapping[str, Callable[[], Case]] | None = None,
+    budget_s: float = BUDGET_S,
+    tolerant: bool = False,
+) -> Triage:
+    """The causes of one case."""
+    program = case.scene.program
+    search = Search(case.scene, case.evidence, tolerant, budget_s)
+    base = _base(program, case, search, tolerant)
+    if search.total.exact:
+        return replace(base, verdict=Verdict.NO_FAULT, answer=_equal(search, program.generation))
+    for generation, open_rival in (rivals or {}).items():
+        rival = open_rival()
+        theirs = Search(rival.scene, rival.evidence, False, 0.0)
+        if theirs.total.exact and not tolerant:
+            return _other_generation(base, theirs, generation)
+        if theirs.total.exact:
+            answer = _equal(theirs, generation)
+            return replace(
+                base, verdict=Verdict.NO_FAULT, answer=answer, generation=generation, differing=0
+            )
+    if search.sees_no_fault:
+        off = search.total.compared - search.total.equal
+        answer = (
+            f"no fault visible: {off} of {search.total.compared:,} values differ, by one step, "
+            "which another compiler generation explains"
+        )
+        return replace(base, verdict=Verdict.NO_FAULT, answer=answer)
+    matches = search.run()
+    base = replace(
+        base,
+        tried=len(search.trials),
+        simulations=case.scene.executions,
+        not_tried=tuple(search.not_tried),
+    )
+    if not matches:
+        return _not_reproduced(base, search)
+    classes = _classes(matches)
+    looks = next_looks(case.scene, _first_class(matches), case.used)
+    return replace(
+        base,
+        verdict=Verdict.REPRODUCED,
+        answer=_answer(classes[0]),
+        classes=classes,
+        next_looks=looks,
+    )
+
+
+def _listed(evidence: Evidence) -> tuple[str, ...]:
+    """Outputs of several inputs in one line."""
+    frames: dict[tuple[View, str, int], list[int]] = {}
+    words: list[str] = []
+    for one in evidence.seen:
+        if isinstance(one, SeenValues) and one.sight.view is not View.WEIGHTS:
+            key = one.sight.view, one.sight.name, one.values.size
+            frames.setdefault(key, []).append(one.sight.frame + 1)
+        else:
+            words.append(one.words)
+    for (view, name, size), numbers in frames.items():
+        which = f"input {numbers[0]}"
+        if len(numbers) > 1:
+            which = f"inputs {numbers[0]} to {numbers[-1]}"
+        words.append(f"{view.value} '{name}' of {which}: {counted(size, 'value')}")
+    return tuple(words)
+
+
+def only_time(program: Program, timed: TimeTriage) -> Triage:
+    """Where no values are evidence."""
+    return Triage(
+        model=program.model_file or program.name,
+        verdict=Verdict.NO_FAULT if timed.explained else Verdict.UNKNOWN,
+        answer=time_answer(timed),
+        generation=program.generation,
+        generation_known=True,
+        evidence=(f"{timed.measured_ms:g} ms per inference",),
+        differing=0,
+        compared=0,
+        time=timed,
+    )
+
+
+def time_answer(timed: TimeTriage) -> str:
+    ratio = f"{timed.measured_ms / timed.predicted_ms:.2f} times" if timed.predicted_ms else "not"
+    head = f"{timed.measured_ms:.4g} ms is {ratio} the predicted {timed.predicted_ms:.4g} ms"
+    if timed.explained:
+        return f"no fault visible: {head}, within its range"
+    if timed.settings:
+        best = timed.settings[0]
+        if best.id in FITTED:
+            return (
+                f"{head}: no setting with a figure of its own explains it; possible: {best.title}"
+            )
+        return f"{best.title}: {head}, and that predicts {best.predicted_ms:.4g} ms"
+    return f"{head}: none of the settings explains it"
+
+
+def _other_generation(base: Triage, search: Search, generation: str) -> Triage:
+    """The stated generation does not give what was seen, another one does."""
+    count = search.total.compared
+    found = Suspect(
+        "other-generation",
+        CauseKind.PROGRAM.value,
+        "The board runs a build or runtime of another compiler generation",
+        f"generation {generation} instead of {base.generation}",
+        f"the simulation of generation {generation} gives all {count:,} values that were seen",
+        "build network.c, weights and runtime with one version of the tools",
+        True,
+        count,
+        count,
+    )
+    group = SuspectClass((found.kind,), True, (found,))
+    return replace(base, verdict=Verdict.REPRODUCED, answer=_answer(group), classes=(group,))
+
+
+def _base(program: Program, case: Case, search: Search, tolerant: bool) -> Triage:
+    notes = list(case.notes)
+    if program.source == "npuscope":
+        notes.append(_OWN_LAYOUT)
+    if tolerant:
+        notes.append("the board's compiler generation is not known: one step off counts as equal")
+    total = search.total
+    return Triage(
+        model=program.model_file or program.name,
+        verdict=Verdict.UNKNOWN,
+        answer="",
+        generation=program.generation,
+        generation_known=not tolerant,
+        evidence=_listed(case.evidence),
+        differing=total.compared - total.equal,
+        compared=total.compared,
+        notes=tuple(notes),
+    )
+
+
+def _equal(search: Search, generation: str) -> str:
+    count = search.total.compared
+    return f"no fault visible: all {count:,} values equal the simulation of generation {generation}"
+
+
+def _classes(matches: list[Trial]) -> tuple[SuspectClass, ...]:
+    """Exact ones are one class, those within a step another."""
+    classes = []
+    for exact in (True, False):
+        rows: dict[str, Suspect] = {}
+        for trial in matches:
+            if trial.fit.exact is exact:
+                rows.setdefault(trial.cause.id, suspect(trial))
+        if rows:
+            kinds = tuple(dict.fromkeys(row.kind for row in rows.values()))
+            classes.append(SuspectClass(kinds, exact, tuple(rows.values())))
+    return tuple(classes)
+
+
+def _first_class(matches: list[Trial]) -> list[Trial]:
+    return [trial for trial in matches if trial.fit.exact is matches[0].fit.exact]
+
+
+def suspect(trial: Trial) -> Suspect:
+    cause, fit = trial.cause, trial.fit
+    how = "exactly" if fit.exact else f"{fit.equal:,} of them exactly, the rest within one step"
+    if trial.contradicted:
+        proof = f"{fit.equal:,} of {fit.compared:,} values are those that were seen"
+    else:
+        values = "the value" if fit.compared == 1 else f"all {fit.compared:,} values"
+        proof = f"the simulation gives {values} that {'was' if fit.compared == 1 else 'were'} seen"
+        proof += "" if fit.compared == 1 else f", {how}"
+    return Suspect(
+        cause.id,
+        cause.kind.value,
+        cause.title,
+        trial.fault.words,
+        proof,
+        cause.remedy,
+        fit.exact and not trial.contradicted,
+        fit.equal,
+        fit.compared,
+    )
+
+
+def _answer(first: SuspectClass) -> str:
+    lead = first.suspects[0]
+    text = f"{lead.title[0].lower()}{lead.title[1:]} ({lead.found})"
+    more = len(first.suspects) - 1
+    if not more:
+        return text
+    others = "another cause gives" if more == 1 else f"{more} other causes give"
+    return f"{text}, or {others} the same: this evidence cannot tell"
+
+
+def _not_reproduced(base: Triage, search: Search) -> Triage:
+    nearest = [suspect(trial) for trial in search.nearest()[:_NEAREST]]
+    tried = f"none of {base.tried:,} faults gives what was seen"
+    if nearest:
+        best = nearest[0]
+        answer = f"{tried}; nearest: {best.title[0].lower()}{best.title[1:]} ({best.found})"
+        return replace(base, verdict=Verdict.POINTS, answer=answer, nearest=tuple(nearest))
+    return replace(base, verdict=Verdict.UNKNOWN, answer=tried)
+
+
+__all__ = ["Scene", "triage_values"]

@@ -1,0 +1,371 @@
+"""An application on a simulated board: its frames, the runs that faults lead to, what they show."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+from msgspec import Struct
+
+from npuscope.diagnosis.fault import RIGHT, Blocked, Drain, Fault, Feed
+from npuscope.diagnosis.sights import Array, Bytes, Sight, View
+from npuscope.errors import NpuscopeError
+from npuscope.program.calls import element_type
+from npuscope.program.model import Buffer, Program, images
+from npuscope.program.units import Ref
+from npuscope.sim.memory import Memory, stored_shape
+from npuscope.sim.run import run_epoch, written
+from npuscope.structs import replace
+
+MARKER = 0x55
+_MOST_RUNS = 400  # results of runs that are kept: outputs and the buffers that were asked for
+
+
+class Frame(Struct, frozen=True):
+    """The values of all inputs, by buffer, in logical order."""
+
+    inputs: dict[str, Array]
+
+
+class Ran(Struct, frozen=True):
+    """What one run left: stored values of outputs and inputs, and the buffers asked for."""
+
+    outputs: dict[str, Array]
+    left: dict[str, Array]
+    inner: dict[str, Bytes]
+    kept_marker: tuple[bool, ...] = ()
+
+
+class Scene:
+    """Frames that an application shows one after the other to a program, and what can be seen.
+
+    `previous` is the frame before the first one, where it is known; `other` another build whose
+    weights or programme may be on the board.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        frames: Sequence[Frame],
+        previous: Frame | None = None,
+        other: Program | None = None,
+        asked: Iterable[str] = (),
+    ) -> None:
+        self.program = program
+        self.frames = tuple(frames)
+        self.previous = previous
+        self.other = other
+        self.asked = tuple(asked)
+        self.buffers = program.buffer_map()
+        self._runs: OrderedDict[bytes, Ran | None] = OrderedDict()
+        self._constants: dict[tuple[int, int], dict[str, np.ndarray]] = {}
+        self._held: dict[int, object] = {}  # keeps ids of functions from being used again
+        self._faults: dict[object, tuple[Fault, ...]] = {}
+        self._wider: Scene | None = None
+        self.most_runs = _MOST_RUNS
+        self.executions = 0
+
+    @cached_property
+    def images(self) -> dict[str, Bytes]:
+        """Weights by pool, as they are to be on the board."""
+        return {p: np.frombuffer(data, np.uint8) for p, data in images(self.program).items()}
+
+    @cached_property
+    def watched(self) -> tuple[str, ...]:
+        """Inputs, outputs and some buffers between, for the pattern that shows who writes."""
+        names = [n for epoch in self.program.executed for n in written(epoch)]
+        inner = list(dict.fromkeys(n for n in names if not self.buffers[n].is_param))
+        step = max(1, len(inner) // 8)
+        border = (*self.program.inputs, *self.program.outputs)
+        return tuple(dict.fromkeys((*border, *inner[::step])))
+
+    def address(self, name: str) -> tuple[int, int]:
+        buffer = self.buffers[name]
+        start = self.program.pool(buffer.pool).address + buffer.offset
+        return start, start + buffer.size_bytes
+
+    def faults(self, key: object, make: Callable[[], Iterable[Fault]]) -> tuple[Fault, ...]:
+        """Made once: the results of their runs are kept by them."""
+        if key not in self._faults:
+            self._faults[key] = tuple(make())
+        return self._faults[key]
+
+    def wider(self, frame: Callable[[], Frame], asked: Sequence[str]) -> Scene:
+        """With one frame more, and more buffers to look at."""
+        if self._wider is None:
+            frames = [*self.frames, frame()]
+            self._wider = Scene(self.program, frames, self.previous, self.other, asked)
+            self._wider.most_runs = self.most_runs
+        return self._wider
+
+    # --- What a fault lets one see ---
+
+    def predict(self, sight: Sight, fault: Fault = RIGHT) -> Array | None:
+        """Stored values; None where the fault says nothing about it, or the board would stop."""
+        frame = sight.frame
+        match sight.view:
+            case View.WEIGHTS:
+                return self._flashed(sight.name, fault)
+            case View.INPUT:
+                return self._held_by_ram(
+                    sight.name, self._supplied(sight.name, frame, fault), fault
+                )
+            case View.INPUT_RAM:
+                return self._held_by_ram(sight.name, self._fetched(sight.name, frame, fault), fault)
+            case View.OUTPUT_RAM:
+                return self._settled(frame, fault).get(sight.name)
+            case View.OUTPUT:
+                return self._read(sight.name, frame, fault)
+            case View.AGAIN:
+                return self._again(sight.name, frame, fault)
+            case View.BUFFER:
+                ran = self._ran(frame, fault)
+                return None if ran is None else ran.inner.get(sight.name)
+            case View.MARKER:
+                ran = self._ran(frame, fault, MARKER)
+                if ran is None:
+                    return None
+                pairs = zip(self.watched, ran.kept_marker, strict=True)
+                return np.array([self._keeps(n, still, fault) for n, still in pairs], np.uint8)
+            case View.FLASH_WORD:
+                return np.array([not fault.unmapped], np.uint8)
+
+    def _flashed(self, pool: str, fault: Fault) -> Bytes | None:
+        """Weights as the CPU reads them; old firmware comes with its own."""
+        image = self.images.get(pool)
+        if fault.program is not None and fault.program is self.other:
+            theirs = images(fault.program).get(pool)
+            image = None if theirs is None else np.frombuffer(theirs, np.uint8)
+        return image if image is None or fault.image is None else fault.image(pool, image)
+
+    def _held_by_ram(self, name: str, values: Array | None, fault: Fault) -> Array | None:
+        """What can be read back of an input: nothing, where its RAM is off."""
+        start, end = self.address(name)
+        off = any(b.start < end and start < b.end and not b.open_to_cpu for b in fault.blocked)
+        return np.zeros_like(values) if off and values is not None else values
+
+    def feed(self, name: str, frame: int) -> Feed:
+        """The input's values with those of the run before, as far as they are known."""
+        before = self.frames[frame - 1] if frame else self.previous
+        return Feed(
+            self.buffers[name],
+            self.frames[frame].inputs[name],
+            None if before is None else before.inputs[name],
+            self._left(name, before),
+        )
+
+    def _left(self, name: str, before: Frame | None) -> Array | None:
+        """What the run before left in the memory of an input."""
+        if before is None:
+            return None
+        ran = self._run(
+            self.program, {n: _flat(self.buffers[n], v) for n, v in before.inputs.items()}
+        )
+        return None if ran is None else ran.left[name]
+
+    def left_by(self, feed: Feed) -> Array | None:
+        """What a run of the same frame leaves in the memory of its input."""
+        name = feed.buffer.name
+        for frame in self.frames:
+            if np.array_equal(frame.inputs[name], feed.values):
+                return self._left(name, frame)
+        return None
+
+    def _supplied(self, name: str, frame: int, fault: Fault) -> Array | None:
+        feed = self.feed(name, frame)
+        return feed.stored() if fault.supply is None else fault.supply(feed)
+
+    def _fetched(self, name: str, frame: int, fault: Fault) -> Array | None:
+        stored = self._supplied(name, frame, fault)
+        if stored is None or fault.fetch is None:
+            return stored
+        feed = self.feed(name, frame)
+        return fault.fetch(Feed(feed.buffer, feed.logical(stored), feed.before, feed.left))
+
+    def _ran(self, frame: int, fault: Fault, fill: int = 0) -> Ran | None:
+        inputs = {name: self._fetched(name, frame, fault) for name in self.program.inputs}
+        known = {name: values for name, values in inputs.items() if values is not None}
+        if len(known) < len(inputs):
+            return None
+        return self._run(fault.program or self.program, known, fault, fill)
+
+    def _settled(self, frame: int, fault: Fault) -> dict[str, Array]:
+        """Outputs in RAM when the run is over, as the CPU can read it."""
+        ran = self._ran(frame, fault)
+        if ran is None:
+            return {}
+        outputs = dict(ran.outputs)
+        for name, values in outputs.items():
+            start, end = self.address(name)
+            for block in fault.blocked:
+                if block.start < end and start < block.end:
+                    outputs[name] = np.zeros_like(values)
+        return self._drained(outputs, frame, fault, fault.settle)
+
+    def _drained(
+        self, outputs: dict[str, Array], frame: int, fault: Fault, change: object
+    ) -> dict[str, Array]:
+        if not callable(change):
+            return outputs
+        before = self._before(frame, fault)
+        results = {
+            name: change(Drain(self.buffers[name], values, before.get(name), outputs))
+            for name, values in outputs.items()
+        }
+        return {name: values for name, values in results.items() if values is not None}
+
+    def _before(self, frame: int, fault: Fault) -> dict[str, Array]:
+        """Outputs of the run before, with the same fault on the NPU's side."""
+        if not frame and self.previous is None:
+            return {}
+        inner = replace(fault, settle=None, read=None)
+        if frame:
+            return self._settled(frame - 1, inner)
+        alone = Scene(self.program, [self.previous or self.frames[0]], None, self.other)
+        alone._runs, alone._constants, alone._held = self._runs, self._constants, self._held
+        return alone._settled(0, inner)
+
+    def _read(self, name: str, frame: int, fault: Fault) -> Array | None:
+        settled = self._settled(frame, fault)
+        return self._drained(settled, frame, fault, fault.read).get(name)
+
+    def _again(self, name: str, frame: int, fault: Fault) -> Array | None:
+        """A second run on what the first one left in the input buffers."""
+        first = self._ran(frame, fault)
+        program = fault.program or self.program
+        ran = None if first is None else self._run(program, first.left, fault)
+        if first is None or ran is None:
+            return None
+        values: Array | None = ran.outputs[name]
+        for change in (fault.settle, fault.read):
+            if change is not None and values is not None:
+                before = first.outputs[name]
+                values = change(Drain(self.buffers[name], values, before, ran.outputs))
+        return values
+
+    # --- Runs ---
+
+    def _run(
+        self, program: Program, inputs: Mapping[str, Array], fault: Fault = RIGHT, fill: int = 0
+    ) -> Ran | None:
+        """One inference; None where the simulation of a broken network cannot go on."""
+        changes = (fault.image, fault.image_read, fault.step)
+        self._held |= {id(change): change for change in changes if change is not None}
+        key = hashlib.blake2b(digest_size=16)
+        key.update(repr((id(program), *map(id, changes), _ranges(fault.blocked), fill)).encode())
+        for name in program.inputs:
+            if name not in inputs:
+                return None
+            key.update(np.ascontiguousarray(inputs[name]).tobytes())
+        place = key.digest()
+        if place not in self._runs:
+            if len(self._runs) >= self.most_runs:
+                self._runs.popitem(last=False)
+            try:
+                self._runs[place] = self._execute(program, inputs, fault, fill)
+            except NpuscopeError:
+                self._runs[place] = None
+        return self._runs[place]
+
+    def _execute(
+        self, program: Program, inputs: Mapping[str, Array], fault: Fault, fill: int
+    ) -> Ran:
+        self.executions += 1
+        memory = Memory(replace(program, constants=self._weights(program, fault)))
+        buffers = program.buffer_map()
+        if fill:
+            for buffer in program.buffers:
+                if not buffer.is_param:
+                    _span(memory, buffer)[:] = fill
+        for name in program.inputs:
+            raw = np.ascontiguousarray(inputs[name]).view(np.uint8)
+            _span(memory, buffers[name])[: raw.size] = raw
+        _block(memory, (buffers[name] for name in program.inputs), fault.blocked)
+        inner: dict[str, Bytes] = {}
+        for epoch in program.executed:
+            run_epoch(epoch, memory)
+            names = written(epoch)
+            _block(memory, (buffers[name] for name in names), fault.blocked)
+            if fault.step is not None:
+                fault.step(epoch, memory)
+            inner |= {n: _span(memory, buffers[n]).copy() for n in names if n in self.asked}
+        marked = tuple(
+            name in buffers and bool((_span(memory, buffers[name]) == fill).all())
+            for name in self.watched
+            if fill
+        )
+        return Ran(
+            {name: _stored(memory, buffers[name]) for name in program.outputs},
+            {name: _stored(memory, buffers[name]) for name in program.inputs},
+            inner,
+            marked,
+        )
+
+    def _keeps(self, name: str, still: bool, fault: Fault) -> bool:
+        """Does the CPU still find the pattern in a buffer that is `still` as it was in RAM?"""
+        if name in self.program.inputs:
+            return "inputs" in fault.untouched
+        if name in self.program.outputs and (fault.read or fault.settle):
+            return "outputs" in fault.untouched
+        start, end = self.address(name)
+        for block in fault.blocked:
+            if block.start < end and start < block.end:
+                return block.open_to_cpu
+        return still
+
+    def _weights(self, program: Program, fault: Fault) -> dict[str, np.ndarray]:
+        """The program's constants as the NPU reads them."""
+        if fault.image is None and fault.image_read is None:
+            return program.constants
+        key = id(program), hash((id(fault.image), id(fault.image_read)))
+        if key not in self._constants:
+            self._constants.clear()  # a copy of all weights each: one is enough
+            changed: dict[str, Bytes] = {}
+            for pool, data in images(program).items():
+                image = np.frombuffer(data, np.uint8)
+                for change in (fault.image, fault.image_read):
+                    image = image if change is None else change(pool, image)
+                changed[pool] = image
+            buffers = program.buffer_map()
+            self._constants[key] = {
+                name: _cut(changed[buffers[name].pool], buffers[name], data)
+                for name, data in program.constants.items()
+            }
+        return self._constants[key]
+
+
+def _ranges(blocked: Sequence[Blocked]) -> tuple[tuple[int, int], ...]:
+    return tuple((block.start, block.end) for block in blocked)
+
+
+def _cut(image: Bytes, buffer: Buffer, data: np.ndarray) -> Bytes:
+    size = np.ascontiguousarray(data).nbytes
+    return image[buffer.offset : buffer.offset + size]
+
+
+def _span(memory: Memory, buffer: Buffer) -> Bytes:
+    return memory.span(memory.address(Ref(buffer.name)), buffer.size_bytes)
+
+
+def _stored(memory: Memory, buffer: Buffer) -> Array:
+    """A copy of a buffer's values in the order of memory."""
+    dtype = element_type(buffer)
+    count = int(np.prod(stored_shape(buffer)))
+    return _span(memory, buffer)[: count * dtype.itemsize].copy().view(dtype)
+
+
+def _flat(buffer: Buffer, values: Array) -> Array:
+    return Feed(buffer, values).stored()
+
+
+def _block(memory: Memory, buffers: Iterable[Buffer], blocked: Sequence[Blocked]) -> None:
+    """What the NPU could not write, or reads as zero."""
+    for buffer in buffers if blocked else ():
+        start = memory.address(Ref(buffer.name))
+        for block in blocked:
+            low, high = max(start, block.start), min(start + buffer.size_bytes, block.end)
+            if low < high:
+                memory.span(low, high - low)[:] = 0

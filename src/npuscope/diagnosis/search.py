@@ -1,0 +1,184 @@
+"""Tries causes one by one against the simulation, and keeps those that reproduce the evidence."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice, pairwise
+
+from msgspec import Struct
+
+from npuscope.diagnosis.causes.registry import Cause, CauseKind, all_causes
+from npuscope.diagnosis.evidence import Evidence, Fit
+from npuscope.diagnosis.fault import RIGHT, Fault, both
+from npuscope.diagnosis.scene import Scene
+from npuscope.progress import progress
+
+BUDGET_S = 40.0
+_ROUNDS_OF = (1, 3, 44)  # faults of each cause in the first rounds
+_BEST = 3  # places on a cause's axis that are looked at more closely
+_ROUNDS = 5
+_PAIR_FROM = 6  # the nearest single faults, for two at once
+
+
+class Trial(Struct, frozen=True):
+    """A fault with how it fits: `explains` counts pieces of evidence that a right board fails."""
+
+    cause: Cause
+    fault: Fault
+    fit: Fit
+    explains: int
+    contradicted: bool
+
+    def reproduces(self, tolerant: bool) -> bool:
+        return not self.contradicted and self.explains > 0 and self.fit.holds(tolerant)
+
+
+class Search:
+    """One search: `tolerant` where a step of difference is no evidence."""
+
+    def __init__(
+        self, scene: Scene, evidence: Evidence, tolerant: bool, budget_s: float = BUDGET_S
+    ) -> None:
+        self.scene = scene
+        self.evidence = evidence
+        self.tolerant = tolerant
+        self.right = evidence.fits(scene)
+        self.trials: list[Trial] = []
+        self.not_tried: list[str] = []
+        self._ends = time.process_time() + budget_s
+
+    @property
+    def total(self) -> Fit:
+        """How a right board fits."""
+        return sum((fit for fit in self.right if fit is not None), Fit())
+
+    @property
+    def sees_no_fault(self) -> bool:
+        known = [fit for fit in self.right if fit is not None]
+        return bool(known) and all(fit.holds(self.tolerant) for fit in known)
+
+    def run(self, causes: Iterable[Cause] | None = None) -> list[Trial]:
+        """Those that reproduce the evidence, exact ones first."""
+        rows = tuple(all_causes() if causes is None else causes)
+        rest = [(cause, self._faults(cause)) for cause in rows]
+        # The first of every cause come before the rest of any: a large network has little time.
+        for count in _ROUNDS_OF:
+            for cause, faults in rest:
+                progress("trying: %s", cause.title)
+                self._try(cause, islice(faults, count))
+        missed = not self.matches
+        for cause, faults in rest:
+            if missed:
+                self._try(cause, faults)
+            if missed or self._promises(cause):
+                self._closer(cause)
+        if not self.matches:
+            self._pairs()
+        return self.matches
+
+    def _faults(self, cause: Cause) -> Iterator[Fault]:
+        return iter(self.scene.faults(cause.id, lambda: cause.faults(self.scene)))
+
+    @property
+    def matches(self) -> list[Trial]:
+        found = [trial for trial in self.trials if trial.reproduces(self.tolerant)]
+        return sorted(found, key=lambda trial: (not trial.fit.exact, -trial.fit.equal))
+
+    def nearest(self) -> list[Trial]:
+        """What comes closest, the best of each cause, where it is closer than a right board."""
+        best: dict[str, Trial] = {}
+        for trial in sorted(self.trials, key=lambda trial: trial.fit.distance):
+            if trial.explains >= 0 and trial.fit.compared:
+                best.setdefault(trial.cause.id, trial)
+        return [trial for trial in best.values() if trial.fit.distance < self.total.distance]
+
+    def _try(self, cause: Cause, faults: Iterable[Fault]) -> None:
+        for fault in faults:
+            if time.process_time() > self._ends:
+                if cause.id not in self.not_tried:
+                    self.not_tried.append(cause.id)
+                return
+            self.trials.append(self.trial(cause, fault))
+
+    def trial(self, cause: Cause, fault: Fault) -> Trial:
+        """Stops at the first piece that contradicts it; its distance is of what was compared."""
+        total, explains = Fit(), 0
+        for one, right in zip(self.evidence.seen, self.right, strict=True):
+            fit = one.fit(self.scene, fault)
+            if fit is None:
+                continue
+            total += fit
+            if not fit.holds(self.tolerant):
+                return Trial(cause, fault, total, explains, contradicted=True)
+            if right is not None and not right.holds(self.tolerant):
+                explains += 1
+        return Trial(cause, fault, total, explains, contradicted=False)
+
+    def _closer(self, cause: Cause) -> None:
+        """Along the axis of a cause, around the places that came nearest."""
+        if cause.near is None:
+            return
+        mine = [t for t in self.trials if t.cause is cause and t.fault.parameter is not None]
+        places = sorted({t.fault.parameter or 0.0 for t in mine})
+        if len(places) < 2:
+            return
+        width = max(b - a for a, b in pairwise(places))
+        best = sorted(mine, key=lambda t: t.fit.distance)[: 2 * _BEST]
+        centres = list(dict.fromkeys(t.fault.parameter or 0.0 for t in best))[:_BEST]
+        for _ in range(_ROUNDS):
+            before = len(self.trials)
+            for centre in centres:
+                self._try(cause, self._around(cause, centre, width))
+            fresh = self.trials[before:]
+            done = any(trial.reproduces(self.tolerant) for trial in fresh)
+            if not fresh or done or width <= 1:
+                return
+            best = sorted(fresh, key=lambda t: t.fit.distance)[: 2 * _BEST]
+            centres = list(dict.fromkeys(t.fault.parameter or 0.0 for t in best))[:_BEST]
+            width = max(1.0, width / 8)
+
+    def _promises(self, cause: Cause) -> bool:
+        """Causes that came near and reproduce nothing yet may do so between two places."""
+        mine = [trial for trial in self.trials if trial.cause is cause]
+        if any(trial.reproduces(self.tolerant) for trial in mine):
+            return False
+        return any(trial.fit.distance < self.total.distance / 2 for trial in mine)
+
+    def _around(self, cause: Cause, centre: float, width: float) -> tuple[Fault, ...]:
+        near = cause.near
+        assert near is not None
+        key = cause.id, round(centre), round(width)
+        return self.scene.faults(key, lambda: near(self.scene, centre, width))
+
+    def _pairs(self) -> None:
+        """Two faults at once: the nearest single ones with faults of other kinds."""
+        ranked = sorted(
+            (t for t in self.trials if t.fit.compared), key=lambda trial: trial.fit.distance
+        )
+        best: dict[str, Trial] = {}
+        for trial in ranked:
+            best.setdefault(trial.cause.id, trial)
+        for first in list(best.values())[:_PAIR_FROM]:
+            for second in best.values():
+                if second.cause.kind is first.cause.kind or second.cause.id == first.cause.id:
+                    continue
+                if time.process_time() > self._ends:
+                    return
+                pair = both(first.fault, second.fault)
+                self.trials.append(self.trial(paired(first.cause, second.cause), pair))
+
+
+def paired(first: Cause, second: Cause) -> Cause:
+    """Two causes as one."""
+    return Cause(
+        f"{first.id}+{second.id}",
+        first.kind,
+        f"Two faults at once: {first.title}. {second.title}",
+        f"{first.remedy}; {second.remedy}",
+        0,
+        lambda scene: iter(()),
+    )
+
+
+__all__ = ["BUDGET_S", "RIGHT", "CauseKind", "Search", "Trial"]

@@ -1,0 +1,36 @@
+"""What can be looked at on a board: each place, and who reads it."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+Array = np.ndarray
+Bytes = NDArray[np.uint8]
+
+
+class View(Enum):
+    """Who reads what, and when. Bytes are in the order of memory."""
+
+    OUTPUT = "output"  # as the program reads it
+    OUTPUT_RAM = "output-ram"  # as the RAM holds it: read by a debugger or a DMA
+    INPUT = "input"  # the input buffer as the program reads it, just before the run
+    INPUT_RAM = "input-ram"  # the same as the RAM holds it, which is what the NPU reads
+    WEIGHTS = "weights"  # the image of a pool as the CPU reads it
+    BUFFER = "buffer"  # behind the epoch that fills it
+    AGAIN = "again"  # the output of a second run, without a new input
+    MARKER = "marker"  # which buffers keep a pattern that was written before the run
+    FLASH_WORD = (
+        "flash-word"  # does the CPU read a word of flash that is known, beside the weights?
+    )
+
+
+class Sight(Struct, frozen=True):
+    """One thing to look at: an output, an input, a buffer or a pool, by name."""
+
+    view: View
+    name: str
+    frame: int = 0  # which of the inputs it belongs to

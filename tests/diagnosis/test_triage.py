@@ -1,0 +1,237 @@
+"""Faults on a simulated board, and what triage makes of the evidence that they leave."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import npuscope
+from models import conv_net, mobilenet_like, to_tflite
+from npuscope.building import build
+from npuscope.cli.main import main
+from npuscope.demo_network import demo_graph
+from npuscope.diagnosis.causes.registry import all_causes
+from npuscope.diagnosis.evidence import digests
+from npuscope.diagnosis.readers import parse_text
+from npuscope.diagnosis.result import Triage, Verdict
+from npuscope.diagnosis.times import SETTINGS
+from npuscope.program.model import images
+from npuscope.sim.memory import to_stored
+from npuscope.sim.run import execute, written
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("triage") / "net.tflite"
+    path.write_bytes(to_tflite(conv_net()))
+    return path
+
+
+def picture(model: Path, seed: int) -> np.ndarray:
+    program = build(model, {}).program
+    buffer = program.buffer_map()[program.inputs[0]]
+    return np.random.default_rng(seed).integers(-128, 128, buffer.shape).astype(np.int8)
+
+
+def board_output(model: Path, values: np.ndarray, **changes: object) -> np.ndarray:
+    """What a board gives; `constants` replaces its weights."""
+    from npuscope.structs import replace
+
+    program = build(model, {}).program
+    if changes:
+        program = replace(program, **changes)
+    return execute(program, {program.inputs[0]: values}).outputs[program.outputs[0]]
+
+
+def run(model: Path, folder: Path, frame: np.ndarray, output: np.ndarray, **more: object) -> Triage:
+    np.save(folder / "in.npy", frame)
+    (folder / "out.raw").write_bytes(output.tobytes())
+    return npuscope.triage(
+        model,
+        inputs=[folder / "in.npy"],
+        outputs=[folder / "out.raw"],
+        generation="4.0",
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def causes(result: Triage) -> set[str]:
+    return {one.id for one in result.classes[0].suspects}
+
+
+def test_a_right_board_has_no_fault(model: Path, tmp_path: Path) -> None:
+    frame = picture(model, 0)
+    result = run(model, tmp_path, frame, board_output(model, frame))
+    assert result.verdict is Verdict.NO_FAULT
+    assert result.differing == 0
+
+
+def test_swapped_colours_are_found(model: Path, tmp_path: Path) -> None:
+    frame = picture(model, 0)
+    output = board_output(model, np.ascontiguousarray(frame[..., ::-1]))
+    result = run(model, tmp_path, frame, output)
+    assert result.verdict is Verdict.REPRODUCED
+    assert causes(result) == {"input-bgr"}
+
+
+def test_erased_weights_are_found_and_a_checksum_tells_them_from_zeros(
+    model: Path, tmp_path: Path
+) -> None:
+    frame, program = picture(model, 0), build(model, {}).program
+    erased = {
+        name: np.full(data.nbytes, 0xFF, np.uint8) for name, data in program.constants.items()
+    }
+    output = board_output(model, frame, constants=erased)
+    first = run(model, tmp_path, frame, output)
+    assert "weights-erased" in causes(first)
+    ((pool, image),) = images(program).items()
+    crc = f"{zlib.crc32(bytes([0xFF] * len(image))):08x}"
+    second = run(model, tmp_path, frame, output, seen=[f"weights:{pool}={crc}"])
+    assert causes(second) <= {"weights-erased", "flash-unmapped"}
+    assert "weights-erased" in causes(second)
+
+
+def test_a_frame_late_needs_the_frame_before(model: Path, tmp_path: Path) -> None:
+    frame, before = picture(model, 0), picture(model, 1)
+    np.save(tmp_path / "before.npy", before)
+    output = board_output(model, before)
+    result = run(model, tmp_path, frame, output, previous=[tmp_path / "before.npy"])
+    assert {"input-late", "output-late", "output-stale-cache"} <= causes(result)
+    assert result.next_looks
+    assert max(len(part) for part in result.next_looks[-1].splits) == 1
+
+
+def test_a_sentence_is_evidence(model: Path) -> None:
+    result = npuscope.triage(model, says=["all outputs equal 0"], generation="4.0")
+    assert result.verdict is Verdict.REPRODUCED
+    assert "output-blocked" in causes(result)
+
+
+def test_bytes_lost_on_the_way_are_no_fault(model: Path, tmp_path: Path) -> None:
+    frame = picture(model, 0)
+    output = board_output(model, frame).reshape(-1)
+    result = run(model, tmp_path, frame, np.delete(output, [7, output.size // 3]))
+    assert result.verdict is Verdict.NO_FAULT
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ([], "there is no evidence to look at"),
+        (["--says", "it does not work"], "is not understood"),
+    ],
+)
+def test_without_evidence_it_says_what_would_help(
+    model: Path, words: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["triage", str(model), *words]) == 3
+    error = capsys.readouterr().err
+    assert text in error
+    assert "hint: " in error
+
+
+def test_a_dump_of_the_wrong_size_is_refused(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "in.npy", picture(model, 0))
+    (tmp_path / "out.raw").write_bytes(bytes(3))
+    words = ["--inputs", str(tmp_path / "in.npy"), "--outputs", str(tmp_path / "out.raw")]
+    assert main(["triage", str(model), *words]) == 3
+    assert "has 3 bytes" in capsys.readouterr().err
+
+
+def test_json_carries_the_schema(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = picture(model, 0)
+    np.save(tmp_path / "in.npy", frame)
+    np.save(tmp_path / "out.npy", board_output(model, frame))
+    words = ["--inputs", str(tmp_path / "in.npy"), "--outputs", str(tmp_path / "out.npy")]
+    assert main(["triage", str(model), *words, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["schema"] == "npuscope/triage/1"
+    assert record["verdict"] == "no fault visible"
+
+
+def test_a_board_that_is_asked_gives_the_evidence(model: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", picture(model, 0))
+    result = npuscope.triage(
+        model, inputs=[tmp_path / "in.npy"], connect="simulated", generation="4.0"
+    )
+    assert result.verdict is Verdict.NO_FAULT
+    assert result.compared > 0
+
+
+def test_a_buffer_behind_the_fault_is_enough(tmp_path: Path) -> None:
+    """A dump of an inner buffer and no output: the fault before it is found."""
+    model = tmp_path / "net.tflite"
+    model.write_bytes(to_tflite(mobilenet_like()))
+    program = build(model, {"generation": "4.0"}).program
+    frame = picture(model, 0)
+    inner = next(
+        name for epoch in program.executed for name in written(epoch) if name not in program.outputs
+    )
+    flipped = np.ascontiguousarray(frame[:, ::-1])
+    ran = execute(program, {program.inputs[0]: flipped}, keep=[inner])
+    buffer = program.buffer_map()[inner]
+    raw = np.zeros(buffer.size_bytes, np.uint8)
+    stored = to_stored(buffer, ran.buffers[inner]).view(np.uint8)
+    raw[: stored.size] = stored
+    (tmp_path / "inner.raw").write_bytes(raw.tobytes())
+    np.save(tmp_path / "in.npy", frame)
+    result = npuscope.triage(
+        model,
+        inputs=[tmp_path / "in.npy"],
+        seen=[f"buffer:{inner}={tmp_path / 'inner.raw'}"],
+        generation="4.0",
+    )
+    assert "input-turned" in causes(result)
+
+
+def test_times_are_explained_by_settings() -> None:
+    """What a slow flash predicts is explained by it first; a time out of reach by nothing."""
+    graph = demo_graph()
+    slow = npuscope.estimate(graph, flash="octo-dtr-50").total_ms
+    result = npuscope.triage(graph, time=slow, generation="4.0")
+    assert result.time is not None
+    assert result.time.settings[0].id == "flash-50-mhz"
+    right = npuscope.triage(graph, time=npuscope.estimate(graph).total_ms)
+    assert right.verdict is Verdict.NO_FAULT
+    wrong = npuscope.triage(graph, time=0.0001)
+    assert wrong.verdict is Verdict.UNKNOWN
+    assert "none of the settings explains it" in wrong.answer
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("const int8_t out[] = {1, -2, 0x80, 200};", [1, -2, 128, 200]),
+        ("01 fe 80 c8", [1, 254, 128, 200]),
+        ("00000000: 01fe 80c8  ....", [1, 254, 128, 200]),
+        ("0x34200000:\t0x01\t0xfe\t0x80", [1, 254, 128]),
+        ("1.5, -0.25", [1.5, -0.25]),
+    ],
+)
+def test_dumps_as_text(text: str, values: list[float]) -> None:
+    assert parse_text(text, "x").values.tolist() == values
+
+
+def test_gaps_of_a_hex_dump_are_not_compared() -> None:
+    dump = parse_text("01 ?? 80", "x")
+    assert dump.known is not None
+    assert dump.known.tolist() == [True, False, True]
+
+
+def test_the_crc_unit_of_the_board_is_understood() -> None:
+    """CRC-32/MPEG-2 of "123456789" is 0x0376E6E7."""
+    assert "0376e6e7" in digests(np.frombuffer(b"123456789", np.uint8))
+
+
+def test_every_cause_is_on_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "triage.md").read_text(encoding="utf-8")
+    assert [cause.id for cause in all_causes() if f"`{cause.id}`" not in page] == []
+    assert [row.id for row in SETTINGS if f"`{row.id}`" not in page] == []
