@@ -287,5 +287,5 @@ class Family:
                 )
             choices = own[name].choices if name in own else ()
             if choices and value not in choices:
-                known = ", ".join(map(str, choices))
-                raise UsageError(f"unknown value '{value}'", where=where, hint=f"known: {known}")
+                names = ", ".join(map(str, choices))
+                raise UsageError(f"unknown value '{value}'", where=where, hint=f"known: {names}")
