@@ -76,6 +76,7 @@ EXTRAS = (
         "`plan` searches for the optimum with OR-tools, and bounds how far it is",
         {"ortools": "9.12"},
     ),
+    Extra("mcp", "`mcp` offers the verbs to an assistant as tools", {"mcp": "2.0"}),
     Extra(
         "ethos-u",
         "networks are compiled for Arm Ethos-U machines (files that Vela wrote need nothing)",

@@ -38,6 +38,7 @@ def observations(scene: Scene, inner: Sequence[str]) -> list[Observation]:
     fed = tuple(Sight(View.INPUT_RAM, name) for name in inputs)
     given = tuple(Sight(View.INPUT, name) for name in inputs)
     stored = tuple(Sight(View.OUTPUT_RAM, name) for name in outputs)
+    word = Sight(View.FLASH_WORD, "")
     checksum = " ".join(f"--seen weights:{pool}=CRC32" for pool in pools)
     rows = [
         Observation(
@@ -59,14 +60,15 @@ def observations(scene: Scene, inner: Sequence[str]) -> list[Observation]:
             1,
             "read a word of flash that you know (the application's own image): is it right?",
             "--seen flash-word=right (or wrong)",
-            (Sight(View.FLASH_WORD, ""),),
+            (word,),
         ),
         Observation(
             "weights",
             2,
-            "let the program compute a CRC-32 over the weights where it expects them",
-            checksum,
-            weights,
+            "let the program compute a CRC-32 over the weights where it expects them, and read a "
+            "word of flash that you know (of the application's own image)",
+            f"{checksum} --seen flash-word=right".strip(),
+            (*weights, word),
         ),
         Observation(
             "input",
@@ -105,6 +107,17 @@ def observations(scene: Scene, inner: Sequence[str]) -> list[Observation]:
             f"{checksum} --seen input=CRC32 --seen input-ram=FILE --seen output-ram=FILE".strip(),
             (*weights, *given, *fed, *stored),
         ),
+        Observation(
+            "session",
+            6,
+            "one session with the debugger: fill the network's RAM with 0x55 and write the input; "
+            "before the run CRC-32 of weights and input buffer in the program, a word of flash "
+            "that you know and a dump of the input buffer; after it a dump of the output buffer "
+            "and the list of buffers that still hold 0x55",
+            f"{checksum} --seen flash-word=right --seen input=CRC32 --seen input-ram=FILE "
+            "--seen output-ram=FILE --seen marker=NAME,NAME".strip(),
+            (*weights, word, *given, *fed, *stored, Sight(View.MARKER, "")),
+        ),
     ]
     rows += [
         Observation(
@@ -135,9 +148,7 @@ def next_looks(
     if len(trials) < 2:
         return ()
     inner = _inner_buffers(scene)
-    wider = Scene(
-        scene.program, [*scene.frames, _another(scene)], scene.previous, scene.other, inner
-    )
+    wider = scene.wider(lambda: _another(scene), inner)
     rows = [row for row in observations(wider, inner) if row.id not in used]
     marks = {row.id: [_mark(wider, row, trial) for trial in trials] for row in rows}
     groups: list[list[int]] = [list(range(len(trials)))]

@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # for type checkers alone: a verb loads when it is used
     from npuscope.verbs.inspect import inspect as inspect
     from npuscope.verbs.lint import lint as lint
     from npuscope.verbs.machines import machines as machines
+    from npuscope.verbs.mcp import mcp as mcp
     from npuscope.verbs.measure import measure as measure
     from npuscope.verbs.package import package as package
     from npuscope.verbs.plan import plan as plan
@@ -96,6 +97,7 @@ __all__ = [  # noqa: RUF022
     "sweep_report",
     "machines",
     "rules",
+    "mcp",
     "completion",
     "doctor",
     "what_if",
