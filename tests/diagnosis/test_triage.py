@@ -235,3 +235,36 @@ def test_every_cause_is_on_the_page() -> None:
     page = (Path(__file__).parents[2] / "docs" / "triage.md").read_text(encoding="utf-8")
     assert [cause.id for cause in all_causes() if f"`{cause.id}`" not in page] == []
     assert [row.id for row in SETTINGS if f"`{row.id}`" not in page] == []
+
+
+def test_what_nothing_reproduces_is_said_so(model: Path, tmp_path: Path) -> None:
+    """Right values in an order that no cause gives point to the output, and are no proof."""
+    frame = picture(model, 0)
+    output = np.random.default_rng(3).permutation(board_output(model, frame).reshape(-1))
+    result = run(model, tmp_path, frame, output)
+    assert result.verdict is Verdict.POINTS
+    assert not result.classes
+    assert result.points_to[0] == "output"
+
+
+def test_two_faults_at_once_are_found(model: Path, tmp_path: Path) -> None:
+    frame = picture(model, 0)
+    output = board_output(model, np.ascontiguousarray(frame[..., ::-1])).view(np.uint8) ^ 0x80
+    result = run(model, tmp_path, frame, output)
+    assert result.verdict is Verdict.REPRODUCED
+    assert "input-bgr+output-signed" in causes(result)
+
+
+def test_another_generation_is_a_cause(tmp_path: Path) -> None:
+    """A build of another generation than the stated one rounds otherwise."""
+    model = tmp_path / "net.tflite"
+    model.write_bytes(to_tflite(mobilenet_like(seed=2, size=22, width=12, classes=10)))
+    for seed in range(8):
+        frame = picture(model, seed)
+        old = build(model, {"generation": "2.2"}).program
+        output = execute(old, {old.inputs[0]: frame}).outputs[old.outputs[0]]
+        if not np.array_equal(output, board_output(model, frame)):
+            result = run(model, tmp_path, frame, output)
+            assert causes(result) == {"other-generation"}
+            return
+    pytest.skip("both generations give the same values")

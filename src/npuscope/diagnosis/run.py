@@ -8,11 +8,12 @@ from functools import partial
 from npuscope.diagnosis.case import Case, Request, open_case
 from npuscope.diagnosis.causes.registry import CauseKind
 from npuscope.diagnosis.evidence import Evidence, SeenValues
+from npuscope.diagnosis.fault import RIGHT
 from npuscope.diagnosis.observations import next_looks
 from npuscope.diagnosis.result import Suspect, SuspectClass, TimeTriage, Triage, Verdict
-from npuscope.diagnosis.scene import Scene
 from npuscope.diagnosis.search import BUDGET_S, Search, Trial
 from npuscope.diagnosis.sights import View
+from npuscope.diagnosis.signs import signs
 from npuscope.diagnosis.times import FITTED
 from npuscope.program.model import Program
 from npuscope.shown import counted
@@ -59,14 +60,18 @@ def diagnose(
         return replace(base, verdict=Verdict.NO_FAULT, answer=_equal(search, program.generation))
     for generation, open_rival in (rivals or {}).items():
         rival = open_rival()
-        theirs = Search(rival.scene, rival.evidence, False, 0.0)
-        if theirs.total.exact and not tolerant:
-            return _other_generation(base, theirs, generation)
-        if theirs.total.exact:
-            answer = _equal(theirs, generation)
-            return replace(
-                base, verdict=Verdict.NO_FAULT, answer=answer, generation=generation, differing=0
-            )
+        fits = (one.fit(rival.scene, RIGHT) for one in rival.evidence.seen)
+        if not all(fit is not None and fit.exact for fit in fits):  # up to the first that is not
+            continue
+        if not tolerant:
+            return _other_generation(base, generation)
+        return replace(
+            base,
+            verdict=Verdict.NO_FAULT,
+            answer=_equal(search, generation),
+            generation=generation,
+            differing=0,
+        )
     if search.sees_no_fault:
         off = search.total.compared - search.total.equal
         answer = (
@@ -142,9 +147,9 @@ def time_answer(timed: TimeTriage) -> str:
     return f"{head}: none of the settings explains it"
 
 
-def _other_generation(base: Triage, search: Search, generation: str) -> Triage:
+def _other_generation(base: Triage, generation: str) -> Triage:
     """The stated generation does not give what was seen, another one does."""
-    count = search.total.compared
+    count = base.compared
     found = Suspect(
         "other-generation",
         CauseKind.PROGRAM.value,
@@ -236,13 +241,23 @@ def _answer(first: SuspectClass) -> str:
 
 
 def _not_reproduced(base: Triage, search: Search) -> Triage:
+    """What the evidence shows by itself, and what came nearest."""
     nearest = [suspect(trial) for trial in search.nearest()[:_NEAREST]]
+    shown = signs(search.scene, search.evidence, search.right, search.tolerant)
     tried = f"none of {base.tried:,} faults gives what was seen"
-    if nearest:
+    points = [sign.kind.value for sign in shown] + [one.kind for one in nearest[:1]]
+    if not points:
+        return replace(base, verdict=Verdict.UNKNOWN, answer=tried)
+    if shown:
+        answer = f"{tried}, but {shown[0].words}"
+    else:
         best = nearest[0]
         answer = f"{tried}; nearest: {best.title[0].lower()}{best.title[1:]} ({best.found})"
-        return replace(base, verdict=Verdict.POINTS, answer=answer, nearest=tuple(nearest))
-    return replace(base, verdict=Verdict.UNKNOWN, answer=tried)
-
-
-__all__ = ["Scene", "triage_values"]
+    return replace(
+        base,
+        verdict=Verdict.POINTS,
+        answer=answer,
+        nearest=tuple(nearest),
+        points_to=tuple(dict.fromkeys(points)),
+        signs=tuple(sign.words for sign in shown),
+    )

@@ -30,6 +30,7 @@ def triage_text(triage: Triage) -> str:
         lines += _time_lines(triage.time)
     for number, group in enumerate(triage.classes, 1):
         lines += _class_lines(number, group)
+    lines += [f"sign      {words}" for words in triage.signs]
     for suspect in triage.nearest:
         lines.append(f"nearest   {suspect.id}: {suspect.found}; {suspect.proof}")
     lines += _look_lines(triage.next_looks)

@@ -35,8 +35,9 @@ from npuscope.advice.tune.space import (
 from npuscope.advice.tune.variants import Variants
 from npuscope.building import machine_for
 from npuscope.errors import ModelError, NpuscopeError, UsageError
-from npuscope.families.registry import family_of, first_family
+from npuscope.families.registry import family_of
 from npuscope.files.load import load_model
+from npuscope.options.kinds import DEFAULT_MACHINE
 from npuscope.progress import progress
 from npuscope.structs import replace
 
@@ -207,7 +208,7 @@ def _space(options: Mapping[str, Any], request: TuneRequest, variants: Variants)
     plain: Any = options
     if request.machines:
         axes.append(machine_axis(request.machines))
-    elif family_of(options.get("machine")) is first_family():
+    elif family_of(options.get("machine")).house_machines:
         axes += build_axes(machine_for(plain), options, request.generations)
     if request.sizes:
         axes.append(size_axis(load_model(variants.path, options.get("shapes")), request.sizes))
@@ -295,7 +296,7 @@ def given_words(options: Mapping[str, Any]) -> list[str]:
     words = []
     for name in _WORDS:
         value = options.get(name)
-        if value not in (None, "") and (name, value) != ("machine", "stm32n6"):
+        if value not in (None, "") and (name, value) != ("machine", DEFAULT_MACHINE):
             words += [f"--{name.replace('_', '-')}", str(value)]
     controller = options.get("epoch_controller")
     if controller is not None:
