@@ -1,7 +1,7 @@
 """Faults on a board against what `triage` says of them: right class first, no fault visible, single
 cause after the proposed observation; with the confusion table.
 
-    python benchmarks/triage.py NETWORK... [--kinds NAME,...] [--guests] [--seed 0] [--json FILE]
+    python benchmarks/triage.py [NETWORK...] [--built] [--guests] [--pairs] [--lossy] [--json FILE]
 
 Three levels of evidence: one output (with the frame before), two inputs with their outputs, one
 output with a buffer inside the network and checksums of the weights.
@@ -14,12 +14,14 @@ import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import numpy as np
 from triage_board import Board, Bytes, Kind, Seen
 from triage_kinds import KINDS
+from triage_networks import NETWORKS as BUILT
 
 from npuscope.building import build
 from npuscope.diagnosis.case import Case
@@ -35,6 +37,7 @@ from npuscope.structs import replace
 
 LEVELS = ("one output", "two inputs", "buffer and checksum")
 MOST_RUNS = 4000
+BUDGET_S = 5.0  # runs are kept from fault to fault, so that most searches need few
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -57,8 +60,9 @@ class Row(msgspec.Struct, frozen=True):
 class Bench:
     """One network: its frames, the build before, and scenes that keep their runs."""
 
-    def __init__(self, name: str, path: Path, seed: int) -> None:
+    def __init__(self, name: str, path: Path, seed: int, lossy: bool = False) -> None:
         self.name = name
+        self.lossy = lossy
         self.program = build(path, {"generation": "4.0"}).program
         self.random = np.random.default_rng(seed)
         old = build(path, {"generation": "2.2"}).program
@@ -80,11 +84,10 @@ class Bench:
         board, frame = Board(self.program), {}
         for name in board.inputs:
             shape, dtype = board.shape(name), board.dtype(name)
-            coarse = [
-                max(1, size // 8) if axis in (1, 2) else size for axis, size in enumerate(shape)
-            ]
+            inner = range(1, len(shape) - 1)
+            coarse = [max(1, n // 8) if axis in inner else n for axis, n in enumerate(shape)]
             values = self.random.uniform(0, 1, coarse)
-            for axis in range(1, len(shape) - 1):
+            for axis in inner:
                 places = np.linspace(0, coarse[axis] - 1, shape[axis])
                 values = np.take(values, np.rint(places).astype(int), axis)
             values = 0.85 * values + 0.15 * self.random.uniform(0, 1, shape)
@@ -134,11 +137,14 @@ class Bench:
         return rows
 
     def values(self, view: View, data: dict[str, Bytes], frame: int = 0) -> list[object]:
-        board = Board(self.program)
-        return [
-            SeenValues(Sight(view, name, frame), values.copy().view(board.dtype(name)))
-            for name, values in data.items()
-        ]
+        board, rows = Board(self.program), []
+        for name, values in data.items():
+            typed = values.copy().view(board.dtype(name))
+            lost = typed.size // 100 if self.lossy and view is View.OUTPUT else 0
+            places = np.random.default_rng(frame).choice(typed.size, lost, replace=False)
+            kept = np.delete(typed, places)
+            rows.append(SeenValues(Sight(view, name, frame), kept, shorter=lost > 0))
+        return rows
 
     def look(self, board: Board, seen: list[Seen], id_: str) -> list[object]:
         """What an observation shows on this board."""
@@ -199,10 +205,10 @@ class Bench:
         visible = [_key(row) for row in rows] != [_key(row) for row in plain]
         used = frozenset(("weights",) if level == 2 else ("second-input",) if level == 1 else ())
         start = time.process_time()
-        result = diagnose(self.case(rows, used))
+        result = diagnose(self.case(rows, used), budget_s=BUDGET_S)
         first = result.classes[0] if result.classes else None
-        ids = tuple(one.id for one in first.suspects) if first else ()
-        kinds = first.kinds if first else tuple(one.kind for one in result.nearest[:1])
+        ids = tuple(part for one in first.suspects for part in one.id.split("+")) if first else ()
+        kinds = first.kinds if first else result.points_to[:1]
         right = self.is_right(kind, visible, result, ids, kinds)
         single, single_all = None, None
         if visible and right and ids:
@@ -212,7 +218,7 @@ class Bench:
             for number, look in enumerate(result.next_looks):
                 extra += self.look(board, seen, look.id)
                 names.add(look.id)
-                again = diagnose(self.case([*rows, *extra], frozenset(names)))
+                again = diagnose(self.case([*rows, *extra], frozenset(names)), budget_s=BUDGET_S)
                 left = tuple(one.id for c in again.classes[:1] for one in c.suspects)
                 single_all = len(left) == 1 and (not kind.causes or left[0] in kind.causes)
                 if number == 0:
@@ -266,6 +272,22 @@ def shuffled(program: Program, random: np.random.Generator) -> Program:
     return replace(program, constants=constants, model_file="before.tflite")
 
 
+def pairs_of(kinds: list[Kind], seed: int) -> Iterator[Kind]:
+    """Two kinds of different places, installed one after the other; either is a right answer."""
+    random = np.random.default_rng(seed)
+    inner = [kind for kind in kinds if kind.where in ("input", "weights", "memory")]
+    outer = [kind for kind in kinds if kind.where == "output"]
+    for first in inner:
+        second = outer[int(random.integers(len(outer)))]
+
+        def install(
+            board: Board, random: np.random.Generator, a: Kind = first, b: Kind = second
+        ) -> str:
+            return f"{a.install(board, random)}; {b.install(board, random)}"
+
+        yield Kind(f"{first.name} + {second.name}", first.where, install, first.causes)
+
+
 def report(rows: list[Row]) -> str:
     lines = []
     for level in LEVELS:
@@ -297,12 +319,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("networks", nargs="*", type=Path)
     parser.add_argument("--kinds", default="")
+    parser.add_argument("--built", action="store_true", help="the networks of triage_networks")
+    parser.add_argument("--lossy", action="store_true", help="1 % of each output's bytes are lost")
+    parser.add_argument("--pairs", action="store_true", help="two faults at once")
     parser.add_argument("--guests", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     kinds = list(KINDS)
     networks = {path.name: path for path in options.networks}
+    if options.built:
+        networks |= {name: _saved(name, make()) for name, make in BUILT.items()}
     if options.guests:
         from triage_guests import KINDS as GUESTS
         from triage_guests import NETWORKS
@@ -311,11 +338,13 @@ def main() -> None:
         for name, make in NETWORKS.items():
             data = make()
             networks[name] = data if isinstance(data, Path) else _saved(name, data)
+    if options.pairs:
+        kinds = list(pairs_of(kinds, options.seed))
     if options.kinds:
         kinds = [kind for kind in kinds if kind.name in options.kinds.split(",")]
     rows: list[Row] = []
     for name, path in networks.items():
-        bench = Bench(name, path, options.seed)
+        bench = Bench(name, path, options.seed, options.lossy)
         for number, kind in enumerate(kinds):
             for level in range(len(LEVELS)):
                 rows.append(bench.judge(kind, level, options.seed * 1000 + number))

@@ -17,6 +17,7 @@ from npuscope.sim.run import written
 _MOST_CAUSES = 16
 _INNER = 6  # buffers along the network of which a dump is considered
 _MOST_LOOKS = 3
+_KNOWN = (View.WEIGHTS, View.FLASH_WORD, View.INPUT, View.INPUT_RAM, View.OUTPUT_RAM)
 
 
 class Observation(Struct, frozen=True):
@@ -147,9 +148,11 @@ def next_looks(
     trials = list(faults.values())[:_MOST_CAUSES]
     if len(trials) < 2:
         return ()
-    inner = _inner_buffers(scene)
-    wider = scene.wider(lambda: _another(scene), inner)
+    inner = () if scene.is_slow else _inner_buffers(scene)
+    wider = scene if scene.is_slow else scene.wider(lambda: _another(scene), inner)
     rows = [row for row in observations(wider, inner) if row.id not in used]
+    if scene.is_slow:  # only what the runs that are there already tell
+        rows = [row for row in rows if all(sight.view in _KNOWN for sight in row.sights)]
     marks = {row.id: [_mark(wider, row, trial) for trial in trials] for row in rows}
     groups: list[list[int]] = [list(range(len(trials)))]
     looks: list[NextLook] = []

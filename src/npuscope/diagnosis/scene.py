@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -21,6 +22,7 @@ from npuscope.sim.run import run_epoch, written
 from npuscope.structs import replace
 
 MARKER = 0x55
+_SLOW_S = 0.25
 _MOST_RUNS = 400  # results of runs that are kept: outputs and the buffers that were asked for
 
 
@@ -67,6 +69,12 @@ class Scene:
         self._wider: Scene | None = None
         self.most_runs = _MOST_RUNS
         self.executions = 0
+        self.seconds = 0.0  # of the processor, for all runs
+
+    @property
+    def is_slow(self) -> bool:
+        """Is a run too long for many more of them?"""
+        return self.seconds > _SLOW_S * max(1, self.executions)
 
     @cached_property
     def images(self) -> dict[str, Bytes]:
@@ -264,10 +272,12 @@ class Scene:
         if place not in self._runs:
             if len(self._runs) >= self.most_runs:
                 self._runs.popitem(last=False)
+            start = time.process_time()
             try:
                 self._runs[place] = self._execute(program, inputs, fault, fill)
             except NpuscopeError:
                 self._runs[place] = None
+            self.seconds += time.process_time() - start
         return self._runs[place]
 
     def _execute(
