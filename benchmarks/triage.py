@@ -66,7 +66,9 @@ class Bench:
         self.name = name
         self.lossy = lossy
         self.on_emulated = on_emulated
-        self.program = build(path, {"generation": "4.0"}).program
+        # The emulated board loads relocatable images.
+        built = build(path, {"generation": "4.0", "relocatable": on_emulated})
+        self.program, self.machine = built.program, built.machine
         self.random = np.random.default_rng(seed)
         old = build(path, {"generation": "2.2"}).program
         self.other = shuffled(old, self.random)
@@ -128,15 +130,13 @@ class Bench:
         """The same on the emulated board: its firmware runs the network on changed weights and
         inputs. Faults between epochs cannot be set there."""
         from npuscope.boards.device import Request, parse_descriptor
-        from npuscope.machine.load import load_machine
         from npuscope.profiling.measure import RunSubject, opened
         from npuscope.program.network_c.writer_buffers import memory_shape
 
         program = replace(self.program, constants=board.constants())
-        machine = load_machine(generation="4.0")
         seen: list[Seen] = []
         before, results = self.frames[0], {}
-        with opened(parse_descriptor("emulated"), RunSubject(program, machine)) as device:
+        with opened(parse_descriptor("emulated"), RunSubject(program, self.machine)) as device:
             network = device.info().networks[0].name
             for frame in self.frames[:3]:
                 given = {n: board.supplied(n, frame[n], before[n]) for n in board.inputs}
