@@ -87,7 +87,7 @@ class Search:
     @property
     def matches(self) -> list[Trial]:
         found = [trial for trial in self.trials if trial.reproduces(self.tolerant)]
-        return sorted(found, key=lambda trial: (not trial.fit.exact, -trial.fit.equal))
+        return sorted(found, key=lambda t: (not t.fit.exact, -t.fit.equal, -t.cause.often))
 
     def nearest(self) -> list[Trial]:
         """What comes closest, the best of each cause, where it is closer than a right board."""
