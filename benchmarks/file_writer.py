@@ -37,6 +37,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 _EQUAL = "equal"
 _MOST_BYTES = 400 << 20
+_DRAWS = 8
 
 
 def main() -> int:
@@ -210,7 +211,7 @@ def undone(document: Any) -> bytes:
     return bytes(document.to_bytes())
 
 
-def compared(outcomes: dict[str, dict[str, str]]) -> str:
+def compared(outcomes: dict[str, dict[str, Any]]) -> str:
     first = outcomes["original"]
     if first["state"] not in ("ran", "opened"):
         return f"original {first['state']}"
@@ -244,8 +245,8 @@ class Runtime:
             self.child.wait()
         self.child = None
 
-    def run(self, folder: Path, suffix: str, files: dict[str, bytes]) -> dict[str, dict[str, str]]:
-        outcomes: dict[str, dict[str, str]] = {}
+    def run(self, folder: Path, suffix: str, files: dict[str, bytes]) -> dict[str, dict[str, Any]]:
+        outcomes: dict[str, dict[str, Any]] = {}
         for name, data in files.items():
             path = folder / f"{name}{suffix}"
             path.write_bytes(data)
@@ -253,9 +254,19 @@ class Runtime:
             path.unlink()
             if outcomes["original"]["state"] not in ("ran", "opened"):
                 break
+        if len({outcome.get("outputs") for outcome in outcomes.values()}) > 1:
+            outcomes["original"]["steady"] &= self._is_steady(folder, suffix, files["original"])
         return outcomes
 
-    def _ask(self, path: Path) -> dict[str, str]:
+    def _is_steady(self, folder: Path, suffix: str, data: bytes) -> bool:
+        """Each session draws random numbers anew, and two draws may be equal by chance."""
+        path = folder / f"again{suffix}"
+        path.write_bytes(data)
+        outputs = {self._ask(path).get("outputs") for _ in range(_DRAWS)}
+        path.unlink()
+        return len(outputs) == 1
+
+    def _ask(self, path: Path) -> dict[str, Any]:
         if self.child is None:
             command = [sys.executable, str(Path(__file__).resolve()), "--runtime"]
             self.child = subprocess.Popen(
@@ -274,7 +285,7 @@ class Runtime:
         except BrokenPipeError:
             ready, line = [self.child.stdout], ""
         if line:
-            outcome: dict[str, str] = json.loads(line)
+            outcome: dict[str, Any] = json.loads(line)
             return outcome
         self._end()
         return {"state": "crashed the runtime" if ready else "took too long"}

@@ -33,6 +33,7 @@ from differential.judges import (
 )
 from differential.reduce import reduced
 from differential.verdict import Fault, Verdict
+from differential.warm import warm_runtimes
 
 _CHUNK = 20
 _MEMORY = "/dev/shm"
@@ -75,7 +76,8 @@ class Table:
 
 def _work(seeds: Sequence[int], profile: str, judges: Sequence[str]) -> list[Verdict]:
     logging.disable(logging.WARNING)
-    with tempfile.TemporaryDirectory(dir=_MEMORY if os.access(_MEMORY, os.W_OK) else None) as name:
+    place = _MEMORY if os.access(_MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=place) as name, warm_runtimes():
         return trials(seeds, Path(name), profile, judges)
 
 

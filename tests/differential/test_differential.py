@@ -230,11 +230,13 @@ def test_a_tie_that_occurs_often_is_one_tie() -> None:
         1301428,
         1400622,
         1400806,
+        1500088,  # six values of a Sigmoid, by seven constants
         1301530,  # half of a layer starts from the unit's own values
         1401324,  # one tie six times, by LiteRT's faster kernels
         1300692,  # `validate`: comparisons that a step decides
+        1600054,  # `validate`: one tie at the end of a range, for half of the values
     ],
 )
 def test_roundings_of_others_are_no_faults(seed: int, tmp_path: Path) -> None:
-    judges = ["reference", "npu", "verbs"] if seed == 1300692 else ["reference", "npu"]
+    judges = ["reference", "npu", "verbs"] if seed in (1300692, 1600054) else ["reference", "npu"]
     assert not trials([seed], tmp_path, judges=judges)[0].faults

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -164,6 +165,17 @@ def test_a_row_of_values_may_have_a_limit_for_each() -> None:
     tally = AgreementTally(1.0, np.array([1.0, 4.0, 1.0]))
     tally.add(np.array([0.0, 3.0, 3.0]), np.zeros(3))
     assert tally.near.tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize(("often", "biased"), [([98], False), (range(0, 100, 2), True)])
+def test_a_tie_at_the_end_of_a_range_is_no_bias(often: Sequence[int], biased: bool) -> None:
+    """Half of the values are 98, and all of these are a step off; or a step off is everywhere."""
+    expected = np.concatenate([np.arange(100), np.full(120, 98)]).astype(np.int8)
+    found = expected - np.isin(expected, often)
+    tally = AgreementTally(1.0)
+    tally.add(found, expected)
+    assert tally.signed / tally.elements < -0.5
+    assert (abs(tally.bias) > 0.45) is biased
 
 
 def test_float_outputs_count_in_parts_of_their_range() -> None:

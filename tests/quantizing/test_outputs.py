@@ -95,6 +95,52 @@ def test_small_scores_in_a_step_of_their_own_are_no_loss(scale: float) -> None:
     assert bool(loss.useless) is (scale > 1)
 
 
+def test_an_error_of_a_fifth_is_doubtful_and_leads_the_answer(tmp_path: Path, capsys: Any) -> None:
+    """Five digits below the point of a value that a Log makes of it: eight bits hold a fifth."""
+    pytest.importorskip("onnxruntime")
+    w = OnnxWriter()
+    x = w.node("Relu", conv(w, w.input("image", (1, 3, SIZE, SIZE)), weights(8, 3, 3, 3)))
+    squared = w.node("Mul", x, x)
+    deep = w.node("Mul", squared, squared)
+    low = w.node("Log", w.node("Add", deep, w.constant(np.float32(1e-2))))
+    w.node("Relu", conv(w, low, weights(4, 8, 1, 1, seed=1)), output="tones")
+    path = tmp_path / "tones.onnx"
+    path.write_bytes(w.finish({"tones": (1, 4, SIZE, SIZE)}))
+    given = ["quantize", str(path), "--data", str(picture_file(tmp_path, 8))]
+    assert main([*given, "--calibration", "minmax"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("doubtful: the error of 'tones' is ")
+    assert "DOUBTFUL 'tones': range " in text and "validate MODEL --data DIR" in text
+    assert main([*given, "--calibration", "minmax", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["usable"] and told["verdict"] == "doubtful"
+    assert told["outputs"][0]["groups"][0]["help"].startswith("give this output more bits")
+
+
+def test_a_mean_that_all_values_share_hides_no_noise() -> None:
+    generator = np.random.default_rng(0)
+    real, noise = generator.normal(0, 1, (2, 4, 1, 30))
+    loss = output_loss("y", real + 100, real + noise + 100, 0.1, ())
+    assert loss.sqnr_db > 35 and loss.useless
+
+
+def test_a_sigmoid_that_is_wrong_by_a_fifth_of_its_range_is_useless() -> None:
+    layers = [FloatLayer("s", "Sigmoid", ("x",), ("y",))]
+    generator = np.random.default_rng(0)
+    real = generator.uniform(0, 0.1, (2, 1, 50))
+    for error, useless in ((0.2, True), (0.02, False)):
+        other = real + error * generator.choice([-1, 1], real.shape)
+        assert bool(output_loss("y", real, other, 1 / 256, layers).useless) is useless
+
+
+def test_one_step_of_a_sigmoid_is_not_doubtful() -> None:
+    layers = [FloatLayer("s", "Sigmoid", ("x",), ("y",))]
+    real = np.random.default_rng(0).uniform(0, 0.01, (2, 1, 50))
+    for steps, doubtful in ((1, False), (2, True)):
+        loss = output_loss("y", real, real + steps / 256, 1 / 256, layers)
+        assert bool(loss.doubtful) is doubtful and not loss.useless
+
+
 def test_a_constant_output_has_nothing_to_lose() -> None:
     real = np.ones((2, 1, 8))
     assert not output_loss("y", real, real, 0.5, ()).useless

@@ -6,6 +6,7 @@ import ast
 import operator
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ from npuscope.text import safe_terminal
 
 _END = 1 << 32
 _MOST_REGIONS = 200
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+_COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*(?:\*/|\Z)|//[^\n]*")
 _MEMORY = re.compile(r"\bMEMORY\s*\{([^}]{0,20000})\}")
 _REGION = re.compile(
     r"(\w{1,80})\s*(?:\([^)]{0,40}\))?\s*:\s*(?:ORIGIN|org|o)\s*=\s*([^,\n]{1,200}),"
@@ -26,6 +27,7 @@ _REGION = re.compile(
 )
 _SYMBOL = re.compile(r"^\s*(\w{1,80})\s*=\s*([^;=\n]{1,200});", re.MULTILINE)
 _SECTION = re.compile(r"^\s*(\.[\w.]{1,80})\b[^{};]{0,200}\{", re.MULTILINE)
+_INPUTS = re.compile(r"\*\s*\(([^()]{1,400})\)")
 _TARGET = re.compile(r"\}\s*>\s*(\w{1,80})")
 _MAP_HEAD = "Memory Configuration"
 _MAP_REGION = re.compile(r"^(\S{1,80})\s+0x([0-9a-f]{1,16})\s+0x([0-9a-f]{1,16})", re.MULTILINE)
@@ -49,6 +51,11 @@ class Section(Struct, frozen=True):
     region: str
     address: int = 0
     size_bytes: int = 0
+    inputs: tuple[str, ...] = ()  # patterns of what a script puts into it
+
+    def takes(self, name: str) -> bool:
+        """Whether an input section of this name goes here."""
+        return name == self.name or any(fnmatchcase(name, pattern) for pattern in self.inputs)
 
 
 class LinkerLayout(Struct, frozen=True):
@@ -112,7 +119,8 @@ def _sections(text: str, regions: set[str]) -> Iterator[Section]:
         body = text[match.end() : end]
         target = _TARGET.search(body)
         if target and target[1] in regions:
-            yield Section(match[1], target[1])
+            inputs = _INPUTS.findall(body[: target.start()])
+            yield Section(match[1], target[1], inputs=tuple(" ".join(inputs).split()))
 
 
 def _value(expression: str, symbols: dict[str, int]) -> int | None:

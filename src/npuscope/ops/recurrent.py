@@ -2,7 +2,8 @@
 
 ONNX. Inputs: x (steps, batch, inputs), weights of inputs and of the state for each direction,
 biases, the state before the first step. The result holds the state after every step, (steps,
-directions, batch, units), or what an LSTM's cells hold after the last one.
+directions, batch, units), and behind it, where it is asked for, what an LSTM's cells hold at the
+end, as one more step: two results of one layer cost one layer.
 
 SequenceLSTM is TFLite's: x (batch, steps, inputs), then for the gates input, forget, cell, output
 four weights of inputs, four of the state, four biases, each with a scale of its own. The state
@@ -33,8 +34,8 @@ class Direction(StrEnum):
 
 
 class RecurrentAttrs(Attrs, frozen=True):
-    """`reset_last`: a GRU resets the product with its state, not the state. `cells`: the result
-    is what the cells hold at the end."""
+    """`reset_last`: a GRU resets the product with its state, not the state. `cells`: behind the
+    states the result has what the cells hold at the end."""
 
     direction: Direction = Direction.FORWARD
     reset_last: bool = False
@@ -56,9 +57,7 @@ def recurrent_shape(graph: Graph, op: Op) -> Shapes:
     ]
     if shapes[1:] != expected:
         raise ModelError(f"weights and states {shapes[1:]}, expected {expected}")
-    if attrs.cells:
-        return ((directions, batch, units),)
-    return ((steps, directions, batch, units),)
+    return ((steps + attrs.cells, directions, batch, units),)
 
 
 def recurrent_macs(graph: Graph, op: Op) -> int:

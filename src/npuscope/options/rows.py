@@ -40,7 +40,7 @@ TIMED: dict[str, Any] = {"mark": Mark.TIMING, **OWN}
 SET = list_("overrides", "what-if: replace one value of the machine, e.g. clocks.npu_mhz=800",
     "KEY=VALUE", flags=("--set",), mark=Mark.BOTH, parse=parse_overrides)
 GENERATION = text("generation",
-    "compiler generation: 2.1 (2.0 too), 2.2, 3.0, 4.0 or open (default 4.0, or the program's)",
+    "compiler generation: 2.0, 2.1, 2.2, 3.0, 4.0 or open (default 4.0, or the program's)",
     suggested=("2.2", "3.0", "4.0", "open"))
 MACHINE = (
     text("machine", "the machine, see `machines`", default=DEFAULT_MACHINE,

@@ -89,6 +89,7 @@ class LayerAgreement(Struct, frozen=True):
 
 _LOST_LSB = 1e6
 _FEWEST_FOR_A_MEAN = 64
+_MOST_VALUES = 1 << 16
 _FEWEST = 16  # elements of a layer or a channel; of fewer a single one would decide
 
 
@@ -108,6 +109,8 @@ class AgreementTally(Struct):
     near: Array = field(default_factory=lambda: np.zeros(1))
     channel_elements: int = 0
     signed: float = 0.0  # differences in parts of what is near; one further off counts as 1
+    # The same by what was expected, in steps: sums and counts.
+    by_value: dict[int, tuple[float, int]] = field(default_factory=dict)
     # Sums for the cosine, and for mean and standard deviation of what was found.
     products: Array = field(default_factory=lambda: np.zeros(5))
 
@@ -130,9 +133,23 @@ class AgreementTally(Struct):
         by_channel = steps.reshape(-1, max(1, channels))
         self.near = self.near + (by_channel < self.near_lsb + 1e-3).sum(0)
         parts = np.minimum(by_channel / self.near_lsb, 1).ravel()
-        self.signed += float(np.copysign(parts, x - y).sum())
+        signed = np.copysign(parts, x - y)
+        self.signed += float(signed.sum())
+        self._add_by_value(signed, y)
         self.channel_elements += x.size // max(1, channels)
         self.products += (x @ y, x @ x, y @ y, x.sum(), x.size)
+
+    def _add_by_value(self, signed: Array, expected: Array) -> None:
+        values = np.rint(expected / self.lsb)
+        if not values.size or not np.ptp(values) < _MOST_VALUES:  # real numbers of a wide range
+            return
+        low = values.min()
+        places = (values - low).astype(np.int64)
+        counts = np.bincount(places)
+        sums = np.bincount(places, signed)
+        for place in np.flatnonzero(counts).tolist():
+            total, count = self.by_value.get(int(low) + place, (0.0, 0))
+            self.by_value[int(low) + place] = total + sums[place], count + int(counts[place])
 
     @property
     def rms(self) -> float:
@@ -160,8 +177,13 @@ class AgreementTally(Struct):
 
     @property
     def bias(self) -> float:
-        """Rounding goes up as often as down."""
-        return self.signed / self.elements if self.elements >= _FEWEST_FOR_A_MEAN else 0.0
+        """Rounding goes up as often as down. One value that occurs often, as the end of a range
+        does, may be a tie: it is one tie, so the mean over all values has to be off as well."""
+        if self.elements < _FEWEST_FOR_A_MEAN:
+            return 0.0
+        means = [total / count for total, count in self.by_value.values()]
+        of_values = sum(means) / len(means) if means else self.signed / self.elements
+        return float(min(self.signed / self.elements, of_values, key=abs))
 
     @property
     def channel_near_share(self) -> float:

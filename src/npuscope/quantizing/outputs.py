@@ -15,18 +15,29 @@ from msgspec import Struct
 
 from npuscope.quantizing.choices import MOST_UNLIKE, fixed_range
 from npuscope.quantizing.plan import MOVES, FloatLayer
-from npuscope.quantizing.sqnr import pair_db
+from npuscope.quantizing.sqnr import decibels, pair_db
 
 # Fewer steps over the whole range tell no two results apart that a task wants apart.
 _FEWEST_STEPS = 4.0
-# Below it the error is as large as the value, give or take 3 dB.
+# Below it the error is as large as what the values tell, give or take 3 dB.
 _LEAST_DB = 3.0
+# Below it the error is more than a sixth of that: a task may stand it, and may not.
+_GOOD_DB = 15.0
+# Values of a function that has a range of its own may be near zero in all samples: an error of this
+# share of the range is small, however large it is beside them.
+_SMALL_SHARE = 0.05
+_BYTE = 256.0
 _MOST_COLUMNS = 4096  # an axis that is longer counts places, not kinds
 
 
 class ColumnGroup(Struct, frozen=True):
     """Columns along an axis, all of them where the output is of one kind; `steps` are those of the
-    integers over the range that the values have, None where the output is float."""
+    integers over the range that the values have, None where the output is float.
+
+    `sqnr_db` is beside the values themselves, `spread_db` beside their spread: a mean that all
+    samples share tells nothing, however large it is. `error` is the root of the mean square;
+    `bounded` is the result of a function that has a range of its own (Sigmoid), which is `width`.
+    """
 
     axis: int | None  # of the output itself
     first: int
@@ -34,11 +45,22 @@ class ColumnGroup(Struct, frozen=True):
     width: float
     steps: float | None
     sqnr_db: float
+    spread_db: float
+    error: float
+    bounded: bool = False
 
     @property
     def useless(self) -> bool:
         few = self.steps is not None and self.steps < _FEWEST_STEPS
-        return self.width > 0 and (few or self.sqnr_db < _LEAST_DB)
+        small = self.bounded and self.error <= _SMALL_SHARE * self.width
+        return self.width > 0 and (few or (self.spread_db < _LEAST_DB and not small))
+
+    @property
+    def doubtful(self) -> bool:
+        """Not lost, but no success either: only the task can tell."""
+        one_step = self.bounded and self.error * (self.steps or _BYTE) <= self.width
+        large = self.spread_db < _GOOD_DB and not one_step
+        return self.width > 0 and large and not self.useless
 
 
 class OutputLoss(Struct, frozen=True):
@@ -52,6 +74,10 @@ class OutputLoss(Struct, frozen=True):
     @property
     def useless(self) -> tuple[ColumnGroup, ...]:
         return tuple(group for group in self.groups if group.useless)
+
+    @property
+    def doubtful(self) -> tuple[ColumnGroup, ...]:
+        return tuple(group for group in self.groups if group.doubtful)
 
 
 def output_loss(
@@ -112,9 +138,18 @@ def _group(
     if axis is not None:
         places = range(first, last + 1)
         real, quantized = (np.take(values, places, axis + 1) for values in (real, quantized))
-    finite = real[np.isfinite(real)]
-    width = natural or (float(np.ptp(finite)) if finite.size else 0.0)
-    db = pair_db(real, quantized)
-    if natural is not None and scale is not None and scale <= natural / _FEWEST_STEPS:
-        db = max(db, _LEAST_DB)  # values near zero of a function that has a range: small errors
-    return ColumnGroup(axis, first, last, width, width / scale if scale else None, db)
+    both = np.isfinite(real) & np.isfinite(quantized)
+    values, gap = real[both].astype(np.float64), (real - quantized)[both].astype(np.float64)
+    width = natural or (float(np.ptp(values)) if values.size else 0.0)
+    spread = values - values.mean() if values.size else values
+    return ColumnGroup(
+        axis,
+        first,
+        last,
+        width,
+        steps=width / scale if scale else None,
+        sqnr_db=pair_db(real, quantized),
+        spread_db=decibels(float(spread @ spread), float(gap @ gap)),
+        error=float(np.sqrt(np.mean(gap**2))) if gap.size else 0.0,
+        bounded=natural is not None,
+    )

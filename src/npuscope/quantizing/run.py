@@ -85,9 +85,15 @@ class Quantized(ShownRecord, frozen=True):
         """Every output, and every group of its columns, still tells values apart."""
         return not any(loss.useless for loss in self.results)
 
+    @property
+    def verdict(self) -> str:
+        if not self.usable:
+            return "not usable"
+        return "doubtful" if any(loss.doubtful for loss in self.results) else "usable"
+
     def told(self) -> str:
         worst = min(self.sqnr_db.values())
-        mark = "" if self.usable else "not usable: "
+        mark = "" if self.verdict == "usable" else f"{self.verdict}: "
         return f"{mark}{self.after.total_ms:.3f} ms, SQNR of the outputs {worst:.1f} dB"
 
     def table(self) -> Rows:

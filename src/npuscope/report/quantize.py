@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from npuscope.graph.model import Tensor
     from npuscope.machine.model import Machine
     from npuscope.quantizing.bench import Trial
-    from npuscope.quantizing.outputs import OutputLoss
+    from npuscope.quantizing.outputs import ColumnGroup, OutputLoss
     from npuscope.quantizing.run import Quantized
 
 # --- JSON; keys are added, never renamed ---
@@ -43,6 +43,7 @@ def quantize_json(result: Quantized, output: str | None = None) -> dict[str, Any
         "model_error": result.after.model_error,
         "plain": result.plain and _trial(result.plain),
         "usable": result.usable,
+        "verdict": result.verdict,
         "outputs": [_output(loss, result.machine) for loss in result.results],
         "inputs": [_tensor(tensor) for tensor in result.inputs],
         "results": [_tensor(tensor) for tensor in result.outputs],
@@ -118,9 +119,9 @@ def _output(loss: OutputLoss, machine: Machine) -> dict[str, Any]:
         "groups": [
             {
                 **{key: getattr(group, key) for key in ("axis", "first", "last", "width", "steps")},
-                "sqnr_db": group.sqnr_db,
-                "useless": group.useless,
-                "help": rescue(loss, group, machine) if group.useless else None,
+                **{key: getattr(group, key) for key in ("sqnr_db", "spread_db", "error")},
+                **{key: getattr(group, key) for key in ("useless", "doubtful")},
+                "help": rescue(loss, group, machine) if _mark(group) else None,
             }
             for group in loss.groups
         ],
@@ -159,10 +160,21 @@ def _answer(result: Quantized) -> str:
     places = f"{off} of {len(result.after.epochs)} epochs off the NPU" if off else "all on the NPU"
     time = f"{least}{ms(result.after.total_ms)} ms in int8, {places}"
     if not result.usable:
-        lost = [loss.name for loss in result.results if loss.useless]
-        names = ", ".join(f"'{safe_terminal(name)}'" for name in lost)
-        return f"not usable{mark}: int8 loses {names} (see below); {time}"
+        lost = _names([loss for loss in result.results if loss.useless])
+        return f"not usable{mark}: int8 loses {lost} (see below); {time}"
+    weak = [(group.spread_db, loss) for loss in result.results for group in loss.doubtful]
+    if weak:
+        db, loss = min(weak, key=lambda pair: pair[0])
+        more = f" and {len(weak) - 1} more" if len(weak) > 1 else ""
+        return (
+            f"doubtful{mark}: the error of {_names([loss])}{more} is {10 ** (-db / 20):.0%} of "
+            f"what its values differ by ({db:.1f} dB, see below); {time}"
+        )
     return f"{time}; {word} {worst_db:.1f} dB{mark}"
+
+
+def _names(losses: list[OutputLoss]) -> str:
+    return ", ".join(f"'{safe_terminal(loss.name)}'" for loss in losses)
 
 
 def _plain(result: Quantized) -> list[str]:
@@ -185,17 +197,26 @@ def _groups(result: Quantized) -> list[str]:
     lines = []
     for loss in result.results:
         for group in loss.groups:
-            if group.axis is None and not group.useless:
+            mark = _mark(group)
+            if group.axis is None and not mark:
                 continue
-            place = f"'{safe_terminal(loss.name)}'"
+            place = _names([loss])
             if group.axis is not None:
                 place += f", axis {group.axis}, {group.first} to {group.last}"
             steps = "" if group.steps is None else f", {group.steps:.1f} int8 steps"
-            mark = "LOST     " if group.useless else "columns  "
-            lines.append(f"{mark}{place}: range {group.width:.4g}{steps}, {group.sqnr_db:.1f} dB")
-            if group.useless:
+            lines.append(
+                f"{mark or 'columns':<9}{place}: range {group.width:.4g}{steps}, error "
+                f"{group.error:.2g}, {group.sqnr_db:.1f} dB"
+            )
+            if mark:
                 lines.append(f"         {safe_terminal(rescue(loss, group, result.machine))}")
+    if result.verdict == "doubtful":
+        lines.append("         whether the task stands it: `npuscope validate MODEL --data DIR`")
     return lines
+
+
+def _mark(group: ColumnGroup) -> str:
+    return "LOST" if group.useless else "DOUBTFUL" if group.doubtful else ""
 
 
 def _tensor_line(tensor: Tensor) -> str:

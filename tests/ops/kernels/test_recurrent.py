@@ -66,8 +66,10 @@ def _compare(folder: Path, data: bytes) -> None:
         np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-6)
 
 
-def test_macs_of_a_layer(tmp_path: Path) -> None:
-    data = layer("LSTM", "forward", False).finish({"y": None})
+@pytest.mark.parametrize("outputs", [["y"], ["cells"], ["y", "last", "cells"]])
+def test_macs_of_a_layer(outputs: list[str], tmp_path: Path) -> None:
+    """What the cells hold is a result of the same work."""
+    data = layer("LSTM", "forward", False).finish(dict.fromkeys(outputs))
     graph = load_model(save(tmp_path, "m.onnx", data))
     assert total_macs(graph) == STEPS * BATCH * 4 * UNITS * (INPUTS + UNITS)
 

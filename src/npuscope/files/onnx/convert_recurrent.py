@@ -29,20 +29,26 @@ def recurrent(task: NodeTask) -> None:
         names.append(_operand(task, _CELLS, shapes[_STATE]))
     inputs = (x.tensor, *(tensor.name for tensor in weights), *names)
     direction = Direction(node.text("direction", "forward"))
-    attrs = RecurrentAttrs(direction, bool(node.integer("linear_before_reset", 0)))
+    steps = task.shape(x)[0]
     outputs = (*node.outputs, "", "")
-    outputs_read = [name if name in task.reader.read else "" for name in outputs[:3]]
-    states = task.make(node.kind, inputs, attrs, plain(4), x.via, name=outputs_read[0])
-    if outputs_read[0]:
-        task.finish(states)
-    if outputs_read[1]:
-        task.finish_as(outputs_read[1], _last(task, states, attrs, outputs_read[1]))
-    if outputs_read[2]:
-        cells = RecurrentAttrs(direction, attrs.reset_last, cells=True)
-        task.finish_as(
-            outputs_read[2],
-            task.make(node.kind, inputs, cells, plain(3), x.via, name=outputs_read[2]),
-        )
+    states, last, cells = (name if name in task.reader.read else "" for name in outputs[:3])
+    attrs = RecurrentAttrs(direction, bool(node.integer("linear_before_reset", 0)), bool(cells))
+    name = f"{cells}_and_states" if cells else states
+    result = task.make(node.kind, inputs, attrs, plain(4), x.via, name=name)
+    if states:
+        every = _rows(task, result, states, 0, steps) if cells else result
+        task.finish(every)
+    if last:
+        task.finish_as(last, _last(task, result, steps, last))
+    if cells:
+        kept = _rows(task, result, f"{cells}_kept", steps, 1)
+        shape = task.shape(kept)[1:]
+        task.finish_as(cells, task.arranger.reshape(kept, shape, node.origin, cells))
+
+
+def _rows(task: NodeTask, result: LayoutValue, name: str, first: int, count: int) -> LayoutValue:
+    cut = SliceAttrs((first, 0, 0, 0), (count, *task.shape(result)[1:]), (1, 1, 1, 1))
+    return task.make("Slice", (result.tensor,), cut, plain(4), name=name)
 
 
 def _check_form(task: NodeTask) -> None:
@@ -74,13 +80,12 @@ def _operand(task: NodeTask, index: int, shape: tuple[int, ...]) -> str:
     return task.in_source_order(index).tensor
 
 
-def _last(task: NodeTask, states: LayoutValue, attrs: RecurrentAttrs, name: str) -> LayoutValue:
+def _last(task: NodeTask, states: LayoutValue, steps: int, name: str) -> LayoutValue:
     """The state after the last step: at the end, or at the beginning for what walks back."""
-    shape = task.shape(states)
-    steps, directions, batch, units = shape
+    _, directions, batch, units = task.shape(states)
     parts = []
     for direction in range(directions):
-        back = attrs.direction is Direction.REVERSE or direction == 1
+        back = task.node.text("direction", "forward") == Direction.REVERSE or direction == 1
         start = (0 if back else steps - 1, direction, 0, 0)
         cut = SliceAttrs(start, (1, 1, batch, units), (1, 1, 1, 1))
         parts.append(
@@ -90,4 +95,4 @@ def _last(task: NodeTask, states: LayoutValue, attrs: RecurrentAttrs, name: str)
     if directions > 1:
         inputs = tuple(part.tensor for part in parts)
         whole = task.make("Concat", inputs, ConcatAttrs(1), plain(4), name=f"{name}_both")
-    return task.arranger.reshape(whole, shape[1:], task.node.origin, name)
+    return task.arranger.reshape(whole, (directions, batch, units), task.node.origin, name)

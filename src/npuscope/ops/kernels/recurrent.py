@@ -43,12 +43,10 @@ def _unrolled(graph: Graph, op: Op, cell: Cell) -> Step:
             start = tuple(state[direction] for state in states)
             order = products[::-1] if backward else products
             walked = list(_walk(order, start, cell, recurrent[direction], bias[direction, half:]))
-            if attrs.cells:
-                results.append(walked[-1][1])
-            else:
-                hidden = [state[0] for state in walked]
-                results.append(np.stack(hidden[::-1] if backward else hidden))
-        return np.stack(results, axis=0 if attrs.cells else 1).astype(x.dtype)
+            hidden = [state[0] for state in walked]
+            kept = [walked[-1][1]] if attrs.cells else []
+            results.append(np.stack([*(hidden[::-1] if backward else hidden), *kept]))
+        return np.stack(results, axis=1).astype(x.dtype)
 
     return step
 
