@@ -26,8 +26,9 @@ from npuscope.advice.tune.space import Axis, Point, TuneSpace, build_axes, edit_
 from npuscope.advice.tune.variants import Variants
 from npuscope.building import machine_for
 from npuscope.errors import FileError, ModelError, NpuscopeError, UsageError
-from npuscope.families.registry import family_of, first_family
+from npuscope.families.registry import family_of
 from npuscope.files.load import load_model
+from npuscope.options.kinds import DEFAULT_MACHINE
 from npuscope.progress import progress
 from npuscope.structs import replace
 
@@ -157,7 +158,7 @@ def tune(
 def _space(options: Mapping[str, Any], request: TuneRequest, variants: Variants) -> TuneSpace:
     axes: list[Axis] = []
     plain: Any = options
-    if family_of(options.get("machine")) is first_family():
+    if family_of(options.get("machine")).house_machines:
         axes += build_axes(machine_for(plain), options, request.generations)
     offers = variants.offered(FixChoice(lossy=request.lossy))
     axes += [edit_axis(fix_id, title) for fix_id, title in sorted(offers.items())]
@@ -242,7 +243,7 @@ def given_words(options: Mapping[str, Any]) -> list[str]:
     words = []
     for name in _WORDS:
         value = options.get(name)
-        if value not in (None, "") and (name, value) != ("machine", "stm32n6"):
+        if value not in (None, "") and (name, value) != ("machine", DEFAULT_MACHINE):
             words += [f"--{name.replace('_', '-')}", str(value)]
     controller = options.get("epoch_controller")
     if controller is not None:
