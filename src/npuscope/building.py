@@ -128,8 +128,8 @@ def _compiled(path: str | Path, options: Options) -> Build:
     if options.get("epoch_controller") is None:
         request["epoch_controller"] = program.epoch_controller
     silicon = _with_vendor_files(request)
-    asked = _overrides(request, placed=True)
-    remapped = [change for change in changes_of(silicon, asked) if change.remaps]
+    overrides = _overrides(request, placed=True)
+    remapped = [change for change in changes_of(silicon, overrides) if change.remaps]
     if remapped:
         return _recompiled(Path(path), program, remapped, request)
     machine = _as_asked(silicon, request, placed=True)
@@ -246,8 +246,8 @@ def _build(source: Source, options: Options) -> Build:
     start = time.perf_counter()
     level, profile = optimization_level(options), art_profile(options)
     single = options.get("ec_single_epoch", False) or bool(profile and profile.options.single_epoch)
-    asked = options.get("alternative_schedule", False)
-    alternative = asked or bool(profile and profile.options.alternative_schedule)
+    option = options.get("alternative_schedule", False)
+    alternative = option or bool(profile and profile.options.alternative_schedule)
     program = compile_graph(graph, machine, CompileOptions(level, single, alternative))
     text = "compiled for %s, generation %s: %d epochs in %.2f s"
     spent = time.perf_counter() - start
@@ -270,11 +270,11 @@ def refuse_report(path: Path, machine: Machine) -> None:
         return
     epochs = report.counts.total - report.counts.software
     sizes = {pool.name: pool.weights.amount.bytes for pool in report.pools}
-    known = {memory.name: memory for memory in machine.pools}
+    pools = {memory.name: memory for memory in machine.pools}
     ways = (
-        size * machine.cycles_per_byte(known[name].path)
+        size * machine.cycles_per_byte(pools[name].path)
         for name, size in sizes.items()
-        if name in known
+        if name in pools
     )
     starts = epochs * machine.generation.control.controller_cycles
     floor = max(starts, *ways, 0.0) / machine.clocks.npu_mhz / 1000

@@ -164,9 +164,9 @@ def phases(epoch: EpochProfile, clocks: RunClocks) -> Phases:
         epoch.counters.post_cycles,
     )
     ratio = clocks.npu_mhz / clocks.mcu_mhz
-    counted = epoch.counters.core_mcu_cycles
+    cycles = epoch.counters.core_mcu_cycles
     return Phases(
-        mcu_cycles=(pre, core / ratio if counted is None else counted, post),
+        mcu_cycles=(pre, core / ratio if cycles is None else cycles, post),
         npu_cycles=(pre * ratio, core, post * ratio),
         ms=(
             pre / (clocks.mcu_mhz * 1000),
