@@ -60,10 +60,15 @@ class Row(msgspec.Struct, frozen=True):
 class Bench:
     """One network: its frames, the build before, and scenes that keep their runs."""
 
-    def __init__(self, name: str, path: Path, seed: int, lossy: bool = False) -> None:
+    def __init__(
+        self, name: str, path: Path, seed: int, lossy: bool = False, on_emulated: bool = False
+    ) -> None:
         self.name = name
         self.lossy = lossy
-        self.program = build(path, {"generation": "4.0"}).program
+        self.on_emulated = on_emulated
+        # The emulated board loads relocatable images.
+        built = build(path, {"generation": "4.0", "relocatable": on_emulated})
+        self.program, self.machine = built.program, built.machine
         self.random = np.random.default_rng(seed)
         old = build(path, {"generation": "2.2"}).program
         self.other = shuffled(old, self.random)
@@ -120,6 +125,35 @@ class Bench:
     def session(self, board: Board) -> list[Seen]:
         board.other = self.other
         return board.session(self.frames[:3])[1:]
+
+    def emulated(self, board: Board) -> list[Seen]:
+        """The same on the emulated board: its firmware runs the network on changed weights and
+        inputs. Faults between epochs cannot be set there."""
+        from npuscope.boards.device import Request, parse_descriptor
+        from npuscope.profiling.measure import RunSubject, opened
+        from npuscope.program.network_c.writer_buffers import memory_shape
+
+        program = replace(self.program, constants=board.constants())
+        seen: list[Seen] = []
+        before, results = self.frames[0], {}
+        with opened(parse_descriptor("emulated"), RunSubject(program, self.machine)) as device:
+            network = device.info().networks[0].name
+            for frame in self.frames[:3]:
+                given = {n: board.supplied(n, frame[n], before[n]) for n in board.inputs}
+                found = {n: board.fetched(n, given[n], before[n]) for n in board.inputs}
+                sent = tuple(
+                    found[n].view(board.dtype(n)).reshape(memory_shape(board.buffer(n)))
+                    for n in board.inputs
+                )
+                answer = device.run(Request(network, sent, per_layer=False)).outputs
+                fresh = {
+                    n: np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+                    for n, values in zip(board.outputs, answer, strict=True)
+                }
+                stored, read = board.finished(fresh, results or fresh)
+                seen.append(Seen(read, stored, given, found, {}, fresh))
+                before, results = frame, fresh
+        return seen[1:]
 
     # --- Evidence ---
 
@@ -199,7 +233,7 @@ class Bench:
         board = Board(self.program)
         board.other = self.other
         parameters = kind.install(board, np.random.default_rng(seed))
-        seen = self.session(board)
+        seen = self.emulated(board) if self.on_emulated else self.session(board)
         rows = self.evidence(board, seen, level)
         plain = self.evidence(Board(self.program), self.right, level)
         visible = [_key(row) for row in rows] != [_key(row) for row in plain]
@@ -322,6 +356,7 @@ def main() -> None:
     parser.add_argument("--built", action="store_true", help="the networks of triage_networks")
     parser.add_argument("--lossy", action="store_true", help="1 % of each output's bytes are lost")
     parser.add_argument("--pairs", action="store_true", help="two faults at once")
+    parser.add_argument("--emulated", action="store_true", help="faults on the emulated board")
     parser.add_argument("--guests", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
@@ -340,13 +375,15 @@ def main() -> None:
             networks[name] = data if isinstance(data, Path) else _saved(name, data)
     if options.pairs:
         kinds = list(pairs_of(kinds, options.seed))
+    if options.emulated:
+        kinds = [kind for kind in kinds if kind.where in ("weights", "input", "output")]
     if options.kinds:
         kinds = [kind for kind in kinds if kind.name in options.kinds.split(",")]
     rows: list[Row] = []
     for name, path in networks.items():
-        bench = Bench(name, path, options.seed, options.lossy)
+        bench = Bench(name, path, options.seed, options.lossy, options.emulated)
         for number, kind in enumerate(kinds):
-            for level in range(len(LEVELS)):
+            for level in range(2 if options.emulated else len(LEVELS)):
                 rows.append(bench.judge(kind, level, options.seed * 1000 + number))
         mine = [row for row in rows if row.network == name]
         print(

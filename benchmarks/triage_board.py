@@ -160,19 +160,46 @@ class Board:
     def crc(self, pool: str) -> str:
         return f"{zlib.crc32(self.weights(pool).tobytes()):08x}"
 
-    def _powered(self) -> Memory:
+    def constants(self) -> dict[str, Bytes]:
+        """Weights as the NPU reads them."""
         program = self.instead or self.program
-        buffers, constants = program.buffer_map(), {}
-        changed = {}
+        buffers, changed = program.buffer_map(), {}
         for pool, data in images(program).items():
             image = np.frombuffer(data, np.uint8)
             for change in (self.flash, self.flash_read):
                 image = image if change is None else change(pool, image.copy())
             changed[pool] = image
-        for name, data in program.constants.items():
-            start = buffers[name].offset
-            constants[name] = changed[buffers[name].pool][start : start + data.nbytes]
-        return Memory(replace(program, constants=constants))
+        cuts = {
+            name: (buffers[name].pool, buffers[name].offset, data.nbytes)
+            for name, data in program.constants.items()
+        }
+        return {name: changed[pool][at : at + size] for name, (pool, at, size) in cuts.items()}
+
+    def supplied(self, name: str, frame: Bytes, before: Bytes, ram: Bytes | None = None) -> Bytes:
+        there = np.zeros_like(frame) if ram is None else ram
+        if self.supply is None:
+            return frame
+        return self.supply(name, frame.copy(), before.copy(), there)
+
+    def fetched(self, name: str, given: Bytes, before: Bytes, ram: Bytes | None = None) -> Bytes:
+        there = np.zeros_like(given) if ram is None else ram
+        if self.fetch is None:
+            return given
+        return self.fetch(name, given.copy(), before.copy(), there)
+
+    def finished(
+        self, stored: dict[str, Bytes], results: dict[str, Bytes]
+    ) -> tuple[dict[str, Bytes], dict[str, Bytes]]:
+        """Results in RAM, and as the program reads them."""
+        if self.settle is not None:
+            stored = {n: self.settle(n, v.copy(), results[n].copy()) for n, v in stored.items()}
+        read = dict(stored)
+        if self.read is not None:
+            read = {n: self.read(n, v.copy(), results[n].copy()) for n, v in stored.items()}
+        return stored, read
+
+    def _powered(self) -> Memory:
+        return Memory(replace(self.instead or self.program, constants=self.constants()))
 
     def _run(
         self,
@@ -190,13 +217,8 @@ class Board:
             if frame is None:
                 given[name] = found[name] = there
                 continue
-            data = frame[name]
-            if self.supply is not None:
-                data = self.supply(name, data.copy(), before[name].copy(), there)
-            given[name] = data
-            if self.fetch is not None:
-                data = self.fetch(name, data.copy(), before[name].copy(), there)
-            found[name] = data
+            given[name] = self.supplied(name, frame[name], before[name], there)
+            data = found[name] = self.fetched(name, given[name], before[name], there)
             memory.span(place, size)[:] = data if self.bus is None else self.bus(name, data.copy())
         buffers: dict[str, Bytes] = {}
         for epoch in program.executed:
@@ -207,9 +229,5 @@ class Board:
             buffers |= {name: ram.get(name) for name in names}
         stored = {n: memory.span(memory.address(Ref(n)), self.size(n)).copy() for n in self.outputs}
         fresh = {name: values.copy() for name, values in stored.items()}
-        if self.settle is not None:
-            stored = {n: self.settle(n, v.copy(), results[n].copy()) for n, v in stored.items()}
-        read = dict(stored)
-        if self.read is not None:
-            read = {n: self.read(n, v.copy(), results[n].copy()) for n, v in stored.items()}
+        stored, read = self.finished(stored, results)
         return Seen(read, stored, given, found, buffers, fresh)

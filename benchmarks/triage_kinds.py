@@ -50,10 +50,8 @@ def erased(board: Board, random: Random) -> str:
 
 @kind("weights beside their address", "weights", "weights-shifted")
 def shifted(board: Board, random: Random) -> str:
-    count = int(random.choice([16, 32, 64, 128, 256, 1024, 4096]))
-    count = min(count, 16 if min(board.image(p).size for p in board.pools) <= 64 else count)
-    while count >= min(board.image(p).size for p in board.pools):
-        count //= 2
+    smallest = min(board.image(pool).size for pool in board.pools)
+    count = 16 * int(random.integers(1, max(2, min(256, smallest // 16))))
 
     def change(pool: str, image: Bytes) -> Bytes:
         return np.concatenate([image[count:], np.full(count, 0xFF, np.uint8)])

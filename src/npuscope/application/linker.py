@@ -76,21 +76,21 @@ class LinkerLayout(Struct, frozen=True):
 
 def read_linker_file(path: str | Path) -> LinkerLayout:
     text = read_text(path, LINKER, errors="replace")
-    layout = _of_map(text) if _MAP_HEAD in text else _of_script(_COMMENT.sub(" ", text))
+    layout = _of_map(text) if _MAP_HEAD in text else _of_script(_COMMENT.sub(" ", text), str(path))
     if not layout.regions:
         hint = "expected a script with a MEMORY block, or the map that the linker writes"
         raise FileError("states no memory regions", where=str(path), hint=hint)
     return layout
 
 
-def _of_script(text: str) -> LinkerLayout:
+def _of_script(text: str, where: str) -> LinkerLayout:
     symbols: dict[str, int] = {}
     for name, expression in _SYMBOL.findall(text):
         value = _value(expression, symbols)
         if value is not None:
             symbols.setdefault(name, value)
     blocks = _MEMORY.findall(text)
-    regions = tuple(region for block in blocks for region in _regions(block, symbols))
+    regions = tuple(region for block in blocks for region in _regions(block, symbols, where))
     names = {region.name for region in regions}
     return LinkerLayout(
         regions[:_MOST_REGIONS],
@@ -100,14 +100,16 @@ def _of_script(text: str) -> LinkerLayout:
     )
 
 
-def _regions(block: str, symbols: dict[str, int]) -> Iterator[FirmwareRegion]:
+def _regions(block: str, symbols: dict[str, int], where: str) -> Iterator[FirmwareRegion]:
     for name, origin, length in _REGION.findall(block):
         address, size = _value(origin, symbols), _value(length, symbols)
         if size == 0:  # a region that a generator leaves empty
             continue
         if address is None or size is None or not (0 <= address < address + size <= _END):
             shown = safe_terminal(f"{origin.strip()} + {length.strip()}")
-            raise FileError(f"region {safe_terminal(name)} has no usable range: {shown}")
+            raise FileError(
+                f"region {safe_terminal(name)} has no usable range: {shown}", where=where
+            )
         yield FirmwareRegion(name, address, size)
 
 

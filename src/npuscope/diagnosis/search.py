@@ -62,7 +62,11 @@ class Search:
         """Those that reproduce the evidence, exact ones first."""
         rows = tuple(all_causes() if causes is None else causes)
         rest = [(cause, self._faults(cause)) for cause in rows]
-        # The first of every cause come before the rest of any: a large network has little time.
+        # What only misreads the outputs needs no run. Then the first of every cause come before the
+        # rest of any: a large network has little time.
+        for cause, faults in rest:
+            if cause.kind is CauseKind.OUTPUT:
+                self._try(cause, islice(faults, sum(_ROUNDS_OF)))
         for count in _ROUNDS_OF:
             for cause, faults in rest:
                 progress("trying: %s", cause.title)
@@ -139,11 +143,11 @@ class Search:
             width = max(1.0, width / 8)
 
     def _promises(self, cause: Cause) -> bool:
-        """Causes that came near and reproduce nothing yet may do so between two places."""
-        mine = [trial for trial in self.trials if trial.cause is cause]
-        if any(trial.reproduces(self.tolerant) for trial in mine):
+        """A cause with an axis that reproduces nothing yet may do so between two places."""
+        if cause.near is None or self.scene.is_slow:
             return False
-        return any(trial.fit.distance < self.total.distance / 2 for trial in mine)
+        mine = (trial for trial in self.trials if trial.cause is cause)
+        return not any(trial.reproduces(self.tolerant) for trial in mine)
 
     def _around(self, cause: Cause, centre: float, width: float) -> tuple[Fault, ...]:
         near = cause.near

@@ -113,7 +113,8 @@ def _sized(path: Path, data: bytes, sizes: Given, to_quantize: bool) -> Graph:
     for usual in USUAL:
         pins = Pins(sizes.shapes, usual, sizes.batch)
         try:
-            return _read(path, data, pins, to_quantize)
+            graph = _read(path, data, pins, to_quantize)
+            return _bearing(graph) if pins.resized else graph
         except ModelError as error:
             if first is None:
                 named_guesses(error, pins)
@@ -121,6 +122,21 @@ def _sized(path: Path, data: bytes, sizes: Given, to_quantize: bool) -> Graph:
             if not pins.open:
                 break
     raise first or InternalError("no sizes were tried")
+
+
+def _bearing(graph: Graph) -> Graph:
+    """A picture of another size must still be one picture: a flattening of fixed length makes
+    several of it."""
+    images = {graph.tensor(name).shape[0] for name in graph.inputs if graph.tensor(name).shape}
+    for name in graph.outputs:
+        shape = graph.tensor(name).shape
+        if shape and shape[0] not in images:
+            raise ModelError(
+                f"does not bear this input size: its output '{safe_terminal(name)}' would be "
+                f"{shape}",
+                hint="a layer behind the convolutions takes a picture of one size only",
+            )
+    return graph
 
 
 def _read(path: Path, data: bytes, pins: Pins, to_quantize: bool) -> Graph:
