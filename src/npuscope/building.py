@@ -54,6 +54,8 @@ class ReadOptions(TypedDict, total=False):
     overrides: Mapping[str, object]
     input_data_type: str | None
     output_data_type: str | None
+    inputs_ch_position: str | None
+    outputs_ch_position: str | None
     shapes: Mapping[str, Sequence[int]]
     as_int8: bool
     weights: Sequence[str]  # of a compiled program, FILE or FILE@ADDRESS
@@ -88,13 +90,23 @@ def read_graph(source: Source, options: ReadOptions) -> Graph:
         graph = source
     else:
         graph = load_model(source, options.get("shapes"), to_quantize=to_quantize)
+    from npuscope.compiler.passes.border_layout import with_channel_last
     from npuscope.compiler.passes.numbers import with_io_types
 
     if to_quantize:
         from npuscope.compiler.passes.as_int8 import as_int8
 
         graph = as_int8(graph)
+    graph = with_channel_last(
+        graph, bool(options.get("inputs_ch_position")), bool(options.get("outputs_ch_position"))
+    )
     return with_io_types(graph, options.get("input_data_type"), options.get("output_data_type"))
+
+
+def is_as_filed(options: ReadOptions) -> bool:
+    """Whether the network has the inputs and outputs of its file, as an outside runtime sees it."""
+    border = ("input_data_type", "output_data_type", "inputs_ch_position", "outputs_ch_position")
+    return not any(options.get(name) for name in border)
 
 
 def refuse_stand_ins(options: ReadOptions, verb: str) -> None:
