@@ -13,7 +13,6 @@ import numpy as np
 
 from models_onnx import OnnxWriter
 from models_tflite import NONE, RELU, RELU6, SAME, TfliteWriter, pack_int4
-from npuscope.graph.model import Graph
 
 __all__ = [
     "Layer",
@@ -27,7 +26,6 @@ __all__ = [
     "save",
     "to_onnx",
     "to_tflite",
-    "without_io_transposes",
 ]
 
 _ACTIVATIONS = {"none": NONE, "relu": RELU, "relu6": RELU6}
@@ -292,23 +290,6 @@ def dense_net(features: int = 16, outputs: tuple[int, ...] = (8, 4), seed: int =
     for place, count in enumerate(outputs):
         net.dense(count, "relu" if place < len(outputs) - 1 else "none")
     return net
-
-
-def without_io_transposes(graph: Graph) -> Graph:
-    """The graph with channel-last inputs and outputs, as the TFLite reader makes them."""
-    result = graph.copy()
-    for op in graph.ops:
-        if op.kind != "Transpose":
-            continue
-        (x,), (y,) = op.inputs, op.outputs
-        if x in result.inputs:
-            result.ops.remove(op)
-            result.inputs = tuple(y if name == x else name for name in result.inputs)
-        elif y in result.outputs:
-            result.ops.remove(op)
-            result.outputs = tuple(x if name == y else name for name in result.outputs)
-    result.drop_unused()
-    return result
 
 
 def save(folder: Path, name: str, data: bytes) -> Path:

@@ -14,9 +14,10 @@ import pytest
 
 from edits.channel_nets import two_cell_denoiser
 from loadable.samples import image as image_for_the_kit
-from models import Net, dense_net, mobilenet_like, save, to_tflite
+from models import dense_net, mobilenet_like, save, to_tflite
 from npuscope.cli.main import main
 from profiling.test_printed import HARDWARE, HEAD, OPENING, TOTALS
+from profiling.yolov5n import block_186, yolov5n
 
 PAGE = Path(__file__).parents[1] / "docs" / "capabilities.md"
 STATES = re.compile(r"met(: .{5,})?|(differs|unknown|open): .{5,}")
@@ -141,9 +142,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         save(place, "model.tflite", to_tflite(mobilenet_like()))
         save(place, "gemm.tflite", to_tflite(dense_net(257, (1024, 256))))
         save(place, "denoiser.onnx", two_cell_denoiser())
-        block = Net((1, 7, 7, 256), input_zero_point=3)
-        block.conv(18, kernel=1)
-        save(place, "block186.tflite", to_tflite(block))
+        save(place, "block186.tflite", block_186())
+        save(place, "yolov5n.tflite", yolov5n())
         (place / "profiler.txt").write_text(published_page(), encoding="utf-8")
         options = "--enable-epoch-controller --csv-file epochs.csv --output-info-file info.json"
         profiles = {
@@ -165,8 +165,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             words = ["compile", "model.tflite", "-o", name, "--load-mpool", f"{name}.mpool", "-q"]
             assert main(words) == 0
         (place / "stats").mkdir()
-        words = ["-model=model.tflite", "-aic-binary-dir=cores", "-stats-level=70", "-q"]
-        assert main(["manycore", "compile", *words]) == 0
+        (place / "delayed").mkdir()
+        counted = ["-ddr-stats", "-aic-pmu-events=3F,70,200"]
+        compiled = {
+            "cores": [],
+            "batches": ["-stats-batchsize=2"],
+            "pair": ["--devices", "2"],
+            "counted": counted,
+        }
+        for name, more in compiled.items():
+            words = ["-model=model.tflite", f"-aic-binary-dir={name}", "-stats-level=70", "-q"]
+            assert main(["manycore", "compile", *words, *more]) == 0
+        for name in ("pair", "counted"):
+            (place / f"{name}_stats").mkdir()
+            kind = "--aic-profiling-type=raw_device_stats"
+            folder = f"--aic-profiling-out-dir={name}_stats"
+            words = [f"--test-data={name}", folder, kind, "--num-iter=2"]
+            assert main(["manycore", "run", *words]) == 0
     return place
 
 

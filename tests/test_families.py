@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
@@ -351,3 +352,18 @@ def test_the_same_in_python(model: Path, capsys: pytest.CaptureFixture[str]) -> 
     found = json.loads(answer(capsys, "estimate", "--machine", "cloudai100", str(model), "--json"))
     assert timed.total_ms == pytest.approx(found["total_ms"], abs=1e-6)
     assert timed.inferences_per_s == pytest.approx(found["inferences_per_s"], abs=1e-3)
+
+
+def test_verbs_and_sweeps_ask_the_interface_and_know_no_family_by_name() -> None:
+    """What only one family does is an attribute or a method of `Family`, so that a package outside
+    this one can have it too."""
+    packages = {place.split(":")[0].rpartition(".")[0] for place in registry.PACKAGED}
+    machines = {name for family in registry.families() for name in family.machines()}
+    folder = Path(npuscope.__file__).parent
+    for path in (p for part in ("verbs", "advice", "cli") for p in (folder / part).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                assert not str(node.module).startswith(tuple(packages)), path
+                assert "first_family" not in {alias.name for alias in node.names}, path
+            elif isinstance(node, ast.Constant):
+                assert node.value not in machines, f"{path}:{node.lineno}"

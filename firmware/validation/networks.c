@@ -156,6 +156,8 @@ static bool make_current(loaded_t *network) {
   return true;
 }
 
+static bool prepare(const validation_network *network) { return make_current(own(network)); }
+
 static void on_node(void *who, const validation_node *node, const NPUSCOPE_ITEM *last_block) {
   run_t *run = who;
   const validation_request *request = run->request;
@@ -211,6 +213,7 @@ static void describe(validation_network *network, loaded_t *with, const char *re
       .outputs = buffers_outputs(&with->instance),
       .activations_bytes = info.acts_sz,
       .params_bytes = info.params_sz,
+      .prepare = prepare,
       .input = give_input,
       .output = give_output,
       .node_tensor = give_node_tensor,

@@ -144,6 +144,10 @@ wire_result server_run(exchange *talk, const validation_board *board,
     exchange_refuse(talk, FAULT_INVALID_PARAM, FAULT_INVALID_PARAM);
     return WIRE_OK;
   }
+  if (!network->prepare(network)) {
+    exchange_refuse(talk, FAULT_GENERIC, FAULT_GENERIC);
+    return WIRE_OK;
+  }
   if (network->inputs) network->input(network, 0, &first);
   exchange_ack(talk, STATE_WAITING, network->inputs ? validation_bytes(&first) : 0);
   const wire_result got = receive_inputs(talk, network, &refused);

@@ -54,6 +54,8 @@ class ReadOptions(TypedDict, total=False):
     overrides: Mapping[str, object]
     input_data_type: str | None
     output_data_type: str | None
+    inputs_ch_position: str | None
+    outputs_ch_position: str | None
     shapes: Mapping[str, Sequence[int]]
     as_int8: bool
     weights: Sequence[str]  # of a compiled program, FILE or FILE@ADDRESS
@@ -88,13 +90,23 @@ def read_graph(source: Source, options: ReadOptions) -> Graph:
         graph = source
     else:
         graph = load_model(source, options.get("shapes"), to_quantize=to_quantize)
+    from npuscope.compiler.passes.border_layout import with_channel_last
     from npuscope.compiler.passes.numbers import with_io_types
 
     if to_quantize:
         from npuscope.compiler.passes.as_int8 import as_int8
 
         graph = as_int8(graph)
+    graph = with_channel_last(
+        graph, bool(options.get("inputs_ch_position")), bool(options.get("outputs_ch_position"))
+    )
     return with_io_types(graph, options.get("input_data_type"), options.get("output_data_type"))
+
+
+def is_as_filed(options: ReadOptions) -> bool:
+    """Whether the network has the inputs and outputs of its file, as an outside runtime sees it."""
+    border = ("input_data_type", "output_data_type", "inputs_ch_position", "outputs_ch_position")
+    return not any(options.get(name) for name in border)
 
 
 def refuse_stand_ins(options: ReadOptions, verb: str) -> None:
@@ -128,8 +140,8 @@ def _compiled(path: str | Path, options: Options) -> Build:
     if options.get("epoch_controller") is None:
         request["epoch_controller"] = program.epoch_controller
     silicon = _with_vendor_files(request)
-    asked = _overrides(request, placed=True)
-    remapped = [change for change in changes_of(silicon, asked) if change.remaps]
+    overrides = _overrides(request, placed=True)
+    remapped = [change for change in changes_of(silicon, overrides) if change.remaps]
     if remapped:
         return _recompiled(Path(path), program, remapped, request)
     machine = _as_asked(silicon, request, placed=True)
@@ -246,8 +258,8 @@ def _build(source: Source, options: Options) -> Build:
     start = time.perf_counter()
     level, profile = optimization_level(options), art_profile(options)
     single = options.get("ec_single_epoch", False) or bool(profile and profile.options.single_epoch)
-    asked = options.get("alternative_schedule", False)
-    alternative = asked or bool(profile and profile.options.alternative_schedule)
+    option = options.get("alternative_schedule", False)
+    alternative = option or bool(profile and profile.options.alternative_schedule)
     program = compile_graph(graph, machine, CompileOptions(level, single, alternative))
     text = "compiled for %s, generation %s: %d epochs in %.2f s"
     spent = time.perf_counter() - start
@@ -270,11 +282,11 @@ def refuse_report(path: Path, machine: Machine) -> None:
         return
     epochs = report.counts.total - report.counts.software
     sizes = {pool.name: pool.weights.amount.bytes for pool in report.pools}
-    known = {memory.name: memory for memory in machine.pools}
+    pools = {memory.name: memory for memory in machine.pools}
     ways = (
-        size * machine.cycles_per_byte(known[name].path)
+        size * machine.cycles_per_byte(pools[name].path)
         for name, size in sizes.items()
-        if name in known
+        if name in pools
     )
     starts = epochs * machine.generation.control.controller_cycles
     floor = max(starts, *ways, 0.0) / machine.clocks.npu_mhz / 1000

@@ -227,35 +227,35 @@ def _decoder_of_union(kinds: tuple[Any, ...], parts: tuple[Any, ...]) -> Decoder
 def _record(kind: Any, value: object, style: Style, depth: int) -> Any:
     if depth > _MOST_NESTED:
         raise _Misfit(f"nested more than {_MOST_NESTED} levels")
-    known = _layout(kind)
-    found: dict[str, Any] = {}
+    layout = _layout(kind)
+    values: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for key, entry in _table(value, style).items():
-        field = known.get(key)
+        field = layout.get(key)
         if style.foreign and (field is None or entry is None or (entry == {} and field.needs)):
             extra[key] = entry
         elif field is None:
-            raise _unknown(key, known)
+            raise _unknown(key, layout)
         else:
             try:
-                found[field.name] = field.decoder(entry, style, depth + 1)
+                values[field.name] = field.decoder(entry, style, depth + 1)
             except _Misfit as error:
                 raise error.under(f".{key}") from None
-    for key, field in known.items():
-        if field.default is NODEFAULT and field.name not in found:
+    for key, field in layout.items():
+        if field.default is NODEFAULT and field.name not in values:
             raise _Misfit("this key is missing").under(f".{key}")
-    return kind(**found, extra=extra) if style.foreign else kind(**found)
+    return kind(**values, extra=extra) if style.foreign else kind(**values)
 
 
-def _unknown(key: str, known: Iterable[str]) -> _Misfit:
-    return _Misfit("unknown key", nearest(key, known)).under(step(key))
+def _unknown(key: str, names: Iterable[str]) -> _Misfit:
+    return _Misfit("unknown key", nearest(key, names)).under(step(key))
 
 
-def nearest(key: str, known: Iterable[str]) -> str:
+def nearest(key: str, names: Iterable[str]) -> str:
     """A hint at what an unknown key may have been meant to be."""
-    names = list(known)
     import difflib
 
+    names = list(names)
     near = difflib.get_close_matches(key, names, n=1)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
 
@@ -273,12 +273,12 @@ def _ranged(
     decoder: Decoder, ranges: tuple[Range, ...], value: object, style: Style, depth: int
 ) -> Any:
     """The value, if it lies in the range that its annotation states."""
-    found = decoder(value, style, depth)
+    result = decoder(value, style, depth)
     for limits in ranges if style.ranges else ():
-        message = limits.fault(found)
+        message = limits.fault(result)
         if message:
             raise _Misfit(message)
-    return found
+    return result
 
 
 def _or_none(decoder: Decoder, value: object, style: Style, depth: int) -> Any:
@@ -324,32 +324,32 @@ def _exactly(
 def _each(
     rows: list[Any], decoders: Iterable[Decoder], style: Style, depth: int
 ) -> tuple[Any, ...]:
-    found: list[Any] = []
+    values: list[Any] = []
     try:
         for row, decoder in zip(rows, decoders, strict=False):
-            found.append(decoder(row, style, depth))
+            values.append(decoder(row, style, depth))
     except _Misfit as error:
-        raise error.under(f"[{len(found)}]") from None
-    return tuple(found)
+        raise error.under(f"[{len(values)}]") from None
+    return tuple(values)
 
 
 def _named_entries(decoder: Decoder, value: object, style: Style, depth: int) -> dict[str, Any]:
     """Values of one kind by name; neither JSON nor TOML has other keys than texts."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, entry in _table(value, style).items():
         try:
-            found[key] = decoder(entry, style, depth)
+            values[key] = decoder(entry, style, depth)
         except _Misfit as error:
             raise error.under(step(key)) from None
-    return found
+    return values
 
 
 def _enum(kind: Any, value: object, style: Style, depth: int) -> Any:
     try:
         return kind(value)
     except ValueError:
-        known = ", ".join(str(member.value) for member in kind)
-        raise _Misfit(f"expected one of {known}, found {shown(value, style.table)}") from None
+        choices = ", ".join(str(member.value) for member in kind)
+        raise _Misfit(f"expected one of {choices}, found {shown(value, style.table)}") from None
 
 
 def _argument(kinds: tuple[Any, ...], deep: int, value: object, style: Style, depth: int) -> Any:

@@ -238,47 +238,47 @@ def new_folder(path: str | Path) -> Iterator[NewFolder]:
         _refuse_foreign(target)
         work = Work(target if target.exists() else target.parent)
     try:
-        made = NewFolder(work.path / NEW)
+        folder = NewFolder(work.path / NEW)
         with apart():
-            yield made
+            yield folder
         with _by_name(target):
-            _publish(work, target, made)
+            _publish(work, target, folder)
     finally:
         work.close()
 
 
-def _publish(work: Work, target: Path, made: NewFolder) -> None:
-    new = {name: _record(made.path / name) for name in _files_in(made.path)}
-    made.files = tuple(new)
+def _publish(work: Work, target: Path, folder: NewFolder) -> None:
+    new = {name: _record(folder.path / name) for name in _files_in(folder.path)}
+    folder.files = tuple(new)
     about = "npuscope wrote these files, and replaces them as long as nobody changed them"
     marker = {"schema": _MARKER_SCHEMA, "about": about, "files": new}
-    (made.path / MARKER).write_text(json.dumps(marker, indent=1) + "\n", encoding="utf-8")
+    (folder.path / MARKER).write_text(json.dumps(marker, indent=1) + "\n", encoding="utf-8")
     if work.home != target:
         with held(work.home):
             if not target.exists():
-                made.path.rename(target)
+                folder.path.rename(target)
                 return
         _refuse_foreign(target)  # another run, or the user, created it first
         work.move_to(target)
     with held(target):
-        written = _read_marker(target)
-        made.kept = _checked(target, written, new)
+        entries = _read_marker(target)
+        folder.kept = _checked(target, entries, new)
         work.moves = [FileMove(f"{NEW}/{name}", name) for name in new]
-        stale = [name for name in written if name not in new]
-        work.moves += [FileMove("", name) for name in stale if _is_as(target, name, written)]
+        stale = [name for name in entries if name not in new]
+        work.moves += [FileMove("", name) for name in stale if _is_as(target, name, entries)]
         work.moves.append(FileMove(f"{NEW}/{MARKER}", MARKER))
         commit([work])
 
 
-def _checked(target: Path, written: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
+def _checked(target: Path, entries: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
     """Refuses to replace what is not ours, or no longer; tells what stays."""
     there = _files_in(target)
-    changed = {name for name in there if name in written and not _is_as(target, name, written)}
-    foreign = [name for name in there if name not in written]
+    changed = {name for name in there if name in entries and not _is_as(target, name, entries)}
+    foreign = [name for name in there if name not in entries]
     for name in () if _REPLACING.get() else (*sorted(changed), *foreign):
         if name in new and not _is_as(target, name, new):
             raise OutputError(
-                "was changed since npuscope wrote it" if name in written else _UNKNOWN,
+                "was changed since npuscope wrote it" if name in entries else _UNKNOWN,
                 where=str(target / name),
                 hint="name a new folder with -o, or replace it with --force",
             )

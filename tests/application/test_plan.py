@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from application.app_folder import app_folder
 from application.networks_here import EXAMPLE, application, example
 from npuscope.application import solver
 from npuscope.application.first_fit import first_fit
@@ -147,3 +148,61 @@ def test_first_fit_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert plan.placement.bound_ms is None
     assert collisions(plan.placement.places) == []
     assert any("extra 'plan'" in note for note in plan.notes)
+
+
+# --- Builds, and what threads change ---
+
+
+def test_with_threads_only_activations_without_inputs_and_outputs_share(tmp_path: Path) -> None:
+    text = EXAMPLE.read_text(encoding="utf-8").replace("fps = 30", "fps = 30\nthreads = true")
+    plan = plan_of(application(tmp_path, text))
+    always = (0, len(plan.application.steps) - 1)
+    lives = {p.block.name: (p.block.first, p.block.last) for p in plan.placement.places}
+    assert set(lives.values()) == {always}
+    model = 'model = "detector.tflite"'
+    outside = 'inputs = "application"\noutputs = "application"'
+    apart = text.replace(model, f"{model}\n{outside}").replace('inputs = "application"  ', outside)
+    plan = plan_of(application(tmp_path, apart))
+    lives = {p.block.name: (p.block.first, p.block.last) for p in plan.placement.places}
+    shared = {name for name, ends in lives.items() if ends != always}
+    assert shared == {"detector activations"}  # the tagger is one layer: it has no others
+    assert collisions(plan.placement.places) == []
+
+
+def test_a_build_of_others_stays_where_it_is(tmp_path: Path) -> None:
+    source = app_folder(tmp_path / "other") / "Model" / "detector.c"
+    text = f"""
+    order = ["built", "tagger"]
+    [[networks]]
+    name = "built"
+    build = "{source.as_posix()}"
+    [[networks]]
+    name = "tagger"
+    model = "tagger.tflite"
+    """
+    plan = plan_of(application(tmp_path, text))
+    assert plan.fits
+    home = next(p for p in plan.placement.places if p.demand == "built")
+    assert (home.address, home.block.size_bytes) == (0x34200C00, 1728)
+    taken = text.replace(
+        "order", '[[regions]]\nname = "R"\naddress = 0x34200000\nsize = 65536\n', 1
+    )
+    order = '    order = ["built", "tagger"]\n'
+    inside = order + taken.replace(' = ["built", "tagger"]\n', "", 1)
+    plan = plan_of(application(tmp_path, inside))
+    assert [problem.what for problem in plan.problems] == ["built"]
+    assert "was built for memory" in plan.problems[0].message
+
+
+def test_data_types_at_the_border(tmp_path: Path) -> None:
+    text = EXAMPLE.read_text(encoding="utf-8")
+    model = 'model = "tagger.tflite"'
+    wide = plan_of(
+        application(tmp_path, text.replace(model, f'{model}\ninput_data_type = "float32"'))
+    )
+    narrow = plan_of(application(tmp_path, text))
+    sizes = [
+        next(p.block.size_bytes for p in plan.placement.places if p.block.name == "tagger input")
+        for plan in (wide, narrow)
+    ]
+    assert sizes[0] == 4 * sizes[1]

@@ -46,14 +46,14 @@ def test_the_command_of_the_guide(here: Path, capsys: pytest.CaptureFixture[str]
         NAME.format(number) for number in range(1, 6)
     }
     out = capsys.readouterr().out.splitlines()
-    assert out[0].startswith("InferenceCnt 100 TotalDuration ")
-    assert [line.split()[0] for line in out[2:6]] == [
+    assert out[1].startswith("InferenceCnt 100 TotalDuration ")
+    assert [line.split(",")[0] for line in out[3:7]] == [
         "Metric",
         "ExecTimeUs",
         "InputWaitTimeUs",
         "OutputWaitTimeUs",
     ]
-    assert sum(line.startswith("wrote ") for line in out) == 5
+    assert sum(line.startswith("Writing file:") for line in out) == 5
 
 
 def test_without_a_type_nothing_is_written(here: Path) -> None:
@@ -110,11 +110,12 @@ def test_types_may_be_repeated_and_copies_have_files_of_their_own(
         for copy in (0, 1)
         for number in (0, 1)
     ]
-    host = [f"aic-profiling-program-0-activation-{copy}-stats.txt" for copy in (0, 1)]
-    assert names == sorted([*buffers, *host, "aic-profiling-program-0-latency.txt"])
-    head, *rows = Path("aic-profiling-program-0-latency.txt").read_text().splitlines()[4:]
-    assert head.startswith("Sample,Activation,queueDepth,numInfInQueue,devExec,devInWaitTime")
-    assert [row.split(",")[:2] for row in rows] == [["0", "0"], ["0", "1"], ["1", "0"], ["1", "1"]]
+    summaries = [name.replace("-QAicGraph-aiccyclecounts.bin", ".txt") for name in buffers]
+    latencies = [f"aic-profiling-program-{copy}-latency.txt" for copy in (0, 1)]
+    assert names == sorted([*buffers, *summaries, *latencies])
+    head, *rows = Path(latencies[0]).read_text().splitlines()[4:]
+    assert head.startswith("Sample,queueDepth,numInfInQueue,devInfPerSec,devExecUs,devInWaitTimeUs")
+    assert [row.split(",")[0] for row in rows] == ["0", "1"]
     for row in rows:
         exec_us, wait, *_, total = map(float, row.split(",")[4:])
         assert total > exec_us > wait >= 0

@@ -331,4 +331,11 @@ def test_machines(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["machines", "--json"]) == 0
     machine, other, *_ = json.loads(capsys.readouterr().out)["machines"]
     assert other["name"] == "cloudai100"
-    assert [row["name"] for row in machine["generations"]] == ["2.2", "2.1", "3.0", "4.0", "open"]
+    assert [row["name"] for row in machine["generations"]] == [
+        "2.2",
+        "2.1",
+        "2.0",
+        "3.0",
+        "4.0",
+        "open",
+    ]

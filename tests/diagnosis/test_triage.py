@@ -10,12 +10,18 @@ import numpy as np
 import pytest
 
 import npuscope
-from models import conv_net, to_tflite
+from models import conv_net, mobilenet_like, to_tflite
 from npuscope.building import build
 from npuscope.cli.main import main
+from npuscope.demo_network import demo_graph
+from npuscope.diagnosis.causes.registry import all_causes
+from npuscope.diagnosis.evidence import digests
+from npuscope.diagnosis.readers import parse_text
 from npuscope.diagnosis.result import Triage, Verdict
+from npuscope.diagnosis.times import SETTINGS
 from npuscope.program.model import images
-from npuscope.sim.run import execute
+from npuscope.sim.memory import to_stored
+from npuscope.sim.run import execute, written
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +155,116 @@ def test_json_carries_the_schema(
     record = json.loads(capsys.readouterr().out)
     assert record["schema"] == "npuscope/triage/1"
     assert record["verdict"] == "no fault visible"
+
+
+def test_a_board_that_is_asked_gives_the_evidence(model: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", picture(model, 0))
+    result = npuscope.triage(
+        model, inputs=[tmp_path / "in.npy"], connect="simulated", generation="4.0"
+    )
+    assert result.verdict is Verdict.NO_FAULT
+    assert result.compared > 0
+
+
+def test_a_buffer_behind_the_fault_is_enough(tmp_path: Path) -> None:
+    """A dump of an inner buffer and no output: the fault before it is found."""
+    model = tmp_path / "net.tflite"
+    model.write_bytes(to_tflite(mobilenet_like()))
+    program = build(model, {"generation": "4.0"}).program
+    frame = picture(model, 0)
+    inner = next(
+        name for epoch in program.executed for name in written(epoch) if name not in program.outputs
+    )
+    flipped = np.ascontiguousarray(frame[:, ::-1])
+    ran = execute(program, {program.inputs[0]: flipped}, keep=[inner])
+    buffer = program.buffer_map()[inner]
+    raw = np.zeros(buffer.size_bytes, np.uint8)
+    stored = to_stored(buffer, ran.buffers[inner]).view(np.uint8)
+    raw[: stored.size] = stored
+    (tmp_path / "inner.raw").write_bytes(raw.tobytes())
+    np.save(tmp_path / "in.npy", frame)
+    result = npuscope.triage(
+        model,
+        inputs=[tmp_path / "in.npy"],
+        seen=[f"buffer:{inner}={tmp_path / 'inner.raw'}"],
+        generation="4.0",
+    )
+    assert "input-turned" in causes(result)
+
+
+def test_times_are_explained_by_settings() -> None:
+    """What a slow flash predicts is explained by it first; a time out of reach by nothing."""
+    graph = demo_graph()
+    slow = npuscope.estimate(graph, flash="octo-dtr-50").total_ms
+    result = npuscope.triage(graph, time=slow, generation="4.0")
+    assert result.time is not None
+    assert result.time.settings[0].id == "flash-50-mhz"
+    right = npuscope.triage(graph, time=npuscope.estimate(graph).total_ms)
+    assert right.verdict is Verdict.NO_FAULT
+    wrong = npuscope.triage(graph, time=0.0001)
+    assert wrong.verdict is Verdict.UNKNOWN
+    assert "none of the settings explains it" in wrong.answer
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("const int8_t out[] = {1, -2, 0x80, 200};", [1, -2, 128, 200]),
+        ("01 fe 80 c8", [1, 254, 128, 200]),
+        ("00000000: 01fe 80c8  ....", [1, 254, 128, 200]),
+        ("0x34200000:\t0x01\t0xfe\t0x80", [1, 254, 128]),
+        ("1.5, -0.25", [1.5, -0.25]),
+    ],
+)
+def test_dumps_as_text(text: str, values: list[float]) -> None:
+    assert parse_text(text, "x").values.tolist() == values
+
+
+def test_gaps_of_a_hex_dump_are_not_compared() -> None:
+    dump = parse_text("01 ?? 80", "x")
+    assert dump.known is not None
+    assert dump.known.tolist() == [True, False, True]
+
+
+def test_the_crc_unit_of_the_board_is_understood() -> None:
+    """CRC-32/MPEG-2 of "123456789" is 0x0376E6E7."""
+    assert "0376e6e7" in digests(np.frombuffer(b"123456789", np.uint8))
+
+
+def test_every_cause_is_on_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "triage.md").read_text(encoding="utf-8")
+    assert [cause.id for cause in all_causes() if f"`{cause.id}`" not in page] == []
+    assert [row.id for row in SETTINGS if f"`{row.id}`" not in page] == []
+
+
+def test_what_nothing_reproduces_is_said_so(model: Path, tmp_path: Path) -> None:
+    """Right values in an order that no cause gives point to the output, and are no proof."""
+    frame = picture(model, 0)
+    output = np.random.default_rng(3).permutation(board_output(model, frame).reshape(-1))
+    result = run(model, tmp_path, frame, output)
+    assert result.verdict is Verdict.POINTS
+    assert not result.classes
+    assert result.points_to[0] == "output"
+
+
+def test_two_faults_at_once_are_found(model: Path, tmp_path: Path) -> None:
+    frame = picture(model, 0)
+    output = board_output(model, np.ascontiguousarray(frame[..., ::-1])).view(np.uint8) ^ 0x80
+    result = run(model, tmp_path, frame, output)
+    assert result.verdict is Verdict.REPRODUCED
+    assert "input-bgr+output-signed" in causes(result)
+
+
+def test_another_generation_is_a_cause(tmp_path: Path) -> None:
+    """A build of another generation than the stated one rounds otherwise."""
+    model = tmp_path / "net.tflite"
+    model.write_bytes(to_tflite(mobilenet_like(seed=2, size=22, width=12, classes=10)))
+    for seed in range(8):
+        frame = picture(model, seed)
+        old = build(model, {"generation": "2.2"}).program
+        output = execute(old, {old.inputs[0]: frame}).outputs[old.outputs[0]]
+        if not np.array_equal(output, board_output(model, frame)):
+            result = run(model, tmp_path, frame, output)
+            assert causes(result) == {"other-generation"}
+            return
+    pytest.skip("both generations give the same values")

@@ -76,19 +76,21 @@ def denoiser(bins: int = 257, hidden: int = 256, seed: int = 0) -> bytes:
 
 
 def two_cell_denoiser(bins: int = 257, hidden: int = 256) -> bytes:
-    """The network of the published question: two LSTM cells, each with one bias and a Split into
-    sizes of its own, which is how 1,250,317 parameters come about. Zero points are what its script
-    gives for random data: -128 behind a Sigmoid, some other number elsewhere."""
+    """The network of the published question, as the author's public scripts make it of a public
+    denoiser: a convolution with ReLU, two LSTM cells written out (one bias each, gates in the order
+    i, o, f, c, the new cell state behind its Tanh), two convolutions, Sigmoid. Zero points are what
+    his quantization gives for random data: -128 behind ReLU and Sigmoid, that of the operand behind
+    Split, some other number elsewhere."""
     net = QdqNet()
     frame = net.input((1, 1, bins), 2)
     states = [net.input((1, hidden), 5) for _ in range(4)]
-    x = net.flat(_pointwise(net, frame, bins), (1, bins))
+    x = net.flat(_pointwise(net, frame, bins, -128), (1, bins))
     outputs: list[Data] = []
     for state, cell in (states[:2], states[2:]):
         x, cell = _lstm_cell(net, x, state, cell)
-        outputs += [x, cell]
-    y = _pointwise(net, net.flat(net.dense(x, bins), (1, 1, bins)), bins)
-    return net.finish(net.sigmoid(y), *outputs)
+        outputs += [cell, x]
+    y = _pointwise(net, net.flat(x, (1, 1, hidden)), bins, -128)
+    return net.finish(net.sigmoid(_pointwise(net, y, bins)), *outputs)
 
 
 def _lstm_cell(net: QdqNet, x: Data, state: Data, cell: Data) -> tuple[Data, Data]:
@@ -96,22 +98,23 @@ def _lstm_cell(net: QdqNet, x: Data, state: Data, cell: Data) -> tuple[Data, Dat
     kernels = constants(net.random, (4 * hidden, hidden))
     held = writer.dequantized_constant(kernels.weights, kernels.scales)
     recurrent = net.op("Gemm", [state.id, held], (1, 4 * hidden), -5, transB=1)
-    gates = net.add(net.dense(x, 4 * hidden), recurrent)
+    gates = net.op("Add", [recurrent.id, net.dense(x, 4 * hidden).id], (1, 4 * hidden), -4)
     sizes = writer.constant(np.full(4, hidden))
     ways = writer.nodes_with("Split", [gates.id, sizes], 4, axis=1)
     parts = [Data(writer.qdq(way, SCALE, -4), (1, hidden), -4) for way in ways]
-    enter, forget, leave = (net.function("Sigmoid", parts[n], zero=-128) for n in (0, 1, 3))
-    kept = net.function("Mul", forget, cell, zero=-21)
-    new = net.function("Mul", enter, net.function("Tanh", parts[2], zero=3), zero=5)
-    cell = net.add(kept, new)
-    return net.function("Mul", leave, net.function("Tanh", cell, zero=2), zero=-9), cell
+    enter, leave, forget = (net.function("Sigmoid", part, zero=-128) for part in parts[:3])
+    new = net.function("Tanh", parts[3], zero=3)
+    kept = net.function("Mul", cell, forget, zero=-21)
+    total = net.add(kept, net.function("Mul", enter, new, zero=5))
+    cell = net.function("Tanh", total, zero=2)
+    return net.function("Mul", cell, leave, zero=-9), cell
 
 
-def _pointwise(net: QdqNet, x: Data, outputs: int) -> Data:
+def _pointwise(net: QdqNet, x: Data, outputs: int, zero_point: int = -3) -> Data:
     """Along one axis, as speech networks have it."""
     made = constants(net.random, (outputs, 1, x.channels))
     inputs = [x.id, *net.stored(made.weights.transpose(0, 2, 1), made)]
-    return net.op("Conv", inputs, (1, 1, outputs), -3, kernel_shape=[1])
+    return net.op("Conv", inputs, (1, 1, outputs), zero_point, kernel_shape=[1])
 
 
 def check_exact(before: bytes, after: bytes, seeds: int = 2) -> None:

@@ -58,7 +58,7 @@ def test_edits_are_written_once_for_both_formats() -> None:
     modules = {fix: edits()[fix]["onnx"].__module__ for fix in one_format}
     in_file = {fix for fix, module in modules.items() if module.endswith("onnx_file")}
     assert one_format - in_file == ONLY_ONNX
-    assert len(edits()) == 44
+    assert len(edits()) == 45
 
 
 def test_themes_do_not_look_inside_a_file() -> None:

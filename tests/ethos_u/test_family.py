@@ -25,6 +25,8 @@ from ethos_u.networks import (
 from ethos_u.streams import U55_128
 from models import conv_net, save, to_onnx
 from models_onnx_ops import CASES, op_model
+from npuscope.advice.gate import is_bytes
+from npuscope.cli.main import main
 from npuscope.errors import FileError, ModelError, UsageError
 from npuscope.families.ethos_u.build import read_build
 from npuscope.families.ethos_u.container import read_vela
@@ -67,11 +69,24 @@ def test_verbs_read_the_file_without_a_machine(path: Path) -> None:
     assert "ADV-ETHOS-CPU" in findings
 
 
+def test_counts_are_no_bytes(path: Path) -> None:
+    """For `gate`: every figure of the family has its unit."""
+    values = FAMILY.read(path, {}).figures
+    assert {name for name in values if is_bytes(name, values)} == {
+        name for name in values if name.endswith("_bytes")
+    }
+
+
 def test_the_clock_is_a_what_if(path: Path) -> None:
     slow, fast = (
         FAMILY.read(path, {"overrides": {"clock_mhz": mhz}}).epochs[0].ms for mhz in (100.0, 400.0)
     )
     assert slow == pytest.approx(4 * fast)
+
+
+def test_the_command_line_takes_changed_values(path: Path, capsys) -> None:
+    assert main(["estimate", str(path), "--set", "clock_mhz=100"]) == 0
+    assert "100 MHz" in capsys.readouterr().out
 
 
 def test_text_of_the_stream_assembles_to_the_same_bytes(path: Path) -> None:

@@ -10,10 +10,10 @@ from npuscope.errors import UsageError
 from npuscope.families.ethos_u.jobs import FeatureMap, NpuKernel
 from npuscope.families.ethos_u.machine import load_machine, machine_names, memory_modes, systems
 from npuscope.families.ethos_u.registers import jobs_of
-from npuscope.families.ethos_u.stream import build_stream
+from npuscope.families.ethos_u.stream import CommandStream, build_stream
 from npuscope.families.ethos_u.timing import KernelLimit, time_stream
 from npuscope.families.ethos_u.vela import system_config
-from npuscope.families.ethos_u.work import kernel_work, output_beats
+from npuscope.families.ethos_u.work import fill_cycles, kernel_work, output_beats
 
 
 def test_every_machine_is_complete() -> None:
@@ -71,6 +71,12 @@ def test_bricks_are_written_whole() -> None:
     assert output_beats(place, (2, 5, 20), 16) == 2 * 5 * 2
 
 
+def twice(layer: Convolution) -> CommandStream:
+    builder = Builder(U55_128)
+    builder.commands += layer.stream().commands()[:-1]
+    return builder.op("CONV").stream()
+
+
 def test_a_kernel_waits_for_its_transfer() -> None:
     layer = Convolution(U55_128)
     alone = time_stream(layer.stream(), load_machine("ethos-u55-128"))
@@ -78,8 +84,25 @@ def test_a_kernel_waits_for_its_transfer() -> None:
     builder.set("DMA0_LEN", address=4096).op("DMA_START").op("DMA_WAIT")
     words = (*builder.stream().words, *layer.stream().words)
     both = time_stream(build_stream(U55_128, words), load_machine("ethos-u55-128"))
-    assert both.kernels[0].start == 4096 + 64  # a byte per cycle, and the latency of flash
-    assert both.cycles == alone.cycles + both.kernels[0].start
+    # A byte per cycle, and the latency of flash, before it that of the commands.
+    assert both.kernels[0].start == 4096 + 64 + 64
+    assert both.cycles == alone.cycles + 4096 + 64
+
+
+def test_a_stream_begins_with_what_its_first_block_reads() -> None:
+    layer, machine = Convolution(U55_128), load_machine("ethos-u55-128")
+    kernel = kernel_of(layer)
+    # Rows and columns -1..4 without padding from SRAM, and 8 of 12 channels' constants from flash.
+    constants = sum(
+        8 * -(-span.length * 8 // 12 // 8) for span in (*kernel.weights, *kernel.scales)
+    )
+    assert fill_cycles(kernel, machine) == constants
+    near = load_machine("ethos-u55-128", memory_mode="Sram_Only")
+    assert fill_cycles(kernel, near) == constants / 8 + 5 * 5
+    one, two = time_stream(layer.stream(), machine), time_stream(twice(layer), machine)
+    first, second = two.kernels
+    assert one.kernels[0].cycles - one.kernels[0].waited == first.end - first.start
+    assert first.end - first.start == second.end - second.start + constants
 
 
 def test_far_constants_hold_a_layer_up() -> None:

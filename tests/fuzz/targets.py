@@ -476,6 +476,50 @@ def read_a_sweep(folder: Path, file: Path) -> None:
     expand(read_spec(file))
 
 
+def plan_an_application(folder: Path, file: Path) -> None:
+    """The demands of an application, without looking for their places."""
+    from npuscope.application.request import read_application
+
+    application = read_application(file)
+    assert application.modes and application.steps
+
+
+def read_a_linker_file(folder: Path, file: Path) -> None:
+    from npuscope.application.linker import read_linker_file
+
+    layout = read_linker_file(file)
+    for region in layout.regions:
+        layout.used_bytes(region)
+
+
+def check_an_application(folder: Path, file: Path) -> None:
+    """A folder whose source is damaged."""
+    from npuscope.application.check.c_source import arrays, bodies, compiled, plain
+    from npuscope.application.check.cache_rules import cache_findings
+
+    text, macros = plain(file.read_text(encoding="utf-8", errors="replace")), {"USE_DISPLAY": "1"}
+    body = compiled(text, macros)
+    list(cache_findings("", list(bodies(body, "a")), list(arrays(body, "a", macros))))
+
+
+def _applications(side: Path) -> list[bytes]:
+    from application.networks_here import EXAMPLE
+
+    return [EXAMPLE.read_bytes()]
+
+
+def _linker_files(side: Path) -> list[bytes]:
+    from application.test_linker import MAP, SCRIPT
+
+    return [SCRIPT.encode(), MAP.encode()]
+
+
+def _sources(side: Path) -> list[bytes]:
+    from application.app_folder import MAIN
+
+    return [MAIN.encode()]
+
+
 SWEEPS = (
     'models = ["*.tflite", { path = "conv.tflite", shapes = { x = [1, 8, 8, 3] } }]\n'
     'machines = ["stm32n6"]\ngenerations = ["2.2", "4.0"]\nepoch_controller = [true, false]\n'
@@ -646,6 +690,9 @@ ROWS: tuple[Target, ...] = (
            "own.toml"),
     Target("sweep_spec", _texts(*SWEEPS), TOML, (Command(call=read_a_sweep),), "sweep.toml",
            "sweep"),
+    Target("application", _applications, TOML, (Command(call=plan_an_application),), "app.toml"),
+    Target("linker_file", _linker_files, TEXT, (Command(call=read_a_linker_file),), "app.ld"),
+    Target("application_source", _sources, TEXT, (Command(call=check_an_application),), "main.c"),
     Target("sweep_store", _stores, JSON_LINES,
            _commands("sweep report {file}", "sweep report {file} --html {out}.html",
                      "sweep report {file} --csv {out}.csv", "sweep report {file} --json"),

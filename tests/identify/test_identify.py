@@ -111,7 +111,17 @@ CPU_REPORT = (
 REPORT_JSON = {"cli_parameters": "generate", "exec_cmd": "generate", "layers": [{}, {}]}
 C_GRAPH = {"c_layers": [{}], "c_arrays": [], "memory_pools": {}, "c_name": "net"}
 VALUES_CSV = "# file created : today\n# dtype=int8\n# c-model features\n1.0\n2.0\n"
+SUMMARY = (
+    "Specialization: net\n\n\ncore  ucycles  ucycles(%)     pcycles  pcycles(%)  count      out KB  "
+    "ucycles/KB  pcycles/KB  stddev(pc/KB)  opdetails\n"
+    "c0        103      81.97%         N/A         N/A      3      360.00        0.29         N/A"
+    "            N/A  aiccopytovtcm DMAIssue DDR \n\n"
+    "c0 total:             125 ucycles            6832 pcycles (thread max)\n"
+    "c0    t0 HVX                  125 ucycles [1000, 1125]            6831 pcycles  46.73% "
+    "utilization\n"
+)
 TEXTS = {
+    "opstats_summary": SUMMARY,
     "opstats": '{"schema": "npuscope/opstats/1", "buffers": [], "totals": {}}',
     "weights_c": WEIGHTS_C,
     "network_h": NETWORK_H,

@@ -129,9 +129,15 @@ def test_neighbours_exchange_their_halo_only() -> None:
 
 
 def test_integers_stay_integers_and_floats_become_halves() -> None:
-    assert {t for op in _ops(_compile(integer_net())) for t in op.info.dtypes} <= {"int8", "int32"}
+    integers = {t for op in _ops(_compile(integer_net())) for t in op.info.dtypes}
+    assert integers <= {"i8", "index32", "index64"}
     program = _compile(encoder())
-    assert {t for op in _ops(program) for t in op.info.dtypes} == {"float16", "int8"}
+    assert {t for op in _ops(program) for t in op.info.dtypes} == {
+        "float16",
+        "i8",
+        "index32",
+        "index64",
+    }
     assert {data.dtype.name for data in program.constants.values()} == {"float16"}
     assert program.layout.notes[0].startswith("float values have 16 bits")
     assert [(b.name, b.dtype, b.bytes) for b in program.inputs] == [
@@ -151,7 +157,7 @@ def test_each_core_waits_once_for_the_host_and_tells_it_once() -> None:
     keys = {op.key: op for op in _ops(program)}
     for op in told:
         kinds = {keys[key].info.kind for key in op.waits_for}
-        assert kinds == {"aiccopytovtcm" if op.semaphore == 0 else "aiccopytoddr"}
+        assert kinds == {"aiccopytovtcm" if op.semaphore == 0 else "aiccopyfromvtcm"}
 
 
 def test_devices_send_to_each_other_in_pairs() -> None:
@@ -244,7 +250,7 @@ def test_an_input_may_be_an_output() -> None:
     graph = graph_of(encoder())
     graph.outputs = (*graph.outputs, "mask")
     program = compile_graph(graph, MACHINE, CoreCompileOptions(cores=2))
-    copies = [op.info.name for op in _ops(program) if op.info.kind == "aiccopytoddr"]
+    copies = [op.info.name for op in _ops(program) if op.info.kind == "aiccopyfromvtcm"]
     assert "mask/__1" in copies
 
 

@@ -172,3 +172,48 @@ def test_a_program_that_waits_for_itself_is_told() -> None:
     stuck = replace(program, devices=(replace(part, ops=ops),))
     with pytest.raises(TargetError, match="waits forever"):
         execute(stuck, values_for(GRAPHS["product"]))
+
+
+def _float_island(seed: int = 0) -> bytes:
+    """Integers, a PRelu with float slopes between conversions, integers: as some quantizers leave
+    it. Values lie near the middle between two integers on purpose."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    random = np.random.default_rng(seed)
+    slopes = random.uniform(0.1, 0.4, (16, 1, 1)).astype(np.float32)
+    constants = {
+        "s": np.float32(1 / 64),
+        "t": np.float32(1 / 127),
+        "z": np.int8(0),
+        "slope": slopes,
+    }
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("PRelu", ["d", "slope"], ["p"]),
+        helper.make_node("QuantizeLinear", ["p", "t", "z"], ["r"]),
+        helper.make_node("DequantizeLinear", ["r", "t", "z"], ["y"]),
+    ]
+    shape = [1, 16, 24, 24]
+    graph = helper.make_graph(
+        nodes,
+        "island",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+        [numpy_helper.from_array(np.asarray(v), n) for n, v in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return bytes(onnx.ModelProto.SerializeToString(model))
+
+
+def test_a_float_op_between_integers_is_exact() -> None:
+    graph = graph_of(_float_island())
+    program = compile_graph(graph, load_core_machine(), CoreCompileOptions(cores=2))
+    assert not {op.kind for op in program.code.graph.ops} & {"Quantize"}
+    name = graph.inputs[0]
+    tensor = graph.tensors[name]
+    values = np.random.default_rng(1).integers(-128, 128, tensor.shape).astype(tensor.dtype.numpy)
+    expected, results = run(graph, {name: values}), execute(program, {name: values})
+    for output in graph.outputs:
+        assert np.array_equal(results[output], expected[output])

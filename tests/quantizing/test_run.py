@@ -129,12 +129,12 @@ def test_bytes_without_a_sign_at_the_input(folder: Path) -> None:
     assert source.quant.zero_point >= 0 and found.sqnr_db["scores"] > 25
 
 
-def test_random_data_is_told(folder: Path) -> None:
+def test_random_data_is_told(made: Quantized, folder: Path) -> None:
     found = npuscope.quantize(folder / "net.onnx", data="random", samples=8, calibration="minmax")
     assert not found.samples.real and "random" in found.samples.source
 
 
-def test_progress_is_told(folder: Path) -> None:
+def test_progress_is_told(made: Quantized, folder: Path) -> None:
     seen: list[str] = []
     npuscope.quantize(
         folder / "net.onnx", data="random", samples=4, calibration="minmax", progress=seen.append

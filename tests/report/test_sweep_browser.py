@@ -53,10 +53,11 @@ def test_it_draws_runs_and_their_front(tab: Page, tmp_path: Path) -> None:
     shown = tab.evaluate("[...document.querySelectorAll('section')].map((s) => s.id)")
     assert shown == ["trade-off", "best", "fronts", "configurations", "failures", "facts"]
     assert tab.evaluate(DOTS) == 4
-    assert tab.evaluate("document.querySelectorAll('.front').length") == 3  # one for every model
+    # One front of all that is shown: the one that nothing beats stands for itself.
+    assert tab.evaluate("document.querySelectorAll('.front').length") == 0
     assert tab.evaluate("document.querySelectorAll('.dot-external').length") == 1
     names = tab.evaluate("[...document.querySelectorAll('.front-name')].map((t) => t.textContent)")
-    assert {"a.tflite", "b.tflite"} <= set(names)
+    assert names == [EVIL]
     assert "NaN" not in tab.evaluate("document.getElementById('trade-off-plot').outerHTML")
     assert tab.evaluate("document.documentElement.scrollWidth") <= 1360
     assert tab.evaluate("document.querySelectorAll('#best tbody tr').length") == 4
@@ -75,19 +76,52 @@ def test_one_model_has_a_front_of_its_own(tab: Page, tmp_path: Path) -> None:
     choose(tab, "choose-model", int(value))
     assert tab.evaluate(DOTS) == 2
     said = "document.querySelector('#trade-off .legend li:last-child').textContent"
-    assert tab.evaluate(said) == "2 runs, 2 on the front"
+    assert tab.evaluate(said) == "2 points, 2 on the front"
 
 
 def test_a_model_without_a_run_and_other_colours(tab: Page, tmp_path: Path) -> None:
     opened(tab, tmp_path, ROWS)
     choose(tab, "choose-axis", 1)
     keys = "[...document.querySelectorAll('#trade-off .legend li')].map((i) => i.textContent)"
-    assert tab.evaluate(keys) == ["2.2", "4.0", "4 runs, 4 on the fronts of 3 models"]
+    assert tab.evaluate(keys) == ["2.2", "4.0", "4 points, 1 on the front"]
     last = tab.evaluate("document.querySelectorAll('#choose-model option').length") - 2
     choose(tab, "choose-model", last)  # c.tflite, which failed
     assert tab.evaluate(DOTS) == 0
-    assert tab.evaluate(keys) == ["no run of this model was done"]
+    assert tab.evaluate(keys) == ["no run is left"]
     assert tab.problems() == []
+
+
+def test_a_filter_by_words_and_bounds(tab: Page, tmp_path: Path) -> None:
+    opened(tab, tmp_path, ROWS)
+    rows = "document.querySelectorAll('#points-table tbody tr').length"
+    for words, dots in (("a.tflite", 2), ("tflite ms<3", 2), ("internal>1000", 1), ("nobody", 0)):
+        tab.evaluate(
+            "(() => { const box = document.getElementById('filter-points');"
+            f"box.value = '{words}'; box.dispatchEvent(new Event('input')); }})()"
+        )
+        assert tab.evaluate(DOTS) == dots, words
+        assert tab.evaluate(rows) == dots
+
+
+def test_names_on_the_front_do_not_touch(tab: Page, tmp_path: Path) -> None:
+    """75 models of like size: as many names as there is room for, none over another."""
+    many = [
+        row(str(n), f"model_with_a_long_name_{n}.tflite", total_ms=9 - 0.001 * n)
+        | {"internal_ram_bytes": 100_000 + n}
+        for n in range(75)
+    ]
+    opened(tab, tmp_path, many)
+    said = "document.querySelector('#trade-off .legend li:last-child').textContent"
+    assert tab.evaluate(said) == "75 points, 75 on the front"
+    boxes = tab.evaluate(
+        "[...document.querySelectorAll('.front-name')].map((t) => { const b = t.getBBox();"
+        "return [b.x, b.y, b.x + b.width, b.y + b.height]; })"
+    )
+    assert boxes
+    for number, (left, top, right, bottom) in enumerate(boxes):
+        for other in boxes[number + 1 :]:
+            beside = right <= other[0] or other[2] <= left
+            assert beside or bottom <= other[1] or other[3] <= top
 
 
 @pytest.mark.parametrize("rows", [ROWS[:1], ROWS[4:]], ids=["one run", "none done"])

@@ -23,6 +23,12 @@ class Figure(Struct, frozen=True):
     is_share: bool = True
     higher_is_better: bool = True
 
+    def drop(self, other: Figure) -> float:
+        """What the other loses: of shares the difference, of errors the part that it grows by."""
+        if self.higher_is_better:
+            return self.value - other.value
+        return (other.value - self.value) / (abs(self.value) or 1.0)
+
 
 def share(name: str, hits: int, count: int) -> Figure:
     """Hits of so many independent samples, with Wilson's interval."""

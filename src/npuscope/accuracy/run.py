@@ -66,6 +66,7 @@ class DataRequest(Struct, frozen=True):
     layout: str = ""
     resize: str = "stretch"
     limit: int | None = None
+    made_for: tuple[NetworkInput, ...] = ()  # whose integers samples hold, if not the network's own
 
 
 def _reals(graph: Graph, name: str, values: np.ndarray) -> np.ndarray:
@@ -80,10 +81,10 @@ def measure(
 ) -> TaskAccuracy:
     """The integer reference is in every list; its inputs are those that samples are made for."""
     reference = next(a for a in arithmetics if a.name == "int8")
-    inputs = network_inputs(reference.graph)
+    inputs = _sample_inputs(reference.graph, request)
     data = open_dataset(request.data, inputs, request.limit)
-    task, labels = _task(reference.graph, data, request)
-    form, why = _form(inputs[0], request)
+    task, labels = task_of(*_shapes(reference.graph), data, request)
+    form, why = form_of(inputs[0], request)
     answers, first = _answers(arithmetics, inputs, data, form, task)
     count = len(answers[reference.name])
     truths = labels.truths[:count] if labels else ()
@@ -125,9 +126,27 @@ def measure(
     )
 
 
-def _task(graph: Graph, data: Dataset, request: DataRequest) -> tuple[AnswerTask, Labels | None]:
-    shapes = [graph.tensor(name).shape for name in graph.outputs]
-    inputs = [graph.tensor(name).shape for name in graph.inputs]
+def _sample_inputs(graph: Graph, request: DataRequest) -> tuple[NetworkInput, ...]:
+    """Samples that hold integers mean those of the network that they were made for."""
+    own = network_inputs(graph)
+    if len(own) != len(request.made_for):
+        return own
+    pairs = zip(own, request.made_for, strict=True)
+    return tuple(replace(a, dtype=b.dtype, quant=b.quant) for a, b in pairs)
+
+
+Shapes = Sequence[tuple[int, ...]]
+
+
+def _shapes(graph: Graph) -> tuple[Shapes, Shapes]:
+    shapes = [[graph.tensor(n).shape for n in side] for side in (graph.outputs, graph.inputs)]
+    return shapes[0], shapes[1]
+
+
+def task_of(
+    shapes: Shapes, inputs: Shapes, data: Dataset, request: DataRequest
+) -> tuple[AnswerTask, Labels | None]:
+    """By the shapes of outputs and inputs, where it is not stated."""
     name = request.task or likely_task(shapes, inputs)
     if name not in TASKS:
         raise (
@@ -152,7 +171,7 @@ def _task(graph: Graph, data: Dataset, request: DataRequest) -> tuple[AnswerTask
     return made[name](), labels
 
 
-def _form(network: NetworkInput, request: DataRequest) -> tuple[ImageForm, str]:
+def form_of(network: NetworkInput, request: DataRequest) -> tuple[ImageForm, str]:
     if request.preprocess:
         return named_form(request.preprocess, request.layout, request.resize), "as asked"
     form, why = likely_form(network)

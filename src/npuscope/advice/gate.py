@@ -86,11 +86,15 @@ def parse_limits(
     )
 
 
+# How figures end that are no memories: times, shares, and counts of a family's own.
+_OTHER_UNITS = ("_ms", "_share", "_cycles", "_operators", "_streams")
+
+
 def is_bytes(name: str, values: Figures) -> bool:
     """Memories, by their own name or by the sum they belong to."""
     plain = {"total_ms", "inferences_per_s", "epochs", *_KINDS}
-    timed = name.endswith(("_ms", "_share")) or name.startswith(_FINDINGS)
-    return name in values and name not in plain and not timed
+    other = name.endswith(_OTHER_UNITS) or name.startswith(_FINDINGS)
+    return name in values and name not in plain and not other
 
 
 def _limit(name: str, value: float | str, most: bool, values: Figures) -> Limit:

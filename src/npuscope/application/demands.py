@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from npuscope.application.memory import ALIGN, Block, Choice, Demand, Room
+from npuscope.application.memory import ALIGN, Block, Choice, Demand, Room, kind_at, npu_start
 from npuscope.application.networks import Grant, PlannedNetwork, Variant
 from npuscope.application.request import (
     Application,
@@ -16,7 +16,7 @@ from npuscope.application.request import (
     Step,
     Work,
 )
-from npuscope.machine.model import Machine
+from npuscope.machine.model import Machine, secure_alias
 
 IMAGE = "application image"
 _KINDS = (Kind.NPU, Kind.CPU, Kind.PSRAM)
@@ -28,7 +28,7 @@ def lifetime(application: Application, first: str, last: str) -> tuple[int, int]
     names = [step.name for step in steps]
     low = names.index(first) if first else 0
     high = names.index(last) if last else len(steps) - 1
-    if application.threads and (low, high) != (low, low):
+    if application.threads:  # another frame may be anywhere else
         return 0, len(steps) - 1
     low, high = min(low, high), max(low, high)
     inside = steps[low].repeat, steps[high].repeat
@@ -44,6 +44,8 @@ def network_lifetime(application: Application, use: NetworkUse) -> tuple[int, in
     """Of its activations: while its input is filled, while it runs, while its output is read."""
     steps = application.steps
     place = [step.name for step in steps].index(use.name)
+    if use.inputs is use.outputs is Home.APPLICATION:
+        return place, place  # the NPU runs one network at a time, whatever the threads do
     first = use.input_from or _neighbour(steps, place, -1) or use.name
     last = use.output_until or _neighbour(steps, place, 1) or use.name
     if use.inputs is Home.APPLICATION:
@@ -104,7 +106,8 @@ def _image(
 ) -> Iterator[Demand]:
     size, region = image_bytes(application, networks), image_region(application, rooms)
     if size and region:
-        block = Block(IMAGE, size, Kind.CPU, *whole, region=region, align=32)
+        start = next(room.address for room in rooms if room.region == region)
+        block = Block(IMAGE, size, Kind.CPU, *whole, region, 32, start)
         yield Demand(IMAGE, (Choice("", (block,)),))
 
 
@@ -157,10 +160,7 @@ def _network(
         ("output", use.outputs, network.output_bytes),
     ):
         if home is Home.APPLICATION and size:
-            ends = (use.input_from or use.name, use.name)
-            if side == "output":
-                ends = (use.name, use.output_until or use.name)
-            lives = lifetime(application, *ends)
+            lives = _beside(application, use, side)
             name = f"{use.name} {side}"
             like = FrameBuffer(name, bytes=size)
             blocks = (Block(name, size, k, *lives, r, 32) for k, r in _homes(like, rooms))
@@ -168,6 +168,16 @@ def _network(
     if use.state_bytes:
         block = Block(f"{use.name} state", use.state_bytes, Kind.SRAM, *whole, align=32)
         yield Demand(block.name, (Choice("kept", (block,)),))
+
+
+def _beside(application: Application, use: NetworkUse, side: str) -> tuple[int, int]:
+    """How long an input or output of the application's own lives; of several inputs one is filled
+    for the next run at any time."""
+    if side == "output":
+        return lifetime(application, use.name, use.output_until or use.name)
+    if use.input_buffers > 1:
+        return 0, len(application.steps) - 1
+    return lifetime(application, use.input_from or use.name, use.name)
 
 
 def _way(
@@ -188,22 +198,32 @@ def _words(grant: Grant) -> str:
 
 
 def _built(network: PlannedNetwork, alive: tuple[int, int]) -> Iterator[Block]:
-    """RAM that a build of others takes, at its own addresses."""
-    from npuscope.application.memory import kind_at
-    from npuscope.machine.model import secure_alias
+    """RAM that a build of others takes, at its own addresses, cut where the kind of RAM changes."""
+    name, machine = f"{network.use.name} activations", network.build.machine
+    for low, high in built_spans(network):
+        start = low
+        while start < high:
+            kind = kind_at(start, machine)
+            end = min(high, npu_start(machine)) if kind is Kind.CPU else high
+            if kind is None:
+                break
+            yield Block(name, end - start, kind, *alive, align=1, address=start)
+            start = end
 
+
+def built_spans(network: PlannedNetwork) -> list[tuple[int, int]]:
+    """Ranges that a build uses, under their secure names; those near each other are one."""
     program = network.build.program
     pools = program.pool_map()
-    spans: dict[Kind, tuple[int, int]] = {}
-    for buffer in program.buffers:
-        pool = pools.get(buffer.pool)
-        if buffer.view_of or pool is None or not buffer.size_bytes:
-            continue
-        start = secure_alias(pool.address + buffer.offset)
-        kind = kind_at(start, network.build.machine)
-        if kind is not None:
-            low, high = spans.get(kind, (start, start))
-            spans[kind] = min(low, start), max(high, start + buffer.size_bytes)
-    for kind, (low, high) in spans.items():
-        name = f"{network.use.name} activations"
-        yield Block(name, high - low, kind, *alive, align=1, address=low)
+    ranges = sorted(
+        (secure_alias(pools[b.pool].address + b.offset), b.size_bytes)
+        for b in program.buffers
+        if b.pool in pools and b.size_bytes and not b.view_of and not pools[b.pool].relative
+    )
+    spans: list[tuple[int, int]] = []
+    for start, size in ranges:
+        if spans and start <= spans[-1][1] + ALIGN and start >> 28 == spans[-1][0] >> 28:
+            spans[-1] = spans[-1][0], max(spans[-1][1], start + size)
+        else:
+            spans.append((start, start + size))
+    return spans

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,7 +34,7 @@ def solved(
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
-    horizon = round(latest_ms * _TICKS) + len(jobs)
+    horizon = math.ceil(latest_ms * _TICKS) + 2 * len(jobs)
     starts = [model.new_int_var(0, horizon, "") for _ in jobs]
     span = model.new_int_var(0, horizon * 2, "")
     spans: defaultdict[str, list[Any]] = defaultdict(list)
@@ -41,13 +42,15 @@ def solved(
         zip(jobs, waits_for(application, jobs), strict=True)
     ):
         cost = costs[step.name]
+        # Whole ticks around each part: rounded to the nearest, neighbours would overlap.
         for unit, low, high in cost.busy:
-            at, size = round(low * _TICKS), round((high - low) * _TICKS)
+            at = math.floor(low * _TICKS)
+            size = math.ceil(high * _TICKS) - at
             spans[unit].append(model.new_fixed_size_interval_var(starts[place] + at, size, ""))
         for other in waits:
-            length = round(costs[jobs[other][0].name].ms * _TICKS)
+            length = math.ceil(costs[jobs[other][0].name].ms * _TICKS)
             model.add(starts[place] >= starts[other] + length)
-        model.add(span >= starts[place] + round(cost.ms * _TICKS))
+        model.add(span >= starts[place] + math.ceil(cost.ms * _TICKS))
     for intervals in spans.values():
         model.add_no_overlap(intervals)
     model.minimize(span)
@@ -62,7 +65,9 @@ def solved(
         for job, start in zip(jobs, starts, strict=True)
     )
     latency = max(slot.end_ms for slot in slots)
-    return Order(slots, latency, search.best_objective_bound / _TICKS)
+    # Each of the jobs in a row may have been rounded up by one.
+    bound = (search.best_objective_bound - len(jobs)) / _TICKS
+    return Order(slots, latency, bound)
 
 
 def _slot(job: Job, cost: Cost, start: float) -> Slot:

@@ -6,6 +6,7 @@ import ast
 import operator
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ from npuscope.text import safe_terminal
 
 _END = 1 << 32
 _MOST_REGIONS = 200
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+_COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*(?:\*/|\Z)|//[^\n]*")
 _MEMORY = re.compile(r"\bMEMORY\s*\{([^}]{0,20000})\}")
 _REGION = re.compile(
     r"(\w{1,80})\s*(?:\([^)]{0,40}\))?\s*:\s*(?:ORIGIN|org|o)\s*=\s*([^,\n]{1,200}),"
@@ -26,6 +27,7 @@ _REGION = re.compile(
 )
 _SYMBOL = re.compile(r"^\s*(\w{1,80})\s*=\s*([^;=\n]{1,200});", re.MULTILINE)
 _SECTION = re.compile(r"^\s*(\.[\w.]{1,80})\b[^{};]{0,200}\{", re.MULTILINE)
+_INPUTS = re.compile(r"\*\s*\(([^()]{1,400})\)")
 _TARGET = re.compile(r"\}\s*>\s*(\w{1,80})")
 _MAP_HEAD = "Memory Configuration"
 _MAP_REGION = re.compile(r"^(\S{1,80})\s+0x([0-9a-f]{1,16})\s+0x([0-9a-f]{1,16})", re.MULTILINE)
@@ -49,6 +51,11 @@ class Section(Struct, frozen=True):
     region: str
     address: int = 0
     size_bytes: int = 0
+    inputs: tuple[str, ...] = ()  # patterns of what a script puts into it
+
+    def takes(self, name: str) -> bool:
+        """Whether an input section of this name goes here."""
+        return name == self.name or any(fnmatchcase(name, pattern) for pattern in self.inputs)
 
 
 class LinkerLayout(Struct, frozen=True):
@@ -69,21 +76,21 @@ class LinkerLayout(Struct, frozen=True):
 
 def read_linker_file(path: str | Path) -> LinkerLayout:
     text = read_text(path, LINKER, errors="replace")
-    layout = _of_map(text) if _MAP_HEAD in text else _of_script(_COMMENT.sub(" ", text))
+    layout = _of_map(text) if _MAP_HEAD in text else _of_script(_COMMENT.sub(" ", text), str(path))
     if not layout.regions:
         hint = "expected a script with a MEMORY block, or the map that the linker writes"
         raise FileError("states no memory regions", where=str(path), hint=hint)
     return layout
 
 
-def _of_script(text: str) -> LinkerLayout:
+def _of_script(text: str, where: str) -> LinkerLayout:
     symbols: dict[str, int] = {}
     for name, expression in _SYMBOL.findall(text):
         value = _value(expression, symbols)
         if value is not None:
             symbols.setdefault(name, value)
     blocks = _MEMORY.findall(text)
-    regions = tuple(region for block in blocks for region in _regions(block, symbols))
+    regions = tuple(region for block in blocks for region in _regions(block, symbols, where))
     names = {region.name for region in regions}
     return LinkerLayout(
         regions[:_MOST_REGIONS],
@@ -93,14 +100,16 @@ def _of_script(text: str) -> LinkerLayout:
     )
 
 
-def _regions(block: str, symbols: dict[str, int]) -> Iterator[FirmwareRegion]:
+def _regions(block: str, symbols: dict[str, int], where: str) -> Iterator[FirmwareRegion]:
     for name, origin, length in _REGION.findall(block):
         address, size = _value(origin, symbols), _value(length, symbols)
         if size == 0:  # a region that a generator leaves empty
             continue
         if address is None or size is None or not (0 <= address < address + size <= _END):
             shown = safe_terminal(f"{origin.strip()} + {length.strip()}")
-            raise FileError(f"region {safe_terminal(name)} has no usable range: {shown}")
+            raise FileError(
+                f"region {safe_terminal(name)} has no usable range: {shown}", where=where
+            )
         yield FirmwareRegion(name, address, size)
 
 
@@ -112,7 +121,8 @@ def _sections(text: str, regions: set[str]) -> Iterator[Section]:
         body = text[match.end() : end]
         target = _TARGET.search(body)
         if target and target[1] in regions:
-            yield Section(match[1], target[1])
+            inputs = _INPUTS.findall(body[: target.start()])
+            yield Section(match[1], target[1], inputs=tuple(" ".join(inputs).split()))
 
 
 def _value(expression: str, symbols: dict[str, int]) -> int | None:

@@ -91,6 +91,11 @@ class Placement(Struct, frozen=True):
     missing: tuple[tuple[str, int], ...] = ()
 
 
+def npu_start(machine: Machine) -> int:
+    """The first byte of the NPU's banks."""
+    return min(pool.address for pool in machine.pools if pool.path == "nic" and pool.writable)
+
+
 def kind_at(address: int, machine: Machine) -> Kind | None:
     """What a RAM address is; None for flash and for what is no memory of this machine."""
     address = secure_alias(address)

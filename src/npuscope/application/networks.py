@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from msgspec import Struct
 
 from npuscope.application.memory import ALIGN
-from npuscope.application.request import Application, Home, Kind, NetworkUse
+from npuscope.application.request import Application, Home, Kind, NetworkUse, WeightsHome
 from npuscope.building import Build, Options, build
 from npuscope.compiler.place import place
 from npuscope.errors import FileError, NpuscopeError, TargetError
@@ -76,6 +75,10 @@ def compiled(application: Application, use: NetworkUse) -> Build:
     options: Options = {"board": application.board}
     if application.generation:
         options["generation"] = application.generation
+    if use.input_data_type:
+        options["input_data_type"] = use.input_data_type
+    if use.output_data_type:
+        options["output_data_type"] = use.output_data_type
     source = application.folder / (use.model or use.build)
     try:
         return build(source, options)
@@ -173,6 +176,8 @@ def _with_weights(use: NetworkUse, whole: Build, room: Grant, base: Grant) -> It
     if plain is None:
         return
     yield plain
+    if use.weights is WeightsHome.FLASH:
+        return
     total = sum(b.size_bytes + 16 for b in whole.program.buffers if b.is_param and not b.view_of)
     for share in _WEIGHT_SHARES:
         size = _window(int(total * share))
@@ -242,7 +247,3 @@ def machine_with(machine: Machine, grant: Grant, windows: Windows | None = None)
 def _pool(like: MemoryPool, address: int, size: int, machine: Machine) -> MemoryPool:
     file = like.file if like.cacheable else like.name
     return as_reached(replace(like, address=address, size_bytes=size, file=file), machine)
-
-
-def source_of(application: Application, use: NetworkUse) -> Path:
-    return application.folder / (use.model or use.build)

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from npuscope.application import solver
-from npuscope.application.demands import IMAGE, demands_of, image_bytes
+from npuscope.application.demands import IMAGE, built_spans, demands_of, image_bytes
 from npuscope.application.first_fit import first_fit
 from npuscope.application.memory import Placement, Room, rooms_of
 from npuscope.application.networks import (
@@ -146,7 +146,7 @@ def make_plan(application: Application) -> Plan:
     frame = schedule(application, costs)
     traffic = _bandwidth(application, placed, placement, frame, machine)
     problems = (
-        *_shortages(placement),
+        *_shortages(placement, networks),
         *flash_problems,
         *_late(application, frame, costs),
         *_crowding(traffic),
@@ -180,9 +180,11 @@ def _in_flash(
     start = machine.memory(FLASH).address
     end = start + board.flash_kib * 1024
     address = start if application.flash_address is None else application.flash_address
+    taken = [span for one in networks if one.is_fixed for span in built_spans(one)]
     homes = {}
     for network in networks:
-        size = -(-(network.weights_bytes + 1) // _FLASH_STEP) * _FLASH_STEP
+        size = 0 if network.is_fixed else _whole_blocks(network.weights_bytes)
+        address = _behind(address, size, taken)
         homes[network.use.name] = (address, size)
         address += size
     if address <= end:
@@ -190,6 +192,18 @@ def _in_flash(
     over = address - end
     text = f"weights end {over:,} bytes behind the flash of {application.board}"
     return homes, [Problem("flash", "weights", text, over)]
+
+
+def _whole_blocks(size: int) -> int:
+    return -(-(size + 1) // _FLASH_STEP) * _FLASH_STEP
+
+
+def _behind(address: int, size: int, taken: Sequence[tuple[int, int]]) -> int:
+    """The first place from an address on that no build of others has."""
+    for low, high in sorted(taken):
+        if low < address + size and high > address:
+            address = -(-high // _FLASH_STEP) * _FLASH_STEP
+    return address
 
 
 # --- Networks in their windows ---
@@ -291,9 +305,12 @@ def _moved(profile: Profile, pool: str) -> int:
 # --- What does not fit, and what a reader has to know ---
 
 
-def _shortages(placement: Placement) -> Iterator[Problem]:
+def _shortages(placement: Placement, networks: Sequence[PlannedNetwork]) -> Iterator[Problem]:
+    fixed = {one.use.name for one in networks if one.is_fixed}
     for name, lack in placement.missing:
         text = f"'{name}' finds no room: {lack:,} bytes are missing"
+        if name in fixed:
+            text = f"'{name}' was built for memory that is the application's or another network's"
         yield Problem("memory", name, text, lack)
 
 

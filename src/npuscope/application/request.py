@@ -15,6 +15,7 @@ from npuscope.bounded_file import APPLICATION, read_toml
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.loadable.boards import boards
 from npuscope.loadable.firmware_map import FirmwareRegion
+from npuscope.options.rows import DATA_TYPES
 from npuscope.plain_data import Range
 from npuscope.records import TOML, OneOrMore, decode
 from npuscope.text import safe_terminal
@@ -42,6 +43,13 @@ class Home(Enum):
     APPLICATION = "application"  # in a buffer of its own
 
 
+class WeightsHome(Enum):
+    """Whether weights may be copied to RAM on chip when the board starts."""
+
+    ANY = "any"
+    FLASH = "flash"
+
+
 class Kind(Enum):
     """What a memory is to those who want room in it."""
 
@@ -63,6 +71,9 @@ class NetworkUse(Struct, frozen=True):
     repeat: str = ""  # the loop that it runs in
     deadline_ms: _Milliseconds | None = None
     measured_ms: _Milliseconds | None = None
+    weights: WeightsHome = WeightsHome.ANY
+    input_data_type: str = ""
+    output_data_type: str = ""
     inputs: Home = Home.POOL
     outputs: Home = Home.POOL
     input_buffers: _Count = 1
@@ -185,8 +196,7 @@ def read_application(path: str | Path) -> Application:
         application: Application = decode(table, Application, "", TOML)
         return _completed(application, path)
     except FileError as error:
-        inside = error.where and not error.where.startswith(str(path.parent / "_")[:-1])
-        where = f"{path}: {error.where}" if inside else str(path)
+        where = f"{path}: {error.where}" if error.where else str(path)
         raise FileError(error.message, where=where, hint=error.hint) from None
 
 
@@ -263,6 +273,8 @@ def _check_networks(application: Application) -> None:
         place = f"networks[{index}]"
         if bool(use.model) == bool(use.build):
             raise FileError("expected either model or build", where=place)
+        _known(use.input_data_type, DATA_TYPES, f"{place}.input_data_type")
+        _known(use.output_data_type, DATA_TYPES, f"{place}.output_data_type")
         _known(use.input_from, steps, f"{place}.input_from")
         _known(use.output_until, steps, f"{place}.output_until")
         _known(use.repeat, application.loops, f"{place}.repeat")

@@ -48,6 +48,7 @@ TOOLS = {
     "qaic-compile": VendorTool("manycore compile", dropped={"-aic-hw": 0}),
     "qaic-exec": VendorTool("manycore compile", dropped={"-aic-hw": 0}),
     "qaic-runner": VendorTool("manycore run"),
+    "qaic-api-test": VendorTool("manycore run"),
     "qaic-opstats": VendorTool("opstats"),
 }
 

@@ -98,7 +98,7 @@ def schedule(lowered: Lowered, machine: Machine, alternative: bool = False) -> l
     in_memory: dict[str, int] = {}
     line = ReadyLine(lowered, machine, alternative)
     while line.ready:
-        group = StageGroup(stored=stored, in_memory=in_memory)
+        group = StageGroup(stored=stored, in_memory=in_memory, units=dict(line.units_of_cut))
         line.fill(group)
         wide = {s.output.name for s in group.stages if s.output.nbits == 16}
         stored.update({name: frame for name, frame in group.frames.items() if name in wide})
@@ -140,6 +140,7 @@ class ReadyLine:
             made_in = root(lowered, stage.output).name
             writers.setdefault(made_in, []).append((place, stage.output))
         self.after = after
+        self.units_of_cut: dict[str, int] = {}  # that an epoch has used behind which a cut follows
         self.missing = Counter(place for followers in self.after for place in followers)
         self.ready = [n for n in range(len(lowered.stages)) if not self.missing[n]]
 
@@ -151,6 +152,11 @@ class ReadyLine:
         waiting, self.ready = sorted(self.ready, key=self._is_work), []
         remaining = [place for place in waiting if not self._take(place, group)]
         self.ready = remaining + self.ready
+        self.units_of_cut = {}
+        cut = [place for place in self.ready if self._is_cut(place, group)]
+        if cut and self.machine.generation.cut_keeps_units:
+            self.ready = cut + [place for place in self.ready if place not in cut]
+            self.units_of_cut = dict(group.units)
 
     def _fill_by_level(self, group: StageGroup) -> None:
         """The same by the alternative scheduler: all that is ready in turn, then what follows from
@@ -176,6 +182,12 @@ class ReadyLine:
                 if not self.missing[follower]:
                     self.ready.append(follower)
         self.ready = waiting + self.ready
+
+    def _is_cut(self, place: int, group: StageGroup) -> bool:
+        """It would be in the epoch if two of its operands had no common ancestor there."""
+        stage = self.lowered.stages[place]
+        room = _has_room(stage, group, self.lowered, self.readers, self.machine)
+        return room and _reconverges(stage, group, self.machine.generation.cuts_reconvergence)
 
     def _is_work(self, place: int) -> bool:
         """Of the NPU, that is."""

@@ -20,7 +20,7 @@ from npuscope.diagnosis.evidence import (
 )
 from npuscope.diagnosis.readers import quantized, read_dump, samples_in
 from npuscope.diagnosis.scene import Frame, Scene
-from npuscope.diagnosis.sights import Sight, View
+from npuscope.diagnosis.sights import Array, Sight, View
 from npuscope.errors import FileError, UsageError
 from npuscope.program.calls import element_type
 from npuscope.program.model import Buffer, Program
@@ -50,10 +50,15 @@ class Request(Struct, frozen=True):
     previous: tuple[str, ...] = ()
     seen: tuple[str, ...] = ()
     says: tuple[str, ...] = ()
+    answers: tuple[tuple[Array, ...], ...] = ()  # outputs of a board that was asked, per frame
 
     @property
     def has_values(self) -> bool:
-        return bool(self.outputs or self.seen or self.says)
+        return bool(self.outputs or self.seen or self.says or self.answers)
+
+
+def no_evidence() -> FileError:
+    return FileError("there is no evidence to look at", where="SOURCE", hint=HELPFUL)
 
 
 class Case(Struct, frozen=True):
@@ -66,8 +71,8 @@ class Case(Struct, frozen=True):
 def open_case(program: Program, request: Request, other: Program | None) -> Case:
     """Reads all files before anything is simulated."""
     if not request.has_values:
-        raise FileError("there is no evidence to look at", where="SOURCE", hint=HELPFUL)
-    frames, notes = _frames(program, request.inputs, "--inputs"), []
+        raise no_evidence()
+    frames, notes = frames_of(program, request.inputs), []
     if not frames:
         if request.outputs:
             raise FileError(
@@ -77,8 +82,13 @@ def open_case(program: Program, request: Request, other: Program | None) -> Case
             )
         frames = [_random(program, seed) for seed in (0, 1)]
         notes.append("no inputs were given: sentences and checksums are checked on random ones")
-    previous = _frames(program, request.previous, "--previous")
+    previous = frames_of(program, request.previous, "--previous")
     seen: list[Seen] = [*_outputs(program, request.outputs, len(frames))]
+    seen += [
+        SeenValues(Sight(View.OUTPUT, name, frame), values)
+        for frame, row in enumerate(request.answers)
+        for name, values in zip(program.outputs, row, strict=True)
+    ]
     seen += [one for text in request.seen for one in _seen(program, text, len(frames))]
     seen += [statement(text) for text in request.says]
     sights = (getattr(one, "sight", None) for one in seen)
@@ -105,7 +115,7 @@ def _cost(one: Seen) -> int:
 # --- Inputs ---
 
 
-def _frames(program: Program, files: Sequence[str], where: str) -> list[Frame]:
+def frames_of(program: Program, files: Sequence[str], where: str = "--inputs") -> list[Frame]:
     """One file per input, or several for several frames; a file may hold several samples."""
     names, buffers = program.inputs, program.buffer_map()
     if not files:

@@ -73,7 +73,6 @@ class Fault(Struct, frozen=True):
     read: Drained | None = None
     decode: Callable[[Buffer, Array], Array] | None = None
     program: Program | None = None
-    refilled: bool = True  # False: a second run starts from what the first one left
     unmapped: bool = False  # flash as a whole reads as one word
     untouched: tuple[str, ...] = ()  # "inputs" or "outputs" in which a pattern would stay
     parameter: float | None = None  # where it lies on its cause's axis, for a closer search
@@ -136,7 +135,6 @@ def both(first: Fault, second: Fault) -> Fault:
         read=drains(first.read, second.read),
         decode=second.decode or first.decode,
         program=first.program or second.program,
-        refilled=first.refilled and second.refilled,
         unmapped=first.unmapped or second.unmapped,
         untouched=(*first.untouched, *second.untouched),
     )

@@ -17,6 +17,7 @@ from npuscope.sim.run import written
 _MOST_CAUSES = 16
 _INNER = 6  # buffers along the network of which a dump is considered
 _MOST_LOOKS = 3
+_KNOWN = (View.WEIGHTS, View.FLASH_WORD, View.INPUT, View.INPUT_RAM, View.OUTPUT_RAM)
 
 
 class Observation(Struct, frozen=True):
@@ -38,6 +39,7 @@ def observations(scene: Scene, inner: Sequence[str]) -> list[Observation]:
     fed = tuple(Sight(View.INPUT_RAM, name) for name in inputs)
     given = tuple(Sight(View.INPUT, name) for name in inputs)
     stored = tuple(Sight(View.OUTPUT_RAM, name) for name in outputs)
+    word = Sight(View.FLASH_WORD, "")
     checksum = " ".join(f"--seen weights:{pool}=CRC32" for pool in pools)
     rows = [
         Observation(
@@ -59,14 +61,15 @@ def observations(scene: Scene, inner: Sequence[str]) -> list[Observation]:
             1,
             "read a word of flash that you know (the application's own image): is it right?",
             "--seen flash-word=right (or wrong)",
-            (Sight(View.FLASH_WORD, ""),),
+            (word,),
         ),
         Observation(
             "weights",
             2,
-            "let the program compute a CRC-32 over the weights where it expects them",
-            checksum,
-            weights,
+            "let the program compute a CRC-32 over the weights where it expects them, and read a "
+            "word of flash that you know (of the application's own image)",
+            f"{checksum} --seen flash-word=right".strip(),
+            (*weights, word),
         ),
         Observation(
             "input",
@@ -105,6 +108,17 @@ def observations(scene: Scene, inner: Sequence[str]) -> list[Observation]:
             f"{checksum} --seen input=CRC32 --seen input-ram=FILE --seen output-ram=FILE".strip(),
             (*weights, *given, *fed, *stored),
         ),
+        Observation(
+            "session",
+            6,
+            "one session with the debugger: fill the network's RAM with 0x55 and write the input; "
+            "before the run CRC-32 of weights and input buffer in the program, a word of flash "
+            "that you know and a dump of the input buffer; after it a dump of the output buffer "
+            "and the list of buffers that still hold 0x55",
+            f"{checksum} --seen flash-word=right --seen input=CRC32 --seen input-ram=FILE "
+            "--seen output-ram=FILE --seen marker=NAME,NAME".strip(),
+            (*weights, word, *given, *fed, *stored, Sight(View.MARKER, "")),
+        ),
     ]
     rows += [
         Observation(
@@ -134,11 +148,11 @@ def next_looks(
     trials = list(faults.values())[:_MOST_CAUSES]
     if len(trials) < 2:
         return ()
-    inner = _inner_buffers(scene)
-    wider = Scene(
-        scene.program, [*scene.frames, _another(scene)], scene.previous, scene.other, inner
-    )
+    inner = () if scene.is_slow else _inner_buffers(scene)
+    wider = scene if scene.is_slow else scene.wider(lambda: _another(scene), inner)
     rows = [row for row in observations(wider, inner) if row.id not in used]
+    if scene.is_slow:  # only what the runs that are there already tell
+        rows = [row for row in rows if all(sight.view in _KNOWN for sight in row.sights)]
     marks = {row.id: [_mark(wider, row, trial) for trial in trials] for row in rows}
     groups: list[list[int]] = [list(range(len(trials)))]
     looks: list[NextLook] = []

@@ -97,8 +97,7 @@ def parse_text(text: str, where: str) -> Dump:
     plain = _COMMENT.sub(" ", text)
     body = max((match[1] for match in _BODY.finditer(plain)), key=len, default="")
     if not body:
-        lines = [_ADDRESS.sub("", line) for line in plain.splitlines()]
-        lines = [line.partition("|")[0] for line in lines]
+        lines = [_bare(line) for line in plain.splitlines()]
         if any("," in line or "0x" in line.lower() or "-" in line or "." in line for line in lines):
             body = "\n".join(lines)
         else:
@@ -111,6 +110,13 @@ def parse_text(text: str, where: str) -> Dump:
         raise FileError(f"a number cannot be read: {error}", where=where) from None
     array = _whole(np.array(values, np.float64))
     return Dump(where, array, known=None if known.all() else known)
+
+
+def _bare(line: str) -> str:
+    """Without the address, and without the text that xxd and hexdump show behind the bytes."""
+    rest = _ADDRESS.sub("", line).partition("|")[0]
+    is_xxd = ":" in line and "0x" not in rest.lower()
+    return rest.partition("  ")[0] if is_xxd else rest
 
 
 def _number(word: str) -> float:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from npuscope.diagnosis.case import Case, Request, open_case
+from npuscope.diagnosis.causes.registry import CauseKind
+from npuscope.diagnosis.evidence import Evidence, SeenValues
+from npuscope.diagnosis.fault import RIGHT
 from npuscope.diagnosis.observations import next_looks
-from npuscope.diagnosis.result import Suspect, SuspectClass, Triage, Verdict
-from npuscope.diagnosis.scene import Scene
+from npuscope.diagnosis.result import Suspect, SuspectClass, TimeTriage, Triage, Verdict
 from npuscope.diagnosis.search import BUDGET_S, Search, Trial
+from npuscope.diagnosis.sights import View
+from npuscope.diagnosis.signs import signs
+from npuscope.diagnosis.times import FITTED
 from npuscope.program.model import Program
+from npuscope.shown import counted
 from npuscope.structs import replace
 
 _NEAREST = 4
@@ -25,23 +32,46 @@ def triage_values(
     other: Program | None = None,
     rivals: Mapping[str, Callable[[], Program]] | None = None,
     budget_s: float = BUDGET_S,
+    tolerant: bool = False,
 ) -> Triage:
-    """`rivals` are builds of the same network by other generations, where nobody knows which one
-    the board has: then one step of difference is no evidence."""
-    tolerant = rivals is not None
+    """`rivals` are builds of the same network by other generations; `tolerant`: nobody knows which
+    one the board has, so that one step of difference is no evidence."""
     case = open_case(program, request, other)
+
+    def twin(generation: str) -> Case:
+        assert rivals is not None
+        return open_case(rivals[generation](), request, other)
+
+    twins = {name: partial(twin, name) for name in rivals or ()}
+    return diagnose(case, twins, budget_s, tolerant)
+
+
+def diagnose(
+    case: Case,
+    rivals: Mapping[str, Callable[[], Case]] | None = None,
+    budget_s: float = BUDGET_S,
+    tolerant: bool = False,
+) -> Triage:
+    """The causes of one case."""
+    program = case.scene.program
     search = Search(case.scene, case.evidence, tolerant, budget_s)
     base = _base(program, case, search, tolerant)
     if search.total.exact:
         return replace(base, verdict=Verdict.NO_FAULT, answer=_equal(search, program.generation))
-    for generation, build in (rivals or {}).items():
-        twin = open_case(build(), request, other)
-        theirs = Search(twin.scene, twin.evidence, False, 0.0)
-        if theirs.total.exact:
-            answer = _equal(theirs, generation)
-            return replace(
-                base, verdict=Verdict.NO_FAULT, answer=answer, generation=generation, differing=0
-            )
+    for generation, open_rival in (rivals or {}).items():
+        rival = open_rival()
+        fits = (one.fit(rival.scene, RIGHT) for one in rival.evidence.seen)
+        if not all(fit is not None and fit.exact for fit in fits):  # up to the first that is not
+            continue
+        if not tolerant:
+            return _other_generation(base, generation)
+        return replace(
+            base,
+            verdict=Verdict.NO_FAULT,
+            answer=_equal(search, generation),
+            generation=generation,
+            differing=0,
+        )
     if search.sees_no_fault:
         off = search.total.compared - search.total.equal
         answer = (
@@ -69,6 +99,72 @@ def triage_values(
     )
 
 
+def _listed(evidence: Evidence) -> tuple[str, ...]:
+    """Outputs of several inputs in one line."""
+    frames: dict[tuple[View, str, int], list[int]] = {}
+    words: list[str] = []
+    for one in evidence.seen:
+        if isinstance(one, SeenValues) and one.sight.view is not View.WEIGHTS:
+            key = one.sight.view, one.sight.name, one.values.size
+            frames.setdefault(key, []).append(one.sight.frame + 1)
+        else:
+            words.append(one.words)
+    for (view, name, size), numbers in frames.items():
+        which = f"input {numbers[0]}"
+        if len(numbers) > 1:
+            which = f"inputs {numbers[0]} to {numbers[-1]}"
+        words.append(f"{view.value} '{name}' of {which}: {counted(size, 'value')}")
+    return tuple(words)
+
+
+def only_time(program: Program, timed: TimeTriage) -> Triage:
+    """Where no values are evidence."""
+    return Triage(
+        model=program.model_file or program.name,
+        verdict=Verdict.NO_FAULT if timed.explained else Verdict.UNKNOWN,
+        answer=time_answer(timed),
+        generation=program.generation,
+        generation_known=True,
+        evidence=(f"{timed.measured_ms:g} ms per inference",),
+        differing=0,
+        compared=0,
+        time=timed,
+    )
+
+
+def time_answer(timed: TimeTriage) -> str:
+    ratio = f"{timed.measured_ms / timed.predicted_ms:.2f} times" if timed.predicted_ms else "not"
+    head = f"{timed.measured_ms:.4g} ms is {ratio} the predicted {timed.predicted_ms:.4g} ms"
+    if timed.explained:
+        return f"no fault visible: {head}, within its range"
+    if timed.settings:
+        best = timed.settings[0]
+        if best.id in FITTED:
+            return (
+                f"{head}: no setting with a figure of its own explains it; possible: {best.title}"
+            )
+        return f"{best.title}: {head}, and that predicts {best.predicted_ms:.4g} ms"
+    return f"{head}: none of the settings explains it"
+
+
+def _other_generation(base: Triage, generation: str) -> Triage:
+    """The stated generation does not give what was seen, another one does."""
+    count = base.compared
+    found = Suspect(
+        "other-generation",
+        CauseKind.PROGRAM.value,
+        "The board runs a build or runtime of another compiler generation",
+        f"generation {generation} instead of {base.generation}",
+        f"the simulation of generation {generation} gives all {count:,} values that were seen",
+        "build network.c, weights and runtime with one version of the tools",
+        True,
+        count,
+        count,
+    )
+    group = SuspectClass((found.kind,), True, (found,))
+    return replace(base, verdict=Verdict.REPRODUCED, answer=_answer(group), classes=(group,))
+
+
 def _base(program: Program, case: Case, search: Search, tolerant: bool) -> Triage:
     notes = list(case.notes)
     if program.source == "npuscope":
@@ -82,7 +178,7 @@ def _base(program: Program, case: Case, search: Search, tolerant: bool) -> Triag
         answer="",
         generation=program.generation,
         generation_known=not tolerant,
-        evidence=tuple(one.words for one in case.evidence.seen),
+        evidence=_listed(case.evidence),
         differing=total.compared - total.equal,
         compared=total.compared,
         notes=tuple(notes),
@@ -145,13 +241,23 @@ def _answer(first: SuspectClass) -> str:
 
 
 def _not_reproduced(base: Triage, search: Search) -> Triage:
+    """What the evidence shows by itself, and what came nearest."""
     nearest = [suspect(trial) for trial in search.nearest()[:_NEAREST]]
+    shown = signs(search.scene, search.evidence, search.right, search.tolerant)
     tried = f"none of {base.tried:,} faults gives what was seen"
-    if nearest:
+    points = [sign.kind.value for sign in shown] + [one.kind for one in nearest[:1]]
+    if not points:
+        return replace(base, verdict=Verdict.UNKNOWN, answer=tried)
+    if shown:
+        answer = f"{tried}, but {shown[0].words}"
+    else:
         best = nearest[0]
         answer = f"{tried}; nearest: {best.title[0].lower()}{best.title[1:]} ({best.found})"
-        return replace(base, verdict=Verdict.POINTS, answer=answer, nearest=tuple(nearest))
-    return replace(base, verdict=Verdict.UNKNOWN, answer=tried)
-
-
-__all__ = ["Scene", "triage_values"]
+    return replace(
+        base,
+        verdict=Verdict.POINTS,
+        answer=answer,
+        nearest=tuple(nearest),
+        points_to=tuple(dict.fromkeys(points)),
+        signs=tuple(sign.words for sign in shown),
+    )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -21,6 +22,7 @@ from npuscope.sim.run import run_epoch, written
 from npuscope.structs import replace
 
 MARKER = 0x55
+_SLOW_S = 0.25
 _MOST_RUNS = 400  # results of runs that are kept: outputs and the buffers that were asked for
 
 
@@ -62,8 +64,17 @@ class Scene:
         self.buffers = program.buffer_map()
         self._runs: OrderedDict[bytes, Ran | None] = OrderedDict()
         self._constants: dict[tuple[int, int], dict[str, np.ndarray]] = {}
-        self._held: list[object] = []  # keeps ids of functions from being used again
+        self._held: dict[int, object] = {}  # keeps ids of functions from being used again
+        self._faults: dict[object, tuple[Fault, ...]] = {}
+        self._wider: Scene | None = None
+        self.most_runs = _MOST_RUNS
         self.executions = 0
+        self.seconds = 0.0  # of the processor, for all runs
+
+    @property
+    def is_slow(self) -> bool:
+        """Is a run too long for many more of them?"""
+        return self.seconds > _SLOW_S * max(1, self.executions)
 
     @cached_property
     def images(self) -> dict[str, Bytes]:
@@ -84,6 +95,20 @@ class Scene:
         start = self.program.pool(buffer.pool).address + buffer.offset
         return start, start + buffer.size_bytes
 
+    def faults(self, key: object, make: Callable[[], Iterable[Fault]]) -> tuple[Fault, ...]:
+        """Made once: the results of their runs are kept by them."""
+        if key not in self._faults:
+            self._faults[key] = tuple(make())
+        return self._faults[key]
+
+    def wider(self, frame: Callable[[], Frame], asked: Sequence[str]) -> Scene:
+        """With one frame more, and more buffers to look at."""
+        if self._wider is None:
+            frames = [*self.frames, frame()]
+            self._wider = Scene(self.program, frames, self.previous, self.other, asked)
+            self._wider.most_runs = self.most_runs
+        return self._wider
+
     # --- What a fault lets one see ---
 
     def predict(self, sight: Sight, fault: Fault = RIGHT) -> Array | None:
@@ -91,11 +116,13 @@ class Scene:
         frame = sight.frame
         match sight.view:
             case View.WEIGHTS:
-                return self._changed(sight.name, self.images.get(sight.name), fault.image)
+                return self._flashed(sight.name, fault)
             case View.INPUT:
-                return self._supplied(sight.name, frame, fault)
+                return self._held_by_ram(
+                    sight.name, self._supplied(sight.name, frame, fault), fault
+                )
             case View.INPUT_RAM:
-                return self._fetched(sight.name, frame, fault)
+                return self._held_by_ram(sight.name, self._fetched(sight.name, frame, fault), fault)
             case View.OUTPUT_RAM:
                 return self._settled(frame, fault).get(sight.name)
             case View.OUTPUT:
@@ -114,8 +141,19 @@ class Scene:
             case View.FLASH_WORD:
                 return np.array([not fault.unmapped], np.uint8)
 
-    def _changed(self, pool: str, image: Bytes | None, change: object) -> Bytes | None:
-        return change(pool, image) if image is not None and callable(change) else image
+    def _flashed(self, pool: str, fault: Fault) -> Bytes | None:
+        """Weights as the CPU reads them; old firmware comes with its own."""
+        image = self.images.get(pool)
+        if fault.program is not None and fault.program is self.other:
+            theirs = images(fault.program).get(pool)
+            image = None if theirs is None else np.frombuffer(theirs, np.uint8)
+        return image if image is None or fault.image is None else fault.image(pool, image)
+
+    def _held_by_ram(self, name: str, values: Array | None, fault: Fault) -> Array | None:
+        """What can be read back of an input: nothing, where its RAM is off."""
+        start, end = self.address(name)
+        off = any(b.start < end and start < b.end and not b.open_to_cpu for b in fault.blocked)
+        return np.zeros_like(values) if off and values is not None else values
 
     def feed(self, name: str, frame: int) -> Feed:
         """The input's values with those of the run before, as far as they are known."""
@@ -203,15 +241,18 @@ class Scene:
         return self._drained(settled, frame, fault, fault.read).get(name)
 
     def _again(self, name: str, frame: int, fault: Fault) -> Array | None:
-        """The same frame once more. Whoever does not refill the input runs on what was left."""
-        if fault.refilled:
-            late = fault.read or fault.settle or fault.supply or fault.fetch
-            twice = Scene(self.program, [self.frames[frame]] * 2, self.previous, self.other)
-            twice._runs, twice._constants, twice._held = self._runs, self._constants, self._held
-            return twice._read(name, 1, fault) if late else self._read(name, frame, fault)
-        first = self._ran(frame, RIGHT)
-        ran = None if first is None else self._run(self.program, first.left, fault)
-        return None if ran is None else ran.outputs[name]
+        """A second run on what the first one left in the input buffers."""
+        first = self._ran(frame, fault)
+        program = fault.program or self.program
+        ran = None if first is None else self._run(program, first.left, fault)
+        if first is None or ran is None:
+            return None
+        values: Array | None = ran.outputs[name]
+        for change in (fault.settle, fault.read):
+            if change is not None and values is not None:
+                before = first.outputs[name]
+                values = change(Drain(self.buffers[name], values, before, ran.outputs))
+        return values
 
     # --- Runs ---
 
@@ -220,21 +261,23 @@ class Scene:
     ) -> Ran | None:
         """One inference; None where the simulation of a broken network cannot go on."""
         changes = (fault.image, fault.image_read, fault.step)
-        self._held.extend(change for change in changes if change is not None)
+        self._held |= {id(change): change for change in changes if change is not None}
         key = hashlib.blake2b(digest_size=16)
-        key.update(repr((id(program), *map(id, changes), fault.blocked, fill)).encode())
+        key.update(repr((id(program), *map(id, changes), _ranges(fault.blocked), fill)).encode())
         for name in program.inputs:
             if name not in inputs:
                 return None
             key.update(np.ascontiguousarray(inputs[name]).tobytes())
         place = key.digest()
         if place not in self._runs:
-            if len(self._runs) >= _MOST_RUNS:
+            if len(self._runs) >= self.most_runs:
                 self._runs.popitem(last=False)
+            start = time.process_time()
             try:
                 self._runs[place] = self._execute(program, inputs, fault, fill)
             except NpuscopeError:
                 self._runs[place] = None
+            self.seconds += time.process_time() - start
         return self._runs[place]
 
     def _execute(
@@ -275,7 +318,7 @@ class Scene:
         """Does the CPU still find the pattern in a buffer that is `still` as it was in RAM?"""
         if name in self.program.inputs:
             return "inputs" in fault.untouched
-        if name in self.program.outputs and fault.read is not None:
+        if name in self.program.outputs and (fault.read or fault.settle):
             return "outputs" in fault.untouched
         start, end = self.address(name)
         for block in fault.blocked:
@@ -302,6 +345,10 @@ class Scene:
                 for name, data in program.constants.items()
             }
         return self._constants[key]
+
+
+def _ranges(blocked: Sequence[Blocked]) -> tuple[tuple[int, int], ...]:
+    return tuple((block.start, block.end) for block in blocked)
 
 
 def _cut(image: Bytes, buffer: Buffer, data: np.ndarray) -> Bytes:

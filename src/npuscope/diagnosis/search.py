@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from itertools import islice, pairwise
+from itertools import groupby, islice, pairwise
 
 from msgspec import Struct
 
 from npuscope.diagnosis.causes.registry import Cause, CauseKind, all_causes
 from npuscope.diagnosis.evidence import Evidence, Fit
-from npuscope.diagnosis.fault import RIGHT, Fault, both
+from npuscope.diagnosis.fault import Fault, both
 from npuscope.diagnosis.scene import Scene
 from npuscope.progress import progress
 
 BUDGET_S = 40.0
-_FIRST = 48  # faults of a cause that are tried before those of the next
+_ROUNDS_OF = (1, 3, 44)  # faults of each cause in the first rounds
 _BEST = 3  # places on a cause's axis that are looked at more closely
 _ROUNDS = 5
 _PAIR_FROM = 6  # the nearest single faults, for two at once
@@ -61,24 +61,33 @@ class Search:
     def run(self, causes: Iterable[Cause] | None = None) -> list[Trial]:
         """Those that reproduce the evidence, exact ones first."""
         rows = tuple(all_causes() if causes is None else causes)
-        rest: list[tuple[Cause, Iterator[Fault]]] = []
-        for cause in rows:
-            progress("trying: %s", cause.title)
-            faults = cause.faults(self.scene)
-            self._try(cause, islice(faults, _FIRST))
-            rest.append((cause, faults))
-        if not self.matches:
+        rest = [(cause, self._faults(cause)) for cause in rows]
+        # What only misreads the outputs needs no run. Then the first of every cause come before the
+        # rest of any: a large network has little time.
+        for cause, faults in rest:
+            if cause.kind is CauseKind.OUTPUT:
+                self._try(cause, islice(faults, sum(_ROUNDS_OF)))
+        for count in _ROUNDS_OF:
             for cause, faults in rest:
+                progress("trying: %s", cause.title)
+                self._try(cause, islice(faults, count))
+        missed = not self.matches
+        for cause, faults in rest:
+            if missed:
                 self._try(cause, faults)
+            if missed or self._promises(cause):
                 self._closer(cause)
         if not self.matches:
             self._pairs()
         return self.matches
 
+    def _faults(self, cause: Cause) -> Iterator[Fault]:
+        return iter(self.scene.faults(cause.id, lambda: cause.faults(self.scene)))
+
     @property
     def matches(self) -> list[Trial]:
         found = [trial for trial in self.trials if trial.reproduces(self.tolerant)]
-        return sorted(found, key=lambda trial: (not trial.fit.exact, -trial.fit.equal))
+        return sorted(found, key=lambda t: (not t.fit.exact, -t.fit.equal, -t.cause.often))
 
     def nearest(self) -> list[Trial]:
         """What comes closest, the best of each cause, where it is closer than a right board."""
@@ -124,28 +133,45 @@ class Search:
         for _ in range(_ROUNDS):
             before = len(self.trials)
             for centre in centres:
-                self._try(cause, cause.near(self.scene, centre, width))
+                self._try(cause, self._around(cause, centre, width))
             fresh = self.trials[before:]
-            if not fresh or self.matches or width <= 1:
+            done = any(trial.reproduces(self.tolerant) for trial in fresh)
+            if not fresh or done or width <= 1:
                 return
             best = sorted(fresh, key=lambda t: t.fit.distance)[: 2 * _BEST]
             centres = list(dict.fromkeys(t.fault.parameter or 0.0 for t in best))[:_BEST]
             width = max(1.0, width / 8)
 
+    def _promises(self, cause: Cause) -> bool:
+        """A cause with an axis that reproduces nothing yet may do so between two places."""
+        if cause.near is None or self.scene.is_slow:
+            return False
+        mine = (trial for trial in self.trials if trial.cause is cause)
+        return not any(trial.reproduces(self.tolerant) for trial in mine)
+
+    def _around(self, cause: Cause, centre: float, width: float) -> tuple[Fault, ...]:
+        near = cause.near
+        assert near is not None
+        key = cause.id, round(centre), round(width)
+        return self.scene.faults(key, lambda: near(self.scene, centre, width))
+
     def _pairs(self) -> None:
-        """Two faults at once: the nearest single ones with faults of other kinds."""
-        ranked = sorted(
-            (t for t in self.trials if t.fit.compared), key=lambda trial: trial.fit.distance
-        )
+        """Two faults at once: what changes only the reading costs no run, so it is tried behind all
+        others; of the rest, the nearest single ones with faults of other kinds."""
+        singles = [trial for trial in self.trials if trial.fit.compared]
+        readings = [t for t in singles if t.cause.kind is CauseKind.OUTPUT]
+        few = [t for _, rows in groupby(readings, lambda t: t.cause.id) for t in islice(rows, 6)]
+        inner = [t for t in singles if t.cause.kind is not CauseKind.OUTPUT]
         best: dict[str, Trial] = {}
-        for trial in ranked:
+        for trial in sorted(singles, key=lambda trial: trial.fit.distance):
             best.setdefault(trial.cause.id, trial)
-        for first in list(best.values())[:_PAIR_FROM]:
-            for second in best.values():
-                if second.cause.kind is first.cause.kind or second.cause.id == first.cause.id:
-                    continue
-                if time.process_time() > self._ends:
-                    return
+        nearest = list(best.values())
+        pairs = [(a, b) for a in inner for b in few]
+        pairs += [(a, b) for a in nearest[:_PAIR_FROM] for b in nearest]
+        for first, second in pairs:
+            if time.process_time() > self._ends:
+                return
+            if first.cause.kind is not second.cause.kind:
                 pair = both(first.fault, second.fault)
                 self.trials.append(self.trial(paired(first.cause, second.cause), pair))
 
@@ -160,6 +186,3 @@ def paired(first: Cause, second: Cause) -> Cause:
         0,
         lambda scene: iter(()),
     )
-
-
-__all__ = ["BUDGET_S", "RIGHT", "CauseKind", "Search", "Trial"]

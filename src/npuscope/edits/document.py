@@ -35,6 +35,9 @@ class FileConstants(FileGraph, Protocol):
     def store(self, constant: Constant) -> Value:
         """A constant as an input of an op."""
 
+    def set_values(self, tensor: Value, values: np.ndarray) -> None:
+        """Of a constant, which keeps its name."""
+
 
 class FormatDialect(Protocol):
     """See `npuscope.edits.onnx` and `npuscope.edits.tflite`."""
@@ -70,6 +73,9 @@ class FormatDialect(Protocol):
 
     def quantize_results(self, ops: Sequence[Op], results: Mapping[Any, QuantSteps]) -> None:
         """Float ops compute on integers."""
+
+    def four_bits(self, constant: Constant) -> Constant:
+        """The same with steps of 4 bits as the file holds them; NotFitting where it cannot."""
 
     # layers
 

@@ -20,7 +20,7 @@ FORMATS = {"onnx": "ONNX", "tflite": "TFLite"}
 # Files of this folder that name their edits with the decorator below.
 _THEMES = (
     *("onnx_file", "border", "channels", "kernels", "integer_ops", "layout"),
-    *("images", "elementwise", "onnx.signs", "tflite.signs"),
+    *("images", "elementwise", "onnx.signs", "tflite.signs", "four_bits"),
 )
 _EDITS: dict[str, dict[str, Edit]] = {}  # by fix and format
 

@@ -130,6 +130,11 @@ class Family:
     rules: ClassVar[tuple[str, ...]] = ()
     # Verbs of its own, or where to find the answer to one that it lacks; for hints.
     instead: ClassVar[str] = ""
+    # Machines are records of `machine/model.py`: clocks, pools and generations can be axes of a
+    # sweep, and verbs that are not for all families take them.
+    house_machines: ClassVar[bool] = False
+    # Its rules look at the program, so a saved run has no findings.
+    needs_program: ClassVar[bool] = False
     # The module that answers the browser of `serve`.
     live: ClassVar[str] = "npuscope.live.family_answers"
 
@@ -287,5 +292,5 @@ class Family:
                 )
             choices = own[name].choices if name in own else ()
             if choices and value not in choices:
-                known = ", ".join(map(str, choices))
-                raise UsageError(f"unknown value '{value}'", where=where, hint=f"known: {known}")
+                names = ", ".join(map(str, choices))
+                raise UsageError(f"unknown value '{value}'", where=where, hint=f"known: {names}")

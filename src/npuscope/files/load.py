@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from npuscope.bounded_file import MODEL, read_bytes
+from npuscope.bounded_file import MODEL, read_bytes, read_head
 from npuscope.errors import FileError, InternalError, ModelError, NpuscopeError
 from npuscope.files.other_files import refuse_folder, refuse_others
 from npuscope.files.sizes import USUAL, Given, Pins, named_guesses
@@ -113,7 +113,8 @@ def _sized(path: Path, data: bytes, sizes: Given, to_quantize: bool) -> Graph:
     for usual in USUAL:
         pins = Pins(sizes.shapes, usual, sizes.batch)
         try:
-            return _read(path, data, pins, to_quantize)
+            graph = _read(path, data, pins, to_quantize)
+            return _bearing(graph) if pins.resized else graph
         except ModelError as error:
             if first is None:
                 named_guesses(error, pins)
@@ -121,6 +122,21 @@ def _sized(path: Path, data: bytes, sizes: Given, to_quantize: bool) -> Graph:
             if not pins.open:
                 break
     raise first or InternalError("no sizes were tried")
+
+
+def _bearing(graph: Graph) -> Graph:
+    """A picture of another size must still be one picture: a flattening of fixed length makes
+    several of it."""
+    images = {graph.tensor(name).shape[0] for name in graph.inputs if graph.tensor(name).shape}
+    for name in graph.outputs:
+        shape = graph.tensor(name).shape
+        if shape and shape[0] not in images:
+            raise ModelError(
+                f"does not bear this input size: its output '{safe_terminal(name)}' would be "
+                f"{shape}",
+                hint="a layer behind the convolutions takes a picture of one size only",
+            )
+    return graph
 
 
 def _read(path: Path, data: bytes, pins: Pins, to_quantize: bool) -> Graph:
@@ -142,6 +158,20 @@ def _read(path: Path, data: bytes, pins: Pins, to_quantize: bool) -> Graph:
     return graph
 
 
+def _skimmed(path: Path) -> bytes:
+    """A model that is too large to be read, without its weights, for who needs none."""
+    from npuscope.files.onnx.constants import reads_no_weights
+    from npuscope.files.onnx.skim import skimmed
+
+    if reads_no_weights() and not is_tflite(read_head(path, 8)):
+        return skimmed(path)
+    raise FileError(
+        f"has {path.stat().st_size:,} bytes, but a model has at most {MODEL.most_bytes:,}",
+        hint="`manycore setups` and `estimate --machine cloudai100 --objective latency` time it "
+        "without reading weights",
+    )
+
+
 def model_bytes(path: Path) -> bytes:
     """The file's content, after its kind and size were checked."""
     try:
@@ -149,6 +179,8 @@ def model_bytes(path: Path) -> bytes:
             refuse_folder(path)
         if not path.exists():
             raise FileError("no such file", hint=_HINT)
+        if path.is_file() and path.stat().st_size > MODEL.most_bytes:
+            return _skimmed(path)
         data = read_bytes(path, MODEL, hint=_HINT)
     except ValueError:  # a null character in the path
         raise FileError("this is not a path") from None

@@ -30,9 +30,10 @@ _STARTS = (
     (b"\x80\x02", "a Python pickle, as torch.save wrote it", _TORCH),
     (b"\x7fELF", "an ELF object", "give the model that it was built from"),
     (b"\x1f\x8b", "a gzip archive", "unpack it: tar xf '{name}', or gunzip '{name}'"),
-    (b"<!DOCTYPE", "an HTML page", "the download went wrong: fetch the file itself"),
-    (b"<html", "an HTML page", "the download went wrong: fetch the file itself"),
 )
+# Servers put blank lines, a mark of the encoding or any case before and into these.
+_PAGES = (b"<!doctype", b"<html")
+_MOST_BLANK = 4096
 # A name inside of a zip -> the same.
 _INSIDE = (
     ("config.json", "a Keras model (.keras)", _KERAS),
@@ -54,6 +55,9 @@ def refuse_others(data: bytes, name: str = "FILE") -> None:
         for start, what, hint in _STARTS:
             if data.startswith(start):
                 raise _error(what, hint)
+        page = data[:_MOST_BLANK].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+        if page.startswith(_PAGES):
+            raise _error("an HTML page", "the download went wrong: fetch the file itself")
         if data.startswith(_ZIP):
             raise _error(*_in_zip(data))
         if name.lower().endswith(".mlmodel"):

@@ -66,6 +66,7 @@ class Pins:
         self.shapes = {name: tuple(dims) for name, dims in (shapes or {}).items()}
         self.symbols: dict[str, int] = {}
         self.used = False
+        self.resized = False  # rows and columns that the file states are others now
         self.guessed: list[str] = []  # options that would pin what was guessed
 
     def check_names(self, inputs: Mapping[str, Dims], op_outputs: Container[str] = ()) -> None:
@@ -192,15 +193,25 @@ def _defined(dim: int | str | None, pins: Pins) -> int | None:
 
 def _pinned(label: str, dims: Dims, pins: Pins, shape: Shape) -> Shape:
     fits = len(dims) == len(shape) and all(
-        size > 0 and (not isinstance(dim, int) or dim == size)
-        for dim, size in zip(dims, shape, strict=False)
+        size > 0 and (not isinstance(dim, int) or dim == size or axis in _image_axes(dims))
+        for axis, (dim, size) in enumerate(zip(dims, shape, strict=False))
     )
     if not fits:
         raise UsageError(
             f"shape {','.join(map(str, shape))} does not fit input '{label}': {_text(dims)}"
         )
     pins.used = True
+    pins.resized = pins.resized or any(
+        isinstance(dim, int) and dim != size for dim, size in zip(dims, shape, strict=True)
+    )
     return shape
+
+
+def _image_axes(dims: Dims) -> tuple[int, ...]:
+    """Rows and columns of a picture: whoever reads the ops finds out whether they bear others."""
+    if len(dims) != 4:
+        return ()
+    return (2, 3) if dims[1] in (1, 3) and dims[3] not in (1, 3) else (1, 2)
 
 
 def _text(dims: Dims) -> str:

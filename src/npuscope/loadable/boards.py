@@ -33,8 +33,8 @@ class Board(Struct, frozen=True):
     @property
     def settings(self) -> dict[str, object]:
         """Clocks and roads, as values of the machine."""
-        named = {"clock_mode": self.clock_mode, "flash": self.flash, "psram": self.psram}
-        return {key: value for key, value in named.items() if value}
+        names = {"clock_mode": self.clock_mode, "flash": self.flash, "psram": self.psram}
+        return {key: value for key, value in names.items() if value}
 
     @property
     def pools(self) -> dict[str, object]:

@@ -43,11 +43,11 @@ def loadable_form(program: Program) -> Program:
             end += -(-_extent(pool, program.buffers) // _ALIGN) * _ALIGN
         address = _EXTERNAL_RAM if writable else _FLASH
         merged.append(replace(whole, address=address, size_bytes=end, relative=True))
-    kept = [pool for pool in program.pools if not _is_outside(pool)]
+    pools = [pool for pool in program.pools if not _is_outside(pool)]
     in_blobs = any(epoch.blob is not None for epoch in program.executed)
     return replace(
         program if in_blobs else without_blobs(program),
-        pools=(*kept, *merged),
+        pools=(*pools, *merged),
         buffers=tuple(_moved(buffer, moves) for buffer in program.buffers),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Mapping
 from functools import lru_cache
@@ -21,11 +20,9 @@ from npuscope.records import decode, hints_of
 from npuscope.structs import replace
 
 DEFAULT_GENERATION = "4.0"
-# Versions whose builds follow the rules of another one: 2.0 all of them, 2.1 all but the rows of
-# its own table. They are accepted by name and not listed.
-SAME_RULES = {"2.0": "2.1"}
-VARIANTS = {"2.1": "2.2"}
-log = logging.getLogger(__name__)
+# Versions that follow the rules of another one but for some rows of their own. They are accepted by
+# name and not listed.
+VARIANTS = {"2.0": "2.2", "2.1": "2.2"}
 _FOLDER = Path(__file__).parent
 
 
@@ -42,7 +39,6 @@ def load_machine(
     `overrides` replaces single values, by their path in the TOML; `machine_file` is read
     instead of a packaged machine.
     """
-    generation = generation_of_version(generation)
     if machine_file is None:
         machine = _packaged_machine(name, generation, epoch_controller)
     else:
@@ -51,14 +47,6 @@ def load_machine(
     if not overrides:
         return machine
     return with_overrides(machine, plain_overrides(overrides, name, machine_file))
-
-
-@lru_cache(maxsize=len(SAME_RULES) + 1)
-def generation_of_version(name: str) -> str:
-    """The generation that stands for a version of the vendor's tools; told once."""
-    if name in SAME_RULES:
-        log.warning("generation %s: the rules of %s are used", name, SAME_RULES[name])
-    return SAME_RULES.get(name, name)
 
 
 _NAMED = ("clock_mode", "flash", "psram")

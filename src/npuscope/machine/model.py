@@ -262,6 +262,7 @@ class Generation(Struct, frozen=True):
     pads_by_transposes: Mapped[bool]
     shortcut_frames: Mapped[bool]
     cuts_reconvergence: Mapped[bool]
+    cut_keeps_units: Mapped[bool]
     vector_in_frames: Mapped[bool]
     external_factor: Timed[Rate]
     control: Control

@@ -40,7 +40,7 @@ TIMED: dict[str, Any] = {"mark": Mark.TIMING, **OWN}
 SET = list_("overrides", "what-if: replace one value of the machine, e.g. clocks.npu_mhz=800",
     "KEY=VALUE", flags=("--set",), mark=Mark.BOTH, parse=parse_overrides)
 GENERATION = text("generation",
-    "compiler generation: 2.1 (2.0 too), 2.2, 3.0, 4.0 or open (default 4.0, or the program's)",
+    "compiler generation: 2.0, 2.1, 2.2, 3.0, 4.0 or open (default 4.0, or the program's)",
     suggested=("2.2", "3.0", "4.0", "open"))
 MACHINE = (
     text("machine", "the machine, see `machines`", default=DEFAULT_MACHINE,
@@ -80,6 +80,11 @@ IO_TYPES = tuple(
     text(f"{side}_data_type", f"element type at the {side}s", "", choices=DATA_TYPES, **MAPPED)
     for side in ("input", "output")
 )
+IO_LAYOUT = tuple(
+    text(f"{side}s_ch_position", f"hand {side}s over channel-last: no copy turns them", "",
+        choices=("chlast",), **MAPPED)
+    for side in ("input", "output")
+)
 SHAPE = list_("shapes",
     "set the shape of an input, or a symbolic size, if the model leaves it open",
     "NAME=1,224,224,3", flags=("--shape",), parse=parse_shapes, mark=Mark.MAPPING)
@@ -88,7 +93,7 @@ AS_INT8 = flag("as_int8", "a float network as if quantized: placeholder scales, 
 WEIGHTS = list_("weights",
     "weights of a compiled program that lie elsewhere: a raw image, .hex, .elf or .c",
     "FILE[@ADDRESS]", flags=("--weights",), **MAPPED)
-READING = OptionGroup("model", (*IO_TYPES, SHAPE, AS_INT8, WEIGHTS), shared=True)
+READING = OptionGroup("model", (*IO_TYPES, *IO_LAYOUT, SHAPE, AS_INT8, WEIGHTS), shared=True)
 IMAGE = (
     flag("relocatable", "make external pools relative, as `npuscope package` needs them", **MAPPED),
     flag("no_secure", "for the non-secure world: internal pools at 0x24000000 and above", **MAPPED),

@@ -253,8 +253,8 @@ def remarks(of: Contents, machine: Machine) -> tuple[str, ...]:
 
 def _other_setup(machine: Machine) -> tuple[str, ...]:
     """Clocks and flash that differ from those of the measurements behind the constants."""
-    known = (*generations(), *VARIANTS)
-    if machine.name not in known_machines() or machine.generation.name not in known:
+    names = (*generations(), *VARIANTS)
+    if machine.name not in known_machines() or machine.generation.name not in names:
         return ()
     usual = load_machine(machine.name, generation=machine.generation.name)
     changed = [

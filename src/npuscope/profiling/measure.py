@@ -89,8 +89,8 @@ class _Recorder:
 
     def run(self, request: Request) -> Inference:
         inference = self._device.run(request)
-        asked = (request.network, request.per_layer, request.options)
-        self.recorded.append(Recorded(*asked, inference))
+        key = (request.network, request.per_layer, request.options)
+        self.recorded.append(Recorded(*key, inference))
         return inference
 
     def close(self) -> None:
@@ -152,8 +152,8 @@ def measure(
         clock_warnings(subject.program, device.info().clocks) if subject.program else ()
     )
     if isinstance(device, LogDevice):
-        plan, held = recorded_plan(device, described.name)
-        inputs, batch = None, min(batch or held, held)
+        plan, order = recorded_plan(device, described.name)
+        inputs, batch = None, min(batch or order, order)
     else:
         plan = counter_plan(program=subject.program, vendor_plan=vendor_plan)
         inputs, batch = random_inputs(described), batch or 1
@@ -171,8 +171,8 @@ def measure(
     profile = replace(profile, notes=(*collected.notes, *notes), device=part)
     if subject.program is not None:
         profile = _with_bit_streams(profile, subject.program)
-    kept = tuple(recorder.recorded)
-    return Measurement(profile, device.info(), described, kept, subject.program, subject, said)
+    results = tuple(recorder.recorded)
+    return Measurement(profile, device.info(), described, results, subject.program, subject, said)
 
 
 def _with_bit_streams(profile: Profile, program: Program) -> Profile:

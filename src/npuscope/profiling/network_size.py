@@ -36,8 +36,8 @@ def network_size(program: Program) -> tuple[int, int]:
             row = stated[epoch.number]
             macs += _stated_macs(epoch, row, buffers)
             kernels |= {name: _elements(buffers[name]) for name in _own_kernels(row, buffers)}
-    counted = sum(weights + _outputs(buffers[name]) for name, weights in kernels.items())
-    return macs, program.params or counted
+    total = sum(weights + _outputs(buffers[name]) for name, weights in kernels.items())
+    return macs, program.params or total
 
 
 def _convolutions(epoch: Epoch, buffers: dict[str, Buffer]) -> Iterator[tuple[str, int, int]]:

@@ -53,7 +53,7 @@ def deciding(
     """
     comparisons = having(Trait.COMPARISON)
     first = {op.inputs[0] for op in graph.ops if op.kind in comparisons}
-    chosen: dict[str, Array] = {}
+    inputs: dict[str, Array] = {}
     for step, moves_all in product((1, -1), (False, True)):
 
         def change(name: str, values: Array, step: int = step, all_: bool = moves_all) -> Array:
@@ -64,11 +64,11 @@ def deciding(
 
         for name, moved in each_alone(graph, {**sample, **expected}, comparisons, change):
             if name in found and (moved != expected[name]).any():
-                old = chosen.get(name, expected[name])
-                chosen[name] = np.where(moved == found[name], moved, old)
-    if all(np.array_equal(values, expected[name]) for name, values in chosen.items()):
+                old = inputs.get(name, expected[name])
+                inputs[name] = np.where(moved == found[name], moved, old)
+    if all(np.array_equal(values, expected[name]) for name, values in inputs.items()):
         return None
-    return disturbed(graph, sample, lambda name, values: chosen.get(name, values))
+    return disturbed(graph, sample, lambda name, values: inputs.get(name, values))
 
 
 def steps_inside(graph: Graph, sample: Values, expected: Values) -> dict[str, float]:

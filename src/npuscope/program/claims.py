@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from npuscope.machine.model import Machine
 from npuscope.program.links import Wiring, wired
 from npuscope.program.model import Access, Claims, Epoch, Pool, Program
-from npuscope.program.units import Activ, Arith, Convacc, PoolUnit, Streng
+from npuscope.program.units import Arith, Convacc, Streng
 from npuscope.structs import replace
 
 DEEP_PACK = 3
@@ -92,18 +92,22 @@ def _engine_words(engine: Streng, wiring: Wiring, machine: Machine) -> int:
 
 
 def operations(wiring: Wiring) -> int:
-    """Two per multiply-accumulate, one per element and arithmetic stage."""
+    """Two per multiply-accumulate, one per element and arithmetic stage. Functions, pools and the
+    corrections of a product for its zero points do not count [code: builds of 2.0 to 2.2]."""
     total = 0
     for unit in wiring.processors:
         words = wiring.output_words(unit)
         if isinstance(unit, Convacc):
             taps = unit.batchDepth * unit.kernelHeight * unit.kernelWidth
             total += 2 * words * taps
-        elif isinstance(unit, Arith | Activ):
+        elif isinstance(unit, Arith) and not _corrects(unit):
             total += words
-        elif isinstance(unit, PoolUnit):
-            total += wiring.input_words(unit)
     return total
+
+
+def _corrects(unit: Arith) -> bool:
+    """Adds an operand of the product in bytes to the product in 16 bits."""
+    return bool(unit.dualinput) and (unit.inbytes_x, unit.inbytes_y) == (2, 1)
 
 
 def _access_cycles(

@@ -98,10 +98,10 @@ class Wiring:
 
 def wired(group: Group) -> Wiring:
     """The wiring stays with its group: claims, checks and timing ask for it in turn."""
-    kept = group.__dict__
-    if "wiring" not in kept:
-        kept["wiring"] = Wiring(group)
-    wiring: Wiring = kept["wiring"]
+    memo = group.__dict__
+    if "wiring" not in memo:
+        memo["wiring"] = Wiring(group)
+    wiring: Wiring = memo["wiring"]
     return wiring
 
 

@@ -193,11 +193,9 @@ class Convacc(Struct, frozen=True, kw_only=True):
 
         The driver leaves the register alone when bottom or right is 0, so 0 crops nothing.
         """
-        bottom, last_row = self.bot_crop or NO_CROP, self.fHeight - 1
-        right, last_column = self.right_crop or NO_CROP, self.fWidth - 1
-        rows = (bottom if bottom < last_row else last_row) - self.top_crop + 1
-        columns = (right if right < last_column else last_column) - self.left_crop + 1
-        return rows, columns
+        bottom = self.bot_crop if 0 < self.bot_crop < self.fHeight else self.fHeight - 1
+        right = self.right_crop if 0 < self.right_crop < self.fWidth else self.fWidth - 1
+        return bottom - self.top_crop + 1, right - self.left_crop + 1
 
     @property
     def out_size(self) -> tuple[int, int]:

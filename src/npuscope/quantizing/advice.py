@@ -49,7 +49,7 @@ def rescue(loss: OutputLoss, group: ColumnGroup, machine: Machine) -> str:
     names = ", ".join(f"'{name}'" for name in loss.joined)
     return (
         f"end the network before the Concat, with {names} as outputs that have scales of their "
-        f"own, or {_wider(machine)}"
+        f"own (--split-outputs does it), or {_wider(machine)}"
     )
 
 

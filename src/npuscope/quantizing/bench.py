@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct
 
+from npuscope.accuracy.figures import surely_worse
 from npuscope.advice.explain import explain
 from npuscope.building import Build, Options, build
 from npuscope.edits import EditRequest, NotFitting, apply_edit, open_document
 from npuscope.edits.border import convertible
+from npuscope.edits.four_bits import may_be_four_bits, to_four_bits
 from npuscope.errors import ModelError, NpuscopeError
 from npuscope.files.load import read_model
 from npuscope.graph.model import DType, Graph, Tensor
@@ -23,10 +25,12 @@ from npuscope.quantizing.outputs import OutputLoss, output_loss
 from npuscope.quantizing.plan import RangePlan
 from npuscope.quantizing.samples import CalibrationSamples
 from npuscope.quantizing.sqnr import Noise
+from npuscope.quantizing.task import TaskJudge, TaskScore, TriedForm
 from npuscope.quantizing.work import FloatFile, Progress
 from npuscope.structs import replace
 
 _NOISE = 0.001  # share of the time below which a change is not a gain
+_LITTLE = 0.05  # of the time: what surely better answers may cost
 _SAME_DB = 0.1  # what other samples would change anyway
 _MOST_PARTS = 8  # of one choice that are tried one by one
 
@@ -38,6 +42,15 @@ class Trial(Struct, frozen=True):
     data: bytes
     profile: Profile
     sqnr_db: Mapping[str, float]
+    score: TaskScore | None = None  # where labels tell
+
+    @property
+    def worth(self) -> tuple[float, float]:
+        """For comparing: answers before decibels."""
+        if self.score is None:
+            return 0.0, self.mean_db
+        figure = self.score.figure
+        return figure.value if figure.higher_is_better else -figure.value, self.mean_db
 
     @property
     def mean_db(self) -> float:
@@ -70,6 +83,8 @@ class QuantizingBench:
         options: Options,
         loss_db: float,
         progress: Progress,
+        judge: TaskJudge | None = None,
+        max_drop: float = 0.0,
     ) -> None:
         self.path = path
         self.work = work
@@ -81,22 +96,44 @@ class QuantizingBench:
         self.float_outputs = list(work.outputs(None, samples.held_out))
         self.floor_db: Mapping[str, float] = {}
         self.best_db: dict[str, float] = {}
+        self.judge, self.max_drop = judge, max_drop
+        self.float_score = judge.score(self.float_outputs) if judge else None
+        self.plain_score: TaskScore | None = None
+        self.tried_forms: list[TriedForm] = []
 
     # one trial
 
     def trial(self, data: bytes, plan: RangePlan) -> Trial:
         noise = Noise()
-        outputs = self.work.outputs(data, self.samples.held_out)
+        outputs = list(self.work.outputs(data, self.samples.held_out))
         for reals, values in zip(self.float_outputs, outputs, strict=True):
             for name, real in reals.items():
                 if real.dtype.kind == "f":
                     noise.add(name, real, values[name])
         if not noise.signal:
             raise ModelError("nothing to compare: the network has no float output")
-        return Trial(plan, data, self.timed(self.bordered(data))[1], noise.all_db())
+        profile = self.timed(self.bordered(data))[1]
+        score = self.judge.score(outputs) if self.judge else None
+        return Trial(plan, data, profile, noise.all_db(), score)
 
     def planned(self, plan: RangePlan) -> Trial:
-        return self.trial(self.work.make(plan), plan)
+        data = self.work.make(plan)
+        return self.trial(with_four_bits(self.path, data, plan.four_bits), plan)
+
+    def attempted(
+        self, title: str, before: Trial, plan: RangePlan, *, saves_flash: bool = False
+    ) -> tuple[Trial, ChoiceStep]:
+        """Judged, if it can be made and run; fewer weights count where they are too many."""
+        try:
+            return self.judged(title, before, self.planned(plan), saves_flash)
+        except ModelError as error:
+            return before, ChoiceStep(title, 0, 1, error.message, before, before)
+
+    def log(self, title: str, trial: Trial, kept: bool) -> None:
+        if trial.score is not None:
+            memory = trial.profile.memory.weights_bytes
+            row = (trial.profile.total_ms, trial.score.figure.value, trial.mean_db, memory)
+            self.tried_forms.append(TriedForm(title, *row, kept))
 
     def calibrated(self, method: str, equalised: bool, narrow: bool = False) -> Trial:
         ranges = self.work.ranges(method, self.samples.calibration, equalised, self.progress)
@@ -112,7 +149,8 @@ class QuantizingBench:
             trial = self.trial(data, RangePlan("plain", {}))
         except NpuscopeError:
             return None
-        self.floor_db = trial.sqnr_db
+        self.floor_db, self.plain_score = trial.sqnr_db, trial.score
+        self.log(f"{self.work.tool} with default settings", trial, False)
         return trial
 
     # time
@@ -202,14 +240,31 @@ class QuantizingBench:
         for name, db in trial.sqnr_db.items():
             self.best_db[name] = max(db, self.best_db.get(name, db))
 
-    def judged(self, title: str, before: Trial, after: Trial) -> tuple[Trial, ChoiceStep]:
+    def judged(
+        self, title: str, before: Trial, after: Trial, saves_flash: bool = False
+    ) -> tuple[Trial, ChoiceStep]:
         helps, reason = self._verdict(before, after)
+        if saves_flash and not helps:
+            helps, reason = self._smaller(before, after, reason)
         if helps:
             self.remember(after)
+        self.log(title, after, helps)
         return after if helps else before, ChoiceStep(title, int(helps), 1, reason, before, after)
 
     def _verdict(self, before: Trial, after: Trial) -> tuple[bool, str]:
+        if self.float_score is not None:
+            return task_verdict(before, after, self.float_score, self.plain_score, self.max_drop)
         return verdict(before, after, self.best_db, self.floor_db, self.loss_db)
+
+    def _smaller(self, before: Trial, after: Trial, reason: str) -> tuple[bool, str]:
+        """Answers within the limit, and fewer weights for no more time."""
+        assert self.float_score is not None and after.score is not None
+        sizes = [trial.profile.memory.weights_bytes for trial in (before, after)]
+        slower = after.profile.total_ms > before.profile.total_ms * (1 + _NOISE)
+        drop = self.float_score.figure.drop(after.score.figure)
+        if slower or sizes[1] >= sizes[0] or drop > self.max_drop:
+            return False, reason
+        return True, f"{sizes[0] - sizes[1]:,} bytes of flash less"
 
     def tried(
         self, title: str, best: Trial, parts: Sequence[Part]
@@ -219,14 +274,14 @@ class QuantizingBench:
             return best, []
         self.progress(f"{_best(best)}; trying: {title}")
         whole = reduce(lambda plan, part: part(plan), parts, best.plan)
-        better, step = self.judged(title, best, self.planned(whole))
+        better, step = self.attempted(title, best, whole)
         count = len(parts)
         if step.kept or count == 1:
             return better, [replace(step, kept=step.kept * count, places=count)]
         helpful, first = 0, best
         for number, part in enumerate(parts[:_MOST_PARTS], 1):
             self.progress(f"{_best(best)}; trying: {title}, {number} of {count}")
-            best, one = self.judged(title, best, self.planned(part(best.plan)))
+            best, one = self.attempted(title, best, part(best.plan))
             helpful += one.kept
         if not helpful:
             return best, [replace(step, places=count)]
@@ -265,6 +320,55 @@ def verdict(
     if lost > loss_db:
         return False, f"it costs {lost:.1f} dB, more than the {loss_db:g} dB allowed"
     return True, f"{-change:.1%} faster"
+
+
+def task_verdict(
+    before: Trial,
+    after: Trial,
+    floats: TaskScore,
+    plain: TaskScore | None,
+    max_drop: float,
+) -> tuple[bool, str]:
+    """Kept if faster with answers within the limit, better at no more time, or surely better for
+    little more. A drop is against the float network on the same samples."""
+    assert before.score is not None and after.score is not None
+    old_ms, new_ms = before.profile.total_ms, after.profile.total_ms
+    change = (new_ms - old_ms) / max(old_ms, 1e-9)
+    figure, was = after.score.figure, before.score.figure
+    gain = -was.drop(figure)
+    if change > _NOISE:
+        if change <= _LITTLE and surely_worse(after.score.right, before.score.right):
+            return True, f"{figure.name} {gain:.1%} better for {change:.1%} more time"
+        return False, f"{change:.1%} slower"
+    if change >= -_NOISE:
+        if gain > 0:
+            return True, f"{figure.name} {gain:.1%} better"
+        db = after.mean_db - before.mean_db
+        if gain == 0 and db > _SAME_DB:
+            return True, f"the same {figure.name}, {db:.1f} dB nearer to the float network"
+        return False, "it does not help"
+    floor = plain if max_drop == 0 else None
+    below = floor is not None and floor.figure.drop(figure) > 0
+    drop = floats.figure.drop(figure)
+    if gain < 0 and (drop > max_drop or below):
+        return False, f"it costs {-gain:.1%} of {figure.name}: more than is allowed"
+    return True, f"{-change:.1%} faster"
+
+
+def with_four_bits(path: Path, data: bytes, weights: Sequence[str]) -> bytes:
+    """The file with these weights in steps of 4 bits."""
+    if not weights:
+        return data
+    document = open_document(path, data)
+    wanted = {name for stem in weights for name in (stem, f"{stem}_quantized")}
+    try:
+        for op in document.nodes:
+            layer = document.layer(op)
+            if layer is not None and layer.weights.name in wanted and may_be_four_bits(layer):
+                to_four_bits(document, layer)
+    except NotFitting as misfit:
+        raise ModelError(f"4 bits cannot be written: {misfit}") from None
+    return document.to_bytes()
 
 
 def _as_float(tensor: Tensor) -> Tensor:

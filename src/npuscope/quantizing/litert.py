@@ -15,11 +15,13 @@ from npuscope.edits.steps import float_steps
 from npuscope.edits.tflite.document import TfliteDocument
 from npuscope.errors import ModelError
 from npuscope.files.tflite.file import parse
-from npuscope.files.tflite.file_parts import FileOp, FileTensor
+from npuscope.files.tflite.file_parts import FileOp
 from npuscope.files.tflite.sparse import dense
 from npuscope.graph.model import Quant
 from npuscope.installed import needs
 from npuscope.profiling.runtimes import LitertKernels, litert_interpreter
+from npuscope.quantizing.bias import channel_means, with_shifts
+from npuscope.quantizing.equalise import equalise
 from npuscope.quantizing.histogram import Histograms
 from npuscope.quantizing.others import FLOAT_ONE, first_line, quiet
 from npuscope.quantizing.plan import ActivationRange, FloatLayer, RangePlan
@@ -39,6 +41,7 @@ class LitertWork:
     """`data` is the float file with new operator codes and constants of 32 bits."""
 
     tool = "ai-edge-quantizer"
+    has_wide = False  # tensors of 16 bits beside others of 8
 
     def __init__(self, path: Path) -> None:
         needs("ai-edge-quantizer", "ai_edge_quantizer", "quantize")
@@ -63,19 +66,19 @@ class LitertWork:
         document.use_new_codes()
         # The quantizer walks through the list without asking whether there is one.
         document.model.fields.setdefault("SignatureDefs", [])
-        self.data = document.to_bytes()
+        self.networks: dict[bool, bytes] = {False: document.to_bytes()}
         self.notes = tuple(notes)
         self.layers = tuple(_layer(document, op) for op in document.nodes if op.outputs)
         self.inputs = tuple(document.network_inputs)
         self.output_names = tuple(tensor.name for tensor in document.network_outputs)
         self._made = {name for layer in self.layers for name in layer.outputs}
-        self._seen: Histograms | None = None
+        self._seen: dict[bool, Histograms] = {}
         self._more: tuple[str, ...] | None = (
             None  # kinds that LiteRT runs in integers beyond the quantizer's
         )
 
     def float_bytes(self) -> bytes:
-        return self.data
+        return self.networks[False]
 
     def borders(self) -> tuple[Border, ...]:
         return tuple(Border(t.name, t.shape, np.dtype(t.type.lower())) for t in self.inputs)
@@ -83,18 +86,41 @@ class LitertWork:
     def ranges(
         self, method: str, samples: Sequence[Sample], equalised: bool, progress: Progress
     ) -> dict[str, ActivationRange]:
-        if self._seen is None:
-            self._seen = Histograms()
+        if equalised not in self._seen:
+            self._seen[equalised] = histograms = Histograms()
             activations = self._made | {tensor.name for tensor in self.inputs}
-            for number, values in enumerate(self._run(self.data, samples, True), 1):
-                floats = {n: v for n, v in values.items() if n in activations}
-                self._seen.add(floats)
+            rows = self._run(self.networks[equalised], samples, True)
+            for number, values in enumerate(rows, 1):
+                histograms.add({n: v for n, v in values.items() if n in activations})
                 progress(f"calibrating: sample {number} of {len(samples)}")
-        return self._seen.ranges(method)
+        return self._seen[equalised].ranges(method)
 
     def equalise(self, samples: Iterable[Sample]) -> bool:
-        """Weights are not moved between layers of this format."""
-        return False
+        """False where no pair of layers allows it."""
+        convs = {layer.outputs[0] for layer in self.layers if layer.kind == "Conv"}
+        peaks: dict[str, np.ndarray] = {}
+        for values in self._run(self.float_bytes(), samples, True):
+            for name in convs & values.keys():
+                largest = np.abs(values[name]).max(axis=(0, 1, 2)).astype(np.float64)
+                peaks[name] = np.maximum(peaks.get(name, 0.0), largest)
+        document = self.document(False)
+        if not equalise(document, peaks):
+            return False
+        self.networks[True] = document.to_bytes()
+        return True
+
+    def document(self, equalised: bool) -> TfliteDocument:
+        return TfliteDocument.parse(self.networks[equalised])
+
+    def means(self, samples: Iterable[Sample], equalised: bool) -> dict[str, np.ndarray]:
+        names = {layer.inputs[0] for layer in self.layers if layer.weights and layer.inputs}
+        sums: dict[str, np.ndarray] = {}
+        count = 0
+        for row in self._run(self.networks[equalised], samples, True):
+            count += 1
+            for name in names & row.keys():
+                sums[name] = sums.get(name, 0.0) + channel_means(row[name], -1)
+        return {name: total / count for name, total in sums.items()}
 
     def make(self, plan: RangePlan) -> bytes:
         file = self._quantized(plan)
@@ -129,12 +155,14 @@ class LitertWork:
     def _quantized(self, plan: RangePlan) -> bytes:
         from ai_edge_quantizer import algorithm_manager, quantizer, recipe
 
-        ranks = {t.name: len(t.shape) for t in self._tensors()}
+        document = self.document(plan.equalised)
+        with_shifts(document, plan.shifts)
+        ranks = {t.name: len(t.shape) for t in document.tensors}
         statistics = {n: _statistics(r, ranks[n]) for n, r in plan.ranges.items() if n in ranks}
         try:
             with quiet(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                tool = quantizer.Quantizer(bytearray(self.data), recipe.static_wi8_ai8())
+                tool = quantizer.Quantizer(bytearray(document.to_bytes()), recipe.static_wi8_ai8())
                 for border in _BORDER:
                     tool.update_quantization_recipe(
                         ".*", border, algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE
@@ -147,9 +175,6 @@ class LitertWork:
                 f"ai-edge-quantizer cannot quantize it: {first_line(error)}"
             ) from error
         return bytes(result)
-
-    def _tensors(self) -> list[FileTensor]:
-        return TfliteDocument.parse(self.data).tensors
 
     def plain(self, samples: Sequence[Sample]) -> bytes | None:
         return self._quantized(
@@ -165,21 +190,23 @@ class LitertWork:
     # running
 
     def outputs(self, data: bytes | None, samples: Iterable[Sample]) -> Iterator[Values]:
-        return self._run(self.data if data is None else data, samples, False)
+        return self._run(self.float_bytes() if data is None else data, samples, False)
 
     def inside(
         self, data: bytes, plan: RangePlan, samples: Iterable[Sample]
     ) -> Iterator[tuple[Values, Values]]:
         all_samples = list(samples)
         rows = zip(
-            self._run(self.data, all_samples, True), self._run(data, all_samples, True), strict=True
+            self._run(self.networks[plan.equalised], all_samples, True),
+            self._run(data, all_samples, True),
+            strict=True,
         )
         for real, integers in rows:
             results = {n: integers.get(f"{n}{_INTEGERS}", integers.get(n)) for n in self._made}
             yield real, {n: v for n, v in results.items() if v is not None}
 
     def weights(self, data: bytes, plan: RangePlan) -> Weights:
-        was = {t.name: t for t in self._tensors() if t.is_constant}
+        was = {t.name: t for t in self.document(plan.equalised).tensors if t.is_constant}
         now = {t.name: t for t in TfliteDocument.parse(data).tensors if t.is_constant}
 
         def pair(name: str) -> tuple[np.ndarray, np.ndarray] | None:

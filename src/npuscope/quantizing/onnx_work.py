@@ -7,13 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
+from npuscope.edits.onnx.document import OnnxDocument
 from npuscope.errors import ModelError
 from npuscope.files.onnx.entries import with_outputs
 from npuscope.files.onnx.file_graph import OnnxFileGraph
 from npuscope.installed import needs
 from npuscope.profiling.runtimes import onnxruntime_session
 from npuscope.quantizing import qdq
-from npuscope.quantizing.equalise import equalised
+from npuscope.quantizing.bias import channel_means, with_shifts
+from npuscope.quantizing.equalise import equalise, own_constants
 from npuscope.quantizing.float_onnx import FloatNetwork, prepare
 from npuscope.quantizing.histogram import Histograms
 from npuscope.quantizing.others import first_line
@@ -30,6 +32,7 @@ class OnnxWork:
     """`networks` are the float network as prepared and, once asked for, with equalised layers."""
 
     tool = "onnxruntime"
+    has_wide = True  # tensors of 16 bits beside others of 8
 
     def __init__(
         self, path: Path, shapes: Mapping[str, Sequence[int]] | None, folder: Path
@@ -78,14 +81,38 @@ class OnnxWork:
             for name, value in values.items():
                 sample_peaks = np.abs(value).max(axis=(0, *range(2, value.ndim))).astype(np.float64)
                 peaks[name] = np.maximum(peaks.get(name, 0.0), sample_peaks)
-        network = equalised(self.networks[False], peaks)
-        if network is not None:
-            self.networks[True] = network
-        return network is not None
+        document = self.document(False)
+        if not equalise(document, peaks):
+            return False
+        self.networks[True] = FloatNetwork(document, self.notes)
+        return True
+
+    def document(self, equalised: bool) -> OnnxDocument:
+        document = OnnxDocument.parse(self.networks[equalised].data, Path())
+        own_constants(document)
+        return document
+
+    def means(self, samples: Iterable[Sample], equalised: bool) -> dict[str, np.ndarray]:
+        names = {layer.inputs[0] for layer in self.layers if layer.weights and layer.inputs}
+        sums: dict[str, np.ndarray] = {}
+        all_samples = list(samples)
+        inputs = [border.name for border in self.borders()]
+        inside = sorted(names.difference(inputs))
+        rows = self.run(self.networks[equalised].data, all_samples, inside)
+        for sample, row in zip(all_samples, rows, strict=True):
+            for name, values in {**sample, **row}.items():
+                if name in names and values.ndim > 1:
+                    sums[name] = sums.get(name, 0.0) + channel_means(values, 1)
+        return {name: total / len(all_samples) for name, total in sums.items()}
 
     def make(self, plan: RangePlan) -> bytes:
         """The QDQ file with a float border."""
-        return qdq.quantized(self.networks[plan.equalised], plan)
+        network = self.networks[plan.equalised]
+        if plan.shifts:
+            document = self.document(plan.equalised)
+            with_shifts(document, plan.shifts)
+            network = FloatNetwork(document, self.notes)
+        return qdq.quantized(network, plan)
 
     def plain(self, samples: Sequence[Sample]) -> bytes | None:
         """What the tool underneath makes by default."""

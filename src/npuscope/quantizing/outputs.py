@@ -91,7 +91,7 @@ def output_loss(
     layer = _source(name, {each: layer for layer in layers for each in layer.outputs})
     fixed = fixed_range(layer.kind) if layer else None
     natural = fixed.high - fixed.low if fixed else None
-    spans = [(None, 0, 0)] if fixed else _spans(real)
+    spans = [(None, 0, 0)] if fixed else column_spans(real)
     groups = tuple(_group(real, quantized, span, scale, natural) for span in spans)
     joined = layer.inputs if layer is not None and layer.kind == "Concat" else ()
     return OutputLoss(name, pair_db(real, quantized), groups, joined)
@@ -108,7 +108,7 @@ def _source(name: str, makers: Mapping[str, FloatLayer]) -> FloatLayer | None:
 Span = tuple[int | None, int, int]
 
 
-def _spans(real: np.ndarray) -> list[Span]:
+def column_spans(real: np.ndarray) -> list[Span]:
     """Runs of columns along the axis whose columns differ most; the whole where none does."""
     best: list[Span] = [(None, 0, 0)]
     largest = MOST_UNLIKE  # between columns of one kind (classes, coordinates) is no such gap

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 
 from npuscope.ops.table import onnx_names
 from npuscope.ops.traits import Trait
@@ -65,13 +65,18 @@ class FloatLayer(Struct, frozen=True):
 
 class RangePlan(Struct, frozen=True):
     """`equalised`: the float network has weights moved between its layers. `narrow`: ops that the
-    tool underneath leaves in float by default stay so."""
+    tool underneath leaves in float by default stay so. `shifts` are added to the bias of layers, by
+    the name of what they make."""
 
     method: str
     ranges: Mapping[str, ActivationRange]
     equalised: bool = False
     narrow: bool = False
     ties: tuple[tuple[str, ...], ...] = ()  # tensors that share their steps by choice
+    shifts: Mapping[str, np.ndarray] = field(default_factory=dict)
+    per_tensor: bool = False  # one scale for all weights of a layer
+    wide: tuple[str, ...] = ()  # tensors of 16 bits
+    four_bits: tuple[str, ...] = ()  # weights of layers, by name
 
     def with_ranges(
         self, changed: Mapping[str, ActivationRange], ties: tuple[tuple[str, ...], ...] = ()

@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from npuscope.edits.onnx.document import OnnxDocument
+from npuscope.edits.records import NotFitting
 from npuscope.errors import ModelError
 from npuscope.files.file_graph import FileNode
 from npuscope.ops.table import OPS, having
 from npuscope.ops.traits import Trait
 from npuscope.quantizing.float_onnx import FloatNetwork
 from npuscope.quantizing.others import first_line, quiet
-from npuscope.quantizing.plan import RangePlan
+from npuscope.quantizing.plan import ActivationRange, RangePlan
 
 Sample = Mapping[str, np.ndarray]
 _LARGEST = 127
@@ -52,6 +54,8 @@ def quantized(network: FloatNetwork, plan: RangePlan) -> bytes:
         for name, r in plan.ranges.items()
     }
     steps = {name: [_steps(r.scale, r.zero_point)] for name, r in plan.ranges.items()}
+    for name in plan.wide:
+        steps[name] = [{"quant_type": QuantType.QInt16, **_wide_steps(plan.ranges[name])}]
     extra = {
         "TensorQuantOverrides": {**steps, **_operands(network)},
         "WeightSymmetric": True,
@@ -61,7 +65,7 @@ def quantized(network: FloatNetwork, plan: RangePlan) -> bytes:
     with quiet():
         quantizer = QDQQuantizer(
             graph.message(),
-            True,
+            not plan.per_tensor,
             False,
             QuantType.QInt8,
             QuantType.QInt8,
@@ -76,11 +80,31 @@ def quantized(network: FloatNetwork, plan: RangePlan) -> bytes:
             quantizer.model.topological_sort()
         except Exception as error:
             raise ModelError(f"onnxruntime cannot quantize it: {first_line(error)}") from error
-    return bytes(quantizer.model.model.SerializeToString())
+    data = bytes(quantizer.model.model.SerializeToString())
+    return _in_new_opset(data) if plan.wide else data
+
+
+def _in_new_opset(data: bytes) -> bytes:
+    document = OnnxDocument.parse(data, Path())
+    try:
+        document.use_new_types()
+    except NotFitting as misfit:
+        raise ModelError(f"16 bits cannot be written: {misfit}") from None
+    return document.to_bytes()
 
 
 def _steps(scale: float, zero_point: int) -> dict[str, Any]:
     return {"scale": np.array(scale, np.float32), "zero_point": np.array(zero_point, np.int8)}
+
+
+def _wide_steps(range: ActivationRange) -> dict[str, Any]:
+    """The same ends, so that a clamp in front is still the steps' own."""
+    scale = max((max(range.high, 0.0) - min(range.low, 0.0)) / 65535, 1e-8)
+    zero = round(-32768 - min(range.low, 0.0) / scale)
+    return {
+        "scale": np.array(scale, np.float32),
+        "zero_point": np.array(min(max(zero, -32768), 32767), np.int16),
+    }
 
 
 def _may_go(op: FileNode, plan: RangePlan, network: FloatNetwork) -> bool:

@@ -7,21 +7,26 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from msgspec import Struct, field
 
 from npuscope.accuracy.pictures import ImageForm
 from npuscope.building import Options
-from npuscope.errors import UsageError
+from npuscope.errors import ModelError, UsageError
 from npuscope.files.load import is_tflite, model_bytes
 from npuscope.graph.model import Tensor
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import Profile
+from npuscope.quantizing import task_choices
 from npuscope.quantizing.bench import ChoiceStep, QuantizingBench, Trial
 from npuscope.quantizing.choices import Part, fast_zero_points, fixed_tails, shared_scales
 from npuscope.quantizing.histogram import METHODS
 from npuscope.quantizing.outputs import OutputLoss
 from npuscope.quantizing.samples import CalibrationSamples, load_samples
+from npuscope.quantizing.split import split_outputs, unlike_outputs
 from npuscope.quantizing.sqnr import LayerLoss, layer_losses
+from npuscope.quantizing.task import TaskJudge, TaskJudgement, TaskWish, open_judge
+from npuscope.quantizing.unused import judgement
 from npuscope.quantizing.work import FloatFile, Progress
 from npuscope.shown import Rows, ShownRecord
 from npuscope.structs import replace
@@ -40,6 +45,8 @@ class Wish(Struct, frozen=True):
     seed: int = 0
     loss_db: float = 1.0
     form: ImageForm = field(default_factory=ImageForm)
+    task: TaskWish | None = None  # labels judge, not decibels
+    split: bool = False  # outputs with unlike ranges into their parts
 
     def __post_init__(self) -> None:
         if self.calibration not in (AUTO, *METHODS):
@@ -75,6 +82,7 @@ class Quantized(ShownRecord, frozen=True):
     tool: str
     method: str
     interrupted: bool = False  # more could have been tried
+    judgement: TaskJudgement | None = None
 
     @property
     def sqnr_db(self) -> Mapping[str, float]:
@@ -144,11 +152,12 @@ def quantize(
 ) -> Quantized:
     with work_folder(Path(tempfile.gettempdir())) as folder:
         progress("preparing the float network")
-        work = opened(path, options, folder)
-        samples = load_samples(wish.data, work.borders(), wish.form, wish.samples, wish.seed)
-        bench = QuantizingBench(path, work, samples, options, wish.loss_db, progress)
+        opening = _opened(path, wish, options, folder)
+        work, judge, samples = opening.work, opening.judge, opening.samples
+        most = wish.task.max_drop if wish.task else 0.0
+        bench = QuantizingBench(path, work, samples, options, wish.loss_db, progress, judge, most)
         plain = bench.plain()
-        choice = chosen(bench, wish.calibration)
+        choice = chosen(bench, wish)
         best = choice.best
         data = bench.bordered(best.data)
         build, profile = bench.timed(data)
@@ -171,13 +180,53 @@ def quantize(
                 work.weights(best.data, best.plan),
             ),
             steps=tuple(choice.steps),
-            notes=(*work.notes, *bench.notes),
+            notes=(*work.notes, *opening.notes, *bench.notes),
             samples=samples,
             wish=wish,
             tool=work.tool,
             method=best.plan.method,
             interrupted=choice.interrupted,
+            judgement=judgement(bench, judge, plain, data, (inputs, outputs)) if judge else None,
         )
+
+
+class _Opening(Struct, frozen=True):
+    work: FloatFile
+    judge: TaskJudge | None
+    samples: CalibrationSamples
+    notes: tuple[str, ...] = ()
+
+
+def _opened(path: Path, wish: Wish, options: Options, folder: Path) -> _Opening:
+    """The float file with its data; with outputs in parts where that was asked for."""
+    work = opened(path, options, folder)
+    judge = _judge(work, wish)
+    if judge is None:
+        samples = load_samples(wish.data, work.borders(), wish.form, wish.samples, wish.seed)
+    else:
+        samples = judge.parts(work.borders(), wish.samples, wish.seed)
+    names = unlike_outputs(work, samples.calibration) if wish.split else []
+    if not names:
+        notes = ("no output has columns of unlike ranges: none was split",) if wish.split else ()
+        return _Opening(work, judge, samples, notes)
+    first = next(iter(work.outputs(None, samples.calibration[:1])))
+    file, joins, told = split_outputs(path, names, options.get("shapes"), folder)
+    if judge is not None:
+        parts = {join.name: (len(join.parts), join.axis) for join in joins}
+        judge.parts_of_outputs = tuple(parts.get(name, (1, 0)) for name in first)
+    return _Opening(opened(file, options, folder), judge, samples, tuple(told))
+
+
+def _judge(work: FloatFile, wish: Wish) -> TaskJudge | None:
+    """With the shapes of the outputs, which one run of the float network tells."""
+    if wish.task is None:
+        return None
+    borders = work.borders()
+    zeros = {border.name: np.zeros(border.shape, border.dtype) for border in borders}
+    outputs = next(iter(work.outputs(None, [zeros])))
+    judge = open_judge(wish.task, borders, [v.shape for v in outputs.values()], wish.form)
+    judge.check(outputs)
+    return judge
 
 
 def opened(path: Path, options: Options, folder: Path) -> FloatFile:
@@ -190,12 +239,20 @@ def opened(path: Path, options: Options, folder: Path) -> FloatFile:
     return OnnxWork(path, options.get("shapes"), folder)
 
 
-def chosen(bench: QuantizingBench, calibration: str) -> Chosen:
+def chosen(bench: QuantizingBench, wish: Wish) -> Chosen:
     """The choices in order, each on what the one before left. An interruption ends the search: the
     best so far is the result."""
-    choice = Chosen(*_calibrated(bench, METHODS if calibration == AUTO else (calibration,)))
+    methods = METHODS if wish.calibration == AUTO else (wish.calibration,)
+    choice = Chosen(*_calibrated(bench, methods))
     try:
-        for title, offer in _OFFERS:
+        for title, offer in (*_OFFERS, *(task_choices.OFFERS if wish.task else ())):
+            best, more = bench.tried(title, choice.best, offer(bench, choice.best))
+            choice = Chosen(best, [*choice.steps, *more])
+        if wish.task is not None:
+            if wish.task.max_drop > 0:
+                best, more = task_choices.four_bits(bench, choice.best, wish.task.max_flash)
+                choice = Chosen(best, [*choice.steps, *more])
+            title, offer = task_choices.WIDE
             best, more = bench.tried(title, choice.best, offer(bench, choice.best))
             choice = Chosen(best, [*choice.steps, *more])
     except KeyboardInterrupt:
@@ -207,23 +264,32 @@ def chosen(bench: QuantizingBench, calibration: str) -> Chosen:
 def _calibrated(bench: QuantizingBench, methods: tuple[str, ...]) -> tuple[Trial, list[ChoiceStep]]:
     """The method whose ranges serve best, then the same with equalised layers."""
     trials = [bench.calibrated(method, False) for method in methods]
-    best = max(trials, key=lambda trial: trial.mean_db)
+    best = max(trials, key=lambda trial: trial.worth)
     bench.remember(best)
+    for trial in trials:
+        bench.log(f"calibration by {trial.plan.method}", trial, trial is best)
     steps: list[ChoiceStep] = []
     if len(trials) > 1:
-        means = ", ".join(f"{trial.plan.method} {trial.mean_db:.1f}" for trial in trials)
+        means = ", ".join(f"{trial.plan.method} {_told(trial)}" for trial in trials)
         title = f"calibration by {best.plan.method}"
-        steps.append(
-            ChoiceStep(title, 1, 1, f"mean of the outputs in dB: {means}", trials[0], best)
-        )
+        what = best.score.figure.name if best.score else "mean of the outputs in dB"
+        steps.append(ChoiceStep(title, 1, 1, f"{what}: {means}", trials[0], best))
     best, more = _narrowed(bench, best)
     steps += more
     bench.progress("equalising layers")
     if not bench.work.equalise(bench.samples.calibration):
         return best, steps
-    other = bench.calibrated(best.plan.method, True, best.plan.narrow)
-    best, step = bench.judged("weights moved between layers to equalise channels", best, other)
+    title = "weights moved between layers to equalise channels"
+    try:
+        other = bench.calibrated(best.plan.method, True, best.plan.narrow)
+    except ModelError as error:
+        return best, [*steps, ChoiceStep(title, 0, 1, error.message, best, best)]
+    best, step = bench.judged(title, best, other)
     return best, [*steps, step]
+
+
+def _told(trial: Trial) -> str:
+    return f"{trial.score.figure.value:.4g}" if trial.score else f"{trial.mean_db:.1f}"
 
 
 def _narrowed(bench: QuantizingBench, best: Trial) -> tuple[Trial, list[ChoiceStep]]:

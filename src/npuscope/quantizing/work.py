@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from npuscope.edits.document import Document
 from npuscope.quantizing.plan import ActivationRange, FloatLayer, RangePlan
 from npuscope.quantizing.samples import Border, Sample
 
@@ -19,6 +20,7 @@ class FloatFile(Protocol):
     """One float file, prepared; `notes` say what was repaired."""
 
     tool: str
+    has_wide: bool  # it can make tensors of 16 bits beside others of 8
     layers: tuple[FloatLayer, ...]
     notes: tuple[str, ...]
 
@@ -33,6 +35,12 @@ class FloatFile(Protocol):
 
     def equalise(self, samples: Iterable[Sample]) -> bool:
         """Make the other form of the float network; False where there is none."""
+
+    def document(self, equalised: bool) -> Document:
+        """The float network, to read its layers from."""
+
+    def means(self, samples: Iterable[Sample], equalised: bool) -> dict[str, np.ndarray]:
+        """Of every channel of what layers read."""
 
     def make(self, plan: RangePlan) -> bytes:
         """A quantized file, still with floats at its border."""

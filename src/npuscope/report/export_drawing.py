@@ -133,8 +133,8 @@ class Export(ShownRecord, frozen=True):
     @property
     def unassigned_ms(self) -> float:
         """Time that no node of the file stands for, such as turning an input channel-last."""
-        shown = {node.origin for node in self.nodes}
-        placed = sum(cost.ms for origin, cost in self.costs.items() if origin in shown)
+        drawn_ops = {node.origin for node in self.nodes}
+        placed = sum(cost.ms for origin, cost in self.costs.items() if origin in drawn_ops)
         return max(0.0, self.profile.total_ms - placed)
 
     def told(self) -> str:

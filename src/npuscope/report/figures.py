@@ -164,9 +164,9 @@ def phases(epoch: EpochProfile, clocks: RunClocks) -> Phases:
         epoch.counters.post_cycles,
     )
     ratio = clocks.npu_mhz / clocks.mcu_mhz
-    counted = epoch.counters.core_mcu_cycles
+    cycles = epoch.counters.core_mcu_cycles
     return Phases(
-        mcu_cycles=(pre, core / ratio if counted is None else counted, post),
+        mcu_cycles=(pre, core / ratio if cycles is None else cycles, post),
         npu_cycles=(pre * ratio, core, post * ratio),
         ms=(
             pre / (clocks.mcu_mhz * 1000),
@@ -311,7 +311,10 @@ def epoch_counts(profile: Profile) -> str:
 def model_line(profile: Profile) -> str:
     model = profile.model
     name = safe_terminal(model.file) or "model"
-    epochs = counted(len(profile.epochs), "epoch")
+    rows = len(profile.epochs)
+    number = sum(count for kind, count in profile.counts.items() if kind != "blobs") or rows
+    # A device may report many epochs of one blob as a single one.
+    epochs = counted(number, "epoch") + ("" if number == rows else f" reported as {rows}")
     if profile.fit == UNKNOWN_FIT:  # a device does not report MACs and parameters
         return f"model    {name}: {epochs}"
     macs = "MACs not known" if profile.is_mostly_unknown else f"{millions(model.macs)} MACs"

@@ -35,19 +35,19 @@ class Checked(Struct, frozen=True):
         by_rule = {finding.rule: finding for finding in self.findings}
         if self.verb == "lint":
             # It compiles nothing: only its own rules were asked.
-            known, kinds = rules(), {RuleKind.LINT}
+            table, kinds = rules(), {RuleKind.LINT}
         else:
             # Advice is built on compiler and simulator, which lint does without.
             from npuscope.advice.catalogue import catalogue
 
-            known, kinds = catalogue(), {*RuleKind}
+            table, kinds = catalogue(), {*RuleKind}
         checks = [
             info
-            for info in known.values()
+            for info in table.values()
             if info.id in by_rule
             or (info.applies_to(self.generation) and not info.family and info.kind in kinds)
         ]
-        return (*checks, *(_foreign(by_rule[name]) for name in by_rule if name not in known))
+        return (*checks, *(_foreign(by_rule[name]) for name in by_rule if name not in table))
 
 
 def _foreign(finding: Finding) -> Rule:

@@ -102,8 +102,11 @@ def inspection_json(inspection: Inspection, *, compare: str = "") -> dict[str, A
 def _main_count(identity: Identity) -> str:
     counts = identity.summary
     if identity.kind == "folder":
-        networks = safe_terminal(", ".join(counts["networks"])) or "none"
         files = counted(counts["files"], "file")
+        if not counts["networks"] and counts["kinds"]:
+            kinds = (f"{number} {kind}" for kind, number in counts["kinds"].items())
+            return f" of {files}: {safe_terminal(', '.join(kinds))}"
+        networks = safe_terminal(", ".join(counts["networks"])) or "none"
         return f" of {files}, networks: {networks}; missing: {len(counts['missing'])}"
     if counts.get("epochs"):
         return f", {counted(counts['epochs'], 'epoch')}, {counts.get('sw_epochs', 0)} in software"

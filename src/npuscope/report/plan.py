@@ -122,13 +122,13 @@ def _shared(plan: Plan) -> tuple[int, int]:
 
 
 def _optimum(plan: Plan) -> str:
-    found = plan.placement
-    if found.bound_ms is None:
-        return f"placed by {found.solver}; how far from the optimum is not known"
-    gap = found.cost_ms - found.bound_ms
+    placement = plan.placement
+    if placement.bound_ms is None:
+        return f"placed by {placement.solver}; how far from the optimum is not known"
+    gap = placement.cost_ms - placement.bound_ms
     if gap < 1e-3:
-        return f"placed by {found.solver}: no other choice of these ranges is faster"
-    return f"placed by {found.solver}: at most {ms(gap)} ms a frame from the optimum"
+        return f"placed by {placement.solver}: no other choice of these ranges is faster"
+    return f"placed by {placement.solver}: at most {ms(gap)} ms a frame from the optimum"
 
 
 def _frame_title(plan: Plan) -> str:
@@ -181,7 +181,7 @@ def _bandwidth_lines(plan: Plan) -> Iterator[str]:
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
-    frame, found = plan.frame, plan.placement
+    frame, placement = plan.frame, plan.placement
     return {
         "schema": SCHEMA,
         "application": plan.application.name,
@@ -195,9 +195,9 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "networks": [_network_json(one) for one in plan.networks],
         "memory": plan.table(),
         "placement": {
-            "solver": found.solver,
-            "cost_ms": round(found.cost_ms, 6),
-            "bound_ms": None if found.bound_ms is None else round(found.bound_ms, 6),
+            "solver": placement.solver,
+            "cost_ms": round(placement.cost_ms, 6),
+            "bound_ms": None if placement.bound_ms is None else round(placement.bound_ms, 6),
         },
         "frame": {
             "latency_ms": round(frame.latency_ms, 6),

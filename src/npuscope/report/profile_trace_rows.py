@@ -94,7 +94,7 @@ def add_epochs(scene: ProfileScene) -> NDArray[np.int64]:
             "first": ints([epoch.first for epoch in epochs]),
             "last": ints([epoch.last for epoch in epochs]),
             "kind": scene.ids(epoch.kind.value for epoch in epochs),
-            "bound": scene.ids(counted.bound.value for counted in counters),
+            "bound": scene.ids(counter.bound.value for counter in counters),
             "blob": ints([blob or 0 for blob in blobs], [blob is not None for blob in blobs]),
             "operators": scene.ids(", ".join(epoch.operators) for epoch in epochs),
             "origin": scene.ids(" | ".join(epoch.origin) for epoch in epochs),
@@ -102,16 +102,16 @@ def add_epochs(scene: ProfileScene) -> NDArray[np.int64]:
             "predicted_ms": floats(
                 [ms or 0 for ms in predicted], [ms is not None for ms in predicted]
             ),
-            "pre_mcu_cycles": ints([round(counted.pre_cycles) for counted in counters]),
-            "core_npu_cycles": ints([round(counted.core_cycles) for counted in counters]),
-            "post_mcu_cycles": ints([round(counted.post_cycles) for counted in counters]),
+            "pre_mcu_cycles": ints([round(counter.pre_cycles) for counter in counters]),
+            "core_npu_cycles": ints([round(counter.core_cycles) for counter in counters]),
+            "post_mcu_cycles": ints([round(counter.post_cycles) for counter in counters]),
             "compute_cycles": ints([epoch.claims.compute_cycles for epoch in epochs]),
             "max_cycles": ints([epoch.claims.max_cycles for epoch in epochs]),
             "read_bytes": ints(
-                [sum(t.read_bytes for t in counted.traffic) for counted in counters]
+                [sum(t.read_bytes for t in counter.traffic) for counter in counters]
             ),
             "write_bytes": ints(
-                [sum(t.write_bytes for t in counted.traffic) for counted in counters]
+                [sum(t.write_bytes for t in counter.traffic) for counter in counters]
             ),
             "provenance": scene.ids(epoch.provenance.value for epoch in epochs),
         },

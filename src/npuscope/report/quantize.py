@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from npuscope.profiling.model import Profile
 from npuscope.quantizing.advice import remedy, rescue, worst
+from npuscope.records import encode
+from npuscope.report.accuracy import range_text, value_text
 from npuscope.report.figures import machine_line, model_line, ms, shorten
 from npuscope.text import safe_terminal
 
@@ -76,6 +78,7 @@ def quantize_json(result: Quantized, output: str | None = None) -> dict[str, Any
             for loss in worst(result.layers, _WORST)
         ],
         "notes": list(result.notes),
+        "task": result.judgement and encode(result.judgement, whole=True),
         **({"interrupted": True} if result.interrupted else {}),
     }
 
@@ -133,12 +136,12 @@ def quantize_text(result: Quantized, output: str | None = None, *, every: bool =
     rows = [("input ", tensor) for tensor in result.inputs]
     rows += [("output", tensor) for tensor in result.outputs]
     lines = [
-        _answer(result),
+        answer(result),
         *([f"written  {safe_terminal(output)}"] if output else ["written  no file: give -o OUT"]),
         *_plain(result),
+        *_judged(result),
         f"data     {safe_terminal(result.samples.source)}; ranges from "
-        f"{len(result.samples.calibration)}, compared on {len(result.samples.held_out)} "
-        "held-out samples",
+        f"{len(result.samples.calibration)}, {_compared(result)}",
         *[f"{side}   {_tensor_line(tensor)}" for side, tensor in rows],
         *_groups(result),
         *_choices(result, every),
@@ -151,7 +154,7 @@ def quantize_text(result: Quantized, output: str | None = None, *, every: bool =
     return "\n".join(lines) + "\n"
 
 
-def _answer(result: Quantized) -> str:
+def answer(result: Quantized) -> str:
     worst_db = min(result.sqnr_db.values())
     word = "SQNR" if len(result.sqnr_db) == 1 else "worst output SQNR"
     mark = "" if result.samples.real else " on random data"
@@ -159,11 +162,15 @@ def _answer(result: Quantized) -> str:
     off = result.after.counts["SW"] + result.after.counts["HYBRID"]
     places = f"{off} of {len(result.after.epochs)} epochs off the NPU" if off else "all on the NPU"
     time = f"{least}{ms(result.after.total_ms)} ms in int8, {places}"
+    judged = result.judgement
+    if judged is not None:
+        worth = judged.rows[-1].figures[0]
+        time += f"; {worth.name} {value_text(worth)} ({_drop(judged.drop)} the float model)"
     if not result.usable:
         lost = _names([loss for loss in result.results if loss.useless])
         return f"not usable{mark}: int8 loses {lost} (see below); {time}"
     weak = [(group.spread_db, loss) for loss in result.results for group in loss.doubtful]
-    if weak:
+    if weak and judged is None:  # answers tell more than decibels
         db, loss = min(weak, key=lambda pair: pair[0])
         more = f" and {len(weak) - 1} more" if len(weak) > 1 else ""
         return (
@@ -171,6 +178,32 @@ def _answer(result: Quantized) -> str:
             f"what its values differ by ({db:.1f} dB, see below); {time}"
         )
     return f"{time}; {word} {worst_db:.1f} dB{mark}"
+
+
+def _drop(drop: float) -> str:
+    if not drop:
+        return "as"
+    return f"{abs(drop):.1%} {'below' if drop > 0 else 'above'}"
+
+
+def _compared(result: Quantized) -> str:
+    judged = result.judgement
+    if judged is None:
+        return f"compared on {len(result.samples.held_out)} held-out samples"
+    return f"chosen by {judged.choosing}, judged on {judged.unused} that no choice has seen"
+
+
+def _judged(result: Quantized) -> list[str]:
+    """One line per arithmetic, on samples that no choice has seen."""
+    if result.judgement is None:
+        return []
+    lines = []
+    for row in result.judgement.rows:
+        figures = ", ".join(f"{f.name} {value_text(f)} {range_text(f)}" for f in row.figures)
+        lines.append(f"answers  {row.title}: {figures}")
+    changed = result.judgement.changed
+    lines.append(f"changed  {changed.value:.2%} {range_text(changed)} of the answers by the NPU")
+    return lines
 
 
 def _names(losses: list[OutputLoss]) -> str:

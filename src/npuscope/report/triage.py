@@ -9,7 +9,7 @@ from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
-    from npuscope.diagnosis.result import NextLook, Suspect, SuspectClass, Triage
+    from npuscope.diagnosis.result import NextLook, Suspect, SuspectClass, TimeTriage, Triage
 
 SCHEMA = "npuscope/triage/1"
 
@@ -26,8 +26,11 @@ def triage_text(triage: Triage) -> str:
         differ = f"{triage.differing:,} of {triage.compared:,} values differ from a right board"
         lines.append(f"evidence  {differ}")
         lines += [f"          {words}" for words in triage.evidence]
+    if triage.time is not None:
+        lines += _time_lines(triage.time)
     for number, group in enumerate(triage.classes, 1):
         lines += _class_lines(number, group)
+    lines += [f"sign      {words}" for words in triage.signs]
     for suspect in triage.nearest:
         lines.append(f"nearest   {suspect.id}: {suspect.found}; {suspect.proof}")
     lines += _look_lines(triage.next_looks)
@@ -38,6 +41,21 @@ def triage_text(triage: Triage) -> str:
         lines.append(f"not tried for lack of time: {', '.join(triage.not_tried)}")
     lines += [f"note: {note}" for note in triage.notes]
     return "".join(f"{safe_terminal(line)}\n" for line in lines)
+
+
+def _time_lines(timed: TimeTriage) -> list[str]:
+    high = "" if timed.high_ms is None else f" to {timed.high_ms:.4g}"
+    span = f"{timed.low_ms:.4g}{high} ms" if timed.low_ms is not None else "no range"
+    measured = f"measured {timed.measured_ms:.4g} ms"
+    lines = [f"time      {measured}, predicted {timed.predicted_ms:.4g} ms ({span})"]
+    for row in timed.settings:
+        lines.append(
+            f"  {row.id}: {row.title}; predicts {row.predicted_ms:.4g} ms, {row.error:.0%} off"
+        )
+        lines.append(f"    remedy  {row.remedy}")
+    if not timed.settings and not timed.explained:
+        lines.append("  none of the settings explains it")
+    return lines
 
 
 def _class_lines(number: int, group: SuspectClass) -> list[str]:

@@ -21,10 +21,14 @@ def tune_json(result: Tuned) -> dict[str, Any]:
     return {"schema": SCHEMA, **encode(result, whole=True)}
 
 
+def limits_line(result: Tuned) -> str:
+    return ", ".join(_limit(*item) for item in result.limits.items()) or "no limits"
+
+
 def tune_text(result: Tuned) -> str:
     lines = [answer(result)]
     if result.limits:
-        lines.append(f"limits    {', '.join(_limit(*item) for item in result.limits.items())}")
+        lines.append(f"limits    {limits_line(result)}")
     axes = ", ".join(f"{name} ({len(names)})" for name, names in result.axes.items())
     lines.append(
         f"searched  {result.evaluations:,} of {counted(result.points, 'point')}, each compiled and "

@@ -8,6 +8,8 @@ from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import LAYERS
 from npuscope.ops.norms import SoftmaxAttrs
+from npuscope.ops.table import having
+from npuscope.ops.traits import Trait
 from npuscope.rulebook import fixes
 from npuscope.rulebook.conditions import holds_for, leads_out
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
@@ -21,6 +23,7 @@ _ANCHORS, _VALUES = 100, 16
 # A decoder computes and moves; a tail of one kind alone is an ordinary output.
 _ARITHMETIC = ("Sub", "Div", "Mul", "Exp", "Add")
 _MOVES = ("Concat", "Slice", "Split", "Transpose")
+_REFORMS = having(Trait.VIEW, Trait.RESCALING) | {"Transpose"}
 
 
 @lint(
@@ -141,7 +144,7 @@ def _is_layer(op: Op, makers: dict[str, Op]) -> bool:
     if op.kind not in LAYERS:
         return False
     maker = makers.get(op.inputs[0])
-    while maker is not None and maker.kind in ("Transpose", "Reshape", "Quantize"):
+    while maker is not None and maker.kind in _REFORMS:
         maker = makers.get(maker.inputs[0])
     return maker is None or maker.kind != "Softmax"
 

@@ -343,8 +343,7 @@ FOLD_ELEMENTWISE = FixTemplate(
 COMPRESS_WEIGHTS = FixTemplate("fewer-weights", "prune or share weights")
 FOUR_BIT_WEIGHTS = FixTemplate(
     "four-bit-weights",
-    "store weights in 4 bits, in layers that bear it: INT4 constants in front of "
-    "DequantizeLinear (ONNX opset 21)",
+    "store weights in 4 bits, in layers that bear it",
 )
 FEWER_OPS = FixTemplate("fewer-ops", "use fewer and wider layers; fold element-wise ops")
 

@@ -331,12 +331,12 @@ def findings_of(
 ) -> list[Finding]:
     """What the rules of one module and kind find in a subject of theirs; of their fixes those
     that are true in the graph, where it is known."""
-    asked = [rule for rule in rules_in(module).values() if rule.kind is kind and rule.look]
-    if graph is not None and asked:
+    matching = [rule for rule in rules_in(module).values() if rule.kind is kind and rule.look]
+    if graph is not None and matching:
         rules()  # conditions of fixes are declared beside them
     return [
         make_finding(rule, hit, graph)
-        for rule in asked
+        for rule in matching
         if rule.look is not None
         for hit in rule.look(*subject)
     ]

@@ -206,8 +206,8 @@ def compilation(
         files: tuple[str, ...] = ()
         notes: tuple[str, ...] = ()
     else:
-        asked = ("compile", words("compile")) if words is not None else ()
-        options |= {"directory": str(directory), "created": now(), "asked": asked}
+        command = ("compile", words("compile")) if words is not None else ()
+        options |= {"directory": str(directory), "created": now(), "asked": command}
         with new_folder(directory) as folder:
             written = family.write(build, folder.path, options)
         files, notes = folder.files, (*written, *folder.kept)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from npuscope.collector import without_collector
 from npuscope.errors import UsageError
-from npuscope.families.registry import family_for
+from npuscope.families.registry import family_for, first_family
 from npuscope.options.kinds import Argument, OptionGroup, Verb, file, flag
 from npuscope.options.rows import HTML, OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
@@ -109,7 +109,8 @@ def screen(
                 raise UsageError("takes one SOURCE", where=f"--{name}")
         return of_models((source, *others), options)
     profile, findings = _timed(source, model, html, json is not None, options)
-    own = family_for(source, options).screen(profile)
+    family = family_for(source, options)
+    own = family.screen(profile)
     if own is not None:
         return own
     from npuscope.report.estimate import Screen
@@ -120,7 +121,7 @@ def screen(
     request: Options = {**options, "compiled_from": model}
     # Compared with the machine as the other options describe it.
     plain: Options = {**request, "overrides": {}}
-    changed = what_if(source, values, **plain) if values else None
+    changed = what_if(source, values, **plain) if values and family is first_family() else None
     keys = sensitivity_of(source, **request) if sensitivity else None
     return Screen(profile, changed, keys, findings)
 

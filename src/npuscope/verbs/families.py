@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from npuscope.errors import UsageError
-from npuscope.families.registry import families, family_of, first_family
+from npuscope.families.registry import families, family_of
 from npuscope.options.kinds import Option, OptionGroup, Verb
 from npuscope.structs import replace
 from npuscope.text import safe_terminal
@@ -19,7 +19,7 @@ def check_family(verb: Verb, name: str, keywords: Mapping[str, Any]) -> None:
     if machine is None or "machine" not in options or machine == options["machine"].default:
         return
     family = family_of(machine)
-    if family is first_family():
+    if family.house_machines:
         # A name that no family has; a file of one's own may have any.
         names = [name for family in families() for name in family.machines()]
         if isinstance(machine, str) and machine not in names and not keywords.get("machine_file"):

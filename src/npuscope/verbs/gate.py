@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from npuscope.errors import UsageError
-from npuscope.families.registry import family_for, first_family
+from npuscope.families.registry import family_for
 from npuscope.options.kinds import Argument, OptionGroup, Verb, file, flag, list_, result_file, text
 from npuscope.options.rows import FINDINGS, HTML, OUTPUT, READING, RUN_HELP, TARGET
 from npuscope.verbs.check import checked
@@ -134,8 +134,7 @@ def gate(
 
 def _findings_of(side: Any, source: Source, options: Options) -> Any:
     family = family_for(source, options)
-    # Rules look at the program; a saved result holds times only.
-    if family is first_family() and (side.program is None or side.is_measured):
+    if family.needs_program and (side.program is None or side.is_measured):
         raise UsageError(
             "findings need a model or a build, not a saved run",
             where=side.name,

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from npuscope.errors import UsageError
-from npuscope.options.kinds import OptionGroup, Verb, file, list_, real
+from npuscope.options.kinds import OptionGroup, Verb, file, list_, real, text
 from npuscope.options.rows import COMPILED_FROM, OUTPUT, READING, SOURCE, TARGET
+from npuscope.structs import replace
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
-    from npuscope.building import Options, Source
-    from npuscope.diagnosis.result import Triage
+    from npuscope.building import Build, Options, Source
+    from npuscope.diagnosis.case import Request
+    from npuscope.diagnosis.result import TimeTriage, Triage
+    from npuscope.profiling.model import Profile
     from npuscope.program.model import Program
 
+GENERATIONS = ("4.0", "3.0", "2.2", "2.1")
+_MOST_MS = 1e9
 # fmt: off
 EVIDENCE = OptionGroup("evidence", (
     list_("inputs", "the input of a run: .npy, raw bytes, C array, hex or CSV; in order, once per "
@@ -28,6 +34,8 @@ EVIDENCE = OptionGroup("evidence", (
     file("other", "another build or model whose weights or program may be on the board", "SOURCE"),
     real("time", "measured time of one inference, in ms", "MS"),
     file("log", "a log of the NPU profiler, with times per epoch"),
+    text("connect", "ask a board: its outputs for the inputs are the evidence; "
+        "serial[:PORT][:BAUD], socket:HOST:PORT, emulated", "DESC", vendor=("-d", "--desc")),
 ))
 # fmt: on
 VERB = Verb(
@@ -53,6 +61,7 @@ def triage(
     other: str | Path | None = None,
     time: float | None = None,
     log: str | Path | None = None,
+    connect: str | None = None,
     model: str | Path | None = None,
     **options: Unpack[Options],
 ) -> Triage:
@@ -65,8 +74,8 @@ def triage(
     >>> npuscope.triage("model.tflite", inputs=["in.npy"], outputs=["out.raw"]).answer
     """
     from npuscope.building import build, is_program, refuse_stand_ins
-    from npuscope.diagnosis.case import Request
-    from npuscope.diagnosis.run import triage_values
+    from npuscope.diagnosis.case import Request, no_evidence
+    from npuscope.diagnosis.run import only_time, triage_values
     from npuscope.graph.model import Graph
 
     refuse_stand_ins(options, "triage")
@@ -77,18 +86,76 @@ def triage(
         tuple(seen),
         tuple(says),
     )
-    if time is not None and not 0 < time < 1e9:
+    if time is not None and not 0 < time < _MOST_MS:
         raise UsageError(f"expected a time in ms, found {time:g}", where="--time")
+    if not (request.has_values or connect or time is not None or log is not None):
+        raise no_evidence()
     if model is not None:
         options["compiled_from"] = model
     subject = build(source, options)
+    timed = None
+    if time is not None or log is not None:
+        timed = _timed(source, subject, time, log, options)
+    if connect:
+        request = _asked(connect, subject, request)
+    if not request.has_values:
+        assert timed is not None
+        return only_time(subject.program, timed)
     rival = None if other is None else build(other, options).program
     known = options.get("generation") or (not isinstance(source, Graph) and is_program(source))
 
     def rebuilt(generation: str) -> Program:
         return build(source, {**options, "generation": generation}).program
 
-    generations = ("4.0", "3.0", "2.2", "2.1")
-    others = [name for name in generations if name != subject.program.generation]
-    rivals = None if known else {g: lambda g=g: rebuilt(g) for g in others}
-    return triage_values(subject.program, request, rival, rivals)
+    names = [name for name in GENERATIONS if name != subject.program.generation]
+    rivals = {name: partial(rebuilt, name) for name in names}
+    is_model = isinstance(source, Graph) or not is_program(source)
+    result = triage_values(
+        subject.program, request, rival, rivals if is_model else {}, tolerant=not known
+    )
+    return result if timed is None else replace(result, time=timed)
+
+
+def _timed(
+    source: Source,
+    subject: Build,
+    time: float | None,
+    log: str | Path | None,
+    options: Options,
+) -> TimeTriage:
+    """A measured time, or those of a log, against predictions with other settings."""
+    from npuscope.building import build
+    from npuscope.diagnosis.times import external_only, triage_time
+    from npuscope.profiling.run import estimate
+
+    epochs: tuple[float, ...] = ()
+    if log is not None:
+        from npuscope.verbs.profile import profile
+
+        measured = profile(source, connect=f"log:{log}", **options)
+        epochs = tuple(epoch.ms for epoch in measured.epochs)
+        time = measured.total_ms if time is None else time
+    assert time is not None
+
+    def predict(changes: Mapping[str, Any]) -> Profile:
+        changed: dict[str, Any] = {**options, **changes}
+        if changed.pop("external_only", False):
+            changed["machine"] = external_only(subject.machine)
+            changed.pop("generation", None)
+        network = build(source, changed)  # type: ignore[arg-type]
+        return estimate(network.program, network.machine, network.graph)
+
+    base = estimate(subject.program, subject.machine, subject.graph)
+    macs = subject.program.macs
+    return triage_time(time, epochs, base, subject.machine, macs, predict)
+
+
+def _asked(connect: str, subject: Build, request: Request) -> Request:
+    """The board's own answers to the inputs, in place of files."""
+    from npuscope.boards.device import parse_descriptor
+    from npuscope.diagnosis.live import with_answers
+    from npuscope.profiling.measure import RunSubject, opened
+
+    whole = RunSubject(subject.program, subject.machine, subject.graph)
+    with opened(parse_descriptor(connect), whole) as device:
+        return with_answers(request, subject.program, device)

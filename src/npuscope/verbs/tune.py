@@ -7,17 +7,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from npuscope.errors import UsageError
-from npuscope.options.kinds import Argument, OptionGroup, Verb, file, flag, list_, text, whole
-from npuscope.options.rows import OUTPUT, READING, TARGET
+from npuscope.options.kinds import (
+    DEFAULT_MACHINE,
+    Argument,
+    OptionGroup,
+    Verb,
+    file,
+    flag,
+    list_,
+    text,
+    whole,
+)
+from npuscope.options.rows import HTML, OUTPUT, READING, TARGET
 from npuscope.verbs.check import checked
 from npuscope.verbs.sweep import CLUSTER
 from npuscope.verbs.validate import ACCURACY
 
 if TYPE_CHECKING:
+    from npuscope.accuracy.figures import Figure
     from npuscope.advice.tune.result import Tuned
     from npuscope.building import Options
 
-# The network as it is is what others are compared with: no float original, and no page.
+# The network as it is is what others are compared with: no float original; the page is its own.
 DATA = tuple(row for row in ACCURACY.options if row.name not in ("float_model", "html"))
 
 # fmt: off
@@ -29,13 +40,18 @@ VERB = Verb(
             file("models", "rank the models of a folder instead", "DIR"),
             file("output", "file for the model of the best set-up (default: none is written)",
                 "OUT", flags=("-o", "--output")),
+            HTML,
             list_("limits", "limits: ms, ram, external, flash, drop (of accuracy, with --data)",
                 "ms=20,ram=2MiB,drop=1%", flags=("--max",)),
         )),
         OptionGroup("search", (
             text("generations", "compiler generations to choose from (default: the one asked for)",
                 "2.2,3.0,4.0"),
-            flag("lossy", "try edits that change outputs too"),
+            text("sizes", "input sizes to choose from, where the network bears them; needs --data",
+                "96,128,160x120"),
+            text("machines", "machines to choose from, the first to compare with",
+                "ethos-u55-64,ethos-u55-128"),
+            flag("lossy", "try edits that change outputs too (as a limit on the drop does)"),
             whole("evaluations", "compile and time at most N points (default: a tenth of them, "
                 "and 40 at least)"),
             whole("seed", "chooses the points of a large space (0)", default=0),
@@ -65,7 +81,10 @@ def tune(
     *,
     models: str | Path | None = None,
     limits: Iterable[str] = (),
+    html: str | Path | None = None,
     generations: str | None = None,
+    sizes: str | None = None,
+    machines: str | None = None,
     lossy: bool = False,
     evaluations: int | None = None,
     seed: int = 0,
@@ -91,9 +110,11 @@ def tune(
     >>> npuscope.tune("model.tflite", limits=["ms=20"]).best
     """
     from npuscope.advice.sweep.options import SweepOptions, check
-    from npuscope.advice.tune.run import TuneRequest, choose, limits_of
+    from npuscope.advice.tune.run import TuneRequest, limits_of
     from npuscope.advice.tune.run import tune as run_tune
+    from npuscope.advice.tune.zoo import choose
     from npuscope.building import refuse_stand_ins
+    from npuscope.structs import replace
 
     if (model is None) == (models is None):
         raise UsageError(
@@ -108,18 +129,39 @@ def tune(
     budget = limits_of(tuple(limits))
     if "drop" in budget and data is None:
         raise UsageError("a limit on the drop needs samples", where="--max drop", hint="--data DIR")
-    named = tuple(word.strip() for word in (generations or "").split(",") if word.strip())
-    request = TuneRequest(budget, named, evaluations, seed, lossy, engine)
+    if sizes and data is None:
+        raise UsageError(
+            "only samples tell what another size costs", where="--sizes", hint="--data DIR"
+        )
+    if machines and (generations or options.get("machine") not in (None, DEFAULT_MACHINE)):
+        raise UsageError("cannot be given with --machine or --generations", where="--machines")
+    request = TuneRequest(
+        limits=budget,
+        generations=_words(generations),
+        evaluations=evaluations,
+        seed=seed,
+        lossy=lossy or "drop" in budget,
+        sizes=tuple(_size(word) for word in _words(sizes)),
+        machines=_words(machines),
+        sweep=engine,
+    )
     measure = None
     if data is not None:
         from npuscope.accuracy.run import DataRequest
 
         wish = DataRequest(data, labels, task, preprocess, layout or "", resize, limit or 200)
+        if model is not None:
+            from npuscope.accuracy.inputs import network_inputs
+            from npuscope.building import read_graph
+
+            wish = replace(wish, made_for=network_inputs(read_graph(str(model), options)))
         measure = _measuring(wish)
     plain: dict[str, Any] = dict(options)
     place = None if store is None else Path(store)
     if models is not None:
-        return choose(Path(models), plain, request, place, measure)
+        result = choose(Path(models), plain, request, place, measure)
+        _write_page(result, html)
+        return result
     path = Path(str(model))
     if output is not None:
         from npuscope.verbs.fix import check_output
@@ -128,15 +170,35 @@ def tune(
     result = run_tune(path, plain, request, place, measure)
     if output is not None and result.best is not None:
         _write_best(path, Path(output), result, plain)
+    _write_page(result, html)
     return result
+
+
+def _write_page(result: Tuned, html: str | Path | None) -> None:
+    if html is not None:
+        from npuscope.report.html.tune import tune_page
+        from npuscope.whole_file import write_whole
+
+        write_whole(html, tune_page(result).encode())
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+
+def _size(word: str) -> tuple[int, int]:
+    """`160` or `160x120`: rows, then columns."""
+    numbers = word.lower().split("x")
+    if len(numbers) > 2 or not all(n.isascii() and n.isdigit() and int(n) > 0 for n in numbers):
+        raise UsageError(f"expected a size such as 160 or 160x120, found '{word}'", where="--sizes")
+    return int(numbers[0]), int(numbers[-1])
 
 
 def _measuring(request: Any) -> Any:
     """The first figure of the task on the machine."""
-    from npuscope.advice.tune.run import TaskMetric
     from npuscope.verbs.validate import on_data
 
-    def measure(path: Path, options: Mapping[str, Any]) -> TaskMetric:
+    def measure(path: Path, options: Mapping[str, Any]) -> Figure:
         given: Any = options
         result = on_data(path, None, request, given)
         figures = result.rows[-1].figures
@@ -144,7 +206,7 @@ def _measuring(request: Any) -> Any:
             raise UsageError(
                 "accuracy needs labels", where="--data", hint="give them with --labels"
             )
-        return TaskMetric(figures[0].name, figures[0].value, figures[0].higher_is_better)
+        return figures[0]
 
     return measure
 
@@ -154,16 +216,19 @@ def _write_best(path: Path, output: Path, result: Tuned, options: dict[str, Any]
     from npuscope.advice.fix.candidates import FixChoice
     from npuscope.advice.fix.numeric import random_data
     from npuscope.advice.fix.run import fix
+    from npuscope.advice.tune.resize import resized
     from npuscope.files.load import load_model, model_bytes
     from npuscope.whole_file import write_whole
 
     assert result.best is not None
-    if not result.best.edits:
-        write_whole(output, model_bytes(path))
-        return
     own: Any = {**options, **result.best.options}
-    data = random_data(load_model(path, options.get("shapes")), 1)
-    write_whole(output, fix(path, FixChoice(only=frozenset(result.best.edits)), own, data).data)
+    data = model_bytes(path)
+    if result.best.edits:
+        samples = random_data(load_model(path, own.get("shapes")), 1)
+        data = fix(path, FixChoice(only=frozenset(result.best.edits)), own, samples).data
+    if result.best.options.get("shapes"):
+        data = resized(path, data, result.best.options["shapes"])
+    write_whole(output, data)
 
 
 def budget_code(result: Tuned) -> int:

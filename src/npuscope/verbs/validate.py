@@ -126,7 +126,7 @@ def compared(
         return own
     if not family.can("execute"):
         raise family.lacks("validate")
-    from npuscope.building import read_graph
+    from npuscope.building import is_as_filed, read_graph
     from npuscope.graph.model import Graph
     from npuscope.profiling.validate import validate_execution
 
@@ -139,9 +139,7 @@ def compared(
             hint="give the .tflite or .onnx file it was compiled from",
         )
     original = source if model is None else model
-    converted = options.get("input_data_type") or options.get("output_data_type")
-    # An outside runtime knows the model file as it is, without conversions at its border.
-    file = None if converted or isinstance(original, Graph) else Path(original)
+    file = Path(original) if is_as_filed(options) and not isinstance(original, Graph) else None
     return validate_execution(graph, partial(family.execute, build), inputs, seeds, file)
 
 

@@ -44,7 +44,7 @@ def test_epochs_in_the_words_of_every_version(version: str, read) -> None:
 @pytest.mark.parametrize(
     ("version", "generation"),
     [
-        ("2.0.0", "2.1"),
+        ("2.0.0", "2.0"),
         ("2.1.0-20194 329b0e98d", "2.1"),
         ("2.2.0-20266", "2.2"),
         ("3.0.0-20426 123672867", "3.0"),

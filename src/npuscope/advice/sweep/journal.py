@@ -22,7 +22,7 @@ from npuscope.records import decode
 from npuscope.text import safe_terminal
 from npuscope.whole_file import as_file_error
 
-# --- Columns of a row: type and range ---
+# --- Columns of a row: type and range; None where a family of machines has no such thing ---
 
 _Ms = Annotated[float, Range(0, 1e15)]
 _Level = Annotated[int, Range(0, 3)]
@@ -36,12 +36,12 @@ _HEAD: dict[str, Any] = {
     "shapes": dict[str, tuple[_Whole, ...]],
     "machine": str,
     "generation": str,
-    "epoch_controller": bool,
+    "epoch_controller": bool | None,
     "pools": str,
     "clocks": str,
     "set": str,
-    "mcu_mhz": Mhz,
-    "npu_mhz": Mhz,
+    "mcu_mhz": Mhz | None,
+    "npu_mhz": Mhz | None,
     "optimization": _Level | None,
     "input_data_type": _Text,
     "output_data_type": _Text,

@@ -17,7 +17,7 @@ from npuscope.building import Options, machine_for
 from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.families.interface import Family
-from npuscope.families.registry import family_of, first_family
+from npuscope.families.registry import family_of
 from npuscope.files.load import model_bytes
 from npuscope.machine.load import DEFAULT_MACHINE, UnknownMachine, machine_text
 from npuscope.options.rows import MACHINE
@@ -139,7 +139,7 @@ def single_run(entry: SpecModel, options: Mapping[str, Any], title: str) -> Swee
     levels = {"optimization": options.get("optimization"), **borders}
     names: dict[str, Any] = {"machine": machine or DEFAULT_MACHINE, "pools": "default"}
     names |= {"clocks": "default", "set": title}
-    if family is first_family():
+    if family.house_machines:
         target = machine_for(request)
         clocks, generation = target.clocks, target.generation.name
         names |= {"generation": generation, "epoch_controller": target.epoch_controller}
@@ -200,7 +200,7 @@ def _machine(
         family.check({"machine": machine.name, **what_if.options}, {"machine": MACHINE[0], **own})
     except NpuscopeError as error:
         raise _in_spec(error, spec) from None
-    if family is not first_family():
+    if not family.house_machines:
         return _other_machine(family, machine, pools, clocks, what_if, overrides)
     options: Options = {
         "machine": machine.name,

@@ -30,6 +30,18 @@ class TunePoint(Struct, frozen=True):
     model: str = ""  # the file, where there are several
 
 
+class TriedPoint(Struct, frozen=True):
+    """A set-up that was timed, on the front or not."""
+
+    name: str
+    total_ms: float
+    internal_ram_bytes: int
+    external_ram_bytes: int
+    weights_bytes: int
+    figure: float | None = None
+    model: str = ""
+
+
 class Tuned(ShownRecord, frozen=True):
     model: str
     limits: dict[str, float]
@@ -40,6 +52,9 @@ class Tuned(ShownRecord, frozen=True):
     best: TunePoint | None
     start: TunePoint | None
     metric: str = ""
+    metric_is_share: bool = True
+    higher_is_better: bool = True
+    tried: tuple[TriedPoint, ...] = ()  # all that were compiled and timed
     notes: tuple[str, ...] = ()
     store: str = ""
 

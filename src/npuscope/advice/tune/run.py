@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from npuscope.accuracy.figures import Figure
 from npuscope.advice.fix.candidates import FixChoice
 from npuscope.advice.fix.numeric import random_data
 from npuscope.advice.fix.run import fix
@@ -20,14 +21,23 @@ from npuscope.advice.sweep.options import SweepOptions
 from npuscope.advice.sweep.pool import Row
 from npuscope.advice.sweep.runs import single_run
 from npuscope.advice.sweep.spec import SpecModel
-from npuscope.advice.tune.result import Tuned, TunePoint
+from npuscope.advice.tune.result import TriedPoint, Tuned, TunePoint
 from npuscope.advice.tune.search import Aims, front, search
-from npuscope.advice.tune.space import Axis, Point, TuneSpace, build_axes, edit_axis
+from npuscope.advice.tune.space import (
+    Axis,
+    Point,
+    TuneSpace,
+    build_axes,
+    edit_axis,
+    machine_axis,
+    size_axis,
+)
 from npuscope.advice.tune.variants import Variants
 from npuscope.building import machine_for
-from npuscope.errors import FileError, ModelError, NpuscopeError, UsageError
-from npuscope.families.registry import family_of, first_family
+from npuscope.errors import ModelError, NpuscopeError, UsageError
+from npuscope.families.registry import family_of
 from npuscope.files.load import load_model
+from npuscope.options.kinds import DEFAULT_MACHINE
 from npuscope.progress import progress
 from npuscope.structs import replace
 
@@ -38,9 +48,8 @@ COLUMNS = {
     "external": "external_ram_bytes",
     "flash": "weights_bytes",
 }
-_AIMS = tuple(COLUMNS.values())
+AIMS = tuple(COLUMNS.values())
 DROP = "drop"
-_MODELS = (".tflite", ".onnx")
 
 
 class TuneRequest(Struct, frozen=True):
@@ -49,30 +58,18 @@ class TuneRequest(Struct, frozen=True):
     evaluations: int | None = None  # of the space, at most; by default a tenth, and 40 at least
     seed: int = 0
     lossy: bool = False
+    sizes: tuple[tuple[int, int], ...] = ()  # rows and columns of the input
+    machines: tuple[str, ...] = ()
     sweep: SweepOptions = SweepOptions()
 
 
-class TaskMetric(Struct, frozen=True):
-    """What answers are worth."""
-
-    name: str
-    value: float
-    higher_is_better: bool
-
-    def drop(self, other: TaskMetric) -> float:
-        """What the other loses: of shares the difference, of errors the part that it grows by."""
-        if self.higher_is_better:
-            return self.value - other.value
-        return (other.value - self.value) / (self.value or 1.0)
-
-
-Measure = Callable[[Path, Mapping[str, Any]], TaskMetric]  # of a model file with options
+Measure = Callable[[Path, Mapping[str, Any]], Figure]  # of a model file with options
 
 
 def limits_of(words: Sequence[str]) -> dict[str, float]:
     """`ms=20,ram=2MiB,drop=1%`, in one word or in several."""
     limits: dict[str, float] = {}
-    values = dict.fromkeys(_AIMS, 0.0)
+    values = dict.fromkeys(AIMS, 0.0)
     for part in (part for word in words for part in word.split(",") if part.strip()):
         key, equals, value = part.strip().partition("=")
         if not equals or key not in (*COLUMNS, DROP):
@@ -110,12 +107,16 @@ def tune(
         place = store or Path(folder) / "tune.jsonl"
         variants = Variants(path, options, place.with_suffix(".models"))
         space = _space(options, request, variants)
+        base = measure(path, options) if measure else None
+        answers = _Answers(space, variants, options, measure, base)
         rows: dict[Point, Row] = {}
 
         def evaluate(points: Sequence[Point]) -> dict[Point, Aims | None]:
             rows.update(_timed(space, points, options, variants, place, request))
             return {
-                p: tuple(float(rows[p][name]) for name in _AIMS) if p in rows else None
+                p: (*(float(rows[p][name]) for name in AIMS), answers.drop(p))
+                if p in rows
+                else None
                 for p in points
             }
 
@@ -123,11 +124,10 @@ def tune(
         aims = search(space, evaluate, most, request.seed)
         if space.start not in aims:
             raise ModelError("cannot be compiled as it is", where=str(path))
-        start = _point(path, space, space.start, rows[space.start], options, request)
-        base = measure(path, options) if measure else None
+        start = point_of(path, space, space.start, rows[space.start], options, request)
         points, notes = [], []
         for point in front(aims):
-            row = _point(path, space, point, rows[point], options, request)
+            row = point_of(path, space, point, rows[point], options, request)
             own = _merged(options, space.options(point))
             try:
                 row = _checked(path, row, own)
@@ -149,18 +149,71 @@ def tune(
         best=min(within, key=lambda point: point.total_ms, default=None),
         start=_judged(start, base, base, request) if base else start,
         metric=base.name if base else "",
-        notes=tuple(notes),
+        metric_is_share=base.is_share if base else True,
+        higher_is_better=base.higher_is_better if base else True,
+        tried=tuple(tried(space.name(p), rows[p], answers.figure(p)) for p in aims),
+        notes=(*answers.notes, *notes),
         store=str(store or ""),
     )
+
+
+def tried(name: str, row: Row, figure: Figure | None, model: str = "") -> TriedPoint:
+    worth = None if figure is None else figure.value
+    memories = row["internal_ram_bytes"], row["external_ram_bytes"], row["weights_bytes"]
+    return TriedPoint(name, row["total_ms"], *memories, worth, model)
+
+
+class _Answers:
+    """What the answers of points are worth: measured once for all that answer alike."""
+
+    def __init__(
+        self,
+        space: TuneSpace,
+        variants: Variants,
+        options: Mapping[str, Any],
+        measure: Measure | None,
+        base: Figure | None,
+    ) -> None:
+        self.space, self.variants, self.options = space, variants, options
+        self.measure, self.base = measure, base
+        self.notes: list[str] = []
+        self._figures: dict[tuple[str, ...], Figure | None] = {(): base}
+
+    def drop(self, point: Point) -> float:
+        """An aim: 0 without data, infinite where it could not be measured."""
+        if self.base is None:
+            return 0.0
+        figure = self.figure(point)
+        return math.inf if figure is None else self.base.drop(figure)
+
+    def figure(self, point: Point) -> Figure | None:
+        key = self.space.answers(point)
+        if self.measure is not None and key not in self._figures:
+            self._figures[key] = self._measured(point, self.measure, ", ".join(key))
+        return self._figures.get(key)
+
+    def _measured(self, point: Point, measure: Measure, title: str) -> Figure | None:
+        own = self.space.options(point)
+        progress("answers with %s", title)
+        try:
+            file = self.variants.file(self.space.edits(point), own) or self.variants.path
+            return measure(file, _merged(self.options, own))
+        except NpuscopeError as error:
+            self.notes.append(f"not measured: {title}: {error.message}")
+            return None
 
 
 def _space(options: Mapping[str, Any], request: TuneRequest, variants: Variants) -> TuneSpace:
     axes: list[Axis] = []
     plain: Any = options
-    if family_of(options.get("machine")) is first_family():
+    if request.machines:
+        axes.append(machine_axis(request.machines))
+    elif family_of(options.get("machine")).house_machines:
         axes += build_axes(machine_for(plain), options, request.generations)
+    if request.sizes:
+        axes.append(size_axis(load_model(variants.path, options.get("shapes")), request.sizes))
     offers = variants.offered(FixChoice(lossy=request.lossy))
-    axes += [edit_axis(fix_id, title) for fix_id, title in sorted(offers.items())]
+    axes += [edit_axis(fix_id, *offer) for fix_id, offer in sorted(offers.items())]
     return TuneSpace(tuple(axes))
 
 
@@ -180,7 +233,8 @@ def _timed(
         if file is None:
             continue
         try:
-            runs[point] = single_run(SpecModel(file, file.name), merged, space.name(point))
+            entry = SpecModel(file, file.name, merged.pop("shapes", None) or {})
+            runs[point] = single_run(entry, merged, space.name(point))
         except NpuscopeError:
             continue
     unique = {run.key: run for run in runs.values()}
@@ -202,7 +256,7 @@ def _merged(options: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any
     return {**options, **own, "overrides": overrides}
 
 
-def _point(
+def point_of(
     path: Path,
     space: TuneSpace,
     point: Point,
@@ -242,7 +296,7 @@ def given_words(options: Mapping[str, Any]) -> list[str]:
     words = []
     for name in _WORDS:
         value = options.get(name)
-        if value not in (None, "") and (name, value) != ("machine", "stm32n6"):
+        if value not in (None, "") and (name, value) != ("machine", DEFAULT_MACHINE):
             words += [f"--{name.replace('_', '-')}", str(value)]
     controller = options.get("epoch_controller")
     if controller is not None:
@@ -271,83 +325,10 @@ def _checked(path: Path, point: TunePoint, options: Mapping[str, Any]) -> TunePo
     return replace(point, outputs=fixed.function.value)
 
 
-def _judged(point: TunePoint, base: TaskMetric, own: TaskMetric, request: TuneRequest) -> TunePoint:
+def _judged(point: TunePoint, base: Figure, own: Figure, request: TuneRequest) -> TunePoint:
     drop, limit = base.drop(own), request.limits.get(DROP)
     within = point.within and (limit is None or drop <= limit + 1e-9)
     return replace(point, figure=own.value, drop=drop, within=within)
 
 
 # --- A folder of models ---
-
-
-def choose(
-    folder: Path,
-    options: Mapping[str, Any],
-    request: TuneRequest,
-    store: Path | None = None,
-    measure: Measure | None = None,
-) -> Tuned:
-    """Every model of a folder as it is, ranked for the budget."""
-    rows = _folder_rows(folder, options, request, store)
-    points, notes = [], []
-    metrics: dict[str, TaskMetric] = {}
-    for label, (file, row) in rows.items():
-        if row["status"] != "ok":
-            notes.append(f"{label}: {row['error']['message']}")
-            continue
-        point = _point(file, TuneSpace(()), (), row, options, request)
-        point = replace(point, name=label, model=label)
-        if measure is not None and point.within:
-            try:
-                metrics[label] = measure(file, options)
-                point = replace(point, figure=metrics[label].value)
-            except NpuscopeError as error:
-                notes.append(f"{label}: accuracy was not measured: {error.message}")
-        points.append(point)
-
-    def worth(point: TunePoint) -> tuple[float, ...]:
-        """Smaller is better; what was not measured comes last."""
-        metric = metrics.get(point.name)
-        if measure is None:
-            return ()
-        if metric is None:
-            return (math.inf,)
-        return (-metric.value if metric.higher_is_better else metric.value,)
-
-    aims: dict[Point, Aims] = {
-        (n,): (*(float(getattr(point, name)) for name in _AIMS), *worth(point))
-        for n, point in enumerate(points)
-    }
-    best_first = [points[place[0]] for place in front(aims)]
-    within = [point for point in best_first if point.within]
-    return Tuned(
-        model=folder.name,
-        limits=dict(request.limits),
-        points=len(rows),
-        evaluations=len(points),
-        axes={"model": tuple(rows)},
-        front=tuple(best_first),
-        best=min(within, key=lambda point: (*worth(point), point.total_ms), default=None),
-        start=None,
-        metric=next((metric.name for metric in metrics.values()), ""),
-        notes=tuple(notes),
-        store=str(store or ""),
-    )
-
-
-def _folder_rows(
-    folder: Path, options: Mapping[str, Any], request: TuneRequest, store: Path | None
-) -> dict[str, tuple[Path, Row]]:
-    """Files with their runs, by their path below the folder."""
-    files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in _MODELS and p.is_file())
-    if not files:
-        raise FileError("holds no .tflite or .onnx models", where=str(folder))
-    labels = {file: file.relative_to(folder).as_posix() for file in files}
-    runs = {file: single_run(SpecModel(file, labels[file]), options, "") for file in files}
-    unique = {run.key: run for run in runs.values()}
-    progress("%d models to compile and time", len(unique))
-    with tempfile.TemporaryDirectory() as temporary:
-        place = store or Path(temporary) / "tune.jsonl"
-        rows, _ = run_all(tuple(unique.values()), place, request.sweep, lambda tally: None)
-    by_key = dict(zip(unique, rows, strict=True))
-    return {labels[file]: (file, by_key[run.key]) for file, run in runs.items()}

@@ -20,24 +20,24 @@ _SAME = 1e-9
 def search(space: TuneSpace, evaluate: Evaluate, most: int, seed: int) -> dict[Point, Aims]:
     """Aims of the points that were looked at, at most so many."""
     progress("%d points; one step on each axis first", space.size)
-    known: dict[Point, Aims | None] = dict(evaluate(list(space.single_steps())[:most]))
-    free = _axes_that_matter(space, known)
-    rest = [point for point in space.points(free) if point not in known]
-    if len(rest) + len(known) <= most:
-        known |= evaluate(rest)
+    results: dict[Point, Aims | None] = dict(evaluate(list(space.single_steps())[:most]))
+    free = _axes_that_matter(space, results)
+    rest = [point for point in space.points(free) if point not in results]
+    if len(rest) + len(results) <= most:
+        results |= evaluate(rest)
     else:
-        _by_library(space, free, evaluate, known, most, seed)
-    return {point: aims for point, aims in known.items() if aims is not None}
+        _by_library(space, free, evaluate, results, most, seed)
+    return {point: aims for point, aims in results.items() if aims is not None}
 
 
-def _axes_that_matter(space: TuneSpace, known: Mapping[Point, Aims | None]) -> list[int]:
+def _axes_that_matter(space: TuneSpace, results: Mapping[Point, Aims | None]) -> list[int]:
     """Those where one step changes an aim. The others are left as they are: what has no effect
     alone has hardly any with others."""
-    start = known.get(space.start)
+    start = results.get(space.start)
     if start is None:
         return list(range(len(space.axes)))
     changed: set[int] = set()
-    for point, aims in known.items():
+    for point, aims in results.items():
         differs = aims is not None and any(
             abs(a - b) > _SAME for a, b in zip(aims, start, strict=True)
         )
@@ -50,7 +50,7 @@ def _by_library(
     space: TuneSpace,
     free: Sequence[int],
     evaluate: Evaluate,
-    known: dict[Point, Aims | None],
+    results: dict[Point, Aims | None],
     most: int,
     seed: int,
 ) -> None:
@@ -60,7 +60,7 @@ def _by_library(
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     sampler = optuna.samplers.NSGAIISampler(seed=seed, population_size=_BATCH)
-    count = len(next(aims for aims in known.values() if aims is not None))
+    count = len(next(aims for aims in results.values() if aims is not None))
     study = optuna.create_study(directions=["minimize"] * count, sampler=sampler)
     kinds: dict[str, Any] = {
         str(number): optuna.distributions.CategoricalDistribution(
@@ -68,21 +68,21 @@ def _by_library(
         )
         for number in free
     }
-    for point, aims in known.items():
+    for point, aims in results.items():
         if aims is not None:
             params = {name: point[int(name)] for name in kinds}
             told = optuna.trial.create_trial(params=params, distributions=kinds, values=list(aims))
             study.add_trial(told)
     idle = 0
-    while len(known) < most and idle < 20:
-        trials = [study.ask(kinds) for _ in range(min(_BATCH, most - len(known)))]
+    while len(results) < most and idle < 20:
+        trials = [study.ask(kinds) for _ in range(min(_BATCH, most - len(results)))]
         points = [tuple(t.params.get(str(n), 0) for n in range(len(space.axes))) for t in trials]
-        fresh = [point for point in dict.fromkeys(points) if point not in known]
+        fresh = [point for point in dict.fromkeys(points) if point not in results]
         idle = 0 if fresh else idle + 1
         if fresh:
-            known |= evaluate(fresh)
+            results |= evaluate(fresh)
         for trial, point in zip(trials, points, strict=True):
-            aims = known[point]
+            aims = results[point]
             state = optuna.trial.TrialState.FAIL if aims is None else None
             study.tell(trial, None if aims is None else list(aims), state=state)
 

@@ -10,6 +10,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from npuscope.advice.memory import on_chip
+from npuscope.errors import UsageError
+from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 
 DEFAULT = "as it is"
@@ -23,6 +25,7 @@ class AxisSetting(Struct, frozen=True):
     words: tuple[str, ...] = ()
     edit: str = ""
     weights_in_ram: bool = False  # there is no flash
+    changes_answers: bool = False
 
 
 class Axis(Struct, frozen=True):
@@ -64,6 +67,10 @@ class TuneSpace(Struct, frozen=True):
 
     def weights_in_ram(self, point: Point) -> bool:
         return any(setting.weights_in_ram for setting in self.settings(point))
+
+    def answers(self, point: Point) -> tuple[str, ...]:
+        """What decides them: points that have it in common answer alike."""
+        return tuple(setting.name for setting in self.settings(point) if setting.changes_answers)
 
     def name(self, point: Point) -> str:
         """What is not as the user asked for it."""
@@ -124,10 +131,40 @@ def build_axes(
     return axes
 
 
+def size_axis(graph: Graph, sizes: Sequence[tuple[int, int]]) -> Axis:
+    """Rows and columns of the picture that the network takes."""
+    pictures = [name for name in graph.inputs if len(graph.tensor(name).shape) == 4]
+    if len(pictures) != 1:
+        raise UsageError(f"expected one picture as input, found {len(pictures)}", where="--sizes")
+    name, shape = pictures[0], graph.tensor(pictures[0]).shape
+    first = shape[1] in (1, 3) and shape[3] not in (1, 3)
+    settings = [AxisSetting(DEFAULT)]
+    for rows, columns in sizes:
+        sized = (
+            (shape[0], shape[1], rows, columns) if first else (shape[0], rows, columns, shape[3])
+        )
+        if sized != shape:
+            words = ("--shape", f"{name}={','.join(map(str, sized))}")
+            title = f"input {rows}x{columns}"
+            settings.append(
+                AxisSetting(title, {"shapes": {name: sized}}, words, changes_answers=True)
+            )
+    return Axis("input size", tuple(settings))
+
+
+def machine_axis(names: Sequence[str]) -> Axis:
+    """The first is what the others are compared with."""
+    return Axis(
+        "machine",
+        tuple(AxisSetting(name, {"machine": name}, ("--machine", name)) for name in names),
+    )
+
+
 def _sized(name: str, sizes: Mapping[str, object], weights_in_ram: bool = False) -> AxisSetting:
     words = [word for key, size in sizes.items() for word in ("--set", f"{key}={size}")]
     return AxisSetting(name, {"overrides": dict(sizes)}, tuple(words), "", weights_in_ram)
 
 
-def edit_axis(fix: str, title: str) -> Axis:
-    return Axis(title, (AxisSetting("without it"), AxisSetting(fix, edit=fix)))
+def edit_axis(fix: str, title: str, changes_answers: bool = False) -> Axis:
+    with_it = AxisSetting(fix, edit=fix, changes_answers=changes_answers)
+    return Axis(title, (AxisSetting("without it"), with_it))

@@ -24,12 +24,13 @@ class Variants:
         self.path, self.options, self.folder = path, options, folder
         self._files: dict[tuple[tuple[str, ...], str], Path | None] = {}
 
-    def offered(self, choice: FixChoice) -> dict[str, str]:
-        """Edits that the findings offer for the file as it is, by id with their titles."""
+    def offered(self, choice: FixChoice) -> dict[str, tuple[str, bool]]:
+        """Edits that the findings offer for the file as it is, by id with their titles and whether
+        they change outputs."""
         bench = self._bench({})
         look = bench.look(bench.open())
         rows = candidates(look, bench.explained(look), choice)
-        return {row.fix.id: row.fix.title for row in rows if row.places}
+        return {row.fix.id: (row.fix.title, row.is_lossy) for row in rows if row.places}
 
     def file(self, edits: tuple[str, ...], options: Mapping[str, Any]) -> Path | None:
         """The model with these edits; None where one of them cannot be made with these options."""

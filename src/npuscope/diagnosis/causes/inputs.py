@@ -124,7 +124,7 @@ def pitch(scene: Scene) -> Iterator[Fault]:
 
     def padded(bytes_: int) -> Supply:
         def supply(feed: Feed) -> Array | None:
-            if feed.values.ndim != 4 or feed.buffer.batch == 1:
+            if feed.values.ndim != 4 or 0 < feed.buffer.batch < feed.values.shape[-1]:
                 return feed.stored()
             stored = feed.stored().view(np.uint8)
             row = stored.size // (feed.values.shape[0] * feed.values.shape[1])
@@ -241,6 +241,8 @@ def _requantized(change: Callable[[Array, Quant], Array]) -> Supply:
     def supply(feed: Feed) -> Array | None:
         quant = feed.buffer.quant or Quant((1.0,), (0,))
         values = change(feed.values.astype(np.float64), quant)
+        if np.ptp(np.rint(values)) == 0:
+            return None  # what is left is a constant, which is a cause of its own
         if feed.values.dtype.kind == "f":
             return feed.stored(values.astype(feed.values.dtype))
         limits = np.iinfo(feed.values.dtype)
@@ -330,9 +332,7 @@ def destroyed(scene: Scene) -> Iterator[Fault]:
         own = scene.left_by(feed)
         return None if own is None or np.array_equal(own, feed.stored()) else own
 
-    yield Fault(
-        "a second run on what the first one left of the input", fetch=leftover, refilled=False
-    )
+    yield Fault("a second run on what the first one left of the input", fetch=leftover)
 
 
 @cause(

@@ -26,9 +26,11 @@ _MOST_OPS = 24
 )
 def other_network(scene: Scene) -> Iterator[Fault]:
     """Another network runs: stale firmware, or a cache that kept the model before."""
-    if scene.other is not None and _same_border(scene.program, scene.other):
-        words = f"{scene.other.model_file or scene.other.name} runs instead"
-        yield Fault(words, program=scene.other)
+    other = scene.other
+    if other is None or not _same_border(scene.program, other):
+        return
+    if other.epochs != scene.program.epochs:  # else only the weights are another build's
+        yield Fault(f"{other.model_file or other.name} runs instead", program=other)
 
 
 @cause(
@@ -83,6 +85,7 @@ def operator_defect(scene: Scene) -> Iterator[Fault]:
         epoch
         for epoch in scene.program.executed
         if any(word in op for op in epoch.operators for word in _LOWERED_BADLY)
+        and not any("Conv" in op for op in epoch.operators)  # whose Add is its bias
     ]
     for epoch in suspects[:_MOST_OPS]:
         for value in (127, 0x80):

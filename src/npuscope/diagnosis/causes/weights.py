@@ -16,6 +16,7 @@ ERASED = 0xFF
 _FLASH_START, _FLASH_END = 0x70000000, 0x90000000
 # Headers, alignments and slots by which an image lands beside its place.
 _SHIFTS = (16, 32, 64, 128, 256, 512, 0x400, 0x1000, 0x2000, 0x10000, 0x20000)
+_SHIFT_STEP, _MOST_SHIFT = 16, 0x1000  # others, tried where nothing else fits
 _SECTORS = (0x1000, 0x10000, 0x20000)
 _MOST_SECTORS = 48
 # (dummy cycles of the chip - those of the host) * 2 bytes in octal DTR, and lengths of a burst.
@@ -116,7 +117,8 @@ def shifted(scene: Scene) -> Iterator[Fault]:
     """The weights lie beside their address."""
     for words, pools in _by_pool(scene):
         largest = max(scene.images[pool].size for pool in pools)
-        for count in _SHIFTS:
+        steps = range(_SHIFT_STEP, _MOST_SHIFT + 1, _SHIFT_STEP)
+        for count in dict.fromkeys((*_SHIFTS, *steps)):
             for signed in (count, -count):
                 if count < largest:
                     place = "behind" if signed < 0 else "before"

@@ -9,7 +9,7 @@ import numpy as np
 
 from npuscope.edits.numbers import symmetric_steps
 from npuscope.edits.onnx.border import OnnxBorder
-from npuscope.edits.records import HIGHEST, Op, QuantSteps
+from npuscope.edits.records import HIGHEST, Constant, NotFitting, Op, QuantSteps
 
 _PER_CHANNEL = 13  # opset in which DequantizeLinear learned scales per channel
 _RAISED_FROM = 11  # older files differ in Clip, Pad, Resize and more
@@ -21,6 +21,10 @@ _MOVED = {
     "Split": ("split", 1),
 }
 _REDEFINED = ("Softmax", "LogSoftmax", "Hardmax", "Dropout")
+_NEW_TYPES = 21  # opset in which DequantizeLinear takes INT4 and INT16
+_NEW_TYPES_IR = 10
+# What opsets 14 to 21 gave another meaning, or other attributes.
+_REDEFINED_LATER = ("BatchNormalization", "GridSample", "GroupNormalization", "Split", "Upsample")
 
 
 class OnnxDocument(OnnxBorder):
@@ -69,6 +73,32 @@ class OnnxDocument(OnnxBorder):
         output = self.fresh(f"{stem}_dequantized")
         self.add_op("Dequantize", (integers, scale, zero), output, **along)
         self.set_input(op, place, output)
+
+    def four_bits(self, constant: Constant) -> Constant:
+        """INT4 values and zero points, in the opset that has them."""
+        from ml_dtypes import int4
+
+        self.use_new_types()
+        assert constant.scale is not None
+        zeros = np.zeros(constant.scale.shape, int4)
+        return constant.changed(values=constant.values.astype(int4), zero_point=zeros)
+
+    def use_new_types(self) -> None:
+        """The opset whose steps may have 4 and 16 bits; NotFitting where something in the file
+        would mean something else there."""
+        if self.opset < _NEW_TYPES:
+            if not self._can_raise() or self.has_bodies or self.has_functions:
+                raise NotFitting(f"this needs opset {_NEW_TYPES}, the file has {self.opset}")
+            for op in self.nodes:
+                axes = self.kind(op).startswith("Reduce") and self.attribute(op, "axes")
+                if axes or self.full_kind(op) in _REDEFINED_LATER:
+                    raise NotFitting(
+                        f"this needs opset {_NEW_TYPES}, which writes {self.kind(op)} in another "
+                        "way"
+                    )
+            self._raise_opset()
+            self.opset = _NEW_TYPES
+        self.ir_version = max(self.ir_version, _NEW_TYPES_IR)
 
     def _can_raise(self) -> bool:
         """Nothing in the file would mean something else in opset 13."""

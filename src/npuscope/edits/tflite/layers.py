@@ -45,6 +45,18 @@ class TfliteLayers(TfliteSteps):
             quant = Quant(scales, points, constant.axis if len(scales) > 1 else None)
         return self.add_constant(constant.name, values.reshape(values.shape or (1,)), quant)
 
+    def four_bits(self, constant: Constant) -> Constant:
+        """Two steps in a byte, the first in its lower half."""
+        steps = constant.values.reshape(-1).astype(np.uint8) & 15
+        pairs = np.append(steps, 0) if steps.size % 2 else steps
+        packed = pairs[0::2] | pairs[1::2] << 4
+        assert constant.scale is not None
+        scales = tuple(float(scale) for scale in constant.scale.reshape(-1))
+        quant = Quant(scales, (0,) * len(scales), constant.axis if len(scales) > 1 else None)
+        shape = constant.values.shape
+        tensor = self.add_tensor(constant.name, "INT4", shape, quant, packed.astype(np.uint8))
+        return Constant(tensor.name, packed, constant.scale, None, constant.axis, tensor)
+
     def layer(self, op: FileOp) -> FileLayer | None:
         weights, bias, data = op.input(1), op.input(2), op.input(0)
         if self.kind(op) not in (*LAYERS, DEPTHWISE) or weights is None or data is None:

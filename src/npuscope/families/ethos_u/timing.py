@@ -2,7 +2,8 @@
 
 A kernel takes as long as the part of the NPU that is busy longest: MAC units, output stage, a port,
 or the reads of weights and scales. Before it its first reads must arrive, after it its last block
-must be written. Nothing here is fitted to a network; sources are in `work.py` and the machines."""
+must be written; before the first kernel the commands and all that its first block reads. Nothing
+here is fitted to a network; sources are in `work.py` and the machines."""
 
 from __future__ import annotations
 
@@ -14,7 +15,14 @@ from npuscope.families.ethos_u.jobs import NpuKernel, NpuTransfer, NpuWait
 from npuscope.families.ethos_u.machine import EthosMachine
 from npuscope.families.ethos_u.registers import jobs_of
 from npuscope.families.ethos_u.stream import CommandStream
-from npuscope.families.ethos_u.work import KernelWork, kernel_work, transfer_bytes
+from npuscope.families.ethos_u.work import (
+    KernelWork,
+    fill_cycles,
+    kernel_work,
+    transfer_bytes,
+)
+
+COMMANDS = 0  # the region of the constants; commands are beside them
 
 
 class KernelLimit(StrEnum):
@@ -69,7 +77,8 @@ class StreamTime(Struct, frozen=True):
 def time_stream(stream: CommandStream, machine: EthosMachine) -> StreamTime:
     kernels: list[KernelTime] = []
     transfers: list[TransferTime] = []
-    issue = 0.0  # when the next command is looked at
+    # When the next command is looked at; the first ones must be read.
+    issue = machine.port(COMMANDS).read_latency_cycles
     for job in jobs_of(stream):
         if isinstance(job, NpuWait):
             queue = [one.end for one in transfers]
@@ -85,6 +94,8 @@ def time_stream(stream: CommandStream, machine: EthosMachine) -> StreamTime:
             start = max(issue, free)
             work = kernel_work(job, machine)
             duration, limit = _kernel_cycles(job, work, machine)
+            if not kernels:
+                duration += fill_cycles(job, machine)
             kernels.append(KernelTime(job, work, start, start + duration, start - free, limit))
     ends = [one.end for one in kernels] + [one.end for one in transfers]
     beats = -(-4 * len(stream.words) // machine.port_bytes)

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from npuscope.families.ethos_u.jobs import FeatureMap, NpuKernel, NpuTransfer, Storage
 from npuscope.families.ethos_u.machine import EthosMachine
+from npuscope.structs import replace
 
 _SUB_KERNEL = 8
 _BRICK = 16
@@ -259,6 +260,27 @@ def _input_beats(kernel: NpuKernel, machine: EthosMachine) -> Iterator[tuple[int
         yield span.region, ceil(span.length / port) * across
     if kernel.ifm.storage is Storage.MEMORY:
         yield kernel.ifm.region, _window_beats(kernel, port)
+
+
+def fill_cycles(kernel: NpuKernel, machine: EthosMachine) -> float:
+    """Until the first block has its inputs, weights and scales. At the beginning of a stream
+    nothing runs meanwhile."""
+    height, width, depth = map(min, kernel.shape, kernel.block)
+    top, left, bottom, right = kernel.window.pads
+    ends = bottom * (height == kernel.shape[0]), right * (width == kernel.shape[1])
+    window = replace(kernel.window, pads=(top, left, *ends))
+    first = replace(kernel, shape=(height, width, depth), window=window, weights=(), scales=())
+    beats = list(_input_beats(first, machine))
+    for span in (*kernel.weights, *kernel.scales):
+        length = span.length * depth / kernel.shape[2]
+        beats.append((span.region, ceil(length / machine.port_bytes)))
+    cycles: dict[bool, float] = {}
+    for region, count in beats:
+        port = machine.port(region)
+        rate = min(port.bytes_per_cycle, machine.read_bytes_per_cycle)
+        near = port is machine.sram
+        cycles[near] = cycles.get(near, 0.0) + count * machine.port_bytes / rate
+    return max(cycles.values(), default=0.0)
 
 
 def _window_beats(kernel: NpuKernel, port: int) -> int:

@@ -314,7 +314,7 @@ _NEAR = 4096  # bytes in which a result of opstats names its schema
 
 
 def is_core_run(source: object) -> bool:
-    """A result of opstats, a raw stats buffer, or a folder with some."""
+    """A result or a summary of opstats, a raw stats buffer, or a folder with some."""
     if not isinstance(source, str | Path):
         return False
     path = Path(source)
@@ -323,6 +323,10 @@ def is_core_run(source: object) -> bool:
     if not path.is_file():
         return False
     head = read_head(path, _NEAR)
-    return head.startswith(MAGIC) or (
-        head.lstrip().startswith(b"{") and OPSTATS_SCHEMA.encode() in head
-    )
+    is_result = head.lstrip().startswith(b"{") and OPSTATS_SCHEMA.encode() in head
+    return head.startswith(MAGIC) or is_result or is_summary(head)
+
+
+def is_summary(head: bytes) -> bool:
+    """The text of `opstats --summary`, ours or the vendor's."""
+    return b"ucycles(%)" in head and b"opdetails" in head

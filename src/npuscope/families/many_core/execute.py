@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from npuscope.errors import ModelError, TargetError, UsageError
 from npuscope.families.many_core.compiler.boxes import Box, common, shape_of
-from npuscope.families.many_core.compiler.kinds import is_splat
+from npuscope.families.many_core.compiler.kinds import device_dtype, is_splat
 from npuscope.families.many_core.program import Code, CoreOp, CoreProgram, Held, StepWork
 from npuscope.families.many_core.tile_kernels import compute, part_of
 
@@ -159,8 +159,7 @@ class _Memory:
         return values
 
     def _dtype_of(self, name: str) -> str:
-        tensor = self.code.graph.tensors[name]
-        return "float16" if tensor.dtype.is_float else tensor.dtype.value
+        return device_dtype(self.code.graph.tensors[name])
 
     def _write_all(self, work: StepWork, value: np.ndarray) -> None:
         for buffer in work.writes:

@@ -6,6 +6,7 @@ import re
 
 from npuscope.families.interface import Format, Rank
 from npuscope.families.many_core.buffer_format import MAGIC as STATS_MAGIC
+from npuscope.families.many_core.buffer_format import is_summary
 from npuscope.families.many_core.qpc import MAGIC as QPC_MAGIC
 from npuscope.identify.binary import is_raw_image
 from npuscope.identify.documents import is_schema
@@ -29,10 +30,15 @@ def _is_vendor_buffer(sample: Sample) -> bool:
     return is_raw_image(sample) and bool(_BUFFER_NAME.search(sample.path.name))
 
 
+def _is_summary(sample: Sample) -> bool:
+    return is_summary(sample.head)
+
+
 FORMATS = (
     Format("qpc", "program container (QPC)", _is_qpc, f"{_INSPECT}inspect_qpc"),
     Format("stats_buffer", "stats buffer", _is_stats_buffer, f"{_INSPECT}inspect_stats_buffer"),
     Format("opstats", "opstats", is_schema("opstats"), f"{_INSPECT}inspect_opstats"),
+    Format("opstats_summary", "summary of opstats", _is_summary, f"{_INSPECT}inspect_summary"),
     Format(
         "raw_image",
         "raw image of a memory",

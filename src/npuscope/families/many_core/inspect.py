@@ -187,3 +187,27 @@ def inspect_opstats(sample: Sample) -> FileFacts:
         "bound_by": sorted({str(verdict.get("bound", "")) for verdict in verdicts}),
     }
     return FileFacts(str(record["schema"]).rpartition("/")[2], summary, plain(record))
+
+
+def inspect_summary(sample: Sample) -> FileFacts:
+    """The text of `opstats --summary`, of this tool or the vendor's."""
+    from npuscope.families.many_core.adapters.registry import read_sheet
+    from npuscope.families.many_core.adapters.tables import sheet_tables
+    from npuscope.families.many_core.report.opstats_json import opstats_json
+
+    record = opstats_json([sheet_tables(read_sheet(sample.path))])
+    buffer = record["buffers"][0]
+    kinds: Counter[str] = Counter()
+    for row in record["ops"]:
+        kinds[str(row["details"]).split()[0]] += int(row["count"] or 0)
+    summary = {
+        "networks": [buffer["network"]],
+        "cores": len(record["cores"]),
+        "ucycles": buffer["totals"]["ucycles"],
+        "inferences_per_s": buffer["totals"]["inferences_per_s"],
+        "bound_by": buffer["verdict"]["bound"],
+        "ops": kinds.total(),
+        "op_kinds": dict(kinds.most_common()),
+        "notes": list(buffer["notes"]),
+    }
+    return FileFacts("", summary, plain(record))

@@ -20,6 +20,7 @@ from npuscope.families.many_core.runner_files import (
     check_folder,
     check_views,
     host_files,
+    summary_files,
 )
 from npuscope.families.many_core.sim.conditions import RunOptions, RunResult
 from npuscope.families.many_core.sim.run import simulate
@@ -122,6 +123,8 @@ def _types(kinds: ProfilingType | str | Sequence[str] | None) -> tuple[Profiling
     if kinds is None or isinstance(kinds, ProfilingType):
         return () if kinds is None else (kinds,)
     words = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    # A simulated run is over at once: what a stream would have saved is saved whole.
+    words = tuple(word.removesuffix("_stream") for word in words)
     names = [kind.value for kind in ProfilingType]
     for word in words:
         if word not in names:
@@ -153,24 +156,32 @@ def _with_files(
     report: RunReport, program: CoreProgram, kind: ProfilingType, folder: Path, options: RunOptions
 ) -> RunReport:
     before = report.files
+    if kind is ProfilingType.STATS:
+        files = summary_files(report.result)
+        return replace(report, files=(*before, *write_files(folder, files)))
     if kind is ProfilingType.RAW:
         files = buffer_files(report.result)
         notes = (*report.notes, *absent_notes(program.layout))
         return replace(report, files=(*before, *write_files(folder, files)), notes=notes)
-    head = run_lines(report)
-    files = host_files(report.result, program.layout, kind.value, head, options)
+    files = host_files(report.result, program.layout, kind.value, options)
     return replace(report, files=(*before, *write_files(folder, files)))
 
 
 def run_lines(report: RunReport) -> list[str]:
-    """The runner's output: one line of totals, then the table of the iterations."""
+    """What the vendor's runner prints: a line of totals, then the table of the iterations."""
     lines = [
+        " ---- Stats ----",
         f"InferenceCnt {report.inferences} TotalDuration {report.total_us:.0f}us "
         f"BatchSize {report.batch} Inf/Sec {report.inferences_per_s:.3f}",
-        "",
-        f"{'Metric':<18}" + "".join(f"{name:>14}" for name in ("Avg", "Min", "Max", "Std")),
+        "Device Performance: ",
+        _metric_line("Metric", ("Avg", "Min", "Max", "Std")),
     ]
     for row in report.metrics:
         values = (row.average, row.least, row.most, row.deviation)
-        lines.append(f"{row.name:<18}" + "".join(f"{value:>14.3f}" for value in values))
+        lines.append(_metric_line(row.name, [f"{value:.3f}" for value in values]))
     return lines
+
+
+def _metric_line(name: str, values: Sequence[str]) -> str:
+    *others, last = values
+    return f"{name + ',':<17}" + "".join(f"{value + ',':<15}" for value in others) + f"{last:<15}"

@@ -146,80 +146,85 @@ def _ns(ticks: float) -> int:
     return round(to_us(ticks) * 1000)
 
 
-def host_summary(result: RunResult, layout: Layout, head: list[str]) -> str:
-    """What the host saw of the whole run, then of each sampled inference."""
-    lines = [f"Network {safe_terminal(layout.network)} program {layout.program_uuid}", *head]
-    columns = ("queueDepth", "enqueueUs", "inputDmaUs", "execUs", "outputDmaUs", "completeUs")
-    lines += ["", " ".join(f"{name:>12}" for name in ("Inference", *columns, "roundTripUs"))]
-    for number in result.sampled:
-        one = result.iterations[number]
-        times = [to_us(end - begin) for _, _, begin, end in spans(one)]
-        values = (*times, to_us(one.completed - one.enqueued))
-        cells = (f"{number:>12}", f"{one.queued:>12}", *(f"{value:>12.3f}" for value in values))
-        lines.append(" ".join(cells))
-    return "\n".join(lines) + "\n"
+def summary_files(result: RunResult) -> dict[str, bytes]:
+    """What `opstats --summary` says of each sampled inference and copy."""
+    from npuscope.families.many_core.opstats.tables import opstats_of
+    from npuscope.families.many_core.report.opstats import summary_text
+
+    files = {}
+    for stats in result.stats:
+        parts = stats.layout.specializations
+        name = stats.name.removesuffix("-aiccyclecounts")
+        if len(parts) == 1:  # of several devices the network's name tells which
+            name = name.removesuffix(f"-{parts[0].name}")
+        files[f"{safe_name(name)}.txt"] = summary_text(opstats_of(stats)).encode()
+    return files
 
 
 def host_files(
-    result: RunResult, layout: Layout, kind: str, head: list[str], options: RunOptions
+    result: RunResult, layout: Layout, kind: str, options: RunOptions
 ) -> dict[str, bytes]:
-    """The runtime's own summary (`stats`), trace (`trace`) or times (`latency`), by activation."""
-    program, copies = f"aic-profiling-program-{options.program}", options.activations
-    if kind == "latency":
-        return {f"{program}-latency.txt": latency_table(result, copies).encode()}
-    if kind == "stats":
-        name, text = "stats.txt", host_summary(result, layout, head)
-    else:
-        trace = host_trace(result, layout)
-        name, text = "trace.json", json.dumps(trace, indent=None, separators=(",", ":"))
+    """The runtime's own trace (`trace`) or times (`latency`), by activation."""
+    first, copies = options.program, range(options.activations)
     # Copies start and end together: the host sees the same of all.
-    return {f"{program}-activation-{a}-{name}": text.encode() for a in range(copies)}
+    if kind == "latency":
+        table = latency_table(result, layout).encode()
+        return {f"aic-profiling-program-{first + copy}-latency.txt": table for copy in copies}
+    trace = host_trace(result, layout)
+    text = json.dumps(trace, indent=None, separators=(",", ":"))
+    stem = f"aic-profiling-program-{first}-activation"
+    return {f"{stem}-{copy}-trace.json": text.encode() for copy in copies}
 
 
-_LATENCIES = (
-    "devExec", "devInWaitTime", "devOutWaitTime", "hostRoundTrip", "enqTime", "submitTime",
-    "execToComplete", "totalRoundtripTime",
-)  # fmt: skip
-
-
-def latency_table(result: RunResult, copies: int) -> str:
-    """Microseconds of the sampled inferences, one row each, after four lines and the names: the
-    vendor's own reader skips four."""
+def latency_table(result: RunResult, layout: Layout) -> str:
+    """The sampled inferences, one row each, in columns as the vendor's own readers know them:
+    they skip four lines, and take names that end in Us for microseconds."""
+    rows = [_latencies(result.iterations[number], layout) for number in result.sampled]
     lines = [
-        "Latency of inferences, in us, of the simulated device",
-        f"Samples {len(result.sampled) * copies}",
-        f"Activations {copies}",
+        f"Latency of {safe_terminal(layout.network)} on the simulated device",
+        f"Samples {len(result.sampled)}",
         f"Iterations {len(result.iterations)}",
-        ",".join(("Sample", "Activation", "queueDepth", "numInfInQueue", *_LATENCIES)),
+        f"BatchSize {layout.stats_batch}",
+        ",".join(("Sample", "queueDepth", "numInfInQueue", *rows[0])),
     ]
-    for number in result.sampled:
-        one = result.iterations[number]
-        times = (
-            one.exec_us,
-            one.input_wait_us,
-            one.output_wait_us,
-            to_us(one.output_end - one.submitted),
-            to_us(one.submitted - one.enqueued),
-            to_us(one.input_begin - one.submitted),
-            to_us(one.completed - one.submitted),
-            to_us(one.completed - one.enqueued),
-        )
-        row = ",".join(f"{value:.3f}" for value in times)
-        queue = f"{one.queued},{one.queued + 1}"
-        lines += [f"{number},{copy},{queue},{row}" for copy in range(copies)]
+    for number, row in zip(result.sampled, rows, strict=True):
+        queued = result.iterations[number].queued
+        times = ",".join(f"{value:.3f}" for value in row.values())
+        lines.append(f"{number},{queued},{queued + 1},{times}")
     return "\n".join(lines) + "\n"
 
 
-def check_folder(folder: Path) -> None:
+def _latencies(one: Iteration, layout: Layout) -> dict[str, float]:
+    ticks = {
+        "hostRoundTripUs": one.answered - one.submitted,
+        "enqTimeUs": one.submitted - one.enqueued,
+        "preProcTimeUs": 0.0,  # the device takes what the host has
+        "submitTimeUs": one.input_begin - one.submitted,
+        "execTotalUs": one.answered - one.submitted,
+        "exectoVcUs": one.doorbell - one.input_begin,
+        "execToCompleteUs": one.answered - one.doorbell,
+        "postProcUs": one.completed - one.answered,
+        "totalRoundtripTimeUs": one.completed - one.enqueued,
+    }
+    return {
+        "devInfPerSec": max(layout.stats_batch, 1) / max(one.exec_us, 1e-3) * 1e6,
+        "devExecUs": one.exec_us,
+        "devInWaitTimeUs": one.input_wait_us,
+        "devOutWaitTimeUs": one.output_wait_us,
+        **{name: to_us(value) for name, value in ticks.items()},
+    }
+
+
+def check_folder(folder: Path, option: str = "--aic-profiling-out-dir") -> None:
     """The folder must be there before anything runs."""
     if not folder.is_dir():
         raise FileError(
             "this folder does not exist" if not folder.exists() else "is not a folder",
-            where=f"--aic-profiling-out-dir {safe_terminal(str(folder))}",
+            where=f"{option} {safe_terminal(str(folder))}",
             hint=f"mkdir -p {safe_terminal(str(folder))}",
         )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise OutputError(
             "this folder is not writable",
-            where=f"--aic-profiling-out-dir {safe_terminal(str(folder))}",
+            where=f"{option} {safe_terminal(str(folder))}",
         )

@@ -15,6 +15,7 @@ from npuscope.families.many_core.container import read_layout, read_program, wri
 from npuscope.families.many_core.layout import Layout
 from npuscope.families.many_core.program import CoreProgram
 from npuscope.families.many_core.qpc import CONSTANTS, read_qpc, write_qpc
+from npuscope.families.many_core.sources import SEGMENT as SOURCE
 from npuscope.text import safe_terminal
 
 SEGMENT = "osb.spec."
@@ -66,12 +67,15 @@ def network_name(network: str, number: int) -> str:
 # --- The container ---
 
 
-def write_programs(programs: Sequence[CoreProgram]) -> bytes:
+def write_programs(programs: Sequence[CoreProgram], source: bytes = b"") -> bytes:
+    """`source` says what they were compiled from."""
     first, *others = (_segments(write_program(program)) for program in programs)
     for number, segments in enumerate(others, 1):
         if segments[CONSTANTS] == first[CONSTANTS]:
             segments[CONSTANTS] = b""
         first[f"{SEGMENT}{number}"] = write_qpc(segments)
+    if source:
+        first[SOURCE] = source
     return write_qpc(first)
 
 

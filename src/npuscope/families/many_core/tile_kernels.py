@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from npuscope.families.many_core.compiler.boxes import Bounds, Box, full, shape_of, with_axis
-from npuscope.families.many_core.compiler.kinds import KERNELS, is_splat
+from npuscope.families.many_core.compiler.kinds import KERNELS, device_dtype, is_splat
 from npuscope.families.many_core.compiler.needs import needs
 from npuscope.families.many_core.program import Code, Made
 from npuscope.graph.model import Activation, Graph, Op, Tensor
@@ -163,7 +163,7 @@ def _stored(tensor: Tensor) -> np.ndarray:
     """A constant as the device has it."""
     assert tensor.data is not None
     data = tensor.data
-    return data.astype(np.float16).astype(data.dtype) if tensor.dtype.is_float else data
+    return data.astype(np.float16).astype(data.dtype) if device_dtype(tensor) == "float16" else data
 
 
 def _wide(tensor: Tensor, data: np.ndarray) -> np.ndarray:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 class NeuralArt(Family):
     name = "neural-art"
     understands: ClassVar[frozenset[str] | None] = None
+    house_machines = True
+    needs_program = True
     live = "npuscope.live.answers"
 
     # --- Machines ---

@@ -10,6 +10,7 @@ import numpy as np
 from npuscope.building import (
     Build,
     build,
+    is_as_filed,
     is_program,
     read_graph,
     reference_of,
@@ -62,9 +63,8 @@ def validate_program(source: Source, options: Options) -> Validation:
             hint="give the .tflite or .onnx file it was compiled from",
         )
     graph = network.graph or read_graph(original, plain)  # type: ignore[arg-type]
-    converted = plain.get("input_data_type") or plain.get("output_data_type")
-    # An outside runtime knows the model file as it is, without conversions at its border.
-    file = None if converted or isinstance(original, Graph) else Path(original)
+    as_filed = is_as_filed(plain) and not isinstance(original, Graph)  # type: ignore[arg-type]
+    file = Path(original) if as_filed else None
     if compiled and not isinstance(original, Graph):
         refuse_other_model(Path(str(source)), network.program, Path(original))
     return validate(

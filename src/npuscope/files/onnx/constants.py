@@ -230,6 +230,11 @@ def without_weights() -> Iterator[None]:
         _SHAPES_ONLY.reset(token)
 
 
+def reads_no_weights() -> bool:
+    """Whether this is within `without_weights`."""
+    return _SHAPES_ONLY.get()
+
+
 class TensorReader:
     """Reads tensors of one model; `folder` is where external data may lie."""
 

@@ -3,7 +3,7 @@ constants, inputs and outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import chain, count
 from typing import Any
 
@@ -121,6 +121,16 @@ class OnnxFileGraph(StoredOnnx):
     ) -> None:
         for entry in (e for e in self._border() if e.name == tensor and type):
             entry.type.tensor_type.elem_type = type_number(type)
+
+    def state_sizes(self, sizes: Mapping[str, Sequence[int]]) -> None:
+        """Of inputs and outputs; what was noted of tensors inside is forgotten."""
+        for entry in (e for e in self._border() if e.name in sizes):
+            shape = entry.type.tensor_type.shape
+            del shape.dim[:]
+            for size in sizes[entry.name]:
+                shape.dim.add().dim_value = int(size)
+        del self.graph.value_info[:]
+        self._inferred = None
 
     # new ones
 

@@ -1,8 +1,7 @@
 """A .tflite file as plain records. All reading of the flatbuffer happens here.
 
 Each count is checked before it is used, and any exception from a bad offset becomes one FileError
-that names the place. Constant data stays a
-view into the file.
+that names the place. Constant data stays a view into the file.
 """
 
 from __future__ import annotations

@@ -95,6 +95,9 @@ class TfliteFileGraph(StoredTflite):
     def add_constant(self, stem: str, values: np.ndarray, quant: Quant | None = None) -> FileTensor:
         return self.add_tensor(stem, str(values.dtype).upper(), values.shape, quant, values)
 
+    def set_values(self, tensor: FileTensor, values: np.ndarray) -> None:
+        tensor.data = values
+
     def add_tensor(
         self,
         stem: str,

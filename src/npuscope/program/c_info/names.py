@@ -102,7 +102,7 @@ def generation_of(version: str) -> str:
     match = _TOOL_VERSION.match(version)
     major = int(match[1]) if match else 4
     if match and major < 3:
-        return "2.1" if (major, int(match[2])) < (2, 2) else "2.2"
+        return f"2.{min(int(match[2]), 2)}" if major == 2 else "2.0"
     return "3.0" if major == 3 else "4.0"
 
 

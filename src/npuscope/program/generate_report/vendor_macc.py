@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from npuscope.graph.model import Activation, Graph, Op
 from npuscope.machine.npu_ops import LAYERS
-from npuscope.ops.table import macs
+from npuscope.ops.table import having, macs
+from npuscope.ops.traits import Trait
 
 # Of an output element; what is not here counts nothing. A bilinear resize does, 3 or 4 by the
 # rounded total of the one network with some: not known well enough.
@@ -25,7 +26,7 @@ _PER_ELEMENT = {
     "Sub": 1.0,
     "Mul": 1.0,
 }
-_PER_INPUT_ELEMENT = ("Mean", "AveragePool", "MaxPool", "GlobalAveragePool")
+_PER_INPUT_ELEMENT = having(Trait.POOL) | {"Mean"}
 
 
 def vendor_macc(graph: Graph, op: Op) -> int:

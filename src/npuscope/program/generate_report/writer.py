@@ -7,6 +7,7 @@ from typing import Protocol
 
 from npuscope.graph.model import Graph, Op, Tensor
 from npuscope.machine.model import Machine
+from npuscope.ops.table import OPS
 from npuscope.program.generate_report.summary import BuildCall, summary_lines, weights_of
 from npuscope.program.generate_report.usage import PoolUsage, pool_usage
 from npuscope.program.generate_report.vendor_macc import total_vendor_macc, vendor_macc
@@ -204,17 +205,19 @@ def amount(size_bytes: int) -> str:
 
 
 def _old_epochs(program: Program) -> list[str]:
-    total, software = len(program.executed), program.count(EpochKind.SW)
+    """Those without work count too, and pass for epochs of the NPU."""
+    total, software = len(program.epochs), program.count(EpochKind.SW)
     return [
         f"Total number of epochs: {total} of which {software} implemented in software",
         "---",
         "epoch ID   HW/SW/EC Operation (SW only)",
-        *(_old_epoch(epoch) for epoch in program.executed),
+        *(_old_epoch(epoch, program.epoch_controller) for epoch in program.epochs),
     ]
 
 
-def _old_epoch(epoch: Epoch) -> str:
-    mark = _OLD_MARKS.get(epoch.kind, " EC " if epoch.blob is not None else " HW ")
+def _old_epoch(epoch: Epoch, controller: bool) -> str:
+    in_blob = epoch.blob is not None or (controller and epoch.kind is EpochKind.EMPTY)
+    mark = _OLD_MARKS.get(epoch.kind, " EC " if in_blob else " HW ")
     details = f"({_operator(epoch):^20})" if epoch.kind is EpochKind.SW else ""
     return f"epoch {epoch.number:<6} {mark}   {details}".rstrip()
 
@@ -254,9 +257,17 @@ def _row(first: Epoch, last: Epoch) -> tuple[str, str, str]:
 
 
 def _operator(epoch: Epoch) -> str:
-    """The kernel's name, free of what would break a cell."""
+    """The operator by its ONNX name, free of what would break a cell; a Gemm is a Conv there."""
     name = epoch.call.kernel if epoch.call else next(iter(epoch.operators), "")
+    name = _REPORTED.get(name) or next(iter(OPS[name].onnx if name in OPS else ()), name)
     return safe_terminal(name).replace("|", "/")
+
+
+_REPORTED = {
+    "FullyConnected": "Conv",
+    "Quantize": "QuantizeLinear",
+    "Dequantize": "DequantizeLinear",
+}
 
 
 def _box(rows: list[tuple[str, str, str]]) -> list[str]:

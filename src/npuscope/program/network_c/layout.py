@@ -204,7 +204,7 @@ DIALECT_3 = Dialect(
 def dialect(generation: str) -> Dialect:
     """Generations 2.x speak the old one; those after 3.0, and ours, the new one."""
     if generation.startswith("2."):
-        return DIALECT_21 if generation == "2.1" else DIALECT_2
+        return DIALECT_21 if generation in ("2.0", "2.1") else DIALECT_2
     return DIALECT_30 if generation == "3.0" else DIALECT_3
 
 

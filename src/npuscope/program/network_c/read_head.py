@@ -43,6 +43,7 @@ _NUMBERS = {
 _ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
 _PLAIN = re.compile(r"-?(?=[0-9.]{1,16}$)[0-9]+\.?[0-9]*")
 _BEFORE_2_2 = re.compile(r"atonn-v1\.(?:0\.|1\.0-)|STAI-2\.[01]")
+_FIRST_OF_2 = re.compile(r"atonn-v1\.0\.|STAI-2\.0")
 _FIRST_OF_3 = re.compile(r"atonn-v1\.1\.3-[0-8]\b")
 _NEW_DIALECT = re.compile(r"atonn-v1\.1\.([3-9]|\d\d)|STAI-[3-9]")
 
@@ -64,7 +65,8 @@ class SourceHeader(msgspec.Struct, frozen=True):
             return "3.0"
         if _NEW_DIALECT.search(self.tool):
             return "4.0"
-        return "2.1" if _BEFORE_2_2.search(self.tool) else "2.2"
+        early = _BEFORE_2_2.search(self.tool)
+        return ("2.0" if _FIRST_OF_2.search(self.tool) else "2.1") if early else "2.2"
 
 
 _HEAD_BYTES = 1 << 16

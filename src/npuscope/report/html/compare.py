@@ -41,8 +41,8 @@ def compare_data(comparison: Comparison) -> dict[str, Any]:
     same = len(comparison.rows) - len(changed)
     left_out = len(changed) - _MOST_ROWS
     # Unknown memory of a measured run does not count as a change.
-    known = comparison.a.profile.memory.pools and comparison.b.profile.memory.pools
-    pools = comparison.pools if known else ()
+    sized = comparison.a.profile.memory.pools and comparison.b.profile.memory.pools
+    pools = comparison.pools if sized else ()
     return {
         "view": "compare",
         "version": __version__,

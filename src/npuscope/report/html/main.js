@@ -46,6 +46,7 @@ const VIEWS = {
   fix: drawFix,
   gate: drawGate,
   accuracy: drawAccuracy,
+  choices: drawChoices,
   plan: drawPlan,
   live: drawLive,
 };

@@ -34,6 +34,7 @@ _SCRIPTS = (
     "table.js",
     "opstats.js",
     "opstats_advice.js",
+    "points.js",
     "sweep.js",
     "compare.js",
     "changes.js",

@@ -8,8 +8,10 @@ from typing import Any
 from npuscope.advice.sweep.runs import configuration_name
 from npuscope.advice.sweep.summary import Summary, short_names
 from npuscope.report.figures import DASH, count, ms, size
+from npuscope.report.html.cloud import EXTERNAL, INTERNAL, MS, WEIGHTS, CloudPoint, cloud
 from npuscope.report.html.page import page
 from npuscope.report.sweep import extent, outcome
+from npuscope.shown import counted
 from npuscope.version import __version__
 
 Row = dict[str, Any]
@@ -26,6 +28,7 @@ _AXES = {
     "input_data_type": "input type",
     "output_data_type": "output type",
 }
+_MEASURES = (MS, INTERNAL, EXTERNAL, WEIGHTS)
 _MOST_POINTS = 20_000  # drawn; more make the page slow
 _MOST_FAILURES = 500  # listed; the store holds all
 
@@ -44,25 +47,35 @@ def sweep_page(summary: Summary, store: str) -> str:
             "view": "sweep",
             "version": __version__,
             "title": store,
-            # The front over all models is for the text: here every model has its own.
             "answer": outcome(summary),
             "sure": _SURE,
             "figures": _figures(summary),
-            "models": [names[model] for model in models],
-            "axes": [[name, _AXES[name]] for name in axes],
-            "points": [
-                {
-                    "model": models.index(row["model"]),
-                    "name": configuration_name(row),
-                    "ms": row["total_ms"],
-                    "range": [row["low_ms"], row["high_ms"]],
-                    "internal": row["internal_ram_bytes"],
-                    "external": row["external_ram_bytes"],
-                    "weights": row["weights_bytes"],
-                    "choices": [str(row[axis]) for axis in axes],
-                }
-                for row in islice(summary.done, _MOST_POINTS)
-            ],
+            "cloud": cloud(
+                "Latency against RAM",
+                "Each run once. The line is the front of what is shown: no other point is faster "
+                "and needs less internal RAM. A ring marks runs that use external RAM too.",
+                _MEASURES,
+                [
+                    CloudPoint(
+                        configuration_name(row),
+                        (
+                            row["total_ms"],
+                            row["internal_ram_bytes"],
+                            row["external_ram_bytes"],
+                            row["weights_bytes"],
+                        ),
+                        tuple(str(row[axis]) for axis in axes),
+                        models.index(row["model"]),
+                        row["external_ram_bytes"] > 0,
+                        f"range {extent(row)} ms",
+                    )
+                    for row in islice(summary.done, _MOST_POINTS)
+                ],
+                x=1,
+                y=0,
+                models=[names[model] for model in models],
+                axes=[_AXES[name] for name in axes],
+            ),
             "best": [_best(names[model.name], model.best, model.runs) for model in summary.models],
             "fronts": [
                 _on_front(names[model.name], row)
@@ -87,12 +100,11 @@ def sweep_page(summary: Summary, store: str) -> str:
 
 
 def _figures(summary: Summary) -> list[dict[str, str]]:
-    on_front = sum(len(model.front) for model in summary.models)
     rows = [
-        ("Runs", count(len(summary.rows)), f"{len(summary.configurations)} configurations"),
+        ("Runs", count(len(summary.rows)), counted(len(summary.configurations), "configuration")),
         ("Models", count(len(summary.models)), "by the name of their file"),
         ("Failed", count(len(summary.failures)), "listed below"),
-        ("On a front", count(on_front), "no other run of its model is faster and smaller"),
+        ("On the front", count(len(summary.front)), "no other run is faster and smaller"),
     ]
     fastest = min(summary.done, key=lambda row: row["total_ms"], default=None)
     if fastest:
@@ -134,12 +146,13 @@ def _failure(row: Row, names: dict[str, str]) -> list[str]:
 
 def _facts(summary: Summary) -> list[list[str]]:
     versions = ", ".join(sorted({row["version"] for row in summary.rows}))
-    clocks = sorted({(row["mcu_mhz"], row["npu_mhz"]) for row in summary.rows})
+    pairs = {(row["mcu_mhz"], row["npu_mhz"]) for row in summary.rows}
+    clocks = sorted(pair for pair in pairs if None not in pair)
     seconds = sum(row["seconds"] for row in summary.rows)
     return [
         ["Times", _SURE],
         ["RAM", "internal RAM is the sum of the bank marks, as the vendor's compiler reports it"],
         ["npuscope", versions],
-        ["Clocks", "; ".join(f"MCU {mcu:g} MHz, NPU {npu:g} MHz" for mcu, npu in clocks)],
+        ["Clocks", "; ".join(f"MCU {mcu:g} MHz, NPU {npu:g} MHz" for mcu, npu in clocks) or DASH],
         ["Work", f"{seconds:.1f} s over all runs"],
     ]

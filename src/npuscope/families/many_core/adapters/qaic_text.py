@@ -29,6 +29,8 @@ _COLUMNS = re.compile(r" {2,}")
 _NUMBER = r"(\d{1,20})"
 _SPAN = rf"\[{_NUMBER}, ?{_NUMBER}\]"
 _CORE = r"c(\d{1,4})"
+# What this tool's summary has behind the vendor's tables: by node, VTCM, verdict.
+OWN_TABLES = "   HVX pcycles   HMX pcycles"
 _THREAD = rf"{_CORE} *t(\d{{1,4}})"
 
 
@@ -60,6 +62,8 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
     draft = _Draft(source.place)
     lines = source.read(REPORT).decode("utf-8", "replace").split("\n")
     for number, line in enumerate(lines, 1):
+        if line.startswith(OWN_TABLES):
+            break
         if line.startswith("Specialization:") and draft.network:
             draft.others = [
                 row[15:].strip() for row in lines[number - 1 :] if row[:15] == line[:15]

@@ -23,6 +23,7 @@ from npuscope.families.many_core.compiler.kinds import (
     COPY_OUT,
     MULTICAST,
     GroupNumber,
+    shown_types,
 )
 from npuscope.families.many_core.compiler.simplify import Prepared
 from npuscope.families.many_core.compiler.vtcm import VtcmPlacement
@@ -278,7 +279,7 @@ class Emitter:
         else:
             from_ddr, to_ddr = self._outside(step.reads), self._outside(step.writes)
         memory = MemorySpace.DDR
-        if step.writes:
+        if step.writes and not (from_ddr and transfer):
             memory = self._where(self.draft.buffers[step.writes[0].buffer])
         peer = step.sends_to or step.receives_from
         return CoreOpInfo(
@@ -286,7 +287,7 @@ class Emitter:
             self._name(step),
             kind,
             memory,
-            step.dtypes,
+            () if transfer is not None else shown_types(kind, step.dtypes),
             step.shape,
             step.out_bytes,
             step.macs,

@@ -192,7 +192,7 @@ def with_ends(
 def _end(core: int, group: int, oc: int, last: list[tuple[int, int]], size: int) -> CoreOp:
     """It waits for the last op of all groups of its core, so that all records are there."""
     name = f"{END_STATS}/__{group}"
-    info = CoreOpInfo(oc, name, END_STATS, MemorySpace.DDR, ("int8",), (size,), size)
+    info = CoreOpInfo(oc, name, END_STATS, MemorySpace.DDR, ("i8",), (size,), size)
     return CoreOp(replace(info, wr_bytes=size), core, group, tuple(last))
 
 
@@ -236,8 +236,8 @@ def assemble(
     for name in draft.in_ddr:
         tensor = graph.tensors[name]
         if tensor.data is not None:
-            wide = tensor.dtype is DType.FLOAT32
-            constants[name] = _halves(name, tensor.data, draft) if wide else tensor.data
+            as_half = device_dtype(tensor) == "float16"
+            constants[name] = _halves(name, tensor.data, draft) if as_half else tensor.data
     names = [options.network]
     if options.devices > 1:
         names = [f"{options.network}_slice{i:02d}" for i in range(len(parts))]

@@ -25,9 +25,9 @@ CONV = "aicconvolutiond32"
 CONV_TRANSPOSE = "aicconvtransposed32"
 TO_D32, WEIGHTS_TO_D32 = "aicconverttod32", "aicconvertweightstod32"
 FROM_D32 = "aicconvertfromd32"
-COPY_IN, COPY_OUT, COPY_DDR = "aiccopytovtcm", "aiccopytoddr", "aiccopyddr"
+COPY_IN, COPY_OUT, COPY_DDR = "aiccopytovtcm", "aiccopyfromvtcm", "aiccopyddr"
 MULTICAST = "aicmulticastvtcm"
-SEND, RECEIVE = "aicp2psend", "aicp2preceive"
+SEND, RECEIVE = "aicmulticastvtcm_out", "aicmulticastvtcm_in"
 INPUT_SEMAPHORE, OUTPUT_SEMAPHORE = "aicinputsemaphoreinc", "aicoutputsemaphoreinc"
 END_STATS = "aicendcyclestats"
 D32 = 32  # channels of a block
@@ -160,11 +160,35 @@ def leaves_blocks(kind: str, first_is_blocked: bool) -> bool:
     return layout is BlockLayout.BLOCKS or (layout is BlockLayout.KEPT and first_is_blocked)
 
 
+class ExactConstant(Tensor, frozen=True):
+    """A float constant of an op on integers. It keeps 32 bits, as scales do: half floats move
+    results that lie between two integers."""
+
+
 def device_dtype(tensor: Tensor) -> str:
     """Float values have 16 bits on the device."""
-    return "float16" if tensor.dtype is DType.FLOAT32 else tensor.dtype.value
+    half = tensor.dtype is DType.FLOAT32 and not isinstance(tensor, ExactConstant)
+    return "float16" if half else tensor.dtype.value
+
+
+# Types as published summaries call them, and operands that ops have there beside the network's.
+_TYPE_WORDS = {
+    "int8": "i8",
+    "uint8": "ui8",
+    "int16": "i16",
+    "uint16": "ui16",
+    "int32": "index32",
+    "int64": "index64",
+    "float32": "float",
+}
+_INSIDE = {CONV: ("i8", "index32"), TO_D32: ("i8",), "aicsoftmax": ("i8", "index64")}
+
+
+def shown_types(kind: str, dtypes: tuple[str, ...]) -> tuple[str, ...]:
+    words = (_TYPE_WORDS.get(dtype, dtype) for dtype in dtypes)
+    return tuple(dict.fromkeys((*words, *_INSIDE.get(kind, ()))))
 
 
 def size_bytes(tensor: Tensor, elements: int) -> int:
-    bits = 16 if tensor.dtype is DType.FLOAT32 else tensor.dtype.bits
+    bits = 16 if device_dtype(tensor) == "float16" else tensor.dtype.bits
     return (elements * bits + 7) // 8

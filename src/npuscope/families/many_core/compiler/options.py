@@ -8,6 +8,7 @@ from npuscope.errors import UsageError
 from npuscope.families.many_core.layout import Pmu
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.records import DEFAULT_LEVEL, LEVELS, PMU_COUNTERS
+from npuscope.structs import replace
 
 # Events of the same processor family; which ones the vendor's recipes hold is not public.
 RECIPES: dict[str, tuple[int, ...]] = {
@@ -33,6 +34,13 @@ class CoreCompileOptions(Struct, frozen=True):
     pmu: Pmu = field(default_factory=Pmu)
     network: str = "QAicGraph"
     mos: int | None = None  # cores over which the channels of a product are split at most
+    tile_kb: int | None = None  # largest output of an op on a core; None: as the machine says
+
+    def on(self, machine: CoreMachine) -> CoreMachine:
+        """The machine as these options use it."""
+        if self.tile_kb is None:
+            return machine
+        return replace(machine, memory=replace(machine.memory, tile_bytes=self.tile_kb * 1024))
 
     def check(self, machine: CoreMachine) -> None:
         most = machine.cores.count
@@ -47,6 +55,11 @@ class CoreCompileOptions(Struct, frozen=True):
         stats_level(self.stats_level)
         if self.mos is not None and self.mos < 1:
             raise UsageError(f"expected at least 1, found {self.mos}", where="-mos")
+        if self.tile_kb is not None and not 1 <= self.tile_kb <= machine.memory.vtcm_bytes // 1024:
+            most = machine.memory.vtcm_bytes // 1024
+            raise UsageError(
+                f"expected 1 to {most} KB, found {self.tile_kb}", where="-size-split-granularity"
+            )
         if self.stats_batch < 1:
             raise UsageError("a batch has at least 1 inference", where="-stats-batchsize")
         self._check_level(self.ddr_stats, "DDR traffic", "-ddr-stats")

@@ -30,6 +30,7 @@ def compile_graph(
     """Split over cores, bring operands there, place, order and number; give it its id."""
     options = options or CoreCompileOptions()
     options.check(machine)
+    machine = options.on(machine)
     if not graph.ops:
         raise ModelError("the network has no ops", where=graph.name)
     from npuscope.families.many_core.container import with_program_id

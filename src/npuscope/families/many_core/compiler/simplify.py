@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from npuscope.families.many_core.compiler.boxes import matching_axes
+from npuscope.families.many_core.compiler.islands import join_islands
 from npuscope.families.many_core.compiler.kinds import GroupNumber, core_kind, group_of, is_splat
 from npuscope.graph.model import Attrs, DType, Graph, Op, Tensor
 from npuscope.ops.elementwise import BinaryAttrs
@@ -28,6 +29,7 @@ class Prepared(Struct, frozen=True):
 
 def prepared(graph: Graph) -> Prepared:
     graph = graph.copy()
+    join_islands(graph)
     graph.ops = [new for op in graph.ops for new in _rewritten(graph, op)]
     # A Transpose, a Reshape that joins axes, and a Transpose are one Transpose.
     makers, readers = graph.producers(), graph.consumers()

@@ -27,9 +27,10 @@ from npuscope.text import safe_terminal
 SCHEME = "aic-profiling-program-<P>-activation-<A>-inf-<I>-<Network>-aiccyclecounts.bin"
 _NUMBER = r"(\d{1,18})"
 _PROBE = 12  # where the byte-order mark is
-# Runs on several devices have something behind aiccyclecounts with the vendor's runtime.
+# Runs on several devices have something behind aiccyclecounts with the vendor's runtime, and its
+# newer versions name no activation: each is a program with a number of its own.
 _NAME = re.compile(
-    rf"aic-profiling-program-{_NUMBER}-activation-{_NUMBER}-inf-{_NUMBER}"
+    rf"aic-profiling-program-{_NUMBER}(?:-activation-{_NUMBER})?-inf-{_NUMBER}"
     r"-(?P<network>.+)-aiccyclecounts(?P<rest>_[^/]*)?\.bin"
 )
 
@@ -68,7 +69,7 @@ def _parsed(path: Path) -> BufferFile | None:
     match = _NAME.fullmatch(path.name)
     if match is None:
         return None
-    program, activation, inference = (int(match[i]) for i in (1, 2, 3))
+    program, activation, inference = (int(match[i] or 0) for i in (1, 2, 3))
     return BufferFile(path, program, activation, inference, match["network"])
 
 

@@ -114,9 +114,9 @@ def compile_json(build: CompiledPrograms) -> dict[str, Any]:
 # --- Runs ---
 
 
-def run_text(report: RunReport) -> str:
-    lines = [f"wrote    {safe_terminal(str(path))}" for path in report.files]
-    lines += [f"note     {safe_terminal(note)}" for note in report.notes]
+def run_text(report: RunReport, *, unused: tuple[str, ...] = ()) -> str:
+    lines = [f"Writing file:{safe_terminal(str(path))}" for path in report.files]
+    lines += [f"note     {safe_terminal(note)}" for note in (*report.notes, *unused)]
     return "\n".join([*run_lines(report), *([""] if lines else []), *lines])
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 from npuscope.bounded_file import RESULT, parse_json, read_bytes, read_head
 from npuscope.errors import FileError, NpuscopeError, UsageError
-from npuscope.families.many_core.buffer_format import MAGIC
+from npuscope.families.many_core.adapters.registry import read_sheet
+from npuscope.families.many_core.adapters.tables import sheet_tables
+from npuscope.families.many_core.buffer_format import MAGIC, is_summary
 from npuscope.families.many_core.container import FILE_NAME
 from npuscope.families.many_core.inference import core_figures
 from npuscope.families.many_core.opstats.model import Opstats
@@ -22,6 +24,7 @@ from npuscope.rulebook.finding import Finding, finding_from_json
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
+_SUMMARY_HEAD = 4096
 _MS = 1e3 / UTIMER_HZ  # nothing but the simulator writes buffers of this layout
 
 
@@ -30,6 +33,9 @@ def read_core_run(path: Path) -> Profile:
     as `opstats --json` writes it is the payload."""
     if path.is_dir() or read_head(path, len(MAGIC)) == MAGIC:
         return _run(path, opstats_json(decoded_tables(path)))
+    if is_summary(read_head(path, _SUMMARY_HEAD)):
+        sheet = read_sheet(path)
+        return _run(path, opstats_json([sheet_tables(sheet)]), sheet.provenance)
     try:
         return _run(path, parse_json(read_bytes(path, RESULT)))
     except NpuscopeError:
@@ -57,7 +63,9 @@ def decoded_tables(path: Path) -> list[Opstats]:
     return outcome.tables
 
 
-def _run(path: Path, result: Mapping[str, Any]) -> Profile:
+def _run(
+    path: Path, result: Mapping[str, Any], provenance: Provenance = Provenance.SIMULATION
+) -> Profile:
     buffers, totals = result["buffers"], result["totals"]
     number = max(len(buffers), 1)
     first = buffers[0] if buffers else {}
@@ -75,12 +83,12 @@ def _run(path: Path, result: Mapping[str, Any]) -> Profile:
                 str(row["details"]),
                 float(row["ucycles"]) * _MS / number,
                 operators=(str(row["details"]),),
-                provenance=Provenance.SIMULATION,
+                provenance=provenance,
             )
             for place, row in enumerate(result["ops"])
         ],
         total_ms=total_ms,
-        provenance=Provenance.SIMULATION,
+        provenance=provenance,
         inferences=number,
         notes=[str(note) for note in first.get("notes", ())],
         family=FAMILY,

@@ -7,17 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npuscope.errors import FileError, OutputError, UsageError
+from npuscope.families.many_core.verbs.vendor_options import COMPILER
 from npuscope.options.kinds import (
     Mark,
-    Option,
     OptionGroup,
-    OptionKind,
     VendorEffect,
     Verb,
     file,
     flag,
     list_,
-    option,
     text,
     whole,
 )
@@ -27,27 +25,10 @@ from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
+    from npuscope.families.many_core.compiler.options import CoreCompileOptions
     from npuscope.families.many_core.program import CoreProgram
     from npuscope.families.many_core.report.manycore import CompiledPrograms
 
-
-def _idle(name: str, means: str, kind: OptionKind = OptionKind.FLAG, value: str = "") -> Option:
-    """An option of the vendor's compiler that changes nothing here."""
-    spelling = f"-{name.replace('_', '-').replace('-io-', '-IO-')}"
-    default: object = {OptionKind.FLAG: False, OptionKind.LIST: ()}.get(kind)
-    return option(
-        name,
-        kind,
-        means,
-        default=default,
-        value=value,
-        flags=(spelling, f"-{spelling}"),
-        python=False,
-        effect=VendorEffect.NONE,
-    )
-
-
-_NOT_MODELLED = "accepted, no effect"
 
 # One option per row is easier to read than the formatter's layout.
 # fmt: off
@@ -91,43 +72,20 @@ _TARGET = OptionGroup("machine", (
 _VENDOR = OptionGroup("the vendor's options", (
     whole("batchsize", "the size of a batch where the file leaves it open",
         flags=("-batchsize", "--batchsize")),
+    list_("aic_profiling_type", "not needed: -stats-level says what is collected", "T",
+        flags=("-aic-profiling-type", "--aic-profiling-type"), python=False,
+        effect=VendorEffect.NONE),
     list_("onnx_define_symbol", "a size that the file has a name for", "NAME=SIZE",
         flags=("-onnx-define-symbol", "--onnx-define-symbol")),
     file("network_specialization_config", "sets of sizes (JSON): one container, a program for each",
         flags=("-network-specialization-config", "--network-specialization-config")),
-    whole("mos", "cores over which the channels of a product are split at most (any number)",
-        flags=("-mos", "--mos")),
-    _idle("aic_hw", "not needed: there is one target, a simulated device"),
-    _idle("aic_hw_version", _NOT_MODELLED, OptionKind.TEXT, "V"),
-    _idle("convert_to_fp16", "not needed: float values have 16 bits on the device"),
-    _idle("compile_only", "not needed: `manycore run` runs it"),
-    _idle("multicast_weights", "not needed: cores share loads wherever they need the same weights"),
-    _idle("ols", _NOT_MODELLED, OptionKind.TEXT, "N"),
-    _idle("aic_profiling_type", "not needed: -stats-level says what is collected",
-        OptionKind.LIST, "T"),
-    _idle("retained_state", "not needed: inputs with an output NAME_RetainedState stay in DDR"),
-    _idle("mxfp6_matmul", "no effect here: `manycore setups --mxfp6-matmul` times it"),
-    _idle("aic_enable_depth_first", "no effect here: `manycore setups` assumes it"),
-    _idle("aic_depth_first_mem", _NOT_MODELLED, OptionKind.TEXT, "MB"),
-    _idle("use_producer_dma", _NOT_MODELLED, OptionKind.TEXT, "0|1"),
-    _idle("sdp_cluster_sizes", _NOT_MODELLED, OptionKind.TEXT, "N,N"),
-    _idle("size_split_granularity", _NOT_MODELLED, OptionKind.TEXT, "KB"),
-    _idle("vtcm_working_set_limit_ratio", _NOT_MODELLED, OptionKind.TEXT, "SHARE"),
-    _idle("mdts_mos", _NOT_MODELLED, OptionKind.TEXT, "N"),
-    _idle("mdp_load_partition_config", "no effect here: --devices says how many share the network",
-        OptionKind.TEXT, "FILE"),
-    _idle("allow_mxint8_mdp_io", _NOT_MODELLED),
-    _idle("custom_io_list_file", "no effect: inputs and outputs keep the types of the file",
-        OptionKind.TEXT, "FILE"),
-    _idle("execute_nodes_in_fp16", "not needed: float values have 16 bits on the device",
-        OptionKind.TEXT, "OPS"),
-    _idle("node_precision_info", _NOT_MODELLED, OptionKind.TEXT, "FILE"),
-    _idle("load_profile", "no effect: give a quantized model", OptionKind.TEXT, "FILE"),
-    _idle("quantization_schema", "no effect: give a quantized model", OptionKind.TEXT, "S"),
-    _idle("enable_channelwise", "no effect: give a quantized model"),
-    _idle("enable_rowwise", "no effect: give a quantized model"),
-    _idle("time_passes", _NOT_MODELLED),
-    _idle("sub_functions", _NOT_MODELLED),
+    text("mos", "cores over which the channels of a product are split at most (any number); of "
+        "several the largest counts", "N[,N]", flags=("-mos", "--mos")),
+    whole("size_split_granularity", "largest output of one op on a core (as the machine says)",
+        "KB", flags=("-size-split-granularity", "--size-split-granularity")),
+    file("mdp_load_partition_config", "devices that share the network, and their cores (JSON)",
+        flags=("-mdp-load-partition-config", "--mdp-load-partition-config")),
+    *COMPILER,
 ))
 VERB = Verb(
     "a network to a program for many cores, with its stats layout",
@@ -156,7 +114,9 @@ def manycore_compile(
     batchsize: int | None = None,
     onnx_define_symbol: Mapping[str, int] | Sequence[str] | None = None,
     network_specialization_config: str | Path | None = None,
-    mos: int | None = None,
+    mos: int | str | None = None,
+    size_split_granularity: int | None = None,
+    mdp_load_partition_config: str | Path | None = None,
     machine: str = "cloudai100",
     machine_file: str | Path | None = None,
     overrides: Mapping[str, object] | None = None,
@@ -173,10 +133,13 @@ def manycore_compile(
     from npuscope.families.many_core.compiler.options import CoreCompileOptions, pmu_of
     from npuscope.families.many_core.compiler.pipeline import compile_graph
     from npuscope.families.many_core.machine import load_core_machine
+    from npuscope.families.many_core.partitions import read_partitions
     from npuscope.families.many_core.report.manycore import CompiledPrograms
     from npuscope.families.many_core.specializations import network_name, read_config
     from npuscope.files.load import load_model
 
+    if mdp_load_partition_config is not None:
+        devices, cores = read_partitions(mdp_load_partition_config)
     options = CoreCompileOptions(
         cores=cores,
         devices=devices,
@@ -184,7 +147,8 @@ def manycore_compile(
         stats_batch=stats_batchsize,
         ddr_stats=ddr_stats,
         pmu=pmu_of(pmu_recipe, pmu_events),
-        mos=mos,
+        mos=_most(mos),
+        tile_kb=size_split_granularity,
     )
     target = load_core_machine(machine, overrides=overrides, machine_file=machine_file)
     options.check(target)
@@ -197,8 +161,24 @@ def manycore_compile(
         graph = load_model(model, shapes, batchsize, symbols)
         renamed = replace(options, network=network_name(options.network, number))
         programs.append(compile_graph(graph, target, renamed))
-    file = None if directory is None else _write_programs(Path(directory), programs)
+    file = (
+        None
+        if directory is None
+        else _write_programs(Path(directory), programs, Path(model), options)
+    )
     return CompiledPrograms(programs[0], target, file, tuple(programs[1:]))
+
+
+def _most(mos: int | str | None) -> int | None:
+    """The largest of a list such as 1,2."""
+    if mos is None or isinstance(mos, int):
+        return mos
+    try:
+        return max(int(word) for word in mos.split(","))
+    except ValueError:
+        raise UsageError(
+            f"expected whole numbers such as 1,2, found '{safe_terminal(mos)}'", where="-mos"
+        ) from None
 
 
 def _symbols(words: Mapping[str, int] | Sequence[str] | None) -> dict[str, int]:
@@ -217,8 +197,11 @@ def _symbols(words: Mapping[str, int] | Sequence[str] | None) -> dict[str, int]:
     return sizes
 
 
-def _write_programs(folder: Path, programs: Sequence[CoreProgram]) -> Path:
+def _write_programs(
+    folder: Path, programs: Sequence[CoreProgram], model: Path, options: CoreCompileOptions
+) -> Path:
     from npuscope.families.many_core.container import FILE_NAME
+    from npuscope.families.many_core.sources import source_segment
     from npuscope.families.many_core.specializations import write_programs
     from npuscope.whole_file import write_files
 
@@ -228,5 +211,6 @@ def _write_programs(folder: Path, programs: Sequence[CoreProgram]) -> Path:
         raise FileError("is a file, expected a folder", where=str(folder)) from None
     except OSError as error:
         raise OutputError(f"cannot be made: {error.strerror}", where=str(folder)) from None
-    write_files(folder, {FILE_NAME: write_programs(programs)})
+    source = source_segment(model, folder, options)
+    write_files(folder, {FILE_NAME: write_programs(programs, source)})
     return folder / FILE_NAME

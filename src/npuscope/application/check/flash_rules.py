@@ -1,0 +1,97 @@
+"""Which file, or which step, brings the weights of a network into flash."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from npuscope.application.check.folder import Folder, boards_of
+from npuscope.application.check.model import AppFinding, CheckedNetwork, Severity, Span
+from npuscope.bounded_file import REPORT, is_pointer, read_text
+from npuscope.errors import NpuscopeError
+from npuscope.program.weight_files import read_hex
+from npuscope.text import safe_terminal
+
+_TEXTS = (".sh", ".bat", ".md", ".ps1", ".py", ".mk")
+_MOST_BYTES = 64 << 20
+
+
+def flash_findings(
+    folder: Folder, board: str, networks: Sequence[CheckedNetwork]
+) -> Iterator[AppFinding]:
+    images = [f for f in folder.files if f.suffix in (".hex", ".bin", ".raw")]
+    fitting = [f for f in images if board in boards_of(folder.shown(f))]
+    covered: dict[Path, list[Span]] = {}
+    for network in networks:
+        if network.flash and not _has_file(network, fitting, covered):
+            yield _missing(folder, board, network)
+
+
+def _has_file(
+    network: CheckedNetwork, images: Sequence[Path], covered: dict[Path, list[Span]]
+) -> bool:
+    """A file by its name, by its size, or by the addresses that it holds."""
+    size = max(span.end for span in network.flash) - min(span.start for span in network.flash)
+    prefixes = (*(f"{network.name.lower()}{mark}" for mark in "_-"), "network_data")
+    for image in images:
+        name = image.name.lower()
+        own = name.startswith(prefixes) and re.search(r"data|atonbuf|weights", name)
+        if own and _is_whole(image, size):
+            return True
+        if image.suffix != ".hex" and image.stat().st_size == size:
+            return True
+    for image in images:
+        if image.suffix == ".hex" and image not in covered:
+            covered[image] = _spans(image)
+    held = [one for spans in covered.values() for one in spans]
+    return all(
+        any(one.start <= span.start and span.end <= one.end for one in held)
+        for span in network.flash
+    )
+
+
+def _is_whole(image: Path, size: int) -> bool:
+    """Kept elsewhere by Git, or with all bytes; a hex file has more than twice as many."""
+    try:
+        return is_pointer(image) or image.stat().st_size >= size
+    except (NpuscopeError, OSError):
+        return False
+
+
+def _spans(image: Path) -> list[Span]:
+    try:
+        if image.stat().st_size > _MOST_BYTES:
+            return []
+        return [Span(image.name, "data", one.address, one.end) for one in read_hex(image)]
+    except (NpuscopeError, OSError):
+        return []
+
+
+def _missing(folder: Folder, board: str, network: CheckedNetwork) -> AppFinding:
+    start = min(span.start for span in network.flash)
+    size = max(span.end for span in network.flash) - start
+    words = rf"\b{re.escape(network.name)}_data\b|\b{start:#010x}\b|[}})%]_data\b"
+    steps = [f for f in _texts(folder) if re.search(words, _text(f), re.IGNORECASE)]
+    what = f"'{safe_terminal(network.name)}' reads {size:,} bytes of weights at {start:#010x}"
+    if steps:
+        named = ", ".join(safe_terminal(folder.shown(step)) for step in steps[:3])
+        text = f"{what}; no file here holds them, though {named} speaks of one"
+    else:
+        text = f"{what}, and no file or step of the folder brings them there"
+    hint = "write them once with the programmer; flash that was erased reads as 0xFF"
+    return AppFinding("weights-not-flashed", Severity.LATENT if steps else Severity.ERROR, board,
+        text, (network.file,), hint)  # fmt: skip
+
+
+def _texts(folder: Folder) -> Iterator[Path]:
+    for file in folder.files:
+        if file.suffix.lower() in _TEXTS or file.name == "Makefile":
+            yield file
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_text(path, REPORT, errors="replace")
+    except NpuscopeError:
+        return ""

@@ -1,0 +1,261 @@
+"""A measured time against the prediction, and the settings of a board that explain it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from npuscope.diagnosis.result import TimeSetting, TimeTriage
+from npuscope.errors import NpuscopeError
+from npuscope.machine.model import Machine
+from npuscope.profiling.model import Profile
+from npuscope.structs import replace
+
+_EXPLAINS = 0.10  # relative error up to which a setting explains a time
+_GUESS = 0.05  # what a setting without a figure of its own has to give way by
+Predict = Callable[[Mapping[str, Any]], Profile]
+
+
+class Prediction(Struct, frozen=True):
+    """What times are compared with: of the whole network, and by epoch where both have them."""
+
+    measured_ms: float
+    epochs_ms: tuple[float, ...]
+    profile: Profile
+    macs: int
+    machine: Machine
+
+
+class Setting(Struct, frozen=True):
+    """A setting of the board: `options` predict it anew, else `time` computes it from the
+    prediction. A range of factors stands for what depends on the code."""
+
+    id: str
+    title: str
+    remedy: str
+    options: Mapping[str, Any] = {}
+    time: Callable[[Prediction], float | None] | None = None
+
+
+def _scaled(low: float, high: float) -> Callable[[Prediction], float | None]:
+    """The CPU's part takes so many times as long, as far as that explains the measured time."""
+
+    def time(case: Prediction) -> float | None:
+        cpu = case.profile.time.software_ms + case.profile.time.control_ms
+        if cpu <= 0:
+            return None
+        factor = (case.measured_ms - case.profile.total_ms + cpu) / cpu
+        return case.profile.total_ms + (min(max(factor, low), high) - 1) * cpu
+
+    return time
+
+
+def _in_software(case: Prediction) -> float | None:
+    cycles = case.macs / case.machine.software_limits.int8_macs_per_cycle
+    return cycles / case.machine.clocks.mcu_mhz / 1000 if case.macs else None
+
+
+def _counted_in(ratio: float) -> Callable[[Prediction], float | None]:
+    return lambda case: case.profile.total_ms * ratio
+
+
+_BAUD = (9600, 14400, 115200, 460800, 921600)
+_LINE_BITS = 18 * 10  # characters of a line as one public application prints it
+
+
+def _printed(case: Prediction) -> float | None:
+    """A line per epoch at one of the usual speeds: the one that comes nearest."""
+    epochs = max(1, len(case.profile.epochs))
+    times = [case.profile.total_ms + epochs * _LINE_BITS * 1000 / baud for baud in _BAUD]
+    return min(times, key=lambda time: abs(time - case.measured_ms))
+
+
+def _with_protocol(case: Prediction) -> float | None:
+    """The vendor's validate adds about a millisecond of its own to a run [5.42 against 4.40 ms]."""
+    return case.profile.total_ms + 1.0
+
+
+SETTINGS = (
+    Setting(
+        "flash-50-mhz",
+        "flash at 50 MHz instead of 200",
+        "set the I/O fuses and the flash's clock to 200 MHz (octal DTR)",
+        {"flash": "octo-dtr-50"},
+    ),
+    Setting(
+        "flash-no-prefetch",
+        "flash without the controller's prefetch",
+        "switch the prefetch of the memory-mapped flash on",
+        {"flash": "octo-dtr-200-no-prefetch"},
+    ),
+    Setting(
+        "flash-100-mhz",
+        "flash at 100 MHz instead of 200",
+        "set the flash's clock to 200 MHz (octal DTR)",
+        {"flash": "octo-dtr-100"},
+    ),
+    Setting(
+        "psram-slow",
+        "external RAM at 50 MHz instead of 200",
+        "set the I/O fuses and the PSRAM's clock",
+        {"psram": "hexa-dtr-50"},
+    ),
+    Setting(
+        "clocks-nominal",
+        "nominal clocks (CPU 600, NPU 800 MHz) instead of overdrive",
+        "raise the core voltage and set 800 and 1000 MHz",
+        {
+            "mcu_mhz": 600.0,
+            "npu_mhz": 800.0,
+            "overrides": {"clocks.nic_mhz": 800},
+        },
+    ),
+    Setting(
+        "nominal-and-flash-50",
+        "nominal clocks and flash at 50 MHz",
+        "set clocks, I/O fuses and flash as the vendor's application does",
+        {
+            "mcu_mhz": 600.0,
+            "npu_mhz": 800.0,
+            "flash": "octo-dtr-50",
+            "overrides": {"clocks.nic_mhz": 800},
+        },
+    ),
+    Setting(
+        "controller-off",
+        "epochs started by the CPU, not by the epoch controller",
+        "compile with --enable-epoch-controller, and use its runtime",
+        {"epoch_controller": False},
+    ),
+    Setting(
+        "external-ram",
+        "activations in external RAM",
+        "give the compiler the internal pools (the .mpool of the profile)",
+        {"external_only": True},
+    ),
+    Setting(
+        "caches-off",
+        "CPU caches off, or the code runs from slow memory",
+        "enable I-cache and D-cache before the first run",
+        time=_scaled(2.0, 6.0),
+    ),
+    Setting(
+        "debug-build",
+        "a debug build (-O0): kernels and driver run unoptimised",
+        "build runtime and kernels with -O3 or -Ofast",
+        time=_scaled(3.0, 12.0),
+    ),
+    Setting(
+        "in-software",
+        "the network runs on the CPU, not on the NPU",
+        "link the NPU build (network.c of the NPU's compiler) and its runtime",
+        time=_in_software,
+    ),
+    Setting(
+        "prints",
+        "prints inside the timed part",
+        "print after the run",
+        time=_printed,
+    ),
+    Setting(
+        "validate-protocol",
+        "the time of the protocol is part of it",
+        "compare times of one and the same tool",
+        time=_with_protocol,
+    ),
+    Setting(
+        "wrong-clock-3-2",
+        "cycles divided by a clock that is two thirds of the right one",
+        "use the clock of the counter's domain in the formula",
+        time=_counted_in(1.5),
+    ),
+    Setting(
+        "wrong-clock-2",
+        "cycles divided by half of the clock",
+        "use the clock of the counter's domain in the formula",
+        time=_counted_in(2.0),
+    ),
+    Setting(
+        "wrong-clock-4-3",
+        "cycles divided by 600 instead of 800 MHz",
+        "use the clock that is set in the formula",
+        time=_counted_in(4 / 3),
+    ),
+    Setting(
+        "wrong-clock-half",
+        "cycles divided by twice the clock",
+        "use the clock of the counter's domain in the formula",
+        time=_counted_in(0.5),
+    ),
+)
+# Their factor is fitted to the measured time, inside of a range: they explain it too easily.
+FITTED = ("caches-off", "debug-build")
+
+
+def triage_time(
+    measured_ms: float,
+    epochs_ms: Sequence[float],
+    base: Profile,
+    machine: Machine,
+    macs: int,
+    predict: Predict,
+) -> TimeTriage:
+    """Settings ranked by how well they fit; those that change nothing are left out."""
+    case = Prediction(measured_ms, tuple(epochs_ms), base, macs, machine)
+    low, high = base.interval_ms
+    inside = low * (1 - _GUESS) <= measured_ms <= (high or math.inf) * (1 + _GUESS)
+    rows = [row for setting in SETTINGS if (row := _tried(setting, case, predict)) is not None]
+    rows.sort(key=lambda row: row.error)
+    plain = _error(case, base.total_ms, base)
+    notes = []
+    if len(epochs_ms) == len(base.epochs):
+        notes.append(f"fitted on {len(epochs_ms)} epochs, not on the total alone")
+    return TimeTriage(
+        measured_ms,
+        base.total_ms,
+        low,
+        high,
+        inside,
+        tuple(row for row in rows if row.error <= _EXPLAINS and row.error < plain)[:5],
+        tuple(notes),
+    )
+
+
+def _tried(setting: Setting, case: Prediction, predict: Predict) -> TimeSetting | None:
+    profile = case.profile
+    if setting.time is not None:
+        time = setting.time(case)
+    else:
+        try:
+            profile = predict(setting.options)
+        except NpuscopeError:
+            return None
+        time = profile.total_ms
+    if time is None or abs(time - case.profile.total_ms) < 1e-3 * case.profile.total_ms:
+        return None
+    scaled = setting.time is not None
+    error = _relative(case.measured_ms, time) if scaled else _error(case, time, profile)
+    error += _GUESS * (setting.id in FITTED)
+    return TimeSetting(setting.id, setting.title, time, error, setting.remedy)
+
+
+def _relative(measured: float, predicted: float) -> float:
+    return abs(math.log(predicted / measured)) if predicted > 0 else math.inf
+
+
+def _error(case: Prediction, total_ms: float, profile: Profile) -> float:
+    """Of the total or, where the log has them, summed over epochs."""
+    if len(case.epochs_ms) != len(profile.epochs) or not case.epochs_ms:
+        return _relative(case.measured_ms, total_ms)
+    pairs = zip(case.epochs_ms, profile.epochs, strict=True)
+    off = sum(abs(measured - epoch.ms) for measured, epoch in pairs)
+    return max(off / max(sum(case.epochs_ms), 1e-9), 0.0)
+
+
+def external_only(machine: Machine) -> Machine:
+    """The machine without its RAM on chip."""
+    pools = tuple(pool for pool in machine.pools if pool.cacheable or not pool.writable)
+    return replace(machine, pools=pools)
