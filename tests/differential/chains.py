@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from npuscope.graph.model import Graph, Op
+from npuscope.ops.kernels.float_ops import average_pool
 from npuscope.ops.run import run_once
 
 _RUNS = 4
@@ -57,6 +58,15 @@ def rounded_once(
         rounded = np.floor(real / y.quant.scale + 0.5) + y.quant.zero_point
         held[y.name] = np.clip(rounded, *y.dtype.limits)
     return held[name] if chain else None
+
+
+def exact_mean(graph: Graph, op: Op, values: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """The result of average pooling in steps, before it is rounded; None of other ops."""
+    x, y = graph.tensors[op.inputs[0]], graph.tensors[op.outputs[0]]
+    if op.kind != "AveragePool" or x.quant is None or y.quant is None:
+        return None
+    real = (values[x.name].astype(np.float64) - x.quant.zero_point) * x.quant.scale
+    return np.asarray(average_pool(graph, op)([real]) / y.quant.scale + y.quant.zero_point)
 
 
 def _moved(

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from differential.chains import chain_of, reach, rounded_once
+from differential.chains import chain_of, exact_mean, reach, rounded_once
 from differential.verdict import Verdict
 from npuscope.graph.model import DType, Graph
 from npuscope.ops.run import trace
@@ -117,12 +117,28 @@ class Layers:
         LiteRT rounds a product and then its shift. By a factor of a half to a quarter, that makes
         every second value a tie, which goes away from zero: a quarter of a step and more.
         """
+        if self._is_nearest_mean(epoch, buffer, found):
+            return True
         nearest = rounded_once(self.graph, buffer.tensor, self._given(epoch, buffer), self.expected)
         if nearest is None:
             return False
         shift = 128 if self.graph.tensors[buffer.tensor].dtype is DType.UINT8 else 0
         nearest = (nearest - shift).astype(found.dtype).reshape(found.shape)
         return steps(found, nearest, 1.0).max(initial=0.0) <= 1 and _bias(found, nearest) <= limit
+
+    def _is_nearest_mean(self, epoch: Epoch, buffer: Buffer, found: np.ndarray) -> bool:
+        """Whether results are no further from exact means than half a step: every second mean of
+        two is a tie, which LiteRT moves away from zero."""
+        if buffer.tensor not in self.graph.tensors:
+            return False
+        chain = chain_of(self.graph, buffer.tensor, self._given(epoch, buffer))
+        exact = exact_mean(self.graph, chain[0], self.expected) if len(chain) == 1 else None
+        if exact is None:
+            return False
+        output = self.graph.tensors[buffer.tensor]
+        shift = 128 if output.dtype is DType.UINT8 and buffer.signed else 0
+        exact = np.clip(exact, *output.dtype.limits) - shift
+        return bool(steps(found, exact.reshape(found.shape), 1.0).max(initial=0.0) <= 0.5 + EQUAL)
 
     def _is_of_few_values(self, epoch: Epoch, buffer: Buffer) -> bool:
         """Whether a value inside the chain takes too few for a mean over its rounding: by constants

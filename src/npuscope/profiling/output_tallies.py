@@ -14,7 +14,7 @@ from npuscope.graph.model import DType, Graph, Tensor
 from npuscope.ops.table import having
 from npuscope.ops.traits import Trait
 from npuscope.profiling.agreement import Agreement, AgreementTally, random_sample
-from npuscope.profiling.rounding import deciding, rounded
+from npuscope.profiling.rounding import deciding, rounded, rounded_alike
 from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
@@ -65,9 +65,15 @@ class OutputTallies:
         return max((tally.largest for tally in self.outputs.values()), default=0.0)
 
     def add_outputs(
-        self, sample: Values, outputs: Values, expected: Values, choices: Values | None = None
+        self,
+        sample: Values,
+        outputs: Values,
+        expected: Values,
+        choices: Values | None = None,
+        steps: Values | None = None,
     ) -> None:
-        """`choices`: results of comparisons inside the machine."""
+        """Of the machine's inside: `choices` are results of comparisons, `steps` by how much its
+        layers round otherwise."""
         for name in self.graph.outputs:
             step = output_step(self.graph, name, expected[name])
             self.outputs.setdefault(name, AgreementTally(step)).add(outputs[name], expected[name])
@@ -76,6 +82,8 @@ class OutputTallies:
         runs = [rounded(self.graph, sample, draw) for draw in range(_DRAWS)]
         if choices and (results := deciding(self.graph, sample, expected, choices)):
             runs.append(results)
+        if steps:
+            runs.append(rounded_alike(self.graph, sample, steps))
         for run in runs:
             for name, values in run.items():
                 tally = AgreementTally(self.outputs[name].lsb)

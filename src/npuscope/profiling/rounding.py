@@ -2,7 +2,8 @@
 
 An NPU rounds every layer a little differently from the reference. In a deep network these single
 steps add up, and by how much depends on the network: a detector's boxes move further than the
-scores of a small classifier. So the reference itself is run with such steps in every layer.
+scores of a small classifier. So the reference itself is run with such steps in every layer: at
+random ones, and at those that each layer showed by itself.
 """
 
 from __future__ import annotations
@@ -38,6 +39,23 @@ def rounded(graph: Graph, sample: Values, seed: int) -> dict[str, Array]:
 
     def change(name: str, values: Array) -> Array:
         return _moved(graph.tensors[name], values, MOVED_SHARE, generator, name in names)
+
+    return disturbed(graph, sample, change)
+
+
+def rounded_alike(graph: Graph, sample: Values, steps: Values) -> dict[str, Array]:
+    """The outputs of the reference when its tensors move by the steps that the layers of a program
+    were off, each on the reference's inputs.
+
+    A layer of few values, or whose results are mostly ties, moves more of them than others do,
+    and all to the same side: what a steep op behind it makes of that, steps at random do not show.
+    """
+
+    def change(name: str, values: Array) -> Array:
+        if name not in steps or not _is_quantized(graph.tensors[name]):
+            return values
+        limits = graph.tensors[name].dtype.limits
+        return np.clip(values.astype(np.int64) + steps[name], *limits).astype(values.dtype)
 
     return disturbed(graph, sample, change)
 

@@ -30,6 +30,7 @@ from npuscope.profiling.outside import outside_outputs
 from npuscope.profiling.rounding import coefficient_lsb, steps_inside
 from npuscope.profiling.same_network import refuse_other_network
 from npuscope.profiling.verdict import (
+    EQUAL_LSB,
     LAYER_LSB,
     MUCH_SATURATED,
     Coverage,
@@ -255,7 +256,9 @@ class _Collected(OutputTallies):
         super().__init__(graph)
         self.program = program
         self.bridge = bridge
+        self.is_own = program.source == "npuscope"
         self.layers: dict[int, dict[str, AgreementTally]] = {}  # by epoch and buffer
+        self.begun = _begun_by_units(program) if self.is_own else set()
         self.inside: dict[str, float] = {}
         self.saturated: list[float] = []
 
@@ -279,12 +282,16 @@ class _Collected(OutputTallies):
                 choices[name] = memory.read(name).reshape(expected[name].shape) != 0
 
         run = execute(self.program, self.bridge.inputs(sample), observe=observe)
-        self.add_outputs(sample, self.bridge.outputs(run.outputs), expected, choices)
-        self._check_layers(sample, expected)
+        steps = self._check_layers(sample, expected)
+        self.add_outputs(sample, self.bridge.outputs(run.outputs), expected, choices, steps)
         self.saturated.append(max(run.saturated_share.values(), default=0.0))
 
-    def _check_layers(self, sample: Values, expected: dict[str, Array]) -> None:
-        """Every epoch gets the reference's tensors; what it makes of them is compared."""
+    def _check_layers(self, sample: Values, expected: dict[str, Array]) -> dict[str, Array]:
+        """Every epoch gets the reference's tensors; what it makes of them is compared.
+
+        Returns the differences that are rounding, in steps by tensor; none of a program of others,
+        which may keep a tensor in another order.
+        """
         forced = self.bridge.forced(expected)
         if not self.inside:
             self.inside = steps_inside(self.graph, sample, expected)
@@ -294,6 +301,8 @@ class _Collected(OutputTallies):
             name: epoch.number for epoch in self.program.executed for name in written(epoch)
         }
 
+        steps: dict[str, Array] = {}
+
         def compare(epoch: Epoch, memory: Memory) -> None:
             for name in written(epoch):
                 if name not in integers or last_writers[name] != epoch.number:
@@ -301,14 +310,32 @@ class _Collected(OutputTallies):
                 if self._is_layer(epoch):
                     tallies = self.layers.setdefault(epoch.number, {})
                     if name not in tallies:
-                        inside = self.inside.get(self.bridge.tensor(name), 0.0)
+                        inside = self._steps_inside(epoch, self.bridge.tensor(name))
                         coarse = coefficient_lsb(epoch, memory, integers[name].shape[-1])
                         tallies[name] = AgreementTally(1.0, LAYER_LSB * max(1.0, inside) + coarse)
                     tallies[name].add(memory.read(name), integers[name])
+                if self.is_own:
+                    tensor = self.bridge.tensor(name)
+                    tally = self.layers.get(epoch.number, {}).get(name)
+                    off = memory.read(name).astype(np.int64) - integers[name]
+                    # What is further off is no rounding, and explains nothing.
+                    near = np.abs(off) <= (tally.near_lsb if tally else EQUAL_LSB)
+                    steps[tensor] = np.where(near, off, 0).reshape(expected[tensor].shape)
                 # Whoever reads these bytes under another name starts from the reference too.
                 memory.write(name, integers[name])
 
         execute(self.program, self.bridge.inputs(sample), observe=compare, force=forced)
+        return steps
+
+    def _steps_inside(self, epoch: Epoch, tensor: str) -> float:
+        """Past ops of the epoch that only choose among values, as the largest of a window."""
+        makers = self.graph.producers()
+        while (op := makers.get(tensor)) and op.kind in having(Trait.MOVES):
+            before = makers.get(op.inputs[0])
+            if before is None or not {*before.origin} & {*epoch.origin}:
+                break
+            tensor = op.inputs[0]
+        return self.inside.get(tensor, 0.0)
 
     def result(self, samples: int) -> Validation:
         epochs = {epoch.number: epoch for epoch in self.program.epochs}
@@ -343,8 +370,9 @@ class _Collected(OutputTallies):
 
     def _is_layer(self, epoch: Epoch) -> bool:
         """Kernels on the CPU are the reference's own code in our programs; comparing them would
-        only count zeros. Of others they are read from the file, and compared as well."""
-        return epoch.call is None or self.program.source != "npuscope"
+        only count zeros, unless units gather what they read. Of others they are read from the
+        file, and compared as well."""
+        return epoch.call is None or not self.is_own or not self.begun.isdisjoint(epoch.origin)
 
     def _is_counted(self, epoch: Epoch, compared: set[str]) -> bool:
         """Wide sums and float values are inner steps of an op, whose result is compared, and so
@@ -355,4 +383,14 @@ class _Collected(OutputTallies):
             return False
         buffers = [self.program.buffer_map()[name] for name in written(epoch)]
         narrow = any(buffer.nbits == 8 and not buffer.is_float for buffer in buffers)
-        return narrow and not (self.layers and self.program.source == "npuscope")
+        return narrow and not (self.layers and self.is_own)
+
+
+def _begun_by_units(program: Program) -> set[str]:
+    """Ops of which units compute parts alone: the result is a kernel's on the CPU."""
+    tensors = {buffer.name for buffer in program.buffers if buffer.tensor}
+    ends = {True: set[str](), False: set[str]()}
+    for epoch in program.executed:
+        if epoch.call is None:
+            ends[not tensors.isdisjoint(written(epoch))].update(epoch.origin)
+    return ends[False] - ends[True]

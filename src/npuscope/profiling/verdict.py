@@ -40,8 +40,9 @@ COMPARED_SHARE = 0.5
 MUCH_SATURATED = 0.01
 
 RULE = (
-    f"outputs at most {ROUNDING_FACTOR:g} times as far off as rounding of {MOVED_SHARE:.0%} of the "
-    f"values of each layer explains; each layer, run on the reference's inputs, has "
+    f"outputs at most {ROUNDING_FACTOR:g} times as far off as rounding explains (of "
+    f"{MOVED_SHARE:.0%} of the values of each layer, or of those that it rounds otherwise by "
+    f"itself); each layer, run on the reference's inputs, has "
     f"{LAYER_SHARE:.0%} of its values and {CHANNEL_SHARE:.0%} of each channel within "
     f"{LAYER_LSB:g} LSB and a mean error within {MOST_BIAS * LAYER_LSB:.2g} LSB; "
     f"at least {COMPARED_SHARE:.0%} of the layers are compared"

@@ -62,3 +62,13 @@ def test_linear_on_floats(flags: tuple, sizes: tuple, tmp_path: Path) -> None:
 @pytest.mark.parametrize("sizes", SIZES)
 def test_uint8(operator: str, flags: tuple, sizes: tuple, tmp_path: Path) -> None:
     check(tmp_path, *build(operator, flags, sizes, "uint8"))
+
+
+@pytest.mark.parametrize("flags", FLAGS)
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_results_in_the_middle_of_two_steps(flags: tuple, dtype: str, tmp_path: Path) -> None:
+    """The order of LiteRT's float operations decides them; few shapes have any."""
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        sizes = tuple(rng.integers(1, 14, 2)), tuple(rng.integers(1, 18, 2))
+        check(tmp_path, *build("RESIZE_BILINEAR", flags, sizes, dtype))

@@ -301,7 +301,7 @@ def litert_resize(graph: Graph, op: Op) -> Step:
         return step
     if source.dtype is DType.UINT8:
         # The bytes themselves in float32; a result in the middle is rounded up.
-        mix = _mix(litert_shares(attrs, 0, height), litert_shares(attrs, 1, width))
+        mix = _litert_mix(litert_shares(attrs, 0, height), litert_shares(attrs, 1, width))
         half_byte = np.float32(0.5)
         return lambda x: np.floor(mix(x[0].astype(np.float32)) + half_byte).astype(np.uint8)
     return between(real_resize, store=quantized_away)(graph, op)
@@ -355,6 +355,24 @@ def _mix(rows: Shares, columns: Shares) -> Callable[[Array], Array]:
     return mix
 
 
+def _litert_mix(rows: Shares, columns: Shares) -> Callable[[Array], Array]:
+    """The same in LiteRT's order of operations, which decides where a sum lies in the middle."""
+    (top, bottom, down), (left, right, across) = rows, columns
+    down, across = down[:, np.newaxis, np.newaxis], across[:, np.newaxis]
+    up, back = np.float32(1) - down, np.float32(1) - across
+
+    def mix(images: Array) -> Array:
+        upper, lower = images[:, top], images[:, bottom]
+        return np.asarray(
+            upper[:, :, left] * up * back
+            + lower[:, :, left] * down * back
+            + upper[:, :, right] * up * across
+            + lower[:, :, right] * down * across
+        )
+
+    return mix
+
+
 def litert_places(attrs: ResizeAttrs, axis: int, size: int) -> Array:
     """LiteRT multiplies by a float32 ratio of the sizes."""
     count, half = attrs.sizes[axis], np.float32(0.5)
@@ -367,19 +385,19 @@ def litert_places(attrs: ResizeAttrs, axis: int, size: int) -> Array:
 
 
 def shares(attrs: ResizeAttrs, axis: int, size: int) -> Shares:
-    return _shares(places(attrs, axis, size), size)
-
-
-def litert_shares(attrs: ResizeAttrs, axis: int, size: int) -> Shares:
-    return _shares(litert_places(attrs, axis, size), size)
-
-
-def _shares(at: Array, size: int) -> Shares:
     """Lower and upper neighbour of every output position, and the weight of the upper one."""
-    at = np.clip(at, 0, np.float32(size - 1))
+    at = np.clip(places(attrs, axis, size), 0, np.float32(size - 1))
     lower = np.minimum(np.floor(at).astype(np.intp), size - 1)
     upper = np.minimum(lower + 1, size - 1)
     return lower, upper, np.where(upper == lower, 0, at - lower).astype(np.float32)
+
+
+def litert_shares(attrs: ResizeAttrs, axis: int, size: int) -> Shares:
+    """LiteRT leaves places outside of the image there: both neighbours are the border's."""
+    at = litert_places(attrs, axis, size)
+    lower = np.clip(np.floor(at).astype(np.intp), 0, size - 1)
+    upper = np.minimum(np.ceil(at).astype(np.intp), size - 1)
+    return lower, upper, np.asarray(at - lower.astype(np.float32))
 
 
 def qdq_resize(graph: Graph, op: Op) -> Step:
