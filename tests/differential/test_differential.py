@@ -16,20 +16,24 @@ from differential.network import Network, pruned
 from differential.probe import _are_many
 from differential.reduce import reduced
 from differential.verdict import Fault, Verdict
+from npuscope.building import build
 from npuscope.compiler.lower import conv, pool
 from npuscope.compiler.numbers import Affine, LayerScaling
+from npuscope.files.load import load_model
 from npuscope.graph.model import Graph, Op
 from npuscope.ops.kernels import table
 from npuscope.ops.kernels.elementwise import litert_add
 from npuscope.ops.kernels.step import Step
 from npuscope.ops.kernels.table import Makers
 from npuscope.ops.table import ONNX, TFLITE
+from npuscope.profiling.validate import validate
 from npuscope.program.model import Buffer, Call, Epoch
 from npuscope.sim import run as sim_run
 from npuscope.sim.arithmetic import units
 from npuscope.sim.arithmetic.convacc import ClampTally
 from npuscope.sim.memory import Memory
 from npuscope.structs import replace as replace_fields
+from profiling.test_verdict import damaged
 
 pytest.importorskip("ai_edge_litert")
 pytest.importorskip("onnxruntime")
@@ -264,6 +268,18 @@ def test_validate_knows_them_as_rounding(seed: int, tmp_path: Path) -> None:
     verdict = trials([seed], tmp_path, judges=["npu", "verbs"])[0]
     assert not verdict.faults
     assert verdict.counts["validate, exit code 0"] == 1
+
+
+@pytest.mark.parametrize(
+    ("seed", "share"), [(1900089, 0.02), (1900132, 0.1), (1900356, 0.02), (1900377, 0.02)]
+)
+def test_damaged_weights_of_a_small_layer_are_not(seed: int, share: float, tmp_path: Path) -> None:
+    """Layers of so few values are not judged by themselves: what they are off is no excuse."""
+    path = trial_of(network_of(seed, "conv"), seed, tmp_path).path
+    made = build(path, {"generation": "4.0"})
+    graph = load_model(path)
+    found = validate(damaged(made.program, share), graph, made.machine)
+    assert validate(made.program, graph, made.machine).passed and not found.passed
 
 
 def test_a_matrix_beside_a_convolution_takes_another_axis(tmp_path: Path) -> None:

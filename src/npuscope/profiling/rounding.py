@@ -110,6 +110,27 @@ def steps_inside(graph: Graph, sample: Values, expected: Values) -> dict[str, fl
     return sizes
 
 
+def reach_of_a_step(graph: Graph, sample: Values, expected: Values) -> dict[str, Array]:
+    """By tensor, how far each of its values moves when all that it is computed from move by one
+    step, up or down; of functions of single values, as above."""
+    reach: dict[str, Array] = {}
+    for step in (1, -1):
+
+        def change(name: str, values: Array, step: int = step) -> Array:
+            if not _is_quantized(graph.tensors[name]):
+                return values
+            limits = graph.tensors[name].dtype.limits
+            return np.clip(values.astype(np.int64) + step, *limits).astype(values.dtype)
+
+        for name, values in each_alone(
+            graph, {**sample, **expected}, having(Trait.ELEMENTWISE), change
+        ):
+            if _is_quantized(graph.tensors[name]):
+                apart = np.abs(values.astype(np.int64) - expected[name])
+                reach[name] = np.maximum(reach.get(name, 0), apart)
+    return reach
+
+
 def coefficient_lsb(epoch: Epoch, memory: Memory, channels: int) -> Array:
     """By channel, LSB that it may be off because an integer of few steps scales its sums.
 

@@ -27,7 +27,7 @@ from npuscope.profiling.agreement import (
 from npuscope.profiling.foreign import foreign_bridge
 from npuscope.profiling.output_tallies import OutputTallies, Reference, samples_of
 from npuscope.profiling.outside import outside_outputs
-from npuscope.profiling.rounding import coefficient_lsb, steps_inside
+from npuscope.profiling.rounding import coefficient_lsb, reach_of_a_step, steps_inside
 from npuscope.profiling.same_network import refuse_other_network
 from npuscope.profiling.verdict import (
     EQUAL_LSB,
@@ -301,6 +301,7 @@ class _Collected(OutputTallies):
             name: epoch.number for epoch in self.program.executed for name in written(epoch)
         }
 
+        reach = reach_of_a_step(self.graph, sample, expected) if self.is_own else {}
         steps: dict[str, Array] = {}
 
         def compare(epoch: Epoch, memory: Memory) -> None:
@@ -316,11 +317,11 @@ class _Collected(OutputTallies):
                     tallies[name].add(memory.read(name), integers[name])
                 if self.is_own:
                     tensor = self.bridge.tensor(name)
-                    tally = self.layers.get(epoch.number, {}).get(name)
                     off = memory.read(name).astype(np.int64) - integers[name]
-                    # What is further off is no rounding, and explains nothing.
-                    near = np.abs(off) <= (tally.near_lsb if tally else EQUAL_LSB)
-                    steps[tensor] = np.where(near, off, 0).reshape(expected[tensor].shape)
+                    off = off.reshape(expected[tensor].shape)
+                    # What is further off than by one rounding explains nothing.
+                    near = np.abs(off) <= np.maximum(EQUAL_LSB, reach.get(tensor, 0))
+                    steps[tensor] = np.where(near, off, 0)
                 # Whoever reads these bytes under another name starts from the reference too.
                 memory.write(name, integers[name])
 
