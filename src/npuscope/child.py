@@ -28,11 +28,15 @@ def start_module(
     )
 
 
-def run_module(name: str, *words: str, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
+def run_module(
+    name: str, *words: str, timeout_s: float, folder: Path | None = None
+) -> subprocess.CompletedProcess[bytes]:
     """Run one of our modules to its end and keep what it says; `TimeoutExpired` beyond its time."""
     return subprocess.run(
         [*command(), "-m", name, *words],
+        cwd=folder,
         env=environment(),
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=timeout_s,
         check=False,

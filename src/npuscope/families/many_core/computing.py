@@ -115,7 +115,7 @@ def border_types(path: Path, graph: Graph) -> dict[str, np.dtype[np.generic]]:
         return plain
     from npuscope.files.onnx.file_graph import OnnxFileGraph
 
-    file = OnnxFileGraph.parse(path.read_bytes(), path.parent)
+    file = OnnxFileGraph.parse(read_bytes(path, MODEL), path.parent)
     stated = {name: file.type(name) for name in plain}
     return {
         name: np.dtype(stated[name]) if stated[name] in _TYPES else dtype
