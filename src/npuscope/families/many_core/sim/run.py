@@ -27,7 +27,7 @@ from npuscope.families.many_core.sim.conditions import (
     to_us,
 )
 from npuscope.families.many_core.sim.events import Timeline, run_inference
-from npuscope.families.many_core.sim.plan import Costs, Plan
+from npuscope.families.many_core.sim.plan import CardPlan, Costs
 from npuscope.families.many_core.sim.pmu import not_modelled
 from npuscope.shown import counted
 from npuscope.structs import replace
@@ -66,7 +66,7 @@ class InferenceOutcome(Struct, frozen=True):
 class Devices:
     """Runs inferences on the devices; what was run once is remembered by its figures."""
 
-    def __init__(self, plan: Plan, seed: int) -> None:
+    def __init__(self, plan: CardPlan, seed: int) -> None:
         self._plan, self._seed = plan, seed
         self._outcomes: dict[InferenceRequest, InferenceOutcome] = {}
         self._last: tuple[InferenceRequest, Conditions, Timeline] | None = None
@@ -100,7 +100,7 @@ class Devices:
         return self._last[1], self._last[2]
 
 
-def _last_of(plan: Plan, line: Timeline, kind: str, otherwise: float) -> float:
+def _last_of(plan: CardPlan, line: Timeline, kind: str, otherwise: float) -> float:
     ends = (line.done[task.index] for task in plan.tasks if task.op.info.kind == kind)
     return max(ends, default=otherwise)
 
@@ -299,7 +299,7 @@ def _check_activations(program: CoreProgram, machine: CoreMachine, options: RunO
         )
 
 
-def _activations(plan: Plan, seed: int) -> list[tuple[tuple[int, int], ...]]:
+def _activations(plan: CardPlan, seed: int) -> list[tuple[tuple[int, int], ...]]:
     """By device and thread: when it was made ready, long before the first inference."""
     random = Random(f"activation {seed}")
     low, high = plan.costs.machine.stats.activate_ticks
