@@ -19,13 +19,13 @@ _TITLES = {
 def answer(check: FolderCheck) -> str:
     errors, latent = len(check.of(AppSeverity.ERROR)), len(check.of(AppSeverity.LATENT))
     networks = {network.file for target in check.targets for network in target.networks}
-    seen = f"{counted(len(networks), 'network')} on {counted(len(check.targets), 'board')}"
+    scope = f"{counted(len(networks), 'network')} on {counted(len(check.targets), 'board')}"
     if errors:
         first = safe_terminal(check.of(AppSeverity.ERROR)[0].message)
         more = f" and {counted(errors - 1, 'more error')}" if errors > 1 else ""
-        return f"{first}{more} ({seen})"
+        return f"{first}{more} ({scope})"
     risks = f"; {counted(latent, 'latent risk')}" if latent else ""
-    return f"no errors in {seen}{risks}"
+    return f"no errors in {scope}{risks}"
 
 
 def check_text(check: FolderCheck) -> str:

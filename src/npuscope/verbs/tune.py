@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -198,9 +198,8 @@ def _measuring(request: Any) -> Any:
     """The first figure of the task on the machine."""
     from npuscope.verbs.validate import on_data
 
-    def measure(path: Path, options: Mapping[str, Any]) -> Figure:
-        given: Any = options
-        result = on_data(path, None, request, given)
+    def measure(path: Path, options: Any) -> Figure:
+        result = on_data(path, None, request, options)
         figures = result.rows[-1].figures
         if not figures:
             raise UsageError(

@@ -126,8 +126,10 @@ def _bounds(
 ) -> Iterator[tuple[LeverKind, NetworkWork, CoreMachine]]:
     """Where something takes no time: what a change could bring at most."""
     costs = machine.setups
-    kept = replace(costs, resident_bytes=max(costs.resident_bytes, round(work.weight_bytes) + 1))
-    yield LeverKind.KEEP, work, replace(machine, setups=kept)
+    resident = replace(
+        costs, resident_bytes=max(costs.resident_bytes, round(work.weight_bytes) + 1)
+    )
+    yield LeverKind.KEEP, work, replace(machine, setups=resident)
     joined = replace(costs, tile_cycles=0.0, join_cycles=0.0, join_cycles_per_doubling=0.0)
     yield LeverKind.JOIN, work, replace(machine, setups=joined)
     halves = work.products & (work.macs_per_cycle < machine.hmx.int8_macs_per_cycle)

@@ -48,9 +48,9 @@ def missing(layout: Layout) -> list[View]:
     return [view for view in VIEWS.values() if view.section not in there]
 
 
-def check_views(layout: Layout, wanted: Sequence[str]) -> None:
+def check_views(layout: Layout, names: Sequence[str]) -> None:
     """Refuse before anything runs what the program was not compiled for."""
-    unknown = [name for name in wanted if name not in VIEWS]
+    unknown = [name for name in names if name not in VIEWS]
     if unknown:
         raise UsageError(
             f"unknown view '{safe_terminal(unknown[0])}'",
@@ -58,7 +58,7 @@ def check_views(layout: Layout, wanted: Sequence[str]) -> None:
             hint=f"known: {', '.join(VIEWS)}",
         )
     for view in missing(layout):
-        if view.name in wanted:
+        if view.name in names:
             raise UsageError(
                 f"{view.meaning}: the program was compiled with -stats-level="
                 f"{layout.stats_level} and does not collect them",

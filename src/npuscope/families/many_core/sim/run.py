@@ -205,17 +205,19 @@ class _Link:
         host = machine.host
         self.copies = options.activations
         self.depth = options.set_size or max(host.queue_depth, 1)
-        kept = retained_states(program)
-        sent = sum(host_bytes(one) for one in program.inputs if one.name not in kept)
-        answered = sum(host_bytes(one) for one in program.outputs if one.name not in kept)
+        states = retained_states(program)
+        input_bytes = sum(host_bytes(one) for one in program.inputs if one.name not in states)
+        output_bytes = sum(host_bytes(one) for one in program.outputs if one.name not in states)
         copying = 1e-3 / host.copy_gb_per_s
         # With one inference in flight the copies move their bytes at about the same time.
         crowd = 1 + host.crowding * (self.copies - 1) if self.depth == 1 else 1.0
         self.submit = to_ticks(host.submit_us)
-        self.prepare = to_ticks(sent * copying)
-        self.complete = to_ticks(host.complete_us + answered * copying)
-        self.input_time = to_ticks(host.latency_us + crowd * sent / host.gb_per_s / 1e3)
-        self.output_time = to_ticks(host.latency_us + crowd * answered / host.output_gb_per_s / 1e3)
+        self.prepare = to_ticks(input_bytes * copying)
+        self.complete = to_ticks(host.complete_us + output_bytes * copying)
+        self.input_time = to_ticks(host.latency_us + crowd * input_bytes / host.gb_per_s / 1e3)
+        self.output_time = to_ticks(
+            host.latency_us + crowd * output_bytes / host.output_gb_per_s / 1e3
+        )
 
 
 def host_bytes(binding: Binding) -> int:
