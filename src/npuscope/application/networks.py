@@ -108,12 +108,9 @@ def planned(
     is_fixed = bool(use.build) and program.source != "npuscope"
     machine = replace(base, generation=whole.machine.generation)
     whole = replace(whole, machine=machine)
-    variants = _fixed_variant(whole) if is_fixed else tuple(_variants(use, whole, room))
+    variants = tuple(_variants(use, whole, room)) if not is_fixed else (
+        Variant(Grant(), estimate(program, machine, whole.graph)),)  # fmt: skip
     return PlannedNetwork(use, whole, blob_bytes(program), inputs, answers, variants, is_fixed)
-
-
-def _fixed_variant(whole: Build) -> tuple[Variant, ...]:
-    return (Variant(Grant(), estimate(whole.program, whole.machine, whole.graph)),)
 
 
 def blob_bytes(program: Program) -> int:

@@ -72,7 +72,8 @@ def _missing(folder: AppFolder, board: str, network: CheckedNetwork) -> AppFindi
     start = min(span.start for span in network.flash)
     size = max(span.end for span in network.flash) - start
     words = rf"\b{re.escape(network.name)}_data\b|\b{start:#010x}\b|[}})%]_data\b"
-    steps = [f for f in _texts(folder) if re.search(words, _text(f), re.IGNORECASE)]
+    texts = [f for f in folder.files if f.suffix.lower() in _TEXTS or f.name == "Makefile"]
+    steps = [f for f in texts if re.search(words, _text(f), re.IGNORECASE)]
     what = f"'{safe_terminal(network.name)}' reads {size:,} bytes of weights at {start:#010x}"
     if steps:
         files = ", ".join(safe_terminal(folder.shown(step)) for step in steps[:3])
@@ -82,12 +83,6 @@ def _missing(folder: AppFolder, board: str, network: CheckedNetwork) -> AppFindi
     hint = "write them once with the programmer; flash that was erased reads as 0xFF"
     severity = AppSeverity.LATENT if steps else AppSeverity.ERROR
     return AppFinding("weights-not-flashed", severity, board, text, (network.file,), hint)
-
-
-def _texts(folder: AppFolder) -> Iterator[Path]:
-    for file in folder.files:
-        if file.suffix.lower() in _TEXTS or file.name == "Makefile":
-            yield file
 
 
 def _text(path: Path) -> str:

@@ -130,20 +130,17 @@ def _targets(folder: AppFolder, build: tuple[Path, str]) -> Iterator[BuildTarget
         own = _for_board(text, board)
         mentions = [m.lstrip("./") for m in _MENTION.findall(own)]
         networks = _chosen(folder, folder.networks, mentions, board, path.parent)
+        names_script = any(mention.endswith(".ld") for mention in mentions)
         scripts = [f for f in folder.files if f.suffix == ".ld"]
         linkers = _chosen(folder, scripts, mentions, board, path.parent)
         yield BuildTarget(
             board,
             folder.shown(path),
             networks,
-            linkers if linkers or _names_script(mentions) else _linkers(folder, board),
+            linkers if linkers or names_script else _linkers(folder, board),
             tuple(_sources(folder, board, (path.parent, *(n.parent for n in networks)))),
             tuple((name, value) for name, value in _OPTION.findall(own)),
         )
-
-
-def _names_script(mentions: Sequence[str]) -> bool:
-    return any(mention.endswith(".ld") for mention in mentions)
 
 
 def _for_board(text: str, board: str) -> str:

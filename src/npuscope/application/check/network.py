@@ -12,7 +12,6 @@ from npuscope.application.check.model import (
     CheckedNetwork,
     secure_range,
 )
-from npuscope.program.model import Buffer, Pool
 from npuscope.program.network_c.reader import read_network_c
 
 
@@ -22,7 +21,10 @@ def checked_network(path: Path, file: str) -> CheckedNetwork:
     pools = {p.name: p for p in program.pools if not p.relative and p.size_bytes}
     name = path.stem
     rows = [b for b in program.buffers if not b.view_of and b.size_bytes and b.pool in pools]
-    spans = {b.name: _span(name, b, pools[b.pool]) for b in rows}
+    spans = {
+        b.name: secure_range(name, b.name, pools[b.pool].address + b.offset, b.size_bytes)
+        for b in rows
+    }
     return CheckedNetwork(
         name,
         file,
@@ -36,10 +38,6 @@ def checked_network(path: Path, file: str) -> CheckedNetwork:
         tuple(spans[n] for n in program.inputs if n in spans),
         tuple(spans[n] for n in program.outputs if n in spans),
     )
-
-
-def _span(owner: str, buffer: Buffer, pool: Pool) -> AddressRange:
-    return secure_range(owner, buffer.name, pool.address + buffer.offset, buffer.size_bytes)
 
 
 def _merged(spans: Iterable[AddressRange]) -> tuple[AddressRange, ...]:

@@ -15,7 +15,7 @@ from npuscope.families.many_core.opstats.lever import Lever, LeverKind, helpful
 from npuscope.families.many_core.opstats.tables import opstats_of
 from npuscope.families.many_core.program import CoreProgram
 from npuscope.families.many_core.rules import unevenness
-from npuscope.families.many_core.setups.model import CardSetup, Prediction, predict
+from npuscope.families.many_core.setups.model import CardSetup, SetupPrediction, predict
 from npuscope.families.many_core.setups.search import MOST_BATCH
 from npuscope.families.many_core.setups.work import NetworkWork
 from npuscope.families.many_core.sim.conditions import RunOptions
@@ -93,7 +93,7 @@ def levers(work: NetworkWork, cores: int, machine: CoreMachine) -> tuple[Lever, 
     setup = CardSetup(cores, batch=work.batch)
     now = predict(work, machine, setup).inferences_per_s
 
-    def gain(row: Prediction) -> float:
+    def gain(row: SetupPrediction) -> float:
         return row.inferences_per_s / now
 
     ways: list[Lever] = []

@@ -20,7 +20,7 @@ from npuscope.text import safe_terminal
 # --- Views, with the compiler option they need ---
 
 
-class View(Struct, frozen=True):
+class SectionView(Struct, frozen=True):
     """Something to look at, and the section that it is made of."""
 
     name: str
@@ -31,18 +31,20 @@ class View(Struct, frozen=True):
 VIEWS = {
     view.name: view
     for view in (
-        View("threads", "durations of inference and activation by thread", SectionId.THREAD_INF),
-        View("pmu", "PMU counts by thread", SectionId.PMU_THREAD),
-        View("ddr", "DDR traffic by core", SectionId.DDR_CORE),
-        View("ports", "waits for doorbells", SectionId.PORT_WAIT),
-        View("semaphores", "semaphore increments", SectionId.SEM_OP),
-        View("ops", "operators: op tables and traces", SectionId.OP_REC),
-        View("op-pmu", "PMU counts by operator", SectionId.OP_PMU),
+        SectionView(
+            "threads", "durations of inference and activation by thread", SectionId.THREAD_INF
+        ),
+        SectionView("pmu", "PMU counts by thread", SectionId.PMU_THREAD),
+        SectionView("ddr", "DDR traffic by core", SectionId.DDR_CORE),
+        SectionView("ports", "waits for doorbells", SectionId.PORT_WAIT),
+        SectionView("semaphores", "semaphore increments", SectionId.SEM_OP),
+        SectionView("ops", "operators: op tables and traces", SectionId.OP_REC),
+        SectionView("op-pmu", "PMU counts by operator", SectionId.OP_PMU),
     )
 }
 
 
-def missing(layout: Layout) -> list[View]:
+def missing(layout: Layout) -> list[SectionView]:
     """Views that the records of this program cannot give."""
     there = collected(layout.stats_level, layout)
     return [view for view in VIEWS.values() if view.section not in there]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from npuscope.families.many_core.machine import CoreMachine
-from npuscope.families.many_core.setups.model import Prediction
+from npuscope.families.many_core.setups.model import SetupPrediction
 from npuscope.families.many_core.setups.search import Ranking
 from npuscope.shown import ShownRecord, counted, significant
 from npuscope.text import safe_terminal
@@ -23,14 +23,14 @@ class SetupSearch(ShownRecord, frozen=True):
     notes: tuple[str, ...] = ()
 
     @property
-    def best(self) -> Prediction:
+    def best(self) -> SetupPrediction:
         return self.ranking.best
 
     def told(self) -> str:
         return f"{self.best.setup}: {self.best.inferences_per_s:,.0f} inferences/s"
 
 
-def setup_line(row: Prediction) -> str:
+def setup_line(row: SetupPrediction) -> str:
     low, high = (factor * row.latency_ms for factor in row.interval)
     rate = f"{rate_text(row.inferences_per_s)} inferences/s, {significant(row.latency_ms, 4)} ms"
     return f"{row.setup}: {rate} (80 %: {significant(low, 4)} to {significant(high, 4)})"
@@ -90,7 +90,7 @@ def setups_json(search: SetupSearch) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def setup_json(row: Prediction) -> dict[str, Any]:
+def setup_json(row: SetupPrediction) -> dict[str, Any]:
     setup, (low, high) = row.setup, row.interval
     return {
         "cores": setup.cores,

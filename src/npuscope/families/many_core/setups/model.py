@@ -52,7 +52,7 @@ class CardSetup(Struct, frozen=True, order=True):
         return f"{self.copies} x {cores}, batch {self.batch}, {self.in_flight} in flight"
 
 
-class Prediction(Struct, frozen=True):
+class SetupPrediction(Struct, frozen=True):
     """Milliseconds of one run of one copy, by what they are spent on, and what follows."""
 
     setup: CardSetup
@@ -86,7 +86,7 @@ class Prediction(Struct, frozen=True):
         return None if self.watts is None else self.inferences_per_s / self.watts
 
 
-def predict(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> Prediction:
+def predict(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> SetupPrediction:
     costs, host, copies = machine.setups, machine.host, setup.copies
     hz, cores = machine.core_hz, setup.all_cores
     hmx = _product_cycles(work, machine, setup) / hz
@@ -132,7 +132,7 @@ def predict(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> Predic
             + machine.power.w_per_ddr_gb * (loaded + spilled)
             + machine.power.w_per_link_gb * (input_gb + output_gb) * 1e9
         )
-    return Prediction(
+    return SetupPrediction(
         setup,
         {limit: 1e3 * float(seconds) for limit, seconds in parts.items()},
         1e3 * float(device),

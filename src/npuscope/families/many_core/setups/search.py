@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from npuscope.errors import ModelError
 from npuscope.families.many_core.machine import CoreMachine
-from npuscope.families.many_core.setups.model import CardSetup, Prediction, predict
+from npuscope.families.many_core.setups.model import CardSetup, SetupPrediction, predict
 from npuscope.families.many_core.setups.work import NetworkWork
 from npuscope.structs import replace
 
@@ -33,11 +33,11 @@ class Ranking(Struct, frozen=True):
     """All set-ups that were tried, the best first."""
 
     objective: Objective
-    rows: tuple[Prediction, ...]
+    rows: tuple[SetupPrediction, ...]
     unfit: tuple[Unfit, ...] = ()
 
     @property
-    def best(self) -> Prediction:
+    def best(self) -> SetupPrediction:
         return self.rows[0]
 
     def rank(self, setup: CardSetup) -> int | None:
@@ -103,7 +103,7 @@ def _unfit(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> str:
 
 def _with_queue(
     work: NetworkWork, machine: CoreMachine, setup: CardSetup, objective: Objective
-) -> Prediction:
+) -> SetupPrediction:
     """With the fewest inferences in flight that give the rate which more of them give."""
     counts: Iterable[int] = (setup.in_flight or 1,)
     if objective is Objective.THROUGHPUT and not setup.in_flight:
@@ -113,7 +113,7 @@ def _with_queue(
     return next(row for row in tried if row.inferences_per_s >= enough)
 
 
-def _order(row: Prediction, objective: Objective) -> tuple[float, float]:
+def _order(row: SetupPrediction, objective: Objective) -> tuple[float, float]:
     if objective is Objective.LATENCY:
         return row.latency_ms, -row.inferences_per_s
     return -row.inferences_per_s, row.latency_ms

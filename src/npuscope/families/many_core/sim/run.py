@@ -109,7 +109,7 @@ def _longest_wait(line: Timeline, port: int) -> float:
     return max((wait[1] for key, wait in line.port_waits.items() if key[3] == port), default=0.0)
 
 
-class Ran(Struct, frozen=True):
+class ReplayableIteration(Struct, frozen=True):
     """An iteration with what is needed to run it again."""
 
     iteration: Iteration
@@ -120,7 +120,7 @@ class Ran(Struct, frozen=True):
 
 def run_iterations(
     program: CoreProgram, machine: CoreMachine, devices: Devices, options: RunOptions, begin: int
-) -> Iterator[Ran]:
+) -> Iterator[ReplayableIteration]:
     """Inference after inference; the next is asked for while the device has work."""
     host = _Host(_Link(program, machine, options), devices, begin, machine.core_hz)
     random = Random(options.seed)
@@ -144,7 +144,7 @@ class _Host:
         self._links_free = [float(begin)] * 2  # in, out
         self._completed: list[float] = []
 
-    def infer(self, number: int, pattern: int) -> Ran:
+    def infer(self, number: int, pattern: int) -> ReplayableIteration:
         link, tick = self._link, self._tick
         enqueued = self._host_free
         if len(self._completed) >= link.depth:
@@ -184,7 +184,7 @@ class _Host:
             input_begin + link.copies * link.input_time,
             output_begin + link.copies * link.output_time,
         ]
-        ran = Ran(iteration, request, tick, self._cycle)
+        ran = ReplayableIteration(iteration, request, tick, self._cycle)
         self._host_free, self._output_free = iteration.submitted, iteration.output_end
         self._input_free = self._tick + outcome.input_free
         self._completed.append(iteration.completed)
@@ -312,7 +312,9 @@ def _activations(plan: CardPlan, seed: int) -> list[tuple[tuple[int, int], ...]]
     ]
 
 
-def _sampled(ran: list[Ran], options: RunOptions) -> tuple[list[Ran], tuple[str, ...]]:
+def _sampled(
+    ran: list[ReplayableIteration], options: RunOptions
+) -> tuple[list[ReplayableIteration], tuple[str, ...]]:
     """The first inferences from the wanted iteration and delay on; else the last of the run."""
     begin = ran[0].iteration.enqueued
     delay = to_ticks(options.start_delay_ms * 1000)
