@@ -8,19 +8,24 @@ its three levels of evidence to `triage`. The table has what `triage` answered, 
 
 from __future__ import annotations
 
+import argparse
+import re
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests")]
 
 import triage  # noqa: E402
+from triage_board import Board, Bytes, Kind, Ram  # noqa: E402
+
 from models import Net, dense_net, to_onnx, to_tflite  # noqa: E402
 from models_tflite import RELU, SAME, TfliteWriter  # noqa: E402
-from triage_board import Board, Bytes, Kind, Ram  # noqa: E402
 
 LINE = 32  # bytes of a line of the Cortex-M55's data cache
 
@@ -96,7 +101,7 @@ def ragged_line(board: Board, random: np.random.Generator) -> str:
 
 
 def fast_clock(board: Board, random: np.random.Generator) -> str:
-    """The NPU's clock is set for a core voltage that the board does not have: now and then a bit."""
+    """The NPU's clock is too fast for the core voltage: now and then a bit of a result is wrong."""
     rate = float(10 ** random.uniform(-2.5, -1.5))
     bit = int(random.integers(4, 8))  # the last carry is the slowest path
 
@@ -209,3 +214,105 @@ NETWORKS: dict[str, Callable[[], bytes]] = {
     "autoencoder": autoencoder,
     "sound": sound,
 }
+
+# what the text of the first class has to speak of, written before the first run
+FAIR = {
+    "address-line": r"weight|flash|coefficient|constant",
+    "studio-range": r"range|contrast|normali|scal|pre-?process",
+    "log-ring": r"overwr|overlap|somebody|someone|corrupt|another (master|writer)",
+    "ragged-line": r"invalidat|stale|cache|old",
+    "fast-clock": r"clock|voltage|unstable|random|each (run|time)|flip",
+}
+
+
+class Answer(msgspec.Struct):
+    """What came of one fault with one network at one level of evidence."""
+
+    row: triage.Row
+    outcome: str
+    classes: list[str]
+    answers: list[triage.Triage]  # the first, then those after the looks it proposed
+
+
+class VectorBench(triage.Bench):
+    """The judge's bench; its frames are images, a vector gets a random walk."""
+
+    def frame(self) -> dict[str, Bytes]:
+        board = Board(self.program)
+        if all(len(board.shape(name)) == 4 for name in board.inputs):
+            return super().frame()
+        walks = {name: self.random.normal(0, 24, board.size(name)) for name in board.inputs}
+        return {
+            name: np.cumsum(walk).clip(-128, 127).astype(np.int8).view(np.uint8)
+            for name, walk in walks.items()
+        }
+
+
+def outcome(kind: str, visible: bool, answer: triage.Triage) -> str:
+    """How a strict engineer would take the first answer."""
+    silent = answer.verdict in (triage.Verdict.NO_FAULT, triage.Verdict.UNKNOWN)
+    if not visible:
+        return "right: nothing to see" if silent else "BLAMED with nothing to see"
+    if silent:
+        return "none found" if answer.verdict == triage.Verdict.UNKNOWN else "OVERLOOKED"
+    said = [" ".join(f"{s.title} {s.found}" for s in c.suspects) for c in answer.classes]
+    fair = [re.search(FAIR[kind], words.lower()) is not None for words in said]
+    if fair and fair[0]:
+        return "right first"
+    sure = answer.verdict == triage.Verdict.REPRODUCED
+    return ("right later" if any(fair) else "") or ("BLAMED a wrong one" if sure else "wrong hint")
+
+
+def judged(bench: triage.Bench, kind: Kind, level: int, seed: int) -> Answer:
+    """The judge's row, with every answer of `triage` that it took on the way."""
+    answers: list[triage.Triage] = []
+    real = triage.diagnose
+
+    def kept(*given: object, **named: object) -> triage.Triage:
+        answers.append(real(*given, **named))  # type: ignore[arg-type]
+        return answers[-1]
+
+    triage.diagnose = kept
+    try:
+        row = bench.judge(kind, level, seed)
+    finally:
+        triage.diagnose = real
+    classes = [" = ".join(s.id for s in c.suspects) for c in answers[0].classes] if answers else []
+    said = outcome(kind.name, row.visible, answers[0]) if answers else "not asked"
+    return Answer(row, said, classes, answers)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kinds", default="")
+    parser.add_argument("--networks", default="")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    answers: list[Answer] = []
+    print("fault | network | evidence | changed | classes in order | outcome | single after looks")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, make in NETWORKS.items():
+            if args.networks and name not in args.networks.split(","):
+                continue
+            path = Path(folder) / f"{name}.{'onnx' if name == 'separable' else 'tflite'}"
+            path.write_bytes(make())
+            bench = VectorBench(name, path, args.seed)
+            for kind in KINDS:
+                if args.kinds and kind.name not in args.kinds.split(","):
+                    continue
+                for level, words in enumerate(triage.LEVELS):
+                    answer = judged(bench, kind, level, args.seed)
+                    answers.append(answer)
+                    row, shown = answer.row, "; ".join(answer.classes[:4]) or "-"
+                    cells = (kind.name, name, words, row.visible, shown, answer.outcome, row.single)
+                    print(" | ".join(map(str, cells)), flush=True)
+    for kind in KINDS:
+        mine = [a.outcome for a in answers if a.row.kind == kind.name]
+        print(kind.name, {word: mine.count(word) for word in sorted(set(mine))})
+    if args.json:
+        args.json.write_bytes(msgspec.json.encode(answers, enc_hook=str))
+
+
+if __name__ == "__main__":
+    main()
