@@ -28,7 +28,7 @@ from triage_board import Board, Bytes, Kind, Ram  # noqa: E402
 
 from models import Net, dense_net, to_onnx, to_tflite  # noqa: E402
 from models_tflite import RELU, SAME, TfliteWriter  # noqa: E402
-from npuscope.diagnosis.result import Triage, Verdict  # noqa: E402
+from npuscope.diagnosis.result import Triage, TriageVerdict  # noqa: E402
 
 LINE = 32  # bytes of a line of the Cortex-M55's data cache
 
@@ -248,34 +248,27 @@ class Answer(msgspec.Struct):
     answers: list[Triage]  # the first, then those after the looks it proposed
 
 
-class VectorBench(triage.Bench):
-    """The judge's bench; its frames are images, a vector gets a random walk."""
-
-    def frame(self) -> dict[str, Bytes]:
-        board = Board(self.program)
-        if all(len(board.shape(name)) == 4 for name in board.inputs):
-            return super().frame()
-        walks = {name: self.random.normal(0, 24, board.size(name)) for name in board.inputs}
-        return {
-            name: np.cumsum(walk).clip(-128, 127).astype(np.int8).view(np.uint8)
-            for name, walk in walks.items()
-        }
-
-
-def outcome(kind: str, visible: bool, answer: Triage) -> str:
+def outcome(kind: str, where: str, visible: bool, answer: Triage) -> str:
     """How a strict engineer takes the first answer; a hint is what it calls the nearest cause."""
     if not visible:
-        return "nothing to see" if answer.verdict == Verdict.NO_FAULT else "BLAMED without a sign"
-    if answer.verdict == Verdict.NO_FAULT:
+        return (
+            "nothing to see"
+            if answer.verdict == TriageVerdict.NO_FAULT
+            else "BLAMED without a sign"
+        )
+    if answer.verdict == TriageVerdict.NO_FAULT:
         return "OVERLOOKED"
-    if answer.verdict == Verdict.UNKNOWN:
+    if answer.verdict == TriageVerdict.UNKNOWN:
         return "none explains it"
     groups = [c.suspects for c in answer.classes] or [(s,) for s in answer.nearest]
     right = [any(re.fullmatch(RIGHT[kind], s.id) for s in group) for group in groups]
-    said = "reproduced" if answer.verdict == Verdict.REPRODUCED else "hint"
+    certain = answer.verdict == TriageVerdict.REPRODUCED
+    said = "reproduced" if certain else "perhaps" if answer.classes else "hint"
+    if not groups:
+        return f"sign {'right' if answer.points_to[0] == where else 'wrong'}"
     if any(right):
         return f"{said} right, {'first' if right[0] else 'later'}"
-    return "BLAMED a wrong one" if said == "reproduced" else "hint wrong"
+    return "BLAMED a wrong one" if certain else f"{said} wrong"
 
 
 def judged(bench: triage.Bench, kind: Kind, level: int, seed: int) -> Answer:
@@ -294,10 +287,12 @@ def judged(bench: triage.Bench, kind: Kind, level: int, seed: int) -> Answer:
         triage.diagnose = real
     first = answers[0]
     groups = [c.suspects for c in first.classes] or [(s,) for s in first.nearest]
-    words = " ".join(f"{s.title} {s.found}" for s in groups[0]).lower() if groups else ""
+    words = " ".join(f"{s.title} {s.fault}" for s in groups[0]).lower() if groups else ""
     named = ["=".join(s.id for s in group) for group in groups]
     by_words = bool(re.search(FAIR[kind.name], words))
-    return Answer(row, seed, outcome(kind.name, row.visible, first), by_words, named, answers)
+    return Answer(
+        row, seed, outcome(kind.name, kind.where, row.visible, first), by_words, named, answers
+    )
 
 
 def main() -> None:
@@ -313,7 +308,7 @@ def main() -> None:
         for name in args.networks.split(","):
             path = Path(folder) / f"{name}.{'onnx' if name == 'separable' else 'tflite'}"
             path.write_bytes(NETWORKS[name]())
-            bench = VectorBench(name, path, args.seed)
+            bench = triage.Bench(name, path, args.seed)
             for kind in (kind for kind in KINDS if kind.name in args.kinds.split(",")):
                 for level, words in enumerate(triage.LEVELS):
                     answer = judged(bench, kind, level, args.seed)

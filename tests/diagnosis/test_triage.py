@@ -17,7 +17,7 @@ from npuscope.demo_network import demo_graph
 from npuscope.diagnosis.causes.registry import all_causes
 from npuscope.diagnosis.evidence import digests
 from npuscope.diagnosis.readers import parse_text
-from npuscope.diagnosis.result import Triage, Verdict
+from npuscope.diagnosis.result import Triage, TriageVerdict
 from npuscope.diagnosis.times import SETTINGS
 from npuscope.program.model import images
 from npuscope.sim.memory import to_stored
@@ -66,7 +66,7 @@ def causes(result: Triage) -> set[str]:
 def test_a_right_board_has_no_fault(model: Path, tmp_path: Path) -> None:
     frame = picture(model, 0)
     result = run(model, tmp_path, frame, board_output(model, frame))
-    assert result.verdict is Verdict.NO_FAULT
+    assert result.verdict is TriageVerdict.NO_FAULT
     assert result.differing == 0
 
 
@@ -74,7 +74,7 @@ def test_swapped_colours_are_found(model: Path, tmp_path: Path) -> None:
     frame = picture(model, 0)
     output = board_output(model, np.ascontiguousarray(frame[..., ::-1]))
     result = run(model, tmp_path, frame, output)
-    assert result.verdict is Verdict.REPRODUCED
+    assert result.verdict is TriageVerdict.REPRODUCED
     assert causes(result) == {"input-bgr"}
 
 
@@ -107,7 +107,7 @@ def test_a_frame_late_needs_the_frame_before(model: Path, tmp_path: Path) -> Non
 
 def test_a_sentence_is_evidence(model: Path) -> None:
     result = npuscope.triage(model, says=["all outputs equal 0"], generation="4.0")
-    assert result.verdict is Verdict.REPRODUCED
+    assert result.verdict is TriageVerdict.REPRODUCED
     assert "output-blocked" in causes(result)
 
 
@@ -115,13 +115,13 @@ def test_bytes_lost_on_the_way_are_no_fault(model: Path, tmp_path: Path) -> None
     frame = picture(model, 0)
     output = board_output(model, frame).reshape(-1)
     result = run(model, tmp_path, frame, np.delete(output, [7, output.size // 3]))
-    assert result.verdict is Verdict.NO_FAULT
+    assert result.verdict is TriageVerdict.NO_FAULT
 
 
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ([], "there is no evidence to look at"),
+        ([], "no evidence was given"),
         (["--says", "it does not work"], "is not understood"),
     ],
 )
@@ -162,7 +162,7 @@ def test_a_board_that_is_asked_gives_the_evidence(model: Path, tmp_path: Path) -
     result = npuscope.triage(
         model, inputs=[tmp_path / "in.npy"], connect="simulated", generation="4.0"
     )
-    assert result.verdict is Verdict.NO_FAULT
+    assert result.verdict is TriageVerdict.NO_FAULT
     assert result.compared > 0
 
 
@@ -200,9 +200,9 @@ def test_times_are_explained_by_settings() -> None:
     assert result.time is not None
     assert result.time.settings[0].id == "flash-50-mhz"
     right = npuscope.triage(graph, time=npuscope.estimate(graph).total_ms)
-    assert right.verdict is Verdict.NO_FAULT
+    assert right.verdict is TriageVerdict.NO_FAULT
     wrong = npuscope.triage(graph, time=0.0001)
-    assert wrong.verdict is Verdict.UNKNOWN
+    assert wrong.verdict is TriageVerdict.UNKNOWN
     assert "none of the settings explains it" in wrong.answer
 
 
@@ -222,8 +222,8 @@ def test_dumps_as_text(text: str, values: list[float]) -> None:
 
 def test_gaps_of_a_hex_dump_are_not_compared() -> None:
     dump = parse_text("01 ?? 80", "x")
-    assert dump.known is not None
-    assert dump.known.tolist() == [True, False, True]
+    assert dump.mask is not None
+    assert dump.mask.tolist() == [True, False, True]
 
 
 def test_the_crc_unit_of_the_board_is_understood() -> None:
@@ -242,7 +242,7 @@ def test_what_nothing_reproduces_is_said_so(model: Path, tmp_path: Path) -> None
     frame = picture(model, 0)
     output = np.random.default_rng(3).permutation(board_output(model, frame).reshape(-1))
     result = run(model, tmp_path, frame, output)
-    assert result.verdict is Verdict.POINTS
+    assert result.verdict is TriageVerdict.POINTS
     assert not result.classes
     assert result.points_to[0] == "output"
 
@@ -251,7 +251,7 @@ def test_two_faults_at_once_are_found(model: Path, tmp_path: Path) -> None:
     frame = picture(model, 0)
     output = board_output(model, np.ascontiguousarray(frame[..., ::-1])).view(np.uint8) ^ 0x80
     result = run(model, tmp_path, frame, output)
-    assert result.verdict is Verdict.REPRODUCED
+    assert result.verdict is TriageVerdict.REPRODUCED
     assert "input-bgr+output-signed" in causes(result)
 
 
