@@ -343,6 +343,7 @@ class Touch(Struct, frozen=True):
     right: Likeness | None
     places: Array | None
     limit: float  # steps up to which a value is as predicted
+    is_repeat: bool = False  # the values of another input, once more: they prove nothing new
 
     def fit(self, scene: BoardScene, fault: BoardFault) -> Likeness | None:
         if self.places is None or not isinstance(self.one, SeenValues):
@@ -355,18 +356,25 @@ class Touch(Struct, frozen=True):
         return replace(_of_steps(steps), touched=int(self.places.sum()), explained=explained)
 
 
-def touch(one: Seen, scene: BoardScene, tolerant: bool) -> Touch:
+def touches(evidence: BoardEvidence, scene: BoardScene, tolerant: bool) -> list[Touch]:
     limit = _EXACT + (1 if tolerant else 0)
-    steps = one.steps(scene, RIGHT) if isinstance(one, SeenValues) else None
-    return Touch(one, one.fit(scene, RIGHT), None if steps is None else steps > limit, limit)
+    rows, values = [], set()
+    for one in evidence.seen:
+        steps = one.steps(scene, RIGHT) if isinstance(one, SeenValues) else None
+        key = (one.sight.name, one.values.tobytes()) if isinstance(one, SeenValues) else None
+        places = None if steps is None else steps > limit
+        rows.append(Touch(one, one.fit(scene, RIGHT), places, limit, key in values))
+        values |= {key} - {None}
+    return rows
 
 
-def proof_bits(one: Seen, scene: BoardScene, touched: int) -> int:
+def proof_bits(one: Seen, touched: int) -> int:
     """What evidence weighs that a fault reproduces, a bit per value: another one would give the
     same by chance no more often than every second time."""
     if isinstance(one, SeenDigest):
         return 4 * len(one.digest) * touched
+    if isinstance(one, SeenValues):  # a constant output is one value, however long it is
+        return min(touched, 8 * one.values.itemsize * np.unique(one.values).size)
     if isinstance(one, Statement) and one.of_all:
-        sizes = (scene.predict(Sight(SightView.OUTPUT, n)) for n in scene.program.outputs)
-        return touched * sum(values.size for values in sizes if values is not None)
+        return 8 * touched
     return touched

@@ -181,20 +181,36 @@ _SHOWS = {
 _CONFIRMS = "shows whether the same fault explains it too"
 
 
-def localising_looks(scene: BoardScene, used: frozenset[str]) -> tuple[NextLook, ...]:
-    """Where nothing reproduces the evidence: the cheapest looks that say where the fault is."""
-    return _looks(scene, used, _LOCALISE, _SHOWS)
+def localising_looks(
+    scene: BoardScene,
+    used: frozenset[str],
+    states: Mapping[str, bool],
+    wrong_pools: Sequence[str],
+) -> tuple[NextLook, ...]:
+    """Where nothing reproduces the evidence: the cheapest looks that say where the fault is.
+
+    `states` are buffers that were looked at, true where they are right.
+    """
+    if wrong_pools:
+        words = f"dump the weights in {' and '.join(wrong_pools)} as the CPU reads them"
+        option = " ".join(f"--seen weights:{pool}=FILE" for pool in wrong_pools)
+        return (NextLook("weights-dump", words, option, shows="shows which bytes are wrong"),)
+    return _looks(scene, used, _LOCALISE, _SHOWS, states)
 
 
 def confirming_looks(scene: BoardScene, used: frozenset[str]) -> tuple[NextLook, ...]:
     """Where one cause reproduces it, perhaps by chance: what it would have to reproduce too."""
-    return _looks(scene, used, _CONFIRM, dict.fromkeys(_CONFIRM, _CONFIRMS))[:1]
+    return _looks(scene, used, _CONFIRM, dict.fromkeys(_CONFIRM, _CONFIRMS), {})[:1]
 
 
 def _looks(
-    scene: BoardScene, used: frozenset[str], order: Sequence[str], shows: Mapping[str, str]
+    scene: BoardScene,
+    used: frozenset[str],
+    order: Sequence[str],
+    shows: Mapping[str, str],
+    states: Mapping[str, bool],
 ) -> tuple[NextLook, ...]:
-    inner = _half_way(scene, used)
+    inner = _half_way(scene, states)
     rows = {row.id.partition(":")[0]: row for row in observations(scene, inner)}
     if not scene.images:
         rows.pop("weights")
@@ -205,9 +221,13 @@ def _looks(
     )
 
 
-def _half_way(scene: BoardScene, used: frozenset[str]) -> tuple[str, ...]:
-    """The buffer in the middle of those that nobody has looked at."""
-    names = [name for name in _between(scene) if f"buffer:{name}" not in used]
+def _half_way(scene: BoardScene, states: Mapping[str, bool]) -> tuple[str, ...]:
+    """The buffer in the middle between the last one that is right and the first that is wrong."""
+    names = _between(scene)
+    wrong = [place for place, name in enumerate(names) if states.get(name) is False]
+    names = names[: wrong[0]] if wrong else names
+    right = [place for place, name in enumerate(names) if states.get(name)]
+    names = names[right[-1] + 1 :] if right else names
     return tuple(names[len(names) // 2 :][:1])
 
 

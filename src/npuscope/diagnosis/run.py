@@ -289,7 +289,8 @@ def _not_reproduced(base: Triage, search: Search, used: frozenset[str]) -> Triag
     shown = signs(search.scene, search.evidence, search.right, search.tolerant)
     tried = f"none of {base.tried:,} faults explains what was seen"
     points = [sign.kind.value for sign in shown] + [one.kind for one in nearest[:1]]
-    base = replace(base, next_looks=localising_looks(search.scene, used))
+    looks = localising_looks(search.scene, used, search.inner_states(), search.wrong_checksums)
+    base = replace(base, next_looks=looks)
     if not points:
         return replace(base, verdict=TriageVerdict.UNKNOWN, answer=tried)
     if shown:

@@ -9,9 +9,17 @@ from itertools import groupby, islice, pairwise
 from msgspec import Struct
 
 from npuscope.diagnosis.causes.registry import FaultCause, FaultPlace, all_causes
-from npuscope.diagnosis.evidence import BoardEvidence, Likeness, SeenValues, proof_bits, touch
+from npuscope.diagnosis.evidence import (
+    BoardEvidence,
+    Likeness,
+    SeenDigest,
+    SeenValues,
+    proof_bits,
+    touches,
+)
 from npuscope.diagnosis.fault import BoardFault, both
 from npuscope.diagnosis.scene import BoardScene
+from npuscope.diagnosis.sights import SightView
 from npuscope.progress import progress
 from npuscope.structs import replace
 
@@ -48,7 +56,7 @@ class Search:
         self.scene = scene
         self.evidence = evidence
         self.tolerant = tolerant
-        self._touches = [touch(one, scene, tolerant) for one in evidence.seen]
+        self._touches = touches(evidence, scene, tolerant)
         self.right = [one.right for one in self._touches]
         self.trials: list[FaultTrial] = []
         self.not_tried: list[str] = []
@@ -121,7 +129,32 @@ class Search:
         whole = [self._whole(trial) for trial in list(best.values())[:_HINTS_OF]]
         most = (1 - _HINT_SHARE) * self.wrong(self.total)
         hints = [t for t in whole if t is not None and self.wrong(t.fit) <= most]
+        least = min((self.wrong(t.fit) for t in hints if "+" not in t.cause.id), default=most + 1)
+        # Two faults at once are worth a word only where they say more than one of them.
+        hints = [t for t in hints if "+" not in t.cause.id or self.wrong(t.fit) < least]
         return sorted(hints, key=lambda trial: self.wrong(trial.fit))
+
+    def inner_states(self) -> dict[str, bool]:
+        """Buffers inside the network that were looked at: are they as on a right board?"""
+        return {
+            one.one.sight.name: one.right.holds(self.tolerant)
+            for one in self._touches
+            if isinstance(one.one, SeenValues | SeenDigest)
+            and one.one.sight.view is SightView.BUFFER
+            and one.right is not None
+        }
+
+    @property
+    def wrong_checksums(self) -> tuple[str, ...]:
+        """Pools whose weights have another checksum, and of which there is no dump."""
+        return tuple(
+            one.one.sight.name
+            for one in self._touches
+            if isinstance(one.one, SeenDigest)
+            and one.one.sight.view is SightView.WEIGHTS
+            and one.right is not None
+            and not one.right.exact
+        )
 
     def _whole(self, trial: FaultTrial) -> FaultTrial | None:
         """With all of the evidence; None where it contradicts what is right or wrong as a whole."""
@@ -155,7 +188,7 @@ class Search:
                 return FaultTrial(cause, fault, total, explains, contradicted=True)
             if one.right is not None and not one.right.holds(self.tolerant):
                 explains += 1
-                bits += proof_bits(one.one, self.scene, fit.explained)
+                bits += 0 if one.is_repeat else proof_bits(one.one, fit.explained)
         return FaultTrial(cause, fault, total, explains, contradicted=False, bits=bits)
 
     def _closer(self, cause: FaultCause) -> None:

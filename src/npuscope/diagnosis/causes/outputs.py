@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from npuscope.diagnosis.causes.lines import head_end, line_count, tail_start
+from npuscope.diagnosis.causes.lines import LINE_BYTES, head_end, line_count, tail_start
 from npuscope.diagnosis.causes.registry import FaultPlace, cause
 from npuscope.diagnosis.fault import BoardFault, Drain, Drained
 from npuscope.diagnosis.scene import BoardScene
@@ -114,6 +114,8 @@ def stale(scene: BoardScene) -> Iterator[BoardFault]:
     grid = {*np.linspace(1, most, min(most, _COARSE)).astype(int).tolist()}
     for lines in sorted(grid):
         yield from _stale_faults(scene, lines)
+    for count in range(1, LINE_BYTES):
+        yield from _ragged_faults(count)
 
 
 @cause(
