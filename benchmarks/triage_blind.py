@@ -13,9 +13,9 @@ import re
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import numpy as np
@@ -24,11 +24,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests")]
 
 import triage  # noqa: E402
+from triage_blind_networks import NETWORKS  # noqa: E402
 from triage_board import Board, Bytes, Kind, Ram  # noqa: E402
 
-from models import Net, dense_net, to_onnx, to_tflite  # noqa: E402
-from models_tflite import RELU, SAME, TfliteWriter  # noqa: E402
 from npuscope.diagnosis.result import Triage, TriageVerdict  # noqa: E402
+from npuscope.diagnosis.run import diagnose  # noqa: E402
 
 LINE = 32  # bytes of a line of the Cortex-M55's data cache
 
@@ -39,7 +39,7 @@ def address_line(board: Board, random: np.random.Generator) -> str:
     bit = int(random.integers(3, max(4, (largest - 1).bit_length())))
 
     def read(_pool: str, image: Bytes) -> Bytes:
-        return image[np.arange(image.size) & ~(1 << bit)]
+        return np.asarray(image[np.arange(image.size) & ~(1 << bit)])
 
     board.flash = read
     return f"address line {bit} of the flash reads as 0"
@@ -52,7 +52,8 @@ def studio_range(board: Board, random: np.random.Generator) -> str:
     def supply(name: str, frame: Bytes, _before: Bytes, _ram: Bytes) -> Bytes:
         kind = board.dtype(name)
         if kind.kind == "f":
-            return (frame.view(kind) * kind.type((high - low) / 255)).view(np.uint8)
+            scaled = frame.view(kind) * kind.type((high - low) / 255)
+            return np.asarray(scaled.view(np.uint8))
         zero = 128 if kind.kind == "i" else 0
         pixels = (frame.view(kind).astype(np.int64) + zero).clip(0, 255)
         squeezed = low + np.rint(pixels * (high - low) / 255).astype(np.int64) - zero
@@ -127,97 +128,6 @@ KINDS = (
 )
 
 
-def plain() -> bytes:
-    """A CNN of four convolutions for ten classes."""
-    net = Net((1, 20, 20, 3), seed=11)
-    for out, stride in ((8, 2), (12, 1), (16, 2), (24, 2)):
-        net.conv(out, stride=stride, activation="relu")
-    net.mean()
-    net.dense(10)
-    net.softmax()
-    return to_tflite(net)
-
-
-def separable() -> bytes:
-    """Depthwise-separable blocks with two residuals, QDQ ONNX, float at the borders."""
-    net = Net((1, 16, 16, 3), seed=12)
-    last = net.conv(12, stride=2)
-    for _ in range(2):
-        net.conv(0, depthwise=True)
-        last = net.add(last, net.conv(12, kernel=1, activation="none"))
-    net.conv(0, stride=2, depthwise=True)
-    net.conv(20, kernel=1)
-    net.mean()
-    net.dense(6)
-    return to_onnx(net)
-
-
-class _Drawn:
-    """Convolutions with kernels of any form, in a file written by hand."""
-
-    def __init__(self, seed: int) -> None:
-        self.random, self.writer = np.random.default_rng(seed), TfliteWriter()
-        self.known: dict[int, tuple[tuple[int, ...], float]] = {}
-
-    def input(self, shape: tuple[int, ...]) -> int:
-        return self._tensor("input", shape, 1 / 64, -3)
-
-    def conv(self, x: int, out: int, kernel: tuple[int, int], stride: int, last: str = "") -> int:
-        (n, height, width, channels), scale = self.known[x]
-        weights = self.random.integers(-127, 128, (out, *kernel, channels)).astype(np.int8)
-        spread = self.random.uniform(0.5, 1.5, out) / (73 * weights[0].size ** 0.5)
-        scales = tuple(np.float32(spread).astype(float).tolist())
-        both = tuple(float(np.float32(scale) * np.float32(s)) for s in scales)
-        bias = self.random.integers(-2000, 2000, out).astype(np.int32)
-        down = stride if height > 1 else 1
-        shape = (n, -(-height // down), -(-width // stride), out)
-        y = self._tensor(last or f"t{x}", shape, 0.02, 3 if last else -128)
-        inputs = [x, self.writer.constant("w", weights, scale=scales, axis=0)]
-        inputs.append(self.writer.constant("b", bias, scale=both))
-        options = {} if last else {"fusedActivationFunction": RELU}
-        self.writer.op(
-            "CONV_2D", inputs, [y], strideH=down, strideW=stride, padding=SAME, **options
-        )
-        return y
-
-    def _tensor(self, name: str, shape: tuple[int, ...], scale: float, zero_point: int) -> int:
-        index = self.writer.tensor(name, shape, scale=scale, zero_point=zero_point)
-        self.known[index] = shape, scale
-        return index
-
-
-def detector() -> bytes:
-    """A trunk and two heads: boxes and scores of a grid of 6 x 6 cells."""
-    drawn = _Drawn(13)
-    x = first = drawn.input((1, 24, 24, 3))
-    for out, stride in ((8, 2), (16, 2), (16, 1)):
-        x = drawn.conv(x, out, (3, 3), stride)
-    boxes, scores = drawn.conv(x, 8, (1, 1), 1, "boxes"), drawn.conv(x, 4, (3, 3), 1, "scores")
-    return drawn.writer.finish([first], [boxes, scores])
-
-
-def autoencoder() -> bytes:
-    """Dense layers only: 64 values through a neck of 8 and back."""
-    return to_tflite(dense_net(64, (32, 8, 32, 64), seed=14))
-
-
-def sound() -> bytes:
-    """Convolutions along time over 8 channels, the result is a track of 16 steps."""
-    drawn = _Drawn(15)
-    x = first = drawn.input((1, 1, 128, 8))
-    for out, width, stride in ((16, 9, 2), (16, 5, 2), (24, 5, 2)):
-        x = drawn.conv(x, out, (1, width), stride)
-    return drawn.writer.finish([first], [drawn.conv(x, 5, (1, 3), 1, "track")])
-
-
-NETWORKS: dict[str, Callable[[], bytes]] = {
-    "plain": plain,
-    "separable": separable,
-    "detector": detector,
-    "autoencoder": autoencoder,
-    "sound": sound,
-}
-
 # what the text of the first suspect has to speak of, written before the first run
 FAIR = {
     "address-line": r"weight|flash|coefficient|constant",
@@ -274,17 +184,13 @@ def outcome(kind: str, where: str, visible: bool, answer: Triage) -> str:
 def judged(bench: triage.Bench, kind: Kind, level: int, seed: int) -> Answer:
     """The judge's row, with every answer of `triage` that it took on the way."""
     answers: list[Triage] = []
-    real = triage.diagnose
 
-    def kept(*given: Any, **named: Any) -> Triage:
-        answers.append(real(*given, **named))
+    def kept(*values: Any, **options: Any) -> Triage:
+        answers.append(diagnose(*values, **options))
         return answers[-1]
 
-    triage.diagnose = kept
-    try:
+    with patch.object(triage, "diagnose", kept):
         row = bench.judge(kind, level, seed)
-    finally:
-        triage.diagnose = real
     first = answers[0]
     groups = [c.suspects for c in first.classes] or [(s,) for s in first.nearest]
     words = " ".join(f"{s.title} {s.fault}" for s in groups[0]).lower() if groups else ""

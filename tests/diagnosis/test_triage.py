@@ -17,11 +17,12 @@ from npuscope.demo_network import demo_graph
 from npuscope.diagnosis.causes.registry import all_causes
 from npuscope.diagnosis.evidence import digests
 from npuscope.diagnosis.readers import parse_text
-from npuscope.diagnosis.result import Triage, TriageVerdict
+from npuscope.diagnosis.result import TriageVerdict
 from npuscope.diagnosis.times import SETTINGS
 from npuscope.program.model import images
 from npuscope.sim.memory import to_stored
 from npuscope.sim.run import execute, written
+from triage_cases import board_output, causes, picture, run
 
 
 @pytest.fixture(scope="module")
@@ -29,38 +30,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("triage") / "net.tflite"
     path.write_bytes(to_tflite(conv_net()))
     return path
-
-
-def picture(model: Path, seed: int) -> np.ndarray:
-    program = build(model, {}).program
-    buffer = program.buffer_map()[program.inputs[0]]
-    return np.random.default_rng(seed).integers(-128, 128, buffer.shape).astype(np.int8)
-
-
-def board_output(model: Path, values: np.ndarray, **changes: object) -> np.ndarray:
-    """What a board gives; `constants` replaces its weights."""
-    from npuscope.structs import replace
-
-    program = build(model, {}).program
-    if changes:
-        program = replace(program, **changes)
-    return execute(program, {program.inputs[0]: values}).outputs[program.outputs[0]]
-
-
-def run(model: Path, folder: Path, frame: np.ndarray, output: np.ndarray, **more: object) -> Triage:
-    np.save(folder / "in.npy", frame)
-    (folder / "out.raw").write_bytes(output.tobytes())
-    return npuscope.triage(
-        model,
-        inputs=[folder / "in.npy"],
-        outputs=[folder / "out.raw"],
-        generation="4.0",
-        **more,  # type: ignore[arg-type]
-    )
-
-
-def causes(result: Triage) -> set[str]:
-    return {one.id for one in result.classes[0].suspects}
 
 
 def test_a_right_board_has_no_fault(model: Path, tmp_path: Path) -> None:

@@ -222,12 +222,12 @@ def _wrapped(dump: Dump, dtype: np.dtype[np.generic]) -> Array:
     return unsigned.astype(f"<u{dtype.itemsize}").view(dtype)
 
 
-def _in_memory_order(row: Array, given: Array, buffer: Buffer, whole: bool) -> Array:
+def _in_memory_order(row: Array, array: Array, buffer: Buffer, whole: bool) -> Array:
     """An array with the axes of the network is put in the order of memory."""
-    shape = tuple(size for size in given.shape if size != 1)
+    shape = tuple(size for size in array.shape if size != 1)
     logical = tuple(size for size in buffer.shape if size != 1)
     stored = tuple(size for size in memory_shape(buffer) if size != 1)
-    if whole or given.ndim < 3 or shape[-len(stored) :] == stored or len(logical) < 2:
+    if whole or array.ndim < 3 or shape[-len(stored) :] == stored or len(logical) < 2:
         return row
     if shape[-len(logical) :] == logical:
         return to_stored(buffer, row)

@@ -252,7 +252,7 @@ def suspect(search: Search, trial: FaultTrial) -> Suspect:
         fit.compared,
         fit.touched,
         fit.explained,
-        search.tries(cause),
+        search.tries(trial),
         chance,
     )
 

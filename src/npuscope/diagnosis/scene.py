@@ -197,10 +197,10 @@ class BoardScene:
 
     def _ran(self, frame: int, fault: BoardFault, fill: int = 0) -> FaultyRun | None:
         inputs = {name: self._fetched(name, frame, fault) for name in self.program.inputs}
-        known = {name: values for name, values in inputs.items() if values is not None}
-        if len(known) < len(inputs):
+        complete = {name: values for name, values in inputs.items() if values is not None}
+        if len(complete) < len(inputs):
             return None
-        return self._run(fault.program or self.program, known, fault, fill)
+        return self._run(fault.program or self.program, complete, fault, fill)
 
     def _settled(self, frame: int, fault: BoardFault) -> dict[str, Array]:
         """Outputs in RAM when the run is over, as the CPU can read it."""

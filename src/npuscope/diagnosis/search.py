@@ -76,15 +76,18 @@ class Search:
         """Values that are not as predicted."""
         return fit.compared - (fit.near if self.tolerant else fit.equal)
 
-    def tries(self, cause: FaultCause) -> int:
-        """Faults that were tried of this cause; pairs of causes are one search."""
-        if "+" in cause.id:
-            return sum("+" in trial.cause.id for trial in self.trials)
-        return sum(trial.cause.id == cause.id for trial in self.trials)
+    def tries(self, trial: FaultTrial) -> int:
+        """Faults that were tried of this cause, those along its axis apart from those that are not;
+        pairs of causes are one search."""
+        if "+" in trial.cause.id:
+            return sum("+" in one.cause.id for one in self.trials)
+        searched = trial.fault.parameter is not None
+        mine = (one for one in self.trials if one.cause.id == trial.cause.id)
+        return sum((one.fault.parameter is not None) is searched for one in mine)
 
     def chance(self, trial: FaultTrial) -> float:
         """Faults of this cause that would be expected to give the same without being the one."""
-        return self.tries(trial.cause) * 2.0 ** -min(trial.bits, 1000)
+        return self.tries(trial) * 2.0 ** -min(trial.bits, 1000)
 
     def run(self, causes: Iterable[FaultCause] | None = None) -> list[FaultTrial]:
         """Those that reproduce the evidence, exact ones first."""

@@ -91,11 +91,16 @@ def _nought(_drain: Drain) -> int:
 
 def _ragged_faults(count: int) -> Iterator[BoardFault]:
     """The program reads into a buffer of its own that is not aligned: a part of a line is old."""
+
+    def start(drain: Drain) -> int:
+        return _size(drain) - count
+
+    part = count / LINE_BYTES
     for words, old in _OLD.items():
         text = f"the last {count} bytes are {words}: the buffer does not end on a cache line"
-        yield BoardFault(text, read=_partly(old, lambda drain: _size(drain) - count, _size))
+        yield BoardFault(text, read=_partly(old, start, _size), parameter=part)
         text = f"the first {count} bytes are {words}: the buffer does not begin on a cache line"
-        yield BoardFault(text, read=_partly(old, _nought, lambda _drain: count))
+        yield BoardFault(text, read=_partly(old, _nought, lambda _drain: count), parameter=part)
 
 
 @cause(
@@ -114,7 +119,8 @@ def stale(scene: BoardScene) -> Iterator[BoardFault]:
     grid = {*np.linspace(1, most, min(most, _COARSE)).astype(int).tolist()}
     for lines in sorted(grid):
         yield from _stale_faults(scene, lines)
-    for count in range(1, LINE_BYTES):
+    largest = max(scene.buffers[name].size_bytes for name in scene.program.outputs)
+    for count in range(1, min(LINE_BYTES, largest)):
         yield from _ragged_faults(count)
 
 
