@@ -240,3 +240,8 @@ def test_a_tie_that_occurs_often_is_one_tie() -> None:
 def test_roundings_of_others_are_no_faults(seed: int, tmp_path: Path) -> None:
     judges = ["reference", "npu", "verbs"] if seed in (1300692, 1600054) else ["reference", "npu"]
     assert not trials([seed], tmp_path, judges=judges)[0].faults
+
+
+def test_a_matrix_beside_a_convolution_takes_another_axis(tmp_path: Path) -> None:
+    """`fix` repeats the channels that the convolution reads, for the convolution alone."""
+    assert not trials([1400433], tmp_path, judges=["fix"])[0].faults

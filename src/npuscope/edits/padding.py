@@ -343,6 +343,12 @@ def pad_tensor(document: Document, tensor: Value, axis: int, new: int) -> None:
     view.pad(_region(view, tensor, new))
 
 
+def _reads_along(layer: FileLayer, shape: Sequence[int], axis: int) -> bool:
+    """A matrix takes the last axis, whatever the channels of a convolution beside it are."""
+    of_axis = layer.weights.values.ndim > 2 or axis == len(shape) - 1
+    return of_axis and layer.inputs == shape[axis]
+
+
 def repeat_channels(document: Document, tensor: Value, axis: int, new: int) -> None:
     """All dense layers that read the tensor read a wider one: its first and its last channels,
     which overlap in the middle.
@@ -354,6 +360,8 @@ def repeat_channels(document: Document, tensor: Value, axis: int, new: int) -> N
     readers = [document.layer(op) for op in document.readers(tensor)]
     layers = [one for one in readers if one and one.is_dense]
     layers = [one for one in layers if document.inputs(one.op)[0] == tensor]
+    if shape is not None:
+        layers = [one for one in layers if _reads_along(one, shape, axis)]
     if not layers or shape is None or new > shape[axis] or (shape[axis] + new) % 2:
         raise NotFitting(f"no layer could read copies of channels of '{safe_terminal(name)}'")
     count, half = shape[axis], (shape[axis] + new) // 2
