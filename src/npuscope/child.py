@@ -55,8 +55,8 @@ def environment() -> dict[str, str]:
     An empty entry of PYTHONPATH, as `PYTHONPATH=$PYTHONPATH:more` leaves it, is the current folder.
     """
     ours = str(Path(__file__).parents[1])
-    given = os.environ.get(_PATHS, "").split(os.pathsep)
-    paths = [ours, *(path for path in given if path not in ("", ours))]
+    others = os.environ.get(_PATHS, "").split(os.pathsep)
+    paths = [ours, *(path for path in others if path not in ("", ours))]
     return {**os.environ, _SAFE: "1", _PATHS: os.pathsep.join(paths)}
 
 

@@ -181,9 +181,9 @@ def _input_files(graph: Graph, inputs: InputSources) -> list[dict[str, Path]]:
 
 def _in_order(graph: Graph, files: Sequence[str | Path]) -> dict[str, Path]:
     if len(files) != len(graph.inputs):
-        wanted = ", ".join(graph.inputs)
+        names = ", ".join(graph.inputs)
         raise UsageError(
-            f"expected {counted(len(graph.inputs), 'file')} ({wanted}), found {len(files)}",
+            f"expected {counted(len(graph.inputs), 'file')} ({names}), found {len(files)}",
             where="--input-file",
         )
     return {name: Path(file) for name, file in zip(graph.inputs, files, strict=True)}
