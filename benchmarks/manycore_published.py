@@ -25,7 +25,7 @@ import numpy as np
 from published_nets import Published, network
 
 from npuscope.families.many_core.machine import CoreMachine, load_core_machine
-from npuscope.families.many_core.setups.model import CardSetup, Prediction, predict
+from npuscope.families.many_core.setups.model import CardSetup, SetupPrediction, predict
 from npuscope.families.many_core.setups.work import NetworkWork, network_work
 from npuscope.structs import replace
 
@@ -327,7 +327,7 @@ def main() -> int:
     print("\nworst ten")
     logs = fitter.errors(rows, shipped)
     for place in np.argsort(-np.abs(logs))[:10]:
-        ours: Prediction = predict(
+        ours: SetupPrediction = predict(
             works[rows[place].network].at(shipped), machine, rows[place].setup
         )
         print(f"  {np.exp(logs[place]):.2f}x  {rows[place]}: published {rows[place].per_s:,.0f}/s, "

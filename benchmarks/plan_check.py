@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from npuscope.application.check.folder import DK, NUCLEO, read_folder
-from npuscope.application.check.model import FolderCheck, Severity
+from npuscope.application.check.model import AppSeverity, FolderCheck
 from npuscope.application.check.run import check_folder
 
 ST = "STMicroelectronics+"
@@ -81,7 +81,7 @@ def compared(root: Path) -> int:
         (name, f.rule, f.board)
         for name, check in checks.items()
         for f in check.findings
-        if f.severity is not Severity.NOTE
+        if f.severity is not AppSeverity.NOTE
     }
     print(f"real faults found: {len(told & REAL)} of {len(REAL)}; false alarms: {len(told - REAL)}")
     for row in sorted(told ^ REAL):
@@ -98,7 +98,7 @@ def others(root: Path) -> None:
         except Exception as error:
             print(f"  {path.name}: {error.args[0]}")
             continue
-        rows = [f for f in check.findings if f.severity is not Severity.NOTE]
+        rows = [f for f in check.findings if f.severity is not AppSeverity.NOTE]
         rules = ", ".join(f"{f.severity.value} {f.rule}" for f in rows) or "nothing"
         print(f"  {path.name}: {rules}")
 
@@ -279,7 +279,7 @@ KINDS = (
 
 
 def errors(check: FolderCheck) -> set[tuple[str, str, str]]:
-    rows = check.of(Severity.ERROR)
+    rows = check.of(AppSeverity.ERROR)
     return {(f.rule, f.board, f.message) for f in rows}
 
 

@@ -24,12 +24,12 @@ from triage_kinds import KINDS
 from triage_networks import NETWORKS as BUILT
 
 from npuscope.building import build
-from npuscope.diagnosis.case import Case
-from npuscope.diagnosis.evidence import Evidence, SeenDigest, SeenMarker, SeenValues
-from npuscope.diagnosis.result import Triage, Verdict
+from npuscope.diagnosis.case import TriageCase
+from npuscope.diagnosis.evidence import BoardEvidence, SeenDigest, SeenMarker, SeenValues
+from npuscope.diagnosis.result import Triage, TriageVerdict
 from npuscope.diagnosis.run import diagnose
-from npuscope.diagnosis.scene import Frame, Scene
-from npuscope.diagnosis.sights import Sight, View
+from npuscope.diagnosis.scene import BoardScene, Frame
+from npuscope.diagnosis.sights import Sight, SightView
 from npuscope.program.model import Program
 from npuscope.sim.memory import from_stored
 from npuscope.sim.run import written
@@ -74,7 +74,7 @@ class Bench:
         self.other = shuffled(old, self.random)
         self.frames = [self.frame() for _ in range(4)]  # before, first, second, for a look
         asked = self.middle()
-        self.scene = Scene(
+        self.scene = BoardScene(
             self.program,
             [self.logical(frame) for frame in self.frames[1:3]],
             self.logical(self.frames[0]),
@@ -160,21 +160,21 @@ class Bench:
     def evidence(self, board: Board, seen: list[Seen], level: int) -> list[object]:
         rows: list[object] = []
         if level == 2:
-            rows += [SeenDigest(Sight(View.WEIGHTS, p), board.crc(p)) for p in board.pools]
+            rows += [SeenDigest(Sight(SightView.WEIGHTS, p), board.crc(p)) for p in board.pools]
             rows += [
-                SeenValues(Sight(View.BUFFER, name), seen[0].buffers[name])
+                SeenValues(Sight(SightView.BUFFER, name), seen[0].buffers[name])
                 for name in self.scene.asked
                 if name in seen[0].buffers
             ]
         for frame in range(2 if level == 1 else 1):
-            rows += self.values(View.OUTPUT, seen[frame].output, frame)
+            rows += self.values(SightView.OUTPUT, seen[frame].output, frame)
         return rows
 
-    def values(self, view: View, data: dict[str, Bytes], frame: int = 0) -> list[object]:
+    def values(self, view: SightView, data: dict[str, Bytes], frame: int = 0) -> list[object]:
         board, rows = Board(self.program), []
         for name, values in data.items():
             typed = values.copy().view(board.dtype(name))
-            lost = typed.size // 100 if self.lossy and view is View.OUTPUT else 0
+            lost = typed.size // 100 if self.lossy and view is SightView.OUTPUT else 0
             places = np.random.default_rng(frame).choice(typed.size, lost, replace=False)
             kept = np.delete(typed, places)
             rows.append(SeenValues(Sight(view, name, frame), kept, shorter=lost > 0))
@@ -185,47 +185,54 @@ class Bench:
         first = seen[0]
         if id_ == "weights":
             word = self.look(board, seen, "flash-word")
-            return [*(SeenDigest(Sight(View.WEIGHTS, p), board.crc(p)) for p in board.pools), *word]
+            return [
+                *(SeenDigest(Sight(SightView.WEIGHTS, p), board.crc(p)) for p in board.pools),
+                *word,
+            ]
         if id_ == "session":
             return [one for part in ("halt", "marker") for one in self.look(board, seen, part)]
         if id_ == "input":
-            return self.values(View.INPUT, first.input)
+            return self.values(SightView.INPUT, first.input)
         if id_ == "input-ram":
-            return self.values(View.INPUT_RAM, first.input_ram)
+            return self.values(SightView.INPUT_RAM, first.input_ram)
         if id_ == "output-ram":
-            return self.values(View.OUTPUT_RAM, first.output_ram)
+            return self.values(SightView.OUTPUT_RAM, first.output_ram)
         if id_ == "halt":
             parts = ("weights", "input", "input-ram", "output-ram")
             return [one for part in parts for one in self.look(board, seen, part)]
         if id_ == "second-input":
-            return self.values(View.OUTPUT, seen[1].output, 1)
+            return self.values(SightView.OUTPUT, seen[1].output, 1)
         if id_ == "again":
             twice = board.session(self.frames[:2], again=True)
-            return self.values(View.AGAIN, twice[-1].output)
+            return self.values(SightView.AGAIN, twice[-1].output)
         if id_ == "marker":
             return [SeenMarker(frozenset(board.marker(self.frames[1])))]
         if id_ == "flash-word":
             return [
-                SeenValues(Sight(View.FLASH_WORD, ""), np.array([board.flash_is_mapped], np.uint8))
+                SeenValues(
+                    Sight(SightView.FLASH_WORD, ""), np.array([board.flash_is_mapped], np.uint8)
+                )
             ]
         name = id_.removeprefix("buffer:")
         return (
-            [SeenValues(Sight(View.BUFFER, name), first.buffers[name])]
+            [SeenValues(Sight(SightView.BUFFER, name), first.buffers[name])]
             if name in first.buffers
             else []
         )
 
-    def case(self, rows: list[object], used: frozenset[str] = frozenset()) -> Case:
-        order = (View.WEIGHTS, View.FLASH_WORD, View.INPUT, View.INPUT_RAM)
+    def case(self, rows: list[object], used: frozenset[str] = frozenset()) -> TriageCase:
+        order = (SightView.WEIGHTS, SightView.FLASH_WORD, SightView.INPUT, SightView.INPUT_RAM)
         cheap = [r for r in rows if getattr(getattr(r, "sight", None), "view", None) in order]
         rest = [r for r in rows if r not in cheap]
         scene = self.scene
         asked = {
-            r.sight.name for r in rows if isinstance(r, SeenValues) and r.sight.view is View.BUFFER
+            r.sight.name
+            for r in rows
+            if isinstance(r, SeenValues) and r.sight.view is SightView.BUFFER
         }
         if not asked <= set(scene.asked):
             scene = self.scene.wider(lambda: self.scene.frames[0], ())
-        return Case(scene, Evidence((*cheap, *rest)), (), used)
+        return TriageCase(scene, BoardEvidence((*cheap, *rest)), (), used)
 
     # --- One fault at one level ---
 
@@ -246,7 +253,7 @@ class Bench:
         right = self.is_right(kind, visible, result, ids, kinds)
         single, single_all = None, None
         if visible and right and ids:
-            single = single_all = len(ids) == 1
+            single = single_all = result.single
             extra: list[object] = []
             names = set(used)
             for number, look in enumerate(result.next_looks):
@@ -254,7 +261,7 @@ class Bench:
                 names.add(look.id)
                 again = diagnose(self.case([*rows, *extra], frozenset(names)), budget_s=BUDGET_S)
                 left = tuple(one.id for c in again.classes[:1] for one in c.suspects)
-                single_all = len(left) == 1 and (not kind.causes or left[0] in kind.causes)
+                single_all = again.single and (not kind.causes or left[0] in kind.causes)
                 if number == 0:
                     single = single_all
                 if single_all:
@@ -285,7 +292,7 @@ class Bench:
         kinds: tuple[str, ...],
     ) -> bool:
         if not visible:
-            return result.verdict is Verdict.NO_FAULT
+            return result.verdict is TriageVerdict.NO_FAULT
         if kind.causes:
             return bool(set(ids) & set(kind.causes))
         return kind.where in kinds

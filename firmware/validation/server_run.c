@@ -144,7 +144,7 @@ wire_result server_run(exchange *talk, const validation_board *board,
     exchange_refuse(talk, FAULT_INVALID_PARAM, FAULT_INVALID_PARAM);
     return WIRE_OK;
   }
-  if (!network->prepare(network)) {
+  if (network->prepare && !network->prepare(network)) {
     exchange_refuse(talk, FAULT_GENERIC, FAULT_GENERIC);
     return WIRE_OK;
   }

@@ -90,7 +90,7 @@ struct validation_network {
   uint64_t macc;
   uint32_t nodes, inputs, outputs;
   uint32_t activations_bytes, params_bytes;
-  /* Before inputs are written: what it does may clear the memory that they lie in. */
+  /* Before inputs are written, or NULL: what it does may clear the memory that they lie in. */
   bool (*prepare)(const validation_network *network);
   void (*input)(const validation_network *network, uint32_t index, validation_tensor *tensor);
   void (*output)(const validation_network *network, uint32_t index, validation_tensor *tensor);

@@ -28,11 +28,15 @@ def start_module(
     )
 
 
-def run_module(name: str, *words: str, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
+def run_module(
+    name: str, *words: str, timeout_s: float, folder: Path | None = None
+) -> subprocess.CompletedProcess[bytes]:
     """Run one of our modules to its end and keep what it says; `TimeoutExpired` beyond its time."""
     return subprocess.run(
         [*command(), "-m", name, *words],
+        cwd=folder,
         env=environment(),
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=timeout_s,
         check=False,
@@ -51,8 +55,8 @@ def environment() -> dict[str, str]:
     An empty entry of PYTHONPATH, as `PYTHONPATH=$PYTHONPATH:more` leaves it, is the current folder.
     """
     ours = str(Path(__file__).parents[1])
-    given = os.environ.get(_PATHS, "").split(os.pathsep)
-    paths = [ours, *(path for path in given if path not in ("", ours))]
+    others = os.environ.get(_PATHS, "").split(os.pathsep)
+    paths = [ours, *(path for path in others if path not in ("", ours))]
     return {**os.environ, _SAFE: "1", _PATHS: os.pathsep.join(paths)}
 
 

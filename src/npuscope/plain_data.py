@@ -89,9 +89,9 @@ class Node(Struct, frozen=True):
         return (self._at(row, f"[{index}]") for index, row in enumerate(rows))
 
     def exactly(self, count: int) -> tuple[Self, ...]:
-        found = len(self._checked(list, "a list"))
-        if found != count:
-            raise self.error(f"expected {count} entries, found {found}")
+        length = len(self._checked(list, "a list"))
+        if length != count:
+            raise self.error(f"expected {count} entries, found {length}")
         return tuple(self.items())
 
     def integer(self, most: int = I63, least: int = 0) -> int:

@@ -322,17 +322,17 @@ def _decoded_by(schema: Schema, type_name: str, data: bytes, depth: int) -> Tabl
     if depth > _DEEPEST:
         raise BrokenMessage(f"nested more than {_DEEPEST} levels")
     table = schema.get(type_name, {})
-    found: Table = {}
+    values_by_name: Table = {}
     for number, wire, _ in fields(data):
         field = table.get(number)
         if field is None:
             continue
         values = [_value_by(schema, field, one, depth) for one in _each_by(field, wire)]
         if field.repeated:
-            found.setdefault(field.name, []).extend(values)
+            values_by_name.setdefault(field.name, []).extend(values)
         elif values:
-            found[field.name] = values[-1]
-    return found
+            values_by_name[field.name] = values[-1]
+    return values_by_name
 
 
 def _each_by(field: FieldDescriptor, wire: Wire) -> Iterable[Wire]:

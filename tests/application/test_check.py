@@ -11,7 +11,7 @@ import pytest
 
 from application.app_folder import LINKER, MAIN, app_folder, moved
 from npuscope.application.check.c_source import compiled, plain, value_of
-from npuscope.application.check.model import FolderCheck, Severity
+from npuscope.application.check.model import AppSeverity, FolderCheck
 from npuscope.application.check.run import check_folder
 from npuscope.cli.main import main
 from npuscope.errors import FileError
@@ -80,7 +80,7 @@ FAULTS: dict[str, tuple[str, Callable[[Path], None]]] = {
 
 
 def errors(check: FolderCheck) -> set[str]:
-    return {finding.rule for finding in check.of(Severity.ERROR)}
+    return {finding.rule for finding in check.of(AppSeverity.ERROR)}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -93,7 +93,7 @@ def test_a_planted_fault_is_found(folder: Path, fault: str) -> None:
 def test_no_alarm_where_all_is_right(right: Path) -> None:
     check = check_folder(right)
     assert check.fits
-    assert not check.of(Severity.LATENT)
+    assert not check.of(AppSeverity.LATENT)
     assert not check.not_checked
     (target,) = check.targets
     assert target.buffers_bytes == {".psram_bss": 2 * 800 * 480 * 2}
@@ -105,7 +105,7 @@ def test_a_network_that_is_not_compiled_is_left_out(folder: Path) -> None:
     (folder / "Model" / "network.c").write_text(moved(text, 0x71010000, 0x71011000, -0x10000))
     check = check_folder(folder)
     assert check.fits
-    assert "not-compiled" in {finding.rule for finding in check.of(Severity.NOTE)}
+    assert "not-compiled" in {finding.rule for finding in check.of(AppSeverity.NOTE)}
 
 
 def test_latent_faults_do_not_fail(folder: Path) -> None:
@@ -113,7 +113,7 @@ def test_latent_faults_do_not_fail(folder: Path) -> None:
     edit(folder / "Gcc" / "app.ld", "*(.psram_bss)", "*(.other)")
     check = check_folder(folder)
     assert check.fits
-    rules = {finding.rule for finding in check.of(Severity.LATENT)}
+    rules = {finding.rule for finding in check.of(AppSeverity.LATENT)}
     assert rules == {"shared-line", "orphan-section"}
 
 
@@ -123,7 +123,7 @@ def test_a_fault_in_code_that_is_left_out_sleeps(folder: Path) -> None:
     (folder / "Src" / "main.c").write_text(f"{lost[:start]}#ifdef TEST\n{lost[start:]}#endif\n")
     check = check_folder(folder)
     assert check.fits
-    assert "invalidate-without-clean" in {finding.rule for finding in check.of(Severity.LATENT)}
+    assert "invalidate-without-clean" in {finding.rule for finding in check.of(AppSeverity.LATENT)}
 
 
 def test_the_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from application.app_folder import app_folder
 from application.networks_here import EXAMPLE, application, example
 from npuscope.application import solver
 from npuscope.application.first_fit import first_fit
-from npuscope.application.memory import Block, Choice, Demand, Place, Room
+from npuscope.application.memory import Alternative, Block, Demand, FreeRange, Place
 from npuscope.application.plan import Plan, make_plan
 from npuscope.application.request import Kind, read_application
 
@@ -122,14 +122,17 @@ def test_measured_time_is_preferred(tmp_path: Path) -> None:
 
 # --- The two ways of placing ---
 
-ROOMS = (Room(Kind.NPU, 0x1000, 0x1000 + 100 * 1024), Room(Kind.PSRAM, 0x90000000, 0x90100000))
+ROOMS = (
+    FreeRange(Kind.NPU, 0x1000, 0x1000 + 100 * 1024),
+    FreeRange(Kind.PSRAM, 0x90000000, 0x90100000),
+)
 
 
 def demand(name: str, *choices: tuple[float, int]) -> Demand:
     """Kilobytes on chip at a cost, else external RAM."""
-    rows = [Choice(f"{size}", (Block(name, size * 1024, Kind.NPU, 0, 1),), cost)
+    rows = [Alternative(f"{size}", (Block(name, size * 1024, Kind.NPU, 0, 1),), cost)
         for cost, size in choices]  # fmt: skip
-    outside = Choice("outside", (Block(name, 1024, Kind.PSRAM, 0, 1),), 10.0)
+    outside = Alternative("outside", (Block(name, 1024, Kind.PSRAM, 0, 1),), 10.0)
     return Demand(name, (*rows, outside))
 
 

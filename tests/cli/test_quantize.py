@@ -49,7 +49,8 @@ def test_json_has_its_schema(tmp_path: Path, capsys: Capture) -> None:
     assert code == 0
     assert list(found) == [
         *("schema", "output", "tool", "data", "calibration", "before", "after", "model_error"),
-        *("plain", "usable", "outputs", "inputs", "results", "choices", "layers", "worst", "notes"),
+        *("plain", "usable", "verdict", "outputs", "inputs", "results", "choices", "layers"),
+        *("worst", "notes", "task"),
     ]
     assert found["schema"] == "npuscope/quantize/1" and found["output"] is None
     assert found["data"] == {

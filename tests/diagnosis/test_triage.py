@@ -17,11 +17,12 @@ from npuscope.demo_network import demo_graph
 from npuscope.diagnosis.causes.registry import all_causes
 from npuscope.diagnosis.evidence import digests
 from npuscope.diagnosis.readers import parse_text
-from npuscope.diagnosis.result import Triage, Verdict
+from npuscope.diagnosis.result import TriageVerdict
 from npuscope.diagnosis.times import SETTINGS
 from npuscope.program.model import images
 from npuscope.sim.memory import to_stored
 from npuscope.sim.run import execute, written
+from triage_cases import board_output, causes, picture, run
 
 
 @pytest.fixture(scope="module")
@@ -31,42 +32,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def picture(model: Path, seed: int) -> np.ndarray:
-    program = build(model, {}).program
-    buffer = program.buffer_map()[program.inputs[0]]
-    return np.random.default_rng(seed).integers(-128, 128, buffer.shape).astype(np.int8)
-
-
-def board_output(model: Path, values: np.ndarray, **changes: object) -> np.ndarray:
-    """What a board gives; `constants` replaces its weights."""
-    from npuscope.structs import replace
-
-    program = build(model, {}).program
-    if changes:
-        program = replace(program, **changes)
-    return execute(program, {program.inputs[0]: values}).outputs[program.outputs[0]]
-
-
-def run(model: Path, folder: Path, frame: np.ndarray, output: np.ndarray, **more: object) -> Triage:
-    np.save(folder / "in.npy", frame)
-    (folder / "out.raw").write_bytes(output.tobytes())
-    return npuscope.triage(
-        model,
-        inputs=[folder / "in.npy"],
-        outputs=[folder / "out.raw"],
-        generation="4.0",
-        **more,  # type: ignore[arg-type]
-    )
-
-
-def causes(result: Triage) -> set[str]:
-    return {one.id for one in result.classes[0].suspects}
-
-
 def test_a_right_board_has_no_fault(model: Path, tmp_path: Path) -> None:
     frame = picture(model, 0)
     result = run(model, tmp_path, frame, board_output(model, frame))
-    assert result.verdict is Verdict.NO_FAULT
+    assert result.verdict is TriageVerdict.NO_FAULT
     assert result.differing == 0
 
 
@@ -74,7 +43,7 @@ def test_swapped_colours_are_found(model: Path, tmp_path: Path) -> None:
     frame = picture(model, 0)
     output = board_output(model, np.ascontiguousarray(frame[..., ::-1]))
     result = run(model, tmp_path, frame, output)
-    assert result.verdict is Verdict.REPRODUCED
+    assert result.verdict is TriageVerdict.REPRODUCED
     assert causes(result) == {"input-bgr"}
 
 
@@ -107,7 +76,7 @@ def test_a_frame_late_needs_the_frame_before(model: Path, tmp_path: Path) -> Non
 
 def test_a_sentence_is_evidence(model: Path) -> None:
     result = npuscope.triage(model, says=["all outputs equal 0"], generation="4.0")
-    assert result.verdict is Verdict.REPRODUCED
+    assert result.verdict is TriageVerdict.REPRODUCED
     assert "output-blocked" in causes(result)
 
 
@@ -115,13 +84,13 @@ def test_bytes_lost_on_the_way_are_no_fault(model: Path, tmp_path: Path) -> None
     frame = picture(model, 0)
     output = board_output(model, frame).reshape(-1)
     result = run(model, tmp_path, frame, np.delete(output, [7, output.size // 3]))
-    assert result.verdict is Verdict.NO_FAULT
+    assert result.verdict is TriageVerdict.NO_FAULT
 
 
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ([], "there is no evidence to look at"),
+        ([], "no evidence was given"),
         (["--says", "it does not work"], "is not understood"),
     ],
 )
@@ -162,7 +131,7 @@ def test_a_board_that_is_asked_gives_the_evidence(model: Path, tmp_path: Path) -
     result = npuscope.triage(
         model, inputs=[tmp_path / "in.npy"], connect="simulated", generation="4.0"
     )
-    assert result.verdict is Verdict.NO_FAULT
+    assert result.verdict is TriageVerdict.NO_FAULT
     assert result.compared > 0
 
 
@@ -200,9 +169,9 @@ def test_times_are_explained_by_settings() -> None:
     assert result.time is not None
     assert result.time.settings[0].id == "flash-50-mhz"
     right = npuscope.triage(graph, time=npuscope.estimate(graph).total_ms)
-    assert right.verdict is Verdict.NO_FAULT
+    assert right.verdict is TriageVerdict.NO_FAULT
     wrong = npuscope.triage(graph, time=0.0001)
-    assert wrong.verdict is Verdict.UNKNOWN
+    assert wrong.verdict is TriageVerdict.UNKNOWN
     assert "none of the settings explains it" in wrong.answer
 
 
@@ -222,8 +191,8 @@ def test_dumps_as_text(text: str, values: list[float]) -> None:
 
 def test_gaps_of_a_hex_dump_are_not_compared() -> None:
     dump = parse_text("01 ?? 80", "x")
-    assert dump.known is not None
-    assert dump.known.tolist() == [True, False, True]
+    assert dump.mask is not None
+    assert dump.mask.tolist() == [True, False, True]
 
 
 def test_the_crc_unit_of_the_board_is_understood() -> None:
@@ -242,7 +211,7 @@ def test_what_nothing_reproduces_is_said_so(model: Path, tmp_path: Path) -> None
     frame = picture(model, 0)
     output = np.random.default_rng(3).permutation(board_output(model, frame).reshape(-1))
     result = run(model, tmp_path, frame, output)
-    assert result.verdict is Verdict.POINTS
+    assert result.verdict is TriageVerdict.POINTS
     assert not result.classes
     assert result.points_to[0] == "output"
 
@@ -251,7 +220,7 @@ def test_two_faults_at_once_are_found(model: Path, tmp_path: Path) -> None:
     frame = picture(model, 0)
     output = board_output(model, np.ascontiguousarray(frame[..., ::-1])).view(np.uint8) ^ 0x80
     result = run(model, tmp_path, frame, output)
-    assert result.verdict is Verdict.REPRODUCED
+    assert result.verdict is TriageVerdict.REPRODUCED
     assert "input-bgr+output-signed" in causes(result)
 
 

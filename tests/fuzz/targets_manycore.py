@@ -22,6 +22,7 @@ from fuzz.mutate import (
     json_tree,
     protobuf,
 )
+from identify.test_identify import TEXTS
 from many_core import adapter_samples, samples
 from many_core.test_adapters_device import (
     RAW_NAME,
@@ -230,6 +231,9 @@ MANYCORE: tuple[Target, ...] = (
         "manycore compile -model {side}/conv.onnx -o {out} --machine-file {file} --json",
         "manycore run -t {side}/compiled --machine-file {file}",
         "manycore run -t {side}/compiled --machine-file {file} --json"), "own.toml"),
+    Target("opstats_summary", lambda side: [TEXTS["opstats_summary"].encode()], TEXT, _commands(
+        "inspect {file}", "inspect {file} --json", "explain {file}", "explain {file} --json"),
+        "summary.txt"),
     Target("qpc", _programs, _SEGMENTS, QPC_COMMANDS, "programqpc.bin", "around"),
     Target("networkdesc", _descs, PROTOBUF, DESC_COMMANDS, lay=_lay_descriptor),
     Target("opstatsdesc", _opstats_descs, PROTOBUF, _commands(

@@ -113,7 +113,7 @@ def test_every_figure_says_where_it_comes_from(demo: tuple) -> None:
     figures = {row["name"]: row for row in data["figures"]}
     assert all(row["source"] for row in figures.values())
     for name in ("Inference", "Rate", "NPU utilisation"):
-        assert figures[name]["source"] == data["sure"]
+        assert figures[name]["source"] == data["source"]
     assert figures["Weights"]["source"] == "from the placement of this program"
     assert all(epoch["source"] == "simulated" for epoch in data["epochs"])
     assert sum(sum(epoch["phases"]) for epoch in data["epochs"]) == pytest.approx(data["total_ms"])

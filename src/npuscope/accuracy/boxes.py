@@ -57,8 +57,10 @@ class Detection(Struct, frozen=True):
 
     def right(self, answer: Any, truth: Any) -> bool:
         """Every object is there, and nothing else that an application would show."""
-        shown = answer[answer[:, 4] >= _SURE_SCORE]
-        return len(shown) == len(truth) and bool(_matches(shown, truth, _OVERLAP)[:, 2].all())
+        detections = answer[answer[:, 4] >= _SURE_SCORE]
+        return len(detections) == len(truth) and bool(
+            _matches(detections, truth, _OVERLAP)[:, 2].all()
+        )
 
     def same(self, one: Any, other: Any) -> bool:
         first, second = (a[a[:, 4] >= _SURE_SCORE] for a in (one, other))
@@ -179,13 +181,15 @@ def _overlaps(box: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def _without_doubles(boxes: np.ndarray) -> np.ndarray:
-    left = boxes[np.argsort(-boxes[:, 4], kind="stable")]
-    kept: list[np.ndarray] = []
-    while len(left) and len(kept) < _MOST_BOXES:
-        best, left = left[0], left[1:]
-        kept.append(best)
-        left = left[(left[:, 5] != best[5]) | (_overlaps(best, left) < _OVERLAP)]
-    return np.array(kept).reshape(-1, 6)
+    candidates = boxes[np.argsort(-boxes[:, 4], kind="stable")]
+    winners: list[np.ndarray] = []
+    while len(candidates) and len(winners) < _MOST_BOXES:
+        best, candidates = candidates[0], candidates[1:]
+        winners.append(best)
+        candidates = candidates[
+            (candidates[:, 5] != best[5]) | (_overlaps(best, candidates) < _OVERLAP)
+        ]
+    return np.array(winners).reshape(-1, 6)
 
 
 # --- Precision ---

@@ -75,21 +75,21 @@ def _folder(folder: Path, inputs: Sequence[NetworkInput], limit: int | None) -> 
         )
     if kind == "pictures":
         needs("Pillow", "PIL", "data")
-    chosen = _spread(files, limit)
+    samples = _spread(files, limit)
     reader = _READERS[kind]
     network = inputs[0]
 
     def read(place: int, form: ImageForm, change: Change | None) -> Reals:
-        return {network.name: reader(chosen[place], network, form, change)}
+        return {network.name: reader(samples[place], network, form, change)}
 
     return Dataset(
         source=folder.name,
         kind=kind,
-        names=tuple(str(file.relative_to(folder)) for file in chosen),
+        names=tuple(str(file.relative_to(folder)) for file in samples),
         network=network,
         read=read,
-        folders=tuple(str(file.parent.relative_to(folder)) for file in chosen),
-        files=tuple(chosen),
+        folders=tuple(str(file.parent.relative_to(folder)) for file in samples),
+        files=tuple(samples),
         pixels=kind == "pictures",
     )
 
@@ -240,17 +240,17 @@ def _table(path: Path, inputs: Sequence[NetworkInput], limit: int | None) -> Dat
     head = [cell.strip().lower() for cell in rows[0]]
     has_head = not all(_is_number(cell) for cell in rows[0][:-1])
     body = rows[1:] if has_head else rows
-    wanted = int(np.prod(inputs[0].shape))
+    width = int(np.prod(inputs[0].shape))
     column = next((head.index(n) for n in LABEL_NAMES if has_head and n in head), None)
-    if column is None and len(rows[0]) == wanted + 1:
-        column = wanted
+    if column is None and len(rows[0]) == width + 1:
+        column = width
     if limit is not None:
         body = [body[n * len(body) // limit] for n in range(min(limit, len(body)))]
     labels = [row.pop(column) for row in body] if column is not None else None
-    bad = next((n for n, row in enumerate(body) if len(row) != wanted), None)
+    bad = next((n for n, row in enumerate(body) if len(row) != width), None)
     if bad is not None:
         raise FileError(
-            f"line {bad + 1 + has_head} has {len(body[bad])} values, expected {wanted}",
+            f"line {bad + 1 + has_head} has {len(body[bad])} values, expected {width}",
             where=str(path),
         )
     try:

@@ -64,8 +64,8 @@ def _classes(raw: Sequence[Any], names: tuple[str, ...], where: str) -> Labels:
     words = [str(value).strip() for value in raw]
     if not names and all(re.fullmatch(r"\d+(\.0*)?", word) for word in words):
         return Labels(tuple(int(float(word)) for word in words))
-    known = names or tuple(sorted({*words}, key=_natural))
-    place = {name: number for number, name in enumerate(known)}
+    classes = names or tuple(sorted({*words}, key=_natural))
+    place = {name: number for number, name in enumerate(classes)}
     missing = [word for word in words if word not in place]
     if missing:
         raise FileError(
@@ -73,7 +73,7 @@ def _classes(raw: Sequence[Any], names: tuple[str, ...], where: str) -> Labels:
             "the first",
             where=where,
         )
-    return Labels(tuple(place[word] for word in words), known)
+    return Labels(tuple(place[word] for word in words), classes)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

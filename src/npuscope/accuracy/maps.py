@@ -123,8 +123,8 @@ class Keypoints(Struct, frozen=True):
         judged = np.isfinite(scores)
 
         def mean(places: np.ndarray) -> float:
-            chosen = scores[places][judged[places]]
-            return float(chosen.mean()) if chosen.size else float("nan")
+            finite = scores[places][judged[places]]
+            return float(finite.mean()) if finite.size else float("nan")
 
         return (resampled("OKS", len(answers), mean),)
 

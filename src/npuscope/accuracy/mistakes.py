@@ -41,7 +41,7 @@ def better_preprocessing(
     inputs = network_inputs(runner.graph)
     count = len(truths)
     places = [n * count // min(count, _SAMPLES) for n in range(min(count, _SAMPLES))]
-    chosen = [truths[place] for place in places]
+    own_truths = [truths[place] for place in places]
 
     def judged(form: ImageForm, change: Change | None) -> tuple[Figure, list[bool], float]:
         """The figure, which answers are right, and the share of values that the input cuts off."""
@@ -55,8 +55,8 @@ def better_preprocessing(
             answers.append(
                 task.answer(runner.outputs(values), TaskSample(reals, data.names[place]))
             )
-        right = [task.right(a, t) for a, t in zip(answers, chosen, strict=True)]
-        return task.figures(answers, chosen)[0], right, float(np.mean(outside))
+        right = [task.right(a, t) for a, t in zip(answers, own_truths, strict=True)]
+        return task.figures(answers, own_truths)[0], right, float(np.mean(outside))
 
     base, base_right, best_outside = judged(form, None)
     best, best_right, words = base, base_right, ""
@@ -78,8 +78,8 @@ def better_preprocessing(
                 best, best_right, best_form, best_change = figure, right, new_form, joined
                 words = ", ".join(w for w in (start_words, text) if w)
     # Figures without right and wrong answers have no test of their own; they must gain more.
-    counted = not all(base_right) or not all(best_right)
-    sure = surely_worse(best_right, base_right) if counted else _gain(base, best) > 2 * _FAR
+    has_errors = not all(base_right) or not all(best_right)
+    sure = surely_worse(best_right, base_right) if has_errors else _gain(base, best) > 2 * _FAR
     if not words or _gain(base, best) < _FAR or not sure:
         return []
     before, after = (

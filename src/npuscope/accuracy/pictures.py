@@ -77,11 +77,11 @@ def named_form(text: str, layout: str = "", resize: str = "stretch") -> ImageFor
         name = key if equals else name
         parts.setdefault(name, []).append(value)
     if not parts.keys() <= {"mean", "std"}:
-        known = ", ".join([*list(FORMS)[:3], "mean=…,std=…"])
+        examples = ", ".join([*list(FORMS)[:3], "mean=…,std=…"])
         raise UsageError(
             f"unknown preprocessing '{text}'",
             where="--preprocess",
-            hint=f"known: {known}; ',bgr' behind it swaps red and blue",
+            hint=f"known: {examples}; ',bgr' behind it swaps red and blue",
         )
     mean, std = (
         _numbers(",".join(parts.get(key, [])) or None, "--preprocess") for key in ("mean", "std")
@@ -95,7 +95,7 @@ def named_form(text: str, layout: str = "", resize: str = "stretch") -> ImageFor
 def form_text(form: ImageForm) -> str:
     """The words that `named_form` reads."""
     plain = ImageForm(form.mean, form.std, form.factor)
-    name = next((name for name, known in FORMS.items() if known == plain), "")
+    name = next((name for name, other in FORMS.items() if other == plain), "")
     if not name:
         parts = [("mean", form.mean), ("std", form.std)]
         name = ",".join(

@@ -161,14 +161,14 @@ def task_of(
     if name == "regression":
         values = [v for truth in labels.truths for v in truth] if labels else []
         return Regression(float(np.ptp(values)) if values else 0.0), labels
-    made: dict[str, Callable[[], AnswerTask]] = {
+    makers: dict[str, Callable[[], AnswerTask]] = {
         "classification": lambda: Classification(classes),
         "detection": lambda: Detection(classes),
         "segmentation": Segmentation,
         "keypoints": Keypoints,
         "anomaly": Anomaly,
     }
-    return made[name](), labels
+    return makers[name](), labels
 
 
 def form_of(network: NetworkInput, request: DataRequest) -> tuple[ImageForm, str]:
@@ -266,8 +266,8 @@ def _changed(
         if all(task.same(own["int8"], answer) for answer in own.values()):
             continue
         truth = task.shown(truths[place]) if truths else ""
-        shown = {name: task.shown(answer) for name, answer in own.items()}
-        rows.append(ChangedSample(data.names[place], truth, shown, _thumbnail(data, place)))
+        texts = {name: task.shown(answer) for name, answer in own.items()}
+        rows.append(ChangedSample(data.names[place], truth, texts, _thumbnail(data, place)))
         if len(rows) == _LISTED:
             break
     return rows

@@ -99,10 +99,10 @@ class Anomaly(Struct, frozen=True):
         scores, odd = np.asarray(answers, float), np.asarray(truths) > 0
 
         def area(places: np.ndarray) -> float:
-            chosen, which = scores[places], odd[places]
-            order = np.argsort(np.argsort(chosen, kind="stable"), kind="stable") + 1.0
-            for value in np.unique(chosen):
-                order[chosen == value] = order[chosen == value].mean()
+            sample, which = scores[places], odd[places]
+            order = np.argsort(np.argsort(sample, kind="stable"), kind="stable") + 1.0
+            for value in np.unique(sample):
+                order[sample == value] = order[sample == value].mean()
             ones = int(which.sum())
             zeros = which.size - ones
             if not ones or not zeros:

@@ -5,7 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from npuscope.application.memory import ALIGN, Block, Choice, Demand, Room, kind_at, npu_start
+from npuscope.application.memory import (
+    ALIGN,
+    Alternative,
+    Block,
+    Demand,
+    FreeRange,
+    kind_at,
+    npu_start,
+)
 from npuscope.application.networks import Grant, PlannedNetwork, Variant
 from npuscope.application.request import (
     Application,
@@ -14,7 +22,7 @@ from npuscope.application.request import (
     Kind,
     NetworkUse,
     Step,
-    Work,
+    UserWork,
 )
 from npuscope.machine.model import Machine, secure_alias
 
@@ -58,7 +66,7 @@ def network_lifetime(application: Application, use: NetworkUse) -> tuple[int, in
 def _neighbour(steps: Sequence[Step], place: int, side: int) -> str:
     """Work right before a network fills its input, work right behind reads its output."""
     at = place + side
-    if not 0 <= at < len(steps) or not isinstance(steps[at], Work):
+    if not 0 <= at < len(steps) or not isinstance(steps[at], UserWork):
         return ""
     return steps[at].name if steps[at].repeat == steps[place].repeat or side > 0 else ""
 
@@ -66,7 +74,7 @@ def _neighbour(steps: Sequence[Step], place: int, side: int) -> str:
 def demands_of(
     application: Application,
     networks: Sequence[PlannedNetwork],
-    rooms: Sequence[Room],
+    rooms: Sequence[FreeRange],
     machine: Machine,
 ) -> tuple[Demand, ...]:
     whole = (0, len(application.steps) - 1)
@@ -90,7 +98,7 @@ def image_bytes(application: Application, networks: Sequence[PlannedNetwork]) ->
     return own + heap + stack + sum(network.blobs_bytes for network in networks)
 
 
-def image_region(application: Application, rooms: Sequence[Room] = ()) -> str:
+def image_region(application: Application, rooms: Sequence[FreeRange] = ()) -> str:
     if application.image_region:
         return application.image_region
     names = [room.region for room in rooms if room.region and room.kind is not Kind.PSRAM]
@@ -101,18 +109,18 @@ def image_region(application: Application, rooms: Sequence[Room] = ()) -> str:
 def _image(
     application: Application,
     networks: Sequence[PlannedNetwork],
-    rooms: Sequence[Room],
+    rooms: Sequence[FreeRange],
     whole: tuple[int, int],
 ) -> Iterator[Demand]:
     size, region = image_bytes(application, networks), image_region(application, rooms)
     if size and region:
         start = next(room.address for room in rooms if room.region == region)
         block = Block(IMAGE, size, Kind.CPU, *whole, region, 32, start)
-        yield Demand(IMAGE, (Choice("", (block,)),))
+        yield Demand(IMAGE, (Alternative("", (block,)),))
 
 
 def _buffer(
-    application: Application, buffer: FrameBuffer, rooms: Sequence[Room], machine: Machine
+    application: Application, buffer: FrameBuffer, rooms: Sequence[FreeRange], machine: Machine
 ) -> Demand:
     size = -(-buffer.one_bytes // buffer.align) * buffer.align * buffer.count
     alive = lifetime(application, buffer.from_, buffer.until)
@@ -124,34 +132,34 @@ def _buffer(
     for kind, region in _homes(buffer, rooms):
         block = Block(buffer.name, size, kind, *alive, region, buffer.align, buffer.address)
         cost = slow_ms if kind is Kind.PSRAM and buffer.memory == Kind.ANY.value else 0.0
-        choices.append(Choice(region or kind.value, (block,), cost))
+        choices.append(Alternative(region or kind.value, (block,), cost))
     return Demand(buffer.name, tuple(choices))
 
 
-def _homes(buffer: FrameBuffer, rooms: Sequence[Room]) -> Iterator[tuple[Kind, str]]:
+def _homes(buffer: FrameBuffer, rooms: Sequence[FreeRange]) -> Iterator[tuple[Kind, str]]:
     """Kinds and regions that a buffer may lie in; the application's own regions come first."""
-    wanted = {kind.value: kind for kind in Kind}.get(buffer.memory)
+    kind = {kind.value: kind for kind in Kind}.get(buffer.memory)
     for room in rooms:
         on_chip = room.kind is not Kind.PSRAM
-        if wanted is None and room.region == buffer.memory:
+        if kind is None and room.region == buffer.memory:
             yield room.kind, room.region
         elif buffer.address is not None and not room.address <= buffer.address < room.end:
             continue
-        elif wanted in (Kind.ANY, room.kind) or (wanted is Kind.SRAM and on_chip):
+        elif kind in (Kind.ANY, room.kind) or (kind is Kind.SRAM and on_chip):
             yield room.kind, room.region
 
 
 def _network(
     application: Application,
     network: PlannedNetwork,
-    rooms: Sequence[Room],
+    rooms: Sequence[FreeRange],
     whole: tuple[int, int],
 ) -> Iterator[Demand]:
     use = network.use
     alive = network_lifetime(application, use)
     runs = application.runs(use) / use.every
     if network.is_fixed:
-        yield Demand(use.name, (Choice("as built", tuple(_built(network, alive))),))
+        yield Demand(use.name, (Alternative("as built", tuple(_built(network, alive))),))
     else:
         ways = (_way(use.name, variant, alive, whole, runs) for variant in network.variants)
         yield Demand(use.name, tuple(ways))
@@ -164,10 +172,10 @@ def _network(
             name = f"{use.name} {side}"
             like = FrameBuffer(name, bytes=size)
             blocks = (Block(name, size, k, *lives, r, 32) for k, r in _homes(like, rooms))
-            yield Demand(name, tuple(Choice(b.region or b.kind.value, (b,)) for b in blocks))
+            yield Demand(name, tuple(Alternative(b.region or b.kind.value, (b,)) for b in blocks))
     if use.state_bytes:
         block = Block(f"{use.name} state", use.state_bytes, Kind.SRAM, *whole, align=32)
-        yield Demand(block.name, (Choice("kept", (block,)),))
+        yield Demand(block.name, (Alternative("kept", (block,)),))
 
 
 def _beside(application: Application, use: NetworkUse, side: str) -> tuple[int, int]:
@@ -182,12 +190,12 @@ def _beside(application: Application, use: NetworkUse, side: str) -> tuple[int, 
 
 def _way(
     name: str, variant: Variant, alive: tuple[int, int], whole: tuple[int, int], runs: float
-) -> Choice:
+) -> Alternative:
     grant = variant.grant
     blocks = [Block(f"{name} activations", grant.of(k), k, *alive) for k in _KINDS if grant.of(k)]
     if grant.weights:
         blocks.append(Block(f"{name} weights", grant.weights, grant.weights_kind, *whole))
-    return Choice(_words(grant), tuple(blocks), variant.ms * runs)
+    return Alternative(_words(grant), tuple(blocks), variant.ms * runs)
 
 
 def _words(grant: Grant) -> str:

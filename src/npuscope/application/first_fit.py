@@ -5,14 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from npuscope.application.memory import Block, Choice, Demand, Place, Placement, Room
+from npuscope.application.memory import (
+    Alternative,
+    Block,
+    Demand,
+    FreeRange,
+    MemoryPlacement,
+    Place,
+)
 
 NAME = "first fit"
 
 
-def first_fit(demands: Sequence[Demand], rooms: Sequence[Room]) -> Placement:
+def first_fit(demands: Sequence[Demand], rooms: Sequence[FreeRange]) -> MemoryPlacement:
     places: list[Place] = []
-    choices: dict[str, Choice] = {}
+    choices: dict[str, Alternative] = {}
     missing: list[tuple[str, int]] = []
     for demand in sorted(demands, key=_urgency):
         for choice in sorted(demand.choices, key=lambda one: one.cost_ms):
@@ -24,7 +31,7 @@ def first_fit(demands: Sequence[Demand], rooms: Sequence[Room]) -> Placement:
         else:
             missing.append((demand.name, _shortage(demand, places, rooms)))
     cost = sum(choice.cost_ms for choice in choices.values())
-    return Placement(choices, tuple(places), cost, None, NAME, tuple(missing))
+    return MemoryPlacement(choices, tuple(places), cost, None, NAME, tuple(missing))
 
 
 def _urgency(demand: Demand) -> tuple[bool, bool, float, int]:
@@ -36,7 +43,7 @@ def _urgency(demand: Demand) -> tuple[bool, bool, float, int]:
 
 
 def put(
-    demand: str, blocks: Iterable[Block], places: Sequence[Place], rooms: Sequence[Room]
+    demand: str, blocks: Iterable[Block], places: Sequence[Place], rooms: Sequence[FreeRange]
 ) -> list[Place] | None:
     """Places for all of the blocks, or None."""
     new: list[Place] = []
@@ -48,7 +55,7 @@ def put(
     return new
 
 
-def _lowest(block: Block, places: Sequence[Place], rooms: Sequence[Room]) -> int | None:
+def _lowest(block: Block, places: Sequence[Place], rooms: Sequence[FreeRange]) -> int | None:
     busy = sorted((p.address, p.end) for p in places if p.block.meets(block))
     for room in rooms:
         if not block.fits_in(room):
@@ -66,7 +73,7 @@ def _lowest(block: Block, places: Sequence[Place], rooms: Sequence[Room]) -> int
     return None
 
 
-def _free(start: int, end: int, room: Room, busy: Sequence[tuple[int, int]]) -> bool:
+def _free(start: int, end: int, room: FreeRange, busy: Sequence[tuple[int, int]]) -> bool:
     inside = room.address <= start and end <= room.end
     return inside and all(high <= start or low >= end for low, high in busy)
 
@@ -75,7 +82,7 @@ def _aligned(address: int, align: int) -> int:
     return -(-address // align) * align
 
 
-def _shortage(demand: Demand, places: Sequence[Place], rooms: Sequence[Room]) -> int:
+def _shortage(demand: Demand, places: Sequence[Place], rooms: Sequence[FreeRange]) -> int:
     """Bytes that the nearest way lacks: of each block, beyond the largest gap it could have."""
     return min(
         (
@@ -87,7 +94,7 @@ def _shortage(demand: Demand, places: Sequence[Place], rooms: Sequence[Room]) ->
     )
 
 
-def _gap(block: Block, places: Sequence[Place], rooms: Sequence[Room]) -> int:
+def _gap(block: Block, places: Sequence[Place], rooms: Sequence[FreeRange]) -> int:
     busy = sorted((p.address, p.end) for p in places if p.block.meets(block))
     largest = 0
     for room in (room for room in rooms if block.fits_in(room)):

@@ -44,7 +44,7 @@ _OPERATIONS = {
 }
 
 
-class Section(Struct, frozen=True):
+class OutputSection(Struct, frozen=True):
     """An output section; its size is known from a map alone."""
 
     name: str
@@ -62,7 +62,7 @@ class LinkerLayout(Struct, frozen=True):
     """Regions in RAM and elsewhere, and what lies in them."""
 
     regions: tuple[FirmwareRegion, ...] = ()
-    sections: tuple[Section, ...] = ()
+    sections: tuple[OutputSection, ...] = ()
     heap_bytes: int = 0
     stack_bytes: int = 0
     is_map: bool = False
@@ -106,14 +106,14 @@ def _regions(block: str, symbols: dict[str, int], where: str) -> Iterator[Firmwa
         if size == 0:  # a region that a generator leaves empty
             continue
         if address is None or size is None or not (0 <= address < address + size <= _END):
-            shown = safe_terminal(f"{origin.strip()} + {length.strip()}")
+            expression = safe_terminal(f"{origin.strip()} + {length.strip()}")
             raise FileError(
-                f"region {safe_terminal(name)} has no usable range: {shown}", where=where
+                f"region {safe_terminal(name)} has no usable range: {expression}", where=where
             )
         yield FirmwareRegion(name, address, size)
 
 
-def _sections(text: str, regions: set[str]) -> Iterator[Section]:
+def _sections(text: str, regions: set[str]) -> Iterator[OutputSection]:
     """Output sections with the region that each is put into."""
     starts = list(_SECTION.finditer(text))
     ends = [*(match.start() for match in starts[1:]), len(text)]
@@ -122,7 +122,7 @@ def _sections(text: str, regions: set[str]) -> Iterator[Section]:
         target = _TARGET.search(body)
         if target and target[1] in regions:
             inputs = _INPUTS.findall(body[: target.start()])
-            yield Section(match[1], target[1], inputs=tuple(" ".join(inputs).split()))
+            yield OutputSection(match[1], target[1], inputs=tuple(" ".join(inputs).split()))
 
 
 def _value(expression: str, symbols: dict[str, int]) -> int | None:
@@ -161,7 +161,7 @@ def _of_map(text: str) -> LinkerLayout:
     )
     joined = re.sub(r"^(\.\S{15,200})\n\s+", r"\1 ", body, flags=re.MULTILINE)
     sections = tuple(
-        Section(name, _region_at(int(at, 16), regions), int(at, 16), int(size, 16))
+        OutputSection(name, _region_at(int(at, 16), regions), int(at, 16), int(size, 16))
         for name, at, size in _MAP_SECTION.findall(joined)
         if int(size, 16) and _region_at(int(at, 16), regions)
     )

@@ -17,7 +17,7 @@ _VECTORS = 0x400  # the header of a signed image stands before the application's
 DEFAULT_REGION = FirmwareRegion("application", 0x34000400, 0x100000 - _VECTORS)
 
 
-class Room(Struct, frozen=True):
+class FreeRange(Struct, frozen=True):
     """A free range; `region` is the linker's, where it is the application's alone."""
 
     kind: Kind
@@ -45,14 +45,14 @@ class Block(Struct, frozen=True):
     def meets(self, other: Block) -> bool:
         return self.first <= other.last and other.first <= self.last
 
-    def fits_in(self, room: Room) -> bool:
+    def fits_in(self, room: FreeRange) -> bool:
         if self.region:
             return room.region == self.region
         on_chip = self.kind is Kind.SRAM and room.kind is not Kind.PSRAM
         return not room.region and (room.kind is self.kind or on_chip)
 
 
-class Choice(Struct, frozen=True):
+class Alternative(Struct, frozen=True):
     """One way to serve a demand, and what it costs in milliseconds of a frame."""
 
     name: str
@@ -64,7 +64,7 @@ class Demand(Struct, frozen=True):
     """What wants room, and the ways to give it."""
 
     name: str
-    choices: tuple[Choice, ...]
+    choices: tuple[Alternative, ...]
 
 
 class Place(Struct, frozen=True):
@@ -79,11 +79,11 @@ class Place(Struct, frozen=True):
         return self.address + self.block.size_bytes
 
 
-class Placement(Struct, frozen=True):
+class MemoryPlacement(Struct, frozen=True):
     """A choice for each demand. `bound_ms` is a cost that no placement is below; None where
     nothing is known of it. `missing` says what found no room, by how many bytes."""
 
-    choices: dict[str, Choice]
+    choices: dict[str, Alternative]
     places: tuple[Place, ...]
     cost_ms: float
     bound_ms: float | None
@@ -116,7 +116,7 @@ def regions_of(application: Application, machine: Machine) -> tuple[FirmwareRegi
     return tuple(region for region in folded if kind_at(region.address, machine) is not None)
 
 
-def rooms_of(application: Application, machine: Machine) -> tuple[Room, ...]:
+def rooms_of(application: Application, machine: Machine) -> tuple[FreeRange, ...]:
     """RAM of the board: the application's regions, and what is left beside them."""
     board = board_named(application.board)
     regions = regions_of(application, machine)
@@ -124,38 +124,38 @@ def rooms_of(application: Application, machine: Machine) -> tuple[Room, ...]:
     psram = next(pool for pool in machine.pools if pool.cacheable and pool.writable)
     if board.psram_kib:
         end = psram.address + board.psram_kib * 1024
-        whole.append(Room(Kind.PSRAM, psram.address, end))
-    taken = [(region.address, region.end) for region in regions]
+        whole.append(FreeRange(Kind.PSRAM, psram.address, end))
+    reserved = [(region.address, region.end) for region in regions]
     # The header of the image stands before the first region: nobody else may have it.
-    taken += [(r.address - _VECTORS, r.address) for r in regions if r.address % ALIGN == 0]
-    free = [room for memory in whole for room in _without(memory, taken)]
+    reserved += [(r.address - _VECTORS, r.address) for r in regions if r.address % ALIGN == 0]
+    free = [room for memory in whole for room in _without(memory, reserved)]
     return (*_as_rooms(regions, machine), *(room for room in free if room.size_bytes >= ALIGN))
 
 
-def _on_chip(machine: Machine) -> Iterable[Room]:
+def _on_chip(machine: Machine) -> Iterable[FreeRange]:
     """Banks of the NPU side by side are one range; so is what lies in front of them."""
     npu = [pool for pool in machine.pools if pool.path == "nic" and pool.writable]
     cpu = [pool for pool in machine.pools if pool.path == "noc" and pool.writable]
     low = min(pool.address for pool in npu)
-    yield Room(Kind.CPU, min(pool.address for pool in cpu), low)
-    yield Room(Kind.NPU, low, max(pool.address + pool.size_bytes for pool in npu))
+    yield FreeRange(Kind.CPU, min(pool.address for pool in cpu), low)
+    yield FreeRange(Kind.NPU, low, max(pool.address + pool.size_bytes for pool in npu))
 
 
-def _as_rooms(regions: Iterable[FirmwareRegion], machine: Machine) -> Iterable[Room]:
+def _as_rooms(regions: Iterable[FirmwareRegion], machine: Machine) -> Iterable[FreeRange]:
     for region in regions:
         kind = kind_at(region.address, machine)
         if kind is not None:
-            yield Room(kind, region.address, region.end, region.name)
+            yield FreeRange(kind, region.address, region.end, region.name)
 
 
-def _without(room: Room, taken: list[tuple[int, int]]) -> Iterable[Room]:
+def _without(room: FreeRange, reserved: list[tuple[int, int]]) -> Iterable[FreeRange]:
     """What is left of a range, in whole kilobytes."""
     start = room.address
-    for low, high in sorted(taken):
+    for low, high in sorted(reserved):
         if high <= start or low >= room.end:
             continue
         if low > start:
-            yield Room(room.kind, start, low // ALIGN * ALIGN)
+            yield FreeRange(room.kind, start, low // ALIGN * ALIGN)
         start = max(start, -(-high // ALIGN) * ALIGN)
     if start < room.end:
-        yield Room(room.kind, start, room.end)
+        yield FreeRange(room.kind, start, room.end)

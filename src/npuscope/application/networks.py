@@ -103,17 +103,14 @@ def planned(
     whole = compiled(application, use)
     program = whole.program
     buffers = program.buffer_map()
-    given = sum(buffers[name].size_bytes for name in program.inputs if name in buffers)
+    inputs = sum(buffers[name].size_bytes for name in program.inputs if name in buffers)
     answers = sum(buffers[name].size_bytes for name in program.outputs if name in buffers)
     is_fixed = bool(use.build) and program.source != "npuscope"
     machine = replace(base, generation=whole.machine.generation)
     whole = replace(whole, machine=machine)
-    variants = _fixed_variant(whole) if is_fixed else tuple(_variants(use, whole, room))
-    return PlannedNetwork(use, whole, blob_bytes(program), given, answers, variants, is_fixed)
-
-
-def _fixed_variant(whole: Build) -> tuple[Variant, ...]:
-    return (Variant(Grant(), estimate(whole.program, whole.machine, whole.graph)),)
+    variants = tuple(_variants(use, whole, room)) if not is_fixed else (
+        Variant(Grant(), estimate(program, machine, whole.graph)),)  # fmt: skip
+    return PlannedNetwork(use, whole, blob_bytes(program), inputs, answers, variants, is_fixed)
 
 
 def blob_bytes(program: Program) -> int:
@@ -142,12 +139,12 @@ def external_names(use: NetworkUse, program: Program) -> dict[str, str]:
 
 def _variants(use: NetworkUse, whole: Build, room: Grant) -> Iterator[Variant]:
     """Smaller and smaller RAM on chip, each without and with weights beside the activations."""
-    seen: set[Grant] = set()
+    grants: set[Grant] = set()
     for share in _SHARES:
         for base in _grants(use, whole, room, share):
-            if base in seen:
+            if base in grants:
                 continue
-            seen.add(base)
+            grants.add(base)
             yield from _with_weights(use, whole, room, base)
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from npuscope.application import solver
 from npuscope.application.demands import IMAGE, built_spans, demands_of, image_bytes
 from npuscope.application.first_fit import first_fit
-from npuscope.application.memory import Placement, Room, rooms_of
+from npuscope.application.memory import FreeRange, MemoryPlacement, rooms_of
 from npuscope.application.networks import (
     FLASH,
     Grant,
@@ -79,9 +79,9 @@ class Plan(ShownRecord, frozen=True):
 
     application: Application
     machine: Machine
-    rooms: tuple[Room, ...]
+    rooms: tuple[FreeRange, ...]
     networks: tuple[PlacedNetwork, ...]
-    placement: Placement
+    placement: MemoryPlacement
     frame: Schedule
     bandwidth: Bandwidth | None
     problems: tuple[Problem, ...]
@@ -114,8 +114,8 @@ class Plan(ShownRecord, frozen=True):
 
 def plan_together(sources: Sequence[str], options: Mapping[str, Any]) -> Plan:
     """Networks one after the other in every frame, on a board with nothing else to do."""
-    taken = ("board", "generation", "machine")
-    odd = [key for key, value in options.items() if value and key not in taken]
+    options_of_plans = ("board", "generation", "machine")
+    odd = [key for key, value in options.items() if value and key not in options_of_plans]
     if odd:
         flag = f"--{odd[0].replace('_', '-')}"
         raise UsageError("has no effect on a plan", where=flag, hint="write an application file")
@@ -133,11 +133,11 @@ def make_plan(application: Application) -> Plan:
     npu, cpu, psram = (_largest(rooms, kind) for kind in (Kind.NPU, Kind.CPU, Kind.PSRAM))
     largest = Grant(npu, cpu, psram)
     networks = tuple(planned(application, use, largest, machine) for use in application.networks)
-    wanted = demands_of(application, networks, rooms, machine)
-    possible = tuple(demand for demand in wanted if demand.choices)
+    demands = demands_of(application, networks, rooms, machine)
+    possible = tuple(demand for demand in demands if demand.choices)
     find = solver.solved if solver.is_there() else first_fit
     placement = find(possible, rooms)
-    lacking = tuple((d.name, _least(d.name, networks)) for d in wanted if not d.choices)
+    lacking = tuple((d.name, _least(d.name, networks)) for d in demands if not d.choices)
     placement = replace(placement, missing=(*placement.missing, *lacking))
     homes, flash_problems = _in_flash(application, networks, machine)
     placed = tuple(_settled(one, placement, homes[one.use.name]) for one in networks)
@@ -155,7 +155,7 @@ def make_plan(application: Application) -> Plan:
     return Plan(application, machine, rooms, placed, placement, frame, traffic, problems, notes)
 
 
-def _largest(rooms: Sequence[Room], kind: Kind) -> int:
+def _largest(rooms: Sequence[FreeRange], kind: Kind) -> int:
     free = (room.size_bytes for room in rooms if room.kind is kind and not room.region)
     return max(free, default=0)
 
@@ -180,11 +180,11 @@ def _in_flash(
     start = machine.memory(FLASH).address
     end = start + board.flash_kib * 1024
     address = start if application.flash_address is None else application.flash_address
-    taken = [span for one in networks if one.is_fixed for span in built_spans(one)]
+    builds = [span for one in networks if one.is_fixed for span in built_spans(one)]
     homes = {}
     for network in networks:
         size = 0 if network.is_fixed else _whole_blocks(network.weights_bytes)
-        address = _behind(address, size, taken)
+        address = _behind(address, size, builds)
         homes[network.use.name] = (address, size)
         address += size
     if address <= end:
@@ -198,9 +198,9 @@ def _whole_blocks(size: int) -> int:
     return -(-(size + 1) // _FLASH_STEP) * _FLASH_STEP
 
 
-def _behind(address: int, size: int, taken: Sequence[tuple[int, int]]) -> int:
+def _behind(address: int, size: int, builds: Sequence[tuple[int, int]]) -> int:
     """The first place from an address on that no build of others has."""
-    for low, high in sorted(taken):
+    for low, high in sorted(builds):
         if low < address + size and high > address:
             address = -(-high // _FLASH_STEP) * _FLASH_STEP
     return address
@@ -210,7 +210,7 @@ def _behind(address: int, size: int, taken: Sequence[tuple[int, int]]) -> int:
 
 
 def _settled(
-    network: PlannedNetwork, placement: Placement, flash: tuple[int, int]
+    network: PlannedNetwork, placement: MemoryPlacement, flash: tuple[int, int]
 ) -> PlacedNetwork:
     """The network placed and timed again where it will lie."""
     use = network.use
@@ -262,7 +262,7 @@ def _variant_of(network: PlannedNetwork, blocks: Sequence[Any]) -> Variant:
 def _bandwidth(
     application: Application,
     networks: Sequence[PlacedNetwork],
-    placement: Placement,
+    placement: MemoryPlacement,
     frame: Schedule,
     machine: Machine,
 ) -> Bandwidth | None:
@@ -305,7 +305,7 @@ def _moved(profile: Profile, pool: str) -> int:
 # --- What does not fit, and what a reader has to know ---
 
 
-def _shortages(placement: Placement, networks: Sequence[PlannedNetwork]) -> Iterator[Problem]:
+def _shortages(placement: MemoryPlacement, networks: Sequence[PlannedNetwork]) -> Iterator[Problem]:
     fixed = {one.use.name for one in networks if one.is_fixed}
     for name, lack in placement.missing:
         text = f"'{name}' finds no room: {lack:,} bytes are missing"
@@ -341,7 +341,7 @@ def _crowding(traffic: Bandwidth | None) -> Iterator[Problem]:
 def _notes(
     application: Application,
     networks: Sequence[PlacedNetwork],
-    placement: Placement,
+    placement: MemoryPlacement,
     frame: Schedule,
     traffic: Bandwidth | None,
 ) -> Iterator[str]:

@@ -27,7 +27,7 @@ _Milliseconds = Annotated[float, Range(0.0, 1e6)]
 _MOST = 64  # of networks, work or buffers
 
 
-class Unit(Enum):
+class WorkUnit(Enum):
     """What work runs on; a network has the NPU, and the CPU for its software epochs."""
 
     CPU = "CPU"
@@ -83,13 +83,13 @@ class NetworkUse(Struct, frozen=True):
     after: OneOrMore[str] = ()
 
 
-class Work(Struct, frozen=True):
+class UserWork(Struct, frozen=True):
     """Work beside the networks; its time is the user's."""
 
     name: str
     ms: _Milliseconds
     worst_ms: _Milliseconds | None = None
-    unit: Unit = Unit.CPU
+    unit: WorkUnit = WorkUnit.CPU
     every: _Count = 1
     when: tuple[str, ...] = ()
     repeat: str = ""
@@ -97,7 +97,7 @@ class Work(Struct, frozen=True):
     after: OneOrMore[str] = ()
 
 
-Step = NetworkUse | Work
+Step = NetworkUse | UserWork
 
 
 class FrameBuffer(Struct, frozen=True):
@@ -122,7 +122,7 @@ class FrameBuffer(Struct, frozen=True):
         return self.bytes or (self.width or 0) * (self.height or 0) * self.bytes_per_pixel
 
 
-class Loop(Struct, frozen=True):
+class FrameLoop(Struct, frozen=True):
     """Steps that run several times in a frame."""
 
     most: _Count
@@ -143,9 +143,9 @@ class Application(Struct, frozen=True):
     threads: bool = False  # work and networks of a frame, and of frames, run beside each other
     order: tuple[str, ...] = ()
     networks: tuple[NetworkUse, ...] = ()
-    work: tuple[Work, ...] = ()
+    work: tuple[UserWork, ...] = ()
     buffers: tuple[FrameBuffer, ...] = ()
-    loops: dict[str, Loop] = field(default_factory=dict)
+    loops: dict[str, FrameLoop] = field(default_factory=dict)
     regions: tuple[Region, ...] = ()
     linker: str = ""
     image_bytes: _Room = 0
@@ -258,13 +258,13 @@ def _check_names(application: Application) -> None:
             where="board",
             hint=f"known: {', '.join(boards())}",
         )
-    seen: set[str] = set()
+    names: set[str] = set()
     for key in ("networks", "work", "buffers"):
         for index, entry in enumerate(getattr(application, key)):
-            if not entry.name or entry.name in seen:
+            if not entry.name or entry.name in names:
                 what = f"'{safe_terminal(entry.name)}' is there twice" if entry.name else "is empty"
                 raise FileError(what, where=f"{key}[{index}].name")
-            seen.add(entry.name)
+            names.add(entry.name)
 
 
 def _check_networks(application: Application) -> None:
@@ -287,9 +287,9 @@ def _check_networks(application: Application) -> None:
 
 
 def _known(name: str, names: object, place: str) -> None:
-    known = list(names)  # type: ignore[call-overload]
-    if name and name not in known:
-        hint = f"known: {', '.join(map(str, sorted(known)))}" if known else "none is defined"
+    choices = list(names)  # type: ignore[call-overload]
+    if name and name not in choices:
+        hint = f"known: {', '.join(map(str, sorted(choices)))}" if choices else "none is defined"
         raise FileError(f"'{safe_terminal(name)}' is not defined", where=place, hint=hint)
 
 
@@ -317,9 +317,9 @@ def _check_order(application: Application, order: tuple[str, ...]) -> None:
         raise FileError(f"'{safe_terminal(absent[0])}' is missing", where="order")
     by_name = {step.name: step for step in application.listed}
     loops = [by_name[name].repeat for name in order]
-    left = [loop for loop, after in zip(loops, [*loops[1:], ""], strict=True) if loop != after]
+    ends = [loop for loop, after in zip(loops, [*loops[1:], ""], strict=True) if loop != after]
     for loop in application.loops:
-        if left.count(loop) > 1:
+        if ends.count(loop) > 1:
             raise FileError(f"the steps of '{safe_terminal(loop)}' do not follow one another",
                 where="order")  # fmt: skip
     places = {name: place for place, name in enumerate(order)}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from npuscope.application.request import Application, NetworkUse, Step, Work
+from npuscope.application.request import Application, NetworkUse, Step, UserWork
 from npuscope.profiling.model import Profile
 from npuscope.program.model import EpochKind
 
@@ -87,7 +87,7 @@ def network_cost(use: NetworkUse, profile: Profile) -> Cost:
     return Cost(total, worst if math.isfinite(worst) else total, tuple(busy), source)
 
 
-def work_cost(work: Work) -> Cost:
+def work_cost(work: UserWork) -> Cost:
     busy = ((work.unit.value, 0.0, work.ms),)
     return Cost(work.ms, max(work.ms, work.worst_ms or 0.0), busy, "stated")
 
@@ -193,7 +193,7 @@ def waits_for(application: Application, jobs: Sequence[Job]) -> list[list[int]]:
         # What fills the input of a network again waits until that has read it.
         after = next((j for j in range(place + 1, len(jobs)) if isinstance(jobs[j][0], NetworkUse)
             and jobs[j][1] == turn), None)  # fmt: skip
-        if step.repeat and after is not None and isinstance(step, Work):
+        if step.repeat and after is not None and isinstance(step, UserWork):
             network = jobs[after][0]
             free = turn - depth[network.name]
             result[-1] += [
@@ -265,23 +265,23 @@ def _steady(
     count = min(count, max(2, _MOST_JOBS // max(1, len(application.steps))))
     units: dict[str, list[tuple[float, float]]] = {}
     slots: list[Slot] = []
-    done: list[float] = []
+    ends_ms: list[float] = []
     release = 0.0
     camera = 1000 / application.fps
     for frame in range(count):
         jobs = _jobs(application, mode, None, frame)
-        ready = release if application.threads else max(release, done[-1] if done else 0.0)
+        ready = release if application.threads else max(release, ends_ms[-1] if ends_ms else 0.0)
         row = list(_listed(application, costs, jobs, ready, units, frame))
         slots += row
-        done.append(max((slot.end_ms for slot in row), default=ready))
-        first = row[0].end_ms if row and application.threads else done[-1]
-        release = max(first, (frame + 1) * camera) if _keeps_up(done, camera) else first
+        ends_ms.append(max((slot.end_ms for slot in row), default=ready))
+        first = row[0].end_ms if row and application.threads else ends_ms[-1]
+        release = max(first, (frame + 1) * camera) if _keeps_up(ends_ms, camera) else first
         units = {u: [s for s in spans if s[1] > ready] for u, spans in units.items()}
     half = count // 2
-    interval = (done[-1] - done[half - 1]) / (count - half)
+    interval = (ends_ms[-1] - ends_ms[half - 1]) / (count - half)
     return tuple(slots[:_MOST_JOBS]), interval
 
 
-def _keeps_up(done: Sequence[float], camera: float) -> bool:
+def _keeps_up(ends_ms: Sequence[float], camera: float) -> bool:
     """Whether the next frame of the camera is still to come when this one is done."""
-    return done[-1] <= len(done) * camera
+    return ends_ms[-1] <= len(ends_ms) * camera

@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from npuscope.application.first_fit import first_fit, put
-from npuscope.application.memory import Block, Choice, Demand, Place, Placement, Room
+from npuscope.application.memory import (
+    Alternative,
+    Block,
+    Demand,
+    FreeRange,
+    MemoryPlacement,
+    Place,
+)
 from npuscope.structs import replace
 
 NAME = "CP-SAT"
@@ -23,7 +30,7 @@ def is_there() -> bool:
     return find_spec("ortools") is not None
 
 
-def solved(demands: Sequence[Demand], rooms: Sequence[Room]) -> Placement:
+def solved(demands: Sequence[Demand], rooms: Sequence[FreeRange]) -> MemoryPlacement:
     """The best placement found; the greedy one, with the solver's bound, where it is no better."""
     start = first_fit(demands, rooms)
     from ortools.sat.python import cp_model
@@ -57,12 +64,12 @@ def _none(status: Any) -> bool:
 class _Search:
     """The model, and which of its variables stand for which block."""
 
-    def __init__(self, model: Any, rooms: Sequence[Room]) -> None:
+    def __init__(self, model: Any, rooms: Sequence[FreeRange]) -> None:
         self.model = model
         self.rooms = rooms
         self.cost: list[Any] = []
-        self.chosen: list[tuple[Demand, Choice, Any]] = []
-        self.spots: list[tuple[str, Block, Room, Any, Any]] = []
+        self.chosen: list[tuple[Demand, Alternative, Any]] = []
+        self.spots: list[tuple[str, Block, FreeRange, Any, Any]] = []
         self._boxes: defaultdict[str, list[tuple[Any, Any]]] = defaultdict(list)
 
     def add(self, demand: Demand) -> None:
@@ -104,11 +111,11 @@ class _Search:
             self.model.add_no_overlap_2d([a for a, _ in boxes], [t for _, t in boxes])
         self.model.minimize(sum(self.cost))
 
-    def hint(self, start: Placement) -> None:
+    def hint(self, start: MemoryPlacement) -> None:
         for demand, choice, pick in self.chosen:
             self.model.add_hint(pick, int(start.choices.get(demand.name) is choice))
 
-    def placement(self, solver: Any, bound: float) -> Placement:
+    def placement(self, solver: Any, bound: float) -> MemoryPlacement:
         choices = {d.name: choice for d, choice, pick in self.chosen if solver.boolean_value(pick)}
         places = [
             Place(demand, block, solver.value(at) * _GRAIN)
@@ -117,10 +124,10 @@ class _Search:
         ]
         cost = sum(choice.cost_ms for choice in choices.values())
         neat = _packed(choices, self.rooms)
-        return Placement(choices, tuple(neat or places), cost, min(bound, cost), NAME)
+        return MemoryPlacement(choices, tuple(neat or places), cost, min(bound, cost), NAME)
 
 
-def _packed(choices: dict[str, Choice], rooms: Sequence[Room]) -> list[Place] | None:
+def _packed(choices: dict[str, Alternative], rooms: Sequence[FreeRange]) -> list[Place] | None:
     """The same choices at the lowest addresses, where first fit can place them."""
     places: list[Place] = []
     largest = sorted(choices, key=lambda name: -sum(b.size_bytes for b in choices[name].blocks))

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from npuscope.diagnosis.evidence import (
     FORMS,
-    Evidence,
+    BoardEvidence,
     Seen,
     SeenDigest,
     SeenMarker,
@@ -19,8 +19,8 @@ from npuscope.diagnosis.evidence import (
     statement,
 )
 from npuscope.diagnosis.readers import quantized, read_dump, samples_in
-from npuscope.diagnosis.scene import Frame, Scene
-from npuscope.diagnosis.sights import Array, Sight, View
+from npuscope.diagnosis.scene import BoardScene, Frame
+from npuscope.diagnosis.sights import Array, Sight, SightView
 from npuscope.errors import FileError, UsageError
 from npuscope.program.calls import element_type
 from npuscope.program.model import Buffer, Program
@@ -42,7 +42,7 @@ _SEEN_FORM = (
 )
 
 
-class Request(Struct, frozen=True):
+class TriageRequest(Struct, frozen=True):
     """What the user has, as files and words."""
 
     inputs: tuple[str, ...] = ()
@@ -58,17 +58,17 @@ class Request(Struct, frozen=True):
 
 
 def no_evidence() -> FileError:
-    return FileError("there is no evidence to look at", where="SOURCE", hint=HELPFUL)
+    return FileError("no evidence was given", where="SOURCE", hint=HELPFUL)
 
 
-class Case(Struct, frozen=True):
-    scene: Scene
-    evidence: Evidence
+class TriageCase(Struct, frozen=True):
+    scene: BoardScene
+    evidence: BoardEvidence
     notes: tuple[str, ...]
     used: frozenset[str]  # observations that the user has made
 
 
-def open_case(program: Program, request: Request, other: Program | None) -> Case:
+def open_case(program: Program, request: TriageRequest, other: Program | None) -> TriageCase:
     """Reads all files before anything is simulated."""
     if not request.has_values:
         raise no_evidence()
@@ -85,24 +85,30 @@ def open_case(program: Program, request: Request, other: Program | None) -> Case
     previous = frames_of(program, request.previous, "--previous")
     seen: list[Seen] = [*_outputs(program, request.outputs, len(frames))]
     seen += [
-        SeenValues(Sight(View.OUTPUT, name, frame), values)
+        SeenValues(Sight(SightView.OUTPUT, name, frame), values)
         for frame, row in enumerate(request.answers)
         for name, values in zip(program.outputs, row, strict=True)
     ]
     seen += [one for text in request.seen for one in _seen(program, text, len(frames))]
     seen += [statement(text) for text in request.says]
     sights = (getattr(one, "sight", None) for one in seen)
-    asked = [sight.name for sight in sights if sight is not None and sight.view is View.BUFFER]
-    scene = Scene(program, frames, previous[-1] if previous else None, other, asked)
+    asked = [sight.name for sight in sights if sight is not None and sight.view is SightView.BUFFER]
+    scene = BoardScene(program, frames, previous[-1] if previous else None, other, asked)
     ordered = sorted(seen, key=_cost)
     used = {text.partition("=")[0].partition("@")[0] for text in request.seen}
     used = {"weights" if word.startswith("weights:") else word for word in used}
     if len(frames) > 1:
         used.add("second-input")
-    return Case(scene, Evidence(tuple(ordered)), tuple(notes), frozenset(used))
+    return TriageCase(scene, BoardEvidence(tuple(ordered)), tuple(notes), frozenset(used))
 
 
-_ORDER = (View.WEIGHTS, View.FLASH_WORD, View.INPUT, View.INPUT_RAM, View.BUFFER)
+_ORDER = (
+    SightView.WEIGHTS,
+    SightView.FLASH_WORD,
+    SightView.INPUT,
+    SightView.INPUT_RAM,
+    SightView.BUFFER,
+)
 
 
 def _cost(one: Seen) -> int:
@@ -143,7 +149,7 @@ def frames_of(program: Program, files: Sequence[str], where: str = "--inputs") -
 
 def _stored_inputs(path: str, buffer: Buffer) -> list[np.ndarray]:
     samples = quantized(samples_in(read_dump(path), buffer), buffer)
-    if samples.shorter or any(mask is not None for mask in samples.known):
+    if samples.shorter or any(mask is not None for mask in samples.masks):
         raise FileError("has gaps: an input has to be whole", where=path)
     return [from_stored(buffer, row) for row in samples.rows]
 
@@ -183,15 +189,15 @@ def _outputs(program: Program, files: Sequence[str], frames: int) -> Iterator[Se
                     count = frames - frame
                 else:
                     raise FileError(
-                        f"has outputs of {frame + count} runs, but there are {frames} inputs",
+                        f"has outputs of {frame + count} runs, but {frames} inputs were given",
                         where=files[first + place],
                         hint="give the input of each run with --inputs",
                     )
             for number in range(count):
                 yield SeenValues(
-                    Sight(View.OUTPUT, name, frame + number),
+                    Sight(SightView.OUTPUT, name, frame + number),
                     samples.rows[number],
-                    samples.known[number],
+                    samples.masks[number],
                     samples.shorter,
                     samples.decoded,
                 )
@@ -200,17 +206,19 @@ def _outputs(program: Program, files: Sequence[str], frames: int) -> Iterator[Se
 
 def _seen(program: Program, text: str, frames: int) -> Iterator[Seen]:
     match = _WHAT.fullmatch(text)
-    views = {view.value: view for view in View}
+    views = {view.value: view for view in SightView}
     if match is None or match["view"] not in views:
         raise UsageError(_SEEN_FORM, where=f"--seen {safe_terminal(text[:80])}")
     view, name, value = views[match["view"]], match["name"] or "", match["value"]
     frame = int(match["frame"] or 1) - 1
     if not 0 <= frame < frames:
-        raise UsageError(f"there are {frames} inputs", where=f"--seen {safe_terminal(text[:80])}")
-    if view is View.MARKER:
+        raise UsageError(
+            f"only {frames} inputs were given", where=f"--seen {safe_terminal(text[:80])}"
+        )
+    if view is SightView.MARKER:
         yield SeenMarker(frozenset(word.strip() for word in value.split(",") if word.strip()))
         return
-    if view is View.FLASH_WORD:
+    if view is SightView.FLASH_WORD:
         right = value.strip().lower() in ("right", "yes", "true", "1")
         yield SeenValues(Sight(view, ""), np.array([right], np.uint8))
         return
@@ -222,13 +230,13 @@ def _seen(program: Program, text: str, frames: int) -> Iterator[Seen]:
     yield _seen_file(program, Sight(view, name, frame), value)
 
 
-def _named(program: Program, view: View, name: str, text: str) -> str:
+def _named(program: Program, view: SightView, name: str, text: str) -> str:
     """The pool or buffer that is meant; a network with one of them needs no name."""
-    if view is View.WEIGHTS:
+    if view is SightView.WEIGHTS:
         choices = list(dict.fromkeys(program.buffer_map()[n].pool for n in program.constants))
-    elif view in (View.INPUT, View.INPUT_RAM):
+    elif view in (SightView.INPUT, SightView.INPUT_RAM):
         choices = list(program.inputs)
-    elif view in (View.OUTPUT, View.OUTPUT_RAM, View.AGAIN):
+    elif view in (SightView.OUTPUT, SightView.OUTPUT_RAM, SightView.AGAIN):
         choices = list(program.outputs)
     else:
         choices = [buffer.name for buffer in program.buffers if not buffer.is_param]
@@ -239,16 +247,16 @@ def _named(program: Program, view: View, name: str, text: str) -> str:
     if name not in choices:
         some = ", ".join(choices[:6]) + (", ..." if len(choices) > 6 else "")
         raise UsageError(
-            f"there is no {view.value} '{safe_terminal(name)}'",
+            f"the network has no {view.value} '{safe_terminal(name)}'",
             where=f"--seen {safe_terminal(text[:80])}",
-            hint=f"there are: {safe_terminal(some)}",
+            hint=f"expected one of {safe_terminal(some)}",
         )
     return name
 
 
 def _seen_file(program: Program, sight: Sight, path: str) -> Seen:
     dump = read_dump(path)
-    if sight.view is View.WEIGHTS:
+    if sight.view is SightView.WEIGHTS:
         from npuscope.program.model import images
 
         size = len(images(program)[sight.name])
@@ -259,9 +267,7 @@ def _seen_file(program: Program, sight: Sight, path: str) -> Seen:
                 where=path,
                 hint="dump the weights up to their last byte",
             )
-        return SeenValues(
-            sight, raw[:size], dump.known if dump.known is None else dump.known[:size]
-        )
+        return SeenValues(sight, raw[:size], dump.mask if dump.mask is None else dump.mask[:size])
     buffer = program.buffer_map()[sight.name]
-    samples = samples_in(dump, buffer, whole=sight.view is View.BUFFER)
-    return SeenValues(sight, samples.rows[0], samples.known[0], samples.shorter, samples.decoded)
+    samples = samples_in(dump, buffer, whole=sight.view is SightView.BUFFER)
+    return SeenValues(sight, samples.rows[0], samples.masks[0], samples.shorter, samples.decoded)

@@ -11,30 +11,46 @@ from typing import Protocol
 import numpy as np
 from msgspec import Struct
 
-from npuscope.diagnosis.fault import RIGHT, Fault
-from npuscope.diagnosis.scene import Scene
-from npuscope.diagnosis.sights import Array, Bytes, Sight, View
+from npuscope.diagnosis.fault import RIGHT, BoardFault
+from npuscope.diagnosis.scene import BoardScene
+from npuscope.diagnosis.sights import Array, Bytes, Sight, SightView
 from npuscope.errors import FileError
 from npuscope.program.model import Buffer
+from npuscope.structs import replace
 
 _EXACT = 1e-4  # of a step: decoded values are printed with a few digits
 
 
-class Fit(Struct, frozen=True):
+class Likeness(Struct, frozen=True):
     """How many values were compared, are equal, and are no more than one step off; `distance` is
-    the mean difference in steps, each counted as at most 255."""
+    the mean difference in steps, each counted as at most 255. Of the `touched` ones, which are not
+    those of a right board, `explained` are as predicted."""
 
     compared: int = 0
     equal: int = 0
     near: int = 0
     distance: float = 0.0
+    touched: int = 0
+    explained: int = 0
 
-    def __add__(self, other: Fit) -> Fit:
+    def __add__(self, other: Likeness) -> Likeness:
         total = self.compared + other.compared
         weighted = self.distance * self.compared + other.distance * other.compared
-        return Fit(
-            total, self.equal + other.equal, self.near + other.near, weighted / max(1, total)
+        return Likeness(
+            total,
+            self.equal + other.equal,
+            self.near + other.near,
+            weighted / max(1, total),
+            self.touched + other.touched,
+            self.explained + other.explained,
         )
+
+    def of_touched(self, right: Likeness | None, tolerant: bool) -> Likeness:
+        """Evidence that fits as a whole or not at all, beside how a right board fits it."""
+        if right is None or right.holds(tolerant):
+            return self
+        touched = right.compared - (right.near if tolerant else right.equal)
+        return replace(self, touched=touched, explained=touched * self.holds(tolerant))
 
     @property
     def exact(self) -> bool:
@@ -48,7 +64,7 @@ class Fit(Struct, frozen=True):
 class Seen(Protocol):
     """One piece of evidence."""
 
-    def fit(self, scene: Scene, fault: Fault) -> Fit | None:
+    def fit(self, scene: BoardScene, fault: BoardFault) -> Likeness | None:
         """None where the fault says nothing about it."""
         ...
 
@@ -57,43 +73,51 @@ class Seen(Protocol):
 
 
 class SeenValues(Struct, frozen=True):
-    """Values of a sight in the order of memory. `known` is false where the dump has a gap;
+    """Values of a sight in the order of memory. `mask` is false where the dump has a gap;
     `shorter`: bytes are missing and nobody knows where; `decoded`: real numbers, not stored ones.
     """
 
     sight: Sight
     values: Array
-    known: Array | None = None
+    mask: Array | None = None
     shorter: bool = False
     decoded: bool = False
 
     @property
     def words(self) -> str:
-        frame = f" of input {self.sight.frame + 1}" if self.sight.view is not View.WEIGHTS else ""
+        frame = (
+            f" of input {self.sight.frame + 1}" if self.sight.view is not SightView.WEIGHTS else ""
+        )
         return f"{self.sight.view.value} '{self.sight.name}'{frame}, {self.values.size:,} values"
 
-    def fit(self, scene: Scene, fault: Fault) -> Fit | None:
-        values = scene.predict(self.sight, fault)
+    def fit(self, scene: BoardScene, fault: BoardFault) -> Likeness | None:
+        if self.shorter:
+            values = scene.predict(self.sight, fault)
+            return None if values is None else _shorter_fit(self.values, values)
+        steps = self.steps(scene, fault)
+        return None if steps is None else _of_steps(steps)
+
+    def steps(self, scene: BoardScene, fault: BoardFault) -> Array | None:
+        """How far each value is from the predicted one; None where they cannot be compared."""
+        values = None if self.shorter else scene.predict(self.sight, fault)
         if values is None:
             return None
         step = 1.0
         buffer = scene.buffers.get(self.sight.name)
         if self.decoded and buffer is not None:
             values, step = _as_reals(buffer, values, fault)
-        elif fault.decode is not None and self.sight.view is View.OUTPUT:
+        elif fault.decode is not None and self.sight.view is SightView.OUTPUT:
             return None  # the bytes tell nothing about how they are decoded
         elif values.dtype.kind == "f":
             step = _float_step(buffer, values)
-        if self.sight.view in (View.BUFFER, View.WEIGHTS):
+        if self.sight.view in (SightView.BUFFER, SightView.WEIGHTS):
             values = values.view(np.uint8)
-        if self.shorter:
-            return _shorter_fit(self.values, values)
         if values.size != self.values.size:
             return None
-        return _fit(self.values, values, step, self.known)
+        return _steps(self.values, values, step, self.mask)
 
 
-def _as_reals(buffer: Buffer, values: Array, fault: Fault) -> tuple[Array, float]:
+def _as_reals(buffer: Buffer, values: Array, fault: BoardFault) -> tuple[Array, float]:
     step = buffer.quant.scale if buffer.quant else 1.0
     if fault.decode is not None:
         return fault.decode(buffer, values), step
@@ -108,23 +132,26 @@ def _float_step(buffer: Buffer | None, values: Array) -> float:
     return (float(np.ptp(finite)) / 255 if finite.size else 0.0) or 1.0
 
 
-def _fit(seen: Array, values: Array, step: float, known: Array | None) -> Fit:
+def _steps(seen: Array, values: Array, step: float, mask: Array | None) -> Array:
     a, b = seen.astype(np.float64), values.astype(np.float64)
-    if known is not None:
-        a, b = a[known], b[known]
+    if mask is not None:
+        a, b = a[mask], b[mask]
     with np.errstate(all="ignore"):
         steps = np.abs(a - b) / step
     same = (a == b) | (np.isnan(a) & np.isnan(b))
-    steps = np.where(same, 0.0, np.where(np.isfinite(steps), steps, 255.0))
-    return Fit(
-        a.size,
+    return np.where(same, 0.0, np.where(np.isfinite(steps), steps, 255.0))
+
+
+def _of_steps(steps: Array) -> Likeness:
+    return Likeness(
+        steps.size,
         int((steps <= _EXACT).sum()),
         int((steps <= 1 + _EXACT).sum()),
-        float(np.minimum(steps, 255.0).mean()) if a.size else 0.0,
+        float(np.minimum(steps, 255.0).mean()) if steps.size else 0.0,
     )
 
 
-def _shorter_fit(seen: Array, values: Array) -> Fit:
+def _shorter_fit(seen: Array, values: Array) -> Likeness:
     """Are these all values but a few that were lost on the way? Each that does not follow is
     taken for one behind a loss; there are no more losses than values that are missing."""
     lost, place, most = 0, 0, values.size - seen.size
@@ -132,16 +159,16 @@ def _shorter_fit(seen: Array, values: Array) -> Fit:
         rest = seen[place:] != values[place + lost : seen.size + lost]
         first = int(rest.argmax())
         if not rest[first]:
-            return Fit(seen.size, seen.size, seen.size, 0.0)
+            return Likeness(seen.size, seen.size, seen.size, 0.0)
         place += first
         lost += 1
         if lost > most:
             break
     share = 1 - place / seen.size
     return (
-        Fit(seen.size, place, place, 255 * share)
+        Likeness(seen.size, place, place, 255 * share)
         if place < seen.size
-        else Fit(seen.size, seen.size, seen.size)
+        else Likeness(seen.size, seen.size, seen.size)
     )
 
 
@@ -152,31 +179,39 @@ class SeenDigest(Struct, frozen=True):
     digest: str
 
     @property
+    def name(self) -> str:
+        return {8: "CRC", 32: "MD5", 40: "SHA-1"}.get(len(self.digest), "SHA-256")
+
+    def right(self, scene: BoardScene) -> str:
+        """The checksum that it should be."""
+        values = scene.predict(self.sight, RIGHT)
+        rows = () if values is None else digests(values.view(np.uint8))
+        return next((text for text in rows if len(text) == len(self.digest)), "known")
+
+    @property
     def words(self) -> str:
         return f"checksum of {self.sight.view.value} '{self.sight.name}'"
 
-    def fit(self, scene: Scene, fault: Fault) -> Fit | None:
+    def fit(self, scene: BoardScene, fault: BoardFault) -> Likeness | None:
         values = scene.predict(self.sight, fault)
         if values is None:
             return None
         same = int(self.digest.lower() in digests(values.view(np.uint8)))
-        return Fit(1, same, same, 0.0 if same else 255.0)
+        return Likeness(1, same, same, 0.0 if same else 255.0)
 
 
-def digests(raw: Bytes) -> frozenset[str]:
+def digests(raw: Bytes) -> tuple[str, ...]:
     """Of these bytes, as tools and the board's own CRC unit give them."""
     data = raw.tobytes()
     words = len(data) // 4 * 4
     swapped = np.frombuffer(data[:words], "<u4").astype(">u4").tobytes()
-    return frozenset(
-        (
-            f"{zlib.crc32(data):08x}",
-            f"{_crc_mpeg(data):08x}",
-            f"{_crc_mpeg(swapped):08x}",
-            hashlib.md5(data).hexdigest(),
-            hashlib.sha1(data).hexdigest(),
-            hashlib.sha256(data).hexdigest(),
-        )
+    return (
+        f"{zlib.crc32(data):08x}",
+        f"{_crc_mpeg(data):08x}",
+        f"{_crc_mpeg(swapped):08x}",
+        hashlib.md5(data).hexdigest(),
+        hashlib.sha1(data).hexdigest(),
+        hashlib.sha256(data).hexdigest(),
     )
 
 
@@ -198,30 +233,31 @@ class SeenMarker(Struct, frozen=True):
     def words(self) -> str:
         return f"the pattern stays in {', '.join(sorted(self.kept)) or 'no buffer'}"
 
-    def fit(self, scene: Scene, fault: Fault) -> Fit | None:
-        flags = scene.predict(Sight(View.MARKER, ""), fault)
+    def fit(self, scene: BoardScene, fault: BoardFault) -> Likeness | None:
+        flags = scene.predict(Sight(SightView.MARKER, ""), fault)
         if flags is None:
             return None
         expected = {name for name, flag in zip(scene.watched, flags, strict=True) if flag}
         listed = self.kept & set(scene.watched)
         same = int(expected == listed)
-        return Fit(1, same, same, 0.0 if same else 255.0)
+        return Likeness(1, same, same, 0.0 if same else 255.0)
 
 
 # --- Only a sentence ---
 
 
 class Statement(Struct, frozen=True):
-    """What a sentence says about the outputs of several inputs."""
+    """What a sentence says about the outputs of several inputs: of every value, or of one each."""
 
     words: str
     holds: Callable[[Sequence[Mapping[str, Array]]], bool]
+    of_all: bool = True
 
-    def fit(self, scene: Scene, fault: Fault) -> Fit | None:
+    def fit(self, scene: BoardScene, fault: BoardFault) -> Likeness | None:
         runs = []
         for frame in range(len(scene.frames)):
             outputs = {
-                name: scene.predict(Sight(View.OUTPUT, name, frame), fault)
+                name: scene.predict(Sight(SightView.OUTPUT, name, frame), fault)
                 for name in scene.program.outputs
             }
             values = {name: array for name, array in outputs.items() if array is not None}
@@ -230,7 +266,7 @@ class Statement(Struct, frozen=True):
         if not runs:
             return None
         same = int(self.holds(runs))
-        return Fit(1, same, same, 0.0 if same else 255.0)
+        return Likeness(1, same, same, 0.0 if same else 255.0)
 
 
 _NUMBER = r"(-?(?:0x[0-9a-f]+|\d+(?:\.\d+)?)|zeros?|nan)"
@@ -250,7 +286,7 @@ def statement(text: str) -> Statement:
     match = re.search(rf"always (?:class|label|argmax|index) {_NUMBER}", plain)
     if match:
         place = int(_value(match[1]))
-        return Statement(text, lambda runs: all(_top(run) == place for run in runs))
+        return Statement(text, lambda runs: all(_top(run) == place for run in runs), False)
     match = re.search(
         rf"\b(?:all|every|only|constant(?:ly)?|min = max)\b.*?(?<![\w.]){_NUMBER}(?![\w.])", plain
     )
@@ -290,10 +326,55 @@ def _top(run: Mapping[str, Array]) -> int:
 # --- All of it ---
 
 
-class Evidence(Struct, frozen=True):
+class BoardEvidence(Struct, frozen=True):
     """In the order in which it is compared: what needs no run first."""
 
     seen: tuple[Seen, ...]
 
-    def fits(self, scene: Scene, fault: Fault = RIGHT) -> list[Fit | None]:
+    def fits(self, scene: BoardScene, fault: BoardFault = RIGHT) -> list[Likeness | None]:
         return [one.fit(scene, fault) for one in self.seen]
+
+
+class Touch(Struct, frozen=True):
+    """How a right board fits one piece of evidence, and which values the fault must have touched;
+    None for what fits as a whole or not at all."""
+
+    one: Seen
+    right: Likeness | None
+    places: Array | None
+    limit: float  # steps up to which a value is as predicted
+    is_repeat: bool = False  # the values of another input, once more: they prove nothing new
+
+    def fit(self, scene: BoardScene, fault: BoardFault) -> Likeness | None:
+        if self.places is None or not isinstance(self.one, SeenValues):
+            fit = self.one.fit(scene, fault)
+            return None if fit is None else fit.of_touched(self.right, self.limit >= 1)
+        steps = self.one.steps(scene, fault)
+        if steps is None:
+            return None
+        explained = int((steps[self.places] <= self.limit).sum())
+        return replace(_of_steps(steps), touched=int(self.places.sum()), explained=explained)
+
+
+def touches(evidence: BoardEvidence, scene: BoardScene, tolerant: bool) -> list[Touch]:
+    limit = _EXACT + (1 if tolerant else 0)
+    rows, values = [], set()
+    for one in evidence.seen:
+        steps = one.steps(scene, RIGHT) if isinstance(one, SeenValues) else None
+        key = (one.sight.name, one.values.tobytes()) if isinstance(one, SeenValues) else None
+        places = None if steps is None else steps > limit
+        rows.append(Touch(one, one.fit(scene, RIGHT), places, limit, key in values))
+        values |= {key} - {None}
+    return rows
+
+
+def proof_bits(one: Seen, touched: int) -> int:
+    """What evidence weighs that a fault reproduces, a bit per value: another one would give the
+    same by chance no more often than every second time."""
+    if isinstance(one, SeenDigest):
+        return 4 * len(one.digest) * touched
+    if isinstance(one, SeenValues):  # a constant output is one value, however long it is
+        return min(touched, 8 * one.values.itemsize * np.unique(one.values).size)
+    if isinstance(one, Statement) and one.of_all:
+        return 8 * touched
+    return touched

@@ -53,7 +53,7 @@ ImageChange = Callable[[str, Bytes], Bytes]
 Step = Callable[[Epoch, Memory], None]
 
 
-class Fault(Struct, frozen=True):
+class BoardFault(Struct, frozen=True):
     """What differs from a right board; parts that are None do not.
 
     `supply` is what the application puts into the input buffer, `fetch` what the NPU finds there
@@ -78,10 +78,10 @@ class Fault(Struct, frozen=True):
     parameter: float | None = None  # where it lies on its cause's axis, for a closer search
 
 
-RIGHT = Fault("nothing is wrong")
+RIGHT = BoardFault("nothing is wrong")
 
 
-def both(first: Fault, second: Fault) -> Fault:
+def both(first: BoardFault, second: BoardFault) -> BoardFault:
     """Two faults at once: the first one acts first."""
 
     def supplies(a: Supply | None, b: Supply | None) -> Supply | None:
@@ -123,7 +123,7 @@ def both(first: Fault, second: Fault) -> Fault:
 
         return chained
 
-    return Fault(
+    return BoardFault(
         words=f"{first.words}; {second.words}",
         supply=supplies(first.supply, second.supply),
         fetch=supplies(first.fetch, second.fetch),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npuscope.boards.device import Device
 from npuscope.boards.device import Request as BoardRequest
-from npuscope.diagnosis.case import Request, frames_of
+from npuscope.diagnosis.case import TriageRequest, frames_of
 from npuscope.diagnosis.fault import Feed
 from npuscope.errors import DeviceError, FileError
 from npuscope.program.model import Program
@@ -12,12 +12,12 @@ from npuscope.program.network_c.writer_buffers import memory_shape
 from npuscope.structs import replace
 
 
-def with_answers(request: Request, program: Program, device: Device) -> Request:
+def with_answers(request: TriageRequest, program: Program, device: Device) -> TriageRequest:
     """The request with what the board gives for each of its frames."""
     frames = frames_of(program, request.inputs)
     if not frames:
         raise FileError(
-            "there are no inputs to send", where="--connect", hint="give them with --inputs FILE"
+            "the board needs inputs to run", where="--connect", hint="give them with --inputs FILE"
         )
     networks = device.info().networks
     if not networks:

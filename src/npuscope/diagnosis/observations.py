@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 from msgspec import Struct
 
 from npuscope.diagnosis.result import NextLook
-from npuscope.diagnosis.scene import Frame, Scene
-from npuscope.diagnosis.search import Trial
-from npuscope.diagnosis.sights import Sight, View
+from npuscope.diagnosis.scene import BoardScene, Frame
+from npuscope.diagnosis.search import FaultTrial
+from npuscope.diagnosis.sights import Sight, SightView
 from npuscope.program.calls import element_type
 from npuscope.sim.run import written
 
 _MOST_CAUSES = 16
 _INNER = 6  # buffers along the network of which a dump is considered
 _MOST_LOOKS = 3
-_KNOWN = (View.WEIGHTS, View.FLASH_WORD, View.INPUT, View.INPUT_RAM, View.OUTPUT_RAM)
+_KNOWN = (
+    SightView.WEIGHTS,
+    SightView.FLASH_WORD,
+    SightView.INPUT,
+    SightView.INPUT_RAM,
+    SightView.OUTPUT_RAM,
+)
 
 
 class Observation(Struct, frozen=True):
@@ -30,119 +37,213 @@ class Observation(Struct, frozen=True):
     sights: tuple[Sight, ...]
 
 
-def observations(scene: Scene, inner: Sequence[str]) -> list[Observation]:
+class _Row(Struct, frozen=True):
+    """An observation of any network; CHECKSUMS in its option stands for those of the pools."""
+
+    id: str
+    cost: int
+    words: str
+    option: str
+    views: tuple[SightView, ...]
+
+
+_HALT = (SightView.WEIGHTS, SightView.INPUT, SightView.INPUT_RAM, SightView.OUTPUT_RAM)
+_ROWS = (
+    _Row(
+        "again",
+        1,
+        "start a second run without writing the input again, and dump the output",
+        "--seen again=FILE",
+        (SightView.AGAIN,),
+    ),
+    _Row(
+        "flash-word",
+        1,
+        "read a word of flash that you know (the application's own image): is it right?",
+        "--seen flash-word=right (or wrong)",
+        (SightView.FLASH_WORD,),
+    ),
+    _Row(
+        "weights",
+        2,
+        "let the program compute a CRC-32 over the weights where it expects them, and read a "
+        "word of flash that you know (of the application's own image)",
+        "CHECKSUMS --seen flash-word=right",
+        (SightView.WEIGHTS, SightView.FLASH_WORD),
+    ),
+    _Row(
+        "input",
+        2,
+        "let the program compute a CRC-32 over the network's input buffer just before the run",
+        "--seen input=CRC32",
+        (SightView.INPUT,),
+    ),
+    _Row(
+        "input-ram",
+        3,
+        "dump the input buffer with the debugger just before the run",
+        "--seen input-ram=FILE",
+        (SightView.INPUT_RAM,),
+    ),
+    _Row(
+        "output-ram",
+        3,
+        "dump the output buffer with the debugger after the run, and compare with the print",
+        "--seen output-ram=FILE",
+        (SightView.OUTPUT_RAM,),
+    ),
+    _Row(
+        "marker",
+        3,
+        "fill the network's RAM with 0x55, invalidate the caches, run, and list the buffers "
+        "that still hold 0x55",
+        "--seen marker=NAME,NAME",
+        (SightView.MARKER,),
+    ),
+    _Row(
+        "halt",
+        4,
+        "halt before the run: CRC-32 of the weights and of the input buffer in the program, "
+        "a dump of the input buffer in the debugger; after it: a dump of the output buffer",
+        "CHECKSUMS --seen input=CRC32 --seen input-ram=FILE --seen output-ram=FILE",
+        _HALT,
+    ),
+    _Row(
+        "session",
+        6,
+        "one session with the debugger: fill the network's RAM with 0x55 and write the input; "
+        "before the run CRC-32 of weights and input buffer in the program, a word of flash "
+        "that you know and a dump of the input buffer; after it a dump of the output buffer "
+        "and the list of buffers that still hold 0x55",
+        "CHECKSUMS --seen flash-word=right --seen input=CRC32 --seen input-ram=FILE "
+        "--seen output-ram=FILE --seen marker=NAME,NAME",
+        (*_HALT, SightView.FLASH_WORD, SightView.MARKER),
+    ),
+)
+
+
+def observations(scene: BoardScene, inner: Sequence[str]) -> list[Observation]:
     """Of a scene that has one frame more than the user's, for the output of another input."""
-    program, last = scene.program, len(scene.frames) - 1
-    outputs, inputs = program.outputs, program.inputs
-    pools = tuple(scene.images)
-    weights = tuple(Sight(View.WEIGHTS, pool) for pool in pools)
-    fed = tuple(Sight(View.INPUT_RAM, name) for name in inputs)
-    given = tuple(Sight(View.INPUT, name) for name in inputs)
-    stored = tuple(Sight(View.OUTPUT_RAM, name) for name in outputs)
-    word = Sight(View.FLASH_WORD, "")
-    checksum = " ".join(f"--seen weights:{pool}=CRC32" for pool in pools)
-    rows = [
-        Observation(
-            "second-input",
-            1,
-            "run another input and dump its output",
-            "--inputs A --inputs B --outputs OUT_A --outputs OUT_B",
-            tuple(Sight(View.OUTPUT, name, last) for name in outputs),
-        ),
-        Observation(
-            "again",
-            1,
-            "start a second run without writing the input again, and dump the output",
-            "--seen again=FILE",
-            tuple(Sight(View.AGAIN, name) for name in outputs),
-        ),
-        Observation(
-            "flash-word",
-            1,
-            "read a word of flash that you know (the application's own image): is it right?",
-            "--seen flash-word=right (or wrong)",
-            (word,),
-        ),
-        Observation(
-            "weights",
-            2,
-            "let the program compute a CRC-32 over the weights where it expects them, and read a "
-            "word of flash that you know (of the application's own image)",
-            f"{checksum} --seen flash-word=right".strip(),
-            (*weights, word),
-        ),
-        Observation(
-            "input",
-            2,
-            "let the program compute a CRC-32 over the network's input buffer just before the run",
-            "--seen input=CRC32",
-            given,
-        ),
-        Observation(
-            "input-ram",
-            3,
-            "dump the input buffer with the debugger just before the run",
-            "--seen input-ram=FILE",
-            fed,
-        ),
-        Observation(
-            "output-ram",
-            3,
-            "dump the output buffer with the debugger after the run, and compare with the print",
-            "--seen output-ram=FILE",
-            stored,
-        ),
-        Observation(
-            "marker",
-            3,
-            "fill the network's RAM with 0x55, invalidate the caches, run, and list the buffers "
-            "that still hold 0x55",
-            "--seen marker=NAME,NAME",
-            (Sight(View.MARKER, ""),),
-        ),
-        Observation(
-            "halt",
-            4,
-            "halt before the run: CRC-32 of the weights and of the input buffer in the program, "
-            "a dump of the input buffer in the debugger; after it: a dump of the output buffer",
-            f"{checksum} --seen input=CRC32 --seen input-ram=FILE --seen output-ram=FILE".strip(),
-            (*weights, *given, *fed, *stored),
-        ),
-        Observation(
-            "session",
-            6,
-            "one session with the debugger: fill the network's RAM with 0x55 and write the input; "
-            "before the run CRC-32 of weights and input buffer in the program, a word of flash "
-            "that you know and a dump of the input buffer; after it a dump of the output buffer "
-            "and the list of buffers that still hold 0x55",
-            f"{checksum} --seen flash-word=right --seen input=CRC32 --seen input-ram=FILE "
-            "--seen output-ram=FILE --seen marker=NAME,NAME".strip(),
-            (*weights, word, *given, *fed, *stored, Sight(View.MARKER, "")),
-        ),
-    ]
-    rows += [
-        Observation(
-            f"buffer:{name}",
-            5,
-            f"dump the buffer '{name}' behind {_epoch_of(scene, name)}",
-            f"--seen buffer:{name}=FILE",
-            (Sight(View.BUFFER, name),),
-        )
-        for name in inner
-    ]
-    return rows
+    last = len(scene.frames) - 1
+    checksums = " ".join(f"--seen weights:{pool}=CRC32" for pool in scene.images)
+    rows = [_second_input(scene, last)]
+    for row in _ROWS:
+        sights = tuple(sight for view in row.views for sight in _sights(scene, view))
+        option = row.option.replace("CHECKSUMS", checksums).strip()
+        rows.append(Observation(row.id, row.cost, row.words, option, sights))
+    return rows + [_inner_dump(scene, name) for name in inner]
 
 
-def _epoch_of(scene: Scene, name: str) -> str:
+def _second_input(scene: BoardScene, frame: int) -> Observation:
+    return Observation(
+        "second-input",
+        1,
+        "run another input and dump its output",
+        "--inputs A --inputs B --outputs OUT_A --outputs OUT_B",
+        tuple(Sight(SightView.OUTPUT, name, frame) for name in scene.program.outputs),
+    )
+
+
+def _inner_dump(scene: BoardScene, name: str) -> Observation:
+    return Observation(
+        f"buffer:{name}",
+        5,
+        f"dump the buffer '{name}' behind {_epoch_of(scene, name)}",
+        f"--seen buffer:{name}=FILE",
+        (Sight(SightView.BUFFER, name),),
+    )
+
+
+def _sights(scene: BoardScene, view: SightView) -> tuple[Sight, ...]:
+    """All places that are looked at in one way."""
+    match view:
+        case SightView.WEIGHTS:
+            names: Sequence[str] = tuple(scene.images)
+        case SightView.INPUT | SightView.INPUT_RAM:
+            names = scene.program.inputs
+        case SightView.AGAIN | SightView.OUTPUT_RAM:
+            names = scene.program.outputs
+        case _:
+            names = ("",)
+    return tuple(Sight(view, name) for name in names)
+
+
+# --- Where no cause is certain ---
+
+_LOCALISE = ("weights", "buffer", "second-input", "input")
+_CONFIRM = ("second-input", "weights", "buffer")
+_SHOWS = {
+    "weights": "shows whether the weights or the run is at fault",
+    "buffer": "shows whether the fault is before it or behind it",
+    "second-input": "shows whether the fault depends on the input",
+    "input": "shows whether the network gets the frame",
+}
+_CONFIRMS = "shows whether the same fault explains it too"
+
+
+def localising_looks(
+    scene: BoardScene,
+    used: frozenset[str],
+    states: Mapping[str, bool],
+    wrong_pools: Sequence[str],
+) -> tuple[NextLook, ...]:
+    """Where nothing reproduces the evidence: the cheapest looks that say where the fault is.
+
+    `states` are buffers that were looked at, true where they are right.
+    """
+    if wrong_pools:
+        words = f"dump the weights in {' and '.join(wrong_pools)} as the CPU reads them"
+        option = " ".join(f"--seen weights:{pool}=FILE" for pool in wrong_pools)
+        return (NextLook("weights-dump", words, option, shows="shows which bytes are wrong"),)
+    return _looks(scene, used, _LOCALISE, _SHOWS, states)
+
+
+def confirming_looks(scene: BoardScene, used: frozenset[str]) -> tuple[NextLook, ...]:
+    """Where one cause reproduces it, perhaps by chance: what it would have to reproduce too."""
+    return _looks(scene, used, _CONFIRM, dict.fromkeys(_CONFIRM, _CONFIRMS), {})[:1]
+
+
+def _looks(
+    scene: BoardScene,
+    used: frozenset[str],
+    order: Sequence[str],
+    shows: Mapping[str, str],
+    states: Mapping[str, bool],
+) -> tuple[NextLook, ...]:
+    inner = _half_way(scene, states)
+    rows = {row.id.partition(":")[0]: row for row in observations(scene, inner)}
+    if not scene.images:
+        rows.pop("weights")
+    looks = (rows[name] for name in order if name in rows and rows[name].id not in used)
+    return tuple(
+        NextLook(row.id, row.words, row.option, shows=shows[row.id.partition(":")[0]])
+        for row in islice(looks, _MOST_LOOKS)
+    )
+
+
+def _half_way(scene: BoardScene, states: Mapping[str, bool]) -> tuple[str, ...]:
+    """The buffer in the middle between the last one that is right and the first that is wrong."""
+    names = _between(scene)
+    wrong = [place for place, name in enumerate(names) if states.get(name) is False]
+    names = names[: wrong[0]] if wrong else names
+    right = [place for place, name in enumerate(names) if states.get(name)]
+    names = names[right[-1] + 1 :] if right else names
+    return tuple(names[len(names) // 2 :][:1])
+
+
+# --- Where causes are to be told apart ---
+
+
+def _epoch_of(scene: BoardScene, name: str) -> str:
     epochs = [epoch for epoch in scene.program.executed if name in written(epoch)]
     return epochs[-1].name if epochs else "its epoch"
 
 
 def next_looks(
-    scene: Scene, matches: Sequence[Trial], used: frozenset[str]
+    scene: BoardScene, matches: Sequence[FaultTrial], used: frozenset[str]
 ) -> tuple[NextLook, ...]:
     """What to look at, and then, until single causes remain or nothing tells them apart."""
-    faults: dict[str, Trial] = {}
+    faults: dict[str, FaultTrial] = {}
     for trial in matches:
         faults.setdefault(trial.cause.id, trial)
     trials = list(faults.values())[:_MOST_CAUSES]
@@ -178,13 +279,13 @@ def _parted(groups: list[list[int]], marks: list[bytes]) -> list[list[int]]:
     return result
 
 
-def _mark(scene: Scene, row: Observation, trial: Trial) -> bytes:
+def _mark(scene: BoardScene, row: Observation, trial: FaultTrial) -> bytes:
     """What the observation would show; causes with the same bytes are not told apart."""
     values = (scene.predict(sight, trial.fault) for sight in row.sights)
     return b"|".join(b"-" if v is None else np.ascontiguousarray(v).tobytes() for v in values)
 
 
-def _another(scene: Scene) -> Frame:
+def _another(scene: BoardScene) -> Frame:
     """A frame unlike the first one."""
     random = np.random.default_rng(1)
     inputs = {}
@@ -198,13 +299,18 @@ def _another(scene: Scene) -> Frame:
     return Frame(inputs)
 
 
-def _inner_buffers(scene: Scene) -> tuple[str, ...]:
-    names = [
+def _inner_buffers(scene: BoardScene) -> tuple[str, ...]:
+    names = _between(scene)
+    step = max(1, len(names) // _INNER)
+    return tuple(names[::step][:_INNER])
+
+
+def _between(scene: BoardScene) -> list[str]:
+    """Buffers between input and output, in the order in which they are written."""
+    names = (
         name
         for epoch in scene.program.executed
         for name in written(epoch)
         if name not in scene.program.outputs and not scene.buffers[name].is_param
-    ]
-    unique = list(dict.fromkeys(names))
-    step = max(1, len(unique) // _INNER)
-    return tuple(unique[::step][:_INNER])
+    )
+    return list(dict.fromkeys(names))

@@ -31,12 +31,12 @@ _NPZ_HINT = "take the arrays out of it: numpy.load(FILE)['c_outputs_1'] saved as
 
 
 class Dump(Struct, frozen=True):
-    """Values as a file holds them; `raw`: bytes without a type. `known` is false in gaps."""
+    """Values as a file holds them; `raw`: bytes without a type. `mask` is false in gaps."""
 
     where: str
     values: Array
     raw: bool = False
-    known: Array | None = None
+    mask: Array | None = None
 
 
 def read_dump(path: str | Path) -> Dump:
@@ -103,13 +103,13 @@ def parse_text(text: str, where: str) -> Dump:
         else:
             return _hex_pairs(lines, where)
     words = _NUMBER.findall(body)
-    known = np.array([word != "??" for word in words], bool)
+    mask = np.array([word != "??" for word in words], bool)
     try:
         values = [_number(word) for word in words]
     except ValueError as error:
         raise FileError(f"a number cannot be read: {error}", where=where) from None
     array = _whole(np.array(values, np.float64))
-    return Dump(where, array, known=None if known.all() else known)
+    return Dump(where, array, mask=None if mask.all() else mask)
 
 
 def _bare(line: str) -> str:
@@ -137,31 +137,31 @@ def _hex_pairs(lines: list[str], where: str) -> Dump:
                     hint="give a C array, numbers with commas, or bytes as two hexadecimal digits",
                 )
             pairs += [word[n : n + 2] for n in range(0, len(word), 2)]
-    known = np.array([pair != "??" for pair in pairs], bool)
+    mask = np.array([pair != "??" for pair in pairs], bool)
     values = np.array([0 if pair == "??" else int(pair, 16) for pair in pairs], np.uint8)
-    return Dump(where, values, raw=True, known=None if known.all() else known)
+    return Dump(where, values, raw=True, mask=None if mask.all() else mask)
 
 
 # --- As values of a buffer ---
 
 
-class Samples(Struct, frozen=True):
+class DumpSamples(Struct, frozen=True):
     """Stored values of a buffer, one row per sample. `decoded`: real numbers of an integer buffer;
     `shorter`: a few are missing, nobody knows where."""
 
     rows: tuple[Array, ...]
-    known: tuple[Array | None, ...]
+    masks: tuple[Array | None, ...]
     decoded: bool = False
     shorter: bool = False
 
 
-def samples_in(dump: Dump, buffer: Buffer, *, whole: bool = False) -> Samples:
+def samples_in(dump: Dump, buffer: Buffer, *, whole: bool = False) -> DumpSamples:
     """`whole`: all bytes of the buffer, as memory holds it. A FileError says what was expected."""
     dtype = np.dtype(np.uint8) if whole else element_type(buffer)
     count = buffer.size_bytes if whole else int(np.prod(stored_shape(buffer)))
-    values, known, decoded = dump.values, dump.known, False
+    values, mask, decoded = dump.values, dump.mask, False
     if dump.raw or (whole and values.dtype.itemsize * values.size == count):
-        values, known = _typed(dump, dtype, count)
+        values, mask = _typed(dump, dtype, count)
     elif values.dtype.kind == "f" and dtype.kind != "f":
         decoded = True
     elif values.dtype != dtype:
@@ -171,11 +171,11 @@ def samples_in(dump: Dump, buffer: Buffer, *, whole: bool = False) -> Samples:
         rows = [
             _in_memory_order(row, dump.values, buffer, whole) for row in values.reshape(-1, count)
         ]
-        masks = [None] * len(rows) if known is None else list(known.reshape(-1, count))
-        return Samples(tuple(rows), tuple(masks), decoded)
+        masks = [None] * len(rows) if mask is None else list(mask.reshape(-1, count))
+        return DumpSamples(tuple(rows), tuple(masks), decoded)
     lost = count - total
-    if 0 < lost <= max(1, _LOST_SHARE * count) and count >= 1 / _LOST_SHARE and known is None:
-        return Samples((values.reshape(-1),), (None,), decoded, shorter=True)
+    if 0 < lost <= max(1, _LOST_SHARE * count) and count >= 1 / _LOST_SHARE and mask is None:
+        return DumpSamples((values.reshape(-1),), (None,), decoded, shorter=True)
     raise FileError(
         f"has {_amount(dump, dtype)}, but '{safe_terminal(buffer.name)}' has {count:,} values of "
         f"{dtype.name} ({count * dtype.itemsize:,} bytes)",
@@ -197,12 +197,12 @@ def _typed(dump: Dump, dtype: np.dtype[np.generic], count: int) -> tuple[Array, 
     usable = raw.size // dtype.itemsize * dtype.itemsize
     if usable != raw.size and raw.size > count * dtype.itemsize * (1 - _LOST_SHARE):
         raw = raw[:usable]
-    known = dump.known
-    if known is not None and dtype.itemsize > 1 and known.size == raw.size:
-        known = np.asarray(known.reshape(-1, dtype.itemsize).all(axis=1))
+    mask = dump.mask
+    if mask is not None and dtype.itemsize > 1 and mask.size == raw.size:
+        mask = np.asarray(mask.reshape(-1, dtype.itemsize).all(axis=1))
     if raw.size % dtype.itemsize:
         return raw, None
-    return raw.copy().view(dtype), known
+    return raw.copy().view(dtype), mask
 
 
 def _wrapped(dump: Dump, dtype: np.dtype[np.generic]) -> Array:
@@ -222,12 +222,12 @@ def _wrapped(dump: Dump, dtype: np.dtype[np.generic]) -> Array:
     return unsigned.astype(f"<u{dtype.itemsize}").view(dtype)
 
 
-def _in_memory_order(row: Array, given: Array, buffer: Buffer, whole: bool) -> Array:
+def _in_memory_order(row: Array, array: Array, buffer: Buffer, whole: bool) -> Array:
     """An array with the axes of the network is put in the order of memory."""
-    shape = tuple(size for size in given.shape if size != 1)
+    shape = tuple(size for size in array.shape if size != 1)
     logical = tuple(size for size in buffer.shape if size != 1)
     stored = tuple(size for size in memory_shape(buffer) if size != 1)
-    if whole or given.ndim < 3 or shape[-len(stored) :] == stored or len(logical) < 2:
+    if whole or array.ndim < 3 or shape[-len(stored) :] == stored or len(logical) < 2:
         return row
     if shape[-len(logical) :] == logical:
         return to_stored(buffer, row)
@@ -238,7 +238,7 @@ def _in_memory_order(row: Array, given: Array, buffer: Buffer, whole: bool) -> A
     return row
 
 
-def quantized(samples: Samples, buffer: Buffer) -> Samples:
+def quantized(samples: DumpSamples, buffer: Buffer) -> DumpSamples:
     """Real numbers of an input as stored values."""
     if not samples.decoded:
         return samples
@@ -250,4 +250,4 @@ def quantized(samples: Samples, buffer: Buffer) -> Samples:
         .astype(element_type(buffer))
         for row in samples.rows
     )
-    return Samples(rows, samples.known)
+    return DumpSamples(rows, samples.masks)

@@ -8,28 +8,41 @@ from msgspec import Struct
 
 from npuscope.shown import Rows, ShownRecord
 
+MOST_CHANCE = 0.01  # expected matches by chance up to which a reproduction is a proof
 
-class Verdict(Enum):
+
+class TriageVerdict(Enum):
     """What the evidence shows."""
 
     NO_FAULT = "no fault visible"
     REPRODUCED = "reproduced"
+    PERHAPS = "reproduced, perhaps by chance"
     POINTS = "not reproduced, but pointed to"
     UNKNOWN = "no cause found"
 
 
 class Suspect(Struct, frozen=True):
-    """A cause that reproduces the evidence: `found` is how, `proof` what was compared."""
+    """A cause that reproduces the evidence: `fault` is how, `proof` what was compared. Of the
+    values that differ from a right board (`touched`) it gives `explained`; `tries` of its faults
+    were tried, of which `chance` would be expected to give them without being the cause."""
 
     id: str
     kind: str
     title: str
-    found: str
+    fault: str
     proof: str
     remedy: str
     exact: bool
     equal: int
     compared: int
+    touched: int = 0
+    explained: int = 0
+    tries: int = 1
+    chance: float = 0.0
+
+    @property
+    def by_chance(self) -> bool:
+        return self.chance > MOST_CHANCE
 
 
 class SuspectClass(Struct, frozen=True):
@@ -42,12 +55,13 @@ class SuspectClass(Struct, frozen=True):
 
 class NextLook(Struct, frozen=True):
     """The cheapest observation that tells causes apart; `splits` is what would remain for each
-    outcome, as ids."""
+    outcome, as ids. Where no cause is certain, `shows` is what it says of the place."""
 
     id: str
     words: str
     option: str
-    splits: tuple[tuple[str, ...], ...]
+    splits: tuple[tuple[str, ...], ...] = ()
+    shows: str = ""
 
 
 class TimeSetting(Struct, frozen=True):
@@ -74,7 +88,7 @@ class Triage(ShownRecord, frozen=True):
     """What was seen, and which causes reproduce it, by class."""
 
     model: str
-    verdict: Verdict
+    verdict: TriageVerdict
     answer: str
     generation: str
     generation_known: bool
@@ -92,13 +106,19 @@ class Triage(ShownRecord, frozen=True):
     time: TimeTriage | None = None
     notes: tuple[str, ...] = ()
 
+    @property
+    def single(self) -> bool:
+        """Is it one cause, and none by chance?"""
+        certain = self.verdict is TriageVerdict.REPRODUCED
+        return certain and len(self.classes[0].suspects) == 1
+
     def told(self) -> str:
         return self.answer
 
     def table(self) -> Rows:
         """One row per suspect."""
         return [
-            {"class": number, "id": one.id, "kind": one.kind, "found": one.found}
+            {"class": number, "id": one.id, "kind": one.kind, "fault": one.fault}
             for number, group in enumerate(self.classes, 1)
             for one in group.suspects
         ]

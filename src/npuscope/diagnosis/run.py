@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from npuscope.diagnosis.case import Case, Request, open_case
-from npuscope.diagnosis.causes.registry import CauseKind
-from npuscope.diagnosis.evidence import Evidence, SeenValues
+from npuscope.diagnosis.case import TriageCase, TriageRequest, open_case
+from npuscope.diagnosis.causes.registry import FaultPlace
+from npuscope.diagnosis.evidence import BoardEvidence, Likeness, SeenValues
 from npuscope.diagnosis.fault import RIGHT
-from npuscope.diagnosis.observations import next_looks
-from npuscope.diagnosis.result import Suspect, SuspectClass, TimeTriage, Triage, Verdict
-from npuscope.diagnosis.search import BUDGET_S, Search, Trial
-from npuscope.diagnosis.sights import View
+from npuscope.diagnosis.observations import confirming_looks, localising_looks, next_looks
+from npuscope.diagnosis.result import (
+    MOST_CHANCE,
+    Suspect,
+    SuspectClass,
+    TimeTriage,
+    Triage,
+    TriageVerdict,
+)
+from npuscope.diagnosis.search import BUDGET_S, FaultTrial, Search
+from npuscope.diagnosis.sights import SightView
 from npuscope.diagnosis.signs import signs
 from npuscope.diagnosis.times import FITTED
 from npuscope.program.model import Program
@@ -28,7 +35,7 @@ _OWN_LAYOUT = (
 
 def triage_values(
     program: Program,
-    request: Request,
+    request: TriageRequest,
     other: Program | None = None,
     rivals: Mapping[str, Callable[[], Program]] | None = None,
     budget_s: float = BUDGET_S,
@@ -38,7 +45,7 @@ def triage_values(
     one the board has, so that one step of difference is no evidence."""
     case = open_case(program, request, other)
 
-    def twin(generation: str) -> Case:
+    def twin(generation: str) -> TriageCase:
         assert rivals is not None
         return open_case(rivals[generation](), request, other)
 
@@ -47,8 +54,8 @@ def triage_values(
 
 
 def diagnose(
-    case: Case,
-    rivals: Mapping[str, Callable[[], Case]] | None = None,
+    case: TriageCase,
+    rivals: Mapping[str, Callable[[], TriageCase]] | None = None,
     budget_s: float = BUDGET_S,
     tolerant: bool = False,
 ) -> Triage:
@@ -57,7 +64,9 @@ def diagnose(
     search = Search(case.scene, case.evidence, tolerant, budget_s)
     base = _base(program, case, search, tolerant)
     if search.total.exact:
-        return replace(base, verdict=Verdict.NO_FAULT, answer=_equal(search, program.generation))
+        return replace(
+            base, verdict=TriageVerdict.NO_FAULT, answer=_equal(search, program.generation)
+        )
     for generation, open_rival in (rivals or {}).items():
         rival = open_rival()
         fits = (one.fit(rival.scene, RIGHT) for one in rival.evidence.seen)
@@ -67,7 +76,7 @@ def diagnose(
             return _other_generation(base, generation)
         return replace(
             base,
-            verdict=Verdict.NO_FAULT,
+            verdict=TriageVerdict.NO_FAULT,
             answer=_equal(search, generation),
             generation=generation,
             differing=0,
@@ -78,7 +87,7 @@ def diagnose(
             f"no fault visible: {off} of {search.total.compared:,} values differ, by one step, "
             "which another compiler generation explains"
         )
-        return replace(base, verdict=Verdict.NO_FAULT, answer=answer)
+        return replace(base, verdict=TriageVerdict.NO_FAULT, answer=answer)
     matches = search.run()
     base = replace(
         base,
@@ -87,24 +96,43 @@ def diagnose(
         not_tried=tuple(search.not_tried),
     )
     if not matches:
-        return _not_reproduced(base, search)
-    classes = _classes(matches)
-    looks = next_looks(case.scene, _first_class(matches), case.used)
+        return _not_reproduced(base, search, case.used)
+    return _reproduced(base, search, matches, case.used)
+
+
+def _reproduced(
+    base: Triage, search: Search, matches: list[FaultTrial], used: frozenset[str]
+) -> Triage:
+    classes = _classes(search, matches)
+    looks = next_looks(search.scene, _first_class(matches), used)
+    if all(one.by_chance for one in classes[0].suspects):
+        return replace(
+            base,
+            verdict=TriageVerdict.PERHAPS,
+            answer=f"may be by chance: {_answer(classes[0])}; {_weakness(classes[0].suspects[0])}",
+            classes=classes,
+            next_looks=looks or confirming_looks(search.scene, used),
+        )
     return replace(
         base,
-        verdict=Verdict.REPRODUCED,
+        verdict=TriageVerdict.REPRODUCED,
         answer=_answer(classes[0]),
         classes=classes,
         next_looks=looks,
     )
 
 
-def _listed(evidence: Evidence) -> tuple[str, ...]:
+def _weakness(one: Suspect) -> str:
+    values, tries = counted(one.explained, "value"), counted(one.tries, "fault")
+    return f"it reproduces only {values} that the fault changed, and {tries} of its kind were tried"
+
+
+def _listed(evidence: BoardEvidence) -> tuple[str, ...]:
     """Outputs of several inputs in one line."""
-    frames: dict[tuple[View, str, int], list[int]] = {}
+    frames: dict[tuple[SightView, str, int], list[int]] = {}
     words: list[str] = []
     for one in evidence.seen:
-        if isinstance(one, SeenValues) and one.sight.view is not View.WEIGHTS:
+        if isinstance(one, SeenValues) and one.sight.view is not SightView.WEIGHTS:
             key = one.sight.view, one.sight.name, one.values.size
             frames.setdefault(key, []).append(one.sight.frame + 1)
         else:
@@ -121,7 +149,7 @@ def only_time(program: Program, timed: TimeTriage) -> Triage:
     """Where no values are evidence."""
     return Triage(
         model=program.model_file or program.name,
-        verdict=Verdict.NO_FAULT if timed.explained else Verdict.UNKNOWN,
+        verdict=TriageVerdict.NO_FAULT if timed.explained else TriageVerdict.UNKNOWN,
         answer=time_answer(timed),
         generation=program.generation,
         generation_known=True,
@@ -150,9 +178,9 @@ def time_answer(timed: TimeTriage) -> str:
 def _other_generation(base: Triage, generation: str) -> Triage:
     """The stated generation does not give what was seen, another one does."""
     count = base.compared
-    found = Suspect(
+    build = Suspect(
         "other-generation",
-        CauseKind.PROGRAM.value,
+        FaultPlace.PROGRAM.value,
         "The board runs a build or runtime of another compiler generation",
         f"generation {generation} instead of {base.generation}",
         f"the simulation of generation {generation} gives all {count:,} values that were seen",
@@ -161,11 +189,11 @@ def _other_generation(base: Triage, generation: str) -> Triage:
         count,
         count,
     )
-    group = SuspectClass((found.kind,), True, (found,))
-    return replace(base, verdict=Verdict.REPRODUCED, answer=_answer(group), classes=(group,))
+    group = SuspectClass((build.kind,), True, (build,))
+    return replace(base, verdict=TriageVerdict.REPRODUCED, answer=_answer(group), classes=(group,))
 
 
-def _base(program: Program, case: Case, search: Search, tolerant: bool) -> Triage:
+def _base(program: Program, case: TriageCase, search: Search, tolerant: bool) -> Triage:
     notes = list(case.notes)
     if program.source == "npuscope":
         notes.append(_OWN_LAYOUT)
@@ -174,7 +202,7 @@ def _base(program: Program, case: Case, search: Search, tolerant: bool) -> Triag
     total = search.total
     return Triage(
         model=program.model_file or program.name,
-        verdict=Verdict.UNKNOWN,
+        verdict=TriageVerdict.UNKNOWN,
         answer="",
         generation=program.generation,
         generation_known=not tolerant,
@@ -190,49 +218,64 @@ def _equal(search: Search, generation: str) -> str:
     return f"no fault visible: all {count:,} values equal the simulation of generation {generation}"
 
 
-def _classes(matches: list[Trial]) -> tuple[SuspectClass, ...]:
-    """Exact ones are one class, those within a step another."""
+def _classes(search: Search, matches: list[FaultTrial]) -> tuple[SuspectClass, ...]:
+    """Exact ones are one class, those within a step another; what may be by chance comes last."""
     classes = []
     for exact in (True, False):
         rows: dict[str, Suspect] = {}
         for trial in matches:
             if trial.fit.exact is exact:
-                rows.setdefault(trial.cause.id, suspect(trial))
+                rows.setdefault(trial.cause.id, suspect(search, trial))
         if rows:
-            kinds = tuple(dict.fromkeys(row.kind for row in rows.values()))
-            classes.append(SuspectClass(kinds, exact, tuple(rows.values())))
+            suspects = tuple(sorted(rows.values(), key=lambda row: row.by_chance))
+            kinds = tuple(dict.fromkeys(row.kind for row in suspects))
+            classes.append(SuspectClass(kinds, exact, suspects))
     return tuple(classes)
 
 
-def _first_class(matches: list[Trial]) -> list[Trial]:
+def _first_class(matches: list[FaultTrial]) -> list[FaultTrial]:
     return [trial for trial in matches if trial.fit.exact is matches[0].fit.exact]
 
 
-def suspect(trial: Trial) -> Suspect:
+def suspect(search: Search, trial: FaultTrial) -> Suspect:
     cause, fit = trial.cause, trial.fit
-    how = "exactly" if fit.exact else f"{fit.equal:,} of them exactly, the rest within one step"
-    if trial.contradicted:
-        proof = f"{fit.equal:,} of {fit.compared:,} values are those that were seen"
-    else:
-        values = "the value" if fit.compared == 1 else f"all {fit.compared:,} values"
-        proof = f"the simulation gives {values} that {'was' if fit.compared == 1 else 'were'} seen"
-        proof += "" if fit.compared == 1 else f", {how}"
+    chance = search.chance(trial)
     return Suspect(
         cause.id,
         cause.kind.value,
         cause.title,
         trial.fault.words,
-        proof,
+        _contradiction(search, fit) if trial.contradicted else _proof(fit, chance),
         cause.remedy,
         fit.exact and not trial.contradicted,
         fit.equal,
         fit.compared,
+        fit.touched,
+        fit.explained,
+        search.tries(trial),
+        chance,
     )
+
+
+def _contradiction(search: Search, fit: Likeness) -> str:
+    before, after = search.wrong(search.total), search.wrong(fit)
+    return f"with it {after:,} instead of {before:,} of {fit.compared:,} values differ"
+
+
+def _proof(fit: Likeness, chance: float) -> str:
+    if fit.compared == 1:
+        text = "the simulation gives the value that was seen"
+    else:
+        how = "exactly" if fit.exact else f"{fit.equal:,} of them exactly, the rest within one step"
+        text = f"the simulation gives all {fit.compared:,} values that were seen, {how}"
+    if chance > MOST_CHANCE:
+        text += f"; may be by chance: {counted(fit.touched, 'value')} differ from a right board"
+    return text
 
 
 def _answer(first: SuspectClass) -> str:
     lead = first.suspects[0]
-    text = f"{lead.title[0].lower()}{lead.title[1:]} ({lead.found})"
+    text = f"{lead.title[0].lower()}{lead.title[1:]} ({lead.fault})"
     more = len(first.suspects) - 1
     if not more:
         return text
@@ -240,22 +283,24 @@ def _answer(first: SuspectClass) -> str:
     return f"{text}, or {others} the same: this evidence cannot tell"
 
 
-def _not_reproduced(base: Triage, search: Search) -> Triage:
-    """What the evidence shows by itself, and what came nearest."""
-    nearest = [suspect(trial) for trial in search.nearest()[:_NEAREST]]
+def _not_reproduced(base: Triage, search: Search, used: frozenset[str]) -> Triage:
+    """What the evidence shows by itself, what came nearest, and where to look for more."""
+    nearest = [suspect(search, trial) for trial in search.nearest()[:_NEAREST]]
     shown = signs(search.scene, search.evidence, search.right, search.tolerant)
-    tried = f"none of {base.tried:,} faults gives what was seen"
+    tried = f"none of {base.tried:,} faults explains what was seen"
     points = [sign.kind.value for sign in shown] + [one.kind for one in nearest[:1]]
+    looks = localising_looks(search.scene, used, search.inner_states(), search.wrong_checksums)
+    base = replace(base, next_looks=looks)
     if not points:
-        return replace(base, verdict=Verdict.UNKNOWN, answer=tried)
+        return replace(base, verdict=TriageVerdict.UNKNOWN, answer=tried)
     if shown:
-        answer = f"{tried}, but {shown[0].words}"
+        answer = f"{shown[0].words}; {tried}"
     else:
         best = nearest[0]
-        answer = f"{tried}; nearest: {best.title[0].lower()}{best.title[1:]} ({best.found})"
+        answer = f"{tried}; nearest: {best.title[0].lower()}{best.title[1:]} ({best.fault})"
     return replace(
         base,
-        verdict=Verdict.POINTS,
+        verdict=TriageVerdict.POINTS,
         answer=answer,
         nearest=tuple(nearest),
         points_to=tuple(dict.fromkeys(points)),

@@ -11,8 +11,8 @@ from functools import cached_property
 import numpy as np
 from msgspec import Struct
 
-from npuscope.diagnosis.fault import RIGHT, Blocked, Drain, Fault, Feed
-from npuscope.diagnosis.sights import Array, Bytes, Sight, View
+from npuscope.diagnosis.fault import RIGHT, Blocked, BoardFault, Drain, Feed
+from npuscope.diagnosis.sights import Array, Bytes, Sight, SightView
 from npuscope.errors import NpuscopeError
 from npuscope.program.calls import element_type
 from npuscope.program.model import Buffer, Program, images
@@ -32,7 +32,7 @@ class Frame(Struct, frozen=True):
     inputs: dict[str, Array]
 
 
-class Ran(Struct, frozen=True):
+class FaultyRun(Struct, frozen=True):
     """What one run left: stored values of outputs and inputs, and the buffers asked for."""
 
     outputs: dict[str, Array]
@@ -41,7 +41,7 @@ class Ran(Struct, frozen=True):
     kept_marker: tuple[bool, ...] = ()
 
 
-class Scene:
+class BoardScene:
     """Frames that an application shows one after the other to a program, and what can be seen.
 
     `previous` is the frame before the first one, where it is known; `other` another build whose
@@ -62,11 +62,11 @@ class Scene:
         self.other = other
         self.asked = tuple(asked)
         self.buffers = program.buffer_map()
-        self._runs: OrderedDict[bytes, Ran | None] = OrderedDict()
+        self._runs: OrderedDict[bytes, FaultyRun | None] = OrderedDict()
         self._constants: dict[tuple[int, int], dict[str, np.ndarray]] = {}
         self._held: dict[int, object] = {}  # keeps ids of functions from being used again
-        self._faults: dict[object, tuple[Fault, ...]] = {}
-        self._wider: Scene | None = None
+        self._faults: dict[object, tuple[BoardFault, ...]] = {}
+        self._wider: BoardScene | None = None
         self.most_runs = _MOST_RUNS
         self.executions = 0
         self.seconds = 0.0  # of the processor, for all runs
@@ -95,53 +95,55 @@ class Scene:
         start = self.program.pool(buffer.pool).address + buffer.offset
         return start, start + buffer.size_bytes
 
-    def faults(self, key: object, make: Callable[[], Iterable[Fault]]) -> tuple[Fault, ...]:
+    def faults(
+        self, key: object, make: Callable[[], Iterable[BoardFault]]
+    ) -> tuple[BoardFault, ...]:
         """Made once: the results of their runs are kept by them."""
         if key not in self._faults:
             self._faults[key] = tuple(make())
         return self._faults[key]
 
-    def wider(self, frame: Callable[[], Frame], asked: Sequence[str]) -> Scene:
+    def wider(self, frame: Callable[[], Frame], asked: Sequence[str]) -> BoardScene:
         """With one frame more, and more buffers to look at."""
         if self._wider is None:
             frames = [*self.frames, frame()]
-            self._wider = Scene(self.program, frames, self.previous, self.other, asked)
+            self._wider = BoardScene(self.program, frames, self.previous, self.other, asked)
             self._wider.most_runs = self.most_runs
         return self._wider
 
     # --- What a fault lets one see ---
 
-    def predict(self, sight: Sight, fault: Fault = RIGHT) -> Array | None:
+    def predict(self, sight: Sight, fault: BoardFault = RIGHT) -> Array | None:
         """Stored values; None where the fault says nothing about it, or the board would stop."""
         frame = sight.frame
         match sight.view:
-            case View.WEIGHTS:
+            case SightView.WEIGHTS:
                 return self._flashed(sight.name, fault)
-            case View.INPUT:
+            case SightView.INPUT:
                 return self._held_by_ram(
                     sight.name, self._supplied(sight.name, frame, fault), fault
                 )
-            case View.INPUT_RAM:
+            case SightView.INPUT_RAM:
                 return self._held_by_ram(sight.name, self._fetched(sight.name, frame, fault), fault)
-            case View.OUTPUT_RAM:
+            case SightView.OUTPUT_RAM:
                 return self._settled(frame, fault).get(sight.name)
-            case View.OUTPUT:
+            case SightView.OUTPUT:
                 return self._read(sight.name, frame, fault)
-            case View.AGAIN:
+            case SightView.AGAIN:
                 return self._again(sight.name, frame, fault)
-            case View.BUFFER:
+            case SightView.BUFFER:
                 ran = self._ran(frame, fault)
                 return None if ran is None else ran.inner.get(sight.name)
-            case View.MARKER:
+            case SightView.MARKER:
                 ran = self._ran(frame, fault, MARKER)
                 if ran is None:
                     return None
                 pairs = zip(self.watched, ran.kept_marker, strict=True)
                 return np.array([self._keeps(n, still, fault) for n, still in pairs], np.uint8)
-            case View.FLASH_WORD:
+            case SightView.FLASH_WORD:
                 return np.array([not fault.unmapped], np.uint8)
 
-    def _flashed(self, pool: str, fault: Fault) -> Bytes | None:
+    def _flashed(self, pool: str, fault: BoardFault) -> Bytes | None:
         """Weights as the CPU reads them; old firmware comes with its own."""
         image = self.images.get(pool)
         if fault.program is not None and fault.program is self.other:
@@ -149,7 +151,7 @@ class Scene:
             image = None if theirs is None else np.frombuffer(theirs, np.uint8)
         return image if image is None or fault.image is None else fault.image(pool, image)
 
-    def _held_by_ram(self, name: str, values: Array | None, fault: Fault) -> Array | None:
+    def _held_by_ram(self, name: str, values: Array | None, fault: BoardFault) -> Array | None:
         """What can be read back of an input: nothing, where its RAM is off."""
         start, end = self.address(name)
         off = any(b.start < end and start < b.end and not b.open_to_cpu for b in fault.blocked)
@@ -182,25 +184,25 @@ class Scene:
                 return self._left(name, frame)
         return None
 
-    def _supplied(self, name: str, frame: int, fault: Fault) -> Array | None:
+    def _supplied(self, name: str, frame: int, fault: BoardFault) -> Array | None:
         feed = self.feed(name, frame)
         return feed.stored() if fault.supply is None else fault.supply(feed)
 
-    def _fetched(self, name: str, frame: int, fault: Fault) -> Array | None:
+    def _fetched(self, name: str, frame: int, fault: BoardFault) -> Array | None:
         stored = self._supplied(name, frame, fault)
         if stored is None or fault.fetch is None:
             return stored
         feed = self.feed(name, frame)
         return fault.fetch(Feed(feed.buffer, feed.logical(stored), feed.before, feed.left))
 
-    def _ran(self, frame: int, fault: Fault, fill: int = 0) -> Ran | None:
+    def _ran(self, frame: int, fault: BoardFault, fill: int = 0) -> FaultyRun | None:
         inputs = {name: self._fetched(name, frame, fault) for name in self.program.inputs}
-        known = {name: values for name, values in inputs.items() if values is not None}
-        if len(known) < len(inputs):
+        complete = {name: values for name, values in inputs.items() if values is not None}
+        if len(complete) < len(inputs):
             return None
-        return self._run(fault.program or self.program, known, fault, fill)
+        return self._run(fault.program or self.program, complete, fault, fill)
 
-    def _settled(self, frame: int, fault: Fault) -> dict[str, Array]:
+    def _settled(self, frame: int, fault: BoardFault) -> dict[str, Array]:
         """Outputs in RAM when the run is over, as the CPU can read it."""
         ran = self._ran(frame, fault)
         if ran is None:
@@ -214,7 +216,7 @@ class Scene:
         return self._drained(outputs, frame, fault, fault.settle)
 
     def _drained(
-        self, outputs: dict[str, Array], frame: int, fault: Fault, change: object
+        self, outputs: dict[str, Array], frame: int, fault: BoardFault, change: object
     ) -> dict[str, Array]:
         if not callable(change):
             return outputs
@@ -225,22 +227,22 @@ class Scene:
         }
         return {name: values for name, values in results.items() if values is not None}
 
-    def _before(self, frame: int, fault: Fault) -> dict[str, Array]:
+    def _before(self, frame: int, fault: BoardFault) -> dict[str, Array]:
         """Outputs of the run before, with the same fault on the NPU's side."""
         if not frame and self.previous is None:
             return {}
         inner = replace(fault, settle=None, read=None)
         if frame:
             return self._settled(frame - 1, inner)
-        alone = Scene(self.program, [self.previous or self.frames[0]], None, self.other)
+        alone = BoardScene(self.program, [self.previous or self.frames[0]], None, self.other)
         alone._runs, alone._constants, alone._held = self._runs, self._constants, self._held
         return alone._settled(0, inner)
 
-    def _read(self, name: str, frame: int, fault: Fault) -> Array | None:
+    def _read(self, name: str, frame: int, fault: BoardFault) -> Array | None:
         settled = self._settled(frame, fault)
         return self._drained(settled, frame, fault, fault.read).get(name)
 
-    def _again(self, name: str, frame: int, fault: Fault) -> Array | None:
+    def _again(self, name: str, frame: int, fault: BoardFault) -> Array | None:
         """A second run on what the first one left in the input buffers."""
         first = self._ran(frame, fault)
         program = fault.program or self.program
@@ -257,8 +259,12 @@ class Scene:
     # --- Runs ---
 
     def _run(
-        self, program: Program, inputs: Mapping[str, Array], fault: Fault = RIGHT, fill: int = 0
-    ) -> Ran | None:
+        self,
+        program: Program,
+        inputs: Mapping[str, Array],
+        fault: BoardFault = RIGHT,
+        fill: int = 0,
+    ) -> FaultyRun | None:
         """One inference; None where the simulation of a broken network cannot go on."""
         changes = (fault.image, fault.image_read, fault.step)
         self._held |= {id(change): change for change in changes if change is not None}
@@ -281,8 +287,8 @@ class Scene:
         return self._runs[place]
 
     def _execute(
-        self, program: Program, inputs: Mapping[str, Array], fault: Fault, fill: int
-    ) -> Ran:
+        self, program: Program, inputs: Mapping[str, Array], fault: BoardFault, fill: int
+    ) -> FaultyRun:
         self.executions += 1
         memory = Memory(replace(program, constants=self._weights(program, fault)))
         buffers = program.buffer_map()
@@ -307,14 +313,14 @@ class Scene:
             for name in self.watched
             if fill
         )
-        return Ran(
+        return FaultyRun(
             {name: _stored(memory, buffers[name]) for name in program.outputs},
             {name: _stored(memory, buffers[name]) for name in program.inputs},
             inner,
             marked,
         )
 
-    def _keeps(self, name: str, still: bool, fault: Fault) -> bool:
+    def _keeps(self, name: str, still: bool, fault: BoardFault) -> bool:
         """Does the CPU still find the pattern in a buffer that is `still` as it was in RAM?"""
         if name in self.program.inputs:
             return "inputs" in fault.untouched
@@ -326,7 +332,7 @@ class Scene:
                 return block.open_to_cpu
         return still
 
-    def _weights(self, program: Program, fault: Fault) -> dict[str, np.ndarray]:
+    def _weights(self, program: Program, fault: BoardFault) -> dict[str, np.ndarray]:
         """The program's constants as the NPU reads them."""
         if fault.image is None and fault.image_read is None:
             return program.constants

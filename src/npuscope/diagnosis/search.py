@@ -8,27 +8,40 @@ from itertools import groupby, islice, pairwise
 
 from msgspec import Struct
 
-from npuscope.diagnosis.causes.registry import Cause, CauseKind, all_causes
-from npuscope.diagnosis.evidence import Evidence, Fit
-from npuscope.diagnosis.fault import Fault, both
-from npuscope.diagnosis.scene import Scene
+from npuscope.diagnosis.causes.registry import FaultCause, FaultPlace, all_causes
+from npuscope.diagnosis.evidence import (
+    BoardEvidence,
+    Likeness,
+    SeenDigest,
+    SeenValues,
+    proof_bits,
+    touches,
+)
+from npuscope.diagnosis.fault import BoardFault, both
+from npuscope.diagnosis.scene import BoardScene
+from npuscope.diagnosis.sights import SightView
 from npuscope.progress import progress
+from npuscope.structs import replace
 
 BUDGET_S = 40.0
 _ROUNDS_OF = (1, 3, 44)  # faults of each cause in the first rounds
 _BEST = 3  # places on a cause's axis that are looked at more closely
 _ROUNDS = 5
+_HINTS_OF = 12  # causes that are compared with all of the evidence before one is named as a hint
+_HINT_SHARE = 0.5  # of the values that differ, which a hint has to set right
 _PAIR_FROM = 6  # the nearest single faults, for two at once
 
 
-class Trial(Struct, frozen=True):
-    """A fault with how it fits: `explains` counts pieces of evidence that a right board fails."""
+class FaultTrial(Struct, frozen=True):
+    """A fault with how it fits: `explains` counts pieces of evidence that a right board fails,
+    `bits` is what they weigh."""
 
-    cause: Cause
-    fault: Fault
-    fit: Fit
+    cause: FaultCause
+    fault: BoardFault
+    fit: Likeness
     explains: int
     contradicted: bool
+    bits: int = 0
 
     def reproduces(self, tolerant: bool) -> bool:
         return not self.contradicted and self.explains > 0 and self.fit.holds(tolerant)
@@ -38,34 +51,52 @@ class Search:
     """One search: `tolerant` where a step of difference is no evidence."""
 
     def __init__(
-        self, scene: Scene, evidence: Evidence, tolerant: bool, budget_s: float = BUDGET_S
+        self, scene: BoardScene, evidence: BoardEvidence, tolerant: bool, budget_s: float = BUDGET_S
     ) -> None:
         self.scene = scene
         self.evidence = evidence
         self.tolerant = tolerant
-        self.right = evidence.fits(scene)
-        self.trials: list[Trial] = []
+        self._touches = touches(evidence, scene, tolerant)
+        self.right = [one.right for one in self._touches]
+        self.trials: list[FaultTrial] = []
         self.not_tried: list[str] = []
         self._ends = time.process_time() + budget_s
 
     @property
-    def total(self) -> Fit:
+    def total(self) -> Likeness:
         """How a right board fits."""
-        return sum((fit for fit in self.right if fit is not None), Fit())
+        return sum((fit for fit in self.right if fit is not None), Likeness())
 
     @property
     def sees_no_fault(self) -> bool:
-        known = [fit for fit in self.right if fit is not None]
-        return bool(known) and all(fit.holds(self.tolerant) for fit in known)
+        fits = [fit for fit in self.right if fit is not None]
+        return bool(fits) and all(fit.holds(self.tolerant) for fit in fits)
 
-    def run(self, causes: Iterable[Cause] | None = None) -> list[Trial]:
+    def wrong(self, fit: Likeness) -> int:
+        """Values that are not as predicted."""
+        return fit.compared - (fit.near if self.tolerant else fit.equal)
+
+    def tries(self, trial: FaultTrial) -> int:
+        """Faults that were tried of this cause, those along its axis apart from those that are not;
+        pairs of causes are one search."""
+        if "+" in trial.cause.id:
+            return sum("+" in one.cause.id for one in self.trials)
+        searched = trial.fault.parameter is not None
+        mine = (one for one in self.trials if one.cause.id == trial.cause.id)
+        return sum((one.fault.parameter is not None) is searched for one in mine)
+
+    def chance(self, trial: FaultTrial) -> float:
+        """Faults of this cause that would be expected to give the same without being the one."""
+        return self.tries(trial) * 2.0 ** -min(trial.bits, 1000)
+
+    def run(self, causes: Iterable[FaultCause] | None = None) -> list[FaultTrial]:
         """Those that reproduce the evidence, exact ones first."""
         rows = tuple(all_causes() if causes is None else causes)
         rest = [(cause, self._faults(cause)) for cause in rows]
         # What only misreads the outputs needs no run. Then the first of every cause come before the
         # rest of any: a large network has little time.
         for cause, faults in rest:
-            if cause.kind is CauseKind.OUTPUT:
+            if cause.kind is FaultPlace.OUTPUT:
                 self._try(cause, islice(faults, sum(_ROUNDS_OF)))
         for count in _ROUNDS_OF:
             for cause, faults in rest:
@@ -81,23 +112,66 @@ class Search:
             self._pairs()
         return self.matches
 
-    def _faults(self, cause: Cause) -> Iterator[Fault]:
+    def _faults(self, cause: FaultCause) -> Iterator[BoardFault]:
         return iter(self.scene.faults(cause.id, lambda: cause.faults(self.scene)))
 
     @property
-    def matches(self) -> list[Trial]:
-        found = [trial for trial in self.trials if trial.reproduces(self.tolerant)]
-        return sorted(found, key=lambda t: (not t.fit.exact, -t.fit.equal, -t.cause.often))
+    def matches(self) -> list[FaultTrial]:
+        trials = [trial for trial in self.trials if trial.reproduces(self.tolerant)]
+        return sorted(trials, key=lambda t: (not t.fit.exact, -t.fit.equal, -t.cause.often))
 
-    def nearest(self) -> list[Trial]:
-        """What comes closest, the best of each cause, where it is closer than a right board."""
-        best: dict[str, Trial] = {}
-        for trial in sorted(self.trials, key=lambda trial: trial.fit.distance):
-            if trial.explains >= 0 and trial.fit.compared:
+    def nearest(self) -> list[FaultTrial]:
+        """The best fault of each cause that sets right at least half of the values that differ."""
+        best: dict[str, FaultTrial] = {}
+        order = sorted(
+            self.trials, key=lambda t: (self.wrong(t.fit) - t.fit.touched, t.fit.distance)
+        )
+        for trial in order:
+            if trial.fit.compared:
                 best.setdefault(trial.cause.id, trial)
-        return [trial for trial in best.values() if trial.fit.distance < self.total.distance]
+        whole = [self._whole(trial) for trial in list(best.values())[:_HINTS_OF]]
+        most = (1 - _HINT_SHARE) * self.wrong(self.total)
+        hints = [t for t in whole if t is not None and self.wrong(t.fit) <= most]
+        least = min((self.wrong(t.fit) for t in hints if "+" not in t.cause.id), default=most + 1)
+        # Two faults at once are worth a word only where they say more than one of them.
+        hints = [t for t in hints if "+" not in t.cause.id or self.wrong(t.fit) < least]
+        return sorted(hints, key=lambda trial: self.wrong(trial.fit))
 
-    def _try(self, cause: Cause, faults: Iterable[Fault]) -> None:
+    def inner_states(self) -> dict[str, bool]:
+        """Buffers inside the network that were looked at: are they as on a right board?"""
+        return {
+            one.one.sight.name: one.right.holds(self.tolerant)
+            for one in self._touches
+            if isinstance(one.one, SeenValues | SeenDigest)
+            and one.one.sight.view is SightView.BUFFER
+            and one.right is not None
+        }
+
+    @property
+    def wrong_checksums(self) -> tuple[str, ...]:
+        """Pools whose weights have another checksum, and of which there is no dump."""
+        return tuple(
+            one.one.sight.name
+            for one in self._touches
+            if isinstance(one.one, SeenDigest)
+            and one.one.sight.view is SightView.WEIGHTS
+            and one.right is not None
+            and not one.right.exact
+        )
+
+    def _whole(self, trial: FaultTrial) -> FaultTrial | None:
+        """With all of the evidence; None where it contradicts what is right or wrong as a whole."""
+        total = Likeness()
+        for one in self._touches:
+            fit = one.fit(self.scene, trial.fault)
+            if fit is None:
+                return None
+            if not isinstance(one.one, SeenValues) and not fit.holds(self.tolerant):
+                return None
+            total += fit
+        return replace(trial, fit=total)
+
+    def _try(self, cause: FaultCause, faults: Iterable[BoardFault]) -> None:
         for fault in faults:
             if time.process_time() > self._ends:
                 if cause.id not in self.not_tried:
@@ -105,21 +179,22 @@ class Search:
                 return
             self.trials.append(self.trial(cause, fault))
 
-    def trial(self, cause: Cause, fault: Fault) -> Trial:
+    def trial(self, cause: FaultCause, fault: BoardFault) -> FaultTrial:
         """Stops at the first piece that contradicts it; its distance is of what was compared."""
-        total, explains = Fit(), 0
-        for one, right in zip(self.evidence.seen, self.right, strict=True):
+        total, explains, bits = Likeness(), 0, 0
+        for one in self._touches:
             fit = one.fit(self.scene, fault)
             if fit is None:
                 continue
             total += fit
             if not fit.holds(self.tolerant):
-                return Trial(cause, fault, total, explains, contradicted=True)
-            if right is not None and not right.holds(self.tolerant):
+                return FaultTrial(cause, fault, total, explains, contradicted=True)
+            if one.right is not None and not one.right.holds(self.tolerant):
                 explains += 1
-        return Trial(cause, fault, total, explains, contradicted=False)
+                bits += 0 if one.is_repeat else proof_bits(one.one, fit.explained)
+        return FaultTrial(cause, fault, total, explains, contradicted=False, bits=bits)
 
-    def _closer(self, cause: Cause) -> None:
+    def _closer(self, cause: FaultCause) -> None:
         """Along the axis of a cause, around the places that came nearest."""
         if cause.near is None:
             return
@@ -142,14 +217,14 @@ class Search:
             centres = list(dict.fromkeys(t.fault.parameter or 0.0 for t in best))[:_BEST]
             width = max(1.0, width / 8)
 
-    def _promises(self, cause: Cause) -> bool:
+    def _promises(self, cause: FaultCause) -> bool:
         """A cause with an axis that reproduces nothing yet may do so between two places."""
         if cause.near is None or self.scene.is_slow:
             return False
         mine = (trial for trial in self.trials if trial.cause is cause)
         return not any(trial.reproduces(self.tolerant) for trial in mine)
 
-    def _around(self, cause: Cause, centre: float, width: float) -> tuple[Fault, ...]:
+    def _around(self, cause: FaultCause, centre: float, width: float) -> tuple[BoardFault, ...]:
         near = cause.near
         assert near is not None
         key = cause.id, round(centre), round(width)
@@ -159,10 +234,10 @@ class Search:
         """Two faults at once: what changes only the reading costs no run, so it is tried behind all
         others; of the rest, the nearest single ones with faults of other kinds."""
         singles = [trial for trial in self.trials if trial.fit.compared]
-        readings = [t for t in singles if t.cause.kind is CauseKind.OUTPUT]
+        readings = [t for t in singles if t.cause.kind is FaultPlace.OUTPUT]
         few = [t for _, rows in groupby(readings, lambda t: t.cause.id) for t in islice(rows, 6)]
-        inner = [t for t in singles if t.cause.kind is not CauseKind.OUTPUT]
-        best: dict[str, Trial] = {}
+        inner = [t for t in singles if t.cause.kind is not FaultPlace.OUTPUT]
+        best: dict[str, FaultTrial] = {}
         for trial in sorted(singles, key=lambda trial: trial.fit.distance):
             best.setdefault(trial.cause.id, trial)
         nearest = list(best.values())
@@ -176,9 +251,9 @@ class Search:
                 self.trials.append(self.trial(paired(first.cause, second.cause), pair))
 
 
-def paired(first: Cause, second: Cause) -> Cause:
+def paired(first: FaultCause, second: FaultCause) -> FaultCause:
     """Two causes as one."""
-    return Cause(
+    return FaultCause(
         f"{first.id}+{second.id}",
         first.kind,
         f"Two faults at once: {first.title}. {second.title}",

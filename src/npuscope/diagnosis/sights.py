@@ -12,7 +12,7 @@ Array = np.ndarray
 Bytes = NDArray[np.uint8]
 
 
-class View(Enum):
+class SightView(Enum):
     """Who reads what, and when. Bytes are in the order of memory."""
 
     OUTPUT = "output"  # as the program reads it
@@ -31,6 +31,6 @@ class View(Enum):
 class Sight(Struct, frozen=True):
     """One thing to look at: an output, an input, a buffer or a pool, by name."""
 
-    view: View
+    view: SightView
     name: str
     frame: int = 0  # which of the inputs it belongs to

@@ -7,65 +7,80 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct
 
-from npuscope.diagnosis.causes.inputs import LINE_BYTES
-from npuscope.diagnosis.causes.registry import CauseKind
-from npuscope.diagnosis.evidence import Evidence, Fit, SeenValues
+from npuscope.diagnosis.causes.lines import LINE_BYTES
+from npuscope.diagnosis.causes.registry import FaultPlace
+from npuscope.diagnosis.evidence import BoardEvidence, Likeness, SeenDigest, SeenValues
 from npuscope.diagnosis.fault import RIGHT
-from npuscope.diagnosis.scene import Scene
-from npuscope.diagnosis.sights import Array, View
+from npuscope.diagnosis.scene import BoardScene
+from npuscope.diagnosis.sights import Array, SightView
 
 # Evidence of a place, and what it means if it is not as predicted.
 _PLACES = {
-    View.WEIGHTS: (CauseKind.WEIGHTS, "the weights are not those of the build"),
-    View.INPUT: (CauseKind.INPUT, "the input buffer does not hold the frame"),
-    View.INPUT_RAM: (CauseKind.INPUT, "RAM does not hold the frame that the program wrote"),
-    View.BUFFER: (CauseKind.MEMORY, "a buffer inside the network is wrong already"),
-    View.OUTPUT_RAM: (CauseKind.MEMORY, "the output is wrong in RAM already"),
+    SightView.WEIGHTS: (FaultPlace.WEIGHTS, "the weights are not those of the build"),
+    SightView.INPUT: (FaultPlace.INPUT, "the input buffer does not hold the frame"),
+    SightView.INPUT_RAM: (FaultPlace.INPUT, "RAM does not hold the frame that the program wrote"),
+    SightView.BUFFER: (FaultPlace.MEMORY, "a buffer inside the network is wrong already"),
+    SightView.OUTPUT_RAM: (FaultPlace.MEMORY, "the output is wrong in RAM already"),
 }
 _FEW = 8  # values of which an order proves something
 
 
 class Sign(Struct, frozen=True):
-    kind: CauseKind
+    kind: FaultPlace
     words: str
 
 
-def signs(scene: Scene, evidence: Evidence, right: list[Fit | None], tolerant: bool) -> list[Sign]:
+def signs(
+    scene: BoardScene, evidence: BoardEvidence, right: list[Likeness | None], tolerant: bool
+) -> list[Sign]:
     """The strongest first: a place that was looked at, then what the values themselves show."""
-    wrong: dict[View, bool] = {}
+    wrong: dict[SightView, bool] = {}
     for one, fit in zip(evidence.seen, right, strict=True):
         sight = getattr(one, "sight", None)
         if sight is not None and fit is not None:
             wrong[sight.view] = wrong.get(sight.view, False) or not fit.holds(tolerant)
-    found = [Sign(*_PLACES[view]) for view in _PLACES if wrong.get(view)]
-    if wrong.get(View.OUTPUT) and wrong.get(View.OUTPUT_RAM) is False:
-        found.insert(
-            0, Sign(CauseKind.OUTPUT, "the output is right in RAM: the program misreads it")
-        )
-    return [*found, *_of_values(scene, evidence)]
+    places = [Sign(*_PLACES[view]) for view in _PLACES if wrong.get(view)]
+    if wrong.get(SightView.WEIGHTS):
+        places[0] = _of_weights(scene, evidence)
+    if wrong.get(SightView.OUTPUT) and wrong.get(SightView.OUTPUT_RAM) is False:
+        words = "the output is right in RAM: the program misreads it"
+        places.insert(0, Sign(FaultPlace.OUTPUT, words))
+    return [*places, *_of_values(scene, evidence)]
 
 
-def _of_values(scene: Scene, evidence: Evidence) -> Iterator[Sign]:
+def _of_weights(scene: BoardScene, evidence: BoardEvidence) -> Sign:
+    """With the checksums, where there are any."""
+    pairs = []
+    for one in evidence.seen:
+        if isinstance(one, SeenDigest) and one.sight.view is SightView.WEIGHTS:
+            fit = one.fit(scene, RIGHT)
+            if fit is not None and not fit.exact:
+                pairs.append(f"{one.sight.name}: {one.name} {one.digest}, not {one.right(scene)}")
+    words = "the weights in memory are not those of this build"
+    return Sign(FaultPlace.WEIGHTS, f"{words} ({'; '.join(pairs)})" if pairs else words)
+
+
+def _of_values(scene: BoardScene, evidence: BoardEvidence) -> Iterator[Sign]:
     outputs = [
         one
         for one in evidence.seen
-        if isinstance(one, SeenValues) and one.sight.view is View.OUTPUT and not one.decoded
+        if isinstance(one, SeenValues) and one.sight.view is SightView.OUTPUT and not one.decoded
     ]
     for one in outputs[:1]:
         values = scene.predict(one.sight, RIGHT)
         if values is None or values.size != one.values.size:
             continue
         if values.size >= _FEW and np.array_equal(np.sort(values), np.sort(one.values)):
-            yield Sign(CauseKind.OUTPUT, "the values are right, in another order")
+            yield Sign(FaultPlace.OUTPUT, "the values are right, in another order")
         elif (lines := _wrong_lines(values, one.values)) is not None:
             start, end = lines[0] * LINE_BYTES, lines[1] * LINE_BYTES + LINE_BYTES - 1
-            yield Sign(CauseKind.OUTPUT, f"only bytes {start} to {end} are wrong")
+            yield Sign(FaultPlace.OUTPUT, f"only bytes {start} to {end} are wrong")
     by_name: dict[str, list[Array]] = {}
     for one in outputs:
         by_name.setdefault(one.sight.name, []).append(one.values)
     several = [rows for rows in by_name.values() if len(rows) > 1]
     if several and all(np.array_equal(rows[0], row) for rows in several for row in rows):
-        yield Sign(CauseKind.WEIGHTS, "the output is the same for different inputs")
+        yield Sign(FaultPlace.WEIGHTS, "the output is the same for different inputs")
 
 
 def _wrong_lines(values: Array, seen: Array) -> tuple[int, int] | None:

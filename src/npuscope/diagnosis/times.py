@@ -19,7 +19,7 @@ _GUESS = 0.05  # what a setting without a figure of its own has to give way by
 Predict = Callable[[Mapping[str, Any]], Profile]
 
 
-class Prediction(Struct, frozen=True):
+class TimeCase(Struct, frozen=True):
     """What times are compared with: of the whole network, and by epoch where both have them."""
 
     measured_ms: float
@@ -29,7 +29,7 @@ class Prediction(Struct, frozen=True):
     machine: Machine
 
 
-class Setting(Struct, frozen=True):
+class BoardSetting(Struct, frozen=True):
     """A setting of the board: `options` predict it anew, else `time` computes it from the
     prediction. A range of factors stands for what depends on the code."""
 
@@ -37,13 +37,13 @@ class Setting(Struct, frozen=True):
     title: str
     remedy: str
     options: Mapping[str, Any] = {}
-    time: Callable[[Prediction], float | None] | None = None
+    time: Callable[[TimeCase], float | None] | None = None
 
 
-def _scaled(low: float, high: float) -> Callable[[Prediction], float | None]:
+def _scaled(low: float, high: float) -> Callable[[TimeCase], float | None]:
     """The CPU's part takes so many times as long, as far as that explains the measured time."""
 
-    def time(case: Prediction) -> float | None:
+    def time(case: TimeCase) -> float | None:
         cpu = case.profile.time.software_ms + case.profile.time.control_ms
         if cpu <= 0:
             return None
@@ -53,12 +53,12 @@ def _scaled(low: float, high: float) -> Callable[[Prediction], float | None]:
     return time
 
 
-def _in_software(case: Prediction) -> float | None:
+def _in_software(case: TimeCase) -> float | None:
     cycles = case.macs / case.machine.software_limits.int8_macs_per_cycle
     return cycles / case.machine.clocks.mcu_mhz / 1000 if case.macs else None
 
 
-def _counted_in(ratio: float) -> Callable[[Prediction], float | None]:
+def _counted_in(ratio: float) -> Callable[[TimeCase], float | None]:
     return lambda case: case.profile.total_ms * ratio
 
 
@@ -66,44 +66,44 @@ _BAUD = (9600, 14400, 115200, 460800, 921600)
 _LINE_BITS = 18 * 10  # characters of a line as one public application prints it
 
 
-def _printed(case: Prediction) -> float | None:
+def _printed(case: TimeCase) -> float | None:
     """A line per epoch at one of the usual speeds: the one that comes nearest."""
     epochs = max(1, len(case.profile.epochs))
     times = [case.profile.total_ms + epochs * _LINE_BITS * 1000 / baud for baud in _BAUD]
     return min(times, key=lambda time: abs(time - case.measured_ms))
 
 
-def _with_protocol(case: Prediction) -> float | None:
+def _with_protocol(case: TimeCase) -> float | None:
     """The vendor's validate adds about a millisecond of its own to a run [5.42 against 4.40 ms]."""
     return case.profile.total_ms + 1.0
 
 
 SETTINGS = (
-    Setting(
+    BoardSetting(
         "flash-50-mhz",
         "flash at 50 MHz instead of 200",
         "set the I/O fuses and the flash's clock to 200 MHz (octal DTR)",
         {"flash": "octo-dtr-50"},
     ),
-    Setting(
+    BoardSetting(
         "flash-no-prefetch",
         "flash without the controller's prefetch",
         "switch the prefetch of the memory-mapped flash on",
         {"flash": "octo-dtr-200-no-prefetch"},
     ),
-    Setting(
+    BoardSetting(
         "flash-100-mhz",
         "flash at 100 MHz instead of 200",
         "set the flash's clock to 200 MHz (octal DTR)",
         {"flash": "octo-dtr-100"},
     ),
-    Setting(
+    BoardSetting(
         "psram-slow",
         "external RAM at 50 MHz instead of 200",
         "set the I/O fuses and the PSRAM's clock",
         {"psram": "hexa-dtr-50"},
     ),
-    Setting(
+    BoardSetting(
         "clocks-nominal",
         "nominal clocks (CPU 600, NPU 800 MHz) instead of overdrive",
         "raise the core voltage and set 800 and 1000 MHz",
@@ -113,7 +113,7 @@ SETTINGS = (
             "overrides": {"clocks.nic_mhz": 800},
         },
     ),
-    Setting(
+    BoardSetting(
         "nominal-and-flash-50",
         "nominal clocks and flash at 50 MHz",
         "set clocks, I/O fuses and flash as the vendor's application does",
@@ -124,67 +124,67 @@ SETTINGS = (
             "overrides": {"clocks.nic_mhz": 800},
         },
     ),
-    Setting(
+    BoardSetting(
         "controller-off",
         "epochs started by the CPU, not by the epoch controller",
         "compile with --enable-epoch-controller, and use its runtime",
         {"epoch_controller": False},
     ),
-    Setting(
+    BoardSetting(
         "external-ram",
         "activations in external RAM",
         "give the compiler the internal pools (the .mpool of the profile)",
         {"external_only": True},
     ),
-    Setting(
+    BoardSetting(
         "caches-off",
         "CPU caches off, or the code runs from slow memory",
         "enable I-cache and D-cache before the first run",
         time=_scaled(2.0, 6.0),
     ),
-    Setting(
+    BoardSetting(
         "debug-build",
         "a debug build (-O0): kernels and driver run unoptimised",
         "build runtime and kernels with -O3 or -Ofast",
         time=_scaled(3.0, 12.0),
     ),
-    Setting(
+    BoardSetting(
         "in-software",
         "the network runs on the CPU, not on the NPU",
         "link the NPU build (network.c of the NPU's compiler) and its runtime",
         time=_in_software,
     ),
-    Setting(
+    BoardSetting(
         "prints",
         "prints inside the timed part",
         "print after the run",
         time=_printed,
     ),
-    Setting(
+    BoardSetting(
         "validate-protocol",
         "the time of the protocol is part of it",
         "compare times of one and the same tool",
         time=_with_protocol,
     ),
-    Setting(
+    BoardSetting(
         "wrong-clock-3-2",
         "cycles divided by a clock that is two thirds of the right one",
         "use the clock of the counter's domain in the formula",
         time=_counted_in(1.5),
     ),
-    Setting(
+    BoardSetting(
         "wrong-clock-2",
         "cycles divided by half of the clock",
         "use the clock of the counter's domain in the formula",
         time=_counted_in(2.0),
     ),
-    Setting(
+    BoardSetting(
         "wrong-clock-4-3",
         "cycles divided by 600 instead of 800 MHz",
         "use the clock that is set in the formula",
         time=_counted_in(4 / 3),
     ),
-    Setting(
+    BoardSetting(
         "wrong-clock-half",
         "cycles divided by twice the clock",
         "use the clock of the counter's domain in the formula",
@@ -204,7 +204,7 @@ def triage_time(
     predict: Predict,
 ) -> TimeTriage:
     """Settings ranked by how well they fit; those that change nothing are left out."""
-    case = Prediction(measured_ms, tuple(epochs_ms), base, macs, machine)
+    case = TimeCase(measured_ms, tuple(epochs_ms), base, macs, machine)
     low, high = base.interval_ms
     inside = low * (1 - _GUESS) <= measured_ms <= (high or math.inf) * (1 + _GUESS)
     rows = [row for setting in SETTINGS if (row := _tried(setting, case, predict)) is not None]
@@ -224,7 +224,7 @@ def triage_time(
     )
 
 
-def _tried(setting: Setting, case: Prediction, predict: Predict) -> TimeSetting | None:
+def _tried(setting: BoardSetting, case: TimeCase, predict: Predict) -> TimeSetting | None:
     profile = case.profile
     if setting.time is not None:
         time = setting.time(case)
@@ -246,7 +246,7 @@ def _relative(measured: float, predicted: float) -> float:
     return abs(math.log(predicted / measured)) if predicted > 0 else math.inf
 
 
-def _error(case: Prediction, total_ms: float, profile: Profile) -> float:
+def _error(case: TimeCase, total_ms: float, profile: Profile) -> float:
     """Of the total or, where the log has them, summed over epochs."""
     if len(case.epochs_ms) != len(profile.epochs) or not case.epochs_ms:
         return _relative(case.measured_ms, total_ms)

@@ -151,14 +151,14 @@ def _find(path: Path, name: str) -> Path:
 
 def _images(program: Program, file: Path) -> dict[str, bytes]:
     """Of a vendor's build, from whatever held its weights when it was read."""
-    found: dict[str, bytes] = {}
+    image_by_pool: dict[str, bytes] = {}
     read = {} if program.source == "npuscope" else images(program)
     for pool in program.pools:
         fixed = read.get(pool.name) if not pool.relative else None
         image = None if pool.virtual else fixed or _image(pool, file)
         if image is not None:
-            found[pool.name] = image
-    return found
+            image_by_pool[pool.name] = image
+    return image_by_pool
 
 
 def _image(pool: Pool, file: Path) -> bytes | None:

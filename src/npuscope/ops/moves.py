@@ -263,7 +263,7 @@ ROWS = (
         inputs=(1, None),
         shape=concat_shape,
         kernel=Kernel("moves", "moves:real_concat", "moves:raw_concat"),
-        traits=_MOVES,
+        traits={*_MOVES, Trait.PARTS},
         tflite={
             "CONCATENATION": Tflite(
                 "convert_moves:concat",
@@ -284,6 +284,7 @@ ROWS = (
             "UNPACK": Tflite("convert_moves:unpack", options=("UnpackOptions", "Axis")),
         },
         {"Split": Onnx("convert_moves:split", any_order=True)},
+        {Trait.PARTS},
     ),
     _move(
         "Slice",
@@ -302,6 +303,7 @@ ROWS = (
             ),
         },
         {"Slice": Onnx("convert_moves:cut", any_order=True)},
+        {Trait.PARTS},
     ),
     _move(
         "Pad",

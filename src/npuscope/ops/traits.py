@@ -20,6 +20,7 @@ class Trait(Enum):
     # Where values go.
     MOVES = auto()  # results are values of the operands: quantization passes through unchanged
     VIEW = auto()  # the same values in the same order
+    PARTS = auto()  # one tensor cut into parts, or parts joined into one
     INDEXED = auto()  # an operand holds the places that are read or written
     PICKS = auto()  # the largest or smallest of several values: comparing raw integers will do
     KEEPS_CHANNELS = auto()  # a channel of the result comes of the same channel of the operands

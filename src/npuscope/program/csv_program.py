@@ -33,10 +33,10 @@ def program_from_network_csv(path: Path) -> Program:
     """Every epoch as one of the NPU without registers; those without figures do nothing."""
     table = read_network_csv(path)
     machine = load_machine()
-    known = {memory.name: memory for memory in machine.pools}
+    memories = {memory.name: memory for memory in machine.pools}
     uses = {use.pool: use for use in table.uses}
     names = [traffic.pool for traffic in table.totals]
-    pools = tuple(_pool(name, known.get(name), uses.get(name)) for name in names)
+    pools = tuple(_pool(name, memories.get(name), uses.get(name)) for name in names)
     last = max((row.number for row in table.epochs), default=0)
     return Program(
         name=path.stem,

@@ -360,11 +360,11 @@ def with_four_bits(path: Path, data: bytes, weights: Sequence[str]) -> bytes:
     if not weights:
         return data
     document = open_document(path, data)
-    wanted = {name for stem in weights for name in (stem, f"{stem}_quantized")}
+    names = {name for stem in weights for name in (stem, f"{stem}_quantized")}
     try:
         for op in document.nodes:
             layer = document.layer(op)
-            if layer is not None and layer.weights.name in wanted and may_be_four_bits(layer):
+            if layer is not None and layer.weights.name in names and may_be_four_bits(layer):
                 to_four_bits(document, layer)
     except NotFitting as misfit:
         raise ModelError(f"4 bits cannot be written: {misfit}") from None

@@ -45,8 +45,8 @@ def _shift(layer: FileLayer, errors: np.ndarray, mean: np.ndarray) -> np.ndarray
         return -sums * mean if sums.shape == mean.shape else None
     if not layer.is_dense or layer.in_axis is None:
         return None
-    kept = (layer.out_axis, layer.in_axis)
-    sums = errors.sum(tuple(axis for axis in range(errors.ndim) if axis not in kept))
+    matrix_axes = (layer.out_axis, layer.in_axis)
+    sums = errors.sum(tuple(axis for axis in range(errors.ndim) if axis not in matrix_axes))
     table = sums if layer.out_axis < layer.in_axis else sums.T
     return -table @ mean if table.shape[1] == len(mean) else None
 

@@ -210,11 +210,11 @@ def _opened(path: Path, wish: Wish, options: Options, folder: Path) -> _Opening:
         notes = ("no output has columns of unlike ranges: none was split",) if wish.split else ()
         return _Opening(work, judge, samples, notes)
     first = next(iter(work.outputs(None, samples.calibration[:1])))
-    file, joins, told = split_outputs(path, names, options.get("shapes"), folder)
+    file, joins, whole = split_outputs(path, names, options.get("shapes"), folder)
     if judge is not None:
         parts = {join.name: (len(join.parts), join.axis) for join in joins}
         judge.parts_of_outputs = tuple(parts.get(name, (1, 0)) for name in first)
-    return _Opening(opened(file, options, folder), judge, samples, tuple(told))
+    return _Opening(opened(file, options, folder), judge, samples, tuple(whole))
 
 
 def _judge(work: FloatFile, wish: Wish) -> TaskJudge | None:

@@ -53,8 +53,8 @@ def split_outputs(
                 raise NotFitting("it is not made by a Concat")
             axis = int(document.attribute(maker, "axis", 0))
             parts = tuple(document.name(part) for part in document.inputs(maker))
-            named = tuple(origin for origin in origins if document.op(origin) is maker)
-            request = EditRequest(named, {}, facts)  # type: ignore[arg-type]
+            maker_origins = tuple(origin for origin in origins if document.op(origin) is maker)
+            request = EditRequest(maker_origins, {}, facts)  # type: ignore[arg-type]
             apply_edit(document, "separate-outputs", request)
         except NotFitting as misfit:
             notes.append(f"output '{safe_terminal(name)}' stays whole: {misfit}")

@@ -98,9 +98,9 @@ class TaskJudge:
         self._dtypes = {border.name: border.dtype for border in borders}
         order = [int(place) for place in np.random.default_rng(seed).permutation(total)]
         size = sum(4 * prod(border.shape) for border in borders)
-        held = max(_FEWEST // 3, _MOST_BYTES // max(size, 1))
-        ranges = min(most, total // 4, held)
-        choosing = min((total - ranges) // 2, _MOST_CHOOSING, held)
+        limit = max(_FEWEST // 3, _MOST_BYTES // max(size, 1))
+        ranges = min(most, total // 4, limit)
+        choosing = min((total - ranges) // 2, _MOST_CHOOSING, limit)
         self.choosing = tuple(sorted(order[ranges : ranges + choosing]))
         self.unused = tuple(sorted(order[ranges + choosing :][:_MOST_UNUSED]))
         return CalibrationSamples(

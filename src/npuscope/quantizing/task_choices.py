@@ -96,7 +96,7 @@ def four_bits(
         layer = document.layer(op)
         if layer is not None and may_be_four_bits(layer):
             sizes[layer.weights.name.removesuffix("_quantized")] = layer.weights.values.size
-    first, kept = best, 0
+    first, count = best, 0
     names = sorted(sizes, key=lambda name: -sizes[name])[:_LAYERS]
     for number, name in enumerate(names, 1):
         bench.progress(f"{_FOUR_BITS}: layer {number} of {len(names)}")
@@ -104,9 +104,9 @@ def four_bits(
         title = f"{_FOUR_BITS} in {name}"
         over = max_flash is not None and best.profile.memory.weights_bytes > max_flash
         best, step = bench.attempted(title, best, plan, saves_flash=over)
-        kept += step.kept
+        count += step.kept
     if not names:
         return best, []
     saved = first.profile.memory.weights_bytes - best.profile.memory.weights_bytes
-    reason = f"{saved:,} bytes of flash less" if kept else "no layer gains by it within the limit"
-    return best, [ChoiceStep(_FOUR_BITS, kept, len(names), reason, first, best)]
+    reason = f"{saved:,} bytes of flash less" if count else "no layer gains by it within the limit"
+    return best, [ChoiceStep(_FOUR_BITS, count, len(names), reason, first, best)]

@@ -48,8 +48,8 @@ def accuracy_text(result: TaskAccuracy) -> str:
         )
         for sample in result.changed[:_SHOWN]:
             cells = [sample.truth, *(sample.answers[row.name] for row in result.rows)]
-            shown = " ".join(f"{safe_terminal(cell)[:16]:<16}" for cell in cells)
-            lines.append(f"  {safe_terminal(sample.name)[-30:]:<30} {shown}".rstrip())
+            columns = " ".join(f"{safe_terminal(cell)[:16]:<16}" for cell in cells)
+            lines.append(f"  {safe_terminal(sample.name)[-30:]:<30} {columns}".rstrip())
     for row in result.rows[1:]:
         own = [cost for cost in result.layers if cost.other == row.name]
         if own:

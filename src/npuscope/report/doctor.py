@@ -39,12 +39,12 @@ def _lines(installed: Installed) -> Iterator[str]:
     for program, path in installed.programs:
         yield f"  {program.names[0]:<18} {safe_terminal(path) or 'not found'}"
         yield from _wrapped(f"for {program.good_for}")
-    kept, amount = installed.kept, "empty"
-    if kept.files:
+    cache, amount = installed.kept, "empty"
+    if cache.files:
         limit = f"at most {MOST_BYTES / _MIB:.0f} MiB and {MOST_DAYS} days are kept"
-        size = f"{counted(kept.files, 'file')}, {kept.size_bytes / _MIB:.1f} MiB"
+        size = f"{counted(cache.files, 'file')}, {cache.size_bytes / _MIB:.1f} MiB"
         amount = f"{size}; {limit}; it may be deleted at any time"
-    yield f"cache     {safe_terminal(str(kept.folder))}: {amount}"
+    yield f"cache     {safe_terminal(str(cache.folder))}: {amount}"
 
 
 def _verdict(installed: Installed) -> str:

@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from npuscope.application.check.model import CheckedTarget, FolderCheck, Severity
+from npuscope.application.check.model import AppSeverity, CheckedTarget, FolderCheck
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 _TITLES = {
-    Severity.ERROR: "Errors",
-    Severity.LATENT: "Right today, wrong when something grows",
-    Severity.NOTE: "Not faults, but worth knowing",
+    AppSeverity.ERROR: "Errors",
+    AppSeverity.LATENT: "Right today, wrong when something grows",
+    AppSeverity.NOTE: "Not faults, but worth knowing",
 }
 
 
 def answer(check: FolderCheck) -> str:
-    errors, latent = len(check.of(Severity.ERROR)), len(check.of(Severity.LATENT))
+    errors, latent = len(check.of(AppSeverity.ERROR)), len(check.of(AppSeverity.LATENT))
     networks = {network.file for target in check.targets for network in target.networks}
-    seen = f"{counted(len(networks), 'network')} on {counted(len(check.targets), 'board')}"
+    scope = f"{counted(len(networks), 'network')} on {counted(len(check.targets), 'board')}"
     if errors:
-        first = safe_terminal(check.of(Severity.ERROR)[0].message)
+        first = safe_terminal(check.of(AppSeverity.ERROR)[0].message)
         more = f" and {counted(errors - 1, 'more error')}" if errors > 1 else ""
-        return f"{first}{more} ({seen})"
+        return f"{first}{more} ({scope})"
     risks = f"; {counted(latent, 'latent risk')}" if latent else ""
-    return f"no errors in {seen}{risks}"
+    return f"no errors in {scope}{risks}"
 
 
 def check_text(check: FolderCheck) -> str:
     lines = [answer(check)]
-    for severity in Severity:
+    for severity in AppSeverity:
         rows = check.of(severity)
         if rows:
             lines += ["", _TITLES[severity]]

@@ -32,7 +32,7 @@ def triage_text(triage: Triage) -> str:
         lines += _class_lines(number, group)
     lines += [f"sign      {words}" for words in triage.signs]
     for suspect in triage.nearest:
-        lines.append(f"nearest   {suspect.id}: {suspect.found}; {suspect.proof}")
+        lines.append(f"nearest   {suspect.id}: {suspect.fault}; {suspect.proof}")
     lines += _look_lines(triage.next_looks)
     if triage.tried:
         tried = f"{counted(triage.tried, 'fault')} in {counted(triage.simulations, 'simulation')}"
@@ -71,7 +71,7 @@ def _class_lines(number: int, group: SuspectClass) -> list[str]:
 def _suspect_lines(suspect: Suspect) -> list[str]:
     return [
         f"  {suspect.id}: {suspect.title}",
-        f"    found   {suspect.found}",
+        f"    fault   {suspect.fault}",
         f"    proof   {suspect.proof}",
         f"    remedy  {suspect.remedy}",
     ]
@@ -80,8 +80,13 @@ def _suspect_lines(suspect: Suspect) -> list[str]:
 def _look_lines(looks: tuple[NextLook, ...]) -> list[str]:
     lines = []
     for word, look in zip(("next", "then", "then"), looks, strict=False):
-        left = max(len(part) for part in look.splits)
-        result = "tells them apart" if left == 1 else f"leaves at most {left} of them together"
-        lines.append(f"{word:<9} {look.words}; {result}")
+        lines.append(f"{word:<9} {look.words}; {_use(look)}")
         lines.append(f"          {look.option}")
     return lines
+
+
+def _use(look: NextLook) -> str:
+    if not look.splits:
+        return look.shows
+    left = max(len(part) for part in look.splits)
+    return "tells them apart" if left == 1 else f"leaves at most {left} of them together"

@@ -43,7 +43,7 @@ class VendorEngine(Struct, frozen=True):
     data: tuple[tuple[str, int], ...] = ()
 
 
-class Compiled(Struct, frozen=True):
+class CompilerFigures(Struct, frozen=True):
     """What the compiler said of an epoch, or of all epochs of a blob together."""
 
     type: str
@@ -68,7 +68,7 @@ class VendorEpoch(Struct, frozen=True):
     engines: tuple[VendorEngine, ...]
     cache_read: tuple[int, ...]
     cache_write: tuple[int, ...]
-    compiled: Compiled | None = None
+    compiled: CompilerFigures | None = None
 
     @property
     def mcu_cycles(self) -> Cycles:
@@ -168,7 +168,7 @@ def _with_text(epoch: VendorEpoch, said: Mapping[tuple[int, int], CompilerText])
     if text is None or epoch.compiled is not None:
         return epoch
     engines = tuple(replace(row, data=text.data.get(row.id, ())) for row in epoch.engines)
-    compiled = Compiled(text.type, text.operations, text.units, text.claims)
+    compiled = CompilerFigures(text.type, text.operations, text.units, text.claims)
     return replace(epoch, index=text.c_idx, engines=engines, compiled=compiled)
 
 
@@ -264,7 +264,7 @@ def _data(
     return tuple((buffers[n].pool, buffers[n].size_bytes) for n in used if n in buffers)
 
 
-def _compiled(epochs: tuple[Epoch, ...], program: Program | None) -> Compiled | None:
+def _compiled(epochs: tuple[Epoch, ...], program: Program | None) -> CompilerFigures | None:
     if not epochs or program is None:
         return None
     units = Counter[str]()
@@ -273,7 +273,7 @@ def _compiled(epochs: tuple[Epoch, ...], program: Program | None) -> Compiled | 
     # Stream engines last, as the vendor lists them.
     ordered = sorted(units, key=lambda unit: unit == Streng.unit)
     hardware = any(epoch.kind is EpochKind.HW for epoch in epochs)
-    return Compiled(
+    return CompilerFigures(
         "BLOB" if epochs[0].blob is not None else epochs[0].kind.value,
         dict(sum((_operations(epoch, program) for epoch in epochs), Counter())),
         {_unit_name(unit): units[unit] for unit in ordered}

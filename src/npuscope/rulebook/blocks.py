@@ -22,7 +22,7 @@ _BETWEEN = ("Mul", "Add", "Div", "Reshape", "Transpose", "Quantize", "Dequantize
 _ANCHORS, _VALUES = 100, 16
 # A decoder computes and moves; a tail of one kind alone is an ordinary output.
 _ARITHMETIC = ("Sub", "Div", "Mul", "Exp", "Add")
-_MOVES = ("Concat", "Slice", "Split", "Transpose")
+_MOVES = having(Trait.PARTS) | {"Transpose"}
 _REFORMS = having(Trait.VIEW, Trait.RESCALING) | {"Transpose"}
 
 

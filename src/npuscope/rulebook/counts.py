@@ -34,7 +34,7 @@ _WORTH = 0.8  # share of the cycles; a smaller saving is ignored
 SIDES = ("outputs", "inputs")
 # Ops that keep channels apart: one more channel of zeros in is one more out, and a finite one.
 _APART = having(Trait.KEEPS_CHANNELS) - having(Trait.SINGULAR)
-_BORDER = ("Slice", "Split", "Concat")  # they can carry additional channels
+_BORDER = having(Trait.PARTS)  # they can carry additional channels
 
 
 def dense_layer(graph: Graph, op: Op, machine: Machine) -> DenseLayer:

@@ -61,8 +61,8 @@ SPELLINGS = {
         "an input of two or more channels (out_channels >= 2 in the layer before)"),
     "fewer-inputs": Spelling("Conv2D(filters=c // 4, kernel_size=1) in front",
         "nn.Conv2d(c, c // 4, 1) in front"),
-    "fewer-weights": Spelling("a smaller Dense, or two: Dense(rank, use_bias=False), Dense(n)",
-        "a smaller nn.Linear, or two: nn.Linear(c, rank, bias=False), nn.Linear(rank, n)"),
+    "fewer-weights": Spelling("fewer filters (Conv2D) or units (Dense), or two layers of low rank",
+        "fewer out_channels (nn.Conv2d) or out_features (nn.Linear), or two layers of low rank"),
     "conv-shortcut": Spelling("Conv2D(filters, 1, strides) on the shortcut instead of "
         "tf.pad along the channels",
         "nn.Conv2d(c_in, c_out, 1, stride) on the shortcut instead of F.pad of the channels"),

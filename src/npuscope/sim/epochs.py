@@ -7,6 +7,8 @@ from functools import partial
 from operator import itemgetter
 
 from npuscope.machine.model import Machine
+from npuscope.ops.table import having
+from npuscope.ops.traits import Trait
 from npuscope.program.model import Epoch, Program
 from npuscope.program.units import Streng
 from npuscope.sim.counters import (
@@ -158,7 +160,7 @@ def _activity(engine: EngineWork, span: Span, speeds: Speeds) -> EngineActivity:
 
 
 # Operators of a report that move data and compute nothing.
-MOVES = frozenset(("Identity", "Transpose", "Concat", "Split", "Slice", "Reshape"))
+MOVES = having(Trait.VIEW, Trait.PARTS) | {"Transpose"}
 
 
 def _outside(machine: Machine) -> set[str]:

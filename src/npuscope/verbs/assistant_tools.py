@@ -76,16 +76,10 @@ class Tools:
 
     def call(self, name: str, values: Mapping[str, Any]) -> tuple[bool, str]:
         """Whether the verb ended well, and its JSON. A check that failed (1) is an answer too."""
-        command = [*child.command(), "-m", "npuscope", *self.words(name, values), "--json"]
+        words = [*self.words(name, values), "--json"]
         try:
-            ended = subprocess.run(
-                command,
-                cwd=self._folders[0],
-                env=child.environment(),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=_LIMIT_S,
-                check=False,
+            ended = child.run_module(
+                "npuscope", *words, timeout_s=_LIMIT_S, folder=self._folders[0]
             )
         except subprocess.TimeoutExpired:
             return False, f"{name} did not end within {_LIMIT_S:g} s"

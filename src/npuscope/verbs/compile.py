@@ -209,8 +209,8 @@ def compilation(
         command = ("compile", words("compile")) if words is not None else ()
         options |= {"directory": str(directory), "created": now(), "asked": command}
         with new_folder(directory) as folder:
-            written = family.write(build, folder.path, options)
-        files, notes = folder.files, (*written, *folder.kept)
+            remarks = family.write(build, folder.path, options)
+        files, notes = folder.files, (*remarks, *folder.kept)
     result: Compilation | Compiled = family.compiled(build, files, notes)
     if directory is None or not isinstance(result, Compilation):
         return result

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from npuscope.collector import without_collector
 from npuscope.errors import UsageError
-from npuscope.families.registry import family_for, first_family
+from npuscope.families.registry import family_for
 from npuscope.options.kinds import Argument, OptionGroup, Verb, file, flag
 from npuscope.options.rows import HTML, OUTPUT, READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
@@ -121,7 +121,7 @@ def screen(
     request: Options = {**options, "compiled_from": model}
     # Compared with the machine as the other options describe it.
     plain: Options = {**request, "overrides": {}}
-    changed = what_if(source, values, **plain) if values and family is first_family() else None
+    changed = what_if(source, values, **plain) if values and family.house_machines else None
     keys = sensitivity_of(source, **request) if sensitivity else None
     return Screen(profile, changed, keys, findings)
 

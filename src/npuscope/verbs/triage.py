@@ -15,7 +15,7 @@ from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
     from npuscope.building import Build, Options, Source
-    from npuscope.diagnosis.case import Request
+    from npuscope.diagnosis.case import TriageRequest
     from npuscope.diagnosis.result import TimeTriage, Triage
     from npuscope.profiling.model import Profile
     from npuscope.program.model import Program
@@ -73,19 +73,13 @@ def triage(
 
     >>> npuscope.triage("model.tflite", inputs=["in.npy"], outputs=["out.raw"]).answer
     """
-    from npuscope.building import build, is_program, refuse_stand_ins
-    from npuscope.diagnosis.case import Request, no_evidence
-    from npuscope.diagnosis.run import only_time, triage_values
-    from npuscope.graph.model import Graph
+    from npuscope.building import build, refuse_stand_ins
+    from npuscope.diagnosis.case import TriageRequest, no_evidence
+    from npuscope.diagnosis.run import only_time
 
     refuse_stand_ins(options, "triage")
-    request = Request(
-        tuple(map(str, inputs)),
-        tuple(map(str, outputs)),
-        tuple(map(str, previous)),
-        tuple(seen),
-        tuple(says),
-    )
+    ins, outs, before = (tuple(map(str, rows)) for rows in (inputs, outputs, previous))
+    request = TriageRequest(ins, outs, before, tuple(seen), tuple(says))
     if time is not None and not 0 < time < _MOST_MS:
         raise UsageError(f"expected a time in ms, found {time:g}", where="--time")
     if not (request.has_values or connect or time is not None or log is not None):
@@ -102,18 +96,26 @@ def triage(
         assert timed is not None
         return only_time(subject.program, timed)
     rival = None if other is None else build(other, options).program
-    known = options.get("generation") or (not isinstance(source, Graph) and is_program(source))
+    result = _of_values(source, subject, request, rival, options)
+    return result if timed is None else replace(result, time=timed)
+
+
+def _of_values(
+    source: Source, subject: Build, request: TriageRequest, rival: Program | None, options: Options
+) -> Triage:
+    """A model may have been built by any generation, unless it is stated; a build tells its own."""
+    from npuscope.building import build, is_program
+    from npuscope.diagnosis.run import triage_values
+    from npuscope.graph.model import Graph
 
     def rebuilt(generation: str) -> Program:
         return build(source, {**options, "generation": generation}).program
 
-    names = [name for name in GENERATIONS if name != subject.program.generation]
-    rivals = {name: partial(rebuilt, name) for name in names}
     is_model = isinstance(source, Graph) or not is_program(source)
-    result = triage_values(
-        subject.program, request, rival, rivals if is_model else {}, tolerant=not known
-    )
-    return result if timed is None else replace(result, time=timed)
+    names = [name for name in GENERATIONS if name != subject.program.generation]
+    rivals = {name: partial(rebuilt, name) for name in names if is_model}
+    tolerant = is_model and not options.get("generation")
+    return triage_values(subject.program, request, rival, rivals, tolerant=tolerant)
 
 
 def _timed(
@@ -150,7 +152,7 @@ def _timed(
     return triage_time(time, epochs, base, subject.machine, macs, predict)
 
 
-def _asked(connect: str, subject: Build, request: Request) -> Request:
+def _asked(connect: str, subject: Build, request: TriageRequest) -> TriageRequest:
     """The board's own answers to the inputs, in place of files."""
     from npuscope.boards.device import parse_descriptor
     from npuscope.diagnosis.live import with_answers

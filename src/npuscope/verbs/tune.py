@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -25,6 +25,7 @@ from npuscope.verbs.validate import ACCURACY
 
 if TYPE_CHECKING:
     from npuscope.accuracy.figures import Figure
+    from npuscope.accuracy.run import DataRequest
     from npuscope.advice.tune.result import Tuned
     from npuscope.building import Options
 
@@ -114,7 +115,9 @@ def tune(
     from npuscope.advice.tune.run import tune as run_tune
     from npuscope.advice.tune.zoo import choose
     from npuscope.building import refuse_stand_ins
-    from npuscope.structs import replace
+    from npuscope.report.html.tune import tune_page
+    from npuscope.verbs.fix import check_output
+    from npuscope.whole_file import write_whole
 
     if (model is None) == (models is None):
         raise UsageError(
@@ -150,36 +153,21 @@ def tune(
         from npuscope.accuracy.run import DataRequest
 
         wish = DataRequest(data, labels, task, preprocess, layout or "", resize, limit or 200)
-        if model is not None:
-            from npuscope.accuracy.inputs import network_inputs
-            from npuscope.building import read_graph
-
-            wish = replace(wish, made_for=network_inputs(read_graph(str(model), options)))
-        measure = _measuring(wish)
+        measure = _measuring(wish, model, options)
     plain: dict[str, Any] = dict(options)
     place = None if store is None else Path(store)
     if models is not None:
         result = choose(Path(models), plain, request, place, measure)
-        _write_page(result, html)
-        return result
-    path = Path(str(model))
-    if output is not None:
-        from npuscope.verbs.fix import check_output
-
-        check_output(path, Path(output), "tuned")
-    result = run_tune(path, plain, request, place, measure)
-    if output is not None and result.best is not None:
-        _write_best(path, Path(output), result, plain)
-    _write_page(result, html)
-    return result
-
-
-def _write_page(result: Tuned, html: str | Path | None) -> None:
+    else:
+        path = Path(str(model))
+        if output is not None:
+            check_output(path, Path(output), "tuned")
+        result = run_tune(path, plain, request, place, measure)
+        if output is not None and result.best is not None:
+            _write_best(path, Path(output), result, plain)
     if html is not None:
-        from npuscope.report.html.tune import tune_page
-        from npuscope.whole_file import write_whole
-
         write_whole(html, tune_page(result).encode())
+    return result
 
 
 def _words(text: str | None) -> tuple[str, ...]:
@@ -194,13 +182,18 @@ def _size(word: str) -> tuple[int, int]:
     return int(numbers[0]), int(numbers[-1])
 
 
-def _measuring(request: Any) -> Any:
-    """The first figure of the task on the machine."""
+def _measuring(request: DataRequest, model: str | Path | None, options: Options) -> Any:
+    """The first figure of the task on the machine; samples of one model fit its inputs."""
+    from npuscope.accuracy.inputs import network_inputs
+    from npuscope.building import read_graph
+    from npuscope.structs import replace
     from npuscope.verbs.validate import on_data
 
-    def measure(path: Path, options: Mapping[str, Any]) -> Figure:
-        given: Any = options
-        result = on_data(path, None, request, given)
+    if model is not None:
+        request = replace(request, made_for=network_inputs(read_graph(str(model), options)))
+
+    def measure(path: Path, options: Any) -> Figure:
+        result = on_data(path, None, request, options)
         figures = result.rows[-1].figures
         if not figures:
             raise UsageError(

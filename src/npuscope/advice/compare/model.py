@@ -204,12 +204,12 @@ class Comparison(ShownRecord, frozen=True):
 
 
 def sums_by_cause(rows: Iterable[ComparedRow]) -> tuple[tuple[CauseKind, float, int], ...]:
-    found: dict[CauseKind, list[float]] = {}
+    parts_by_kind: dict[CauseKind, list[float]] = {}
     for row in rows:
         of_row: dict[CauseKind, float] = {}
         for cause in row.causes:
             of_row[cause.kind] = of_row.get(cause.kind, 0.0) + cause.ms
         for kind, ms in of_row.items():
-            found.setdefault(kind, []).append(ms)
-    sums = [(kind, sum(parts), len(parts)) for kind, parts in found.items()]
+            parts_by_kind.setdefault(kind, []).append(ms)
+    sums = [(kind, sum(parts), len(parts)) for kind, parts in parts_by_kind.items()]
     return tuple(sorted(sums, key=lambda entry: -abs(entry[1])))

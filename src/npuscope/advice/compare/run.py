@@ -259,9 +259,9 @@ def _by_counters(a: Side, b: Side) -> _Explain:
     starts = start_cycles(a, b)
 
     def explain(row: ComparedRow, moves: tuple[Move, ...]) -> Iterator[Cause]:
-        found = (*clock_cause(row, a, b), *start_cause(row, a, b))
-        yield from found
-        rest = row.delta_ms - sum(cause.ms for cause in found)
+        causes = (*clock_cause(row, a, b), *start_cause(row, a, b))
+        yield from causes
+        rest = row.delta_ms - sum(cause.ms for cause in causes)
         predicted = prediction_cause(row, a, b, rest)
         if predicted is not None:
             yield predicted

@@ -23,16 +23,16 @@ def resized(path: Path, data: bytes, shapes: Mapping[str, Sequence[int]]) -> byt
     else:
         assert isinstance(document, OnnxDocument)
         document.state_sizes({name: network.tensor(name).shape for name in ends})
-    written = document.to_bytes()
-    again = read_model(path, written)
+    data = document.to_bytes()
+    again = read_model(path, data)
     if any(again.tensor(name).shape != network.tensor(name).shape for name in ends):
         raise ModelError("the sizes cannot be written into the file", where=str(path))
-    return written
+    return data
 
 
 def _state_all(document: TfliteDocument, network: Graph) -> None:
     """Every tensor of a .tflite file states its size."""
     for tensor in document.tensors:
-        known = network.tensors.get(tensor.name)
-        if tensor.data is None and known is not None and known.shape != tensor.shape:
-            document.state(tensor, shape=known.shape)
+        in_graph = network.tensors.get(tensor.name)
+        if tensor.data is None and in_graph is not None and in_graph.shape != tensor.shape:
+            document.state(tensor, shape=in_graph.shape)

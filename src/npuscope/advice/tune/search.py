@@ -71,8 +71,8 @@ def _by_library(
     for point, aims in results.items():
         if aims is not None:
             params = {name: point[int(name)] for name in kinds}
-            told = optuna.trial.create_trial(params=params, distributions=kinds, values=list(aims))
-            study.add_trial(told)
+            past = optuna.trial.create_trial(params=params, distributions=kinds, values=list(aims))
+            study.add_trial(past)
     idle = 0
     while len(results) < most and idle < 20:
         trials = [study.ask(kinds) for _ in range(min(_BATCH, most - len(results)))]

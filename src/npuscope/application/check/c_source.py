@@ -90,10 +90,10 @@ def _joined(text: str) -> str:
 def compiled(text: str, macros: Macros) -> str:
     """The lines that these macros leave; what a file defines is added to them."""
     lines: list[str] = []
-    open_: list[tuple[bool, bool]] = []  # is this branch taken, was one before
+    open_: list[tuple[bool, bool]] = []  # is this branch live, was one before
     for line in text.split("\n"):
         directive = _DIRECTIVE.match(line)
-        live = all(taken for taken, _ in open_[-_NESTED:])
+        live = all(is_live for is_live, _ in open_[-_NESTED:])
         if directive is None:
             lines.append(line if live else "")
             continue

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from npuscope.application.check.c_source import Array, Body
-from npuscope.application.check.model import LINE, AppFinding, Severity
+from npuscope.application.check.model import LINE, AppFinding, AppSeverity
 from npuscope.text import safe_terminal
 
 _CALL = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
@@ -45,13 +45,13 @@ def cache_findings(
 ) -> Iterator[AppFinding]:
     """`left_out` are functions that this build does not compile: faults of theirs sleep."""
     invalidated: set[str] = set()
-    yield from _lost_writes(board, functions, Severity.ERROR, invalidated)
-    yield from _lost_writes(board, left_out, Severity.LATENT, set())
+    yield from _lost_writes(board, functions, AppSeverity.ERROR, invalidated)
+    yield from _lost_writes(board, left_out, AppSeverity.LATENT, set())
     yield from _shared_lines(board, arrays, invalidated)
 
 
 def _lost_writes(
-    board: str, functions: Sequence[Body], severity: Severity, invalidated: set[str]
+    board: str, functions: Sequence[Body], severity: AppSeverity, invalidated: set[str]
 ) -> Iterator[AppFinding]:
     by_name = {body.name: body for body in functions}
     for body in functions:
@@ -149,8 +149,8 @@ def _writes(call: _Call, number: int, by_name: Mapping[str, Body], depth: int) -
     if stored:
         return True
     for inner in _calls(body.text):
-        given = [_bare(one) for one in inner.arguments]
-        for place, argument in enumerate(given):
+        arguments = [_bare(one) for one in inner.arguments]
+        for place, argument in enumerate(arguments):
             if argument not in names:
                 continue
             if inner.name in _COPIES:
@@ -176,4 +176,4 @@ def _shared_lines(
             "first and last line may hold other variables, whose values get lost"
         )
         hint = "__attribute__((aligned(32))), and a size in whole lines"
-        yield AppFinding("shared-line", Severity.LATENT, board, text, (array.file,), hint)
+        yield AppFinding("shared-line", AppSeverity.LATENT, board, text, (array.file,), hint)

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from npuscope.application.check.folder import Folder, boards_of
-from npuscope.application.check.model import AppFinding, CheckedNetwork, Severity, Span
+from npuscope.application.check.folder import AppFolder, boards_of
+from npuscope.application.check.model import AddressRange, AppFinding, AppSeverity, CheckedNetwork
 from npuscope.bounded_file import REPORT, is_pointer, read_text
 from npuscope.errors import NpuscopeError
 from npuscope.program.weight_files import read_hex
@@ -18,18 +18,18 @@ _MOST_BYTES = 64 << 20
 
 
 def flash_findings(
-    folder: Folder, board: str, networks: Sequence[CheckedNetwork]
+    folder: AppFolder, board: str, networks: Sequence[CheckedNetwork]
 ) -> Iterator[AppFinding]:
     images = [f for f in folder.files if f.suffix in (".hex", ".bin", ".raw")]
     fitting = [f for f in images if board in boards_of(folder.shown(f))]
-    covered: dict[Path, list[Span]] = {}
+    covered: dict[Path, list[AddressRange]] = {}
     for network in networks:
         if network.flash and not _has_file(network, fitting, covered):
             yield _missing(folder, board, network)
 
 
 def _has_file(
-    network: CheckedNetwork, images: Sequence[Path], covered: dict[Path, list[Span]]
+    network: CheckedNetwork, images: Sequence[Path], covered: dict[Path, list[AddressRange]]
 ) -> bool:
     """A file by its name, by its size, or by the addresses that it holds."""
     size = max(span.end for span in network.flash) - min(span.start for span in network.flash)
@@ -44,9 +44,9 @@ def _has_file(
     for image in images:
         if image.suffix == ".hex" and image not in covered:
             covered[image] = _spans(image)
-    held = [one for spans in covered.values() for one in spans]
+    ranges = [one for spans in covered.values() for one in spans]
     return all(
-        any(one.start <= span.start and span.end <= one.end for one in held)
+        any(one.start <= span.start and span.end <= one.end for one in ranges)
         for span in network.flash
     )
 
@@ -59,35 +59,30 @@ def _is_whole(image: Path, size: int) -> bool:
         return False
 
 
-def _spans(image: Path) -> list[Span]:
+def _spans(image: Path) -> list[AddressRange]:
     try:
         if image.stat().st_size > _MOST_BYTES:
             return []
-        return [Span(image.name, "data", one.address, one.end) for one in read_hex(image)]
+        return [AddressRange(image.name, "data", one.address, one.end) for one in read_hex(image)]
     except (NpuscopeError, OSError):
         return []
 
 
-def _missing(folder: Folder, board: str, network: CheckedNetwork) -> AppFinding:
+def _missing(folder: AppFolder, board: str, network: CheckedNetwork) -> AppFinding:
     start = min(span.start for span in network.flash)
     size = max(span.end for span in network.flash) - start
     words = rf"\b{re.escape(network.name)}_data\b|\b{start:#010x}\b|[}})%]_data\b"
-    steps = [f for f in _texts(folder) if re.search(words, _text(f), re.IGNORECASE)]
+    texts = [f for f in folder.files if f.suffix.lower() in _TEXTS or f.name == "Makefile"]
+    steps = [f for f in texts if re.search(words, _text(f), re.IGNORECASE)]
     what = f"'{safe_terminal(network.name)}' reads {size:,} bytes of weights at {start:#010x}"
     if steps:
-        named = ", ".join(safe_terminal(folder.shown(step)) for step in steps[:3])
-        text = f"{what}; no file here holds them, though {named} speaks of one"
+        files = ", ".join(safe_terminal(folder.shown(step)) for step in steps[:3])
+        text = f"{what}; no file here holds them, though {files} speaks of one"
     else:
         text = f"{what}, and no file or step of the folder brings them there"
     hint = "write them once with the programmer; flash that was erased reads as 0xFF"
-    return AppFinding("weights-not-flashed", Severity.LATENT if steps else Severity.ERROR, board,
-        text, (network.file,), hint)  # fmt: skip
-
-
-def _texts(folder: Folder) -> Iterator[Path]:
-    for file in folder.files:
-        if file.suffix.lower() in _TEXTS or file.name == "Makefile":
-            yield file
+    severity = AppSeverity.LATENT if steps else AppSeverity.ERROR
+    return AppFinding("weights-not-flashed", severity, board, text, (network.file,), hint)
 
 
 def _text(path: Path) -> str:

@@ -30,7 +30,7 @@ _OPTION = re.compile(r"(?<![\w-])-D\s?(\w+)(?:=([^\s\\]+))?")
 _CONDITION = re.compile(r"^\s*(ifeq|ifneq|else|endif|ifdef|ifndef)\b(.*)$")
 
 
-class Target(Struct, frozen=True):
+class BuildTarget(Struct, frozen=True):
     """What one build file makes for one board."""
 
     board: str
@@ -41,30 +41,30 @@ class Target(Struct, frozen=True):
     options: tuple[tuple[str, str], ...]
 
 
-class Folder(Struct, frozen=True):
+class AppFolder(Struct, frozen=True):
     root: Path
     files: tuple[Path, ...]
     networks: tuple[Path, ...]
-    targets: tuple[Target, ...]
+    targets: tuple[BuildTarget, ...]
 
     def shown(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()
 
 
-def read_folder(root: str | Path) -> Folder:
+def read_folder(root: str | Path) -> AppFolder:
     root = Path(root)
     if not root.is_dir():
         raise FileError("is not a folder", where=str(root), hint="give an application's folder")
     files = tuple(_walk(root))
     networks = tuple(f for f in files if f.suffix == ".c" and _is_network(f))
-    bare = Folder(root, files, networks, ())
+    bare = AppFolder(root, files, networks, ())
     targets = [t for build in _build_files(bare) for t in _targets(bare, build)]
     if not targets:
         targets = [t for t in _without_build_file(bare) if t.networks or t.linkers]
     if not networks and not targets:
         hint = "expected generated networks (network.c), a linker script or a Makefile in it"
         raise FileError("holds no application", where=str(root), hint=hint)
-    return Folder(root, files, networks, tuple(targets))
+    return AppFolder(root, files, networks, tuple(targets))
 
 
 def _walk(root: Path) -> Iterator[Path]:
@@ -93,7 +93,7 @@ def boards_of(path: str) -> tuple[str, ...]:
     return (DK,) if _DK_WORD.search(lower) else (DK, NUCLEO)
 
 
-def _build_files(folder: Folder) -> list[tuple[Path, str]]:
+def _build_files(folder: AppFolder) -> list[tuple[Path, str]]:
     """Those that name a network: makefiles, else projects of an IDE."""
     for is_one in (
         lambda f: f.name.lower() in _BUILD_NAMES or f.suffix == ".mk",
@@ -107,7 +107,7 @@ def _build_files(folder: Folder) -> list[tuple[Path, str]]:
     return []
 
 
-def _is_foreign(folder: Folder, path: Path) -> bool:
+def _is_foreign(folder: AppFolder, path: Path) -> bool:
     return bool(_FOREIGN.search(path.parent.relative_to(folder.root).as_posix()))
 
 
@@ -118,32 +118,29 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _targets(folder: Folder, build: tuple[Path, str]) -> Iterator[Target]:
+def _targets(folder: AppFolder, build: tuple[Path, str]) -> Iterator[BuildTarget]:
     path, text = build
-    named = boards_of(folder.shown(path))
+    boards_in_path = boards_of(folder.shown(path))
     # A file that names no board builds for the other one only if it knows of it.
     knows = any(
         match and "nucleo" in match[2].lower() for match in map(_CONDITION.match, text.split("\n"))
     )
-    boards = named if len(named) == 1 or knows else (DK,)
+    boards = boards_in_path if len(boards_in_path) == 1 or knows else (DK,)
     for board in boards:
         own = _for_board(text, board)
         mentions = [m.lstrip("./") for m in _MENTION.findall(own)]
         networks = _chosen(folder, folder.networks, mentions, board, path.parent)
+        names_script = any(mention.endswith(".ld") for mention in mentions)
         scripts = [f for f in folder.files if f.suffix == ".ld"]
         linkers = _chosen(folder, scripts, mentions, board, path.parent)
-        yield Target(
+        yield BuildTarget(
             board,
             folder.shown(path),
             networks,
-            linkers if linkers or _names_script(mentions) else _linkers(folder, board),
+            linkers if linkers or names_script else _linkers(folder, board),
             tuple(_sources(folder, board, (path.parent, *(n.parent for n in networks)))),
             tuple((name, value) for name, value in _OPTION.findall(own)),
         )
-
-
-def _names_script(mentions: Sequence[str]) -> bool:
-    return any(mention.endswith(".ld") for mention in mentions)
 
 
 def _for_board(text: str, board: str) -> str:
@@ -176,7 +173,7 @@ def _about_board(word: str, condition: str, board: str) -> bool | None:
 
 
 def _chosen(
-    folder: Folder, files: Sequence[Path], mentions: Sequence[str], board: str, home: Path
+    folder: AppFolder, files: Sequence[Path], mentions: Sequence[str], board: str, home: Path
 ) -> tuple[Path, ...]:
     """Files that a build file names, nearest first; one of the board before one of any board."""
     fitting = [f for f in files if board in boards_of(folder.shown(f))]
@@ -196,13 +193,13 @@ def _tail(mention: str) -> str:
     return mention.rpartition(")/")[2].replace("../", "").lstrip("/")
 
 
-def _nearness(folder: Folder, file: Path, home: Path) -> tuple[bool, int, bool]:
+def _nearness(folder: AppFolder, file: Path, home: Path) -> tuple[bool, int, bool]:
     specific = len(boards_of(folder.shown(file))) == 1
     shared = len(os.path.commonpath([file, home]))
     return specific, shared, not _is_foreign(folder, file)
 
 
-def _linkers(folder: Folder, board: str) -> tuple[Path, ...]:
+def _linkers(folder: AppFolder, board: str) -> tuple[Path, ...]:
     """Scripts that no build file names: one alone, or one for this board alone."""
     scripts = [
         f for f in folder.files
@@ -210,11 +207,11 @@ def _linkers(folder: Folder, board: str) -> tuple[Path, ...]:
         and board in boards_of(folder.shown(f))
     ]  # fmt: skip
     own = [f for f in scripts if len(boards_of(folder.shown(f))) == 1]
-    chosen = own or scripts
-    return tuple(chosen) if len(chosen) == 1 else ()
+    candidates = own or scripts
+    return tuple(candidates) if len(candidates) == 1 else ()
 
 
-def _sources(folder: Folder, board: str, homes: Sequence[Path]) -> Iterator[Path]:
+def _sources(folder: AppFolder, board: str, homes: Sequence[Path]) -> Iterator[Path]:
     """The application's own sources: generated networks and libraries are left out."""
     networks = set(folder.networks)
     inside = [f for f in folder.files if f.suffix in (".c", ".h") and f not in networks]
@@ -225,13 +222,13 @@ def _sources(folder: Folder, board: str, homes: Sequence[Path]) -> Iterator[Path
             yield file
 
 
-def _without_build_file(folder: Folder) -> Iterator[Target]:
+def _without_build_file(folder: AppFolder) -> Iterator[BuildTarget]:
     """One target: the board that paths name, the first network of each name."""
-    named = {board for f in folder.files for board in boards_of(folder.shown(f))[:1]}
-    for board in sorted(named & {DK, NUCLEO}, reverse=True)[:1]:
+    boards = {board for f in folder.files for board in boards_of(folder.shown(f))[:1]}
+    for board in sorted(boards & {DK, NUCLEO}, reverse=True)[:1]:
         networks: dict[str, Path] = {}
         for file in folder.networks:
             if board in boards_of(folder.shown(file)):
                 networks.setdefault(file.name, file)
         sources = tuple(_sources(folder, board, (folder.root,)))
-        yield Target(board, "", tuple(networks.values()), _linkers(folder, board), sources, ())
+        yield BuildTarget(board, "", tuple(networks.values()), _linkers(folder, board), sources, ())

@@ -10,10 +10,10 @@ from npuscope.application.check.model import (
     FLASH_START,
     LINE,
     PSRAM_START,
+    AddressRange,
     AppFinding,
+    AppSeverity,
     CheckedNetwork,
-    Severity,
-    Span,
     chip_end,
 )
 from npuscope.text import safe_terminal
@@ -22,7 +22,7 @@ _SMALL_SLOT = 512 * 1024  # an application of the vendor's kind has 0.6 to 0.9 M
 
 
 def memory_findings(
-    board: str, networks: Sequence[CheckedNetwork], regions: Sequence[Span]
+    board: str, networks: Sequence[CheckedNetwork], regions: Sequence[AddressRange]
 ) -> Iterator[AppFinding]:
     for network in networks:
         yield from _ends(board, network)
@@ -40,55 +40,59 @@ def _ends(board: str, network: CheckedNetwork) -> Iterator[AppFinding]:
         end = chip_end(used.start, board)
         if end is None:
             text = f"{_name(network)} uses {used.size_bytes:,} bytes at {used.start:#010x}, "
-            yield AppFinding("past-chip", Severity.ERROR, board,
+            yield AppFinding("past-chip", AppSeverity.ERROR, board,
                 f"{text}where {board} has no memory", (network.file,))  # fmt: skip
         elif used.end > end:
             over = used.end - end
             text = f"{_name(network)} uses memory {over:,} bytes past its end at {end:#010x}"
-            yield AppFinding("past-chip", Severity.ERROR, board, text, (network.file,))
+            yield AppFinding("past-chip", AppSeverity.ERROR, board, text, (network.file,))
     for pool in network.pools:
         end = chip_end(pool.start, board)
         in_use = any(pool.shared(used) for used in network.used)
         if end is None and not in_use:
             text = f"{_name(network)} was offered {pool}, which {board} does not have; it is unused"
-            yield AppFinding("pool-past-chip", Severity.NOTE, board, text, (network.file,))
+            yield AppFinding("pool-past-chip", AppSeverity.NOTE, board, text, (network.file,))
         elif end is not None and pool.end > end + LINE:
             over = pool.end - end
             text = f"pool {pool} of {_name(network)} ends {over:,} bytes past the chip"
             hint = f"give the pool {end - pool.start:,} bytes"
-            yield AppFinding("pool-past-chip", Severity.LATENT, board, text, (network.file,), hint)
+            yield AppFinding(
+                "pool-past-chip", AppSeverity.LATENT, board, text, (network.file,), hint
+            )
 
 
-def _alignment(board: str, pools: Sequence[Span]) -> Iterator[AppFinding]:
+def _alignment(board: str, pools: Sequence[AddressRange]) -> Iterator[AppFinding]:
     for pool in pools:
         if pool.start % LINE:
             text = f"pool {pool} of '{safe_terminal(pool.owner)}' does not start on {LINE} bytes"
-            yield AppFinding("alignment", Severity.ERROR, board, text)
+            yield AppFinding("alignment", AppSeverity.ERROR, board, text)
 
 
 def _in_regions(
-    board: str, network: CheckedNetwork, regions: Sequence[Span]
+    board: str, network: CheckedNetwork, regions: Sequence[AddressRange]
 ) -> Iterator[AppFinding]:
     for region in regions:
-        taken = sum(used.shared(region) for used in network.used)
+        overlap = sum(used.shared(region) for used in network.used)
         offered = [pool for pool in network.pools if pool.shared(region)]
-        if taken:
-            text = f"{_name(network)} uses {taken:,} bytes of the linker's region {region}"
+        if overlap:
+            text = f"{_name(network)} uses {overlap:,} bytes of the linker's region {region}"
             hint = "end the region before the pool, or compile for other pools"
-            yield AppFinding("region-overlap", Severity.ERROR, board, text, (network.file,), hint)
+            yield AppFinding(
+                "region-overlap", AppSeverity.ERROR, board, text, (network.file,), hint
+            )
         elif offered:
             bytes_ = sum(pool.shared(region) for pool in offered)
             text = (
                 f"pools of {_name(network)} reach {bytes_:,} bytes into the linker's region "
                 f"{region}; nothing of it is used yet"
             )
-            yield AppFinding("pool-in-region", Severity.LATENT, board, text, (network.file,))
+            yield AppFinding("pool-in-region", AppSeverity.LATENT, board, text, (network.file,))
 
 
 def _input_and_output(board: str, network: CheckedNetwork) -> Iterator[AppFinding]:
     if any(one.shared(other) for one in network.inputs for other in network.outputs):
         text = f"{_name(network)} writes outputs over its input: fill it again before every run"
-        yield AppFinding("output-in-input", Severity.NOTE, board, text, (network.file,))
+        yield AppFinding("output-in-input", AppSeverity.NOTE, board, text, (network.file,))
 
 
 def _two_networks(board: str, one: CheckedNetwork, other: CheckedNetwork) -> Iterator[AppFinding]:
@@ -96,7 +100,7 @@ def _two_networks(board: str, one: CheckedNetwork, other: CheckedNetwork) -> Ite
     weights = sum(a.shared(b) for a in one.flash for b in other.flash)
     if weights:
         text = f"{names} have {weights:,} bytes of weights at the same addresses in flash"
-        yield AppFinding("flash-overlap", Severity.ERROR, board, text, files)
+        yield AppFinding("flash-overlap", AppSeverity.ERROR, board, text, files)
     else:
         pools = [
             a.shared(b) for a in one.pools for b in other.pools
@@ -105,30 +109,32 @@ def _two_networks(board: str, one: CheckedNetwork, other: CheckedNetwork) -> Ite
         if sum(pools):
             text = f"flash pools of {names} overlap by {sum(pools):,} bytes; weights do not touch"
             hint = "end the first pool where the second begins"
-            yield AppFinding("flash-pools", Severity.LATENT, board, text, files, hint)
+            yield AppFinding("flash-pools", AppSeverity.LATENT, board, text, files, hint)
     ram = sum(
         a.shared(b) for a in one.used for b in other.used
         if not FLASH_START <= a.start < PSRAM_START
     )  # fmt: skip
     if ram:
         text = f"{names} share {ram:,} bytes of RAM: they may run one after the other only"
-        yield AppFinding("shared-ram", Severity.NOTE, board, text, files)
+        yield AppFinding("shared-ram", AppSeverity.NOTE, board, text, files)
 
 
-def _regions(board: str, regions: Sequence[Span]) -> Iterator[AppFinding]:
+def _regions(board: str, regions: Sequence[AddressRange]) -> Iterator[AppFinding]:
     for region in regions:
         end = chip_end(region.start, board)
         if end is None or region.end > end:
             where = "lies where the board has no memory" if end is None else (
                 f"ends {region.end - end:,} bytes past its memory")  # fmt: skip
-            yield AppFinding("region-past-chip", Severity.ERROR, board, f"region {region} {where}")
+            yield AppFinding(
+                "region-past-chip", AppSeverity.ERROR, board, f"region {region} {where}"
+            )
         if region.start % LINE:
             text = f"region {region} does not start on {LINE} bytes"
-            yield AppFinding("alignment", Severity.ERROR, board, text)
+            yield AppFinding("alignment", AppSeverity.ERROR, board, text)
     for one, other in combinations(regions, 2):
         if one.shared(other):
             text = f"regions {one} and {other} overlap by {one.shared(other):,} bytes"
-            yield AppFinding("regions-overlap", Severity.ERROR, board, text)
+            yield AppFinding("regions-overlap", AppSeverity.ERROR, board, text)
 
 
 def _slot(board: str, networks: Sequence[CheckedNetwork]) -> Iterator[AppFinding]:
@@ -140,7 +146,7 @@ def _slot(board: str, networks: Sequence[CheckedNetwork]) -> Iterator[AppFinding
             f"the application at {APPLICATION_SLOT:#010x} has {room:,} bytes before weights begin: "
             "a larger image overwrites them"
         )
-        yield AppFinding("image-slot", Severity.LATENT, board, text)
+        yield AppFinding("image-slot", AppSeverity.LATENT, board, text)
 
 
 def _name(network: CheckedNetwork) -> str:

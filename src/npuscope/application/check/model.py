@@ -18,13 +18,13 @@ FLASH_START, PSRAM_START = 0x70000000, 0x90000000
 APPLICATION_SLOT = 0x70100000
 
 
-class Severity(Enum):
+class AppSeverity(Enum):
     ERROR = "error"  # wrong as it is
     LATENT = "latent"  # right today, wrong when something grows
     NOTE = "note"  # looks like a fault and is none
 
 
-class Span(Struct, frozen=True):
+class AddressRange(Struct, frozen=True):
     """A range under its secure name."""
 
     owner: str
@@ -36,7 +36,7 @@ class Span(Struct, frozen=True):
     def size_bytes(self) -> int:
         return self.end - self.start
 
-    def shared(self, other: Span) -> int:
+    def shared(self, other: AddressRange) -> int:
         """Bytes that both have."""
         return max(0, min(self.end, other.end) - max(self.start, other.start))
 
@@ -49,16 +49,16 @@ class CheckedNetwork(Struct, frozen=True):
 
     name: str
     file: str
-    pools: tuple[Span, ...]
-    used: tuple[Span, ...]
-    flash: tuple[Span, ...]  # used bytes that have to be written before it runs
-    inputs: tuple[Span, ...]
-    outputs: tuple[Span, ...]
+    pools: tuple[AddressRange, ...]
+    used: tuple[AddressRange, ...]
+    flash: tuple[AddressRange, ...]  # used bytes that have to be written before it runs
+    inputs: tuple[AddressRange, ...]
+    outputs: tuple[AddressRange, ...]
 
 
 class AppFinding(Struct, frozen=True):
     rule: str
-    severity: Severity
+    severity: AppSeverity
     board: str
     message: str
     places: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class CheckedTarget(Struct, frozen=True):
     board: str
     build_file: str
     networks: tuple[CheckedNetwork, ...]
-    regions: tuple[Span, ...]
+    regions: tuple[AddressRange, ...]
     buffers_bytes: dict[str, int]
 
 
@@ -84,16 +84,18 @@ class FolderCheck(ShownRecord, frozen=True):
     findings: tuple[AppFinding, ...]
     not_checked: tuple[str, ...]
 
-    def of(self, severity: Severity) -> tuple[AppFinding, ...]:
+    def of(self, severity: AppSeverity) -> tuple[AppFinding, ...]:
         return tuple(finding for finding in self.findings if finding.severity is severity)
 
     @property
     def fits(self) -> bool:
-        return not self.of(Severity.ERROR)
+        return not self.of(AppSeverity.ERROR)
 
     def told(self) -> str:
-        errors = len(self.of(Severity.ERROR))
-        return f"{self.folder}: {counted(errors, 'error')}, {len(self.of(Severity.LATENT))} latent"
+        errors = len(self.of(AppSeverity.ERROR))
+        return (
+            f"{self.folder}: {counted(errors, 'error')}, {len(self.of(AppSeverity.LATENT))} latent"
+        )
 
     def table(self) -> Rows:
         """One row per finding."""
@@ -104,9 +106,9 @@ class FolderCheck(ShownRecord, frozen=True):
         ]  # fmt: skip
 
 
-def span(owner: str, what: str, start: int, size: int) -> Span:
+def secure_range(owner: str, what: str, start: int, size: int) -> AddressRange:
     folded = secure_alias(start)
-    return Span(owner, what, folded, folded + size)
+    return AddressRange(owner, what, folded, folded + size)
 
 
 def chip_end(start: int, board: str) -> int | None:

@@ -17,15 +17,15 @@ from npuscope.application.check.c_source import (
 )
 from npuscope.application.check.cache_rules import cache_findings
 from npuscope.application.check.flash_rules import flash_findings
-from npuscope.application.check.folder import Folder, Target, read_folder
+from npuscope.application.check.folder import AppFolder, BuildTarget, read_folder
 from npuscope.application.check.memory_rules import memory_findings
 from npuscope.application.check.model import (
     AppFinding,
+    AppSeverity,
     CheckedNetwork,
     CheckedTarget,
     FolderCheck,
-    Severity,
-    span,
+    secure_range,
 )
 from npuscope.application.check.network import checked_network
 from npuscope.application.linker import LinkerLayout, read_linker_file
@@ -37,7 +37,7 @@ from npuscope.text import safe_terminal
 class _Sources:
     """Arrays and functions of a target's sources."""
 
-    def __init__(self, target: Target, folder: Folder) -> None:
+    def __init__(self, target: BuildTarget, folder: AppFolder) -> None:
         macros = macros_of(target.options)
         # Headers first: what they define decides which lines of the sources are compiled.
         ordered = sorted(target.sources, key=lambda path: path.suffix != ".h")
@@ -51,12 +51,12 @@ class _Sources:
         for path, text in texts:
             own = dict(macros)
             body = compiled(text, own)
-            shown = folder.shown(path)
+            name = folder.shown(path)
             if path.suffix == ".c":
-                self.arrays += arrays(body, shown, own)
-                self.functions += bodies(body, shown)
+                self.arrays += arrays(body, name, own)
+                self.functions += bodies(body, name)
                 compiled_names = {function.name for function in self.functions}
-                rest = bodies(every_branch(text), shown)
+                rest = bodies(every_branch(text), name)
                 self.left_out += [one for one in rest if one.name not in compiled_names]
 
 
@@ -70,23 +70,25 @@ def _read(path: Path) -> str:
 def check_folder(root: str | Path) -> FolderCheck:
     folder = read_folder(root)
     results = [_target(folder, target) for target in folder.targets]
-    findings = [finding for _, found, _ in results for finding in found]
+    findings = [finding for _, rows, _ in results for finding in rows]
     compiled_files = {file for target in folder.targets for file in target.networks}
     others = [file for file in folder.networks if file not in compiled_files]
     if others and compiled_files:
         findings.append(_not_compiled(folder, others))
     unread = dict.fromkeys(text for _, _, texts in results for text in texts)
-    order = list(Severity)
+    order = list(AppSeverity)
     findings.sort(key=lambda finding: order.index(finding.severity))
     targets = tuple(target for target, _, _ in results)
     return FolderCheck(str(root), targets, tuple(dict.fromkeys(findings)), tuple(unread))
 
 
-def _target(folder: Folder, target: Target) -> tuple[CheckedTarget, list[AppFinding], list[str]]:
+def _target(
+    folder: AppFolder, target: BuildTarget
+) -> tuple[CheckedTarget, list[AppFinding], list[str]]:
     unread: list[str] = []
     networks = tuple(_networks(folder, target, unread))
     layout = _layout(folder, target, unread)
-    regions = tuple(span("linker", r.name, r.address, r.size_bytes) for r in layout.regions)
+    regions = tuple(secure_range("linker", r.name, r.address, r.size_bytes) for r in layout.regions)
     sources = _Sources(target, folder)
     placed, sizes = _by_section(sources.arrays, layout, unread)
     findings = [
@@ -100,7 +102,9 @@ def _target(folder: Folder, target: Target) -> tuple[CheckedTarget, list[AppFind
     return checked, findings, unread
 
 
-def _networks(folder: Folder, target: Target, unread: list[str]) -> Iterator[CheckedNetwork]:
+def _networks(
+    folder: AppFolder, target: BuildTarget, unread: list[str]
+) -> Iterator[CheckedNetwork]:
     for path in target.networks:
         try:
             yield checked_network(path, folder.shown(path))
@@ -108,7 +112,7 @@ def _networks(folder: Folder, target: Target, unread: list[str]) -> Iterator[Che
             unread.append(f"{folder.shown(path)}: {error.message}")
 
 
-def _layout(folder: Folder, target: Target, unread: list[str]) -> LinkerLayout:
+def _layout(folder: AppFolder, target: BuildTarget, unread: list[str]) -> LinkerLayout:
     if not target.linkers:
         unread.append(f"{target.board}: no linker script was recognised as the one in use")
         return LinkerLayout()
@@ -137,11 +141,11 @@ def _by_section(
 def _full(board: str, sizes: dict[str, int], layout: LinkerLayout) -> Iterator[AppFinding]:
     for region in layout.regions:
         names = [s for s in layout.sections if s.region == region.name]
-        held = sum(size for name, size in sizes.items() if any(s.takes(name) for s in names))
-        if held > region.size_bytes:
-            over = held - region.size_bytes
-            text = f"buffers of region {region.name} have {held:,} bytes, {over:,} more than fit"
-            yield AppFinding("region-full", Severity.ERROR, board, text)
+        total = sum(size for name, size in sizes.items() if any(s.takes(name) for s in names))
+        if total > region.size_bytes:
+            over = total - region.size_bytes
+            text = f"buffers of region {region.name} have {total:,} bytes, {over:,} more than fit"
+            yield AppFinding("region-full", AppSeverity.ERROR, board, text)
 
 
 def _orphans(board: str, placed: Sequence[Array], layout: LinkerLayout) -> Iterator[AppFinding]:
@@ -156,11 +160,11 @@ def _orphans(board: str, placed: Sequence[Array], layout: LinkerLayout) -> Itera
                 f"'{name}' is put into {section}, a section that the linker script does not "
                 "place: the linker chooses where it lies"
             )
-            yield AppFinding("orphan-section", Severity.LATENT, board, text, (array.file,))
+            yield AppFinding("orphan-section", AppSeverity.LATENT, board, text, (array.file,))
 
 
-def _not_compiled(folder: Folder, files: Sequence[Path]) -> AppFinding:
+def _not_compiled(folder: AppFolder, files: Sequence[Path]) -> AppFinding:
     names = ", ".join(safe_terminal(folder.shown(file)) for file in files[:4])
     more = f" and {len(files) - 4} more" if len(files) > 4 else ""
     text = f"networks that no build file compiles were left out: {names}{more}"
-    return AppFinding("not-compiled", Severity.NOTE, "", text)
+    return AppFinding("not-compiled", AppSeverity.NOTE, "", text)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from npuscope.diagnosis.causes.inputs import LINE_BYTES
-from npuscope.diagnosis.causes.registry import CauseKind, cause
-from npuscope.diagnosis.fault import Blocked, Drain, Drained, Fault, Step
-from npuscope.diagnosis.scene import Scene
+from npuscope.diagnosis.causes.lines import LINE_BYTES
+from npuscope.diagnosis.causes.registry import FaultPlace, cause
+from npuscope.diagnosis.fault import Blocked, BoardFault, Drain, Drained, Step
+from npuscope.diagnosis.scene import BoardScene
 from npuscope.diagnosis.sights import Array
 from npuscope.program.model import Epoch
 from npuscope.program.units import Ref
@@ -22,7 +22,7 @@ _BANK = 0x70000  # of the NPU's RAM: AXISRAM3 to 6
 _BANKS_START = 0x34200000
 
 
-def _ranges(scene: Scene) -> Iterator[tuple[str, int, int]]:
+def _ranges(scene: BoardScene) -> Iterator[tuple[str, int, int]]:
     """Pools with activations, and the banks that a large one spans."""
     program = scene.program
     used = [b for b in program.buffers if not b.is_param and not b.view_of]
@@ -46,45 +46,47 @@ def _ranges(scene: Scene) -> Iterator[tuple[str, int, int]]:
 
 @cause(
     "bank-off",
-    CauseKind.MEMORY,
+    FaultPlace.MEMORY,
     "enable the clock of each RAM bank and clear its shutdown bit before the first run",
     often=4,
 )
-def bank_off(scene: Scene) -> Iterator[Fault]:
+def bank_off(scene: BoardScene) -> Iterator[BoardFault]:
     """A RAM bank is off: it reads as zero and loses what is written."""
     for name, start, end in _ranges(scene):
         if start < _EXTERNAL:
-            yield Fault(f"{name} is off", blocked=(Blocked(start, end, open_to_cpu=False),))
+            yield BoardFault(f"{name} is off", blocked=(Blocked(start, end, open_to_cpu=False),))
 
 
 @cause(
     "bank-closed-to-npu",
-    CauseKind.MEMORY,
+    FaultPlace.MEMORY,
     "give the NPU's master the attributes of the region, or open the region (RIF, RISAF)",
     often=5,
 )
-def bank_closed(scene: Scene) -> Iterator[Fault]:
+def bank_closed(scene: BoardScene) -> Iterator[BoardFault]:
     """The NPU may not use a RAM region: it reads zeros there, and its writes are dropped."""
     for name, start, end in _ranges(scene):
-        yield Fault(
+        yield BoardFault(
             f"{name} is closed to the NPU", blocked=(Blocked(start, end, open_to_cpu=True),)
         )
 
 
 @cause(
     "psram-unmapped",
-    CauseKind.MEMORY,
+    FaultPlace.MEMORY,
     "map the external RAM before the first run, or build without it",
     often=2,
 )
-def psram(scene: Scene) -> Iterator[Fault]:
+def psram(scene: BoardScene) -> Iterator[BoardFault]:
     """External RAM that the build uses is not mapped."""
     for name, start, end in _ranges(scene):
         if start >= _EXTERNAL:
-            yield Fault(f"{name} reads as zero", blocked=(Blocked(start, end, open_to_cpu=False),))
+            yield BoardFault(
+                f"{name} reads as zero", blocked=(Blocked(start, end, open_to_cpu=False),)
+            )
 
 
-def _victims(scene: Scene) -> Iterator[tuple[str, Epoch]]:
+def _victims(scene: BoardScene) -> Iterator[tuple[str, Epoch]]:
     """Buffers that epochs hand to later ones, with the epoch that fills them."""
     inner = [
         (name, epoch)
@@ -109,16 +111,16 @@ def _overwritten(name: str, epoch: Epoch, value: int) -> Step:
 
 @cause(
     "buffer-overlap",
-    CauseKind.MEMORY,
+    FaultPlace.MEMORY,
     "keep heap, stacks, frame buffers and other networks out of the network's pools",
     often=3,
 )
-def overlap(scene: Scene) -> Iterator[Fault]:
+def overlap(scene: BoardScene) -> Iterator[BoardFault]:
     """A buffer inside the network is overwritten while it waits to be read."""
     for name, epoch in _victims(scene):
         for value in (0, 0xFF):
             words = f"'{name}' overwritten with 0x{value:02X} behind {epoch.name}"
-            yield Fault(words, step=_overwritten(name, epoch, value))
+            yield BoardFault(words, step=_overwritten(name, epoch, value))
 
 
 def _line(number: int, value: int) -> Drained:
@@ -132,15 +134,15 @@ def _line(number: int, value: int) -> Drained:
 
 @cause(
     "output-overwritten",
-    CauseKind.MEMORY,
+    FaultPlace.MEMORY,
     "invalidate the output's lines before the run, and give it lines that no variable shares",
     often=2,
 )
-def evicted(scene: Scene) -> Iterator[Fault]:
+def evicted(scene: BoardScene) -> Iterator[BoardFault]:
     """Lines of the CPU's cache were written back over the result."""
     sizes = [scene.buffers[name].size_bytes for name in scene.program.outputs]
     lines = -(-max(sizes) // LINE_BYTES)
     for number in range(min(lines, 256)):
         for value in (0, 0xFF):
             words = f"line {number} of the output is 0x{value:02X} in RAM"
-            yield Fault(words, settle=_line(number, value))
+            yield BoardFault(words, settle=_line(number, value))

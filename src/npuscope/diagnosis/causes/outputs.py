@@ -6,51 +6,42 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from npuscope.diagnosis.causes.inputs import LINE_BYTES
-from npuscope.diagnosis.causes.registry import CauseKind, cause
-from npuscope.diagnosis.fault import Drain, Drained, Fault
-from npuscope.diagnosis.scene import Scene
+from npuscope.diagnosis.causes.lines import LINE_BYTES, head_end, line_count, tail_start
+from npuscope.diagnosis.causes.registry import FaultPlace, cause
+from npuscope.diagnosis.fault import BoardFault, Drain, Drained
+from npuscope.diagnosis.scene import BoardScene
 from npuscope.diagnosis.sights import Array
 from npuscope.program.model import Buffer
 
 _COARSE = 24
+Extent = Callable[[Drain], int]
 
 
 @cause(
     "output-late",
-    CauseKind.OUTPUT,
+    FaultPlace.OUTPUT,
     "wait for the end of the run before reading the outputs; with two buffers, take the one that "
     "the run wrote",
     often=2,
 )
-def late(scene: Scene) -> Iterator[Fault]:
+def late(scene: BoardScene) -> Iterator[BoardFault]:
     """The program reads the result of the run before: it is one inference late."""
-    yield Fault(
+    yield BoardFault(
         "the outputs of the frame before", settle=lambda drain: drain.before, untouched=("outputs",)
     )
 
 
-def _tail(lines: int, old: Drained) -> Drained:
+def _partly(old: Drained, start: Extent, end: Extent) -> Drained:
+    """Old bytes from `start` to `end`, which depend on the buffer."""
+
     def read(drain: Drain) -> Array | None:
         before = old(drain)
         if before is None:
             return None
         raw, other = drain.values.view(np.uint8), np.ascontiguousarray(before).view(np.uint8)
-        start = max(0, -(-raw.size // LINE_BYTES) - lines) * LINE_BYTES
-        mixed = np.where(np.arange(raw.size) < start, raw, other).astype(np.uint8)
-        return mixed.view(drain.values.dtype)
-
-    return read
-
-
-def _head(lines: int, old: Drained) -> Drained:
-    def read(drain: Drain) -> Array | None:
-        before = old(drain)
-        if before is None:
-            return None
-        raw, other = drain.values.view(np.uint8), np.ascontiguousarray(before).view(np.uint8)
-        fresh = np.arange(raw.size) >= lines * LINE_BYTES
-        return np.where(fresh, raw, other).astype(np.uint8).view(drain.values.dtype)
+        place = np.arange(raw.size)
+        stale = (place >= start(drain)) & (place < end(drain))
+        return np.where(stale, other, raw).astype(np.uint8).view(drain.values.dtype)
 
     return read
 
@@ -61,60 +52,96 @@ _OLD: dict[str, Drained] = {
 }
 
 
-def _lines(scene: Scene) -> int:
-    sizes = [scene.buffers[name].size_bytes for name in scene.program.outputs]
-    return -(-max(sizes) // LINE_BYTES)
+def _lines(scene: BoardScene) -> int:
+    spans = [scene.address(name) for name in scene.program.outputs]
+    return max(line_count(start, end - start) for start, end in spans)
 
 
-def _stale_faults(lines: int) -> Iterator[Fault]:
+def _stale_faults(scene: BoardScene, lines: int) -> Iterator[BoardFault]:
+    """Whole lines at either end, and what the buffer has of the first and the last one."""
+
+    def start(drain: Drain) -> int:
+        return tail_start(scene.address(drain.buffer.name)[0], drain.values.nbytes, lines)
+
+    def end(drain: Drain) -> int:
+        return head_end(scene.address(drain.buffer.name)[0], drain.values.nbytes, lines)
+
+    first, last = scene.address(scene.program.outputs[0])
+    size = last - first
     for words, old in _OLD.items():
-        count = lines * LINE_BYTES
-        yield Fault(f"the last {count} bytes are {words}", read=_tail(lines, old), parameter=lines)
-        yield Fault(f"the first {count} bytes are {words}", read=_head(lines, old), parameter=lines)
+        text = f"the last {size - tail_start(first, size, lines)} bytes are {words}"
+        yield BoardFault(text, read=_partly(old, start, _size), parameter=lines)
+        text = f"the first {head_end(first, size, lines)} bytes are {words}"
+        yield BoardFault(text, read=_partly(old, _nought, end), parameter=lines)
 
 
-def _stale_near(scene: Scene, place: float, width: float) -> Iterator[Fault]:
+def _stale_near(scene: BoardScene, place: float, width: float) -> Iterator[BoardFault]:
     low, high = max(1, int(place - width)), min(_lines(scene), int(place + width) + 1)
     for lines in range(low, high + 1, max(1, (high - low) // _COARSE)):
-        yield from _stale_faults(lines)
+        yield from _stale_faults(scene, lines)
+
+
+def _size(drain: Drain) -> int:
+    return int(drain.values.nbytes)
+
+
+def _nought(_drain: Drain) -> int:
+    return 0
+
+
+def _ragged_faults(count: int) -> Iterator[BoardFault]:
+    """The program reads into a buffer of its own that is not aligned: a part of a line is old."""
+
+    def start(drain: Drain) -> int:
+        return _size(drain) - count
+
+    part = count / LINE_BYTES
+    for words, old in _OLD.items():
+        text = f"the last {count} bytes are {words}: the buffer does not end on a cache line"
+        yield BoardFault(text, read=_partly(old, start, _size), parameter=part)
+        text = f"the first {count} bytes are {words}: the buffer does not begin on a cache line"
+        yield BoardFault(text, read=_partly(old, _nought, lambda _drain: count), parameter=part)
 
 
 @cause(
     "output-stale-cache",
-    CauseKind.OUTPUT,
+    FaultPlace.OUTPUT,
     "invalidate the D-cache over the output buffer (aligned to 32 bytes) after the run, before "
     "the program reads it",
     often=5,
     near=_stale_near,
 )
-def stale(scene: Scene) -> Iterator[Fault]:
+def stale(scene: BoardScene) -> Iterator[BoardFault]:
     """The CPU's cache still holds what was in the output buffer before."""
     for words, old in _OLD.items():
-        yield Fault(f"all bytes are {words}", read=old, untouched=("outputs",))
+        yield BoardFault(f"all bytes are {words}", read=old, untouched=("outputs",))
     most = _lines(scene)
     grid = {*np.linspace(1, most, min(most, _COARSE)).astype(int).tolist()}
     for lines in sorted(grid):
-        yield from _stale_faults(lines)
+        yield from _stale_faults(scene, lines)
+    largest = max(scene.buffers[name].size_bytes for name in scene.program.outputs)
+    for count in range(1, min(LINE_BYTES, largest)):
+        yield from _ragged_faults(count)
 
 
 @cause(
     "output-blocked",
-    CauseKind.OUTPUT,
+    FaultPlace.OUTPUT,
     "let the CPU read the bank of the output: security attributes (RIF, RISAF) and clock",
     often=2,
 )
-def blocked(scene: Scene) -> Iterator[Fault]:
+def blocked(scene: BoardScene) -> Iterator[BoardFault]:
     """The CPU may not read the output buffer and gets zeros."""
-    yield Fault("the CPU reads zeros", read=lambda drain: np.zeros_like(drain.values))
+    yield BoardFault("the CPU reads zeros", read=lambda drain: np.zeros_like(drain.values))
 
 
 @cause(
     "output-signed",
-    CauseKind.OUTPUT,
+    FaultPlace.OUTPUT,
     "read the output with the element type that the build states",
     often=3,
 )
-def signed(scene: Scene) -> Iterator[Fault]:
+def signed(scene: BoardScene) -> Iterator[BoardFault]:
     """The output is read as uint8 where it is int8, or the reverse."""
 
     def flipped(drain: Drain) -> Array | None:
@@ -126,8 +153,8 @@ def signed(scene: Scene) -> Iterator[Fault]:
         kind = np.uint8 if values.dtype == np.int8 else np.int8
         return _decoded(buffer, values.view(kind) if values.dtype.itemsize == 1 else values)
 
-    yield Fault("the top bit of each byte is flipped", read=flipped)
-    yield Fault("bytes are taken for the other type", decode=other)
+    yield BoardFault("the top bit of each byte is flipped", read=flipped)
+    yield BoardFault("bytes are taken for the other type", decode=other)
 
 
 def _decoded(buffer: Buffer, values: Array) -> Array:
@@ -138,11 +165,11 @@ def _decoded(buffer: Buffer, values: Array) -> Array:
 
 @cause(
     "output-scale",
-    CauseKind.OUTPUT,
+    FaultPlace.OUTPUT,
     "decode with (value - zero point) * scale of this output, once",
     often=3,
 )
-def scale(scene: Scene) -> Iterator[Fault]:
+def scale(scene: BoardScene) -> Iterator[BoardFault]:
     """The output is decoded with another scale or zero point, or twice; its bytes are right."""
     rows: dict[str, Callable[[Buffer, Array], Array]] = {
         "not decoded at all": lambda buffer, values: values.astype(np.float64),
@@ -167,7 +194,7 @@ def scale(scene: Scene) -> Iterator[Fault]:
                 own, values
             )
     for words, decode in rows.items():
-        yield Fault(words, decode=decode)
+        yield BoardFault(words, decode=decode)
 
 
 def _scale(buffer: Buffer) -> float:
@@ -180,11 +207,11 @@ def _zero(buffer: Buffer) -> float:
 
 @cause(
     "output-order",
-    CauseKind.OUTPUT,
+    FaultPlace.OUTPUT,
     "read outputs in the order, and with the axes, that the build's descriptors state",
     often=2,
 )
-def order(scene: Scene) -> Iterator[Fault]:
+def order(scene: BoardScene) -> Iterator[BoardFault]:
     """The outputs are read in another order: exchanged, or with channels first instead of last."""
 
     def planes(drain: Drain) -> Array | None:
@@ -201,12 +228,14 @@ def order(scene: Scene) -> Iterator[Fault]:
         values = drain.values.reshape(shape[0], shape[-1], *shape[1:-1])
         return np.moveaxis(values, 1, -1).reshape(-1)
 
-    yield Fault("read channel by channel", read=planes)
-    yield Fault("read pixel by pixel", read=pixels)
-    yield Fault("read from the end", read=lambda drain: drain.values[::-1].copy())
+    yield BoardFault("read channel by channel", read=planes)
+    yield BoardFault("read pixel by pixel", read=pixels)
+    yield BoardFault("read from the end", read=lambda drain: drain.values[::-1].copy())
     names = scene.program.outputs
     for step in range(1, min(len(names), 6)):
-        yield Fault(f"each output taken for the one {step} further on", read=_swapped(names, step))
+        yield BoardFault(
+            f"each output taken for the one {step} further on", read=_swapped(names, step)
+        )
 
 
 def _swapped(names: tuple[str, ...], step: int) -> Drained:
@@ -221,11 +250,11 @@ def _swapped(names: tuple[str, ...], step: int) -> Drained:
 
 @cause(
     "output-width",
-    CauseKind.OUTPUT,
+    FaultPlace.OUTPUT,
     "read the output with the element width that the build states",
     often=2,
 )
-def width(scene: Scene) -> Iterator[Fault]:
+def width(scene: BoardScene) -> Iterator[BoardFault]:
     """The output is read with another element width, or from a wrong offset."""
 
     def offset(count: int) -> Drained:
@@ -254,8 +283,8 @@ def width(scene: Scene) -> Iterator[Fault]:
         return read
 
     for count in (1, 2, 4, 8, 16, 32, -1, -2, -4, -8, -16, -32):
-        yield Fault(
+        yield BoardFault(
             f"read {abs(count)} bytes too {'late' if count > 0 else 'early'}", read=offset(count)
         )
     for count in (2, 4):
-        yield Fault(f"every {count}. element read", read=spread(count))
+        yield BoardFault(f"every {count}. element read", read=spread(count))

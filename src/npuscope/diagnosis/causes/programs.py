@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npuscope.diagnosis.causes.registry import CauseKind, cause
-from npuscope.diagnosis.fault import Fault, Step
-from npuscope.diagnosis.scene import Scene
+from npuscope.diagnosis.causes.registry import FaultPlace, cause
+from npuscope.diagnosis.fault import BoardFault, Step
+from npuscope.diagnosis.scene import BoardScene
 from npuscope.program.model import Epoch, Program, images
 from npuscope.program.units import Ref
 from npuscope.sim.memory import Memory
@@ -19,27 +19,27 @@ _MOST_OPS = 24
 
 @cause(
     "other-network",
-    CauseKind.PROGRAM,
+    FaultPlace.PROGRAM,
     "clean the D-cache and invalidate the I-cache over a model that replaces another one; check "
     "which network the firmware was built with",
     often=4,
 )
-def other_network(scene: Scene) -> Iterator[Fault]:
+def other_network(scene: BoardScene) -> Iterator[BoardFault]:
     """Another network runs: stale firmware, or a cache that kept the model before."""
     other = scene.other
     if other is None or not _same_border(scene.program, other):
         return
     if other.epochs != scene.program.epochs:  # else only the weights are another build's
-        yield Fault(f"{other.model_file or other.name} runs instead", program=other)
+        yield BoardFault(f"{other.model_file or other.name} runs instead", program=other)
 
 
 @cause(
     "stale-programme",
-    CauseKind.PROGRAM,
+    FaultPlace.PROGRAM,
     "build network.c, its blobs and the firmware from one and the same generation",
     often=2,
 )
-def stale_programme(scene: Scene) -> Iterator[Fault]:
+def stale_programme(scene: BoardScene) -> Iterator[BoardFault]:
     """The programme of another build (an old epoch-controller blob) runs on these weights."""
     other = scene.other
     if other is None or not _same_border(scene.program, other):
@@ -57,7 +57,7 @@ def stale_programme(scene: Scene) -> Iterator[Fault]:
             return
         constants[name] = part
     words = f"the programme of {other.model_file or other.name} on these weights"
-    yield Fault(words, program=replace(other, constants=constants))
+    yield BoardFault(words, program=replace(other, constants=constants))
 
 
 def _same_border(ours: Program, theirs: Program) -> bool:
@@ -74,12 +74,12 @@ def _same_border(ours: Program, theirs: Program) -> bool:
 
 @cause(
     "operator-defect",
-    CauseKind.PROGRAM,
+    FaultPlace.PROGRAM,
     "write the op in another form (`npuscope fix` lists some), or equalise the scales of its "
     "operands; compare the tensor with `npuscope validate`",
     often=4,
 )
-def operator_defect(scene: Scene) -> Iterator[Fault]:
+def operator_defect(scene: BoardScene) -> Iterator[BoardFault]:
     """An operator is lowered wrongly by the vendor's compiler: it saturates or gives a constant."""
     suspects = [
         epoch
@@ -90,7 +90,7 @@ def operator_defect(scene: Scene) -> Iterator[Fault]:
     for epoch in suspects[:_MOST_OPS]:
         for value in (127, 0x80):
             words = f"{', '.join(epoch.operators)} in {epoch.name} gives {value} only"
-            yield Fault(words, step=_constant(epoch, value))
+            yield BoardFault(words, step=_constant(epoch, value))
 
 
 def _constant(epoch: Epoch, value: int) -> Step:

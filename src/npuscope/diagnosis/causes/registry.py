@@ -7,11 +7,11 @@ from enum import Enum
 
 from msgspec import Struct
 
-from npuscope.diagnosis.fault import Fault
-from npuscope.diagnosis.scene import Scene
+from npuscope.diagnosis.fault import BoardFault
+from npuscope.diagnosis.scene import BoardScene
 
 
-class CauseKind(Enum):
+class FaultPlace(Enum):
     """Where it is that the board departs from the simulation."""
 
     WEIGHTS = "weights"
@@ -21,43 +21,51 @@ class CauseKind(Enum):
     OUTPUT = "output"
 
 
-class Cause(Struct, frozen=True):
+class FaultCause(Struct, frozen=True):
     """`title` completes "it looks as if ...". `often`: how many of 63 public cases had it, the
     order among causes that the evidence cannot tell apart. `near` gives faults closer to one that
     came near, for causes with an axis."""
 
     id: str
-    kind: CauseKind
+    kind: FaultPlace
     title: str
     remedy: str
     often: int
-    faults: Callable[[Scene], Iterator[Fault]]
-    near: Callable[[Scene, float, float], Iterator[Fault]] | None = None
+    faults: Callable[[BoardScene], Iterator[BoardFault]]
+    near: Callable[[BoardScene, float, float], Iterator[BoardFault]] | None = None
 
 
-CAUSES: dict[str, Cause] = {}
-Faults = Callable[[Scene], Iterator[Fault]]
+CAUSES: dict[str, FaultCause] = {}
+Faults = Callable[[BoardScene], Iterator[BoardFault]]
 
 
 def cause(
     id_: str,
-    kind: CauseKind,
+    kind: FaultPlace,
     remedy: str,
     often: int = 0,
-    near: Callable[[Scene, float, float], Iterator[Fault]] | None = None,
+    near: Callable[[BoardScene, float, float], Iterator[BoardFault]] | None = None,
 ) -> Callable[[Faults], Faults]:
     """Decorator: the docstring is the title."""
 
     def register(faults: Faults) -> Faults:
         title = (faults.__doc__ or "").strip().rstrip(".")
-        CAUSES[id_] = Cause(id_, kind, title, remedy, often, faults, near)
+        CAUSES[id_] = FaultCause(id_, kind, title, remedy, often, faults, near)
         return faults
 
     return register
 
 
-def all_causes() -> tuple[Cause, ...]:
+def all_causes() -> tuple[FaultCause, ...]:
     """Those that public cases show most often come first."""
-    from npuscope.diagnosis.causes import inputs, memory, outputs, programs, weights  # noqa: F401
+    from npuscope.diagnosis.causes import (  # noqa: F401
+        colours,
+        inputs,
+        memory,
+        old_inputs,
+        outputs,
+        programs,
+        weights,
+    )
 
     return tuple(sorted(CAUSES.values(), key=lambda cause: -cause.often))

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from npuscope.diagnosis.causes.registry import CauseKind, cause
-from npuscope.diagnosis.fault import Fault, ImageChange
-from npuscope.diagnosis.scene import Scene
+from npuscope.diagnosis.causes.registry import FaultPlace, cause
+from npuscope.diagnosis.fault import BoardFault, ImageChange
+from npuscope.diagnosis.scene import BoardScene
 from npuscope.diagnosis.sights import Bytes
 from npuscope.program.model import images
 
@@ -24,7 +24,7 @@ _LATE_BYTES = (28, 4, 8, 12, 16, 20, 24)
 _BURSTS = (32, 64, 128)
 
 
-def _by_pool(scene: Scene) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _by_pool(scene: BoardScene) -> Iterator[tuple[str, tuple[str, ...]]]:
     """All weights at once, then those of each pool: one file is written for each."""
     pools = tuple(scene.images)
     if pools:
@@ -71,49 +71,49 @@ def _replaced(pools: tuple[str, ...], start: int, end: int, value: int) -> Image
 
 @cause(
     "weights-zero",
-    CauseKind.WEIGHTS,
+    FaultPlace.WEIGHTS,
     "load the weights' file to the address in the network's file before the first run (a file "
     "for internal RAM has to be copied there at every boot)",
     often=5,
 )
-def zero(scene: Scene) -> Iterator[Fault]:
+def zero(scene: BoardScene) -> Iterator[BoardFault]:
     """The weights read as zero: never loaded into RAM, or in a RAM that lost them."""
     for words, pools in _by_pool(scene):
-        yield Fault(f"{words} are 0x00", image=_constant(pools, 0))
+        yield BoardFault(f"{words} are 0x00", image=_constant(pools, 0))
 
 
 @cause(
     "weights-erased",
-    CauseKind.WEIGHTS,
+    FaultPlace.WEIGHTS,
     "flash the weights' file too: the application's image does not hold it",
     often=6,
 )
-def erased(scene: Scene) -> Iterator[Fault]:
+def erased(scene: BoardScene) -> Iterator[BoardFault]:
     """The weights were never flashed: the flash is erased (0xFF)."""
     for words, pools in _by_pool(scene):
-        yield Fault(f"{words} are 0xFF", image=_constant(pools, ERASED))
+        yield BoardFault(f"{words} are 0xFF", image=_constant(pools, ERASED))
 
 
 @cause(
     "weights-blocked",
-    CauseKind.WEIGHTS,
+    FaultPlace.WEIGHTS,
     "give the NPU's master and the memory's region the same security attributes (RIF, RISAF) "
     "before the first run; the CPU reads the weights well meanwhile",
     often=3,
 )
-def blocked(scene: Scene) -> Iterator[Fault]:
+def blocked(scene: BoardScene) -> Iterator[BoardFault]:
     """The NPU may not read the weights and gets zeros, while the CPU may."""
     for words, pools in _by_pool(scene):
-        yield Fault(f"the NPU reads {words} as 0x00", image_read=_constant(pools, 0))
+        yield BoardFault(f"the NPU reads {words} as 0x00", image_read=_constant(pools, 0))
 
 
 @cause(
     "weights-shifted",
-    CauseKind.WEIGHTS,
+    FaultPlace.WEIGHTS,
     "flash the image at the address of its pool, without a header in front of it",
     often=4,
 )
-def shifted(scene: Scene) -> Iterator[Fault]:
+def shifted(scene: BoardScene) -> Iterator[BoardFault]:
     """The weights lie beside their address."""
     for words, pools in _by_pool(scene):
         largest = max(scene.images[pool].size for pool in pools)
@@ -123,32 +123,34 @@ def shifted(scene: Scene) -> Iterator[Fault]:
                 if count < largest:
                     place = "behind" if signed < 0 else "before"
                     change = _shifted(pools, signed)
-                    yield Fault(f"{words} lie {count} bytes {place} their address", image=change)
+                    yield BoardFault(
+                        f"{words} lie {count} bytes {place} their address", image=change
+                    )
 
 
 @cause(
     "weights-other-build",
-    CauseKind.WEIGHTS,
+    FaultPlace.WEIGHTS,
     "flash the weights that were written together with this network.c",
     often=4,
 )
-def other_build(scene: Scene) -> Iterator[Fault]:
+def other_build(scene: BoardScene) -> Iterator[BoardFault]:
     """The weights are those of another build."""
     yield from _others(scene, read_only=False)
 
 
 @cause(
     "weights-stale-cache",
-    CauseKind.WEIGHTS,
+    FaultPlace.WEIGHTS,
     "invalidate the NPU cache after writing weights to external memory, or reset the board",
     often=1,
 )
-def stale_cache(scene: Scene) -> Iterator[Fault]:
+def stale_cache(scene: BoardScene) -> Iterator[BoardFault]:
     """The NPU's cache still holds the weights of the build before."""
     yield from _others(scene, read_only=True)
 
 
-def _others(scene: Scene, read_only: bool) -> Iterator[Fault]:
+def _others(scene: BoardScene, read_only: bool) -> Iterator[BoardFault]:
     if scene.other is None:
         return
     theirs = {pool: np.frombuffer(data, np.uint8) for pool, data in images(scene.other).items()}
@@ -163,19 +165,19 @@ def _others(scene: Scene, read_only: bool) -> Iterator[Fault]:
 
     words = f"weights of {scene.other.model_file or scene.other.name}"
     if read_only:
-        yield Fault(f"the NPU reads {words}", image_read=change)
+        yield BoardFault(f"the NPU reads {words}", image_read=change)
     else:
-        yield Fault(f"{words} are in flash", image=change)
+        yield BoardFault(f"{words} are in flash", image=change)
 
 
 @cause(
     "weights-part-lost",
-    CauseKind.WEIGHTS,
+    FaultPlace.WEIGHTS,
     "read the flash back and compare it with the file; keep the application's slot, which may "
     "have grown over it, and other writers away from the weights",
     often=3,
 )
-def part_lost(scene: Scene) -> Iterator[Fault]:
+def part_lost(scene: BoardScene) -> Iterator[BoardFault]:
     """A part of the weights is erased or overwritten."""
     for pool, image in scene.images.items():
         for value, what in ((ERASED, "0xFF"), (0, "0x00")):
@@ -192,16 +194,16 @@ def part_lost(scene: Scene) -> Iterator[Fault]:
                     ):
                         if last - first < image.size:
                             change = _replaced((pool,), first, last, value)
-                            yield Fault(f"{words} of {pool} are {what}", image=change)
+                            yield BoardFault(f"{words} of {pool} are {what}", image=change)
 
 
 @cause(
     "flash-dummy-cycles",
-    CauseKind.WEIGHTS,
+    FaultPlace.WEIGHTS,
     "set the same number of dummy cycles in the flash and in its controller",
     often=2,
 )
-def dummy_cycles(scene: Scene) -> Iterator[Fault]:
+def dummy_cycles(scene: BoardScene) -> Iterator[BoardFault]:
     """The flash is read with too few dummy cycles: each burst comes late."""
     flash = tuple(
         pool
@@ -212,7 +214,7 @@ def dummy_cycles(scene: Scene) -> Iterator[Fault]:
         for burst in _BURSTS:
             if late < burst:
                 change = _late(flash, late, burst)
-                yield Fault(f"bursts of {burst} bytes come {late} bytes late", image=change)
+                yield BoardFault(f"bursts of {burst} bytes come {late} bytes late", image=change)
 
 
 def _late(pools: tuple[str, ...], late: int, burst: int) -> ImageChange:
@@ -231,11 +233,11 @@ def _late(pools: tuple[str, ...], late: int, burst: int) -> ImageChange:
 
 @cause(
     "flash-unmapped",
-    CauseKind.WEIGHTS,
+    FaultPlace.WEIGHTS,
     "switch flash and PSRAM to memory-mapped mode before the NPU is initialised",
     often=3,
 )
-def unmapped(scene: Scene) -> Iterator[Fault]:
+def unmapped(scene: BoardScene) -> Iterator[BoardFault]:
     """The external memory of the weights is not mapped: every word reads the same."""
     outside = tuple(
         pool
@@ -245,4 +247,4 @@ def unmapped(scene: Scene) -> Iterator[Fault]:
     for value in (0x00, ERASED) if outside else ():
         change = _constant(outside, value)
         words = f"{' and '.join(outside)} read as 0x{value:02X}"
-        yield Fault(words, image=change, unmapped=True)
+        yield BoardFault(words, image=change, unmapped=True)

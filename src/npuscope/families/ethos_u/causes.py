@@ -165,13 +165,13 @@ def _weights_text(a: StreamCost, b: StreamCost) -> str:
 
 def _blocks_text(a: StreamCost, b: StreamCost) -> str:
     blocks = [sorted({one.kernel.block for one in cost.kernels}) for cost in (a, b)]
-    shown = [", ".join("x".join(map(str, block)) for block in each[:2]) for each in blocks]
+    texts = [", ".join("x".join(map(str, block)) for block in each[:2]) for each in blocks]
     if not a.products:
         stage = f"output stage {a.output:,.0f} -> {b.output:,.0f} cycles"
-        return f"{stage}, blocks {shown[0]} -> {shown[1]}"
+        return f"{stage}, blocks {texts[0]} -> {texts[1]}"
     shares = [cost.products / max(cost.macs * cost.machine.macs, 1) for cost in (a, b)]
     filled = " -> ".join(f"{100 * share:.0f} %" for share in shares)
-    return f"MAC units filled {filled}, blocks {shown[0]} -> {shown[1]}"
+    return f"MAC units filled {filled}, blocks {texts[0]} -> {texts[1]}"
 
 
 def _features_text(a: StreamCost, b: StreamCost) -> str:

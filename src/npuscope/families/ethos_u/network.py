@@ -68,10 +68,10 @@ class Network:
                 values.update(self._on_cpu(op, values))
             else:
                 reads = op.inputs[len(op.inputs) - len(offload.inputs) :]
-                held = {
+                arguments = {
                     i: values[j] for i, j in zip(offload.inputs, reads, strict=True) if j in values
                 }
-                values.update(self._on_npu(offload, held, (arena, fast), watch))
+                values.update(self._on_npu(offload, arguments, (arena, fast), watch))
         return {self.file.tensor(index).name: values[index] for index in self.model.outputs}
 
     # --- The NPU ---

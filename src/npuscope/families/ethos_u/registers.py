@@ -3,7 +3,7 @@ again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from npuscope.errors import FileError
@@ -214,11 +214,8 @@ def _operand_u85(mode: int, scalar: int) -> ElementOperand:
     )
 
 
-def _kernel(
-    registers: Registers, place: tuple[int, int], kind: str, form: CommandForm, payload: int
-) -> NpuKernel:
-    get, word = registers.get, registers.word
-    values: dict[str, Any] = form.values(payload)
+def _mode(form: CommandForm, values: Mapping[str, Any]) -> str:
+    """Which pooling, elementwise function or resize; empty for other commands."""
     mode = ""
     for field in form.fields:
         if field.name in ("pooling", "elementwise", "resize"):
@@ -226,6 +223,15 @@ def _kernel(
             if value >= len(names) or not names[value]:
                 raise FileError(f"{field.name} {value} has no meaning", where=form.name)
             mode = names[value]
+    return mode
+
+
+def _kernel(
+    registers: Registers, place: tuple[int, int], kind: str, form: CommandForm, payload: int
+) -> NpuKernel:
+    get, word = registers.get, registers.word
+    values: dict[str, Any] = form.values(payload)
+    mode = _mode(form, values)
     ofm = _feature_map(registers, "OFM")
     ofm_rounding = ifm_rounding = NpuRounding.DOUBLE
     if not registers.is_u85:

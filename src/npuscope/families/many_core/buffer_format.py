@@ -284,9 +284,9 @@ def op_index(layout: Layout, specialization: int) -> OpLookup:
     for number, index in tuple(_RECENT):
         if number == specialization and index.layout is layout:
             return index
-    made = OpLookup.of(layout, specialization)
-    _RECENT.append((specialization, made))
-    return made
+    lookup = OpLookup.of(layout, specialization)
+    _RECENT.append((specialization, lookup))
+    return lookup
 
 
 def _threads(layout: Layout) -> np.ndarray:

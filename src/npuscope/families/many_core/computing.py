@@ -115,7 +115,7 @@ def border_types(path: Path, graph: Graph) -> dict[str, np.dtype[np.generic]]:
         return plain
     from npuscope.files.onnx.file_graph import OnnxFileGraph
 
-    file = OnnxFileGraph.parse(path.read_bytes(), path.parent)
+    file = OnnxFileGraph.parse(read_bytes(path, MODEL), path.parent)
     stated = {name: file.type(name) for name in plain}
     return {
         name: np.dtype(stated[name]) if stated[name] in _TYPES else dtype
@@ -181,9 +181,9 @@ def _input_files(graph: Graph, inputs: InputSources) -> list[dict[str, Path]]:
 
 def _in_order(graph: Graph, files: Sequence[str | Path]) -> dict[str, Path]:
     if len(files) != len(graph.inputs):
-        wanted = ", ".join(graph.inputs)
+        names = ", ".join(graph.inputs)
         raise UsageError(
-            f"expected {counted(len(graph.inputs), 'file')} ({wanted}), found {len(files)}",
+            f"expected {counted(len(graph.inputs), 'file')} ({names}), found {len(files)}",
             where="--input-file",
         )
     return {name: Path(file) for name, file in zip(graph.inputs, files, strict=True)}

@@ -21,7 +21,12 @@ from npuscope.families.many_core.opstats.tables import opstats_of
 from npuscope.families.many_core.program import CoreProgram
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.families.many_core.rules import FAMILY, core_findings
-from npuscope.families.many_core.setups.model import MODEL_ERROR, CardSetup, Prediction, predict
+from npuscope.families.many_core.setups.model import (
+    MODEL_ERROR,
+    CardSetup,
+    SetupPrediction,
+    predict,
+)
 from npuscope.families.many_core.setups.search import Objective, search
 from npuscope.families.many_core.setups.work import NetworkWork, batch_of, network_work
 from npuscope.families.many_core.sim.conditions import RunOptions, RunResult
@@ -64,7 +69,7 @@ class CoreBuild(Struct, frozen=True):
         return network_work(self.graph, self.machine, self.batch)
 
     @property
-    def prediction(self) -> Prediction:
+    def prediction(self) -> SetupPrediction:
         """Of one copy on its cores, one inference in flight: the set-up that is simulated."""
         setup = CardSetup(self.program.layout.cores, batch=self.batch)
         return predict(self.work, self.machine, setup)
@@ -81,12 +86,12 @@ class CoreInference(Struct, frozen=True):
     build: CoreBuild
     result: RunResult
     tables: Opstats
-    prediction: Prediction
+    prediction: SetupPrediction
     levers: tuple[Lever, ...] = ()
     scaling: Scaling | None = None
 
     @property
-    def setups(self) -> dict[Objective, Prediction]:
+    def setups(self) -> dict[Objective, SetupPrediction]:
         """The best of a whole card, by what it is best for."""
         work, machine = self.build.work, self.build.machine
         return {one: search(work, machine, one).best for one in Objective}

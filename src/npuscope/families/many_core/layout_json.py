@@ -128,8 +128,8 @@ def _threads(node: Node, groups: Sequence[ThreadGroup]) -> tuple[CoreThread, ...
         for entry in node.items(_MOST_THREADS)
     )
     ids = [thread.id for thread in threads]
-    named = [thread for group in groups for thread in group.threads]
-    if not ids or len(set(ids)) != len(ids) or sorted(named) != sorted(ids):
+    members = [thread for group in groups for thread in group.threads]
+    if not ids or len(set(ids)) != len(ids) or sorted(members) != sorted(ids):
         raise node.error("do not match the groups: each thread belongs to exactly one group")
     return threads
 

@@ -15,7 +15,7 @@ from npuscope.families.many_core.opstats.lever import Lever, LeverKind, helpful
 from npuscope.families.many_core.opstats.tables import opstats_of
 from npuscope.families.many_core.program import CoreProgram
 from npuscope.families.many_core.rules import unevenness
-from npuscope.families.many_core.setups.model import CardSetup, Prediction, predict
+from npuscope.families.many_core.setups.model import CardSetup, SetupPrediction, predict
 from npuscope.families.many_core.setups.search import MOST_BATCH
 from npuscope.families.many_core.setups.work import NetworkWork
 from npuscope.families.many_core.sim.conditions import RunOptions
@@ -93,7 +93,7 @@ def levers(work: NetworkWork, cores: int, machine: CoreMachine) -> tuple[Lever, 
     setup = CardSetup(cores, batch=work.batch)
     now = predict(work, machine, setup).inferences_per_s
 
-    def gain(row: Prediction) -> float:
+    def gain(row: SetupPrediction) -> float:
         return row.inferences_per_s / now
 
     ways: list[Lever] = []
@@ -126,8 +126,10 @@ def _bounds(
 ) -> Iterator[tuple[LeverKind, NetworkWork, CoreMachine]]:
     """Where something takes no time: what a change could bring at most."""
     costs = machine.setups
-    kept = replace(costs, resident_bytes=max(costs.resident_bytes, round(work.weight_bytes) + 1))
-    yield LeverKind.KEEP, work, replace(machine, setups=kept)
+    resident = replace(
+        costs, resident_bytes=max(costs.resident_bytes, round(work.weight_bytes) + 1)
+    )
+    yield LeverKind.KEEP, work, replace(machine, setups=resident)
     joined = replace(costs, tile_cycles=0.0, join_cycles=0.0, join_cycles_per_doubling=0.0)
     yield LeverKind.JOIN, work, replace(machine, setups=joined)
     halves = work.products & (work.macs_per_cycle < machine.hmx.int8_macs_per_cycle)

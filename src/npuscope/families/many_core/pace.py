@@ -15,7 +15,7 @@ from npuscope.families.many_core.setups.model import CardSetup, predict
 from npuscope.families.many_core.setups.work import batch_of, network_work
 from npuscope.families.many_core.sim.conditions import steady_conditions, to_us
 from npuscope.families.many_core.sim.events import run_inference
-from npuscope.families.many_core.sim.plan import Costs, Plan, plan_of
+from npuscope.families.many_core.sim.plan import CardPlan, Costs, plan_of
 from npuscope.families.many_core.sim.pmu import ddr_bytes
 from npuscope.graph.model import Graph
 from npuscope.structs import replace
@@ -49,7 +49,7 @@ def paced(program: CoreProgram, graph: Graph, machine: CoreMachine) -> CoreProgr
     return replace(program, pace=Pace(_thousandths(alone), slowdowns))
 
 
-def paced_plan(program: CoreProgram, costs: Costs) -> Plan:
+def paced_plan(program: CoreProgram, costs: Costs) -> CardPlan:
     """As paced() says; with copies, what sharing costs the simulator already counts once."""
     pace, copies = program.pace.alone / 1000, costs.copies
     if 1 < copies <= len(program.pace.slowdowns) + 1:
@@ -61,7 +61,7 @@ def paced_plan(program: CoreProgram, costs: Costs) -> Plan:
     return plan_of(program, replace(costs, pace=pace))
 
 
-def _device_us(plan: Plan) -> float:
+def _device_us(plan: CardPlan) -> float:
     return to_us(max(run_inference(plan, steady_conditions(plan)).barrier))
 
 

@@ -57,8 +57,8 @@ class Qpc(Struct, frozen=True):
 
     def get(self, name: str) -> bytes | None:
         """A segment's bytes; None where there is none of that name."""
-        found = next((segment for segment in self.segments if segment.name == name), None)
-        return None if found is None else bytes(found.data)
+        segment = next((one for one in self.segments if one.name == name), None)
+        return None if segment is None else bytes(segment.data)
 
     def need(self, name: str) -> bytes:
         data = self.get(name)

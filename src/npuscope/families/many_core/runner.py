@@ -78,20 +78,20 @@ def run_program(
     profiling: ProfilingType | str | Sequence[str] | None = None,
     out_dir: str | Path = ".",
     options: RunOptions | None = None,
-    wanted: Sequence[str] = (),
+    views: Sequence[str] = (),
     machine: CoreMachine | None = None,
     specialization: str = "",
 ) -> RunReport:
     """Run the program of a folder; with profiling types their files are written to `out_dir`.
 
-    `wanted` names views (see runner_views) that the program must have been compiled for.
+    `views` (see runner_views) are those that the program must have been compiled for.
     """
     kinds = _types(profiling)
     folder = Path(out_dir)
     if kinds:
         check_folder(folder)
     program = load_program(test_data, specialization)
-    check_views(program.layout, wanted)
+    check_views(program.layout, views)
     options = options or RunOptions()
     result = simulate(program, machine or load_core_machine(), options)
     layout = program.layout

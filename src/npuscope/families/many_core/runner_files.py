@@ -20,7 +20,7 @@ from npuscope.text import safe_terminal
 # --- Views, with the compiler option they need ---
 
 
-class View(Struct, frozen=True):
+class SectionView(Struct, frozen=True):
     """Something to look at, and the section that it is made of."""
 
     name: str
@@ -31,26 +31,28 @@ class View(Struct, frozen=True):
 VIEWS = {
     view.name: view
     for view in (
-        View("threads", "durations of inference and activation by thread", SectionId.THREAD_INF),
-        View("pmu", "PMU counts by thread", SectionId.PMU_THREAD),
-        View("ddr", "DDR traffic by core", SectionId.DDR_CORE),
-        View("ports", "waits for doorbells", SectionId.PORT_WAIT),
-        View("semaphores", "semaphore increments", SectionId.SEM_OP),
-        View("ops", "operators: op tables and traces", SectionId.OP_REC),
-        View("op-pmu", "PMU counts by operator", SectionId.OP_PMU),
+        SectionView(
+            "threads", "durations of inference and activation by thread", SectionId.THREAD_INF
+        ),
+        SectionView("pmu", "PMU counts by thread", SectionId.PMU_THREAD),
+        SectionView("ddr", "DDR traffic by core", SectionId.DDR_CORE),
+        SectionView("ports", "waits for doorbells", SectionId.PORT_WAIT),
+        SectionView("semaphores", "semaphore increments", SectionId.SEM_OP),
+        SectionView("ops", "operators: op tables and traces", SectionId.OP_REC),
+        SectionView("op-pmu", "PMU counts by operator", SectionId.OP_PMU),
     )
 }
 
 
-def missing(layout: Layout) -> list[View]:
+def missing(layout: Layout) -> list[SectionView]:
     """Views that the records of this program cannot give."""
     there = collected(layout.stats_level, layout)
     return [view for view in VIEWS.values() if view.section not in there]
 
 
-def check_views(layout: Layout, wanted: Sequence[str]) -> None:
+def check_views(layout: Layout, names: Sequence[str]) -> None:
     """Refuse before anything runs what the program was not compiled for."""
-    unknown = [name for name in wanted if name not in VIEWS]
+    unknown = [name for name in names if name not in VIEWS]
     if unknown:
         raise UsageError(
             f"unknown view '{safe_terminal(unknown[0])}'",
@@ -58,7 +60,7 @@ def check_views(layout: Layout, wanted: Sequence[str]) -> None:
             hint=f"known: {', '.join(VIEWS)}",
         )
     for view in missing(layout):
-        if view.name in wanted:
+        if view.name in names:
             raise UsageError(
                 f"{view.meaning}: the program was compiled with -stats-level="
                 f"{layout.stats_level} and does not collect them",

@@ -40,31 +40,31 @@ def searched(source: str | Path | Graph, options: Mapping[str, Any]) -> Profile:
     ranking = search(work, machine, Objective(options["objective"]))
     best, mhz = ranking.best, machine.clocks.core_mhz
     low, high = best.interval
-    found = SetupSearch(file, machine, ranking, tuple(graph.notes))
+    result = SetupSearch(file, machine, ranking, tuple(graph.notes))
     return plain_profile(
-        ModelInfo(found.file, "", (), (), work.macs, graph.parameters()),
+        ModelInfo(result.file, "", (), (), work.macs, graph.parameters()),
         MachineInfo(machine.name, "", False, mhz, mhz),
         [plain_part(n, str(name), ms) for n, (name, ms) in enumerate(best.parts_ms.items())],
         total_ms=best.latency_ms,
         interval_ms=(low * best.latency_ms, high * best.latency_ms),
         model_error=MODEL_ERROR,
-        notes=found.notes,
+        notes=result.notes,
         family=FAMILY,
         machine_words=f"{machine.name}, {best.setup}",
         batch=best.setup.batch * best.setup.copies * best.setup.in_flight,
         figures={"ddr_bytes": best.ddr_bytes},
-        payload=found,
+        payload=result,
     )
 
 
 def explain_search(profile: Profile) -> Explanation:
     """What the best set-up waits for; the set-ups beside it are the changes that were tried."""
-    found: SetupSearch = profile.payload
-    answer = f"{setup_line(found.best)}, bound by {found.best.limit}"
-    lines = tuple(setups_text(found).splitlines()[1:])
-    about = {**setups_json(found), "interval_ms": list(profile.interval_ms)}
+    result: SetupSearch = profile.payload
+    answer = f"{setup_line(result.best)}, bound by {result.best.limit}"
+    lines = tuple(setups_text(result).splitlines()[1:])
+    about = {**setups_json(result), "interval_ms": list(profile.interval_ms)}
     return Explanation(answer, profile, (), (), lines=lines, about=about)
 
 
-def search_screen(found: SetupSearch) -> Report:
-    return Report(setups_text(found), setups_json(found))
+def search_screen(result: SetupSearch) -> Report:
+    return Report(setups_text(result), setups_json(result))

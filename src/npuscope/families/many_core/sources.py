@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from npuscope.bounded_file import opened
 from npuscope.errors import FileError
 from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.qpc import read_qpc
@@ -56,7 +57,7 @@ def source_model(source: ProgramSource, folder: Path) -> Path:
 
 def _digest(path: Path) -> str:
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with opened(path) as file:
         while block := file.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()

@@ -41,9 +41,9 @@ def recurrent(task: NodeTask) -> None:
     if last:
         task.finish_as(last, _last(task, result, steps, last))
     if cells:
-        kept = _rows(task, result, f"{cells}_kept", steps, 1)
-        shape = task.shape(kept)[1:]
-        task.finish_as(cells, task.arranger.reshape(kept, shape, node.origin, cells))
+        row = _rows(task, result, f"{cells}_kept", steps, 1)
+        shape = task.shape(row)[1:]
+        task.finish_as(cells, task.arranger.reshape(row, shape, node.origin, cells))
 
 
 def _rows(task: NodeTask, result: LayoutValue, name: str, first: int, count: int) -> LayoutValue:

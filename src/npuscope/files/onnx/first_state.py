@@ -86,8 +86,8 @@ class _Both:
         self.first_makers, self.makers = _makers(first), _makers(model)
         self._first_types, self._types = _types(first), _types(model)
         sources = _sources(first), _sources(model)
-        named = (name for each in sources for name, kind in each)
-        self._made = {*self.first_makers, *self.makers, *named}
+        source_names = (name for each in sources for name, kind in each)
+        self._made = {*self.first_makers, *self.makers, *source_names}
         # What an Identity gives is what it takes: old names, each with the one that it stands for.
         self._stands_for = {name: name for name, kind in sources[0]}
         for node in nodes_in_order(first.graph.node):

@@ -148,12 +148,12 @@ def _with_folded_shapes(proto: Any, fold: Fold) -> Any:
 def _name_nodes(proto: Any) -> None:
     """The quantizer tells nodes apart by name. A number that is new here may be that of a node
     behind: exporters number nodes as well."""
-    given = {node.name for node in proto.graph.node}
+    names = {node.name for node in proto.graph.node}
     used: set[str] = set()
     for number, node in enumerate(proto.graph.node):
         if not node.name or node.name in used:
             fresh = (f"{node.op_type}_{place}" for place in count(number))
-            node.name = next(name for name in fresh if name not in given and name not in used)
+            node.name = next(name for name in fresh if name not in names and name not in used)
         used.add(node.name)
 
 

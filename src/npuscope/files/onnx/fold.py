@@ -283,8 +283,8 @@ def _reduction(function: Function) -> Folder:
         first = required(inputs, 0)
         data = first.real() if first.quant else first.data
         axes = axes_of(node, inputs) or tuple(range(data.ndim))
-        chosen = tuple({checked_axis(axis, data.ndim) for axis in axes})
-        result = function(data, axis=chosen, keepdims=bool(node.integer("keepdims", 1)))
+        places = tuple({checked_axis(axis, data.ndim) for axis in axes})
+        result = function(data, axis=places, keepdims=bool(node.integer("keepdims", 1)))
         kind = "float32" if first.quant else first.type
         return Const(np.asarray(result).astype(data.dtype), kind)
 

@@ -9,6 +9,7 @@ import mmap
 from collections.abc import Iterator
 from pathlib import Path
 
+from npuscope.bounded_file import opened
 from npuscope.errors import FileError
 
 # Field numbers of onnx.proto, and of its wire format.
@@ -19,7 +20,7 @@ _MOST_BYTES = 256 << 20  # of what is left
 
 
 def skimmed(path: Path) -> bytes:
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with opened(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         result = b"".join(_model(data, path.name))
     if len(result) > _MOST_BYTES:
         raise FileError(f"has {len(result):,} bytes beside its weights, which is too large")

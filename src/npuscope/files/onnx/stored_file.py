@@ -82,14 +82,14 @@ class StoredOnnx:
 
     @property
     def opset(self) -> int:
-        known = [e.version for e in self.proto.opset_import if e.domain in ("", "ai.onnx")]
-        if not known:
+        versions = [e.version for e in self.proto.opset_import if e.domain in ("", "ai.onnx")]
+        if not versions:
             raise ModelError(
                 "the file does not state the opset of its standard ops, so edits have no version "
                 "to follow",
                 hint="add it: model.opset_import.append(onnx.helper.make_opsetid('', 17))",
             )
-        return int(known[0])
+        return int(versions[0])
 
     @opset.setter
     def opset(self, version: int) -> None:

@@ -196,10 +196,10 @@ def place(kind: str) -> Convert:
     """ARG_MAX and ARG_MIN."""
 
     def convert(reader: TfliteReader, op: SourceOp) -> None:
-        x, given = reader.tensor(op, 0), reader.integers(op, 1)
-        if given.size != 1:
-            raise ModelError(f"{given.size} axes, expected one", where=op.origin)
-        axis = reader.axis(op, int(given.ravel()[0]), x)
+        x, axes = reader.tensor(op, 0), reader.integers(op, 1)
+        if axes.size != 1:
+            raise ModelError(f"{axes.size} axes, expected one", where=op.origin)
+        axis = reader.axis(op, int(axes.ravel()[0]), x)
         reader.emit(op, kind, (x.name,), ArgAttrs(axis))
 
     return convert

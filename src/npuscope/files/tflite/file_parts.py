@@ -93,8 +93,8 @@ class FileOp(Struct, eq=False):
     @property
     def tensors(self) -> Iterator[FileTensor]:
         """All that it names."""
-        named = (*self.inputs, *self.outputs, *self.intermediates)
-        return (tensor for tensor in named if tensor is not None)
+        tensors = (*self.inputs, *self.outputs, *self.intermediates)
+        return (tensor for tensor in tensors if tensor is not None)
 
     @property
     def names_subgraphs(self) -> bool:

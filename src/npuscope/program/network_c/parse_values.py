@@ -199,12 +199,12 @@ class _Expression(msgspec.Struct):
         return read()
 
     def _binary(self, weakest: int) -> Value:
-        left = self._unary()
+        value = self._unary()
         while (operator := self._operator()) and _BINARY[operator][0] > weakest:
             offset = self._offset()
             self.place += len(operator)
-            left = _joined(operator, left, self._binary(_BINARY[operator][0]), offset)
-        return left
+            value = _joined(operator, value, self._binary(_BINARY[operator][0]), offset)
+        return value
 
     def _operator(self) -> str:
         """The operator here, of two characters or of one; empty where there is none."""

@@ -157,8 +157,8 @@ class _Reader(msgspec.Struct):
         data: Mapping[str, bytes] = {}
         if self.find is not None:
             real = tuple(pool for pool in self.header.pools if not pool.virtual)
-            found = self.find(real, image_sizes(buffers))
-            data, self.notes = found.data, [*self.notes, *found.notes]
+            weights = self.find(real, image_sizes(buffers))
+            data, self.notes = weights.data, [*self.notes, *weights.notes]
         self.tabled = frozenset([*(buffer.name for buffer in buffers), ""])
         places = AddressMap(pools.pools, buffers)
         items = self._items()

@@ -25,8 +25,20 @@ function section(id, title, caption, ...children) {
 }
 
 // Where a number comes from, beside it.
-const chip = (text) => el("span", { class: "chip" }, text);
-const sourceChip = () => chip(data.sure);
+const chip = (text, title) => el("span", title ? { class: "chip", title } : { class: "chip" }, text);
+// The error of a prediction is in the page's first line; here it shows under the pointer.
+const sourceChip = () => (data.source ? chip(data.source, data.sure) : chip(data.sure));
+
+// As many parts of a text as there is room for, the first in any case.
+const LETTER = 6.4; // pixels, of the small letters in pictures
+function fitting(parts, room) {
+  let text = parts[0];
+  for (const part of parts.slice(1)) {
+    if ((text + part).length * LETTER > room) break;
+    text += part;
+  }
+  return text;
+}
 
 const ms = (value) =>
   value >= 100 ? value.toFixed(1) : value >= 10 ? value.toFixed(2) : value.toFixed(3);

@@ -54,37 +54,41 @@ function drawCompared() {
             `${points.length} epochs: ${names[0]} ${ms(x)} ms, ${names[1]} ${ms(y)} ms (${x ? `${y >= x ? "+" : ""}${(100 * (y / x - 1)).toFixed(1)} %` : "-"}). The largest differences:`,
           ),
           el(
-            "table",
-            { class: "small" },
+            "div",
+            { class: "scroller" },
             el(
-              "thead",
-              {},
+              "table",
+              { class: "small" },
               el(
-                "tr",
+                "thead",
                 {},
-                ["epoch", `${names[0]}, ms`, `${names[1]}, ms`, "ratio"].map((name) =>
-                  el("th", { scope: "col" }, name),
+                el(
+                  "tr",
+                  {},
+                  ["epoch", `${names[0]}, ms`, `${names[1]}, ms`, "ratio"].map((name) =>
+                    el("th", { scope: "col" }, name),
+                  ),
                 ),
               ),
-            ),
-            el(
-              "tbody",
-              {},
-              far.map((point) =>
-                row([
-                  el(
-                    "button",
-                    {
-                      type: "button",
-                      class: "link",
-                      onclick: () => choose(point.index, "compared"),
-                    },
-                    label(epochs[point.index]),
-                  ),
-                  ms(point.x),
-                  ms(point.y),
-                  (point.y / point.x).toFixed(2),
-                ]),
+              el(
+                "tbody",
+                {},
+                far.map((point) =>
+                  row([
+                    el(
+                      "button",
+                      {
+                        type: "button",
+                        class: "link",
+                        onclick: () => choose(point.index, "compared"),
+                      },
+                      label(epochs[point.index]),
+                    ),
+                    ms(point.x),
+                    ms(point.y),
+                    (point.y / point.x).toFixed(2),
+                  ]),
+                ),
               ),
             ),
           ),

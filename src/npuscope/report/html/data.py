@@ -170,16 +170,16 @@ def profile_data(
 
 
 def _figures(profile: Profile) -> list[dict[str, str]]:
-    sure = how_sure(profile)
+    source = label(source_of(profile))  # its known error stands in the first line, once
     least, most = ("≥ ", "≤ ") if profile.is_lower_bound else ("", "")
     rate = f"{most}{significant(profile.inferences_per_s, 4)} inf/s"
     core_ms = profile.time.npu_core_ms
     core = f"{ms(core_ms)} ms of NPU core"
     counter = "counted by the device" if profile.fit == UNKNOWN_FIT else "from the program"
     rows = [
-        ("Inference", f"{least}{ms(profile.total_ms)} ms", _range(profile), sure),
-        ("Rate", rate, "one after the other", sure),
-        ("NPU utilisation", percent(core_ms, profile.total_ms), core, sure),
+        ("Inference", f"{least}{ms(profile.total_ms)} ms", _range(profile), source),
+        ("Rate", rate, "one after the other", source),
+        ("NPU utilisation", percent(core_ms, profile.total_ms), core, source),
         ("Epochs", count(len(profile.epochs)), epoch_counts(profile), counter),
         *_memory_figures(profile),
     ]

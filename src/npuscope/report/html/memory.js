@@ -77,10 +77,16 @@ function poolBlocks(pool, width) {
     svg(
       "text",
       { class: "pool-name", x: GUTTER, y: pool.top - 5 },
-      `${bytes(pool.used)} of ${bytes(pool.size)} used (${percent(pool.used, pool.size)})` +
-        (peak.live
-          ? `, at most ${bytes(peak.live)} alive at once, in epoch ${label(epochs[peak.index])}`
-          : ""),
+      fitting(
+        [
+          `${bytes(pool.used)} of ${bytes(pool.size)} used`,
+          ` (${percent(pool.used, pool.size)})`,
+          peak.live
+            ? `, at most ${bytes(peak.live)} alive at once, in epoch ${label(epochs[peak.index])}`
+            : "",
+        ],
+        high - GUTTER,
+      ),
     ),
   ];
   if (pool.height > 30)

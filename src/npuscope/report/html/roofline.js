@@ -101,6 +101,7 @@ function drawRoofline() {
   });
 }
 
+const LEAST_TICK = 44; // pixels between two numbers of an axis
 const decade = (value, up) =>
   10 ** (up ? Math.ceil(Math.log10(value)) : Math.floor(Math.log10(value)));
 
@@ -124,19 +125,15 @@ function drawRoofs(plot, points, memories) {
     box.left + (Math.log10(value / lowX) / Math.log10(highX / lowX)) * (box.right - box.left);
   const y = (value) =>
     box.bottom - (Math.log10(value / lowY) / Math.log10(highY / lowY)) * (box.bottom - box.top);
-  for (let value = lowX; value <= highX * 1.001; value *= 10)
-    plot.append(
-      svg(
-        "g",
-        { class: "tick" },
-        svg("line", { x1: x(value), x2: x(value), y1: box.top, y2: box.bottom }),
-        svg(
-          "text",
-          { x: x(value), y: box.bottom + 15, "text-anchor": "middle" },
-          `${Number(value.toPrecision(3))}`,
-        ),
-      ),
-    );
+  // On a narrow page every second or third decade has a number.
+  const every = Math.max(1, Math.ceil(LEAST_TICK / (x(10 * lowX) - x(lowX))));
+  for (let value = lowX, n = 0; value <= highX * 1.001; value *= 10, n += 1) {
+    const mark = svg("g", { class: "tick" });
+    mark.append(svg("line", { x1: x(value), x2: x(value), y1: box.top, y2: box.bottom }));
+    const place = { x: x(value), y: box.bottom + 15, "text-anchor": "middle" };
+    if (n % every === 0) mark.append(svg("text", place, `${Number(value.toPrecision(3))}`));
+    plot.append(mark);
+  }
   for (let value = lowY; value <= highY * 1.001; value *= 10)
     plot.append(
       svg(

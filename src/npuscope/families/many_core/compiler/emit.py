@@ -212,9 +212,9 @@ class Emitter:
                 continue
             op = step.makes.op
             targets = [access.buffer for access in step.writes]
-            held = self.draft.buffers
+            drafts = self.draft.buffers
             reads = [
-                (a.buffer, *(a.view or (held[a.buffer].tensor, held[a.buffer].box)))
+                (a.buffer, *(a.view or (drafts[a.buffer].tensor, drafts[a.buffer].box)))
                 for a in step.reads
                 if a.buffer not in targets
             ]

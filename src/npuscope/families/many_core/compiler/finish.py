@@ -227,7 +227,7 @@ def assemble(
     graph: Graph,
     draft: Draft,
     parts: list[tuple[DeviceProgram, Edges]],
-    held: list[np.ndarray],
+    vtcm_rows: list[np.ndarray],
     machine: CoreMachine,
     options: CoreCompileOptions,
 ) -> CoreProgram:
@@ -243,7 +243,7 @@ def assemble(
         names = [f"{options.network}_slice{i:02d}" for i in range(len(parts))]
     devices = [replace(part, name=name) for name, (part, _) in zip(names, parts, strict=True)]
     layout = _layout(graph, devices, [edges for _, edges in parts], machine, options)
-    networks = zip(layout.specializations, held, strict=True)
+    networks = zip(layout.specializations, vtcm_rows, strict=True)
     layout = replace(
         layout, specializations=tuple(replace(part, held=rows) for part, rows in networks)
     )

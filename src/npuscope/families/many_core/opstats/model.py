@@ -210,13 +210,13 @@ class CoreVerdict(Struct, frozen=True):
     def sentence(self) -> str:
         if self.bound is CoreBound.UNKNOWN:
             return "what bounds it is not known: ops were not timed"
-        told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in self.shares)
+        shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in self.shares)
         if self.bound is CoreBound.SYNC:
-            return f"bound by synchronisation: no engine is busy 60 % of the time ({told})"
+            return f"bound by synchronisation: no engine is busy 60 % of the time ({shares})"
         if self.path_share is not None:
             share = f"{100 * self.path_share:.0f} % of the critical path"
-            return f"bound by {self.bound.value}: {share} ({told} of the time)"
-        return f"bound by {self.bound.value} ({told} of the time)"
+            return f"bound by {self.bound.value}: {share} ({shares} of the time)"
+        return f"bound by {self.bound.value} ({shares} of the time)"
 
 
 class ModuleRow(Struct, frozen=True):

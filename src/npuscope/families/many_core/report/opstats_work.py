@@ -278,7 +278,7 @@ def _traces(
             stats, _trace_options(request, host, stats), list(map(reader.index, stats))
         )
         stem = part[0][0].stem if apart else _merged_stem(part[0][0], reader.layout)
-        _write_traces(request, stem, [made.name for made in stats], model, outcome)
+        _write_traces(request, stem, [one.name for one in stats], model, outcome)
 
 
 def _merged_stem(file: BufferFile, layout: Layout) -> str:

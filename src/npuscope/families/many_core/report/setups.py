@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from npuscope.families.many_core.machine import CoreMachine
-from npuscope.families.many_core.setups.model import Prediction
+from npuscope.families.many_core.setups.model import SetupPrediction
 from npuscope.families.many_core.setups.search import Ranking
 from npuscope.shown import ShownRecord, counted, significant
 from npuscope.text import safe_terminal
@@ -23,14 +23,14 @@ class SetupSearch(ShownRecord, frozen=True):
     notes: tuple[str, ...] = ()
 
     @property
-    def best(self) -> Prediction:
+    def best(self) -> SetupPrediction:
         return self.ranking.best
 
     def told(self) -> str:
         return f"{self.best.setup}: {self.best.inferences_per_s:,.0f} inferences/s"
 
 
-def setup_line(row: Prediction) -> str:
+def setup_line(row: SetupPrediction) -> str:
     low, high = (factor * row.latency_ms for factor in row.interval)
     rate = f"{rate_text(row.inferences_per_s)} inferences/s, {significant(row.latency_ms, 4)} ms"
     return f"{row.setup}: {rate} (80 %: {significant(low, 4)} to {significant(high, 4)})"
@@ -40,12 +40,12 @@ def rate_text(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 1000 else significant(rate, 4)
 
 
-def setups_text(found: SetupSearch) -> str:
-    best, ranking = found.best, found.ranking
+def setups_text(search: SetupSearch) -> str:
+    best, ranking = search.best, search.ranking
     lines = [
         setup_line(best),
-        f"model    {safe_terminal(found.file)}",
-        f"machine  {found.machine.name}, {found.machine.cores.card_count} cores",
+        f"model    {safe_terminal(search.file)}",
+        f"machine  {search.machine.name}, {search.machine.cores.card_count} cores",
         f"search   {ranking.objective}, {counted(len(ranking.rows), 'set-up')} compared",
         f"limit    {best.limit}: "
         + ", ".join(
@@ -53,8 +53,8 @@ def setups_text(found: SetupSearch) -> str:
         ),
         f"DDR      {best.ddr_bytes / 1e6:,.1f} MB per run and copy, {best.ddr_gb_per_s:.1f} GB/s",
     ]
-    if best.watts is not None and found.machine.power is not None:
-        bounds = [best.watts / best.inferences_per_s * f for f in found.machine.power.interval]
+    if best.watts is not None and search.machine.power is not None:
+        bounds = [best.watts / best.inferences_per_s * f for f in search.machine.power.interval]
         lines.append(
             f"energy   {1e3 / (best.inferences_per_j or 1):.4g} mJ per inference (80 %: "
             f"{1e3 * bounds[0]:.4g} to {1e3 * bounds[1]:.4g}), {best.watts:.0f} W, "
@@ -71,26 +71,26 @@ def setups_text(found: SetupSearch) -> str:
     if len(ranking.rows) > _SHOWN:
         lines.append(f"... {len(ranking.rows) - _SHOWN} more with --json")
     lines += [f"unfit    {one.setup}: {one.reason}" for one in ranking.unfit[:_SHOWN]]
-    return "\n".join([*lines, *(f"note     {safe_terminal(note)}" for note in found.notes)])
+    return "\n".join([*lines, *(f"note     {safe_terminal(note)}" for note in search.notes)])
 
 
-def setups_json(found: SetupSearch) -> dict[str, Any]:
+def setups_json(search: SetupSearch) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
-        "model": {"file": found.file},
-        "machine": {"name": found.machine.name, "cores": found.machine.cores.card_count},
-        "objective": str(found.ranking.objective),
-        "setups": [setup_json(row) for row in found.ranking.rows],
+        "model": {"file": search.file},
+        "machine": {"name": search.machine.name, "cores": search.machine.cores.card_count},
+        "objective": str(search.ranking.objective),
+        "setups": [setup_json(row) for row in search.ranking.rows],
         "unfit": [
             {"cores": one.setup.cores, "copies": one.setup.copies, "batch": one.setup.batch,
              "reason": one.reason}
-            for one in found.ranking.unfit
+            for one in search.ranking.unfit
         ],
-        "notes": list(found.notes),
+        "notes": list(search.notes),
     }  # fmt: skip
 
 
-def setup_json(row: Prediction) -> dict[str, Any]:
+def setup_json(row: SetupPrediction) -> dict[str, Any]:
     setup, (low, high) = row.setup, row.interval
     return {
         "cores": setup.cores,

@@ -9,7 +9,7 @@ from msgspec import Struct
 from npuscope.errors import UsageError
 from npuscope.families.many_core.compiler.kinds import size_bytes
 from npuscope.families.many_core.machine import CoreMachine
-from npuscope.families.many_core.setups.model import CardSetup, Prediction, predict
+from npuscope.families.many_core.setups.model import CardSetup, SetupPrediction, predict
 from npuscope.families.many_core.setups.network import graph_without_weights
 from npuscope.families.many_core.setups.work import RETAINED, network_work
 from npuscope.graph.model import Graph
@@ -23,7 +23,7 @@ class Step(Struct, frozen=True):
     """One run of the network: the prompt or a part of it, or one token."""
 
     tokens: int
-    timing: Prediction
+    timing: SetupPrediction
     peers_ms: float  # between devices
 
     @property

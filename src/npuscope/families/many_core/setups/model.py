@@ -52,7 +52,7 @@ class CardSetup(Struct, frozen=True, order=True):
         return f"{self.copies} x {cores}, batch {self.batch}, {self.in_flight} in flight"
 
 
-class Prediction(Struct, frozen=True):
+class SetupPrediction(Struct, frozen=True):
     """Milliseconds of one run of one copy, by what they are spent on, and what follows."""
 
     setup: CardSetup
@@ -86,7 +86,7 @@ class Prediction(Struct, frozen=True):
         return None if self.watts is None else self.inferences_per_s / self.watts
 
 
-def predict(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> Prediction:
+def predict(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> SetupPrediction:
     costs, host, copies = machine.setups, machine.host, setup.copies
     hz, cores = machine.core_hz, setup.all_cores
     hmx = _product_cycles(work, machine, setup) / hz
@@ -104,11 +104,14 @@ def predict(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> Predic
     together = sum(part**overlap for part in (hmx, hvx, ddr)) ** (1 / overlap)
     device = together + sync + spill + exchange
 
-    sent, answered = work.input_bytes * setup.batch / 1e9, work.output_bytes * setup.batch / 1e9
-    links = (sent / host.gb_per_s, answered / host.output_gb_per_s)
+    input_gb, output_gb = (
+        work.input_bytes * setup.batch / 1e9,
+        work.output_bytes * setup.batch / 1e9,
+    )
+    links = (input_gb / host.gb_per_s, output_gb / host.output_gb_per_s)
     # With one inference in flight the copies move their bytes at about the same time.
     crowd = 1 + host.crowding * (copies - 1) if setup.in_flight == 1 else 1.0
-    own = host.fixed_us / 1e6 + crowd * sum(links) + (sent + answered) / host.copy_gb_per_s
+    own = host.fixed_us / 1e6 + crowd * sum(links) + (input_gb + output_gb) / host.copy_gb_per_s
     # One in flight: device and host take turns. More: the slower of them is waited for.
     bounds = [(device + own) / setup.in_flight, *(copies * link for link in links)]
     bounds += [device] * (setup.in_flight > 1)
@@ -127,9 +130,9 @@ def predict(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> Predic
         watts = machine.power.idle_w + runs / 1e9 * (
             machine.power.w_per_tmac * work.macs * setup.batch / 1e3
             + machine.power.w_per_ddr_gb * (loaded + spilled)
-            + machine.power.w_per_link_gb * (sent + answered) * 1e9
+            + machine.power.w_per_link_gb * (input_gb + output_gb) * 1e9
         )
-    return Prediction(
+    return SetupPrediction(
         setup,
         {limit: 1e3 * float(seconds) for limit, seconds in parts.items()},
         1e3 * float(device),

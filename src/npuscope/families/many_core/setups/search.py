@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from npuscope.errors import ModelError
 from npuscope.families.many_core.machine import CoreMachine
-from npuscope.families.many_core.setups.model import CardSetup, Prediction, predict
+from npuscope.families.many_core.setups.model import CardSetup, SetupPrediction, predict
 from npuscope.families.many_core.setups.work import NetworkWork
 from npuscope.structs import replace
 
@@ -33,18 +33,18 @@ class Ranking(Struct, frozen=True):
     """All set-ups that were tried, the best first."""
 
     objective: Objective
-    rows: tuple[Prediction, ...]
+    rows: tuple[SetupPrediction, ...]
     unfit: tuple[Unfit, ...] = ()
 
     @property
-    def best(self) -> Prediction:
+    def best(self) -> SetupPrediction:
         return self.rows[0]
 
     def rank(self, setup: CardSetup) -> int | None:
         """Place of a set-up, from 1 on, whatever it has in flight."""
         places = [(row.setup.cores, row.setup.copies, row.setup.batch) for row in self.rows]
-        wanted = (setup.cores, setup.copies, setup.batch)
-        return places.index(wanted) + 1 if wanted in places else None
+        sizes = (setup.cores, setup.copies, setup.batch)
+        return places.index(sizes) + 1 if sizes in places else None
 
 
 class Wanted(Struct, frozen=True):
@@ -64,11 +64,11 @@ _AS_GOOD = 0.99
 
 
 def search(
-    work: NetworkWork, machine: CoreMachine, objective: Objective, wanted: Wanted | None = None
+    work: NetworkWork, machine: CoreMachine, objective: Objective, decisions: Wanted | None = None
 ) -> Ranking:
     """Every number of cores with as many copies as the card has room for, and every batch."""
     rows, unfit = [], []
-    for setup in _setups(machine, objective, wanted or Wanted()):
+    for setup in _setups(machine, objective, decisions or Wanted()):
         reason = _unfit(work, machine, setup)
         if reason:
             unfit.append(Unfit(setup, reason))
@@ -80,16 +80,16 @@ def search(
     return Ranking(objective, tuple(rows), tuple(unfit))
 
 
-def _setups(machine: CoreMachine, objective: Objective, wanted: Wanted) -> Iterator[CardSetup]:
+def _setups(machine: CoreMachine, objective: Objective, decisions: Wanted) -> Iterator[CardSetup]:
     """With 0 in flight where that is still to be tried."""
     most = machine.cores.card_count
     batches = range(1, 2 if objective is Objective.LATENCY else MOST_BATCH + 1)
-    for cores in range(1, most + 1) if wanted.cores is None else (wanted.cores,):
-        for batch in batches if wanted.batch is None else (wanted.batch,):
-            if cores * (wanted.copies or 1) > most:
+    for cores in range(1, most + 1) if decisions.cores is None else (decisions.cores,):
+        for batch in batches if decisions.batch is None else (decisions.batch,):
+            if cores * (decisions.copies or 1) > most:
                 continue
-            copies = wanted.copies or most // cores
-            yield CardSetup(cores, copies, batch, wanted.in_flight or 0, mxfp6=wanted.mxfp6)
+            copies = decisions.copies or most // cores
+            yield CardSetup(cores, copies, batch, decisions.in_flight or 0, mxfp6=decisions.mxfp6)
 
 
 def _unfit(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> str:
@@ -103,7 +103,7 @@ def _unfit(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> str:
 
 def _with_queue(
     work: NetworkWork, machine: CoreMachine, setup: CardSetup, objective: Objective
-) -> Prediction:
+) -> SetupPrediction:
     """With the fewest inferences in flight that give the rate which more of them give."""
     counts: Iterable[int] = (setup.in_flight or 1,)
     if objective is Objective.THROUGHPUT and not setup.in_flight:
@@ -113,7 +113,7 @@ def _with_queue(
     return next(row for row in tried if row.inferences_per_s >= enough)
 
 
-def _order(row: Prediction, objective: Objective) -> tuple[float, float]:
+def _order(row: SetupPrediction, objective: Objective) -> tuple[float, float]:
     if objective is Objective.LATENCY:
         return row.latency_ms, -row.inferences_per_s
     return -row.inferences_per_s, row.latency_ms

@@ -11,7 +11,7 @@ from npuscope.families.many_core.buffer_format import Records, collected
 from npuscope.families.many_core.records import SECTIONS, SectionId
 from npuscope.families.many_core.sim.conditions import Conditions
 from npuscope.families.many_core.sim.events import Timeline
-from npuscope.families.many_core.sim.plan import Plan
+from npuscope.families.many_core.sim.plan import CardPlan
 from npuscope.families.many_core.sim.pmu import (
     OpActivity,
     RecordColumns,
@@ -35,7 +35,7 @@ class Origin(Struct, frozen=True):
 class Collector:
     """Makes records of one device; what does not change is worked out once."""
 
-    def __init__(self, plan: Plan, device: int, numbers: Sequence[int]) -> None:
+    def __init__(self, plan: CardPlan, device: int, numbers: Sequence[int]) -> None:
         self._plan, self._device, self._numbers = plan, device, numbers
         self._columns: RecordColumns = columns_of(plan, device)
         self._moves = move_columns(self._columns, plan)
@@ -63,7 +63,7 @@ class Collector:
 
 
 class _Sections(Struct):
-    plan: Plan
+    plan: CardPlan
     columns: RecordColumns
     line: Timeline
     conditions: Conditions

@@ -11,7 +11,7 @@ from msgspec import Struct
 from npuscope.errors import TargetError
 from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.records import UTIMER_HZ
-from npuscope.families.many_core.sim.plan import Plan
+from npuscope.families.many_core.sim.plan import CardPlan
 from npuscope.structs import replace
 
 # --- The cores' clock: cycles over timer ticks, in steps of constant frequency ---
@@ -84,7 +84,7 @@ class Conditions(Struct, frozen=True):
     rings: Mapping[int, int]  # by host port
 
 
-def conditions_of(plan: Plan, seed: int, pattern: int, rings: Mapping[int, int]) -> Conditions:
+def conditions_of(plan: CardPlan, seed: int, pattern: int, rings: Mapping[int, int]) -> Conditions:
     """The same seed and pattern give the same inference."""
     random = np.random.default_rng([seed, pattern])
     tasks = len(plan.tasks)
@@ -104,19 +104,19 @@ def conditions_of(plan: Plan, seed: int, pattern: int, rings: Mapping[int, int])
     )
 
 
-def steady_conditions(plan: Plan) -> Conditions:
+def steady_conditions(plan: CardPlan) -> Conditions:
     """The clock stays as the machine states it, and the host is never waited for."""
     clock = CoreClock([plan.costs.machine.core_hz], plan.costs.step_ticks, Random(0))
     return replace(conditions_of(plan, 0, 0, {}), clocks=(clock,) * plan.devices)
 
 
-def _clock(plan: Plan, seed: int, pattern: int, device: int) -> CoreClock:
+def _clock(plan: CardPlan, seed: int, pattern: int, device: int) -> CoreClock:
     costs = plan.costs
     random = Random(f"{seed} {pattern} {device}")
     return CoreClock(costs.steps_hz, costs.step_ticks, random)
 
 
-def _shares(plan: Plan, random: np.random.Generator) -> list[float]:
+def _shares(plan: CardPlan, random: np.random.Generator) -> list[float]:
     """Threads of a group end apart; the slowest has the whole time of the op."""
     shares = 1 - plan.costs.machine.stats.end_spread * random.random(plan.rows)
     first = np.array([task.row for task in plan.tasks], np.int64)

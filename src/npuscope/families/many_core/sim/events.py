@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from npuscope.errors import InternalError, TargetError
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.families.many_core.sim.conditions import Conditions
-from npuscope.families.many_core.sim.plan import NO_CHANNEL, Fabric, Flow, Plan, Task
+from npuscope.families.many_core.sim.plan import NO_CHANNEL, CardPlan, Fabric, Flow, Task
 from npuscope.text import safe_terminal
 
 # Ten minutes: a longer inference means a wrong figure, and simulating it would never end.
@@ -32,19 +32,19 @@ class Timeline(Struct):
     port_asked: dict[int, float] = field(default_factory=dict)  # when first, by port
 
     @classmethod
-    def of(cls, plan: Plan) -> Timeline:
+    def of(cls, plan: CardPlan) -> Timeline:
         rows, tasks = plan.rows, len(plan.tasks)
         sync, start, end, barrier, cycles = ([0.0] * rows for _ in range(5))
         return cls(sync, start, end, barrier, cycles, [0.0] * tasks, [0.0] * tasks)
 
 
-def run_inference(plan: Plan, conditions: Conditions) -> Timeline:
+def run_inference(plan: CardPlan, conditions: Conditions) -> Timeline:
     """All devices of the program, once."""
     return _Run(plan, conditions).run()
 
 
 class _Run:
-    def __init__(self, plan: Plan, conditions: Conditions) -> None:
+    def __init__(self, plan: CardPlan, conditions: Conditions) -> None:
         self._plan, self._conditions = plan, conditions
         self._tasks = plan.tasks
         self._line = Timeline.of(plan)

@@ -238,7 +238,7 @@ class PeerTransfer(Struct, frozen=True):
     target: int
 
 
-class Plan(Struct, frozen=True):
+class CardPlan(Struct, frozen=True):
     layout: Layout
     tasks: tuple[Task, ...]
     queues: tuple[Queue, ...]
@@ -249,7 +249,7 @@ class Plan(Struct, frozen=True):
     cores: int
 
 
-def plan_of(program: CoreProgram, costs: Costs) -> Plan:
+def plan_of(program: CoreProgram, costs: Costs) -> CardPlan:
     """Number the ops of all devices and link who waits with who is waited for."""
     tasks: list[Task] = []
     queues = [
@@ -266,7 +266,7 @@ def plan_of(program: CoreProgram, costs: Costs) -> Plan:
         task.barrier_cycles = _barrier(task, tasks, queues, costs)
     rows = sum(task.rows for task in tasks)
     devices, cores = len(program.devices) * costs.copies, program.layout.cores
-    return Plan(program.layout, tuple(tasks), tuple(queues), peers, costs, rows, devices, cores)
+    return CardPlan(program.layout, tuple(tasks), tuple(queues), peers, costs, rows, devices, cores)
 
 
 def _barrier(task: Task, tasks: list[Task], queues: list[Queue], costs: Costs) -> float:

@@ -14,7 +14,7 @@ from npuscope.families.many_core.program import Space
 from npuscope.families.many_core.records import ASYNCHRONOUS, PMU_COUNTERS
 from npuscope.families.many_core.sim.conditions import Conditions
 from npuscope.families.many_core.sim.events import Timeline
-from npuscope.families.many_core.sim.plan import Plan, Task
+from npuscope.families.many_core.sim.plan import CardPlan, Task
 
 # --- What the records of all inferences have in common, as columns ---
 
@@ -38,7 +38,7 @@ class RecordColumns(Struct, frozen=True):
     span: Column  # by row: place of its thread in `threads`
 
 
-def columns_of(plan: Plan, device: int) -> RecordColumns:
+def columns_of(plan: CardPlan, device: int) -> RecordColumns:
     tasks = [task for task in plan.tasks if task.device == device]
     rows = [(task, nth) for task in tasks for nth in range(task.rows)]
     threads = tuple((c, t.id) for c in range(plan.cores) for t in plan.layout.threads)
@@ -59,7 +59,7 @@ def columns_of(plan: Plan, device: int) -> RecordColumns:
     )
 
 
-def move_columns(columns: RecordColumns, plan: Plan) -> list[tuple[int, ...]]:
+def move_columns(columns: RecordColumns, plan: CardPlan) -> list[tuple[int, ...]]:
     """Core, thread, op, bytes, ends and multicast entry of each transfer."""
     rows: list[tuple[int, ...]] = []
     for task in columns.moves:
@@ -73,7 +73,7 @@ def move_columns(columns: RecordColumns, plan: Plan) -> list[tuple[int, ...]]:
     return rows
 
 
-def ddr_rows(plan: Plan, device: int) -> list[tuple[int, ...]]:
+def ddr_rows(plan: CardPlan, device: int) -> list[tuple[int, ...]]:
     """By core: bytes read and written in DDR, received and sent by multicast."""
     sums = [[0, 0, 0, 0] for _ in range(plan.cores)]
     for task in plan.tasks:
@@ -176,7 +176,7 @@ def count_events(events: tuple[int, ...], activity: OpActivity) -> list[Column]:
 
 
 def activity_of(
-    plan: Plan, line: Timeline, conditions: Conditions, columns: RecordColumns
+    plan: CardPlan, line: Timeline, conditions: Conditions, columns: RecordColumns
 ) -> OpActivity:
     rows = len(columns.task)
     place = slice(columns.first, columns.first + rows)
@@ -258,7 +258,7 @@ def _waited_cycles(
     return np.array(cycles, np.int64)
 
 
-def _waits_for_weights(plan: Plan, line: Timeline, tasks: list[Task]) -> Column:
+def _waits_for_weights(plan: CardPlan, line: Timeline, tasks: list[Task]) -> Column:
     """Whether what came last of all that an op waits for was a transfer."""
     keys = {(task.device, *task.op.key): task for task in plan.tasks}
     by_transfer = []

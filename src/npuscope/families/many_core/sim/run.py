@@ -27,7 +27,7 @@ from npuscope.families.many_core.sim.conditions import (
     to_us,
 )
 from npuscope.families.many_core.sim.events import Timeline, run_inference
-from npuscope.families.many_core.sim.plan import Costs, Plan
+from npuscope.families.many_core.sim.plan import CardPlan, Costs
 from npuscope.families.many_core.sim.pmu import not_modelled
 from npuscope.shown import counted
 from npuscope.structs import replace
@@ -66,7 +66,7 @@ class InferenceOutcome(Struct, frozen=True):
 class Devices:
     """Runs inferences on the devices; what was run once is remembered by its figures."""
 
-    def __init__(self, plan: Plan, seed: int) -> None:
+    def __init__(self, plan: CardPlan, seed: int) -> None:
         self._plan, self._seed = plan, seed
         self._outcomes: dict[InferenceRequest, InferenceOutcome] = {}
         self._last: tuple[InferenceRequest, Conditions, Timeline] | None = None
@@ -100,7 +100,7 @@ class Devices:
         return self._last[1], self._last[2]
 
 
-def _last_of(plan: Plan, line: Timeline, kind: str, otherwise: float) -> float:
+def _last_of(plan: CardPlan, line: Timeline, kind: str, otherwise: float) -> float:
     ends = (line.done[task.index] for task in plan.tasks if task.op.info.kind == kind)
     return max(ends, default=otherwise)
 
@@ -109,7 +109,7 @@ def _longest_wait(line: Timeline, port: int) -> float:
     return max((wait[1] for key, wait in line.port_waits.items() if key[3] == port), default=0.0)
 
 
-class Ran(Struct, frozen=True):
+class ReplayableIteration(Struct, frozen=True):
     """An iteration with what is needed to run it again."""
 
     iteration: Iteration
@@ -120,7 +120,7 @@ class Ran(Struct, frozen=True):
 
 def run_iterations(
     program: CoreProgram, machine: CoreMachine, devices: Devices, options: RunOptions, begin: int
-) -> Iterator[Ran]:
+) -> Iterator[ReplayableIteration]:
     """Inference after inference; the next is asked for while the device has work."""
     host = _Host(_Link(program, machine, options), devices, begin, machine.core_hz)
     random = Random(options.seed)
@@ -144,7 +144,7 @@ class _Host:
         self._links_free = [float(begin)] * 2  # in, out
         self._completed: list[float] = []
 
-    def infer(self, number: int, pattern: int) -> Ran:
+    def infer(self, number: int, pattern: int) -> ReplayableIteration:
         link, tick = self._link, self._tick
         enqueued = self._host_free
         if len(self._completed) >= link.depth:
@@ -184,7 +184,7 @@ class _Host:
             input_begin + link.copies * link.input_time,
             output_begin + link.copies * link.output_time,
         ]
-        ran = Ran(iteration, request, tick, self._cycle)
+        ran = ReplayableIteration(iteration, request, tick, self._cycle)
         self._host_free, self._output_free = iteration.submitted, iteration.output_end
         self._input_free = self._tick + outcome.input_free
         self._completed.append(iteration.completed)
@@ -205,17 +205,19 @@ class _Link:
         host = machine.host
         self.copies = options.activations
         self.depth = options.set_size or max(host.queue_depth, 1)
-        kept = retained_states(program)
-        sent = sum(host_bytes(one) for one in program.inputs if one.name not in kept)
-        answered = sum(host_bytes(one) for one in program.outputs if one.name not in kept)
+        states = retained_states(program)
+        input_bytes = sum(host_bytes(one) for one in program.inputs if one.name not in states)
+        output_bytes = sum(host_bytes(one) for one in program.outputs if one.name not in states)
         copying = 1e-3 / host.copy_gb_per_s
         # With one inference in flight the copies move their bytes at about the same time.
         crowd = 1 + host.crowding * (self.copies - 1) if self.depth == 1 else 1.0
         self.submit = to_ticks(host.submit_us)
-        self.prepare = to_ticks(sent * copying)
-        self.complete = to_ticks(host.complete_us + answered * copying)
-        self.input_time = to_ticks(host.latency_us + crowd * sent / host.gb_per_s / 1e3)
-        self.output_time = to_ticks(host.latency_us + crowd * answered / host.output_gb_per_s / 1e3)
+        self.prepare = to_ticks(input_bytes * copying)
+        self.complete = to_ticks(host.complete_us + output_bytes * copying)
+        self.input_time = to_ticks(host.latency_us + crowd * input_bytes / host.gb_per_s / 1e3)
+        self.output_time = to_ticks(
+            host.latency_us + crowd * output_bytes / host.output_gb_per_s / 1e3
+        )
 
 
 def host_bytes(binding: Binding) -> int:
@@ -299,7 +301,7 @@ def _check_activations(program: CoreProgram, machine: CoreMachine, options: RunO
         )
 
 
-def _activations(plan: Plan, seed: int) -> list[tuple[tuple[int, int], ...]]:
+def _activations(plan: CardPlan, seed: int) -> list[tuple[tuple[int, int], ...]]:
     """By device and thread: when it was made ready, long before the first inference."""
     random = Random(f"activation {seed}")
     low, high = plan.costs.machine.stats.activate_ticks
@@ -310,7 +312,9 @@ def _activations(plan: Plan, seed: int) -> list[tuple[tuple[int, int], ...]]:
     ]
 
 
-def _sampled(ran: list[Ran], options: RunOptions) -> tuple[list[Ran], tuple[str, ...]]:
+def _sampled(
+    ran: list[ReplayableIteration], options: RunOptions
+) -> tuple[list[ReplayableIteration], tuple[str, ...]]:
     """The first inferences from the wanted iteration and delay on; else the last of the run."""
     begin = ran[0].iteration.enqueued
     delay = to_ticks(options.start_delay_ms * 1000)

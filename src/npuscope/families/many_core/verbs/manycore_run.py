@@ -168,7 +168,7 @@ def manycore_run(
         profiling=types,
         out_dir=str(aic_profiling_out_dir),
         options=options,
-        wanted=[word.strip() for word in want.split(",") if word.strip()],
+        views=[word.strip() for word in want.split(",") if word.strip()],
         specialization=str(specialization),
         machine=target,
     )

@@ -86,6 +86,6 @@ def manycore_setups(
             hint="--set cores.card_count=16 for a card with more",
         )
     network = timed_network(Path(model), target, shapes)
-    wanted = Wanted(batch, cores, copies, in_flight, mxfp6_matmul)
-    ranking = search(network.work, target, Objective(objective), wanted)
+    decisions = Wanted(batch, cores, copies, in_flight, mxfp6_matmul)
+    ranking = search(network.work, target, Objective(objective), decisions)
     return SetupSearch(Path(model).name, target, ranking, network.notes)

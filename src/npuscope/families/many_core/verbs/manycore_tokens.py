@@ -80,12 +80,12 @@ def manycore_tokens(
         most = limits.get(name, 1 << 24)
         if not 1 <= value <= most:
             raise UsageError(f"expected 1 to {most}, found {value}", where=f"--{name}")
-    asked = TokenSizes(prompt, context, prefill, batch, cores, devices, mxfp6_matmul)
+    token_sizes = TokenSizes(prompt, context, prefill, batch, cores, devices, mxfp6_matmul)
     # The clock depends on what the whole card does: 747 MHz were seen in a prefill.
     clocks, path = target.clocks, Path(model)
     slow = replace(clocks, core_mhz=min(*clocks.load_mhz, clocks.core_mhz))
     fast = replace(clocks, prefill_mhz=clocks.core_mhz, decode_mhz=clocks.core_mhz)
     usual, *bounds = (
-        generation(path, replace(target, clocks=one), asked) for one in (clocks, slow, fast)
+        generation(path, replace(target, clocks=one), token_sizes) for one in (clocks, slow, fast)
     )
     return TokenRates(path.name, target, usual, *bounds)

@@ -1,0 +1,178 @@
+"""Inputs of another moment: of the run before, in part or as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from npuscope.diagnosis.causes.inputs import on_inputs, targets
+from npuscope.diagnosis.causes.lines import LINE_BYTES, line_count, tail_start
+from npuscope.diagnosis.causes.registry import FaultPlace, cause
+from npuscope.diagnosis.fault import BoardFault, Feed, Supply
+from npuscope.diagnosis.scene import BoardScene
+from npuscope.diagnosis.sights import Array
+
+CACHE_BYTES = 32 << 10
+_COARSE = 24
+
+
+@cause(
+    "input-address",
+    FaultPlace.INPUT,
+    "ask the runtime for the address of the input buffer, and fill that one",
+    often=3,
+)
+def address(scene: BoardScene) -> Iterator[BoardFault]:
+    """The application fills another address: the NPU runs on what the run before left there."""
+    for place, names in targets(scene):
+        words = f"the input buffer holds what the run before left{place}"
+        left = on_inputs(names, lambda feed: feed.left)
+        yield BoardFault(words, supply=left, untouched=("inputs",))
+        words = f"the input buffer is never written and holds zeros{place}"
+        zeros = on_inputs(names, lambda feed: np.zeros_like(feed.stored()))
+        yield BoardFault(words, supply=zeros, untouched=("inputs",))
+
+
+@cause(
+    "input-destroyed",
+    FaultPlace.INPUT,
+    "fill the input before every run: this build lets other buffers overwrite it",
+    often=3,
+)
+def destroyed(scene: BoardScene) -> Iterator[BoardFault]:
+    """The network ran again without a new input, which its first run had overwritten."""
+
+    def leftover(feed: Feed) -> Array | None:
+        own = scene.left_by(feed)
+        return None if own is None or np.array_equal(own, feed.stored()) else own
+
+    yield BoardFault("a second run on what the first one left of the input", fetch=leftover)
+
+
+@cause(
+    "input-late",
+    FaultPlace.INPUT,
+    "start the run only when the new frame is complete, and read the result only after it ended",
+    often=2,
+)
+def late(scene: BoardScene) -> Iterator[BoardFault]:
+    """The NPU gets the frame before."""
+    for place, names in targets(scene):
+        yield BoardFault(f"the frame before{place}", supply=on_inputs(names, _before))
+
+
+def _before(feed: Feed) -> Array | None:
+    return None if feed.before is None else feed.stored(feed.before)
+
+
+def _mixed(feed: Feed, fresh: Array, old: Array | None) -> Array | None:
+    """The new bytes where `fresh`, else the old ones."""
+    if old is None:
+        return None
+    raw, other = feed.stored().view(np.uint8), np.ascontiguousarray(old).view(np.uint8)
+    return np.where(fresh, raw, other).astype(np.uint8).view(feed.values.dtype)
+
+
+def _zeros(feed: Feed) -> Array | None:
+    return np.zeros_like(feed.stored())
+
+
+def _stale(scene: BoardScene, lines: int, old: Supply) -> Supply:
+    """The last cache lines are not in RAM yet; the first of them may be one in part."""
+
+    def fetch(feed: Feed) -> Array | None:
+        size = feed.stored().nbytes
+        start = tail_start(scene.address(feed.buffer.name)[0], size, lines)
+        return _mixed(feed, np.arange(size) < start, old(feed))
+
+    return fetch
+
+
+_OLD: dict[str, Supply] = {
+    "the frame before": _before,
+    "zeros": _zeros,
+    "what the run before left": lambda feed: feed.left,
+}
+
+
+def _most_lines(scene: BoardScene) -> int:
+    """Of the largest input, as far as the cache can hold it."""
+    spans = [scene.address(name) for name in scene.program.inputs]
+    most = max(line_count(start, end - start) for start, end in spans)
+    return min(most, CACHE_BYTES // LINE_BYTES)
+
+
+def _stale_near(scene: BoardScene, place: float, width: float) -> Iterator[BoardFault]:
+    low, high = max(1, int(place - width)), int(place + width) + 1
+    step = max(1, (high - low) // _COARSE)
+    for lines in range(low, min(high, _most_lines(scene)) + 1, step):
+        yield from _stale_faults(scene, lines)
+
+
+def _stale_faults(scene: BoardScene, lines: int) -> Iterator[BoardFault]:
+    name = scene.program.inputs[0]
+    start, end = scene.address(name)
+    count = end - start - tail_start(start, end - start, lines)
+    for words, old in _OLD.items():
+        text = f"the last {count} bytes are {words}"
+        yield BoardFault(text, fetch=_stale(scene, lines, old), parameter=lines)
+
+
+@cause(
+    "input-stale-cache",
+    FaultPlace.INPUT,
+    "clean the D-cache over the input buffer (aligned to 32 bytes) after the CPU wrote it; "
+    "invalidating instead loses what was written",
+    often=6,
+    near=_stale_near,
+)
+def stale(scene: BoardScene) -> Iterator[BoardFault]:
+    """The CPU's last writes to the input are still in its cache."""
+    most = _most_lines(scene)
+    grid = {*np.linspace(1, most, _COARSE).astype(int).tolist(), most}
+    grid |= {2**n for n in range(11) if 2**n <= most}
+    for words, old in _OLD.items():
+        yield BoardFault(f"all of it is {words}", fetch=old)
+    for lines in sorted(grid):
+        yield from _stale_faults(scene, lines)
+
+
+def _rows_near(scene: BoardScene, place: float, width: float) -> Iterator[BoardFault]:
+    rows = _rows(scene)
+    low, high = max(1, int(place - width)), min(rows - 1, int(place + width) + 1)
+    for row in range(low, high + 1, max(1, (high - low) // _COARSE)):
+        yield from _torn_faults(row)
+
+
+def _rows(scene: BoardScene) -> int:
+    shapes = [scene.buffers[name].shape for name in scene.program.inputs]
+    return max((shape[1] for shape in shapes if len(shape) == 4), default=0)
+
+
+def _torn_faults(row: int) -> Iterator[BoardFault]:
+    for above in (True, False):
+
+        def fetch(feed: Feed, above: bool = above) -> Array | None:
+            if feed.values.ndim != 4 or feed.before is None:
+                return None
+            new = np.arange(feed.values.shape[1]) < row
+            keep = (new if above else ~new)[None, :, None, None]
+            return feed.stored(np.where(keep, feed.values, feed.before))
+
+        part = "below" if above else "above"
+        yield BoardFault(f"the frame before {part} row {row}", supply=fetch, parameter=row)
+
+
+@cause(
+    "input-torn",
+    FaultPlace.INPUT,
+    "use two frame buffers, and hand over a whole one",
+    often=1,
+    near=_rows_near,
+)
+def torn(scene: BoardScene) -> Iterator[BoardFault]:
+    """The camera writes the next frame during the run: the picture is of two frames."""
+    rows = _rows(scene)
+    for row in sorted({*np.linspace(1, max(1, rows - 1), _COARSE).astype(int).tolist()}):
+        yield from _torn_faults(row) if rows > 1 else ()
