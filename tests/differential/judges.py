@@ -50,7 +50,7 @@ from npuscope.program.sources import read_program
 from npuscope.report.build_files import write_network as write_build
 from npuscope.rulebook.fix import FunctionEffect
 from npuscope.sim.memory import Memory, from_stored, to_stored
-from npuscope.sim.run import _flows, execute, own_inputs, written
+from npuscope.sim.run import _flows, execute, own_inputs, reads, written
 from npuscope.whole_file import write_files
 
 Arrays = dict[str, np.ndarray]
@@ -267,6 +267,8 @@ def _layers(trial: Trial, program: Program, graph: Graph) -> Layers:
             behind = layers.sources.setdefault(flow.output, set())
             for name in flow.inputs:
                 behind |= {name} if name in known else layers.sources.get(name, set())
+        makers = set(epoch.origin).union(*(layers.makers.get(n, ()) for n in reads(epoch)))
+        layers.makers.update({name: makers for name in written(epoch) if name not in known})
     done = {name: epoch.number for epoch in program.executed for name in written(epoch)}
 
     def compare(epoch: Epoch, memory: Memory) -> None:

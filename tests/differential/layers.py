@@ -70,9 +70,12 @@ class Layers:
         self.saturated: set[str] = set()  # ops whose sums left 16 bits
         self.own: dict[int, set[str]] = {}  # inputs of an epoch that are not the reference's
         self.sources: dict[str, set[str]] = {}  # by buffer, the reference's values behind it
+        self.makers: dict[str, set[str]] = {}  # by buffer the reference lacks, the ops behind it
 
     def saturates(self, epoch: Epoch) -> bool:
-        return not self.saturated.isdisjoint(epoch.origin)
+        """Whether sums leave 16 bits in the epoch, or in one whose partial results it reads."""
+        makers = set(epoch.origin).union(*(self.makers.get(name, ()) for name in reads(epoch)))
+        return not self.saturated.isdisjoint(makers)
 
     def compare(
         self, epoch: Epoch, buffer: Buffer, found: np.ndarray, known: Mapping[str, np.ndarray]
