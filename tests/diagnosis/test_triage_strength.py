@@ -12,10 +12,16 @@ import pytest
 import npuscope
 from models import conv_net, dense_net, to_tflite
 from npuscope.building import build
+from npuscope.diagnosis.case import TriageRequest, open_case
 from npuscope.diagnosis.causes.lines import head_end, line_count, tail_start
+from npuscope.diagnosis.causes.registry import all_causes
+from npuscope.diagnosis.evidence import Likeness
+from npuscope.diagnosis.fault import RIGHT
 from npuscope.diagnosis.result import MOST_CHANCE, TriageVerdict
+from npuscope.diagnosis.search import FaultTrial, Search, paired
 from npuscope.program.model import images
 from npuscope.report.triage import triage_text
+from npuscope.structs import replace
 from triage_cases import board_output, causes, picture, run
 
 
@@ -148,3 +154,30 @@ def test_the_bench_has_frames_for_vectors(tmp_path: Path, monkeypatch: pytest.Mo
     assert values.shape == (64,)
     assert np.unique(values).size > 8
     sys.modules.pop("triage", None)
+
+
+def test_one_value_is_no_evidence_for_two_faults_at_once(model: Path) -> None:
+    """Some pair of faults gives any constant: it is neither a cause nor a hint, but noted."""
+    results = [
+        npuscope.triage(model, says=[f"all outputs equal {value}"], generation="4.0")
+        for value in (-128, -77, 127)
+    ]
+    for result in results:
+        named = [one.id for group in result.classes for one in group.suspects]
+        named += [one.id for one in result.nearest]
+        assert not any("+" in name for name in named)
+
+
+def test_pairs_need_more_than_chance(model: Path) -> None:
+    request = TriageRequest(says=("all outputs equal -128",))
+    case = open_case(build(model, {}).program, request, None)
+    search = Search(case.scene, case.evidence, tolerant=False)
+    first, second, *_ = all_causes()
+    fit = Likeness(compared=1, equal=1, near=1)
+    pair = FaultTrial(paired(first, second), RIGHT, fit, 1, contradicted=False, bits=1)
+    search._pairs_tried = 1
+    search.trials = [pair]
+    assert search.matches == []
+    assert search.pairs_by_chance == 1
+    search.trials = [replace(pair, bits=20)]
+    assert search.matches == search.trials

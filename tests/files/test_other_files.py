@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import npuscope
 from npuscope.errors import FileError
 from npuscope.files.load import load_model
 
@@ -33,6 +34,7 @@ CASES = {
     "package.zip": (zipped("m.mlpackage/Manifest.json"), "a Core ML package"),
     "model.tar.gz": (b"\x1f\x8b\x08", "a gzip archive"),
     "page.onnx": (b"<!DOCTYPE html><html>", "an HTML page"),
+    "late_page.tflite": (b"\n\r\n  \n<html><body>", "an HTML page"),
 }
 
 
@@ -44,6 +46,14 @@ def test_a_file_of_another_kind_is_named(name: str, tmp_path: Path) -> None:
         load_model(tmp_path / name)
     assert caught.value.message.startswith(f"this is {what}")
     assert caught.value.hint
+
+
+def test_inspect_names_a_page_after_blank_lines(tmp_path: Path) -> None:
+    path = tmp_path / "page.tflite"
+    path.write_bytes(b"\n" * 40 + b"<!DOCTYPE html><html></html>")
+    with pytest.raises(FileError) as caught:
+        npuscope.inspect(path)
+    assert caught.value.message == "is an HTML page"
 
 
 # What can be pasted into a shell or into Python, by file.

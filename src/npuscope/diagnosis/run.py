@@ -32,6 +32,11 @@ _OWN_LAYOUT = (
     "give the build that is on the board as SOURCE"
 )
 
+_BY_CHANCE = (
+    "some pairs of faults give what was seen, but so few values are no evidence for two faults at "
+    "once: they are not listed"
+)
+
 
 def triage_values(
     program: Program,
@@ -290,7 +295,8 @@ def _not_reproduced(base: Triage, search: Search, used: frozenset[str]) -> Triag
     tried = f"none of {base.tried:,} faults explains what was seen"
     points = [sign.kind.value for sign in shown] + [one.kind for one in nearest[:1]]
     looks = localising_looks(search.scene, used, search.inner_states(), search.wrong_checksums)
-    base = replace(base, next_looks=looks)
+    notes = (_BY_CHANCE,) if search.pairs_by_chance else ()
+    base = replace(base, next_looks=looks, notes=(*base.notes, *notes))
     if not points:
         return replace(base, verdict=TriageVerdict.UNKNOWN, answer=tried)
     if shown:

@@ -18,6 +18,7 @@ from npuscope.diagnosis.evidence import (
     touches,
 )
 from npuscope.diagnosis.fault import BoardFault, both
+from npuscope.diagnosis.result import MOST_CHANCE
 from npuscope.diagnosis.scene import BoardScene
 from npuscope.diagnosis.sights import SightView
 from npuscope.progress import progress
@@ -60,6 +61,7 @@ class Search:
         self.right = [one.right for one in self._touches]
         self.trials: list[FaultTrial] = []
         self.not_tried: list[str] = []
+        self._pairs_tried = 0
         self._ends = time.process_time() + budget_s
 
     @property
@@ -80,7 +82,7 @@ class Search:
         """Faults that were tried of this cause, those along its axis apart from those that are not;
         pairs of causes are one search."""
         if "+" in trial.cause.id:
-            return sum("+" in one.cause.id for one in self.trials)
+            return self._pairs_tried
         searched = trial.fault.parameter is not None
         mine = (one for one in self.trials if one.cause.id == trial.cause.id)
         return sum((one.fault.parameter is not None) is searched for one in mine)
@@ -117,8 +119,17 @@ class Search:
 
     @property
     def matches(self) -> list[FaultTrial]:
-        trials = [trial for trial in self.trials if trial.reproduces(self.tolerant)]
+        trials = [t for t in self.trials if t.reproduces(self.tolerant) and not self._is_guess(t)]
         return sorted(trials, key=lambda t: (not t.fit.exact, -t.fit.equal, -t.cause.often))
+
+    def _is_guess(self, trial: FaultTrial) -> bool:
+        """Some two of many faults give any value: only what is no chance speaks for a pair."""
+        return "+" in trial.cause.id and self.chance(trial) > MOST_CHANCE
+
+    @property
+    def pairs_by_chance(self) -> int:
+        """Pairs of faults that give what was seen, as chance would."""
+        return sum(t.reproduces(self.tolerant) and self._is_guess(t) for t in self.trials)
 
     def nearest(self) -> list[FaultTrial]:
         """The best fault of each cause that sets right at least half of the values that differ."""
@@ -127,7 +138,8 @@ class Search:
             self.trials, key=lambda t: (self.wrong(t.fit) - t.fit.touched, t.fit.distance)
         )
         for trial in order:
-            if trial.fit.compared:
+            by_chance = not trial.contradicted and self._is_guess(trial)
+            if trial.fit.compared and not by_chance:
                 best.setdefault(trial.cause.id, trial)
         whole = [self._whole(trial) for trial in list(best.values())[:_HINTS_OF]]
         most = (1 - _HINT_SHARE) * self.wrong(self.total)
@@ -247,6 +259,7 @@ class Search:
             if time.process_time() > self._ends:
                 return
             if first.cause.kind is not second.cause.kind:
+                self._pairs_tried += 1
                 pair = both(first.fault, second.fault)
                 self.trials.append(self.trial(paired(first.cause, second.cause), pair))
 

@@ -34,6 +34,7 @@ _STARTS = (
 # Servers put blank lines, a mark of the encoding or any case before and into these.
 _PAGES = (b"<!doctype", b"<html")
 _MOST_BLANK = 4096
+PAGE = ("an HTML page", "the download went wrong: fetch the file itself")
 # A name inside of a zip -> the same.
 _INSIDE = (
     ("config.json", "a Keras model (.keras)", _KERAS),
@@ -42,6 +43,11 @@ _INSIDE = (
 )
 _ZIP = b"PK\x03\x04"
 _ORT_AT, _ORT = 4, b"ORTM"
+
+
+def is_page(data: bytes) -> bool:
+    text = data[:_MOST_BLANK].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    return text.startswith(_PAGES)
 
 
 def refuse_others(data: bytes, name: str = "FILE") -> None:
@@ -55,9 +61,8 @@ def refuse_others(data: bytes, name: str = "FILE") -> None:
         for start, what, hint in _STARTS:
             if data.startswith(start):
                 raise _error(what, hint)
-        page = data[:_MOST_BLANK].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
-        if page.startswith(_PAGES):
-            raise _error("an HTML page", "the download went wrong: fetch the file itself")
+        if is_page(data):
+            raise _error(*PAGE)
         if data.startswith(_ZIP):
             raise _error(*_in_zip(data))
         if name.lower().endswith(".mlmodel"):

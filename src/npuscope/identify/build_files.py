@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from npuscope.errors import FileError
+from npuscope.files.other_files import PAGE, is_page
 from npuscope.identify.sample import FileFacts, Sample, plain
 from npuscope.program.network_c.read_head import runtime_file
 from npuscope.program.weight_files import (
@@ -261,6 +262,9 @@ def _kind_and_hint(sample: Sample) -> tuple[str, str] | None:
         return _KERAS, _KERAS_HINT
     if not sample.is_text:
         return None
+    if is_page(head):
+        what, hint = PAGE
+        return f"is {what}", hint
     if head.startswith(b"#!"):
         return _SCRIPT, ""
     if _CPU_ARRAY.search(sample.text) or "AI_NETWORK_DATA_" in sample.text:

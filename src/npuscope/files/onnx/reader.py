@@ -241,9 +241,7 @@ class OnnxReader(OnnxWalk):
     def _dequantize(self, node: Node) -> None:
         value = self.values.get(node.input(0))
         if value is None:
-            raise ModelError(
-                f"tensor '{safe_terminal(node.input(0))}' is used before it is computed"
-            )
+            raise self.missing(node.input(0))
         tensor = self.graph.tensors[value.tensor]
         stated = node_type(node, self.constants)
         if tensor.quant is None and stated.quant.axis is None:
@@ -287,9 +285,7 @@ class OnnxReader(OnnxWalk):
         const = self.constants.get(node.input(0))
         shape = self.shapes.get(node.input(0)) if const is None else const.data.shape
         if shape is None:
-            raise ModelError(
-                f"tensor '{safe_terminal(node.input(0))}' is used before it is computed"
-            )
+            raise self.missing(node.input(0))
         if node.kind == "Size":
             self.constants[node.output] = Const(np.array(prod(shape), np.int64), "int64")
             return

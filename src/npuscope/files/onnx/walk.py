@@ -55,6 +55,16 @@ class OnnxWalk:
             self.protos = {text(node.output[0]): node for node in self.source.proto.graph.node}
         return self.protos
 
+    def missing(self, name: str) -> ModelError:
+        """Nothing was computed under this name: it comes later, or never."""
+        tensor = f"tensor '{safe_terminal(name)}'"
+        if any(name in map(text, node.output) for node in self.source.proto.graph.node):
+            return ModelError(f"{tensor} is used before it is computed")
+        return ModelError(
+            f"{tensor} does not exist: no op computes it, and it is no input and no constant",
+            hint="the export lost an op or renamed a tensor: export the model again",
+        )
+
     def define(self, name: str, value: LayoutValue) -> None:
         self.values[name] = value
         self.shapes[name] = self.arranger.source_shape(value)
@@ -64,7 +74,7 @@ class OnnxWalk:
         if name in self.values:
             return self.values[name]
         if name not in self.integers:
-            raise ModelError(f"tensor '{safe_terminal(name)}' is used before it is computed")
+            raise self.missing(name)
         value = self.integers[name]
         if value.tensor not in self.floats:
             source = self.graph.tensors[value.tensor]
