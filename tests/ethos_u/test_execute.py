@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from ethos_u.networks import CONFIGURATIONS, SHAPE_IN, SHAPE_OUT, SOURCE, TARGET, Convolution
 from ethos_u.streams import U55_128, U85_256, Builder
 from npuscope.errors import FileError
+from npuscope.families.ethos_u.arithmetic.convolution import Layer, convolved
 from npuscope.families.ethos_u.arithmetic.curves import sigmoid, tanh
 from npuscope.families.ethos_u.arithmetic.scaling import rescaled
 from npuscope.families.ethos_u.execute import execute
-from npuscope.families.ethos_u.jobs import FeatureMap, MemorySpan, NpuRounding, NpuTransfer
+from npuscope.families.ethos_u.jobs import (
+    FeatureMap,
+    KernelWindow,
+    MemorySpan,
+    NpuRounding,
+    NpuTransfer,
+)
 from npuscope.families.ethos_u.memory import Memories
+from npuscope.families.ethos_u.registers import jobs_of
 
 
 def arena(values: np.ndarray, size: int = 1024) -> np.ndarray:
@@ -213,3 +222,25 @@ def test_curves_are_near_their_functions() -> None:
     assert np.abs(tanh(inputs) / 32768 - np.tanh(x)).max() < 4e-4
     assert sigmoid(np.array([0])).tolist() == [16384]
     assert tanh(np.array([0])).tolist() == [0]
+
+
+@pytest.mark.parametrize("stride", [(1, 1), (2, 2), (1, 3)])
+@pytest.mark.parametrize("dilation", [(1, 1), (1, 2), (2, 1), (2, 2)])
+def test_depthwise_windows_may_have_strides_and_dilation(
+    stride: tuple[int, int], dilation: tuple[int, int]
+) -> None:
+    rng = np.random.default_rng(4)
+    image = rng.integers(-128, 128, (9, 11, 2))
+    weights = rng.integers(-128, 128, (2, 3, 3, 1))
+    reach = tuple(2 * step + 1 for step in dilation)
+    sizes = [(n - r) // s + 1 for n, r, s in zip(image.shape, reach, stride, strict=False)]
+    window = KernelWindow((3, 3), stride, dilation, (0, 0, 0, 0), False)
+    builder = Builder().image("IFM", image.shape, 1, 0).image("OFM", (*sizes, 2), 1, TARGET)
+    job = next(iter(jobs_of(builder.op("DEPTHWISE").op("STOP").stream())))
+    kernel = structs.replace(job, window=window, shape=(*sizes, 2))
+    ones, zeros = np.ones(2, np.int64), np.zeros(2, np.int64)
+    result = convolved(kernel, Layer(weights, zeros, ones, zeros), image.astype(np.int8))
+    for y, x in np.ndindex(*sizes):
+        part = image[y * stride[0] :, x * stride[1] :]
+        part = part[: reach[0] : dilation[0], : reach[1] : dilation[1]]
+        assert (result[y, x] == (part * weights[..., 0].transpose(1, 2, 0)).sum((0, 1))).all()
