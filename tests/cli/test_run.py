@@ -30,9 +30,10 @@ for module in ("ziglang", "unicorn", "elftools"):
 
 Capture = pytest.CaptureFixture[str]
 ANSWER = re.compile(
-    r"network: NPU \d+\.\d{3} ms, and [\d,]+ CPU instructions without vectors \(\d+\.\d{3} ms\) "
+    r"network: NPU \d+\.\d{3} ms, and [\d,]+ CPU instructions without vectors "
     r"on the emulated board \(Cortex-M33\), "
-    r"(copied to RAM|executed in place) from (0x[0-9a-f]+)"
+    r"(copied to RAM|executed in place) from (0x[0-9a-f]+); "
+    r"`npuscope estimate` predicts the total"
 )
 DEFAULT = Path("build") / "network_rel.bin"
 

@@ -250,7 +250,8 @@ def run_lines(run: LoadAndRun, verbosity: int = 1) -> list[str]:
     answer = (
         f"{safe_terminal(run.network.name)}: NPU {core_cycles / per_ms:.3f} ms, and "
         f"{round(before + after):,} CPU instructions without vectors "
-        f"({(before + after) / per_ms:.3f} ms) on the emulated board ({cpu_of(run)}), {_where(run)}"
+        f"on the emulated board ({cpu_of(run)}), {_where(run)}; "
+        "`npuscope estimate` predicts the total"
     )
     if verbosity == 0:
         return [answer]
