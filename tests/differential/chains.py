@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from npuscope.graph.model import Graph, Op
+from npuscope.graph.model import Graph, Numerics, Op
 from npuscope.ops.kernels.float_ops import average_pool
 from npuscope.ops.run import run_once
 
@@ -39,24 +39,11 @@ def reach(graph: Graph, name: str, given: set[str], values: Mapping[str, np.ndar
 def rounded_once(
     graph: Graph, name: str, given: set[str], values: Mapping[str, np.ndarray]
 ) -> np.ndarray | None:
-    """The chain in real numbers, with one rounding behind each op; None where an op of it is not
-    one of those that only scale."""
+    """The chain in real numbers, with one rounding behind each op; None where there is no chain."""
     held = dict(values)
     chain = chain_of(graph, name, given)
     for op in chain:
-        x = graph.tensors[op.inputs[0]]
-        y = graph.tensors[op.outputs[0]]
-        if op.kind not in ("Quantize", "PRelu") or x.quant is None or y.quant is None:
-            return None
-        real = (held[x.name].astype(np.float64) - x.quant.zero_point) * x.quant.scale
-        if op.kind == "PRelu":
-            slope = graph.tensors[op.inputs[1]]
-            if slope.data is None or slope.quant is None:
-                return None
-            slopes = (slope.data.astype(np.float64) - slope.quant.zero_point) * slope.quant.scale
-            real = np.where(real < 0, real * slopes, real)
-        rounded = np.floor(real / y.quant.scale + 0.5) + y.quant.zero_point
-        held[y.name] = np.clip(rounded, *y.dtype.limits)
+        held.update(_alone(graph, op, held, Numerics.QDQ))
     return held[name] if chain else None
 
 
@@ -78,12 +65,18 @@ def _moved(
 ) -> float:
     held = dict(values)
     for op in chain:
-        inputs = [n for n in op.inputs if n and not graph.tensors[n].is_constant]
-        tensors = [graph.tensors[n] for n in dict.fromkeys((*op.inputs, *op.outputs)) if n]
-        alone = Graph(op.name, tensors, [op], inputs, op.outputs, graph.numerics)
-        for made, result in run_once(alone, {n: held[n] for n in inputs}).items():
+        for made, result in _alone(graph, op, held, graph.numerics).items():
             held[made] = result if made == name else _off_by_one(result, noise)
     return float(np.abs(held[name].astype(np.float64) - values[name].astype(np.float64)).max())
+
+
+def _alone(
+    graph: Graph, op: Op, held: Mapping[str, np.ndarray], numerics: Numerics
+) -> dict[str, np.ndarray]:
+    inputs = [n for n in op.inputs if n and not graph.tensors[n].is_constant]
+    tensors = [graph.tensors[n] for n in dict.fromkeys((*op.inputs, *op.outputs)) if n]
+    alone = Graph(op.name, tensors, [op], inputs, op.outputs, numerics)
+    return run_once(alone, {n: held[n] for n in inputs})
 
 
 def _off_by_one(values: np.ndarray, noise: np.random.Generator) -> np.ndarray:

@@ -309,6 +309,36 @@ def test_a_choice_that_no_step_explains_is_not() -> None:
     assert deciding(graph, sample, expected, {less: expected[less]}) is None
 
 
+def test_a_jump_of_a_real_number_is_decided_by_the_step_before_it() -> None:
+    """The sign of a dequantized value: zero lies between two steps of the integer."""
+    net = Net(3)
+    x = net.input((1, 8, 8, 4))
+    real = net.op("Dequantize", (x,), Attrs(), net.shape(x), None, DType.FLOAT32)
+    sign = net.op("Sign", (real,), Attrs(), net.shape(x), None, DType.FLOAT32)
+    graph = net.graph(net.op("Quantize", (sign,), Attrs(), net.shape(x), net.quant(x)))
+    sample = random_sample(graph, np.random.default_rng(0))
+    expected = trace(graph, sample)
+    one_up = np.sign(expected[real] + np.float32(net.quant(x).scale)).astype(np.float32)
+    chosen_otherwise = deciding(graph, sample, expected, {sign: one_up})
+    assert chosen_otherwise is not None
+    moved = chosen_otherwise[graph.outputs[0]] != expected[graph.outputs[0]]
+    assert np.array_equal(moved, one_up != expected[sign]) and moved.any()
+    # Three steps up are no rounding: only what one step reaches is taken over.
+    far = np.sign(expected[real] + np.float32(3 * net.quant(x).scale)).astype(np.float32)
+    other = deciding(graph, sample, expected, {sign: far})
+    assert other is not None
+    taken = other[graph.outputs[0]] != expected[graph.outputs[0]]
+    assert taken.sum() < (far != expected[sign]).sum()
+
+
+@pytest.mark.parametrize(("values", "bias"), [(1, 0.0), (15, 0.0), (16, 1 / 3)])
+def test_equal_values_are_rounded_once_however_many_they_are(values: int, bias: float) -> None:
+    tally = AgreementTally(1.0, 3.0)
+    expected = np.resize(np.arange(values, dtype=np.int8), (16, 16))
+    tally.add(expected + 1, expected)
+    assert tally.bias == pytest.approx(bias)
+
+
 def test_a_network_that_no_computer_could_run_is_refused() -> None:
     tensors = [Tensor(name, (1, 224, 1024, 4096), DType.INT8) for name in "xy"]
     graph = Graph("huge", tensors, [Op("y", "Relu", ("x",), ("y",), Attrs())], ["x"], ["y"])

@@ -114,7 +114,7 @@ def _comparison(kind: str, function: str, operator: str, name: str = "") -> Row:
         shape=broadcast_shape,
         types=makes_truth,
         kernel=Kernel("comparison", function),
-        traits={*_BY_PLACE, Trait.COMPARISON},
+        traits={*_BY_PLACE, Trait.COMPARISON, Trait.JUMPS},
         tflite={operator: Tflite("convert_values:operands", (kind, 2))},
         onnx={name: Onnx("convert_values:comparison", (kind,))} if name else {},
     )
@@ -202,7 +202,7 @@ ROWS = (
         shape=broadcast_shape,
         types=number_type,
         kernel=Kernel("values", "float_ops:remainder"),
-        traits=_QUOTIENT,
+        traits={*_QUOTIENT, Trait.JUMPS},
         tflite={"FLOOR_MOD": Tflite("convert_values:operands", ("Mod", 2, ModAttrs()))},
         onnx={"Mod": Onnx("convert_values:modulo", any_order=True)},
     ),
@@ -213,7 +213,7 @@ ROWS = (
         shape=broadcast_shape,
         types=number_type,
         kernel=Kernel("values", "float_ops:floor_divide"),
-        traits=_QUOTIENT,
+        traits={*_QUOTIENT, Trait.JUMPS},
         tflite={"FLOOR_DIV": Tflite("convert_values:operands", ("FloorDiv", 2))},
     ),
     Row(

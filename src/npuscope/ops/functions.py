@@ -235,11 +235,13 @@ _ARITHMETIC = (
         tflite="NEG",
         onnx="Neg",
     ),
-    _function("Sign", "numpy:sign", types=number_type, tflite="SIGN", onnx="Sign"),
+    _function(
+        "Sign", "numpy:sign", types=number_type, tflite="SIGN", onnx="Sign", traits={Trait.JUMPS}
+    ),
     _function("Square", "numpy:square", types=number_type, tflite="SQUARE", sign="positive"),
-    _function("Floor", "numpy:floor", tflite="FLOOR", onnx="Floor"),
-    _function("Ceil", "numpy:ceil", tflite="CEIL", onnx="Ceil"),
-    _function("Round", "numpy:rint", tflite="ROUND", onnx="Round"),
+    _function("Floor", "numpy:floor", tflite="FLOOR", onnx="Floor", traits={Trait.JUMPS}),
+    _function("Ceil", "numpy:ceil", tflite="CEIL", onnx="Ceil", traits={Trait.JUMPS}),
+    _function("Round", "numpy:rint", tflite="ROUND", onnx="Round", traits={Trait.JUMPS}),
     _function(
         "Sqrt", "numpy:sqrt", "functions:litert_sqrt", tflite="SQRT", onnx="Sqrt", sign="positive"
     ),

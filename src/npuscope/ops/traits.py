@@ -25,6 +25,7 @@ class Trait(Enum):
     PICKS = auto()  # the largest or smallest of several values: comparing raw integers will do
     KEEPS_CHANNELS = auto()  # a channel of the result comes of the same channel of the operands
     SINGULAR = auto()  # zeros can make the result infinite or undefined
+    JUMPS = auto()  # the least change of an operand may move the result by any distance
 
     # What it sums up.
     LAYER = auto()  # inputs are x, weights with the outputs first, and maybe a bias

@@ -103,7 +103,7 @@ class LayerAgreement(Struct, frozen=True):
 
 
 _LOST_LSB = 1e6
-_FEWEST_FOR_A_MEAN = 64
+_FEWEST_FOR_A_MEAN = 64  # elements, of _FEWEST values: equal ones are rounded once
 _MOST_VALUES = 1 << 16
 _FEWEST = 16  # elements of a layer or a channel; of fewer a single one would decide
 
@@ -197,6 +197,8 @@ class AgreementTally(Struct):
         if self.elements < _FEWEST_FOR_A_MEAN:
             return 0.0
         means = [total / count for total, count in self.by_value.values()]
+        if 0 < len(means) < _FEWEST:
+            return 0.0
         of_values = sum(means) / len(means) if means else self.signed / self.elements
         return float(min(self.signed / self.elements, of_values, key=abs))
 

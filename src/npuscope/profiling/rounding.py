@@ -8,7 +8,7 @@ random ones, and at those that each layer showed by itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import product
 
 import numpy as np
@@ -63,24 +63,23 @@ def rounded_alike(graph: Graph, sample: Values, steps: Values) -> dict[str, Arra
 def deciding(
     graph: Graph, sample: Values, expected: Values, found: Values
 ) -> dict[str, Array] | None:
-    """The outputs of the reference when it chooses as a program did, wherever a step of what is
-    compared decides; None where no choice differs.
+    """The outputs of the reference when comparisons and other ops that jump choose as a program
+    did, wherever a step of what they read decides; None where no choice differs.
 
     A choice made otherwise moves an output by any distance, at places so few that rounding at
     random seldom meets them.
     """
-    comparisons = having(Trait.COMPARISON)
-    first = {op.inputs[0] for op in graph.ops if op.kind in comparisons}
+    jumps = having(Trait.JUMPS)
+    first = {op.inputs[0] for op in graph.ops if op.kind in jumps}
+    held = {**sample, **expected}
+    stepped = _stepping(graph, held)
     inputs: dict[str, Array] = {}
     for step, moves_all in product((1, -1), (False, True)):
 
         def change(name: str, values: Array, step: int = step, all_: bool = moves_all) -> Array:
-            if not (all_ or name in first) or not _is_quantized(graph.tensors[name]):
-                return values
-            limits = graph.tensors[name].dtype.limits
-            return np.clip(values.astype(np.int64) + step, *limits).astype(values.dtype)
+            return stepped(name, step) if all_ or name in first else values
 
-        for name, moved in each_alone(graph, {**sample, **expected}, comparisons, change):
+        for name, moved in each_alone(graph, held, jumps, change):
             if name in found and (moved != expected[name]).any():
                 old = inputs.get(name, expected[name])
                 inputs[name] = np.where(moved == found[name], moved, old)
@@ -114,17 +113,14 @@ def reach_of_a_step(graph: Graph, sample: Values, expected: Values) -> dict[str,
     """By tensor, how far each of its values moves when all that it is computed from move by one
     step, up or down; of functions of single values, as above."""
     reach: dict[str, Array] = {}
+    held = {**sample, **expected}
+    stepped = _stepping(graph, held)
     for step in (1, -1):
 
         def change(name: str, values: Array, step: int = step) -> Array:
-            if not _is_quantized(graph.tensors[name]):
-                return values
-            limits = graph.tensors[name].dtype.limits
-            return np.clip(values.astype(np.int64) + step, *limits).astype(values.dtype)
+            return stepped(name, step)
 
-        for name, values in each_alone(
-            graph, {**sample, **expected}, having(Trait.ELEMENTWISE), change
-        ):
+        for name, values in each_alone(graph, held, having(Trait.ELEMENTWISE), change):
             if _is_quantized(graph.tensors[name]):
                 apart = np.abs(values.astype(np.int64) - expected[name])
                 reach[name] = np.maximum(reach.get(name, 0), apart)
@@ -156,6 +152,28 @@ def _moved(
     draw = generator.random(values.shape, np.float32)
     steps = (draw < share / 2).astype(np.int64) - (draw >= 1 - share / 2)
     return np.clip(values + steps, *tensor.dtype.limits).astype(values.dtype)
+
+
+def _stepping(graph: Graph, held: Values) -> Callable[[str, int], Array]:
+    """A value some steps up or down, as far as its type goes; a real number that was dequantized
+    moves as the integer before it does."""
+    makers = graph.producers()
+
+    def stepped(name: str, step: int) -> Array:
+        tensor, values = graph.tensors[name], held[name]
+        if _is_quantized(tensor):
+            moved = np.clip(values.astype(np.int64) + step, *tensor.dtype.limits)
+            return moved.astype(values.dtype)
+        maker = makers.get(name)
+        if maker is None or maker.kind not in having(Trait.RESCALING):
+            return values
+        source = graph.first_input(maker)
+        if source.quant is None or source.name not in held:
+            return values
+        whole = stepped(source.name, step).astype(np.int64) - source.quant.zero_point
+        return (whole * source.quant.scale).astype(values.dtype)
+
+    return stepped
 
 
 def _is_quantized(tensor: Tensor) -> bool:

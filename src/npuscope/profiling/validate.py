@@ -269,17 +269,17 @@ class _Collected(OutputTallies):
 
     def add(self, sample: Values) -> None:
         expected = trace(self.graph, sample)
-        compared = {
-            name
-            for op in self.graph.ops
-            if op.kind in having(Trait.COMPARISON)
-            for name in op.outputs
-        }
+        jumps = having(Trait.JUMPS)
+        jumping = {name for op in self.graph.ops if op.kind in jumps for name in op.outputs}
         choices: dict[str, Array] = {}
 
         def observe(epoch: Epoch, memory: Memory) -> None:
-            for name in compared.intersection(written(epoch)):
-                choices[name] = memory.read(name).reshape(expected[name].shape) != 0
+            for name in jumping.intersection(written(epoch)):
+                value = memory.read(name)
+                if value.dtype == np.int8 and expected[name].dtype == np.uint8:
+                    value = value.astype(np.int16) + 128  # uint8 networks are compiled as int8 ones
+                value = value.reshape(expected[name].shape)
+                choices[name] = value.astype(expected[name].dtype)
 
         run = execute(self.program, self.bridge.inputs(sample), observe=observe)
         steps = self._check_layers(sample, expected)
