@@ -82,6 +82,22 @@ def test_two_stages() -> None:
     assert (add.c.tolist(), add.shift) == ([10485760, -7906264], 20)
 
 
+@pytest.mark.parametrize(
+    ("largest_lsb", "shift"),
+    # Of layers of vendor builds whose factor is 21760: 828.5 steps are more than 16 bits hold with
+    # 20 fraction bits in all (680), 358.6 are not.
+    [(358.6, 20), (679.9, 20), (828.5, 19), (-828.5, 19), (1400.0, 18)],
+)
+def test_sixteen_bits_between_two_stages_hold_the_bias(largest_lsb: float, shift: int) -> None:
+    scale = 2**9 / 21760
+    layer = LayerScaling(
+        0.02, np.array([0.004, 0.001]), scale, -128, np.array([1, largest_lsb]) * scale
+    )
+    mul, add = requantize_two_stage(layer, shift_o=3)
+    assert (add.a.tolist(), add.shift) == ([21760], shift)
+    assert mul.shift == 28 - 3 - 11 + (20 - shift)
+
+
 def test_one_stage() -> None:
     """4.0: n = norm(0.0016 * 2**3) = 21."""
     affine = requantize_one_stage(LAYER, shift_o=3)

@@ -437,8 +437,9 @@ def verbs(trial: Trial, folder: Path) -> None:
     outcome = Workshop(folder / "side", lambda side: None).run(case, LIMIT_S)
     verb = words.split()[0]
     refused = not estimated or (verb == "compile" and _lacks_c(trial))
-    refused |= verb == "fix" and bool(trial.verdict.counts["refused: _fixed"])
     wanted = _REFUSED if refused else _FINE
+    if verb == "fix" and trial.verdict.counts["refused: _fixed"]:
+        wanted = (*_FINE, *_REFUSED)  # on more samples than one the edit may be rejected before
     trial.verdict.counts[f"{verb}, exit code {outcome.code}"] += 1
     for cause in outcome.causes:
         trial.verdict.add("verbs", f"{verb}: {cause}", outcome.details)

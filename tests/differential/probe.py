@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from differential.chains import exact_mean
-from differential.network import Network, Node
+from differential.network import Network, Node, pruned
 from npuscope.files.load import load_model
 from npuscope.graph.model import Graph
 from npuscope.ops.run import run, trace
@@ -36,6 +36,11 @@ class Step:
     same_outputs: bool
     apart: float
     allowed: float
+
+    @property
+    def is_fault(self) -> bool:
+        """Off by itself, not by what it reads."""
+        return self.same_inputs and not self.apart <= self.allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,35 @@ def outside_steps(
         return None
     ours = dict(zip(names, run(probe, given).values(), strict=True))
     theirs = dict(zip(names, result[0], strict=True))
-    return Steps(tuple(_steps(network, ours, theirs, _exact_means(network, probe, given))))
+    rows = _steps(network, ours, theirs, _exact_means(network, probe, given))
+    values = {**given, **ours}
+    return Steps(
+        tuple(
+            replace(row, apart=0.0)
+            if row.is_fault and _reference_agrees(network, row.node, values, folder)
+            else row
+            for row in rows
+        )
+    )
+
+
+def _reference_agrees(
+    network: Network, node: Node, values: Mapping[str, np.ndarray], folder: Path
+) -> bool:
+    """Whether LiteRT's reference kernel computes what we do when it is given this op alone. In the
+    whole network another op may have none, and LiteRT then runs all with its faster kernels."""
+    inputs = tuple(dict.fromkeys(n for n in node.inputs if n in values))
+    if network.format != "tflite" or not all(name in values for name in node.outputs):
+        return False
+    border = replace(network, inputs=inputs, outputs=node.outputs, float_border=False)
+    path = folder / "alone.tflite"
+    path.write_bytes(pruned(replace(border, nodes=(node,))).written())
+    run_alone = OutsideRun(path, load_model(path), [{name: values[name] for name in inputs}])
+    result = outside_runs([run_alone])[0]
+    return result is not None and all(
+        np.array_equal(values[name], theirs)
+        for name, theirs in zip(node.outputs, result[0], strict=True)
+    )
 
 
 def _exact_means(
@@ -138,6 +171,6 @@ def _allowed(network: Network, name: str, theirs: np.ndarray) -> float:
 def first_difference(steps: Steps) -> tuple[str, str] | None:
     """(symptom, details) of the first op that is off by itself."""
     for row in steps.rows:
-        if row.same_inputs and not row.apart <= row.allowed:
+        if row.is_fault:
             return f"{row.node.kind} differs", f"{row.apart:g}, {dict(row.node.options)}"
     return None

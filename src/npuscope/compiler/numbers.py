@@ -141,13 +141,13 @@ def fine_enough_shift(scaling: LayerScaling, roundings: int) -> int:
     return floor(log2(min(step, 2.0**62) / 4 / (roundings / 12) ** 0.5))
 
 
-def requantize_two_stage(
-    scaling: LayerScaling, shift_o: int, largest: float = 0.0
-) -> tuple[Affine, Affine]:
+def requantize_two_stage(scaling: LayerScaling, shift_o: int) -> tuple[Affine, Affine]:
     """2.x: Mul brings the sum into real units (16 bits), Add scales and adds the offset.
 
-    `largest` is a real number that the 16 bits between them must hold.
+    The 16 bits between them hold the largest bias: a sum that the bias takes back to the output's
+    range is about as large. Four layers of two vendor builds have fewer fraction bits for it.
     """
+    largest = float(np.abs(scaling.bias).max(initial=0.0))
     products = _shared(scaling.input_scale * scaling.weight_scales)
     n_a = norm(products)
     n_b = norm(1.0 / scaling.output_scale)

@@ -23,8 +23,8 @@ Observer = Callable[[Epoch, Memory], None]
 class Execution(Struct, frozen=True):
     """What one inference gave. Arrays are in logical order (N, H, W, C).
 
-    `saturated_share`: by epoch number, the share of 16-bit convolution outputs and sums that the
-    clamp changed; epochs without convolutions are absent. `buffers`: values of the buffers asked
+    `saturated_share`: by epoch number, the share of 16-bit sums, as units hand them on, that
+    the clamp changed; epochs without any are absent. `buffers`: values of the buffers asked
     for, as their last writer left them.
     """
 

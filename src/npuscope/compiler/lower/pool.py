@@ -210,8 +210,7 @@ def _streamed(
     The scale multiplies, the bias is added in the same 16-bit fixed point.
     """
     scaling = sums.scaling
-    largest_bias = float(np.abs(scaling.bias).max(initial=0.0))
-    mul, add = requantize_two_stage(scaling, sums.shift_o, largest_bias)
+    mul, add = requantize_two_stage(scaling, sums.shift_o)
     # Fraction bits of the value between the two stages.
     fraction = add.shift - norm(1.0 / scaling.output_scale)
     scaled = sums.value.named(f"{output.name}.scaled")

@@ -188,8 +188,8 @@ def _values(
     if unit.clipout:
         value = np.clip(value, unit.clipmin, unit.clipmax)
     words = narrow(value, unit.outbytes_o, unit.saturation_o)
-    if y is not None and unit.outbytes_o == 2:
-        # Where kernel pieces are joined, sums are lost as they are within a convolution.
+    if unit.saturation_o and unit.outbytes_o == 2:
+        # Where kernel pieces are joined or sums scaled before the bias, as within a convolution.
         low, high = limits(2)
         tally.outputs += value.size
         tally.clamped += int(np.count_nonzero((value < low) | (value > high)))
