@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from compiler.nets import MACHINES, Net, compiled, sample
+from differential.overlaps import without_overlaps
 from npuscope.demo_network import demo_graph
 from npuscope.errors import ModelError
 from npuscope.graph.model import DType, Graph
@@ -14,6 +15,7 @@ from npuscope.profiling.foreign import (
     ForeignBridge,
     Lineage,
     _Learner,
+    _reused,
     foreign_bridge,
 )
 from npuscope.profiling.same_network import input_pairs, refuse_other_network
@@ -75,6 +77,57 @@ def test_the_same_verdict_as_with_names(generation: str) -> None:
         layers[known.epoch] == known.exact_share for known in known.layers if known.epoch in layers
     ]
     assert len(same) >= len(known.layers) - 1 and sum(same) >= len(same) - 1
+
+
+def unscaled(program: Program) -> Program:
+    """As a network.c without c_info.json is read: only inputs and outputs state a scale."""
+    border = {*program.inputs, *program.outputs}
+    buffers = [b if b.name in border else replace(b, quant=None) for b in program.buffers]
+    return replace(program, buffers=tuple(buffers))
+
+
+def convs(count: int) -> Graph:
+    net = Net(7)
+    x = net.input((1, 8, 8, 16))
+    for _ in range(count):
+        x = net.conv(x, 16)
+    return net.graph(x)
+
+
+def test_layers_without_a_scale_are_paired_by_their_values_and_never_blamed() -> None:
+    graph, machine = convs(5), MACHINES["4.0"]
+    program = unscaled(anonymous(compiled(graph, "4.0")))
+    right = validate(program, graph, machine)
+    assert right.verdict.holds and right.layers_compared == right.layers_total == 5
+    weights = {buffer.name for buffer in program.buffers if buffer.is_param}
+    flipped = {name: ~data if name in weights else data for name, data in program.constants.items()}
+    damaged = validate(replace(program, constants=flipped), graph, machine)
+    assert damaged.verdict is Verdict.WRONG and "output" in damaged.sentence
+
+
+def test_memory_that_serves_two_tensors_under_one_name_is_not_compared() -> None:
+    graph, machine = convs(5), MACHINES["4.0"]
+    program = without_overlaps(compiled(graph, "4.0"))
+    inner = [epoch.units[-1].addr_base.buffer for epoch in program.executed][:-1]
+    first, third = inner[0], inner[2]
+
+    def unit(value: object) -> object:
+        ref = getattr(value, "addr_base", None)
+        if ref is None or ref.buffer != third:
+            return value
+        return replace(value, addr_base=replace(ref, buffer=first))  # type: ignore[type-var]
+
+    epochs = [
+        replace(
+            epoch,
+            groups=tuple(replace(g, units=tuple(map(unit, g.units))) for g in epoch.groups or ()),
+        )
+        for epoch in program.epochs
+    ]
+    shared = replace(program, epochs=tuple(epochs))
+    assert _reused(shared) == {first}
+    verdict = validate(unscaled(anonymous(shared)), graph, machine)
+    assert verdict.verdict.holds and verdict.layers_compared == 3
 
 
 def two_outputs() -> Graph:

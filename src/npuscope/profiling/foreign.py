@@ -21,7 +21,7 @@ from npuscope.program.calls import element_type
 from npuscope.program.model import Buffer, Epoch, Program
 from npuscope.program.units import Ref, Streng
 from npuscope.sim.memory import Memory, from_stored, to_stored
-from npuscope.sim.run import execute, written
+from npuscope.sim.run import execute, reads, written
 
 # Scales are printed with so many digits that those of one tensor differ by less.
 _SAME_SCALE = 1e-5
@@ -112,6 +112,7 @@ class _Learner:
         self.far: dict[str, BufferPair] = {}
         # Several epochs may fill one buffer: it is whole after the last of them.
         self.last = {name: e.number for e in program.executed for name in written(e)}
+        self.reused = _reused(program)
 
     def observe(self, epoch: Epoch, memory: Memory) -> None:
         paired = self.near | self.far
@@ -120,6 +121,8 @@ class _Learner:
         for name in written(epoch):
             buffer = memory.buffer(name)
             options = list(self.candidates.of(memory, buffer))
+            if name in self.reused and _stated(memory, buffer).quant is None:
+                continue
             if options and self.last[name] == epoch.number and not _is_scattered(epoch, buffer):
                 self._pair(memory, buffer, options, sources)
         results = written(epoch)
@@ -152,6 +155,10 @@ class _Learner:
             # The next epoch starts from the reference again, so that rounding does not add up.
             memory.write(buffer.name, reference)
             return
+        # Without a scale nothing says that the tensor belongs here but its values or its name, which
+        # a compiler also gives to a step on the way to it.
+        if _stated(memory, buffer).quant is None:
+            return
         # The same values in an order that is not known here cannot be compared.
         if _most_apart(np.sort(values, axis=None), np.sort(reference, axis=None)) <= _FEW_LSB:
             return
@@ -161,6 +168,16 @@ class _Learner:
         likely = [option for option in options if option.tensor in certain]
         if likely:
             self.far[buffer.name] = min(likely, key=apart.__getitem__)
+
+
+def _reused(program: Program) -> set[str]:
+    """Buffers that are filled after they were read: sources without c_info.json give memory that
+    serves several tensors the name of one."""
+    read, reused = set[str](), set[str]()
+    for epoch in program.executed:
+        reused.update(read.intersection(written(epoch)))
+        read.update(reads(epoch))
+    return reused
 
 
 def _is_reordered(values: Array, reference: Array) -> bool:
@@ -228,9 +245,7 @@ class Candidates:
     def of(self, memory: Memory, buffer: Buffer) -> Iterator[BufferPair]:
         if buffer.is_float or buffer.is_param or buffer.nbits not in (8, 16):
             return
-        # A kernel's arguments are views without a scale of their own.
-        root = memory.buffers.get(buffer.view_of, buffer)
-        stated = root if root.size_bytes == buffer.size_bytes else buffer
+        stated = _stated(memory, buffer)
         size = int(np.prod(buffer.shape))
         by_name = self.names.get(stated.tensor or stated.name.removesuffix(".sub"))
         if by_name and by_name.elements == size and _bits(by_name) == buffer.nbits:
@@ -243,13 +258,24 @@ class Candidates:
                 yield BufferPair(tensor.name, axes, shift)
 
 
+def _stated(memory: Memory, buffer: Buffer) -> Buffer:
+    """Where a scale is stated: a kernel's arguments are views without one of their own."""
+    root = memory.buffers.get(buffer.view_of, buffer)
+    return root if root.size_bytes == buffer.size_bytes else buffer
+
+
 def _bits(tensor: Tensor) -> int:
     return tensor.dtype.numpy.itemsize * 8
 
 
 def _shift(tensor: Tensor, buffer: Buffer) -> int | None:
-    """What a buffer of the tensor's scale adds to its values; None where it has another scale."""
-    if buffer.quant is None or tensor.quant is None or not _same_scale(buffer.quant, tensor.quant):
+    """What a buffer of the tensor's scale adds to its values; None where it has another scale.
+    Sources without c_info.json state none: there the values have to tell."""
+    if tensor.quant is None:
+        return None
+    if buffer.quant is None:
+        return _sign_shift(tensor, buffer) if _bits(tensor) == buffer.nbits else None
+    if not _same_scale(buffer.quant, tensor.quant):
         return None
     shift = buffer.quant.zero_point - tensor.quant.zero_point
     low, high = (limit + shift for limit in tensor.dtype.limits)
