@@ -155,8 +155,8 @@ class _Learner:
             # The next epoch starts from the reference again, so that rounding does not add up.
             memory.write(buffer.name, reference)
             return
-        # Without a scale nothing says that the tensor belongs here but its values or its name, which
-        # a compiler also gives to a step on the way to it.
+        # Without a scale nothing says that the tensor belongs here but its values, or its name,
+        # which a compiler also gives to a step on the way to it.
         if _stated(memory, buffer).quant is None:
             return
         # The same values in an order that is not known here cannot be compared.
