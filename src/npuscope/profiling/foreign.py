@@ -7,8 +7,7 @@ something else is compared all the same, and disagrees.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from itertools import permutations
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from msgspec import Struct, field
@@ -16,6 +15,14 @@ from msgspec import Struct, field
 from npuscope.graph.model import DType, Graph, Quant, Tensor
 from npuscope.ops.run import trace
 from npuscope.profiling.agreement import Array, Values
+from npuscope.profiling.foreign_pairs import (
+    BufferPair,
+    Candidates,
+    same_scale,
+    scale_shift,
+    sign_shift,
+    stated_buffer,
+)
 from npuscope.profiling.same_network import input_pairs
 from npuscope.program.calls import element_type
 from npuscope.program.model import Buffer, Epoch, Program
@@ -23,34 +30,14 @@ from npuscope.program.units import Ref, Streng
 from npuscope.sim.memory import Memory, from_stored, to_stored
 from npuscope.sim.run import execute, reads, written
 
-# Scales are printed with so many digits that those of one tensor differ by less.
-_SAME_SCALE = 1e-5
 # A buffer up to this mean difference from a tensor, in steps, is taken as its copy.
 _MOST_MEAN_LSB = 1.5
-_MOST_AXES = 4
 # Sorted values of a buffer and a tensor that differ by no more are the same in another order.
 _FEW_LSB = 3
 # Ops of a network that one epoch may compute, one after the other.
 _MOST_OPS = 6
 # Elements looked at to choose among tensors of one size.
 _PROBE = 4096
-
-
-class BufferPair(Struct, frozen=True):
-    """A buffer, the tensor it carries, in which order of its axes (those longer than 1; None: as
-    stored), and what is added to it."""
-
-    tensor: str
-    axes: tuple[int, ...] | None
-    shift: int
-
-    def values(self, buffer: Buffer, expected: Array) -> Array:
-        """The tensor as the buffer's values."""
-        steps = np.clip(expected.astype(np.int32) + self.shift, *_limits(buffer))
-        if self.axes is None:
-            return from_stored(buffer, steps.reshape(-1).astype(element_type(buffer)))
-        turned = steps.squeeze().transpose(self.axes) if self.axes else steps
-        return turned.astype(element_type(buffer)).reshape(buffer.shape)
 
 
 class ForeignBridge(Struct):
@@ -121,7 +108,7 @@ class _Learner:
         for name in written(epoch):
             buffer = memory.buffer(name)
             options = list(self.candidates.of(memory, buffer))
-            if name in self.reused and _stated(memory, buffer).quant is None:
+            if name in self.reused and stated_buffer(memory, buffer).quant is None:
                 continue
             if options and self.last[name] == epoch.number and not _is_scattered(epoch, buffer):
                 self._pair(memory, buffer, options, sources)
@@ -157,7 +144,7 @@ class _Learner:
             return
         # Without a scale nothing says that the tensor belongs here but its values, or its name,
         # which a compiler also gives to a step on the way to it.
-        if _stated(memory, buffer).quant is None:
+        if stated_buffer(memory, buffer).quant is None:
             return
         # The same values in an order that is not known here cannot be compared.
         if _most_apart(np.sort(values, axis=None), np.sort(reference, axis=None)) <= _FEW_LSB:
@@ -231,82 +218,6 @@ class Lineage:
         return set()
 
 
-class Candidates:
-    """Tensors of the network that a buffer may carry."""
-
-    def __init__(self, graph: Graph, expected: Values) -> None:
-        self.sizes: dict[int, list[Tensor]] = {}
-        self.names: dict[str, Tensor] = {}
-        for name, value in expected.items():
-            if value.dtype in (np.int8, np.uint8, np.int16):
-                tensor = self.names[name] = graph.tensor(name)
-                self.sizes.setdefault(value.size, []).append(tensor)
-
-    def of(self, memory: Memory, buffer: Buffer) -> Iterator[BufferPair]:
-        if buffer.is_float or buffer.is_param or buffer.nbits not in (8, 16):
-            return
-        stated = _stated(memory, buffer)
-        size = int(np.prod(buffer.shape))
-        by_name = self.names.get(stated.tensor or stated.name.removesuffix(".sub"))
-        if by_name and by_name.elements == size and _bits(by_name) == buffer.nbits:
-            shifts = {by_name: _sign_shift(by_name, buffer)}
-        else:
-            of_size = self.sizes.get(size, [])
-            shifts = {t: shift for t in of_size if (shift := _shift(t, stated)) is not None}
-        for tensor, shift in shifts.items():
-            for axes in _orders(tensor.shape, buffer):
-                yield BufferPair(tensor.name, axes, shift)
-
-
-def _stated(memory: Memory, buffer: Buffer) -> Buffer:
-    """Where a scale is stated: a kernel's arguments are views without one of their own."""
-    root = memory.buffers.get(buffer.view_of, buffer)
-    return root if root.size_bytes == buffer.size_bytes else buffer
-
-
-def _bits(tensor: Tensor) -> int:
-    return tensor.dtype.numpy.itemsize * 8
-
-
-def _shift(tensor: Tensor, buffer: Buffer) -> int | None:
-    """What a buffer of the tensor's scale adds to its values; None where it has another scale.
-    Sources without c_info.json state none: there the values have to tell."""
-    if tensor.quant is None:
-        return None
-    if buffer.quant is None:
-        return _sign_shift(tensor, buffer) if _bits(tensor) == buffer.nbits else None
-    if not _same_scale(buffer.quant, tensor.quant):
-        return None
-    shift = buffer.quant.zero_point - tensor.quant.zero_point
-    low, high = (limit + shift for limit in tensor.dtype.limits)
-    least, most = _limits(buffer)
-    fits = _bits(tensor) == buffer.nbits and least <= low and high <= most
-    return shift if fits else None
-
-
-def _same_scale(one: Quant, other: Quant) -> bool:
-    per_tensor = one.axis is None and other.axis is None
-    return per_tensor and abs(one.scale - other.scale) <= _SAME_SCALE * other.scale
-
-
-def _orders(shape: tuple[int, ...], buffer: Buffer) -> Iterator[tuple[int, ...] | None]:
-    """As it is, as it is stored, and with its axes turned into those of the buffer."""
-    yield ()
-    if 0 < buffer.batch < buffer.channels:
-        yield None
-    sizes = [size for size in shape if size > 1]
-    target = [size for size in buffer.shape if size > 1]
-    if len(sizes) <= _MOST_AXES:
-        for axes in permutations(range(len(sizes))):
-            if axes != tuple(range(len(sizes))) and [sizes[a] for a in axes] == target:
-                yield axes
-
-
-def _limits(buffer: Buffer) -> tuple[int, int]:
-    half = 1 << (buffer.nbits - 1)
-    return (-half, half - 1) if buffer.signed else (0, 2 * half - 1)
-
-
 def _apart(
     value: Array, buffer: Buffer, options: Sequence[BufferPair], expected: Values
 ) -> dict[BufferPair, float]:
@@ -331,7 +242,7 @@ def _results(program: Program, graph: Graph, free: Values, expected: Values) -> 
     for name in graph.outputs:
         tensor = graph.tensor(name)
         same = [n for n in free_outputs if free[n].size == tensor.elements]
-        same = [n for n in same if _shift(tensor, buffers[n]) is not None] or same
+        same = [n for n in same if scale_shift(tensor, buffers[n]) is not None] or same
         reference = expected[name].astype(np.float64).reshape(-1)
         near = min(
             same,
@@ -361,14 +272,8 @@ def _converted(value: Array, tensor: Tensor, buffer: Buffer) -> Array:
         steps = np.rint(flat / quant.scale) + quant.zero_point
         stored = np.clip(steps, low, high).astype(element_type(buffer))
     else:
-        stored = (flat.astype(np.int32) + _sign_shift(tensor, buffer)).astype(element_type(buffer))
+        stored = (flat.astype(np.int32) + sign_shift(tensor, buffer)).astype(element_type(buffer))
     return from_stored(buffer, stored)
-
-
-def _sign_shift(tensor: Tensor, buffer: Buffer) -> int:
-    """int8 and uint8 of one scale differ by 128."""
-    signed = tensor.dtype is not DType.UINT8
-    return 0 if signed == buffer.signed else 128 if signed else -128
 
 
 def _real(flat: Array, quant: Quant | None) -> Array:
@@ -385,13 +290,13 @@ def _back(value: Array, buffer: Buffer, tensor: Tensor) -> Array:
     if tensor.dtype is DType.FLOAT32:
         flat = flat if buffer.is_float else _real(flat, buffer.quant)
     elif tensor.quant is not None and (
-        buffer.is_float or (buffer.quant and not _same_scale(buffer.quant, tensor.quant))
+        buffer.is_float or (buffer.quant and not same_scale(buffer.quant, tensor.quant))
     ):
         number = flat if buffer.is_float else _real(flat, buffer.quant)
         steps = np.rint(number / tensor.quant.scale) + tensor.quant.zero_point
         flat = np.clip(steps, *tensor.dtype.limits)
     else:
-        flat = flat.astype(np.int32) - _sign_shift(tensor, buffer)
+        flat = flat.astype(np.int32) - sign_shift(tensor, buffer)
     axes = _border_axes(tensor.shape, buffer)
     if not axes:
         return flat.reshape(tensor.shape)
