@@ -44,6 +44,20 @@ def network(maker: Callable[[], bytes]) -> Callable[[], bytes]:
     return maker
 
 
+def float_layer_behind_a_pair() -> bytes:
+    """Scales at the input alone, as in a file of the vendor's front end; the layer is float."""
+    w = OnnxWriter()
+    scale, zero = w.constant(np.float32(0.5)), w.constant(np.int8(0))
+    whole = w.node("QuantizeLinear", w.input("x", (1, 3, 4, 4)), scale, zero)
+    real = w.node("DequantizeLinear", whole, scale, zero)
+    w.node("Conv", real, w.constant(np.ones((4, 3, 1, 1), np.float32)), output="y")
+    return w.finish({"y": (1, 4, 4, 4)})
+
+
+NETWORKS["net_OE_3_3_0.onnx"] = float_layer_behind_a_pair
+NETWORKS["half.onnx"] = float_layer_behind_a_pair
+
+
 @network
 def scores_tflite() -> bytes:
     """A softmax at the end."""

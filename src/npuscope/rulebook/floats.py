@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npuscope.graph.model import DType, Graph, Op
+from npuscope.graph.model import FRONT_END, DType, Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import LAYERS, SUPPORT
 from npuscope.rulebook import fixes
@@ -64,7 +64,8 @@ def operands_are_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal |
 def no_layer_is_quantized(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """None of the layers is quantized."""
     layers = list(of_kind(graph, *LAYERS, "MatMul"))
-    if is_float_network(graph):
+    # What the vendor's front end wrote was quantized: LINT-OE-FILE says where its scales are.
+    if is_float_network(graph) and FRONT_END not in graph.notes:
         yield Hit(source(layers[0]), f"0 of {len(layers)} layers quantized", "int8")
 
 
