@@ -22,7 +22,10 @@ source = sys.argv[1] if len(sys.argv) > 1 else demo_graph()
 # Every prediction has a range; `model_error` says how sure it is.
 
 # %%
-profile = npuscope.estimate(source)
+try:
+    profile = npuscope.estimate(source)
+except npuscope.NpuscopeError as error:  # what is wrong with the file, and what helps
+    sys.exit(str(error))
 low, high = profile.interval_ms
 print(f"{profile.total_ms:.3f} ms (from {low:.3f} to {high or float('inf'):.3f} ms)")
 print(f"known error: {profile.model_error}")

@@ -11,7 +11,9 @@ import sys
 
 import npuscope
 
-model, target = sys.argv[1:3]
+if len(sys.argv) != 3:
+    sys.exit("usage: python examples/fix_and_check.py MODEL FIXED")
+model, target = sys.argv[1:]
 
 # %% [markdown]
 # ## Edits that help
@@ -20,7 +22,10 @@ model, target = sys.argv[1:3]
 # itself is never touched.
 
 # %%
-fixed = npuscope.fix(model, target, drop_softmax=True, seeds=1)
+try:
+    fixed = npuscope.fix(model, target, drop_softmax=True, seeds=1)
+except npuscope.NpuscopeError as error:  # what is wrong with the file, and what helps
+    sys.exit(str(error))
 print(f"{fixed.before.total_ms:.3f} ms to {fixed.after.total_ms:.3f} ms")
 for step in fixed.applied:
     print(f"  applied: {step.candidate.fix.title} ({step.outcome.reason})")

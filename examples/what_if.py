@@ -15,7 +15,10 @@ import npuscope
 from npuscope.demo_network import demo_graph
 
 source = sys.argv[1] if len(sys.argv) > 1 else demo_graph()
-now = npuscope.estimate(source)
+try:
+    now = npuscope.estimate(source)
+except npuscope.NpuscopeError as error:  # what is wrong with the file, and what helps
+    sys.exit(str(error))
 print(f"as it is: {now.total_ms:.3f} ms")
 
 # %% [markdown]

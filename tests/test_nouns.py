@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +19,7 @@ import npuscope
 from models import mobilenet_like, save, to_tflite
 from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError, UsageError
+from npuscope.loadable.deploy import DeployedStep, Deployment, DeployStep
 from npuscope.rulebook.finding import Findings
 from npuscope.shown import Shown, data_frame, html_table
 from npuscope.structs import replace
@@ -29,7 +34,7 @@ LOADERS = {"load", "load_machine", "load_model"}
 def test_dir_shows_verbs_and_nouns() -> None:
     renamed = {"board": "board_serve"}
     verbs = {renamed.get(v, v.replace(" ", "_")) for v in VERBS if v != "manycore"}
-    expected = verbs | set(PYTHON_ONLY) | NOUNS | LOADERS | {"__version__"}
+    expected = verbs | set(PYTHON_ONLY) | NOUNS | LOADERS | {"__version__", "NpuscopeError"}
     assert set(dir(npuscope)) == expected
     assert all(getattr(npuscope, name) is not None for name in dir(npuscope))
 
@@ -81,6 +86,11 @@ def shown(model: Path) -> dict[str, Shown]:
         "bisection": npuscope.bisect(model),
         "what-if": npuscope.what_if(model, {"clocks.npu_mhz": 500}),
         "doctor": npuscope.doctor(),
+        "inspection": npuscope.inspect(model),
+        "machines": npuscope.machines(),
+        "rules": npuscope.rules(),
+        "sensitivity": npuscope.sensitivity(model),
+        "deployment": Deployment([DeployedStep(DeployStep("reset the board"), "done")]),
     }
 
 
@@ -126,6 +136,53 @@ def test_rows_of_a_table_have_the_same_columns(shown: dict[str, Shown]) -> None:
     for name, value in shown.items():
         columns = {tuple(row) for row in value.table()}
         assert len(columns) <= 1, name
+
+
+def results_of(function: Callable[..., object]) -> Iterator[type]:
+    """The classes that a function says it gives; of a tuple its values' class."""
+    told = str(inspect.signature(function).return_annotation)
+    for name in re.findall(r"(?!None)[A-Z]\w+", told):
+        homes = [p for p in SOURCE.rglob("*.py") if f"\nclass {name}(" in p.read_text("utf-8")]
+        assert homes, name
+        path = homes[0].relative_to(SOURCE.parent).with_suffix("")
+        yield getattr(importlib.import_module(".".join(path.parts)), name)
+
+
+ROWS_OF_SEVERAL = {"DeployedStep", "Sensitivity"}  # their verbs give them as one value
+
+
+@pytest.mark.parametrize(
+    "name", sorted(set(npuscope.__all__) - NOUNS - {"__version__", "NpuscopeError"})
+)
+def test_what_a_verb_gives_is_shown_in_a_notebook(name: str) -> None:
+    for kind in results_of(getattr(npuscope, name)):
+        assert issubclass(kind, Shown) or kind.__name__ in ROWS_OF_SEVERAL, kind
+
+
+def test_a_row_of_a_profile_has_share_phases_and_bytes(shown: dict[str, Shown]) -> None:
+    profile = shown["profile"]
+    assert isinstance(profile, npuscope.Profile)
+    rows = profile.table()
+    assert sum(row["share"] for row in rows) == pytest.approx(1.0)
+    for row, epoch in zip(rows, profile.epochs, strict=True):
+        assert row["pre_ms"] + row["core_ms"] + row["post_ms"] == pytest.approx(epoch.ms)
+    moved = sum(row.read_bytes for e in profile.epochs for row in e.counters.traffic)
+    assert sum(row["read_bytes"] for row in rows) == moved > 0
+    assert all(row["written_bytes"] > 0 for row in rows if row["kind"] == "HW")
+
+
+COLUMNS = {
+    "profile": "epoch kind ms share pre_ms core_ms post_ms read_bytes written_bytes bound "
+    "core_cycles ops origin provenance",
+    "findings": "rule severity title epoch ops cause fixes gain_ms",
+    "comparison": "ops a_ms b_ms delta_ms cause",
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_stay(name: str, shown: dict[str, Shown]) -> None:
+    """New ones may be added at the end of a line here; notebooks of others use the names."""
+    assert " ".join(shown[name].table()[0]) == COLUMNS[name]
 
 
 def test_data_frames(shown: dict[str, Shown]) -> None:

@@ -27,8 +27,8 @@ from npuscope.verbs.table import PYTHON_ONLY, record, records
 
 ROOT = Path(__file__).parents[1]
 FUNCTIONS = [name for name in npuscope.__all__ if name in PYTHON_ONLY or name not in (
-    "Finding", "Graph", "Machine", "Profile", "Program", "__version__", "load", "load_machine",
-    "load_model",
+    "Finding", "Graph", "Machine", "NpuscopeError", "Profile", "Program", "__version__", "load",
+    "load_machine", "load_model",
 )]  # fmt: skip
 VERBS = records()
 _PARENTS = ("manycore",)  # verbs that only have verbs of their own

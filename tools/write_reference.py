@@ -13,8 +13,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "src"))
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tools")]
 
+
+from api_types import attributes, results, signature  # noqa: E402
 
 import npuscope  # noqa: E402
 from npuscope import verbs  # noqa: E402
@@ -55,8 +57,22 @@ profile.to_dataframe()  # with pip install 'npuscope[notebook]'
 ```
 
 An option that does not exist, or that a verb does not use, is an error with a suggestion. Nouns and
-results are one line in a shell and a small table in a notebook. Options that many functions share
-are listed [once](#options-of-functions-that-take-a-model).
+results are one line in a shell and a small table in a notebook; `to_dataframe()` gives the table to
+pandas. Options that many functions share are listed
+[once](#options-of-functions-that-take-a-model). The package is typed (`py.typed`).
+
+A file or an option that is wrong raises `npuscope.NpuscopeError`, whose `message`, `where` and
+`hint` are what the command line prints; `exit_code` is its [exit code](cli.md).
+
+## What is stable
+
+* **Stable**: names and keywords of functions; the five nouns; `NpuscopeError` with the four
+  attributes above; `told()`, `table()` with its columns, `to_dataframe()`, `save()` and
+  `npuscope.load`.
+* **Kept where possible**: the other attributes on this page. New ones are added; a rename is in the
+  [changelog](../CHANGELOG.md).
+* **May change at any time**: modules below `npuscope`, and what is not on this page; see
+  [stability.md](stability.md).
 """
 
 
@@ -110,11 +126,13 @@ def _cell(text: str) -> str:
 
 def api_page() -> str:
     parts = [_API_HEAD, "\n## Nouns\n"]
-    parts += [_noun(noun) for noun in NOUNS]
+    parts += [_class(noun) for noun in NOUNS]
     parts.append("\n## Functions\n")
     nouns = {noun.__name__ for noun in NOUNS}
-    functions = [n for n in npuscope.__all__ if n not in {*nouns, "__version__"}]
+    functions = [n for n in npuscope.__all__ if n not in {*nouns, "__version__", "NpuscopeError"}]
     parts += [_function(name) for name in functions]
+    parts.append("\n## Results\n")
+    parts += [_class(kind) for kind in results(functions) if kind not in NOUNS]
     parts.append("\n## Options of functions that take a model\n\n")
     parts.append("| keyword | means | changes |\n|---|---|---|\n")
     own = (option for family in packaged_families() for option in family.options)
@@ -159,15 +177,17 @@ def operators_page() -> str:
     return _OPERATORS_HEAD + "".join(lines) + count + more
 
 
-def _noun(noun: type) -> str:
-    return f"\n### {noun.__name__}\n\n{_prose(inspect.getdoc(noun) or '')}\n"
+def _class(kind: type) -> str:
+    doc = kind.__doc__ if "__doc__" in vars(kind) else ""  # not that of a base
+    text = f"\n{_prose(inspect.cleandoc(doc))}\n" if doc else ""
+    return f"\n### {kind.__name__}\n{text}{attributes(kind)}"
 
 
 def _function(name: str) -> str:
     function = getattr(npuscope, name)
     text, _, example = (inspect.getdoc(function) or "").partition(">>> ")
     code = f"\n```python\n{example.strip()}\n```\n" if example else ""
-    return f"\n### {name}\n\n{_prose(text.strip())}\n{code}{_keywords(name)}"
+    return f"\n### {name}\n{signature(name)}\n{_prose(text.strip())}\n{code}{_keywords(name)}"
 
 
 def _prose(text: str) -> str:

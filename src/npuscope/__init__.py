@@ -1,7 +1,7 @@
 """npuscope: fit, speed, profile and reasons for networks on NPUs, without a board.
 
-Here are the verbs as functions and the five nouns that they give. They load when first used, so
-that `import npuscope` costs nothing.
+Here are the verbs as functions, the five nouns that they give and the root of their errors. They
+load when first used, so that `import npuscope` costs nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from npuscope.verbs import __all__ as _VERBS
 from npuscope.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from npuscope.errors import NpuscopeError as NpuscopeError
     from npuscope.graph.model import Graph as Graph
     from npuscope.loading import load as load
     from npuscope.loading import load_machine as load_machine
@@ -27,6 +28,7 @@ _PLACES = {
     "Finding": "npuscope.rulebook.finding",
     "Graph": "npuscope.graph.model",
     "Machine": "npuscope.machine.model",
+    "NpuscopeError": "npuscope.errors",
     "Profile": "npuscope.profiling.model",
     "Program": "npuscope.program.model",
     "load": "npuscope.loading",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct, StructMeta
 
@@ -59,11 +60,21 @@ class ShownRecord(Shown, Struct, frozen=True, metaclass=_ShownMeta):
     """A record that is shown."""
 
 
-class ShownTuple(tuple[Any, ...], Shown):
-    """Several values of one kind, shown as one table."""
+class Several(tuple[Any, ...], Shown):
+    """Values of one kind, shown as one table; `columns` are names, each with its attribute."""
 
     __slots__ = ()
     __repr__ = Shown.__repr__
+    noun: ClassVar[str]
+    columns: ClassVar[tuple[tuple[str, str], ...]]
+
+    def told(self) -> str:
+        return counted(len(self), self.noun)
+
+    def table(self) -> Rows:
+        """One row per value."""
+        getters = [(name, attrgetter(path)) for name, path in self.columns]
+        return [{name: get(one) for name, get in getters} for one in self]
 
 
 def html_table(caption: str, rows: Sequence[dict[str, Any]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,14 +17,18 @@ from processes import LIMIT_S
 FOLDER = Path(__file__).parents[2] / "examples"
 
 
-def run(folder: Path, name: str, *words: str) -> list[str]:
+def done(folder: Path, name: str, *words: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": str(Path(npuscope.__file__).parents[1])}
     command = [sys.executable, str(FOLDER / name), *words]
-    done = subprocess.run(
+    return subprocess.run(
         command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=LIMIT_S
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.splitlines()
+
+
+def run(folder: Path, name: str, *words: str) -> list[str]:
+    process = done(folder, name, *words)
+    assert (process.returncode, process.stderr) == (0, "")
+    return process.stdout.splitlines()
 
 
 @pytest.fixture
@@ -55,6 +60,38 @@ def test_fix_and_check(tmp_path: Path, model: str) -> None:
     assert "passed ['total_ms']" in lines
     assert (tmp_path / "fixed.tflite").is_file()
     assert Path(model).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("first_look.py", ["nothing.tflite"]),
+        ("what_if.py", ["nothing.tflite"]),
+        ("fix_and_check.py", ["nothing.tflite", "fixed.tflite"]),
+    ],
+)
+def test_a_wrong_file_is_told_without_a_traceback(
+    tmp_path: Path, name: str, words: list[str]
+) -> None:
+    process = done(tmp_path, name, *words)
+    assert process.returncode == 1
+    assert process.stderr.startswith("nothing.tflite: no such file\n  hint: ")
+    assert "Traceback" not in process.stderr
+
+
+def test_missing_words_are_told(tmp_path: Path) -> None:
+    assert done(tmp_path, "fix_and_check.py").stderr.startswith("usage: python examples/")
+
+
+def test_the_application_of_the_examples_is_planned(tmp_path: Path) -> None:
+    """examples/plan is a file of `plan`, not a script."""
+    text = (FOLDER / "plan" / "app.toml").read_text(encoding="utf-8")
+    names = set(re.findall(r'"([^"]+\.tflite)"', text))
+    assert names
+    for name in names:
+        save(tmp_path, name, to_tflite(mobilenet_like()))
+    (tmp_path / "app.toml").write_text(text, encoding="utf-8")
+    assert npuscope.plan(tmp_path / "app.toml").told()
 
 
 def test_every_script_is_run_here() -> None:

@@ -142,6 +142,39 @@ def test_a_mistake_is_told_and_the_report_stays(view: Page) -> None:
     assert view.evaluate(SHOWN) == told
 
 
+def test_a_mistake_beside_a_kept_setting_is_told_once(view: Page) -> None:
+    act(view, "document.getElementById('keep').click();")
+    view.evaluate(f"(() => {{ {put('value-clocks.npu_mhz', 'fast', 'input')} }})()")
+    view.wait_for("document.body.dataset.failed === '1'")
+    view.wait_for("!document.body.classList.contains('busy')")
+    view.evaluate("new Promise((done) => setTimeout(done, 50))")
+    assert view.problems() == []  # no rejection that nobody takes
+
+
+def test_an_address_without_a_report_can_be_left(view: Page, server: LiveServer) -> None:
+    wrong = '%7B"setting":%7B"values":[["clocks.npu_mhz","fast"]]%7D%7D'
+    view.visit(f"{server.address}?s={wrong}")
+    view.wait_for("document.body.dataset.failed === '1'")
+    view.evaluate("document.getElementById('anew').click()")
+    view.wait_for("document.body.dataset.updates === '1'")
+    assert view.evaluate(SHOWN) == milliseconds(server)
+
+
+def test_on_a_phone_the_answer_comes_first(view: Page) -> None:
+    view.resize(390, 844)
+    view.visit(view.evaluate("location.href"))
+    view.wait_for("document.body.dataset.updates === '1'")
+    top = "document.querySelector('{}').getBoundingClientRect().top"
+    assert view.evaluate(top.format(".figure-value")) < 844
+    assert view.evaluate(top.format("#panel")) > 700  # a bar below
+    act(view, "document.getElementById('settings-button').click();" + put("pick-generation", "2.2"))
+    assert view.evaluate(top.format("#panel")) < 400  # and stays open for the next choice
+    assert view.evaluate("document.documentElement.scrollWidth") <= 390
+    view.evaluate("document.getElementById('settings-button').click()")
+    assert view.evaluate(top.format("#panel")) > 700
+    view.resize(1360)
+
+
 def test_two_settings_side_by_side(view: Page, server: LiveServer) -> None:
     act(view, "document.getElementById('keep').click();")
     assert "no difference" in view.evaluate("document.querySelector('.compared').textContent")

@@ -60,8 +60,8 @@ def hostile_graph() -> Graph:
     )
 
 
-def deep_graph(layers: int) -> Graph:
-    """One small convolution after the other: an epoch each."""
+def deep_graph(layers: int, name: str = "Conv:{}") -> Graph:
+    """One small convolution after the other: an epoch each, of ops with these names."""
     random = np.random.default_rng(5)
     scale = Quant((0.05,), (0,))
     shape = (1, 8, 8, 16)
@@ -70,7 +70,14 @@ def deep_graph(layers: int) -> Graph:
     tensors = [weights, *(Tensor(f"x{n}", shape, DType.INT8, scale) for n in range(layers + 1))]
     attrs = ConvAttrs((1, 1), (1, 1, 1, 1))
     ops = [
-        Op("Conv2D", f"layer{n}", (f"x{n}", "weights", ""), (f"x{n + 1}",), attrs, (f"Conv:{n}",))
+        Op(
+            "Conv2D",
+            f"layer{n}",
+            (f"x{n}", "weights", ""),
+            (f"x{n + 1}",),
+            attrs,
+            (name.format(n, n // 10, n // 50),),
+        )
         for n in range(layers)
     ]
     return Graph("deep", tensors, ops, ("x0",), (f"x{layers}",))

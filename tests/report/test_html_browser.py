@@ -248,6 +248,60 @@ def test_an_epoch_chosen_elsewhere_opens_its_module(tab: Page, tmp_path: Path) -
     assert page.evaluate("document.querySelector('.node-chosen').dataset.index") == "60"
 
 
+SCOPED = "Conv:net/stage{2}/block{1}/conv{0}"  # ten layers in a block, five blocks in a stage
+MODULES = "[...document.querySelectorAll('.module')].map((m) => m.getAttribute('aria-label'))"
+FOCUS = "document.activeElement.getAttribute('aria-label')"
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.evaluate(
+            f"document.activeElement.dispatchEvent(new KeyboardEvent('keydown', "
+            f"{{key: {key!r}, bubbles: true}}))"
+        )
+
+
+def test_modules_hold_modules(tab: Page, tmp_path: Path) -> None:
+    page = opened(tab, tmp_path, page_of(*explained(deep_graph(200, SCOPED))))
+    blocks = [f"stage{n // 5}/block{n}" for n in range(20)]
+    closed = [one for n in range(4) for one in (f"stage{n}", *blocks[5 * n : 5 * n + 5])]
+    assert page.evaluate(MODULES) == closed  # as many levels as are read at one glance
+    page.evaluate(
+        "document.querySelector('[aria-label=\"stage1\"]').dispatchEvent(new Event('click'))"
+    )
+    assert page.evaluate(MODULES) == [one for one in closed if "stage1/" not in one]
+    page.evaluate("document.querySelector('#epoch-table tr[data-index=\"77\"] td').click()")
+    assert page.evaluate("document.querySelectorAll('.node').length") == 10  # of its block alone
+    assert page.evaluate("document.querySelector('.node-chosen').dataset.index") == "77"
+
+
+def test_the_arrow_keys_walk_through_the_modules(tab: Page, tmp_path: Path) -> None:
+    page = opened(tab, tmp_path, page_of(*explained(deep_graph(200, SCOPED))))
+    page.evaluate("document.querySelector('#graph-plot [tabindex=\"0\"]').focus()")
+    assert page.evaluate(FOCUS) == "stage0"
+    press(page, "ArrowDown")
+    assert page.evaluate(FOCUS) == "stage0/block0"
+    press(page, "ArrowRight", "ArrowRight")
+    assert page.evaluate(FOCUS) == "epoch 2"
+    press(page, "ArrowLeft", "ArrowLeft", "ArrowLeft")
+    assert page.evaluate(FOCUS) == "stage0"
+    press(page, "ArrowLeft")
+    assert page.evaluate("document.activeElement.getAttribute('aria-expanded')") == "false"
+    assert page.evaluate("document.querySelectorAll('#graph-plot [tabindex=\"0\"]').length") == 1
+
+
+def test_a_chosen_epoch_leads_along_the_graph(tab: Page, tmp_path: Path) -> None:
+    page = opened(tab, tmp_path, page_of(*explained(deep_graph(120))))
+    page.evaluate("document.querySelector('#epoch-table tr[data-index=\"60\"] td').click()")
+    links = "[...document.querySelectorAll('#detail .link')].map((one) => one.textContent)"
+    assert page.evaluate(links) == ["61", "63"]  # beside 62
+    page.evaluate("document.querySelectorAll('#detail .link')[1].click()")
+    assert page.evaluate("document.querySelector('.node-chosen').dataset.index") == "61"
+    page.evaluate("document.querySelector('.jumps a').click()")
+    assert page.evaluate("location.hash") == "#graph"
+    assert abs(page.evaluate("document.getElementById('graph').getBoundingClientRect().top")) < 60
+
+
 def test_nothing_is_shown_of_what_is_not_known(tab: Page, tmp_path: Path) -> None:
     bare = replace(sample_profile(), fit=UNKNOWN_FIT, memory=UNKNOWN_MEMORY)
     page = opened(tab, tmp_path, profile_page(bare))

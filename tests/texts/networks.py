@@ -45,6 +45,43 @@ def network(maker: Callable[[], bytes]) -> Callable[[], bytes]:
 
 
 @network
+def own_op_tflite() -> bytes:
+    """An op of somebody's own behind a function."""
+    w = TfliteWriter()
+    x, y, z = (w.tensor(name, (1, 16), "int8", 0.1, 0) for name in ("x", "y", "z"))
+    w.op("LOGISTIC", [x], [y])
+    w.op("CUSTOM:Detect", [y], [z])
+    return w.finish([x], [z])
+
+
+def dangling(**changes: int) -> bytes:
+    """A network whose second op reads or makes a tensor that the file does not have."""
+    w = TfliteWriter()
+    x, y, z = (w.tensor(name, (1, 16), "int8", 0.1, 0) for name in ("x", "y", "z"))
+    w.op("LOGISTIC", [x], [y])
+    w.op("LOGISTIC", [changes.get("reads", y)], [z])
+    return w.finish([x], [changes.get("gives", z)])
+
+
+NETWORKS["dangling_input.tflite"] = lambda: dangling(reads=7)
+NETWORKS["dangling_output.tflite"] = lambda: dangling(gives=9)
+
+
+def float_layer_behind_a_pair() -> bytes:
+    """Scales at the input alone, as in a file of the vendor's front end; the layer is float."""
+    w = OnnxWriter()
+    scale, zero = w.constant(np.float32(0.5)), w.constant(np.int8(0))
+    whole = w.node("QuantizeLinear", w.input("x", (1, 3, 4, 4)), scale, zero)
+    real = w.node("DequantizeLinear", whole, scale, zero)
+    w.node("Conv", real, w.constant(np.ones((4, 3, 1, 1), np.float32)), output="y")
+    return w.finish({"y": (1, 4, 4, 4)})
+
+
+NETWORKS["net_OE_3_3_0.onnx"] = float_layer_behind_a_pair
+NETWORKS["half.onnx"] = float_layer_behind_a_pair
+
+
+@network
 def scores_tflite() -> bytes:
     """A softmax at the end."""
     net = Net((1, 16))

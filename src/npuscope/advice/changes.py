@@ -8,6 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from npuscope.graph.model import Graph
+from npuscope.ops.unknown import word_of
 from npuscope.rulebook import fixes
 from npuscope.rulebook.finding import Finding, Fix
 from npuscope.rulebook.fix import FunctionEffect, Gain, GainBasis, at_most
@@ -101,14 +102,15 @@ def moved_work(graph: Graph | None, names: Iterable[str]) -> str:
     if graph is None or not ops:
         return "this work"
     if len(ops) > _FEW:
-        kinds = ", ".join(list(dict.fromkeys(op.kind for op in ops))[:_FEW])
+        kinds = ", ".join(list(dict.fromkeys(map(word_of, ops)))[:_FEW])
         return f"the work of {len(ops)} ops ({kinds} ...)"
     words = []
     for op in ops:
-        article = "an" if op.kind[0] in "AEIO" else "a"
+        word = word_of(op)
+        article = "an" if word[0] in "AEIO" else "a"
         sizes = [size for size in graph.output_tensor(op).shape if size != 1] or [1]
         values = " x ".join(f"{size:,}" for size in sizes)
-        words.append(f"{article} {op.kind} over {values} values")
+        words.append(f"{article} {word} over {values} values")
     return " and ".join(words)
 
 

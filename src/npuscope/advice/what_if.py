@@ -20,7 +20,7 @@ from npuscope.machine.set_keys import (
 )
 from npuscope.profiling.model import Profile
 from npuscope.profiling.run import estimate, retimer
-from npuscope.shown import ShownRecord
+from npuscope.shown import Rows, Several, ShownRecord
 from npuscope.structs import replace
 
 # --- Sensitivity: every timing key improved a little, one at a time ---
@@ -38,6 +38,15 @@ class Sensitivity(Struct, frozen=True):
     saved_ms: float
 
 
+class Sensitivities(Several):
+    __slots__ = ()
+    noun = "key"
+    columns = (("key", "key"), ("value", "value"), ("better", "better"), ("saved_ms", "saved_ms"))
+
+    def told(self) -> str:
+        return f"{super().told()} that save time when a tenth better"
+
+
 def sensitivity(original: Build) -> tuple[Sensitivity, ...]:
     """Keys that save time when they are a tenth better; the largest saving first.
 
@@ -53,7 +62,7 @@ def sensitivity(original: Build) -> tuple[Sensitivity, ...]:
             saved_ms = now_ms - timer.estimate(with_value(original.machine, key, better)).total_ms
             if saved_ms > now_ms * _NOISE:
                 savings.append(Sensitivity(key.name, key.value, better, saved_ms))
-    return tuple(sorted(savings, key=lambda row: -row.saved_ms))
+    return Sensitivities(sorted(savings, key=lambda row: -row.saved_ms))
 
 
 class WhatIf(ShownRecord, frozen=True):
@@ -82,6 +91,14 @@ class WhatIf(ShownRecord, frozen=True):
         before, after = self.baseline.total_ms, self.profile.total_ms
         keys = ", ".join(change.key for change in self.changes)
         return f"{keys}: {before:.3f} ms to {after:.3f} ms"
+
+    def table(self) -> Rows:
+        """One row per kind of work."""
+        pairs = zip(self.baseline.time.by_work, self.profile.time.by_work, strict=True)
+        return [
+            {"work": work, "before_ms": before, "after_ms": after}
+            for (work, before), (_, after) in pairs
+        ]
 
 
 def what_if(source: Source | Build, values: Mapping[str, object], options: Options) -> WhatIf:

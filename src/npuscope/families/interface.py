@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec import Struct
 
 from npuscope.errors import UsageError
+from npuscope.shown import ShownRecord, counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,13 +109,16 @@ class CodePart(Struct, frozen=True):
     code: Any = None
 
 
-class Assembled(Struct, frozen=True):
+class Assembled(ShownRecord, frozen=True):
     """Code that was read from text: its bytes, and the file to write, which may be C."""
 
     data: bytes
     file: bytes
     instructions: int
     code: Any = None
+
+    def told(self) -> str:
+        return f"{counted(self.instructions, 'instruction')}, {counted(len(self.data), 'byte')}"
 
 
 class Family:

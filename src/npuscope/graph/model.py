@@ -175,8 +175,13 @@ class Op(Apart, frozen=True):
         return replace(self, **changes)  # type: ignore[arg-type]
 
 
-# A note of readers, which a refusal of float networks repeats.
+# Notes of readers, which a refusal of float networks repeats.
 DYNAMIC_RANGE = "activations are quantized while it runs (dynamic range): read as a float network"
+FRONT_END_NAME = "_OE_"  # in the names of files that the vendor's front end writes
+FRONT_END = (
+    f"the vendor's front end wrote this file ({FRONT_END_NAME} in its name) from a quantized "
+    "model; its scales are in a file of the same name that ends in _Q.json, which is not beside it"
+)
 
 
 class Graph(Shown):

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.errors import FileError
-from npuscope.files.tflite.file import WILD_OFFSET, Table, custom_operators, parse
+from npuscope.files.tflite.file import custom_operators, parse
+from npuscope.files.tflite.flat_table import WILD_OFFSET, Table
 from npuscope.identify.sample import FileFacts, Sample
 from npuscope.text import safe_terminal
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from npuscope.advice.compare.model import Side
+from npuscope.advice.compare.numbering import renumbered, with_names
 from npuscope.advice.compare.run import compare
 from npuscope.advice.fix.candidates import Candidate
 from npuscope.advice.sweep.summary import short_names
@@ -19,7 +20,6 @@ from npuscope.report.estimate import known_keys
 from npuscope.report.html.compare import compare_data
 from npuscope.report.html.data import profile_data
 from npuscope.report.html.page import page
-from npuscope.structs import replace
 from npuscope.version import __version__
 
 Answer = dict[str, Any]
@@ -123,35 +123,16 @@ def comparison(library: Library, question: object) -> Answer:
 
 def _side(letter: str, view: TimedView) -> Side:
     """Under the names that ops have in the file: an edit shifts the numbers of those behind it."""
-    profile, program = view.profile, view.build.program
-    names = _names_in_file(view)
-    runs = (replace(epoch, origin=_renamed(epoch.origin, names)) for epoch in profile.epochs)
-    epochs = (replace(epoch, origin=_renamed(epoch.origin, names)) for epoch in program.epochs)
-    return Side(
-        profile.model.file or letter,
-        replace(profile, epochs=tuple(runs)),
-        replace(program, epochs=tuple(epochs)),
+    file, edited = (state.look.build.graph for state in (view.states[0], view.states[-1]))
+    side = Side(
+        view.profile.model.file or letter,
+        view.profile,
+        view.build.program,
         view.machine,
         view.states[-1].epochs,
+        file,
     )
-
-
-def _names_in_file(view: TimedView) -> dict[str, str]:
-    """Ops that make the same tensor as one of the file have its name; others are new."""
-    before, after = (state.look.build.graph for state in (view.states[0], view.states[-1]))
-    if before is None or after is None or before is after:
-        return {}
-    origins = {name: op.origin for op in before.ops for name in op.outputs}
-    names = {}
-    for op in after.ops:
-        origin = next((origins[name] for name in op.outputs if name in origins), ())
-        for place, name in enumerate(op.origin):
-            names[name] = origin[place] if place < len(origin) else f"{name} (new)"
-    return names
-
-
-def _renamed(origin: tuple[str, ...], names: dict[str, str]) -> tuple[str, ...]:
-    return tuple(names.get(name, name) for name in origin)
+    return with_names(side, renumbered(file, edited)) if file and edited else side
 
 
 def _setting(library: Library, question: object) -> Setting:

@@ -26,10 +26,17 @@ from npuscope.advice.fix.program_bench import ProgramBench
 from npuscope.advice.fix.run import apply_places
 from npuscope.advice.fix.workbench import BenchNetwork, Look
 from npuscope.advice.subject import Bench, Layers
-from npuscope.building import Build, Options, build, is_program, machine_for, optimization_level
-from npuscope.edits import Document, open_document, whole_bytes
+from npuscope.building import (
+    Build,
+    Options,
+    build,
+    is_program,
+    machine_for,
+    optimization_level,
+)
 from npuscope.errors import NpuscopeError, UsageError
 from npuscope.files.load import load_model
+from npuscope.live.model_file import ModelFile, read_file, stamp_of
 from npuscope.live.setting import Setting, fixed_options
 from npuscope.machine.load import generations, plain_overrides
 from npuscope.machine.model import Machine
@@ -105,7 +112,7 @@ class Library:
         self.options = fixed_options(options)
         self._known: OrderedDict[object, tuple[Future[PreparedModel], int]] = OrderedDict()
         self._machine: dict[object, Machine] = {}
-        self._documents: dict[Path, tuple[tuple[int, int], Document, bytes]] = {}
+        self._files: dict[Path, ModelFile] = {}
         self._lock = threading.Lock()
         self._quiet = threading.Condition()
         self._busy = 0  # requests that somebody waits for
@@ -206,13 +213,16 @@ class Library:
 
     def _opened(self, bench: ProgramBench) -> PreparedModel:
         """The file itself, so that figures are those of the other verbs."""
-        network_build = build(bench.path, bench.options)
+        file = self._file(bench.path)
+        compiled = build(file.network, bench.options)
+        program = replace(compiled.program, model_file=bench.path.name, model_md5=file.md5)
+        network_build = replace(compiled, program=program)
         changed = any(bench.options.get(name) for name in _BORDER)
         graph = None if changed else network_build.graph
         if graph is None:
             graph = load_model(bench.path, bench.options.get("shapes"))
         self._calm()
-        document, data = self._document(bench.path)
+        document, data = file.document, file.data
         timer = retimer(network_build.program, network_build.machine, network_build.graph)
         profile = timer.estimate(network_build.machine)
         look = Look(
@@ -225,14 +235,12 @@ class Library:
         )
         return self._prepared(bench, look, timer)
 
-    def _document(self, path: Path) -> tuple[Document, bytes]:
-        """The file to edit copies of, read once for all machines, and when it was written again."""
-        stamp = path.stat()
-        key = (stamp.st_mtime_ns, stamp.st_size)
-        entry = self._documents.get(path)
-        if entry is None or entry[0] != key:
-            entry = self._documents[path] = (key, open_document(path), whole_bytes(path))
-        return entry[1], entry[2]
+    def _file(self, path: Path) -> ModelFile:
+        """Read once for all machines, and when it was written again."""
+        file = self._files.get(path)
+        if file is None or file.stamp != stamp_of(path):
+            file = self._files[path] = read_file(path, self.options)
+        return file
 
     def _fixed(self, bench: ProgramBench, before: PreparedModel, fix: str) -> PreparedModel:
         candidate = next((one for one in before.offers if fix_name(one) == fix), None)

@@ -42,7 +42,7 @@ from npuscope.program.model import Program
 from npuscope.program.network_c.layout import DIALECT_3, dialect
 from npuscope.program.units import Arith
 from npuscope.progress import progress
-from npuscope.shown import ShownRecord
+from npuscope.shown import Rows, ShownRecord
 from npuscope.structs import replace
 from npuscope.text import c_identifier
 from npuscope.whole_file import work_folder
@@ -112,6 +112,9 @@ class Package(ShownRecord, frozen=True):
     def told(self) -> str:
         files = ", ".join(f"{name} ({len(data):,} bytes)" for name, data in self.files.items())
         return f"{self.name}: {files}"
+
+    def table(self) -> Rows:
+        return [{"file": name, "bytes": len(data)} for name, data in self.files.items()]
 
 
 def parse(source: Path, options: PackageOptions) -> tuple[SourceNetwork, PoolPlan]:

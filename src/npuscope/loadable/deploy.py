@@ -16,6 +16,7 @@ from npuscope.loadable.boards import Board, board_named, boards
 from npuscope.loadable.fitting import refuse_misfit
 from npuscope.loadable.image import read_image
 from npuscope.loadable.layout import Header
+from npuscope.shown import Several
 from npuscope.text import safe_terminal
 
 PROGRAMMER, SIGNER = "STM32_Programmer_CLI", "STM32_SigningTool_CLI"
@@ -125,6 +126,12 @@ def _other(other: Other, path: Path, address: int | None, chip: str) -> Iterator
 class DeployedStep(Struct, frozen=True):
     step: DeployStep
     output: str
+
+
+class Deployment(Several):
+    __slots__ = ()
+    noun = "step"
+    columns = (("what", "step.what"), ("command", "step.command"), ("output", "output"))
 
 
 def require_files(*parts: Path | None) -> None:

@@ -29,6 +29,11 @@ def _stated(graph: Graph, op: Op) -> Shapes:
 ROWS = (Row(UNKNOWN, UnknownAttrs, (0, None), _stated, Kernel("plain")),)
 
 
+def word_of(op: Op) -> str:
+    """What the op is called: its kind, or what the file says it is."""
+    return op.attrs_as(UnknownAttrs).name if op.kind == UNKNOWN else op.kind
+
+
 def unknown_names(graph: Graph) -> tuple[str, ...]:
     """One name an op, in the order of the network."""
     unknown = (op.attrs_as(UnknownAttrs) for op in graph.ops if op.kind == UNKNOWN)
@@ -50,9 +55,11 @@ def check_executable(names: Iterable[str], doing: str = "executed") -> None:
     listed = list(names)
     if listed:
         kinds = ", ".join(dict.fromkeys(listed))
-        ops = f"{listed[0]} is" if len(listed) == 1 else f"{len(listed)} ops ({kinds}) are"
+        one = len(listed) == 1
+        ops = f"{kinds} is an op" if one else f"{kinds} are {len(listed)} ops"
+        it = "it" if one else "them"
         raise TargetError(
-            f"cannot be {doing}: {ops} unknown",
-            hint="estimate and explain work without them; to run the network, cut the model before "
-            "them",
+            f"cannot be {doing}: {ops} that npuscope does not know",
+            hint=f"estimate and explain work without {it}; to run the network, cut the model "
+            f"before {it}",
         )

@@ -27,7 +27,7 @@ from npuscope.machine.model import Clocks
 from npuscope.options.rows import DEFAULT_ADDRESS
 from npuscope.profiling.measure import random_inputs
 from npuscope.program.network_c.layout import dialect
-from npuscope.shown import ShownRecord, counted
+from npuscope.shown import Rows, ShownRecord, counted
 from npuscope.text import safe_terminal
 
 # --- What to run: an image with its parameters, or a build to package ---
@@ -169,6 +169,11 @@ class LoadAndRun(ShownRecord, frozen=True):
             return f"{self.network.name} loaded, not run"
         times = counted(len(self.inferences), "inference")
         return f"{self.network.name}: {self.total_ms:.3f} ms, {times}"
+
+    def table(self) -> Rows:
+        """One row per inference."""
+        names = ("pre_mcu_cycles", "core_mcu_cycles", "post_mcu_cycles")
+        return [dict(zip(names, one.mcu_cycles, strict=True)) for one in self.inferences]
 
 
 def dialect_of(image: Image) -> int:

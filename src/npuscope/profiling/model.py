@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -236,12 +237,20 @@ class Profile(ShownRecord, Apart, frozen=True):
         return f"{name}: {time} ({source}), {kinds}"
 
     def table(self) -> Rows:
-        """One row per epoch."""
+        """One row per epoch. `pre_ms` and `post_ms` are work of the CPU around it, by its clock."""
+        clocks = self.runs[0].clocks
+        mcu, npu = (1000 * mhz or math.nan for mhz in (clocks.mcu_mhz, clocks.npu_mhz))
         return [
             {
                 "epoch": epoch.name,
                 "kind": epoch.kind.value,
                 "ms": epoch.ms,
+                "share": epoch.ms / self.total_ms if self.total_ms else 0.0,
+                "pre_ms": epoch.counters.pre_cycles / mcu,
+                "core_ms": epoch.counters.core_cycles / npu,
+                "post_ms": epoch.counters.post_cycles / mcu,
+                "read_bytes": sum(row.read_bytes for row in epoch.counters.traffic),
+                "written_bytes": sum(row.write_bytes for row in epoch.counters.traffic),
                 "bound": epoch.counters.bound.value,
                 "core_cycles": epoch.counters.core_cycles,
                 "ops": list(epoch.operators),

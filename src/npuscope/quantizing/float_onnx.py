@@ -14,8 +14,9 @@ from npuscope.files.onnx.file_graph import OnnxFileGraph
 from npuscope.files.onnx.float_form import QUANTIZED
 from npuscope.files.onnx.float_ready import float_ready
 from npuscope.files.onnx.stored_file import node_kinds
+from npuscope.graph.model import FRONT_END_NAME
 from npuscope.profiling.runtimes import write_folded
-from npuscope.quantizing.others import FLOAT_ONE, first_line
+from npuscope.quantizing.others import FLOAT_ONE, FRONT_END_ONE, first_line
 from npuscope.quantizing.plan import FloatLayer
 
 
@@ -48,7 +49,8 @@ def prepare(path: Path, shapes: Mapping[str, Sequence[int]] | None, folder: Path
     """`folder` is for files in between."""
     data = whole_bytes(path)
     if kinds := sorted(node_kinds(data).intersection(QUANTIZED)):
-        raise ModelError(f"the model is quantized already: it has {kinds[0]}", hint=FLOAT_ONE)
+        hint = FRONT_END_ONE if FRONT_END_NAME in path.stem else FLOAT_ONE
+        raise ModelError(f"the model is quantized already: it has {kinds[0]}", hint=hint)
 
     def fold(model: bytes) -> bytes:
         target = folder / "folded.onnx"

@@ -8,6 +8,10 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 
 FLOAT_ONE = "quantize takes the float model; npuscope fix MODEL -o FIXED edits a quantized one"
+FRONT_END_ONE = (
+    "the vendor's front end wrote this file from a quantized model: go on with that model "
+    "(npuscope estimate, compile and fix take it), or quantize the float one"
+)
 
 
 def first_line(error: Exception) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from npuscope.families.interface import Assembled, CodePart
-from npuscope.shown import ShownRecord, counted
+from npuscope.shown import Rows, ShownRecord, counted
 from npuscope.text import safe_terminal
 
 
@@ -21,6 +21,9 @@ class Disassembly(ShownRecord, frozen=True):
 
     def told(self) -> str:
         return f"{counted(len(self.blobs), 'blob')}, {counted(self.words, 'word')}"
+
+    def table(self) -> Rows:
+        return [{"blob": name, "words": part.words} for name, part in self.blobs.items()]
 
 
 def disassembly_text(disassembly: Disassembly, *, output: str | None = None) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import asdict
 
 from npuscope.identify.table import Identity
-from npuscope.shown import ShownRecord, counted
+from npuscope.shown import Rows, ShownRecord, counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
@@ -37,6 +37,10 @@ class Inspection(ShownRecord, frozen=True):
 
     def told(self) -> str:
         return f"{self.kind} {self.identity.version}".rstrip()
+
+    def table(self) -> Rows:
+        """The counts of the file; all its numbers are in `summary["values"]`."""
+        return [{"what": k, "value": v} for k, v in self.summary.items() if k != "values"]
 
 
 def inspection_text(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npuscope.graph.model import DType, Graph, Op
+from npuscope.graph.model import FRONT_END, DType, Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import LAYERS, SUPPORT
+from npuscope.ops.unknown import word_of
 from npuscope.rulebook import fixes
 from npuscope.rulebook.conditions import holds_for
 from npuscope.rulebook.finding import Confidence, Hit, Severity
@@ -64,7 +65,8 @@ def operands_are_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal |
 def no_layer_is_quantized(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """None of the layers is quantized."""
     layers = list(of_kind(graph, *LAYERS, "MatMul"))
-    if is_float_network(graph):
+    # What the vendor's front end wrote was quantized: LINT-OE-FILE says where its scales are.
+    if is_float_network(graph) and FRONT_END not in graph.notes:
         yield Hit(source(layers[0]), f"0 of {len(layers)} layers quantized", "int8")
 
 
@@ -100,7 +102,9 @@ def float_between_integers(graph: Graph, machine: Machine) -> Iterator[Hit]:
         names = {name for op in island for name in op.outputs}
         size = sum(graph.tensor(n).size_bytes for n in names if is_float(graph.tensor(n)))
         ops = tuple(name for op in island for name in source(op))
-        yield Hit(ops, ", ".join(kinds), "int8", {"epochs": len(island), "bytes": size})
+        yield Hit(
+            ops, ", ".join(map(word_of, island)), "int8", {"epochs": len(island), "bytes": size}
+        )
 
 
 def _islands(graph: Graph) -> list[list[Op]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from npuscope.graph.model import Graph, Tensor
+from npuscope.graph.model import FRONT_END_NAME, Graph, Tensor
 from npuscope.machine.model import Machine
 from npuscope.rulebook import fixes
 from npuscope.rulebook.finding import Confidence, Hit, Severity
@@ -144,5 +144,5 @@ def states_are_fed_back(graph: Graph, machine: Machine) -> Iterator[Hit]:
 )
 def file_was_preprocessed(graph: Graph, machine: Machine) -> Iterator[Hit]:
     """The file is the vendor front end's own output (`_OE_` in its name), not your model."""
-    if "_OE_" in graph.name:
+    if FRONT_END_NAME in graph.name:
         yield Hit((graph.name,), "_OE_ in the file name", "the model you quantized")

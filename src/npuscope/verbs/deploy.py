@@ -101,6 +101,7 @@ def _deployed(
 ) -> tuple[DeployedStep, ...]:
     from npuscope.loadable.deploy import (
         DeployedStep,
+        Deployment,
         DeployStep,
         recipe,
         require_files,
@@ -125,7 +126,7 @@ def _deployed(
         source = _BUILD
     steps = recipe(Path(source), board, tool=tool, **paths)
     if not run:
-        return (*before, *(DeployedStep(step, "") for step in steps))
+        return Deployment((*before, *(DeployedStep(step, "") for step in steps)))
 
     def measured() -> str:
         from npuscope.report.profile import profile_text
@@ -138,4 +139,4 @@ def _deployed(
             return f"not profiled: {error.message}"
 
     ending = measured if wait is not None else None
-    return (*before, *run_steps(steps, board, tool, wait=wait, measured=ending))
+    return Deployment((*before, *run_steps(steps, board, tool, wait=wait, measured=ending)))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from npuscope.options.kinds import OptionGroup, Verb, text
 from npuscope.options.rows import OUTPUT
+from npuscope.shown import Several
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
@@ -31,6 +32,17 @@ VERB = Verb(
 # fmt: on
 
 
+class Machines(Several):
+    __slots__ = ()
+    noun = "machine"
+    columns = (
+        ("machine", "name"),
+        ("generation", "generation.name"),
+        ("npu_mhz", "clocks.npu_mhz"),
+        ("mcu_mhz", "clocks.mcu_mhz"),
+    )
+
+
 @checked(VERB)
 def machines() -> tuple[Machine, ...]:
     """The known machines, each with its default generation.
@@ -41,7 +53,7 @@ def machines() -> tuple[Machine, ...]:
     """
     from npuscope.machine.load import known_machines, load_machine
 
-    return tuple(load_machine(name) for name in known_machines())
+    return Machines(load_machine(name) for name in known_machines())
 
 
 def known(keys: str | None = None) -> KnownMachines:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from npuscope.errors import UsageError
 from npuscope.options.kinds import Argument, Verb
 from npuscope.options.rows import OUTPUT
+from npuscope.shown import Several
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
@@ -21,6 +22,17 @@ VERB = Verb(
 )
 
 
+class Rules(Several):
+    __slots__ = ()
+    noun = "rule"
+    columns = (
+        ("rule", "id"),
+        ("severity", "severity.value"),
+        ("kind", "kind.value"),
+        ("title", "title"),
+    )
+
+
 @checked(VERB)
 def rules(rule: str | None = None) -> tuple[Rule, ...]:
     """The rules that `explain` and `lint` check.
@@ -33,9 +45,9 @@ def rules(rule: str | None = None) -> tuple[Rule, ...]:
 
     every = catalogue()
     if rule is None:
-        return tuple(every.values())
+        return Rules(every.values())
     if rule.upper() in every:
-        return (every[rule.upper()],)
+        return Rules((every[rule.upper()],))
     import difflib
 
     near = difflib.get_close_matches(rule.upper(), every, n=3)

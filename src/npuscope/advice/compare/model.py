@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import EpochProfile, PoolUse, Profile, Provenance
 from npuscope.program.model import EpochKind, Program
@@ -61,13 +62,14 @@ class Cause(Struct, frozen=True):
 class Side(Apart, frozen=True):
     """One of the two: a run, and what was run if that is known."""
 
-    apart = ("timer",)
+    apart = ("timer", "graph")
 
     name: str
     profile: Profile
     program: Program | None = None
     machine: Machine | None = None
     timer: EpochTimer | None = None  # where it is kept
+    graph: Graph | None = None  # what was compiled, if it was
 
     @property
     def is_measured(self) -> bool:

@@ -39,6 +39,7 @@ from npuscope.advice.compare.model import (
     PoolChange,
     Side,
 )
+from npuscope.advice.compare.numbering import under_names_of
 from npuscope.advice.compare.times import Times, epoch_timer, summed
 from npuscope.families.registry import family_of
 from npuscope.program.model import EpochKind
@@ -144,6 +145,7 @@ def compare(a: Side, b: Side, noise_share: float = 0.0, *, same_model: bool = Fa
     """What changed from A to B, by source op."""
     md5 = a.profile.model.md5
     same_model = same_model or (bool(md5) and md5 == b.profile.model.md5)
+    b = b if same_model else under_names_of(a, b)
     matched = match(a.profile.epochs, b.profile.epochs, same_model)
     banded = [replace(row, noise_ms=noise_ms(row, a, b, noise_share)) for row in matched]
     moves = moves_between(a, b)
@@ -287,7 +289,10 @@ def _notes(a: Side, b: Side, rows: tuple[ComparedRow, ...], by_name: bool) -> It
     elif not by_name:
         yield "the sides name ops differently: epochs that do the same work are matched, in order"
     if x.md5 and y.md5 and x.md5 != y.md5:
-        yield "the model files differ: ops are matched by their names alone"
+        yield (
+            "the model files differ: ops are matched by their names, those without a name by what "
+            "they make"
+        )
     if is_same_program(a, b):
         yield "both ran the same program"
     if a.profile.family or b.profile.family:

@@ -234,7 +234,7 @@ def _predicted_side(source: Source, name: str, options: Options) -> Side:
     profile = estimate(network.program, network.machine, network.graph)
     # Reasons come from the model; they are not part of what was timed.
     program = with_model(network, source, None, options).program
-    return Side(name, profile, program, network.machine)
+    return Side(name, profile, program, network.machine, graph=network.graph)
 
 
 def is_log(source: Source) -> bool:

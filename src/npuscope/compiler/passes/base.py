@@ -3,14 +3,14 @@ networks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from msgspec import Struct
 
 from npuscope.errors import ModelError
 from npuscope.graph.limits import Computed
-from npuscope.graph.model import DYNAMIC_RANGE, DType, Graph, Op
+from npuscope.graph.model import DYNAMIC_RANGE, FRONT_END, DType, Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.ops.table import OPS
 from npuscope.ops.traits import Trait
@@ -153,8 +153,21 @@ def refuse_float_network(graph: Graph) -> None:
         f"the network is float32: none of its {len(layers)} layers is quantized, and the NPU has "
         "no float unit",
         where=layers[0].name,
-        hint=" ".join((*[f"{note};" for note in graph.notes if note == DYNAMIC_RANGE], _QUANTIZE)),
+        hint="; ".join(_ways_to_integers(graph)),
     )
+
+
+def _ways_to_integers(graph: Graph) -> Iterator[str]:
+    """Why the file counts as float, where its user holds it for quantized, and what to do."""
+    if FRONT_END in graph.notes:
+        yield FRONT_END
+        yield "put that file beside this one, or use the model that you quantized"
+        return
+    if DYNAMIC_RANGE in graph.notes:
+        yield DYNAMIC_RANGE
+    elif any(tensor.quant is not None for tensor in graph.tensors.values()):
+        yield "some of its tensors are quantized, but none that a layer reads"
+    yield _QUANTIZE
 
 
 _QUANTIZE = (

@@ -14,13 +14,12 @@ from msgspec import Struct
 from npuscope.errors import FileError
 from npuscope.families.ethos_u.stream import CommandStream, read_stream
 from npuscope.files.tflite.file import (
-    WILD_OFFSET,
     SourceOp,
     SourceTensor,
-    Table,
     TfliteModel,
     parse,
 )
+from npuscope.files.tflite.flat_table import WILD_OFFSET, Table
 from npuscope.files.tflite.tensors import TYPES
 from npuscope.text import safe_terminal
 

@@ -23,12 +23,11 @@ from npuscope.families.ethos_u.container import (
 from npuscope.families.ethos_u.marks import is_executorch
 from npuscope.families.ethos_u.stream import read_stream
 from npuscope.files.tflite.file import (
-    WILD_OFFSET,
     SourceOp,
     SourceTensor,
-    Table,
     TfliteModel,
 )
+from npuscope.files.tflite.flat_table import WILD_OFFSET, Table
 from npuscope.graph.limits import MAX_ELEMENTS
 
 _FIRST, _LAST = b"vela_bin_stream\0", b"vela_end_stream\0"

@@ -23,7 +23,8 @@ def is_program(path: Path) -> bool:
     if head[4:] != TFLITE:
         return False
     data = read_bytes(path, MODEL)
-    from npuscope.files.tflite.file import WILD_OFFSET, custom_operators
+    from npuscope.files.tflite.file import custom_operators
+    from npuscope.files.tflite.flat_table import WILD_OFFSET
 
     try:
         return _OPERATOR in custom_operators(data)

@@ -18,6 +18,7 @@ from npuscope.bounded_file import VENDOR_JSON, parse_json, read_bytes
 from npuscope.errors import FileError
 from npuscope.files.onnx.constants import Const
 from npuscope.files.onnx.file import Node, OnnxModel
+from npuscope.graph.model import FRONT_END, FRONT_END_NAME
 from npuscope.structs import replace
 
 _ENDING = "_Q.json"
@@ -38,6 +39,8 @@ def with_numbers(source: OnnxModel, path: Path) -> OnnxModel:
     """The model with the quantization that lies beside it; without such a file as it is."""
     beside = path.with_name(f"{path.stem}{_ENDING}")
     if not beside.is_file():
+        if FRONT_END_NAME in path.stem and any(node.kind == _QUANTIZE for node in source.nodes):
+            return replace(source, notes=(*source.notes, FRONT_END))
         return source
     try:
         document = parse_json(read_bytes(beside, VENDOR_JSON))

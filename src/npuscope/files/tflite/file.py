@@ -6,15 +6,11 @@ that names the place. Constant data stays a view into the file.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any
-
 import numpy as np
 from msgspec import Struct
 
 from npuscope.errors import FileError, ModelError
+from npuscope.files.tflite.flat_table import WILD_OFFSET, WORD, Table
 from npuscope.files.tflite.schema import OPERATORS, TENSOR_TYPES, OptionField, options_of
 from npuscope.files.tflite.sparse import Sparsity, read_sparsity
 from npuscope.graph.limits import (
@@ -30,76 +26,7 @@ from npuscope.graph.model import Quant
 from npuscope.ops.table import TFLITE
 from npuscope.text import safe_terminal
 
-# --- Tables of the flatbuffer: where their fields lie is read once ---
-
-_SIGNED = struct.Struct("<i").unpack_from
-_SHORT = struct.Struct("<H").unpack_from
-_WORD = struct.Struct("<I").unpack_from
-_MOST_SLOTS = 64  # the schema's largest table has fewer
-_SLOTS = tuple(struct.Struct(f"<{count}H").unpack_from for count in range(_MOST_SLOTS + 1))
 _BYTE, _INT, _FLOAT, _LONG = "b", "i", "f", "q"
-
-
-@lru_cache(1024)
-def _form(form: str) -> Callable[[bytes, int], tuple[Any, ...]]:
-    return struct.Struct(f"<{form}").unpack_from
-
-
-class Table:
-    """A table of the file. Fields are named by their slot, the place in the vtable."""
-
-    __slots__ = ("data", "pos", "slots", "vtables")
-
-    def __init__(
-        self, data: bytes, pos: int, vtables: dict[int, tuple[int, ...]] | None = None
-    ) -> None:
-        self.data, self.pos = data, pos
-        # Tables of one form share a vtable: the slots of each are read once in a file.
-        self.vtables = vtables = {} if vtables is None else vtables
-        vtable = pos - _SIGNED(data, pos)[0]
-        if vtable not in vtables:
-            if vtable < 0:
-                raise IndexError  # a negative position would be read from the end
-            count = min((_SHORT(data, vtable)[0] + 1) // 2, _MOST_SLOTS)
-            vtables[vtable] = _SLOTS[count](data, vtable)
-        self.slots = vtables[vtable]
-
-    def place(self, slot: int) -> int:
-        """Where a field lies; 0 where it is absent."""
-        index = slot >> 1
-        offset = self.slots[index] if index < len(self.slots) else 0
-        return self.pos + offset if offset else 0
-
-    def number(self, slot: int, form: str, default: Any = 0) -> Any:
-        slots, index = self.slots, slot >> 1  # as in `place`: fields are most of a file
-        if index >= len(slots) or not slots[index]:
-            return default
-        return _form(form)(self.data, self.pos + slots[index])[0]
-
-    def table(self, slot: int) -> Table | None:
-        place = self.place(slot)
-        if not place:
-            return None
-        return Table(self.data, place + _WORD(self.data, place)[0], self.vtables)
-
-    def vector(self, slot: int) -> tuple[int, int]:
-        """Count and start; (0, 0) where it is absent."""
-        slots, index = self.slots, slot >> 1
-        if index >= len(slots) or not slots[index]:
-            return 0, 0
-        place = self.pos + slots[index]
-        start = place + _WORD(self.data, place)[0]
-        return _WORD(self.data, start)[0], start + 4
-
-    def numbers(self, vector: tuple[int, int], form: str) -> tuple[Any, ...]:
-        count, start = vector
-        return _form(f"{count}{form}" if count > 1 else form)(self.data, start) if count else ()
-
-    def item(self, vector: tuple[int, int], index: int) -> Table:
-        """One of a vector of tables."""
-        place = vector[1] + 4 * index
-        return Table(self.data, place + _WORD(self.data, place)[0], self.vtables)
-
 
 # --- Fields of an operator's options that the reader uses: one row per operator ---
 
@@ -144,16 +71,6 @@ def _read(table: Table, field: OptionField) -> Option:
     return table.numbers((min(length, _MOST_SIZES), start), field.format)
 
 
-# What struct, numpy and the schema package raise when an offset in the file leads nowhere.
-WILD_OFFSET = (
-    struct.error,
-    IndexError,
-    ValueError,
-    TypeError,
-    OverflowError,
-    AttributeError,
-    MemoryError,
-)
 # Places in the vtables of the schema: model, subgraph, operator code, tensor, quantization, buffer,
 # operator.
 _CODES_SLOT, _SUBGRAPHS_SLOT, _BUFFERS_SLOT = 6, 8, 12
@@ -215,7 +132,7 @@ class TfliteModel(Struct, frozen=True):
 
 def custom_operators(data: bytes) -> list[bytes]:
     """Names of operators that the schema does not have; raises WILD_OFFSET for a damaged file."""
-    model = Table(data, _WORD(data, 0)[0])
+    model = Table(data, WORD(data, 0)[0])
     codes = model.vector(_CODES_SLOT)
     if codes[0] * 4 > len(data):
         raise IndexError
@@ -246,7 +163,7 @@ class _Parser:
             ) from None
 
     def _source(self) -> TfliteModel:
-        model = Table(self.data, _WORD(self.data, 0)[0])
+        model = Table(self.data, WORD(self.data, 0)[0])
         # The first is the network; the others are bodies of control flow, and what runs once.
         subgraphs = model.vector(_SUBGRAPHS_SLOT)
         if not self._count(subgraphs, MAX_OPS, "subgraphs"):
@@ -363,7 +280,7 @@ class _Parser:
 
     def _data(self, index: int) -> np.ndarray | None:
         if index >= self.buffers[0]:
-            raise IndexError
+            raise self._dangling(f"buffer #{index}", self.buffers[0], "buffers")
         buffer = self.model.item(self.buffers, index)
         offset = buffer.number(_OFFSET_SLOT, "Q")
         if offset > 1:  # models over 2 GB keep the data after the flatbuffer
@@ -374,7 +291,11 @@ class _Parser:
 
     def _op(self, operator: Table, index: int, kinds: list[str], tensors: int) -> SourceOp:
         self.place = f"operator #{index} at byte {operator.pos}"
-        kind = kinds[operator.number(_CODE_INDEX_SLOT, "I")]
+        code = operator.number(_CODE_INDEX_SLOT, "I")
+        if code >= len(kinds):
+            raise self._dangling(f"operator code #{code}", len(kinds), "operator codes")
+        kind = kinds[code]
+        self.place = f"operator #{index} ({safe_terminal(kind)}) at byte {operator.pos}"
         return SourceOp(
             index,
             kind,
@@ -392,8 +313,15 @@ class _Parser:
         self.budget.take(count * 8)
         indices = table.numbers(vector, _INT)
         if min(indices) < -1 or max(indices) >= tensors:
-            raise IndexError
+            wrong = next(index for index in indices if not -1 <= index < tensors)
+            raise self._dangling(f"tensor #{wrong}", tensors, "tensors")
         return indices
+
+    def _dangling(self, name: str, count: int, things: str) -> FileError:
+        return FileError(
+            f"{self.place} names {name}, but the file has {count} {things}",
+            hint="the program that wrote or edited the file left a wrong index; export it again",
+        )
 
 
 def type_name(number: int) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from npuscope.errors import FileError, ModelError
-from npuscope.files.tflite.file import WILD_OFFSET, Table
+from npuscope.files.tflite.flat_table import WILD_OFFSET, Table
 from npuscope.files.tflite.tables import (
     METHODS,
     STRING,

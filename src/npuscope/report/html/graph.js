@@ -1,25 +1,28 @@
-// Epochs from top to bottom, with a line from each to those that read what it made. Modules open and
-// close, a search leads from hit to hit, and the height of a row is the zoom.
+// Epochs from top to bottom, with a line from each to those that read what it made. Modules hold
+// modules, open and close; a search leads from hit to hit, and the height of a row is the zoom.
 const LANE = 11;
 const ROW_HEIGHTS = [4, 7, 11, 16, 22];
 const SMALLEST_TEXT = 11; // height of a row
 const CHARACTER = 6.1; // wide, in the font of a row
+const INDENT = 14;
+// Modules that the reader opened or closed, by key: they stay so when the page is drawn again.
+const turned = new Map();
 
 function drawGraph() {
   if (!data.edges || !data.edges.length) return;
-  const groups = groupsOf();
+  const modules = modulesOf();
+  const open = openAtFirst(modules);
   const view = {
-    groups,
-    // Few epochs are shown as they are; of many the modules, until they are asked for.
-    open: new Set(epochs.length <= 60 ? groups : []),
+    modules,
+    open: new Set(everyModule(modules).filter((one) => turned.get(one.key) ?? open.has(one))),
     zoom: 4,
     words: "",
     hit: -1,
     plot: svg("svg", { id: "graph-plot", role: "group", "aria-label": "graph of epochs" }),
   };
   view.box = el("div", { class: "scroller", tabindex: 0 }, view.plot);
-  const caption = groups.length
-    ? "From top to bottom. A line leads from the epoch that makes a buffer to those that read it; a module opens and closes with a click."
+  const caption = modules.length
+    ? "From top to bottom. A line leads from the epoch that makes a buffer to those that read it; a module opens and closes with a click, or with the arrow keys."
     : "From top to bottom. A line leads from the epoch that makes a buffer to those that read it.";
   root.append(
     section("graph", "Graph of epochs", caption, graphBar(view), view.box, kindLegend(), chip("from the program")),
@@ -55,8 +58,10 @@ function graphBar(view) {
     view.zoom = Math.max(0, Math.min(ROW_HEIGHTS.length - 1, view.zoom + step));
     drawRows(view);
   };
-  const modules = (open) => {
-    view.open = new Set(open ? view.groups : []);
+  const turnAll = (open) => {
+    const every = everyModule(view.modules);
+    for (const module of every) turned.set(module.key, open);
+    view.open = new Set(open ? every : []);
     drawRows(view);
   };
   return el(
@@ -70,12 +75,12 @@ function graphBar(view) {
       act("↓", "next hit", () => nextHit(view, 1, told)),
     ),
     told,
-    view.groups.length
+    view.modules.length
       ? el(
           "span",
           { class: "group", role: "group", "aria-label": "modules" },
-          act("open all", "every epoch", () => modules(true)),
-          act("close all", "modules only", () => modules(false)),
+          act("open all", "every epoch", () => turnAll(true)),
+          act("close all", "modules only", () => turnAll(false)),
         )
       : null,
     el(
@@ -120,8 +125,7 @@ function nextHit(view, step, told) {
 // --- Rows ---
 
 function openAround(view, index) {
-  const group = view.groups.find((one) => one.first <= index && index <= one.last);
-  if (group && !view.open.has(group)) view.open.add(group);
+  for (const module of everyModule(view.modules)) if (holds(module, index)) view.open.add(module);
 }
 
 function revealRow(view, index) {
@@ -142,7 +146,7 @@ const laneX = (lane) => 8 + lane * LANE;
 
 function drawRows(view) {
   const high = ROW_HEIGHTS[view.zoom];
-  view.rows = rowsOf(view.groups, view.open);
+  view.rows = rowsOf(view.modules, view.open);
   const edges = rowEdges(view.rows);
   const lanes = lanesOf(view.rows, edges);
   const wide = Math.max(320, widthOf(view.box) - 2);
@@ -150,9 +154,10 @@ function drawRows(view) {
   const size = { width: wide, height: view.rows.length * high + 4 };
   for (const [name, value] of Object.entries(size)) view.plot.setAttribute(name, value);
   view.plot.setAttribute("viewBox", `0 0 ${size.width} ${size.height}`);
+  const most = Math.max(0, ...view.rows.filter((row) => !row.head || row.closed).map(spentIn));
   const middle = (row) => row * high + high / 2 + 2;
   view.plot.replaceChildren(
-    ...view.rows.map((row, n) => graphRow(view, row, n, { high, wide, left, y: n * high + 2 })),
+    ...view.rows.map((row, n) => graphRow(view, row, n, { high, wide, left, most, y: n * high + 2 })),
     ...edges.map(([from, to]) => graphEdge(lanes[from], lanes[to], middle(from), middle(to), high, [from, to])),
     ...view.rows.flatMap((row, n) => (lanes[n] === null ? [] : [graphDot(row, laneX(lanes[n]), middle(n), high)])),
   );
@@ -171,7 +176,9 @@ function graphEdge(from, to, y1, y2, high, [a, b]) {
 }
 
 const rowEpochs = (row) =>
-  row.head ? epochs.slice(row.group.first, row.group.last + 1) : [epochs[row.index]];
+  row.head ? epochs.slice(row.module.first, row.module.last + 1) : [epochs[row.index]];
+
+const spentIn = (row) => rowEpochs(row).reduce((sum, epoch) => sum + epoch.ms, 0);
 
 // A module has the colour of what takes most of its time.
 function rowKind(row) {
@@ -189,30 +196,30 @@ function graphDot(row, cx, cy, high) {
 function graphRow(view, row, n, place) {
   const { high, wide, y } = place;
   const inside = rowEpochs(row);
-  const spent = inside.reduce((sum, epoch) => sum + epoch.ms, 0);
-  const hit = inside.some((_, k) => view.hits?.has((row.head ? row.group.first : row.index) + k));
+  const spent = spentIn(row);
+  const hit = inside.some((_, k) => view.hits?.has((row.head ? row.module.first : row.index) + k));
   const dim = view.words && !hit ? " node-dim" : "";
   const name = row.head ? "module" : "node";
-  const act = () => (row.head ? toggleGroup(view, row.group) : choose(row.index, "graph"));
+  const act = () => (row.head ? turn(view, row.module) : choose(row.index, "graph"));
   return svg(
     "g",
     {
       class: `${name} kind-${rowKind(row)}${hit ? " node-hit" : ""}${dim}`,
-      tabindex: 0,
+      tabindex: n === 0 ? 0 : -1, // the arrow keys lead on from there
       role: "button",
-      "aria-expanded": row.head ? String(view.open.has(row.group)) : null,
+      "aria-expanded": row.head ? String(!row.closed) : null,
       "data-index": row.head ? null : row.index,
       "data-row": n,
-      "aria-label": row.head ? row.group.name : `epoch ${label(epochs[row.index])}`,
+      "aria-label": row.head ? row.module.path : `epoch ${label(epochs[row.index])}`,
       onclick: act,
       onkeydown: (event) => {
-        if (event.key === "Enter" || event.key === " ") {
-          event.preventDefault();
-          act();
-        }
+        const press = { Enter: act, " ": act, ...rowKeys(view, row, n) }[event.key];
+        if (!press) return;
+        event.preventDefault();
+        press();
       },
       onpointermove: (event) =>
-        showTip(event, row.head ? moduleLines(row.group, spent) : epochLines(row.index)),
+        showTip(event, row.head ? moduleLines(row.module, spent) : epochLines(row.index)),
       onpointerleave: hideTip,
     },
     svg("rect", { class: "node-box", x: 0, y, width: wide, height: high }),
@@ -222,10 +229,10 @@ function graphRow(view, row, n, place) {
 
 const barRoom = (wide) => Math.min(220, wide * 0.2);
 
-// Against the longest row of its kind: epochs among epochs, modules among modules.
-function rowBar(row, spent, { high, wide, y }) {
+// One scale for all rows that are shown; the line of an open module would hide the others.
+function rowBar(row, spent, { high, wide, y, most }) {
   const room = barRoom(wide);
-  const share = row.head ? spent / (data.total_ms || 1) : spent / (longest || 1);
+  const share = spent / (most || 1);
   return svg("rect", {
     class: `node-time kind-${rowKind(row)}`,
     x: wide - room,
@@ -239,7 +246,8 @@ function rowTexts(view, row, spent, place) {
   const { high, wide, left, y } = place;
   const base = y + high / 2 + 4;
   const size = high < 14 ? "node-small" : "";
-  const number = left + (row.group && !row.head ? 14 : 0);
+  const depth = row.head ? row.module.depth : row.module ? row.module.depth + 1 : 0;
+  const number = left + Math.min(depth, 8) * INDENT;
   const room = wide - barRoom(wide) - 78 - number - 62;
   const time = svg(
     "text",
@@ -247,15 +255,15 @@ function rowTexts(view, row, spent, place) {
     `${ms(spent)} ms`,
   );
   if (row.head) {
-    const mark = view.open.has(row.group) ? "▾" : "▸";
-    const count = row.group.last - row.group.first + 1;
+    const mark = row.closed ? "▸" : "▾";
+    const count = row.module.last - row.module.first + 1;
     const tail = count === 1 ? "1 epoch" : `${count} epochs`;
-    const text = cut(row.group.name, Math.max(8, (room * 0.48) / CHARACTER));
+    const text = cut(row.module.name, Math.max(8, (room * 0.48) / CHARACTER));
     const ops = counted(rowEpochs(row).flatMap((epoch) => epoch.ops));
     const told = cut(`${tail}: ${ops}`, Math.max(9, (room * 0.55) / CHARACTER));
     return [
-      svg("text", { class: `module-name ${size}`, x: left, y: base }, `${mark} ${text}`),
-      svg("text", { class: `node-ops ${size}`, x: left + 64 + room * 0.44, y: base }, told),
+      svg("text", { class: `module-name ${size}`, x: number, y: base }, `${mark} ${text}`),
+      svg("text", { class: `node-ops ${size}`, x: number + 64 + room * 0.44, y: base }, told),
       time,
       rowBar(row, spent, place),
     ];
@@ -272,17 +280,38 @@ function rowTexts(view, row, spent, place) {
   ];
 }
 
-const moduleLines = (group, spent) => [
-  group.name,
-  `${rangeName(group)}: ${ms(spent)} ms (${percent(spent, data.total_ms)})`,
-  counted(epochs.slice(group.first, group.last + 1).flatMap((epoch) => epoch.ops)),
+const moduleLines = (module, spent) => [
+  module.path,
+  `${rangeName(module)}: ${ms(spent)} ms (${percent(spent, data.total_ms)})`,
+  counted(epochs.slice(module.first, module.last + 1).flatMap((epoch) => epoch.ops)),
 ];
 
-function toggleGroup(view, group) {
-  if (view.open.has(group)) view.open.delete(group);
-  else view.open.add(group);
+function turn(view, module) {
+  const open = !view.open.has(module);
+  turned.set(module.key, open);
+  if (open) view.open.add(module);
+  else view.open.delete(module);
   drawRows(view);
+  focusRow(view, view.rows.findIndex((row) => row.head && row.module === module));
 }
+
+// As in a tree: up and down, right opens, left closes or leads to the module around.
+function rowKeys(view, row, n) {
+  const around = view.rows.findLastIndex(
+    (one, k) => k < n && one.head && !one.closed && contains(one.module, row),
+  );
+  return {
+    ArrowDown: () => focusRow(view, n + 1),
+    ArrowUp: () => focusRow(view, n - 1),
+    ArrowRight: () => (row.closed ? turn(view, row.module) : focusRow(view, n + 1)),
+    ArrowLeft: () => (row.head && !row.closed ? turn(view, row.module) : focusRow(view, around)),
+  };
+}
+
+const contains = (module, row) =>
+  row.head ? module !== row.module && holds(module, row.module.first) : holds(module, row.index);
+
+const focusRow = (view, n) => view.plot.querySelector(`[data-row="${n}"]`)?.focus();
 
 function markChoice(view) {
   const row = view.rows.findIndex((one) => one.index === chosen.index);

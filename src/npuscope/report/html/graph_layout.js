@@ -1,49 +1,107 @@
-// Where the graph puts things: modules of consecutive epochs, rows from top to bottom, and a lane for
-// every result that is still needed, as version control draws its history.
+// Where the graph puts things: modules of consecutive epochs inside of each other, rows from top to
+// bottom, and a lane for every result that is still needed, as version control draws its history.
 
 const MOST_GROUPS = 48;
+const GLANCE = 60; // rows that are read at one
 const FEWEST_TO_GROUP = 24;
+const DEEPEST = 16;
+const MOST_OF_ALL = 0.8;
+const INTERRUPTION = 2; // epochs
 
-// Groups of consecutive epochs: [{ name, first, last }], by the names of modules, or where they tell
-// nothing by places that only one result crosses.
-function groupsOf() {
+// Modules as a tree, [{ key, name, path, first, last, depth, inside }]: by name scopes, and where these
+// are too many or none by places that only one result crosses, with the scopes inside of these.
+function modulesOf() {
   if (epochs.length < FEWEST_TO_GROUP) return [];
-  const most = Math.min(MOST_GROUPS, epochs.length / 3);
-  let best = [];
-  for (let depth = 1; depth <= 8; depth++) {
-    const found = modulesAt(depth);
-    if (found.length <= most && found.length > best.length) best = found;
-  }
-  return best.length >= 4 ? best : narrowGroups();
+  const tree = modulesIn(0, epochs.length - 1, 0);
+  nameModules(tree, 0, "", "");
+  return tree;
 }
 
-function modulesAt(depth) {
-  const found = [];
-  epochs.forEach((epoch, index) => {
-    const path = (data.modules[index] || []).slice(0, depth).join("/");
-    const last = found.at(-1);
-    // An epoch without a name belongs to what runs around it.
-    if (last && (!path || path === last.name)) last.last = index;
-    else found.push({ name: path, first: index, last: index });
-  });
-  return found.map((group) => ({ ...group, name: group.name || "start" }));
+function modulesIn(first, last, depth, before = "") {
+  const scopes = scopesIn(first, last, depth, before);
+  if (rowsOf(scopes, new Set(), first, last).length <= GLANCE) return scopes;
+  return narrowGroups(first, last).map((one) => ({
+    ...one,
+    inside: scopesIn(one.first, one.last, depth),
+  }));
+}
+
+// Consecutive epochs with the same name at a depth; a scope that holds all of them adds its name only.
+function scopesIn(first, last, depth, before = "") {
+  if (depth > DEEPEST) return [];
+  const runs = [];
+  for (let index = first; index <= last; index++) {
+    const path = data.modules[index] || [];
+    const name = path[depth] || "";
+    const run = runs.at(-1);
+    // An epoch without any name belongs to what runs around it.
+    if (run && (run.name === name || !path.length)) run.last = index;
+    else if (name && runs.at(-2)?.name === name && run.last - run.first < INTERRUPTION) {
+      runs.pop(); // an addition with a name of its own in the middle of a block
+      runs.at(-1).last = index;
+    } else runs.push({ name, first: index, last: index });
+  }
+  if (runs.length === 1 && runs[0].name) {
+    const all = last - first > MOST_OF_ALL * epochs.length;
+    return modulesIn(first, last, depth + 1, all ? "" : `${before}${runs[0].name}/`);
+  }
+  return runs
+    .filter((run) => run.name && run.last > run.first)
+    .flatMap((run) => {
+      // What holds nearly everything tells nothing.
+      if (run.last - run.first > MOST_OF_ALL * epochs.length)
+        return modulesIn(run.first, run.last, depth + 1);
+      const inside = modulesIn(run.first, run.last, depth + 1);
+      return [{ ...run, name: before + run.name, inside }];
+    });
+}
+
+// The key stays the same when the page is drawn again: what the reader opened stays open.
+function nameModules(modules, depth, path, key) {
+  const counts = new Map();
+  for (const module of modules) {
+    const number = counts.get(module.name) || 0;
+    counts.set(module.name, number + 1);
+    Object.assign(module, {
+      depth,
+      path: path ? `${path}/${module.name}` : module.name,
+      key: `${key}/${module.name}#${number}`,
+    });
+    nameModules(module.inside, depth + 1, module.path, module.key);
+  }
+}
+
+const everyModule = (modules) => modules.flatMap((one) => [one, ...everyModule(one.inside)]);
+const holds = (module, index) => module.first <= index && index <= module.last;
+
+// Few epochs are shown as they are; of many as many levels of modules as are read at one glance.
+function openAtFirst(modules) {
+  const every = everyModule(modules);
+  if (epochs.length <= GLANCE) return new Set(every);
+  let open = new Set();
+  for (let depth = 0; depth <= DEEPEST; depth++) {
+    const wider = new Set(every.filter((one) => one.depth <= depth));
+    if (rowsOf(modules, wider).length > GLANCE) break;
+    open = wider;
+  }
+  return open;
 }
 
 // As few results as possible should cross from one group to the next.
-function narrowGroups() {
-  const size = Math.max(6, Math.ceil(epochs.length / MOST_GROUPS));
+function narrowGroups(from, to) {
+  const size = Math.max(6, Math.ceil((to - from + 1) / MOST_GROUPS));
   const crossing = crossings();
-  const found = [];
-  let first = 0;
-  for (let index = 0; index < epochs.length; index++) {
+  const groups = [];
+  let first = from;
+  for (let index = from; index <= to; index++) {
     const length = index - first + 1;
     const narrow = length >= size && crossing[index] <= 1;
-    if (narrow || length >= 3 * size || index === epochs.length - 1) {
-      found.push({ name: "", first, last: index });
+    if (narrow || length >= 3 * size || index === to) {
+      groups.push({ name: rangeName({ first, last: index }), first, last: index });
       first = index + 1;
     }
   }
-  return found.map((group) => ({ ...group, name: rangeName(group) }));
+  return groups;
 }
 
 const rangeName = ({ first, last }) =>
@@ -71,16 +129,23 @@ function lastReaders() {
   return last;
 }
 
-// Rows that are shown: { group, head } for the line of a module, { group, index } for an epoch.
-function rowsOf(groups, open) {
-  if (!groups.length) return epochs.map((_, index) => ({ group: null, index }));
-  return groups.flatMap((group) => {
-    const head = { group, head: true };
-    if (!open.has(group)) return [head];
-    const inside = [];
-    for (let index = group.first; index <= group.last; index++) inside.push({ group, index });
-    return [head, ...inside];
-  });
+// Rows that are shown: { module, head, closed } for the line of a module, { module, index } for an epoch
+// and the innermost module that holds it.
+function rowsOf(modules, open, first = 0, last = epochs.length - 1, around = null) {
+  const rows = [];
+  let index = first;
+  const upTo = (end) => {
+    for (; index < end; index++) rows.push({ module: around, index });
+  };
+  for (const module of modules) {
+    upTo(module.first);
+    rows.push({ module, head: true, closed: !open.has(module) });
+    if (open.has(module))
+      for (const row of rowsOf(module.inside, open, module.first, module.last, module)) rows.push(row);
+    index = module.last + 1;
+  }
+  upTo(last + 1);
+  return rows;
 }
 
 // Edges between rows: an epoch of a closed module counts as the line of its module.
@@ -88,8 +153,8 @@ function rowEdges(rows) {
   const place = new Map();
   rows.forEach((row, n) => {
     if (row.index !== undefined) place.set(row.index, n);
-    else if (rows[n + 1]?.group !== row.group)
-      for (let index = row.group.first; index <= row.group.last; index++) place.set(index, n);
+    else if (row.closed)
+      for (let index = row.module.first; index <= row.module.last; index++) place.set(index, n);
   });
   const found = new Map();
   for (const [from, to] of data.edges) {
@@ -111,7 +176,7 @@ function lanesOf(rows, edges) {
   const lanes = [];
   const until = [];
   rows.forEach((row, n) => {
-    if (row.head && rows[n + 1]?.group === row.group) return lanes.push(null); // only a heading
+    if (row.head && !row.closed) return lanes.push(null); // only a heading
     const ending = makers[n].filter((from) => Math.max(...readers[from]) === n);
     const own = ending.map((from) => lanes[from]).sort((a, b) => a - b)[0];
     const lane = own ?? firstFree(until, n);

@@ -41,6 +41,7 @@ _SCRIPTS = (
     "accuracy.js",
     "plan.js",
     "live.js",
+    "live_parts.js",
     "main.js",
 )
 _LONGEST = 240  # longer names are not read and make the file larger

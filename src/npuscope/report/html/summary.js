@@ -91,6 +91,9 @@ function detail(index) {
   const epoch = epochs[index];
   const rows = [
     ["from", epoch.origin.join(", ")],
+    ["module", (data.modules?.[index] || []).join(" / ")],
+    ["reads", neighbours(index, 1, 0)],
+    ["read by", neighbours(index, 0, 1)],
     ["ops", counted(epoch.ops)],
     ["time", `${ms(epoch.ms)} ms, ${percent(epoch.ms, data.total_ms)} of all (${epoch.source})`],
     ["pre, core, post", epoch.phases.map((part) => ms(part)).join(", ") + " ms"],
@@ -125,7 +128,7 @@ function detail(index) {
         .join("; "),
     ],
     ["blob", epoch.blob === null ? "" : `${epoch.blob}`],
-  ].filter(([, value]) => value);
+  ].filter(([, value]) => value && value.length);
   const found = data.findings.filter((finding) => epochOf(finding) === index);
   return [
     el(
@@ -153,5 +156,32 @@ function detail(index) {
     ...found.map((finding) =>
       el("p", { class: `severity-${finding.severity}` }, `${finding.rule}: ${finding.title}`),
     ),
+    el(
+      "p",
+      { class: "jumps" },
+      "show in: ",
+      JUMPS.filter(([id]) => document.getElementById(id)).map(([id, name]) =>
+        el("a", { href: `#${id}` }, name),
+      ),
+    ),
   ];
+}
+
+const JUMPS = [
+  ["graph", "graph"],
+  ["epochs", "table"],
+  ["timeline", "timeline"],
+  ["memory", "memory"],
+];
+
+// The epochs at the other end of its lines, as a way along the graph.
+function neighbours(index, here, there) {
+  const others = (data.edges || []).filter((edge) => edge[here] === index).map((edge) => edge[there]);
+  return [...new Set(others)].map((other) =>
+    el(
+      "button",
+      { type: "button", class: "link", title: counted(epochs[other].ops), onclick: () => choose(other, "detail") },
+      label(epochs[other]),
+    ),
+  );
 }

@@ -7,7 +7,7 @@ from typing import Any
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.setups.model import SetupPrediction
 from npuscope.families.many_core.setups.search import Ranking
-from npuscope.shown import ShownRecord, counted, significant
+from npuscope.shown import Rows, ShownRecord, counted, significant
 from npuscope.text import safe_terminal
 
 SCHEMA = "npuscope/setups/1"
@@ -28,6 +28,20 @@ class SetupSearch(ShownRecord, frozen=True):
 
     def told(self) -> str:
         return f"{self.best.setup}: {self.best.inferences_per_s:,.0f} inferences/s"
+
+    def table(self) -> Rows:
+        """One row per set-up, the best first."""
+        return [
+            {
+                "cores": row.setup.cores,
+                "copies": row.setup.copies,
+                "batch": row.setup.batch,
+                "inferences_per_s": row.inferences_per_s,
+                "latency_ms": row.latency_ms,
+                "limit": row.limit.value,
+            }
+            for row in self.ranking.rows
+        ]
 
 
 def setup_line(row: SetupPrediction) -> str:

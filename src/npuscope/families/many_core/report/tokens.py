@@ -6,7 +6,7 @@ from typing import Any
 
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.setups.language import Step, TextGeneration
-from npuscope.shown import ShownRecord, counted, significant
+from npuscope.shown import Rows, ShownRecord, counted, significant
 from npuscope.text import safe_terminal
 
 SCHEMA = "npuscope/tokens/1"
@@ -32,6 +32,13 @@ class TokenRates(ShownRecord, frozen=True):
     def told(self) -> str:
         first, rate = significant(self.first_token_ms, 4), significant(self.tokens_per_s, 4)
         return f"{first} ms to the first token, {rate} tokens/s"
+
+    def table(self) -> Rows:
+        rows = {"usual": self.usual, "slow": self.slow, "fast": self.fast}
+        return [
+            {"clock": name, "first_token_ms": row.first_token_ms, "tokens_per_s": row.tokens_per_s}
+            for name, row in rows.items()
+        ]
 
 
 def tokens_text(rates: TokenRates) -> str:
