@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from npuscope.graph.model import Graph
-from npuscope.machine.load import set_up_of
+from npuscope.machine.load import road_of, set_up_of
 from npuscope.machine.model import Machine
 from npuscope.profiling.facts import ProgramFacts, program_facts
 from npuscope.profiling.interval import (
@@ -81,6 +81,7 @@ def profile_of(
             clocks.npu_mhz,
             set_up_of(machine, "flash"),
             set_up_of(machine, "psram"),
+            _assumed(facts, machine),
         ),
         runs=(Run(source, run_clocks, batch),),
         epochs=epochs,
@@ -94,6 +95,13 @@ def profile_of(
         notes=notes,
         unknown_ops=facts.unknown_ops,
     )
+
+
+def _assumed(facts: ProgramFacts, machine: Machine) -> tuple[str, ...]:
+    """Set-ups of external memories that the time depends on and nobody stated."""
+    used = {pool.name for pool in facts.memory.pools if pool.used_bytes}
+    paths = {pool.path for pool in machine.pools if pool.name in used}
+    return tuple(memory for memory in machine.assumed if road_of(machine, memory) in paths)
 
 
 def _judged(
