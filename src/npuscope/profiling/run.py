@@ -14,6 +14,7 @@ from npuscope.profiling.facts import ProgramFacts, program_facts
 from npuscope.profiling.interval import (
     TimedEpoch,
     bounds_ms,
+    cold_ms,
     contents,
     doubts,
     error_text,
@@ -110,7 +111,8 @@ def _judged(
     """The interval, what a reader has to know, and the interval in words."""
     made_of = contents(facts, epochs, machine, total_ms)
     doubtful = doubts(facts, epochs, machine, total_ms)
-    low, high = bounds_ms(total_ms, sides(made_of, credible=not doubtful))
+    widths = sides(made_of, credible=not doubtful)
+    low, high = bounds_ms(total_ms, widths, cold_ms(machine))
     notes = (*doubtful, *facts.notes, *remarks(made_of, machine))
     error = error_text(total_ms, low, high)
     return (low, None if facts.unknown_ops else high), notes, error
