@@ -307,6 +307,8 @@ def machine_for(options: ReadOptions) -> Machine:
 def _as_asked(machine: Machine, options: ReadOptions, placed: bool = False) -> Machine:
     """Single values are applied last, so that they override vendor files."""
     machine = with_overrides(machine, _overrides(options, placed))
+    if isinstance(options.get("machine"), str | None):
+        machine = replace(machine, assumed=_unstated(options))
     if not options.get("no_secure", False) and not options.get("relocatable", False):
         return machine
     from npuscope.machine.mpool import with_non_secure_pools, with_relative_pools
@@ -331,6 +333,17 @@ def _overrides(options: ReadOptions, placed: bool = False) -> Mapping[str, objec
         return {**_of_board(options, placed), **overrides}
     plain = plain_overrides(overrides, machine, options.get("machine_file"))
     return {**_of_board(options, placed), **plain}
+
+
+def _unstated(options: ReadOptions) -> tuple[str, ...]:
+    """External memories of which no option says how the board drives them."""
+    values = options.get("overrides") or {}
+    if options.get("board") or options.get("machine_file"):
+        return ()
+    if any(key.startswith("paths.") for key in values):
+        return ()
+    stated = {"flash": options.get("flash"), "psram": options.get("psram")}
+    return tuple(name for name, value in stated.items() if value is None and name not in values)
 
 
 def _of_board(options: ReadOptions, placed: bool) -> Mapping[str, object]:

@@ -124,6 +124,44 @@ def test_a_model_is_compiled_checked_and_deployed(
     assert places == sorted(places)
 
 
+NUCLEO = "nucleo-n657x0-q"
+
+
+def test_a_model_is_compiled_for_the_board(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """The Nucleo has no external RAM: what would spill there must not be programmed."""
+    monkeypatch.chdir(tmp_path)
+    seen: list[dict[str, object]] = []
+    real = npuscope.verbs.compile.compilation
+
+    def compilation(source: str, folder: str, **options: object) -> object:
+        seen.append(options)
+        return real(source, folder, **options)
+
+    monkeypatch.setattr("npuscope.verbs.compile.compilation", compilation)
+    save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
+    assert main(["deploy", "net.tflite", "--board", NUCLEO, "--npu-mhz", "1000"]) == 0
+    assert seen == [{"board": NUCLEO, "npu_mhz": 1000.0}]
+    text = capsys.readouterr().out
+    assert f"npuscope compile net.tflite -o st_ai_output --board {NUCLEO}" in text
+    assert f"npuscope profile --connect serial st_ai_output --board {NUCLEO}" in text
+    assert "ms predicted" in text
+
+
+def test_a_build_for_memory_that_the_board_lacks(tmp_path: Path, capsys: Capture) -> None:
+    model = save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
+    banks = [f"pools.{name}.size_kib=0" for name in ("cpuRAM2", *(f"npuRAM{i}" for i in "3456"))]
+    words = [word for bank in banks for word in ("--set", bank)]
+    folder = str(tmp_path / "net")
+    assert main(["compile", str(model), "-o", folder, "-q", *words]) == 0
+    assert main(["deploy", folder]) == 0
+    assert main(["deploy", folder, "--board", NUCLEO]) == 3
+    told = capsys.readouterr().err
+    assert f"bytes of xSPI1 at 0x90000000, and {NUCLEO} has none there" in told
+    assert f"npuscope compile MODEL --board {NUCLEO}" in told
+
+
 def test_nobody_at_the_switches(
     build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

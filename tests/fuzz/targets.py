@@ -220,7 +220,7 @@ LOG_COMMANDS = _commands(
 # Machines and their parts
 
 MACHINE = Path(machine_files.__file__).parent / "stm32n6.toml"
-FIRMWARE_MAP = Path(firmware_map.__file__).parent / "stm32n6570-dk.toml"
+FIRMWARE_MAP = Path(firmware_map.__file__).parent / "firmware_maps" / "stm32n6570-dk.toml"
 ART_PROFILES = (
     {
         "Globals": {},

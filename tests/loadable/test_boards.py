@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+import npuscope
+from loadable.samples import FLAGS, Sample
+from loadable.samples import image as loadable
+from models import mobilenet_like, save, to_tflite
 from npuscope.building import machine_for
-from npuscope.errors import UsageError
+from npuscope.errors import TargetError, UsageError
 from npuscope.loadable.boards import board_named, boards
-from npuscope.loadable.codes import PackageOptions
+from npuscope.loadable.codes import Cpu, PackageOptions
+from npuscope.loadable.firmware_map import known_maps
+from npuscope.loadable.fitting import refuse_misfit
+from npuscope.loadable.image import read_image
 from npuscope.machine.load import load_machine, set_up_of
-from npuscope.options.rows import MACHINE
+from npuscope.options.rows import BOARDS, MACHINE
+from npuscope.report.figures import answer
 from npuscope.report.load_and_run import kit_commands
+from npuscope.structs import replace
 from npuscope.verbs.deploy import VERB as DEPLOY
-from npuscope.verbs.package import BOARDS, package
+from npuscope.verbs.package import VERB as PACKAGE
+from npuscope.verbs.package import package
 from npuscope.verbs.run import VERB as RUN
 
 NUCLEO = "nucleo-n657x0-q"
@@ -26,12 +36,13 @@ def test_every_verb_knows_the_same_boards() -> None:
     known = tuple(boards())
     assert _choices(DEPLOY) == known
     assert _choices(RUN) == ("emulated", *known)
-    assert known == BOARDS
+    assert _choices(PACKAGE) == known == BOARDS
     assert next(o.suggested for o in MACHINE if o.name == "board") == known
 
 
 def test_the_discovery_kit_is_the_default_machine() -> None:
-    assert machine_for({"board": "stm32n6570-dk"}) == load_machine()
+    machine = machine_for({"board": "stm32n6570-dk"})
+    assert machine == replace(load_machine(), assumed=())
 
 
 def test_a_board_sets_clocks_roads_and_pools_at_once() -> None:
@@ -73,6 +84,44 @@ def test_pools_of_a_file_win(tmp_path) -> None:
 def test_an_unknown_board() -> None:
     with pytest.raises(UsageError, match="unknown board 'eval'"):
         machine_for({"board": "eval"})
+
+
+@pytest.mark.parametrize(
+    ("options", "assumed"),
+    [
+        ({}, ("flash", "psram")),
+        ({"board": NUCLEO}, ()),
+        ({"flash": "octo-dtr-50"}, ("psram",)),
+        ({"overrides": {"psram": "hexa-dtr-50"}}, ("flash",)),
+        ({"overrides": {"paths.xspi2.bytes_per_cycle": 1.0}}, ()),
+        ({"overrides": {"clocks.npu_mhz": 800}}, ("flash", "psram")),
+    ],
+)
+def test_what_nobody_stated_is_assumed(options, assumed) -> None:
+    assert machine_for(options).assumed == assumed
+
+
+def test_the_answer_names_what_it_assumes_of_memories_in_use(tmp_path) -> None:
+    model = save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
+    first = answer(npuscope.estimate(model))
+    assert "(predicted, assuming flash octo-dtr-200, known error" in first
+    assert "assuming" not in answer(npuscope.estimate(model, board=NUCLEO))
+    assert "assuming" not in answer(npuscope.estimate(model, flash="octo-dtr-50"))
+
+
+def test_the_table_of_boards_is_no_firmware_map() -> None:
+    assert known_maps() == ("stm32n6570-dk",)
+
+
+def test_an_image_that_needs_ram_outside_does_not_go_onto_a_board_without() -> None:
+    flags = replace(FLAGS, cpu=Cpu.CORTEX_M55)
+    got = (0x20000061, 0x40000004, 0x80000010, 0, 0, 0)
+    inside = loadable(pools=Sample().pools[:-1], flags=flags, got=got)
+    refuse_misfit(read_image(inside, None), NUCLEO)
+    outside = read_image(loadable(flags=flags), None)
+    refuse_misfit(outside, "stm32n6570-dk")
+    with pytest.raises(TargetError, match=r"external RAM .* the board's is none"):
+        refuse_misfit(outside, NUCLEO)
 
 
 def test_a_rate_without_a_name_is_told_in_figures() -> None:

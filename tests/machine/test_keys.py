@@ -25,7 +25,7 @@ from npuscope.machine.set_keys import (
 MACHINE = load_machine()
 KEYS = machine_keys(MACHINE)
 # What a machine and a generation are called, and an option of its own.
-NOT_SETTABLE = {"name", "description", "epoch_controller", "generation.name"}
+NOT_SETTABLE = {"name", "description", "epoch_controller", "generation.name", "assumed"}
 
 
 def unmarked(kind: Any, place: str = "") -> Iterator[str]:

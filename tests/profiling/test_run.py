@@ -15,7 +15,7 @@ from npuscope.graph.model import Quant
 from npuscope.machine.load import load_machine
 from npuscope.ops.table import total_macs
 from npuscope.profiling.facts import program_facts
-from npuscope.profiling.interval import SLOW_MS, contents, sides
+from npuscope.profiling.interval import COLD_MS, contents, sides
 from npuscope.profiling.model import Provenance
 from npuscope.profiling.run import estimate, profile
 from npuscope.program.model import Epoch, EpochKind
@@ -114,7 +114,7 @@ def test_the_interval_holds_the_total(demo):
     of = contents(program_facts(program, machine, None), found.epochs, machine, found.total_ms)
     faster, slower = sides(of)
     assert low == pytest.approx(found.total_ms * (1 - faster))
-    assert high == pytest.approx(found.total_ms * (1 + slower) + SLOW_MS)
+    assert high == pytest.approx(found.total_ms * (1 + slower) + COLD_MS)
     words = f"-{faster:.0%} to +{high / found.total_ms - 1:.0%}"
     assert found.model_error == f"{words}, expected to hold for 83 % of new networks"
 

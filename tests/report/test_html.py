@@ -109,7 +109,7 @@ def test_long_names_are_cut() -> None:
 def test_every_figure_says_where_it_comes_from(demo: tuple) -> None:
     made, found = demo
     data = profile_data(found.profile, found.findings, made, found.verdict)
-    assert data["sure"].startswith("simulated, known error: ")
+    assert data["sure"].startswith("simulated, assuming flash octo-dtr-200, known error: ")
     figures = {row["name"]: row for row in data["figures"]}
     assert all(row["source"] for row in figures.values())
     for name in ("Inference", "Rate", "NPU utilisation"):

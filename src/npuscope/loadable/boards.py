@@ -12,6 +12,9 @@ from npuscope.errors import UsageError
 from npuscope.records import decode
 from npuscope.text import safe_terminal
 
+# Windows in which flash and PSRAM are mapped, 256 MiB each.
+FLASH_START, PSRAM_START, _WINDOW = 0x70000000, 0x90000000, 0x10000000
+
 
 class Board(Struct, frozen=True):
     loader: str
@@ -42,6 +45,18 @@ class Board(Struct, frozen=True):
             "pools.octoFlash.size_kib": self.flash_kib,
             "pools.hyperRAM.size_kib": self.psram_kib,
         }
+
+    @property
+    def flash_end(self) -> int:
+        return self.image_address + self.flash_kib * 1024
+
+    def external_end(self, address: int) -> int | None:
+        """Where the external memory at an address ends; None if the board has none there."""
+        if FLASH_START <= address < FLASH_START + _WINDOW:
+            return self.flash_end
+        if self.psram_kib and PSRAM_START <= address < PSRAM_START + _WINDOW:
+            return PSRAM_START + self.psram_kib * 1024
+        return None
 
 
 @cache

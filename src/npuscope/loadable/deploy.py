@@ -13,9 +13,10 @@ from msgspec import Struct
 from npuscope.bounded_file import LOADABLE, read_bytes
 from npuscope.errors import DeviceError, FileError, UsageError
 from npuscope.loadable.boards import Board, board_named, boards
-from npuscope.loadable.fitting import refuse_misfit
+from npuscope.loadable.fitting import refuse_misfit, refuse_missing_memory
 from npuscope.loadable.image import read_image
 from npuscope.loadable.layout import Header
+from npuscope.program.sources import read_program
 from npuscope.shown import Several
 from npuscope.text import safe_terminal
 
@@ -71,7 +72,9 @@ def recipe(
     if application is not None:
         steps += _firmware("application", application, entry.application_address, entry, tool)
     steps.append(DeployStep(f"set {entry.flash_boot}"))
-    steps.append(DeployStep("profile the board", ("npuscope", "profile", "--connect", "serial")))
+    build = (str(source), "--board", board) if source.is_dir() else ()
+    words = ("npuscope", "profile", "--connect", "serial", *build)
+    steps.append(DeployStep("profile the board", words))
     return tuple(steps)
 
 
@@ -85,6 +88,9 @@ def _data(source: Path, name: str, board: Board) -> Iterator[tuple[Path, int | N
                 where=safe_terminal(str(source)),
                 hint="`npuscope compile MODEL -o DIR` writes them",
             )
+        # Parameters alone do not tell which RAM a network uses.
+        if list(source.glob("*.c")):
+            refuse_missing_memory(read_program(source), name)
         yield from ((path, None) for path in files)
         return
     data = read_bytes(source, LOADABLE, hint="give a build folder or a NAME_rel.bin")

@@ -15,7 +15,7 @@ from npuscope.machine.foreign_json import VendorNode
 from npuscope.program.network_c.layout import DIALECT_2, DIALECT_3
 from npuscope.text import safe_terminal
 
-_FOLDER = Path(__file__).parent
+_FOLDER = Path(__file__).parent / "firmware_maps"
 _ADDRESS_END = 1 << 32
 _DIALECTS = {2: DIALECT_2, 3: DIALECT_3}
 _FLAGS = ("fpu", "secure", "debug_info", "asynchronous")

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from npuscope.errors import TargetError
-from npuscope.loadable.codes import cpu_name
+from npuscope.loadable.boards import PSRAM_START, board_named
+from npuscope.loadable.checklist_memories import memories
+from npuscope.loadable.codes import Cpu, cpu_name
 from npuscope.loadable.firmware_map import (
     FirmwareMap,
     FirmwareRegion,
@@ -16,6 +18,7 @@ from npuscope.loadable.firmware_map import (
 )
 from npuscope.loadable.image import Image, ImagePool
 from npuscope.loadable.image_model import version_text
+from npuscope.program.model import Program
 
 # The NPU's cache lies in front of external memories only.
 EXTERNAL_FROM = 0x60000000
@@ -71,19 +74,53 @@ def fit(image: Image, firmware: FirmwareMap) -> Fitting:
 
 
 def refuse_misfit(image: Image, board: str) -> None:
-    """An image that the firmware of a board would not load; boards without a map are not asked."""
-    if board not in known_maps():
-        return
-    fitting = fit(image, load_firmware_map(board))
+    """An image that a board would not load, by its firmware's map or by its memories."""
+    known = board in known_maps()
+    fitting = fit(image, load_firmware_map(board) if known else _memories_of(board))
     if fitting.loads:
         return
     checks = (*fitting.common, *fitting.copy)
     wrong = next(check for check in checks if check.passed is False)
-    fix = {"CPU": f"--cpu {wrong.offered.lower()}", "secure": "the other of --no-secure and none"}
+    fixes = {
+        "CPU": f"`npuscope package DIR` with --cpu {wrong.offered.lower()}",
+        "secure": "`npuscope package DIR` with the other of --no-secure and none",
+        "external RAM": f"`npuscope compile MODEL --relocatable --board {board}` does without",
+    }
     raise TargetError(
         f"{board} would not load it: {wrong.name} {wrong.asked}, the board's is {wrong.offered}",
-        hint=f"`npuscope package DIR` with {fix[wrong.name]}" if wrong.name in fix else "",
+        hint=fixes.get(wrong.name, ""),
     )
+
+
+def _memories_of(board: str) -> FirmwareMap:
+    """What the table of boards says of a firmware; the rest is not stated."""
+    row = board_named(board)
+    flash = FirmwareRegion("flash", row.image_address, row.params_address - row.image_address)
+    params = FirmwareRegion("params", row.params_address, row.flash_end - row.params_address)
+    psram = FirmwareRegion("ext_ram", PSRAM_START, row.psram_kib * 1024)
+    return FirmwareMap(
+        board,
+        cpu=Cpu[row.cpu.upper().replace("-", "_")],
+        flash=flash,
+        params=params,
+        ext_ram=psram if row.psram_kib else None,
+    )
+
+
+def refuse_missing_memory(program: Program, board: str) -> None:
+    """A build that uses external memory which the board does not have."""
+    row = board_named(board)
+    for memory in memories(program):
+        if memory.address < EXTERNAL_FROM:
+            continue
+        end = row.external_end(memory.address)
+        if end is None or memory.address + memory.used_bytes > end:
+            free = "none there" if end is None else f"memory up to {end:#010x}"
+            raise TargetError(
+                f"the build needs {memory.used_bytes:,} bytes of {memory.name} at "
+                f"{memory.address:#010x}, and {board} has {free}",
+                hint=f"compile the model for it: `npuscope compile MODEL --board {board}`",
+            )
 
 
 def _passed(checks: tuple[FitCheck, ...]) -> bool:

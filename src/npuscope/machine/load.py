@@ -110,13 +110,21 @@ def set_ups(name: str, memory: str) -> tuple[str, ...]:
     return tuple(_packaged_table(name).get(memory, {}))
 
 
-def set_up_of(machine: Machine, memory: str) -> str:
-    """How a machine's flash or PSRAM is driven: by name, or as a rate; "none" without a pool."""
+def road_of(machine: Machine, memory: str) -> str:
+    """The path to the flash or PSRAM of a packaged machine; empty for others."""
     if machine.name not in known_machines():
         return ""
+    rows = _packaged_table(machine.name).get(memory, {})
+    return str(next(iter(rows.values()))["road"]) if rows else ""
+
+
+def set_up_of(machine: Machine, memory: str) -> str:
+    """How a machine's flash or PSRAM is driven: by name, or as a rate; "none" without a pool."""
+    path = road_of(machine, memory)
+    if not path:
+        return ""
     table = _packaged_table(machine.name)
-    rows = table.get(memory, {})
-    path = next(iter(rows.values()))["road"] if rows else ""
+    rows = table[memory]
     if not any(pool.size_bytes for pool in machine.pools if pool.path == path):
         return "none"
     road = machine.paths[path]

@@ -295,6 +295,7 @@ class Machine(ShownRecord, frozen=True):
     epoch_controller: bool = True
     core_caches: CoreCaches | None = None
     peak_gops: Timed[Rate] = 0.0  # as its maker states it; 0 where nobody does
+    assumed: tuple[str, ...] = ("flash", "psram")  # set-ups of a board that nobody stated
 
     def memory(self, name: str) -> MemoryPool:
         return next(pool for pool in self.pools if pool.name == name)

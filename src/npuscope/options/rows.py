@@ -29,6 +29,7 @@ from npuscope.structs import replace
 # One option per row is easier to read than the formatter's layout.
 # fmt: off
 DATA_TYPES = ("float32", "int8", "uint8")
+BOARDS = ("stm32n6570-dk", "nucleo-n657x0-q")  # of loadable/boards.toml, the default first
 LEVELS = (0, 1, 2, 3)
 DEFAULT_ADDRESS = "0x71000000,0x71800000"
 OWN: dict[str, Any] = {"of_family": True}
@@ -54,7 +55,7 @@ MACHINE = (
         "pools, machine and compiler options of a profile in the vendor's neural_art.json",
         "NAME@FILE", const="default", vendor=("--st-neural-art",), **MAPPED),
     text("board", "clocks, flash, external RAM and pools of a board: stm32n6570-dk (the default), "
-        "nucleo-n657x0-q", "NAME", suggested=("stm32n6570-dk", "nucleo-n657x0-q"), **MAPPED),
+        "nucleo-n657x0-q", "NAME", suggested=BOARDS, **MAPPED),
     real("mcu_mhz", "CPU clock (800)", "MHZ", **TIMED),
     real("npu_mhz", "NPU clock (1000)", "MHZ", **TIMED),
     text("flash", "how the board drives its flash: octo-dtr-200 (default), octo-dtr-50, ...",

@@ -136,6 +136,7 @@ class MachineInfo(Struct, frozen=True):
     npu_mhz: float
     flash: str = ""  # how the roads to the external memories are driven; empty: not known
     psram: str = ""
+    assumed: tuple[str, ...] = ()  # "flash", "psram": used by the network, and nobody stated how
 
 
 class Fit(Struct, frozen=True):

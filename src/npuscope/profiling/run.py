@@ -8,12 +8,13 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from npuscope.graph.model import Graph
-from npuscope.machine.load import set_up_of
+from npuscope.machine.load import road_of, set_up_of
 from npuscope.machine.model import Machine
 from npuscope.profiling.facts import ProgramFacts, program_facts
 from npuscope.profiling.interval import (
     TimedEpoch,
     bounds_ms,
+    cold_ms,
     contents,
     doubts,
     error_text,
@@ -81,6 +82,7 @@ def profile_of(
             clocks.npu_mhz,
             set_up_of(machine, "flash"),
             set_up_of(machine, "psram"),
+            _assumed(facts, machine),
         ),
         runs=(Run(source, run_clocks, batch),),
         epochs=epochs,
@@ -96,13 +98,21 @@ def profile_of(
     )
 
 
+def _assumed(facts: ProgramFacts, machine: Machine) -> tuple[str, ...]:
+    """Set-ups of external memories that the time depends on and nobody stated."""
+    used = {pool.name for pool in facts.memory.pools if pool.used_bytes}
+    paths = {pool.path for pool in machine.pools if pool.name in used}
+    return tuple(memory for memory in machine.assumed if road_of(machine, memory) in paths)
+
+
 def _judged(
     facts: ProgramFacts, epochs: Sequence[TimedEpoch], machine: Machine, total_ms: float
 ) -> tuple[tuple[float, float | None], tuple[str, ...], str]:
     """The interval, what a reader has to know, and the interval in words."""
     made_of = contents(facts, epochs, machine, total_ms)
     doubtful = doubts(facts, epochs, machine, total_ms)
-    low, high = bounds_ms(total_ms, sides(made_of, credible=not doubtful))
+    widths = sides(made_of, credible=not doubtful)
+    low, high = bounds_ms(total_ms, widths, cold_ms(machine))
     notes = (*doubtful, *facts.notes, *remarks(made_of, machine))
     error = error_text(total_ms, low, high)
     return (low, None if facts.unknown_ops else high), notes, error

@@ -297,8 +297,16 @@ def how_sure(profile: Profile) -> str:
     """Where the time comes from, with the published error of a prediction."""
     source = source_of(profile)
     if is_predicted(source) and profile.model_error:
-        return f"{label(source)}, known error: {profile.model_error}"
+        return f"{label(source)}{_assumption(profile)}, known error: {profile.model_error}"
     return label(source)
+
+
+def _assumption(profile: Profile) -> str:
+    """How boards drive external memories halves a time or doubles it, so a guess is named."""
+    machine = profile.machine
+    set_ups = {"flash": f"flash {machine.flash}", "psram": f"PSRAM {machine.psram}"}
+    names = [safe_terminal(set_ups[memory]) for memory in machine.assumed if memory in set_ups]
+    return f", assuming {' and '.join(names)}" if names else ""
 
 
 def epoch_counts(profile: Profile) -> str:

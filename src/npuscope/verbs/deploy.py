@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npuscope.errors import DeviceError
 from npuscope.options.kinds import Argument, OptionGroup, Verb, file, flag, text
-from npuscope.options.rows import GENERATION, OUTPUT
+from npuscope.options.rows import BOARDS, BUILDING, OUTPUT
 from npuscope.structs import replace
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
@@ -25,15 +25,18 @@ VERB = Verb(
     (Argument("source", "DIR", "a model, a build folder, or NAME_rel.bin of `package`"),),
     (
         OptionGroup("", (
-            text("board", "the board (stm32n6570-dk)", "", default="stm32n6570-dk",
-                choices=("stm32n6570-dk", "nucleo-n657x0-q")),
+            text("board", "the board: a model is compiled for its memories and timed with its "
+                "clocks (stm32n6570-dk)", "", default=BOARDS[0], choices=BOARDS),
             file("fsbl", "first stage boot loader: a signed .hex, or a .bin to be signed"),
             file("application", "the application: a signed .hex, or a .bin to be signed"),
             text("tool", "what programs the board", "", default="STM32_Programmer_CLI",
                 choices=("STM32_Programmer_CLI", "probe-rs", "pyocd")),
             flag("run", "run the commands, wait at the boot switches and profile the board "
                 "(default: only print them)", flags=("--run", "--go")),
-            replace(GENERATION, means="compiler generation, if a model is given"),
+        )),
+        OptionGroup("if a model is given", tuple(
+            replace(BUILDING[name], of_family=False)
+            for name in ("generation", "mcu_mhz", "npu_mhz", "flash", "psram", "mpool")
         )),
         OUTPUT,
     ),
@@ -49,22 +52,22 @@ VERB = Verb(
 def deploy(
     source: str | Path,
     *,
-    board: str = "stm32n6570-dk",
+    board: str = BOARDS[0],
     fsbl: str | Path | None = None,
     application: str | Path | None = None,
     tool: str = "STM32_Programmer_CLI",
     run: bool = False,
-    generation: str | None = None,
+    **options: Any,
 ) -> tuple[DeployedStep, ...]:
     """Put a network on a real board, with the programmer's command line tool.
 
-    In: a model, which is compiled to st_ai_output, a build folder or a NAME_rel.bin; boot loader
-    and application are programmed if given. Out: the steps, each with what its command printed;
-    without `run` nothing is done on the board.
+    In: a model, which is compiled to st_ai_output for the memories of the board, a build folder or
+    a NAME_rel.bin; boot loader and application are programmed if given. Out: the steps, each with
+    what its command printed; without `run` nothing is done on the board.
 
     >>> npuscope.deploy("net", application="app_signed.hex")
     """
-    return _deployed(source, board, fsbl, application, tool, run, generation)
+    return _deployed(source, board, fsbl, application, tool, run, options)
 
 
 def at_terminal(
@@ -75,10 +78,10 @@ def at_terminal(
     run: bool,
     fsbl: str | None = None,
     application: str | None = None,
-    generation: str | None = None,
+    **options: Any,
 ) -> tuple[DeployedStep, ...]:
     """The same with somebody there who sets the switches."""
-    return _deployed(source, board, fsbl, application, tool, run, generation, wait_for_enter)
+    return _deployed(source, board, fsbl, application, tool, run, options, wait_for_enter)
 
 
 def wait_for_enter(step: DeployStep) -> None:
@@ -96,7 +99,7 @@ def _deployed(
     application: str | Path | None,
     tool: str,
     run: bool,
-    generation: str | None,
+    options: dict[str, Any],
     wait: Callable[[DeployStep], None] | None = None,
 ) -> tuple[DeployedStep, ...]:
     from npuscope.loadable.deploy import (
@@ -116,11 +119,14 @@ def _deployed(
     if Path(source).suffix.lower() in (".tflite", ".onnx"):
         from npuscope.verbs.checklist import checklist
         from npuscope.verbs.compile import compilation
+        from npuscope.verbs.estimate import estimate
 
-        compiled = compilation(str(source), _BUILD, generation=generation)
-        words = ("npuscope", "compile", str(source), "-o", _BUILD)
+        request = {**options, "board": board}
+        compiled = compilation(str(source), _BUILD, **request)
+        words = ("npuscope", "compile", str(source), "-o", _BUILD, "--board", board)
         step = DeployStep(f"compile {Path(source).name}", words)
-        text = f"{len(compiled.program.executed)} epochs in {_BUILD}"
+        predicted = estimate(_BUILD, **request).total_ms
+        text = f"{len(compiled.program.executed)} epochs in {_BUILD}, {predicted:.4g} ms predicted"
         checks = DeployStep("check the build", ("npuscope", "checklist", _BUILD))
         before = (DeployedStep(step, text), DeployedStep(checks, checklist(_BUILD).told()))
         source = _BUILD
@@ -134,7 +140,7 @@ def _deployed(
 
         build = source if Path(source).is_dir() else None
         try:
-            return profile_text(measure(build, connect="serial").profile)
+            return profile_text(measure(build, connect="serial", board=board).profile)
         except DeviceError as error:  # the network is on the board all the same
             return f"not profiled: {error.message}"
 

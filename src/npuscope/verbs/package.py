@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from npuscope.errors import UsageError
 from npuscope.options.kinds import Argument, OptionGroup, VendorEffect, Verb, file, flag, text
-from npuscope.options.rows import vendor_output
+from npuscope.options.rows import BOARDS, vendor_output
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 _DEFAULT_BUILD = "st_ai_output"
 CPUS = ("cortex-m55", "cortex-m33")
 TOOLCHAINS = ("zig", "gcc")
-BOARDS = ("stm32n6570-dk", "nucleo-n657x0-q")
 
 # One option per row is easier to read than the formatter's layout.
 # fmt: off
@@ -38,7 +37,8 @@ VERB = Verb(
             text("cpu",
                 "processor of the board: cortex-m33 for the emulated one (default), cortex-m55 for "
                 "an STM32N6", "", choices=CPUS),
-            text("board", "the board (default: the emulated one)", "", choices=BOARDS),
+            text("board", "the board: its processor, and its memories must hold the image "
+                "(default: the emulated one)", "", choices=BOARDS),
             text("toolchain", "compiler of the code; gcc is an installed arm-none-eabi-gcc", "",
                 default="zig", choices=TOOLCHAINS),
             flag("split", "parameters in a separate file"),
@@ -99,6 +99,10 @@ def package(
         c_file=gen_c_file,
     )
     result = run_package(Path(source), request)
+    if board is not None:
+        from npuscope.loadable.fitting import refuse_misfit
+
+        refuse_misfit(result.image, board)
     if directory is not None:
         write_files(Path(directory), result.files)
         if no_clean:

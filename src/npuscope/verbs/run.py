@@ -20,7 +20,7 @@ from npuscope.options.kinds import (
     text,
     whole,
 )
-from npuscope.options.rows import DEFAULT_ADDRESS, vendor_output
+from npuscope.options.rows import BOARDS, DEFAULT_ADDRESS, vendor_output
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
 
@@ -42,7 +42,7 @@ VERB = Verb(
         OptionGroup("", (
             file("input", "same as IMAGE", flags=("-i", "--input"), python=False),
             text("board", "where to run; for a real board the commands are printed", "",
-                default="emulated", choices=("emulated", "stm32n6570-dk", "nucleo-n657x0-q"),
+                default="emulated", choices=("emulated", *BOARDS),
                 python=False),
             text("address", f"addresses in flash ({DEFAULT_ADDRESS})", "NET[,PARAMS]",
                 default=DEFAULT_ADDRESS),

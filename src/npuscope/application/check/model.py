@@ -6,6 +6,8 @@ from enum import Enum
 
 from msgspec import Struct
 
+from npuscope.loadable.boards import FLASH_START as FLASH_START
+from npuscope.loadable.boards import PSRAM_START as PSRAM_START
 from npuscope.loadable.boards import board_named
 from npuscope.machine.model import secure_alias
 from npuscope.shown import Rows, ShownRecord, counted
@@ -14,7 +16,6 @@ LINE = 32  # bytes of the CPU's data cache
 CHIP_START, CHIP_END = 0x34000000, 0x34420000  # with the RAM of the NPU's cache and of the encoder
 TCM = ((0x10000000, 0x10040000), (0x30000000, 0x30040000))
 AHB = (0x38000000, 0x38008000)
-FLASH_START, PSRAM_START = 0x70000000, 0x90000000
 APPLICATION_SLOT = 0x70100000
 
 
@@ -113,10 +114,6 @@ def secure_range(owner: str, what: str, start: int, size: int) -> AddressRange:
 
 def chip_end(start: int, board: str) -> int | None:
     """Where the memory that an address lies in ends; None where the board has none there."""
-    kind = board_named(board)
-    if FLASH_START <= start < FLASH_START + 0x10000000:
-        return kind.image_address + kind.flash_kib * 1024
-    if PSRAM_START <= start < PSRAM_START + 0x10000000:
-        return PSRAM_START + kind.psram_kib * 1024 if kind.psram_kib else None
-    rest = ((CHIP_START, CHIP_END), *TCM, AHB)
-    return next((high for low, high in rest if low <= start < high), None)
+    inside = ((CHIP_START, CHIP_END), *TCM, AHB)
+    end = next((high for low, high in inside if low <= start < high), None)
+    return end or board_named(board).external_end(start)
