@@ -345,8 +345,9 @@ def save(program: Program, directory: Path | str) -> Path:
     return folder / JSON_NAME
 
 
-def to_json(program: Program) -> bytes:
-    """The program without its constants' bytes; those are in `images`."""
+def to_json(program: Program, image_sha256: str = "") -> bytes:
+    """The program without its constants' bytes; those are in `images`. Beside a loadable image it
+    states the digest of that image."""
     import orjson
 
     from npuscope.records import encode
@@ -355,6 +356,8 @@ def to_json(program: Program) -> bytes:
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
     sizes = {name: _raw(data).size for name, data in program.constants.items()}
     record = {"schema": SCHEMA, **encode(program), "constants": sizes}
+    if image_sha256:
+        record["image_sha256"] = image_sha256
     for epoch, row in zip(program.epochs, record["epochs"], strict=True):
         for refused, entry in zip(epoch.trail, row.get("trail", ()), strict=True):
             entry["reason"] = refused.reason
