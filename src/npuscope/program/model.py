@@ -222,6 +222,7 @@ class StatedUnits(Struct, frozen=True):
     reads: int
     writes: int
     kernels: tuple[str, ...] = ()  # buffers that convolutions read their weights from
+    entries: int = 0  # coefficients of the longest vector that a unit holds
 
 
 class Program(ShownRecord, Apart, frozen=True):

@@ -76,18 +76,24 @@ def control_works(program: Program) -> tuple[ControlWork, ...]:
     for epoch in program.epochs:
         first.setdefault(epoch.blob, epoch.number)
         last[epoch.blob] = epoch.number
+    stated = {row.epoch: row for row in program.stated_units}
     works = []
     for epoch in program.executed:
-        engines = sum(isinstance(unit, Streng) for unit in epoch.units)
+        row = stated.get(epoch.number) if epoch.groups is None else None
+        if row is not None:
+            units, engines, entries = len(row.units), row.reads + row.writes, row.entries
+        else:
+            engines = sum(isinstance(unit, Streng) for unit in epoch.units)
+            units, entries = len(epoch.units) - engines, _vector_entries(epoch, elements)
         by_cpu = epoch.kind is EpochKind.HW and epoch.blob is None
         works.append(
             ControlWork(
-                units=len(epoch.units) - engines,
+                units=units,
                 engines=engines,
-                entries=_vector_entries(epoch, elements) if by_cpu else 0,
+                entries=entries if by_cpu else 0,
                 opens=epoch.number == first[epoch.blob],
                 closes=epoch.number == last[epoch.blob],
-                operators=len(epoch.operators) if epoch.groups is None else 0,
+                operators=len(epoch.operators) if epoch.groups is None and row is None else 0,
             )
         )
     return tuple(works)

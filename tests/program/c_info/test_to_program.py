@@ -12,10 +12,20 @@ import pytest
 from npuscope.errors import FileError
 from npuscope.graph.model import Quant
 from npuscope.program.c_info import program_from_c_info, read_c_info
+from npuscope.program.calls import unknown_ops
 from npuscope.program.claims import max_cycles
 from npuscope.program.model import Access, Call, Claims, EpochKind, Program
 from npuscope.program.verify import verify
-from program.c_info.small import ARTEFACTS, MD5, buffer, document, operator, validated, written
+from program.c_info.small import (
+    ARTEFACTS,
+    MD5,
+    access,
+    buffer,
+    document,
+    operator,
+    validated,
+    written,
+)
 
 VERSIONS = ("2.0.0", "2.1.0-20194 329b0e98d", "2.2.0-20266", "3.0.0-20426", "4.0.1")
 
@@ -227,6 +237,93 @@ def test_an_empty_epoch_keeps_its_number(read) -> None:
     value["graphs"][0]["nodes"][2]["mapping"] = "NODE_NO_X"
     epoch = read(value).epochs[1]
     assert (epoch.number, epoch.kind, epoch.operators) == (2, EpochKind.EMPTY, ("MaxPool",))
+
+
+def with_moves(*kinds: str, mapping: str = "NODE_HW", early: bool = True) -> dict[str, Any]:
+    """The second hardware epoch only moves data, and the file claims no cycles for it."""
+    value = document("2.2.0-20266")
+    value["graphs"][0]["nodes"][2] |= {
+        "mapping": mapping,
+        "subgraph_nodes": [
+            operator(40 + i, kind, kind, mapping, early) for i, kind in enumerate(kinds)
+        ],
+    }
+    return value
+
+
+@pytest.mark.parametrize(
+    "kinds", [("Reshape",), ("Transpose",), ("Reshape", "Reshape"), ("Concat",)]
+)
+def test_an_epoch_that_moves_nothing_has_no_code(kinds: tuple[str, ...], read) -> None:
+    """network.c of the same builds has no block for it: it is a second name for the same bytes."""
+    program = read(with_moves(*kinds))
+    epoch = program.epochs[1]
+    assert (epoch.number, epoch.kind, epoch.operators) == (2, EpochKind.EMPTY, kinds)
+    assert unknown_ops(program) == ()
+
+
+def test_an_epoch_that_moves_bytes_stays(read) -> None:
+    value = with_moves("Reshape")
+    node = value["graphs"][0]["nodes"][2]["id"]
+    value["memory_accesses"].append(access(node, 1, 64, 64, read_cycles=8, write_cycles=8))
+    assert read(value).epochs[1].kind is EpochKind.HW
+    # Nor does the rule hold for what computes, or where the file claims nothing of any epoch.
+    assert read(with_moves("Reshape", "Add")).epochs[1].kind is EpochKind.HW
+    bare = with_moves("Reshape") | {"power_estimates": [], "memory_accesses": []}
+    assert read(bare).epochs[1].kind is EpochKind.HW
+
+
+def first_epoch(*operators: dict[str, Any]) -> dict[str, Any]:
+    value = document("2.2.0-20266")
+    value["graphs"][0]["nodes"][1]["subgraph_nodes"] = list(operators)
+    return value
+
+
+def test_coefficients_that_the_processor_writes(read) -> None:
+    """As many as the longest vector of an arithmetic unit; one alone is a register, and a table of
+    more than a unit holds is streamed."""
+
+    def entries(*shapes: list[int]) -> int:
+        vectors = [
+            buffer(50 + i, f"v{i}", shape, is_param=True, mpool_id=2)
+            for i, shape in enumerate(shapes)
+        ]
+        value = first_epoch(
+            operator(40, "c", "Conv", "NODE_HW", True, inputs=[1, 4]),
+            *(
+                operator(41 + i, f"a{i}", "Add", "NODE_HW", True, inputs=[50 + i])
+                for i in range(len(shapes))
+            ),
+        )
+        value["buffers"] += vectors
+        return read(value).stated_units[0].entries
+
+    assert entries([24, 1, 1]) == 24
+    assert entries([1], [16, 1, 1], [24, 1, 1]) == 24
+    assert entries([1]) == 0
+    assert entries([1024, 1, 1]) == 0
+
+
+def test_a_second_name_of_an_output_is_no_stream(read) -> None:
+    """The epoch writes one; a reshape in it calls the same bytes `view`, and only that is read."""
+    value = first_epoch(
+        operator(40, "c", "Conv", "NODE_HW", True, inputs=[1, 4]),
+        operator(41, "a", "Add", "NODE_HW", True, outputs=[60]),
+        operator(42, "r", "Reshape", "NODE_HW", True, inputs=[60], outputs=[61]),
+    )
+    place = {"offset_start": 3000, "epochs": {"start": 1, "end": 1}}
+    value["buffers"] += [
+        buffer(60, "written", [1, 4, 2, 2], **place),
+        buffer(61, "view", [1, 16], **place | {"epochs": {"start": 1, "end": 2}}),
+    ]
+    value["graphs"][0]["nodes"][2]["inputs"] = [61]
+    program = read(value)
+    assert program.streams(program.epochs[0]) == (2, 1)
+    # A sum that nobody reads under any name is read again by the epoch itself.
+    value["graphs"][0]["nodes"][1]["subgraph_nodes"][1]["outputs"] = [60, 62]
+    value["buffers"].append(buffer(62, "sums", [1, 4, 2, 2], offset_start=3500))
+    program = read(value)
+    assert program.streams(program.epochs[0]) == (3, 2)
 
 
 def edited(**node: Any) -> dict[str, Any]:
