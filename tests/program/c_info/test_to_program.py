@@ -326,6 +326,71 @@ def test_a_second_name_of_an_output_is_no_stream(read) -> None:
     assert program.streams(program.epochs[0]) == (3, 2)
 
 
+def streams_of(read: Any, rows: list[dict[str, Any]], *operators: dict[str, Any]) -> list[tuple]:
+    """(buffer, writes, chain, copies, elements, run, again) of the first epoch."""
+    value = first_epoch(*operators)
+    value["buffers"] += rows
+    found = read(value).stated_units[0].streams
+    return [(s.buffer, s.writes, s.chain, s.copies, s.elements, s.run, s.again) for s in found]
+
+
+def hardware(id: int, kind: str, inputs: list[int], outputs: list[int]) -> dict[str, Any]:
+    return operator(id, f"o{id}", kind, "NODE_HW", True, inputs=inputs, outputs=outputs)
+
+
+def test_streams_of_a_copy(read) -> None:
+    """From pixels with all channels together to blocks of two; a part of a join stands for all."""
+    rows = [
+        buffer(60, "pixels", [1, 8, 4, 4], batch=8),
+        buffer(61, "blocks", [1, 8, 4, 4], batch=2),
+        buffer(62, "part", [1, 4, 4, 4], batch=4),
+    ]
+    assert streams_of(read, rows, hardware(40, "Identity", [60], [61])) == [
+        ("pixels", False, 0, True, 128, 2, 0),
+        ("blocks", True, 0, True, 128, 0, 0),
+    ]
+    join = hardware(40, "Concat", [62], [60])
+    assert streams_of(read, rows, join, hardware(41, "Reshape", [], [])) == [
+        ("part", False, 0, True, 128, 0, 0),
+        ("pixels", True, 0, True, 128, 4, 0),
+    ]
+
+
+def test_streams_of_a_product_with_a_computed_vector(read) -> None:
+    """The vector is read anew for every frame: of as many channels as lie together."""
+    rows = [
+        buffer(60, "tensor", [1, 8, 4, 4], batch=2),
+        buffer(61, "gate", [1, 8, 1, 1], batch=8),
+        buffer(62, "bias", [8, 1, 1], is_param=True, mpool_id=2),
+        buffer(63, "result", [1, 8, 4, 4], batch=2),
+    ]
+    product = hardware(40, "Mul", [60, 61], []), hardware(41, "Add", [62], [63])
+    assert streams_of(read, rows, *product) == [
+        ("tensor", False, 0, False, 128, 0, 0),
+        ("gate", False, 0, False, 8, 0, 2),
+        ("result", True, 0, False, 128, 0, 0),
+    ]
+
+
+def test_an_operator_that_reads_after_a_result_begins_a_chain(read) -> None:
+    rows = [buffer(id, f"b{id}", [1, 8, 4, 4], batch=8) for id in (60, 61, 62, 63)]
+    chains = [
+        hardware(40, "Add", [60], [61]),
+        hardware(41, "Reshape", [], []),
+        hardware(42, "Add", [62], []),
+        hardware(43, "Sub", [], [63]),
+    ]
+    found = streams_of(read, rows, *chains)
+    assert [(name, chain) for name, _, chain, *_ in found] == [
+        ("b60", 0),
+        ("b61", 0),
+        ("b62", 1),
+        ("b63", 1),
+    ]
+    conv = hardware(44, "Conv", [60, 4], [])
+    assert streams_of(read, rows, conv, *chains) == []
+
+
 def edited(**node: Any) -> dict[str, Any]:
     value = document()
     value["graphs"][0]["nodes"][1] |= node
