@@ -54,8 +54,9 @@ def test_text_as_the_vendors_tool_prints_it(net, capsys, folder):
 def test_json(net, capsys, folder):
     found = result(capsys, "-i", net / "network.c", "-o", "out", "-n", "face", *CPU)
     file = folder / "out" / "face_rel.bin"
-    assert found["files"] == ["out/face_rel.bin"]
-    assert found["file_bytes"] == {"out/face_rel.bin": file.stat().st_size}
+    program = file.with_name("face_rel.program.json")
+    assert found["files"] == ["out/face_rel.bin", f"out/{program.name}"]
+    assert list(found["file_bytes"].values()) == [file.stat().st_size, program.stat().st_size]
     assert found["params_bytes"] == 64
     assert found["params_offset"] + 64 + 16 == file.stat().st_size
     assert found["copy_bytes"] > found["xip_bytes"] > 0
@@ -95,6 +96,7 @@ def test_all_that_can_be_left_behind(net, capsys, folder):
         "network_img_rel.c",
         "network_img_rel.h",
         "network_rel.bin",
+        "network_rel.program.json",
         "network_rel_params.bin",
     }
     kept = {path.name for path in (folder / "build" / "network_build").iterdir()}
@@ -158,7 +160,8 @@ def test_a_failed_build_leaves_the_old_files(net, tmp_path, capsys, folder):
     bad = write_net(tmp_path / "bad", FIRST="undeclared = 1;")
     assert run(bad, *CPU) == 3
     assert (folder / "build" / "network_rel.bin").read_bytes() == before
-    assert [path.name for path in (folder / "build").iterdir()] == ["network_rel.bin"]
+    names = {path.name for path in (folder / "build").iterdir()}
+    assert names == {"network_rel.bin", "network_rel.program.json"}
 
 
 def test_an_error_as_json(capsys):

@@ -18,6 +18,7 @@ from loadable.samples import build as sample_build
 from loadable.samples import image as for_the_kit
 from models import dense_net, save, to_tflite
 from npuscope import building
+from npuscope.boards.emulated.system import CYCLES_PER_INSTRUCTION
 from npuscope.boards.simulated import SimulatedBoard
 from npuscope.cli.main import main
 from npuscope.errors import UsageError
@@ -30,10 +31,9 @@ for module in ("ziglang", "unicorn", "elftools"):
 
 Capture = pytest.CaptureFixture[str]
 ANSWER = re.compile(
-    r"network: NPU \d+\.\d{3} ms, and [\d,]+ CPU instructions without vectors "
-    r"on the emulated board \(Cortex-M33\), "
-    r"(copied to RAM|executed in place) from (0x[0-9a-f]+); "
-    r"`npuscope estimate` predicts the total"
+    r"network: NPU \d+\.\d{3} ms(?:, predicted total \d+\.\d{3} ms \([\d.]+ inf/s\))?; "
+    r"[\d,]+ CPU instructions without vectors on the emulated board \(Cortex-M33\), "
+    r"(copied to RAM|executed in place) from (0x[0-9a-f]+)"
 )
 DEFAULT = Path("build") / "network_rel.bin"
 
@@ -103,9 +103,17 @@ def test_the_report_has_steps_and_every_epoch(net: Net33, image: Path, capsys: C
     ]
     rows = [line for line in lines if line.startswith("  EpochBlock_")]
     assert [row.split()[:2] for row in rows] == [[e.name, "HW"] for e in net.program.executed]
-    assert sum(float(row.split()[2]) for row in rows) == pytest.approx(
-        float(next(line for line in lines if line.startswith("  total")).split()[1]), abs=0.01
+    sums = next(line for line in lines if line.startswith("  emulated")).split()[1:]
+    assert sum(float(row.split()[2]) for row in rows) == pytest.approx(float(sums[0]), abs=0.01)
+    assert sum(int(row.split()[3].replace(",", "")) for row in rows) == int(
+        sums[1].replace(",", "")
     )
+    # No program is beside this image: instructions are not turned into a time.
+    assert lines[-4] == (
+        "  no total is predicted: the image's NAME_rel.program.json is not beside it; `npuscope "
+        "estimate BUILD` gives it"
+    )
+    assert "inf/s" not in "\n".join(lines)
 
 
 def test_json_as_promised(net: Net33, image: Path, capsys: Capture) -> None:
@@ -113,8 +121,11 @@ def test_json_as_promised(net: Net33, image: Path, capsys: Capture) -> None:
     assert (found["schema"], found["mode"]) == ("npuscope/run/1", "copy")
     assert found["network"] == "network"
     assert "emulated" in found["board"]
-    assert found["inferences_per_s"] == pytest.approx(1e3 / found["total_ms"])
-    assert sum(found["phases"]) / 800e3 == pytest.approx(found["total_ms"], rel=1e-4)
+    # Of an image alone nothing is predicted.
+    assert (found["total_ms"], found["inferences_per_s"], found["provenance"]) == (None,) * 3
+    assert found["npu_ms"] == pytest.approx(found["phases"][1] / 800e3, rel=1e-4)
+    around = found["phases"][0] + found["phases"][2]
+    assert found["cpu_instructions"] == pytest.approx(around / CYCLES_PER_INSTRUCTION, abs=3)
     epochs = net.program.executed
     keys = ("name", "first", "last", "kind")
     assert [tuple(row[key] for key in keys) for row in found["epochs"]] == [
@@ -163,7 +174,7 @@ def test_addresses_and_modes(image: Path, capsys: Capture) -> None:
     assert "ms at 5,529,600 baud" in text
     usual, fast = (as_json(capsys, image, "--mode", mode) for mode in ("copy", "copy,max-speed"))
     assert usual["line"]["ms"] == pytest.approx(6 * fast["line"]["ms"])
-    assert usual["total_ms"] == fast["total_ms"]
+    assert usual["phases"] == fast["phases"]
     assert "note     --cube-ide-dir is not needed: the emulated board needs no debugger" in text
 
 
@@ -173,6 +184,7 @@ def test_load_only(image: Path, capsys: Capture) -> None:
     assert "EpochBlock" not in text
     found = as_json(capsys, image, "--mode", "xip,no-run")
     assert (found["mode"], found["total_ms"], found["phases"]) == ("xip", None, None)
+    assert (found["npu_ms"], found["cpu_instructions"]) == (None, None)
     assert (found["epochs"], found["outputs"]) == ([], [])
 
 
@@ -217,7 +229,10 @@ def test_clocks_and_generation(image: Path, capsys: Capture) -> None:
     slow = as_json(capsys, image, "--mcu-mhz", 400, "--npu-mhz", 500, "--generation", "3.0")
     # As many instructions; the memories keep their clocks.
     assert (slow["phases"][0], slow["phases"][2]) == (usual["phases"][0], usual["phases"][2])
-    assert 1.5 * usual["total_ms"] < slow["total_ms"] < 2 * usual["total_ms"]
+    assert slow["cpu_instructions"] == usual["cpu_instructions"]
+    fast_ms, slow_ms = sum(usual["phases"]) / 800e3, sum(slow["phases"]) / 400e3
+    assert 1.5 * fast_ms < slow_ms < 2 * fast_ms
+    assert usual["npu_ms"] < slow["npu_ms"] < 2 * usual["npu_ms"]
     assert "400" in slow["board"]
 
 
@@ -240,6 +255,63 @@ def test_package_then_run_with_defaults(folder: Path, capsys: Capture) -> None:
     assert "package with --cpu cortex-m55" in capsys.readouterr().out
     assert answer(run(capsys)) == ("copied to RAM", "0x71000000")
     assert as_json(capsys)["cpu"] == "Cortex-M33"
+
+
+def test_the_total_is_that_of_estimate(folder: Path, capsys: Capture) -> None:
+    """One number wherever a reader meets it: of the model, the build, the image, in text and JSON.
+    The network has kernels of the processor."""
+    npuscope.compile(GRAPHS["mixed"](), folder / "net", relocatable=True)
+    npuscope.package(folder / "net", folder / "build")
+    image = folder / DEFAULT
+    predicted = npuscope.estimate(folder / "net")
+    assert predicted.counts["SW"]
+    for source in (image, folder / "net", folder / "net" / "network.c"):
+        found = as_json(capsys, source)
+        assert found["total_ms"] == pytest.approx(predicted.total_ms, rel=1e-12)
+        assert found["inferences_per_s"] == pytest.approx(1e3 / predicted.total_ms)
+        assert found["provenance"] == "estimate"
+    text = run(capsys, image)
+    shown = f"{predicted.total_ms:.3f}"
+    assert f", predicted total {shown} ms (" in answer_line(text)
+    total, speed = (
+        line.split()
+        for line in text.splitlines()
+        if "predicted total  " in line or " inf/s  " in line
+    )
+    assert total[:3] == ["predicted", "total", shown]
+    phases = [int(cell.replace(",", "")) for cell in total[4:7]]
+    assert sum(phases) / 800e3 == pytest.approx(predicted.total_ms, abs=1e-5)
+    assert float(speed[0]) == pytest.approx(1e3 / predicted.total_ms, rel=1e-3)
+    kernels = [
+        row for row in text.splitlines() if row.startswith("  EpochBlock_") and " SW " in row
+    ]
+    assert kernels and all(row.split()[2] == "-" for row in kernels)
+    assert repr(npuscope.run(image)).endswith(f", predicted total {shown} ms, 1 inference>")
+    slow = {"mcu_mhz": 400, "npu_mhz": 500, "generation": "3.0"}
+    expected = npuscope.estimate(folder / "net", **slow).total_ms
+    assert npuscope.run(image, **slow).total_ms == pytest.approx(expected, rel=1e-12)
+
+
+def answer_line(text: str) -> str:
+    answer(text)
+    return text.splitlines()[0]
+
+
+def test_a_program_of_another_image_predicts_nothing(folder: Path, capsys: Capture) -> None:
+    npuscope.compile(GRAPHS["hardware"](), folder / "net", relocatable=True)
+    files = npuscope.package(folder / "net", folder / "build").files
+    beside = folder / "build" / "network_rel.program.json"
+    assert json.loads(files[beside.name])["image_sha256"] == (
+        hashlib.sha256(files["network_rel.bin"]).hexdigest()
+    )
+    assert as_json(capsys)["total_ms"]
+    npuscope.compile(GRAPHS["mixed"](), folder / "mixed", relocatable=True)
+    other = npuscope.package(folder / "mixed").files[beside.name]
+    for data in (other, b"{", b"[]", b""):
+        beside.write_bytes(data)
+        assert as_json(capsys)["total_ms"] is None
+    beside.unlink()
+    assert as_json(capsys)["total_ms"] is None
 
 
 @pytest.mark.parametrize("mode", ["copy", "xip"])
@@ -370,7 +442,7 @@ def test_verbosity_and_log(image: Path, folder: Path, capsys: Capture) -> None:
 def test_python_takes_the_same_image_and_options(image: Path, capsys: Capture) -> None:
     result = json.loads(run(capsys, image, "--mode", "xip", "--json"))
     found = npuscope.run(image, mode="xip")
-    assert found.total_ms == result["total_ms"]
-    assert repr(found) == f"<LoadAndRun network: {found.total_ms:.3f} ms, 1 inference>"
+    assert found.npu_ms == result["npu_ms"]
+    assert repr(found) == f"<LoadAndRun network: NPU {found.npu_ms:.3f} ms, 1 inference>"
     with pytest.raises(UsageError, match="--mode: unknown mode 'fast'"):
         npuscope.run(image, mode="fast")

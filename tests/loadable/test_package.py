@@ -107,8 +107,9 @@ def test_an_image_for_the_non_secure_world(tmp_path):
 
 def test_parameters_apart(hand):
     made = package(hand, PackageOptions(cpu="cortex-m33", split=True, name="Face"))
-    assert list(made.files) == ["Face_rel.bin", "Face_rel_params.bin"]
-    image, params = made.files.values()
+    names = ["Face_rel.bin", "Face_rel_params.bin", "Face_rel.program.json"]
+    assert list(made.files) == names
+    image, params, _ = made.files.values()
     assert made.image.split
     assert made.image.name == "face"
     assert run_twice(image, COPY, 0x34180000, params) == [True, True]
@@ -285,6 +286,7 @@ def test_what_the_drivers_cannot_start_is_refused(tmp_path):
 
 def test_the_api_writes_the_files(hand, tmp_path):
     made = npuscope.package(hand, tmp_path / "out", SMALL)
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"network_rel.bin"}
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"network_rel.bin", "network_rel.program.json"}
     assert read_image_file(tmp_path / "out" / "network_rel.bin") == made.image
     assert read_image(made.files["network_rel.bin"]) == made.image

@@ -10,7 +10,7 @@ import pytest
 from npuscope.compiler.place import program_pools
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Control, Stated
-from npuscope.program.model import Access, Call, Claims, Epoch, EpochKind, Group
+from npuscope.program.model import Access, Call, Claims, Epoch, EpochKind, Group, StatedUnits
 from npuscope.program.modes import ArithOp
 from npuscope.program.units import Arith
 from npuscope.sim.counters import Bound
@@ -299,6 +299,13 @@ def test_without_registers_an_epoch_has_the_usual_units():
     )
     (counted,) = count_epochs(reported(), replace(MACHINE, stated=mean))
     assert (counted.pre_cycles, counted.post_cycles) == (1000 + 300 + 40 + 7, 2000 + 600 + 80)
+
+
+def test_without_registers_stated_units_are_programmed():
+    """One unit, three engines, five entries: as a network.c of the same epoch would have it."""
+    made = replace(reported(), stated_units=(StatedUnits(1, ("CONVACC",), 2, 1, (), 5),))
+    (counted,) = count_epochs(made, MACHINE)
+    assert (counted.pre_cycles, counted.post_cycles) == (1000 + 100 + 30 + 5, 2000 + 200 + 60)
 
 
 def test_without_registers_a_part_of_the_load_shows():

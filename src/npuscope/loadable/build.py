@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import shutil
@@ -38,7 +39,7 @@ from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine
 from npuscope.program.code_files import code_files, pool_images
 from npuscope.program.ec_blob.unit_arith import refuse_stream_vector
-from npuscope.program.model import Program
+from npuscope.program.model import Program, to_json
 from npuscope.program.network_c.layout import DIALECT_3, dialect
 from npuscope.program.units import Arith
 from npuscope.progress import progress
@@ -147,10 +148,12 @@ def package(source: Path, options: PackageOptions) -> Package:
     if is_fixed(network.program):
         machine = load_machine(generation=network.program.generation)
         return package_program(network.program, machine, replace(options, name=network.name))
-    return _packaged(network, options)
+    return _packaged(network, options, network.program)
 
 
-def _packaged(network: SourceNetwork, options: PackageOptions) -> Package:
+def _packaged(network: SourceNetwork, options: PackageOptions, program: Program) -> Package:
+    """`program` is the build as it was read, whose time is predicted; the network may be another
+    form of it."""
     network, plan = _planned(network, options)
     request, options = options, replace(options, secure=options.secure and not plan.non_secure)
     toolchain = find_toolchain(options)
@@ -174,6 +177,8 @@ def _packaged(network: SourceNetwork, options: PackageOptions) -> Package:
         files[f"{name}_rel_params.bin"] = packed.params
     if options.c_file:
         files |= c_files(name, packed.image, packed.params)
+    digest = hashlib.sha256(packed.image).hexdigest()
+    files[f"{name}_rel.program.json"] = to_json(replace(program, constants={}), digest)
     return Package(
         name=network.name,
         # Read back by the reader of foreign images, so that every check applies to our own as well.
@@ -285,6 +290,7 @@ _NAME = "network"
 def package_program(program: Program, machine: Machine, options: PackageOptions) -> Package:
     """The image of a program that was compiled with relative external pools, or of another
     compiler's that can be written so."""
+    described = program
     if program.source != "npuscope":
         program = loadable_form(program)
     notes, files = code_files(program, machine, _NAME)
@@ -295,4 +301,4 @@ def package_program(program: Program, machine: Machine, options: PackageOptions)
             data = content.encode() if isinstance(content, str) else content
             (folder / file).write_bytes(data)
         network = read_network(folder, options.name, program)
-        return _packaged(replace(network, program=program), options)
+        return _packaged(replace(network, program=program), options, described)

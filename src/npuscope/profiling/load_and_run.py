@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import zlib
 from collections.abc import Iterator, Sequence
@@ -9,13 +10,22 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import orjson
 from msgspec import Struct
 
-from npuscope.boards.device import NOTHING, DeviceInfo, Inference, NetworkDesc, Request
+from npuscope.boards.device import (
+    NOTHING,
+    DeviceInfo,
+    Inference,
+    NetworkDesc,
+    NodeCounters,
+    Request,
+)
 from npuscope.boards.emulated.board import EmulatedBoard
 from npuscope.boards.emulated.boot import Mode, Placed, load
 from npuscope.boards.emulated.memory import FLASH_BYTES
-from npuscope.bounded_file import LOADABLE, read_bytes
+from npuscope.boards.emulated.system import CYCLES_PER_INSTRUCTION
+from npuscope.bounded_file import LOADABLE, PROGRAM, read_bytes
 from npuscope.errors import FileError, UsageError
 from npuscope.loadable.build import package
 from npuscope.loadable.codes import PackageOptions, cpu_name
@@ -26,6 +36,8 @@ from npuscope.machine.load import load_machine
 from npuscope.machine.model import Clocks
 from npuscope.options.rows import DEFAULT_ADDRESS
 from npuscope.profiling.measure import random_inputs
+from npuscope.profiling.model import Profile
+from npuscope.program.model import EpochKind
 from npuscope.program.network_c.layout import dialect
 from npuscope.shown import Rows, ShownRecord, counted
 from npuscope.text import safe_terminal
@@ -78,8 +90,8 @@ def open_image(source: Path) -> tuple[bytes, bytes | None]:
     """An image with its parameters beside it, or a build (its folder or network.c), packaged for
     the board."""
     if source.is_dir() or source.suffix == ".c":
-        files = list(package(source, PackageOptions(cpu=_CPU)).files.values())
-        return files[0], files[1] if len(files) > 1 else None
+        (image, *_) = package(source, PackageOptions(cpu=_CPU)).files.values()
+        return image, None
     image, beside = _bytes(source), parameters_beside(source)
     # Beside a whole image the file is an older one.
     is_split = len(image) >= Header.BYTES and not Header.unpack(image).params_offset
@@ -88,6 +100,22 @@ def open_image(source: Path) -> tuple[bytes, bytes | None]:
 
 def parameters_beside(source: Path) -> Path:
     return source.with_name(f"{source.stem}_params{source.suffix}")
+
+
+def program_of(source: Path, image: bytes) -> Path | None:
+    """What `estimate` takes for the network of an image: the build that was packaged, or the
+    program that `package` writes beside the image, if it is of this very image."""
+    if source.is_dir() or source.suffix == ".c":
+        return source
+    beside = source.with_name(f"{source.stem}.program.json")
+    if not beside.is_file():
+        return None
+    try:
+        record = orjson.loads(read_bytes(beside, PROGRAM))
+    except orjson.JSONDecodeError:
+        return None
+    stated = record.get("image_sha256") if isinstance(record, dict) else None
+    return beside if stated == hashlib.sha256(image).hexdigest() else None
 
 
 def _bytes(path: Path) -> bytes:
@@ -138,7 +166,12 @@ class LineTime(Struct, frozen=True):
 
 
 class LoadAndRun(ShownRecord, frozen=True):
-    """The image, the board it ran on, and its inferences."""
+    """The image, the board it ran on, and its inferences.
+
+    The emulated processor executes other code than a board's (no vectors, our own kernels): what it
+    did is counted in instructions. What an inference takes is the `prediction`, as `estimate` gives
+    it for the same build; None where only the image is there.
+    """
 
     image: Image
     placed: Placed
@@ -146,6 +179,7 @@ class LoadAndRun(ShownRecord, frozen=True):
     network: NetworkDesc
     inferences: tuple[Inference, ...]
     fast_line: bool = False
+    prediction: Profile | None = None
 
     @property
     def line(self) -> LineTime:
@@ -161,14 +195,38 @@ class LoadAndRun(ShownRecord, frozen=True):
         return pre, core, post
 
     @property
-    def total_ms(self) -> float:
-        return sum(self.phases) / self.info.clocks.mcu_hz * 1e3
+    def total_ms(self) -> float | None:
+        """Predicted for a board."""
+        profile = self.prediction
+        return profile.total_ms if profile and not profile.is_mostly_unknown else None
+
+    @property
+    def npu_ms(self) -> float:
+        """The NPU at work, in one inference: the mean."""
+        return float(np.mean([sum(map(self.npu_ms_of, run.nodes)) for run in self.inferences]))
+
+    @property
+    def instructions(self) -> int:
+        """Executed by the processor in one inference, the mean; a wait for flash counts as
+        instructions."""
+        runs = (sum(map(self.instructions_of, run.nodes)) for run in self.inferences)
+        return round(np.mean(list(runs)))
+
+    def npu_ms_of(self, node: NodeCounters) -> float:
+        core = 0 if node.kind is EpochKind.SW else node.mcu_cycles[1]
+        return core / self.info.clocks.mcu_hz * 1e3
+
+    def instructions_of(self, node: NodeCounters) -> int:
+        pre, core, post = node.mcu_cycles
+        cycles = pre + post + (core if node.kind is EpochKind.SW else 0)
+        return round(cycles / CYCLES_PER_INSTRUCTION)
 
     def told(self) -> str:
         if not self.inferences:
             return f"{self.network.name} loaded, not run"
         times = counted(len(self.inferences), "inference")
-        return f"{self.network.name}: {self.total_ms:.3f} ms, {times}"
+        total = "" if self.total_ms is None else f", predicted total {self.total_ms:.3f} ms"
+        return f"{self.network.name}: NPU {self.npu_ms:.3f} ms{total}, {times}"
 
     def table(self) -> Rows:
         """One row per inference."""

@@ -115,6 +115,10 @@ class AddressMap:
         buffer = self._names.get(name)
         return buffer[1].size_bytes if buffer else self._whole[name[1:]].size_bytes
 
+    def is_param(self, name: str) -> bool:
+        """Does the file say that the buffer never changes? A RAM may hold weights too."""
+        return name in self._names and self._names[name][1].is_param
+
     @property
     def whole_pools(self) -> tuple[Buffer, ...]:
         """Buffers for the pools that were referred to as a whole, to be added to the Program."""

@@ -13,7 +13,8 @@ import numpy as np
 from npuscope.errors import TargetError
 from npuscope.graph.model import Attrs, DType, Graph, Numerics, Op, Tensor
 from npuscope.machine.npu_ops import SUPPORT, support
-from npuscope.ops.table import OPS, spec
+from npuscope.ops.table import OPS, having, spec
+from npuscope.ops.traits import Trait
 from npuscope.ops.unknown import UNKNOWN
 from npuscope.program.model import Buffer, Call, Claims, Epoch, EpochKind, Program
 from npuscope.structs import replace
@@ -22,6 +23,8 @@ Array = np.ndarray
 
 # --- Names of operators: ours, and those in the vendor's files ---
 
+# Those that move data and compute nothing.
+MOVES = having(Trait.VIEW, Trait.PARTS) | {"Transpose"}
 _KERNELS = {row.listed: kind for kind, row in SUPPORT.items() if row.listed}
 
 

@@ -214,6 +214,18 @@ class Epoch(Struct, frozen=True):
         return tuple(unit for group in self.groups or () for unit in group.units)
 
 
+class StatedStream(Struct, frozen=True):
+    """A tensor that a chain of units reads or writes, from a source without registers."""
+
+    buffer: str
+    writes: bool
+    chain: int  # of the epoch's, counted from 0
+    copies: bool  # the chain only moves data
+    elements: int
+    run: int = 0  # adjacent elements that are taken at once, 0 when all are
+    again: int = 0  # entries of a computed vector that are read at once, once per such entries
+
+
 class StatedUnits(Struct, frozen=True):
     """Units of an epoch, one name a unit, and its streams, from a source without registers."""
 
@@ -222,6 +234,8 @@ class StatedUnits(Struct, frozen=True):
     reads: int
     writes: int
     kernels: tuple[str, ...] = ()  # buffers that convolutions read their weights from
+    entries: int = 0  # coefficients of the longest vector that a unit holds
+    streams: tuple[StatedStream, ...] = ()  # of an epoch without convolutions
 
 
 class Program(ShownRecord, Apart, frozen=True):
@@ -345,8 +359,9 @@ def save(program: Program, directory: Path | str) -> Path:
     return folder / JSON_NAME
 
 
-def to_json(program: Program) -> bytes:
-    """The program without its constants' bytes; those are in `images`."""
+def to_json(program: Program, image_sha256: str = "") -> bytes:
+    """The program without its constants' bytes; those are in `images`. Beside a loadable image it
+    states the digest of that image."""
     import orjson
 
     from npuscope.records import encode
@@ -355,6 +370,8 @@ def to_json(program: Program) -> bytes:
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
     sizes = {name: _raw(data).size for name, data in program.constants.items()}
     record = {"schema": SCHEMA, **encode(program), "constants": sizes}
+    if image_sha256:
+        record["image_sha256"] = image_sha256
     for epoch, row in zip(program.epochs, record["epochs"], strict=True):
         for refused, entry in zip(epoch.trail, row.get("trail", ()), strict=True):
             entry["reason"] = refused.reason

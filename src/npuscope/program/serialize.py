@@ -2,7 +2,8 @@
 
 Schema "npuscope/program/1": the records of program.model and program.units under their own field
 names, `constants`, the bytes that each constant takes at its buffer's place in the image, and with
-every refusal its `reason` in words, which is all that files of 0.1 have of it.
+every refusal its `reason` in words, which is all that files of 0.1 have of it. Beside a loadable
+image: `image_sha256`, the digest of the image that the program describes, and no constants.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def from_json(data: bytes, images: Mapping[str, bytes]) -> Program:
     if schema != SCHEMA:
         stated = f"'{safe_terminal(schema)}'" if isinstance(schema, str) else "none"
         raise FileError(f"expected schema '{SCHEMA}', found {stated}", where="$.schema")
+    record.pop("image_sha256", None)
     value = record.pop("constants", {})
     if not isinstance(value, dict):
         raise FileError("expected an object", where="$.constants")

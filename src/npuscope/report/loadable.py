@@ -16,7 +16,17 @@ from npuscope.loadable.image import Image, ImagePool, Seal
 from npuscope.loadable.image_model import CLOSING, flags_text, version_text
 from npuscope.profiling.load_and_run import LoadAndRun
 from npuscope.profiling.measure import device_part
+from npuscope.profiling.model import Profile
+from npuscope.program.model import EpochKind
 from npuscope.report.device_values import said_values
+from npuscope.report.figures import (
+    clocks_of,
+    ms,
+    percent,
+    source_of,
+    total_phases,
+)
+from npuscope.shown import significant
 from npuscope.text import safe_terminal
 
 # --- Images: sizes and pool table as the vendor's tools print them ---
@@ -192,8 +202,12 @@ def _row(cells: tuple[str, ...], widths: list[int]) -> str:
 
 SCHEMA = "npuscope/run/1"
 _MODEL_ERROR = (
-    "NPU cycles are simulated (docs/accuracy.md); MCU cycles count instructions of npuscope's own "
-    "kernels without vectors, not of the vendor's library (docs/board.md)"
+    "NPU cycles are simulated (docs/accuracy.md); instructions are those of npuscope's own kernels "
+    "without vectors, not of the vendor's library (docs/board.md)"
+)
+_NO_TOTAL = (
+    "no total is predicted: the image's NAME_rel.program.json is not beside it; `npuscope estimate "
+    "BUILD` gives it"
 )
 
 
@@ -204,8 +218,11 @@ def run_json(run: LoadAndRun) -> dict[str, Any]:
         "board": run.info.description,
         "cpu": cpu_of(run),
         "mode": ("xip" if Mode.XIP in run.placed.mode else "copy"),
-        "total_ms": run.total_ms if run.inferences else None,
-        "inferences_per_s": 1e3 / run.total_ms if run.inferences else None,
+        "total_ms": run.total_ms,
+        "inferences_per_s": 1e3 / run.total_ms if run.total_ms else None,
+        "provenance": _total_provenance(run),
+        "npu_ms": run.npu_ms if run.inferences else None,
+        "cpu_instructions": run.instructions if run.inferences else None,
         "phases": [round(value) for value in run.phases] if run.inferences else None,
         "line": {"baud": run.line.baud, "bytes": run.line.bytes, "ms": run.line.ms},
         "model_error": _MODEL_ERROR,
@@ -221,6 +238,11 @@ def run_json(run: LoadAndRun) -> dict[str, Any]:
         ],
         "outputs": _outputs(run),
     }
+
+
+def _total_provenance(run: LoadAndRun) -> str | None:
+    """Of `total_ms`: nothing that was emulated is in it."""
+    return source_of(run.prediction).value if run.prediction and run.inferences else None
 
 
 def _nodes(run: LoadAndRun) -> tuple[NodeCounters, ...]:
@@ -241,38 +263,33 @@ def _outputs(run: LoadAndRun) -> list[dict[str, str]]:
 
 
 def run_lines(run: LoadAndRun, verbosity: int = 1) -> list[str]:
-    """The answer first, then the table of epochs with their phases."""
+    """The answer first, then the table of epochs: what was emulated, and the predicted total."""
     if not run.inferences:
         return [f"{safe_terminal(run.network.name)} is loaded and ready: {_where(run)}"]
     # A real board runs vector code: the CPU's part here is work done, not a prediction.
-    before, core_cycles, after = run.phases
-    per_ms = run.info.clocks.mcu_hz / 1e3
+    total = f", {_total(run.prediction)}" if run.prediction else ""
     answer = (
-        f"{safe_terminal(run.network.name)}: NPU {core_cycles / per_ms:.3f} ms, and "
-        f"{round(before + after):,} CPU instructions without vectors "
-        f"on the emulated board ({cpu_of(run)}), {_where(run)}; "
-        "`npuscope estimate` predicts the total"
+        f"{safe_terminal(run.network.name)}: NPU {run.npu_ms:.3f} ms{total}; "
+        f"{run.instructions:,} CPU instructions without vectors "
+        f"on the emulated board ({cpu_of(run)}), {_where(run)}"
     )
     if verbosity == 0:
         return [answer]
     more = ["", *_everything(run)] if verbosity > 1 else []
     beside = f"  plus the serial line of a real board: {run.line.told}"
     rows = [_epoch_row(node, run) for node in _nodes(run)]
-    pre, core, post = (round(value) for value in run.phases)
-    total = pre + core + post or 1
-    shares = "".join(f"{100 * value / total:>11.1f}%" for value in (pre, core, post))
     return [
         answer,
         *more,
         "",
         _RULE,
-        f"  {'epoch':<26}{'type':<8}{'ms':>8}      [ {'pre':>9}  {'core':>9}  {'post':>9} ]",
+        f"  {'epoch':<26}{'type':<8}{'NPU ms':>8}{'CPU instructions':>22}",
         _RULE,
         *rows,
         _RULE,
-        f"  {'total':<34}{run.total_ms:>8.3f}      [ {pre:>9,}  {core:>9,}  {post:>9,} ]",
-        f"  {'':<28}{1e3 / run.total_ms:>8.2f} inf/s      [{shares} ]",
+        f"  {'emulated':<34}{run.npu_ms:>8.3f}{run.instructions:>22,}",
         _RULE,
+        *_predicted(run),
         "",
         beside,
         f"  {_MODEL_ERROR}",
@@ -301,14 +318,39 @@ def _where(run: LoadAndRun) -> str:
     return f"{mode} from {run.placed.address:#x}"
 
 
-_RULE = "  " + "-" * 82
+def _total(profile: Profile) -> str:
+    """The time that `estimate` gives for the same build."""
+    if profile.is_mostly_unknown:
+        return "the total is not known"
+    least = "at least " if profile.is_lower_bound else ""
+    speed = f"{significant(profile.inferences_per_s, 4)} inf/s"
+    return f"predicted total {least}{ms(profile.total_ms)} ms ({speed})"
+
+
+def _predicted(run: LoadAndRun) -> list[str]:
+    """The total in MCU cycles before, during and after the epochs, as a board's table ends."""
+    profile = run.prediction
+    if profile is None:
+        return [f"  {_NO_TOTAL}"]
+    if profile.is_mostly_unknown:
+        return [f"  {_total(profile)}"]
+    cycles = total_phases(profile.epochs, clocks_of(profile)).mcu_cycles
+    counts = "  ".join(f"{round(value):>11,}" for value in cycles)
+    shares = "  ".join(f"{percent(value, sum(cycles)):>11}" for value in cycles)
+    speed = significant(profile.inferences_per_s, 4)
+    return [
+        f"  {'predicted total':<34}{ms(profile.total_ms):>8}  [ {counts} ]",
+        f"  {'':<28}{speed:>8} inf/s  [ {shares} ]",
+        _RULE,
+        "  predicted: as `npuscope estimate` says of this build, MCU cycles before, during and "
+        "after epochs",
+    ]
+
+
+_RULE = "  " + "-" * 84
 
 
 def _epoch_row(node: NodeCounters, run: LoadAndRun) -> str:
-    pre, core, post = node.mcu_cycles
-    duration_ms = (pre + core + post) / run.info.clocks.mcu_hz * 1e3
     name = safe_terminal(node.name)[:26]
-    return (
-        f"  {name:<26}{node.kind.value:<8}{duration_ms:>8.3f}"
-        f"      [ {pre:>9,}  {core:>9,}  {post:>9,} ]"
-    )
+    npu = "-" if node.kind is EpochKind.SW else f"{run.npu_ms_of(node):.3f}"
+    return f"  {name:<26}{node.kind.value:<8}{npu:>8}{run.instructions_of(node):>22,}"

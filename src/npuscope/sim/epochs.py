@@ -7,8 +7,7 @@ from functools import partial
 from operator import itemgetter
 
 from npuscope.machine.model import Machine
-from npuscope.ops.table import having
-from npuscope.ops.traits import Trait
+from npuscope.program.calls import MOVES
 from npuscope.program.model import Epoch, Program
 from npuscope.program.units import Streng
 from npuscope.sim.counters import (
@@ -157,10 +156,6 @@ def _activity(engine: EngineWork, span: Span, speeds: Speeds) -> EngineActivity:
         engine.bank,
         engine.bytes,
     )
-
-
-# Operators of a report that move data and compute nothing.
-MOVES = having(Trait.VIEW, Trait.PARTS) | {"Transpose"}
 
 
 def _outside(machine: Machine) -> set[str]:

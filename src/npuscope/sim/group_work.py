@@ -15,7 +15,7 @@ from npuscope.program.units import Arith, Convacc, PoolUnit, Streng
 from npuscope.sim.counters import Bound
 from npuscope.sim.memory import Banks
 
-_SHORT_BYTES = 4  # an access that fills only a part of a beat
+SHORT_BYTES = 4  # an access that fills only a part of a beat
 
 UnitKey = tuple[str, int]
 
@@ -244,7 +244,7 @@ def _engine(engine: Streng, copies: bool, vector: bool, wiring: Wiring, banks: B
 def words_apart(engine: Streng) -> bool:
     """Each word has to be fetched by an access of its own."""
     run_bytes = engine.batch_depth * engine.element_bytes
-    return run_bytes <= _SHORT_BYTES and not engine.raw and engine.batch_offset > run_bytes
+    return run_bytes <= SHORT_BYTES and not engine.raw and engine.batch_offset > run_bytes
 
 
 def _single_elements(engine: Streng) -> bool:

@@ -18,11 +18,12 @@ from npuscope.ops.table import having
 from npuscope.ops.traits import Trait
 from npuscope.program.addresses import copies_of
 from npuscope.program.calls import call_graph
-from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Program
+from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Program, StatedStream
 from npuscope.program.units import Arith, Ref, Streng
 from npuscope.sim.counters import PoolTraffic
 from npuscope.sim.group_work import GroupWork, group_work
 from npuscope.sim.memory import Bank, Banks, Memory
+from npuscope.sim.stated_work import stated_work
 from npuscope.structs import replace
 
 # --- Software kernels: the reference kernel of the same op, run on buffers ---
@@ -76,18 +77,24 @@ def control_works(program: Program) -> tuple[ControlWork, ...]:
     for epoch in program.epochs:
         first.setdefault(epoch.blob, epoch.number)
         last[epoch.blob] = epoch.number
+    stated = {row.epoch: row for row in program.stated_units}
     works = []
     for epoch in program.executed:
-        engines = sum(isinstance(unit, Streng) for unit in epoch.units)
+        row = stated.get(epoch.number) if epoch.groups is None else None
+        if row is not None:
+            units, engines, entries = len(row.units), row.reads + row.writes, row.entries
+        else:
+            engines = sum(isinstance(unit, Streng) for unit in epoch.units)
+            units, entries = len(epoch.units) - engines, _vector_entries(epoch, elements)
         by_cpu = epoch.kind is EpochKind.HW and epoch.blob is None
         works.append(
             ControlWork(
-                units=len(epoch.units) - engines,
+                units=units,
                 engines=engines,
-                entries=_vector_entries(epoch, elements) if by_cpu else 0,
+                entries=entries if by_cpu else 0,
                 opens=epoch.number == first[epoch.blob],
                 closes=epoch.number == last[epoch.blob],
-                operators=len(epoch.operators) if epoch.groups is None else 0,
+                operators=len(epoch.operators) if epoch.groups is None and row is None else 0,
             )
         )
     return tuple(works)
@@ -169,12 +176,21 @@ def program_work(program: Program, machine: Machine, banks: Banks | None = None)
     banks = banks or Banks(program, machine)
     buffers = program.buffer_map()
     pairs = zip(program.executed, control_works(program), strict=True)
-    epochs = tuple(_epoch_work(epoch, control, program, banks, buffers) for epoch, control in pairs)
+    streams = {row.epoch: row.streams for row in program.stated_units}
+    epochs = tuple(
+        _epoch_work(epoch, control, program, banks, buffers, streams.get(epoch.number, ()))
+        for epoch, control in pairs
+    )
     return ProgramWork(epochs, banks.by_name())
 
 
 def _epoch_work(
-    epoch: Epoch, control: ControlWork, program: Program, banks: Banks, buffers: dict[str, Buffer]
+    epoch: Epoch,
+    control: ControlWork,
+    program: Program,
+    banks: Banks,
+    buffers: dict[str, Buffer],
+    streams: tuple[StatedStream, ...],
 ) -> EpochWork:
     if epoch.kind in (EpochKind.SW, EpochKind.HYBRID):
         traffic = _call_traffic(epoch.call, banks, buffers) if epoch.call else ()
@@ -182,6 +198,8 @@ def _epoch_work(
         return EpochWork(epoch, work, control, traffic)
     if epoch.groups is None:
         traffic = tuple(PoolTraffic(a.pool, a.reads, a.writes) for a in epoch.claims.accesses)
+        if streams:
+            return EpochWork(epoch, (stated_work(streams, banks, buffers),), control, traffic)
         pools = program.pool_map()
         moved = []
         for access in epoch.claims.accesses:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from npuscope.boards.emulated.boot import Placed
+    from npuscope.building import Options
     from npuscope.profiling.load_and_run import LoadAndRun
     from npuscope.report.load_and_run import BoardRun, KitCommands
 
@@ -85,7 +86,9 @@ def run(
     """Load an image on the emulated board and run it.
 
     In: NAME_rel.bin of `package` for the cortex-m33, or a build folder, which is packaged on the
-    way; `mode` and `address` as on the command line. Out: the inferences, with cycles by epoch.
+    way; `mode` and `address` as on the command line. Out: the inferences with cycles by epoch, and
+    in `total_ms` what `estimate` predicts for the same build (None where it is not beside the
+    image).
 
     >>> npuscope.run("build/network_rel.bin", batch=3).total_ms
     """
@@ -96,7 +99,10 @@ def run(
         parse_addresses,
         parse_modes,
         place,
+        program_of,
     )
+    from npuscope.structs import replace
+    from npuscope.verbs.estimate import estimate
 
     clocks = {"clocks.mcu_mhz": mcu_mhz, "clocks.npu_mhz": npu_mhz}
     overrides = {name: value for name, value in clocks.items() if value is not None}
@@ -121,7 +127,12 @@ def run(
         return start(source)
     placed = place(Path(source), modes, addresses)
     with named(Path(source)):
-        return start(placed)
+        result = start(placed)
+    program = program_of(Path(source), placed.image) if result.inferences else None
+    if program is None:
+        return result
+    options: Options = {"generation": generation or None, "mcu_mhz": mcu_mhz, "npu_mhz": npu_mhz}
+    return replace(result, prediction=estimate(program, **options))
 
 
 def on_board(

@@ -12,10 +12,20 @@ import pytest
 from npuscope.errors import FileError
 from npuscope.graph.model import Quant
 from npuscope.program.c_info import program_from_c_info, read_c_info
+from npuscope.program.calls import unknown_ops
 from npuscope.program.claims import max_cycles
 from npuscope.program.model import Access, Call, Claims, EpochKind, Program
 from npuscope.program.verify import verify
-from program.c_info.small import ARTEFACTS, MD5, buffer, document, operator, validated, written
+from program.c_info.small import (
+    ARTEFACTS,
+    MD5,
+    access,
+    buffer,
+    document,
+    operator,
+    validated,
+    written,
+)
 
 VERSIONS = ("2.0.0", "2.1.0-20194 329b0e98d", "2.2.0-20266", "3.0.0-20426", "4.0.1")
 
@@ -227,6 +237,158 @@ def test_an_empty_epoch_keeps_its_number(read) -> None:
     value["graphs"][0]["nodes"][2]["mapping"] = "NODE_NO_X"
     epoch = read(value).epochs[1]
     assert (epoch.number, epoch.kind, epoch.operators) == (2, EpochKind.EMPTY, ("MaxPool",))
+
+
+def with_moves(*kinds: str, mapping: str = "NODE_HW", early: bool = True) -> dict[str, Any]:
+    """The second hardware epoch only moves data, and the file claims no cycles for it."""
+    value = document("2.2.0-20266")
+    value["graphs"][0]["nodes"][2] |= {
+        "mapping": mapping,
+        "subgraph_nodes": [
+            operator(40 + i, kind, kind, mapping, early) for i, kind in enumerate(kinds)
+        ],
+    }
+    return value
+
+
+@pytest.mark.parametrize(
+    "kinds", [("Reshape",), ("Transpose",), ("Reshape", "Reshape"), ("Concat",)]
+)
+def test_an_epoch_that_moves_nothing_has_no_code(kinds: tuple[str, ...], read) -> None:
+    """network.c of the same builds has no block for it: it is a second name for the same bytes."""
+    program = read(with_moves(*kinds))
+    epoch = program.epochs[1]
+    assert (epoch.number, epoch.kind, epoch.operators) == (2, EpochKind.EMPTY, kinds)
+    assert unknown_ops(program) == ()
+
+
+def test_an_epoch_that_moves_bytes_stays(read) -> None:
+    value = with_moves("Reshape")
+    node = value["graphs"][0]["nodes"][2]["id"]
+    value["memory_accesses"].append(access(node, 1, 64, 64, read_cycles=8, write_cycles=8))
+    assert read(value).epochs[1].kind is EpochKind.HW
+    # Nor does the rule hold for what computes, or where the file claims nothing of any epoch.
+    assert read(with_moves("Reshape", "Add")).epochs[1].kind is EpochKind.HW
+    bare = with_moves("Reshape") | {"power_estimates": [], "memory_accesses": []}
+    assert read(bare).epochs[1].kind is EpochKind.HW
+
+
+def first_epoch(*operators: dict[str, Any]) -> dict[str, Any]:
+    value = document("2.2.0-20266")
+    value["graphs"][0]["nodes"][1]["subgraph_nodes"] = list(operators)
+    return value
+
+
+def test_coefficients_that_the_processor_writes(read) -> None:
+    """As many as the longest vector of an arithmetic unit; one alone is a register, and a table of
+    more than a unit holds is streamed."""
+
+    def entries(*shapes: list[int]) -> int:
+        vectors = [
+            buffer(50 + i, f"v{i}", shape, is_param=True, mpool_id=2)
+            for i, shape in enumerate(shapes)
+        ]
+        value = first_epoch(
+            operator(40, "c", "Conv", "NODE_HW", True, inputs=[1, 4]),
+            *(
+                operator(41 + i, f"a{i}", "Add", "NODE_HW", True, inputs=[50 + i])
+                for i in range(len(shapes))
+            ),
+        )
+        value["buffers"] += vectors
+        return read(value).stated_units[0].entries
+
+    assert entries([24, 1, 1]) == 24
+    assert entries([1], [16, 1, 1], [24, 1, 1]) == 24
+    assert entries([1]) == 0
+    assert entries([1024, 1, 1]) == 0
+
+
+def test_a_second_name_of_an_output_is_no_stream(read) -> None:
+    """The epoch writes one; a reshape in it calls the same bytes `view`, and only that is read."""
+    value = first_epoch(
+        operator(40, "c", "Conv", "NODE_HW", True, inputs=[1, 4]),
+        operator(41, "a", "Add", "NODE_HW", True, outputs=[60]),
+        operator(42, "r", "Reshape", "NODE_HW", True, inputs=[60], outputs=[61]),
+    )
+    place = {"offset_start": 3000, "epochs": {"start": 1, "end": 1}}
+    value["buffers"] += [
+        buffer(60, "written", [1, 4, 2, 2], **place),
+        buffer(61, "view", [1, 16], **place | {"epochs": {"start": 1, "end": 2}}),
+    ]
+    value["graphs"][0]["nodes"][2]["inputs"] = [61]
+    program = read(value)
+    assert program.streams(program.epochs[0]) == (2, 1)
+    # A sum that nobody reads under any name is read again by the epoch itself.
+    value["graphs"][0]["nodes"][1]["subgraph_nodes"][1]["outputs"] = [60, 62]
+    value["buffers"].append(buffer(62, "sums", [1, 4, 2, 2], offset_start=3500))
+    program = read(value)
+    assert program.streams(program.epochs[0]) == (3, 2)
+
+
+def streams_of(read: Any, rows: list[dict[str, Any]], *operators: dict[str, Any]) -> list[tuple]:
+    """(buffer, writes, chain, copies, elements, run, again) of the first epoch."""
+    value = first_epoch(*operators)
+    value["buffers"] += rows
+    found = read(value).stated_units[0].streams
+    return [(s.buffer, s.writes, s.chain, s.copies, s.elements, s.run, s.again) for s in found]
+
+
+def hardware(id: int, kind: str, inputs: list[int], outputs: list[int]) -> dict[str, Any]:
+    return operator(id, f"o{id}", kind, "NODE_HW", True, inputs=inputs, outputs=outputs)
+
+
+def test_streams_of_a_copy(read) -> None:
+    """From pixels with all channels together to blocks of two; a part of a join stands for all."""
+    rows = [
+        buffer(60, "pixels", [1, 8, 4, 4], batch=8),
+        buffer(61, "blocks", [1, 8, 4, 4], batch=2),
+        buffer(62, "part", [1, 4, 4, 4], batch=4),
+    ]
+    assert streams_of(read, rows, hardware(40, "Identity", [60], [61])) == [
+        ("pixels", False, 0, True, 128, 2, 0),
+        ("blocks", True, 0, True, 128, 0, 0),
+    ]
+    join = hardware(40, "Concat", [62], [60])
+    assert streams_of(read, rows, join, hardware(41, "Reshape", [], [])) == [
+        ("part", False, 0, True, 128, 0, 0),
+        ("pixels", True, 0, True, 128, 4, 0),
+    ]
+
+
+def test_streams_of_a_product_with_a_computed_vector(read) -> None:
+    """The vector is read anew for every frame: of as many channels as lie together."""
+    rows = [
+        buffer(60, "tensor", [1, 8, 4, 4], batch=2),
+        buffer(61, "gate", [1, 8, 1, 1], batch=8),
+        buffer(62, "bias", [8, 1, 1], is_param=True, mpool_id=2),
+        buffer(63, "result", [1, 8, 4, 4], batch=2),
+    ]
+    product = hardware(40, "Mul", [60, 61], []), hardware(41, "Add", [62], [63])
+    assert streams_of(read, rows, *product) == [
+        ("tensor", False, 0, False, 128, 0, 0),
+        ("gate", False, 0, False, 8, 0, 2),
+        ("result", True, 0, False, 128, 0, 0),
+    ]
+
+
+def test_an_operator_that_reads_after_a_result_begins_a_chain(read) -> None:
+    rows = [buffer(id, f"b{id}", [1, 8, 4, 4], batch=8) for id in (60, 61, 62, 63)]
+    chains = [
+        hardware(40, "Add", [60], [61]),
+        hardware(41, "Reshape", [], []),
+        hardware(42, "Add", [62], []),
+        hardware(43, "Sub", [], [63]),
+    ]
+    found = streams_of(read, rows, *chains)
+    assert [(name, chain) for name, _, chain, *_ in found] == [
+        ("b60", 0),
+        ("b61", 0),
+        ("b62", 1),
+        ("b63", 1),
+    ]
+    conv = hardware(44, "Conv", [60, 4], [])
+    assert streams_of(read, rows, conv, *chains) == []
 
 
 def edited(**node: Any) -> dict[str, Any]:

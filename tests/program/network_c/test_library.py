@@ -212,6 +212,40 @@ def test_a_batch_norm(tmp_path: Path) -> None:
     assert np.allclose(found, expected.ravel(), rtol=1e-6)
 
 
+PARAMETERS = f"""
+const LL_Buffer_InfoTypeDef *LL_ATON_Internal_Buffers_Info_Default(void) {{
+  static const uint32_t shape_1[] = {{ 1, 1, 1, 3 }};
+  static const LL_Buffer_InfoTypeDef buff_info[] = {{
+    {{ .name = "table", .addr_base = {{(unsigned char *)({BASE:#x}UL)}}, .offset_start = 24,
+      .offset_end = 72, .offset_limit = 136, .is_param = 1, .epoch = 0, .batch = 3,
+      .mem_shape = shape_1, .mem_ndims = 4, .chpos = CHPos_Last, .Qm = 7, .Qn = 0, .Qunsigned = 0,
+      .type = DataType_FLOAT, .nbits = 32, .ndims = 4, .shape = shape_1, }},
+    {{ .name = NULL, }},
+  }};
+  return buff_info;
+}}
+"""
+
+
+def test_parameters_in_ram_are_parameters(tmp_path: Path) -> None:
+    """A build without flash has its weights in a RAM that can be written; its tables say which
+    bytes they are. Layers on the CPU cost by their products, so weights must not pass for data."""
+    fields = [operand("general.input", 0, 3, width=2)]
+    fields += [
+        operand(name, 24 + 12 * i, 3) for i, name in enumerate(("scale", "bias", "mean", "var"))
+    ]
+    fields.append(operand("general.output", OUTPUT, 3, width=2))
+    info = f"Bn_sw_info info = {{ {' '.join(fields)} .general.type = LL_SW_BATCHNORM, }};"
+    plain = read(info, "ll_sw_forward_bn(&info);", tmp_path)
+    function = (tmp_path / "network.c").read_text(encoding="utf-8")
+    (tmp_path / "network.c").write_text(function + PARAMETERS, encoding="utf-8")
+    tabled = read_network_c(tmp_path / "network.c").program
+    for program, expected in ((plain, [False] * 5), (tabled, [False, True, True, True, True])):
+        call, buffers = program.epochs[0].call, program.buffer_map()
+        assert call is not None
+        assert [buffers[name].is_param for name in call.inputs] == expected
+
+
 def test_signs(tmp_path: Path) -> None:
     fields = operand("general.input", 0, 3) + operand("general.output", OUTPUT, 3)
     info = f"Sign_sw_info info = {{ {fields} .general.type = LL_SW_SIGN, }};"

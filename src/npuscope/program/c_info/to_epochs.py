@@ -8,21 +8,18 @@ from typing import Any
 
 import npuscope.program.c_info.names as names
 from npuscope.errors import FileError
-from npuscope.machine.load import load_machine
 from npuscope.program.c_info.records import (
-    BufferInfo,
     CInfo,
     GraphInfo,
     NodeInfo,
 )
-from npuscope.program.calls import kernel_name
+from npuscope.program.calls import MOVES, kernel_name
 from npuscope.program.model import (
     Access,
     Call,
     Claims,
     Epoch,
     EpochKind,
-    StatedUnits,
 )
 from npuscope.structs import replace
 from npuscope.text import safe_terminal
@@ -39,12 +36,18 @@ def epochs_of(
     nodes = _epoch_nodes(info, graph)
     claims = _claims(info, pools)
     blobs = _blobs(info, graph, [node for _, node in nodes])
-    own = _is_own(info)
+    own = is_own(info)
+    # Our own files say of an epoch that it is empty.
+    has_claims = not own and any(claim.max_cycles for claim in claims.values())
     epochs = tuple(
         Epoch(
             number=_number(node, index),
             last_number=_number(node, index),
-            kind=_kind(node, index),
+            kind=(
+                EpochKind.EMPTY
+                if has_claims and _moves_nothing(node, claims.get(node.id, Claims()))
+                else _kind(node, index)
+            ),
             operators=_operators(node),
             origin=_origin(node, own),
             blob=blobs.get(node.id),
@@ -73,7 +76,7 @@ def _epoch_nodes(info: CInfo, graph: GraphInfo) -> list[tuple[int, NodeInfo]]:
     return [(index, node) for index, node in listed if not _pseudo(node)]
 
 
-def _is_own(info: CInfo) -> bool:
+def is_own(info: CInfo) -> bool:
     tools = info.environment.tools if info.environment else None
     return tools is not None and any(tool.name == names.OWN_TOOL for tool in tools[:1])
 
@@ -82,6 +85,20 @@ def _pseudo(node: NodeInfo) -> bool:
     """Epoch 0 holds the parameters; the last one only returns."""
     kinds = set(_operators(node))
     return kinds in ({names.PARAM}, {names.RETURN}) or (not kinds and node.name == "epoch_0")
+
+
+def _moves_nothing(node: NodeInfo, claims: Claims) -> bool:
+    """A reshape, transpose or join in place: the compiler writes no code for it [59 of 59 epochs of
+    7 public repositories, 2.0 to 2.2, whose network.c is there too]."""
+    kinds = {kernel_name(kind) for kind in _operators(node)}
+    is_hardware = names.KINDS.get(node.mapping) is EpochKind.HW
+    return is_hardware and claims == Claims() and kinds <= MOVES
+
+
+def hardware_nodes(info: CInfo, graph: GraphInfo) -> list[tuple[int, NodeInfo]]:
+    """Number and node of every epoch that is mapped to hardware."""
+    nodes = _epoch_nodes(info, graph)
+    return [(_number(n, i), n) for i, n in nodes if _kind(n, i) is EpochKind.HW]
 
 
 def _number(node: NodeInfo, index: int) -> int:
@@ -106,10 +123,10 @@ def _kind(node: NodeInfo, index: int) -> EpochKind:
 
 
 def _operators(node: NodeInfo) -> tuple[str, ...]:
-    return tuple(_kind_name(inner) for inner in node.subgraph_nodes or ())
+    return tuple(kind_name(inner) for inner in node.subgraph_nodes or ())
 
 
-def _kind_name(node: NodeInfo) -> str:
+def kind_name(node: NodeInfo) -> str:
     return names.kind_of(node.type, node.description)
 
 
@@ -131,7 +148,7 @@ def _call(node: NodeInfo, buffers: Mapping[int, str], own: bool) -> Call | None:
     # The first operator that runs in software, else the first.
     operators = node.subgraph_nodes or ()
     software = [one for one in operators if names.KINDS.get(one.mapping) is EpochKind.SW]
-    first = next((_kind_name(one) for one in (*software, *operators)), "")
+    first = next((kind_name(one) for one in (*software, *operators)), "")
     return Call(
         kernel=stated[0] if stated else kernel_name(first),
         inputs=tuple(buffers.get(id, "") for id in node.inputs or ()),
@@ -180,54 +197,3 @@ def _claims(info: CInfo, pools: Mapping[int, str]) -> dict[int, Claims]:
         id: replace(stated.get(id, Claims()), accesses=tuple(accesses.get(id, ())))
         for id in {*stated, *accesses}
     }
-
-
-# What an epoch keeps busy, as far as the file tells.
-
-
-def stated_units(info: CInfo, graph: GraphInfo) -> tuple[StatedUnits, ...]:
-    """Units and streams of every hardware epoch; our own files do not say which operator reads."""
-    if _is_own(info):
-        return ()
-    buffers = {buffer.id: buffer for buffer in info.buffers or ()}
-    nodes = [(i, n) for i, n in _epoch_nodes(info, graph) if _kind(n, i) is EpochKind.HW]
-    inner = [one for _, node in nodes for one in node.subgraph_nodes or ()]
-    read = {id for one in (*graph.nodes, *inner) for id in one.inputs or ()}
-    read |= set(graph.outputs or ())
-    longest = load_machine(MACHINE).arith.max_vector
-    return tuple(
-        StatedUnits(
-            _number(node, index),
-            tuple(filter(None, map(_unit, node.subgraph_nodes or ()))),
-            _streams_in(node, buffers, longest) + len(_partials(node, read)),
-            sum(len(one.outputs or ()) for one in node.subgraph_nodes or ()),
-            _kernels(node, buffers),
-        )
-        for index, node in nodes
-    )
-
-
-def _kernels(node: NodeInfo, buffers: Mapping[int, BufferInfo]) -> tuple[str, ...]:
-    """Units in series name the same weights: each buffer once."""
-    layers = [one for one in node.subgraph_nodes or () if _kind_name(one) == "Conv"]
-    read = [buffers[id] for one in layers for id in one.inputs or () if id in buffers]
-    return tuple(dict.fromkeys(buffer.name for buffer in read if buffer.is_param))
-
-
-def _unit(operator: NodeInfo) -> str:
-    return names.unit_of(_kind_name(operator), (operator.attributes or {}).get(names.UNIT_KEY))
-
-
-def _streams_in(node: NodeInfo, buffers: Mapping[int, BufferInfo], longest: int) -> int:
-    """Tensors once each, weights for every convolution, and vectors that no unit can hold."""
-    pairs = [(one, id) for one in node.subgraph_nodes or () for id in one.inputs or () if id]
-    tensors = {id for _, id in pairs if not buffers[id].is_param}
-    params = [(_kind_name(one) == "Conv", buffers[id]) for one, id in pairs if id not in tensors]
-    return len(tensors) + sum(
-        is_conv or (vector.shape[0] if vector.shape else 0) > longest for is_conv, vector in params
-    )
-
-
-def _partials(node: NodeInfo, read: set[int]) -> list[int]:
-    """Sums that only the epoch itself reads again."""
-    return [id for one in node.subgraph_nodes or () for id in one.outputs or () if id not in read]

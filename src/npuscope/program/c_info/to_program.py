@@ -12,7 +12,8 @@ from npuscope.program.c_info.records import (
     GraphInfo,
     PoolInfo,
 )
-from npuscope.program.c_info.to_epochs import MACHINE, epochs_of, stated_units
+from npuscope.program.c_info.stated import stated_units
+from npuscope.program.c_info.to_epochs import MACHINE, epochs_of
 from npuscope.program.model import (
     Buffer,
     Pool,

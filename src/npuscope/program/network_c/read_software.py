@@ -101,6 +101,7 @@ class SoftwareReader(msgspec.Struct):
         size = prod(of.shape) * nbits // 8
         pool = self.pools.locate(of.address, size)
         name = f"epoch_{self.epoch}.{number}"
+        home = self.places.ref(of.address, self.epoch).buffer
         self.views.append(
             Buffer(
                 name,
@@ -115,8 +116,8 @@ class SoftwareReader(msgspec.Struct):
                 is_float=is_float,
                 signed=of.signed or is_float,
                 quant=quant,
-                view_of=self.places.ref(of.address, self.epoch).buffer,
-                is_param=not pool.writable,
+                view_of=home,
+                is_param=not pool.writable or self.places.is_param(home),
             )
         )
         return name
