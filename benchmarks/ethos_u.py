@@ -17,12 +17,12 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
-from ethos_u_causes import unexplained
+from ethos_u_causes import spilling, unexplained
 
 from npuscope.errors import NpuscopeError
 from npuscope.families.ethos_u.build import compiled, timed
@@ -120,8 +120,51 @@ def compared(path: Path, machine: str) -> dict[str, Any]:
         left = [op for op in build.file.model.ops if op.index not in build.file.offloads]
         tensors = {build.file.tensor(index).name for op in left for index in op.outputs}
         causes, rest = unexplained(build.graph, machine, arguments, tensors, results)
+        if rest and (spilled := spilling(build.graph, tensors)):
+            rest = _rest(path, machine, spilled)
         row |= {"causes": causes, "unexplained": rest if causes else different}
     return row
+
+
+def _rest(path: Path, machine: str, spilled: set[str]) -> int:
+    """What is not explained of the network without operators that overwrite others."""
+    data = _without(path.read_bytes(), spilled)
+    if data is None:
+        return 0
+    with tempfile.TemporaryDirectory() as name:
+        part = Path(name) / path.name
+        part.write_bytes(data)
+        rest: int = compared(part, machine).get("unexplained", 0)
+        return rest
+
+
+def _without(data: bytes, names: Container[str]) -> bytes | None:
+    """A file without the outputs that depend on some tensors; None if none is left."""
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromPackedBuf(data, 0)
+    graph = model.subgraphs[0]
+    makers = {index: op for op in graph.operators for index in op.outputs}
+    dependent: set[int] = set()
+    for op in graph.operators:  # in the order of execution
+        named = any(graph.tensors[index].name.decode() in names for index in op.outputs)
+        if named or not dependent.isdisjoint(op.inputs):
+            dependent.update(op.outputs)
+    graph.outputs = [index for index in graph.outputs if index not in dependent]
+    needed, queue = set(), list(graph.outputs)
+    while queue:
+        index = queue.pop()
+        if index not in needed:
+            needed.add(index)
+            queue += list(makers[index].inputs) if index in makers else []
+    graph.operators = [op for op in graph.operators if needed.intersection(op.outputs)]
+    graph.inputs = [index for index in graph.inputs if index in needed]
+    if not graph.operators:
+        return None
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
 
 
 def on_cpu(profile: Profile) -> list[str]:

@@ -8,6 +8,7 @@ from those of its causes (`unexplained`); those that depend on what a memory hel
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from npuscope.ops.kernels.requantize import (
 from npuscope.ops.kernels.step import quant_of
 from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs, is_depthwise
 from npuscope.ops.moves import MirrorPadAttrs, SliceAttrs, SplitAttrs
-from npuscope.ops.reduce import ReduceAttrs
+from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
 from npuscope.ops.run import disturbed, run_some
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -194,6 +195,18 @@ def _summed(graph: Graph, op: Op, inputs: Sequence[Array], result: Array) -> Arr
     return _stored(graph, op, scaled[: result.size]).reshape(result.shape)
 
 
+def spilling(graph: Graph, on_cpu: Container[str]) -> set[str]:
+    """Sums with more values than their outputs have room for: they overwrite other tensors."""
+    names = set()
+    for op in graph.ops:
+        if op.kind == "ReduceSum" and op.outputs[0] not in on_cpu:
+            shape = list(graph.tensors[op.inputs[0]].shape)
+            del shape[op.attrs_as(ReduceAttrs).axes[0]]
+            if prod(shape) > prod(graph.output_tensor(op).shape):
+                names.add(op.outputs[0])
+    return names
+
+
 def _sums_bytes(graph: Graph, op: Op) -> bool:
     """LiteRT's reference kernel of 8 bits is wrong; its default one is not."""
     return op.kind == "ReduceSum" and graph.tensors[op.inputs[0]].dtype.limits[1] < 256
@@ -286,6 +299,14 @@ def _part_maker(graph: Graph, op: Op) -> Op | None:
     return maker if cuts else None
 
 
+def _pads_every_second(graph: Graph, op: Op) -> bool:
+    """A window with padding over an image of which some rows or columns are left out."""
+    maker = _part_maker(graph, op)
+    pads = op.attrs.pads if isinstance(op.attrs, ConvAttrs | PoolAttrs) else ()
+    strided = maker is not None and isinstance(maker.attrs, SliceAttrs)
+    return strided and any(pads) and max(maker.attrs_as(SliceAttrs).steps[1:3]) > 1
+
+
 def _begins_inside(graph: Graph, op: Op) -> bool:
     """A part that does not begin in the first row and column of the image."""
     maker = _part_maker(graph, op)
@@ -354,6 +375,7 @@ CAUSES = (
         lambda g, op: op.kind == "TransposeConv" and _part_maker(g, op) is not None,
         _all_open,
     ),
+    Cause("skips a row or column", _ALL, _pads_every_second, _all_open),
     Cause(
         "reads the whole's beginning",
         _U85,

@@ -67,6 +67,13 @@ def test_other_values_are_not_explained(
     assert row["unexplained"] == row["values"]
 
 
+def test_sums_that_overwrite_other_tensors_are_left_out(benchmark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "sums.tflite"
+    path.write_bytes(network_of(930030).written())
+    row = benchmark.compared(path, "ethos-u55-128")
+    assert (row["causes"], row["unexplained"]) == (["sum of LiteRT", "sums one axis"], 0)
+
+
 def _part(writer: TfliteWriter, axis: int = 3) -> tuple[int, int]:
     """An image and its second half along an axis."""
     image = writer.tensor("x", (1, 1, 6, 6), "int8", 0.02, -128)
@@ -84,6 +91,20 @@ def _depth_of_a_part() -> bytes:
     kernel = writer.constant("w", weights, scale=0.005)
     output = writer.tensor("y", (1, 1, 6, 6), "int8", 0.02, 0)
     writer.op("DEPTHWISE_CONV_2D", [part, kernel], [output], padding=SAME, depthMultiplier=2)
+    return writer.finish([image], [output])
+
+
+def _pool_of_every_second() -> bytes:
+    writer = TfliteWriter()
+    image = writer.tensor("x", (1, 6, 8, 4), "int8", 0.02, -5)
+    part = writer.tensor("p", (1, 3, 8, 4), "int8", 0.02, -5)
+    output = writer.tensor("y", (1, 3, 8, 4), "int8", 0.02, -5)
+    bounds = [
+        writer.constant(name, np.array(values, np.int32))
+        for name, values in (("b", (0, 0, 0, 0)), ("e", (1, 6, 8, 4)), ("s", (1, 2, 1, 1)))
+    ]
+    writer.op("STRIDED_SLICE", [image, *bounds], [part])
+    writer.op("MAX_POOL_2D", [part], [output], padding=SAME, filterHeight=3, filterWidth=3)
     return writer.finish([image], [output])
 
 
@@ -127,10 +148,18 @@ def _selection(condition_leaves: bool) -> bytes:
         (_depth_of_a_part(), "ethos-u85-256", "pads after the image"),
         (_transposed_part(), "ethos-u55-128", "pads after the image"),
         (_transposed_part(axis=2), "ethos-u85-256", "reads the whole's beginning"),
+        (_pool_of_every_second(), "ethos-u55-128", "skips a row or column"),
         (_selection(True), "ethos-u85-256", "selects by one bit"),
         (_selection(False), "ethos-u85-256", "selects in another shape"),
     ],
-    ids=["depth of a part", "transposed channels", "transposed columns", "condition", "shape"],
+    ids=[
+        "depth of a part",
+        "transposed channels",
+        "transposed columns",
+        "every second row",
+        "condition",
+        "shape",
+    ],
 )
 def test_neighbours_change_an_operator(
     benchmark: Any, model: bytes, machine: str, cause: str, tmp_path: Path
