@@ -5,8 +5,9 @@
 Every .tflite model (folders: all in them) and N random networks of tests/differential are compiled
 for every machine and executed bit by bit on random inputs; LiteRT's reference kernels compute the
 same on the source; with --each for every operator of a network by itself. Prints one JSON row per
-run: values, how many differ, how far, seconds of this process. What
-Vela, npuscope or LiteRT refuse is a row with the reason.
+run: values, how many differ, how far, from which causes (ethos_u_causes.py) and how many do not
+follow from these, seconds of this process. What Vela, npuscope or LiteRT refuse is a row with the
+reason.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
+from ethos_u_causes import spilling, unexplained
 
 from npuscope.errors import NpuscopeError
 from npuscope.families.ethos_u.build import compiled, timed
@@ -84,7 +86,7 @@ def _tell(target: TextIO, path: Path, machine: str) -> None:
     began = time.process_time()
     row: dict[str, Any] = {"model": path.name, "machine": machine}
     try:
-        row |= _compared(path, machine)
+        row |= compared(path, machine)
     except NpuscopeError as error:
         row["refused"] = str(error)[:300]
     except (RuntimeError, ValueError) as error:
@@ -93,7 +95,7 @@ def _tell(target: TextIO, path: Path, machine: str) -> None:
     print(json.dumps(row), file=target, flush=True)
 
 
-def _compared(path: Path, machine: str) -> dict[str, Any]:
+def compared(path: Path, machine: str) -> dict[str, Any]:
     build = compiled(path, {"machine": machine})
     profile = timed(build)
     assert build.graph is not None
@@ -105,14 +107,64 @@ def _compared(path: Path, machine: str) -> dict[str, Any]:
             n: _values(rng, np.dtype(tensors[n].dtype.value), tensors[n].shape) for n in names
         }
         expected = list(run_once(build.graph, inputs).values())
-    results = executed(build.file, build.graph, dict(zip(names, inputs.values(), strict=True)))
+    arguments = dict(zip(names, inputs.values(), strict=True))
+    results = executed(build.file, build.graph, arguments)
     worst = values = different = 0
     for one, other in zip(expected, results.values(), strict=True):
         distance = np.abs(one.astype(np.float64).ravel() - other.astype(np.float64).ravel())
         values += distance.size
         different += int((distance > 0).sum())
         worst = max(worst, float(distance.max(initial=0)))
-    return {"values": values, "different": different, "worst": worst, "cpu": on_cpu(profile)}
+    row = {"values": values, "different": different, "worst": worst, "cpu": on_cpu(profile)}
+    if different:
+        left = [op for op in build.file.model.ops if op.index not in build.file.offloads]
+        tensors = {build.file.tensor(index).name for op in left for index in op.outputs}
+        causes, rest = unexplained(build.graph, machine, arguments, tensors, results)
+        if rest and (spilled := spilling(build.graph, tensors)):
+            rest = _rest(path, machine, spilled)
+        row |= {"causes": causes, "unexplained": rest if causes else different}
+    return row
+
+
+def _rest(path: Path, machine: str, spilled: set[str]) -> int:
+    """What is not explained of the network without operators that overwrite others."""
+    data = _without(path.read_bytes(), spilled)
+    if data is None:
+        return 0
+    with tempfile.TemporaryDirectory() as name:
+        part = Path(name) / path.name
+        part.write_bytes(data)
+        rest: int = compared(part, machine).get("unexplained", 0)
+        return rest
+
+
+def _without(data: bytes, names: Container[str]) -> bytes | None:
+    """A file without the outputs that depend on some tensors; None if none is left."""
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromPackedBuf(data, 0)
+    graph = model.subgraphs[0]
+    makers = {index: op for op in graph.operators for index in op.outputs}
+    dependent: set[int] = set()
+    for op in graph.operators:  # in the order of execution
+        named = any(graph.tensors[index].name.decode() in names for index in op.outputs)
+        if named or not dependent.isdisjoint(op.inputs):
+            dependent.update(op.outputs)
+    graph.outputs = [index for index in graph.outputs if index not in dependent]
+    needed, queue = set(), list(graph.outputs)
+    while queue:
+        index = queue.pop()
+        if index not in needed:
+            needed.add(index)
+            queue += list(makers[index].inputs) if index in makers else []
+    graph.operators = [op for op in graph.operators if needed.intersection(op.outputs)]
+    graph.inputs = [index for index in graph.inputs if index in needed]
+    if not graph.operators:
+        return None
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
 
 
 def on_cpu(profile: Profile) -> list[str]:

@@ -64,6 +64,18 @@ def convolution(draft: Draft) -> None:
         _try(draft, draft.rng.choice(kinds[draft.format]))
 
 
+def single(draft: Draft) -> None:
+    """One op of any kind, of two values of a shape or of several."""
+    kinds = list(MAKERS[draft.format])
+    while not draft.nodes:
+        draft.inputs.clear(), draft.live.clear()
+        shape = _input_shape(draft)
+        for _ in range(draft.choose(1, 2)):
+            draft.input(shape)
+        draft.input(_input_shape(draft))
+        _try(draft, draft.rng.choice(kinds))
+
+
 def _try(draft: Draft, kind: str) -> None:
     """A maker that gives up halfway leaves no node behind."""
     nodes, live, unread = list(draft.nodes), list(draft.live), set(draft.unread)
@@ -83,7 +95,11 @@ def _input_shape(draft: Draft) -> Shape:
     return draft.rng.choice((image, image, image, image, image[:3], image[:2]))
 
 
-PROFILES: dict[str, Callable[[Draft], None]] = {"mixed": mixed, "conv": convolution}
+PROFILES: dict[str, Callable[[Draft], None]] = {
+    "mixed": mixed,
+    "conv": convolution,
+    "single": single,
+}
 
 
 def network_of(seed: int, profile: str = "mixed") -> Network:

@@ -55,7 +55,7 @@ def test_both_ways_to_compute_agree(first: int, tmp_path: Path) -> None:
     assert not faults, faults
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", ["mixed", "conv"])  # a single op may be a view, of 0 ms
 def test_verbs_and_fixes_stand_them_too(profile: str, tmp_path: Path) -> None:
     others = [name for name in JUDGES if name not in QUICK]
     faults = told(trials(range(FIRST, FIRST + 6), tmp_path, profile, others))

@@ -351,3 +351,17 @@ def test_what_the_runtime_does_around_a_delegate(order, reordered, tmp_path: Pat
             broken[place] ^= 1 << int(rng.integers(8))
         with contextlib.suppress(FileError):
             read_program(bytes(broken))
+
+
+def test_an_offload_may_leave_its_results_in_the_arena(path: Path) -> None:
+    model = schema.ModelT.InitFromPackedBuf(path.read_bytes(), 0)
+    operators = model.subgraphs[0].operators
+    first = schema.OperatorT()
+    first.opcodeIndex, first.inputs, first.outputs = 0, operators[0].inputs, []
+    model.subgraphs[0].operators = [first, *operators]
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    image = np.zeros((1, *SHAPE_IN), np.int8)
+    expected = Network(read_vela(path.read_bytes())).run({"image": image})
+    results = Network(read_vela(bytes(builder.Output()))).run({"image": image})
+    assert np.array_equal(results["real"], expected["real"])

@@ -96,7 +96,7 @@ def read_vela(data: bytes, *, compiled: bool = False) -> VelaFile:
 
 
 def _offload(model: TfliteModel, op: SourceOp) -> Offload:
-    if len(op.inputs) < _FIRST_MAP or not op.outputs or min(op.inputs) < 0:
+    if len(op.inputs) < _FIRST_MAP or min(op.inputs) < 0:
         raise FileError(f"{len(op.inputs)} inputs are too few for 'ethos-u'", where=op.origin)
     stream, constants = (model.tensors[op.inputs[place]].data for place in (_STREAM, _CONSTANTS))
     if stream is None:

@@ -274,8 +274,7 @@ def row_sums(where: Geometry, weights: IntegerWeights, groups: int) -> RowSums:
     """The cheapest exact way to the sums of this conv."""
     values, dtype = weights.values, weights.input.dtype
     channels = weights.input.shape[3]
-    regular = where.strides[1] == 1 or where.dilations[1] == 1
-    if groups == channels and groups > 1 and regular:
+    if groups == channels and groups > 1:
         taps = values[..., 0].transpose(1, 2, 0).astype(sum_type(values, dtype))
         return depthwise(where, taps, len(values) // channels)
     if groups > 1:

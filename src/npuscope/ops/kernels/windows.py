@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from npuscope.graph.model import DType
 from npuscope.ops.kernels.step import Array
@@ -210,8 +210,17 @@ def _every(block: Array, start: int, stride: int) -> Array:
 
 
 def depthwise(where: Geometry, weights: Array, multiplier: int) -> Depthwise:
-    """From weights (kernel height, kernel width, outputs), in the float type of the sums."""
-    stride = where.strides[1]
+    """From weights (kernel height, kernel width, outputs), in the float type of the sums.
+
+    Columns with a stride and dilation have zeros between their taps: the split goes by the stride.
+    """
+    stride, dilation = where.strides[1], where.dilations[1]
+    if stride > 1 and dilation > 1:
+        rows, columns, outputs = weights.shape
+        spread = np.zeros((rows, (columns - 1) * dilation + 1, outputs), weights.dtype)
+        spread[:, ::dilation] = weights
+        weights = spread
+        where = structs.replace(where, kernel=spread.shape[:2], dilations=(where.dilations[0], 1))
     split = [weights[:, start::stride] for start in range(min(stride, weights.shape[1]))]
     taps = tuple(np.tile(part, where.output[1]) for part in split)
     return Depthwise(where, taps, multiplier)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from npuscope.errors import FileError
 from npuscope.families.ethos_u.arithmetic.scaling import rescaled
@@ -67,17 +67,6 @@ def _row_sums(kernel: NpuKernel, where: Geometry, weights: Array) -> RowSums:
     dtype = _TYPES[kernel.ifm.dtype]
     if kernel.kind == "DEPTHWISE":
         taps = weights[..., 0].transpose(1, 2, 0).astype(sum_type(weights, dtype))
-        return depthwise(*_without_dilation(where, taps), 1)
+        return depthwise(where, taps, 1)
     panels = exact_panels(weights.reshape(len(weights), -1), dtype)
     return Pointwise(where, panels) if where.plain else Windowed(where, panels)
-
-
-def _without_dilation(where: Geometry, taps: Array) -> tuple[Geometry, Array]:
-    """Zeros between the taps where columns have a stride too: the sums split them by it."""
-    if where.dilations[1] == 1 or where.strides[1] == 1:
-        return where, taps
-    (rows, columns), (down, right) = where.kernel, where.dilations
-    reach = ((rows - 1) * down + 1, (columns - 1) * right + 1)
-    spread = np.zeros((*reach, taps.shape[2]), taps.dtype)
-    spread[::down, ::right] = taps
-    return structs.replace(where, kernel=reach, dilations=(1, 1)), spread
