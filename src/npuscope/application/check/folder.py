@@ -179,18 +179,15 @@ def _chosen(
     fitting = [f for f in files if board in boards_of(folder.shown(f))]
     best: dict[str, Path] = {}
     for file in fitting:
-        tails = [_tail(mention) for mention in mentions if Path(mention).name == file.name]
+        # Of a path with variables, what is known behind them.
+        tails = [mention.rpartition(")/")[2].replace("../", "").lstrip("/")
+            for mention in mentions if Path(mention).name == file.name]  # fmt: skip
         if not any(f"/{folder.shown(file)}".endswith(f"/{tail}") for tail in tails):
             continue
         other = best.get(file.name)
         if other is None or _nearness(folder, file, home) > _nearness(folder, other, home):
             best[file.name] = file
     return tuple(best.values())
-
-
-def _tail(mention: str) -> str:
-    """What is known of a path behind its variables."""
-    return mention.rpartition(")/")[2].replace("../", "").lstrip("/")
 
 
 def _nearness(folder: AppFolder, file: Path, home: Path) -> tuple[bool, int, bool]:
