@@ -48,15 +48,13 @@ def read_config(path: str | Path) -> tuple[Sizes, ...]:
 def _sizes(row: Any, where: str) -> Sizes:
     if not isinstance(row, dict) or not row:
         raise FileError("expected an object of sizes by name", where=where)
-    return {name: _size(value, f"{where}.{safe_terminal(name)}") for name, value in row.items()}
-
-
-def _size(value: Any, where: str) -> int:
-    text = str(value) if type(value) in (int, str) else ""
-    digits = text.isascii() and text.isdecimal() and len(text) < 11
-    if not digits or not 0 < int(text) < _MOST_SIZE:
-        raise FileError("expected a size of at least 1", where=where)
-    return int(text)
+    for name, value in row.items():
+        text = str(value) if type(value) in (int, str) else ""
+        digits = text.isascii() and text.isdecimal() and len(text) < 11
+        if not digits or not 0 < int(text) < _MOST_SIZE:
+            place = f"{where}.{safe_terminal(name)}"
+            raise FileError("expected a size of at least 1", where=place)
+    return {name: int(value) for name, value in row.items()}
 
 
 def network_name(network: str, number: int) -> str:

@@ -75,8 +75,10 @@ def add_outputs(context: DraftContext) -> None:
     copies: dict[int, list[int]] = {}
     for name in context.graph.outputs:
         for core, box, reads in _parts(context, name):
+            writes = (BufferAccess(context.in_ddr(name), context.bytes_of(name, box)),)
+            step = context.move(core, COPY_OUT, (name, box), reads, writes, (f"output:{name}",))
             wait = None if core in copies else OUTPUT_PORT
-            copies.setdefault(core, []).append(_copy_out(context, (name, box), core, reads, wait))
+            copies.setdefault(core, []).append(draft.add_work(replace(step, port_wait=wait)))
     for core, steps in copies.items():
         step = _semaphore(core, OUTPUT_SEMAPHORE, OUTPUT_SEMAPHORE_NUMBER)
         draft.add_work(replace(step, after=tuple(steps)))
@@ -92,19 +94,6 @@ def _parts(context: DraftContext, name: str) -> list[tuple[int, Box, tuple[Buffe
         (core, box, (BufferAccess(buffer, context.bytes_of(name, box), (name, box)),))
         for core, box, buffer in value.all_pieces()
     ]
-
-
-def _copy_out(
-    context: DraftContext,
-    part: tuple[str, Box],
-    core: int,
-    reads: tuple[BufferAccess, ...],
-    wait: int | None,
-) -> int:
-    name = part[0]
-    writes = (BufferAccess(context.in_ddr(name), context.bytes_of(*part)),)
-    step = context.move(core, COPY_OUT, part, reads, writes, (f"output:{name}",))
-    return context.draft.add_work(replace(step, port_wait=wait))
 
 
 def mark_inputs(context: DraftContext) -> None:

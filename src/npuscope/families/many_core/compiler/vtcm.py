@@ -146,7 +146,17 @@ class _Attempt:
         start = self._last_gap(core, size) if stays else self._gap(core, size)
         if start is None:
             return False
-        self._occupy(core, number, start, start + size, stays)
+        stop = start + size
+        self.offsets[number] = start
+        here = _ordered_touching(core.former, start, stop)
+        before = core.former[here]
+        self.replaces[number] = tuple(sorted(owner for _, _, owner in before))
+        core.former[here] = [rest for old in before for rest in _without(old, start, stop)]
+        core.live.append((start, stop, number))
+        if not stays:
+            core.hand = stop % self.size
+        core.used += stop - start
+        core.most = max(core.most, core.used)
         return True
 
     def _last_gap(self, core: _Core, size: int) -> int | None:
@@ -166,18 +176,6 @@ class _Attempt:
             if stop <= self.size and not any(a < stop and start < b for a, b, _ in core.live):
                 return start
         return None
-
-    def _occupy(self, core: _Core, number: int, start: int, stop: int, stays: bool) -> None:
-        self.offsets[number] = start
-        here = _ordered_touching(core.former, start, stop)
-        before = core.former[here]
-        self.replaces[number] = tuple(sorted(owner for _, _, owner in before))
-        core.former[here] = [rest for old in before for rest in _without(old, start, stop)]
-        core.live.append((start, stop, number))
-        if not stays:
-            core.hand = stop % self.size
-        core.used += stop - start
-        core.most = max(core.most, core.used)
 
     def _leave(self, buffer: DraftBuffer) -> None:
         core = self.cores.get(buffer.core)

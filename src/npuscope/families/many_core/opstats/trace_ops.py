@@ -58,7 +58,15 @@ def _add_runs(scene: Scene, runs: OpRuns, rows: np.ndarray) -> np.ndarray:
     threads = scene.threads(
         scene.index.core[op], _lane(scene, runs, rows), Lane.OPS, begin, runs.end_at[rows]
     )
-    _add_waits(scene, runs, rows[waited], threads[waited])
+    waits = rows[waited]
+    scene.builder.add_slices(
+        threads[waited],
+        scene.ns(runs.sync_at[waits]),
+        scene.ns(runs.start_at[waits]),
+        _engine_names(scene, "sync")[runs.op[waits]],
+        "sync",
+        _wait_args(scene, runs.op[waits], runs.sync_uc[waits]),
+    )
     return scene.builder.add_slices(
         threads,
         scene.ns(runs.start_at[rows]),
@@ -78,17 +86,6 @@ def _kinds(scene: Scene) -> np.ndarray:
     """Name of the slices by row of the index."""
     names = scene.builder.texts(label.kind for label in scene.index.labels)
     return np.asarray(names[scene.index.label])
-
-
-def _add_waits(scene: Scene, runs: OpRuns, rows: np.ndarray, threads: np.ndarray) -> None:
-    scene.builder.add_slices(
-        threads,
-        scene.ns(runs.sync_at[rows]),
-        scene.ns(runs.start_at[rows]),
-        _engine_names(scene, "sync")[runs.op[rows]],
-        "sync",
-        _wait_args(scene, runs.op[rows], runs.sync_uc[rows]),
-    )
 
 
 def _engine_names(scene: Scene, word: str) -> np.ndarray:

@@ -46,7 +46,11 @@ def compile_text(
         lines += [f"warning  {safe_terminal(text)}" for text in program.warnings]
     if perf_metrics:
         lines += metrics_lines(metrics_of(program))
-    lines += [_specialization(number, one) for number, one in enumerate(build.several)]
+    for number, one in enumerate(build.several):
+        ops = sum(len(part.all_ops()) for part in one.devices)
+        shapes = (f"{b.name} {'x'.join(map(str, b.shape)) or '1'}" for b in one.inputs)
+        inputs = safe_terminal(", ".join(shapes))
+        lines.append(f"program  {number}: {one.layout.network}, {inputs}, {counted(ops, 'op')}")
     return "\n".join(lines)
 
 
@@ -57,13 +61,6 @@ def _answer(program: CoreProgram, path: Path | None) -> str:
     if len(program.devices) > 1:
         where = f"{counted(len(program.devices), 'device')} of {where}"
     return f"{layout.network}: {counted(ops, 'op')} on {where} in {safe_terminal(str(path))}"
-
-
-def _specialization(number: int, program: CoreProgram) -> str:
-    ops = sum(len(part.all_ops()) for part in program.devices)
-    shapes = (f"{b.name} {'x'.join(map(str, b.shape)) or '1'}" for b in program.inputs)
-    inputs = safe_terminal(", ".join(shapes))
-    return f"program  {number}: {program.layout.network}, {inputs}, {counted(ops, 'op')}"
 
 
 def _assumptions(program: CoreProgram, machine: CoreMachine) -> str:

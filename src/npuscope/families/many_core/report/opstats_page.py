@@ -116,18 +116,18 @@ def _ops(buffers: Sequence[Opstats]) -> list[dict[str, Any]]:
     rows: dict[str, list[OpRow]] = {}
     for row in (row for buffer in buffers for core in buffer.cores for row in core.ops):
         rows.setdefault(row.details, []).append(row)
-    sums = [_op(details, op_rows) for details, op_rows in rows.items()]
+    sums = []
+    for details, same in rows.items():
+        sizes = [row.out_bytes for row in same if row.out_bytes is not None]
+        sums.append(
+            {
+                "details": details,
+                "count": sum(row.count for row in same),
+                "us": sum(row.ucycles for row in same) * _US,
+                "out_bytes": sum(sizes) if sizes else None,
+            }
+        )
     return sorted(sums, key=lambda row: (-row["us"], row["details"]))
-
-
-def _op(details: str, rows: list[OpRow]) -> dict[str, Any]:
-    sizes = [row.out_bytes for row in rows if row.out_bytes is not None]
-    return {
-        "details": details,
-        "count": sum(row.count for row in rows),
-        "us": sum(row.ucycles for row in rows) * _US,
-        "out_bytes": sum(sizes) if sizes else None,
-    }
 
 
 # --- What holds the first inference up, and what to change; others of the run are much like it ---
