@@ -113,7 +113,11 @@ def relations_of_text(text: str) -> dict[str, Any]:
 
 def together(files: Files) -> tuple[str, ...]:
     """Files of one network, and which model each description was made from."""
-    lines = [_group(network, files) for network in dict.fromkeys(f.network for f in files)]
+    lines = []
+    for network in dict.fromkeys(file.network for file in files):
+        names = [_shown(file) for file in files if file.network == network]
+        if network and len(names) > 1:
+            lines.append(f"network '{safe_terminal(network)}': {', '.join(names)}")
     models = {f.facts["model_md5"]: f for f in files if f.kind in _MODELS}
     for file in _described(files):
         model = models.get(file.facts["model_md5"])
@@ -122,8 +126,7 @@ def together(files: Files) -> tuple[str, ...]:
             lines.append(f"{_shown(file)} was made from {_shown(model)}: same MD5")
         if copy:
             lines.append(f"{_shown(file)} belongs to {_shown(copy)}: same MD5")
-    lines += [*_matched_images(files), *_packed(files)]
-    return tuple(line for line in lines if line)
+    return (*lines, *_matched_images(files), *_packed(files))
 
 
 def _matched_images(files: Files) -> Iterable[str]:
@@ -157,13 +160,6 @@ def contradictions(files: Files) -> tuple[str, ...]:
             names = f"{_shown(first)} and {_shown(file)}"
             lines.append(f"{names} contradict each other: they were made from different models")
     return tuple(lines)
-
-
-def _group(network: str, files: Files) -> str:
-    names = [_shown(file) for file in files if file.network == network]
-    if not network or len(names) < 2:
-        return ""
-    return f"network '{safe_terminal(network)}': {', '.join(names)}"
 
 
 def _described(files: Files) -> Files:
