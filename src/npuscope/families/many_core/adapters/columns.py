@@ -157,6 +157,8 @@ def _row(core: int, engine: str, group: object, figures: dict[str, np.ndarray]) 
         name: float(values.sum()) if (values >= 0).all() else None
         for name, values in figures.items()
     }
+    pcycles, out_bytes = figures["pcycles"], figures["out_bytes"]
+    stated = bool(((pcycles >= 0) & (out_bytes > 0)).all()) and pcycles.size > 0
     return SheetOp(
         core=core,
         engine=engine,
@@ -169,15 +171,8 @@ def _row(core: int, engine: str, group: object, figures: dict[str, np.ndarray]) 
         ucycles=us * UTIMER_HZ / 1e6 if totals["ucycles"] is None else totals["ucycles"],
         pcycles=totals["pcycles"],
         out_bytes=totals["out_bytes"],
-        stddev_pcycles_per_kb=_deviation(figures["pcycles"], figures["out_bytes"]),
+        stddev_pcycles_per_kb=float(np.std(pcycles / (out_bytes / 1024))) if stated else None,
     )
-
-
-def _deviation(pcycles: np.ndarray, out_bytes: np.ndarray) -> float | None:
-    stated = (pcycles >= 0) & (out_bytes > 0)
-    if not stated.all() or not stated.size:
-        return None
-    return float(np.std(pcycles / (out_bytes / 1024)))
 
 
 # --- Events of a trace JSON, one at a time, in bounded memory ---

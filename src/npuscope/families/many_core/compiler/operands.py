@@ -41,27 +41,23 @@ def load_constant(
     for core, box in boxes.items():
         alike.setdefault((context.draft.device(core), box), []).append(core)
     operands: Operands = {}
-    for (_, box), cores in alike.items():
-        operands |= _constant(context, name, box, cores, origin)
-    return operands
-
-
-def _constant(
-    context: DraftContext, name: str, box: Box, cores: list[int], origin: Origin
-) -> Operands:
     loaded, memory = context.draft.loaded, context.machine.memory
-    size = context.bytes_of(name, box)
-    missing = [core for core in cores if ("constant", name, core, box) not in loaded]
-    buffers = {core: context.buffer(core, name, box, Role.CONSTANT) for core in missing}
-    if len(missing) > 1 and size >= memory.multicast_min_bytes:
-        _load_once(context, name, box, buffers, origin)
-    else:
-        for core, access in buffers.items():
-            context.draft.add_load(context.copy_in(core, name, box, access.buffer, origin))
-    if size > memory.keep_constant_bytes:
-        return {core: (access,) for core, access in buffers.items()}
-    loaded.update({("constant", name, core, box): buffers[core].buffer for core in buffers})
-    return {core: (context.whole(loaded["constant", name, core, box]),) for core in cores}
+    for (_, box), cores in alike.items():
+        size = context.bytes_of(name, box)
+        missing = [core for core in cores if ("constant", name, core, box) not in loaded]
+        buffers = {core: context.buffer(core, name, box, Role.CONSTANT) for core in missing}
+        if len(missing) > 1 and size >= memory.multicast_min_bytes:
+            _load_once(context, name, box, buffers, origin)
+        else:
+            for core, access in buffers.items():
+                context.draft.add_load(context.copy_in(core, name, box, access.buffer, origin))
+        if size > memory.keep_constant_bytes:
+            operands |= {core: (access,) for core, access in buffers.items()}
+            continue
+        loaded.update({("constant", name, core, box): buffers[core].buffer for core in buffers})
+        for core in cores:
+            operands[core] = (context.whole(loaded["constant", name, core, box]),)
+    return operands
 
 
 def _load_once(

@@ -49,7 +49,10 @@ def verdict(
     waits = totals.max_input_wait_uc or 0
     shares["host"] = waits / totals.ucycles if totals.ucycles else 0.0
     ranked = tuple(sorted(shares.items(), key=lambda pair: -pair[1]))
-    return CoreVerdict(_bound(shares), ranked)
+    if shares["host"] > _HOST:
+        return CoreVerdict(CoreBound.HOST, ranked)
+    name = max(_ENGINES, key=shares.__getitem__)
+    return CoreVerdict(CoreBound(name) if shares[name] >= _BUSY else CoreBound.SYNC, ranked)
 
 
 def on_path(verdict: CoreVerdict, path: dict[str, float]) -> CoreVerdict:
@@ -62,13 +65,6 @@ def on_path(verdict: CoreVerdict, path: dict[str, float]) -> CoreVerdict:
     if engines[name] <= sum(path.values()) - sum(engines.values()):
         return verdict
     return replace(verdict, bound=CoreBound(name), path_share=engines[name])
-
-
-def _bound(shares: dict[str, float]) -> CoreBound:
-    if shares["host"] > _HOST:
-        return CoreBound.HOST
-    name = max(_ENGINES, key=shares.__getitem__)
-    return CoreBound(name) if shares[name] >= _BUSY else CoreBound.SYNC
 
 
 _COPIES = ("aiccopytovtcm", "aiccopytoddr", "aiccopyfromvtcm", "aiccopyddr")

@@ -39,9 +39,21 @@ class CompiledPrograms(ShownRecord, frozen=True):
 def compile_text(
     build: CompiledPrograms, *, perf_warnings: bool, perf_metrics: bool, unused: tuple[str, ...]
 ) -> str:
-    program = build.program
-    lines = [_answer(program, build.file), _assumptions(program, build.machine)]
-    lines += [f"note     {note}" for note in (*program.layout.notes, *unused)]
+    program, layout = build.program, build.program.layout
+    ops = sum(len(part.all_ops()) for part in program.devices)
+    where = counted(layout.cores, "core")
+    if len(program.devices) > 1:
+        where = f"{counted(len(program.devices), 'device')} of {where}"
+    file = safe_terminal(str(build.file))
+    flags = ["DDR stats"] * layout.ddr_stats
+    if layout.pmu.events:
+        flags.append(f"PMU {layout.pmu.recipe or ','.join(f'{e:X}' for e in layout.pmu.events)}")
+    machine = f"{build.machine.name} at {build.machine.clocks.core_mhz:g} MHz"
+    lines = [
+        f"{layout.network}: {counted(ops, 'op')} on {where} in {file}",
+        f"machine  {', '.join((machine, f'stats level {layout.stats_level}', *flags))}",
+    ]
+    lines += [f"note     {note}" for note in (*layout.notes, *unused)]
     if perf_warnings:
         lines += [f"warning  {safe_terminal(text)}" for text in program.warnings]
     if perf_metrics:
@@ -52,25 +64,6 @@ def compile_text(
         inputs = safe_terminal(", ".join(shapes))
         lines.append(f"program  {number}: {one.layout.network}, {inputs}, {counted(ops, 'op')}")
     return "\n".join(lines)
-
-
-def _answer(program: CoreProgram, path: Path | None) -> str:
-    layout = program.layout
-    ops = sum(len(part.all_ops()) for part in program.devices)
-    where = counted(layout.cores, "core")
-    if len(program.devices) > 1:
-        where = f"{counted(len(program.devices), 'device')} of {where}"
-    return f"{layout.network}: {counted(ops, 'op')} on {where} in {safe_terminal(str(path))}"
-
-
-def _assumptions(program: CoreProgram, machine: CoreMachine) -> str:
-    layout = program.layout
-    flags = ["DDR stats"] * layout.ddr_stats
-    if layout.pmu.events:
-        flags.append(f"PMU {layout.pmu.recipe or ','.join(f'{e:X}' for e in layout.pmu.events)}")
-    rest = "".join(f", {flag}" for flag in flags)
-    mhz = machine.clocks.core_mhz
-    return f"machine  {machine.name} at {mhz:g} MHz, stats level {layout.stats_level}{rest}"
 
 
 def compile_json(build: CompiledPrograms) -> dict[str, Any]:

@@ -16,38 +16,29 @@ from npuscope.text import safe_terminal
 
 def opstats_text(buffers: Sequence[Opstats], files: Sequence[Path], notes: Sequence[str]) -> str:
     """The first line is the answer."""
-    lines = [_answer(buffers, files), *map(_line, buffers)]
-    lines += [f"wrote    {safe_terminal(str(path))}" for path in files]
-    lines += [f"note     {safe_terminal(note)}" for note in notes]
-    return "\n".join(lines)
-
-
-def _answer(buffers: Sequence[Opstats], files: Sequence[Path]) -> str:
     number = f"{len(buffers)} buffer{'s' * (len(buffers) != 1)}"
     levels = sorted({one.level for one in buffers})
     cores = len({core.core for one in buffers for core in one.cores})
     level = f"level {', '.join(map(str, levels))}, " if levels else ""
     rest = f": {len(files)} file{'s' * (len(files) != 1)}" if files else ""
-    return f"{number} ({level}{cores} core{'s' * (cores != 1)}){rest}"
+    lines = [f"{number} ({level}{cores} core{'s' * (cores != 1)}){rest}", *map(_line, buffers)]
+    lines += [f"wrote    {safe_terminal(str(path))}" for path in files]
+    lines += [f"note     {safe_terminal(note)}" for note in notes]
+    return "\n".join(lines)
 
 
 def _line(tables: Opstats) -> str:
     totals = tables.totals
-    return (
+    line = (
         f"{shorten(safe_terminal(tables.name), 90)}: device {tables.device}, "
         f"{ms(totals.seconds * 1000)} ms, {significant(totals.inferences_per_s, 6)} inf/s"
-        f"{_longest(tables)}"
     )
-
-
-def _longest(tables: Opstats) -> str:
-    """The ops that took longest on any core."""
     rows = [(row, core) for core in tables.cores for row in core.ops if not row.label.is_wait]
     if not rows:
-        return ""
+        return line
     row, core = max(rows, key=lambda pair: pair[0].ucycles)
     share = percent(row.ucycles, core.total_uc)
-    return f", most on c{core.core}: {share} {shorten(safe_terminal(row.details), 60)}"
+    return f"{line}, most on c{core.core}: {share} {shorten(safe_terminal(row.details), 60)}"
 
 
 # --- The summary of a stats buffer, in the format of the vendor's tool ---

@@ -37,7 +37,10 @@ class Costs(Struct, frozen=True):
 
     def cycles(self, op: CoreOp) -> float:
         """Of the slowest thread; of the issue alone where bytes move."""
-        return self.pace * self._work(op) + self._records(op) * self.machine.stats.record_cycles
+        records = int(self.level >= 50 and op.semaphore is not None)
+        if self.level >= 70:
+            records = 1 + int(self.level >= 100 and self.op_counters)
+        return self.pace * self._work(op) + records * self.machine.stats.record_cycles
 
     def _work(self, op: CoreOp) -> float:
         machine, info = self.machine, op.info
@@ -52,11 +55,6 @@ class Costs(Struct, frozen=True):
         # An op whose threads reach into DDR by themselves is held by what a core gets of it.
         seconds = (op.info.rd_bytes + op.info.wr_bytes) / self.machine.ddr_bytes_per_s()
         return max(executed, seconds * self.machine.core_hz, 1.0)
-
-    def _records(self, op: CoreOp) -> int:
-        if self.level >= 70:
-            return 1 + int(self.level >= 100 and self.op_counters)
-        return int(self.level >= 50 and op.semaphore is not None)
 
     def cap(self, op: CoreOp) -> float:
         """Bytes per tick that the engine of the transfer can do by itself."""
