@@ -15,7 +15,6 @@ from npuscope.diagnosis.fault import RIGHT, BoardFault
 from npuscope.diagnosis.scene import BoardScene
 from npuscope.diagnosis.sights import Array, Bytes, Sight, SightView
 from npuscope.errors import FileError
-from npuscope.program.model import Buffer
 from npuscope.structs import replace
 
 _EXACT = 1e-4  # of a step: decoded values are printed with a few digits
@@ -113,8 +112,11 @@ class SeenValues(Struct, frozen=True):
                 values = (values.astype(np.float64) - zero) * step
         elif fault.decode is not None and self.sight.view is SightView.OUTPUT:
             return None  # the bytes tell nothing about how they are decoded
+        elif values.dtype.kind == "f" and buffer is not None and buffer.quant is not None:
+            step = float(buffer.quant.scale)
         elif values.dtype.kind == "f":
-            step = _float_step(buffer, values)
+            finite = values[np.isfinite(values)]
+            step = (float(np.ptp(finite)) / 255 if finite.size else 0.0) or 1.0
         if self.sight.view in (SightView.BUFFER, SightView.WEIGHTS):
             values = values.view(np.uint8)
         if values.size != self.values.size:
@@ -126,13 +128,6 @@ class SeenValues(Struct, frozen=True):
             steps = np.abs(a - b) / step
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         return np.where(same, 0.0, np.where(np.isfinite(steps), steps, 255.0))
-
-
-def _float_step(buffer: Buffer | None, values: Array) -> float:
-    if buffer is not None and buffer.quant is not None:
-        return float(buffer.quant.scale)
-    finite = values[np.isfinite(values)]
-    return (float(np.ptp(finite)) / 255 if finite.size else 0.0) or 1.0
 
 
 def _of_steps(steps: Array) -> Likeness:

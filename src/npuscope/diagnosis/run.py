@@ -7,7 +7,7 @@ from functools import partial
 
 from npuscope.diagnosis.case import TriageCase, TriageRequest, open_case
 from npuscope.diagnosis.causes.registry import FaultPlace
-from npuscope.diagnosis.evidence import BoardEvidence, Likeness, SeenValues
+from npuscope.diagnosis.evidence import BoardEvidence, SeenValues
 from npuscope.diagnosis.fault import RIGHT
 from npuscope.diagnosis.observations import confirming_looks, localising_looks, next_looks
 from npuscope.diagnosis.result import (
@@ -243,8 +243,13 @@ def suspect(search: Search, trial: FaultTrial) -> Suspect:
     if trial.contradicted:
         before, after = search.wrong(search.total), search.wrong(fit)
         proof = f"with it {after:,} instead of {before:,} of {fit.compared:,} values differ"
+    elif fit.compared == 1:
+        proof = "the simulation gives the value that was seen"
     else:
-        proof = _proof(fit, chance)
+        how = "exactly" if fit.exact else f"{fit.equal:,} of them exactly, the rest within one step"
+        proof = f"the simulation gives all {fit.compared:,} values that were seen, {how}"
+    if chance > MOST_CHANCE and not trial.contradicted:
+        proof += f"; may be by chance: {counted(fit.touched, 'value')} differ from a right board"
     return Suspect(
         cause.id,
         cause.kind.value,
@@ -260,17 +265,6 @@ def suspect(search: Search, trial: FaultTrial) -> Suspect:
         search.tries(trial),
         chance,
     )
-
-
-def _proof(fit: Likeness, chance: float) -> str:
-    if fit.compared == 1:
-        text = "the simulation gives the value that was seen"
-    else:
-        how = "exactly" if fit.exact else f"{fit.equal:,} of them exactly, the rest within one step"
-        text = f"the simulation gives all {fit.compared:,} values that were seen, {how}"
-    if chance > MOST_CHANCE:
-        text += f"; may be by chance: {counted(fit.touched, 'value')} differ from a right board"
-    return text
 
 
 def _answer(first: SuspectClass) -> str:

@@ -55,7 +55,13 @@ def read_folder(root: str | Path) -> AppFolder:
     root = Path(root)
     if not root.is_dir():
         raise FileError("is not a folder", where=str(root), hint="give an application's folder")
-    files = tuple(_walk(root))
+    paths: list[Path] = []
+    for place, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if name not in (".git", "node_modules"))
+        paths += [Path(place) / name for name in sorted(names)]
+        if len(paths) > _MOST_FILES:
+            raise FileError(f"holds more than {_MOST_FILES:,} files", where=str(root))
+    files = tuple(paths)
     networks = tuple(f for f in files if f.suffix == ".c" and _is_network(f))
     bare = AppFolder(root, files, networks, ())
     targets = [t for build in _build_files(bare) for t in _targets(bare, build)]
@@ -65,17 +71,6 @@ def read_folder(root: str | Path) -> AppFolder:
         hint = "expected generated networks (network.c), a linker script or a Makefile in it"
         raise FileError("holds no application", where=str(root), hint=hint)
     return AppFolder(root, files, networks, tuple(targets))
-
-
-def _walk(root: Path) -> Iterator[Path]:
-    count = 0
-    for place, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if name not in (".git", "node_modules"))
-        for name in sorted(names):
-            count += 1
-            if count > _MOST_FILES:
-                raise FileError(f"holds more than {_MOST_FILES:,} files", where=str(root))
-            yield Path(place) / name
 
 
 def _is_network(path: Path) -> bool:

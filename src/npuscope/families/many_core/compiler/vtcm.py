@@ -134,7 +134,13 @@ class _Attempt:
                 ):
                     return self._choose(self.draft.buffers[access.buffer])
             for buffer in ends.get(position, ()):
-                self._leave(self.draft.buffers[buffer])
+                core = self.cores.get(self.draft.buffers[buffer].core)
+                if core is None or buffer not in self.offsets:
+                    continue
+                place = next(live for live in core.live if live[2] == buffer)
+                core.live.remove(place)
+                insort(core.former, place)
+                core.used -= place[1] - place[0]
         return None
 
     def _enter(self, number: int, stays: bool) -> bool:
@@ -176,15 +182,6 @@ class _Attempt:
             if stop <= self.size and not any(a < stop and start < b for a, b, _ in core.live):
                 return start
         return None
-
-    def _leave(self, buffer: DraftBuffer) -> None:
-        core = self.cores.get(buffer.core)
-        if core is None or buffer.id not in self.offsets:
-            return
-        place = next(live for live in core.live if live[2] == buffer.id)
-        core.live.remove(place)
-        insort(core.former, place)
-        core.used -= place[1] - place[0]
 
     def _choose(self, buffer: DraftBuffer) -> str:
         """The largest activation that is there now, or else the largest of all."""

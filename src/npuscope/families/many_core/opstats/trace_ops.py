@@ -160,7 +160,10 @@ def _counters(scene: Scene, runs: OpRuns, rows: np.ndarray) -> Args:
     thread = records["thread"].astype(np.int64)
     if scene.rows.by_thread:
         # Then a run is that of one thread: its number tells ops of different threads apart.
-        runs_of = _of_threads(runs, op, occurrence(op, thread), thread)
+        keys = _thread_keys(runs.op, runs.sample, runs.thread)
+        lookup = _thread_keys(op, occurrence(op, thread), thread)
+        nearest = np.minimum(np.searchsorted(keys, lookup), len(keys) - 1)
+        runs_of = np.where(keys[nearest] == lookup, nearest, -1)
     else:
         runs_of = find_runs(runs, op, occurrence(op, thread))
     used = list(enumerate(scene.stats.layout.pmu.events[:PMU_COUNTERS]))
@@ -171,13 +174,6 @@ def _counters(scene: Scene, runs: OpRuns, rows: np.ndarray) -> Args:
         )
         for i, code in used
     }
-
-
-def _of_threads(runs: OpRuns, op: np.ndarray, sample: np.ndarray, thread: np.ndarray) -> np.ndarray:
-    keys = _thread_keys(runs.op, runs.sample, runs.thread)
-    lookup = _thread_keys(op, sample, thread)
-    place = np.minimum(np.searchsorted(keys, lookup), len(keys) - 1)
-    return np.where(keys[place] == lookup, place, -1)
 
 
 def _thread_keys(op: np.ndarray, sample: np.ndarray, thread: np.ndarray) -> np.ndarray:
