@@ -80,6 +80,16 @@ def test_a_limit_takes_samples_of_every_class(tmp_path: Path) -> None:
     assert [Path(name).parent.name for name in data.names] == ["a", "a", "b", "b"]
 
 
+def test_a_limit_on_a_table_keeps_the_lines_apart(tmp_path: Path) -> None:
+    lines = [f"{n},{n},{n},{n},{'cat' if n < 3 else 'dog'}" for n in range(6)]
+    (tmp_path / "a.csv").write_text("\n".join(["a,b,c,d,label", *lines]))
+    more = open_dataset(tmp_path / "a.csv", [VECTOR], 10)  # than there are
+    assert [values(more, place)[0] for place in range(len(more))] == [0, 1, 2, 3, 4, 5]
+    some = open_dataset(tmp_path / "a.csv", [VECTOR], 2)
+    assert [values(some, place)[0] for place in range(len(some))] == [0, 3]
+    assert some.names == ("line 2", "line 5")
+
+
 def test_empty_and_missing_data(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="holds no samples"):
         open_dataset(tmp_path, [VECTOR], None)

@@ -75,7 +75,7 @@ def _folder(folder: Path, inputs: Sequence[NetworkInput], limit: int | None) -> 
         )
     if kind == "pictures":
         needs("Pillow", "PIL", "data")
-    samples = _spread(files, limit)
+    samples = [files[place] for place in _spread(len(files), limit)]
     reader = _READERS[kind]
     network = inputs[0]
 
@@ -94,11 +94,11 @@ def _folder(folder: Path, inputs: Sequence[NetworkInput], limit: int | None) -> 
     )
 
 
-def _spread(files: list[Path], limit: int | None) -> list[Path]:
-    """As many as wanted, evenly over all of them: folders of classes come one after the other."""
-    if limit is None or limit >= len(files):
-        return files
-    return [files[number * len(files) // limit] for number in range(limit)]
+def _spread(count: int, limit: int | None) -> list[int]:
+    """Places of as many samples as wanted, evenly over all: classes come one after the other."""
+    if limit is None or limit >= count:
+        return list(range(count))
+    return [number * count // limit for number in range(limit)]
 
 
 def _picture(
@@ -198,9 +198,7 @@ def _arrays(path: Path, inputs: Sequence[NetworkInput], limit: int | None) -> Da
             f"expected as many samples for every input, found {sorted(counts)}", where=str(path)
         )
     total = counts.pop()
-    places = (
-        np.arange(total) if limit is None or limit >= total else np.arange(limit) * total // limit
-    )
+    places = np.array(_spread(total, limit), int)
     if labels is not None and len(labels) != total:
         raise FileError(f"{len(labels)} labels for {total} samples", where=str(path))
 
@@ -244,13 +242,13 @@ def _table(path: Path, inputs: Sequence[NetworkInput], limit: int | None) -> Dat
     column = next((head.index(n) for n in LABEL_NAMES if has_head and n in head), None)
     if column is None and len(rows[0]) == width + 1:
         column = width
-    if limit is not None:
-        body = [body[n * len(body) // limit] for n in range(min(limit, len(body)))]
+    places = _spread(len(body), limit)
+    body, lines = [body[n] for n in places], [n + 1 + has_head for n in places]
     labels = [row.pop(column) for row in body] if column is not None else None
     bad = next((n for n, row in enumerate(body) if len(row) != width), None)
     if bad is not None:
         raise FileError(
-            f"line {bad + 1 + has_head} has {len(body[bad])} values, expected {width}",
+            f"line {lines[bad]} has {len(body[bad])} values, expected {width}",
             where=str(path),
         )
     try:
@@ -265,7 +263,7 @@ def _table(path: Path, inputs: Sequence[NetworkInput], limit: int | None) -> Dat
     return Dataset(
         source=path.name,
         kind="table",
-        names=tuple(f"line {n + 1 + has_head}" for n in range(len(body))),
+        names=tuple(f"line {line}" for line in lines),
         network=inputs[0],
         read=read,
         labels=None if labels is None else np.array([label.strip() for label in labels]),

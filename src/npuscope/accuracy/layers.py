@@ -45,7 +45,9 @@ def layer_costs(
     sizes: dict[str, float] = {}  # of its own error, against what the tensor can hold
     for error in errors:
         for name, difference in error.items():
-            size = float(np.sqrt(np.mean(np.square(difference)))) / _step(one.graph, name)
+            # In steps of an integer; floats have none.
+            step = 1.0 if one.graph.tensor(name).dtype is not DType.FLOAT32 else 1e-3
+            size = float(np.sqrt(np.mean(np.square(difference)))) / step
             sizes[name] = sizes.get(name, 0.0) + size
     for name in sorted(sizes, key=lambda n: -sizes[n])[:_TRIED]:
         for (sample, inputs, _), error in zip(samples, errors, strict=True):
@@ -74,11 +76,6 @@ def layer_costs(
     ]
     rows = [row for row in rows if row.output_move > 0]
     return sorted(rows, key=lambda row: (-row.answers_changed, -row.output_move))[:_LISTED]
-
-
-def _step(graph: Graph, name: str) -> float:
-    """One step of an integer; floats have none."""
-    return 1.0 if graph.tensor(name).dtype is not DType.FLOAT32 else 1e-3
 
 
 def _translated(one: ValueSource, other: ValueSource, values: Values) -> dict[str, np.ndarray]:

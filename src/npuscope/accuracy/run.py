@@ -53,7 +53,14 @@ class Arithmetic(Struct, frozen=True):
 
     def outputs(self, values: Values) -> list[np.ndarray]:
         """Real values, in the order of the network."""
-        return [_reals(self.graph, name, values[name]) for name in self.graph.outputs]
+        reals = []
+        for name in self.graph.outputs:
+            tensor, array = self.graph.tensor(name), np.asarray(values[name])
+            quant = tensor.quant
+            if quant and array.dtype.kind != "f" and tensor.dtype is not DType.FLOAT32:
+                array = (array.astype(np.float32) - quant.zero_point) * np.float32(quant.scale)
+            reals.append(array)
+        return reals
 
 
 class DataRequest(Struct, frozen=True):
@@ -67,13 +74,6 @@ class DataRequest(Struct, frozen=True):
     resize: str = "stretch"
     limit: int | None = None
     made_for: tuple[NetworkInput, ...] = ()  # whose integers samples hold, if not the network's own
-
-
-def _reals(graph: Graph, name: str, values: np.ndarray) -> np.ndarray:
-    quant = graph.tensor(name).quant
-    if quant is None or values.dtype.kind == "f" or graph.tensor(name).dtype is DType.FLOAT32:
-        return np.asarray(values)
-    return (values.astype(np.float32) - quant.zero_point) * np.float32(quant.scale)
 
 
 def measure(

@@ -14,7 +14,7 @@ from npuscope.application.memory import (
     kind_at,
     npu_start,
 )
-from npuscope.application.networks import Grant, PlannedNetwork, Variant
+from npuscope.application.networks import PlannedNetwork, Variant
 from npuscope.application.request import (
     Application,
     FrameBuffer,
@@ -78,10 +78,15 @@ def demands_of(
     machine: Machine,
 ) -> tuple[Demand, ...]:
     whole = (0, len(application.steps) - 1)
-    image = _image(application, networks, rooms, whole)
-    buffers = (_buffer(application, buffer, rooms, machine) for buffer in application.buffers)
-    rows = (row for network in networks for row in _network(application, network, rooms, whole))
-    return (*image, *buffers, *rows)
+    demands = [_buffer(application, buffer, rooms, machine) for buffer in application.buffers]
+    for network in networks:
+        demands += _network(application, network, rooms, whole)
+    size, region = image_bytes(application, networks), image_region(application, rooms)
+    if not size or not region:
+        return tuple(demands)
+    start = next(room.address for room in rooms if room.region == region)
+    block = Block(IMAGE, size, Kind.CPU, *whole, region, 32, start)
+    return (Demand(IMAGE, (Alternative("", (block,)),)), *demands)
 
 
 def image_bytes(application: Application, networks: Sequence[PlannedNetwork]) -> int:
@@ -104,19 +109,6 @@ def image_region(application: Application, rooms: Sequence[FreeRange] = ()) -> s
     names = [room.region for room in rooms if room.region and room.kind is not Kind.PSRAM]
     own = [region.name for region in application.own_regions]
     return next(iter(names or own), "")
-
-
-def _image(
-    application: Application,
-    networks: Sequence[PlannedNetwork],
-    rooms: Sequence[FreeRange],
-    whole: tuple[int, int],
-) -> Iterator[Demand]:
-    size, region = image_bytes(application, networks), image_region(application, rooms)
-    if size and region:
-        start = next(room.address for room in rooms if room.region == region)
-        block = Block(IMAGE, size, Kind.CPU, *whole, region, 32, start)
-        yield Demand(IMAGE, (Alternative("", (block,)),))
 
 
 def _buffer(
@@ -163,12 +155,15 @@ def _network(
     else:
         ways = (_way(use.name, variant, alive, whole, runs) for variant in network.variants)
         yield Demand(use.name, tuple(ways))
-    for side, home, size in (
-        ("input", use.inputs, network.input_bytes * use.input_buffers),
-        ("output", use.outputs, network.output_bytes),
+    filling = lifetime(application, use.input_from or use.name, use.name)
+    if use.input_buffers > 1:  # one of them is filled for the next run at any time
+        filling = whole
+    reading = lifetime(application, use.name, use.output_until or use.name)
+    for side, home, size, lives in (
+        ("input", use.inputs, network.input_bytes * use.input_buffers, filling),
+        ("output", use.outputs, network.output_bytes, reading),
     ):
         if home is Home.APPLICATION and size:
-            lives = _beside(application, use, side)
             name = f"{use.name} {side}"
             like = FrameBuffer(name, bytes=size)
             blocks = (Block(name, size, k, *lives, r, 32) for k, r in _homes(like, rooms))
@@ -178,31 +173,17 @@ def _network(
         yield Demand(block.name, (Alternative("kept", (block,)),))
 
 
-def _beside(application: Application, use: NetworkUse, side: str) -> tuple[int, int]:
-    """How long an input or output of the application's own lives; of several inputs one is filled
-    for the next run at any time."""
-    if side == "output":
-        return lifetime(application, use.name, use.output_until or use.name)
-    if use.input_buffers > 1:
-        return 0, len(application.steps) - 1
-    return lifetime(application, use.input_from or use.name, use.name)
-
-
 def _way(
     name: str, variant: Variant, alive: tuple[int, int], whole: tuple[int, int], runs: float
 ) -> Alternative:
     grant = variant.grant
-    blocks = [Block(f"{name} activations", grant.of(k), k, *alive) for k in _KINDS if grant.of(k)]
+    parts = [(grant.of(kind), kind) for kind in _KINDS if grant.of(kind)]
+    blocks = [Block(f"{name} activations", size, kind, *alive) for size, kind in parts]
+    words = [f"{size // ALIGN} KiB {kind.value}" for size, kind in parts]
     if grant.weights:
         blocks.append(Block(f"{name} weights", grant.weights, grant.weights_kind, *whole))
-    return Alternative(_words(grant), tuple(blocks), variant.ms * runs)
-
-
-def _words(grant: Grant) -> str:
-    sizes = [(grant.of(kind), kind.value) for kind in _KINDS if grant.of(kind)]
-    if grant.weights:
-        sizes.append((grant.weights, f"{grant.weights_kind.value} for weights"))
-    return ", ".join(f"{size // ALIGN} KiB {where}" for size, where in sizes)
+        words.append(f"{grant.weights // ALIGN} KiB {grant.weights_kind.value} for weights")
+    return Alternative(", ".join(words), tuple(blocks), variant.ms * runs)
 
 
 def _built(network: PlannedNetwork, alive: tuple[int, int]) -> Iterator[Block]:

@@ -61,8 +61,10 @@ def _lowest(block: Block, places: Sequence[Place], rooms: Sequence[FreeRange]) -
         if not block.fits_in(room):
             continue
         if block.address is not None:
-            if _free(block.address, block.address + block.size_bytes, room, busy):
-                return block.address
+            start, end = block.address, block.address + block.size_bytes
+            inside = room.address <= start and end <= room.end
+            if inside and all(high <= start or low >= end for low, high in busy):
+                return start
             continue
         start = _aligned(room.address, block.align)
         for low, high in busy:
@@ -71,11 +73,6 @@ def _lowest(block: Block, places: Sequence[Place], rooms: Sequence[FreeRange]) -
         if start + block.size_bytes <= room.end:
             return start
     return None
-
-
-def _free(start: int, end: int, room: FreeRange, busy: Sequence[tuple[int, int]]) -> bool:
-    inside = room.address <= start and end <= room.end
-    return inside and all(high <= start or low >= end for low, high in busy)
 
 
 def _aligned(address: int, align: int) -> int:

@@ -89,19 +89,9 @@ def _of_script(text: str, where: str) -> LinkerLayout:
         value = _value(expression, symbols)
         if value is not None:
             symbols.setdefault(name, value)
-    blocks = _MEMORY.findall(text)
-    regions = tuple(region for block in blocks for region in _regions(block, symbols, where))
-    names = {region.name for region in regions}
-    return LinkerLayout(
-        regions[:_MOST_REGIONS],
-        tuple(_sections(text, names)),
-        symbols.get("_Min_Heap_Size", 0),
-        symbols.get("_Min_Stack_Size", 0),
-    )
-
-
-def _regions(block: str, symbols: dict[str, int], where: str) -> Iterator[FirmwareRegion]:
-    for name, origin, length in _REGION.findall(block):
+    regions: list[FirmwareRegion] = []
+    rows = (row for block in _MEMORY.findall(text) for row in _REGION.findall(block))
+    for name, origin, length in rows:
         address, size = _value(origin, symbols), _value(length, symbols)
         if size == 0:  # a region that a generator leaves empty
             continue
@@ -110,7 +100,14 @@ def _regions(block: str, symbols: dict[str, int], where: str) -> Iterator[Firmwa
             raise FileError(
                 f"region {safe_terminal(name)} has no usable range: {expression}", where=where
             )
-        yield FirmwareRegion(name, address, size)
+        regions.append(FirmwareRegion(name, address, size))
+    names = {region.name for region in regions}
+    return LinkerLayout(
+        tuple(regions[:_MOST_REGIONS]),
+        tuple(_sections(text, names)),
+        symbols.get("_Min_Heap_Size", 0),
+        symbols.get("_Min_Stack_Size", 0),
+    )
 
 
 def _sections(text: str, regions: set[str]) -> Iterator[OutputSection]:

@@ -120,7 +120,14 @@ def rooms_of(application: Application, machine: Machine) -> tuple[FreeRange, ...
     """RAM of the board: the application's regions, and what is left beside them."""
     board = board_named(application.board)
     regions = regions_of(application, machine)
-    whole = [*_on_chip(machine)]
+    # Banks of the NPU side by side are one range; so is what lies in front of them.
+    npu = [pool for pool in machine.pools if pool.path == "nic" and pool.writable]
+    cpu = [pool for pool in machine.pools if pool.path == "noc" and pool.writable]
+    low, high = min(p.address for p in npu), max(p.address + p.size_bytes for p in npu)
+    whole = [
+        FreeRange(Kind.CPU, min(pool.address for pool in cpu), low),
+        FreeRange(Kind.NPU, low, high),
+    ]
     psram = next(pool for pool in machine.pools if pool.cacheable and pool.writable)
     if board.psram_kib:
         end = psram.address + board.psram_kib * 1024
@@ -128,24 +135,13 @@ def rooms_of(application: Application, machine: Machine) -> tuple[FreeRange, ...
     reserved = [(region.address, region.end) for region in regions]
     # The header of the image stands before the first region: nobody else may have it.
     reserved += [(r.address - _VECTORS, r.address) for r in regions if r.address % ALIGN == 0]
-    free = [room for memory in whole for room in _without(memory, reserved)]
-    return (*_as_rooms(regions, machine), *(room for room in free if room.size_bytes >= ALIGN))
-
-
-def _on_chip(machine: Machine) -> Iterable[FreeRange]:
-    """Banks of the NPU side by side are one range; so is what lies in front of them."""
-    npu = [pool for pool in machine.pools if pool.path == "nic" and pool.writable]
-    cpu = [pool for pool in machine.pools if pool.path == "noc" and pool.writable]
-    low = min(pool.address for pool in npu)
-    yield FreeRange(Kind.CPU, min(pool.address for pool in cpu), low)
-    yield FreeRange(Kind.NPU, low, max(pool.address + pool.size_bytes for pool in npu))
-
-
-def _as_rooms(regions: Iterable[FirmwareRegion], machine: Machine) -> Iterable[FreeRange]:
+    rooms = []
     for region in regions:
         kind = kind_at(region.address, machine)
         if kind is not None:
-            yield FreeRange(kind, region.address, region.end, region.name)
+            rooms.append(FreeRange(kind, region.address, region.end, region.name))
+    free = [room for memory in whole for room in _without(memory, reserved)]
+    return (*rooms, *(room for room in free if room.size_bytes >= ALIGN))
 
 
 def _without(room: FreeRange, reserved: list[tuple[int, int]]) -> Iterable[FreeRange]:

@@ -11,7 +11,7 @@ from npuscope.application.request import Application, Home, Kind, NetworkUse, We
 from npuscope.building import Build, Options, build
 from npuscope.compiler.place import place
 from npuscope.errors import FileError, NpuscopeError, TargetError
-from npuscope.machine.model import Machine, MemoryPool
+from npuscope.machine.model import Machine
 from npuscope.machine.mpool import as_reached, with_these_pools
 from npuscope.profiling.model import Profile
 from npuscope.profiling.run import estimate
@@ -141,26 +141,18 @@ def _variants(use: NetworkUse, whole: Build, room: Grant) -> Iterator[Variant]:
     """Smaller and smaller RAM on chip, each without and with weights beside the activations."""
     grants: set[Grant] = set()
     for share in _SHARES:
-        for base in _grants(use, whole, room, share):
-            if base in grants:
+        banks = int(room.npu * share)
+        for limit in (Grant(banks, 0, room.psram), Grant(banks, room.cpu, room.psram)):
+            program = placed(use, whole, limit)
+            if program is None:
                 continue
-            grants.add(base)
-            yield from _with_weights(use, whole, room, base)
-
-
-def _grants(use: NetworkUse, whole: Build, room: Grant, share: float) -> Iterator[Grant]:
-    """What placement uses of each kind, when the NPU's banks have a share of what it would like."""
-    limits = (
-        Grant(int(room.npu * share), 0, room.psram),
-        Grant(int(room.npu * share), room.cpu, room.psram),
-    )
-    for limit in limits:
-        program = placed(use, whole, limit)
-        if program is None:
-            continue
-        used = {pool.name: pool.used_bytes for pool in program.pools}
-        npu, cpu, psram = (_window(used.get(name, 0)) for name in _NAMES.values())
-        yield Grant(npu, cpu, psram)
+            # What placement uses of each kind, not all that it was offered.
+            used = {pool.name: pool.used_bytes for pool in program.pools}
+            npu, cpu, psram = (_window(used.get(name, 0)) for name in _NAMES.values())
+            base = Grant(npu, cpu, psram)
+            if base not in grants:
+                grants.add(base)
+                yield from _with_weights(use, whole, room, base)
 
 
 def _window(used: int) -> int:
@@ -236,11 +228,10 @@ def machine_with(machine: Machine, grant: Grant, windows: Windows | None = None)
         (fixed, at.weights, grant.weights),
         (flash, at.flash, at.flash_bytes or flash.size_bytes),
     )
-    pools = tuple(_pool(pool, address, size, machine) for pool, address, size in rows if size)
+    pools = tuple(
+        as_reached(replace(pool, address=address, size_bytes=size,
+            file=pool.file if pool.cacheable else pool.name), machine)
+        for pool, address, size in rows if size
+    )  # fmt: skip
     changed = with_these_pools(machine, pools)
     return replace(changed, placement=replace(changed.placement, virtual_pool=()))
-
-
-def _pool(like: MemoryPool, address: int, size: int, machine: Machine) -> MemoryPool:
-    file = like.file if like.cacheable else like.name
-    return as_reached(replace(like, address=address, size_bytes=size, file=file), machine)

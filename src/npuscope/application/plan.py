@@ -130,9 +130,12 @@ def make_plan(application: Application) -> Plan:
         options["generation"] = application.generation
     machine = machine_for(options)  # type: ignore[arg-type]
     rooms = rooms_of(application, machine)
-    npu, cpu, psram = (_largest(rooms, kind) for kind in (Kind.NPU, Kind.CPU, Kind.PSRAM))
-    largest = Grant(npu, cpu, psram)
-    networks = tuple(planned(application, use, largest, machine) for use in application.networks)
+    largest = {Kind.NPU: 0, Kind.CPU: 0, Kind.PSRAM: 0}
+    for room in rooms:
+        if room.kind in largest and not room.region:
+            largest[room.kind] = max(largest[room.kind], room.size_bytes)
+    free = Grant(largest[Kind.NPU], largest[Kind.CPU], largest[Kind.PSRAM])
+    networks = tuple(planned(application, use, free, machine) for use in application.networks)
     demands = demands_of(application, networks, rooms, machine)
     possible = tuple(demand for demand in demands if demand.choices)
     find = solver.solved if solver.is_there() else first_fit
@@ -145,19 +148,9 @@ def make_plan(application: Application) -> Plan:
     costs |= {work.name: work_cost(work) for work in application.work}
     frame = schedule(application, costs)
     traffic = _bandwidth(application, placed, placement, frame, machine)
-    problems = (
-        *_shortages(placement, networks),
-        *flash_problems,
-        *_late(application, frame, costs),
-        *_crowding(traffic),
-    )
+    problems = tuple(_problems(application, placed, placement, frame, traffic, flash_problems))
     notes = tuple(_notes(application, placed, placement, frame, traffic))
     return Plan(application, machine, rooms, placed, placement, frame, traffic, problems, notes)
-
-
-def _largest(rooms: Sequence[FreeRange], kind: Kind) -> int:
-    free = (room.size_bytes for room in rooms if room.kind is kind and not room.region)
-    return max(free, default=0)
 
 
 def _least(name: str, networks: Sequence[PlannedNetwork]) -> int:
@@ -183,8 +176,10 @@ def _in_flash(
     builds = [span for one in networks if one.is_fixed for span in built_spans(one)]
     homes = {}
     for network in networks:
-        size = 0 if network.is_fixed else _whole_blocks(network.weights_bytes)
-        address = _behind(address, size, builds)
+        size = 0 if network.is_fixed else _whole_blocks(network.weights_bytes + 1)
+        for low, high in sorted(builds):  # to the first place that no build of others has
+            if low < address + size and high > address:
+                address = _whole_blocks(high)
         homes[network.use.name] = (address, size)
         address += size
     if address <= end:
@@ -195,15 +190,7 @@ def _in_flash(
 
 
 def _whole_blocks(size: int) -> int:
-    return -(-(size + 1) // _FLASH_STEP) * _FLASH_STEP
-
-
-def _behind(address: int, size: int, builds: Sequence[tuple[int, int]]) -> int:
-    """The first place from an address on that no build of others has."""
-    for low, high in sorted(builds):
-        if low < address + size and high > address:
-            address = -(-high // _FLASH_STEP) * _FLASH_STEP
-    return address
+    return -(-size // _FLASH_STEP) * _FLASH_STEP
 
 
 # --- Networks in their windows ---
@@ -284,7 +271,12 @@ def _bandwidth(
     steady = sum(rate for _, rate in rows)
     burst = 0.0
     for network in networks:
-        moved = _moved(network.profile, psram.name)
+        moved = sum(
+            row.read_bytes + row.write_bytes
+            for epoch in network.profile.epochs
+            for row in epoch.counters.traffic
+            if row.pool == psram.name
+        )
         runs = application.runs(network.planned.use) / network.planned.use.every
         if moved:
             rows.append((network.name, moved * runs * frame.fps))
@@ -293,28 +285,24 @@ def _bandwidth(
     return Bandwidth(mean, steady + burst, limit, tuple(rows))
 
 
-def _moved(profile: Profile, pool: str) -> int:
-    return sum(
-        row.read_bytes + row.write_bytes
-        for epoch in profile.epochs
-        for row in epoch.counters.traffic
-        if row.pool == pool
-    )
-
-
 # --- What does not fit, and what a reader has to know ---
 
 
-def _shortages(placement: MemoryPlacement, networks: Sequence[PlannedNetwork]) -> Iterator[Problem]:
-    fixed = {one.use.name for one in networks if one.is_fixed}
+def _problems(
+    application: Application,
+    networks: Sequence[PlacedNetwork],
+    placement: MemoryPlacement,
+    frame: Schedule,
+    traffic: Bandwidth | None,
+    flash_problems: Sequence[Problem],
+) -> Iterator[Problem]:
+    fixed = {one.name for one in networks if one.planned.is_fixed}
     for name, lack in placement.missing:
         text = f"'{name}' finds no room: {lack:,} bytes are missing"
         if name in fixed:
             text = f"'{name}' was built for memory that is the application's or another network's"
         yield Problem("memory", name, text, lack)
-
-
-def _late(application: Application, frame: Schedule, costs: dict[str, Cost]) -> Iterator[Problem]:
+    yield from flash_problems
     if application.deadline_ms is not None and frame.latency_ms > application.deadline_ms:
         over = frame.latency_ms - application.deadline_ms
         text = f"the worst frame takes {frame.latency_ms:.3g} ms, {over:.3g} ms too long"
@@ -326,9 +314,6 @@ def _late(application: Application, frame: Schedule, costs: dict[str, Cost]) -> 
             over = max(ends) - use.deadline_ms
             text = f"'{use.name}' ends {max(ends):.3g} ms into the frame, {over:.3g} ms too late"
             yield Problem("deadline", use.name, text, over)
-
-
-def _crowding(traffic: Bandwidth | None) -> Iterator[Problem]:
     if traffic is not None and traffic.mean > traffic.limit:
         over = traffic.mean - traffic.limit
         text = (

@@ -230,7 +230,10 @@ def _completed(application: Application, path: Path) -> Application:
     _check_order(application, order)
     layout = LinkerLayout()
     if application.linker:
-        layout = _linker(path.parent / application.linker)
+        try:
+            layout = read_linker_file(path.parent / application.linker)
+        except NpuscopeError as error:
+            raise FileError(f"{error.where}: {error.message}", where="linker") from None
     complete = Application(
         **{
             **{name: getattr(application, name) for name in application.__struct_fields__},
@@ -240,15 +243,12 @@ def _completed(application: Application, path: Path) -> Application:
             "layout": layout,
         }
     )
-    _check_regions(complete)
+    names = [region.name for region in complete.own_regions]
+    for index, buffer in enumerate(complete.buffers):
+        memories = [*(kind.value for kind in Kind), *names]
+        _known(buffer.memory, memories, f"buffers[{index}].memory")
+    _known(complete.image_region, names, "image_region")
     return complete
-
-
-def _linker(path: Path) -> LinkerLayout:
-    try:
-        return read_linker_file(path)
-    except NpuscopeError as error:
-        raise FileError(f"{error.where}: {error.message}", where="linker") from None
 
 
 def _check_names(application: Application) -> None:
@@ -331,11 +331,3 @@ def _check_order(application: Application, order: tuple[str, ...]) -> None:
             )
     if math.lcm(*(step.every for step in by_name.values())) > 10_000:
         raise FileError("the steps repeat together after more than 10,000 frames", where="every")
-
-
-def _check_regions(application: Application) -> None:
-    names = [region.name for region in application.own_regions]
-    kinds = [kind.value for kind in Kind]
-    for index, buffer in enumerate(application.buffers):
-        _known(buffer.memory, [*kinds, *names], f"buffers[{index}].memory")
-    _known(application.image_region, names, "image_region")

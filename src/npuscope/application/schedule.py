@@ -149,8 +149,11 @@ def _frame(application: Application, costs: Mapping[str, Cost], mode: str) -> Fr
     jobs = _jobs(application, mode, None)
     slots = tuple(_listed(application, costs, jobs, 0.0, {}))
     latency = max((slot.end_ms for slot in slots), default=0.0)
-    late = {name: Cost(c.worst_ms, c.worst_ms, _stretched(c), c.source)
-        for name, c in costs.items()}  # fmt: skip
+    late: dict[str, Cost] = {}
+    for name, cost in costs.items():
+        scale = cost.worst_ms / cost.ms if cost.ms else 1.0
+        busy = tuple((unit, start * scale, end * scale) for unit, start, end in cost.busy)
+        late[name] = Cost(cost.worst_ms, cost.worst_ms, busy, cost.source)
     worst = _length(application, late, jobs)
     bound = _bound(application, costs, jobs)
     solver = "in order"
@@ -166,11 +169,6 @@ def _frame(application: Application, costs: Mapping[str, Cost], mode: str) -> Fr
     return FrameKind(mode, slots, latency, max(worst, latency), min(bound, latency), solver)
 
 
-def _stretched(cost: Cost) -> tuple[tuple[str, float, float], ...]:
-    scale = cost.worst_ms / cost.ms if cost.ms else 1.0
-    return tuple((unit, start * scale, end * scale) for unit, start, end in cost.busy)
-
-
 def _length(application: Application, costs: Mapping[str, Cost], jobs: Sequence[Job]) -> float:
     slots = _listed(application, costs, jobs, 0.0, {})
     return max((slot.end_ms for slot in slots), default=0.0)
@@ -184,12 +182,9 @@ def waits_for(application: Application, jobs: Sequence[Job]) -> list[list[int]]:
     result: list[list[int]] = []
     depth = {use.name: use.input_buffers for use in application.networks}
     for place, (step, turn) in enumerate(jobs):
-        names = step.after or _previous(application, jobs, place)
-        result.append([
-            other for other in range(place)
-            if jobs[other][0].name in names
-            and (jobs[other][1] == turn or jobs[other][0].repeat != step.repeat)
-        ])  # fmt: skip
+        before = [j for j in range(place) if jobs[j][1] == turn or jobs[j][0].repeat != step.repeat]
+        names = step.after or tuple(jobs[j][0].name for j in before[-1:])
+        result.append([other for other in before if jobs[other][0].name in names])
         # What fills the input of a network again waits until that has read it.
         after = next((j for j in range(place + 1, len(jobs)) if isinstance(jobs[j][0], NetworkUse)
             and jobs[j][1] == turn), None)  # fmt: skip
@@ -201,12 +196,6 @@ def waits_for(application: Application, jobs: Sequence[Job]) -> list[list[int]]:
                 if jobs[other][0].name == network.name and jobs[other][1] == free
             ]  # fmt: skip
     return result
-
-
-def _previous(application: Application, jobs: Sequence[Job], place: int) -> tuple[str, ...]:
-    step, turn = jobs[place]
-    before = [j for j in range(place) if jobs[j][1] == turn or jobs[j][0].repeat != step.repeat]
-    return (jobs[before[-1]][0].name,) if before else ()
 
 
 def _listed(
@@ -275,13 +264,10 @@ def _steady(
         slots += row
         ends_ms.append(max((slot.end_ms for slot in row), default=ready))
         first = row[0].end_ms if row and application.threads else ends_ms[-1]
-        release = max(first, (frame + 1) * camera) if _keeps_up(ends_ms, camera) else first
+        release = first
+        if ends_ms[-1] <= (frame + 1) * camera:  # the camera's next frame is still to come
+            release = max(first, (frame + 1) * camera)
         units = {u: [s for s in spans if s[1] > ready] for u, spans in units.items()}
     half = count // 2
     interval = (ends_ms[-1] - ends_ms[half - 1]) / (count - half)
     return tuple(slots[:_MOST_JOBS]), interval
-
-
-def _keeps_up(ends_ms: Sequence[float], camera: float) -> bool:
-    """Whether the next frame of the camera is still to come when this one is done."""
-    return ends_ms[-1] <= len(ends_ms) * camera

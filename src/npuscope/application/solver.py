@@ -46,19 +46,15 @@ def solved(demands: Sequence[Demand], rooms: Sequence[FreeRange]) -> MemoryPlace
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 0
     status = solver.solve(search.model)
+    if status == cp_model.INFEASIBLE:
+        return replace(start, solver=f"{NAME}: no placement exists")
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return replace(start, solver=f"{NAME}: no placement exists") if _none(status) else start
+        return start
     bound = solver.best_objective_bound / _TICKS
     best = search.placement(solver, bound)
     if start.missing or best.cost_ms < start.cost_ms - 1 / _TICKS:
         return best
     return replace(start, bound_ms=min(bound, start.cost_ms), solver=NAME)
-
-
-def _none(status: Any) -> bool:
-    from ortools.sat.python import cp_model
-
-    return bool(status == cp_model.INFEASIBLE)
 
 
 class _Search:

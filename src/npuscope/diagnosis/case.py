@@ -23,7 +23,7 @@ from npuscope.diagnosis.scene import BoardScene, Frame
 from npuscope.diagnosis.sights import Array, Sight, SightView
 from npuscope.errors import FileError, UsageError
 from npuscope.program.calls import element_type
-from npuscope.program.model import Buffer, Program
+from npuscope.program.model import Program
 from npuscope.sim.memory import from_stored
 from npuscope.text import safe_terminal
 
@@ -134,24 +134,19 @@ def frames_of(program: Program, files: Sequence[str], where: str = "--inputs") -
         )
     frames: list[Frame] = []
     for first in range(0, len(files), len(names)):
-        rows = {
-            name: _stored_inputs(files[first + place], buffers[name])
-            for place, name in enumerate(names)
-        }
-        counts = {len(samples) for samples in rows.values()}
+        rows: dict[str, list[np.ndarray]] = {}
+        for name, path in zip(names, files[first:], strict=False):
+            samples = quantized(samples_in(read_dump(path), buffers[name]), buffers[name])
+            if samples.shorter or any(mask is not None for mask in samples.masks):
+                raise FileError("has gaps: an input has to be whole", where=path)
+            rows[name] = [from_stored(buffers[name], row) for row in samples.rows]
+        counts = {len(arrays) for arrays in rows.values()}
         if len(counts) != 1:
             raise FileError(f"inputs have different numbers of samples: {counts}", where=where)
         frames += [
-            Frame({name: samples[n] for name, samples in rows.items()}) for n in range(counts.pop())
+            Frame({name: arrays[n] for name, arrays in rows.items()}) for n in range(counts.pop())
         ]
     return frames[:_MOST_FRAMES]
-
-
-def _stored_inputs(path: str, buffer: Buffer) -> list[np.ndarray]:
-    samples = quantized(samples_in(read_dump(path), buffer), buffer)
-    if samples.shorter or any(mask is not None for mask in samples.masks):
-        raise FileError("has gaps: an input has to be whole", where=path)
-    return [from_stored(buffer, row) for row in samples.rows]
 
 
 def _random(program: Program, seed: int) -> Frame:

@@ -15,7 +15,6 @@ from npuscope.diagnosis.fault import RIGHT, BoardFault
 from npuscope.diagnosis.scene import BoardScene
 from npuscope.diagnosis.sights import Array, Bytes, Sight, SightView
 from npuscope.errors import FileError
-from npuscope.program.model import Buffer
 from npuscope.structs import replace
 
 _EXACT = 1e-4  # of a step: decoded values are printed with a few digits
@@ -105,41 +104,30 @@ class SeenValues(Struct, frozen=True):
         step = 1.0
         buffer = scene.buffers.get(self.sight.name)
         if self.decoded and buffer is not None:
-            values, step = _as_reals(buffer, values, fault)
+            step = buffer.quant.scale if buffer.quant else 1.0
+            if fault.decode is not None:
+                values = fault.decode(buffer, values)
+            else:
+                zero = buffer.quant.zero_point if buffer.quant else 0
+                values = (values.astype(np.float64) - zero) * step
         elif fault.decode is not None and self.sight.view is SightView.OUTPUT:
             return None  # the bytes tell nothing about how they are decoded
+        elif values.dtype.kind == "f" and buffer is not None and buffer.quant is not None:
+            step = float(buffer.quant.scale)
         elif values.dtype.kind == "f":
-            step = _float_step(buffer, values)
+            finite = values[np.isfinite(values)]
+            step = (float(np.ptp(finite)) / 255 if finite.size else 0.0) or 1.0
         if self.sight.view in (SightView.BUFFER, SightView.WEIGHTS):
             values = values.view(np.uint8)
         if values.size != self.values.size:
             return None
-        return _steps(self.values, values, step, self.mask)
-
-
-def _as_reals(buffer: Buffer, values: Array, fault: BoardFault) -> tuple[Array, float]:
-    step = buffer.quant.scale if buffer.quant else 1.0
-    if fault.decode is not None:
-        return fault.decode(buffer, values), step
-    zero = buffer.quant.zero_point if buffer.quant else 0
-    return (values.astype(np.float64) - zero) * step, step
-
-
-def _float_step(buffer: Buffer | None, values: Array) -> float:
-    if buffer is not None and buffer.quant is not None:
-        return float(buffer.quant.scale)
-    finite = values[np.isfinite(values)]
-    return (float(np.ptp(finite)) / 255 if finite.size else 0.0) or 1.0
-
-
-def _steps(seen: Array, values: Array, step: float, mask: Array | None) -> Array:
-    a, b = seen.astype(np.float64), values.astype(np.float64)
-    if mask is not None:
-        a, b = a[mask], b[mask]
-    with np.errstate(all="ignore"):
-        steps = np.abs(a - b) / step
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    return np.where(same, 0.0, np.where(np.isfinite(steps), steps, 255.0))
+        a, b = self.values.astype(np.float64), values.astype(np.float64)
+        if self.mask is not None:
+            a, b = a[self.mask], b[self.mask]
+        with np.errstate(all="ignore"):
+            steps = np.abs(a - b) / step
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        return np.where(same, 0.0, np.where(np.isfinite(steps), steps, 255.0))
 
 
 def _of_steps(steps: Array) -> Likeness:
@@ -286,7 +274,9 @@ def statement(text: str) -> Statement:
     match = re.search(rf"always (?:class|label|argmax|index) {_NUMBER}", plain)
     if match:
         place = int(_value(match[1]))
-        return Statement(text, lambda runs: all(_top(run) == place for run in runs), False)
+        return Statement(
+            text, lambda runs: all(next(iter(r.values())).argmax() == place for r in runs), False
+        )
     match = re.search(
         rf"\b(?:all|every|only|constant(?:ly)?|min = max)\b.*?(?<![\w.]){_NUMBER}(?![\w.])", plain
     )
@@ -317,10 +307,6 @@ def _all_equal(run: Mapping[str, Array], value: float) -> bool:
 def _same_everywhere(runs: Sequence[Mapping[str, Array]]) -> bool:
     first = runs[0]
     return all(np.array_equal(run[name], first[name]) for run in runs for name in first)
-
-
-def _top(run: Mapping[str, Array]) -> int:
-    return int(next(iter(run.values())).argmax())
 
 
 # --- All of it ---

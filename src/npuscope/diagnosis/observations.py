@@ -126,32 +126,25 @@ def observations(scene: BoardScene, inner: Sequence[str]) -> list[Observation]:
     """Of a scene that has one frame more than the user's, for the output of another input."""
     last = len(scene.frames) - 1
     checksums = " ".join(f"--seen weights:{pool}=CRC32" for pool in scene.images)
-    rows = [_second_input(scene, last)]
+    rows = [
+        Observation(
+            "second-input",
+            1,
+            "run another input and dump its output",
+            "--inputs A --inputs B --outputs OUT_A --outputs OUT_B",
+            tuple(Sight(SightView.OUTPUT, name, last) for name in scene.program.outputs),
+        )
+    ]
     for row in _ROWS:
         sights = tuple(sight for view in row.views for sight in _sights(scene, view))
         option = row.option.replace("CHECKSUMS", checksums).strip()
         rows.append(Observation(row.id, row.cost, row.words, option, sights))
-    return rows + [_inner_dump(scene, name) for name in inner]
-
-
-def _second_input(scene: BoardScene, frame: int) -> Observation:
-    return Observation(
-        "second-input",
-        1,
-        "run another input and dump its output",
-        "--inputs A --inputs B --outputs OUT_A --outputs OUT_B",
-        tuple(Sight(SightView.OUTPUT, name, frame) for name in scene.program.outputs),
-    )
-
-
-def _inner_dump(scene: BoardScene, name: str) -> Observation:
-    return Observation(
-        f"buffer:{name}",
-        5,
-        f"dump the buffer '{name}' behind {_epoch_of(scene, name)}",
-        f"--seen buffer:{name}=FILE",
-        (Sight(SightView.BUFFER, name),),
-    )
+    for name in inner:
+        epochs = [epoch.name for epoch in scene.program.executed if name in written(epoch)]
+        words = f"dump the buffer '{name}' behind {epochs[-1] if epochs else 'its epoch'}"
+        option, sight = f"--seen buffer:{name}=FILE", Sight(SightView.BUFFER, name)
+        rows.append(Observation(f"buffer:{name}", 5, words, option, (sight,)))
+    return rows
 
 
 def _sights(scene: BoardScene, view: SightView) -> tuple[Sight, ...]:
@@ -234,11 +227,6 @@ def _half_way(scene: BoardScene, states: Mapping[str, bool]) -> tuple[str, ...]:
 # --- Where causes are to be told apart ---
 
 
-def _epoch_of(scene: BoardScene, name: str) -> str:
-    epochs = [epoch for epoch in scene.program.executed if name in written(epoch)]
-    return epochs[-1].name if epochs else "its epoch"
-
-
 def next_looks(
     scene: BoardScene, matches: Sequence[FaultTrial], used: frozenset[str]
 ) -> tuple[NextLook, ...]:
@@ -249,7 +237,8 @@ def next_looks(
     trials = list(faults.values())[:_MOST_CAUSES]
     if len(trials) < 2:
         return ()
-    inner = () if scene.is_slow else _inner_buffers(scene)
+    names = () if scene.is_slow else _between(scene)
+    inner = tuple(names[:: max(1, len(names) // _INNER)][:_INNER])
     wider = scene if scene.is_slow else scene.wider(lambda: _another(scene), inner)
     rows = [row for row in observations(wider, inner) if row.id not in used]
     if scene.is_slow:  # only what the runs that are there already tell
@@ -297,12 +286,6 @@ def _another(scene: BoardScene) -> Frame:
             low, high = int(values.min()), int(values.max())
             inputs[name] = random.integers(low, high, values.shape, endpoint=True).astype(dtype)
     return Frame(inputs)
-
-
-def _inner_buffers(scene: BoardScene) -> tuple[str, ...]:
-    names = _between(scene)
-    step = max(1, len(names) // _INNER)
-    return tuple(names[::step][:_INNER])
 
 
 def _between(scene: BoardScene) -> list[str]:

@@ -105,7 +105,10 @@ def parse_text(text: str, where: str) -> Dump:
     words = _NUMBER.findall(body)
     mask = np.array([word != "??" for word in words], bool)
     try:
-        values = [_number(word) for word in words]
+        values = [
+            0.0 if word == "??" else float(int(word, 16) if "x" in word.lower() else word)
+            for word in words
+        ]
     except ValueError as error:
         raise FileError(f"a number cannot be read: {error}", where=where) from None
     array = _whole(np.array(values, np.float64))
@@ -117,12 +120,6 @@ def _bare(line: str) -> str:
     rest = _ADDRESS.sub("", line).partition("|")[0]
     is_xxd = ":" in line and "0x" not in rest.lower()
     return rest.partition("  ")[0] if is_xxd else rest
-
-
-def _number(word: str) -> float:
-    if word == "??":
-        return 0.0
-    return float(int(word, 16)) if "x" in word.lower() else float(word)
 
 
 def _hex_pairs(lines: list[str], where: str) -> Dump:
@@ -176,19 +173,14 @@ def samples_in(dump: Dump, buffer: Buffer, *, whole: bool = False) -> DumpSample
     lost = count - total
     if 0 < lost <= max(1, _LOST_SHARE * count) and count >= 1 / _LOST_SHARE and mask is None:
         return DumpSamples((values.reshape(-1),), (None,), decoded, shorter=True)
+    unit = "bytes" if dump.raw else "values"
     raise FileError(
-        f"has {_amount(dump, dtype)}, but '{safe_terminal(buffer.name)}' has {count:,} values of "
-        f"{dtype.name} ({count * dtype.itemsize:,} bytes)",
+        f"has {dump.values.size:,} {unit}, but '{safe_terminal(buffer.name)}' has {count:,} values "
+        f"of {dtype.name} ({count * dtype.itemsize:,} bytes)",
         where=dump.where,
         hint="dump the whole buffer, from its first byte: `npuscope checklist` and network.c give "
         "its address; several samples follow each other",
     )
-
-
-def _amount(dump: Dump, dtype: np.dtype[np.generic]) -> str:
-    if dump.raw:
-        return f"{dump.values.size:,} bytes"
-    return f"{dump.values.size:,} values"
 
 
 def _typed(dump: Dump, dtype: np.dtype[np.generic], count: int) -> tuple[Array, Array | None]:

@@ -7,7 +7,7 @@ from functools import partial
 
 from npuscope.diagnosis.case import TriageCase, TriageRequest, open_case
 from npuscope.diagnosis.causes.registry import FaultPlace
-from npuscope.diagnosis.evidence import BoardEvidence, Likeness, SeenValues
+from npuscope.diagnosis.evidence import BoardEvidence, SeenValues
 from npuscope.diagnosis.fault import RIGHT
 from npuscope.diagnosis.observations import confirming_looks, localising_looks, next_looks
 from npuscope.diagnosis.result import (
@@ -109,12 +109,16 @@ def _reproduced(
     base: Triage, search: Search, matches: list[FaultTrial], used: frozenset[str]
 ) -> Triage:
     classes = _classes(search, matches)
-    looks = next_looks(search.scene, _first_class(matches), used)
+    first = [trial for trial in matches if trial.fit.exact is matches[0].fit.exact]
+    looks = next_looks(search.scene, first, used)
     if all(one.by_chance for one in classes[0].suspects):
+        best = classes[0].suspects[0]
+        values, tries = counted(best.explained, "value"), counted(best.tries, "fault")
         return replace(
             base,
             verdict=TriageVerdict.PERHAPS,
-            answer=f"may be by chance: {_answer(classes[0])}; {_weakness(classes[0].suspects[0])}",
+            answer=f"may be by chance: {_answer(classes[0])}; it reproduces only {values} that the "
+            f"fault changed, and {tries} of its kind were tried",
             classes=classes,
             next_looks=looks or confirming_looks(search.scene, used),
         )
@@ -125,11 +129,6 @@ def _reproduced(
         classes=classes,
         next_looks=looks,
     )
-
-
-def _weakness(one: Suspect) -> str:
-    values, tries = counted(one.explained, "value"), counted(one.tries, "fault")
-    return f"it reproduces only {values} that the fault changed, and {tries} of its kind were tried"
 
 
 def _listed(evidence: BoardEvidence) -> tuple[str, ...]:
@@ -238,19 +237,25 @@ def _classes(search: Search, matches: list[FaultTrial]) -> tuple[SuspectClass, .
     return tuple(classes)
 
 
-def _first_class(matches: list[FaultTrial]) -> list[FaultTrial]:
-    return [trial for trial in matches if trial.fit.exact is matches[0].fit.exact]
-
-
 def suspect(search: Search, trial: FaultTrial) -> Suspect:
     cause, fit = trial.cause, trial.fit
     chance = search.chance(trial)
+    if trial.contradicted:
+        before, after = search.wrong(search.total), search.wrong(fit)
+        proof = f"with it {after:,} instead of {before:,} of {fit.compared:,} values differ"
+    elif fit.compared == 1:
+        proof = "the simulation gives the value that was seen"
+    else:
+        how = "exactly" if fit.exact else f"{fit.equal:,} of them exactly, the rest within one step"
+        proof = f"the simulation gives all {fit.compared:,} values that were seen, {how}"
+    if chance > MOST_CHANCE and not trial.contradicted:
+        proof += f"; may be by chance: {counted(fit.touched, 'value')} differ from a right board"
     return Suspect(
         cause.id,
         cause.kind.value,
         cause.title,
         trial.fault.words,
-        _contradiction(search, fit) if trial.contradicted else _proof(fit, chance),
+        proof,
         cause.remedy,
         fit.exact and not trial.contradicted,
         fit.equal,
@@ -260,22 +265,6 @@ def suspect(search: Search, trial: FaultTrial) -> Suspect:
         search.tries(trial),
         chance,
     )
-
-
-def _contradiction(search: Search, fit: Likeness) -> str:
-    before, after = search.wrong(search.total), search.wrong(fit)
-    return f"with it {after:,} instead of {before:,} of {fit.compared:,} values differ"
-
-
-def _proof(fit: Likeness, chance: float) -> str:
-    if fit.compared == 1:
-        text = "the simulation gives the value that was seen"
-    else:
-        how = "exactly" if fit.exact else f"{fit.equal:,} of them exactly, the rest within one step"
-        text = f"the simulation gives all {fit.compared:,} values that were seen, {how}"
-    if chance > MOST_CHANCE:
-        text += f"; may be by chance: {counted(fit.touched, 'value')} differ from a right board"
-    return text
 
 
 def _answer(first: SuspectClass) -> str:

@@ -128,7 +128,8 @@ class BoardScene:
             case SightView.OUTPUT_RAM:
                 return self._settled(frame, fault).get(sight.name)
             case SightView.OUTPUT:
-                return self._read(sight.name, frame, fault)
+                settled = self._settled(frame, fault)
+                return self._drained(settled, frame, fault, fault.read).get(sight.name)
             case SightView.AGAIN:
                 return self._again(sight.name, frame, fault)
             case SightView.BUFFER:
@@ -171,9 +172,8 @@ class BoardScene:
         """What the run before left in the memory of an input."""
         if before is None:
             return None
-        ran = self._run(
-            self.program, {n: _flat(self.buffers[n], v) for n, v in before.inputs.items()}
-        )
+        inputs = {n: Feed(self.buffers[n], values).stored() for n, values in before.inputs.items()}
+        ran = self._run(self.program, inputs)
         return None if ran is None else ran.left[name]
 
     def left_by(self, feed: Feed) -> Array | None:
@@ -238,10 +238,6 @@ class BoardScene:
         alone._runs, alone._constants, alone._held = self._runs, self._constants, self._held
         return alone._settled(0, inner)
 
-    def _read(self, name: str, frame: int, fault: BoardFault) -> Array | None:
-        settled = self._settled(frame, fault)
-        return self._drained(settled, frame, fault, fault.read).get(name)
-
     def _again(self, name: str, frame: int, fault: BoardFault) -> Array | None:
         """A second run on what the first one left in the input buffers."""
         first = self._ran(frame, fault)
@@ -269,7 +265,8 @@ class BoardScene:
         changes = (fault.image, fault.image_read, fault.step)
         self._held |= {id(change): change for change in changes if change is not None}
         key = hashlib.blake2b(digest_size=16)
-        key.update(repr((id(program), *map(id, changes), _ranges(fault.blocked), fill)).encode())
+        blocked = tuple((block.start, block.end) for block in fault.blocked)
+        key.update(repr((id(program), *map(id, changes), blocked, fill)).encode())
         for name in program.inputs:
             if name not in inputs:
                 return None
@@ -346,20 +343,12 @@ class BoardScene:
                     image = image if change is None else change(pool, image)
                 changed[pool] = image
             buffers = program.buffer_map()
-            self._constants[key] = {
-                name: _cut(changed[buffers[name].pool], buffers[name], data)
-                for name, data in program.constants.items()
-            }
+            parts: dict[str, np.ndarray] = {}
+            for name, array in program.constants.items():
+                start, size = buffers[name].offset, np.ascontiguousarray(array).nbytes
+                parts[name] = changed[buffers[name].pool][start : start + size]
+            self._constants[key] = parts
         return self._constants[key]
-
-
-def _ranges(blocked: Sequence[Blocked]) -> tuple[tuple[int, int], ...]:
-    return tuple((block.start, block.end) for block in blocked)
-
-
-def _cut(image: Bytes, buffer: Buffer, data: np.ndarray) -> Bytes:
-    size = np.ascontiguousarray(data).nbytes
-    return image[buffer.offset : buffer.offset + size]
 
 
 def _span(memory: Memory, buffer: Buffer) -> Bytes:
@@ -371,10 +360,6 @@ def _stored(memory: Memory, buffer: Buffer) -> Array:
     dtype = element_type(buffer)
     count = int(np.prod(stored_shape(buffer)))
     return _span(memory, buffer)[: count * dtype.itemsize].copy().view(dtype)
-
-
-def _flat(buffer: Buffer, values: Array) -> Array:
-    return Feed(buffer, values).stored()
 
 
 def _block(memory: Memory, buffers: Iterable[Buffer], blocked: Sequence[Blocked]) -> None:

@@ -60,20 +60,16 @@ def smoothing(attrs: ResizeAttrs, height: int, width: int) -> Smoothing | None:
         rows, columns = attrs.sizes
         raise NotFitting(f"{height}x{width} to {rows}x{columns} is not a factor of 2, 3 or 4")
     if attrs.coordinates in _CENTRED:
-        return _centred(factor)
+        ends = 1 if factor % 2 == 0 else 0
+        line = np.ones(factor + ends, np.int8)
+        line[ends : len(line) - ends] += ends
+        unused = (2 * factor + 1 - len(line)) // 2  # copies of edge pixels that nobody needs
+        line = np.pad(line, unused)
+        return Smoothing(factor, 1, 1, np.outer(line, line), 1 / float(line.sum()) ** 2)
     if attrs.coordinates is Coordinates.ASYMMETRIC:
         line = np.append(np.ones(factor, np.int8), np.int8(0))
         return Smoothing(factor, 0, 1, np.outer(line, line), 1 / factor**2)
     raise NotFitting(f"coordinates '{attrs.coordinates.value}' have no equivalent kernel")
-
-
-def _centred(factor: int) -> Smoothing:
-    ends = 1 if factor % 2 == 0 else 0
-    line = np.ones(factor + ends, np.int8)
-    line[ends : len(line) - ends] += ends
-    unused = (2 * factor + 1 - len(line)) // 2  # copies of edge pixels that nobody needs
-    line = np.pad(line, unused)
-    return Smoothing(factor, 1, 1, np.outer(line, line), 1 / float(line.sum()) ** 2)
 
 
 @edit("nearest-resize")

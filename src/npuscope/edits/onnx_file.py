@@ -90,22 +90,21 @@ def fold_bounds(document: OnnxDocument, request: EditRequest) -> None:
     inputs = document.inputs(node)
     if document.type(inputs[0]) not in ("", "float32"):
         raise NotFitting("the Clip itself does not work on float numbers")
-    bounds = {p: _bound(document, name) for p, name in enumerate(inputs) if p and name}
+    bounds: dict[int, np.ndarray] = {}
+    for place, name in enumerate(inputs):
+        if not place or not name:
+            continue
+        value, maker = document.values(name), document.producer(name)
+        if value is None and maker is not None and document.kind(maker) == "Dequantize":
+            value = dequantized(document, maker)
+        if value is None:
+            raise NotFitting(_COMPUTED)
+        bounds[place] = value.reshape(()).astype(np.float32)
     if not bounds:
         raise NotFitting("it has no bounds among its inputs")
-    for place, value in bounds.items():
+    for place, bound in bounds.items():
         stem = f"{document.outputs(node)[0]}_{'min' if place == 1 else 'max'}"
-        document.set_input(node, place, document.add_constant(stem, value))
-
-
-def _bound(document: OnnxDocument, name: str) -> np.ndarray:
-    value = document.values(name)
-    maker = document.producer(name)
-    if value is None and maker is not None and document.kind(maker) == "Dequantize":
-        value = dequantized(document, maker)
-    if value is None:
-        raise NotFitting(_COMPUTED)
-    return value.reshape(()).astype(np.float32)
+        document.set_input(node, place, document.add_constant(stem, bound))
 
 
 @edit("fold-constants", "onnx")

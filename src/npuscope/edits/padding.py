@@ -25,7 +25,6 @@ from npuscope.edits.regions import (
     ChannelOp,
     ChannelRegion,
     ChannelRole,
-    ChannelView,
     Unjoined,
     find_region,
     layout,
@@ -247,7 +246,14 @@ class Channels:
     def _pad_step(self, step: ChannelOp[Value], region: ChannelRegion[Value]) -> None:
         document, op, pads = self.document, step.node, region.pads
         if id(op) in self._layers:
-            self._pad_layer(step, region)
+            layer = self._layers[id(op)]
+            source, result_pads = pads.get(step.inputs[0]), pads.get(step.outputs[0])
+            inputs, outputs = layer.inputs, layer.outputs
+            if source and not layer.is_depthwise:
+                layer = layer.with_inputs(layout(inputs, source))
+            if result_pads:
+                layer = layer.with_outputs(layout(outputs, result_pads))
+            document.set_layer(layer)
         elif step.role is ChannelRole.APART:
             result = step.outputs[0]
             count, rank = self.channels(result), len(self.shapes[result])
@@ -258,16 +264,6 @@ class Channels:
         elif step.role is ChannelRole.SLICE:
             axis = self._axis(len(self.shapes[step.inputs[0]]))
             document.set_picks(op, axis, region.bounds[id(op)])
-
-    def _pad_layer(self, step: ChannelOp[Value], region: ChannelRegion[Value]) -> None:
-        layer = self._layers[id(step.node)]
-        source, result = region.pads.get(step.inputs[0]), region.pads.get(step.outputs[0])
-        inputs, outputs = layer.inputs, layer.outputs
-        if source and not layer.is_depthwise:
-            layer = layer.with_inputs(layout(inputs, source))
-        if result:
-            layer = layer.with_outputs(layout(outputs, result))
-        self.document.set_layer(layer)
 
     def _cut(self, tensor: Value, first: int, outside: list[Op]) -> None:
         """The padded tensor gets another name; the old one stands for its old channels, which
@@ -324,23 +320,22 @@ def _as_made(document: Document, maker: Op | None, tensor: Value) -> Value:
     return real
 
 
-def _region(view: ChannelView[Value], tensor: Value, new: int) -> ChannelRegion[Value]:
-    """New channels behind the old ones; in front of them where a slice has room only there; up to
-    the joins where what is behind them cannot do with more."""
+def pad_tensor(document: Document, tensor: Value, axis: int, new: int) -> None:
+    """So many channels of zeros more, in all that shares them: behind the old ones; in front of
+    them where a slice has room only there; up to the joins where what is behind them cannot do
+    with more."""
+    view = Channels(document, axis)
     behind, front = {view.channels(tensor) - 1: new}, {FRONT: new}
     misfits = []
     for look, pads in ((view, behind), (view, front), (Unjoined(view), behind)):
         try:
-            return find_region(look, tensor, pads)
+            region = find_region(look, tensor, pads)
         except NotFitting as misfit:
             misfits.append(misfit)
+        else:
+            view.pad(region)
+            return
     raise misfits[0]
-
-
-def pad_tensor(document: Document, tensor: Value, axis: int, new: int) -> None:
-    """So many channels of zeros more, in all that shares them."""
-    view = Channels(document, axis)
-    view.pad(_region(view, tensor, new))
 
 
 def _reads_along(layer: FileLayer, shape: Sequence[int], axis: int) -> bool:

@@ -118,7 +118,13 @@ def find_region(view: ChannelView[T], start: T, pads: Pads) -> ChannelRegion[T]:
     steps: dict[int, ChannelOp[T]] = {}
     cut: dict[T, tuple[ChannelOp[T], ...]] = {}
     for tensor, added in padded.items():
-        maker, readers = _maker(view, tensor), view.readers(tensor)
+        maker, readers = view.maker(tensor), view.readers(tensor)
+        if maker is None:
+            raise NotFitting(f"the channels of {view.title(tensor)} come from outside the network")
+        if maker.role is ChannelRole.OTHER:
+            raise NotFitting(
+                f"{maker.name} computes these channels and cannot compute more of them"
+            )
         inside = [step for step in readers if step.role is not ChannelRole.OTHER]
         outside = tuple(step for step in readers if step.role is ChannelRole.OTHER)
         if outside or view.is_output(tensor):
@@ -201,15 +207,6 @@ def _joined(view: ChannelView[T], step: ChannelOp[T]) -> list[tuple[T, range]]:
         pieces.append((tensor, range(first, first + count)))
         first += count
     return pieces
-
-
-def _maker(view: ChannelView[T], tensor: T) -> ChannelOp[T]:
-    maker = view.maker(tensor)
-    if maker is None:
-        raise NotFitting(f"the channels of {view.title(tensor)} come from outside the network")
-    if maker.role is ChannelRole.OTHER:
-        raise NotFitting(f"{maker.name} computes these channels and cannot compute more of them")
-    return maker
 
 
 def _check_cut(

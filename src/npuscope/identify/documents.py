@@ -214,8 +214,6 @@ def _text(value: object) -> str:
 
 def _total(rows: list[dict[str, Any]], key: str) -> int:
     """A sum over what is a number; cycles are whole, some tools write them as 12.0."""
-    return round(sum(float(row[key]) for row in rows if _is_count(row.get(key))))
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e18
+    values = [row.get(key) for row in rows]
+    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    return round(sum(float(number) for number in numbers if abs(number) < 1e18))

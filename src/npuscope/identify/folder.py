@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -108,15 +107,6 @@ def _walk(root: Path) -> tuple[list[Path], list[str]]:
     """Regular files below the folder, in order, up to the limits."""
     paths: list[Path] = []
     notes: list[str] = []
-    for path in _files(root, notes):
-        if len(paths) == MAX_FILES:
-            notes.append(f"only the first {MAX_FILES} files were searched")
-            break
-        paths.append(path)
-    return paths, notes
-
-
-def _files(root: Path, notes: list[str]) -> Iterator[Path]:
     top = root.resolve()
     for place, folders, names in os.walk(root, followlinks=False):
         here = Path(place)
@@ -124,7 +114,14 @@ def _files(root: Path, notes: list[str]) -> Iterator[Path]:
         if len(here.relative_to(root).parts) >= MAX_DEPTH and folders:
             notes.append(f"{here.relative_to(root).as_posix()}: folders below it are not searched")
             folders.clear()
-        yield from (here / name for name in sorted(names) if _inside(here / name, top))
+        for path in (here / name for name in sorted(names)):
+            if not _inside(path, top):
+                continue
+            if len(paths) == MAX_FILES:
+                notes.append(f"only the first {MAX_FILES} files were searched")
+                return paths, notes
+            paths.append(path)
+    return paths, notes
 
 
 def _inside(path: Path, top: Path) -> bool:

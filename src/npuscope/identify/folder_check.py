@@ -113,7 +113,11 @@ def relations_of_text(text: str) -> dict[str, Any]:
 
 def together(files: Files) -> tuple[str, ...]:
     """Files of one network, and which model each description was made from."""
-    lines = [_group(network, files) for network in dict.fromkeys(f.network for f in files)]
+    lines = []
+    for network in dict.fromkeys(file.network for file in files):
+        names = [_shown(file) for file in files if file.network == network]
+        if network and len(names) > 1:
+            lines.append(f"network '{safe_terminal(network)}': {', '.join(names)}")
     models = {f.facts["model_md5"]: f for f in files if f.kind in _MODELS}
     for file in _described(files):
         model = models.get(file.facts["model_md5"])
@@ -122,29 +126,21 @@ def together(files: Files) -> tuple[str, ...]:
             lines.append(f"{_shown(file)} was made from {_shown(model)}: same MD5")
         if copy:
             lines.append(f"{_shown(file)} belongs to {_shown(copy)}: same MD5")
-    lines += [*_matched_images(files), *_packed(files)]
-    return tuple(line for line in lines if line)
+    carried = []
+    for file, image in _images(files):
+        pool, candidates = safe_terminal(image.pool), images_for(image, file, files)
+        match = next((f for f in candidates if f.size_bytes == image.size_bytes), None)
+        packed = () if candidates else packed_for(image, file, files)
+        if match:
+            lines.append(f"{_shown(match)} is the image of {pool} in {_shown(file)}: same size")
+        if packed:
+            holder = _shown(packed[0])
+            carried.append(f"{holder} carries the image of {pool} in {_shown(file)}: same name")
+    return (*lines, *carried)
 
 
-def _matched_images(files: Files) -> Iterable[str]:
-    for file in files:
-        for image in file.facts.get("images", ()):
-            fitting = (
-                f for f in images_for(image, file, files) if f.size_bytes == image.size_bytes
-            )
-            match = next(fitting, None)
-            if match:
-                pool = safe_terminal(image.pool)
-                yield f"{_shown(match)} is the image of {pool} in {_shown(file)}: same size"
-
-
-def _packed(files: Files) -> Iterable[str]:
-    for file in files:
-        for image in file.facts.get("images", ()):
-            other = () if images_for(image, file, files) else packed_for(image, file, files)
-            if other:
-                pool = safe_terminal(image.pool)
-                yield f"{_shown(other[0])} carries the image of {pool} in {_shown(file)}: same name"
+def _images(files: Files) -> Iterable[tuple[FolderFile, PoolImage]]:
+    return ((file, image) for file in files for image in file.facts.get("images", ()))
 
 
 def contradictions(files: Files) -> tuple[str, ...]:
@@ -159,13 +155,6 @@ def contradictions(files: Files) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _group(network: str, files: Files) -> str:
-    names = [_shown(file) for file in files if file.network == network]
-    if not network or len(names) < 2:
-        return ""
-    return f"network '{safe_terminal(network)}': {', '.join(names)}"
-
-
 def _described(files: Files) -> Files:
     """Files that name a model by its fingerprint."""
     return tuple(f for f in files if f.kind not in _MODELS and f.facts.get("model_md5"))
@@ -173,11 +162,7 @@ def _described(files: Files) -> Files:
 
 def missing(files: Files) -> tuple[str, ...]:
     """What a file names and the folder does not have."""
-    lines = [*_missing_models(files), *_missing_images(files), *_missing_blobs(files)]
-    return tuple(dict.fromkeys(lines))
-
-
-def _missing_models(files: Files) -> Iterable[str]:
+    lines = []
     models = {f.facts["model_md5"] for f in files if f.kind in _MODELS}
     absent: dict[str, list[FolderFile]] = {}
     for file in _described(files):
@@ -187,23 +172,22 @@ def _missing_models(files: Files) -> Iterable[str]:
         names = [name for file in holders if (name := file.facts.get("model_file"))]
         model = f" {safe_terminal(names[0])}" if names else ""
         whose = f"{', '.join(map(_shown, holders))}: {'its' if len(holders) == 1 else 'their'}"
-        yield f"{whose} model{model} (MD5 {digits}) is missing"
-
-
-def _missing_images(files: Files) -> Iterable[str]:
+        lines.append(f"{whose} model{model} (MD5 {digits}) is missing")
+    for file, image in _images(files):
+        candidates = images_for(image, file, files)
+        sizes = [f.size_bytes for f in candidates]
+        what = f"{_shown(file)}: the image of {safe_terminal(image.pool)}"
+        if not candidates and not packed_for(image, file, files):
+            lines.append(f"{what} ({safe_terminal(image.file)}) is missing")
+        elif candidates and image.size_bytes and image.size_bytes not in sizes:
+            words = " or ".join(f"{size:,}" for size in sizes)
+            lines.append(f"{what} should have {image.size_bytes:,} bytes, found {words}")
+    have = {file.network for file in files if file.kind == "ec_blob"}
     for file in files:
-        for image in file.facts.get("images", ()):
-            candidates = images_for(image, file, files)
-            what = f"{_shown(file)}: the image of {safe_terminal(image.pool)}"
-            if not candidates and not packed_for(image, file, files):
-                yield f"{what} ({safe_terminal(image.file)}) is missing"
-            elif (
-                candidates
-                and image.size_bytes
-                and image.size_bytes not in [f.size_bytes for f in candidates]
-            ):
-                sizes = " or ".join(f"{f.size_bytes:,}" for f in candidates)
-                yield f"{what} should have {image.size_bytes:,} bytes, found {sizes}"
+        if file.kind == "network_c" and file.facts.get("blobs") and file.network not in have:
+            header = f"{file.network}_ecblobs.h"
+            lines.append(f"{_shown(file)}: its blobs ({safe_terminal(header)}) are missing")
+    return tuple(dict.fromkeys(lines))
 
 
 def images_for(image: PoolImage, file: FolderFile, files: Files) -> Files:
@@ -233,14 +217,6 @@ def packed_for(image: PoolImage, file: FolderFile, files: Files) -> Files:
     ]
     hexes = [f for f in beside if f.kind == "intel_hex" and _DATA_HEX.search(f.name)]
     return tuple(arrays + hexes)
-
-
-def _missing_blobs(files: Files) -> Iterable[str]:
-    have = {file.network for file in files if file.kind == "ec_blob"}
-    for file in files:
-        if file.kind == "network_c" and file.facts.get("blobs") and file.network not in have:
-            header = f"{file.network}_ecblobs.h"
-            yield f"{_shown(file)}: its blobs ({safe_terminal(header)}) are missing"
 
 
 def _shown(file: FolderFile) -> str:

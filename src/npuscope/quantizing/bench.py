@@ -210,8 +210,13 @@ class QuantizingBench:
         names = (graph.inputs, graph.outputs)
         sides = zip(names, self.work.border_is_float(data), strict=True)
         inputs, outputs = (
-            tuple(_as_float(graph.tensor(n)) if real else graph.tensor(n) for n, real in rows)
-            for rows in (zip(side, floats, strict=True) for side, floats in sides)
+            tuple(
+                replace(graph.tensor(name), dtype=DType.FLOAT32, quant=None)
+                if is_float
+                else graph.tensor(name)
+                for name, is_float in zip(side, floats, strict=True)
+            )
+            for side, floats in sides
         )
         return inputs, outputs
 
@@ -369,10 +374,6 @@ def with_four_bits(path: Path, data: bytes, weights: Sequence[str]) -> bytes:
     except NotFitting as misfit:
         raise ModelError(f"4 bits cannot be written: {misfit}") from None
     return document.to_bytes()
-
-
-def _as_float(tensor: Tensor) -> Tensor:
-    return replace(tensor, dtype=DType.FLOAT32, quant=None)
 
 
 def in_steps(tensor: Tensor, values: np.ndarray) -> np.ndarray:

@@ -41,11 +41,8 @@ def conv_of(document: Document, op: Op) -> FileLayer | None:
     if layer is None or layer.weights.scale is not None:
         return None
     constants = [c for c in (layer.weights, layer.bias) if c is not None]
-    return layer if all(_is_own(document, constant) for constant in constants) else None
-
-
-def _is_own(document: Document, constant: Constant) -> bool:
-    return len(document.readers(constant.held or constant.name)) == 1
+    is_own = all(len(document.readers(one.held or one.name)) == 1 for one in constants)
+    return layer if is_own else None
 
 
 def _next(document: Document, op: Op) -> Op | None:

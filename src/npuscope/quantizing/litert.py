@@ -157,8 +157,15 @@ class LitertWork:
 
         document = self.document(plan.equalised)
         with_shifts(document, plan.shifts)
-        ranks = {t.name: len(t.shape) for t in document.tensors}
-        statistics = {n: _statistics(r, ranks[n]) for n, r in plan.ranges.items() if n in ranks}
+        shapes = {tensor.name: (1,) * len(tensor.shape) for tensor in document.tensors}
+        statistics = {
+            name: {
+                "min": np.full(shapes[name], ends.low, np.float32),
+                "max": np.full(shapes[name], ends.high, np.float32),
+            }
+            for name, ends in plan.ranges.items()
+            if name in shapes
+        }
         try:
             with quiet(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -283,11 +290,6 @@ def _layer(document: TfliteDocument, op: FileOp) -> FloatLayer:
     weights = second.name if second is not None and second.is_constant else ""
     names = tuple(tensor.name for tensor in op.outputs)
     return FloatLayer(document.title(op), _KINDS.get(kind, kind), computed, names, weights)
-
-
-def _statistics(range: ActivationRange, rank: int) -> dict[str, np.ndarray]:
-    ends = {"min": range.low, "max": range.high}
-    return {name: np.full((1,) * rank, value, np.float32) for name, value in ends.items()}
 
 
 def _make_integer(document: TfliteDocument, op: FileOp, plan: RangePlan) -> None:

@@ -59,19 +59,14 @@ class OnnxWork:
     ) -> dict[str, ActivationRange]:
         """One pass over the samples serves all methods."""
         if equalised not in self._seen:
-            self._seen[equalised] = self._histograms(samples, equalised, progress)
+            histograms = Histograms()
+            names = [name for layer in self.layers for name in layer.outputs if name]
+            outputs = self.run(self.networks[equalised].data, samples, names)
+            for number, (sample, values) in enumerate(zip(samples, outputs, strict=True), 1):
+                histograms.add({**sample, **values})
+                progress(f"calibrating: sample {number} of {len(samples)}")
+            self._seen[equalised] = histograms
         return self._seen[equalised].ranges(method)
-
-    def _histograms(
-        self, samples: Sequence[Sample], equalised: bool, progress: Progress
-    ) -> Histograms:
-        network, histograms = self.networks[equalised], Histograms()
-        names = [name for layer in self.layers for name in layer.outputs if name]
-        outputs = self.run(network.data, samples, names)
-        for number, (sample, values) in enumerate(zip(samples, outputs, strict=True), 1):
-            histograms.add({**sample, **values})
-            progress(f"calibrating: sample {number} of {len(samples)}")
-        return histograms
 
     def equalise(self, samples: Iterable[Sample]) -> bool:
         """False where no pair of layers allows it."""

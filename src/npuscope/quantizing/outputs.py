@@ -122,13 +122,10 @@ def column_spans(real: np.ndarray) -> list[Span]:
         place = int(np.argmax(gaps))
         if order[place] > 0 and gaps[place] >= largest:
             largest = float(gaps[place])
-            best = [(axis, first, last) for first, last in _runs(peaks > order[place])]
+            turns = np.flatnonzero(np.diff((peaks > order[place]).astype(np.int8))) + 1
+            ends = pairwise([0, *turns.tolist(), peaks.size])
+            best = [(axis, first, last - 1) for first, last in ends]
     return best
-
-
-def _runs(large: np.ndarray) -> list[tuple[int, int]]:
-    ends = [0, *(np.flatnonzero(np.diff(large.astype(np.int8))) + 1).tolist(), large.size]
-    return [(first, last - 1) for first, last in pairwise(ends)]
 
 
 def _group(

@@ -270,7 +270,9 @@ def _calibrated(bench: QuantizingBench, methods: tuple[str, ...]) -> tuple[Trial
         bench.log(f"calibration by {trial.plan.method}", trial, trial is best)
     steps: list[ChoiceStep] = []
     if len(trials) > 1:
-        means = ", ".join(f"{trial.plan.method} {_told(trial)}" for trial in trials)
+        figures = [f"{t.score.figure.value:.4g}" if t.score else f"{t.mean_db:.1f}" for t in trials]
+        pairs = zip(trials, figures, strict=True)
+        means = ", ".join(f"{trial.plan.method} {figure}" for trial, figure in pairs)
         title = f"calibration by {best.plan.method}"
         what = best.score.figure.name if best.score else "mean of the outputs in dB"
         steps.append(ChoiceStep(title, 1, 1, f"{what}: {means}", trials[0], best))
@@ -286,10 +288,6 @@ def _calibrated(bench: QuantizingBench, methods: tuple[str, ...]) -> tuple[Trial
         return best, [*steps, ChoiceStep(title, 0, 1, error.message, best, best)]
     best, step = bench.judged(title, best, other)
     return best, [*steps, step]
-
-
-def _told(trial: Trial) -> str:
-    return f"{trial.score.figure.value:.4g}" if trial.score else f"{trial.mean_db:.1f}"
 
 
 def _narrowed(bench: QuantizingBench, best: Trial) -> tuple[Trial, list[ChoiceStep]]:

@@ -340,13 +340,10 @@ class _Cluster:
             self._keep(overdue_row(begun.run, limit))
             # Its result is not needed any more.
             self._begun[address] = replace(begun, run=None)
-            self._stop(address)
-
-    def _stop(self, address: str) -> None:
-        """A thread cannot be stopped, so its process is; its nanny starts another."""
-        try:
-            self._client.restart_workers([address], raise_for_error=False)
-        except (ValueError, TimeoutError):
-            return  # a worker without a nanny cannot be restarted: it stays busy until it is done
-        self._begun.pop(address).future.cancel()
-        self._last_model.pop(address, None)
+            # A thread cannot be stopped, so its process is; its nanny starts another.
+            try:
+                self._client.restart_workers([address], raise_for_error=False)
+            except (ValueError, TimeoutError):
+                continue  # without a nanny it cannot be restarted: busy until it is done
+            self._begun.pop(address).future.cancel()
+            self._last_model.pop(address, None)

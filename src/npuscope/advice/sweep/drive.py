@@ -99,7 +99,12 @@ def run_all(
 ) -> tuple[tuple[Row, ...], int]:
     """Rows of these runs, in order, and how many were done now: the others were in the store."""
     with opened(store) as journal:
-        waiting = [run for run in runs if _is_wanted(journal.rows.get(run.key), options)]
+        waiting = [
+            run
+            for run in runs
+            if (row := journal.rows.get(run.key)) is None
+            or (options.retry_failed and row["status"] != "ok")
+        ]
         _do(waiting, options, _keeper(journal, runs, watch))
         return tuple(journal.rows[run.key] for run in runs), len(waiting)
 
@@ -107,10 +112,6 @@ def run_all(
 def default_store(spec_file: Path) -> Path:
     """Beside the sweep file, wherever it is started from."""
     return spec_file.with_suffix(".jsonl")
-
-
-def _is_wanted(row: Row | None, options: SweepOptions) -> bool:
-    return row is None or (options.retry_failed and row["status"] != "ok")
 
 
 def _keeper(journal: Journal, runs: Sequence[SweepRun], watch: Watch) -> Keep:

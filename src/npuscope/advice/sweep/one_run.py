@@ -195,7 +195,15 @@ def _graph(task: dict[str, Any], model: bytes | None) -> Graph:
     """The network, read once for all the runs of its model that come here in a row."""
     head, name = task["head"], _graph_name(task)
     if name not in _graphs:
-        data = _checked(head, _bytes(task, model))
+        if model is None and "path" not in task:
+            raise _ModelWantedError
+        data = model if model is not None else whole_bytes(Path(task["path"]))
+        if hashlib.sha256(data).hexdigest() != head["model_sha256"]:
+            raise FileError(
+                "the model file changed after the sweep began",
+                where=head["model"],
+                hint="start the sweep again: the changed model gets new runs",
+            )
         _graphs[name] = read_model(_path(task), data, head["shapes"])
         while len(_graphs) > _KEPT_GRAPHS:
             _graphs.popitem(last=False)
@@ -205,24 +213,6 @@ def _graph(task: dict[str, Any], model: bytes | None) -> Graph:
 
 def _path(task: dict[str, Any]) -> Path:
     return Path(task.get("path", task["head"]["model"]))
-
-
-def _bytes(task: dict[str, Any], model: bytes | None) -> bytes:
-    if model is not None:
-        return model
-    if "path" not in task:
-        raise _ModelWantedError
-    return whole_bytes(Path(task["path"]))
-
-
-def _checked(head: dict[str, Any], data: bytes) -> bytes:
-    if hashlib.sha256(data).hexdigest() != head["model_sha256"]:
-        raise FileError(
-            "the model file changed after the sweep began",
-            where=head["model"],
-            hint="start the sweep again: the changed model gets new runs",
-        )
-    return data
 
 
 def _columns(times: Profile | RunTimes, facts: ProgramFacts | Profile) -> dict[str, Any]:

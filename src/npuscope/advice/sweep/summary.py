@@ -60,11 +60,21 @@ class Summary(ShownRecord, frozen=True):
 def summarise(rows: Sequence[Row]) -> Summary:
     """The fastest model first; models without a successful run come last."""
     by_model = _grouped(rows, [row["model"] for row in rows])
-    models = [_model(name, group) for name, group in by_model.items()]
+    models = []
+    for name, group in by_model.items():
+        finished = [row for row in group if row["status"] == "ok"]
+        fastest, failed = min(finished, key=_rank, default=None), len(group) - len(finished)
+        models.append(ModelSummary(name, len(group), failed, fastest, front_of(finished)))
     models.sort(key=lambda one: (one.best["total_ms"] if one.best else math.inf, one.name))
     best = {one.name: one.best["total_ms"] for one in models if one.best}
     by_choice = _grouped(rows, [configuration_name(row) for row in rows])
-    configurations = [_configuration(name, group, best) for name, group in by_choice.items()]
+    configurations = []
+    for name, group in by_choice.items():
+        finished = [row for row in group if row["status"] == "ok"]
+        ratios = [row["total_ms"] / best[row["model"]] for row in finished if best[row["model"]]]
+        mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) if ratios else None
+        failed = len(group) - len(finished)
+        configurations.append(ConfigurationSummary(name, len(finished), failed, mean))
     configurations.sort(key=lambda one: (one.against_best or math.inf, one.name))
     return Summary(tuple(rows), tuple(models), tuple(configurations), front_of(rows))
 
@@ -94,20 +104,7 @@ def _grouped(rows: Sequence[Row], names: Sequence[str]) -> dict[str, list[Row]]:
     return groups
 
 
-def _model(name: str, rows: list[Row]) -> ModelSummary:
-    finished = [row for row in rows if row["status"] == "ok"]
-    best = min(finished, key=_rank, default=None)
-    return ModelSummary(name, len(rows), len(rows) - len(finished), best, front_of(finished))
-
-
 def _rank(row: Row) -> tuple[float, int, int, str, str]:
     """Of equally fast runs the one with less memory wins, then the first by name."""
     memory = (row["internal_ram_bytes"], row["external_ram_bytes"])
     return row["total_ms"], *memory, configuration_name(row), row["key"]
-
-
-def _configuration(name: str, rows: list[Row], best: dict[str, float]) -> ConfigurationSummary:
-    finished = [row for row in rows if row["status"] == "ok"]
-    ratios = [row["total_ms"] / best[row["model"]] for row in finished if best[row["model"]]]
-    mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) if ratios else None
-    return ConfigurationSummary(name, len(finished), len(rows) - len(finished), mean)

@@ -10,7 +10,6 @@ from npuscope.edits.onnx.document import OnnxDocument
 from npuscope.edits.tflite.document import TfliteDocument
 from npuscope.errors import ModelError
 from npuscope.files.load import read_model
-from npuscope.graph.model import Graph
 
 
 def resized(path: Path, data: bytes, shapes: Mapping[str, Sequence[int]]) -> bytes:
@@ -18,8 +17,11 @@ def resized(path: Path, data: bytes, shapes: Mapping[str, Sequence[int]]) -> byt
     network = read_model(path, data, shapes)
     ends = (*network.inputs, *network.outputs)
     document = open_document(path, data)
-    if isinstance(document, TfliteDocument):
-        _state_all(document, network)
+    if isinstance(document, TfliteDocument):  # every tensor of it states its size
+        for tensor in document.tensors:
+            in_graph = network.tensors.get(tensor.name)
+            if tensor.data is None and in_graph is not None and in_graph.shape != tensor.shape:
+                document.state(tensor, shape=in_graph.shape)
     else:
         assert isinstance(document, OnnxDocument)
         document.state_sizes({name: network.tensor(name).shape for name in ends})
@@ -28,11 +30,3 @@ def resized(path: Path, data: bytes, shapes: Mapping[str, Sequence[int]]) -> byt
     if any(again.tensor(name).shape != network.tensor(name).shape for name in ends):
         raise ModelError("the sizes cannot be written into the file", where=str(path))
     return data
-
-
-def _state_all(document: TfliteDocument, network: Graph) -> None:
-    """Every tensor of a .tflite file states its size."""
-    for tensor in document.tensors:
-        in_graph = network.tensors.get(tensor.name)
-        if tensor.data is None and in_graph is not None and in_graph.shape != tensor.shape:
-            document.state(tensor, shape=in_graph.shape)

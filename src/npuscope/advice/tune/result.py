@@ -65,16 +65,13 @@ class Tuned(ShownRecord, frozen=True):
 
     def table(self) -> Rows:
         """One row per point of the front."""
-        return [_row(point) for point in self.front]
-
-
-def _row(point: TunePoint) -> dict[str, Any]:
-    return {
-        "name": point.name,
-        "total_ms": point.total_ms,
-        "internal_ram_bytes": point.internal_ram_bytes,
-        "external_ram_bytes": point.external_ram_bytes,
-        "weights_bytes": point.weights_bytes,
-        "drop": point.drop,
-        "command": point.command,
-    }
+        columns = (
+            "name",
+            "total_ms",
+            "internal_ram_bytes",
+            "external_ram_bytes",
+            "weights_bytes",
+            "drop",
+            "command",
+        )
+        return [{name: getattr(point, name) for name in columns} for point in self.front]

@@ -189,18 +189,15 @@ class _Answers:
     def figure(self, point: Point) -> Figure | None:
         key = self.space.answers(point)
         if self.measure is not None and key not in self._figures:
-            self._figures[key] = self._measured(point, self.measure, ", ".join(key))
+            own, title = self.space.options(point), ", ".join(key)
+            progress("answers with %s", title)
+            self._figures[key] = None
+            try:
+                file = self.variants.file(self.space.edits(point), own) or self.variants.path
+                self._figures[key] = self.measure(file, _merged(self.options, own))
+            except NpuscopeError as error:
+                self.notes.append(f"not measured: {title}: {error.message}")
         return self._figures.get(key)
-
-    def _measured(self, point: Point, measure: Measure, title: str) -> Figure | None:
-        own = self.space.options(point)
-        progress("answers with %s", title)
-        try:
-            file = self.variants.file(self.space.edits(point), own) or self.variants.path
-            return measure(file, _merged(self.options, own))
-        except NpuscopeError as error:
-            self.notes.append(f"not measured: {title}: {error.message}")
-            return None
 
 
 def _space(options: Mapping[str, Any], request: TuneRequest, variants: Variants) -> TuneSpace:
@@ -242,13 +239,11 @@ def _timed(
     rows, _ = run_all(tuple(unique.values()), store, request.sweep, lambda tally: None)
     by_key = dict(zip(unique, rows, strict=True))
     ready = {p: by_key[run.key] for p, run in runs.items() if by_key[run.key]["status"] == "ok"}
-    return {p: _placed(row) if space.weights_in_ram(p) else row for p, row in ready.items()}
-
-
-def _placed(row: Row) -> Row:
-    """A run without flash: RAM holds the weights too."""
-    together = row["internal_ram_bytes"] + row["weights_bytes"]
-    return {**row, "internal_ram_bytes": together, "weights_bytes": 0}
+    for point, row in ready.items():
+        if space.weights_in_ram(point):  # a run without flash: RAM holds the weights too
+            together = row["internal_ram_bytes"] + row["weights_bytes"]
+            ready[point] = {**row, "internal_ram_bytes": together, "weights_bytes": 0}
+    return ready
 
 
 def _merged(options: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
@@ -279,7 +274,7 @@ def point_of(
         external_ram_bytes=row["external_ram_bytes"],
         weights_bytes=row["weights_bytes"],
         command=f"npuscope {shlex.join(words)}",
-        within=_within(row, request.limits),
+        within=all(row[COLUMNS[k]] <= most for k, most in request.limits.items() if k != DROP),
         edits=edits,
         options=space.options(point),
     )
@@ -306,10 +301,6 @@ def given_words(options: Mapping[str, Any]) -> list[str]:
     for key, value in (options.get("overrides") or {}).items():
         words += ["--set", f"{key}={value}"]
     return words
-
-
-def _within(row: Mapping[str, Any], limits: Mapping[str, float]) -> bool:
-    return all(row[COLUMNS[key]] <= limit for key, limit in limits.items() if key != DROP)
 
 
 def _checked(path: Path, point: TunePoint, options: Mapping[str, Any]) -> TunePoint:

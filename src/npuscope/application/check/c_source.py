@@ -71,20 +71,16 @@ class Body(Struct, frozen=True):
 
 
 def plain(text: str) -> str:
-    """Without comments; lines stay where they were."""
-    return _COMMENT.sub(lambda match: "\n" * match[0].count("\n") or " ", _joined(text))
-
-
-def _joined(text: str) -> str:
-    """Each line with its continuations, and as many empty ones behind it."""
-    result: list[str] = []
+    """Without comments; lines stay where they were, with their continuations."""
+    lines: list[str] = []
     parts: list[str] = []
     for line in text.replace("\r", "").split("\n"):
         parts.append(line.removesuffix("\\"))
         if not line.endswith("\\"):
-            result += [" ".join(parts), *[""] * (len(parts) - 1)]
+            lines += [" ".join(parts), *[""] * (len(parts) - 1)]
             parts = []
-    return "\n".join([*result, *parts])
+    joined = "\n".join([*lines, *parts])
+    return _COMMENT.sub(lambda match: "\n" * match[0].count("\n") or " ", joined)
 
 
 def compiled(text: str, macros: Macros) -> str:
@@ -221,20 +217,16 @@ def bodies(text: str, file: str) -> Iterator[Body]:
     for match in islice(_FUNCTION.finditer(bare), _MOST_FUNCTIONS):
         if match[1] in ("if", "for", "while", "switch", "do", "return", "sizeof"):
             continue
-        end = _closing(bare, match.end())
+        start, end, depth = match.end(), len(bare), 1
+        for brace in re.finditer(r"[{}]", bare[start : start + 50_000]):
+            depth += 1 if brace[0] == "{" else -1
+            if not depth:
+                end = start + brace.start()
+                break
         names = (part.split("[")[0].split() for part in match[2].split(","))
         parameters = tuple(words[-1].lstrip("*") for words in names if words)
-        line = bare.count("\n", 0, match.end()) + 1
-        yield Body(match[1], parameters, bare[match.end() : end], file, line)
-
-
-def _closing(text: str, start: int) -> int:
-    depth = 1
-    for match in re.finditer(r"[{}]", text[start : start + 50_000]):
-        depth += 1 if match[0] == "{" else -1
-        if not depth:
-            return start + match.start()
-    return len(text)
+        line = bare.count("\n", 0, start) + 1
+        yield Body(match[1], parameters, bare[start:end], file, line)
 
 
 def macros_of(options: Iterable[tuple[str, str]]) -> Macros:

@@ -47,7 +47,17 @@ def cache_findings(
     invalidated: set[str] = set()
     yield from _lost_writes(board, functions, AppSeverity.ERROR, invalidated)
     yield from _lost_writes(board, left_out, AppSeverity.LATENT, set())
-    yield from _shared_lines(board, arrays, invalidated)
+    # Arrays whose lines are invalidated must have those lines for themselves.
+    for array in arrays:
+        used = any(re.match(rf"{re.escape(array.name)}\b", text) for text in invalidated)
+        if not used or array.align >= LINE:
+            continue
+        text = (
+            f"'{safe_terminal(array.name)}' is invalidated but not aligned to {LINE} bytes: its "
+            "first and last line may hold other variables, whose values get lost"
+        )
+        hint = "__attribute__((aligned(32))), and a size in whole lines"
+        yield AppFinding("shared-line", AppSeverity.LATENT, board, text, (array.file,), hint)
 
 
 def _lost_writes(
@@ -77,25 +87,20 @@ def _lost_writes(
 
 def _calls(text: str) -> Iterator[_Call]:
     for match in _CALL.finditer(text):
-        arguments = _arguments(text, match.end())
-        yield _Call(match.start(), match[1], arguments)
-
-
-def _arguments(text: str, start: int) -> tuple[str, ...]:
-    depth, parts, begin = 0, [], start
-    for at in range(start, min(len(text), start + 2000)):
-        char = text[at]
-        if char in "([{":
-            depth += 1
-        elif char in ")]}":
-            if not depth:
+        depth, parts, begin = 0, [], match.end()
+        for at in range(begin, min(len(text), begin + 2000)):
+            char = text[at]
+            if char in "([{":
+                depth += 1
+            elif char in ")]}":
+                if not depth:
+                    parts.append(text[begin:at])
+                    break
+                depth -= 1
+            elif char == "," and not depth:
                 parts.append(text[begin:at])
-                break
-            depth -= 1
-        elif char == "," and not depth:
-            parts.append(text[begin:at])
-            begin = at + 1
-    return tuple(part.strip() for part in parts)
+                begin = at + 1
+        yield _Call(match.start(), match[1], tuple(part.strip() for part in parts))
 
 
 def _bare(expression: str) -> str:
@@ -161,19 +166,3 @@ def _writes(call: _Call, number: int, by_name: Mapping[str, Body], depth: int) -
             elif not _OTHERS.match(inner.name) and _writes(inner, place, by_name, depth + 1):
                 return True
     return False
-
-
-def _shared_lines(
-    board: str, arrays: Sequence[Array], invalidated: set[str]
-) -> Iterator[AppFinding]:
-    """Arrays whose lines are invalidated must have those lines for themselves."""
-    for array in arrays:
-        used = any(re.match(rf"{re.escape(array.name)}\b", text) for text in invalidated)
-        if not used or array.align >= LINE:
-            continue
-        text = (
-            f"'{safe_terminal(array.name)}' is invalidated but not aligned to {LINE} bytes: its "
-            "first and last line may hold other variables, whose values get lost"
-        )
-        hint = "__attribute__((aligned(32))), and a size in whole lines"
-        yield AppFinding("shared-line", AppSeverity.LATENT, board, text, (array.file,), hint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from npuscope.application.check.folder import AppFolder, boards_of
@@ -43,7 +44,12 @@ def _has_file(
             return True
     for image in images:
         if image.suffix == ".hex" and image not in covered:
-            covered[image] = _spans(image)
+            covered[image] = []
+            with suppress(NpuscopeError, OSError):
+                if image.stat().st_size <= _MOST_BYTES:
+                    rows = read_hex(image)
+                    covered[image] = [AddressRange(image.name, "data", r.address, r.end)
+                        for r in rows]  # fmt: skip
     ranges = [one for spans in covered.values() for one in spans]
     return all(
         any(one.start <= span.start and span.end <= one.end for one in ranges)
@@ -57,15 +63,6 @@ def _is_whole(image: Path, size: int) -> bool:
         return is_pointer(image) or image.stat().st_size >= size
     except (NpuscopeError, OSError):
         return False
-
-
-def _spans(image: Path) -> list[AddressRange]:
-    try:
-        if image.stat().st_size > _MOST_BYTES:
-            return []
-        return [AddressRange(image.name, "data", one.address, one.end) for one in read_hex(image)]
-    except (NpuscopeError, OSError):
-        return []
 
 
 def _missing(folder: AppFolder, board: str, network: CheckedNetwork) -> AppFinding:

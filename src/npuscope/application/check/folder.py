@@ -55,7 +55,13 @@ def read_folder(root: str | Path) -> AppFolder:
     root = Path(root)
     if not root.is_dir():
         raise FileError("is not a folder", where=str(root), hint="give an application's folder")
-    files = tuple(_walk(root))
+    paths: list[Path] = []
+    for place, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if name not in (".git", "node_modules"))
+        paths += [Path(place) / name for name in sorted(names)]
+        if len(paths) > _MOST_FILES:
+            raise FileError(f"holds more than {_MOST_FILES:,} files", where=str(root))
+    files = tuple(paths)
     networks = tuple(f for f in files if f.suffix == ".c" and _is_network(f))
     bare = AppFolder(root, files, networks, ())
     targets = [t for build in _build_files(bare) for t in _targets(bare, build)]
@@ -65,17 +71,6 @@ def read_folder(root: str | Path) -> AppFolder:
         hint = "expected generated networks (network.c), a linker script or a Makefile in it"
         raise FileError("holds no application", where=str(root), hint=hint)
     return AppFolder(root, files, networks, tuple(targets))
-
-
-def _walk(root: Path) -> Iterator[Path]:
-    count = 0
-    for place, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if name not in (".git", "node_modules"))
-        for name in sorted(names):
-            count += 1
-            if count > _MOST_FILES:
-                raise FileError(f"holds more than {_MOST_FILES:,} files", where=str(root))
-            yield Path(place) / name
 
 
 def _is_network(path: Path) -> bool:
@@ -179,18 +174,15 @@ def _chosen(
     fitting = [f for f in files if board in boards_of(folder.shown(f))]
     best: dict[str, Path] = {}
     for file in fitting:
-        tails = [_tail(mention) for mention in mentions if Path(mention).name == file.name]
+        # Of a path with variables, what is known behind them.
+        tails = [mention.rpartition(")/")[2].replace("../", "").lstrip("/")
+            for mention in mentions if Path(mention).name == file.name]  # fmt: skip
         if not any(f"/{folder.shown(file)}".endswith(f"/{tail}") for tail in tails):
             continue
         other = best.get(file.name)
         if other is None or _nearness(folder, file, home) > _nearness(folder, other, home):
             best[file.name] = file
     return tuple(best.values())
-
-
-def _tail(mention: str) -> str:
-    """What is known of a path behind its variables."""
-    return mention.rpartition(")/")[2].replace("../", "").lstrip("/")
 
 
 def _nearness(folder: AppFolder, file: Path, home: Path) -> tuple[bool, int, bool]:

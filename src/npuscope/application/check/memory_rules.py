@@ -26,9 +26,16 @@ def memory_findings(
 ) -> Iterator[AppFinding]:
     for network in networks:
         yield from _ends(board, network)
-        yield from _alignment(board, network.pools)
+        for pool in network.pools:
+            if pool.start % LINE:
+                text = (
+                    f"pool {pool} of '{safe_terminal(pool.owner)}' does not start on {LINE} bytes"
+                )
+                yield AppFinding("alignment", AppSeverity.ERROR, board, text)
         yield from _in_regions(board, network, regions)
-        yield from _input_and_output(board, network)
+        if any(one.shared(other) for one in network.inputs for other in network.outputs):
+            text = f"{_name(network)} writes outputs over its input: fill it again before every run"
+            yield AppFinding("output-in-input", AppSeverity.NOTE, board, text, (network.file,))
     for one, other in combinations(networks, 2):
         yield from _two_networks(board, one, other)
     yield from _regions(board, regions)
@@ -61,13 +68,6 @@ def _ends(board: str, network: CheckedNetwork) -> Iterator[AppFinding]:
             )
 
 
-def _alignment(board: str, pools: Sequence[AddressRange]) -> Iterator[AppFinding]:
-    for pool in pools:
-        if pool.start % LINE:
-            text = f"pool {pool} of '{safe_terminal(pool.owner)}' does not start on {LINE} bytes"
-            yield AppFinding("alignment", AppSeverity.ERROR, board, text)
-
-
 def _in_regions(
     board: str, network: CheckedNetwork, regions: Sequence[AddressRange]
 ) -> Iterator[AppFinding]:
@@ -87,12 +87,6 @@ def _in_regions(
                 f"{region}; nothing of it is used yet"
             )
             yield AppFinding("pool-in-region", AppSeverity.LATENT, board, text, (network.file,))
-
-
-def _input_and_output(board: str, network: CheckedNetwork) -> Iterator[AppFinding]:
-    if any(one.shared(other) for one in network.inputs for other in network.outputs):
-        text = f"{_name(network)} writes outputs over its input: fill it again before every run"
-        yield AppFinding("output-in-input", AppSeverity.NOTE, board, text, (network.file,))
 
 
 def _two_networks(board: str, one: CheckedNetwork, other: CheckedNetwork) -> Iterator[AppFinding]:

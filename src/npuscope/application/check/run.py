@@ -41,8 +41,13 @@ class _Sources:
         macros = macros_of(target.options)
         # Headers first: what they define decides which lines of the sources are compiled.
         ordered = sorted(target.sources, key=lambda path: path.suffix != ".h")
-        texts = [(path, _read(path)) for path in ordered]
-        for path, text in texts:
+        texts: list[tuple[Path, str]] = []
+        for path in ordered:
+            try:
+                text = plain(read_text(path, SOURCE, errors="replace"))
+            except NpuscopeError:
+                text = ""
+            texts.append((path, text))
             if path.suffix == ".h":
                 compiled(text, macros)
         self.arrays: list[Array] = []
@@ -60,13 +65,6 @@ class _Sources:
                 self.left_out += [one for one in rest if one.name not in compiled_names]
 
 
-def _read(path: Path) -> str:
-    try:
-        return plain(read_text(path, SOURCE, errors="replace"))
-    except NpuscopeError:
-        return ""
-
-
 def check_folder(root: str | Path) -> FolderCheck:
     folder = read_folder(root)
     results = [_target(folder, target) for target in folder.targets]
@@ -74,7 +72,10 @@ def check_folder(root: str | Path) -> FolderCheck:
     compiled_files = {file for target in folder.targets for file in target.networks}
     others = [file for file in folder.networks if file not in compiled_files]
     if others and compiled_files:
-        findings.append(_not_compiled(folder, others))
+        names = ", ".join(safe_terminal(folder.shown(file)) for file in others[:4])
+        more = f" and {len(others) - 4} more" if len(others) > 4 else ""
+        text = f"networks that no build file compiles were left out: {names}{more}"
+        findings.append(AppFinding("not-compiled", AppSeverity.NOTE, "", text))
     unread = dict.fromkeys(text for _, _, texts in results for text in texts)
     order = list(AppSeverity)
     findings.sort(key=lambda finding: order.index(finding.severity))
@@ -86,46 +87,34 @@ def _target(
     folder: AppFolder, target: BuildTarget
 ) -> tuple[CheckedTarget, list[AppFinding], list[str]]:
     unread: list[str] = []
-    networks = tuple(_networks(folder, target, unread))
-    layout = _layout(folder, target, unread)
+    networks: list[CheckedNetwork] = []
+    for path in target.networks:
+        try:
+            networks.append(checked_network(path, folder.shown(path)))
+        except NpuscopeError as error:
+            unread.append(f"{folder.shown(path)}: {error.message}")
+    layout = LinkerLayout()
+    if not target.linkers:
+        unread.append(f"{target.board}: no linker script was recognised as the one in use")
+    for script in target.linkers[:1]:
+        try:
+            layout = read_linker_file(script)
+        except NpuscopeError as error:
+            unread.append(f"{folder.shown(script)}: {error.message}")
     regions = tuple(secure_range("linker", r.name, r.address, r.size_bytes) for r in layout.regions)
     sources = _Sources(target, folder)
-    placed, sizes = _by_section(sources.arrays, layout, unread)
+    placed, sizes = _by_section(sources.arrays, unread)
     findings = [
         *memory_findings(target.board, networks, regions),
-        *_full(target.board, sizes, layout),
-        *_orphans(target.board, placed, layout),
+        *_section_findings(target.board, placed, sizes, layout),
         *cache_findings(target.board, sources.functions, sources.arrays, sources.left_out),
         *flash_findings(folder, target.board, networks),
     ]
-    checked = CheckedTarget(target.board, target.build_file, networks, regions, sizes)
+    checked = CheckedTarget(target.board, target.build_file, tuple(networks), regions, sizes)
     return checked, findings, unread
 
 
-def _networks(
-    folder: AppFolder, target: BuildTarget, unread: list[str]
-) -> Iterator[CheckedNetwork]:
-    for path in target.networks:
-        try:
-            yield checked_network(path, folder.shown(path))
-        except NpuscopeError as error:
-            unread.append(f"{folder.shown(path)}: {error.message}")
-
-
-def _layout(folder: AppFolder, target: BuildTarget, unread: list[str]) -> LinkerLayout:
-    if not target.linkers:
-        unread.append(f"{target.board}: no linker script was recognised as the one in use")
-        return LinkerLayout()
-    try:
-        return read_linker_file(target.linkers[0])
-    except NpuscopeError as error:
-        unread.append(f"{folder.shown(target.linkers[0])}: {error.message}")
-        return LinkerLayout()
-
-
-def _by_section(
-    rows: Sequence[Array], layout: LinkerLayout, unread: list[str]
-) -> tuple[list[Array], dict[str, int]]:
+def _by_section(rows: Sequence[Array], unread: list[str]) -> tuple[list[Array], dict[str, int]]:
     """Arrays with a section of their own, and the bytes of each section."""
     placed = [array for array in rows if array.section]
     sizes: dict[str, int] = {}
@@ -138,7 +127,10 @@ def _by_section(
     return placed, sizes
 
 
-def _full(board: str, sizes: dict[str, int], layout: LinkerLayout) -> Iterator[AppFinding]:
+def _section_findings(
+    board: str, placed: Sequence[Array], sizes: dict[str, int], layout: LinkerLayout
+) -> Iterator[AppFinding]:
+    """Regions that their arrays overfill, and arrays in sections that no region takes."""
     for region in layout.regions:
         names = [s for s in layout.sections if s.region == region.name]
         total = sum(size for name, size in sizes.items() if any(s.takes(name) for s in names))
@@ -146,9 +138,6 @@ def _full(board: str, sizes: dict[str, int], layout: LinkerLayout) -> Iterator[A
             over = total - region.size_bytes
             text = f"buffers of region {region.name} have {total:,} bytes, {over:,} more than fit"
             yield AppFinding("region-full", AppSeverity.ERROR, board, text)
-
-
-def _orphans(board: str, placed: Sequence[Array], layout: LinkerLayout) -> Iterator[AppFinding]:
     if not layout.sections:
         return
     for array in placed:
@@ -161,10 +150,3 @@ def _orphans(board: str, placed: Sequence[Array], layout: LinkerLayout) -> Itera
                 "place: the linker chooses where it lies"
             )
             yield AppFinding("orphan-section", AppSeverity.LATENT, board, text, (array.file,))
-
-
-def _not_compiled(folder: AppFolder, files: Sequence[Path]) -> AppFinding:
-    names = ", ".join(safe_terminal(folder.shown(file)) for file in files[:4])
-    more = f" and {len(files) - 4} more" if len(files) > 4 else ""
-    text = f"networks that no build file compiles were left out: {names}{more}"
-    return AppFinding("not-compiled", AppSeverity.NOTE, "", text)

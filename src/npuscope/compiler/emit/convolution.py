@@ -68,8 +68,18 @@ def in_halves(weights: np.ndarray) -> np.ndarray:
 def _feature_walk(stage: ConvStage, index: int) -> Walk:
     """Frames for unit `index` of the pipe: every pass of a tile, again for every tile."""
     tiling, value = stage.tiling, stage.inputs[0]
-    if tiling.grouped:
-        return _words(_group_walk(stage), stage)
+    if tiling.grouped:  # one group a frame, again for every tile of its kernels
+        walk = channel_frames(value, tiling.depth)
+        repeats = tiling.tiles // walk.frame_tot_cnt
+        if repeats > 1:
+            walk = replace(
+                walk,
+                frame_offset=0,
+                frame_loop_cnt=repeats,
+                loop_offset=walk.frame_offset,
+                frame_tot_cnt=tiling.tiles,
+            )
+        return _words(walk, stage)
     walk = channel_frames(
         value,
         tiling.depth,
@@ -79,22 +89,6 @@ def _feature_walk(stage: ConvStage, index: int) -> Walk:
         total=tiling.frames,
     )
     return _words(walk, stage)
-
-
-def _group_walk(stage: ConvStage) -> Walk:
-    """One group a frame, again for every tile of its kernels."""
-    tiling, value = stage.tiling, stage.inputs[0]
-    walk = channel_frames(value, tiling.depth)
-    repeats = tiling.tiles // walk.frame_tot_cnt
-    if repeats == 1:
-        return walk
-    return replace(
-        walk,
-        frame_offset=0,
-        frame_loop_cnt=repeats,
-        loop_offset=walk.frame_offset,
-        frame_tot_cnt=tiling.tiles,
-    )
 
 
 def _words(walk: Walk, stage: ConvStage) -> Walk:

@@ -140,11 +140,23 @@ def _emit_epoch(
 ) -> Epoch:
     stages = group.stages
     first = stages[0]
-    call = _call(first, number, buffers) if isinstance(first, CallStage) else None
-    groups = () if call else (_emit_group(group, number, leaving, buffers, machine),)
-    kind = EpochKind.HW
+    call, groups, kind = None, tuple[Group, ...](), EpochKind.HW
     if isinstance(first, CallStage):
+        call = _call(first, number, buffers)
         kind = EpochKind.HYBRID if first.hybrid else EpochKind.SW
+    else:
+        builder = EpochBuilder(machine, buffers, number)
+        for stage in stages:
+            frame = group.frames[stage.output.name]
+            source = emit_stage(builder, stage, frame)
+            builder.sources[stage.output.name] = source
+            if stage.output.name not in leaving:
+                continue
+            if isinstance(stage, CopyStage):
+                store_copy(builder, source, stage)
+            else:
+                store(builder, source, stage.output, frame)
+        groups = (builder.group(),)
     return Epoch(
         number,
         number,
@@ -155,23 +167,6 @@ def _emit_epoch(
         call=call,
         trail=tuple(refused for stage in stages for refused in stage.trail),
     )
-
-
-def _emit_group(
-    group: StageGroup, number: int, leaving: set[str], buffers: BufferTable, machine: Machine
-) -> Group:
-    builder = EpochBuilder(machine, buffers, number)
-    for stage in group.stages:
-        frame = group.frames[stage.output.name]
-        source = emit_stage(builder, stage, frame)
-        builder.sources[stage.output.name] = source
-        if stage.output.name not in leaving:
-            continue
-        if isinstance(stage, CopyStage):
-            store_copy(builder, source, stage)
-        else:
-            store(builder, source, stage.output, frame)
-    return builder.group()
 
 
 def _call(stage: CallStage, number: int, buffers: BufferTable) -> Call:

@@ -123,27 +123,21 @@ def _second_operand(
         return source, element
     if len(stage.inputs) > 1:
         return _operand(builder, stage.inputs[1], frame)
-    if stage.table is not None:
-        return _table_stream(builder, stage, frame), 2
-    return None, 0
+    if stage.table is None:
+        return None, 0
+    # 16-bit coefficients expanded to one line, read again for every line of every tile.
+    height, width, channels = stage.output.shape
+    tiles = stage.table.reshape(channels // frame, 1, frame).astype("<i2")
+    buffer = builder.buffers.parameter(f"{stage.name}.table", np.repeat(tiles, width, axis=1))
+    line_bytes = width * frame * 2
+    walk = Walk(width, 1, frame, frame * 2, 0, 0, height, line_bytes, height * channels // frame)
+    return builder.engine_in(buffer, walk, nbits_in=16, nbits_out=16, cache_allocate=1), 2
 
 
 def _held(builder: EpochBuilder, value: Value) -> bool:
     """One value per channel, few enough for the unit's own broadcast."""
     few = 1 < value.channels <= builder.machine.arith.max_vector
     return few and not builder.machine.generation.vector_in_frames
-
-
-def _table_stream(builder: EpochBuilder, stage: ArithStage, frame: int) -> StreamSource:
-    """16-bit coefficients expanded to one line, read again for every line of every tile."""
-    assert stage.table is not None
-    height, width, channels = stage.output.shape
-    tiles = stage.table.reshape(channels // frame, 1, frame).astype("<i2")
-    expanded = np.repeat(tiles, width, axis=1)
-    buffer = builder.buffers.parameter(f"{stage.name}.table", expanded)
-    line_bytes = width * frame * 2
-    walk = Walk(width, 1, frame, frame * 2, 0, 0, height, line_bytes, height * channels // frame)
-    return builder.engine_in(buffer, walk, nbits_in=16, nbits_out=16, cache_allocate=1)
 
 
 def _coefficients(builder: EpochBuilder, stage: ArithStage, dual: bool) -> dict[str, Any]:

@@ -147,21 +147,21 @@ def _output_parts(context: Lowering, layer: ConvLayer) -> list[ConvLayer]:
     spans = good_parts(layer.kernel.shape[0], limit)
     if len(spans) == 1:
         return [layer]
-    return [_output_part(context, layer, first, count) for first, count in spans]
-
-
-def _output_part(context: Lowering, layer: ConvLayer, first: int, count: int) -> ConvLayer:
-    some = slice(first, first + count)
-    scaling = layer.scaling
-    part = replace(scaling, weight_scales=scaling.weight_scales[some], bias=scaling.bias[some])
-    name = f"{layer.output.name}.from{first}"
-    return replace(
-        layer,
-        op=layer.op.replace(name=f"{layer.op.name}.from{first}"),
-        kernel=layer.kernel.outputs(some),
-        output=window(context, layer.output, name, first, count),
-        scaling=part,
-    )
+    parts = []
+    for first, count in spans:
+        some, scaling = slice(first, first + count), layer.scaling
+        name = f"{layer.output.name}.from{first}"
+        part = replace(
+            layer,
+            op=layer.op.replace(name=f"{layer.op.name}.from{first}"),
+            kernel=layer.kernel.outputs(some),
+            output=window(context, layer.output, name, first, count),
+            scaling=replace(
+                scaling, weight_scales=scaling.weight_scales[some], bias=scaling.bias[some]
+            ),
+        )
+        parts.append(part)
+    return parts
 
 
 def _tile_limit(context: Lowering, layer: ConvLayer) -> TileLimit:
@@ -198,8 +198,12 @@ def _sums(context: Lowering, layer: ConvLayer, pieces: list[Piece], shift_o: int
         units = layer.op, layer.features, layer.simd, layer.fsub
         return dilated_sums(context, Dilated(*units, kernel, layer.attrs, sums, shift_o))
     order = PieceOrder.of(len(pieces), layer.attrs.dilations != (1, 1))
-    if order is PieceOrder.CHAIN:
-        return _chained(context, layer, pieces, shift_o)
+    if order is PieceOrder.CHAIN:  # pieces of a dilated kernel, each added to the sums so far
+        total = _piece(context, layer, pieces[0], shift_o, 0, order)
+        for number, piece in enumerate(pieces[1:], 1):
+            part = _piece(context, layer, piece, shift_o, number, order)
+            total = _join(context, layer, total, part, number)
+        return total
     if any(piece.tiled_inputs for piece in pieces):
         order = PieceOrder.SERIES
     # The last piece is made first, so that the first one meets sums that are there.
@@ -223,16 +227,6 @@ def _sums_value(layer: ConvLayer, suffix: str = "") -> Value:
         pitch=0,
         first=0,
     )
-
-
-def _chained(context: Lowering, layer: ConvLayer, pieces: list[Piece], shift_o: int) -> Value:
-    """Pieces of a dilated kernel, each added to the sums so far."""
-    total: Value | None = None
-    for number, piece in enumerate(pieces):
-        part = _piece(context, layer, piece, shift_o, number, PieceOrder.CHAIN)
-        total = part if total is None else _join(context, layer, total, part, number)
-    assert total is not None
-    return total
 
 
 def _pieces(context: Lowering, layer: ConvLayer) -> list[Piece]:

@@ -88,7 +88,13 @@ def _in_float(context: Lowering, op: Op, trail: tuple[Refused, ...]) -> None:
     """Dequantize what it reads, compute in float, quantize what it makes."""
     names = [_real_constant(context, name) for name in op.inputs]
     present = [name for name in op.inputs if name in context.values]
-    reals = {name: _real_operand(context, op, name, trail) for name in dict.fromkeys(present)}
+    reals: dict[str, Value] = {}
+    for name in dict.fromkeys(present):
+        source = context.operand(name, op.origin, gathered=True)
+        real = real_value(source, f"{name}.{op.name}.real")
+        kernel = "Dequantize" if source.quant else "Cast"
+        stage = call_stage(context, op, kernel, Attrs(), source, real, trail)
+        reals[name] = context.emit(replace(stage, name=f"{op.name}.dequantize.{name}"))
     output = context.new_value(context.graph.output_tensor(op))
     real_out = real_value(output, f"{output.name}.real")
     context.emit(
@@ -107,14 +113,6 @@ def _in_float(context: Lowering, op: Op, trail: tuple[Refused, ...]) -> None:
     kernel = "Quantize" if output.quant else "Cast"  # places and truth have no scale
     context.emit(call_stage(context, op, kernel, Attrs(), real_out, output, trail))
     context.define(op.outputs[0], output)
-
-
-def _real_operand(context: Lowering, op: Op, name: str, trail: tuple[Refused, ...]) -> Value:
-    source = context.operand(name, op.origin, gathered=True)
-    real = real_value(source, f"{name}.{op.name}.real")
-    kernel = "Dequantize" if source.quant else "Cast"
-    stage = call_stage(context, op, kernel, Attrs(), source, real, trail)
-    return context.emit(replace(stage, name=f"{op.name}.dequantize.{name}"))
 
 
 def real_value(value: Value, name: str) -> Value:

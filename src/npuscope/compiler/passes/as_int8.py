@@ -62,7 +62,9 @@ class _Work:
         self.result.add(tensor)
 
     def convert(self, op: Op) -> None:
-        if self._is_integer(op):
+        tensors = [self.graph.tensors[name] for name in (*op.inputs, *op.outputs) if name]
+        whole = not any(tensor.dtype is DType.FLOAT32 for tensor in tensors)  # as they are
+        if whole or OPS[op.kind].has(Trait.INTEGER_FORM):
             inputs = tuple(self._operand(op, index) for index in range(len(op.inputs)))
             for name in op.outputs:
                 self.keep(name, self._quant_of(op, inputs))
@@ -84,12 +86,6 @@ class _Work:
                 if real_name != name:
                     self.keep(name, self._quant_of(op))
                     self._emit("Quantize", real_name, name, op.origin)
-
-    def _is_integer(self, op: Op) -> bool:
-        tensors = [self.graph.tensors[name] for name in (*op.inputs, *op.outputs) if name]
-        if not any(tensor.dtype is DType.FLOAT32 for tensor in tensors):
-            return True  # whole numbers: as they are
-        return OPS[op.kind].has(Trait.INTEGER_FORM)
 
     def _quant_of(self, op: Op, inputs: tuple[str, ...] = ()) -> Quant:
         """Moved values keep their numbers; what is never below zero has the zero point of a

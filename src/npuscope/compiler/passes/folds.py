@@ -31,8 +31,26 @@ class FoldBatchNorm(Struct, frozen=True):
     def run(self, graph: Graph, machine: Machine) -> bool:
         edits = Edits(graph)
         pairs = [(op, norm) for op in graph.ops if (norm := _foldable(edits, op))]
-        for op, norm in pairs:
-            _fold(edits, op, norm)
+        for op, norm in pairs:  # y = gain * (conv + b) + offset
+            gain, offset = gain_and_offset(graph, norm)
+            weights = graph.tensor(op.inputs[1])
+            scaled = _scaled(weights, gain)
+            if edits.only_reader(weights.name) is None:  # another layer has the same kernel
+                scaled = replace(scaled, name=graph.fresh_name(weights.name))
+            graph.tensors[scaled.name] = scaled
+            before = _real(graph, op.inputs[2]) if len(op.inputs) > 2 and op.inputs[2] else 0.0
+            data = (before * gain + offset).astype(np.float32)
+            bias = graph.add(
+                Tensor(graph.fresh_name(f"{norm.name}.bias"), data.shape, DType.FLOAT32, data=data)
+            )
+            folded = op.replace(
+                inputs=(op.inputs[0], scaled.name, bias.name),
+                outputs=norm.outputs,
+                attrs=replace(op.attrs, activation=cast(BatchNormAttrs, norm.attrs).activation),  # type: ignore[call-arg]
+                origin=(*op.origin, *norm.origin),
+            )
+            edits.replace(op, folded)
+            edits.remove(norm)
         return edits.finish()
 
 
@@ -55,30 +73,6 @@ def _foldable(edits: Edits, op: Op) -> Op | None:
         return reader
     signed = weights.dtype is not DType.UINT8 and not any(weights.quant.zero_points)
     return reader if signed and not (turned == -128).any() else None
-
-
-def _fold(edits: Edits, op: Op, norm: Op) -> None:
-    """y = gain * (conv + b) + offset."""
-    graph = edits.graph
-    gain, offset = gain_and_offset(graph, norm)
-    weights = graph.tensor(op.inputs[1])
-    scaled = _scaled(weights, gain)
-    if edits.only_reader(weights.name) is None:  # another layer has the same kernel
-        scaled = replace(scaled, name=graph.fresh_name(weights.name))
-    graph.tensors[scaled.name] = scaled
-    before = _real(graph, op.inputs[2]) if len(op.inputs) > 2 and op.inputs[2] else 0.0
-    data = (before * gain + offset).astype(np.float32)
-    bias = graph.add(
-        Tensor(graph.fresh_name(f"{norm.name}.bias"), data.shape, DType.FLOAT32, data=data)
-    )
-    folded = op.replace(
-        inputs=(op.inputs[0], scaled.name, bias.name),
-        outputs=norm.outputs,
-        attrs=replace(op.attrs, activation=cast(BatchNormAttrs, norm.attrs).activation),  # type: ignore[call-arg]
-        origin=(*op.origin, *norm.origin),
-    )
-    edits.replace(op, folded)
-    edits.remove(norm)
 
 
 def _scaled(weights: Tensor, gain: Array) -> Tensor:
@@ -117,29 +111,23 @@ class SplitBatchNorm(Struct, frozen=True):
     name: str = "split-batch-norm"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
-        before = graph.ops
-        graph.ops = [part for op in before for part in _parts(graph, op)]
-        return len(graph.ops) != len(before)
-
-
-def _parts(graph: Graph, op: Op) -> list[Op]:
-    if op.kind != "BatchNorm" or graph.first_input(op).dtype is not DType.FLOAT32:
-        return [op]
-    gain, offset = gain_and_offset(graph, op)
-    output = graph.output_tensor(op)
-    product = graph.add(replace(output, name=graph.fresh_name(f"{op.name}.product")))
-    factor, term = _constant(graph, op, "gain", gain), _constant(graph, op, "offset", offset)
-    activation = BinaryAttrs(op.attrs_as(BatchNormAttrs).activation)
-    scaled = Op(
-        "Mul",
-        f"{op.name}.mul",
-        (op.inputs[0], factor.name),
-        (product.name,),
-        BinaryAttrs(),
-        op.origin,
-    )
-    moved = Op("Add", op.name, (product.name, term.name), op.outputs, activation, op.origin)
-    return [scaled, moved]
+        ops: list[Op] = []
+        for op in graph.ops:
+            if op.kind != "BatchNorm" or graph.first_input(op).dtype is not DType.FLOAT32:
+                ops.append(op)
+                continue
+            gain, offset = gain_and_offset(graph, op)
+            output = graph.output_tensor(op)
+            product = graph.add(replace(output, name=graph.fresh_name(f"{op.name}.product")))
+            factor = _constant(graph, op, "gain", gain)
+            term = _constant(graph, op, "offset", offset)
+            clamp = BinaryAttrs(op.attrs_as(BatchNormAttrs).activation)
+            sources, result = (op.inputs[0], factor.name), (product.name,)
+            ops.append(Op("Mul", f"{op.name}.mul", sources, result, BinaryAttrs(), op.origin))
+            ops.append(Op("Add", op.name, (*result, term.name), op.outputs, clamp, op.origin))
+        changed = len(ops) != len(graph.ops)
+        graph.ops = ops
+        return changed
 
 
 def _constant(graph: Graph, op: Op, role: str, values: Array) -> Tensor:
@@ -199,16 +187,16 @@ class RemoveMoves(Struct, frozen=True):
         place = 0
         while place < len(edits.slots):
             op = edits.slots[place]
-            if op is not None and op.outputs[0] not in outputs and _remove(edits, op):
+            if (
+                op is not None
+                and op.outputs[0] not in outputs
+                and any(way(edits, op) for way in (_drop_idle, _merge_reshape, _cancel_transpose))
+            ):
                 # one removal may bring together a pair that the next removes
                 place = min(place, makers.get(op.inputs[0], place))
             else:
                 place += 1
         return edits.finish()
-
-
-def _remove(edits: Edits, op: Op) -> bool:
-    return _drop_idle(edits, op) or _merge_reshape(edits, op) or _cancel_transpose(edits, op)
 
 
 def _drop_idle(edits: Edits, op: Op) -> bool:
@@ -261,19 +249,18 @@ class SplitToSlices(Struct, frozen=True):
     name: str = "split-to-slices"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
-        before = graph.ops
-        graph.ops = [part for op in before for part in _slices(graph, op)]
-        return len(graph.ops) != len(before)
-
-
-def _slices(graph: Graph, op: Op) -> list[Op]:
-    if op.kind != "Split":
-        return [op]
-    split = op.attrs_as(SplitAttrs)
-    slices = []
-    for name, first in zip(op.outputs, accumulate(split.sizes, initial=0), strict=False):
-        shape = graph.tensor(name).shape
-        starts = tuple(first if axis == split.axis else 0 for axis in range(len(shape)))
-        attrs = SliceAttrs(starts, shape, (1,) * len(shape))
-        slices.append(Op("Slice", f"{op.name}.{name}", op.inputs[:1], (name,), attrs, op.origin))
-    return slices
+        ops: list[Op] = []
+        for op in graph.ops:
+            if op.kind != "Split":
+                ops.append(op)
+                continue
+            split = op.attrs_as(SplitAttrs)
+            for name, first in zip(op.outputs, accumulate(split.sizes, initial=0), strict=False):
+                shape = graph.tensor(name).shape
+                starts = tuple(first if axis == split.axis else 0 for axis in range(len(shape)))
+                attrs = SliceAttrs(starts, shape, (1,) * len(shape))
+                title, sources = f"{op.name}.{name}", op.inputs[:1]
+                ops.append(Op("Slice", title, sources, (name,), attrs, op.origin))
+        changed = len(ops) != len(graph.ops)
+        graph.ops = ops
+        return changed

@@ -44,24 +44,19 @@ class SignedBytes(Struct, frozen=True):
                 graph.ops.append(_bridge(detached, name))
         borders = {*graph.inputs, *graph.outputs}
         for name, tensor in list(graph.tensors.items()):
-            if name not in borders and _is_byte(tensor):
-                graph.tensors[name] = _signed(tensor)
+            quant, data = tensor.quant, tensor.data
+            if name in borders or not _is_byte(tensor) or quant is None:
+                continue
+            zeros = tuple(zero - OFFSET for zero in quant.zero_points)
+            if data is not None:
+                data = (data.astype(np.int16) - OFFSET).astype(np.int8)
+            quant = replace(quant, zero_points=zeros)
+            graph.tensors[name] = replace(tensor, dtype=DType.INT8, quant=quant, data=data)
         return True
 
 
 def _is_byte(tensor: Tensor) -> bool:
     return tensor.dtype is DType.UINT8 and tensor.quant is not None
-
-
-def _signed(tensor: Tensor) -> Tensor:
-    assert tensor.quant is not None
-    quant = replace(
-        tensor.quant, zero_points=tuple(zero - OFFSET for zero in tensor.quant.zero_points)
-    )
-    data = None
-    if tensor.data is not None:
-        data = (tensor.data.astype(np.int16) - OFFSET).astype(np.int8)
-    return replace(tensor, dtype=DType.INT8, quant=quant, data=data)
 
 
 def _detached(graph: Graph, name: str) -> str:
@@ -245,8 +240,14 @@ class QuantizeAcrossReshape(Struct, frozen=True):
             return False
         edits = Edits(graph)
         islands = [island for op in graph.ops if (island := _island(edits, op))]
-        for island in islands:
-            _make_integer(edits, island)
+        for dequantize, middle, reshape, quantize in islands:
+            target, result = graph.output_tensor(quantize), graph.output_tensor(middle)
+            graph.tensors[result.name] = replace(result, dtype=target.dtype, quant=target.quant)
+            origin = (*dequantize.origin, *middle.origin, *quantize.origin)
+            edits.replace(middle, middle.replace(inputs=dequantize.inputs, origin=origin))
+            edits.replace(reshape, reshape.replace(outputs=quantize.outputs))
+            edits.remove(dequantize)
+            edits.remove(quantize)
         return edits.finish()
 
 
@@ -264,16 +265,3 @@ def _island(edits: Edits, op: Op) -> tuple[Op, Op, Op, Op] | None:
     integer = middle.kind in _INTEGER_FORMS or (middle.kind == "MaxPool" and same)
     right = integer and reshape.kind == "Reshape" and quantize.kind == "Quantize"
     return (op, middle, reshape, quantize) if right else None
-
-
-def _make_integer(edits: Edits, island: tuple[Op, Op, Op, Op]) -> None:
-    graph = edits.graph
-    dequantize, middle, reshape, quantize = island
-    target = graph.output_tensor(quantize)
-    result = graph.output_tensor(middle)
-    graph.tensors[result.name] = replace(result, dtype=target.dtype, quant=target.quant)
-    origin = (*dequantize.origin, *middle.origin, *quantize.origin)
-    edits.replace(middle, middle.replace(inputs=dequantize.inputs, origin=origin))
-    edits.replace(reshape, reshape.replace(outputs=quantize.outputs))
-    edits.remove(dequantize)
-    edits.remove(quantize)

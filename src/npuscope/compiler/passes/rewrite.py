@@ -173,7 +173,21 @@ class DivideByConstant(Struct, frozen=True):
         makers = {name: op for op in graph.ops for name in op.outputs}
         quotients = [(op, parts) for op in graph.ops if (parts := _quotient(edits, op, makers))]
         for op, (source, target) in quotients:
-            _multiply(edits, op, source, target)
+            divisor = graph.tensor(op.inputs[1])
+            number = 1.0 / _number(divisor)
+            # One step of its own scale: nothing is rounded.
+            data = np.full(divisor.shape, np.sign(number), np.int8)
+            quant = Quant((float(np.float32(abs(number))),), (0,))
+            name = graph.fresh_name(f"{op.name}.factor")
+            factor = graph.add(Tensor(name, divisor.shape, DType.INT8, quant, data))
+            origin = tuple(dict.fromkeys((*source.origin, *op.origin, *target.origin)))
+            inputs = (source.inputs[0], factor.name)
+            if source is not op:
+                edits.remove(target)
+                if edits.only_reader(op.inputs[0]) is op:
+                    edits.remove(source)
+            product = op.replace(kind="Mul", inputs=inputs, outputs=target.outputs, origin=origin)
+            edits.replace(op, product)
         edits.finish()
         return bool(quotients)
 
@@ -199,25 +213,6 @@ def _number(tensor: Tensor) -> float:
     value = float(np.asarray(tensor.data).reshape(-1)[0])
     quant = tensor.quant
     return (value - quant.zero_point) * quant.scale if quant else value
-
-
-def _multiply(edits: Edits, op: Op, source: Op, target: Op) -> None:
-    graph = edits.graph
-    divisor = graph.tensor(op.inputs[1])
-    number = 1.0 / _number(divisor)
-    # One step of its own scale: nothing is rounded.
-    data = np.full(divisor.shape, np.sign(number), np.int8)
-    quant = Quant((float(np.float32(abs(number))),), (0,))
-    name = graph.fresh_name(f"{op.name}.factor")
-    factor = graph.add(Tensor(name, divisor.shape, DType.INT8, quant, data))
-    origin = tuple(dict.fromkeys((*source.origin, *op.origin, *target.origin)))
-    inputs = (source.inputs[0], factor.name)
-    if source is not op:
-        edits.remove(target)
-        if edits.only_reader(op.inputs[0]) is op:
-            edits.remove(source)
-    product = op.replace(kind="Mul", inputs=inputs, outputs=target.outputs, origin=origin)
-    edits.replace(op, product)
 
 
 # A clamp behind an op of the same scale becomes the op's own activation.

@@ -86,18 +86,6 @@ def psram(scene: BoardScene) -> Iterator[BoardFault]:
             )
 
 
-def _victims(scene: BoardScene) -> Iterator[tuple[str, Epoch]]:
-    """Buffers that epochs hand to later ones, with the epoch that fills them."""
-    inner = [
-        (name, epoch)
-        for epoch in scene.program.executed
-        for name in written(epoch)
-        if name not in scene.program.outputs and not scene.buffers[name].is_param
-    ]
-    step = max(1, len(inner) // _MOST_VICTIMS)
-    yield from inner[::step]
-
-
 def _overwritten(name: str, epoch: Epoch, value: int) -> Step:
     number = epoch.number
 
@@ -117,7 +105,13 @@ def _overwritten(name: str, epoch: Epoch, value: int) -> Step:
 )
 def overlap(scene: BoardScene) -> Iterator[BoardFault]:
     """A buffer inside the network is overwritten while it waits to be read."""
-    for name, epoch in _victims(scene):
+    inner = [
+        (name, epoch)
+        for epoch in scene.program.executed
+        for name in written(epoch)
+        if name not in scene.program.outputs and not scene.buffers[name].is_param
+    ]
+    for name, epoch in inner[:: max(1, len(inner) // _MOST_VICTIMS)]:
         for value in (0, 0xFF):
             words = f"'{name}' overwritten with 0x{value:02X} behind {epoch.name}"
             yield BoardFault(words, step=_overwritten(name, epoch, value))

@@ -66,32 +66,24 @@ def _before(feed: Feed) -> Array | None:
     return None if feed.before is None else feed.stored(feed.before)
 
 
-def _mixed(feed: Feed, fresh: Array, old: Array | None) -> Array | None:
-    """The new bytes where `fresh`, else the old ones."""
-    if old is None:
-        return None
-    raw, other = feed.stored().view(np.uint8), np.ascontiguousarray(old).view(np.uint8)
-    return np.where(fresh, raw, other).astype(np.uint8).view(feed.values.dtype)
-
-
-def _zeros(feed: Feed) -> Array | None:
-    return np.zeros_like(feed.stored())
-
-
 def _stale(scene: BoardScene, lines: int, old: Supply) -> Supply:
     """The last cache lines are not in RAM yet; the first of them may be one in part."""
 
     def fetch(feed: Feed) -> Array | None:
-        size = feed.stored().nbytes
-        start = tail_start(scene.address(feed.buffer.name)[0], size, lines)
-        return _mixed(feed, np.arange(size) < start, old(feed))
+        raw, before = feed.stored().view(np.uint8), old(feed)
+        if before is None:
+            return None
+        start = tail_start(scene.address(feed.buffer.name)[0], raw.size, lines)
+        other = np.ascontiguousarray(before).view(np.uint8)
+        mixed = np.where(np.arange(raw.size) < start, raw, other)
+        return mixed.astype(np.uint8).view(feed.values.dtype)
 
     return fetch
 
 
 _OLD: dict[str, Supply] = {
     "the frame before": _before,
-    "zeros": _zeros,
+    "zeros": lambda feed: np.zeros_like(feed.stored()),
     "what the run before left": lambda feed: feed.left,
 }
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -34,39 +35,29 @@ def _by_pool(scene: BoardScene) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield f"the weights in {pool}", (pool,)
 
 
+def _in_pools(pools: tuple[str, ...], edit: Callable[[Bytes], Bytes]) -> ImageChange:
+    return lambda pool, image: edit(image) if pool in pools else image
+
+
 def _constant(pools: tuple[str, ...], value: int) -> ImageChange:
-    def change(pool: str, image: Bytes) -> Bytes:
-        return np.full_like(image, value) if pool in pools else image
-
-    return change
+    return _in_pools(pools, lambda image: np.full_like(image, value))
 
 
-def _shifted(pools: tuple[str, ...], count: int, beyond: int = ERASED) -> ImageChange:
+def _shifted(image: Bytes, count: int) -> Bytes:
     """The NPU reads `count` bytes behind (or, if negative, before) the place that it should."""
-
-    def change(pool: str, image: Bytes) -> Bytes:
-        if pool not in pools:
-            return image
-        result = np.full_like(image, beyond)
-        if abs(count) < image.size:
-            source, target = (slice(count, None), slice(None, -count))
-            if count < 0:
-                source, target = slice(None, count), slice(-count, None)
-            result[target] = image[source]
-        return result
-
-    return change
+    result = np.full_like(image, ERASED)
+    if abs(count) < image.size:
+        source, target = (slice(count, None), slice(None, -count))
+        if count < 0:
+            source, target = slice(None, count), slice(-count, None)
+        result[target] = image[source]
+    return result
 
 
-def _replaced(pools: tuple[str, ...], start: int, end: int, value: int) -> ImageChange:
-    def change(pool: str, image: Bytes) -> Bytes:
-        if pool not in pools:
-            return image
-        result = image.copy()
-        result[max(0, start) : max(0, end)] = value
-        return result
-
-    return change
+def _replaced(image: Bytes, start: int, end: int, value: int) -> Bytes:
+    result = image.copy()
+    result[start:end] = value
+    return result
 
 
 @cause(
@@ -122,7 +113,7 @@ def shifted(scene: BoardScene) -> Iterator[BoardFault]:
             for signed in (count, -count):
                 if count < largest:
                     place = "behind" if signed < 0 else "before"
-                    change = _shifted(pools, signed)
+                    change = _in_pools(pools, partial(_shifted, count=signed))
                     yield BoardFault(
                         f"{words} lie {count} bytes {place} their address", image=change
                     )
@@ -193,7 +184,8 @@ def part_lost(scene: BoardScene) -> Iterator[BoardFault]:
                         (0, end, f"everything up to byte {end:#x}"),
                     ):
                         if last - first < image.size:
-                            change = _replaced((pool,), first, last, value)
+                            edit = partial(_replaced, start=first, end=last, value=value)
+                            change = _in_pools((pool,), edit)
                             yield BoardFault(f"{words} of {pool} are {what}", image=change)
 
 
@@ -213,22 +205,17 @@ def dummy_cycles(scene: BoardScene) -> Iterator[BoardFault]:
     for late in _LATE_BYTES if flash else ():
         for burst in _BURSTS:
             if late < burst:
-                change = _late(flash, late, burst)
+                change = _in_pools(flash, partial(_late, late=late, burst=burst))
                 yield BoardFault(f"bursts of {burst} bytes come {late} bytes late", image=change)
 
 
-def _late(pools: tuple[str, ...], late: int, burst: int) -> ImageChange:
-    def change(pool: str, image: Bytes) -> Bytes:
-        if pool not in pools:
-            return image
-        padded = np.full(-(-image.size // burst) * burst, ERASED, np.uint8)
-        padded[: image.size] = image
-        rows = padded.reshape(-1, burst)
-        result = np.full_like(rows, ERASED)
-        result[:, late:] = rows[:, :-late]
-        return result.reshape(-1)[: image.size]
-
-    return change
+def _late(image: Bytes, late: int, burst: int) -> Bytes:
+    padded = np.full(-(-image.size // burst) * burst, ERASED, np.uint8)
+    padded[: image.size] = image
+    rows = padded.reshape(-1, burst)
+    result = np.full_like(rows, ERASED)
+    result[:, late:] = rows[:, :-late]
+    return result.reshape(-1)[: image.size]
 
 
 @cause(

@@ -108,23 +108,20 @@ class OnnxSteps(OnnxFileGraph):
     def sites(self) -> Iterator[Site]:
         """Of all integer tensors, activations and constants."""
         for op in self.nodes:
-            yield from self._sites_of(op)
-
-    def _sites_of(self, op: Op) -> Iterator[Site]:
-        kind, inputs, outputs = self.kind(op), self.inputs(op), self.outputs(op)
-        if kind == "Quantize":
-            yield Site(op, outputs[0], 1, 2, True)
-        elif kind == "Dequantize":
-            yield Site(op, inputs[0], 1, 2, False)
-        elif kind == "QLinearConcat":
-            yield Site(op, outputs[0], 0, 1, True)
-            for place in range(2, len(inputs), 3):
-                yield Site(op, inputs[place], place + 1, place + 2, False)
-        elif (row := QLINEAR.get(self.full_kind(op))) is not None:
-            for tensor, scale, zero in row.operands:
-                yield Site(op, inputs[tensor], scale, zero, False)
-            if len(inputs) > row.result[0] and inputs[row.result[0]]:
-                yield Site(op, outputs[0], *row.result, True)
+            kind, inputs, outputs = self.kind(op), self.inputs(op), self.outputs(op)
+            if kind == "Quantize":
+                yield Site(op, outputs[0], 1, 2, True)
+            elif kind == "Dequantize":
+                yield Site(op, inputs[0], 1, 2, False)
+            elif kind == "QLinearConcat":
+                yield Site(op, outputs[0], 0, 1, True)
+                for place in range(2, len(inputs), 3):
+                    yield Site(op, inputs[place], place + 1, place + 2, False)
+            elif (row := QLINEAR.get(self.full_kind(op))) is not None:
+                for tensor, scale, zero in row.operands:
+                    yield Site(op, inputs[tensor], scale, zero, False)
+                if len(inputs) > row.result[0] and inputs[row.result[0]]:
+                    yield Site(op, outputs[0], *row.result, True)
 
     def zero_points(self, site: Site) -> np.ndarray | None:
         """None where the node leaves them out."""

@@ -95,21 +95,19 @@ class TfliteSteps(TfliteFileGraph):
         self, ops: Sequence[FileOp], results: Mapping[FileTensor, QuantSteps]
     ) -> None:
         for op in ops:
-            self._make_integer(op, results[op.outputs[0]].quant)
+            result = op.outputs[0]
+            op.inputs = [self._integer(tensor) for tensor in op.inputs]
+            op.version = max(op.version, int8_version(op.word))
+            quant = results[result].quant
+            integers = self.add_tensor(f"{result.name}_int8", INT8, result.shape, quant)
+            op.outputs = [integers]
+            for reader in self.readers(result):
+                if reader.word == "QUANTIZE":
+                    self._requantize(reader, integers)
+            if self.readers(result) or result in self.network_outputs:
+                self.add_op("Dequantize", [integers], result)
         for op in [op for op in self.nodes if op.word == "DEQUANTIZE"]:
             drop_unread(self, op)
-
-    def _make_integer(self, op: FileOp, quant: Quant) -> None:
-        result = op.outputs[0]
-        op.inputs = [self._integer(tensor) for tensor in op.inputs]
-        op.version = max(op.version, int8_version(op.word))
-        integers = self.add_tensor(f"{result.name}_int8", INT8, result.shape, quant)
-        op.outputs = [integers]
-        for reader in self.readers(result):
-            if reader.word == "QUANTIZE":
-                self._requantize(reader, integers)
-        if self.readers(result) or result in self.network_outputs:
-            self.add_op("Dequantize", [integers], result)
 
     def _integer(self, tensor: FileTensor | None) -> FileTensor | None:
         """The int8 tensor that a float one was made of; weights and axes as they are."""

@@ -35,10 +35,14 @@ _KNOWN = {int(key): key for key in SectionId}
 def write_buffer(stats: Stats) -> bytes:
     """The file's bytes; sections that the level or the flags do not ask for are left out."""
     keys = [key for key in collected(stats.level, stats.layout) if stats.has(key)]
-    bodies = [_body(key, stats.of(key)) for key in keys]
     # The table of contents of sections that follow one another, each aligned.
-    entries, at = [], aligned(HEADER.size + ROW.itemsize * len(keys))
-    for key, body in zip(keys, bodies, strict=True):
+    bodies, entries, at = [], [], aligned(HEADER.size + ROW.itemsize * len(keys))
+    for key in keys:
+        records = stats.of(key)
+        if records.dtype != SECTIONS[key].dtype or records.ndim != 1:
+            raise InternalError(f"records of {key.name} have another type than their section")
+        body = records.tobytes()
+        bodies.append(body)
         size = SECTIONS[key].dtype.itemsize
         level, crc = SECTIONS[key].min_level, zlib.crc32(body)
         entries.append((key, size, level, at, len(body) // size, crc, 0))
@@ -60,12 +64,6 @@ def write_buffer(stats: Stats) -> bytes:
         rows["flags"][0] = head_crc(head, rows)
     parts = (head + rows.tobytes(), *bodies)
     return b"".join(part + bytes(aligned(len(part)) - len(part)) for part in parts)
-
-
-def _body(key: SectionId, records: Records) -> bytes:
-    if records.dtype != SECTIONS[key].dtype or records.ndim != 1:
-        raise InternalError(f"records of {key.name} have another type than their section")
-    return records.tobytes()
 
 
 def read_buffer(data: bytes, layout: Layout, name: str, *, ignore_uuid: bool = False) -> Stats:
@@ -117,11 +115,6 @@ def _agreement(header: BufferHeader, layout: Layout, ignore_uuid: bool) -> list[
             f"the program has {len(layout.specializations)}",
             40,
         )
-    return notes + _odd_sizes(header, layout)
-
-
-def _odd_sizes(header: BufferHeader, layout: Layout) -> list[str]:
-    notes = []
     if (header.cores, header.threads) != (layout.cores, len(layout.threads)):
         notes.append(
             f"the buffer says {header.cores} cores of {header.threads} threads, "
@@ -177,30 +170,25 @@ def _read_sections(data: bytes, header: BufferHeader, pool: ThreadPoolExecutor) 
         key = _KNOWN.get(int(row["id"]))
         if key is None:
             sections.notes.append(f"section {row['id']} is not a known kind and was skipped")
-        elif key in sections.sections:
+            continue
+        if key in sections.sections:
             sections.notes.append(f"a second section {key.name} was skipped")
+            continue
+        stride, start, count = (int(row[name]) for name in ("record_bytes", "offset", "count"))
+        dtype = SECTIONS[key].dtype
+        if stride < dtype.itemsize:
+            sections.lost[key.name] = (
+                f"{key.name}: records of {stride} bytes, expected {dtype.itemsize}"
+            )
+        elif start + stride * count > len(data):
+            sections.lost[key.name] = f"{key.name}: the file ends inside its {count:,} records"
         else:
-            _take(sections, key, data, row, pool)
+            body = memoryview(data)[start : start + stride * count]
+            sections.sums[key] = pool.submit(zlib.crc32, body), int(row["crc32"])
+            sections.sections[key] = _records(data, dtype, stride, start, count)
     if header.sections and not sections.sections:
         raise _nothing_whole(sections)
     return sections
-
-
-def _take(
-    sections: Found, key: SectionId, data: bytes, row: np.void, pool: ThreadPoolExecutor
-) -> None:
-    stride, start, count = (int(row[name]) for name in ("record_bytes", "offset", "count"))
-    dtype = SECTIONS[key].dtype
-    if stride < dtype.itemsize:
-        sections.lost[key.name] = (
-            f"{key.name}: records of {stride} bytes, expected {dtype.itemsize}"
-        )
-    elif start + stride * count > len(data):
-        sections.lost[key.name] = f"{key.name}: the file ends inside its {count:,} records"
-    else:
-        body = memoryview(data)[start : start + stride * count]
-        sections.sums[key] = pool.submit(zlib.crc32, body), int(row["crc32"])
-        sections.sections[key] = _records(data, dtype, stride, start, count)
 
 
 def _records(data: bytes, dtype: np.dtype, stride: int, start: int, count: int) -> Records:

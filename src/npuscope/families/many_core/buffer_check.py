@@ -245,13 +245,10 @@ def missing_cores(sections: Mapping[SectionId, Records], ops: OpLookup) -> list[
         # Cores are small numbers: counting them needs no sort.
         lost = cores_of[key] - set(np.flatnonzero(np.bincount(sections[key]["core"])).tolist())
         missing.setdefault(lost, []).append(key.name)
-    return [
-        f"{', '.join(names)}: no records of {len(lost)} of {ops.layout.cores} cores: "
-        + _shown(sorted(lost))
-        for lost, names in missing.items()
-        if lost
-    ]
-
-
-def _shown(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers[:8])) + (", ..." if len(numbers) > 8 else "")
+    notes = []
+    for lost, names in missing.items():
+        if lost:
+            cores = ", ".join(map(str, sorted(lost)[:8])) + (", ..." if len(lost) > 8 else "")
+            count = f"{len(lost)} of {ops.layout.cores} cores"
+            notes.append(f"{', '.join(names)}: no records of {count}: {cores}")
+    return notes

@@ -229,15 +229,21 @@ class OpLookup(Struct, frozen=True, eq=False):
         kinds = tuple(dict.fromkeys(op.kind for op in ops))
         place = {kind: i for i, kind in enumerate(kinds)}
         width = int(numbers.max()) + 1 if len(numbers) else 0
-        if width * layout.cores > _SPARSE * len(numbers) + 4096:
-            width = 0
-        lookup, order = _lookup(cores, numbers, width, layout.cores)
+        if width and width * layout.cores <= _SPARSE * len(numbers) + 4096:
+            lookup, order = np.full(layout.cores * width, -1, np.int64), np.zeros(0, np.int64)
+            lookup[cores * width + numbers] = np.arange(len(numbers))
+        else:
+            width, keys = 0, cores << 32 | numbers
+            order = np.argsort(keys, kind="stable")
+            lookup = keys[order]
+        threads = np.full(1 << 16, -1, np.int64)
+        threads[[thread.id for thread in layout.threads]] = np.arange(len(layout.threads))
         return cls(
             layout=layout,
             ops=ops,
             cores=cores,
             numbers=numbers,
-            threads=_threads(layout),
+            threads=threads,
             kinds=kinds,
             kind_of=np.fromiter((place[op.kind] for op in ops), np.int64, len(ops)),
             width=width,
@@ -287,24 +293,6 @@ def op_index(layout: Layout, specialization: int) -> OpLookup:
     lookup = OpLookup.of(layout, specialization)
     _RECENT.append((specialization, lookup))
     return lookup
-
-
-def _threads(layout: Layout) -> np.ndarray:
-    table = np.full(1 << 16, -1, np.int64)
-    table[[thread.id for thread in layout.threads]] = np.arange(len(layout.threads))
-    return table
-
-
-def _lookup(
-    cores: np.ndarray, numbers: np.ndarray, width: int, count: int
-) -> tuple[np.ndarray, np.ndarray]:
-    if not width:
-        keys = cores << 32 | numbers
-        order = np.argsort(keys, kind="stable")
-        return keys[order], order
-    table = np.full(count * width, -1, np.int64)
-    table[cores * width + numbers] = np.arange(len(numbers))
-    return table, np.zeros(0, np.int64)
 
 
 # --- Runs on disk: what other verbs take as a source ---

@@ -5,7 +5,7 @@ or as JSON that maps files to names. Values have the types of the model's file."
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -70,8 +70,10 @@ def compute_files(
             hint="compile it again, or give --set and --machine as then",
         )
     types = border_types(path, graph)
-    samples = _input_files(graph, inputs)
-    values = [_read(graph, types, files) for files in samples] or [_random(graph, inputs.seed)]
+    values = [
+        {name: _values(graph.tensors[name], types[name], path) for name, path in files.items()}
+        for files in _input_files(graph, inputs)
+    ] or [_random(graph, inputs.seed)]
     results = {}
     for number in range(outputs.start, outputs.start + outputs.count):
         for name, value in execute(again, values[number % len(values)]).items():
@@ -205,12 +207,6 @@ def _bound(graph: Graph, path: Path) -> list[dict[str, Path]]:
             raise FileError(f"has no file for input '{safe_terminal(absent[0])}'", where=where)
         samples.append({name: files[name] for name in graph.inputs})
     return samples
-
-
-def _read(
-    graph: Graph, types: Mapping[str, np.dtype[np.generic]], files: Mapping[str, Path]
-) -> Values:
-    return {name: _values(graph.tensors[name], types[name], path) for name, path in files.items()}
 
 
 def _values(tensor: Tensor, dtype: np.dtype[np.generic], path: Path) -> np.ndarray:

@@ -153,7 +153,9 @@ def stats_bytes(layout: Layout) -> int:
         SectionId.PORT_RING: layout.cores * len(layout.ports),
         SectionId.SEM_OP: _op_threads(layout, lambda op: "semaphoreinc" in op.kind),
         SectionId.OP_REC: ops,
-        SectionId.DMA_REC: _op_threads(layout, _moves),
+        SectionId.DMA_REC: _op_threads(
+            layout, lambda op: op.asynchronous or op.rd_bytes + op.wr_bytes > 0
+        ),
         SectionId.P2P_REC: ops if len(layout.specializations) > 1 else 0,
         SectionId.OP_PMU: ops,
     }
@@ -162,10 +164,6 @@ def stats_bytes(layout: Layout) -> int:
     # At most one alignment of padding per section.
     total += sum(ALIGNMENT + counts[key] * SECTIONS[key].dtype.itemsize for key in sections)
     return min(total, _U32)
-
-
-def _moves(op: CoreOpInfo) -> bool:
-    return op.asynchronous or op.rd_bytes + op.wr_bytes > 0
 
 
 def _op_threads(layout: Layout, test: Callable[[CoreOpInfo], bool] = lambda op: True) -> int:
@@ -295,10 +293,8 @@ def _layout(qpc: Qpc) -> Layout:
             data, _EDGE
         ).tolist()
     ]
-    return _with_held(with_edges(layout, edges), qpc.get(VTCM) or b"")
-
-
-def _with_held(layout: Layout, data: bytes) -> Layout:
+    layout = with_edges(layout, edges)
+    data = qpc.get(VTCM) or b""
     if len(data) % HELD.itemsize:
         raise FileError(f"has {len(data):,} bytes, not a multiple of {HELD.itemsize}", where=VTCM)
     rows = np.frombuffer(data, HELD)

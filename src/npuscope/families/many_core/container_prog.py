@@ -86,23 +86,22 @@ def constants_index(constants: Mapping[str, np.ndarray]) -> list[list[object]]:
 
 def unpack_constants(index: Node, data: bytes) -> dict[str, np.ndarray]:
     """The arrays, as views of `data`."""
-    return dict(_constant(row, data) for row in index.items())
-
-
-def _constant(row: Node, data: bytes) -> tuple[str, np.ndarray]:
-    name, kind, shape, start = row.exactly(4)
-    if not _DTYPE.fullmatch(kind.text()):
-        raise kind.error(f"expected a type of numbers such as <f4, found {kind.shown()}")
-    dtype = np.dtype(kind.text())
-    dims = tuple(entry.integer() for entry in shape.items(_MOST_DIMENSIONS))
-    count = math.prod(dims)
-    if count * dtype.itemsize > len(data) - start.integer(len(data)):
-        raise row.error("leaves constants.bin")
-    flat = np.frombuffer(data, dtype, count, start.integer()) if count else np.zeros(0, dtype)
-    try:
-        return name.text(), flat.reshape(dims)
-    except ValueError:  # dimensions that NumPy cannot multiply, one of them 0
-        raise shape.error("is not a shape of an array") from None
+    constants = {}
+    for row in index.items():
+        name, kind, shape, start = row.exactly(4)
+        if not _DTYPE.fullmatch(kind.text()):
+            raise kind.error(f"expected a type of numbers such as <f4, found {kind.shown()}")
+        dtype = np.dtype(kind.text())
+        dims = tuple(entry.integer() for entry in shape.items(_MOST_DIMENSIONS))
+        count = math.prod(dims)
+        if count * dtype.itemsize > len(data) - start.integer(len(data)):
+            raise row.error("leaves constants.bin")
+        flat = np.frombuffer(data, dtype, count, start.integer()) if count else np.zeros(0, dtype)
+        try:
+            constants[name.text()] = flat.reshape(dims)
+        except ValueError:  # dimensions that NumPy cannot multiply, one of them 0
+            raise shape.error("is not a shape of an array") from None
+    return constants
 
 
 FORMAT = "osb.prog"
@@ -137,14 +136,11 @@ def program_json(program: CoreProgram) -> bytes:
 
 def _op_json(op: CoreOp) -> list[Any]:
     waits = [number for pair in op.waits_for for number in pair]
-    transfer = None if op.transfer is None else _transfer_json(op.transfer)
+    move, transfer = op.transfer, None
+    if move is not None:
+        ends = [int(move.source), int(move.target)]
+        transfer = [move.bytes, *ends, move.receivers, move.multicast, move.port, move.peer]
     return [op.info.oc, waits, transfer, op.semaphore, op.port_wait, op.vtcm_offset]
-
-
-def _transfer_json(transfer: Transfer) -> list[Any]:
-    ends = [int(transfer.source), int(transfer.target)]
-    rest = [transfer.receivers, transfer.multicast, transfer.port, transfer.peer]
-    return [transfer.bytes, *ends, *rest]
 
 
 def _binding_json(binding: Binding) -> dict[str, Any]:
@@ -166,7 +162,10 @@ def program_of(data: bytes, layout: Layout, constants: bytes) -> CoreProgram:
     if len(devices) != len(layout.specializations):
         raise root.error("has another number of devices than the layout")
     parts = zip(devices, layout.specializations, strict=True)
-    pace = root.find("pace")  # older containers do without
+    pace, node = Pace(), root.find("pace")  # older containers do without
+    if node is not None:
+        alone, *slowdowns = (one.integer(MOST_PACE, 1) for one in node.items(_U16))
+        pace = Pace(alone, tuple(slowdowns))
     return CoreProgram(
         layout=layout,
         devices=tuple(_device(node, part) for node, part in parts),
@@ -176,13 +175,8 @@ def program_of(data: bytes, layout: Layout, constants: bytes) -> CoreProgram:
         constant_bytes=root.get("constant_bytes").integer(),
         macs=root.get("macs").integer(),
         warnings=root.get("warnings").texts(),
-        pace=Pace() if pace is None else _pace(pace),
+        pace=pace,
     )
-
-
-def _pace(node: Node) -> Pace:
-    alone, *slowdowns = (one.integer(MOST_PACE, 1) for one in node.items(_U16))
-    return Pace(alone, tuple(slowdowns))
 
 
 def _device(node: Node, part: Specialization) -> DeviceProgram:
@@ -203,7 +197,8 @@ def _device(node: Node, part: Specialization) -> DeviceProgram:
         )
         for core, groups in enumerate(part.ops)
     )
-    multicast = tuple(_multicast(entry) for entry in node.get("multicast").items(0xFFFF))
+    entries = [entry.exactly(2) for entry in node.get("multicast").items(0xFFFF)]
+    multicast = tuple(MulticastEntry(cores.integer(U64), size.integer()) for cores, size in entries)
     return DeviceProgram(node.get("name").text(), ops, multicast, node.get("vtcm_bytes").integers())
 
 
@@ -242,11 +237,6 @@ def _transfer(node: Node) -> Transfer:
         port=port.optional(0xFFFF),
         peer=peer.optional(0xFFFF),
     )
-
-
-def _multicast(node: Node) -> MulticastEntry:
-    receivers, size = node.exactly(2)
-    return MulticastEntry(receivers.integer(U64), size.integer())
 
 
 def _binding(node: Node) -> Binding:

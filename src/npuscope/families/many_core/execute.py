@@ -127,26 +127,21 @@ class _Memory:
             else:
                 self._write_all(work, value)
         else:
-            self._compute(work)
-
-    def _compute(self, work: StepWork) -> None:
-        product, graph = work.made, self.code.graph
-        assert product.op is not None
-        op = graph.ops[product.op]
-        part = part_of(graph, op, product)
-        parts = {
-            name: self._gather(work, name, need)
-            for name, need in zip(part.op.inputs, part.needs, strict=True)
-            if need is not None and name and not is_splat(graph.tensors[name])
-        }
-        (target,) = work.writes
-        place = self.code.buffers[target]
-        before = self._view(target)[_inside(place.box, product.box)] if not product.first else None
-        self._write_all(work, compute(self.code, product, parts, before))
+            graph = self.code.graph
+            part = part_of(graph, graph.ops[product.op], product)
+            parts = {
+                name: self._gather(work, name, need)
+                for name, need in zip(part.op.inputs, part.needs, strict=True)
+                if need is not None and name and not is_splat(graph.tensors[name])
+            }
+            (target,) = work.writes
+            inside = _inside(self.code.buffers[target].box, product.box)
+            before = self._view(target)[inside] if not product.first else None
+            self._write_all(work, compute(self.code, product, parts, before))
 
     def _gather(self, work: StepWork, name: str, box: Box) -> np.ndarray:
         """A part of a tensor from all buffers that the op reads; what is missing is garbage."""
-        dtype = _dtype(self._dtype_of(name))
+        dtype = _dtype(device_dtype(self.code.graph.tensors[name]))
         size = int(np.prod(shape_of(box), dtype=np.int64)) * dtype.itemsize
         values = np.full(size, _GARBAGE, np.uint8).view(dtype).reshape(shape_of(box))
         for buffer, tensor, view in work.reads:
@@ -157,9 +152,6 @@ class _Memory:
                 data = self._view(buffer).reshape(shape_of(view))
                 values[_inside(box, shared)] = data[_inside(view, shared)]
         return values
-
-    def _dtype_of(self, name: str) -> str:
-        return device_dtype(self.code.graph.tensors[name])
 
     def _write_all(self, work: StepWork, value: np.ndarray) -> None:
         for buffer in work.writes:

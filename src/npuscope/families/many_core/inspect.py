@@ -17,8 +17,7 @@ from npuscope.families.many_core.container import (
     VTCM,
     is_own,
 )
-from npuscope.families.many_core.networkdesc import NetworkDesc, decode_networkdesc
-from npuscope.families.many_core.program import CoreProgram
+from npuscope.families.many_core.networkdesc import decode_networkdesc
 from npuscope.families.many_core.qpc import (
     CONSTANTS,
     CONSTANTS_DESC,
@@ -92,13 +91,13 @@ def _own(data: bytes) -> FileFacts:
         **_inventory(kinds),
     }
     if len(programs) > 1:
-        summary["programs"] = [f"{one.layout.network}: {_inputs(one)}" for one in programs]
+        rows = []
+        for one in programs:
+            inputs = (f"{b.name} {'x'.join(map(str, b.shape)) or '1'}" for b in one.inputs)
+            rows.append(f"{one.layout.network}: {', '.join(inputs)}")
+        summary["programs"] = rows
     # Ops are told by kind: a program may have 10^5 of them.
     return FileFacts("", summary, {"layout": plain(replace(layout, specializations=()))})
-
-
-def _inputs(program: CoreProgram) -> str:
-    return ", ".join(f"{b.name} {'x'.join(map(str, b.shape)) or '1'}" for b in program.inputs)
 
 
 def _vendor(qpc: Qpc) -> FileFacts:
@@ -110,28 +109,23 @@ def _vendor(qpc: Qpc) -> FileFacts:
         desc = decode_networkdesc(data)
     except FileError as error:
         return FileFacts("", summary, ignored=(str(error),))
-    stats = None if desc.stats is None else replace(desc.stats, core_op_name_kinds=())
-    values = {"networkdesc": plain(replace(desc, stats=stats))}
-    return FileFacts("", {**summary, **_described(desc)}, values)
-
-
-def _described(desc: NetworkDesc) -> dict[str, Any]:
-    summary: dict[str, Any] = {
+    summary |= {
         "network": desc.network_name,
         "cores": desc.num_cores,
         "threads": desc.num_threads,
         "inputs": [binding.name for binding in desc.inputs],
         "outputs": [binding.name for binding in desc.outputs],
     }
-    if desc.stats is None:
-        return summary
-    ops = (
-        op.kind
-        for core in desc.stats.core_op_name_kinds
-        for group in core.tg_op_name_kinds
-        for op in group.op_name_kinds
-    )
-    return {**summary, "level": desc.stats.stats_level, **_inventory(ops)}
+    if desc.stats is not None:
+        kinds = (
+            op.kind
+            for core in desc.stats.core_op_name_kinds
+            for group in core.tg_op_name_kinds
+            for op in group.op_name_kinds
+        )
+        summary |= {"level": desc.stats.stats_level, **_inventory(kinds)}
+        desc = replace(desc, stats=replace(desc.stats, core_op_name_kinds=()))
+    return FileFacts("", summary, {"networkdesc": plain(desc)})
 
 
 def _inventory(kinds: Iterable[str]) -> dict[str, Any]:

@@ -167,17 +167,15 @@ def _pmu(node: Node) -> Pmu:
 
 
 def _specializations(node: Node, cores: int, groups: int) -> tuple[Specialization, ...]:
-    parts = tuple(_specialization(entry, cores, groups) for entry in node.items(_U16))
+    parts = []
+    for entry in node.items(_U16):
+        table = [_core_ops(one, groups) for one in entry.get("ops").items(cores)]
+        if len(table) != cores:
+            raise entry.get("ops").error(f"has {len(table)} cores, the layout {cores}")
+        parts.append(Specialization(entry.get("name").text(), tuple(table)))
     if not parts:
         raise node.error("is empty")
-    return parts
-
-
-def _specialization(node: Node, cores: int, groups: int) -> Specialization:
-    table = [_core_ops(entry, groups) for entry in node.get("ops").items(cores)]
-    if len(table) != cores:
-        raise node.get("ops").error(f"has {len(table)} cores, the layout {cores}")
-    return Specialization(node.get("name").text(), tuple(table))
+    return tuple(parts)
 
 
 def _core_ops(node: Node, groups: int) -> tuple[tuple[CoreOpInfo, ...], ...]:
@@ -239,16 +237,15 @@ Edge = tuple[int, Dependency]  # index of the specialization, and the edge
 
 
 def _edges(node: Node) -> list[Edge]:
-    return [_edge(entry) for entry in node.items()]
-
-
-def _edge(node: Node) -> Edge:
-    ends = [node.get(name).integers(_U32) for name in ("src", "dst")]
-    if any(len(end) != 2 for end in ends):
-        raise node.error("does not lead from [core, oc] to [core, oc]")
-    source, target = ((end[0], end[1]) for end in ends)
-    number = node.get("specialization").integer(_U16)
-    return number, Dependency(source, target, node.get("true").flag())
+    edges = []
+    for entry in node.items():
+        ends = [entry.get(name).integers(_U32) for name in ("src", "dst")]
+        if any(len(end) != 2 for end in ends):
+            raise entry.error("does not lead from [core, oc] to [core, oc]")
+        source, target = ((end[0], end[1]) for end in ends)
+        number = entry.get("specialization").integer(_U16)
+        edges.append((number, Dependency(source, target, entry.get("true").flag())))
+    return edges
 
 
 def with_edges(layout: Layout, edges: Iterable[Edge]) -> Layout:

@@ -48,15 +48,18 @@ class CoreRun(Struct, frozen=True):
 
     def gains(self, *fixes: str) -> dict[str, Gain]:
         """What the levers save per inference."""
-        levers = {fix: self.lever(fix) for fix in fixes}
-        return {fix: self._saved(lever) for fix, lever in levers.items() if lever is not None}
-
-    def _saved(self, lever: Lever) -> Gain:
-        ms = self.ms * (1 - 1 / (lever.most or lever.gain))
-        shared = _SHARED if lever.ms >= self.ms else ""
-        if lever.bound or lever.most is not None:
-            return replace(at_most(ms), elsewhere=shared)
-        return timed(ms, shared)
+        gains = {}
+        for fix in fixes:
+            lever = self.lever(fix)
+            if lever is None:
+                continue
+            ms = self.ms * (1 - 1 / (lever.most or lever.gain))
+            shared = _SHARED if lever.ms >= self.ms else ""
+            if lever.bound or lever.most is not None:
+                gains[fix] = replace(at_most(ms), elsewhere=shared)
+            else:
+                gains[fix] = timed(ms, shared)
+        return gains
 
     @property
     def fitting_copies(self) -> int:

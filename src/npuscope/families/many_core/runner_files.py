@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +100,21 @@ def host_trace(result: RunResult, layout: Layout) -> dict[str, Any]:
     """Chrome events of the sampled inferences. `ts` 0 is tick 0 of the devices' timer."""
     events: list[dict[str, Any]] = [_named("process_name", 0, "HOST_PROC")]
     events += [_named("thread_name", lane, name) for lane, name in _LANES.items()]
-    for number in result.sampled:
-        events += _events(result.iterations[number])
+    for iteration in (result.iterations[number] for number in result.sampled):
+        for lane, name, begin, end in spans(iteration):
+            start, stop = _ns(begin), _ns(end)
+            events.append(
+                {
+                    "ph": "X",
+                    "cat": "host",
+                    "name": f"{name}-Inf-{iteration.number}",
+                    "pid": _HOST_PID,
+                    "tid": lane,
+                    "ts": start / 1000,
+                    "dur": (stop - start) / 1000,
+                    "args": {"inference": iteration.number, "queueDepth": iteration.queued},
+                }
+            )
     about = {
         "schema": HOST_SCHEMA,
         "utc_ns": result.utc_ns,
@@ -114,22 +127,6 @@ def host_trace(result: RunResult, layout: Layout) -> dict[str, Any]:
 
 def _named(what: str, lane: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": what, "pid": _HOST_PID, "tid": lane, "args": {"name": name}}
-
-
-def _events(iteration: Iteration) -> Iterator[dict[str, Any]]:
-    number, args = iteration.number, {"queueDepth": iteration.queued}
-    for lane, name, begin, end in spans(iteration):
-        start, stop = _ns(begin), _ns(end)
-        yield {
-            "ph": "X",
-            "cat": "host",
-            "name": f"{name}-Inf-{number}",
-            "pid": _HOST_PID,
-            "tid": lane,
-            "ts": start / 1000,
-            "dur": (stop - start) / 1000,
-            "args": {"inference": number, **args},
-        }
 
 
 def spans(iteration: Iteration) -> list[tuple[int, str, float, float]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from npuscope.bounded_file import VENDOR_JSON, parse_json, read_bytes
 from npuscope.errors import FileError, UsageError
@@ -42,21 +41,18 @@ def read_config(path: str | Path) -> tuple[Sizes, ...]:
             where=f"{where}: $.specializations",
             hint='{"specializations": [{"batch_size": "1", "seq_len": "128"}]}',
         )
-    return tuple(_sizes(row, f"{where}: $.specializations[{n}]") for n, row in enumerate(rows))
-
-
-def _sizes(row: Any, where: str) -> Sizes:
-    if not isinstance(row, dict) or not row:
-        raise FileError("expected an object of sizes by name", where=where)
-    return {name: _size(value, f"{where}.{safe_terminal(name)}") for name, value in row.items()}
-
-
-def _size(value: Any, where: str) -> int:
-    text = str(value) if type(value) in (int, str) else ""
-    digits = text.isascii() and text.isdecimal() and len(text) < 11
-    if not digits or not 0 < int(text) < _MOST_SIZE:
-        raise FileError("expected a size of at least 1", where=where)
-    return int(text)
+    for number, row in enumerate(rows):
+        place = f"{where}: $.specializations[{number}]"
+        if not isinstance(row, dict) or not row:
+            raise FileError("expected an object of sizes by name", where=place)
+        for name, value in row.items():
+            text = str(value) if type(value) in (int, str) else ""
+            digits = text.isascii() and text.isdecimal() and len(text) < 11
+            if not digits or not 0 < int(text) < _MOST_SIZE:
+                raise FileError(
+                    "expected a size of at least 1", where=f"{place}.{safe_terminal(name)}"
+                )
+    return tuple({name: int(size) for name, size in row.items()} for row in rows)
 
 
 def network_name(network: str, number: int) -> str:

@@ -104,8 +104,9 @@ def compute(code: Code, product: Made, parts: Parts, before: np.ndarray | None) 
     ends = code.ends.get(op.outputs[0], ())
     chain = [part.op.replace(outputs=(ends[0].inputs[0],)) if ends else part.op, *ends]
     adds = product.channels is not None
-    if adds:
-        chain[0] = _without_activation(chain[0])
+    attrs = part.op.attrs
+    if adds and isinstance(attrs, ConvAttrs | DenseAttrs):
+        chain[0] = chain[0].replace(attrs=replace(attrs, activation=Activation.NONE))
     value = _run(code, part, chain[0], parts)
     if before is not None:
         value = value + before.astype(np.float32)
@@ -188,12 +189,6 @@ _LIMITS = {
     Activation.RELU6: (0.0, 6.0),
     Activation.RELU_N1_TO_1: (-1.0, 1.0),
 }
-
-
-def _without_activation(op: Op) -> Op:
-    if isinstance(op.attrs, ConvAttrs | DenseAttrs):
-        return op.replace(attrs=replace(op.attrs, activation=Activation.NONE))
-    return op
 
 
 def _end(code: Code, op: Op, value: np.ndarray) -> np.ndarray:

@@ -110,10 +110,11 @@ def group_rows(columns: SliceColumns, core: np.ndarray, engine: list[str]) -> tu
     place = np.stack([core[lane[keep]], which[lane[keep]], group])
     turn = _turns(lane[keep], op, group)
     firsts, back = _distinct(np.stack([*place, op, turn]))
-    figures = {
-        name: _most(np.asarray(getattr(columns, name))[keep], back, len(firsts))
-        for name in ("us", "ucycles", "pcycles", "out_bytes")
-    }
+    figures: dict[str, np.ndarray] = {}
+    for name in ("us", "ucycles", "pcycles", "out_bytes"):
+        # -1 stays where no event states the figure, so that it is not mistaken for 0.
+        figures[name] = np.full(len(firsts), _MISSING)
+        np.maximum.at(figures[name], back, np.asarray(getattr(columns, name))[keep])
     heads, into = _distinct(place[:, firsts])
     names, groups = engines.all, columns.groups.all
     rows = [
@@ -147,13 +148,6 @@ def _turns(lane: np.ndarray, op: np.ndarray, group: np.ndarray) -> np.ndarray:
     return turns
 
 
-def _most(values: np.ndarray, back: np.ndarray, size: int) -> np.ndarray:
-    # -1 stays where no event states the figure, so that it is not mistaken for 0.
-    most = np.full(size, _MISSING)
-    np.maximum.at(most, back, values)
-    return most
-
-
 def _row(core: int, engine: str, group: object, figures: dict[str, np.ndarray]) -> SheetOp:
     if not isinstance(group, OpGroup):
         raise TypeError("columns hold groups")
@@ -163,6 +157,8 @@ def _row(core: int, engine: str, group: object, figures: dict[str, np.ndarray]) 
         name: float(values.sum()) if (values >= 0).all() else None
         for name, values in figures.items()
     }
+    pcycles, out_bytes = figures["pcycles"], figures["out_bytes"]
+    stated = bool(((pcycles >= 0) & (out_bytes > 0)).all()) and pcycles.size > 0
     return SheetOp(
         core=core,
         engine=engine,
@@ -175,15 +171,8 @@ def _row(core: int, engine: str, group: object, figures: dict[str, np.ndarray]) 
         ucycles=us * UTIMER_HZ / 1e6 if totals["ucycles"] is None else totals["ucycles"],
         pcycles=totals["pcycles"],
         out_bytes=totals["out_bytes"],
-        stddev_pcycles_per_kb=_deviation(figures["pcycles"], figures["out_bytes"]),
+        stddev_pcycles_per_kb=float(np.std(pcycles / (out_bytes / 1024))) if stated else None,
     )
-
-
-def _deviation(pcycles: np.ndarray, out_bytes: np.ndarray) -> float | None:
-    stated = (pcycles >= 0) & (out_bytes > 0)
-    if not stated.all() or not stated.size:
-        return None
-    return float(np.std(pcycles / (out_bytes / 1024)))
 
 
 # --- Events of a trace JSON, one at a time, in bounded memory ---
@@ -215,26 +204,23 @@ class EventReader:
     def __iter__(self) -> Iterator[Event]:
         with opened(self.path) as file:
             self._file: IO[bytes] = file
-            yield from self._events()
-
-    def _events(self) -> Iterator[Event]:
-        self._enter()
-        while True:
-            char = self._peek()
-            if char in ("", "]"):
-                self.open_ended = char == ""
-                return
-            if char == "," and self.count:
-                self._at += 1
-                if self._peek() in ("", "]"):  # a writer that was stopped
-                    continue
-            event = self._value(last_may_break=True)
-            if event is None:
-                return
-            if not isinstance(event, dict):
-                raise self._broken("expected an event, {...}")
-            self.count += 1
-            yield event
+            self._enter()
+            while True:
+                char = self._peek()
+                if char in ("", "]"):
+                    self.open_ended = char == ""
+                    return
+                if char == "," and self.count:
+                    self._at += 1
+                    if self._peek() in ("", "]"):  # a writer that was stopped
+                        continue
+                event = self._value(last_may_break=True)
+                if event is None:
+                    return
+                if not isinstance(event, dict):
+                    raise self._broken("expected an event, {...}")
+                self.count += 1
+                yield event
 
     def _enter(self) -> None:
         """Up to the first event."""

@@ -132,7 +132,14 @@ class TraceLanes(Struct):
             self.processes[_key(event)[0]] = name
 
     def resolved(self) -> ResolvedLanes:
-        parsed = [self._parsed(key) for key in self.numbers]
+        parsed = [
+            parse_lane(
+                self.processes.get(key[0], ""),
+                self.threads.get(key, ""),
+                key[1] if isinstance(key[1], int) else None,
+            )
+            for key in self.numbers
+        ]
         devices = sorted({lane.device for lane in parsed if lane and lane.device is not None})
         # Every device gets the same range of numbers, also if its last cores have no events.
         stride = max((lane.core for lane in parsed if lane), default=0) + 1
@@ -157,10 +164,6 @@ class TraceLanes(Struct):
         networks = [lane.network for lane in parsed if lane and lane.network]
         network = networks[0] if networks else ""
         return ResolvedLanes(rows, np.array(numbers, np.int64), engines, network, len(devices))
-
-    def _parsed(self, key: Key) -> LaneName | None:
-        tid = key[1] if isinstance(key[1], int) else None
-        return parse_lane(self.processes.get(key[0], ""), self.threads.get(key, ""), tid)
 
 
 def _key(event: Event) -> Key:
@@ -187,6 +190,10 @@ def timeline_of(
     bound = (sources >= 0) & (targets >= 0)
     if not bound.all():
         odd["flows lead to no slice and were left out"] += int((~bound).sum())
+    counters = []
+    for (lane, counter), rows in samples.items():
+        times, values = np.array(rows).T
+        counters.append((f"{lanes.rows[lane].process} {counter}", _ns(times), values))
     return SheetTimeline(
         lanes=lanes.rows,
         names=tuple(str(name) for name in columns.labels.all),
@@ -197,7 +204,7 @@ def timeline_of(
         flow_source=sources[bound],
         flow_target=targets[bound],
         flow_data=np.array([flow[2] for flow in flows], np.bool_)[bound],
-        counters=tuple(_counter(lanes, key, rows) for key, rows in samples.items()),
+        counters=tuple(counters),
     )
 
 
@@ -205,13 +212,6 @@ def _ns(us: np.ndarray) -> np.ndarray:
     """Both ends are rounded, not the duration: slices back to back then stay so."""
     ns: np.ndarray = np.rint(us * 1000).astype(np.int64)
     return ns
-
-
-def _counter(
-    lanes: ResolvedLanes, key: tuple[int, str], rows: list[tuple[float, float]]
-) -> tuple[str, np.ndarray, np.ndarray]:
-    times, values = np.array(rows).T
-    return f"{lanes.rows[key[0]].process} {key[1]}", _ns(times), values
 
 
 def find_slices(columns: SliceColumns, ends: Sequence[FlowEnd]) -> np.ndarray:

@@ -102,27 +102,25 @@ def op_rows(events: Sequence[KernelEvent], runs: Sequence[HostRun]) -> tuple[She
         by_run = times.setdefault(key, {})
         by_run[run] = by_run.get(run, 0.0) + own
         counts[key] += 1
-    size = max(1, len(runs))
-    return tuple(
-        _row(event, list(times[key].values()), counts[key], size) for key, event in firsts.items()
-    )
-
-
-def _row(event: KernelEvent, by_run: list[float], count: int, runs: int) -> SheetOp:
-    # An op that a run did not reach took no time in it.
-    spread = sorted([*by_run, *[0.0] * (runs - len(by_run))])
-    return SheetOp(
-        core=0,
-        engine=event.engine,
-        kind=event.kind,
-        memory="",
-        dtypes=event.dtypes,
-        name=event.name,
-        count=max(1, round(count / runs)),
-        us=sum(by_run) / runs,
-        out_bytes=event.out_bytes,
-        spread_us=(spread[0], median(spread), spread[-1]),
-    )
+    size, rows = max(1, len(runs)), []
+    for key, event in firsts.items():
+        by_run = times[key]
+        # An op that a run did not reach took no time in it.
+        spread = sorted([*by_run.values(), *[0.0] * (size - len(by_run))])
+        row = SheetOp(
+            core=0,
+            engine=event.engine,
+            kind=event.kind,
+            memory="",
+            dtypes=event.dtypes,
+            name=event.name,
+            count=max(1, round(counts[key] / size)),
+            us=sum(by_run.values()) / size,
+            out_bytes=event.out_bytes,
+            spread_us=(spread[0], median(spread), spread[-1]),
+        )
+        rows.append(row)
+    return tuple(rows)
 
 
 class _RunFinder:
@@ -241,24 +239,21 @@ def _take(draft: _Draft, event: Event) -> None:
     if name == _RUN:
         draft.runs.append(HostRun(draft.lane(event), start, start + us))
     elif event.get("cat") == "Node" and name.endswith(_KERNEL):
-        draft.events.append(_node(draft, event, name.removesuffix(_KERNEL), start, us))
-
-
-def _node(draft: _Draft, event: Event, name: str, start: float, us: float) -> KernelEvent:
-    args = arguments(event)
-    kind = text(args.get("op_name"), 200)
-    provider = text(args.get("provider"), 100).removesuffix("ExecutionProvider")
-    size = number(args.get("output_size"))
-    return KernelEvent(
-        lane=draft.lane(event),
-        start_us=start,
-        end_us=start + us,
-        kind=kind or name,
-        name=name or f"{kind} {text(args.get('node_index'), 20)}",
-        engine=provider or "CPU",
-        dtypes=_types(args),
-        out_bytes=size if size is not None and size >= 0 else None,
-    )
+        name, args = name.removesuffix(_KERNEL), arguments(event)
+        kind = text(args.get("op_name"), 200)
+        provider = text(args.get("provider"), 100).removesuffix("ExecutionProvider")
+        size = number(args.get("output_size"))
+        node = KernelEvent(
+            lane=draft.lane(event),
+            start_us=start,
+            end_us=start + us,
+            kind=kind or name,
+            name=name or f"{kind} {text(args.get('node_index'), 20)}",
+            engine=provider or "CPU",
+            dtypes=_types(args),
+            out_bytes=size if size is not None and size >= 0 else None,
+        )
+        draft.events.append(node)
 
 
 def _types(args: Event) -> tuple[str, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from npuscope.bounded_file import CORE_BUFFER, CORE_PROGRAM, read_bytes
 from npuscope.errors import FileError
 from npuscope.families.many_core.adapters.model import (
@@ -34,7 +32,8 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
     from npuscope.families.many_core.buffer_format import read_header
     from npuscope.families.many_core.specializations import read_layouts
 
-    program = companions.qpc or _beside(source.path)
+    beside = source.path.parent / PROGRAM
+    program = companions.qpc or (beside if beside.is_file() else None)
     if program is None:
         raise FileError(
             "a stats buffer is read with the program that wrote it",
@@ -47,11 +46,6 @@ def read(source: ProfileFile, companions: Companions) -> Sheet:
     layout = next((one for one in layouts if one.program_uuid == uuid), layouts[0])
     stats = read_buffer(data, layout, source.path.stem, ignore_uuid=companions.ignore_uuid)
     return sheet_of_stats(stats, source.path.name)
-
-
-def _beside(path: Path) -> Path | None:
-    program = path.parent / PROGRAM
-    return program if program.is_file() else None
 
 
 def sheet_of_stats(

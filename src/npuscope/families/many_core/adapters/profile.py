@@ -87,8 +87,11 @@ def _host(sheet: Sheet) -> _View:
 
 
 def _device(sheet: Sheet, core: int | None, engine: str | None) -> _View:
-    core = _slowest(sheet) if core is None else core
-    by_engine = {name: _of(sheet, core, name) for name in _DEVICE}
+    if core is None:  # the slowest one
+        spans = [(span.ucycles, -span.core) for span in sheet.threads]
+        core = -max(spans)[1] if spans else min(row.core for row in sheet.ops)
+    timed = [row for row in sheet.ops if row.us is not None and row.core == core]
+    by_engine = {name: tuple(row for row in timed if row.engine == name) for name in _DEVICE}
     name = engine or _busiest(by_engine)
     if not by_engine.get(name):
         raise UsageError(
@@ -104,16 +107,6 @@ def _device(sheet: Sheet, core: int | None, engine: str | None) -> _View:
         f"{counted(len(sheet.cores), 'core')} of a Cloud AI 100 type device",
         _device_notes(sheet, core, name, by_engine),
     )
-
-
-def _of(sheet: Sheet, core: int, engine: str) -> tuple[SheetOp, ...]:
-    timed = (row for row in sheet.ops if row.us is not None)
-    return tuple(row for row in timed if (row.core, row.engine) == (core, engine))
-
-
-def _slowest(sheet: Sheet) -> int:
-    spans = [(span.ucycles, -span.core) for span in sheet.threads]
-    return -max(spans)[1] if spans else min(row.core for row in sheet.ops)
 
 
 def _work_us(rows: Sequence[SheetOp]) -> float:

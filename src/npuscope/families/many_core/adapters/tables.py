@@ -63,13 +63,15 @@ def _core(sheet: Sheet, core: int) -> opstats.CoreTables:
         for span in sheet.threads
         if span.core == core and span.end_uc > span.start_uc
     )
+    ops = [_op(row) for row in sheet.ops if row.core == core]
     cycles = [row.pcycles for row in threads if row.pcycles is not None]
+
     return opstats.CoreTables(
         core=core,
         total_uc=max((row.ucycles for row in threads), default=_totals(sheet).ucycles),
         total_pc=max(cycles, default=_cycles(sheet, core)),
         inference_pc=dict(sheet.inference_pcycles).get(core),
-        ops=tuple(sorted((_op(row) for row in sheet.ops if row.core == core), key=_most_first)),
+        ops=tuple(sorted(ops, key=lambda row: -row.ucycles)),
         threads=threads,
         ports=tuple(
             opstats.PortRow(
@@ -93,10 +95,6 @@ def _core(sheet: Sheet, core: int) -> opstats.CoreTables:
         active=(),
         ddr=None,
     )
-
-
-def _most_first(row: opstats.OpRow) -> int:
-    return -row.ucycles
 
 
 def _cycles(sheet: Sheet, core: int) -> int | None:

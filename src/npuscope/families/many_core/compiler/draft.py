@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
+from itertools import permutations
 
 from msgspec import Struct, field
 
@@ -31,20 +32,15 @@ INPUT_SEMAPHORE_NUMBER, OUTPUT_SEMAPHORE_NUMBER = 0, 1
 
 
 def ports(devices: int) -> tuple[CorePort, ...]:
-    host = (
+    """Of the host; then, of each two devices, where bytes leave one and arrive at the other."""
+    rows = [
         CorePort(INPUT_PORT, True, "host", "Host_IO_Port"),
         CorePort(OUTPUT_PORT, False, "host", "Host_IO_Port"),
-    )
-    pairs = [(a, b) for a in range(devices) for b in range(devices) if a != b]
-    return (*host, *(port for source, target in pairs for port in _pair(devices, source, target)))
-
-
-def _pair(devices: int, source: int, target: int) -> tuple[CorePort, CorePort]:
-    """Where bytes leave one device, and where they arrive at the other."""
-    return (
-        CorePort(leaving(devices, source, target), False, "p2p", f"{source}->{target}", target),
-        CorePort(arriving(devices, source, target), True, "p2p", f"{target}<-{source}", source),
-    )
+    ]
+    for a, b in permutations(range(devices), 2):
+        rows.append(CorePort(leaving(devices, a, b), False, "p2p", f"{a}->{b}", b))
+        rows.append(CorePort(arriving(devices, a, b), True, "p2p", f"{b}<-{a}", a))
+    return tuple(rows)
 
 
 def leaving(devices: int, source: int, target: int) -> int:

@@ -124,32 +124,28 @@ class _Finder:
     def run(self) -> dict[int, tuple[Wait, ...]]:
         waits: dict[int, tuple[Wait, ...]] = {}
         for number in self.placement.order:
-            waits[number] = self._of(number)
             step = self.draft.steps[number]
+            data = {w for access in step.reads for w in self.writers.get(access.buffer, ())}
+            data |= set(step.after)
+            places = {
+                user
+                for access in step.writes
+                for old in self.placement.replaces.get(access.buffer, ())
+                for user in self.users.get(old, ())
+            }
+            queue = (step.core, step.group)
+            waited = self.waited.setdefault(queue, set())
+            # A wait for data covers the wait for its place.
+            schedule = {w for w in places - data if not self._in_line(w, queue)}
+            rows = [Wait(w, True) for w in self._latest(data) if w not in waited]
+            rows += [Wait(w, False) for w in self._latest(schedule) if w not in waited]
+            waited.update(data, schedule)
+            waits[number] = tuple(rows)
             for access in step.writes:
                 self.writers.setdefault(access.buffer, []).append(number)
             for buffer in {access.buffer for access in (*step.reads, *step.writes)}:
                 self.users.setdefault(buffer, []).append(number)
         return waits
-
-    def _of(self, number: int) -> tuple[Wait, ...]:
-        step = self.draft.steps[number]
-        data = {w for access in step.reads for w in self.writers.get(access.buffer, ())}
-        data |= set(step.after)
-        places = {
-            user
-            for access in step.writes
-            for old in self.placement.replaces.get(access.buffer, ())
-            for user in self.users.get(old, ())
-        }
-        queue = (step.core, step.group)
-        waited = self.waited.setdefault(queue, set())
-        # A wait for data covers the wait for its place.
-        schedule = {w for w in places - data if not self._in_line(w, queue)}
-        waits = [Wait(w, True) for w in self._latest(data) if w not in waited]
-        waits += [Wait(w, False) for w in self._latest(schedule) if w not in waited]
-        waited.update(data, schedule)
-        return tuple(waits)
 
     def _in_line(self, number: int, queue: tuple[int, GroupNumber]) -> bool:
         """An op of the same group, which ends before the next one is issued."""
@@ -197,7 +193,13 @@ class Emitter:
             step = self.draft.steps[number]
             device, core = self.draft.device(step.core), self.draft.local(step.core)
             ops[device][core][step.group].append(self._op(number, step))
-        return [self._part(device, cores) for device, cores in enumerate(ops)]
+        parts = []
+        for device, cores in enumerate(ops):
+            rows = tuple(tuple(tuple(group) for group in groups) for groups in cores)
+            first, most = device * self.draft.cores, self.placement.most_bytes
+            vtcm = tuple(most.get(first + core, 0) for core in range(self.draft.cores))
+            parts.append(DeviceProgram("", rows, self.transfers[device].entries, vtcm))
+        return parts
 
     def code(self, ready: Prepared) -> Code:
         """What the ops compute, by their numbers."""
@@ -253,13 +255,6 @@ class Emitter:
                 by_device[device].append(row)
         return [np.array(rows, HELD) for rows in by_device]
 
-    def _part(self, device: int, cores: list[list[list[CoreOp]]]) -> DeviceProgram:
-        ops = tuple(tuple(tuple(group) for group in groups) for groups in cores)
-        first = device * self.draft.cores
-        most = self.placement.most_bytes
-        vtcm = tuple(most.get(first + core, 0) for core in range(self.draft.cores))
-        return DeviceProgram("", ops, self.transfers[device].entries, vtcm)
-
     def _op(self, number: int, step: CoreStep) -> CoreOp:
         core, oc = self.numbers[number]
         kind, transfer = step.kind, None
@@ -282,9 +277,12 @@ class Emitter:
         if step.writes and not (from_ddr and transfer):
             memory = self._where(self.draft.buffers[step.writes[0].buffer])
         peer = step.sends_to or step.receives_from
+        # With an ordinal, as one op of the network is several of a core.
+        ordinal = self._names[step.core, step.name]
+        self._names[step.core, step.name] += 1
         return CoreOpInfo(
             oc,
-            self._name(step),
+            f"{step.name}/__{ordinal}",
             kind,
             memory,
             () if transfer is not None else shown_types(kind, step.dtypes),
@@ -298,12 +296,6 @@ class Emitter:
             transfer is not None,
             step.origin,
         )
-
-    def _name(self, step: CoreStep) -> str:
-        """With an ordinal, as one op of the network is several of a core."""
-        key = (step.core, step.name)
-        self._names[key] += 1
-        return f"{step.name}/__{self._names[key] - 1}"
 
     def _where(self, buffer: DraftBuffer) -> MemorySpace:
         """A spilled part that fits the cache goes through it."""

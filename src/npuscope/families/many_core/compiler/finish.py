@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from npuscope.families.many_core.buffer_format import HEADER, ROW, aligned, present
-from npuscope.families.many_core.compiler.boxes import Box, full
+from npuscope.families.many_core.compiler.boxes import full
 from npuscope.families.many_core.compiler.draft import (
     INPUT_PORT,
     INPUT_SEMAPHORE_NUMBER,
@@ -74,37 +74,24 @@ def add_outputs(context: DraftContext) -> None:
     draft.next_unit()
     copies: dict[int, list[int]] = {}
     for name in context.graph.outputs:
-        for core, box, reads in _parts(context, name):
+        value = draft.values.get(name)
+        if value is None:  # an input or constant handed through
+            whole = full(context.graph.tensors[name].shape)
+            parts = operand(context, name, {0: whole}, (f"output:{name}",))
+            pieces = [(core, whole, reads) for core, reads in parts.items()]
+        else:
+            pieces = [
+                (core, box, (BufferAccess(buffer, context.bytes_of(name, box), (name, box)),))
+                for core, box, buffer in value.all_pieces()
+            ]
+        for core, box, reads in pieces:
+            writes = (BufferAccess(context.in_ddr(name), context.bytes_of(name, box)),)
+            step = context.move(core, COPY_OUT, (name, box), reads, writes, (f"output:{name}",))
             wait = None if core in copies else OUTPUT_PORT
-            copies.setdefault(core, []).append(_copy_out(context, (name, box), core, reads, wait))
+            copies.setdefault(core, []).append(draft.add_work(replace(step, port_wait=wait)))
     for core, steps in copies.items():
         step = _semaphore(core, OUTPUT_SEMAPHORE, OUTPUT_SEMAPHORE_NUMBER)
         draft.add_work(replace(step, after=tuple(steps)))
-
-
-def _parts(context: DraftContext, name: str) -> list[tuple[int, Box, tuple[BufferAccess, ...]]]:
-    value = context.draft.values.get(name)
-    if value is None:  # an input or constant handed through
-        box = full(context.graph.tensors[name].shape)
-        copies = operand(context, name, {0: box}, (f"output:{name}",))
-        return [(core, box, reads) for core, reads in copies.items()]
-    return [
-        (core, box, (BufferAccess(buffer, context.bytes_of(name, box), (name, box)),))
-        for core, box, buffer in value.all_pieces()
-    ]
-
-
-def _copy_out(
-    context: DraftContext,
-    part: tuple[str, Box],
-    core: int,
-    reads: tuple[BufferAccess, ...],
-    wait: int | None,
-) -> int:
-    name = part[0]
-    writes = (BufferAccess(context.in_ddr(name), context.bytes_of(*part)),)
-    step = context.move(core, COPY_OUT, part, reads, writes, (f"output:{name}",))
-    return context.draft.add_work(replace(step, port_wait=wait))
 
 
 def mark_inputs(context: DraftContext) -> None:

@@ -125,12 +125,8 @@ def core_kind(graph: Graph, op: Op) -> str:
     """The kind of op that does the work of `op`."""
     if is_depthwise(graph, op):
         return "aicdepthwiseconvd32"
-    if OPS[op.kind].has(Trait.ARITHMETIC):
-        return _binary_kind(graph, op)
-    return KERNELS[op.kind].name
-
-
-def _binary_kind(graph: Graph, op: Op) -> str:
+    if not OPS[op.kind].has(Trait.ARITHMETIC):
+        return KERNELS[op.kind].name
     a, b = (graph.tensors[name] for name in op.inputs)
     if is_splat(b) and op.kind in _SPLAT:
         return _SPLAT[op.kind]

@@ -74,12 +74,6 @@ def lower_op(context: DraftContext, op: Op, number: int) -> None:
         blocked = leaves_blocks(op.kind, value is not None and value.blocked)
         chain = cuts.chain
         _vector_steps(context, op, number, kind, cuts, targets)
-    _keep(context, op, cuts, targets, blocked, chain)
-
-
-def _keep(
-    context: DraftContext, op: Op, cuts: CoreTiling, targets: _Targets, blocked: bool, chain: int
-) -> None:
     pieces: dict[int, tuple[Piece, ...]] = {}
     for parts, buffers in zip(cuts.tiles, targets, strict=True):
         for core, box in parts.items():
@@ -95,13 +89,10 @@ class _Products:
 
     def __init__(self, context: DraftContext, op: Op, number: int, kind: str) -> None:
         self.context, self.op, self.number, self.kind = context, op, number, kind
-        self.sums = self._may_add() and kind == "aicconvolutiond32"
-
-    def _may_add(self) -> bool:
-        """Parts of a sum are half floats; integers stay in the accumulators to the end."""
-        graph, op = self.context.graph, self.op
+        # Parts of a sum are half floats; integers stay in the accumulators to the end.
+        floats = context.graph.output_tensor(op).dtype.is_float
         grouped = isinstance(op.attrs, ConvAttrs) and op.attrs.groups > 1
-        return graph.output_tensor(op).dtype.is_float and not grouped
+        self.sums = floats and not grouped and kind == "aicconvolutiond32"
 
     def add(self, cuts: CoreTiling, targets: _Targets) -> int:
         """Slices of the input one after the other, each added to all tiles; gives the chain."""

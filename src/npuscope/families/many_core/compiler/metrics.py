@@ -99,29 +99,25 @@ def _ports(program: CoreProgram) -> Iterator[PortMetrics]:
 def metrics_lines(metrics: PerfMetrics) -> list[str]:
     """As a table, KB where a memory or road is meant."""
     head = ("core", "ops", "barriers", "DDR rd KB", "DDR wr KB", "MC rd KB", "MC wr KB", "VTCM KB")
-    rows = [head, *(_row(core, metrics) for core in metrics.cores)]
+    rows: list[tuple[str, ...]] = [head]
+    several = any(core.device for core in metrics.cores)
+    for core in metrics.cores:
+        name = f"{core.device}.{core.core}" if several else f"{core.core}"
+        sizes = (
+            core.ddr_read_bytes,
+            core.ddr_write_bytes,
+            core.multicast_read_bytes,
+            core.multicast_write_bytes,
+            core.vtcm_bytes,
+        )
+        counts = (name, f"{core.ops}", f"{core.barriers}")
+        rows.append((*counts, *(f"{size / _KB:.2f}" for size in sizes)))
     lines = [" ".join(f"{cell:>10}" for cell in row) for row in rows]
-    lines += [_port_line(port) for port in metrics.ports]
+    for port in metrics.ports:
+        name, size = safe_terminal(port.name), f"{port.bytes / _KB:.2f} KB"
+        lines.append(f"port {port.port} {name} of device {port.device}: {size}")
     products = sum(core.macs for core in metrics.cores)
     lines.append(f"constants {metrics.constant_bytes / _KB:.2f} KB")
     lines.append(f"stats buffer {metrics.stats_bytes / _KB:.2f} KB per device")
     lines.append(f"MACs {metrics.macs} in the network, {products} on HMX")
     return lines
-
-
-def _row(core: CoreMetrics, metrics: PerfMetrics) -> tuple[str, ...]:
-    several = any(other.device for other in metrics.cores)
-    name = f"{core.device}.{core.core}" if several else f"{core.core}"
-    sizes = (
-        core.ddr_read_bytes,
-        core.ddr_write_bytes,
-        core.multicast_read_bytes,
-        core.multicast_write_bytes,
-        core.vtcm_bytes,
-    )
-    return name, f"{core.ops}", f"{core.barriers}", *(f"{size / _KB:.2f}" for size in sizes)
-
-
-def _port_line(port: PortMetrics) -> str:
-    name = safe_terminal(port.name)
-    return f"port {port.port} {name} of device {port.device}: {port.bytes / _KB:.2f} KB"

@@ -248,7 +248,11 @@ def _cycles(
 ) -> float:
     """Of the core with most work, with what it has to be sent; loads run beside the work."""
     needs_of = [needs(graph, op, box) for box in boxes]
-    work = _work(graph, op, boxes, machine)
+    out, largest = graph.output_tensor(op), max(boxes, key=elements)
+    count = elements(largest)
+    products = macs(graph, op) * count // max(out.elements, 1)
+    dtype, out_bytes = device_dtype(graph.first_input(op)), size_bytes(out, count)
+    work = machine.pcycles(core_kind(graph, op), out_bytes, products, dtype, shape_of(largest))
     exchanged = loaded = 0.0
     for number, name in enumerate(op.inputs):
         parts = [need[number] for need in needs_of]
@@ -268,15 +272,6 @@ class _Sizes:
 
     def __call__(self, box: Box | None) -> int:
         return 0 if box is None else size_bytes(self.tensor, elements(box))
-
-
-def _work(graph: Graph, op: Op, boxes: tuple[Box, ...], machine: CoreMachine) -> float:
-    out = graph.output_tensor(op)
-    largest = max(boxes, key=elements)
-    count = elements(largest)
-    products = macs(graph, op) * count // max(out.elements, 1)
-    dtype, size = device_dtype(graph.first_input(op)), size_bytes(out, count)
-    return machine.pcycles(core_kind(graph, op), size, products, dtype, shape_of(largest))
 
 
 def _exchange(

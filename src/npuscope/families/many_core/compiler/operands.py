@@ -20,17 +20,17 @@ from npuscope.structs import replace
 
 def load_input(context: DraftContext, name: str, boxes: dict[int, Box]) -> Operands:
     """Host DMA has put inputs into DDR; every core fetches its part, once."""
-    return {core: (_input(context, name, core, box),) for core, box in boxes.items()}
-
-
-def _input(context: DraftContext, name: str, core: int, box: Box) -> BufferAccess:
-    loaded, key = context.draft.loaded, ("input", name, core, box)
-    if key not in loaded:
-        access = context.buffer(core, name, box, Role.INPUT)
-        origin = (f"input:{name}",)
-        context.draft.add_load(context.copy_in(core, name, box, access.buffer, origin))
-        loaded[key] = access.buffer
-    return context.whole(loaded[key])
+    loaded = context.draft.loaded
+    operands: Operands = {}
+    for core, box in boxes.items():
+        key = ("input", name, core, box)
+        if key not in loaded:
+            access = context.buffer(core, name, box, Role.INPUT)
+            origin = (f"input:{name}",)
+            context.draft.add_load(context.copy_in(core, name, box, access.buffer, origin))
+            loaded[key] = access.buffer
+        operands[core] = (context.whole(loaded[key]),)
+    return operands
 
 
 def load_constant(
@@ -41,27 +41,23 @@ def load_constant(
     for core, box in boxes.items():
         alike.setdefault((context.draft.device(core), box), []).append(core)
     operands: Operands = {}
-    for (_, box), cores in alike.items():
-        operands |= _constant(context, name, box, cores, origin)
-    return operands
-
-
-def _constant(
-    context: DraftContext, name: str, box: Box, cores: list[int], origin: Origin
-) -> Operands:
     loaded, memory = context.draft.loaded, context.machine.memory
-    size = context.bytes_of(name, box)
-    missing = [core for core in cores if ("constant", name, core, box) not in loaded]
-    buffers = {core: context.buffer(core, name, box, Role.CONSTANT) for core in missing}
-    if len(missing) > 1 and size >= memory.multicast_min_bytes:
-        _load_once(context, name, box, buffers, origin)
-    else:
-        for core, access in buffers.items():
-            context.draft.add_load(context.copy_in(core, name, box, access.buffer, origin))
-    if size > memory.keep_constant_bytes:
-        return {core: (access,) for core, access in buffers.items()}
-    loaded.update({("constant", name, core, box): buffers[core].buffer for core in buffers})
-    return {core: (context.whole(loaded["constant", name, core, box]),) for core in cores}
+    for (_, box), cores in alike.items():
+        size = context.bytes_of(name, box)
+        missing = [core for core in cores if ("constant", name, core, box) not in loaded]
+        buffers = {core: context.buffer(core, name, box, Role.CONSTANT) for core in missing}
+        if len(missing) > 1 and size >= memory.multicast_min_bytes:
+            _load_once(context, name, box, buffers, origin)
+        else:
+            for core, access in buffers.items():
+                context.draft.add_load(context.copy_in(core, name, box, access.buffer, origin))
+        if size > memory.keep_constant_bytes:
+            operands |= {core: (access,) for core, access in buffers.items()}
+            continue
+        loaded.update({("constant", name, core, box): buffers[core].buffer for core in buffers})
+        for core in cores:
+            operands[core] = (context.whole(loaded["constant", name, core, box]),)
+    return operands
 
 
 def _load_once(
@@ -74,17 +70,6 @@ def _load_once(
     else:
         axis = max(range(len(box)), key=lambda a: box[a][1] - box[a][0])
         shares = dict(zip(buffers, cut(box, axis, len(buffers)), strict=False))
-    _load_shares(context, name, shares, buffers, origin)
-
-
-def _load_shares(
-    context: DraftContext,
-    name: str,
-    shares: dict[int, Box],
-    buffers: dict[int, BufferAccess],
-    origin: Origin,
-) -> None:
-    draft = context.draft
     for core, share in shares.items():
         draft.add_load(context.copy_in(core, name, share, buffers[core].buffer, origin))
     for core, share in shares.items():
@@ -135,11 +120,14 @@ def _exchange(
                 # Another op needed the same part before; it is still there.
                 received.setdefault(core, []).append(there)
         for part, receivers in _parts(lacking):
-            targets = [_receive(context, name, core, buffer, part) for core in receivers]
+            targets: list[int] = []
+            for core in receivers:
+                target = context.buffer(core, name, part, Role.RECEIVED).buffer
+                context.draft.received.setdefault((core, buffer, name), []).append((part, target))
+                received.setdefault(core, []).append(target)
+                targets.append(target)
             source = BufferAccess(buffer, context.bytes_of(name, part), (name, piece))
             _send(context, (name, part), sender, source, targets, origin)
-            for core, target in zip(receivers, targets, strict=True):
-                received.setdefault(core, []).append(target)
     return received
 
 
@@ -155,12 +143,6 @@ def _there(context: DraftContext, name: str, core: int, source: int, part: Box) 
         if common(box, part) == part:
             return buffer
     return None
-
-
-def _receive(context: DraftContext, name: str, core: int, source: int, part: Box) -> int:
-    buffer = context.buffer(core, name, part, Role.RECEIVED).buffer
-    context.draft.received.setdefault((core, source, name), []).append((part, buffer))
-    return buffer
 
 
 def _parts(lacking: dict[int, Box]) -> list[tuple[Box, tuple[int, ...]]]:

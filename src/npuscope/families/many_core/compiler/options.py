@@ -106,23 +106,21 @@ def pmu_of(recipe: str | None, events: str | None) -> Pmu:
 
 
 def _events(text: str) -> tuple[int, ...]:
-    numbers = tuple(_event(word.strip()) for word in text.split(","))
+    numbers = []
+    for word in map(str.strip, text.split(",")):
+        digits = word.lower().removeprefix("0x")
+        if not digits or any(char not in "0123456789abcdef" for char in digits):
+            raise UsageError(
+                f"expected hexadecimal numbers such as 3F,70,200, found '{word}'",
+                where="-aic-pmu-events",
+            )
+        if int(digits, 16) > _MOST_EVENT:
+            raise UsageError(f"event {word} is above {_MOST_EVENT:X}", where="-aic-pmu-events")
+        numbers.append(int(digits, 16))
     if len(numbers) > PMU_COUNTERS:
         raise UsageError(
             f"{len(numbers)} events: there are {PMU_COUNTERS} counters", where="-aic-pmu-events"
         )
     if len(set(numbers)) != len(numbers):
         raise UsageError("an event is named twice", where="-aic-pmu-events")
-    return numbers
-
-
-def _event(word: str) -> int:
-    digits = word.lower().removeprefix("0x")
-    if not digits or any(char not in "0123456789abcdef" for char in digits):
-        raise UsageError(
-            f"expected hexadecimal numbers such as 3F,70,200, found '{word}'",
-            where="-aic-pmu-events",
-        )
-    if int(digits, 16) > _MOST_EVENT:
-        raise UsageError(f"event {word} is above {_MOST_EVENT:X}", where="-aic-pmu-events")
-    return int(digits, 16)
+    return tuple(numbers)

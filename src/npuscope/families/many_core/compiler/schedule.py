@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 
 from msgspec import Struct, field
 
-from npuscope.families.many_core.compiler.draft import CoreStep, Draft, Role, Unit
+from npuscope.families.many_core.compiler.draft import Draft, Role, Unit
 from npuscope.families.many_core.compiler.kinds import GroupNumber
 from npuscope.families.many_core.machine import CoreMachine
 
@@ -47,22 +47,21 @@ class _Run:
         self._present: set[int] = set()  # buffers that were written
 
     def _job(self, unit: Unit) -> _Job:
+        machine = self.machine
         cycles: dict[tuple[int, GroupNumber], float] = {}
         for number in unit.work:
             step = self.draft.steps[number]
-            place = (step.core, step.group)
-            cycles[place] = cycles.get(place, 0.0) + self._cycles(step)
+            size, place = step.out_bytes, (step.core, step.group)
+            if step.group is GroupNumber.DMA:
+                own = size * machine.core_hz / machine.multicast_bytes_per_s()
+            else:
+                own = machine.pcycles(step.kind, size, step.macs, step.dtypes[0], step.shape)
+            cycles[place] = cycles.get(place, 0.0) + own
         engine, most = GroupNumber.DMA, 0.0
         for (_, group), duration in cycles.items():
             if duration > most:
                 engine, most = group, duration
         return _Job(engine, most)
-
-    def _cycles(self, step: CoreStep) -> float:
-        machine = self.machine
-        if step.group is GroupNumber.DMA:
-            return step.out_bytes * machine.core_hz / machine.multicast_bytes_per_s()
-        return machine.pcycles(step.kind, step.out_bytes, step.macs, step.dtypes[0], step.shape)
 
     def _link(self, units: list[Unit]) -> None:
         """Who reads or adds to what another one writes waits for it."""
@@ -77,19 +76,16 @@ class _Run:
             for access in step.reads:
                 sources[job].update(owner[w] for w in writers.get(access.buffer, ()) if w < number)
             sources[job].update(owner[w] for w in step.after)
-            self._note_buffers(step, job)
+            uses = self.jobs[job].uses
+            for access in (*step.writes, *step.reads):
+                buffer = access.buffer
+                if self.draft.buffers[buffer].role in _KEPT and buffer not in uses:
+                    uses.append(buffer)
+                    self.readers[buffer] = self.readers.get(buffer, 0) + 1
         for job, before in enumerate(sources):
             for source in before - {job}:
                 self.jobs[source].releases.append(job)
                 self.jobs[job].waits += 1
-
-    def _note_buffers(self, step: CoreStep, job: int) -> None:
-        for access in (*step.writes, *step.reads):
-            buffer = self.draft.buffers[access.buffer]
-            if buffer.role not in _KEPT or access.buffer in self.jobs[job].uses:
-                continue
-            self.jobs[job].uses.append(access.buffer)
-            self.readers[access.buffer] = self.readers.get(access.buffer, 0) + 1
 
     def order(self) -> list[int]:
         jobs: list[int] = []
@@ -101,7 +97,16 @@ class _Run:
             job = self._choose(ready, free, now, bool(running))
             if job is None:
                 now, ended = heappop(running)
-                self._end(ended, ready)
+                for number in self.jobs[ended].uses:
+                    self.readers[number] -= 1
+                    if not self.readers[number]:
+                        buffer = self.draft.buffers[number]
+                        self.used[buffer.core] -= buffer.bytes
+                for other in self.jobs[ended].releases:
+                    self.jobs[other].waits -= 1
+                    if not self.jobs[other].waits:
+                        ready.append(other)
+                ready.sort()
                 continue
             ready.remove(job)
             for number in self.jobs[job].uses:
@@ -135,15 +140,3 @@ class _Run:
             if number not in self._present:
                 grown[buffer.core] = grown.get(buffer.core, 0) + buffer.bytes
         return all(self.used.get(core, 0) + more <= self.room for core, more in grown.items())
-
-    def _end(self, job: int, ready: list[int]) -> None:
-        for number in self.jobs[job].uses:
-            self.readers[number] -= 1
-            if not self.readers[number]:
-                buffer = self.draft.buffers[number]
-                self.used[buffer.core] -= buffer.bytes
-        for other in self.jobs[job].releases:
-            self.jobs[other].waits -= 1
-            if not self.jobs[other].waits:
-                ready.append(other)
-        ready.sort()

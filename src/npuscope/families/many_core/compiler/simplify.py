@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 from msgspec import Struct
@@ -30,7 +29,12 @@ class Prepared(Struct, frozen=True):
 def prepared(graph: Graph) -> Prepared:
     graph = graph.copy()
     join_islands(graph)
-    graph.ops = [new for op in graph.ops for new in _rewritten(graph, op)]
+    simpler = {"Split": _slices, "Gelu": _gelu}
+    graph.ops = [
+        new
+        for op in graph.ops
+        for new in (simpler[op.kind](graph, op) if op.kind in simpler else (op,))
+    ]
     # A Transpose, a Reshape that joins axes, and a Transpose are one Transpose.
     makers, readers = graph.producers(), graph.consumers()
     for place, op in enumerate(graph.ops):
@@ -49,14 +53,6 @@ def prepared(graph: Graph) -> Prepared:
 
 def simplified(graph: Graph) -> Graph:
     return prepared(graph).graph
-
-
-def _rewritten(graph: Graph, op: Op) -> Iterable[Op]:
-    if op.kind == "Split":
-        return _slices(graph, op)
-    if op.kind == "Gelu":
-        return _gelu(graph, op)
-    return (op,)
 
 
 def _slices(graph: Graph, op: Op) -> list[Op]:

@@ -134,7 +134,13 @@ class _Attempt:
                 ):
                     return self._choose(self.draft.buffers[access.buffer])
             for buffer in ends.get(position, ()):
-                self._leave(self.draft.buffers[buffer])
+                core = self.cores.get(self.draft.buffers[buffer].core)
+                if core is None or buffer not in self.offsets:
+                    continue
+                place = next(live for live in core.live if live[2] == buffer)
+                core.live.remove(place)
+                insort(core.former, place)
+                core.used -= place[1] - place[0]
         return None
 
     def _enter(self, number: int, stays: bool) -> bool:
@@ -146,7 +152,17 @@ class _Attempt:
         start = self._last_gap(core, size) if stays else self._gap(core, size)
         if start is None:
             return False
-        self._occupy(core, number, start, start + size, stays)
+        stop = start + size
+        self.offsets[number] = start
+        here = _ordered_touching(core.former, start, stop)
+        before = core.former[here]
+        self.replaces[number] = tuple(sorted(owner for _, _, owner in before))
+        core.former[here] = [rest for old in before for rest in _without(old, start, stop)]
+        core.live.append((start, stop, number))
+        if not stays:
+            core.hand = stop % self.size
+        core.used += stop - start
+        core.most = max(core.most, core.used)
         return True
 
     def _last_gap(self, core: _Core, size: int) -> int | None:
@@ -166,27 +182,6 @@ class _Attempt:
             if stop <= self.size and not any(a < stop and start < b for a, b, _ in core.live):
                 return start
         return None
-
-    def _occupy(self, core: _Core, number: int, start: int, stop: int, stays: bool) -> None:
-        self.offsets[number] = start
-        here = _ordered_touching(core.former, start, stop)
-        before = core.former[here]
-        self.replaces[number] = tuple(sorted(owner for _, _, owner in before))
-        core.former[here] = [rest for old in before for rest in _without(old, start, stop)]
-        core.live.append((start, stop, number))
-        if not stays:
-            core.hand = stop % self.size
-        core.used += stop - start
-        core.most = max(core.most, core.used)
-
-    def _leave(self, buffer: DraftBuffer) -> None:
-        core = self.cores.get(buffer.core)
-        if core is None or buffer.id not in self.offsets:
-            return
-        place = next(live for live in core.live if live[2] == buffer.id)
-        core.live.remove(place)
-        insort(core.former, place)
-        core.used -= place[1] - place[0]
 
     def _choose(self, buffer: DraftBuffer) -> str:
         """The largest activation that is there now, or else the largest of all."""

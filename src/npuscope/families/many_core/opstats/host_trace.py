@@ -6,7 +6,6 @@ vendor's host trace holds is not documented; slices, instants and names of any s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from decimal import Decimal, DecimalException
 from pathlib import Path
 from typing import Any
@@ -134,7 +133,14 @@ def host_start_ns(host: HostTrace) -> int:
 
 def add_host(builder: TraceBuilder, host: HostTrace, base_ns: int) -> None:
     """Its slices and instants, `base_ns` being time 0."""
-    rows = dict(_rows(builder, host))
+    rows: dict[tuple[str, str], int] = {}
+    processes: dict[str, int] = {}
+    for key in dict.fromkeys(event.row for event in host.events):
+        pid = key[0]
+        if pid not in processes:
+            name = host.processes.get(pid, "HOST_PROC")
+            processes[pid] = builder.process(name, HOST_PID + len(processes))
+        rows[key] = builder.thread(processes[pid], host.threads.get(key, f"thread {key[1]}"))
     for instants in (False, True):
         mine = [event for event in host.events if (event.end_ns is None) == instants]
         if not mine:
@@ -150,16 +156,6 @@ def add_host(builder: TraceBuilder, host: HostTrace, base_ns: int) -> None:
         builder.add_slices(
             threads, start, end, names, categories, _args(builder, mine), overlapping=True
         )
-
-
-def _rows(builder: TraceBuilder, host: HostTrace) -> Iterator[tuple[tuple[str, str], int]]:
-    processes: dict[str, int] = {}
-    for key in dict.fromkeys(event.row for event in host.events):
-        pid = key[0]
-        if pid not in processes:
-            name = host.processes.get(pid, "HOST_PROC")
-            processes[pid] = builder.process(name, HOST_PID + len(processes))
-        yield key, builder.thread(processes[pid], host.threads.get(key, f"thread {key[1]}"))
 
 
 def _args(builder: TraceBuilder, events: list[HostEvent]) -> Args:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from npuscope.families.many_core import buffer_format as buffer_ops
 from npuscope.families.many_core.buffer_format import Stats
-from npuscope.families.many_core.layout import CoreOpInfo, Engine, Layout, Specialization
+from npuscope.families.many_core.layout import CoreOpInfo, Engine, Layout
 from npuscope.families.many_core.opstats.model import DdrRow, OpLabel, PeerRow, PmuRow
 from npuscope.families.many_core.records import PMU_COUNTERS, SectionId
 
@@ -39,8 +39,14 @@ ENGINES = tuple(Engine)
 
 def op_index(layout: Layout, specialization: int) -> OpIndex:
     """Columns of one network of the program."""
-    placed = list(_placed(layout.specializations[specialization]))
-    engines = [_engine(layout, group) for group in range(len(layout.groups))]
+    placed = [
+        (core, group, info)
+        for core, groups in enumerate(layout.specializations[specialization].ops)
+        for group, ops in enumerate(groups)
+        for info in ops
+    ]
+    by_id = {thread.id: thread.engine for thread in layout.threads}
+    engines = [by_id[group.threads[0]] for group in layout.groups]  # threads of a group share it
     numbers: dict[OpLabel, int] = {}
     label = [
         numbers.setdefault(
@@ -61,19 +67,6 @@ def op_index(layout: Layout, specialization: int) -> OpIndex:
         asynchronous=np.array([info.asynchronous for _, _, info in placed], bool),
         places=buffer_ops.op_index(layout, specialization),
     )
-
-
-def _placed(network: Specialization) -> Iterator[tuple[int, int, CoreOpInfo]]:
-    for core, groups in enumerate(network.ops):
-        for group, ops in enumerate(groups):
-            for info in ops:
-                yield core, group, info
-
-
-def _engine(layout: Layout, group: int) -> Engine:
-    """Threads of a group drive the same engine."""
-    by_id = {thread.id: thread.engine for thread in layout.threads}
-    return by_id[layout.groups[group].threads[0]]
 
 
 def _column(values: Iterator[int]) -> np.ndarray:

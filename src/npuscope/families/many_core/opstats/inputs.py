@@ -61,16 +61,13 @@ class BufferFile(Struct, frozen=True):
 
 def find_buffers(files: Iterable[Path]) -> list[BufferFile]:
     """Those that follow the naming scheme, in the order of program, activation and inference."""
-    buffers = [buffer for path in files if (buffer := _parsed(path)) is not None]
+    buffers = []
+    for path in files:
+        match = _NAME.fullmatch(path.name)
+        if match is not None:
+            program, activation, inference = (int(match[i] or 0) for i in (1, 2, 3))
+            buffers.append(BufferFile(path, program, activation, inference, match["network"]))
     return sorted(buffers, key=lambda file: (*file.run, file.path.name))
-
-
-def _parsed(path: Path) -> BufferFile | None:
-    match = _NAME.fullmatch(path.name)
-    if match is None:
-        return None
-    program, activation, inference = (int(match[i] or 0) for i in (1, 2, 3))
-    return BufferFile(path, program, activation, inference, match["network"])
 
 
 def is_own(file: BufferFile) -> bool:

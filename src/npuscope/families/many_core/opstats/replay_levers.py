@@ -80,8 +80,15 @@ def replay_levers(replay: Replay, setup: Setup) -> tuple[Lever, ...]:
 
 
 def _retimed(replay: Replay, setup: Setup, before: float) -> Iterator[Lever]:
-    times = replay.times
-    free = replay.ticks(_without_constants(replay))
+    times, constant = replay.times, replay.constant
+    none = np.zeros_like(times.work)
+    without_constants = replace(
+        times,
+        work=np.where(constant, none, times.work),
+        barrier=np.where(constant, none, times.barrier),
+        move=np.where(constant, none, times.move),
+    )
+    free = replay.ticks(without_constants)
     yield Lever(LeverKind.KEEP, before / free, _ms(free), True, _obstacle(setup))
     # Constants are loaded once. Each further inference takes as long as without them or,
     # where those of one run fill each other's gaps, as long as its busiest engine works.
@@ -94,17 +101,6 @@ def _retimed(replay: Replay, setup: Setup, before: float) -> Iterator[Lever]:
     if setup.floats:
         halved = replay.ticks(replace(times, work=times.work / 2, move=times.move / 2))
         yield Lever(LeverKind.INTEGERS, before / halved, _ms(halved), True)
-
-
-def _without_constants(replay: Replay) -> ReplayTimes:
-    times, constant = replay.times, replay.constant
-    none = np.zeros_like(times.work)
-    return replace(
-        times,
-        work=np.where(constant, none, times.work),
-        barrier=np.where(constant, none, times.barrier),
-        move=np.where(constant, none, times.move),
-    )
 
 
 def _obstacle(setup: Setup) -> str:
@@ -125,7 +121,11 @@ def _spread(replay: Replay, setup: Setup, most: Capacity, before: float) -> Iter
         yield Lever(LeverKind.CORES, before / after, _ms(after), bound=True, cores=cores)
     copies = most.cores // setup.cores
     if copies > 1:
-        after = max(replay.ticks(_beside(replay, copies * setup.ddr_draw)), copies * moved)
+        # Copies want DDR at once; where that is more than it gives, transfers take longer.
+        times, outside = replay.times, replay.outside & replay.moves
+        longer = times.move * max(copies * setup.ddr_draw, 1.0)
+        beside = replace(times, move=np.where(outside, longer, times.move))
+        after = max(replay.ticks(beside), copies * moved)
         yield Lever(
             LeverKind.CORES,
             before * copies / after,
@@ -134,12 +134,6 @@ def _spread(replay: Replay, setup: Setup, most: Capacity, before: float) -> Iter
             cores=setup.cores,
             copies=copies,
         )
-
-
-def _beside(replay: Replay, demand: float) -> ReplayTimes:
-    """Copies want DDR at the same time; where that is more than it gives, transfers take longer."""
-    times, outside = replay.times, replay.outside & replay.moves
-    return replace(times, move=np.where(outside, times.move * max(demand, 1.0), times.move))
 
 
 def _on_more(replay: Replay, setup: Setup, share: float) -> ReplayTimes:

@@ -101,6 +101,7 @@ def thread_rows(stats: Stats) -> list[ThreadRow]:
     """Spans of the threads; where ops were timed, also what filled them."""
     records = stats.of(SectionId.THREAD_INF)
     engines = {thread.id: thread.engine.value for thread in stats.layout.threads}
+    columns = ("busy_pcycles", "busy_uc", "wait_uc")
     filled = _filled(stats, records) if stats.has(SectionId.OP_REC) else None
     return [
         ThreadRow(
@@ -110,15 +111,10 @@ def thread_rows(stats: Stats) -> list[ThreadRow]:
             start_uc=int(record["start_uc"]),
             end_uc=int(record["end_uc"]),
             pcycles=int(record["end_pc"]) - int(record["start_pc"]),
-            **({} if filled is None else _parts(filled[:, i])),
+            **({} if filled is None else dict(zip(columns, map(int, filled[:, i]), strict=True))),
         )
         for i, record in enumerate(records)
     ]
-
-
-def _parts(sums: np.ndarray) -> dict[str, int]:
-    busy_pc, busy_uc, wait_uc = (int(value) for value in sums)
-    return {"busy_pcycles": busy_pc, "busy_uc": busy_uc, "wait_uc": wait_uc}
 
 
 def _filled(stats: Stats, threads: Records) -> np.ndarray:

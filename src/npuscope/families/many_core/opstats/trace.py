@@ -152,6 +152,8 @@ def _add_peers(scene: Scene, peers: PeerSlices) -> None:
         if not len(mine):
             continue
         word = "send" if sending else "receive"
+        ends_of = zip(mine["src_dev"].tolist(), mine["dst_dev"].tolist(), strict=True)
+        directions = [f"{a}->{b}" if sending else f"{b}<-{a}" for a, b in ends_of]
         row = scene.rows.thread(
             scene.rows.device(scene.stats), f"{scene.stats.network.name}_P2P_{word}", sort=10_000
         )
@@ -162,7 +164,7 @@ def _add_peers(scene: Scene, peers: PeerSlices) -> None:
             f"P2P {word}",
             "p2p",
             {
-                "PortDescription": texts(scene.builder.texts(_direction(r, sending) for r in mine)),
+                "PortDescription": texts(scene.builder.texts(directions)),
                 "TransactionId": ints(mine["txn"]),
                 "oc": ints(mine["oc"]),
                 "port": ints(mine["port"]),
@@ -173,11 +175,6 @@ def _add_peers(scene: Scene, peers: PeerSlices) -> None:
         keys = zip(*(mine[n].tolist() for n in ("src_dev", "dst_dev", "txn")), strict=True)
         ends = peers.sent if sending else peers.received
         ends.update(zip(keys, slices.tolist(), strict=True))
-
-
-def _direction(record: np.void, sending: bool) -> str:
-    source, target = int(record["src_dev"]), int(record["dst_dev"])
-    return f"{source}->{target}" if sending else f"{target}<-{source}"
 
 
 class TraceOptions(Struct, frozen=True):
@@ -247,16 +244,15 @@ def _alignment(stats: Sequence[Stats], host: HostTrace | None) -> tuple[list[int
             where=safe_terminal(unknown.name),
             hint="leave out --host-trace",
         )
-    starts = [one.utc_ns + _first_ns(one) for one in stats]
+    starts = []
+    for one in stats:
+        ticks = one.of(SectionId.THREAD_INF)["start_uc"]
+        first = ticks_to_ns(ticks.min() if len(ticks) else 0, UTIMER_HZ)
+        starts.append(one.utc_ns + int(first))
     if host is not None:
         starts.append(host_start_ns(host))
     base = min(starts)
     return [one.utc_ns - base for one in stats], base
-
-
-def _first_ns(stats: Stats) -> int:
-    ticks = stats.of(SectionId.THREAD_INF)["start_uc"]
-    return int(ticks_to_ns(ticks.min() if len(ticks) else 0, UTIMER_HZ))
 
 
 def undrawn_note(model: TraceModel) -> str | None:

@@ -19,18 +19,12 @@ def add_counters(scene: Scene, runs: OpRuns, rows: np.ndarray) -> None:
     for place, engine in enumerate(ENGINES):
         mine = rows[(scene.index.engine[runs.op[rows]] == place) & ~runs.asynchronous[rows]]
         if len(mine):
-            # Threads of a group work together: a core counts once.
-            step = np.ones(len(mine)) / _threads(scene, runs, mine)
+            step = np.ones(len(mine))
+            if scene.rows.by_thread:  # those of a group work together: a core counts once
+                sizes = np.array([len(group.threads) for group in scene.stats.layout.groups])
+                step /= sizes[scene.index.group[runs.op[mine]]]
             name = f"{engine.value} at work"
             _add_steps(scene, name, "cores", runs.start_at[mine], runs.end_at[mine], step)
-
-
-def _threads(scene: Scene, runs: OpRuns, rows: np.ndarray) -> np.ndarray:
-    if not scene.rows.by_thread:
-        return np.ones(len(rows))
-    sizes = np.array([len(group.threads) for group in scene.stats.layout.groups])
-    threads: np.ndarray = sizes[scene.index.group[runs.op[rows]]]
-    return threads
 
 
 def _add_ddr(scene: Scene) -> None:

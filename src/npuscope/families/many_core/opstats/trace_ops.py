@@ -58,7 +58,15 @@ def _add_runs(scene: Scene, runs: OpRuns, rows: np.ndarray) -> np.ndarray:
     threads = scene.threads(
         scene.index.core[op], _lane(scene, runs, rows), Lane.OPS, begin, runs.end_at[rows]
     )
-    _add_waits(scene, runs, rows[waited], threads[waited])
+    waits = rows[waited]
+    scene.builder.add_slices(
+        threads[waited],
+        scene.ns(runs.sync_at[waits]),
+        scene.ns(runs.start_at[waits]),
+        _engine_names(scene, "sync")[runs.op[waits]],
+        "sync",
+        _wait_args(scene, runs.op[waits], runs.sync_uc[waits]),
+    )
     return scene.builder.add_slices(
         threads,
         scene.ns(runs.start_at[rows]),
@@ -78,17 +86,6 @@ def _kinds(scene: Scene) -> np.ndarray:
     """Name of the slices by row of the index."""
     names = scene.builder.texts(label.kind for label in scene.index.labels)
     return np.asarray(names[scene.index.label])
-
-
-def _add_waits(scene: Scene, runs: OpRuns, rows: np.ndarray, threads: np.ndarray) -> None:
-    scene.builder.add_slices(
-        threads,
-        scene.ns(runs.sync_at[rows]),
-        scene.ns(runs.start_at[rows]),
-        _engine_names(scene, "sync")[runs.op[rows]],
-        "sync",
-        _wait_args(scene, runs.op[rows], runs.sync_uc[rows]),
-    )
 
 
 def _engine_names(scene: Scene, word: str) -> np.ndarray:
@@ -163,7 +160,10 @@ def _counters(scene: Scene, runs: OpRuns, rows: np.ndarray) -> Args:
     thread = records["thread"].astype(np.int64)
     if scene.rows.by_thread:
         # Then a run is that of one thread: its number tells ops of different threads apart.
-        runs_of = _of_threads(runs, op, occurrence(op, thread), thread)
+        keys = _thread_keys(runs.op, runs.sample, runs.thread)
+        lookup = _thread_keys(op, occurrence(op, thread), thread)
+        nearest = np.minimum(np.searchsorted(keys, lookup), len(keys) - 1)
+        runs_of = np.where(keys[nearest] == lookup, nearest, -1)
     else:
         runs_of = find_runs(runs, op, occurrence(op, thread))
     used = list(enumerate(scene.stats.layout.pmu.events[:PMU_COUNTERS]))
@@ -174,13 +174,6 @@ def _counters(scene: Scene, runs: OpRuns, rows: np.ndarray) -> Args:
         )
         for i, code in used
     }
-
-
-def _of_threads(runs: OpRuns, op: np.ndarray, sample: np.ndarray, thread: np.ndarray) -> np.ndarray:
-    keys = _thread_keys(runs.op, runs.sample, runs.thread)
-    lookup = _thread_keys(op, sample, thread)
-    place = np.minimum(np.searchsorted(keys, lookup), len(keys) - 1)
-    return np.where(keys[place] == lookup, place, -1)
 
 
 def _thread_keys(op: np.ndarray, sample: np.ndarray, thread: np.ndarray) -> np.ndarray:

@@ -78,7 +78,11 @@ class Rows(Struct):
 
     def of_lane(self, stats: Stats, core: int, lane: int, what: Lane, spread: int) -> int:
         """`<network>_Core_<core>_<engine>`; a further row of the same has its number behind it."""
-        part = _thread_part(stats.layout, lane) if self.by_thread else _part(stats.layout, lane)
+        if self.by_thread:
+            engines = {thread.id: thread.engine.value for thread in stats.layout.threads}
+            part = f"{engines.get(lane, '')}_t{lane}"
+        else:
+            part = _part(stats.layout, lane)
         name = f"{stats.network.name}_Core_{core}_{part}{_SUFFIX[what]}"
         sort = 1 + lane * len(Lane) + what
         return self.thread(self.core(stats, core), f"{name} {spread + 1}" if spread else name, sort)
@@ -94,11 +98,6 @@ def _part(layout: Layout, group: int) -> str:
     names = [by_id[one.threads[0]] for one in layout.groups]
     same = [place for place, name in enumerate(names) if name == names[group]]
     return names[group] if len(same) == 1 else f"{names[group]}{same.index(group)}"
-
-
-def _thread_part(layout: Layout, thread: int) -> str:
-    engine = next((one.engine.value for one in layout.threads if one.id == thread), "")
-    return f"{engine}_t{thread}"
 
 
 class Scene(Struct, frozen=True):

@@ -32,10 +32,13 @@ def verdict(
     cores: tuple[CoreTables, ...], totals: Totals, stats: Stats | None = None
 ) -> CoreVerdict:
     """From tables; transfers are looked up in the buffer itself, where there is one."""
-    engines = {name: _most(cores, name) for name in ("HVX", "HMX")}
-    if all(share is None for share in engines.values()):
+    threads = [row for core in cores for row in core.threads if row.utilization is not None]
+    if not any(row.engine in ("HVX", "HMX") for row in threads):
         return CoreVerdict(CoreBound.UNKNOWN, ())
-    shares = {name: share or 0.0 for name, share in engines.items()}
+    shares = {"HVX": 0.0, "HMX": 0.0}
+    for row in threads:
+        if row.engine in shares:
+            shares[row.engine] = max(shares[row.engine], row.utilization or 0.0)
     if stats is None:
         shares["DDR"] = _copying(cores)
     else:
@@ -46,7 +49,10 @@ def verdict(
     waits = totals.max_input_wait_uc or 0
     shares["host"] = waits / totals.ucycles if totals.ucycles else 0.0
     ranked = tuple(sorted(shares.items(), key=lambda pair: -pair[1]))
-    return CoreVerdict(_bound(shares), ranked)
+    if shares["host"] > _HOST:
+        return CoreVerdict(CoreBound.HOST, ranked)
+    name = max(_ENGINES, key=shares.__getitem__)
+    return CoreVerdict(CoreBound(name) if shares[name] >= _BUSY else CoreBound.SYNC, ranked)
 
 
 def on_path(verdict: CoreVerdict, path: dict[str, float]) -> CoreVerdict:
@@ -59,24 +65,6 @@ def on_path(verdict: CoreVerdict, path: dict[str, float]) -> CoreVerdict:
     if engines[name] <= sum(path.values()) - sum(engines.values()):
         return verdict
     return replace(verdict, bound=CoreBound(name), path_share=engines[name])
-
-
-def _bound(shares: dict[str, float]) -> CoreBound:
-    if shares["host"] > _HOST:
-        return CoreBound.HOST
-    name = max(_ENGINES, key=shares.__getitem__)
-    return CoreBound(name) if shares[name] >= _BUSY else CoreBound.SYNC
-
-
-def _most(cores: tuple[CoreTables, ...], engine: str) -> float | None:
-    values = [share for core in cores if (share := _share(core, engine)) is not None]
-    return max(values, default=None)
-
-
-def _share(core: CoreTables, engine: str) -> float | None:
-    rows = [row.utilization for row in core.threads if row.engine == engine]
-    stated = [share for share in rows if share is not None]
-    return max(stated, default=None)
 
 
 _COPIES = ("aiccopytovtcm", "aiccopytoddr", "aiccopyfromvtcm", "aiccopyddr")

@@ -39,41 +39,31 @@ class CompiledPrograms(ShownRecord, frozen=True):
 def compile_text(
     build: CompiledPrograms, *, perf_warnings: bool, perf_metrics: bool, unused: tuple[str, ...]
 ) -> str:
-    program = build.program
-    lines = [_answer(program, build.file), _assumptions(program, build.machine)]
-    lines += [f"note     {note}" for note in (*program.layout.notes, *unused)]
-    if perf_warnings:
-        lines += [f"warning  {safe_terminal(text)}" for text in program.warnings]
-    if perf_metrics:
-        lines += metrics_lines(metrics_of(program))
-    lines += [_specialization(number, one) for number, one in enumerate(build.several)]
-    return "\n".join(lines)
-
-
-def _answer(program: CoreProgram, path: Path | None) -> str:
-    layout = program.layout
+    program, layout = build.program, build.program.layout
     ops = sum(len(part.all_ops()) for part in program.devices)
     where = counted(layout.cores, "core")
     if len(program.devices) > 1:
         where = f"{counted(len(program.devices), 'device')} of {where}"
-    return f"{layout.network}: {counted(ops, 'op')} on {where} in {safe_terminal(str(path))}"
-
-
-def _specialization(number: int, program: CoreProgram) -> str:
-    ops = sum(len(part.all_ops()) for part in program.devices)
-    shapes = (f"{b.name} {'x'.join(map(str, b.shape)) or '1'}" for b in program.inputs)
-    inputs = safe_terminal(", ".join(shapes))
-    return f"program  {number}: {program.layout.network}, {inputs}, {counted(ops, 'op')}"
-
-
-def _assumptions(program: CoreProgram, machine: CoreMachine) -> str:
-    layout = program.layout
+    file = safe_terminal(str(build.file))
     flags = ["DDR stats"] * layout.ddr_stats
     if layout.pmu.events:
         flags.append(f"PMU {layout.pmu.recipe or ','.join(f'{e:X}' for e in layout.pmu.events)}")
-    rest = "".join(f", {flag}" for flag in flags)
-    mhz = machine.clocks.core_mhz
-    return f"machine  {machine.name} at {mhz:g} MHz, stats level {layout.stats_level}{rest}"
+    machine = f"{build.machine.name} at {build.machine.clocks.core_mhz:g} MHz"
+    lines = [
+        f"{layout.network}: {counted(ops, 'op')} on {where} in {file}",
+        f"machine  {', '.join((machine, f'stats level {layout.stats_level}', *flags))}",
+    ]
+    lines += [f"note     {note}" for note in (*layout.notes, *unused)]
+    if perf_warnings:
+        lines += [f"warning  {safe_terminal(text)}" for text in program.warnings]
+    if perf_metrics:
+        lines += metrics_lines(metrics_of(program))
+    for number, one in enumerate(build.several):
+        ops = sum(len(part.all_ops()) for part in one.devices)
+        shapes = (f"{b.name} {'x'.join(map(str, b.shape)) or '1'}" for b in one.inputs)
+        inputs = safe_terminal(", ".join(shapes))
+        lines.append(f"program  {number}: {one.layout.network}, {inputs}, {counted(ops, 'op')}")
+    return "\n".join(lines)
 
 
 def compile_json(build: CompiledPrograms) -> dict[str, Any]:

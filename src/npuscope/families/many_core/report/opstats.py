@@ -16,38 +16,29 @@ from npuscope.text import safe_terminal
 
 def opstats_text(buffers: Sequence[Opstats], files: Sequence[Path], notes: Sequence[str]) -> str:
     """The first line is the answer."""
-    lines = [_answer(buffers, files), *map(_line, buffers)]
-    lines += [f"wrote    {safe_terminal(str(path))}" for path in files]
-    lines += [f"note     {safe_terminal(note)}" for note in notes]
-    return "\n".join(lines)
-
-
-def _answer(buffers: Sequence[Opstats], files: Sequence[Path]) -> str:
     number = f"{len(buffers)} buffer{'s' * (len(buffers) != 1)}"
     levels = sorted({one.level for one in buffers})
     cores = len({core.core for one in buffers for core in one.cores})
     level = f"level {', '.join(map(str, levels))}, " if levels else ""
     rest = f": {len(files)} file{'s' * (len(files) != 1)}" if files else ""
-    return f"{number} ({level}{cores} core{'s' * (cores != 1)}){rest}"
+    lines = [f"{number} ({level}{cores} core{'s' * (cores != 1)}){rest}", *map(_line, buffers)]
+    lines += [f"wrote    {safe_terminal(str(path))}" for path in files]
+    lines += [f"note     {safe_terminal(note)}" for note in notes]
+    return "\n".join(lines)
 
 
 def _line(tables: Opstats) -> str:
     totals = tables.totals
-    return (
+    line = (
         f"{shorten(safe_terminal(tables.name), 90)}: device {tables.device}, "
         f"{ms(totals.seconds * 1000)} ms, {significant(totals.inferences_per_s, 6)} inf/s"
-        f"{_longest(tables)}"
     )
-
-
-def _longest(tables: Opstats) -> str:
-    """The ops that took longest on any core."""
     rows = [(row, core) for core in tables.cores for row in core.ops if not row.label.is_wait]
     if not rows:
-        return ""
+        return line
     row, core = max(rows, key=lambda pair: pair[0].ucycles)
     share = percent(row.ucycles, core.total_uc)
-    return f", most on c{core.core}: {share} {shorten(safe_terminal(row.details), 60)}"
+    return f"{line}, most on c{core.core}: {share} {shorten(safe_terminal(row.details), 60)}"
 
 
 # --- The summary of a stats buffer, in the format of the vendor's tool ---
@@ -65,9 +56,8 @@ def summary_text(opstats: Opstats) -> str:
     lines = [f"Specialization: {safe_terminal(opstats.specialization)}", ""]
     for core in opstats.cores:
         lines += ["", *_op_table(core), *_thread_block(core), *_batch_block(core)]
-        lines += [*_port_block(core), *_activation_block(core)]
         lines += [*_pmu_block(opstats, core), *_ddr_block(core)]
-    lines += [*_peer_block(opstats), *_totals(opstats)]
+    lines += _totals(opstats)
     lines += [f"note: {safe_terminal(note)}" for note in opstats.notes]
     lines += [*_node_block(opstats), *_vtcm_block(opstats), *_advice_block(opstats)]
     return "\n".join(lines) + "\n"
@@ -184,17 +174,12 @@ def _batch_block(core: CoreTables) -> Iterator[str]:
         yield f"c{core.core}: Total inference pcycle is {core.inference_pc}"
     if core.effective_mhz is not None:
         yield f"c{core.core}: Effective frequency is {core.effective_mhz:.2f}MHz"
-
-
-def _port_block(core: CoreTables) -> Iterator[str]:
-    for row in core.ports:
-        kind = _PORTS.get(row.kind, "P2P_Port")
-        yield f"c{row.core:02}t{row.thread}p{row.port} {kind} ucycles:{row.wait_uc:>17}"
-
-
-def _activation_block(core: CoreTables) -> Iterator[str]:
-    for row in core.activations:
-        yield f"c{row.core:02}t{row.thread} activate ucycles:{row.ucycles:>18}"
+    for port in core.ports:
+        kind = _PORTS.get(port.kind, "P2P_Port")
+        yield f"c{port.core:02}t{port.thread}p{port.port} {kind} ucycles:{port.wait_uc:>17}"
+    for activation in core.activations:
+        thread = f"c{activation.core:02}t{activation.thread}"
+        yield f"{thread} activate ucycles:{activation.ucycles:>18}"
 
 
 def _pmu_block(opstats: Opstats, core: CoreTables) -> Iterator[str]:
@@ -224,15 +209,12 @@ def _ddr_block(core: CoreTables) -> Iterator[str]:
         yield f"c{core.core}: {name} bytes:{count:>17}"
 
 
-def _peer_block(opstats: Opstats) -> Iterator[str]:
+def _totals(opstats: Opstats) -> Iterator[str]:
     for row in opstats.peers:
         yield (
             f"P2P {row.source}->{row.target} p{row.port}: {row.transfers} transfers, "
             f"{row.bytes} bytes, {row.ucycles} ucycles"
         )
-
-
-def _totals(opstats: Opstats) -> Iterator[str]:
     totals, network = opstats.totals, safe_terminal(opstats.network)
     span = f"[{totals.start_uc}, {totals.end_uc}]"
     yield f"total batch ucycles:{totals.ucycles:>17} {span}"

@@ -176,23 +176,23 @@ def _all_ops(buffers: Iterable[Opstats]) -> list[dict[str, Any]]:
         for core in tables.cores:
             for row in core.ops:
                 rows.setdefault(row.details, []).append(row)
-    sums = [_sum(details, same) for details, same in rows.items()]
+    sums = []
+    for details, same in rows.items():
+        cycles = [row.pcycles for row in same if row.pcycles is not None]
+        size = sum(row.out_bytes for row in same if row.out_bytes is not None)
+        ticks = sum(row.ucycles for row in same)
+        sums.append(
+            {
+                "details": details,
+                "count": sum(row.count for row in same),
+                "ucycles": ticks,
+                "pcycles": sum(cycles) if cycles else None,
+                "out_bytes": size if any(row.out_bytes is not None for row in same) else None,
+                "ucycles_per_kb": ticks * 1024 / size if size else None,
+                "pcycles_per_kb": sum(cycles) * 1024 / size if cycles and size else None,
+            }
+        )
     return sorted(sums, key=lambda row: (-row["ucycles"], row["details"]))
-
-
-def _sum(details: str, rows: list[OpRow]) -> dict[str, Any]:
-    cycles = [row.pcycles for row in rows if row.pcycles is not None]
-    sizes = [row.out_bytes for row in rows if row.out_bytes is not None]
-    ticks = sum(row.ucycles for row in rows)
-    return {
-        "details": details,
-        "count": sum(row.count for row in rows),
-        "ucycles": ticks,
-        "pcycles": sum(cycles) if cycles else None,
-        "out_bytes": sum(sizes) if sizes else None,
-        "ucycles_per_kb": ticks * 1024 / sum(sizes) if sum(sizes) else None,
-        "pcycles_per_kb": sum(cycles) * 1024 / sum(sizes) if cycles and sum(sizes) else None,
-    }
 
 
 # --- Files: complete, or absent ---

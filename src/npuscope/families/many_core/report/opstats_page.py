@@ -7,12 +7,10 @@ from itertools import islice
 from typing import Any
 
 from npuscope.families.many_core.opstats.model import (
-    CoreTables,
     CoreVerdict,
     NodeRow,
     OpRow,
     Opstats,
-    ThreadRow,
 )
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.families.many_core.report.opstats import no_lever
@@ -96,18 +94,17 @@ def _buffer(buffer: Opstats) -> dict[str, Any]:
         "device": buffer.device,
         "inference": buffer.inference,
         "us": buffer.totals.ucycles * _US,
-        "threads": [_thread(row, core, start) for core in buffer.cores for row in core.threads],
-    }
-
-
-def _thread(row: ThreadRow, core: CoreTables, start_uc: int) -> dict[str, Any]:
-    timed = row.busy_uc is not None
-    return {
-        "name": f"core {core.core}, {row.engine} {row.thread}",
-        "from": (row.start_uc - start_uc) * _US,
-        "to": (row.end_uc - start_uc) * _US,
-        "busy": (row.busy_uc or 0) * _US if timed else None,
-        "wait": (row.wait_uc or 0) * _US if timed else None,
+        "threads": [
+            {
+                "name": f"core {core.core}, {row.engine} {row.thread}",
+                "from": (row.start_uc - start) * _US,
+                "to": (row.end_uc - start) * _US,
+                "busy": None if row.busy_uc is None else row.busy_uc * _US,
+                "wait": None if row.busy_uc is None else (row.wait_uc or 0) * _US,
+            }
+            for core in buffer.cores
+            for row in core.threads
+        ],
     }
 
 
@@ -116,18 +113,18 @@ def _ops(buffers: Sequence[Opstats]) -> list[dict[str, Any]]:
     rows: dict[str, list[OpRow]] = {}
     for row in (row for buffer in buffers for core in buffer.cores for row in core.ops):
         rows.setdefault(row.details, []).append(row)
-    sums = [_op(details, op_rows) for details, op_rows in rows.items()]
+    sums = []
+    for details, same in rows.items():
+        sizes = [row.out_bytes for row in same if row.out_bytes is not None]
+        sums.append(
+            {
+                "details": details,
+                "count": sum(row.count for row in same),
+                "us": sum(row.ucycles for row in same) * _US,
+                "out_bytes": sum(sizes) if sizes else None,
+            }
+        )
     return sorted(sums, key=lambda row: (-row["us"], row["details"]))
-
-
-def _op(details: str, rows: list[OpRow]) -> dict[str, Any]:
-    sizes = [row.out_bytes for row in rows if row.out_bytes is not None]
-    return {
-        "details": details,
-        "count": sum(row.count for row in rows),
-        "us": sum(row.ucycles for row in rows) * _US,
-        "out_bytes": sum(sizes) if sizes else None,
-    }
 
 
 # --- What holds the first inference up, and what to change; others of the run are much like it ---
@@ -138,23 +135,24 @@ _MOST_NODES = 120  # of a module
 
 def _modules(buffer: Opstats | None) -> list[dict[str, Any]]:
     """Nodes by module, in the order of the tables."""
+    if buffer is None:
+        return []
+    start = buffer.totals.start_uc
     by_module: dict[str, list[NodeRow]] = {}
-    for row in buffer.nodes if buffer else ():
+    for row in buffer.nodes:
         by_module.setdefault(row.module, []).append(row)
     return [
         {
             "name": name,
             "cycles": sum(row.hvx_pcycles + row.hmx_pcycles for row in rows),
-            "nodes": [_node(row, buffer) for row in rows[:_MOST_NODES]],
+            "nodes": [
+                [row.node, row.hvx_pcycles, row.hmx_pcycles, row.macs, row.ddr_bytes, row.ops,
+                 (row.start_uc - start) * _US, (row.end_uc - start) * _US]
+                for row in rows[:_MOST_NODES]
+            ],
         }
         for name, rows in islice(by_module.items(), _MOST_MODULES)
-        if buffer
-    ]
-
-
-def _node(row: NodeRow, buffer: Opstats) -> list[Any]:
-    times = [(when - buffer.totals.start_uc) * _US for when in (row.start_uc, row.end_uc)]
-    return [row.node, row.hvx_pcycles, row.hmx_pcycles, row.macs, row.ddr_bytes, row.ops, *times]
+    ]  # fmt: skip
 
 
 def _roof(buffer: Opstats | None) -> dict[str, Any] | None:

@@ -138,7 +138,10 @@ def work(request: OpstatsRequest) -> Outcome:
     if not source.is_file():  # then those of the folder, not of folders in it
         files = sorted(p for p in source.iterdir() if p.is_file() and p.name[0] != ".")
     outcome = Outcome()
-    buffers = [] if request.adapter else _not_empty(find_buffers(files), outcome)
+    buffers = [] if request.adapter else find_buffers(files)
+    empty = [file for file in buffers if not file.path.stat().st_size]
+    outcome.damaged.extend(f"{safe_terminal(file.path.name)} is empty" for file in empty)
+    buffers = [file for file in buffers if file not in empty]
     own = [file for file in buffers if is_own(file)]
     if own:
         _own_buffers(request, own, outcome)
@@ -159,12 +162,6 @@ def work(request: OpstatsRequest) -> Outcome:
             "--aic-profiling-type=raw_device_stats",
         )
     return outcome
-
-
-def _not_empty(files: list[BufferFile], outcome: Outcome) -> list[BufferFile]:
-    empty = [file for file in files if not file.path.stat().st_size]
-    outcome.damaged.extend(f"{safe_terminal(file.path.name)} is empty" for file in empty)
-    return [file for file in files if file not in empty]
 
 
 @contextlib.contextmanager
@@ -274,29 +271,20 @@ def _traces(
     apart = len(visible) < 2 or not request.merge_devices
     for part in [[one] for one in visible] if apart else [visible]:
         stats = [one for _, one in part]
-        model = trace_of(
-            stats, _trace_options(request, host, stats), list(map(reader.index, stats))
+        options = TraceOptions(
+            cores=request.cores,
+            merge_thread_groups=request.merge_thread_groups,
+            flows=request.flows,
+            barriers=request.barriers,
+            host=None if host is None else of_inferences(host, {one.inference for one in stats}),
         )
-        stem = part[0][0].stem if apart else _merged_stem(part[0][0], reader.layout)
+        model = trace_of(stats, options, list(map(reader.index, stats)))
+        stem = part[0][0].stem
+        if not apart:
+            program, activation, inference = part[0][0].run
+            stem = f"aic-profiling-program-{program}-activation-{activation}-inf-{inference}"
+            stem += f"-{reader.layout.network}-merged"
         _write_traces(request, stem, [one.name for one in stats], model, outcome)
-
-
-def _merged_stem(file: BufferFile, layout: Layout) -> str:
-    program, activation, inference = file.run
-    head = f"aic-profiling-program-{program}-activation-{activation}-inf-{inference}"
-    return f"{head}-{layout.network}-merged"
-
-
-def _trace_options(
-    request: OpstatsRequest, host: HostTrace | None, stats: list[Stats]
-) -> TraceOptions:
-    return TraceOptions(
-        cores=request.cores,
-        merge_thread_groups=request.merge_thread_groups,
-        flows=request.flows,
-        barriers=request.barriers,
-        host=None if host is None else of_inferences(host, {one.inference for one in stats}),
-    )
 
 
 def _write_traces(

@@ -76,7 +76,10 @@ def search(
             rows.append(_with_queue(work, machine, setup, objective))
     if not rows:
         raise ModelError(f"no set-up fits: {unfit[0].reason}")
-    rows.sort(key=lambda row: _order(row, objective))
+    if objective is Objective.LATENCY:
+        rows.sort(key=lambda row: (row.latency_ms, -row.inferences_per_s))
+    else:
+        rows.sort(key=lambda row: (-row.inferences_per_s, row.latency_ms))
     return Ranking(objective, tuple(rows), tuple(unfit))
 
 
@@ -111,9 +114,3 @@ def _with_queue(
     tried = [predict(work, machine, replace(setup, in_flight=count)) for count in counts]
     enough = _AS_GOOD * max(row.inferences_per_s for row in tried)
     return next(row for row in tried if row.inferences_per_s >= enough)
-
-
-def _order(row: SetupPrediction, objective: Objective) -> tuple[float, float]:
-    if objective is Objective.LATENCY:
-        return row.latency_ms, -row.inferences_per_s
-    return -row.inferences_per_s, row.latency_ms

@@ -157,7 +157,10 @@ class _Sections(Struct):
 
     def thread_counts(self) -> Records:
         events = self.plan.layout.pmu.events
-        sums = [self._by_thread(column) for column in count_events(events, self._activity())]
+        sums = []
+        for column in count_events(events, self._activity()):
+            sums.append(np.zeros(len(self.columns.threads), np.int64))
+            np.add.at(sums[-1], self.columns.span, column)
         rows = [
             (core, thread, len(events), 0, *(int(column[nth]) for column in sums))
             for nth, (core, thread) in enumerate(self.columns.threads)
@@ -178,11 +181,6 @@ class _Sections(Struct):
         if self.activity is None:
             self.activity = activity_of(self.plan, self.line, self.conditions, self.columns)
         return self.activity
-
-    def _by_thread(self, column: np.ndarray) -> np.ndarray:
-        sums = np.zeros(len(self.columns.threads), np.int64)
-        np.add.at(sums, self.columns.span, column)
-        return sums
 
     def _of(self, times: list[float]) -> list[float]:
         return times[self.columns.first : self.columns.first + len(self.columns.task)]

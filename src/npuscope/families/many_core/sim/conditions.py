@@ -62,12 +62,9 @@ class CoreClock:
             )
         while len(self._rates) <= step:
             self._before.append(self._before[-1] + self._rates[-1] * self._step_ticks)
-            self._place = min(max(self._place + self._random.randint(-1, 1), 0), self._last)
+            place = self._place + self._random.randint(-1, 1)
+            self._place = min(max(place, 0), len(self._steps) - 1)
             self._rates.append(self._steps[self._place])
-
-    @property
-    def _last(self) -> int:
-        return len(self._steps) - 1
 
 
 INPUT_PORT, OUTPUT_PORT = 100, 101
@@ -92,8 +89,11 @@ def conditions_of(plan: CardPlan, seed: int, pattern: int, rings: Mapping[int, i
     skew = random.integers(0, stats.start_skew_ticks + 1, (plan.devices, plan.cores))
     low, high = stats.end_ticks
     # Copies of a network on one device have one clock.
-    copies = plan.costs.copies
-    own = [_clock(plan, seed, pattern, device) for device in range(plan.devices // copies)]
+    costs, copies = plan.costs, plan.costs.copies
+    own = [
+        CoreClock(costs.steps_hz, costs.step_ticks, Random(f"{seed} {pattern} {device}"))
+        for device in range(plan.devices // copies)
+    ]
     return Conditions(
         tuple(clock for clock in own for _ in range(copies)),
         tuple(tuple(int(ticks) for ticks in cores) for cores in skew),
@@ -108,12 +108,6 @@ def steady_conditions(plan: CardPlan) -> Conditions:
     """The clock stays as the machine states it, and the host is never waited for."""
     clock = CoreClock([plan.costs.machine.core_hz], plan.costs.step_ticks, Random(0))
     return replace(conditions_of(plan, 0, 0, {}), clocks=(clock,) * plan.devices)
-
-
-def _clock(plan: CardPlan, seed: int, pattern: int, device: int) -> CoreClock:
-    costs = plan.costs
-    random = Random(f"{seed} {pattern} {device}")
-    return CoreClock(costs.steps_hz, costs.step_ticks, random)
 
 
 def _shares(plan: CardPlan, random: np.random.Generator) -> list[float]:

@@ -140,7 +140,11 @@ class _Run:
     def _execute(self, task: Task, now: float) -> None:
         line, conditions, free = self._line, self._conditions, self._free[task.queue]
         clock = conditions.clocks[task.device]
-        cycles = self._cycles(task, now)
+        if task.is_end:
+            end = now + conditions.end_ticks[task.index]
+            cycles = task.cycles + (clock.cycles_at(end) - clock.cycles_at(now))
+        else:
+            cycles = task.cycles * conditions.work[task.index]
         last = now
         for nth in range(task.rows):
             row = task.row + nth
@@ -158,15 +162,6 @@ class _Run:
             line.barrier[task.row + nth] = last
             free[nth] = last
         self._push(last, _DONE, task.index)
-
-    def _cycles(self, task: Task, now: float) -> float:
-        cycles = task.cycles
-        if task.is_end:
-            clock = self._conditions.clocks[task.device]
-            end = now + self._conditions.end_ticks[task.index]
-            cycles += clock.cycles_at(end) - clock.cycles_at(now)
-            return cycles
-        return cycles * self._conditions.work[task.index]
 
     def _leave(self, task: Task, now: float) -> None:
         """The op's threads are free for the next one."""

@@ -37,7 +37,10 @@ class Costs(Struct, frozen=True):
 
     def cycles(self, op: CoreOp) -> float:
         """Of the slowest thread; of the issue alone where bytes move."""
-        return self.pace * self._work(op) + self._records(op) * self.machine.stats.record_cycles
+        records = int(self.level >= 50 and op.semaphore is not None)
+        if self.level >= 70:
+            records = 1 + int(self.level >= 100 and self.op_counters)
+        return self.pace * self._work(op) + records * self.machine.stats.record_cycles
 
     def _work(self, op: CoreOp) -> float:
         machine, info = self.machine, op.info
@@ -53,25 +56,19 @@ class Costs(Struct, frozen=True):
         seconds = (op.info.rd_bytes + op.info.wr_bytes) / self.machine.ddr_bytes_per_s()
         return max(executed, seconds * self.machine.core_hz, 1.0)
 
-    def _records(self, op: CoreOp) -> int:
-        if self.level >= 70:
-            return 1 + int(self.level >= 100 and self.op_counters)
-        return int(self.level >= 50 and op.semaphore is not None)
-
     def cap(self, op: CoreOp) -> float:
         """Bytes per tick that the engine of the transfer can do by itself."""
-        return self._rate(op.transfer) / self.pace
-
-    def _rate(self, transfer: Transfer | None) -> float:
-        machine = self.machine
+        machine, transfer = self.machine, op.transfer
         ends = () if transfer is None else (transfer.source, transfer.target)
         if Space.PEER in ends:
-            return _per_tick(machine.peer.gb_per_s)
-        if Space.HOST in ends:
-            return _per_tick(machine.host.gb_per_s)
-        if Space.DDR in ends:
-            return machine.ddr_bytes_per_s() / UTIMER_HZ
-        return machine.multicast_bytes_per_s() / UTIMER_HZ
+            rate = _per_tick(machine.peer.gb_per_s)
+        elif Space.HOST in ends:
+            rate = _per_tick(machine.host.gb_per_s)
+        elif Space.DDR in ends:
+            rate = machine.ddr_bytes_per_s() / UTIMER_HZ
+        else:
+            rate = machine.multicast_bytes_per_s() / UTIMER_HZ
+        return rate / self.pace
 
     def resources(self, transfer: Transfer, device: int) -> tuple[int, ...]:
         """The roads that the bytes take. A multicast takes each once, however many receive it."""
@@ -164,7 +161,11 @@ class Fabric:
         """Max-min fairness: who is limited most is settled first, the rest share what is left."""
         rest, waiting = list(self._capacity), self._flows
         while waiting:
-            fair = _fair_shares(rest, waiting)
+            users = [0] * len(rest)
+            for flow in waiting:
+                for resource in flow.resources:
+                    users[resource] += 1
+            fair = [rate / n if n else inf for rate, n in zip(rest, users, strict=True)]
             limits = [min(flow.cap, *(fair[r] for r in flow.resources)) for flow in waiting]
             # Flows with equal limits are settled together; rounding must not order them.
             lowest = min(limits) * (1 + 1e-9)
@@ -177,14 +178,6 @@ class Fabric:
                 for resource in flow.resources:
                     rest[resource] -= limit
             waiting = unsettled
-
-
-def _fair_shares(rates: list[float], flows: list[Flow]) -> list[float]:
-    users = [0] * len(rates)
-    for flow in flows:
-        for resource in flow.resources:
-            users[resource] += 1
-    return [rate / count if count else inf for rate, count in zip(rates, users, strict=True)]
 
 
 END_KIND = "aicendcyclestats"
@@ -258,7 +251,14 @@ def plan_of(program: CoreProgram, costs: Costs) -> CardPlan:
     ]
     keys = {(task.device, *task.op.key): task for task in tasks}
     for task in tasks:
-        _link_waits(task, keys)
+        for core, oc in task.op.waits_for:
+            source = keys.get((task.device, core, oc))
+            if source is None:
+                raise TargetError(
+                    f"waits for op {oc} of core {core}, which the program does not have",
+                    where=_name(task),
+                )
+            _link(source, task)
     peers = tuple(_peer_transfers(tasks))
     for pair in peers:
         _link(tasks[pair.source], tasks[pair.target])
@@ -317,17 +317,6 @@ def _queue(tasks: list[Task], number: int, layout: Layout, costs: Costs, where: 
             task.resources = costs.resources(op.transfer, device)
         tasks.append(task)
     return Queue(device, core, group, engine, threads, tuple(range(first, len(tasks))))
-
-
-def _link_waits(task: Task, keys: dict[tuple[int, int, int], Task]) -> None:
-    for core, oc in task.op.waits_for:
-        source = keys.get((task.device, core, oc))
-        if source is None:
-            raise TargetError(
-                f"waits for op {oc} of core {core}, which the program does not have",
-                where=_name(task),
-            )
-        _link(source, task)
 
 
 def _link(source: Task, target: Task) -> None:

@@ -192,7 +192,8 @@ def activity_of(
     by_weights = _waits_for_weights(plan, line, tasks)
     waited = _waited_cycles(line, conditions, tasks, place) * hmx
     macs = first * np.array([task.op.info.macs for task in tasks], np.int64)
-    floating = np.array([_is_float(task) for task in tasks], bool)
+    dtypes = [task.op.info.dtypes for task in tasks]
+    floating = np.array([not d or d[0].startswith(("float", "bfloat")) for d in dtypes], bool)
     incoming, outgoing = (np.array(column, np.int64) for column in _bus_bytes(tasks))
     # Accesses to VTCM of each thread of an op.
     counts = [_ACCESSES * task.op.info.out_bytes // _VECTOR // max(task.rows, 1) for task in tasks]
@@ -214,11 +215,6 @@ def activity_of(
 _VECTOR = 128  # bytes
 # A vector of output is written, and at least one of input read for it.
 _ACCESSES = 2
-
-
-def _is_float(task: Task) -> bool:
-    dtypes = task.op.info.dtypes
-    return not dtypes or dtypes[0].startswith(("float", "bfloat"))
 
 
 def _bus_bytes(tasks: list[Task]) -> tuple[list[int], list[int]]:
