@@ -105,20 +105,17 @@ class _Products:
         chain = cuts.chain
         if follows:
             value = self.context.draft.values[first]
-            alike = all(len(pieces) == len(slices) for pieces in value.pieces.values())
+            alike = all(len(own) == len(slices) for own in value.pieces.values())
             chain = value.chain if alike and value.chain >= 0 else self.number
         for nth, channels in enumerate(slices):
             for tile, parts in enumerate(cuts.tiles):
                 self.context.draft.rank = (chain, nth if follows else tile, self.number)
-                for chunk in self._chunks(parts, channels):
+                # The cores' parts cut along the output channels; a chunk is worked on together.
+                pieces = {core: self._cut(box, channels) for core, box in parts.items()}
+                for i in range(max(map(len, pieces.values()))):
+                    chunk = {core: boxes[i] for core, boxes in pieces.items() if i < len(boxes)}
                     self._unit(chunk, channels, targets[tile])
         return self.number if follows else chain
-
-    def _chunks(self, parts: Parts, channels: Bounds) -> Iterator[Parts]:
-        """The cores' parts cut along the output channels; a chunk is worked on together."""
-        pieces = {core: self._cut(box, channels) for core, box in parts.items()}
-        for i in range(max(len(boxes) for boxes in pieces.values())):
-            yield {core: boxes[i] for core, boxes in pieces.items() if i < len(boxes)}
 
     def _cut(self, box: Box, channels: Bounds) -> list[Box]:
         """As many channels as have weights of a chunk for one part of a sum, then the rest."""
