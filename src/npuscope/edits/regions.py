@@ -128,7 +128,10 @@ def find_region(view: ChannelView[T], start: T, pads: Pads) -> ChannelRegion[T]:
         inside = [step for step in readers if step.role is not ChannelRole.OTHER]
         outside = tuple(step for step in readers if step.role is ChannelRole.OTHER)
         if outside or view.is_output(tensor):
-            _check_cut(view, tensor, added, outside)
+            # Old channels can be sliced out where the new ones are all on their sides.
+            if not added.keys() <= {FRONT, view.channels(tensor) - 1}:
+                who, what = outside[0].name if outside else "the application", view.title(tensor)
+                raise NotFitting(f"{who} reads {what}, which has new channels in its middle")
             cut[tensor] = outside
         steps.update({id(step.node): step for step in (maker, *inside)})
     slices = (step for step in steps.values() if step.role is ChannelRole.SLICE)
@@ -207,13 +210,3 @@ def _joined(view: ChannelView[T], step: ChannelOp[T]) -> list[tuple[T, range]]:
         pieces.append((tensor, range(first, first + count)))
         first += count
     return pieces
-
-
-def _check_cut(
-    view: ChannelView[T], tensor: T, pads: Pads, outside: tuple[ChannelOp[T], ...]
-) -> None:
-    """Old channels can be sliced out where the new ones are all on their sides."""
-    if pads.keys() <= {FRONT, view.channels(tensor) - 1}:
-        return
-    reader = outside[0].name if outside else "the application"
-    raise NotFitting(f"{reader} reads {view.title(tensor)}, which has new channels in its middle")

@@ -189,19 +189,18 @@ class _Products:
             boxes = {core: box for core, need in boxes_of.items() if (box := need[number])}
             if not boxes or number not in places:
                 continue
-            if number == _BIAS and self._is_small(name):
-                boxes = dict.fromkeys(boxes, full(self.context.graph.tensors[name].shape))
+            if number == _BIAS:
+                tensor = self.context.graph.tensors[name]
+                whole, memory = full(tensor.shape), self.context.machine.memory
+                size = self.context.bytes_of(name, whole)
+                # A bias that comes whole is loaded once for all chunks.
+                if tensor.is_constant and size < memory.multicast_min_bytes:
+                    boxes = dict.fromkeys(boxes, whole)
             form = (TO_D32, WEIGHTS_TO_D32, "")[number]
             operands = operand(self.context, name, boxes, self.op.origin, form)
             for core, accesses in operands.items():
                 reads[core] += accesses
         return reads
-
-    def _is_small(self, name: str) -> bool:
-        """A bias that comes whole is loaded once for all chunks."""
-        tensor, least = self.context.graph.tensors[name], self.context.machine.memory
-        whole = self.context.bytes_of(name, full(tensor.shape))
-        return tensor.is_constant and whole < least.multicast_min_bytes
 
     def _sum(
         self,
