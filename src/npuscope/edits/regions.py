@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from enum import Enum, auto
+from itertools import accumulate
 from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
@@ -163,7 +164,9 @@ def _spread(
         yield from ((other, pads) for other in (*step.inputs, *step.outputs))
         return
     if step.role is ChannelRole.JOIN:
-        pieces, whole = _joined(view, step), step.outputs[0]
+        counts = [view.channels(one) for one in step.inputs]
+        ends = zip(step.inputs, counts, accumulate(counts), strict=True)
+        pieces, whole = [(one, range(end - n, end)) for one, n, end in ends], step.outputs[0]
     elif step.role is ChannelRole.SLICE:
         pieces, whole = [*zip(step.outputs, step.ranges, strict=True)], step.inputs[0]
     else:
@@ -201,12 +204,3 @@ def _placed(index: list[int], part: range) -> range:
     """Where old channels stand now, with the new ones behind them."""
     end = index.index(part.stop) if part.stop in index else len(index)
     return range(index.index(part.start), end)
-
-
-def _joined(view: ChannelView[T], step: ChannelOp[T]) -> list[tuple[T, range]]:
-    pieces, first = [], 0
-    for tensor in step.inputs:
-        count = view.channels(tensor)
-        pieces.append((tensor, range(first, first + count)))
-        first += count
-    return pieces

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from npuscope.application.check.folder import AppFolder, boards_of
+from npuscope.application.check.folder import AppFolder, boards_of, readable_text
 from npuscope.application.check.model import AddressRange, AppFinding, AppSeverity, CheckedNetwork
-from npuscope.bounded_file import REPORT, is_pointer, read_text
+from npuscope.bounded_file import REPORT, is_pointer
 from npuscope.errors import NpuscopeError
 from npuscope.program.weight_files import read_hex
 from npuscope.text import safe_terminal
@@ -70,7 +70,7 @@ def _missing(folder: AppFolder, board: str, network: CheckedNetwork) -> AppFindi
     size = max(span.end for span in network.flash) - start
     words = rf"\b{re.escape(network.name)}_data\b|\b{start:#010x}\b|[}})%]_data\b"
     texts = [f for f in folder.files if f.suffix.lower() in _TEXTS or f.name == "Makefile"]
-    steps = [f for f in texts if re.search(words, _text(f), re.IGNORECASE)]
+    steps = [f for f in texts if re.search(words, readable_text(f, REPORT), re.IGNORECASE)]
     what = f"'{safe_terminal(network.name)}' reads {size:,} bytes of weights at {start:#010x}"
     if steps:
         files = ", ".join(safe_terminal(folder.shown(step)) for step in steps[:3])
@@ -80,10 +80,3 @@ def _missing(folder: AppFolder, board: str, network: CheckedNetwork) -> AppFindi
     hint = "write them once with the programmer; flash that was erased reads as 0xFF"
     severity = AppSeverity.LATENT if steps else AppSeverity.ERROR
     return AppFinding("weights-not-flashed", severity, board, text, (network.file,), hint)
-
-
-def _text(path: Path) -> str:
-    try:
-        return read_text(path, REPORT, errors="replace")
-    except NpuscopeError:
-        return ""
