@@ -55,7 +55,7 @@ def summary_text(opstats: Opstats) -> str:
     """Blocks core by core, then the device; what was not collected is noted at the end."""
     lines = [f"Specialization: {safe_terminal(opstats.specialization)}", ""]
     for core in opstats.cores:
-        lines += ["", *_op_table(core), *_thread_block(core), *_batch_block(core)]
+        lines += ["", *_op_table(core), *_thread_block(core)]
         lines += _counter_block(opstats, core)
     lines += _totals(opstats)
     lines += [f"note: {safe_terminal(note)}" for note in opstats.notes]
@@ -163,9 +163,6 @@ def _thread_block(core: CoreTables) -> Iterator[str]:
             line += f" {100 * row.utilization:>6.2f}% utilization"
         yield line
     yield from ("", "")
-
-
-def _batch_block(core: CoreTables) -> Iterator[str]:
     for row in core.threads:
         line = f"c{row.core:02}t{row.thread} batch ucycles:{row.ucycles:>17} "
         line += f"[{row.start_uc},{row.end_uc}]"
