@@ -13,7 +13,7 @@ from npuscope.bounded_file import RESULT, read_bytes
 from npuscope.errors import FileError, UsageError
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
-RESIZING = ("stretch", "crop", "letterbox")
+
 _GREY, _RGB = 1, 3
 
 

@@ -85,7 +85,7 @@ def measure(
     data = open_dataset(request.data, inputs, request.limit)
     task, labels = task_of(*_shapes(reference.graph), data, request)
     form, why = form_of(inputs[0], request)
-    answers, first = _answers(arithmetics, inputs, data, form, task)
+    answers, first = _answers(arithmetics, data, form, task)
     count = len(answers[reference.name])
     truths = labels.truths[:count] if labels else ()
     if labels:
@@ -108,7 +108,7 @@ def measure(
         notes.append("no labels: answers are compared with each other only")
     costs: list[AccuracyCost] = []
     for one, other in pairs:
-        costs += _costs(one, other, answers, inputs, data, form, task)
+        costs += _costs(one, other, answers, data, form, task)
     return TaskAccuracy(
         model=model,
         machine=machine,
@@ -180,7 +180,6 @@ def form_of(network: NetworkInput, request: DataRequest) -> tuple[ImageForm, str
 
 def _answers(
     arithmetics: Sequence[Arithmetic],
-    inputs: Sequence[NetworkInput],
     data: Dataset,
     form: ImageForm,
     task: AnswerTask,
@@ -290,7 +289,6 @@ def _costs(
     one: Arithmetic,
     other: Arithmetic,
     answers: Mapping[str, Sequence[Any]],
-    inputs: Sequence[NetworkInput],
     data: Dataset,
     form: ImageForm,
     task: AnswerTask,

@@ -149,7 +149,7 @@ def make_plan(application: Application) -> Plan:
     frame = schedule(application, costs)
     traffic = _bandwidth(application, placed, placement, frame, machine)
     problems = tuple(_problems(application, placed, placement, frame, traffic, flash_problems))
-    notes = tuple(_notes(application, placed, placement, frame, traffic))
+    notes = tuple(_notes(application, placed, frame, traffic))
     return Plan(application, machine, rooms, placed, placement, frame, traffic, problems, notes)
 
 
@@ -326,7 +326,6 @@ def _problems(
 def _notes(
     application: Application,
     networks: Sequence[PlacedNetwork],
-    placement: MemoryPlacement,
     frame: Schedule,
     traffic: Bandwidth | None,
 ) -> Iterator[str]:

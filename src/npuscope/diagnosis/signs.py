@@ -40,24 +40,21 @@ def signs(
         if sight is not None and fit is not None:
             wrong[sight.view] = wrong.get(sight.view, False) or not fit.holds(tolerant)
     places = [Sign(*_PLACES[view]) for view in _PLACES if wrong.get(view)]
-    if wrong.get(SightView.WEIGHTS):
-        places[0] = _of_weights(scene, evidence)
+    if wrong.get(SightView.WEIGHTS):  # with the checksums, where there are any
+        pairs = []
+        for one in evidence.seen:
+            if isinstance(one, SeenDigest) and one.sight.view is SightView.WEIGHTS:
+                fit = one.fit(scene, RIGHT)
+                if fit is not None and not fit.exact:
+                    digests = f"{one.name} {one.digest}, not {one.right(scene)}"
+                    pairs.append(f"{one.sight.name}: {digests}")
+        words = "the weights in memory are not those of this build"
+        words = f"{words} ({'; '.join(pairs)})" if pairs else words
+        places[0] = Sign(FaultPlace.WEIGHTS, words)
     if wrong.get(SightView.OUTPUT) and wrong.get(SightView.OUTPUT_RAM) is False:
         words = "the output is right in RAM: the program misreads it"
         places.insert(0, Sign(FaultPlace.OUTPUT, words))
     return [*places, *_of_values(scene, evidence)]
-
-
-def _of_weights(scene: BoardScene, evidence: BoardEvidence) -> Sign:
-    """With the checksums, where there are any."""
-    pairs = []
-    for one in evidence.seen:
-        if isinstance(one, SeenDigest) and one.sight.view is SightView.WEIGHTS:
-            fit = one.fit(scene, RIGHT)
-            if fit is not None and not fit.exact:
-                pairs.append(f"{one.sight.name}: {one.name} {one.digest}, not {one.right(scene)}")
-    words = "the weights in memory are not those of this build"
-    return Sign(FaultPlace.WEIGHTS, f"{words} ({'; '.join(pairs)})" if pairs else words)
 
 
 def _of_values(scene: BoardScene, evidence: BoardEvidence) -> Iterator[Sign]:

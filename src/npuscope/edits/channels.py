@@ -63,25 +63,18 @@ def pad_channels(document: Document, request: EditRequest) -> None:
     axis = layer.channel_axis if document.channels_first else len(shape or ()) - 1
     if shape is None or not 0 <= axis < len(shape):
         raise NotFitting(f"the shape of '{safe_terminal(name)}' is not known")
-    new = _new_channels(request, shape[axis], name)
-    if not new:
+    before, wanted = (int(str(request.parameters[key])) for key in ("channels", "padded"))
+    if shape[axis] == wanted:  # another place of the same region was padded before
         return
+    if shape[axis] != before or wanted < before:
+        raise NotFitting(f"'{safe_terminal(name)}' has {shape[axis]} channels, not {before}")
+    new = wanted - before
     try:
         pad_tensor(document, tensor, axis, new)
     except NotFitting:
         if side != "inputs":
             raise
         repeat_channels(document, tensor, axis, new)
-
-
-def _new_channels(request: EditRequest, count: int, name: str) -> int:
-    """How many to add; none where another place of the same region was padded before."""
-    before, padded = (int(str(request.parameters[key])) for key in ("channels", "padded"))
-    if count == padded:
-        return 0
-    if count != before or padded < before:
-        raise NotFitting(f"'{safe_terminal(name)}' has {count} channels, not {before}")
-    return padded - before
 
 
 @edit("split-outputs")

@@ -22,7 +22,7 @@ from npuscope.edits.places import (
     order_of,
     place,
 )
-from npuscope.edits.records import HIGHEST, Constant, Interval, NotFitting, Op, QuantSteps, Value
+from npuscope.edits.records import HIGHEST, Constant, NotFitting, Op, QuantSteps, Value
 from npuscope.edits.registry import edit
 from npuscope.edits.request import EditRequest
 from npuscope.edits.steps import (
@@ -62,7 +62,11 @@ def gate_form(document: Document, request: EditRequest) -> None:
     if _next(document, second, "Add") is not total:
         raise NotFitting(_NO_GATE)
     h = _other(document, second, plain(document, z))
-    difference, product = _gate_steps(*(document.steps(value).covered for value in (z, n, h)))
+    of_z, of_n, of_h = (document.steps(value).covered for value in (z, n, h))
+    reach = (of_h[0] - of_n[1], of_h[1] - of_n[0])
+    corners = [a * b for a in of_z for b in reach]
+    difference = QuantSteps(int8_quant(*reach))
+    product = QuantSteps(int8_quant(min(corners), max(corners)))
     result = document.outputs(total)[0]
     shape, name = document.shape(result) or (), document.name(result)
     for old in (op, first, second, total):
@@ -72,13 +76,6 @@ def gate_form(document: Document, request: EditRequest) -> None:
     document.insert("Sub", (h, n), apart)
     document.insert("Mul", (z, document.stepped(apart, difference)), gated)
     document.insert("Add", (n, document.stepped(gated, product)), result, fused=total)
-
-
-def _gate_steps(z: Interval, n: Interval, h: Interval) -> tuple[QuantSteps, QuantSteps]:
-    """Of h - n, and of z times that."""
-    difference = (h[0] - n[1], h[1] - n[0])
-    corners = [a * b for a in z for b in difference]
-    return QuantSteps(int8_quant(*difference)), QuantSteps(int8_quant(min(corners), max(corners)))
 
 
 def _next(document: Document, op: Op, kind: str) -> Op:
@@ -348,22 +345,14 @@ def add_behind(document: OnnxDocument, request: EditRequest) -> None:
     bias = dict(enumerate(document.inputs(node))).get(2)
     if bias is None or document.constant(bias) is not None:
         raise NotFitting("the bias is constant")
-    steps = _product_steps(document, node, bias)
-    result = document.outputs(node)[0]
+    result, steps = document.outputs(node)[0], None
+    behind = steps_behind(document, result)
+    if behind is not None and dequantizer(document, bias) is not None:  # else all are floats
+        # For the layer's own result: what the sum can hold, less what the bias can.
+        total, added = behind.covered, document.steps(bias).covered
+        steps = QuantSteps(int8_quant(total[0] - added[1], total[1] - added[0]))
     product = document.new_tensor(f"{result}_product")
     document.set_output(node, result, product)
     document.drop_inputs(node, 2)
     data = product if steps is None else document.stepped(product, steps)
     document.add_op("Add", (data, bias), result)
-
-
-def _product_steps(document: OnnxDocument, node: Op, bias: str) -> QuantSteps | None:
-    """Steps for the layer's own result: what the sum can hold, less what the bias can.
-
-    None in a network of floats.
-    """
-    behind = steps_behind(document, document.outputs(node)[0])
-    if behind is None or dequantizer(document, bias) is None:
-        return None
-    total, added = behind.covered, document.steps(bias).covered
-    return QuantSteps(int8_quant(total[0] - added[1], total[1] - added[0]))

@@ -204,11 +204,18 @@ def constant_slice(document: Document, request: EditRequest) -> None:
         raise NotFitting("the Gather uses batch axes")
     axis = int(document.attribute(op, "axis", 0)) % len(shape)
     places = document.values(indices)
-    part = _neighbours(places, shape[axis])
+    if places is None:
+        raise NotFitting("the indices are computed")
+    if places.ndim > 1:
+        raise NotFitting(f"the indices have {places.ndim} axes")
+    numbers = places.reshape(-1).astype(int) % shape[axis]
+    if not numbers.size or np.any(np.diff(numbers) != 1):
+        raise NotFitting("the indices are not neighbours")
+    part = range(int(numbers[0]), int(numbers[-1]) + 1)
     document.remove(op)
     name = document.name(result)
     bounds = document.bounds(name, source, axis, part)
-    if places is not None and places.ndim:
+    if places.ndim:
         document.insert("Slice", (source, *bounds), result)
         return
     sizes = (*shape[:axis], 1, *shape[axis + 1 :])
@@ -216,14 +223,3 @@ def constant_slice(document: Document, request: EditRequest) -> None:
     document.insert("Slice", (source, *bounds), cut)
     # 0 stands for the size that the tensor has: it may be open.
     document.insert("Reshape", (cut,), result, sizes=(*[0] * axis, *shape[axis + 1 :]))
-
-
-def _neighbours(indices: np.ndarray | None, size: int) -> range:
-    if indices is None:
-        raise NotFitting("the indices are computed")
-    if indices.ndim > 1:
-        raise NotFitting(f"the indices have {indices.ndim} axes")
-    places = indices.reshape(-1).astype(int) % size
-    if not places.size or np.any(np.diff(places) != 1):
-        raise NotFitting("the indices are not neighbours")
-    return range(int(places[0]), int(places[-1]) + 1)

@@ -8,7 +8,7 @@ from operator import add, mul, sub
 
 import numpy as np
 
-from npuscope.edits.records import HIGHEST, LOWEST, NEW, Interval, NotFitting
+from npuscope.edits.records import HIGHEST, LOWEST, Interval, NotFitting
 from npuscope.edits.request import NetworkFacts
 from npuscope.graph.model import Quant
 
@@ -117,10 +117,6 @@ def seen(network: NetworkFacts, output: str, operands: Mapping[str, Interval]) -
 
 def common(a: Interval, b: Interval | None) -> Interval:
     return a if b is None else (max(a[0], b[0]), min(a[1], b[1]))
-
-
-def padded_index(count: int, padded: int) -> list[int]:
-    return [*range(count), *[NEW] * (padded - count)]
 
 
 def parts_of(count: int, text: str) -> list[range] | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from enum import Enum, auto
+from itertools import accumulate
 from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
@@ -128,7 +129,10 @@ def find_region(view: ChannelView[T], start: T, pads: Pads) -> ChannelRegion[T]:
         inside = [step for step in readers if step.role is not ChannelRole.OTHER]
         outside = tuple(step for step in readers if step.role is ChannelRole.OTHER)
         if outside or view.is_output(tensor):
-            _check_cut(view, tensor, added, outside)
+            # Old channels can be sliced out where the new ones are all on their sides.
+            if not added.keys() <= {FRONT, view.channels(tensor) - 1}:
+                who, what = outside[0].name if outside else "the application", view.title(tensor)
+                raise NotFitting(f"{who} reads {what}, which has new channels in its middle")
             cut[tensor] = outside
         steps.update({id(step.node): step for step in (maker, *inside)})
     slices = (step for step in steps.values() if step.role is ChannelRole.SLICE)
@@ -160,7 +164,9 @@ def _spread(
         yield from ((other, pads) for other in (*step.inputs, *step.outputs))
         return
     if step.role is ChannelRole.JOIN:
-        pieces, whole = _joined(view, step), step.outputs[0]
+        counts = [view.channels(one) for one in step.inputs]
+        ends = zip(step.inputs, counts, accumulate(counts), strict=True)
+        pieces, whole = [(one, range(end - n, end)) for one, n, end in ends], step.outputs[0]
     elif step.role is ChannelRole.SLICE:
         pieces, whole = [*zip(step.outputs, step.ranges, strict=True)], step.inputs[0]
     else:
@@ -198,22 +204,3 @@ def _placed(index: list[int], part: range) -> range:
     """Where old channels stand now, with the new ones behind them."""
     end = index.index(part.stop) if part.stop in index else len(index)
     return range(index.index(part.start), end)
-
-
-def _joined(view: ChannelView[T], step: ChannelOp[T]) -> list[tuple[T, range]]:
-    pieces, first = [], 0
-    for tensor in step.inputs:
-        count = view.channels(tensor)
-        pieces.append((tensor, range(first, first + count)))
-        first += count
-    return pieces
-
-
-def _check_cut(
-    view: ChannelView[T], tensor: T, pads: Pads, outside: tuple[ChannelOp[T], ...]
-) -> None:
-    """Old channels can be sliced out where the new ones are all on their sides."""
-    if pads.keys() <= {FRONT, view.channels(tensor) - 1}:
-        return
-    reader = outside[0].name if outside else "the application"
-    raise NotFitting(f"{reader} reads {view.title(tensor)}, which has new channels in its middle")

@@ -34,20 +34,17 @@ class Histogram:
             return
         self.low = min(self.low, float(flat.min()))
         self.high = max(self.high, float(flat.max()))
-        self._reach(max(-self.low, self.high))
-        scale = _BINS / (2 * self.reach)
-        places = ((flat + self.reach) * scale).astype(np.int32)
-        self.counts += np.bincount(np.minimum(places, _BINS - 1), minlength=_BINS)
-
-    def _reach(self, largest: float) -> None:
-        """A power of two, so that merged bins fit."""
-        reach = 2.0 ** np.ceil(np.log2(max(largest, _TINY)))
+        # A power of two, so that merged bins fit.
+        reach = 2.0 ** np.ceil(np.log2(max(-self.low, self.high, _TINY)))
         while self.reach and self.reach < reach:
             pairs = self.counts.reshape(-1, 2).sum(1)
             quarter = _BINS // 4
             self.counts = np.pad(pairs, (quarter, quarter))
             self.reach *= 2
         self.reach = self.reach or reach
+        scale = _BINS / (2 * self.reach)
+        places = ((flat + self.reach) * scale).astype(np.int32)
+        self.counts += np.bincount(np.minimum(places, _BINS - 1), minlength=_BINS)
 
     def range(self, method: str) -> ActivationRange:
         whole = ActivationRange(self.low, self.high)

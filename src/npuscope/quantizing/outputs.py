@@ -7,7 +7,7 @@ over both hides it. So columns are taken in groups by their size, and judged by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -88,21 +88,16 @@ def output_loss(
     layers: Sequence[FloatLayer],
 ) -> OutputLoss:
     """Of one output over all samples, which an axis in front of both arrays counts."""
-    layer = _source(name, {each: layer for layer in layers for each in layer.outputs})
+    makers = {output: one for one in layers for output in one.outputs}
+    layer = makers.get(name)
+    while layer is not None and layer.kind in MOVES and layer.inputs:  # what only moves values
+        layer = makers.get(layer.inputs[0])
     fixed = fixed_range(layer.kind) if layer else None
     natural = fixed.high - fixed.low if fixed else None
     spans = [(None, 0, 0)] if fixed else column_spans(real)
     groups = tuple(_group(real, quantized, span, scale, natural) for span in spans)
     joined = layer.inputs if layer is not None and layer.kind == "Concat" else ()
     return OutputLoss(name, pair_db(real, quantized), groups, joined)
-
-
-def _source(name: str, makers: Mapping[str, FloatLayer]) -> FloatLayer | None:
-    """The layer that computes the values; what only moves them is passed over."""
-    layer = makers.get(name)
-    while layer is not None and layer.kind in MOVES and layer.inputs:
-        layer = makers.get(layer.inputs[0])
-    return layer
 
 
 Span = tuple[int | None, int, int]

@@ -276,8 +276,11 @@ def _calibrated(bench: QuantizingBench, methods: tuple[str, ...]) -> tuple[Trial
         title = f"calibration by {best.plan.method}"
         what = best.score.figure.name if best.score else "mean of the outputs in dB"
         steps.append(ChoiceStep(title, 1, 1, f"{what}: {means}", trials[0], best))
-    best, more = _narrowed(bench, best)
-    steps += more
+    other = bench.planned(replace(best.plan, narrow=True))
+    if other.data != best.data:  # an op alone among floats gains nothing from integers
+        title = f"ops that {bench.work.tool} leaves in float stay in float"
+        best, step = bench.judged(title, best, other)
+        steps.append(step)
     bench.progress("equalising layers")
     if not bench.work.equalise(bench.samples.calibration):
         return best, steps
@@ -288,13 +291,3 @@ def _calibrated(bench: QuantizingBench, methods: tuple[str, ...]) -> tuple[Trial
         return best, [*steps, ChoiceStep(title, 0, 1, error.message, best, best)]
     best, step = bench.judged(title, best, other)
     return best, [*steps, step]
-
-
-def _narrowed(bench: QuantizingBench, best: Trial) -> tuple[Trial, list[ChoiceStep]]:
-    """An op alone among floats gains nothing from integers."""
-    other = bench.planned(replace(best.plan, narrow=True))
-    if other.data == best.data:
-        return best, []
-    title = f"ops that {bench.work.tool} leaves in float stay in float"
-    best, step = bench.judged(title, best, other)
-    return best, [step]

@@ -105,7 +105,17 @@ def run_all(
             if (row := journal.rows.get(run.key)) is None
             or (options.retry_failed and row["status"] != "ok")
         ]
-        _do(waiting, options, _keeper(journal, runs, watch))
+        keep = _keeper(journal, runs, watch)
+        for run in waiting:  # models that cannot be read need no worker
+            if run.model.error is not None:
+                keep(failed_row(run.head(), run.model.error))
+        rest = [run for run in waiting if run.model.error is None]
+        if rest and options.on_cluster:
+            from npuscope.advice.sweep.cluster import run_on_cluster
+
+            run_on_cluster(rest, options, keep)
+        elif rest:
+            run_here(rest, options.jobs or cores(), options.timeout_s, keep)
         return tuple(journal.rows[run.key] for run in runs), len(waiting)
 
 
@@ -140,19 +150,3 @@ def _keeper(journal: Journal, runs: Sequence[SweepRun], watch: Watch) -> Keep:
 
 def _time(row: Row) -> float:
     return float(row["total_ms"])
-
-
-def _do(runs: Sequence[SweepRun], options: SweepOptions, keep: Keep) -> None:
-    """Models that cannot be read need no worker; the others go where the user wants them."""
-    for run in runs:
-        if run.model.error is not None:
-            keep(failed_row(run.head(), run.model.error))
-    rest = [run for run in runs if run.model.error is None]
-    if not rest:
-        return
-    if options.on_cluster:
-        from npuscope.advice.sweep.cluster import run_on_cluster
-
-        run_on_cluster(rest, options, keep)
-        return
-    run_here(rest, options.jobs or cores(), options.timeout_s, keep)

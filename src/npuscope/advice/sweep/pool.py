@@ -42,7 +42,11 @@ class Waiting:
 
     def take(self, last: str, busy_with: set[str]) -> SweepRun:
         """For a worker whose last model was `last`, while others are busy with theirs."""
-        model = last if last in self._queues else self._free_model(busy_with)
+        model = last
+        if last not in self._queues:
+            # A model that no other worker has; else the one with most runs left.
+            free = next((model for model in self._queues if model not in busy_with), None)
+            model = free or max(self._queues, key=lambda model: len(self._queues[model]))
         queue = self._queues[model]
         run = queue.popleft()
         if not queue:
@@ -63,11 +67,6 @@ class Waiting:
             return False
         same_model = run.model.shapes == other.model.shapes
         return same_model and run.configuration.asked == other.configuration.asked
-
-    def _free_model(self, busy_with: set[str]) -> str:
-        """A model that no other worker has; else the one with most runs left."""
-        free = next((model for model in self._queues if model not in busy_with), None)
-        return free or max(self._queues, key=lambda model: len(self._queues[model]))
 
     def put_back(self, run: SweepRun) -> bool:
         """After its worker died. False if it did so once too often."""

@@ -121,19 +121,16 @@ def read_spec(path: str | Path) -> Spec:
     """Read a sweep file. Paths in it are relative to it."""
     path = Path(path)
     table = read_toml(path, SWEEP)
+    models = table.get("models")
+    if not isinstance(models, list):
+        models = []  # told with the way to name them
+    # A model that is only a text is the path of one.
+    table["models"] = [{"path": one} if isinstance(one, str) else one for one in models]
     try:
-        return _spec(decode(_with_paths(table), _SweepFile, "", TOML), path)
+        return _spec(decode(table, _SweepFile, "", TOML), path)
     except FileError as error:
         where = f"{path}: {error.where}" if error.where else str(path)
         raise FileError(error.message, where=where, hint=error.hint) from None
-
-
-def _with_paths(table: dict[str, Any]) -> dict[str, Any]:
-    """A model that is only a text is the path of one."""
-    models = table.get("models")
-    if not isinstance(models, list):
-        return {**table, "models": []}  # told with the way to name them
-    return {**table, "models": [{"path": m} if isinstance(m, str) else m for m in models]}
 
 
 def _spec(table: _SweepFile, path: Path) -> Spec:

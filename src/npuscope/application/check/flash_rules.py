@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from npuscope.application.check.folder import AppFolder, boards_of
+from npuscope.application.check.folder import AppFolder, boards_of, readable_text
 from npuscope.application.check.model import AddressRange, AppFinding, AppSeverity, CheckedNetwork
-from npuscope.bounded_file import REPORT, is_pointer, read_text
+from npuscope.bounded_file import REPORT, is_pointer
 from npuscope.errors import NpuscopeError
 from npuscope.program.weight_files import read_hex
 from npuscope.text import safe_terminal
@@ -24,9 +24,23 @@ def flash_findings(
     images = [f for f in folder.files if f.suffix in (".hex", ".bin", ".raw")]
     fitting = [f for f in images if board in boards_of(folder.shown(f))]
     covered: dict[Path, list[AddressRange]] = {}
+    texts = [f for f in folder.files if f.suffix.lower() in _TEXTS or f.name == "Makefile"]
     for network in networks:
-        if network.flash and not _has_file(network, fitting, covered):
-            yield _missing(folder, board, network)
+        if not network.flash or _has_file(network, fitting, covered):
+            continue
+        start = min(span.start for span in network.flash)
+        size = max(span.end for span in network.flash) - start
+        words = rf"\b{re.escape(network.name)}_data\b|\b{start:#010x}\b|[}})%]_data\b"
+        steps = [f for f in texts if re.search(words, readable_text(f, REPORT), re.IGNORECASE)]
+        what = f"'{safe_terminal(network.name)}' reads {size:,} bytes of weights at {start:#010x}"
+        if steps:
+            files = ", ".join(safe_terminal(folder.shown(step)) for step in steps[:3])
+            text = f"{what}; no file here holds them, though {files} speaks of one"
+        else:
+            text = f"{what}, and no file or step of the folder brings them there"
+        hint = "write them once with the programmer; flash that was erased reads as 0xFF"
+        severity = AppSeverity.LATENT if steps else AppSeverity.ERROR
+        yield AppFinding("weights-not-flashed", severity, board, text, (network.file,), hint)
 
 
 def _has_file(
@@ -63,27 +77,3 @@ def _is_whole(image: Path, size: int) -> bool:
         return is_pointer(image) or image.stat().st_size >= size
     except (NpuscopeError, OSError):
         return False
-
-
-def _missing(folder: AppFolder, board: str, network: CheckedNetwork) -> AppFinding:
-    start = min(span.start for span in network.flash)
-    size = max(span.end for span in network.flash) - start
-    words = rf"\b{re.escape(network.name)}_data\b|\b{start:#010x}\b|[}})%]_data\b"
-    texts = [f for f in folder.files if f.suffix.lower() in _TEXTS or f.name == "Makefile"]
-    steps = [f for f in texts if re.search(words, _text(f), re.IGNORECASE)]
-    what = f"'{safe_terminal(network.name)}' reads {size:,} bytes of weights at {start:#010x}"
-    if steps:
-        files = ", ".join(safe_terminal(folder.shown(step)) for step in steps[:3])
-        text = f"{what}; no file here holds them, though {files} speaks of one"
-    else:
-        text = f"{what}, and no file or step of the folder brings them there"
-    hint = "write them once with the programmer; flash that was erased reads as 0xFF"
-    severity = AppSeverity.LATENT if steps else AppSeverity.ERROR
-    return AppFinding("weights-not-flashed", severity, board, text, (network.file,), hint)
-
-
-def _text(path: Path) -> str:
-    try:
-        return read_text(path, REPORT, errors="replace")
-    except NpuscopeError:
-        return ""

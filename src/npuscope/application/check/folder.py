@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from npuscope.bounded_file import SOURCE, read_text
+from npuscope.bounded_file import SOURCE, FileKind, read_text
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.program.network_c.read_head import is_network_c
 
@@ -95,7 +95,7 @@ def _build_files(folder: AppFolder) -> list[tuple[Path, str]]:
         lambda f: f.name in _PROJECT_ENDINGS or f.suffix in _PROJECT_ENDINGS,
     ):
         files = [f for f in folder.files if is_one(f) and not _is_foreign(folder, f)]
-        texts = [(f, _text(f)) for f in files]
+        texts = [(f, readable_text(f, SOURCE)) for f in files]
         naming = [(f, t) for f, t in texts if any(n.name in t for n in folder.networks)]
         if naming:
             return naming
@@ -106,9 +106,10 @@ def _is_foreign(folder: AppFolder, path: Path) -> bool:
     return bool(_FOREIGN.search(path.parent.relative_to(folder.root).as_posix()))
 
 
-def _text(path: Path) -> str:
+def readable_text(path: Path, kind: FileKind) -> str:
+    """Nothing of a file that is too large, or that cannot be opened."""
     try:
-        return read_text(path, SOURCE, errors="replace")
+        return read_text(path, kind, errors="replace")
     except NpuscopeError:
         return ""
 

@@ -17,7 +17,12 @@ from npuscope.application.check.c_source import (
 )
 from npuscope.application.check.cache_rules import cache_findings
 from npuscope.application.check.flash_rules import flash_findings
-from npuscope.application.check.folder import AppFolder, BuildTarget, read_folder
+from npuscope.application.check.folder import (
+    AppFolder,
+    BuildTarget,
+    read_folder,
+    readable_text,
+)
 from npuscope.application.check.memory_rules import memory_findings
 from npuscope.application.check.model import (
     AppFinding,
@@ -29,7 +34,7 @@ from npuscope.application.check.model import (
 )
 from npuscope.application.check.network import checked_network
 from npuscope.application.linker import LinkerLayout, read_linker_file
-from npuscope.bounded_file import SOURCE, read_text
+from npuscope.bounded_file import SOURCE
 from npuscope.errors import NpuscopeError
 from npuscope.text import safe_terminal
 
@@ -43,10 +48,7 @@ class _Sources:
         ordered = sorted(target.sources, key=lambda path: path.suffix != ".h")
         texts: list[tuple[Path, str]] = []
         for path in ordered:
-            try:
-                text = plain(read_text(path, SOURCE, errors="replace"))
-            except NpuscopeError:
-                text = ""
+            text = plain(readable_text(path, SOURCE))
             texts.append((path, text))
             if path.suffix == ".h":
                 compiled(text, macros)

@@ -53,7 +53,7 @@ MAGIC = b"OSBSTAT1"
 MAJOR, MINOR = 1, 1
 ENDIAN_PROBE = 0x01020304
 ALIGNMENT = 64
-FILE_ENDING = "aiccyclecounts.bin"
+
 # magic, major, minor, probe, program id, level, cores, threads, device, specialization, sections,
 # inference, UTC of tick 0
 HEADER = struct.Struct("<8sHHI16s4HIIQQ")

@@ -97,9 +97,14 @@ def levers(work: NetworkWork, cores: int, machine: CoreMachine) -> tuple[Lever, 
         return row.inferences_per_s / now
 
     ways: list[Lever] = []
-    for other in _spreads(cores, machine.cores.count):
-        row = predict(work, machine, replace(setup, cores=other.cores, copies=other.copies))
-        ways.append(replace(other, gain=gain(row), ms=row.latency_ms))
+    # Fewer cores a copy and more copies, as far as the device has cores; or more cores.
+    most = machine.cores.count
+    for used in sorted({cores, max(cores // 2, 1), max(cores // 4, 1), 1, most}):
+        for copies in sorted({1, most // used} - {0}):
+            if (used, copies) != (cores, 1):
+                row = predict(work, machine, replace(setup, cores=used, copies=copies))
+                way = Lever(LeverKind.CORES, gain(row), row.latency_ms, cores=used, copies=copies)
+                ways.append(way)
     for times in (times for times in _BATCHES if times * work.batch <= MOST_BATCH):
         row = predict(work, machine, replace(setup, batch=times * work.batch))
         ways.append(Lever(LeverKind.BATCH, gain(row), row.latency_ms, batch=times))
@@ -111,14 +116,6 @@ def levers(work: NetworkWork, cores: int, machine: CoreMachine) -> tuple[Lever, 
         row = predict(other_work, other_machine, setup)
         ways.append(Lever(kind, gain(row), row.latency_ms, bound=True))
     return helpful(ways)
-
-
-def _spreads(cores: int, most: int) -> Iterator[Lever]:
-    """Fewer cores a copy and more copies, as far as the device has cores; or more cores."""
-    for fewer in sorted({cores, max(cores // 2, 1), max(cores // 4, 1), 1, most}):
-        for copies in sorted({1, most // fewer} - {0}):
-            if (fewer, copies) != (cores, 1):
-                yield Lever(LeverKind.CORES, 1.0, 0.0, cores=fewer, copies=copies)
 
 
 def _bounds(

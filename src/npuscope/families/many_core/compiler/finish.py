@@ -170,17 +170,15 @@ def with_ends(
     for core, groups in enumerate(part.ops):
         last = [group[-1].key for group in groups if group]
         first_free = sum(len(group) for group in groups)
-        ends = [_end(core, group, first_free + group, last, size) for group in range(len(groups))]
+        # It waits for the last op of all groups of its core, so that all records are there.
+        ends = []
+        for number in range(len(groups)):
+            name, oc = f"{END_STATS}/__{number}", first_free + number
+            info = CoreOpInfo(oc, name, END_STATS, MemorySpace.DDR, ("i8",), (size,), size)
+            ends.append(CoreOp(replace(info, wr_bytes=size), core, number, tuple(last)))
         ops.append(tuple((*group, end) for group, end in zip(groups, ends, strict=True)))
         more += [Dependency(key, end.key, False) for end in ends for key in end.waits_for]
     return replace(part, ops=tuple(ops)), tuple(more)
-
-
-def _end(core: int, group: int, oc: int, last: list[tuple[int, int]], size: int) -> CoreOp:
-    """It waits for the last op of all groups of its core, so that all records are there."""
-    name = f"{END_STATS}/__{group}"
-    info = CoreOpInfo(oc, name, END_STATS, MemorySpace.DDR, ("i8",), (size,), size)
-    return CoreOp(replace(info, wr_bytes=size), core, group, tuple(last))
 
 
 def record_counts(part: DeviceProgram, machine: CoreMachine) -> Counter[SectionId]:

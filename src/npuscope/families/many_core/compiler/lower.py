@@ -105,20 +105,17 @@ class _Products:
         chain = cuts.chain
         if follows:
             value = self.context.draft.values[first]
-            alike = all(len(pieces) == len(slices) for pieces in value.pieces.values())
+            alike = all(len(own) == len(slices) for own in value.pieces.values())
             chain = value.chain if alike and value.chain >= 0 else self.number
         for nth, channels in enumerate(slices):
             for tile, parts in enumerate(cuts.tiles):
                 self.context.draft.rank = (chain, nth if follows else tile, self.number)
-                for chunk in self._chunks(parts, channels):
+                # The cores' parts cut along the output channels; a chunk is worked on together.
+                pieces = {core: self._cut(box, channels) for core, box in parts.items()}
+                for i in range(max(map(len, pieces.values()))):
+                    chunk = {core: boxes[i] for core, boxes in pieces.items() if i < len(boxes)}
                     self._unit(chunk, channels, targets[tile])
         return self.number if follows else chain
-
-    def _chunks(self, parts: Parts, channels: Bounds) -> Iterator[Parts]:
-        """The cores' parts cut along the output channels; a chunk is worked on together."""
-        pieces = {core: self._cut(box, channels) for core, box in parts.items()}
-        for i in range(max(len(boxes) for boxes in pieces.values())):
-            yield {core: boxes[i] for core, boxes in pieces.items() if i < len(boxes)}
 
     def _cut(self, box: Box, channels: Bounds) -> list[Box]:
         """As many channels as have weights of a chunk for one part of a sum, then the rest."""
@@ -192,19 +189,18 @@ class _Products:
             boxes = {core: box for core, need in boxes_of.items() if (box := need[number])}
             if not boxes or number not in places:
                 continue
-            if number == _BIAS and self._is_small(name):
-                boxes = dict.fromkeys(boxes, full(self.context.graph.tensors[name].shape))
+            if number == _BIAS:
+                tensor = self.context.graph.tensors[name]
+                whole, memory = full(tensor.shape), self.context.machine.memory
+                size = self.context.bytes_of(name, whole)
+                # A bias that comes whole is loaded once for all chunks.
+                if tensor.is_constant and size < memory.multicast_min_bytes:
+                    boxes = dict.fromkeys(boxes, whole)
             form = (TO_D32, WEIGHTS_TO_D32, "")[number]
             operands = operand(self.context, name, boxes, self.op.origin, form)
             for core, accesses in operands.items():
                 reads[core] += accesses
         return reads
-
-    def _is_small(self, name: str) -> bool:
-        """A bias that comes whole is loaded once for all chunks."""
-        tensor, least = self.context.graph.tensors[name], self.context.machine.memory
-        whole = self.context.bytes_of(name, full(tensor.shape))
-        return tensor.is_constant and whole < least.multicast_min_bytes
 
     def _sum(
         self,

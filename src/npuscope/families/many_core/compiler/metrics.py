@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec import Struct
 
 from npuscope.families.many_core.compiler.draft import INPUT_PORT, OUTPUT_PORT
@@ -51,9 +49,23 @@ def perf_metrics(program: CoreProgram) -> PerfMetrics:
         for core in range(len(part.ops))
     ]
     ends = [op.info.out_bytes for op in program.devices[0].all_ops() if op.info.kind == END_STATS]
-    return PerfMetrics(
-        tuple(cores), tuple(_ports(program)), program.constant_bytes, max(ends), program.macs
-    )
+    # What passes every port of every device in one inference.
+    host = {
+        INPUT_PORT: sum(binding.bytes for binding in program.inputs),
+        OUTPUT_PORT: sum(binding.bytes for binding in program.outputs),
+    }
+    ports = []
+    for device, part in enumerate(program.devices):
+        passed: dict[int, int] = {}
+        for op in part.all_ops():
+            if op.transfer is not None and op.transfer.port is not None:
+                number = op.transfer.port
+                passed[number] = passed.get(number, 0) + op.transfer.bytes
+        for port in program.layout.ports:
+            size = host.get(port.id, passed.get(port.id, 0))
+            if port.id in host or size:
+                ports.append(PortMetrics(device, port.id, port.name, size))
+    return PerfMetrics(tuple(cores), tuple(ports), program.constant_bytes, max(ends), program.macs)
 
 
 def _core(part: DeviceProgram, device: int, core: int) -> CoreMetrics:
@@ -76,24 +88,6 @@ def _core(part: DeviceProgram, device: int, core: int) -> CoreMetrics:
         part.vtcm_bytes[core],
         sum(op.info.macs for op in ops),
     )
-
-
-def _ports(program: CoreProgram) -> Iterator[PortMetrics]:
-    """What passes every port of every device in one inference."""
-    host = {
-        INPUT_PORT: sum(binding.bytes for binding in program.inputs),
-        OUTPUT_PORT: sum(binding.bytes for binding in program.outputs),
-    }
-    for device, part in enumerate(program.devices):
-        passed: dict[int, int] = {}
-        for op in part.all_ops():
-            if op.transfer is not None and op.transfer.port is not None:
-                number = op.transfer.port
-                passed[number] = passed.get(number, 0) + op.transfer.bytes
-        for port in program.layout.ports:
-            size = host.get(port.id, passed.get(port.id, 0))
-            if port.id in host or size:
-                yield PortMetrics(device, port.id, port.name, size)
 
 
 def metrics_lines(metrics: PerfMetrics) -> list[str]:

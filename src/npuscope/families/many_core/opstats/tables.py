@@ -65,27 +65,24 @@ VIEWS = (
 
 def lacking(stats: Stats) -> tuple[str, ...]:
     """One sentence for each view that this buffer cannot give."""
-    # Counters by op are a matter only for who asked for counters.
-    return tuple(
-        f"no {view.title}: compile with {_missing(stats, view.section)} "
-        f"(this buffer has level {stats.level})"
-        for view in VIEWS
-        if not stats.has(view.section)
-        and view.section.name not in stats.lost
-        and (view.section is not SectionId.OP_PMU or has_pmu(stats))
-    )
-
-
-def _missing(stats: Stats, section: SectionId) -> str:
-    """Only what is not given already."""
-    record = SECTIONS[section]
     is_on = {Needs.NOTHING: True, Needs.PMU: has_pmu(stats), Needs.DDR: stats.layout.ddr_stats}
-    words = []
-    if stats.level < record.min_level:
-        words.append(f"-stats-level={record.min_level} or higher")
-    if not is_on[record.needs]:
-        words.append(OPTIONS[record.needs])
-    return " and ".join(words) or options_for(section)
+    lines = []
+    for view in VIEWS:
+        record = SECTIONS[view.section]
+        if stats.has(view.section) or view.section.name in stats.lost:
+            continue
+        if view.section is SectionId.OP_PMU and not has_pmu(stats):
+            continue  # counters by op are a matter only for who asked for counters
+        words = []  # only what is not given already
+        if stats.level < record.min_level:
+            words.append(f"-stats-level={record.min_level} or higher")
+        if not is_on[record.needs]:
+            words.append(OPTIONS[record.needs])
+        options = " and ".join(words) or options_for(view.section)
+        lines.append(
+            f"no {view.title}: compile with {options} (this buffer has level {stats.level})"
+        )
+    return tuple(lines)
 
 
 def has_pmu(stats: Stats) -> bool:

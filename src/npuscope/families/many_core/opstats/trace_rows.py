@@ -8,7 +8,6 @@ import numpy as np
 from msgspec import Struct, field
 
 from npuscope.families.many_core.buffer_format import Records, Stats
-from npuscope.families.many_core.layout import Layout
 from npuscope.families.many_core.opstats.index import OpIndex
 from npuscope.families.many_core.opstats.runs import OpRuns
 from npuscope.families.many_core.program import Space
@@ -78,11 +77,13 @@ class Rows(Struct):
 
     def of_lane(self, stats: Stats, core: int, lane: int, what: Lane, spread: int) -> int:
         """`<network>_Core_<core>_<engine>`; a further row of the same has its number behind it."""
+        engines = {thread.id: thread.engine.value for thread in stats.layout.threads}
         if self.by_thread:
-            engines = {thread.id: thread.engine.value for thread in stats.layout.threads}
             part = f"{engines.get(lane, '')}_t{lane}"
-        else:
-            part = _part(stats.layout, lane)
+        else:  # with a number where several groups drive the same engine
+            names = [engines[group.threads[0]] for group in stats.layout.groups]
+            same = [place for place, name in enumerate(names) if name == names[lane]]
+            part = names[lane] if len(same) == 1 else f"{names[lane]}{same.index(lane)}"
         name = f"{stats.network.name}_Core_{core}_{part}{_SUFFIX[what]}"
         sort = 1 + lane * len(Lane) + what
         return self.thread(self.core(stats, core), f"{name} {spread + 1}" if spread else name, sort)
@@ -90,14 +91,6 @@ class Rows(Struct):
 
 def _first_pid(stats: Stats) -> int:
     return CORE_PID - 1 + max(_DEVICES_APART, stats.layout.cores + 1) * stats.device
-
-
-def _part(layout: Layout, group: int) -> str:
-    """The engine of a group; with a number where several groups drive the same."""
-    by_id = {thread.id: thread.engine.value for thread in layout.threads}
-    names = [by_id[one.threads[0]] for one in layout.groups]
-    same = [place for place, name in enumerate(names) if name == names[group]]
-    return names[group] if len(same) == 1 else f"{names[group]}{same.index(group)}"
 
 
 class Scene(Struct, frozen=True):

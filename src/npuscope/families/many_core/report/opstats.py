@@ -55,8 +55,8 @@ def summary_text(opstats: Opstats) -> str:
     """Blocks core by core, then the device; what was not collected is noted at the end."""
     lines = [f"Specialization: {safe_terminal(opstats.specialization)}", ""]
     for core in opstats.cores:
-        lines += ["", *_op_table(core), *_thread_block(core), *_batch_block(core)]
-        lines += [*_pmu_block(opstats, core), *_ddr_block(core)]
+        lines += ["", *_op_table(core), *_thread_block(core)]
+        lines += _counter_block(opstats, core)
     lines += _totals(opstats)
     lines += [f"note: {safe_terminal(note)}" for note in opstats.notes]
     lines += [*_node_block(opstats), *_vtcm_block(opstats), *_advice_block(opstats)]
@@ -163,9 +163,6 @@ def _thread_block(core: CoreTables) -> Iterator[str]:
             line += f" {100 * row.utilization:>6.2f}% utilization"
         yield line
     yield from ("", "")
-
-
-def _batch_block(core: CoreTables) -> Iterator[str]:
     for row in core.threads:
         line = f"c{row.core:02}t{row.thread} batch ucycles:{row.ucycles:>17} "
         line += f"[{row.start_uc},{row.end_uc}]"
@@ -182,8 +179,8 @@ def _batch_block(core: CoreTables) -> Iterator[str]:
         yield f"{thread} activate ucycles:{activation.ucycles:>18}"
 
 
-def _pmu_block(opstats: Opstats, core: CoreTables) -> Iterator[str]:
-    """Events by thread, shares of the engines, and events by op where they were counted."""
+def _counter_block(opstats: Opstats, core: CoreTables) -> Iterator[str]:
+    """Events by thread, shares of the engines, events by op where they were counted, and bytes."""
     for row in core.pmu:
         for code, count in zip(opstats.pmu_events, row.counts, strict=False):
             yield f"c{row.core:02}t{row.thread} pmu {event_name(code) + ':':<28}{count:>17}"
@@ -194,19 +191,14 @@ def _pmu_block(opstats: Opstats, core: CoreTables) -> Iterator[str]:
             counts = zip(opstats.pmu_events, op.counters, strict=False)
             figures = "  ".join(f"0x{code:X} {count}" for code, count in counts)
             yield f"c{core.core} op pmu: {figures}  {safe_terminal(op.details)}"
-
-
-def _ddr_block(core: CoreTables) -> Iterator[str]:
-    if core.ddr is None:
-        return
-    ddr = core.ddr
-    for name, count in (
-        ("DDR read", ddr.read_bytes),
-        ("DDR write", ddr.write_bytes),
-        ("multicast read", ddr.multicast_read_bytes),
-        ("multicast write", ddr.multicast_write_bytes),
-    ):
-        yield f"c{core.core}: {name} bytes:{count:>17}"
+    if core.ddr is not None:
+        for name, size in (
+            ("DDR read", core.ddr.read_bytes),
+            ("DDR write", core.ddr.write_bytes),
+            ("multicast read", core.ddr.multicast_read_bytes),
+            ("multicast write", core.ddr.multicast_write_bytes),
+        ):
+            yield f"c{core.core}: {name} bytes:{size:>17}"
 
 
 def _totals(opstats: Opstats) -> Iterator[str]:

@@ -68,12 +68,21 @@ def search(
 ) -> Ranking:
     """Every number of cores with as many copies as the card has room for, and every batch."""
     rows, unfit = [], []
+    room = machine.ddr.capacity_gb * 1e9
     for setup in _setups(machine, objective, decisions or Wanted()):
-        reason = _unfit(work, machine, setup)
-        if reason:
+        ratio = machine.setups.mxfp6_ratio if setup.mxfp6 else 1.0
+        size = setup.copies * (work.weight_bytes * ratio + work.state_bytes * setup.batch)
+        if size > room:
+            reason = f"{size / 1e9:.1f} GB of weights and states, DDR has {room / 1e9:g}"
             unfit.append(Unfit(setup, reason))
-        else:
-            rows.append(_with_queue(work, machine, setup, objective))
+            continue
+        # With the fewest inferences in flight that give the rate which more of them give.
+        counts: Iterable[int] = (setup.in_flight or 1,)
+        if objective is Objective.THROUGHPUT and not setup.in_flight:
+            counts = range(1, _MOST_IN_FLIGHT + 1)
+        times = [predict(work, machine, replace(setup, in_flight=count)) for count in counts]
+        enough = _AS_GOOD * max(row.inferences_per_s for row in times)
+        rows.append(next(row for row in times if row.inferences_per_s >= enough))
     if not rows:
         raise ModelError(f"no set-up fits: {unfit[0].reason}")
     if objective is Objective.LATENCY:
@@ -93,24 +102,3 @@ def _setups(machine: CoreMachine, objective: Objective, decisions: Wanted) -> It
                 continue
             copies = decisions.copies or most // cores
             yield CardSetup(cores, copies, batch, decisions.in_flight or 0, mxfp6=decisions.mxfp6)
-
-
-def _unfit(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> str:
-    ratio = machine.setups.mxfp6_ratio if setup.mxfp6 else 1.0
-    size = work.weight_bytes * ratio + work.state_bytes * setup.batch
-    room = machine.ddr.capacity_gb * 1e9
-    if setup.copies * size > room:
-        return f"{setup.copies * size / 1e9:.1f} GB of weights and states, DDR has {room / 1e9:g}"
-    return ""
-
-
-def _with_queue(
-    work: NetworkWork, machine: CoreMachine, setup: CardSetup, objective: Objective
-) -> SetupPrediction:
-    """With the fewest inferences in flight that give the rate which more of them give."""
-    counts: Iterable[int] = (setup.in_flight or 1,)
-    if objective is Objective.THROUGHPUT and not setup.in_flight:
-        counts = range(1, _MOST_IN_FLIGHT + 1)
-    tried = [predict(work, machine, replace(setup, in_flight=count)) for count in counts]
-    enough = _AS_GOOD * max(row.inferences_per_s for row in tried)
-    return next(row for row in tried if row.inferences_per_s >= enough)
