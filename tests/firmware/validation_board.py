@@ -98,7 +98,8 @@ def image_of(graph: Graph, folder: Path, *, split: bool = False, **options: obje
     made = building.build(graph, {"relocatable": True, **options})  # type: ignore[typeddict-item]
     write_build(made, folder)
     packed = package(folder, PackageOptions(cpu="cortex-m33", split=split))
-    return Image(made.program, made.machine, *packed.files.values())
+    binaries = (data for name, data in packed.files.items() if name.endswith(".bin"))
+    return Image(made.program, made.machine, *binaries)
 
 
 @dataclass(frozen=True)

@@ -37,11 +37,11 @@ def resize(task: NodeTask) -> None:
         raise NotComputed("antialias and exclude_outside are not supported")
     shape = task.shape(task.value(0))
     sizes, scales = _target(task, shape)
-    changed = [n for n, size in enumerate(shape) if sizes[n] != size or scales[n] != 1.0]
-    layout = _storage(len(shape), set(changed))
-    if layout is None and not changed:
+    if sizes == list(shape):  # a copy in onnxruntime, whatever scales and coordinates say
         task.pass_on(task.value(0))
         return
+    changed = [n for n, size in enumerate(shape) if sizes[n] != size or scales[n] != 1.0]
+    layout = _storage(len(shape), set(changed))
     if layout is None:
         _resize_each(task, changed, sizes, scales, _MODES[mode])
         return

@@ -245,11 +245,14 @@ def places(attrs: ResizeAttrs, axis: int, size: int) -> Array:
     return centred
 
 
+# onnxruntime takes a float32 place as the middle of two pixels when it is so near to it.
+_MIDDLE = 1e-6
+
 _ROUND: dict[str, Callable[[Array], Array]] = {
     NearestRounding.FLOOR: np.floor,
     NearestRounding.CEIL: np.ceil,
-    NearestRounding.PREFER_FLOOR: lambda at: np.ceil(at - np.float32(0.5)),
-    NearestRounding.PREFER_CEIL: lambda at: np.floor(at + np.float32(0.5)),
+    NearestRounding.PREFER_FLOOR: lambda at: np.ceil(at.astype(np.float64) - 0.5 - _MIDDLE),
+    NearestRounding.PREFER_CEIL: lambda at: np.floor(at.astype(np.float64) + 0.5 + _MIDDLE),
 }
 
 
