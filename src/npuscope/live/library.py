@@ -26,7 +26,15 @@ from npuscope.advice.fix.program_bench import ProgramBench
 from npuscope.advice.fix.run import apply_places
 from npuscope.advice.fix.workbench import BenchNetwork, Look
 from npuscope.advice.subject import Bench, Layers
-from npuscope.building import Build, Options, build, is_program, machine_for, optimization_level
+from npuscope.building import (
+    Build,
+    Options,
+    build,
+    is_program,
+    machine_for,
+    optimization_level,
+    unstated_memories,
+)
 from npuscope.edits import Document, open_document, whole_bytes
 from npuscope.errors import NpuscopeError, UsageError
 from npuscope.files.load import load_model
@@ -150,7 +158,9 @@ class Library:
         values = plain_overrides(setting.parsed(), plain.name, machine_file)
         changes = changes_of(plain, values)
         mapping = {change.key: change.new for change in changes if change.remaps}
-        return with_overrides(plain, mapping), with_overrides(plain, values)
+        asked: Options = {**self._build_options(setting), "overrides": setting.parsed()}
+        machine = replace(with_overrides(plain, values), assumed=unstated_memories(asked))
+        return with_overrides(plain, mapping), machine
 
     def _build_options(self, setting: Setting) -> Options:
         return {
