@@ -308,7 +308,7 @@ def _as_asked(machine: Machine, options: ReadOptions, placed: bool = False) -> M
     """Single values are applied last, so that they override vendor files."""
     machine = with_overrides(machine, _overrides(options, placed))
     if isinstance(options.get("machine"), str | None):
-        machine = replace(machine, assumed=_unstated(options))
+        machine = replace(machine, assumed=unstated_memories(options))
     if not options.get("no_secure", False) and not options.get("relocatable", False):
         return machine
     from npuscope.machine.mpool import with_non_secure_pools, with_relative_pools
@@ -335,7 +335,7 @@ def _overrides(options: ReadOptions, placed: bool = False) -> Mapping[str, objec
     return {**_of_board(options, placed), **plain}
 
 
-def _unstated(options: ReadOptions) -> tuple[str, ...]:
+def unstated_memories(options: ReadOptions) -> tuple[str, ...]:
     """External memories of which no option says how the board drives them."""
     values = options.get("overrides") or {}
     if options.get("board") or options.get("machine_file"):

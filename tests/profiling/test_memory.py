@@ -11,7 +11,7 @@ from npuscope.demo_network import demo_graph
 from npuscope.errors import TargetError
 from npuscope.files.load import load_model
 from npuscope.machine.load import load_machine
-from npuscope.profiling.facts import fit, memory_use
+from npuscope.profiling.facts import fit, memory_use, program_facts
 from npuscope.profiling.run import estimate
 from npuscope.program.model import Buffer, Program
 from npuscope.structs import replace
@@ -189,3 +189,15 @@ def test_a_smaller_chip_changes_the_verdict():
     found = fit(compile_graph(demo_graph(), small), small)
     assert (found.on_chip, found.with_flash, found.with_external_ram) == (False, False, True)
     assert fit(made, MACHINE).on_chip
+
+
+def test_only_sizes_that_another_compiler_will_make_have_an_error():
+    graph = demo_graph()
+    for generation, stated in (("4.0", "internal RAM ±7%, weights ±1%"), ("open", "")):
+        machine = load_machine(generation=generation)
+        program = compile_graph(graph, machine)
+        assert program_facts(program, machine, graph).memory.known_error == stated
+        assert not program_facts(program, machine, None).memory.known_error
+    small = load_machine(overrides={f"pools.{name}.size_kib": 0 for name in VIRTUAL.subpools})
+    program = compile_graph(graph, small)
+    assert "RAM ±35%" in program_facts(program, small, graph).memory.known_error

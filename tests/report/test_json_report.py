@@ -78,6 +78,7 @@ def test_what_readers_get_is_what_is_saved() -> None:
     # Files leave defaults out.
     saved["model"] = {"unknown_params": 0, **saved["model"]}
     saved["machine"] = {"flash": "", "psram": "", "assumed": [], **saved["machine"]}
+    saved["memory"] = {"known_error": "", **saved["memory"]}
     for key in ("model", "machine", "runs", "memory", "counts"):
         assert told[key] == saved[key]
     engines = [epoch["counters"]["stream_engines"] for epoch in told["epochs"]]

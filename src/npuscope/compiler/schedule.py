@@ -128,6 +128,7 @@ class ReadyLine:
         # By stage: those that read what it writes.
         after: list[list[int]] = [[] for _ in lowered.stages]
         writers: dict[str, list[tuple[int, Value]]] = {}
+        makers: dict[str, list[int]] = {}  # by the name of what they make
         for place, stage in enumerate(lowered.stages):
             sources = dict.fromkeys(
                 writer
@@ -135,8 +136,11 @@ class ReadyLine:
                 for writer, output in writers.get(root(lowered, value).name, [])
                 if _share_bytes(lowered, output, value)
             )
+            waits = stage.waits if isinstance(stage, CopyStage) else ()
+            sources |= dict.fromkeys(maker for name in waits for maker in makers.get(name, ()))
             for writer in sources:
                 after[writer].append(place)
+            makers.setdefault(stage.output.name, []).append(place)
             made_in = root(lowered, stage.output).name
             writers.setdefault(made_in, []).append((place, stage.output))
         self.after = after

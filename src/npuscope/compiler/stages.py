@@ -191,6 +191,7 @@ class CopyStage(Stage, frozen=True, kw_only=True):
     """
 
     repeats: int = 1
+    waits: tuple[str, ...] = ()  # values that are made before, though it does not read them
 
     @property
     def depth(self) -> int:

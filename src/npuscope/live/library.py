@@ -33,6 +33,7 @@ from npuscope.building import (
     is_program,
     machine_for,
     optimization_level,
+    unstated_memories,
 )
 from npuscope.errors import NpuscopeError, UsageError
 from npuscope.files.load import load_model
@@ -157,7 +158,9 @@ class Library:
         values = plain_overrides(setting.parsed(), plain.name, machine_file)
         changes = changes_of(plain, values)
         mapping = {change.key: change.new for change in changes if change.remaps}
-        return with_overrides(plain, mapping), with_overrides(plain, values)
+        asked: Options = {**self._build_options(setting), "overrides": setting.parsed()}
+        machine = replace(with_overrides(plain, values), assumed=unstated_memories(asked))
+        return with_overrides(plain, mapping), machine
 
     def _build_options(self, setting: Setting) -> Options:
         return {

@@ -254,6 +254,7 @@ class Generation(Struct, frozen=True):
     splits_odd_channels: Mapped[bool]
     hybrid_moves: Mapped[bool]
     concat_in_place: Mapped[bool]
+    rescaled_parts_apart: Mapped[bool]
     fewest_reads_first: Mapped[bool]
     virtual_pool_rank: Mapped[str]
     fuses_swish: Mapped[str]

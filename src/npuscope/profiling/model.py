@@ -107,6 +107,7 @@ class MemoryUse(Struct, frozen=True):
     weights_bytes: int
     lower_bound_bytes: int  # most activation bytes alive at once: no placement needs less
     pools: tuple[PoolUse, ...]
+    known_error: str = ""  # of sizes that another compiler will make; empty for those of a build
 
 
 class TensorInfo(Struct, frozen=True):

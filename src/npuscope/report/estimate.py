@@ -195,6 +195,8 @@ def memory_lines(profile: Profile) -> list[str]:
         f"  internal RAM {size(memory.internal_ram_bytes)}, "
         f"external RAM {size(memory.external_ram_bytes)}, weights {size(memory.weights_bytes)}"
     )
+    if memory.known_error:
+        lines.append(f"  known error: {safe_terminal(memory.known_error)}")
     lines.append(f"  any placement needs at least {size(memory.lower_bound_bytes)} of RAM")
     return lines
 

@@ -43,6 +43,8 @@ def lower_concat(context: Lowering, op: Op) -> None:
     if in_place:
         sizes = [context.value(name).channels for name in op.inputs]
         output = output.named(output.name, part=gcd(*sizes))
+    apart = context.machine.generation.rescaled_parts_apart
+    readers = context.graph.consumers() if apart else {}
     copied = []
     first = 0
     # The inputs; those that are all windows of one value, in their order, together.
@@ -56,7 +58,8 @@ def lower_concat(context: Lowering, op: Op) -> None:
         if len(names) > 1:
             value = context.result.views[value.name]
         # The stage that makes a part may write it straight into the whole.
-        if in_place and _can_move(context, op, names, value, output):
+        late = apart and any(r.kind == "Quantize" for name in names for r in readers[name])
+        if in_place and not late and _can_move(context, op, names, value, output):
             _move_into(context, value, output, first)
             first += value.channels
             continue
@@ -65,7 +68,8 @@ def lower_concat(context: Lowering, op: Op) -> None:
             copied.append(part.name)
             label = f"{output.name}.part{number}.{first}"
             target = window(context, output, label, first, part.channels)
-            _fill(context, op, part, target, f"{number}.{first}")
+            others = tuple(context.value(other).name for other in op.inputs) if late else ()
+            _fill(context, op, part, target, f"{number}.{first}", others)
             first += part.channels
     if len(copied) == len(op.inputs):
         context.result.blocks.append(tuple(copied))
@@ -204,10 +208,12 @@ def window(context: Lowering, parent: Value, name: str, first: int, channels: in
     return part
 
 
-def _fill(context: Lowering, op: Op, part: Value, target: Value, number: str) -> None:
+def _fill(
+    context: Lowering, op: Op, part: Value, target: Value, number: str, waits: tuple[str, ...]
+) -> None:
     name = f"{op.name}.copy{number}"
     if quant_pair(part) == quant_pair(target) and part.signed == target.signed:
-        context.emit(CopyStage(name, op.kind, (part,), target, op.origin))
+        context.emit(CopyStage(name, op.kind, (part,), target, op.origin, waits=waits))
         return
     rescale(context, name, part, target, op.origin)
 
