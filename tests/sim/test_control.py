@@ -10,8 +10,9 @@ import pytest
 from npuscope.compiler.place import program_pools
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Control, Stated
-from npuscope.program.model import Access, Call, Claims, Epoch, EpochKind, Group, StatedUnits
+from npuscope.program.model import Access, Call, Claims, Epoch, EpochKind, Group
 from npuscope.program.modes import ArithOp
+from npuscope.program.stated import StatedUnits
 from npuscope.program.units import Arith
 from npuscope.sim.counters import Bound
 from npuscope.sim.epochs import count_epochs
