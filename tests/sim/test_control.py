@@ -245,6 +245,11 @@ def test_a_resize_costs_by_position_too():
     assert kernel_cycles(flat) - kernel_cycles(deep) == (256 - 16) * cost.per_pixel > 0
 
 
+def test_a_cut_moves_what_it_keeps():
+    cut = software("Slice", x=(1, 1344, 65), y=(1, 1344, 1))
+    assert kernel_cycles(cut) == MACHINE.software_cost("Slice").cycles(1344)
+
+
 def test_a_kernels_traffic():
     (counted,) = count_epochs(software("Mean", x=(1, 7, 7, 2), y=(1, 2)), MACHINE)
     (row,) = counted.traffic

@@ -232,6 +232,9 @@ def _software(call: Call | None, banks: Banks, buffers: dict[str, Buffer]) -> So
     if not shapes or not shapes[0]:
         return SoftwareWork(call.kernel, 0)
     elements = max(prod(shape) for shape in shapes)
+    if support(call.kernel).on_cpu is OnCpu.BY_DMA:
+        # A cut moves what it keeps.
+        elements = sum(prod(buffers[name].shape) for name in call.outputs if name)
     rows = elements // max(1, shapes[0][-1])
     many = call.kernel == "Softmax" and rows > 1
     params = [buffers[name] for name in call.inputs if name and buffers[name].is_param]

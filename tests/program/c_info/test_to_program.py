@@ -232,6 +232,16 @@ def test_a_cpu_target_is_told(read) -> None:
         read(value)
 
 
+def test_scratch_memory_of_a_kernel_is_no_operand(read) -> None:
+    """Files list it among inputs and outputs; its size says nothing of the work."""
+    value = document()
+    value["buffers"].append(buffer(60, "scratch", [1, 1, 257, 1], nbits=32))
+    node = value["graphs"][0]["nodes"][3]
+    node["inputs"].append(60)
+    node["outputs"].append(60)
+    assert read(value).epochs[2].call == Call("Softmax", ("z",), ("s",))
+
+
 def test_an_empty_epoch_keeps_its_number(read) -> None:
     value = document()
     value["graphs"][0]["nodes"][2]["mapping"] = "NODE_NO_X"
