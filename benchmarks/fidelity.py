@@ -3,8 +3,8 @@
     python benchmarks/fidelity.py FOLDER [FOLDER ...]
 
 Prints one row a build: the share of epochs equal in kind, operations and units (the score), the
-counts of epochs, RAM and weights of both sides, and the means over all. Builds with the same
-network.c are counted once. Nothing is asserted: the figures go into docs/accuracy.md.
+counts of epochs, RAM and weights of both sides, and the means over all. Sources that differ in
+comments and white space alone are counted once. Nothing is asserted: the figures go into docs/accuracy.md.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean, median
+
+from vendor_builds import code, fits, is_network
 
 from npuscope.advice.compare.as_built import compare_as_built, model_named_by
 from npuscope.advice.compare.fidelity import Fidelity
@@ -44,9 +46,10 @@ def main(folders: list[str]) -> int:
 def _builds(folder: Path) -> Iterator[Path]:
     seen: set[str] = set()
     for path in sorted(folder.rglob("*.c")):
-        data = path.read_bytes()
-        digest = hashlib.sha256(data).hexdigest()
-        if b"LL_ATON_" in data and b"global pool" in data and digest not in seen:
+        if not is_network(path):
+            continue
+        digest = hashlib.sha256(code(path.read_text("utf-8", "replace")).encode()).hexdigest()
+        if digest not in seen:
             seen.add(digest)
             yield path
 
@@ -65,7 +68,7 @@ def _row(path: Path, root: Path) -> Fidelity | None:
                 f"   -                            {path.relative_to(root)}: its blobs are not there"
             )
             return None
-        if program.model_md5 not in ("", md5(model)):
+        if program.model_md5 not in ("", md5(model)) or not fits(program, model):
             print(f"   -                            {path.relative_to(root)}: of another model")
             return None
         found = compare_as_built(path, model, {}, {}).fidelity

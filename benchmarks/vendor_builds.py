@@ -210,7 +210,7 @@ def _steps(paths: list[Path], root: Path, models: dict[str, Path], answers: Any)
         elif tried("executed", lambda: _executed(program)):
             tried("emulated", lambda: _equal(path))
             model = _model(path, program, models)
-            if model is None or not _fits(program, model):
+            if model is None or not fits(program, model):
                 row["states"]["validated"] = NO_MODEL
             else:
                 tried("validated", lambda: _validated(program, model))
@@ -312,7 +312,7 @@ def _model(path: Path, program: Program, models: dict[str, Path]) -> Path | None
     return models.get(program.model_md5) or next(beside, None) or models.get(stem)
 
 
-def _fits(program: Program, model: Path) -> bool:
+def fits(program: Program, model: Path) -> bool:
     """Another model may bear the same name. One that cannot be read is told of by the next step."""
     try:
         graph = read_graph(model, {})

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+
 import pytest
 
+import npuscope
 from compiler.nets import MACHINES, Net, compiled
 from npuscope.advice.compare.sides import plain, with_reasons
+from npuscope.errors import NpuscopeError
 from npuscope.graph.model import Graph
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.structs import replace
@@ -37,6 +42,21 @@ def test_the_reasons_come_back(rename: bool) -> None:
     wanted = [e.trail for e in program.executed if e.kind is EpochKind.SW]
     assert [e.trail for e in found.executed if e.kind is EpochKind.SW] == wanted
     assert len(wanted) == 3 and all(wanted)
+
+
+def test_a_build_is_explained_without_a_model_that_is_refused(tmp_path: Path) -> None:
+    """A damaged model, or a float one, beside a build: only who names it is told of the error."""
+    npuscope.compile(network(), tmp_path / "net")
+    model = tmp_path / "net.tflite"
+    model.write_bytes(b"not a model")
+    program = npuscope.load(tmp_path / "net")
+    digest = hashlib.md5(model.read_bytes(), usedforsecurity=False).hexdigest()
+    replace(program, model_md5=digest).save(tmp_path / "net")
+    explanation = npuscope.explain(tmp_path / "net")
+    (note,) = [text for text in explanation.profile.notes if text.startswith("reasons are not")]
+    assert note.startswith("reasons are not known: the model beside it, net.tflite, is refused: ")
+    with pytest.raises(NpuscopeError):
+        npuscope.explain(tmp_path / "net", model=model)
 
 
 def test_a_conversion_without_a_source_has_its_usual_reason() -> None:

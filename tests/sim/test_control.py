@@ -10,8 +10,9 @@ import pytest
 from npuscope.compiler.place import program_pools
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Control, Stated
-from npuscope.program.model import Access, Call, Claims, Epoch, EpochKind, Group, StatedUnits
+from npuscope.program.model import Access, Call, Claims, Epoch, EpochKind, Group
 from npuscope.program.modes import ArithOp
+from npuscope.program.stated import StatedUnits
 from npuscope.program.units import Arith
 from npuscope.sim.counters import Bound
 from npuscope.sim.epochs import count_epochs
@@ -242,6 +243,11 @@ def test_a_resize_costs_by_position_too():
     flat = software("Resize", x=(1, 4, 4, 2), y=(1, 16, 16, 2))
     deep = software("Resize", x=(1, 2, 2, 32), y=(1, 4, 4, 32))
     assert kernel_cycles(flat) - kernel_cycles(deep) == (256 - 16) * cost.per_pixel > 0
+
+
+def test_a_cut_moves_what_it_keeps():
+    cut = software("Slice", x=(1, 1344, 65), y=(1, 1344, 1))
+    assert kernel_cycles(cut) == MACHINE.software_cost("Slice").cycles(1344)
 
 
 def test_a_kernels_traffic():

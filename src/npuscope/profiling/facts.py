@@ -172,6 +172,7 @@ class ProgramFacts(Struct, frozen=True):
     names: tuple[str, ...]
     units: tuple[dict[str, int], ...]  # by epoch
     unknown_ops: tuple[str, ...] = ()
+    described: frozenset[int] = frozenset()  # epochs without registers whose streams are stated
 
 
 def program_facts(program: Program, machine: Machine, graph: Graph | None) -> ProgramFacts:
@@ -190,6 +191,7 @@ def program_facts(program: Program, machine: Machine, graph: Graph | None) -> Pr
         tuple(epoch.name for epoch in epochs),
         tuple(program.unit_counts(epoch) for epoch in epochs),
         unknown_ops(program),
+        frozenset(row.epoch for row in program.stated_units if row.is_whole),
     )
 
 

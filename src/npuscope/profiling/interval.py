@@ -94,7 +94,7 @@ class Contents(Struct, frozen=True):
     unmeasured: float  # the other ones
     external: float  # epochs that wait for external RAM
     kernels: tuple[str, ...]  # the ones without a measurement, slowest first
-    reported: float = 0.0  # epochs of the NPU without registers
+    reported: float = 0.0  # epochs of the NPU without registers, and not described whole
     unnamed: float = 0.0  # and without operators
     external_calls: float = 0.0  # library calls that wait for external RAM
     pieces: float = 0.0  # epochs that store sums of a part of a kernel
@@ -120,7 +120,11 @@ def contents(
             ms -= started
         if epoch.counters.bound is Bound.EXTERNAL_RAM:
             spent["external" if on_npu else "external_calls"] += ms
-        elif on_npu and facts_of_epoch.groups is None:
+        elif (
+            on_npu
+            and facts_of_epoch.groups is None
+            and facts_of_epoch.number not in facts.described
+        ):
             spent["reported" if facts_of_epoch.operators else "unnamed"] += ms
         elif on_npu and "CONVACC" not in epoch.units:
             spent["combining"] += ms
@@ -262,9 +266,9 @@ def remarks(of: Contents, machine: Machine) -> tuple[str, ...]:
         )
     if of.reported >= _NOTED_PART:
         sentences.append(
-            "timed from the compiler's report, which holds no registers: how products read vectors "
-            "and small frames again, and how far apart the bytes of copies lie, is in the "
-            "network.c of the same build, which gives a more exact time"
+            f"{of.reported:.0%} of the time is in epochs of which the compiler's report does not "
+            "say enough (how many results a layer computes at once, or which tensors an operator "
+            "reads): network.c of the same build gives a more exact time"
         )
     return (*sentences, *_other_setup(machine))
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from math import prod
 
 from npuscope.program.links import Wiring
-from npuscope.program.model import Buffer, Call, Epoch, Program, StatedUnits
+from npuscope.program.model import Buffer, Call, Epoch, Program
+from npuscope.program.stated import StatedUnits
 from npuscope.program.units import Convacc, Streng
 from npuscope.sim.program_work import call_macs
 

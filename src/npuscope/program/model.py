@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from npuscope.errors import FileError, InternalError
 from npuscope.graph.model import Quant
+from npuscope.program.stated import StatedUnits
 from npuscope.program.units import Link, Streng, Unit
 from npuscope.shown import Rows, ShownRecord
 from npuscope.structs import Apart
@@ -212,30 +213,6 @@ class Epoch(Struct, frozen=True):
     @property
     def units(self) -> tuple[Unit, ...]:
         return tuple(unit for group in self.groups or () for unit in group.units)
-
-
-class StatedStream(Struct, frozen=True):
-    """A tensor that a chain of units reads or writes, from a source without registers."""
-
-    buffer: str
-    writes: bool
-    chain: int  # of the epoch's, counted from 0
-    copies: bool  # the chain only moves data
-    elements: int
-    run: int = 0  # adjacent elements that are taken at once, 0 when all are
-    again: int = 0  # entries of a computed vector that are read at once, once per such entries
-
-
-class StatedUnits(Struct, frozen=True):
-    """Units of an epoch, one name a unit, and its streams, from a source without registers."""
-
-    epoch: int
-    units: tuple[str, ...]
-    reads: int
-    writes: int
-    kernels: tuple[str, ...] = ()  # buffers that convolutions read their weights from
-    entries: int = 0  # coefficients of the longest vector that a unit holds
-    streams: tuple[StatedStream, ...] = ()  # of an epoch without convolutions
 
 
 class Program(ShownRecord, Apart, frozen=True):

@@ -96,10 +96,10 @@ def _count(epoch: EpochWork, machine: Machine, speeds: Speeds) -> EpochCounters:
     if isinstance(work, ClaimedWork):
         return _claimed(epoch, work, machine)
     spans, core, bound = _core(work, speeds)
+    # A report does not say which engine it is.
+    groups = zip(work, spans, strict=True) if epoch.epoch.groups is not None else ()
     activity = tuple(
-        _activity(engine, span, speeds)
-        for group, span in zip(work, spans, strict=True)
-        for engine in group.engines
+        _activity(engine, span, speeds) for group, span in groups for engine in group.engines
     )
     return _controlled(epoch, core, bound, machine, activity)
 

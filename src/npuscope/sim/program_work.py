@@ -18,7 +18,8 @@ from npuscope.ops.table import having
 from npuscope.ops.traits import Trait
 from npuscope.program.addresses import copies_of
 from npuscope.program.calls import call_graph
-from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Program, StatedStream
+from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Program
+from npuscope.program.stated import StatedUnits
 from npuscope.program.units import Arith, Ref, Streng
 from npuscope.sim.counters import PoolTraffic
 from npuscope.sim.group_work import GroupWork, group_work
@@ -176,9 +177,9 @@ def program_work(program: Program, machine: Machine, banks: Banks | None = None)
     banks = banks or Banks(program, machine)
     buffers = program.buffer_map()
     pairs = zip(program.executed, control_works(program), strict=True)
-    streams = {row.epoch: row.streams for row in program.stated_units}
+    stated = {row.epoch: row for row in program.stated_units}
     epochs = tuple(
-        _epoch_work(epoch, control, program, banks, buffers, streams.get(epoch.number, ()))
+        _epoch_work(epoch, control, program, banks, buffers, stated.get(epoch.number))
         for epoch, control in pairs
     )
     return ProgramWork(epochs, banks.by_name())
@@ -190,7 +191,7 @@ def _epoch_work(
     program: Program,
     banks: Banks,
     buffers: dict[str, Buffer],
-    streams: tuple[StatedStream, ...],
+    stated: StatedUnits | None,
 ) -> EpochWork:
     if epoch.kind in (EpochKind.SW, EpochKind.HYBRID):
         traffic = _call_traffic(epoch.call, banks, buffers) if epoch.call else ()
@@ -198,8 +199,9 @@ def _epoch_work(
         return EpochWork(epoch, work, control, traffic)
     if epoch.groups is None:
         traffic = tuple(PoolTraffic(a.pool, a.reads, a.writes) for a in epoch.claims.accesses)
-        if streams:
-            return EpochWork(epoch, (stated_work(streams, banks, buffers),), control, traffic)
+        group = stated_work(stated, banks, buffers) if stated else None
+        if group is not None:
+            return EpochWork(epoch, (group,), control, traffic)
         pools = program.pool_map()
         moved = []
         for access in epoch.claims.accesses:
@@ -230,6 +232,9 @@ def _software(call: Call | None, banks: Banks, buffers: dict[str, Buffer]) -> So
     if not shapes or not shapes[0]:
         return SoftwareWork(call.kernel, 0)
     elements = max(prod(shape) for shape in shapes)
+    if support(call.kernel).on_cpu is OnCpu.BY_DMA:
+        # A cut moves what it keeps.
+        elements = sum(prod(buffers[name].shape) for name in call.outputs if name)
     rows = elements // max(1, shapes[0][-1])
     many = call.kernel == "Softmax" and rows > 1
     params = [buffers[name] for name in call.inputs if name and buffers[name].is_param]

@@ -232,6 +232,16 @@ def test_a_cpu_target_is_told(read) -> None:
         read(value)
 
 
+def test_scratch_memory_of_a_kernel_is_no_operand(read) -> None:
+    """Files list it among inputs and outputs; its size says nothing of the work."""
+    value = document()
+    value["buffers"].append(buffer(60, "scratch", [1, 1, 257, 1], nbits=32))
+    node = value["graphs"][0]["nodes"][3]
+    node["inputs"].append(60)
+    node["outputs"].append(60)
+    assert read(value).epochs[2].call == Call("Softmax", ("z",), ("s",))
+
+
 def test_an_empty_epoch_keeps_its_number(read) -> None:
     value = document()
     value["graphs"][0]["nodes"][2]["mapping"] = "NODE_NO_X"
@@ -387,8 +397,53 @@ def test_an_operator_that_reads_after_a_result_begins_a_chain(read) -> None:
         ("b62", 1),
         ("b63", 1),
     ]
-    conv = hardware(44, "Conv", [60, 4], [])
-    assert streams_of(read, rows, conv, *chains) == []
+
+
+def layer_of(
+    read: Any, weights: list[int], depth: int, *behind: dict[str, Any], **more: Any
+) -> Any:
+    """A layer of 24 channels on 20x20 pixels; `more` are its outputs and the compiler's cycles."""
+    side = more.get("side", 20)
+    value = first_epoch(
+        *(hardware(40 + i, "Conv", [60, 61], []) for i in range(more.get("units", 1) - 1)),
+        hardware(46, "Conv", [60, 61], more.get("sums", [])),
+        *behind,
+        hardware(49, "Relu", [], [62]),
+    )
+    value["buffers"] += [
+        buffer(60, "features", [1, 24, 20, 20], batch=24),
+        buffer(61, "kernels", weights, batch=depth, is_param=True, mpool_id=2),
+        buffer(62, "results", [1, weights[0], side, side], batch=weights[0]),
+        buffer(63, "sums", [1, weights[0], side, side], batch=4, nbits=16),
+        buffer(64, "scale", [weights[0], 1, 1], batch=6, is_param=True, mpool_id=2),
+    ]
+    value["power_estimates"][1]["compute_cycles"] = more.get("cycles", 128)
+    (row, *_) = read(value).stated_units
+    return row.pipes[0] if row.pipes else None
+
+
+def test_frames_of_a_layer_follow_from_how_its_weights_and_sums_are_stored(read) -> None:
+    pipe = layer_of(read, [32, 24, 3, 3], 8, sums=[63])
+    assert (pipe.depth, pipe.kernels, pipe.frames, pipe.sums) == (8, 4, 24, True)
+    assert (pipe.pixels, pipe.results, pipe.window, pipe.drained) == (400, 400, (3, 3), 40)
+    strided = layer_of(read, [32, 24, 3, 3], 8, sums=[63], side=10)
+    assert (strided.results, strided.drained) == (100, -1)
+    series = layer_of(read, [32, 24, 3, 3], 8, sums=[63], units=3)
+    assert (series.units, series.frames, series.sums) == (3, 8, False)
+
+
+def test_kernels_at_once_where_no_sums_are_stored(read) -> None:
+    """By the coefficients behind; else the largest share of a 1x1 layer, or the group's depth."""
+    scaled = layer_of(read, [36, 24, 3, 3], 8, hardware(47, "Mul", [64], []))
+    assert (scaled.kernels, scaled.frames) == (6, 18)
+    assert layer_of(read, [36, 24, 3, 3], 8) is None
+    assert layer_of(read, [96, 24, 1, 1], 24).kernels == 24
+    assert layer_of(read, [64, 24, 1, 1], 24).kernels == 16
+    grouped = layer_of(read, [24, 8, 3, 3], 8)
+    assert (grouped.kernels, grouped.frames, grouped.grouped) == (8, 3, True)
+    # The compiler's cycles tell that the features are read twice.
+    twice = layer_of(read, [24, 8, 3, 3], 8, cycles=2 * 24 * 400)
+    assert (twice.kernels, twice.frames) == (4, 6)
 
 
 def edited(**node: Any) -> dict[str, Any]:

@@ -246,6 +246,17 @@ def test_parameters_in_ram_are_parameters(tmp_path: Path) -> None:
         assert [buffers[name].is_param for name in call.inputs] == expected
 
 
+def test_the_librarys_generic_convolution_is_named(tmp_path: Path) -> None:
+    """Its cost rests on no measurement of its own, so the answer says that it is there."""
+    fields = operand("general.input", 0, 3) + operand("general.output", OUTPUT, 3)
+    info = f"Sign_sw_info info = {{ {fields} .general.type = LL_SW_SIGN, %s }};"
+    call = "ll_sw_forward_sign(&info);"
+    assert read(info % "", call, tmp_path).notes == ()
+    assert read(info % ".fwd_func = LL_SW_SSSA_PW_CONV,", call, tmp_path).notes == ()
+    (note,) = read(info % ".fwd_func = LL_SW_GENERIC_CONV,", call, tmp_path).notes
+    assert note.startswith("1 convolution on the CPU in the library's generic kernel")
+
+
 def test_signs(tmp_path: Path) -> None:
     fields = operand("general.input", 0, 3) + operand("general.output", OUTPUT, 3)
     info = f"Sign_sw_info info = {{ {fields} .general.type = LL_SW_SIGN, }};"

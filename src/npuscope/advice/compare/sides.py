@@ -14,7 +14,7 @@ from npuscope.advice.compare.model import Side
 from npuscope.bounded_file import RESULT, read_bytes, read_head
 from npuscope.building import Build, Options, Source, build, model_beside, read_graph
 from npuscope.compiler.pipeline import compile_graph
-from npuscope.errors import FileError
+from npuscope.errors import FileError, NpuscopeError
 from npuscope.families.registry import family_for
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
@@ -43,10 +43,18 @@ def with_model(network: Build, source: Source, model: str | Path | None, options
     file = model or model_beside(Path(source), network.program)
     if file is None:
         return network
-    graph = read_graph(file, options)
-    return replace(
-        network, graph=graph, program=with_reasons(network.program, graph, network.machine)
-    )
+    try:
+        graph = read_graph(file, options)
+        program = with_reasons(network.program, graph, network.machine)
+    except NpuscopeError as error:
+        if model is not None:
+            raise
+        # Nobody asked for the model: the build is explained without it.
+        name = safe_terminal(Path(file).name)
+        note = f"reasons are not known: the model beside it, {name}, is refused: {error.message}"
+        notes = (*network.program.notes, note)
+        return replace(network, program=replace(network.program, notes=notes))
+    return replace(network, graph=graph, program=program)
 
 
 def with_reasons(program: Program, graph: Graph, machine: Machine) -> Program:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-import npuscope.program.c_info.names as names
 from npuscope.machine.load import load_machine
 from npuscope.ops.table import having
 from npuscope.ops.traits import Trait
 from npuscope.program.c_info.records import BufferInfo, CInfo, GraphInfo, NodeInfo
+from npuscope.program.c_info.streams import elements_of, streams_of, unit_name
 from npuscope.program.c_info.to_epochs import MACHINE, hardware_nodes, is_own, kind_name
-from npuscope.program.calls import MOVES, kernel_name
-from npuscope.program.model import StatedStream, StatedUnits
+from npuscope.program.calls import kernel_name
+from npuscope.program.stated import StatedUnits
 
 _VIEWS = having(Trait.VIEW)
 
@@ -26,16 +26,17 @@ def stated_units(info: CInfo, graph: GraphInfo) -> tuple[StatedUnits, ...]:
     read = {id for one in (*graph.nodes, *inner) for id in one.inputs or ()}
     read |= set(graph.outputs or ())
     read |= _seen_by_others(read, buffers)
+    cycles = {row.node_id: row.compute_cycles for row in info.power_estimates or ()}
     longest = load_machine(MACHINE).arith.max_vector
     return tuple(
         StatedUnits(
             number,
-            tuple(filter(None, map(_unit, node.subgraph_nodes or ()))),
+            tuple(filter(None, map(unit_name, node.subgraph_nodes or ()))),
             _streams_in(operators, buffers, longest) + len(_partials(operators, read)),
             sum(len(one.outputs or ()) for one in operators),
             _kernels(operators, buffers),
             _entries(operators, buffers, longest),
-            _streams(operators, buffers, longest),
+            *streams_of(operators, buffers, longest, cycles.get(node.id, 0)),
         )
         for number, node in nodes
         for operators in (_streaming(node),)
@@ -75,10 +76,6 @@ def _kernels(operators: Sequence[NodeInfo], buffers: Mapping[int, BufferInfo]) -
     return tuple(dict.fromkeys(buffer.name for buffer in read if buffer.is_param))
 
 
-def _unit(operator: NodeInfo) -> str:
-    return names.unit_of(kind_name(operator), (operator.attributes or {}).get(names.UNIT_KEY))
-
-
 def _streams_in(
     operators: Sequence[NodeInfo], buffers: Mapping[int, BufferInfo], longest: int
 ) -> int:
@@ -98,82 +95,7 @@ def _partials(operators: Sequence[NodeInfo], read: set[int]) -> list[int]:
 
 def _entries(operators: Sequence[NodeInfo], buffers: Mapping[int, BufferInfo], longest: int) -> int:
     """Coefficients of the longest vector that an arithmetic unit holds; one alone is a register."""
-    sums = [one for one in operators if _unit(one) == "ARITH"]
+    sums = [one for one in operators if unit_name(one) == "ARITH"]
     read = [buffers[id] for one in sums for id in one.inputs or () if id in buffers]
-    sizes = [_elements(vector) for vector in read if vector.is_param]
+    sizes = [elements_of(vector) for vector in read if vector.is_param]
     return max((size for size in sizes if 1 < size <= longest), default=0)
-
-
-# What moves data, or combines tensors, takes as long as its longest stream: that follows from the
-# tensors, and from how many channels of each lie together.
-
-
-def _streams(
-    operators: Sequence[NodeInfo], buffers: Mapping[int, BufferInfo], longest: int
-) -> tuple[StatedStream, ...]:
-    if any(kind_name(one) == "Conv" for one in operators):
-        return ()
-    return tuple(
-        stream
-        for number, chain in enumerate(_chains(operators, buffers))
-        for stream in _chain_streams(number, chain, buffers, longest)
-    )
-
-
-def _chains(
-    operators: Sequence[NodeInfo], buffers: Mapping[int, BufferInfo]
-) -> list[list[NodeInfo]]:
-    """Operators are listed chain by chain: after a result, one that reads a tensor begins a new
-    chain. Those without streams of their own are left out."""
-    chains: list[list[NodeInfo]] = []
-    for one in operators:
-        reads = any(id in buffers and not buffers[id].is_param for id in one.inputs or ())
-        wrote = bool(chains) and any(before.outputs for before in chains[-1])
-        if not chains or (reads and wrote):
-            chains.append([])
-        if one.inputs or one.outputs:
-            chains[-1].append(one)
-    return chains
-
-
-def _chain_streams(
-    number: int, chain: Sequence[NodeInfo], buffers: Mapping[int, BufferInfo], longest: int
-) -> Iterator[StatedStream]:
-    copies = MOVES.issuperset(kernel_name(kind_name(one)) for one in chain)
-    sums = {id for one in chain if _unit(one) == "ARITH" for id in one.inputs or ()}
-    read = dict.fromkeys(id for one in chain for id in one.inputs or () if id in buffers)
-    written = dict.fromkeys(id for one in chain for id in one.outputs or () if id in buffers)
-    # Coefficients stay in a unit, as long as they fit.
-    read = {id: None for id in read if copies or not _is_held(buffers[id], longest)}
-    largest = max((_elements(buffers[id]) for id in (*read, *written)), default=0)
-    tensors = [buffers[id] for id in (*read, *written)]
-    whole = [one for one in tensors if copies or _elements(one) == largest]
-    depth = min((_together(buffer) for buffer in whole), default=1)
-    # What a copy writes it has read; files name one part of what is joined or split.
-    moved = max(sum(_elements(buffers[id]) for id in ids) for ids in (read, written))
-    for ids, writes in ((read, False), (written, True)):
-        for id in ids:
-            buffer = buffers[id]
-            vector = not writes and id in sums and 1 < _elements(buffer) < largest
-            yield StatedStream(
-                buffer.name,
-                writes,
-                number,
-                copies,
-                moved // len(ids) if copies else _elements(buffer),
-                depth if _together(buffer) > depth and not vector else 0,
-                min(depth, _elements(buffer)) if vector else 0,
-            )
-
-
-def _is_held(buffer: BufferInfo, longest: int) -> bool:
-    return bool(buffer.is_param) and _elements(buffer) <= longest
-
-
-def _elements(buffer: BufferInfo) -> int:
-    return buffer.size_bytes * 8 // buffer.nbits
-
-
-def _together(buffer: BufferInfo) -> int:
-    """Channels of a pixel that lie together."""
-    return max(1, buffer.batch or 1)

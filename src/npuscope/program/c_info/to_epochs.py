@@ -149,10 +149,12 @@ def _call(node: NodeInfo, buffers: Mapping[int, str], own: bool) -> Call | None:
     operators = node.subgraph_nodes or ()
     software = [one for one in operators if names.KINDS.get(one.mapping) is EpochKind.SW]
     first = next((kind_name(one) for one in (*software, *operators)), "")
+    # What is listed on both sides is scratch memory of the kernel.
+    scratch = {*(node.inputs or ())} & {*(node.outputs or ())}
     return Call(
         kernel=stated[0] if stated else kernel_name(first),
-        inputs=tuple(buffers.get(id, "") for id in node.inputs or ()),
-        outputs=tuple(buffers.get(id, "") for id in node.outputs or ()),
+        inputs=tuple(buffers.get(id, "") for id in node.inputs or () if id not in scratch),
+        outputs=tuple(buffers.get(id, "") for id in node.outputs or () if id not in scratch),
     )
 
 
