@@ -105,6 +105,13 @@ def pad_around(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
     return w.node("Pad", y, w.constant([0, 1, 0, 2, 0, 0, 0, 1]), mode="wrap")
 
 
+@case(opset=19)
+def pad_and_cut(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    """Values move by one place: pads of some sides are negative, those of others are not."""
+    y = w.qdq(w.node("Pad", x, w.constant([0, 0, 1, -2, 0, 0, -1, 3]), mode="edge"), 0.05)
+    return w.node("Pad", y, w.constant([0, 0, -1, 2, 0, 0, 0, -1]), mode="reflect")
+
+
 @case(shape=(2, 3, 4, 5, 2))
 def five_axes(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
     y = w.qdq(w.node("Transpose", x, perm=[0, 4, 1, 3, 2]), 0.021, 2)

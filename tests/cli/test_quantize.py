@@ -11,6 +11,8 @@ import pytest
 import npuscope
 from npuscope.cli.main import main
 from npuscope.quantizing.bench import QuantizingBench
+from npuscope.report.quantize import answer
+from npuscope.structs import replace
 from quantizing.float_nets import picture_file, small_net
 
 pytest.importorskip("onnxruntime")
@@ -38,6 +40,14 @@ def test_the_first_line_is_the_answer(tmp_path: Path, capsys: Capture) -> None:
     assert any(line.startswith("input    image: int8 1x3x12x12, real value = ") for line in lines)
     assert "choices" in lines and lines[-1].startswith("times    predicted, known error: ")
     assert run(capsys, "validate", target, "-q")[0] == 0
+
+
+def test_a_time_that_estimate_does_not_give_is_not_given_here(tmp_path: Path) -> None:
+    result = npuscope.quantize(small_net(tmp_path), data="random", samples=8)
+    model = replace(result.after.model, unknown_params=2 * result.after.model.params)
+    unknown = replace(result, after=replace(result.after, model=model))
+    assert "time not known in int8, 1 of " in answer(unknown)
+    assert " ms in int8, 1 of " in answer(result)
 
 
 def test_json_has_its_schema(tmp_path: Path, capsys: Capture) -> None:

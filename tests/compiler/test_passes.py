@@ -793,7 +793,6 @@ def float_layers(quantized: bool) -> Graph:
 def test_a_float_network_is_refused() -> None:
     with pytest.raises(ModelError, match="none of its 1 layers is quantized") as caught:
         run_passes(float_layers(False), MACHINES["4.0"])
-    assert caught.value.where == "conv2d"
     assert "quantize it to int8 first" in caught.value.hint
 
 

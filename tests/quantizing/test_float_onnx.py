@@ -72,6 +72,17 @@ def test_a_quantized_model_is_refused(tmp_path: Path) -> None:
         prepare(path, None, tmp_path)
 
 
+def test_a_dynamically_quantized_model_is_sent_to_its_float_one(tmp_path: Path) -> None:
+    w = OnnxWriter()
+    node = helper.make_node("DynamicQuantizeLinear", [w.input("x", (1, 4))], ["y", "s", "z"])
+    w.nodes.append(node)
+    path = tmp_path / "dynamic.onnx"
+    path.write_bytes(w.finish({"s": ()}))
+    with pytest.raises(ModelError) as caught:
+        prepare(path, None, tmp_path)
+    assert "the float model that it was made from" in caught.value.hint
+
+
 @pytest.mark.parametrize("constant", [True, False])
 def test_a_branch_that_is_not_known_is_refused(tmp_path: Path, constant: bool) -> None:
     w = OnnxWriter()

@@ -237,6 +237,10 @@ def test_a_search_in_the_graph_leads_from_hit_to_hit(tab: Page, tmp_path: Path) 
     assert page.evaluate(told) == "1 of 31"
     page.evaluate("document.querySelector('button[title=\"next hit\"]').click()")
     assert page.evaluate(told) == "2 of 31"
+    page.evaluate(find.format("conv:(7|9)[34]"))
+    assert page.evaluate(told) == "1 of 4"
+    page.evaluate(find.format("conv:(7"))  # no expression: nothing is called so
+    assert page.evaluate(told) == "nothing found"
     page.evaluate(find.format("nowhere"))
     assert page.evaluate(told) == "nothing found"
 

@@ -111,6 +111,14 @@ def binary(kind: str, other: tuple[int, ...], constant: bool = False) -> Graph:
     return net.graph()
 
 
+def value_against_vector(shape: tuple[int, ...]) -> Graph:
+    """A computed value times a constant vector, as a norm of one row has it."""
+    net = Net()
+    vector = net.constant(np.arange(8, dtype=np.int8), per_tensor(0.03, 1))
+    net.op("Mul", (net.input(shape), vector), BinaryAttrs(), (1, 8), per_tensor(0.05, 0))
+    return net.graph()
+
+
 def outer() -> Graph:
     """Neither operand has the result's shape."""
     net = Net()
@@ -201,6 +209,12 @@ CASES = [
         "(1, 8, 8, 4) against (1, 8, 1, 4)",
         lambda: binary("Add", (1, 8, 1, 4)),
         lambda: binary("Add", IMAGE),
+    ),
+    Case(
+        "NA-BROADCAST",
+        "(1, 1) against a constant of the full shape",
+        lambda: value_against_vector((1, 1)),
+        lambda: value_against_vector((1, 8)),
     ),
     Case("NA-BROADCAST", "(1, 8, 1, 4) against (1, 1, 8, 4)", outer, lambda: binary("Mul", IMAGE)),
     Case(

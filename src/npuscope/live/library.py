@@ -37,7 +37,7 @@ from npuscope.building import (
 )
 from npuscope.errors import NpuscopeError, UsageError
 from npuscope.files.load import load_model
-from npuscope.live.model_file import ModelFile, read_file, stamp_of
+from npuscope.live.model_file import LiveFile, read_file, stamp_of
 from npuscope.live.setting import Setting, fixed_options
 from npuscope.machine.load import generations, plain_overrides
 from npuscope.machine.model import Machine
@@ -113,7 +113,7 @@ class Library:
         self.options = fixed_options(options)
         self._known: OrderedDict[object, tuple[Future[PreparedModel], int]] = OrderedDict()
         self._machine: dict[object, Machine] = {}
-        self._files: dict[Path, ModelFile] = {}
+        self._files: dict[Path, LiveFile] = {}
         self._lock = threading.Lock()
         self._quiet = threading.Condition()
         self._busy = 0  # requests that somebody waits for
@@ -238,7 +238,7 @@ class Library:
         )
         return self._prepared(bench, look, timer)
 
-    def _file(self, path: Path) -> ModelFile:
+    def _file(self, path: Path) -> LiveFile:
         """Read once for all machines, and when it was written again."""
         file = self._files.get(path)
         if file is None or file.stamp != stamp_of(path):

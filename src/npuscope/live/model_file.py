@@ -14,7 +14,7 @@ from npuscope.graph.model import Graph
 Stamp = tuple[int, int]  # when it was written, and its size
 
 
-class ModelFile(Struct, frozen=True):
+class LiveFile(Struct, frozen=True):
     """The network to compile, and a document to edit copies of."""
 
     stamp: Stamp
@@ -29,8 +29,8 @@ def stamp_of(path: Path) -> Stamp:
     return status.st_mtime_ns, status.st_size
 
 
-def read_file(path: Path, options: Options) -> ModelFile:
+def read_file(path: Path, options: Options) -> LiveFile:
     stamp = stamp_of(path)
     to_quantize = bool(options.get("as_int8"))
     network = load_model(path, options.get("shapes"), to_quantize=to_quantize)
-    return ModelFile(stamp, network, open_document(path), whole_bytes(path), md5(path))
+    return LiveFile(stamp, network, open_document(path), whole_bytes(path), md5(path))

@@ -56,10 +56,10 @@ def check_executable(names: Iterable[str], doing: str = "executed") -> None:
     if listed:
         kinds = ", ".join(dict.fromkeys(listed))
         one = len(listed) == 1
-        ops = f"{kinds} is an op" if one else f"{kinds} are {len(listed)} ops"
+        ops = "an op" if one else f"{len(listed)} ops"
         it = "it" if one else "them"
         raise TargetError(
-            f"cannot be {doing}: {ops} that npuscope does not know",
+            f"cannot be {doing}: it has {ops} that npuscope does not know ({kinds})",
             hint=f"estimate and explain work without {it}; to run the network, cut the model "
             f"before {it}",
         )

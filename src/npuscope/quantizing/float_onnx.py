@@ -16,7 +16,7 @@ from npuscope.files.onnx.float_ready import float_ready
 from npuscope.files.onnx.stored_file import node_kinds
 from npuscope.graph.model import FRONT_END_NAME
 from npuscope.profiling.runtimes import write_folded
-from npuscope.quantizing.others import FLOAT_ONE, FRONT_END_ONE, first_line
+from npuscope.quantizing.others import DYNAMIC_ONE, FLOAT_ONE, FRONT_END_ONE, first_line
 from npuscope.quantizing.plan import FloatLayer
 
 
@@ -50,6 +50,7 @@ def prepare(path: Path, shapes: Mapping[str, Sequence[int]] | None, folder: Path
     data = whole_bytes(path)
     if kinds := sorted(node_kinds(data).intersection(QUANTIZED)):
         hint = FRONT_END_ONE if FRONT_END_NAME in path.stem else FLOAT_ONE
+        hint = DYNAMIC_ONE if any(kind.startswith("Dynamic") for kind in kinds) else hint
         raise ModelError(f"the model is quantized already: it has {kinds[0]}", hint=hint)
 
     def fold(model: bytes) -> bytes:

@@ -9,11 +9,13 @@ from npuscope.quantizing.advice import remedy, rescue, worst
 from npuscope.records import encode
 from npuscope.report.accuracy import range_text, value_text
 from npuscope.report.figures import machine_line, model_line, ms, shorten
+from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
     from npuscope.graph.model import Tensor
     from npuscope.machine.model import Machine
+    from npuscope.profiling.model import Profile
     from npuscope.quantizing.bench import Trial
     from npuscope.quantizing.outputs import ColumnGroup, OutputLoss
     from npuscope.quantizing.run import Quantized
@@ -158,10 +160,9 @@ def answer(result: Quantized) -> str:
     worst_db = min(result.sqnr_db.values())
     word = "SQNR" if len(result.sqnr_db) == 1 else "worst output SQNR"
     mark = "" if result.samples.real else " on random data"
-    least = "at least " if result.after.unknown_ops else ""
     off = result.after.counts["SW"] + result.after.counts["HYBRID"]
     places = f"{off} of {len(result.after.epochs)} epochs off the NPU" if off else "all on the NPU"
-    time = f"{least}{ms(result.after.total_ms)} ms in int8, {places}"
+    time = f"{_time(result.after)} in int8, {places}"
     judged = result.judgement
     if judged is not None:
         worth = judged.rows[-1].figures[0]
@@ -180,6 +181,14 @@ def answer(result: Quantized) -> str:
     return f"{time}; {word} {worst_db:.1f} dB{mark}"
 
 
+def _time(profile: Profile) -> str:
+    """As `estimate` has it: no number where most of the work is of unknown cost."""
+    if profile.is_mostly_unknown:
+        return "time not known"
+    least = "at least " if profile.unknown_ops else ""
+    return f"{least}{ms(profile.total_ms)} ms"
+
+
 def _drop(drop: float) -> str:
     if not drop:
         return "as"
@@ -189,7 +198,7 @@ def _drop(drop: float) -> str:
 def _compared(result: Quantized) -> str:
     judged = result.judgement
     if judged is None:
-        return f"compared on {len(result.samples.held_out)} held-out samples"
+        return f"compared on {counted(len(result.samples.held_out), 'held-out sample')}"
     return f"chosen by {judged.choosing}, judged on {judged.unused} that no choice has seen"
 
 
@@ -213,14 +222,12 @@ def _names(losses: list[OutputLoss]) -> str:
 def _plain(result: Quantized) -> list[str]:
     lines = []
     if result.before is not None:
-        lines.append(
-            f"before   {ms(result.before.total_ms)} ms for the float model as if it were int8"
-        )
+        lines.append(f"before   {_time(result.before)} for the float model as if it were int8")
     if result.plain is not None:
         db = min(result.plain.sqnr_db.values())
-        total, tool = ms(result.plain.profile.total_ms), result.tool
+        total = _time(result.plain.profile)
         lines.append(
-            f"plain    {total} ms, {db:.1f} dB: {tool} with default settings on the same data"
+            f"plain    {total}, {db:.1f} dB: {result.tool} with default settings on the same data"
         )
     return lines
 

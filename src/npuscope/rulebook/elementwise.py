@@ -280,6 +280,11 @@ def operands_broadcast_one_way(graph: Graph, op: Op, machine: Machine) -> Refusa
     constants = [t for t in map(graph.tensor, op.inputs[:2]) if t.is_constant]
     if any(not (_is_vector(t.shape, out) or is_streamed_constant(t)) for t in constants):
         return refusal("a float constant of the full shape")
+    # Coefficients belong to the unit: what is streamed past them is the computed operand, in full.
+    held = any(not is_streamed_constant(tensor) for tensor in constants)
+    maps = [t for t in map(graph.tensor, op.inputs[:2]) if not t.is_constant]
+    if held and maps and _without_ones(maps[0].shape) != _without_ones(out):
+        return refusal("$left against a constant of the full shape", left=maps[0].shape)
     return None
 
 

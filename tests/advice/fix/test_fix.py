@@ -175,7 +175,7 @@ def test_an_unknown_name_is_told_with_the_nearest() -> None:
 def test_what_cannot_be_run_is_not_edited(tmp_path: Path) -> None:
     w = OnnxWriter()
     data = w.finish({w.node("NonZero", w.input("x", (1, 3))): None})
-    with pytest.raises(TargetError, match="compared before and after: NonZero is an op"):
+    with pytest.raises(TargetError, match=r"does not know \(NonZero\)"):
         npuscope.fix(save(tmp_path, "odd.onnx", data))
 
 

@@ -29,8 +29,9 @@ _REFUSED = {
     *("Celu", "ThresholdedRelu", "Shrink", "LpNormalization", "ReduceL2HW", "ReduceL2C"),
     *("remainder_with_the_sign_of_x", "lstm", "layer_norm", "layer_norm_over_two_axes"),
     *("instance_norm", "group_norm_per_group", "group_norm_per_channel", "reverse_sequence"),
-    *("reverse_sequence_by_batch", "pad_with_a_value", "pad_around", "transposed grouped"),
-    *("transposed dilated", "transposed depthwise", "resize_by_a_fraction", "resize_of_one_axis"),
+    *("reverse_sequence_by_batch", "pad_with_a_value", "pad_around", "pad_and_cut"),
+    *("transposed grouped", "transposed dilated", "transposed depthwise", "resize_by_a_fraction"),
+    *("resize_of_one_axis",),
 }
 
 

@@ -152,7 +152,6 @@ def refuse_float_network(graph: Graph) -> None:
     raise ModelError(
         f"the network is float32: none of its {len(layers)} layers is quantized, and the NPU has "
         "no float unit",
-        where=layers[0].name,
         hint="; ".join(_ways_to_integers(graph)),
     )
 

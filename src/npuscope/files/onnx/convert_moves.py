@@ -34,6 +34,7 @@ from npuscope.ops.row import broadcast
 
 # --- Ops that slice, repeat and pad; they keep the storage of their input ---
 
+Pads = tuple[tuple[int, int], ...]
 _MIRRORS = {mode.value: mode for mode in MirrorMode}
 _BOUNDS_ARE_INPUTS = 10  # opset from which Slice takes them as inputs
 _PADS_ARE_INPUTS = 11  # the same for Pad
@@ -45,6 +46,7 @@ def pad(task: NodeTask) -> None:
     table = _pad_table(task, len(task.shape(x)))
     pads = tuple((0, 0) if axis == ADDED else table[axis] for axis in x.layout)
     if mode in _MIRRORS and mode != MirrorMode.SYMMETRIC:
+        x, pads = _cut_off(task, x, pads)
         task.emit("MirrorPad", (x.tensor,), MirrorPadAttrs(pads, _MIRRORS[mode]), x.layout, x.via)
     elif mode == "constant":
         # The real value. A node between integers states one of them.
@@ -60,6 +62,22 @@ def pad(task: NodeTask) -> None:
             f"padding mode '{mode}' is not supported",
             hint="supported modes: constant, reflect, edge, wrap",
         )
+
+
+def _cut_off(task: NodeTask, x: LayoutValue, pads: Pads) -> tuple[LayoutValue, Pads]:
+    """Negative pads take values away, before anything is repeated."""
+    if min(map(min, pads), default=0) >= 0:
+        return x, pads
+    starts = tuple(max(0, -before) for before, _ in pads)
+    sizes = tuple(
+        size + min(0, before) + min(0, after)
+        for size, (before, after) in zip(task.tensor(x).shape, pads, strict=True)
+    )
+    if min(sizes) < 1:
+        raise ModelError(f"pads {pads} leave nothing of shape {task.tensor(x).shape}")
+    cut = SliceAttrs(starts, sizes, (1,) * len(sizes))
+    part = task.make("Slice", (x.tensor,), cut, x.layout, x.via)
+    return part, tuple((max(0, before), max(0, after)) for before, after in pads)
 
 
 def _on_the_final_grid(task: NodeTask, x: LayoutValue) -> LayoutValue:

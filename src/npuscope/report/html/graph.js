@@ -43,7 +43,7 @@ function graphBar(view) {
   const search = el("input", {
     type: "search",
     id: "graph-search",
-    placeholder: "search: op, layer, epoch …",
+    placeholder: "search: op, layer, epoch, regex …",
     "aria-label": "search the graph",
     oninput: () => {
       view.words = search.value.trim().toLowerCase();
@@ -99,13 +99,23 @@ function graphBar(view) {
 
 function hitsOf(view) {
   if (!view.words) return [];
-  const words = view.words.split(/\s+/);
+  const tests = view.words.split(/\s+/).map(wordTest);
   return epochs
     .map((epoch, index) => index)
     .filter((index) => {
       const text = `${searchText(epochs[index])} ${(data.modules[index] || []).join("/").toLowerCase()}`;
-      return words.every((word) => text.includes(word));
+      return tests.every((test) => test(text));
     });
+}
+
+// A word is a regular expression; one that is none, such as "(1", is looked for as it stands.
+function wordTest(word) {
+  try {
+    const form = new RegExp(word, "i");
+    return (text) => form.test(text);
+  } catch {
+    return (text) => text.includes(word);
+  }
 }
 
 function nextHit(view, step, told) {

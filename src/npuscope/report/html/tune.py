@@ -47,7 +47,7 @@ def tune_page(result: Tuned) -> str:
             "version": __version__,
             "title": result.model,
             "answer": answer(result),
-            "said": limits_line(result),
+            "said": f"limits: {limits_line(result)}",
             "sure": _SURE,
             "cloud": cloud(
                 f"{result.metric} against milliseconds" if metric else "RAM against milliseconds",
