@@ -8,7 +8,6 @@ from those of its causes (`unexplained`); those that depend on what a memory hel
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from npuscope.ops.run import disturbed, run_some
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = dict[str, Array]
+Fill = Callable[[tuple[int, ...]], Array]
 Values = Callable[[Graph, Op, Sequence[Array], Array], Array]
 OPEN = -(1 << 31)  # depends on what the memory held before
 
@@ -48,7 +48,8 @@ class Cause(Struct, frozen=True):
     of_litert: bool = False
 
 
-_FILLS = (0, 0x7F, 0x80, 0xFF, None, None, None)  # what a memory may have held; None: anything
+_FILLS = (0, 0x7F, 0x80, 0xFF)  # what a memory may have held,
+_RANDOM_FILLS = 12  # beside random bytes
 _REAL = 1e-6  # relative; functions of reals differ in their last bit
 
 
@@ -58,7 +59,10 @@ def unexplained(
     """Causes that changed a value, and how many results do not follow from them. `on_cpu` names
     the tensors that operators outside of the stream make."""
     names: set[str] = set()
-    runs = [_as_compiled(graph, machine, inputs, on_cpu, names, fill) for fill in _FILLS]
+    rng = np.random.default_rng(0)
+    fills: list[Fill] = [lambda shape, byte=byte: np.full(shape, byte, np.uint8) for byte in _FILLS]
+    fills += [lambda shape: rng.integers(0, 256, shape, np.uint8)] * _RANDOM_FILLS
+    runs = [_as_compiled(graph, machine, inputs, on_cpu, names, fill) for fill in fills]
     left = 0
     for name, result in results.items():
         first, *others = (run[name].reshape(result.shape) for run in runs)
@@ -75,10 +79,9 @@ def _as_compiled(
     inputs: Mapping[str, Array],
     on_cpu: Container[str],
     names: set[str],
-    fill: int | None,
+    fill: Fill,
 ) -> Arrays:
     """The network's outputs, operator by operator, with what the causes make of each."""
-    rng = np.random.default_rng()
     values = {name: t.data for name, t in graph.tensors.items() if t.data is not None}
     values |= inputs
     makers = {name: op for op in graph.ops for name in op.outputs}
@@ -92,13 +95,8 @@ def _as_compiled(
                 changed = cause.values(graph, op, reads, result).reshape(result.shape)
                 if cause.of_litert or (changed != result).any():
                     names.add(cause.name)
-                memory = rng.integers(0, 256, result.shape, np.uint8)
-                if fill is not None:
-                    memory[...] = fill
-                is_open = changed == OPEN
-                result = np.where(
-                    is_open, memory.astype(result.dtype), changed.astype(result.dtype)
-                )
+                memory = fill(result.shape).astype(result.dtype)
+                result = np.where(changed == OPEN, memory, changed.astype(result.dtype))
         values[name] = result
         return result
 
@@ -195,25 +193,9 @@ def _summed(graph: Graph, op: Op, inputs: Sequence[Array], result: Array) -> Arr
     return _stored(graph, op, scaled[: result.size]).reshape(result.shape)
 
 
-def spilling(graph: Graph, on_cpu: Container[str]) -> set[str]:
-    """Sums with more values than their outputs have room for: they overwrite other tensors."""
-    names = set()
-    for op in graph.ops:
-        if op.kind == "ReduceSum" and op.outputs[0] not in on_cpu:
-            shape = list(graph.tensors[op.inputs[0]].shape)
-            del shape[op.attrs_as(ReduceAttrs).axes[0]]
-            if prod(shape) > prod(graph.output_tensor(op).shape):
-                names.add(op.outputs[0])
-    return names
-
-
 def _sums_bytes(graph: Graph, op: Op) -> bool:
     """LiteRT's reference kernel of 8 bits is wrong; its default one is not."""
     return op.kind == "ReduceSum" and graph.tensors[op.inputs[0]].dtype.limits[1] < 256
-
-
-def _as_it_is(graph: Graph, op: Op, inputs: Sequence[Array], result: Array) -> Array:
-    return result
 
 
 def _rows_move(graph: Graph, op: Op) -> bool:
@@ -224,6 +206,31 @@ def _rows_move(graph: Graph, op: Op) -> bool:
     shape = graph.tensors[op.inputs[0]].shape
     kept = [n for axis, n in enumerate(shape) if axis < max(attrs.axes) and axis not in attrs.axes]
     return not attrs.keep_dims and any(n > 1 for n in kept)
+
+
+def _reduces_part_or_rows(graph: Graph, op: Op) -> bool:
+    """Along the first or last axis of a part; sums of channels whose rows become channels."""
+    attrs, shape = op.attrs, graph.tensors[op.inputs[0]].shape
+    if not isinstance(attrs, ReduceAttrs) or op.kind == "Mean":
+        return False
+    last = len(shape) - 1 in attrs.axes
+    if op.kind == "ReduceSum" and last and not attrs.keep_dims:
+        return graph.output_tensor(op).shape[-1:] > (1,) or _part_maker(graph, op) is not None
+    first = 0 in attrs.axes and op.kind != "ReduceSum"
+    return (first or last) and _part_maker(graph, op) is not None
+
+
+def _pads_a_reduction(graph: Graph, op: Op) -> bool:
+    makers = (one.kind for one in graph.ops if op.inputs[0] in one.outputs)
+    return op.kind == "Pad" and next(makers, "") in ("ReduceMax", "ReduceMin")
+
+
+def _mirrors_memory(graph: Graph, op: Op) -> bool:
+    """Along channels, or along the batch."""
+    if not isinstance(op.attrs, MirrorPadAttrs):
+        return False
+    pads = op.attrs.pads
+    return any(pads[-1]) or (len(pads) == 4 and any(pads[0]))
 
 
 def _first_row(graph: Graph, op: Op, inputs: Sequence[Array], result: Array) -> Array:
@@ -262,10 +269,6 @@ def _clipped_as_signed(graph: Graph, op: Op, inputs: Sequence[Array], result: Ar
         low, high = (quantize_real(bound, quant) for bound in bounds)
     signed = result.astype(np.uint8).view(np.int8)
     return np.clip(signed, max(low, -128), min(high, 127)).astype(np.int8).view(np.uint8)
-
-
-def _asks_an_output(graph: Graph, op: Op) -> bool:
-    return op.kind == "Where" and op.inputs[0] in graph.outputs
 
 
 def _masked_by_one(graph: Graph, op: Op, inputs: Sequence[Array], result: Array) -> Array:
@@ -347,15 +350,12 @@ CAUSES = (
     Cause("divides stored values", _U85, lambda g, op: op.kind == "Div", _divided),
     Cause("0 / x in LiteRT", _ALL, lambda g, op: op.kind == "Div", _zero_divided, on_cpu=True),
     Cause("sums one axis", _ALL, lambda g, op: op.kind == "ReduceSum", _summed),
-    Cause("sum of LiteRT", _ALL, _sums_bytes, _as_it_is, of_litert=True),
-    Cause("sum of LiteRT", _ALL, _sums_bytes, _as_it_is, on_cpu=True, of_litert=True),
+    Cause("sum of LiteRT", _ALL, _sums_bytes, lambda g, op, x, y: y, of_litert=True),
+    Cause("sum of LiteRT", _ALL, _sums_bytes, lambda g, op, x, y: y, on_cpu=True, of_litert=True),
     Cause("reduces the first row", _ALL, _rows_move, _first_row),
-    Cause(
-        "pads channels with memory",
-        _ALL,
-        lambda g, op: isinstance(op.attrs, MirrorPadAttrs) and any(op.attrs.pads[-1]),
-        _all_open,
-    ),
+    Cause("reduces other values", _U85, _reduces_part_or_rows, _all_open),
+    Cause("writes a reduction before its place", _OLD, _pads_a_reduction, _all_open),
+    Cause("pads with memory", _ALL, _mirrors_memory, _all_open),
     Cause("resizes by centres", _U85, _is_nearest, _by_centres),
     Cause(
         "clips bytes as signed",
@@ -384,6 +384,11 @@ CAUSES = (
     ),
     Cause("clips bytes as signed", _OLD, _multiplies_and_clips, _clipped_as_signed),
     Cause("selects in another shape", _U85, _selects_reshaped, _all_open),
-    Cause("selects by one bit", _U85, _asks_an_output, _masked_by_one),
+    Cause(
+        "selects by one bit",
+        _U85,
+        lambda g, op: op.kind == "Where" and op.inputs[0] in g.outputs,
+        _masked_by_one,
+    ),
     Cause("centres in a stride", _U85, lambda g, op: any(_gaps(g, op)), _centred_in_gaps),
 )

@@ -365,3 +365,22 @@ def test_an_offload_may_leave_its_results_in_the_arena(path: Path) -> None:
     expected = Network(read_vela(path.read_bytes())).run({"image": image})
     results = Network(read_vela(bytes(builder.Output()))).run({"image": image})
     assert np.array_equal(results["real"], expected["real"])
+
+
+@pytest.mark.parametrize(
+    ("pads", "hits"), [((0, 0, 1, 0), 0), ((0, 0, 0, 1), 1), ((1, 1, 0, 0), 1)]
+)
+def test_mirrored_channels_and_batches_are_found(
+    pads: tuple[int, ...], hits: int, tmp_path: Path
+) -> None:
+    from models_tflite import TfliteWriter
+    from npuscope.families.ethos_u.rules import mirrored_channels
+
+    writer = TfliteWriter()
+    image = writer.tensor("x", (1, 4, 4, 4), "int8", 0.1)
+    shape = tuple(n + pad for n, pad in zip((1, 4, 4, 4), pads, strict=True))
+    result = writer.tensor("y", shape, "int8", 0.1)
+    sides = writer.constant("p", np.array([(pad, 0) for pad in pads], np.int32))
+    writer.op("MIRROR_PAD", [image, sides], [result])
+    graph = read_model(tmp_path / "mirror.tflite", writer.finish([image], [result]))
+    assert len(list(mirrored_channels(graph))) == hits

@@ -177,15 +177,18 @@ def _limited(profile: Profile, limit: KernelLimit) -> Iterator[Hit]:
 
 @lint(
     "LINT-ETHOS-MIRROR-PAD",
-    "Vela drops mirrored channels",
+    "Vela drops mirrored channels and batches",
     severity=Severity.ERROR,
     confidence=Confidence.VERIFIED,
-    cause="ethos-u-vela 5.2.0 compiles a MIRROR_PAD along channels to copies of the channels that "
-    "were there: the new ones hold what happened to be in memory.",
+    cause="ethos-u-vela 5.2.0 compiles a MIRROR_PAD along channels or the batch to copies of those "
+    "that were there: the new ones hold what happened to be in memory.",
     fixes=(PAD_THE_IMAGE,),
 )
 def mirrored_channels(graph: Graph) -> Iterator[Hit]:
-    """A mirror pad along the channels is compiled to something else."""
+    """A mirror pad along the channels or the batch is compiled to something else."""
     for op in graph.ops:
-        if isinstance(op.attrs, MirrorPadAttrs) and any(op.attrs.pads[-1]):
-            yield Hit(op.origin, str(op.attrs.pads[-1]), None)
+        if isinstance(op.attrs, MirrorPadAttrs):
+            pads = op.attrs.pads
+            for pad in pads[-1:] + (pads[:1] if len(pads) == 4 else ()):
+                if any(pad):
+                    yield Hit(op.origin, str(pad), None)
