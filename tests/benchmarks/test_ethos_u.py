@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,14 @@ def benchmark() -> Any:
     pytest.importorskip("ai_edge_litert", reason="ai_edge_litert is not installed")
     pytest.importorskip("ethosu.vela", reason="ethos-u-vela is not installed")
     sys.path.insert(0, str(SCRIPTS))
-    try:
-        import ethos_u
+    try:  # a package of the tests has the same name
+        spec = spec_from_file_location("ethos_u_script", SCRIPTS / "ethos_u.py")
+        assert spec is not None and spec.loader is not None
+        script = module_from_spec(spec)
+        spec.loader.exec_module(script)
     finally:
         sys.path.remove(str(SCRIPTS))
-    return ethos_u
+    return script
 
 
 @pytest.mark.parametrize("seed", SINGLES)

@@ -377,8 +377,8 @@ def test_mirrored_channels_and_batches_are_found(
     from npuscope.families.ethos_u.rules import mirrored_channels
 
     writer = TfliteWriter()
-    image = writer.tensor("x", (1, 4, 4, 4), "int8", 0.1)
-    shape = tuple(n + pad for n, pad in zip((1, 4, 4, 4), pads, strict=True))
+    image = writer.tensor("x", (2, 4, 4, 4), "int8", 0.1)
+    shape = tuple(n + pad for n, pad in zip((2, 4, 4, 4), pads, strict=True))
     result = writer.tensor("y", shape, "int8", 0.1)
     sides = writer.constant("p", np.array([(pad, 0) for pad in pads], np.int32))
     writer.op("MIRROR_PAD", [image, sides], [result])
