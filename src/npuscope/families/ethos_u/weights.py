@@ -26,6 +26,7 @@ _CHUNK, _SHORT_CHUNK = 12, 8
 _AHEAD = 8  # weights may be ahead of the runs of zeros by so many
 _MOST_WEIGHTS = 1 << 26
 _MOST_CODES = 1 << 9
+_ONES = [number.bit_count() for number in range(1 << _CHUNK)]
 _WHERE = "weight stream"
 
 
@@ -167,24 +168,27 @@ def _run_chunk(head: _Slice) -> int:
 
 def _walk_weights(bits: _Bits, head: _Slice) -> _Track:
     """As `_walk`, for the many slices without runs of zeros."""
-    firsts, remainders = [], []
-    data, place, width = bits.data, bits.place, head.weight_bits
-    second_bits = 0 if head.truncated else -1
+    firsts: list[int] = []
+    words, place, width = bits.words.data, bits.place, head.weight_bits
+    masks = [0 if head.truncated else (1 << ones) - 1 for ones in range(_CHUNK + 1)]
     count, last = 0, 0
-    while count < head.count:
-        if place > bits.size:
-            raise FileError("the weights end in the middle of a slice", where=_WHERE)
-        word = int.from_bytes(data[place >> 3 : (place >> 3) + 4], "little") >> (place & 7)
-        size = (word & 0xFFF).bit_count()
-        firsts.append(place)
-        place += _CHUNK + size
-        remainders.append(place)
-        place += last * width
-        last = _CHUNK - (word >> _CHUNK & (1 << size) - 1 & second_bits).bit_count()
-        count += last
-    remainders.append(place)
+    try:
+        while count < head.count:
+            firsts.append(place)
+            word = words[place >> 3] >> (place & 7)
+            ones = _ONES[word & 0xFFF]
+            place += _CHUNK + ones + last * width
+            last = _CHUNK - _ONES[word >> _CHUNK & masks[ones]]
+            count += last
+    except IndexError:
+        place = bits.size + 1
+    if place > bits.size or firsts[-1] > bits.size:
+        raise FileError("the weights end in the middle of a slice", where=_WHERE)
     bits.place = place + (last - (count - head.count)) * width
-    return _Track(width, firsts, [first + _CHUNK for first in firsts], remainders[1:])
+    places = np.array(firsts)
+    # those of a chunk follow the quotients of the next one
+    quotients = places + _CHUNK + np.array(_ONES)[bits.at(places, _CHUNK)]
+    return _Track(width, firsts, (places + _CHUNK).tolist(), [*quotients[1:].tolist(), place])
 
 
 def _walk(bits: _Bits, head: _Slice) -> tuple[_Track, _Track]:
