@@ -27,6 +27,7 @@ _AHEAD = 8  # weights may be ahead of the runs of zeros by so many
 _MOST_WEIGHTS = 1 << 26
 _MOST_CODES = 1 << 9
 _ONES = [number.bit_count() for number in range(1 << _CHUNK)]
+_ONES_ARRAY = np.array(_ONES)
 _WHERE = "weight stream"
 
 
@@ -187,7 +188,7 @@ def _walk_weights(bits: _Bits, head: _Slice) -> _Track:
     bits.place = place + (last - (count - head.count)) * width
     places = np.array(firsts)
     # those of a chunk follow the quotients of the next one
-    quotients = places + _CHUNK + np.array(_ONES)[bits.at(places, _CHUNK)]
+    quotients = places + _CHUNK + _ONES_ARRAY[bits.at(places, _CHUNK)]
     return _Track(width, firsts, (places + _CHUNK).tolist(), [*quotients[1:].tolist(), place])
 
 
