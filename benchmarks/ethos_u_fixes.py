@@ -1,6 +1,6 @@
 """Ethos-U: edits of `fix`, verified end to end.
 
-    python benchmarks/ethos_u_fixes.py MODEL... [--machines ethos-u55-128,ethos-u85-256] [--plain] [-o ROWS]
+    python benchmarks/ethos_u_fixes.py MODEL... [--machines NAME,NAME] [--plain] [-o ROWS]
 
 Every network is fixed, and the file that comes out is compiled by Vela again and
 executed on random inputs; LiteRT's reference kernels compute the same on that file. Prints one JSON
