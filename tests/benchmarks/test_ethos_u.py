@@ -121,6 +121,14 @@ def _smallest_of_a_part() -> bytes:
     return writer.finish([image], [output])
 
 
+def _largest_of_a_part() -> bytes:
+    writer = TfliteWriter()
+    image, part = _part(writer)
+    output = writer.tensor("y", (1, 1, 3), "int32")
+    writer.op("ARG_MAX", [part, writer.constant("along", np.array(2, np.int32))], [output])
+    return writer.finish([image], [output])
+
+
 def _padded_reduction() -> bytes:
     writer = TfliteWriter()
     image = writer.tensor("x", (1, 1, 13, 3), "int8", 0.02, -5)
@@ -174,6 +182,7 @@ def _selection(condition_leaves: bool) -> bytes:
         (_transposed_part(axis=2), "ethos-u85-256", "reads the whole's beginning"),
         (_pool_of_every_second(), "ethos-u55-128", "skips a row or column"),
         (_smallest_of_a_part(), "ethos-u85-256", "reduces other values"),
+        (_largest_of_a_part(), "ethos-u85-256", "looks along the other axis"),
         (_padded_reduction(), "ethos-u55-128", "writes a reduction before its place"),
         (_selection(True), "ethos-u85-256", "selects by one bit"),
         (_selection(False), "ethos-u85-256", "selects in another shape"),

@@ -12,7 +12,7 @@ from npuscope.graph.model import Activation, DType, Graph, Op
 from npuscope.ops.images import Coordinates, ResizeAttrs, ResizeMode
 from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs, is_depthwise
 from npuscope.ops.moves import MirrorPadAttrs, SliceAttrs, SplitAttrs, TransposeAttrs
-from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
+from npuscope.ops.reduce import ArgAttrs, PoolAttrs, ReduceAttrs
 from npuscope.ops.table import having
 from npuscope.ops.traits import Trait
 
@@ -81,6 +81,16 @@ def _part_maker(graph: Graph, op: Op) -> Op | None:
     maker = _maker(graph, op)
     cuts = maker is not None and isinstance(maker.attrs, SliceAttrs | SplitAttrs)
     return maker if cuts else None
+
+
+def _finds_in_a_part(graph: Graph, op: Op) -> bool:
+    """Along the width of a part, which may have lost an axis of 1."""
+    maker = _maker(graph, op)
+    if maker is not None and maker.kind == "Reshape":
+        maker = _maker(graph, maker)
+    cut = maker is not None and isinstance(maker.attrs, SliceAttrs | SplitAttrs)
+    rank = len(graph.tensors[op.inputs[0]].shape)
+    return cut and isinstance(op.attrs, ArgAttrs) and op.attrs.axis == rank - 2
 
 
 def _multiplies_depth(graph: Graph, op: Op) -> bool:
@@ -185,6 +195,7 @@ FAULTS = (
     VelaFault("pads after the image", _OLD, _transposes_a_part),
     VelaFault("skips a row or column", _ALL, _pads_every_second),
     VelaFault("reads the whole's beginning", _U85, _begins_inside),
+    VelaFault("looks along the other axis", _U85, _finds_in_a_part),
     VelaFault("clips bytes as signed", _OLD, _multiplies_and_clips),
     VelaFault("selects in another shape", _U85, _selects_reshaped),
     VelaFault("selects by one bit", _U85, _selects_by_output),
