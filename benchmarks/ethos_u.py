@@ -18,16 +18,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Container, Iterator
+from math import prod
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
-from ethos_u_causes import spilling, unexplained
+from ethos_u_causes import unexplained
 
 from npuscope.errors import NpuscopeError
 from npuscope.families.ethos_u.build import compiled, timed
 from npuscope.families.ethos_u.network import executed
 from npuscope.files.tflite.file import parse
+from npuscope.graph.model import Graph
+from npuscope.ops.reduce import ReduceAttrs
 from npuscope.ops.run import run_once
 from npuscope.profiling.model import Profile
 from npuscope.program.model import EpochKind
@@ -120,7 +123,7 @@ def compared(path: Path, machine: str) -> dict[str, Any]:
         left = [op for op in build.file.model.ops if op.index not in build.file.offloads]
         tensors = {build.file.tensor(index).name for op in left for index in op.outputs}
         causes, rest = unexplained(build.graph, machine, arguments, tensors, results)
-        if rest and (spilled := spilling(build.graph, tensors)):
+        if rest and (spilled := _spilling(build.graph, tensors)):
             rest = _rest(path, machine, spilled)
         row |= {"causes": causes, "unexplained": rest if causes else different}
     return row
@@ -136,6 +139,18 @@ def _rest(path: Path, machine: str, spilled: set[str]) -> int:
         part.write_bytes(data)
         rest: int = compared(part, machine).get("unexplained", 0)
         return rest
+
+
+def _spilling(graph: Graph, on_cpu: Container[str]) -> set[str]:
+    """Sums with more values than their outputs have room for: they overwrite other tensors."""
+    names = set()
+    for op in graph.ops:
+        if op.kind == "ReduceSum" and op.outputs[0] not in on_cpu:
+            shape = list(graph.tensors[op.inputs[0]].shape)
+            del shape[op.attrs_as(ReduceAttrs).axes[0]]
+            if prod(shape) > prod(graph.output_tensor(op).shape):
+                names.add(op.outputs[0])
+    return names
 
 
 def _without(data: bytes, names: Container[str]) -> bytes | None:

@@ -8,14 +8,14 @@ from those of its causes (`unexplained`); those that depend on what a memory hel
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from math import prod
+from functools import partial
 from typing import Any
 
 import numpy as np
 from msgspec import Struct, structs
 
-from npuscope.graph.model import Activation, DType, Graph, Op
-from npuscope.ops.images import Coordinates, ResizeAttrs, ResizeMode
+from npuscope.families.ethos_u.faults import FAULTS, stride_gaps
+from npuscope.graph.model import Activation, Graph, Op
 from npuscope.ops.kernels.requantize import (
     Multipliers,
     clamp_limits,
@@ -25,13 +25,13 @@ from npuscope.ops.kernels.requantize import (
     scale_twice,
 )
 from npuscope.ops.kernels.step import quant_of
-from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs, is_depthwise
-from npuscope.ops.moves import MirrorPadAttrs, SliceAttrs, SplitAttrs
-from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
+from npuscope.ops.layers import ConvAttrs
+from npuscope.ops.reduce import ReduceAttrs
 from npuscope.ops.run import disturbed, run_some
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = dict[str, Array]
+Fill = Callable[[tuple[int, ...]], Array]
 Values = Callable[[Graph, Op, Sequence[Array], Array], Array]
 OPEN = -(1 << 31)  # depends on what the memory held before
 
@@ -48,7 +48,8 @@ class Cause(Struct, frozen=True):
     of_litert: bool = False
 
 
-_FILLS = (0, 0x7F, 0x80, 0xFF, None, None, None)  # what a memory may have held; None: anything
+_FILLS = (0, 0x7F, 0x80, 0xFF)  # what a memory may have held,
+_RANDOM_FILLS = 12  # beside random bytes
 _REAL = 1e-6  # relative; functions of reals differ in their last bit
 
 
@@ -58,7 +59,10 @@ def unexplained(
     """Causes that changed a value, and how many results do not follow from them. `on_cpu` names
     the tensors that operators outside of the stream make."""
     names: set[str] = set()
-    runs = [_as_compiled(graph, machine, inputs, on_cpu, names, fill) for fill in _FILLS]
+    rng = np.random.default_rng(0)
+    fills: list[Fill] = [lambda shape, byte=byte: np.full(shape, byte, np.uint8) for byte in _FILLS]
+    fills += [lambda shape: rng.integers(0, 256, shape, np.uint8)] * _RANDOM_FILLS
+    runs = [_as_compiled(graph, machine, inputs, on_cpu, names, fill) for fill in fills]
     left = 0
     for name, result in results.items():
         first, *others = (run[name].reshape(result.shape) for run in runs)
@@ -75,10 +79,9 @@ def _as_compiled(
     inputs: Mapping[str, Array],
     on_cpu: Container[str],
     names: set[str],
-    fill: int | None,
+    fill: Fill,
 ) -> Arrays:
     """The network's outputs, operator by operator, with what the causes make of each."""
-    rng = np.random.default_rng()
     values = {name: t.data for name, t in graph.tensors.items() if t.data is not None}
     values |= inputs
     makers = {name: op for op in graph.ops for name in op.outputs}
@@ -92,20 +95,15 @@ def _as_compiled(
                 changed = cause.values(graph, op, reads, result).reshape(result.shape)
                 if cause.of_litert or (changed != result).any():
                     names.add(cause.name)
-                memory = rng.integers(0, 256, result.shape, np.uint8)
-                if fill is not None:
-                    memory[...] = fill
-                is_open = changed == OPEN
-                result = np.where(
-                    is_open, memory.astype(result.dtype), changed.astype(result.dtype)
-                )
+                memory = fill(result.shape).astype(result.dtype)
+                result = np.where(changed == OPEN, memory, changed.astype(result.dtype))
         values[name] = result
         return result
 
     return disturbed(graph, inputs, change)
 
 
-_ALL, _OLD, _U85 = ("ethos-u",), ("ethos-u55", "ethos-u65"), ("ethos-u85",)
+_ALL, _U85 = ("ethos-u",), ("ethos-u85",)
 
 
 def _centred(graph: Graph, name: str, values: Array) -> Array:
@@ -121,10 +119,6 @@ def _stored(graph: Graph, op: Op, values: Array) -> Array:
 
 def _scale(graph: Graph, name: str) -> float:
     return quant_of(graph.tensors[name]).scale
-
-
-def _is_uint8(graph: Graph, op: Op) -> bool:
-    return graph.tensors[op.inputs[0]].dtype is DType.UINT8
 
 
 # --- Rounding ---
@@ -195,35 +189,9 @@ def _summed(graph: Graph, op: Op, inputs: Sequence[Array], result: Array) -> Arr
     return _stored(graph, op, scaled[: result.size]).reshape(result.shape)
 
 
-def spilling(graph: Graph, on_cpu: Container[str]) -> set[str]:
-    """Sums with more values than their outputs have room for: they overwrite other tensors."""
-    names = set()
-    for op in graph.ops:
-        if op.kind == "ReduceSum" and op.outputs[0] not in on_cpu:
-            shape = list(graph.tensors[op.inputs[0]].shape)
-            del shape[op.attrs_as(ReduceAttrs).axes[0]]
-            if prod(shape) > prod(graph.output_tensor(op).shape):
-                names.add(op.outputs[0])
-    return names
-
-
 def _sums_bytes(graph: Graph, op: Op) -> bool:
     """LiteRT's reference kernel of 8 bits is wrong; its default one is not."""
     return op.kind == "ReduceSum" and graph.tensors[op.inputs[0]].dtype.limits[1] < 256
-
-
-def _as_it_is(graph: Graph, op: Op, inputs: Sequence[Array], result: Array) -> Array:
-    return result
-
-
-def _rows_move(graph: Graph, op: Op) -> bool:
-    """A kept axis before a reduced one, and the output has lost its place."""
-    attrs = op.attrs
-    if op.kind not in ("ReduceMax", "ReduceMin") or not isinstance(attrs, ReduceAttrs):
-        return False
-    shape = graph.tensors[op.inputs[0]].shape
-    kept = [n for axis, n in enumerate(shape) if axis < max(attrs.axes) and axis not in attrs.axes]
-    return not attrs.keep_dims and any(n > 1 for n in kept)
 
 
 def _first_row(graph: Graph, op: Op, inputs: Sequence[Array], result: Array) -> Array:
@@ -234,10 +202,6 @@ def _first_row(graph: Graph, op: Op, inputs: Sequence[Array], result: Array) -> 
     return values.reshape(result.shape)
 
 
-def _all_open(graph: Graph, op: Op, inputs: Sequence[Array], result: Array) -> Array:
-    return np.full(result.shape, OPEN)
-
-
 def _by_centres(graph: Graph, op: Op, inputs: Sequence[Array], result: Array) -> Array:
     image = inputs[0]
     for axis in (1, 2):
@@ -245,12 +209,6 @@ def _by_centres(graph: Graph, op: Op, inputs: Sequence[Array], result: Array) ->
         places = (2 * np.arange(target) + 1) * size // (2 * target)
         image = image.take(places, axis)
     return image
-
-
-def _is_nearest(graph: Graph, op: Op) -> bool:
-    attrs = op.attrs
-    plain = isinstance(attrs, ResizeAttrs) and attrs.coordinates is Coordinates.ASYMMETRIC
-    return plain and attrs.mode is ResizeMode.NEAREST
 
 
 def _clipped_as_signed(graph: Graph, op: Op, inputs: Sequence[Array], result: Array) -> Array:
@@ -264,57 +222,11 @@ def _clipped_as_signed(graph: Graph, op: Op, inputs: Sequence[Array], result: Ar
     return np.clip(signed, max(low, -128), min(high, 127)).astype(np.int8).view(np.uint8)
 
 
-def _asks_an_output(graph: Graph, op: Op) -> bool:
-    return op.kind == "Where" and op.inputs[0] in graph.outputs
-
-
 def _masked_by_one(graph: Graph, op: Op, inputs: Sequence[Array], result: Array) -> Array:
     """A condition that is an output of the network is stored as 0 or 1, and taken for a mask."""
     mask = np.broadcast_to(inputs[0], result.shape).astype(np.int64)
     a, b = (_centred(graph, op.outputs[0], values) for values in inputs[1:])
     return _stored(graph, op, a & mask | b & ~mask)
-
-
-def _selects_reshaped(graph: Graph, op: Op) -> bool:
-    """An operand that others read in another shape: the stream takes it in that shape."""
-    reshaped = {one.inputs[0] for one in graph.ops if one.kind == "Reshape"}
-    return op.kind == "Where" and not reshaped.isdisjoint(op.inputs)
-
-
-def _multiplies_depth(graph: Graph, op: Op) -> bool:
-    attrs = op.attrs
-    grouped = isinstance(attrs, ConvAttrs) and is_depthwise(graph, op)
-    return grouped and graph.output_tensor(op).shape[3] > graph.tensors[op.inputs[0]].shape[3]
-
-
-def _multiplies_and_clips(graph: Graph, op: Op) -> bool:
-    clips = getattr(op.attrs, "activation", Activation.NONE) is not Activation.NONE
-    return clips and _is_uint8(graph, op) and _multiplies_depth(graph, op)
-
-
-def _part_maker(graph: Graph, op: Op) -> Op | None:
-    """What cuts the input out of a larger image."""
-    maker = next((one for one in graph.ops if op.inputs[0] in one.outputs), None)
-    cuts = maker is not None and isinstance(maker.attrs, SliceAttrs | SplitAttrs)
-    return maker if cuts else None
-
-
-def _pads_every_second(graph: Graph, op: Op) -> bool:
-    """A window with padding over an image of which some rows or columns are left out."""
-    maker = _part_maker(graph, op)
-    pads = op.attrs.pads if isinstance(op.attrs, ConvAttrs | PoolAttrs) else ()
-    strided = maker is not None and isinstance(maker.attrs, SliceAttrs)
-    return strided and any(pads) and max(maker.attrs_as(SliceAttrs).steps[1:3]) > 1
-
-
-def _begins_inside(graph: Graph, op: Op) -> bool:
-    """A part that does not begin in the first row and column of the image."""
-    maker = _part_maker(graph, op)
-    if maker is None:
-        return False
-    if isinstance(maker.attrs, SplitAttrs):
-        return maker.attrs.axis in (1, 2) and op.inputs[0] != maker.outputs[0]
-    return any(maker.attrs_as(SliceAttrs).starts[1:3])
 
 
 def _padded_behind(graph: Graph, op: Op, inputs: Sequence[Array], result: Array) -> Array:
@@ -326,64 +238,45 @@ def _padded_behind(graph: Graph, op: Op, inputs: Sequence[Array], result: Array)
     return run_some(graph, [structs.replace(op, attrs=shifted)], values)[op.outputs[0]]
 
 
-def _gaps(graph: Graph, op: Op) -> tuple[int, int]:
-    """How much narrower than its stride a kernel is, by axis."""
-    attrs = op.attrs
-    if not isinstance(attrs, TransposeConvAttrs):
-        return 0, 0
-    _, height, width, _ = graph.tensors[op.inputs[1]].shape
-    return max(attrs.strides[0] - height, 0), max(attrs.strides[1] - width, 0)
-
-
 def _centred_in_gaps(graph: Graph, op: Op, inputs: Sequence[Array], result: Array) -> Array:
-    down, right = _gaps(graph, op)
+    down, right = stride_gaps(graph, op)
     return np.roll(result, (down // 2, right // 2), (1, 2))
+
+
+_OF_FAULTS: dict[str, Values] = {
+    "divides stored values": _divided,
+    "sums one axis": _summed,
+    "reduces the first row": _first_row,
+    "resizes by centres": _by_centres,
+    "clips bytes as signed": _clipped_as_signed,
+    "looks along the other axis": lambda graph, op, inputs, result: np.zeros_like(result),
+    "selects by one bit": _masked_by_one,
+    "centres in a stride": _centred_in_gaps,
+}
+
+
+def _of_fault(graph: Graph, op: Op, inputs: Sequence[Array], result: Array, name: str) -> Array:
+    if name == "pads after the image" and op.kind == "Conv2D":
+        return _padded_behind(graph, op, inputs, result)
+    values = _OF_FAULTS.get(name)
+    return np.full(result.shape, OPEN) if values is None else values(graph, op, inputs, result)
 
 
 CAUSES = (
     Cause("rounds twice", _ALL, lambda g, op: op.kind == "FullyConnected", _dense),
     Cause("compares rounded", _U85, lambda g, op: op.kind in _COMPARISONS, _compared),
     Cause("negates about zero points", _ALL, lambda g, op: op.kind == "Neg", _negated),
-    Cause("divides stored values", _U85, lambda g, op: op.kind == "Div", _divided),
     Cause("0 / x in LiteRT", _ALL, lambda g, op: op.kind == "Div", _zero_divided, on_cpu=True),
-    Cause("sums one axis", _ALL, lambda g, op: op.kind == "ReduceSum", _summed),
-    Cause("sum of LiteRT", _ALL, _sums_bytes, _as_it_is, of_litert=True),
-    Cause("sum of LiteRT", _ALL, _sums_bytes, _as_it_is, on_cpu=True, of_litert=True),
-    Cause("reduces the first row", _ALL, _rows_move, _first_row),
     Cause(
-        "pads channels with memory",
+        "rounds sums half up",
         _ALL,
-        lambda g, op: isinstance(op.attrs, MirrorPadAttrs) and any(op.attrs.pads[-1]),
-        _all_open,
+        lambda g, op: _sums_bytes(g, op) and len(op.attrs_as(ReduceAttrs).axes) == 1,
+        _summed,
     ),
-    Cause("resizes by centres", _U85, _is_nearest, _by_centres),
-    Cause(
-        "clips bytes as signed",
-        _OLD,
-        lambda g, op: op.kind == "Transpose" and _is_uint8(g, op),
-        _clipped_as_signed,
+    Cause("sum of LiteRT", _ALL, _sums_bytes, lambda g, op, x, y: y, of_litert=True),
+    Cause("sum of LiteRT", _ALL, _sums_bytes, lambda g, op, x, y: y, on_cpu=True, of_litert=True),
+    *(
+        Cause(fault.name, fault.machines, fault.applies, partial(_of_fault, name=fault.name))
+        for fault in FAULTS
     ),
-    Cause(
-        "pads after the image",
-        _ALL,
-        lambda g, op: _multiplies_depth(g, op) and _part_maker(g, op) is not None,
-        _padded_behind,
-    ),
-    Cause(
-        "pads after the image",
-        _OLD,
-        lambda g, op: op.kind == "TransposeConv" and _part_maker(g, op) is not None,
-        _all_open,
-    ),
-    Cause("skips a row or column", _ALL, _pads_every_second, _all_open),
-    Cause(
-        "reads the whole's beginning",
-        _U85,
-        lambda g, op: op.kind == "TransposeConv" and _begins_inside(g, op),
-        _all_open,
-    ),
-    Cause("clips bytes as signed", _OLD, _multiplies_and_clips, _clipped_as_signed),
-    Cause("selects in another shape", _U85, _selects_reshaped, _all_open),
-    Cause("selects by one bit", _U85, _asks_an_output, _masked_by_one),
-    Cause("centres in a stride", _U85, lambda g, op: any(_gaps(g, op)), _centred_in_gaps),
 )

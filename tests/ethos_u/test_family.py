@@ -365,3 +365,47 @@ def test_an_offload_may_leave_its_results_in_the_arena(path: Path) -> None:
     expected = Network(read_vela(path.read_bytes())).run({"image": image})
     results = Network(read_vela(bytes(builder.Output()))).run({"image": image})
     assert np.array_equal(results["real"], expected["real"])
+
+
+@pytest.mark.parametrize(
+    ("pads", "hits"), [((0, 0, 1, 0), 0), ((0, 0, 0, 1), 1), ((1, 1, 0, 0), 1)]
+)
+def test_mirrored_channels_and_batches_are_found(
+    pads: tuple[int, ...], hits: int, tmp_path: Path
+) -> None:
+    from models_tflite import TfliteWriter
+    from npuscope.families.ethos_u.rules import mirrored_channels
+
+    writer = TfliteWriter()
+    image = writer.tensor("x", (2, 4, 4, 4), "int8", 0.1)
+    shape = tuple(n + pad for n, pad in zip((2, 4, 4, 4), pads, strict=True))
+    result = writer.tensor("y", shape, "int8", 0.1)
+    sides = writer.constant("p", np.array([(pad, 0) for pad in pads], np.int32))
+    writer.op("MIRROR_PAD", [image, sides], [result])
+    graph = read_model(tmp_path / "mirror.tflite", writer.finish([image], [result]))
+    assert len(list(mirrored_channels(graph, "ethos-u55-64"))) == hits
+
+
+@pytest.mark.parametrize(
+    ("machine", "dtype", "values"),
+    [
+        ("ethos-u55-64", "uint8", ["clips bytes as signed"]),
+        ("ethos-u65-512", "uint8", ["clips bytes as signed"]),
+        ("ethos-u85-256", "uint8", []),
+        ("ethos-u55-64", "int8", []),
+    ],
+)
+def test_operators_that_vela_changes_are_found(
+    machine: str, dtype: str, values: list[str], tmp_path: Path
+) -> None:
+    from models_tflite import TfliteWriter
+
+    writer = TfliteWriter()
+    image = writer.tensor("x", (1, 3, 4, 5), dtype, 0.1)
+    result = writer.tensor("y", (1, 3, 5, 4), dtype, 0.1)
+    order = writer.constant("p", np.array([0, 1, 3, 2], np.int32))
+    writer.op("TRANSPOSE", [image, order], [result])
+    path = save(tmp_path, "turn.tflite", writer.finish([image], [result]))
+    findings = npuscope.lint(path, machine=machine)
+    found = [f.evidence["value"] for f in findings if f.rule == "LINT-ETHOS-VALUES"]
+    assert found == values

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from ethos_u.networks import Convolution
+import pytest
+from msgspec.structs import replace
+
+from ethos_u.networks import Convolution, vela_file
 from ethos_u.streams import U55_128, U85_256, Builder
 from npuscope.errors import UsageError
+from npuscope.families.ethos_u.build import read_build, timed
 from npuscope.families.ethos_u.jobs import FeatureMap, NpuKernel
 from npuscope.families.ethos_u.machine import load_machine, machine_names, memory_modes, systems
 from npuscope.families.ethos_u.registers import jobs_of
@@ -132,3 +136,15 @@ def test_a_board_is_written_for_vela() -> None:
         "OffChipFlash_read_latency=64",
         "OffChipFlash_write_latency=64",
     ]
+
+
+def test_the_interval_knows_of_starts_and_of_boards(tmp_path: Path) -> None:
+    build = read_build(vela_file(Convolution(U55_128), tmp_path), {})
+    profile = timed(build)
+    low, high = profile.interval_ms
+    assert low == pytest.approx(0.9 * profile.total_ms)
+    start_ms = 1000 / (1e3 * build.machine.clock_mhz)
+    assert high == pytest.approx(1.1 * profile.total_ms + start_ms)
+    board = timed(replace(build, machine=load_machine("ethos-u55-256", system="Renesas_RA8P1")))
+    assert board.interval_ms[1] == pytest.approx(2.75 * board.total_ms)
+    assert "RA8P1" in board.model_error

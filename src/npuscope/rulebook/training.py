@@ -220,7 +220,7 @@ ELSEWHERE = frozenset(
         "core-smaller",
         "four-bit-weights",
         *("ethos-more-sram", "ethos-one-stream", "ethos-full-blocks", "ethos-pad-the-image"),
-        *("ethos-other-operator", "ethos-within-limits"),
+        *("ethos-other-operator", "ethos-other-form", "ethos-within-limits"),
         "ethos-channels-last",
     )
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from npuscope.blas_threads import one_thread
 from npuscope.errors import FileError
 from npuscope.families.ethos_u.arithmetic.activation import finished
 from npuscope.families.ethos_u.arithmetic.convolution import Layer, convolved
@@ -44,21 +45,30 @@ def execute(
     if configuration is None:
         raise FileError("the stream does not say which machine it is for")
     cache = cache or WeightCache({})
-    for job in jobs_of(stream):
-        if isinstance(job, NpuTransfer):
-            memories.transfer(job)
-        elif isinstance(job, NpuKernel):
-            try:
-                values = run_kernel(job, memories, configuration, cache)
-            except _REFUSALS as error:
-                raise FileError(
-                    f"the kernel cannot run: {error}", where=f"kernel {job.number} ({job.kind})"
-                ) from error
-            except FileError as error:
-                error.where = error.where or f"kernel {job.number} ({job.kind} {job.mode})".strip()
-                raise
-            if watch is not None:
-                watch(job, values)
+    with one_thread():
+        for job in jobs_of(stream):
+            if isinstance(job, NpuTransfer):
+                memories.transfer(job)
+            elif isinstance(job, NpuKernel):
+                values = _checked_kernel(job, memories, configuration, cache)
+                if watch is not None:
+                    watch(job, values)
+
+
+def _checked_kernel(
+    kernel: NpuKernel, memories: Memories, configuration: NpuConfiguration, cache: WeightCache
+) -> Array:
+    """Errors name the kernel."""
+    try:
+        return run_kernel(kernel, memories, configuration, cache)
+    except _REFUSALS as error:
+        raise FileError(
+            f"the kernel cannot run: {error}", where=f"kernel {kernel.number} ({kernel.kind})"
+        ) from error
+    except FileError as error:
+        name = f"kernel {kernel.number} ({kernel.kind} {kernel.mode})"
+        error.where = error.where or name.strip()
+        raise
 
 
 def run_kernel(

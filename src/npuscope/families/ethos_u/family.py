@@ -149,7 +149,8 @@ class EthosU(Family):
         from npuscope.rulebook.registry import RuleKind, findings_of
 
         graph = read_graph(source, {"shapes": options.get("shapes") or {}})
-        return gravest_first(findings_of(self.rules[0], RuleKind.LINT, graph))
+        machine = options.get("machine") or FAMILY.machines()[0]
+        return gravest_first(findings_of(self.rules[0], RuleKind.LINT, graph, machine))
 
 
 FAMILY = EthosU()

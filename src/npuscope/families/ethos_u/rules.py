@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from npuscope.families.ethos_u.build import FAMILY, EthosRun
+from npuscope.families.ethos_u.faults import faults_of
 from npuscope.families.ethos_u.timing import KernelLimit, KernelTime
 from npuscope.graph.model import Graph
 from npuscope.ops.moves import MirrorPadAttrs
@@ -36,6 +37,11 @@ FULL_BLOCKS = FixTemplate(
 CHANNELS_LAST = FixTemplate(
     "ethos-channels-last",
     "export the network with channels-last inputs and outputs (torch.channels_last)",
+)
+OTHER_FORM = FixTemplate(
+    "ethos-other-form",
+    "write it in another form: int8 for uint8, reductions that keep their dimensions, an operator "
+    "between the part and the layer that reads it",
 )
 PAD_THE_IMAGE = FixTemplate("ethos-pad-the-image", "mirror height and width only")
 
@@ -177,15 +183,34 @@ def _limited(profile: Profile, limit: KernelLimit) -> Iterator[Hit]:
 
 @lint(
     "LINT-ETHOS-MIRROR-PAD",
-    "Vela drops mirrored channels",
+    "Vela drops mirrored channels and batches",
     severity=Severity.ERROR,
     confidence=Confidence.VERIFIED,
-    cause="ethos-u-vela 5.2.0 compiles a MIRROR_PAD along channels to copies of the channels that "
-    "were there: the new ones hold what happened to be in memory.",
+    cause="ethos-u-vela 5.2.0 compiles a MIRROR_PAD along channels or the batch to copies of those "
+    "that were there: the new ones hold what happened to be in memory.",
     fixes=(PAD_THE_IMAGE,),
 )
-def mirrored_channels(graph: Graph) -> Iterator[Hit]:
-    """A mirror pad along the channels is compiled to something else."""
+def mirrored_channels(graph: Graph, machine: str) -> Iterator[Hit]:
+    """A mirror pad along the channels or the batch is compiled to something else."""
     for op in graph.ops:
-        if isinstance(op.attrs, MirrorPadAttrs) and any(op.attrs.pads[-1]):
-            yield Hit(op.origin, str(op.attrs.pads[-1]), None)
+        if isinstance(op.attrs, MirrorPadAttrs) and any(faults_of(graph, op, machine)):
+            yield Hit(op.origin, str(op.attrs.pads), None)
+
+
+@lint(
+    "LINT-ETHOS-VALUES",
+    "Vela compiles an operator to something else",
+    severity=Severity.ERROR,
+    confidence=Confidence.VERIFIED,
+    cause="ethos-u-vela 5.2.0 gives other values for some operators, and says nothing: bytes that "
+    "are clipped as if they were signed (TRANSPOSE of uint8), reductions that lose a dimension, "
+    "padded windows over a strided slice, transposed convolutions of a part of a tensor, nearest "
+    "resizes and divisions on the U85. docs/ethos_u.md lists them with what each does.",
+    fixes=(OTHER_FORM,),
+)
+def changed_values(graph: Graph, machine: str) -> Iterator[Hit]:
+    """Vela's stream of the operator gives other values than the operator."""
+    for op in graph.ops:
+        if not isinstance(op.attrs, MirrorPadAttrs):
+            for fault in faults_of(graph, op, machine):
+                yield Hit(op.origin, fault.name, None)

@@ -26,6 +26,8 @@ _CHUNK, _SHORT_CHUNK = 12, 8
 _AHEAD = 8  # weights may be ahead of the runs of zeros by so many
 _MOST_WEIGHTS = 1 << 26
 _MOST_CODES = 1 << 9
+_ONES = [number.bit_count() for number in range(1 << _CHUNK)]
+_ONES_ARRAY = np.array(_ONES)
 _WHERE = "weight stream"
 
 
@@ -167,24 +169,27 @@ def _run_chunk(head: _Slice) -> int:
 
 def _walk_weights(bits: _Bits, head: _Slice) -> _Track:
     """As `_walk`, for the many slices without runs of zeros."""
-    firsts, remainders = [], []
-    data, place, width = bits.data, bits.place, head.weight_bits
-    second_bits = 0 if head.truncated else -1
+    firsts: list[int] = []
+    words, place, width = bits.words.data, bits.place, head.weight_bits
+    masks = [0 if head.truncated else (1 << ones) - 1 for ones in range(_CHUNK + 1)]
     count, last = 0, 0
-    while count < head.count:
-        if place > bits.size:
-            raise FileError("the weights end in the middle of a slice", where=_WHERE)
-        word = int.from_bytes(data[place >> 3 : (place >> 3) + 4], "little") >> (place & 7)
-        size = (word & 0xFFF).bit_count()
-        firsts.append(place)
-        place += _CHUNK + size
-        remainders.append(place)
-        place += last * width
-        last = _CHUNK - (word >> _CHUNK & (1 << size) - 1 & second_bits).bit_count()
-        count += last
-    remainders.append(place)
+    try:
+        while count < head.count:
+            firsts.append(place)
+            word = words[place >> 3] >> (place & 7)
+            ones = _ONES[word & 0xFFF]
+            place += _CHUNK + ones + last * width
+            last = _CHUNK - _ONES[word >> _CHUNK & masks[ones]]
+            count += last
+    except IndexError:
+        place = bits.size + 1
+    if place > bits.size or firsts[-1] > bits.size:
+        raise FileError("the weights end in the middle of a slice", where=_WHERE)
     bits.place = place + (last - (count - head.count)) * width
-    return _Track(width, firsts, [first + _CHUNK for first in firsts], remainders[1:])
+    places = np.array(firsts)
+    # those of a chunk follow the quotients of the next one
+    quotients = places + _CHUNK + _ONES_ARRAY[bits.at(places, _CHUNK)]
+    return _Track(width, firsts, (places + _CHUNK).tolist(), [*quotients[1:].tolist(), place])
 
 
 def _walk(bits: _Bits, head: _Slice) -> tuple[_Track, _Track]:
@@ -193,44 +198,56 @@ def _walk(bits: _Bits, head: _Slice) -> tuple[_Track, _Track]:
         return _walk_weights(bits, head), _Track(0, [], [], [])
     weights = _Track(head.weight_bits, [], [], [])
     runs = _Track(head.run_bits or 0, [], [], [])
-    place, run_chunk, plain = bits.place, _run_chunk(head), _plain_chunk(head)
+    try:
+        bits.place = _walk_both(bits, head, weights, runs)
+    except IndexError:
+        bits.place = bits.size + 1
+    if bits.place > bits.size:
+        raise FileError("the weights end in the middle of a slice", where=_WHERE)
+    return weights, runs
+
+
+def _walk_both(bits: _Bits, head: _Slice, weights: _Track, runs: _Track) -> int:
+    """Fills both tracks; the place behind the slice."""
+    words, place, width, run_bits = bits.words.data, bits.place, head.weight_bits, head.run_bits
+    run_chunk, plain, total, run_total = _run_chunk(head), _plain_chunk(head), head.count, head.runs
+    run_mask = (1 << run_chunk) - 1
+    masks = [0 if head.truncated else (1 << ones) - 1 for ones in range(_CHUNK + 1)]
     weight_count = run_count = weight_rest = run_rest = 0
     old_weights = old_runs = -1  # numbers in the chunk before; -1: there is none
     while True:
-        ahead = weight_count - run_count if head.run_bits is not None else 0
-        takes_weights = ahead < _AHEAD and weight_count < head.count
-        takes_runs = ahead >= 0 and run_count < head.runs
+        ahead = weight_count - run_count if run_bits is not None else 0
+        takes_weights = ahead < _AHEAD and weight_count < total
+        takes_runs = ahead >= 0 and run_count < run_total
         new_weights = new_runs = -1
-        if place > bits.size:
-            raise FileError("the weights end in the middle of a slice", where=_WHERE)
+        first = place
         if takes_weights:
             weights.firsts.append(place)
             place += 0 if head.uncompressed else _CHUNK
         if takes_runs:
             runs.firsts.append(place)
-            new_runs = run_chunk - bits.peek(place, run_chunk).bit_count()
+            new_runs = run_chunk - _ONES[words[place >> 3] >> (place & 7) & run_mask]
             place += run_chunk
             run_count += new_runs
         if takes_weights:
             weights.seconds.append(place)
             new_weights = plain
             if not head.uncompressed:
-                size = bits.peek(weights.firsts[-1], _CHUNK).bit_count()
-                new_weights -= 0 if head.truncated else bits.peek(place, size).bit_count()
-                place += size
+                ones = _ONES[words[first >> 3] >> (first & 7) & 0xFFF]
+                new_weights -= _ONES[words[place >> 3] >> (place & 7) & masks[ones]]
+                place += ones
             weight_count += new_weights
         if old_weights >= 0:
             weights.remainders.append(place)
-            place += min(old_weights, head.count - weight_rest) * head.weight_bits
+            place += min(old_weights, total - weight_rest) * width
             weight_rest += old_weights
         if old_runs >= 0:
             runs.remainders.append(place)
-            place += min(old_runs, head.runs - run_rest) * runs.remainder_bits
+            place += min(old_runs, run_total - run_rest) * runs.remainder_bits
             run_rest += old_runs
         old_weights, old_runs = new_weights, new_runs
         if not (takes_weights or takes_runs):
-            bits.place = place
-            return weights, runs
+            return place
 
 
 def _plain_chunk(head: _Slice) -> int:
