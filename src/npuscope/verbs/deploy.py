@@ -57,7 +57,12 @@ def deploy(
     application: str | Path | None = None,
     tool: str = "STM32_Programmer_CLI",
     run: bool = False,
-    **options: Any,
+    generation: str | None = None,
+    mcu_mhz: float | None = None,
+    npu_mhz: float | None = None,
+    flash: str | None = None,
+    psram: str | None = None,
+    mpool: str | Path | None = None,
 ) -> tuple[DeployedStep, ...]:
     """Put a network on a real board, with the programmer's command line tool.
 
@@ -67,6 +72,14 @@ def deploy(
 
     >>> npuscope.deploy("net", application="app_signed.hex")
     """
+    options = {
+        "generation": generation,
+        "mcu_mhz": mcu_mhz,
+        "npu_mhz": npu_mhz,
+        "flash": flash,
+        "psram": psram,
+        "mpool": mpool,
+    }
     return _deployed(source, board, fsbl, application, tool, run, options)
 
 
@@ -121,9 +134,12 @@ def _deployed(
         from npuscope.verbs.compile import compilation
         from npuscope.verbs.estimate import estimate
 
-        request = {**options, "board": board}
+        stated = {name: value for name, value in options.items() if value is not None}
+        request = {"board": board, **stated}
         compiled = compilation(str(source), _BUILD, **request)
-        words = ("npuscope", "compile", str(source), "-o", _BUILD, "--board", board)
+        words: tuple[str, ...] = ("npuscope", "compile", str(source), "-o", _BUILD)
+        for name, value in request.items():
+            words += (f"--{name.replace('_', '-')}", str(value))
         step = DeployStep(f"compile {Path(source).name}", words)
         predicted = estimate(_BUILD, **request).total_ms
         text = f"{len(compiled.program.executed)} epochs in {_BUILD}, {predicted:.4g} ms predicted"
