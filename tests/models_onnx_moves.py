@@ -139,6 +139,30 @@ for places in PLACES:
         )
 
 
+def _in_the_middle(places: str, rounding: str) -> OpCase:
+    """Places in the middle of two pixels, which float32 misses by a little: 7 to 4, 14 to 19."""
+
+    def build(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+        sizes = w.constant([1, 3, 4, 19])
+        attrs = {"coordinate_transformation_mode": places, "nearest_mode": rounding}
+        return w.node("Resize", x, "", "", sizes, mode="nearest", **attrs)
+
+    return OpCase(build, shape=(1, 3, 7, 14), opset=19)
+
+
+for places in ("half_pixel", "asymmetric"):
+    for rounding in ("round_prefer_floor", "round_prefer_ceil"):
+        CASES[f"middle {places} {rounding}"] = _in_the_middle(places, rounding)
+
+
+@case(shape=(1, 3, 5, 4))
+def resize_to_the_same_size(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+    """The scale would move places; onnxruntime copies."""
+    scales = w.constant(np.float32([1, 1, 1.15, 1]))
+    places = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return w.node("Resize", x, "", scales, mode="nearest", **places)
+
+
 @case(scale=0.021, zero_point=2)
 def resize_by_a_fraction(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
     """The sizes are cut off, the scales count."""

@@ -301,12 +301,21 @@ class _Collected(OutputTallies):
             name: epoch.number for epoch in self.program.executed for name in written(epoch)
         }
 
+        # Bytes that are read under another name carry the tensor of that name.
+        sizes = {buffer.name: buffer.size_bytes for buffer in self.program.buffers}
+        carriers = {
+            buffer.view_of: buffer.name
+            for buffer in self.program.buffers
+            if buffer.name in integers and sizes.get(buffer.view_of) == buffer.size_bytes
+        }
+
         reach = reach_of_a_step(self.graph, sample, expected) if self.is_own else {}
         steps: dict[str, Array] = {}
 
         def compare(epoch: Epoch, memory: Memory) -> None:
-            for name in written(epoch):
-                if name not in integers or last_writers[name] != epoch.number:
+            for result in written(epoch):
+                name = result if result in integers else carriers.get(result, "")
+                if not name or last_writers[result] != epoch.number:
                     continue
                 if self._is_layer(epoch):
                     tallies = self.layers.setdefault(epoch.number, {})

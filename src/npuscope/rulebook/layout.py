@@ -10,7 +10,7 @@ from msgspec import Struct
 from npuscope.graph.model import Graph, Numerics, Op
 from npuscope.machine.model import Machine
 from npuscope.ops.images import Coordinates, NearestRounding, ResizeAttrs, ResizeMode
-from npuscope.ops.kernels.moves import litert_nearest_of, nearest_of
+from npuscope.ops.kernels.resize import litert_nearest_of, nearest_of
 from npuscope.ops.moves import TransposeAttrs
 from npuscope.ops.table import having
 from npuscope.ops.traits import Trait

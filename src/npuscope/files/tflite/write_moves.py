@@ -27,7 +27,7 @@ from npuscope.ops.images import (
     ResizeAttrs,
     ResizeMode,
 )
-from npuscope.ops.kernels.moves import litert_nearest_of, nearest_of, places
+from npuscope.ops.kernels.resize import litert_nearest_of, nearest_of, places
 from npuscope.ops.moves import (
     BroadcastAttrs,
     ConcatAttrs,

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from npuscope.graph.model import Activation, Attrs, Numerics
 from npuscope.ops.images import ResizeAttrs, ResizeMode
-from npuscope.ops.kernels.moves import (
+from npuscope.ops.kernels.resize import (
     integer_shares,
     litert_nearest_of,
     litert_shares,
