@@ -24,11 +24,12 @@ from npuscope.profiling.agreement import (
     AgreementTally,
     Array,
     LayerAgreement,
+    OwnBridge,
     Values,
     random_sample,
 )
 from npuscope.profiling.rounding import coefficient_lsb, deciding, rounded
-from npuscope.profiling.validate import Reference, Validation, validate
+from npuscope.profiling.validate import Reference, Validation, _Collected, validate
 from npuscope.profiling.verdict import Coverage, Verdict, judge
 from npuscope.program.model import Program
 from npuscope.program.units import Arith
@@ -329,6 +330,19 @@ def test_a_jump_of_a_real_number_is_decided_by_the_step_before_it() -> None:
     assert other is not None
     taken = other[graph.outputs[0]] != expected[graph.outputs[0]]
     assert taken.sum() < (far != expected[sign]).sum()
+
+
+def test_a_step_before_a_mean_of_a_finer_scale_is_several_of_its_steps() -> None:
+    net = Net(3)
+    x = net.average_pool(net.conv(net.input((1, 8, 8, 8)), 8))
+    fine = net.quant(x).scale / 4
+    graph = net.graph(net.mean(x, (fine, 0)))
+    program = compiled(graph)
+    (epoch,) = (e for e in program.executed if len(e.origin) == 3)
+    collected = _Collected(program, graph, OwnBridge(program, graph))
+    collected.inside = {x: 1.0}
+    assert collected._steps_inside(epoch, graph.outputs[0]) == pytest.approx(4)
+    assert collected._steps_inside(epoch, x) == 1
 
 
 @pytest.mark.parametrize(("values", "bias"), [(1, 0.0), (15, 0.0), (16, 1 / 3)])

@@ -322,7 +322,7 @@ class _Collected(OutputTallies):
                     if name not in tallies:
                         inside = self._steps_inside(epoch, self.bridge.tensor(name))
                         coarse = coefficient_lsb(epoch, memory, integers[name].shape[-1])
-                        tallies[name] = AgreementTally(1.0, LAYER_LSB * max(1.0, inside) + coarse)
+                        tallies[name] = AgreementTally(1.0, LAYER_LSB * inside + coarse)
                     tallies[name].add(memory.read(name), integers[name])
                 if self.is_own:
                     tensor = self.bridge.tensor(name)
@@ -338,14 +338,23 @@ class _Collected(OutputTallies):
         return steps
 
     def _steps_inside(self, epoch: Epoch, tensor: str) -> float:
-        """Past ops of the epoch that only choose among values, as the largest of a window."""
+        """LSB that a result moves by one step of what the epoch computes on the way to it: past
+        ops that only choose among values, and more of them where a mean has a finer scale."""
         makers = self.graph.producers()
-        while (op := makers.get(tensor)) and op.kind in having(Trait.MOVES):
+        finer = 1.0
+        while op := makers.get(tensor):
             before = makers.get(op.inputs[0])
             if before is None or not {*before.origin} & {*epoch.origin}:
                 break
+            if op.kind in having(Trait.REDUCES, Trait.POOL) - having(Trait.MOVES):
+                source, result = (self.graph.tensors[n].quant for n in (op.inputs[0], tensor))
+                if source is None or result is None:
+                    break
+                finer *= max(1.0, source.scale / result.scale)
+            elif op.kind not in having(Trait.MOVES):
+                break
             tensor = op.inputs[0]
-        return self.inside.get(tensor, 0.0)
+        return finer * max(1.0, self.inside.get(tensor, 0.0))
 
     def result(self, samples: int) -> Validation:
         epochs = {epoch.number: epoch for epoch in self.program.epochs}
