@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
-from ethos_u_causes import unexplained
+from ethos_u_causes import REAL, unexplained
 
 from npuscope.errors import NpuscopeError
 from npuscope.families.ethos_u.build import compiled, timed
@@ -112,11 +112,13 @@ def compared(path: Path, machine: str) -> dict[str, Any]:
         expected = list(run_once(build.graph, inputs).values())
     arguments = dict(zip(names, inputs.values(), strict=True))
     results = executed(build.file, build.graph, arguments)
-    worst = values = different = 0
+    worst = values = different = beyond = 0
     for one, other in zip(expected, results.values(), strict=True):
         distance = np.abs(one.astype(np.float64).ravel() - other.astype(np.float64).ravel())
         values += distance.size
         different += int((distance > 0).sum())
+        last_bit = REAL * np.abs(one.astype(np.float64).ravel()) if one.dtype.kind == "f" else 0
+        beyond += int((distance > last_bit).sum())
         worst = max(worst, float(distance.max(initial=0)))
     row = {"values": values, "different": different, "worst": worst, "cpu": on_cpu(profile)}
     if different:
@@ -125,7 +127,7 @@ def compared(path: Path, machine: str) -> dict[str, Any]:
         causes, rest = unexplained(build.graph, machine, arguments, tensors, results)
         if rest and (spilled := _spilling(build.graph, tensors)):
             rest = _rest(path, machine, spilled)
-        row |= {"causes": causes, "unexplained": rest if causes else different}
+        row |= {"causes": causes, "unexplained": rest if causes else beyond}
     return row
 
 

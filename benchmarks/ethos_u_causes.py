@@ -50,7 +50,7 @@ class Cause(Struct, frozen=True):
 
 _FILLS = (0, 0x7F, 0x80, 0xFF)  # what a memory may have held,
 _RANDOM_FILLS = 12  # beside random bytes
-_REAL = 1e-6  # relative; functions of reals differ in their last bit
+REAL = 1e-6  # relative; functions of reals differ in their last bit
 
 
 def unexplained(
@@ -68,7 +68,7 @@ def unexplained(
         first, *others = (run[name].reshape(result.shape) for run in runs)
         fixed = np.all([first == other for other in others], axis=0)
         distance = np.abs(first.astype(np.float64) - result.astype(np.float64))
-        allowed = _REAL * np.abs(first) if result.dtype.kind == "f" else 0
+        allowed = REAL * np.abs(first) if result.dtype.kind == "f" else 0
         left += int((fixed & (distance > allowed)).sum())
     return sorted(names), left
 

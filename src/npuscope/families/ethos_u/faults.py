@@ -174,9 +174,13 @@ def _selects_by_output(graph: Graph, op: Op) -> bool:
 
 
 def stride_gaps(graph: Graph, op: Op) -> tuple[int, int]:
-    """How much narrower than its stride the kernel of a transposed convolution is, by axis."""
+    """How much narrower than its stride the kernel of a transposed convolution is, by axis; only
+    where the output has as many strides as the input has pixels (padding SAME)."""
     attrs = op.attrs
     if not isinstance(attrs, TransposeConvAttrs):
+        return 0, 0
+    sizes = zip(graph.tensors[op.inputs[0]].shape[1:3], attrs.strides, strict=True)
+    if graph.output_tensor(op).shape[1:3] != tuple(size * stride for size, stride in sizes):
         return 0, 0
     _, height, width, _ = graph.tensors[op.inputs[1]].shape
     return max(attrs.strides[0] - height, 0), max(attrs.strides[1] - width, 0)
