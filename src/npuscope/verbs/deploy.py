@@ -57,7 +57,12 @@ def deploy(
     application: str | Path | None = None,
     tool: str = "STM32_Programmer_CLI",
     run: bool = False,
-    **options: Any,
+    generation: str | None = None,
+    mcu_mhz: float | None = None,
+    npu_mhz: float | None = None,
+    flash: str | None = None,
+    psram: str | None = None,
+    mpool: str | Path | None = None,
 ) -> tuple[DeployedStep, ...]:
     """Put a network on a real board, with the programmer's command line tool.
 
@@ -67,6 +72,15 @@ def deploy(
 
     >>> npuscope.deploy("net", application="app_signed.hex")
     """
+    values = {
+        "generation": generation,
+        "mcu_mhz": mcu_mhz,
+        "npu_mhz": npu_mhz,
+        "flash": flash,
+        "psram": psram,
+        "mpool": mpool,
+    }
+    options = {name: value for name, value in values.items() if value is not None}
     return _deployed(source, board, fsbl, application, tool, run, options)
 
 
