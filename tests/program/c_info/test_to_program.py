@@ -432,6 +432,12 @@ def test_frames_of_a_layer_follow_from_how_its_weights_and_sums_are_stored(read)
     assert (series.units, series.frames, series.sums) == (3, 8, False)
 
 
+def test_layers_that_contradict_themselves_are_left_to_the_claims(read) -> None:
+    assert layer_of(read, [24, 8, 3, 3], 48) is None  # deeper frames than there are channels
+    assert layer_of(read, [32, 24, 3, 3], 8, sums=[63], side=0) is None
+    assert layer_of(read, [32, 24, 3], 8, sums=[63]) is None
+
+
 def test_kernels_at_once_where_no_sums_are_stored(read) -> None:
     """By the coefficients behind; else the largest share of a 1x1 layer, or the group's depth."""
     scaled = layer_of(read, [36, 24, 3, 3], 8, hardware(47, "Mul", [64], []))
