@@ -232,6 +232,25 @@ def test_a_cpu_target_is_told(read) -> None:
         read(value)
 
 
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("Concat", EpochKind.HYBRID),
+        ("Transpose", EpochKind.HYBRID),
+        ("DepthToSpace", EpochKind.HYBRID),
+        ("Split", EpochKind.HYBRID),
+        ("Softmax", EpochKind.SW),
+        ("Resize", EpochKind.SW),
+    ],
+)
+def test_library_calls_that_move_data_are_hybrid(kind: str, expected: EpochKind, read) -> None:
+    """As the flags of the same block in network.c say."""
+    value = document("2.2.0-20266")
+    (inner,) = value["graphs"][0]["nodes"][3]["subgraph_nodes"]
+    inner["description"] = f"Node kind={kind}"
+    assert read(value).epochs[2].kind is expected
+
+
 def test_scratch_memory_of_a_kernel_is_no_operand(read) -> None:
     """Files list it among inputs and outputs; its size says nothing of the work."""
     value = document()
