@@ -4,7 +4,8 @@
 
 Prints one row a build: the share of epochs equal in kind, operations and units (the score), the
 counts of epochs, RAM and weights of both sides, and the means over all. Sources that differ in
-comments and white space alone are counted once. Nothing is asserted: the figures go into docs/accuracy.md.
+comments and white space alone are counted once. Nothing is asserted: the figures go into
+docs/accuracy.md.
 """
 
 from __future__ import annotations

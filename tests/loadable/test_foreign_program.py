@@ -56,6 +56,13 @@ def test_a_build_with_fixed_addresses_runs_with_equal_outputs(vendor: Path) -> N
     assert np.ascontiguousarray(found).tobytes() == simulated(program, values)
 
 
+def test_the_image_of_a_build_predicts_what_the_build_does(vendor: Path, tmp_path: Path) -> None:
+    npuscope.package(vendor, tmp_path / "build")
+    predicted = npuscope.estimate(vendor / "network.c").total_ms
+    found = npuscope.run(tmp_path / "build" / "network_rel.bin").total_ms
+    assert found == pytest.approx(predicted, rel=1e-12)
+
+
 @pytest.mark.parametrize("wrapping", ["hex", "c", "bin"])
 def test_weights_are_packaged_from_whatever_holds_them(
     wrapping: str, vendor: Path, compiled: Path

@@ -287,3 +287,18 @@ def test_a_program_that_contradicts_itself_is_a_fault_of_the_file(tmp_path):
     file.write_bytes(orjson.dumps(record))
     with pytest.raises(FileError, match="nowhere"):
         load(folder)
+
+
+def test_another_compilers_program_may_break_what_only_execution_needs(tmp_path):
+    """As where it was read from: `package` writes it beside an image."""
+    program = compiled(random_network(3), "4.0")
+    first, second = program.buffers[:2]
+    clash = replace(
+        second, pool=first.pool, offset=first.offset, first=first.first, last=first.last
+    )
+    broken = replace(program, buffers=(first, clash, *program.buffers[2:]))
+    save(broken, tmp_path / "ours")
+    with pytest.raises(FileError):
+        load(tmp_path / "ours")
+    save(replace(broken, source="network.c"), tmp_path / "theirs")
+    assert load(tmp_path / "theirs").source == "network.c"

@@ -192,6 +192,12 @@ def test_a_layer_that_is_not_stated_whole_keeps_the_compilers_claims() -> None:
     assert claimed < layer_cycles(layer())
 
 
+def test_tensors_that_the_application_places_leave_the_compilers_claims() -> None:
+    nowhere = [replace(LAYER[0], pool=""), *LAYER[1:]]
+    claimed = counted(STREAMS, LAYER, pipes=None).core_cycles
+    assert counted(STREAMS, nowhere, pipes=(layer(),)).core_cycles == claimed
+
+
 def test_short_runs_in_external_ram_are_accesses_each() -> None:
     """Two of 24 channels that lie together are read at once."""
     pipe = layer(depth=2, frames=72)

@@ -18,10 +18,12 @@ import orjson
 from npuscope.bounded_file import POOL_IMAGE, PROGRAM, read_bytes
 from npuscope.errors import FileError
 from npuscope.program.model import JSON_NAME, SCHEMA, Buffer, Program, image_name
-from npuscope.program.verify import verify
+from npuscope.program.verify import check_foreign, verify
 from npuscope.records import decode
 from npuscope.structs import replace
 from npuscope.text import safe_terminal
+
+OWN_SOURCE = "npuscope"
 
 
 def from_json(data: bytes, images: Mapping[str, bytes]) -> Program:
@@ -59,7 +61,10 @@ def load(path: Path | str) -> Program:
     try:
         program = from_json(data, _Images(file.parent))
         # A file that contradicts itself would otherwise fail deep inside a later step.
-        verify(program, error=FileError)
+        if program.source == OWN_SOURCE:
+            verify(program, error=FileError)
+        else:
+            check_foreign(program, str(file))
         return program
     except FileError as error:
         where = f"{file}: {error.where}" if error.where else str(file)

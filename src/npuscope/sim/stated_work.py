@@ -30,8 +30,10 @@ _DEEP_ABOVE, _DEEP = 24, 3
 
 
 def stated_work(row: StatedUnits, banks: Banks, buffers: dict[str, Buffer]) -> GroupWork | None:
-    """None where a layer is not known well enough."""
-    if not row.is_whole:
+    """None where a layer or the place of a tensor is not known."""
+    names = [*(s.buffer for s in row.streams), *(pipe.weights for pipe in row.pipes or ())]
+    # The application places some tensors itself.
+    if not row.is_whole or not all(buffers[name].pool for name in names):
         return None
     pipes = {pipe.chain: pipe for pipe in row.pipes or ()}
     parts = []
@@ -154,4 +156,4 @@ def _engine(
 
 
 def _elements(buffer: Buffer) -> int:
-    return buffer.size_bytes * 8 // buffer.nbits
+    return buffer.size_bytes * 8 // max(1, buffer.nbits)

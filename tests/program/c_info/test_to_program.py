@@ -232,6 +232,25 @@ def test_a_cpu_target_is_told(read) -> None:
         read(value)
 
 
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("Concat", EpochKind.HYBRID),
+        ("Transpose", EpochKind.HYBRID),
+        ("DepthToSpace", EpochKind.HYBRID),
+        ("Split", EpochKind.HYBRID),
+        ("Softmax", EpochKind.SW),
+        ("Resize", EpochKind.SW),
+    ],
+)
+def test_library_calls_that_move_data_are_hybrid(kind: str, expected: EpochKind, read) -> None:
+    """As the flags of the same block in network.c say."""
+    value = document("2.2.0-20266")
+    (inner,) = value["graphs"][0]["nodes"][3]["subgraph_nodes"]
+    inner["description"] = f"Node kind={kind}"
+    assert read(value).epochs[2].kind is expected
+
+
 def test_scratch_memory_of_a_kernel_is_no_operand(read) -> None:
     """Files list it among inputs and outputs; its size says nothing of the work."""
     value = document()
@@ -430,6 +449,12 @@ def test_frames_of_a_layer_follow_from_how_its_weights_and_sums_are_stored(read)
     assert (strided.results, strided.drained) == (100, -1)
     series = layer_of(read, [32, 24, 3, 3], 8, sums=[63], units=3)
     assert (series.units, series.frames, series.sums) == (3, 8, False)
+
+
+def test_layers_that_contradict_themselves_are_left_to_the_claims(read) -> None:
+    assert layer_of(read, [24, 8, 3, 3], 48) is None  # deeper frames than there are channels
+    assert layer_of(read, [32, 24, 3, 3], 8, sums=[63], side=0) is None
+    assert layer_of(read, [32, 24, 3], 8, sums=[63]) is None
 
 
 def test_kernels_at_once_where_no_sums_are_stored(read) -> None:

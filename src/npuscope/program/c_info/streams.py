@@ -25,7 +25,7 @@ def unit_name(operator: NodeInfo) -> str:
 
 
 def elements_of(buffer: BufferInfo) -> int:
-    return buffer.size_bytes * 8 // buffer.nbits
+    return buffer.size_bytes * 8 // max(1, buffer.nbits)
 
 
 def streams_of(
@@ -148,7 +148,7 @@ def _pipe(
         return None
     passes = -(-inputs // depth)
     frames = channels // depth * repeats if grouped else passes * -(-outputs // kernels)
-    if frames % len(layers) or (grouped and len(layers) > 1):
+    if not frames or frames % len(layers) or (grouped and len(layers) > 1):
         return None
     stride = round(rows / high)
     padded = window[0] > 1 and (high - 1) * stride + window[0] > rows

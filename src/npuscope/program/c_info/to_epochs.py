@@ -8,6 +8,7 @@ from typing import Any
 
 import npuscope.program.c_info.names as names
 from npuscope.errors import FileError
+from npuscope.machine.npu_ops import OnCpu, support
 from npuscope.program.c_info.records import (
     CInfo,
     GraphInfo,
@@ -37,7 +38,7 @@ def epochs_of(
     claims = _claims(info, pools)
     blobs = _blobs(info, graph, [node for _, node in nodes])
     own = is_own(info)
-    # Our own files say of an epoch that it is empty.
+    # Our own files say of an epoch that it is empty, or that a library call drives the NPU's DMA.
     has_claims = not own and any(claim.max_cycles for claim in claims.values())
     epochs = tuple(
         Epoch(
@@ -46,6 +47,8 @@ def epochs_of(
             kind=(
                 EpochKind.EMPTY
                 if has_claims and _moves_nothing(node, claims.get(node.id, Claims()))
+                else EpochKind.HYBRID
+                if not own and _drives_dma(node)
                 else _kind(node, index)
             ),
             operators=_operators(node),
@@ -93,6 +96,15 @@ def _moves_nothing(node: NodeInfo, claims: Claims) -> bool:
     kinds = {kernel_name(kind) for kind in _operators(node)}
     is_hardware = names.KINDS.get(node.mapping) is EpochKind.HW
     return is_hardware and claims == Claims() and kinds <= MOVES
+
+
+def _drives_dma(node: NodeInfo) -> bool:
+    """Files call it software; network.c marks such a block as hybrid [93 of 93 epochs of 8 public
+    builds, and none of 266 with other kernels]."""
+    kinds = [kernel_name(kind) for kind in _operators(node)]
+    is_software = names.KINDS.get(node.mapping) is EpochKind.SW
+    moves = [kind in MOVES or support(kind).on_cpu is OnCpu.BY_DMA for kind in kinds]
+    return is_software and bool(moves) and all(moves)
 
 
 def hardware_nodes(info: CInfo, graph: GraphInfo) -> list[tuple[int, NodeInfo]]:
