@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,16 @@ from hypothesis import settings
 # The same examples every time: a change that breaks a property fails for everybody at once.
 settings.register_profile("suite", derandomize=True, deadline=None, database=None)
 settings.load_profile("suite")
+
+try:
+    import resource  # noqa: F401
+except ImportError:  # damaged files are read under limits of memory, which Windows does not have
+    collect_ignore = ["fuzz/test_fuzz.py", "differential/test_differential.py"]
+
+if not hasattr(os, "getuid"):  # pytest asks for it on every system but Windows itself
+    from _pytest import tmpdir
+
+    tmpdir.get_user_id = lambda: None
 
 SHARED = Path(__file__).parents[1] / ".." / "shared"
 SHARED_MODELS = SHARED / "data" / "models"

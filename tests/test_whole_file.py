@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import stat
@@ -372,6 +371,7 @@ def test_what_someone_wrote_after_the_kill_is_not_replaced(tmp_path: Path) -> No
 
 def test_the_second_writer_waits_for_the_first(tmp_path: Path) -> None:
     holder = os.open(tmp_path, os.O_RDONLY)
+    fcntl = pytest.importorskip("fcntl")
     fcntl.flock(holder, fcntl.LOCK_EX)
     writer = threading.Thread(target=fill, args=(tmp_path / "net", "x"))
     writer.start()
@@ -387,6 +387,7 @@ def test_a_writer_that_has_stopped_is_named(
 ) -> None:
     monkeypatch.setattr(work_folders, "_WAIT_S", 0.0)
     holder = os.open(tmp_path, os.O_RDONLY)
+    fcntl = pytest.importorskip("fcntl")
     fcntl.flock(holder, fcntl.LOCK_EX)
     try:
         with pytest.raises(FileError, match="another npuscope is writing to this folder"):

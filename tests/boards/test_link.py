@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import socket
 import sys
 import threading
@@ -119,7 +118,7 @@ def test_nobody_listening_is_a_device_error_with_a_hint() -> None:
 
 
 def test_every_byte_value_passes_a_pseudo_terminal() -> None:
-    master, slave = pty.openpty()
+    master, slave = pytest.importorskip("pty").openpty()
     link = open_link(parse_descriptor(f"serial:{os.ttyname(slave)}"))
     assert isinstance(link, FileLink)
     every = bytes(range(256))
@@ -137,7 +136,7 @@ def test_every_byte_value_passes_a_pseudo_terminal() -> None:
 def test_a_pseudo_terminal_has_one_client() -> None:
     """Whoever uses it, also through pyserial."""
     serial = pytest.importorskip("serial")
-    master, slave = pty.openpty()
+    master, slave = pytest.importorskip("pty").openpty()
     path = os.ttyname(slave)
     first = FileLink(path)
     with pytest.raises(DeviceError) as caught:
@@ -163,7 +162,7 @@ def _read_all(read: object, size: int) -> bytes:
 
 
 def test_a_pulled_terminal_is_a_device_error() -> None:
-    master, slave = pty.openpty()
+    master, slave = pytest.importorskip("pty").openpty()
     link = FileLink(os.ttyname(slave))
     os.close(master)
     with pytest.raises(DeviceError, match="the connection was lost"):
@@ -179,7 +178,7 @@ def test_what_is_no_terminal_is_refused(path: str) -> None:
 
 def test_a_peer_that_never_reads_ends_the_write(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("npuscope.boards.link.WRITE_TIMEOUT_S", 0.05)
-    master, slave = pty.openpty()
+    master, slave = pytest.importorskip("pty").openpty()
     with pytest.raises(DeviceError, match=r"nothing could be written for 0\.05 s"):
         FileLink(os.ttyname(slave)).write(bytes(1 << 20))
     ours, theirs = socket.socketpair()
@@ -236,7 +235,7 @@ def test_an_st_link_is_found_before_other_usb_ports(monkeypatch: pytest.MonkeyPa
 
 
 def test_pyserial_speaks_to_a_pseudo_terminal() -> None:
-    master, slave = pty.openpty()
+    master, slave = pytest.importorskip("pty").openpty()
     link = SerialLink(os.ttyname(slave), BAUD)
     link.write(b"\x00ask")
     assert _read_all(lambda: os.read(master, 16), 4) == b"\x00ask"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +67,7 @@ def test_a_full_file() -> None:
 
 def test_a_full_disk_under_a_folder(tmp_path: Path) -> None:
     """A limit on the size of files stands for the disk."""
+    resource = pytest.importorskip("resource")
     done = subprocess.run(
         [*COMMAND, "demo", "-o", str(tmp_path / "out")],
         capture_output=True,

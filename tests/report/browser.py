@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import fcntl
 import json
 import os
 import select
@@ -16,6 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from processes import LIMIT_S
+
+try:
+    import fcntl
+except ImportError:  # pipes are given to a browser in another way there
+    fcntl = None  # type: ignore[assignment]
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
@@ -34,6 +38,8 @@ _PATIENCE_S = LIMIT_S
 
 
 def find_browser() -> str | None:
+    if fcntl is None:
+        return None
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
