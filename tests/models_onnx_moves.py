@@ -156,7 +156,7 @@ for places in ("half_pixel", "asymmetric"):
 
 
 @case(shape=(1, 3, 5, 4))
-def resize_to_the_same_size(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
+def resize_by_a_scale_to_the_same_size(w: OnnxWriter, x: str, rng: np.random.Generator) -> str:
     """The scale would move places; onnxruntime copies."""
     scales = w.constant(np.float32([1, 1, 1.15, 1]))
     places = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
