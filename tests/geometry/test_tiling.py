@@ -399,3 +399,18 @@ def test_pipes_of_public_builds(name: str, generation: str) -> None:
         assert choose_tiling(shape, simd, MACHINES[generation], O0).pipe == epoch.convs, shape
         compared += 1
     assert compared == {"3.0": 36, "4.0": 12}[generation]
+
+
+@pytest.mark.parametrize(
+    ("width", "mode", "group"),
+    [
+        (300, ConvMode.DSS2, 4),
+        (600, ConvMode.DSS2, 2),
+        (641, ConvMode.DSS2, 2),
+        (1024, ConvMode.DSS2, 2),
+        (1025, ConvMode.DEPTHWISE, 1),
+    ],
+)
+def test_long_lines_cut_whole_words_of_two_channels(width: int, mode: ConvMode, group: int) -> None:
+    tiling = depthwise_tiling(48, (3, 3), (2, 2), BYTES, MACHINES["4.0"], (361, width))
+    assert (tiling.mode, tiling.kernels, tiling.depth) == (mode, group, group)

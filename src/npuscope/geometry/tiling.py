@@ -148,8 +148,11 @@ def depthwise_tiling(
         pairs = (window, strides) == ((3, 3), (2, 2)) and simd is Simd.S8X8
         mode = ConvMode.DSS2 if pairs and channels % 2 == 0 else mode
         group = _balanced_group(channels, window, size, mode, simd, machine)
+    pair = 2 if mode is ConvMode.DSS2 else 1
     while group > 1 and window[0] > 1 and group * size[1] > machine.convacc.line_buffer_elements:
-        group, depth = largest_divisor(channels, group - 1), 0
+        if group == pair:  # lines too long even for one word of two channels
+            mode, pair = ConvMode.DEPTHWISE, 1
+        group, depth = pair * largest_divisor(channels // pair, max(1, group // pair - 1)), 0
     return Tiling(mode, group, max(group, depth), 1, 1, channels // group)
 
 
