@@ -222,6 +222,7 @@ def _ports(*found: tuple[str, int | None]) -> list[SimpleNamespace]:
 
 
 def test_an_st_link_is_found_before_other_usb_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fcntl")  # of pyserial, on systems other than Windows
     from serial.tools import list_ports
 
     found = _ports(("/dev/ttyS0", None), ("/dev/ttyACM1", 0x2341), ("/dev/ttyACM2", 0x0483))
