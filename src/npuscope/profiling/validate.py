@@ -145,14 +145,14 @@ def validate(
     own = program.source == "npuscope"
     bridge = OwnBridge(program, graph) if own else foreign_bridge(program, graph, samples[0])
     collected = _Collected(program, graph, bridge)
-    finished = _run_all(collected, samples, _Collected.add)
+    finished = run_all(collected, samples, _Collected.add)
     whole = samples[: finished.count]
     progress("comparing with an outside runtime")
     finished.check_reference(outside_outputs(model, graph, whole))
     return finished.result(len(whole))
 
 
-def _run_all(
+def run_all(
     tallies: Tallies, samples: Sequence[dict[str, Array]], add: Callable[[Tallies, Values], None]
 ) -> Tallies:
     """After an interruption: what the samples before it gave."""
@@ -170,80 +170,6 @@ def _run_all(
         log.warning(message, finished.count, len(samples))
     assert finished is not None  # there is at least one sample
     return finished
-
-
-# --- A machine of which no more is known than what it computes ---
-
-
-def validate_execution(
-    graph: Graph,
-    execute: Callable[[Values], Values],
-    inputs: Sequence[Array] | None = None,
-    seeds: int = 1,
-    model: Path | None = None,
-) -> Validation:
-    """`execute` gives the outputs for a sample. Other tensors that it gives are compared too, but
-    not judged: what was wrong before them makes them differ."""
-    check_work(graph, keeps_all=True)
-    samples = list(samples_of(graph, inputs, seeds))
-
-    def add(tallies: _WithTensors, sample: Values) -> None:
-        expected, values = trace(graph, sample), execute(sample)
-        tallies.add_outputs(sample, values, expected)
-        inner = values.keys() - {*graph.outputs}
-        for name in values if inner else ():
-            if name in expected and expected[name].dtype.kind != "f":
-                tally = tallies.tensors.setdefault(name, AgreementTally(1.0))
-                tally.add(values[name], expected[name])
-
-    finished = _run_all(_WithTensors(graph), samples, add)
-    progress("comparing with an outside runtime")
-    finished.check_reference(outside_outputs(model, graph, samples[: finished.count]))
-    rows = tuple(
-        LayerAgreement(
-            op.name,
-            (op.kind,),
-            op.origin,
-            tally.equal / max(1, tally.elements),
-            tally.close / max(1, tally.elements),
-            round(tally.largest, 3),
-        )
-        for op in graph.ops
-        for name in op.outputs
-        if (tally := finished.tensors.get(name)) is not None
-    )
-    tensors = finished.tensors.values()
-    elements = sum(tally.elements for tally in tensors)
-    outputs = finished.agreements()
-    verdict = judge(outputs, rows, Coverage(0, 0))
-    worst = min(rows, key=lambda row: row.exact_share, default=None)
-    return Validation(
-        outputs=outputs,
-        layers=rows,
-        layers_exact_share=sum(t.equal for t in tensors) / elements if elements else 1.0,
-        worst_op=worst.origin[0] if worst and worst.origin else None,
-        saturated_share=0.0,
-        reference=finished.outside(),
-        seeds=finished.count,
-        passed=verdict.holds,
-        verdict=verdict,
-        layers_compared=len(rows),
-        layers_total=len(graph.ops) if rows else 0,
-        not_compared=() if rows else tuple(op.name for op in graph.ops),
-    )
-
-
-class _WithTensors(OutputTallies):
-    """Agreement of outputs and of integer tensors, by name."""
-
-    def __init__(self, graph: Graph) -> None:
-        super().__init__(graph)
-        self.tensors: dict[str, AgreementTally] = {}
-
-    def snapshot(self) -> Self:
-        clone = super().snapshot()
-        clone.tensors = deepcopy(self.tensors)
-        return clone
 
 
 # --- A program of epochs: each layer is given the reference's inputs too ---

@@ -128,7 +128,7 @@ def compared(
         raise family.lacks("validate")
     from npuscope.building import is_as_filed, read_graph
     from npuscope.graph.model import Graph
-    from npuscope.profiling.validate import validate_execution
+    from npuscope.profiling.execution import validate_execution
 
     build = family.compile(source, options)
     graph = family.network(build) if model is None else read_graph(model, options)

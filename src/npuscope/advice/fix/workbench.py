@@ -35,10 +35,11 @@ from npuscope.families.registry import family_of
 from npuscope.files.load import load_model, read_model
 from npuscope.graph.model import Graph, Numerics
 from npuscope.machine.model import Machine
+from npuscope.profiling.execution import validate_execution
 from npuscope.profiling.model import Profile
 from npuscope.profiling.outside import OutsideRun, installed_runtime, outside_opens, outside_runs
 from npuscope.profiling.run import estimate
-from npuscope.profiling.validate import Validation, validate_execution
+from npuscope.profiling.validate import Validation
 from npuscope.program.model import EpochKind
 from npuscope.rulebook.finding import Finding
 from npuscope.structs import Apart, replace
