@@ -34,8 +34,6 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--apart", type=float, default=2, help="per cent (2)")
     options = parser.parse_args()
-    logging.disable(logging.WARNING)
-    warnings.simplefilter("ignore")
     shares = []
     for report, source in _pairs(options.folder):
         name = str(report.relative_to(options.folder))
@@ -78,4 +76,6 @@ def _parts(profile: Profile) -> str:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.WARNING)
+    warnings.simplefilter("ignore")
     raise SystemExit(main())
