@@ -104,7 +104,7 @@ _UNIT_NAMES = {
 _LABELS = {
     Provenance.ESTIMATE: "predicted",
     Provenance.SIMULATION: "simulated",
-    Provenance.EMULATION: "emulated, NPU cycles simulated",
+    Provenance.EMULATION: "emulated: NPU cycles simulated, CPU instructions counted as cycles",
     Provenance.BOARD: "measured on a board",
     Provenance.LOG: "measured, read from a log",
     Provenance.VENDOR_FILE: "stated by a vendor file",
