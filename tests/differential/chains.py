@@ -12,6 +12,8 @@ import numpy as np
 
 from npuscope.graph.model import Graph, Numerics, Op
 from npuscope.ops.kernels.float_ops import average_pool
+from npuscope.ops.kernels.reduce import reduce_mean
+from npuscope.ops.kernels.resize import real_resize
 from npuscope.ops.run import run_once
 
 _RUNS = 4
@@ -47,13 +49,20 @@ def rounded_once(
     return held[name] if chain else None
 
 
-def exact_mean(graph: Graph, op: Op, values: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """The result of average pooling in steps, before it is rounded; None of other ops."""
+# Sums with few different weights: every second or fourth result is a tie.
+_WEIGHTED = {"AveragePool": average_pool, "Mean": reduce_mean, "Resize": real_resize}
+
+
+def exact_result(graph: Graph, op: Op, values: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """The result of a mean or an interpolation in steps, before it is rounded; None of others."""
+    if op.kind not in _WEIGHTED:
+        return None
     x, y = graph.tensors[op.inputs[0]], graph.tensors[op.outputs[0]]
-    if op.kind != "AveragePool" or x.quant is None or y.quant is None:
+    if x.quant is None or y.quant is None:
         return None
     real = (values[x.name].astype(np.float64) - x.quant.zero_point) * x.quant.scale
-    return np.asarray(average_pool(graph, op)([real]) / y.quant.scale + y.quant.zero_point)
+    result = _WEIGHTED[op.kind](graph, op)([real])
+    return np.asarray(result / y.quant.scale + y.quant.zero_point)
 
 
 def _moved(

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from differential.chains import chain_of, exact_mean, reach, rounded_once
+from differential.chains import chain_of, exact_result, reach, rounded_once
 from differential.verdict import Verdict
 from npuscope.graph.model import DType, Graph
 from npuscope.ops.run import trace
@@ -135,7 +135,7 @@ class Layers:
         if buffer.tensor not in self.graph.tensors:
             return False
         chain = chain_of(self.graph, buffer.tensor, self._given(epoch, buffer))
-        exact = exact_mean(self.graph, chain[0], self.expected) if len(chain) == 1 else None
+        exact = exact_result(self.graph, chain[0], self.expected) if len(chain) == 1 else None
         if exact is None:
             return False
         output = self.graph.tensors[buffer.tensor]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from differential.chains import exact_mean
+from differential.chains import exact_result
 from differential.network import Network, Node, pruned
 from npuscope.files.load import load_model
 from npuscope.graph.model import Graph
@@ -69,7 +69,7 @@ def outside_steps(
         return None
     ours = dict(zip(names, run(probe, given).values(), strict=True))
     theirs = dict(zip(names, result[0], strict=True))
-    rows = _steps(network, ours, theirs, _exact_means(network, probe, given))
+    rows = _steps(network, ours, theirs, _exact_results(network, probe, given))
     values = {**given, **ours}
     return Steps(
         tuple(
@@ -100,21 +100,22 @@ def _reference_agrees(
     )
 
 
-def _exact_means(
+def _exact_results(
     network: Network, graph: Graph, given: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """By value, results of average pooling in steps, before they are rounded.
+    """By value, means and interpolations in steps, before they are rounded.
 
     Where one lies in the middle of two steps, the order of float additions decides. Our graph
     keeps the channels last.
     """
-    values, means = {**given, **trace(graph, given)}, {}
+    values, results = {**given, **trace(graph, given)}, {}
     for op in graph.ops:
         name = op.outputs[0].removesuffix("_exact")
-        mean = exact_mean(graph, op, values) if name in network.values else None
-        if mean is not None:
-            means[name] = mean if network.format == "tflite" else np.moveaxis(mean, -1, 1)
-    return means
+        exact = exact_result(graph, op, values) if name in network.values else None
+        if exact is not None:
+            last = network.format == "tflite" or exact.ndim < 3
+            results[name] = exact if last else np.moveaxis(exact, -1, 1)
+    return results
 
 
 def _is_shown(network: Network, name: str) -> bool:
