@@ -112,7 +112,7 @@ def _exact_results(
     for op in graph.ops:
         name = op.outputs[0].removesuffix("_exact")
         exact = exact_result(graph, op, values) if name in network.values else None
-        if exact is not None:
+        if exact is not None and exact.size == network.values[name].elements:
             last = network.format == "tflite" or exact.ndim < 3
             results[name] = exact if last else np.moveaxis(exact, -1, 1)
     return results

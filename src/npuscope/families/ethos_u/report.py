@@ -71,7 +71,7 @@ def explained(build: EthosBuild, profile: Profile) -> Explanation:
         for finding in findings_of(module, RuleKind.ADVISE, profile, graph=build.graph)
     ]
     if build.graph is not None:
-        findings += findings_of(_RULES, RuleKind.LINT, build.graph)
+        findings += findings_of(_RULES, RuleKind.LINT, build.graph, build.machine.name)
     lines = (
         f"model    {safe_terminal(build.name)}",
         f"machine  {profile.machine_words}",
