@@ -127,7 +127,8 @@ class Layers:
             return False
         shift = 128 if self.graph.tensors[buffer.tensor].dtype is DType.UINT8 else 0
         nearest = (nearest - shift).astype(found.dtype).reshape(found.shape)
-        return steps(found, nearest, 1.0).max(initial=0.0) <= 1 and _bias(found, nearest) <= limit
+        apart = float(steps(found, nearest, 1.0).max(initial=0.0))
+        return apart <= _FEW_STEPS and _bias(found, nearest) <= limit
 
     def _is_nearest_mean(self, epoch: Epoch, buffer: Buffer, found: np.ndarray) -> bool:
         """Whether results are no further from exact means than half a step: every second mean of
