@@ -22,8 +22,12 @@ class Drivers:
     def __init__(self) -> None:
         self.processes: list[subprocess.Popen[bytes]] = []
 
-    def start(self, spec: Path, *more: str) -> subprocess.Popen[bytes]:
+    def start(self, spec: Path, *more: str, most_deaths: int = 0) -> subprocess.Popen[bytes]:
+        """`most_deaths`: workers that a run may lose before it counts as deadly, if not two."""
         code = "import sys; from npuscope.cli.main import main; sys.exit(main(sys.argv[1:]))"
+        if most_deaths:
+            pool = "import npuscope.advice.sweep.pool as pool"
+            code = f"{pool}; pool.MOST_DEATHS = {most_deaths}; {code}"
         process = subprocess.Popen(
             [*child.command(), "-c", code, "sweep", str(spec), *more],
             env=child.environment(),
