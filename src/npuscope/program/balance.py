@@ -56,12 +56,16 @@ class StreamBalance(Wiring):
 
     def __init__(self, wiring: Wiring) -> None:
         self._into, self._words = wiring._into, {}
+        self._kernel_words: dict[int, int] = {}
 
     def frames(self, conv: Convacc) -> int:
         return self.input_words(conv, 1) // self.kernel_words(conv)
 
     def kernel_words(self, conv: Convacc) -> int:
-        return KernelPort(conv, self._width(conv, 1)).words
+        words = self._kernel_words.get(conv.id)
+        if words is None:
+            words = self._kernel_words[conv.id] = KernelPort(conv, self._width(conv, 1)).words
+        return words
 
     def feature_words(self, conv: Convacc) -> int:
         return FeaturePort(conv, self._width(conv, 0)).words

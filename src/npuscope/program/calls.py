@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from functools import cache
 from operator import index
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -59,12 +60,17 @@ def attributes(call: Call) -> Attrs:
     row = OPS.get(call.kernel)
     if row is None:
         raise TargetError(f"not executed: unknown software kernel '{call.kernel}'")
-    arguments, types = dict(call.args), get_type_hints(row.attrs)
+    arguments, types = dict(call.args), _field_types(row.attrs)
     values = {name: arguments[name] for name in row.attrs.__struct_fields__ if name in arguments}
     try:
         return row.attrs(**{name: _typed(value, types[name]) for name, value in values.items()})
     except (TypeError, ValueError) as error:
         raise TargetError(f"software kernel '{call.kernel}': {error}") from error
+
+
+@cache
+def _field_types(record: type[Attrs]) -> dict[str, Any]:
+    return get_type_hints(record)
 
 
 def _typed(value: object, target: Any) -> Any:

@@ -81,9 +81,10 @@ class Wiring:
     def output_words(self, unit: Unit) -> int:
         """Words that leave a unit in the whole epoch."""
         key = (unit.unit, unit.id)
-        if key not in self._words:
-            self._words[key] = self._count(unit)
-        return self._words[key]
+        words = self._words.get(key)
+        if words is None:
+            words = self._words[key] = self._count(unit)
+        return words
 
     def _count(self, unit: Unit) -> int:
         if isinstance(unit, Streng):

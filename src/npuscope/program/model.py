@@ -212,7 +212,10 @@ class Epoch(Struct, frozen=True):
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        return tuple(unit for group in self.groups or () for unit in group.units)
+        groups = self.groups or ()
+        if len(groups) == 1:  # as most epochs of the NPU have it
+            return groups[0].units
+        return tuple(unit for group in groups for unit in group.units)
 
 
 class Program(ShownRecord, Apart, frozen=True):

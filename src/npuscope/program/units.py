@@ -88,21 +88,24 @@ class Streng(Struct, frozen=True, kw_only=True):
     @property
     def distinct_frames(self) -> int:
         """Frames at different places: what an engine reads again counts once."""
-        loop, advances = self.frame_loop_cnt, bool(self.continuous or self.frame_offset)
+        loop, frames = self.frame_loop_cnt, self.frames
+        advances = bool(self.continuous or self.frame_offset)
         if not loop:
-            return self.frames if advances else 1
-        turns = -(-self.frames // loop)
-        inner = min(loop, self.frames) if advances else 1
+            return frames if advances else 1
+        turns = -(-frames // loop)
+        inner = min(loop, frames) if advances else 1
         return inner * (turns if self.loop_offset else 1)
 
     @property
     def total_elements(self) -> int:
-        return self.frame_elements * self.frames
+        frame = self.frame_elements
+        return frame * self.frame_tot_cnt if self.frame_tot_cnt > 1 else frame
 
     @property
     def total_bytes(self) -> int:
         """Bytes moved over the bus, re-reads included."""
-        return self.frame_bytes * self.frames
+        frame = self.frame_bytes
+        return frame * self.frame_tot_cnt if self.frame_tot_cnt > 1 else frame
 
     @property
     def packed(self) -> bool:
@@ -111,7 +114,8 @@ class Streng(Struct, frozen=True, kw_only=True):
 
     @property
     def frame_bytes(self) -> int:
-        return -(-self.frame_elements * self.nbits_memory // 8)
+        bits = self.nbits_out if self.dir else self.nbits_in  # as in `element_bytes`
+        return -(-self.frame_elements * bits // 8)
 
     @property
     def element_bytes(self) -> int:

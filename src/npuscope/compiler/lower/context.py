@@ -35,6 +35,7 @@ class Lowering(Struct):
     graph: Graph
     machine: Machine
     optimization: int
+    readers: dict[str, list[Op]]  # of tensors, in execution order
     result: Lowered = field(default_factory=lambda: Lowered([], [], []))
     values: dict[str, Value] = field(default_factory=dict)
     shifted: dict[str, Value] = field(default_factory=dict)

@@ -9,7 +9,6 @@ from npuscope.compiler.lower.context import Lowering
 from npuscope.compiler.lower.software import fall_back
 from npuscope.compiler.stages import ActivStage
 from npuscope.graph.model import Graph, Op
-from npuscope.machine.model import Machine
 from npuscope.program.model import Refused, evidence
 from npuscope.rulebook.queries import is_npu_tensor
 
@@ -54,14 +53,14 @@ def lower_swish(context: Lowering, product: Op, sigmoid: Op) -> bool:
     return False
 
 
-def swishes(graph: Graph, machine: Machine) -> dict[str, Op]:
+def swishes(context: Lowering) -> dict[str, Op]:
     """Products of a tensor and its own sigmoid, by their output, with the sigmoid."""
-    if machine.generation.fuses_swish not in ("all", graph.numerics.value):
+    graph = context.graph
+    if context.machine.generation.fuses_swish not in ("all", graph.numerics.value):
         return {}
-    readers = graph.consumers()
     products: dict[str, Op] = {}
     for op in graph.ops:
-        after = readers.get(op.outputs[0], [])
+        after = context.readers.get(op.outputs[0], [])
         if op.kind != "Sigmoid" or len(after) != 1 or op.outputs[0] in graph.outputs:
             continue
         product, both = after[0], {op.inputs[0], op.outputs[0]}

@@ -29,7 +29,8 @@ _DECIDED_BY_LOWERING = (
 
 def lower_graph(graph: Graph, machine: Machine, optimization: int) -> Lowered:
     """Stages for every op; an op without a row runs as a software kernel."""
-    context = Lowering(graph, machine, optimization, swishes=swishes(graph, machine))
+    context = Lowering(graph, machine, optimization, graph.consumers())
+    context.swishes = swishes(context)
     context.swished.update(op.outputs[0] for op in context.swishes.values())
     for name in graph.inputs:
         context.define(name, tensor_value(graph.tensor(name)))

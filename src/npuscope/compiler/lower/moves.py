@@ -44,7 +44,6 @@ def lower_concat(context: Lowering, op: Op) -> None:
         sizes = [context.value(name).channels for name in op.inputs]
         output = output.named(output.name, part=gcd(*sizes))
     apart = context.machine.generation.rescaled_parts_apart
-    readers = context.graph.consumers() if apart else {}
     copied = []
     first = 0
     # The inputs; those that are all windows of one value, in their order, together.
@@ -58,7 +57,7 @@ def lower_concat(context: Lowering, op: Op) -> None:
         if len(names) > 1:
             value = context.result.views[value.name]
         # The stage that makes a part may write it straight into the whole.
-        late = apart and any(r.kind == "Quantize" for name in names for r in readers[name])
+        late = apart and any(r.kind == "Quantize" for name in names for r in context.readers[name])
         if in_place and not late and _can_move(context, op, names, value, output):
             _move_into(context, value, output, first)
             first += value.channels
@@ -110,8 +109,7 @@ def _can_follow(context: Lowering, view: Value, part: Value, output: Value) -> b
     for name in names:  # it grows: views of views
         names += context.result.views.of.get(name, [])
     tensors = [tensor for name in names for tensor in context.carried.get(name, [])]
-    readers = context.graph.consumers()
-    if any(name in context.graph.outputs or len(readers[name]) > 1 for name in tensors):
+    if any(name in context.graph.outputs or len(context.readers[name]) > 1 for name in tensors):
         return False
     places = {place for name in names for place in context.users.get(name, [])}
     stages = [context.result.stages[place] for place in places]

@@ -44,8 +44,7 @@ def _pads_channels(context: Lowering, op: Op) -> bool:
     tensor, pads = context.graph.first_input(op), op.attrs_as(PadAttrs).pads
     one_map = len(pads) == 4 and tensor.shape[0] == 1
     plain = is_npu_tensor(tensor) and one_map and not any(map(any, pads[:3]))
-    readers = context.graph.consumers()[op.outputs[0]]
-    spread = [reader.kind for reader in readers] == ["DepthToSpace"]
+    spread = [reader.kind for reader in context.readers[op.outputs[0]]] == ["DepthToSpace"]
     return plain and context.machine.generation.pads_by_transposes and not spread
 
 
