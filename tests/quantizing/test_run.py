@@ -13,9 +13,9 @@ from npuscope.errors import ModelError, UsageError
 from npuscope.files.load import load_model
 from npuscope.graph.model import DType
 from npuscope.profiling.runtimes import onnxruntime_session
-from npuscope.quantizing.bench import Trial, verdict
 from npuscope.quantizing.plan import RangePlan
 from npuscope.quantizing.run import Quantized
+from npuscope.quantizing.trial import Trial, verdict
 from npuscope.structs import replace
 from quantizing.float_nets import picture_file, pictures, small_net
 

@@ -15,10 +15,10 @@ from npuscope.cli.main import main
 from npuscope.errors import FileError, UsageError
 from npuscope.files.load import load_model
 from npuscope.graph.model import DType
-from npuscope.quantizing.bench import Trial, task_verdict
 from npuscope.quantizing.plan import RangePlan
 from npuscope.quantizing.run import Quantized
 from npuscope.quantizing.task import TaskScore
+from npuscope.quantizing.trial import Trial, task_verdict
 from npuscope.report.quantize import quantize_text
 from npuscope.structs import replace
 from quantizing.float_nets import SIZE, conv, weights
@@ -175,7 +175,11 @@ def trial(made: Quantized, ms: float, hits: int, db: float = 30.0) -> Trial:
         (0.9, 90, 30, 0.0, True),  # faster, the same answers
         (0.9, 88, 30, 0.0, False),  # faster, but worse
         (0.9, 88, 30, 0.03, True),  # as much as is allowed
-        (1.0, 91, 20, 0.0, True),  # better answers count before decibels
+        (0.9, 90, 20, 0.0, False),  # the same answers by chance: farther off than the defaults
+        (0.9, 90, 20, 0.03, True),
+        (1.0, 91, 20, 0.0, False),  # better by chance
+        (1.0, 91, 30, 0.0, True),
+        (1.0, 99, 20, 0.0, True),  # surely better answers count before decibels
         (1.0, 90, 31, 0.0, True),
         (1.0, 89, 40, 0.1, False),
         (1.02, 91, 40, 0.0, False),  # slower, and by chance better
@@ -187,9 +191,9 @@ def test_verdicts(
     made: Quantized, ms: float, hits: int, db: float, max_drop: float, kept: bool
 ) -> None:
     before, after = trial(made, 1.0, 90), trial(made, ms, hits, db)
-    floats = trial(made, 1.0, 90).score
-    assert floats is not None
-    assert task_verdict(before, after, floats, floats, max_drop)[0] is kept
+    plain = trial(made, 1.0, 90)
+    assert plain.score is not None
+    assert task_verdict(before, after, plain.score, plain, max_drop)[0] is kept
 
 
 # --- Outputs in parts ---

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct
 
-from npuscope.accuracy.figures import surely_worse
 from npuscope.advice.explain import explain
 from npuscope.building import Build, Options, build
 from npuscope.edits import EditRequest, NotFitting, apply_edit, open_document
@@ -25,40 +24,12 @@ from npuscope.quantizing.outputs import OutputLoss, output_loss
 from npuscope.quantizing.plan import RangePlan
 from npuscope.quantizing.samples import CalibrationSamples
 from npuscope.quantizing.sqnr import Noise
-from npuscope.quantizing.task import TaskJudge, TaskScore, TriedForm
+from npuscope.quantizing.task import TaskJudge, TriedForm
+from npuscope.quantizing.trial import NOISE, Trial, task_verdict, verdict
 from npuscope.quantizing.work import FloatFile, Progress
 from npuscope.structs import replace
 
-_NOISE = 0.001  # share of the time below which a change is not a gain
-_LITTLE = 0.05  # of the time: what surely better answers may cost
-_SAME_DB = 0.1  # what other samples would change anyway
 _MOST_PARTS = 8  # of one choice that are tried one by one
-
-
-class Trial(Struct, frozen=True):
-    """A plan carried out: the file with a float border, its time, and how near its outputs are."""
-
-    plan: RangePlan
-    data: bytes
-    profile: Profile
-    sqnr_db: Mapping[str, float]
-    score: TaskScore | None = None  # where labels tell
-
-    @property
-    def worth(self) -> tuple[float, float]:
-        """For comparing: answers before decibels."""
-        if self.score is None:
-            return 0.0, self.mean_db
-        figure = self.score.figure
-        return figure.value if figure.higher_is_better else -figure.value, self.mean_db
-
-    @property
-    def mean_db(self) -> float:
-        return sum(self.sqnr_db.values()) / len(self.sqnr_db)
-
-    @property
-    def worst_db(self) -> float:
-        return min(self.sqnr_db.values())
 
 
 class ChoiceStep(Struct, frozen=True):
@@ -98,7 +69,7 @@ class QuantizingBench:
         self.best_db: dict[str, float] = {}
         self.judge, self.max_drop = judge, max_drop
         self.float_score = judge.score(self.float_outputs) if judge else None
-        self.plain_score: TaskScore | None = None
+        self.plain_trial: Trial | None = None
         self.tried_forms: list[TriedForm] = []
 
     # one trial
@@ -149,7 +120,7 @@ class QuantizingBench:
             trial = self.trial(data, RangePlan("plain", {}))
         except NpuscopeError:
             return None
-        self.floor_db, self.plain_score = trial.sqnr_db, trial.score
+        self.floor_db, self.plain_trial = trial.sqnr_db, trial
         self.log(f"{self.work.tool} with default settings", trial, False)
         return trial
 
@@ -258,14 +229,14 @@ class QuantizingBench:
 
     def _verdict(self, before: Trial, after: Trial) -> tuple[bool, str]:
         if self.float_score is not None:
-            return task_verdict(before, after, self.float_score, self.plain_score, self.max_drop)
+            return task_verdict(before, after, self.float_score, self.plain_trial, self.max_drop)
         return verdict(before, after, self.best_db, self.floor_db, self.loss_db)
 
     def _smaller(self, before: Trial, after: Trial, reason: str) -> tuple[bool, str]:
         """Answers within the limit, and fewer weights for no more time."""
         assert self.float_score is not None and after.score is not None
         sizes = [trial.profile.memory.weights_bytes for trial in (before, after)]
-        slower = after.profile.total_ms > before.profile.total_ms * (1 + _NOISE)
+        slower = after.profile.total_ms > before.profile.total_ms * (1 + NOISE)
         drop = self.float_score.figure.drop(after.score.figure)
         if slower or sizes[1] >= sizes[0] or drop > self.max_drop:
             return False, reason
@@ -296,68 +267,6 @@ class QuantizingBench:
 
 def _best(trial: Trial) -> str:
     return f"best so far {trial.profile.total_ms:.3f} ms, {trial.mean_db:.1f} dB"
-
-
-def verdict(
-    before: Trial,
-    after: Trial,
-    best_db: Mapping[str, float],
-    floor_db: Mapping[str, float],
-    loss_db: float,
-) -> tuple[bool, str]:
-    """Kept if faster at a price within the limit, or better at no more time.
-
-    `best_db` is what each output had at best so far, `floor_db` what the quantizer's defaults give.
-    """
-    old_ms, new_ms = before.profile.total_ms, after.profile.total_ms
-    change = (new_ms - old_ms) / max(old_ms, 1e-9)
-    if change > _NOISE:
-        return False, f"{change:.1%} slower"
-    gain = after.mean_db - before.mean_db
-    drop = max(before.sqnr_db[name] - db for name, db in after.sqnr_db.items())
-    better = gain > _SAME_DB and drop <= _SAME_DB
-    if change >= -_NOISE:
-        return better, f"{gain:.1f} dB better" if better else "it does not help"
-    below = [n for n, db in after.sqnr_db.items() if db < floor_db.get(n, db)]
-    if any(before.sqnr_db[name] >= floor_db[name] for name in below):
-        return False, "an output would be worse than with the quantizer's defaults"
-    lost = max(best_db.get(n, db) - db for n, db in after.sqnr_db.items())
-    if lost > loss_db:
-        return False, f"it costs {lost:.1f} dB, more than the {loss_db:g} dB allowed"
-    return True, f"{-change:.1%} faster"
-
-
-def task_verdict(
-    before: Trial,
-    after: Trial,
-    floats: TaskScore,
-    plain: TaskScore | None,
-    max_drop: float,
-) -> tuple[bool, str]:
-    """Kept if faster with answers within the limit, better at no more time, or surely better for
-    little more. A drop is against the float network on the same samples."""
-    assert before.score is not None and after.score is not None
-    old_ms, new_ms = before.profile.total_ms, after.profile.total_ms
-    change = (new_ms - old_ms) / max(old_ms, 1e-9)
-    figure, was = after.score.figure, before.score.figure
-    gain = -was.drop(figure)
-    if change > _NOISE:
-        if change <= _LITTLE and surely_worse(after.score.right, before.score.right):
-            return True, f"{figure.name} {gain:.1%} better for {change:.1%} more time"
-        return False, f"{change:.1%} slower"
-    if change >= -_NOISE:
-        if gain > 0:
-            return True, f"{figure.name} {gain:.1%} better"
-        db = after.mean_db - before.mean_db
-        if gain == 0 and db > _SAME_DB:
-            return True, f"the same {figure.name}, {db:.1f} dB nearer to the float network"
-        return False, "it does not help"
-    floor = plain if max_drop == 0 else None
-    below = floor is not None and floor.figure.drop(figure) > 0
-    drop = floats.figure.drop(figure)
-    if gain < 0 and (drop > max_drop or below):
-        return False, f"it costs {-gain:.1%} of {figure.name}: more than is allowed"
-    return True, f"{-change:.1%} faster"
 
 
 def with_four_bits(path: Path, data: bytes, weights: Sequence[str]) -> bytes:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct, field
 
+from npuscope.accuracy.figures import surely_worse
 from npuscope.accuracy.pictures import ImageForm
 from npuscope.building import Options
 from npuscope.errors import ModelError, UsageError
@@ -18,7 +19,7 @@ from npuscope.graph.model import Tensor
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import Profile
 from npuscope.quantizing import task_choices
-from npuscope.quantizing.bench import ChoiceStep, QuantizingBench, Trial
+from npuscope.quantizing.bench import ChoiceStep, QuantizingBench
 from npuscope.quantizing.choices import Part, fast_zero_points, fixed_tails, shared_scales
 from npuscope.quantizing.histogram import METHODS
 from npuscope.quantizing.outputs import OutputLoss
@@ -26,6 +27,7 @@ from npuscope.quantizing.samples import CalibrationSamples, load_samples
 from npuscope.quantizing.split import split_outputs, unlike_outputs
 from npuscope.quantizing.sqnr import LayerLoss, layer_losses
 from npuscope.quantizing.task import TaskJudge, TaskJudgement, TaskWish, open_judge
+from npuscope.quantizing.trial import Trial
 from npuscope.quantizing.unused import judgement
 from npuscope.quantizing.work import FloatFile, Progress
 from npuscope.shown import Rows, ShownRecord
@@ -264,7 +266,10 @@ def chosen(bench: QuantizingBench, wish: Wish) -> Chosen:
 def _calibrated(bench: QuantizingBench, methods: tuple[str, ...]) -> tuple[Trial, list[ChoiceStep]]:
     """The method whose ranges serve best, then the same with equalised layers."""
     trials = [bench.calibrated(method, False) for method in methods]
-    best = max(trials, key=lambda trial: trial.worth)
+    best = max(trials, key=lambda trial: trial.mean_db)
+    for trial in trials:  # answers decide where they differ by more than chance
+        if trial.score and best.score and surely_worse(trial.score.right, best.score.right):
+            best = trial
     bench.remember(best)
     for trial in trials:
         bench.log(f"calibration by {trial.plan.method}", trial, trial is best)

@@ -8,11 +8,12 @@ from functools import partial
 
 from npuscope.edits.four_bits import may_be_four_bits
 from npuscope.edits.registry import open_document
-from npuscope.quantizing.bench import ChoiceStep, QuantizingBench, Trial
+from npuscope.quantizing.bench import ChoiceStep, QuantizingBench
 from npuscope.quantizing.bias import bias_shifts
 from npuscope.quantizing.choices import Part
 from npuscope.quantizing.histogram import METHODS
 from npuscope.quantizing.plan import RangePlan, tied
+from npuscope.quantizing.trial import Trial
 from npuscope.structs import replace
 
 _TENSORS = 6  # whose ranges methods see most differently

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from npuscope.accuracy.result import TaskFigures
 from npuscope.families.registry import family_for
 from npuscope.graph.model import Tensor
-from npuscope.quantizing.bench import QuantizingBench, Trial, in_steps, real_values
+from npuscope.quantizing.bench import QuantizingBench, in_steps, real_values
 from npuscope.quantizing.samples import Sample
 from npuscope.quantizing.task import Outputs, TaskJudge, TaskJudgement
+from npuscope.quantizing.trial import Trial
 
 _AT_ONCE = 50  # samples between two messages
 Sides = tuple[tuple[Tensor, ...], tuple[Tensor, ...]]

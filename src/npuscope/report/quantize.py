@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from npuscope.graph.model import Tensor
     from npuscope.machine.model import Machine
     from npuscope.profiling.model import Profile
-    from npuscope.quantizing.bench import Trial
     from npuscope.quantizing.outputs import ColumnGroup, OutputLoss
     from npuscope.quantizing.run import Quantized
+    from npuscope.quantizing.trial import Trial
 
 # --- JSON; keys are added, never renamed ---
 
