@@ -3,8 +3,8 @@
     python benchmarks/task_quantize.py NET.onnx=DATA.npz NET.tflite=DATA.npz ... --json out.json
 
 Every network is a float model with labelled samples (`labels` in the .npz). Figures are those of
-samples that no choice has seen, in the machine's arithmetic for ours and in the tool's own runtime
-for its defaults.
+samples that no choice has seen, both in the machine's arithmetic; in brackets, in the tool's own
+runtime.
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ def judged(model: Path, data: str, args: argparse.Namespace) -> Row:
 def line(row: Row) -> str:
     return (
         f"{row['network']:<22} {row['tool']:<18} float {row['float']:.1%}; defaults "
-        f"{row['plain']:.1%} {row['plain_ms']:.3f} ms {row['plain_flash']:,} B; ours "
-        f"{row['npu']:.1%} {row['ms']:.3f} ms {row['flash']:,} B; {row['unused']} samples, "
+        f"{row['plain_npu']:.1%} ({row['plain']:.1%}) {row['plain_ms']:.3f} ms "
+        f"{row['plain_flash']:,} B; ours {row['npu']:.1%} ({row['int8']:.1%}) {row['ms']:.3f} ms "
+        f"{row['flash']:,} B; {row['unused']} samples, "
         f"{row['tried']} forms, {row['cpu_s']} s of CPU"
     )
 

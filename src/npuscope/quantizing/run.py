@@ -165,6 +165,7 @@ def quantize(
         build, profile = bench.timed(data)
         assert build.graph is not None
         inputs, outputs = bench.border(data, build.graph)
+        judged = judgement(bench, judge, plain, data, (inputs, outputs)) if judge else None
         progress("comparing layer by layer")
         return Quantized(
             data=data,
@@ -188,7 +189,7 @@ def quantize(
             tool=work.tool,
             method=best.plan.method,
             interrupted=choice.interrupted,
-            judgement=judgement(bench, judge, plain, data, (inputs, outputs)) if judge else None,
+            judgement=judged,
         )
 
 
