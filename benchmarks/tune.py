@@ -22,13 +22,14 @@ NETWORKS = {
     "st_yolo_x_nano_192_0.33_0.25_int8.tflite": ("ms=5", "ram=400KiB", "flash=1MiB"),
     "mobilenet_v2_0.35_128_fft_int8.tflite": ("ms=3", "ram=300KiB", "flash=700KiB"),
 }
+GENERATIONS = "2.2,3.0,4.0"
 Row = dict[str, Any]
 
 
 def budgets(model: Path, limits: tuple[str, ...]) -> list[Row]:
     rows = []
     for limit in limits:
-        result = npuscope.tune(model, max=limit)
+        result = npuscope.tune(model, limits=[limit])
         best = result.best
         rows.append(
             {
@@ -49,8 +50,8 @@ def budgets(model: Path, limits: tuple[str, ...]) -> list[Row]:
 
 def grid(model: Path) -> Row:
     """The search, and every point of the space."""
-    found = npuscope.tune(model)
-    whole = npuscope.tune(model, evaluations=found.points)
+    found = npuscope.tune(model, generations=GENERATIONS)
+    whole = npuscope.tune(model, generations=GENERATIONS, evaluations=found.points)
     fronts = [
         {(p.total_ms, p.internal_ram_bytes, p.external_ram_bytes, p.weights_bytes) for p in r.front}
         for r in (found, whole)
@@ -69,7 +70,7 @@ def grid(model: Path) -> Row:
 
 def rate(model: Path, jobs: int) -> Row:
     start = time.monotonic()
-    result = npuscope.tune(model, jobs=jobs, evaluations=400, generations="2.2,3.0,4.0")
+    result = npuscope.tune(model, jobs=jobs, evaluations=400, generations=GENERATIONS)
     seconds = time.monotonic() - start
     row = {
         "network": model.name,
