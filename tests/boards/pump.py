@@ -276,6 +276,9 @@ class ClientEnd:
     def write(self, data: bytes) -> None:
         self._pump.write(CLIENT, data)
 
+    def deliver(self, packets: object, ask: bytes, timeout_s: float) -> int:
+        return 0
+
     def flush(self) -> None:
         while self.read(4096, 0.0):
             pass

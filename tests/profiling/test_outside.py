@@ -10,7 +10,12 @@ import pytest
 from models import TfliteWriter, mobilenet_like, save, to_tflite
 from npuscope.files.load import load_model
 from npuscope.ops.run import run as execute
-from npuscope.profiling.outside import OutsideRun, outside_outputs, outside_runs
+from npuscope.profiling.outside import (
+    OutsideRun,
+    outside_outputs,
+    outside_runs,
+    runtime_ahead,
+)
 
 pytest.importorskip("ai_edge_litert")
 
@@ -54,3 +59,39 @@ def test_sums_are_not_left_to_a_kernel_that_reads_memory_it_never_set(tmp_path: 
     outside = outside_outputs(model, graph, [sample])
     assert outside is not None
     np.testing.assert_array_equal(outside[1][0][0], execute(graph, sample)["y"])
+
+
+def test_a_runtime_that_is_started_ahead_gives_the_same(run: OutsideRun) -> None:
+    random = np.random.default_rng(2)
+    name, shape = run.graph.inputs[0], run.graph.tensor(run.graph.inputs[0]).shape
+    samples = [{name: random.integers(-128, 128, shape).astype(np.int8)} for _ in range(3)]
+    later = OutsideRun(run.model, run.graph, samples)
+    with runtime_ahead("litert") as ahead:
+        ahead.add(run)
+        ahead.add(later)
+        first, second = ahead.results()
+    assert first is not None and second is not None
+    alone = [outside_runs([OutsideRun(run.model, run.graph, [one])])[0] for one in samples]
+    assert [row[0].tolist() for row in second] == [rows[0][0].tolist() for rows in alone if rows]
+    assert first[0][0].tolist() == execute(run.graph, run.samples[0])[run.graph.outputs[0]].tolist()
+
+
+def test_what_a_runtime_ahead_did_not_finish_is_run_again(
+    run: OutsideRun, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = tmp_path / "broken.tflite"
+    broken.write_bytes(b"\0\0\0\0TFL3")
+    with runtime_ahead("litert") as ahead:
+        ahead.add(OutsideRun(broken, run.graph, run.samples))
+        ahead._process.wait()
+        ahead.add(run)
+        first, second = ahead.results()
+    assert first is None and second is not None
+    assert len(caplog.records) == 1
+
+
+def test_a_runtime_ahead_that_nobody_asks_ends(run: OutsideRun) -> None:
+    with runtime_ahead("litert") as ahead:
+        ahead.add(run)
+    assert ahead._process.poll() is not None
+    assert not ahead.folder.exists()

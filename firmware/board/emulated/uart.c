@@ -5,8 +5,9 @@
 
 #define UART_CONTROL BOARD_WORD(UART_ADDRESS + 0x00u)
 #define UART_STATUS BOARD_WORD(UART_ADDRESS + 0x1Cu)
-#define UART_RECEIVE BOARD_WORD(UART_ADDRESS + 0x24u)
 #define UART_SEND BOARD_WORD(UART_ADDRESS + 0x28u)
+#define UART_WAITING BOARD_WORD(UART_ADDRESS + 0x40u) /* bytes; this and the next the STM32 lacks */
+#define UART_WORD BOARD_WORD(UART_ADDRESS + 0x44u)    /* the next four */
 #define UART_ON (1u << 0 | 1u << 2 | 1u << 3) /* port, receiver, sender */
 #define UART_INTERRUPTS_ON_BYTE (1u << 5)
 
@@ -71,9 +72,24 @@ static bool wait_for_byte(uint32_t timeout_ms) {
   return found;
 }
 
+/* Bytes that were taken from the port and not yet asked for. */
+static struct {
+  uint32_t words[16], at, end;
+} stock;
+
+static void fill_stock(void) {
+  const uint32_t waiting = UART_WAITING;
+  stock.at = 0;
+  stock.end = waiting < sizeof stock.words ? waiting : sizeof stock.words;
+  for (uint32_t i = 0; 4u * i < stock.end; i++) stock.words[i] = UART_WORD;
+}
+
 static bool read_byte(uint8_t *byte, uint32_t timeout_ms) {
-  if (!has_byte() && !wait_for_byte(timeout_ms)) return false;
-  *byte = (uint8_t)UART_RECEIVE;
+  if (stock.at == stock.end) {
+    if (!has_byte() && !wait_for_byte(timeout_ms)) return false;
+    fill_stock();
+  }
+  *byte = ((const uint8_t *)stock.words)[stock.at++];
   return true;
 }
 

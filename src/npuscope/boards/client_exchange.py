@@ -8,6 +8,7 @@ that a board that never stops talking is one.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import TypeVar
 
 from msgspec import Struct
@@ -114,8 +115,11 @@ class Exchange:
         self.send(Req(self._reqid, command, param, name, opt))
 
     def send(self, message: Req | Ack | Data) -> None:
-        payload = self._payload_bytes
-        send_to_device(self._asked, self.link.write, encode(message), REVISION, payload)
+        payload, data = self._payload_bytes, encode(message)
+        send_to_device(self._asked, self.link.write, data, REVISION, payload, self._deliver)
+
+    def _deliver(self, packets: Sequence[bytes]) -> int:
+        return self.link.deliver(packets, SYNC_BYTE, self.timeouts.packet_s)
 
     def _asked(self, n: int) -> bytes:
         what = "the byte that asks for the next packet"

@@ -11,6 +11,7 @@ import select
 import socket
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from npuscope.boards.device import BAUD, Descriptor, DescriptorKind, misused
@@ -42,6 +43,10 @@ class BoardLink(Protocol):
         """1 to n bytes as soon as there are any; none when the time is over."""
 
     def write(self, data: bytes) -> None: ...
+
+    def deliver(self, packets: Sequence[bytes], ask: bytes, timeout_s: float) -> int:
+        """Write packets of one size from the first on, each after the board has answered the one
+        before it with `ask`; how many were written. A line that cannot do that by itself: 0."""
 
     def flush(self) -> None:
         """Drop what came unasked."""
@@ -77,6 +82,9 @@ class _RealLink(ABC):
 
     def now(self) -> float:
         return time.monotonic()
+
+    def deliver(self, packets: Sequence[bytes], ask: bytes, timeout_s: float) -> int:
+        return 0
 
     @abstractmethod
     def read(self, n: int, timeout_s: float) -> bytes: ...

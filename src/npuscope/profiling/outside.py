@@ -5,10 +5,12 @@ They run in a process of their own: on some files LiteRT aborts, which must not 
 
 from __future__ import annotations
 
+import json
 import logging
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from npuscope.graph.model import Graph, Numerics
 from npuscope.whole_file import work_folder
 
 Arrays = Mapping[str, np.ndarray]
+Results = list[list[list[np.ndarray]] | None]  # by file, sample and output
+_MODULE = "npuscope.profiling.runtimes"
 _PACKAGES = {Numerics.LITERT: ("litert", "ai_edge_litert"), Numerics.QDQ: ("onnxruntime",) * 2}
 _SECONDS_A_SAMPLE = 120
 _log = logging.getLogger(__name__)
@@ -53,14 +57,12 @@ class OutsideRun(Struct, frozen=True):
     samples: Sequence[Arrays]
 
 
-def outside_runs(
-    runs: Sequence[OutsideRun], any_kernels: bool = False
-) -> list[list[list[np.ndarray]] | None]:
+def outside_runs(runs: Sequence[OutsideRun], any_kernels: bool = False) -> Results:
     """Files for one runtime, which has to be installed: the outputs of each, None where it fails.
 
     They share a process, because to start one takes longer than most networks.
     """
-    results: list[list[list[np.ndarray]] | None] = []
+    results: Results = []
     with work_folder(Path(tempfile.gettempdir())) as folder:
         files = [_write_inputs(folder, number, run) for number, run in enumerate(runs)]
         while len(results) < len(runs):
@@ -76,15 +78,62 @@ def outside_runs(
     return results
 
 
+class RuntimeAhead:
+    """A runtime that works while its caller does: it is given files one by one, and loads itself
+    and runs them at once. Results are those of `outside_runs` with any kernels."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder, self.runs = folder, list[OutsideRun]()
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self._process = child.start_module(_MODULE, name, "any", stdin=subprocess.PIPE, **quiet)
+        self._outputs: list[Path] = []
+
+    def add(self, run: OutsideRun) -> None:
+        inputs, outputs = _write_inputs(self.folder, len(self.runs), run)
+        self.runs.append(run)
+        self._outputs.append(outputs)
+        words = [str(run.model), str(inputs), str(outputs)]
+        assert self._process.stdin is not None
+        with suppress(OSError):  # a file before this one has ended it
+            self._process.stdin.write(json.dumps(words).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def results(self) -> Results:
+        """Whatever it has not finished is asked of a process of its own."""
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_SECONDS_A_SAMPLE * sum(len(run.samples) + 1 for run in self.runs))
+        pairs = zip(self.runs, self._outputs, strict=True)
+        return [
+            _results(run, outputs) if outputs.exists() else outside_runs([run], any_kernels=True)[0]
+            for run, outputs in pairs
+        ]
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@contextmanager
+def runtime_ahead(name: str) -> Iterator[RuntimeAhead]:
+    with work_folder(Path(tempfile.gettempdir())) as folder:
+        ahead = RuntimeAhead(folder, name)
+        try:
+            yield ahead
+        finally:
+            ahead.close()
+
+
 def outside_opens(name: str, models: Sequence[Path]) -> list[bool]:
     """Whether the runtime opens each file; they need not run."""
     return [_opens(name, model) for model in models]
 
 
 def _opens(name: str, model: Path) -> bool:
-    module = "npuscope.profiling.runtimes"
     try:
-        process = child.run_module(module, name, "open", str(model), timeout_s=_SECONDS_A_SAMPLE)
+        process = child.run_module(_MODULE, name, "open", str(model), timeout_s=_SECONDS_A_SAMPLE)
     except subprocess.TimeoutExpired:
         return False
     return process.returncode == 0
@@ -109,7 +158,7 @@ def _run_child(
         words += [str(run.model), str(inputs), str(outputs)]
     timeout_s = _SECONDS_A_SAMPLE * sum(len(run.samples) + 1 for run in runs)
     try:
-        child.run_module("npuscope.profiling.runtimes", *words, timeout_s=timeout_s)
+        child.run_module(_MODULE, *words, timeout_s=timeout_s)
     except subprocess.TimeoutExpired:
         return "%s did not finish: its comparison is left out"
     return "%s failed on this model: its comparison is left out"

@@ -10,9 +10,13 @@ LiteRT's reference kernels are plain loops; its default ones choose their arithm
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +133,7 @@ def _flip_weights(graph: FileGraph, op: FileNode, target: str) -> None:
 
 # --- The process that runs an outside runtime ---
 # python -m npuscope.profiling.runtimes RUNTIME KERNELS MODEL INPUTS.npz OUTPUTS.npz ...
+# python -m npuscope.profiling.runtimes RUNTIME KERNELS < lines of ["MODEL", "INPUTS", "OUTPUTS"]
 # python -m npuscope.profiling.runtimes RUNTIME open MODEL
 # Arrays are named sample_input and sample_output; scale_input holds scale and zero point of
 # integers that stand for the reals of a float input.
@@ -142,24 +147,38 @@ def main() -> None:
     if kernels == "open":
         _litert(files[0], "any") if name == "litert" else _onnxruntime(files[0], {})
         return
-    for place in range(0, len(files), 3):
-        model, inputs, outputs = files[place : place + 3]
+    if not files:  # they come one by one: what can be loaded before is
+        import_module("ai_edge_litert.interpreter" if name == "litert" else "onnxruntime")
+    rows = (
+        (files[n : n + 3] for n in range(0, len(files), 3)) if files else map(json.loads, sys.stdin)
+    )
+    for model, inputs, outputs in rows:
         _write_outputs(name, kernels, model, inputs, Path(outputs))
 
 
 def _write_outputs(
     name: str, kernels: str, model: str, inputs_file: str, outputs_file: Path
 ) -> None:
-    results: dict[str, np.ndarray] = {}
     with np.load(inputs_file, allow_pickle=False) as file:
-        scales = {key: file[key] for key in file.files if key.startswith("scale_")}
+        arrays = {key: file[key] for key in file.files}
+    scales = {key: arrays.pop(key) for key in [*arrays] if key.startswith("scale_")}
+    numbers = [key.split("_") for key in arrays]
+    samples = range(1 + max(int(sample) for sample, _ in numbers))
+    inputs = range(1 + max(int(number) for _, number in numbers))
+
+    def run(mine: range) -> dict[str, np.ndarray]:
         runtime = _litert(model, kernels) if name == "litert" else _onnxruntime(model, scales)
-        arrays = [key.split("_") for key in file.files if key not in scales]
-        samples = 1 + max(int(sample) for sample, _ in arrays)
-        inputs = 1 + max(int(number) for _, number in arrays)
-        for sample in range(samples):
-            outputs = runtime([file[f"{sample}_{number}"] for number in range(inputs)])
+        results: dict[str, np.ndarray] = {}
+        for sample in mine:
+            outputs = runtime([arrays[f"{sample}_{number}"] for number in inputs])
             results |= {f"{sample}_{number}": value for number, value in enumerate(outputs)}
+        return results
+
+    # Each thread has a runtime of its own, which computes as it would alone.
+    threads = min(len(samples), os.cpu_count() or 1)
+    with ThreadPoolExecutor(threads) as pool:
+        parts = [*pool.map(run, (samples[first::threads] for first in range(threads)))]
+    results = {key: value for part in parts for key, value in part.items()}
     # Whoever reads may find a whole file only: the next network may end this process.
     with outputs_file.with_suffix(".part").open("wb") as part:
         np.savez(part, **results)  # type: ignore[arg-type]

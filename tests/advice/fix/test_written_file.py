@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from file_fields import differences
 from models import save
 from models_whole_file import ADDITIONS, changed, made, stateful_net, unpacked
 from npuscope.advice.fix import run as fixing
+from npuscope.advice.fix import workbench
 from npuscope.advice.fix.numeric import OutputEffect
 from npuscope.advice.fix.workbench import Opened
 from npuscope.cli.main import main
@@ -172,3 +174,17 @@ def test_data_of_other_files_are_reported_inside(tmp_path: Path, capsys: Capture
     )
     whole = onnx.load(tmp_path / "prelu.onnx").SerializeToString()
     assert differences(whole, target.read_bytes()) == []
+
+
+@pytest.mark.parametrize("make", [scores_net, prelu_net])
+def test_an_original_that_runs_ahead_is_judged_alike(
+    make: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make(tmp_path)
+    behind = npuscope.fix(path, drop_softmax=True).runtime
+    starts: list[str] = []
+    monkeypatch.setattr(workbench, "_WORTH_AHEAD", 0)
+    ahead = workbench.runtime_ahead
+    monkeypatch.setattr(workbench, "runtime_ahead", lambda name: starts.append(name) or ahead(name))
+    assert npuscope.fix(path, drop_softmax=True).runtime == behind
+    assert behind is not None and behind.runs and starts == [behind.name]

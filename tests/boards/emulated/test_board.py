@@ -16,6 +16,7 @@ from advice.sweep.processes import is_gone, needs_proc, wait_for
 from boards.emulated.programs import program
 from npuscope import child
 from npuscope.boards.client_exchange import Timeouts
+from npuscope.boards.emulated import board
 from npuscope.boards.emulated.board import EmulatedBoard, EmulatedMachine, EmulatedSetup
 from npuscope.boards.emulated.cpu import FaultError
 from npuscope.boards.emulated.memory import EXEC_RAM_ADDRESS
@@ -68,6 +69,33 @@ def test_bytes_pass_through_the_serial_line(echo: EmulatedMachine) -> None:
     again = echo.link()
     again.write(b"x")
     assert received(again, 1) == inverted(b"x")
+
+
+@pytest.mark.parametrize("an_order", [2, 256])
+def test_packets_go_on_as_long_as_each_is_asked_for(
+    echo: EmulatedMachine, an_order: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(board, "_PACKETS_AN_ORDER", an_order)
+    link, ask = echo.link(), inverted(b"a")
+    assert link.deliver([b"a"] * 5, ask, _WAIT_S) == 5
+    assert link.deliver([b"a"], ask, _WAIT_S) == 0  # what the board said was not read yet
+    assert received(link, 1) == ask
+    assert link.deliver([b"a", b"a", b"b", b"a"], ask, _WAIT_S) == 3
+    assert received(link, 1) == inverted(b"b")
+
+
+def test_packets_that_are_delivered_take_the_time_of_those_that_are_written(
+    echo: EmulatedMachine,
+) -> None:
+    packets, ask = [b"a"] * 20, inverted(b"a")
+    link = echo.link()
+    for packet in packets:
+        link.write(packet)
+        assert received(link, 1) == ask
+    written = echo.state()
+    echo.reset()
+    assert echo.link().deliver(packets, ask, _WAIT_S) == len(packets)
+    assert echo.state() == written
 
 
 def test_memory_and_state_can_be_asked_for(echo: EmulatedMachine) -> None:

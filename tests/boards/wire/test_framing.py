@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from npuscope.boards.wire.framing import (
@@ -84,6 +86,19 @@ def test_a_host_waits_for_a_byte_before_each_further_packet() -> None:
     send_to_device(line.read, line.write, bytes(80), Revision.W2)
     assert len(line.sent) == 3 * 34
     assert line.data == b""
+
+
+def test_what_a_line_delivers_by_itself_is_not_sent_again() -> None:
+    whole, line = Bytes(SYNC_BYTE * 2), Bytes(SYNC_BYTE)
+    send_to_device(whole.read, whole.write, bytes(range(80)), Revision.W2)
+
+    def deliver(packets: Sequence[bytes]) -> int:
+        line.write(b"".join(packets))
+        return len(packets)
+
+    send_to_device(line.read, line.write, bytes(range(80)), Revision.W2, deliver=deliver)
+    assert line.sent == whole.sent
+    assert line.data == b""  # the byte that asks for the last one was read
 
 
 @pytest.mark.parametrize(

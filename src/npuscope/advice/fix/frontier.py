@@ -108,13 +108,18 @@ def _link(graph: Graph, by_op: dict[str, _Unit]) -> None:
         unit: {by_op[r.name] for op in unit.ops for name in op.outputs for r in readers[name]}
         for unit in by_op.values()
     }
-    for unit in next_units:
+    # From the end: what is behind a unit is mostly known by then, so it is not walked again.
+    finished: set[_Unit] = set()
+    for unit in reversed(next_units):
         waiting = [unit]
         while waiting:
-            new = next_units[waiting.pop()] - unit.behind
+            one = waiting.pop()
+            new = (one.behind if one in finished else next_units[one]) - unit.behind
             unit.behind |= new
-            waiting += new
+            if one not in finished:
+                waiting += new
         unit.behind.discard(unit)
+        finished.add(unit)
 
 
 def _charge(graph: Graph, profile: Profile, by_op: dict[str, _Unit]) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from npuscope.advice.fix.candidates import Candidate, FixChoice, candidates, savings_on_request
 from npuscope.advice.fix.judge import Judgement, judge, runtime_fault
 from npuscope.advice.fix.numeric import InputData, OutputEffect, border_notes, effects_on
-from npuscope.advice.fix.workbench import Look, Opened, Workbench, opened
+from npuscope.advice.fix.workbench import Look, Opened, Workbench, opened, original_ahead
 from npuscope.blas_threads import one_thread
 from npuscope.building import Options
 from npuscope.collector import without_collector
@@ -185,16 +185,18 @@ def _fixed(path: str | Path, choice: FixChoice, options: Options, data: InputDat
     family = family_for(path, options)
     own = family.bench(Path(path), options, data)
     work = _Bench(own or Workbench(Path(path), options, data=data), choice, data)
-    interrupted = False
-    try:
-        work.run()
-    except KeyboardInterrupt:
-        interrupted = True
-        text = "interrupted after %d steps: the fixes so far are checked and kept"
-        log.warning(text, len(work.steps))
-    progress("comparing outputs before and after")
-    first, last = work.first, work.look
-    runtime = opened(work.bench.path, first, last, data) if last.data != first.data else None
+    interrupted, first = False, work.first
+    with original_ahead(work.bench.path, first, data) as ahead:
+        try:
+            work.run()
+        except KeyboardInterrupt:
+            interrupted = True
+            text = "interrupted after %d steps: the fixes so far are checked and kept"
+            log.warning(text, len(work.steps))
+        progress("comparing outputs before and after")
+        last, runtime = work.look, None
+        if last.data != first.data:
+            runtime = opened(work.bench.path, first, last, data, ahead)
     effects = effects_on(data, first.network.graph, last.network.graph, work.bench.results)
     fault = runtime_fault(runtime, effects) if runtime else ""
     validation = work.bench.verified(last)

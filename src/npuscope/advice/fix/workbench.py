@@ -4,7 +4,8 @@ in an outside runtime, where one is installed."""
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -37,7 +38,14 @@ from npuscope.graph.model import Graph, Numerics
 from npuscope.machine.model import Machine
 from npuscope.profiling.execution import validate_execution
 from npuscope.profiling.model import Profile
-from npuscope.profiling.outside import OutsideRun, installed_runtime, outside_opens, outside_runs
+from npuscope.profiling.outside import (
+    OutsideRun,
+    RuntimeAhead,
+    installed_runtime,
+    outside_opens,
+    outside_runs,
+    runtime_ahead,
+)
 from npuscope.profiling.run import estimate
 from npuscope.profiling.validate import Validation
 from npuscope.program.model import EpochKind
@@ -225,30 +233,54 @@ class Opened(Struct, frozen=True):
         return (self.ran and not self.runs) or (self.opened and not self.opens)
 
 
-def opened(path: Path, before: Look, after: Look, data: InputData) -> Opened | None:
+_WORTH_AHEAD = 100_000_000  # multiplications: fewer take less time than to start a process
+
+
+@contextmanager
+def original_ahead(path: Path, before: Look, data: InputData) -> Iterator[RuntimeAhead | None]:
+    """The original in the runtime from now on, for `opened`, while edits are looked for."""
+    name = installed_runtime(before.network.graph)
+    if name is None or before.profile.model.macs < _WORTH_AHEAD:
+        yield None
+        return
+    with runtime_ahead(name) as ahead:
+        ahead.add(_outside_run(ahead.folder / f"before{path.suffix}", before, before, data))
+        yield ahead
+
+
+def opened(
+    path: Path, before: Look, after: Look, data: InputData, ahead: RuntimeAhead | None = None
+) -> Opened | None:
     """Both files in the runtime, on the same data; None where there is none."""
     name = installed_runtime(after.network.graph)
     if name is None:
         return None
-    graphs = [_in_file(look) for look in (before, after)]
-    reals = [{name: values[name] for name in graphs[0].inputs} for values in data.samples]
     with work_folder(Path(tempfile.gettempdir())) as folder:
-        models = [folder / f"{place}{path.suffix}" for place in ("before", "after")]
-        for model, look in zip(models, (before, after), strict=True):
-            model.write_bytes(look.data)
-        rows = zip(models, graphs, strict=True)
-        runs = [
-            OutsideRun(model, g, [input_values(g, values) for values in reals]) for model, g in rows
-        ]
-        results = outside_runs(runs, any_kernels=True)
-        old, new = (_columns(g, values) for g, values in zip(graphs, results, strict=True))
+        last = _outside_run(folder / f"after{path.suffix}", after, before, data)
+        if ahead is None:
+            first = _outside_run(folder / f"before{path.suffix}", before, before, data)
+            runs = [first, last]
+            results = outside_runs(runs, any_kernels=True)
+        else:
+            ahead.add(last)
+            runs, results = ahead.runs, ahead.results()
+        old, new = (_columns(r.graph, values) for r, values in zip(runs, results, strict=True))
         if old is None or new is None:
-            was, now = outside_opens(name, models)
+            was, now = outside_opens(name, [run.model for run in runs])
             return Opened(name, (), new is not None, old is not None, now, was)
     # Of the outputs that both networks have.
+    graphs = [run.graph for run in runs]
     common = [pair for pair in pairs(*graphs) if pair.is_output and pair.output in old]
     effects = (effect(p, graphs[0], [(old[p.output], new[p.output])]) for p in common)
     return Opened(name, tuple(effects))
+
+
+def _outside_run(model: Path, look: Look, original: Look, data: InputData) -> OutsideRun:
+    """The file, written; samples are of the inputs that the original has."""
+    model.write_bytes(look.data)
+    graph, names = _in_file(look), _in_file(original).inputs
+    reals = [{name: values[name] for name in names} for values in data.samples]
+    return OutsideRun(model, graph, [input_values(graph, values) for values in reals])
 
 
 def _in_file(look: Look) -> Graph:

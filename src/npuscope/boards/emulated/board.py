@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -17,6 +17,7 @@ from npuscope.errors import DeviceError
 from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE
 
 _CHUNK = 1 << 16
+_PACKETS_AN_ORDER = 256  # an interruption waits for no more
 _ENVELOPE = ("answer", "bytes")
 # On top of what the board's process has for an order: starting it takes a while too.
 _PATIENCE_S = 600.0
@@ -124,12 +125,29 @@ class EmulatedMachine:
             return False
         said, self._to_say = bytes(self._to_say), bytearray()
         order = {"do": "go on", "seconds": max(0.0, seconds), "to_wait": to_wait}
+        return bool(self._goes_on(order, said).get("waits"))
+
+    def deliver(self, packets: Sequence[bytes], ask: bytes, seconds: float) -> int:
+        """Say packets of one size, and go on after each, while the board answers with `ask`; how
+        many were said. As `say` and `go_on` would, but the two processes need not take turns."""
+        if not packets or self._fault is not None or self._heard or self._to_say:
+            return 0
+        order = {"do": "deliver", "size": len(packets[0]), "ask": ask.hex(), "seconds": seconds}
+        count = 0
+        while True:
+            some = packets[count : count + _PACKETS_AN_ORDER]
+            count += int(self._goes_on(order, b"".join(some))["packets"])
+            if count == len(packets) or self._heard != ask:
+                return count
+            self._heard.clear()
+
+    def _goes_on(self, order: Fields, said: bytes) -> Fields:
         answer, data = self._child.ask(order, said)
         self._heard += data
         self.now_s = answer["now_s"]
         if "fault" in answer:
             self._fault = error_of(answer["fault"])
-        return bool(answer.get("waits"))
+        return answer
 
     def link(self) -> EmulatedLink:
         """The serial line. A board that stands still is reset first."""
@@ -184,6 +202,9 @@ class EmulatedLink:
 
     def write(self, data: bytes) -> None:
         self._machine.say(data)
+
+    def deliver(self, packets: Sequence[bytes], ask: bytes, timeout_s: float) -> int:
+        return self._machine.deliver(packets, ask, timeout_s)
 
     def flush(self) -> None:
         while self._machine.heard(_CHUNK):

@@ -121,6 +121,7 @@ class Child:
             "read": self._read,
             "reset": self._do_reset,
             "go on": self._do_go_on,
+            "deliver": self._deliver,
             "state": self._state,
         }
         number = fields.get("number")
@@ -186,6 +187,17 @@ class Child:
         said = bytes(self._said)
         self._said.clear()
         return {**answer, "now_s": self._now_s}, said
+
+    def _deliver(self, fields: Fields, payload: bytes) -> tuple[Fields, bytes]:
+        """The payload in packets, each as if the host had said it when the one before was answered
+        with nothing but the byte that asks for it."""
+        size, ask = int(fields["size"]), bytes.fromhex(fields["ask"])
+        packets = [payload[at : at + size] for at in range(0, len(payload), size)]
+        answer, said, count = Fields(), ask, 0
+        while count < len(packets) and said == ask and "fault" not in answer:
+            answer, said = self._do_go_on(fields, packets[count])
+            count += 1
+        return {**answer, "packets": count}, said
 
     def _state(self, fields: Fields, payload: bytes) -> tuple[Fields, bytes]:
         computer = self._computer

@@ -6,7 +6,7 @@ is neither, and a flag marks the last packet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum, IntEnum, IntFlag
 
@@ -190,6 +190,8 @@ LARGEST_PAYLOAD_BYTES = 4094
 # Exactly that many bytes, or a DeviceError when they do not come in time.
 ReadExact = Callable[[int], bytes]
 Write = Callable[[bytes], None]
+# Packets from the first on, each once it was asked for; how many of them the line took.
+Deliver = Callable[[Sequence[bytes]], int]
 
 
 class Revision(Enum):
@@ -249,9 +251,12 @@ def send_to_device(
     message: bytes,
     revision: Revision,
     payload_bytes: int = SMALL_PAYLOAD_BYTES,
+    deliver: Deliver = lambda packets: 0,
 ) -> None:
     """The host's side of sending: any byte from the device asks for the next packet."""
-    for i, data in enumerate(host_packets(message, revision, payload_bytes)):
+    packets = host_packets(message, revision, payload_bytes)
+    first = deliver(packets[:-1])
+    for i, data in enumerate(packets[first:], first):
         if i > 0:
             read(1)
         write(data)
