@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from ethos_u.networks import Convolution, vela_file
 from ethos_u.streams import U55_128, U85_256, Builder
 from npuscope.errors import UsageError
-from npuscope.families.ethos_u.build import read_build, timed
 from npuscope.families.ethos_u.beats import input_beats, map_beats, output_beats
+from npuscope.families.ethos_u.build import read_build, timed
 from npuscope.families.ethos_u.jobs import FeatureMap, NpuKernel
 from npuscope.families.ethos_u.machine import load_machine, machine_names, memory_modes, systems
 from npuscope.families.ethos_u.registers import jobs_of
