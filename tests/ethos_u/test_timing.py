@@ -13,6 +13,7 @@ from npuscope.errors import UsageError
 from npuscope.families.ethos_u.beats import input_beats, map_beats, output_beats
 from npuscope.families.ethos_u.build import read_build, timed
 from npuscope.families.ethos_u.jobs import FeatureMap, NpuKernel
+from npuscope.families.ethos_u.known_error import KnownError
 from npuscope.families.ethos_u.machine import load_machine, machine_names, memory_modes, systems
 from npuscope.families.ethos_u.registers import jobs_of
 from npuscope.families.ethos_u.stream import CommandStream, build_stream
@@ -272,13 +273,24 @@ def test_a_board_is_written_for_vela() -> None:
     ]
 
 
-def test_the_interval_knows_of_starts_and_of_boards(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "system", "low", "high", "words"),
+    [
+        ("ethos-u55-128", "", 0.89, 1.18, "-11% to +18% on Arm's virtual platform"),
+        ("ethos-u65-256", "", 0.79, 1.07, "-21% to +7% on Arm's virtual platform"),
+        ("ethos-u85-256", "", 0.89, 1.31, "-11% to +31% on Arm's virtual platform"),
+        ("ethos-u55-256", "Renesas_RA8P1", 0.82, 2.56, "-18% to +156% on one board (RA8P1)"),
+    ],
+)
+def test_the_interval_is_that_of_the_product_or_of_boards(
+    name: str, system: str, low: float, high: float, words: str, tmp_path: Path
+) -> None:
     build = read_build(vela_file(Convolution(U55_128), tmp_path), {})
-    profile = timed(build)
-    low, high = profile.interval_ms
-    assert low == pytest.approx(0.9 * profile.total_ms)
-    start_ms = 1000 / (1e3 * build.machine.clock_mhz)
-    assert high == pytest.approx(1.1 * profile.total_ms + start_ms)
-    board = timed(replace(build, machine=load_machine("ethos-u55-256", system="Renesas_RA8P1")))
-    assert board.interval_ms[1] == pytest.approx(2.75 * board.total_ms)
-    assert "RA8P1" in board.model_error
+    profile = timed(replace(build, machine=load_machine(name, system=system)))
+    assert profile.interval_ms == pytest.approx((low * profile.total_ms, high * profile.total_ms))
+    assert profile.model_error.startswith(words)
+
+
+def test_the_share_that_an_interval_holds_is_told() -> None:
+    error = KnownError(0.5, 2.0, 25, 18, "a desk")
+    assert error.words == ("-50% to +100% on a desk, expected to hold for 72 % of new networks")
