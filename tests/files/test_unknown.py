@@ -12,12 +12,14 @@ from onnx import TensorProto, helper, numpy_helper
 
 import npuscope
 from models import OnnxWriter, TfliteWriter, save
+from npuscope.advice.changes import moved_work
 from npuscope.cli.main import main
 from npuscope.errors import ModelError, TargetError
 from npuscope.files.load import load_model
 from npuscope.graph.model import Graph
 from npuscope.ops.run import run
-from npuscope.ops.unknown import UNKNOWN, UnknownAttrs, unknown_names
+from npuscope.ops.unknown import UNKNOWN, UnknownAttrs, unknown_names, word_of
+from npuscope.structs import replace
 
 
 def with_unknown(outputs: int = 1, kind: str = "CUSTOM:Detect") -> bytes:
@@ -43,6 +45,14 @@ def test_a_custom_op_keeps_its_place_and_shape(tmp_path: Path) -> None:
     assert (op.kind, op.attrs) == (UNKNOWN, UnknownAttrs("Detect", (1, 16)))
     assert op.origin == ("CUSTOM Detect:#1",)
     assert graph.tensor(op.outputs[0]).quant == graph.tensor("part0").quant
+
+
+def test_an_op_may_have_no_name(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, with_unknown(kind="CUSTOM:?"))
+    op = replace(graph.ops[1], attrs=UnknownAttrs("", (1, 16)))
+    graph.ops[1] = op
+    assert word_of(op) == "nameless op"
+    assert moved_work(graph, op.origin) == "a nameless op over 16 values"
 
 
 def test_no_time_is_told_of_a_network_that_is_mostly_unknown(tmp_path: Path, capsys: Any) -> None:

@@ -31,7 +31,7 @@ ROWS = (Row(UNKNOWN, UnknownAttrs, (0, None), _stated, Kernel("plain")),)
 
 def word_of(op: Op) -> str:
     """What the op is called: its kind, or what the file says it is."""
-    return op.attrs_as(UnknownAttrs).name if op.kind == UNKNOWN else op.kind
+    return op.attrs_as(UnknownAttrs).name or "nameless op" if op.kind == UNKNOWN else op.kind
 
 
 def unknown_names(graph: Graph) -> tuple[str, ...]:

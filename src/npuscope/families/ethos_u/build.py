@@ -15,6 +15,7 @@ from npuscope.errors import ModelError, NpuscopeError
 from npuscope.families.ethos_u.container import VelaFile, arena_bytes, read_vela, tensor_bytes
 from npuscope.families.ethos_u.debug_database import source_names, source_ops
 from npuscope.families.ethos_u.executorch import read_program
+from npuscope.families.ethos_u.known_error import known_error
 from npuscope.families.ethos_u.machine import EthosMachine, load_machine, machine_names
 from npuscope.families.ethos_u.network import operator_graph
 from npuscope.families.ethos_u.timing import KernelLimit, KernelTime, StreamTime, time_stream
@@ -39,21 +40,6 @@ from npuscope.program.model import EpochKind
 from npuscope.sim.counters import Bound, EpochCounters
 
 FAMILY = "ethos-u"
-# Of the published counters of Arm's virtual platforms: two networks, and single 1x1 convolutions
-# that nothing was chosen with, which take 715 to 964 cycles more than the estimate.
-_ERROR = 0.1
-_START_CYCLES = 1000  # per stream, beyond what is known of its beginning and end
-_ERROR_WORDS = (
-    "NPU cycles of two networks on Arm's virtual platforms: within 3 % on U55, 8 % on U65, "
-    "6 % on U85; single small layers on U85 take up to 964 cycles more"
-)
-# Of times that Renesas publishes for an RA8P1, over the estimate: 0.84 (blazeface, in whole ms),
-# 1.01 (kws), 1.02 (ad01), 1.40 (vww), 2.75 (resnet8); networks with the same layers.
-_BOARD_LOW, _BOARD_HIGH = 0.7, 2.75
-_BOARD_WORDS = (
-    "five networks on one board (RA8P1): published times are 0.8, 1.0, 1.0, 1.4 and 2.7 times the "
-    "estimate"
-)
 
 
 class EthosBuild(Struct, frozen=True):
@@ -216,8 +202,8 @@ def timed(build: EthosBuild) -> Profile:
         _model_info(build, run),
         MachineInfo(machine.name, "", False, machine.cpu_mhz, machine.clock_mhz),
         parts,
-        interval_ms=_interval(machine, total, len(offloads)),
-        model_error=_BOARD_WORDS if machine.board else _ERROR_WORDS,
+        interval_ms=known_error(machine).interval(total),
+        model_error=known_error(machine).words,
         memory=_memory(build),
         fit=Fit(machine.constants == "sram", machine.arena == "sram", True, "as Vela placed it"),
         notes=_notes(build),
@@ -227,13 +213,6 @@ def timed(build: EthosBuild) -> Profile:
         figures=_figures(build, run, parts),
         payload=run,
     )
-
-
-def _interval(machine: EthosMachine, total_ms: float, streams: int) -> tuple[float, float]:
-    if machine.board:
-        return _BOARD_LOW * total_ms, _BOARD_HIGH * total_ms
-    start_ms = streams * _START_CYCLES / (1e3 * machine.clock_mhz)
-    return (1 - _ERROR) * total_ms, (1 + _ERROR) * total_ms + start_ms
 
 
 def _npu_parts(

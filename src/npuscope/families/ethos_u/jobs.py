@@ -156,11 +156,13 @@ class NpuTransfer(Struct, frozen=True):
     target_strides: tuple[int, int] = (0, 0)
     indices: MemorySpan | None = None
     scatters: bool = False
+    place: int = 0  # as of kernels
 
 
 class NpuWait(Struct, frozen=True):
     kind: str  # DMA, KERNEL
     count: int
+    place: int = 0
 
 
 Job = NpuKernel | NpuTransfer | NpuWait

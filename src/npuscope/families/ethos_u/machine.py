@@ -54,8 +54,14 @@ class EthosMachine(Struct, frozen=True):
     port_bytes: Bytes
     read_bytes_per_cycle: Rate  # of one kernel, whatever its ports give
     max_blockdep: Some
+    command_buffer_bytes: Bytes  # of commands that are read ahead
+    kernel_queue: Some  # kernels that are issued and not finished
+    transfer_queue: Some
+    reads_ahead: bool  # inputs of a kernel that depends on nothing, while the one before runs
     scale_buffer_bytes: Bytes  # of reads under way
     weight_buffer_bytes: Bytes
+    input_blocks: Some  # that are kept for the next block of channels
+    input_buffer_bytes: Bytes
     depthwise_group: Some  # cycles for a group of taps, with those that are padding
     cpu_mhz: Mhz
     output_rates: OutputRates
@@ -115,6 +121,7 @@ def load_machine(
             "macs",
             "cores",
             "board",
+            "reads_ahead",
         )
         free = {key: value for key, value in record.items() if key not in fixed}
         apply_overrides(free, overrides)

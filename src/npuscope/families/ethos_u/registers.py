@@ -89,10 +89,10 @@ def jobs_of(stream: CommandStream) -> Iterator[Job]:
             yield _kernel(registers, (number, here), kind, form, command.payload)
             number += 1
         elif kind == "DMA_START":
-            yield _transfer(registers, number)
+            yield _transfer(registers, number, here)
             number += 1
         elif kind in ("DMA_WAIT", "KERNEL_WAIT"):
-            yield NpuWait(kind.removesuffix("_WAIT"), command.get("count"))
+            yield NpuWait(kind.removesuffix("_WAIT"), command.get("count"), here)
         elif kind == "BRANCH":
             raise FileError("a stream with branches is not supported", where=form.name)
         elif kind == "STOP":
@@ -298,7 +298,7 @@ def _resize_steps(registers: Registers) -> ResizeSteps:
     )
 
 
-def _transfer(registers: Registers, number: int) -> NpuTransfer:
+def _transfer(registers: Registers, number: int, place: int) -> NpuTransfer:
     get, address, word = registers.get, registers.address, registers.word
     length = address("DMA0_LEN")
     source = MemorySpan(get("DMA0_SRC_REGION", "region"), address("DMA0_SRC"), length)
@@ -331,4 +331,5 @@ def _transfer(registers: Registers, number: int) -> NpuTransfer:
         (strides[2], strides[3]),
         indices,
         scatters,
+        place,
     )

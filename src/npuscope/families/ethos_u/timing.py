@@ -2,25 +2,22 @@
 
 A kernel takes as long as the part of the NPU that is busy longest: MAC units, output stage, a port,
 or the reads of weights and scales. Before it its first reads must arrive, after it its last block
-must be written; before the first kernel the commands and all that its first block reads. Nothing
-here is fitted to a network; sources are in `work.py` and the machines."""
+must be written; before the first kernel all that its first block reads. Commands are read a few at
+a time. Nothing here is fitted to a network; sources are in `work.py` and the machines."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from msgspec import Struct
 
+from npuscope.families.ethos_u.beats import transfer_bytes
 from npuscope.families.ethos_u.jobs import NpuKernel, NpuTransfer, NpuWait
 from npuscope.families.ethos_u.machine import EthosMachine
 from npuscope.families.ethos_u.registers import jobs_of
 from npuscope.families.ethos_u.stream import CommandStream
-from npuscope.families.ethos_u.work import (
-    KernelWork,
-    fill_cycles,
-    kernel_work,
-    transfer_bytes,
-)
+from npuscope.families.ethos_u.work import KernelWork, fill_cycles, kernel_work
 
 COMMANDS = 0  # the region of the constants; commands are beside them
 
@@ -75,31 +72,68 @@ class StreamTime(Struct, frozen=True):
 
 
 def time_stream(stream: CommandStream, machine: EthosMachine) -> StreamTime:
-    kernels: list[KernelTime] = []
-    transfers: list[TransferTime] = []
-    # When the next command is looked at; the first ones must be read.
-    issue = machine.port(COMMANDS).read_latency_cycles
+    line = _Timeline(machine)
     for job in jobs_of(stream):
         if isinstance(job, NpuWait):
-            queue = [one.end for one in transfers]
-            if job.kind == "KERNEL":
-                queue = [one.end for one in kernels]
-            if len(queue) > job.count:
-                issue = max(issue, queue[-1 - job.count])
+            line.wait(job)
         elif isinstance(job, NpuTransfer):
-            start = max(issue, transfers[-1].end if transfers else 0.0)
-            transfers.append(TransferTime(job, start, start + _transfer_cycles(job, machine)))
+            line.transfer(job)
         else:
-            free = kernels[-1].end if kernels else 0.0
-            start = max(issue, free)
-            work = kernel_work(job, machine)
-            duration, limit = _kernel_cycles(job, work, machine)
-            if not kernels:
-                duration += fill_cycles(job, machine)
-            kernels.append(KernelTime(job, work, start, start + duration, start - free, limit))
-    ends = [one.end for one in kernels] + [one.end for one in transfers]
+            line.kernel(job)
+    ends = [one.end for one in (*line.kernels, *line.transfers)]
     beats = -(-4 * len(stream.words) // machine.port_bytes)
-    return StreamTime(tuple(kernels), tuple(transfers), max(ends, default=0.0), beats)
+    kernels, transfers = tuple(line.kernels), tuple(line.transfers)
+    return StreamTime(kernels, transfers, max(ends, default=0.0), beats)
+
+
+class _Timeline:
+    """Commands are looked at in their order, when they have been read and the queues have room."""
+
+    def __init__(self, machine: EthosMachine) -> None:
+        self.machine = machine
+        self.kernels: list[KernelTime] = []
+        self.transfers: list[TransferTime] = []
+        self.now = 0.0
+        self.reads: list[float] = []  # when each beat of commands was taken
+
+    def wait(self, job: NpuWait) -> None:
+        self._reach(job.place)
+        self._until(self.kernels if job.kind == "KERNEL" else self.transfers, job.count)
+
+    def transfer(self, job: NpuTransfer) -> None:
+        self._reach(job.place)
+        self._until(self.transfers, self.machine.transfer_queue - 1)
+        start = max(self.now, self.transfers[-1].end if self.transfers else 0.0)
+        end = start + _transfer_cycles(job, self.machine)
+        self.transfers.append(TransferTime(job, start, end))
+
+    def kernel(self, job: NpuKernel) -> None:
+        self._reach(job.place)
+        self._until(self.kernels, self.machine.kernel_queue - 1)
+        free = self.kernels[-1].end if self.kernels else 0.0
+        start = max(self.now, free)
+        work = kernel_work(job, self.machine)
+        duration, limit = _kernel_cycles(work, self.machine)
+        if not self.kernels:
+            duration += fill_cycles(job, self.machine)
+        elif job.blockdep == 0 or not self.machine.reads_ahead:
+            duration += work.edge_cycles(self.machine)
+        self.kernels.append(KernelTime(job, work, start, start + duration, start - free, limit))
+
+    def _reach(self, place: int) -> None:
+        """A beat of commands is asked for when there is room for it."""
+        machine = self.machine
+        latency = machine.port(COMMANDS).read_latency_cycles
+        room = max(machine.command_buffer_bytes // machine.port_bytes, 1)
+        while len(self.reads) * machine.port_bytes <= place:
+            asked = self.reads[-room] if len(self.reads) >= room else 0.0
+            self.now = max(self.now, asked + latency)
+            self.reads.append(self.now)
+
+    def _until(self, queue: Sequence[KernelTime | TransferTime], count: int) -> None:
+        """No more than `count` of them are under way."""
+        if len(queue) > count:
+            self.now = max(self.now, queue[-1 - count].end)
 
 
 def _transfer_cycles(job: NpuTransfer, machine: EthosMachine) -> float:
@@ -109,9 +143,8 @@ def _transfer_cycles(job: NpuTransfer, machine: EthosMachine) -> float:
     return transfer_bytes(job) / rate + source.read_latency_cycles
 
 
-def _kernel_cycles(
-    kernel: NpuKernel, work: KernelWork, machine: EthosMachine
-) -> tuple[float, KernelLimit]:
+def _kernel_cycles(work: KernelWork, machine: EthosMachine) -> tuple[float, KernelLimit]:
+    """The output stage follows the MAC units by one block."""
     parts = {
         KernelLimit.MAC: work.mac_cycles,
         KernelLimit.OUTPUT: work.output_cycles,
@@ -121,5 +154,5 @@ def _kernel_cycles(
     limit = max(parts, key=parts.__getitem__)
     first = max((machine.port(r).read_latency_cycles for r in work.reads), default=0.0)
     last = max((machine.port(r).write_latency_cycles for r in work.writes), default=0.0)
-    drain = work.output_cycles / max(work.blocks, 1)
-    return first + parts[limit] + drain + last, limit
+    block = min(work.mac_cycles, work.output_cycles) / max(work.blocks, 1)
+    return first + parts[limit] + block + last, limit
