@@ -97,7 +97,7 @@ def diagnose(
     base = replace(
         base,
         tried=len(search.trials),
-        simulations=case.scene.executions,
+        simulations=case.scene.runs.executions,
         not_tried=tuple(search.not_tried),
     )
     if not matches:
