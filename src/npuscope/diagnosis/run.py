@@ -99,6 +99,7 @@ def diagnose(
         tried=len(search.trials),
         simulations=case.scene.runs.executions,
         not_tried=tuple(search.not_tried),
+        left_out=tuple(f"{id_} ({count:,} places)" for id_, count in search.left_out.items()),
     )
     if not matches:
         return _not_reproduced(base, search, case.used)

@@ -43,12 +43,13 @@ class FaultyRun(Struct, frozen=True):
 
 class RunStart(Struct, frozen=True):
     """What a run starts from. `fill` is the pattern in its RAM; `last` the epoch after which nobody
-    looks any more, None for all."""
+    looks any more, None for all; `again`: what it leaves of the inputs is wanted."""
 
     program: Program
     inputs: Mapping[str, Array]
     fill: int = 0
     last: int | None = None
+    again: bool = False
 
 
 class EpochTrace(Struct, frozen=True):
@@ -131,7 +132,7 @@ class FaultyRuns:
         key.update(self._weights_digest(start.program, fault))
         key.update(self._trace_key(start))
         blocked = tuple((block.start, block.end) for block in fault.blocked)
-        key.update(repr((self._id(fault.step), blocked, start.last)).encode())
+        key.update(repr((self._id(fault.step), blocked, start.last, start.again)).encode())
         return key.digest()
 
     def _trace_key(self, start: RunStart) -> bytes:
@@ -236,7 +237,8 @@ class FaultyRuns:
             if start.fill
         )
         outputs = {name: _stored(memory, buffers[name]) for name in program.outputs}
-        left = {name: _stored(memory, buffers[name]) for name in program.inputs}
+        names = program.inputs if start.again else ()
+        left = {name: _stored(memory, buffers[name]) for name in names}
         return FaultyRun(outputs, left, inner, marked)
 
 

@@ -16,7 +16,7 @@ from npuscope.sim.run import written
 from npuscope.structs import replace
 
 MARKER = 0x55
-_SLOW_S = 0.25
+_SLOW_S, _COSTLY_S = 0.25, 0.06
 
 
 class Frame(Struct, frozen=True):
@@ -54,6 +54,11 @@ class BoardScene:
     def is_slow(self) -> bool:
         """Is a run too long for many more of them?"""
         return self.runs.seconds > _SLOW_S * max(1, self.runs.executions)
+
+    @property
+    def is_costly(self) -> bool:
+        """Is a run too long for thousands of them?"""
+        return self.runs.seconds > _COSTLY_S * max(1, self.runs.executions)
 
     @cached_property
     def images(self) -> dict[str, Bytes]:
@@ -152,7 +157,7 @@ class BoardScene:
         if before is None:
             return None
         inputs = {n: Feed(self.buffers[n], values).stored() for n, values in before.inputs.items()}
-        ran = self.runs.run(RunStart(self.program, inputs))
+        ran = self.runs.run(RunStart(self.program, inputs, again=True))
         return None if ran is None else ran.left[name]
 
     def left_by(self, feed: Feed) -> Array | None:
@@ -180,7 +185,12 @@ class BoardScene:
         return numbers[-1] if numbers else None
 
     def _ran(
-        self, frame: int, fault: BoardFault, fill: int = 0, last: int | None = None
+        self,
+        frame: int,
+        fault: BoardFault,
+        fill: int = 0,
+        last: int | None = None,
+        again: bool = False,
     ) -> FaultyRun | None:
         inputs = {name: self._fetched(name, frame, fault) for name in self.program.inputs}
         complete = {name: values for name, values in inputs.items() if values is not None}
@@ -188,7 +198,7 @@ class BoardScene:
             return None
         program = fault.program or self.program
         last = None if fault.program else last  # whose epochs have other numbers
-        return self.runs.run(RunStart(program, complete, fill, last), fault)
+        return self.runs.run(RunStart(program, complete, fill, last, again), fault)
 
     def _settled(self, frame: int, fault: BoardFault) -> dict[str, Array]:
         """Outputs in RAM when the run is over, as the CPU can read it."""
@@ -228,7 +238,7 @@ class BoardScene:
 
     def _again(self, name: str, frame: int, fault: BoardFault) -> Array | None:
         """A second run on what the first one left in the input buffers."""
-        first = self._ran(frame, fault)
+        first = self._ran(frame, fault, again=True)
         program = fault.program or self.program
         ran = None if first is None else self.runs.run(RunStart(program, first.left), fault)
         if first is None or ran is None:

@@ -17,10 +17,12 @@ ERASED = 0xFF
 _FLASH_START, _FLASH_END = 0x70000000, 0x90000000
 # Headers, alignments and slots by which an image lands beside its place.
 _SHIFTS = (16, 32, 64, 128, 256, 512, 0x400, 0x1000, 0x2000, 0x10000, 0x20000)
+_SHIFTS_BEFORE = (16, 32, 0x400, 0x1000)  # those that are left out where they are expected
 _SHIFT_STEP, _MOST_SHIFT = 16, 0x1000  # others, tried where nothing else fits
 _SECTORS = (0x1000, 0x10000, 0x20000)
 _MOST_SECTORS = 48
-# (dummy cycles of the chip - those of the host) * 2 bytes in octal DTR, and lengths of a burst.
+# (dummy cycles of the chip - those of the host) * 2 bytes in octal DTR, that of a public case
+# first, and lengths of a burst.
 _LATE_BYTES = (28, 4, 8, 12, 16, 20, 24)
 _BURSTS = (32, 64, 128)
 
@@ -114,9 +116,9 @@ def shifted(scene: BoardScene) -> Iterator[BoardFault]:
                 if count < largest:
                     place = "behind" if signed < 0 else "before"
                     change = _in_pools(pools, partial(_shifted, count=signed))
-                    yield BoardFault(
-                        f"{words} lie {count} bytes {place} their address", image=change
-                    )
+                    text = f"{words} lie {count} bytes {place} their address"
+                    is_rare = count not in (_SHIFTS if signed < 0 else _SHIFTS_BEFORE)
+                    yield BoardFault(text, image=change, rare=is_rare)
 
 
 @cause(
@@ -171,12 +173,11 @@ def _others(scene: BoardScene, read_only: bool) -> Iterator[BoardFault]:
 def part_lost(scene: BoardScene) -> Iterator[BoardFault]:
     """A part of the weights is erased or overwritten."""
     for pool, image in scene.images.items():
+        fitting = [s for s in _SECTORS if 1 < -(-image.size // s) <= _MOST_SECTORS]
+        usual = max(fitting[:2], default=0)
         for value, what in ((ERASED, "0xFF"), (0, "0x00")):
-            for sector in _SECTORS:
-                count = -(-image.size // sector)
-                if not 1 < count <= _MOST_SECTORS:
-                    continue
-                for number in range(count):
+            for sector in fitting:
+                for number in range(-(-image.size // sector)):
                     start, end = number * sector, min((number + 1) * sector, image.size)
                     for first, last, words in (
                         (start, end, f"bytes {start:#x} to {end:#x}"),
@@ -186,7 +187,9 @@ def part_lost(scene: BoardScene) -> Iterator[BoardFault]:
                         if last - first < image.size:
                             edit = partial(_replaced, start=first, end=last, value=value)
                             change = _in_pools((pool,), edit)
-                            yield BoardFault(f"{words} of {pool} are {what}", image=change)
+                            text = f"{words} of {pool} are {what}"
+                            is_rare = value != ERASED or first < start or sector != usual
+                            yield BoardFault(text, image=change, rare=is_rare)
 
 
 @cause(
@@ -206,7 +209,8 @@ def dummy_cycles(scene: BoardScene) -> Iterator[BoardFault]:
         for burst in _BURSTS:
             if late < burst:
                 change = _in_pools(flash, partial(_late, late=late, burst=burst))
-                yield BoardFault(f"bursts of {burst} bytes come {late} bytes late", image=change)
+                text = f"bursts of {burst} bytes come {late} bytes late"
+                yield BoardFault(text, image=change, rare=late != _LATE_BYTES[0])
 
 
 def _late(image: Bytes, late: int, burst: int) -> Bytes:
