@@ -122,10 +122,10 @@ class SeenValues(Struct, frozen=True):
             values = values.view(np.uint8)
         if values.size != self.values.size:
             return None
-        a, b = self.values.astype(np.float64), values.astype(np.float64)
-        if self.mask is not None:
-            a, b = a[self.mask], b[self.mask]
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # bytes of a broken network may be no numbers
+            a, b = self.values.astype(np.float64), values.astype(np.float64)
+            if self.mask is not None:
+                a, b = a[self.mask], b[self.mask]
             steps = np.abs(a - b) / step
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         return np.where(same, 0.0, np.where(np.isfinite(steps), steps, 255.0))

@@ -171,7 +171,7 @@ class FaultyRuns:
             for change in (fault.image, fault.image_read):
                 image = image if change is None else change(pool, image)
             changed[pool] = image
-            content.update(np.ascontiguousarray(image))
+            content.update(image.tobytes())
         buffers = program.buffer_map()
         parts: dict[str, np.ndarray] = {}
         for name, array in program.constants.items():
