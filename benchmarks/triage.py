@@ -36,7 +36,7 @@ from npuscope.sim.run import written
 from npuscope.structs import replace
 
 LEVELS = ("one output", "two inputs", "buffer and checksum")
-MOST_RUNS = 4000
+KEPT_BYTES = 512 << 20
 BUDGET_S = 5.0  # runs are kept from fault to fault, so that most searches need few
 
 
@@ -81,7 +81,7 @@ class Bench:
             self.other,
             asked,
         )
-        self.scene.most_runs = MOST_RUNS
+        self.scene.runs.most_bytes = KEPT_BYTES
         self.right = self.session(Board(self.program))
 
     def frame(self) -> dict[str, Bytes]:

@@ -1,6 +1,8 @@
-"""Five faults and five networks for `triage`, written without a look at its list of causes.
+"""Faults and networks for `triage`, written without a look at its list of causes: five faults of
+one author, five after public reports (`--public`).
 
-python benchmarks/triage_blind.py [--kinds NAME,...] [--networks NAME,...] [--seed 0] [--json FILE]
+python benchmarks/triage_blind.py [--public] [--kinds NAME,...] [--networks NAME,...] [--seed 0]
+    [--json FILE]
 
 Every fault goes into a simulated board with every network; the judge of benchmarks/triage.py gives
 its three levels of evidence to `triage`. The table has what `triage` answered, in its order.
@@ -24,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests")]
 
 import triage  # noqa: E402
+import triage_blind_public as public  # noqa: E402
 from triage_blind_networks import NETWORKS  # noqa: E402
 from triage_board import Board, Bytes, Kind, Ram  # noqa: E402
 
@@ -135,6 +138,7 @@ FAIR = {
     "log-ring": r"overwr|overlap|somebody|someone|corrupt|another (master|writer)",
     "ragged-line": r"invalidat|stale|cache|old",
     "fast-clock": r"clock|voltage|unstable|random|each (run|time)|flip",
+    **public.FAIR,
 }
 # the causes that are right, written after the first run: the words above also take the cache of the
 # input for that of the output, and weights for activations; two faults at once are never right
@@ -144,6 +148,7 @@ RIGHT = {
     "log-ring": r"buffer-overlap|output-overwritten",
     "ragged-line": r"output-stale-cache",
     "fast-clock": r"-",
+    **public.RIGHT,
 }
 
 
@@ -174,8 +179,10 @@ def outcome(kind: str, where: str, visible: bool, answer: Triage) -> str:
     right = [any(re.fullmatch(RIGHT[kind], s.id) for s in group) for group in groups]
     certain = answer.verdict == TriageVerdict.REPRODUCED
     said = "reproduced" if certain else "perhaps" if answer.classes else "hint"
-    if not groups:
-        return f"sign {'right' if answer.points_to[0] == where else 'wrong'}"
+    placed = public.RIGHT.get(kind) == "-" and not answer.classes  # only its place can be right
+    if not groups or placed:
+        said = "sign" if len(answer.points_to) == 1 else "one of several places"
+        return f"{said} {'right' if where in answer.points_to else 'wrong'}"
     if any(right):
         return f"{said} right, {'first' if right[0] else 'later'}"
     return "BLAMED a wrong one" if certain else f"{said} wrong"
@@ -203,11 +210,14 @@ def judged(bench: triage.Bench, kind: Kind, level: int, seed: int) -> Answer:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kinds", default=",".join(kind.name for kind in KINDS))
+    parser.add_argument("--public", action="store_true", help="faults after public reports")
+    parser.add_argument("--kinds", help="some of them, by name")
     parser.add_argument("--networks", default=",".join(NETWORKS))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
+    kinds = public.KINDS if args.public else KINDS
+    chosen = args.kinds.split(",") if args.kinds else [kind.name for kind in kinds]
     rows: list[Answer] = []
     print("fault | network | evidence | changed | named in order | outcome | looks | single")
     with tempfile.TemporaryDirectory() as folder:
@@ -215,7 +225,7 @@ def main() -> None:
             path = Path(folder) / f"{name}.{'onnx' if name == 'separable' else 'tflite'}"
             path.write_bytes(NETWORKS[name]())
             bench = triage.Bench(name, path, args.seed)
-            for kind in (kind for kind in KINDS if kind.name in args.kinds.split(",")):
+            for kind in (kind for kind in kinds if kind.name in chosen):
                 for level, words in enumerate(triage.LEVELS):
                     answer = judged(bench, kind, level, args.seed)
                     rows.append(answer)

@@ -38,6 +38,36 @@ def _classes(seed: int, count: int) -> Net:
     return net
 
 
+def _grey(seed: int) -> Net:
+    net = Net((1, 24, 16, 1), seed=seed)
+    net.conv(10, kernel=5, stride=2)
+    net.conv(0, depthwise=True)
+    net.conv(12, kernel=1)
+    net.mean()
+    net.dense(7)
+    net.softmax()
+    return net
+
+
+def _narrow(seed: int) -> Net:
+    """Along one axis, as sound is."""
+    net = Net((1, 1, 96, 6), seed=seed)
+    net.conv(16, kernel=3, stride=2)
+    net.conv(16, kernel=3, stride=2)
+    net.conv(5, kernel=1, activation="none")
+    return net
+
+
+def _deep(seed: int) -> Net:
+    net = Net((1, 14, 14, 3), seed=seed)
+    last = net.conv(8)
+    for _ in range(6):
+        net.conv(8, activation="relu")
+        last = net.add(last, net.conv(8, activation="none"), "relu")
+    net.conv(4, kernel=1, activation="none")
+    return net
+
+
 NETWORKS: dict[str, Callable[[], bytes]] = {
     "mobile12.tflite": lambda: to_tflite(mobilenet_like(seed=1)),
     "mobile22.tflite": lambda: to_tflite(mobilenet_like(seed=2, size=22, width=12, classes=10)),
@@ -50,4 +80,9 @@ NETWORKS: dict[str, Callable[[], bytes]] = {
     "one_conv.tflite": lambda: to_tflite(conv_net(size=18, out=8, seed=9)),
     "depthwise.tflite": lambda: to_tflite(conv_net(size=14, depthwise=True, seed=10)),
     "dense.tflite": lambda: to_tflite(dense_net(64, (48, 24, 10), seed=11)),
+    "grey.tflite": lambda: to_tflite(_grey(12)),
+    "narrow.tflite": lambda: to_tflite(_narrow(13)),
+    "deep.tflite": lambda: to_tflite(_deep(14)),
+    "deep.onnx": lambda: to_onnx(_deep(15)),
+    "wide.onnx": lambda: to_onnx(_wide(16)),
 }

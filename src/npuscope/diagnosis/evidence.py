@@ -114,17 +114,18 @@ class SeenValues(Struct, frozen=True):
             return None  # the bytes tell nothing about how they are decoded
         elif values.dtype.kind == "f" and buffer is not None and buffer.quant is not None:
             step = float(buffer.quant.scale)
-        elif values.dtype.kind == "f":
-            finite = values[np.isfinite(values)]
+        elif values.dtype.kind == "f":  # a 255th of what a right board gives
+            right = scene.predict(self.sight, RIGHT)
+            finite = values[:0] if right is None else right[np.isfinite(right)]
             step = (float(np.ptp(finite)) / 255 if finite.size else 0.0) or 1.0
         if self.sight.view in (SightView.BUFFER, SightView.WEIGHTS):
             values = values.view(np.uint8)
         if values.size != self.values.size:
             return None
-        a, b = self.values.astype(np.float64), values.astype(np.float64)
-        if self.mask is not None:
-            a, b = a[self.mask], b[self.mask]
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # bytes of a broken network may be no numbers
+            a, b = self.values.astype(np.float64), values.astype(np.float64)
+            if self.mask is not None:
+                a, b = a[self.mask], b[self.mask]
             steps = np.abs(a - b) / step
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         return np.where(same, 0.0, np.where(np.isfinite(steps), steps, 255.0))
@@ -173,8 +174,8 @@ class SeenDigest(Struct, frozen=True):
     def right(self, scene: BoardScene) -> str:
         """The checksum that it should be."""
         values = scene.predict(self.sight, RIGHT)
-        rows = () if values is None else digests(values.view(np.uint8))
-        return next((text for text in rows if len(text) == len(self.digest)), "known")
+        digits = len(self.digest)
+        return "known" if values is None else digests(values.view(np.uint8), digits)[0]
 
     @property
     def words(self) -> str:
@@ -184,23 +185,24 @@ class SeenDigest(Struct, frozen=True):
         values = scene.predict(self.sight, fault)
         if values is None:
             return None
-        same = int(self.digest.lower() in digests(values.view(np.uint8)))
+        same = int(self.digest.lower() in digests(values.view(np.uint8), len(self.digest)))
         return Likeness(1, same, same, 0.0 if same else 255.0)
 
 
-def digests(raw: Bytes) -> tuple[str, ...]:
+def digests(raw: Bytes, digits: int) -> tuple[str, ...]:
     """Of these bytes, as tools and the board's own CRC unit give them."""
     data = raw.tobytes()
-    words = len(data) // 4 * 4
-    swapped = np.frombuffer(data[:words], "<u4").astype(">u4").tobytes()
-    return (
-        f"{zlib.crc32(data):08x}",
-        f"{_crc_mpeg(data):08x}",
-        f"{_crc_mpeg(swapped):08x}",
-        hashlib.md5(data).hexdigest(),
-        hashlib.sha1(data).hexdigest(),
-        hashlib.sha256(data).hexdigest(),
-    )
+    match digits:
+        case 8:
+            words = len(data) // 4 * 4
+            swapped = np.frombuffer(data[:words], "<u4").astype(">u4").tobytes()
+            numbers = (zlib.crc32(data), _crc_mpeg(data), _crc_mpeg(swapped))
+            return tuple(f"{number:08x}" for number in numbers)
+        case 32:
+            return (hashlib.md5(data).hexdigest(),)
+        case 40:
+            return (hashlib.sha1(data).hexdigest(),)
+    return (hashlib.sha256(data).hexdigest(),)
 
 
 _REVERSED = np.array([int(f"{n:08b}"[::-1], 2) for n in range(256)], np.uint8)

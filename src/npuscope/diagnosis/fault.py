@@ -58,8 +58,9 @@ class BoardFault(Struct, frozen=True):
 
     `supply` is what the application puts into the input buffer, `fetch` what the NPU finds there
     instead. `image` changes weights in memory, `image_read` only what the NPU reads of them.
-    `step` runs behind each epoch. `settle` changes outputs in RAM after the run, `read` only what
-    the program makes of them. `decode` is how the program makes numbers of them.
+    `step` runs behind each epoch and changes what that one wrote. `settle` changes outputs in RAM
+    after the run, `read` only what the program makes of them. `decode` is how the program makes
+    numbers of them.
     """
 
     words: str = ""
@@ -76,6 +77,8 @@ class BoardFault(Struct, frozen=True):
     unmapped: bool = False  # flash as a whole reads as one word
     untouched: tuple[str, ...] = ()  # "inputs" or "outputs" in which a pattern would stay
     parameter: float | None = None  # where it lies on its cause's axis, for a closer search
+    variant: str = ""  # what is alike along that axis
+    rare: bool = False  # one of many places that no public case shows: tried where time allows
 
 
 RIGHT = BoardFault("nothing is wrong")

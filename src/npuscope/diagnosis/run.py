@@ -97,8 +97,9 @@ def diagnose(
     base = replace(
         base,
         tried=len(search.trials),
-        simulations=case.scene.executions,
+        simulations=case.scene.runs.executions,
         not_tried=tuple(search.not_tried),
+        left_out=tuple(f"{id_} ({count:,} places)" for id_, count in search.left_out.items()),
     )
     if not matches:
         return _not_reproduced(base, search, case.used)
@@ -282,7 +283,8 @@ def _not_reproduced(base: Triage, search: Search, used: frozenset[str]) -> Triag
     nearest = [suspect(search, trial) for trial in search.nearest()[:_NEAREST]]
     shown = signs(search.scene, search.evidence, search.right, search.tolerant)
     tried = f"none of {base.tried:,} faults explains what was seen"
-    points = [sign.kind.value for sign in shown] + [one.kind for one in nearest[:1]]
+    points = [kind.value for sign in shown[:1] for kind in sign.kinds]
+    points += [one.kind for one in nearest[:1]]
     looks = localising_looks(search.scene, used, search.inner_states(), search.wrong_checksums)
     notes = (_BY_CHANCE,) if search.pairs_by_chance else ()
     base = replace(base, next_looks=looks, notes=(*base.notes, *notes))

@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
-import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
 from msgspec import Struct
 
-from npuscope.diagnosis.fault import RIGHT, Blocked, BoardFault, Drain, Feed
+from npuscope.diagnosis.fault import RIGHT, BoardFault, Drain, Feed
+from npuscope.diagnosis.runs import FaultyRun, FaultyRuns, RunStart
 from npuscope.diagnosis.sights import Array, Bytes, Sight, SightView
-from npuscope.errors import NpuscopeError
-from npuscope.program.calls import element_type
-from npuscope.program.model import Buffer, Program, images
-from npuscope.program.units import Ref
-from npuscope.sim.memory import Memory, stored_shape
-from npuscope.sim.run import run_epoch, written
+from npuscope.program.model import Program, images
+from npuscope.sim.run import written
 from npuscope.structs import replace
 
 MARKER = 0x55
-_SLOW_S = 0.25
-_MOST_RUNS = 400  # results of runs that are kept: outputs and the buffers that were asked for
+_SLOW_S, _COSTLY_S = 0.25, 0.06
 
 
 class Frame(Struct, frozen=True):
     """The values of all inputs, by buffer, in logical order."""
 
     inputs: dict[str, Array]
-
-
-class FaultyRun(Struct, frozen=True):
-    """What one run left: stored values of outputs and inputs, and the buffers asked for."""
-
-    outputs: dict[str, Array]
-    left: dict[str, Array]
-    inner: dict[str, Bytes]
-    kept_marker: tuple[bool, ...] = ()
 
 
 class BoardScene:
@@ -62,19 +46,19 @@ class BoardScene:
         self.other = other
         self.asked = tuple(asked)
         self.buffers = program.buffer_map()
-        self._runs: OrderedDict[bytes, FaultyRun | None] = OrderedDict()
-        self._constants: dict[tuple[int, int], dict[str, np.ndarray]] = {}
-        self._held: dict[int, object] = {}  # keeps ids of functions from being used again
+        self.runs = FaultyRuns(self.asked, self.watched)
         self._faults: dict[object, tuple[BoardFault, ...]] = {}
         self._wider: BoardScene | None = None
-        self.most_runs = _MOST_RUNS
-        self.executions = 0
-        self.seconds = 0.0  # of the processor, for all runs
 
     @property
     def is_slow(self) -> bool:
         """Is a run too long for many more of them?"""
-        return self.seconds > _SLOW_S * max(1, self.executions)
+        return self.runs.seconds > _SLOW_S * max(1, self.runs.executions)
+
+    @property
+    def is_costly(self) -> bool:
+        """Is a run too long for thousands of them?"""
+        return self.runs.seconds > _COSTLY_S * max(1, self.runs.executions)
 
     @cached_property
     def images(self) -> dict[str, Bytes]:
@@ -108,7 +92,7 @@ class BoardScene:
         if self._wider is None:
             frames = [*self.frames, frame()]
             self._wider = BoardScene(self.program, frames, self.previous, self.other, asked)
-            self._wider.most_runs = self.most_runs
+            self._wider.runs.most_bytes = self.runs.most_bytes
         return self._wider
 
     # --- What a fault lets one see ---
@@ -133,7 +117,7 @@ class BoardScene:
             case SightView.AGAIN:
                 return self._again(sight.name, frame, fault)
             case SightView.BUFFER:
-                ran = self._ran(frame, fault)
+                ran = self._ran(frame, fault, last=self._last_writer(sight.name))
                 return None if ran is None else ran.inner.get(sight.name)
             case SightView.MARKER:
                 ran = self._ran(frame, fault, MARKER)
@@ -173,7 +157,7 @@ class BoardScene:
         if before is None:
             return None
         inputs = {n: Feed(self.buffers[n], values).stored() for n, values in before.inputs.items()}
-        ran = self._run(self.program, inputs)
+        ran = self.runs.run(RunStart(self.program, inputs, again=True))
         return None if ran is None else ran.left[name]
 
     def left_by(self, feed: Feed) -> Array | None:
@@ -195,12 +179,26 @@ class BoardScene:
         feed = self.feed(name, frame)
         return fault.fetch(Feed(feed.buffer, feed.logical(stored), feed.before, feed.left))
 
-    def _ran(self, frame: int, fault: BoardFault, fill: int = 0) -> FaultyRun | None:
+    def _last_writer(self, name: str) -> int | None:
+        """The epoch behind which a buffer is looked at."""
+        numbers = [epoch.number for epoch in self.program.executed if name in written(epoch)]
+        return numbers[-1] if numbers else None
+
+    def _ran(
+        self,
+        frame: int,
+        fault: BoardFault,
+        fill: int = 0,
+        last: int | None = None,
+        again: bool = False,
+    ) -> FaultyRun | None:
         inputs = {name: self._fetched(name, frame, fault) for name in self.program.inputs}
         complete = {name: values for name, values in inputs.items() if values is not None}
         if len(complete) < len(inputs):
             return None
-        return self._run(fault.program or self.program, complete, fault, fill)
+        program = fault.program or self.program
+        last = None if fault.program else last  # whose epochs have other numbers
+        return self.runs.run(RunStart(program, complete, fill, last, again), fault)
 
     def _settled(self, frame: int, fault: BoardFault) -> dict[str, Array]:
         """Outputs in RAM when the run is over, as the CPU can read it."""
@@ -235,14 +233,14 @@ class BoardScene:
         if frame:
             return self._settled(frame - 1, inner)
         alone = BoardScene(self.program, [self.previous or self.frames[0]], None, self.other)
-        alone._runs, alone._constants, alone._held = self._runs, self._constants, self._held
+        alone.runs = self.runs
         return alone._settled(0, inner)
 
     def _again(self, name: str, frame: int, fault: BoardFault) -> Array | None:
         """A second run on what the first one left in the input buffers."""
-        first = self._ran(frame, fault)
+        first = self._ran(frame, fault, again=True)
         program = fault.program or self.program
-        ran = None if first is None else self._run(program, first.left, fault)
+        ran = None if first is None else self.runs.run(RunStart(program, first.left), fault)
         if first is None or ran is None:
             return None
         values: Array | None = ran.outputs[name]
@@ -251,71 +249,6 @@ class BoardScene:
                 before = first.outputs[name]
                 values = change(Drain(self.buffers[name], values, before, ran.outputs))
         return values
-
-    # --- Runs ---
-
-    def _run(
-        self,
-        program: Program,
-        inputs: Mapping[str, Array],
-        fault: BoardFault = RIGHT,
-        fill: int = 0,
-    ) -> FaultyRun | None:
-        """One inference; None where the simulation of a broken network cannot go on."""
-        changes = (fault.image, fault.image_read, fault.step)
-        self._held |= {id(change): change for change in changes if change is not None}
-        key = hashlib.blake2b(digest_size=16)
-        blocked = tuple((block.start, block.end) for block in fault.blocked)
-        key.update(repr((id(program), *map(id, changes), blocked, fill)).encode())
-        for name in program.inputs:
-            if name not in inputs:
-                return None
-            key.update(np.ascontiguousarray(inputs[name]).tobytes())
-        place = key.digest()
-        if place not in self._runs:
-            if len(self._runs) >= self.most_runs:
-                self._runs.popitem(last=False)
-            start = time.process_time()
-            try:
-                self._runs[place] = self._execute(program, inputs, fault, fill)
-            except NpuscopeError:
-                self._runs[place] = None
-            self.seconds += time.process_time() - start
-        return self._runs[place]
-
-    def _execute(
-        self, program: Program, inputs: Mapping[str, Array], fault: BoardFault, fill: int
-    ) -> FaultyRun:
-        self.executions += 1
-        memory = Memory(replace(program, constants=self._weights(program, fault)))
-        buffers = program.buffer_map()
-        if fill:
-            for buffer in program.buffers:
-                if not buffer.is_param:
-                    _span(memory, buffer)[:] = fill
-        for name in program.inputs:
-            raw = np.ascontiguousarray(inputs[name]).view(np.uint8)
-            _span(memory, buffers[name])[: raw.size] = raw
-        _block(memory, (buffers[name] for name in program.inputs), fault.blocked)
-        inner: dict[str, Bytes] = {}
-        for epoch in program.executed:
-            run_epoch(epoch, memory)
-            names = written(epoch)
-            _block(memory, (buffers[name] for name in names), fault.blocked)
-            if fault.step is not None:
-                fault.step(epoch, memory)
-            inner |= {n: _span(memory, buffers[n]).copy() for n in names if n in self.asked}
-        marked = tuple(
-            name in buffers and bool((_span(memory, buffers[name]) == fill).all())
-            for name in self.watched
-            if fill
-        )
-        return FaultyRun(
-            {name: _stored(memory, buffers[name]) for name in program.outputs},
-            {name: _stored(memory, buffers[name]) for name in program.inputs},
-            inner,
-            marked,
-        )
 
     def _keeps(self, name: str, still: bool, fault: BoardFault) -> bool:
         """Does the CPU still find the pattern in a buffer that is `still` as it was in RAM?"""
@@ -328,45 +261,3 @@ class BoardScene:
             if block.start < end and start < block.end:
                 return block.open_to_cpu
         return still
-
-    def _weights(self, program: Program, fault: BoardFault) -> dict[str, np.ndarray]:
-        """The program's constants as the NPU reads them."""
-        if fault.image is None and fault.image_read is None:
-            return program.constants
-        key = id(program), hash((id(fault.image), id(fault.image_read)))
-        if key not in self._constants:
-            self._constants.clear()  # a copy of all weights each: one is enough
-            changed: dict[str, Bytes] = {}
-            for pool, data in images(program).items():
-                image = np.frombuffer(data, np.uint8)
-                for change in (fault.image, fault.image_read):
-                    image = image if change is None else change(pool, image)
-                changed[pool] = image
-            buffers = program.buffer_map()
-            parts: dict[str, np.ndarray] = {}
-            for name, array in program.constants.items():
-                start, size = buffers[name].offset, np.ascontiguousarray(array).nbytes
-                parts[name] = changed[buffers[name].pool][start : start + size]
-            self._constants[key] = parts
-        return self._constants[key]
-
-
-def _span(memory: Memory, buffer: Buffer) -> Bytes:
-    return memory.span(memory.address(Ref(buffer.name)), buffer.size_bytes)
-
-
-def _stored(memory: Memory, buffer: Buffer) -> Array:
-    """A copy of a buffer's values in the order of memory."""
-    dtype = element_type(buffer)
-    count = int(np.prod(stored_shape(buffer)))
-    return _span(memory, buffer)[: count * dtype.itemsize].copy().view(dtype)
-
-
-def _block(memory: Memory, buffers: Iterable[Buffer], blocked: Sequence[Blocked]) -> None:
-    """What the NPU could not write, or reads as zero."""
-    for buffer in buffers if blocked else ():
-        start = memory.address(Ref(buffer.name))
-        for block in blocked:
-            low, high = max(start, block.start), min(start + buffer.size_bytes, block.end)
-            if low < high:
-                memory.span(low, high - low)[:] = 0

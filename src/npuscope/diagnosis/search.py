@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from itertools import groupby, islice, pairwise
 
+import numpy as np
 from msgspec import Struct
 
 from npuscope.diagnosis.causes.registry import FaultCause, FaultPlace, all_causes
@@ -24,13 +25,15 @@ from npuscope.diagnosis.sights import SightView
 from npuscope.progress import progress
 from npuscope.structs import replace
 
-BUDGET_S = 40.0
+BUDGET_S = 50.0
 _ROUNDS_OF = (1, 3, 44)  # faults of each cause in the first rounds
 _BEST = 3  # places on a cause's axis that are looked at more closely
 _ROUNDS = 5
 _HINTS_OF = 12  # causes that are compared with all of the evidence before one is named as a hint
 _HINT_SHARE = 0.5  # of the values that differ, which a hint has to set right
 _PAIR_FROM = 6  # the nearest single faults, for two at once
+_RARE_OF = 48  # rare faults of each cause that are tried beside others that reproduce the evidence
+_NEAR_SHARE = 0.9  # of a right board's distance, from which on a cause is looked at more closely
 
 
 class FaultTrial(Struct, frozen=True):
@@ -60,7 +63,8 @@ class Search:
         self._touches = touches(evidence, scene, tolerant)
         self.right = [one.right for one in self._touches]
         self.trials: list[FaultTrial] = []
-        self.not_tried: list[str] = []
+        self.not_tried: dict[str, int] = {}  # faults by cause, for which there was no time
+        self.left_out: dict[str, int] = {}  # the same of rare ones
         self._pairs_tried = 0
         self._ends = time.process_time() + budget_s
 
@@ -94,28 +98,48 @@ class Search:
     def run(self, causes: Iterable[FaultCause] | None = None) -> list[FaultTrial]:
         """Those that reproduce the evidence, exact ones first."""
         rows = tuple(all_causes() if causes is None else causes)
-        rest = [(cause, self._faults(cause)) for cause in rows]
+        usual = [(cause, self._faults(cause, rare=False)) for cause in rows]
+        rare = [(cause, self._faults(cause, rare=True)) for cause in rows]
         # What only misreads the outputs needs no run. Then the first of every cause come before the
         # rest of any: a large network has little time.
-        for cause, faults in rest:
+        for cause, faults in usual:
             if cause.kind is FaultPlace.OUTPUT:
                 self._try(cause, islice(faults, sum(_ROUNDS_OF)))
         for count in _ROUNDS_OF:
-            for cause, faults in rest:
+            for cause, faults in usual:
                 progress("trying: %s", cause.title)
                 self._try(cause, islice(faults, count))
+        for cause, faults in () if self.scene.is_costly else rare:
+            self._try(cause, islice(faults, _RARE_OF))
         missed = not self.matches
-        for cause, faults in rest:
+        for cause, faults in usual:
             if missed:
                 self._try(cause, faults)
-            if missed or self._promises(cause):
+            if (missed and self._comes_near(cause)) or self._promises(cause):
                 self._closer(cause)
-        if not self.matches:
-            self._pairs()
+
+        def try_rare() -> None:
+            for cause, faults in rare:
+                self._try(cause, faults, self.left_out)
+
+        # Pairs mostly need runs that are there already.
+        for deeper in (self._pairs, try_rare) if self.scene.is_costly else (try_rare, self._pairs):
+            if not self.matches:
+                deeper()
         return self.matches
 
-    def _faults(self, cause: FaultCause) -> Iterator[BoardFault]:
-        return iter(self.scene.faults(cause.id, lambda: cause.faults(self.scene)))
+    def _faults(self, cause: FaultCause, rare: bool) -> Iterator[BoardFault]:
+        faults = self.scene.faults(cause.id, lambda: cause.faults(self.scene))
+        return iter([fault for fault in faults if fault.rare is rare])
+
+    def _comes_near(self, cause: FaultCause) -> bool:
+        """Has a fault on the cause's axis less in the way than a right board? Where runs are long,
+        only then it is worth more of them."""
+        if cause.near is None or not self.scene.is_costly:
+            return True
+        mine = (t for t in self.trials if t.cause is cause and t.fault.parameter is not None)
+        nearest = min((t.fit.distance for t in mine), default=np.inf)
+        return bool(nearest < _NEAR_SHARE * self.total.distance)
 
     @property
     def matches(self) -> list[FaultTrial]:
@@ -183,13 +207,19 @@ class Search:
             total += fit
         return replace(trial, fit=total)
 
-    def _try(self, cause: FaultCause, faults: Iterable[BoardFault]) -> None:
+    def _try(
+        self,
+        cause: FaultCause,
+        faults: Iterable[BoardFault],
+        late: dict[str, int] | None = None,
+    ) -> None:
+        """Those for which there is no time are counted in `late`, or in `not_tried`."""
+        counts = self.not_tried if late is None else late
         for fault in faults:
             if time.process_time() > self._ends:
-                if cause.id not in self.not_tried:
-                    self.not_tried.append(cause.id)
-                return
-            self.trials.append(self.trial(cause, fault))
+                counts[cause.id] = counts.get(cause.id, 0) + 1
+            else:
+                self.trials.append(self.trial(cause, fault))
 
     def trial(self, cause: FaultCause, fault: BoardFault) -> FaultTrial:
         """Stops at the first piece that contradicts it; its distance is of what was compared."""
@@ -215,8 +245,7 @@ class Search:
         if len(places) < 2:
             return
         width = max(b - a for a, b in pairwise(places))
-        best = sorted(mine, key=lambda t: t.fit.distance)[: 2 * _BEST]
-        centres = list(dict.fromkeys(t.fault.parameter or 0.0 for t in best))[:_BEST]
+        centres = self._centres(mine)
         for _ in range(_ROUNDS):
             before = len(self.trials)
             for centre in centres:
@@ -225,9 +254,15 @@ class Search:
             done = any(trial.reproduces(self.tolerant) for trial in fresh)
             if not fresh or done or width <= 1:
                 return
-            best = sorted(fresh, key=lambda t: t.fit.distance)[: 2 * _BEST]
-            centres = list(dict.fromkeys(t.fault.parameter or 0.0 for t in best))[:_BEST]
+            centres = self._centres(fresh)
             width = max(1.0, width / 8)
+
+    def _centres(self, trials: list[FaultTrial]) -> list[BoardFault]:
+        """The nearest faults: at different places, or where runs are long the very nearest."""
+        best = [trial.fault for trial in sorted(trials, key=lambda t: t.fit.distance)]
+        if self.scene.is_costly:
+            return best[:1]
+        return list({fault.parameter: fault for fault in best[: 2 * _BEST]}.values())[:_BEST]
 
     def _promises(self, cause: FaultCause) -> bool:
         """A cause with an axis that reproduces nothing yet may do so between two places."""
@@ -236,11 +271,13 @@ class Search:
         mine = (trial for trial in self.trials if trial.cause is cause)
         return not any(trial.reproduces(self.tolerant) for trial in mine)
 
-    def _around(self, cause: FaultCause, centre: float, width: float) -> tuple[BoardFault, ...]:
-        near = cause.near
+    def _around(self, cause: FaultCause, centre: BoardFault, width: float) -> list[BoardFault]:
+        near, place = cause.near, centre.parameter or 0.0
         assert near is not None
-        key = cause.id, round(centre), round(width)
-        return self.scene.faults(key, lambda: near(self.scene, centre, width))
+        key = cause.id, round(place), round(width)
+        faults = self.scene.faults(key, lambda: near(self.scene, place, width))
+        alike = self.scene.is_costly
+        return [fault for fault in faults if not alike or fault.variant == centre.variant]
 
     def _pairs(self) -> None:
         """Two faults at once: what changes only the reading costs no run, so it is tried behind all

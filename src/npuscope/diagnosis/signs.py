@@ -14,19 +14,30 @@ from npuscope.diagnosis.fault import RIGHT
 from npuscope.diagnosis.scene import BoardScene
 from npuscope.diagnosis.sights import Array, SightView
 
+_INSIDE = (FaultPlace.WEIGHTS, FaultPlace.INPUT, FaultPlace.MEMORY, FaultPlace.PROGRAM)
 # Evidence of a place, and what it means if it is not as predicted.
 _PLACES = {
-    SightView.WEIGHTS: (FaultPlace.WEIGHTS, "the weights are not those of the build"),
-    SightView.INPUT: (FaultPlace.INPUT, "the input buffer does not hold the frame"),
-    SightView.INPUT_RAM: (FaultPlace.INPUT, "RAM does not hold the frame that the program wrote"),
-    SightView.BUFFER: (FaultPlace.MEMORY, "a buffer inside the network is wrong already"),
-    SightView.OUTPUT_RAM: (FaultPlace.MEMORY, "the output is wrong in RAM already"),
+    SightView.WEIGHTS: ((FaultPlace.WEIGHTS,), "the weights are not those of the build"),
+    SightView.INPUT: ((FaultPlace.INPUT,), "the input buffer does not hold the frame"),
+    SightView.INPUT_RAM: (
+        (FaultPlace.INPUT,),
+        "RAM does not hold the frame that the program wrote",
+    ),
+    SightView.BUFFER: (_INSIDE, "a buffer inside the network is wrong already"),
+    SightView.OUTPUT_RAM: (_INSIDE, "the output is wrong in RAM already"),
+}
+# What is as predicted excludes a place.
+_EXCLUDES = {
+    SightView.WEIGHTS: FaultPlace.WEIGHTS,
+    SightView.INPUT_RAM: FaultPlace.INPUT,
 }
 _FEW = 8  # values of which an order proves something
 
 
 class Sign(Struct, frozen=True):
-    kind: FaultPlace
+    """`kinds` are the places where the fault may be."""
+
+    kinds: tuple[FaultPlace, ...]
     words: str
 
 
@@ -39,7 +50,12 @@ def signs(
         sight = getattr(one, "sight", None)
         if sight is not None and fit is not None:
             wrong[sight.view] = wrong.get(sight.view, False) or not fit.holds(tolerant)
-    places = [Sign(*_PLACES[view]) for view in _PLACES if wrong.get(view)]
+    right_places = {place for view, place in _EXCLUDES.items() if wrong.get(view) is False}
+
+    def sign(kinds: tuple[FaultPlace, ...], words: str) -> Sign:
+        return Sign(tuple(kind for kind in kinds if kind not in right_places), words)
+
+    places = [sign(*_PLACES[view]) for view in _PLACES if wrong.get(view)]
     if wrong.get(SightView.WEIGHTS):  # with the checksums, where there are any
         pairs = []
         for one in evidence.seen:
@@ -50,14 +66,17 @@ def signs(
                     pairs.append(f"{one.sight.name}: {digests}")
         words = "the weights in memory are not those of this build"
         words = f"{words} ({'; '.join(pairs)})" if pairs else words
-        places[0] = Sign(FaultPlace.WEIGHTS, words)
+        places[0] = Sign((FaultPlace.WEIGHTS,), words)
     if wrong.get(SightView.OUTPUT) and wrong.get(SightView.OUTPUT_RAM) is False:
         words = "the output is right in RAM: the program misreads it"
-        places.insert(0, Sign(FaultPlace.OUTPUT, words))
-    return [*places, *_of_values(scene, evidence)]
+        places.insert(0, Sign((FaultPlace.OUTPUT,), words))
+    return [*places, *(sign(*row) for row in _of_values(scene, evidence))]
 
 
-def _of_values(scene: BoardScene, evidence: BoardEvidence) -> Iterator[Sign]:
+def _of_values(
+    scene: BoardScene, evidence: BoardEvidence
+) -> Iterator[tuple[tuple[FaultPlace, ...], str]]:
+    """Places and words."""
     outputs = [
         one
         for one in evidence.seen
@@ -68,16 +87,17 @@ def _of_values(scene: BoardScene, evidence: BoardEvidence) -> Iterator[Sign]:
         if values is None or values.size != one.values.size:
             continue
         if values.size >= _FEW and np.array_equal(np.sort(values), np.sort(one.values)):
-            yield Sign(FaultPlace.OUTPUT, "the values are right, in another order")
+            yield (FaultPlace.OUTPUT,), "the values are right, in another order"
         elif (lines := _wrong_lines(values, one.values)) is not None:
             start, end = lines[0] * LINE_BYTES, lines[1] * LINE_BYTES + LINE_BYTES - 1
-            yield Sign(FaultPlace.OUTPUT, f"only bytes {start} to {end} are wrong")
+            places = FaultPlace.OUTPUT, FaultPlace.MEMORY
+            yield places, f"only bytes {start} to {end} are wrong"
     by_name: dict[str, list[Array]] = {}
     for one in outputs:
         by_name.setdefault(one.sight.name, []).append(one.values)
     several = [rows for rows in by_name.values() if len(rows) > 1]
     if several and all(np.array_equal(rows[0], row) for rows in several for row in rows):
-        yield Sign(FaultPlace.WEIGHTS, "the output is the same for different inputs")
+        yield _INSIDE, "the output is the same for different inputs"
 
 
 def _wrong_lines(values: Array, seen: Array) -> tuple[int, int] | None:

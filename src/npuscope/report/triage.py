@@ -39,6 +39,9 @@ def triage_text(triage: Triage) -> str:
         lines.append(f"tried     {tried}")
     if triage.not_tried:
         lines.append(f"not tried for lack of time: {', '.join(triage.not_tried)}")
+    if triage.left_out:
+        places = ", ".join(triage.left_out)
+        lines.append(f"rare places not tried for lack of time: {places}")
     lines += [f"note: {note}" for note in triage.notes]
     return "".join(f"{safe_terminal(line)}\n" for line in lines)
 

@@ -4,7 +4,7 @@ is."""
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from msgspec import Struct
@@ -22,6 +22,7 @@ from npuscope.program.units import Ref, Streng
 # share their bytes as they do on the device.
 
 Bytes = NDArray[np.uint8]
+Span = tuple[int, int]  # first address, and the one after the last
 
 # Engines with 24-bit elements may read up to two bytes past the last pixel.
 _SLACK_BYTES = 16
@@ -93,13 +94,7 @@ class Memory:
         self, shape: tuple[int, ...], steps: tuple[int, ...], dtype: np.dtype[np.generic]
     ) -> Callable[[int], np.ndarray]:
         """Such views of one form at many addresses: an engine makes one for every frame."""
-        low, high = 0, dtype.itemsize
-        for count, step in zip(shape, steps, strict=True):
-            end = (count - 1) * step
-            if end < 0:
-                low += end
-            else:
-                high += end
+        low, high = _extent(shape, steps, dtype)
 
         def window(address: int) -> np.ndarray:
             start = address + low
@@ -160,6 +155,51 @@ class Memory:
             raise TargetError(f"buffer '{buffer.name}' is outside of pool '{pool.name}'")
         start = pool.address + buffer.offset
         return start, start + buffer.size_bytes
+
+
+class RecordedMemory(Memory):
+    """One that notes the addresses of every view that is made of it."""
+
+    def __init__(self, program: Program) -> None:
+        self.spans: set[Span] = set()
+        super().__init__(program)
+
+    def windows(
+        self, shape: tuple[int, ...], steps: tuple[int, ...], dtype: np.dtype[np.generic]
+    ) -> Callable[[int], np.ndarray]:
+        low, high = _extent(shape, steps, dtype)
+        plain = super().windows(shape, steps, dtype)
+
+        def window(address: int) -> np.ndarray:
+            self.spans.add((address + low, address + high))
+            return plain(address)
+
+        return window
+
+
+def _extent(
+    shape: tuple[int, ...], steps: tuple[int, ...], dtype: np.dtype[np.generic]
+) -> tuple[int, int]:
+    """The first byte of a strided view and the one after its last, from its address."""
+    low, high = 0, dtype.itemsize
+    for count, step in zip(shape, steps, strict=True):
+        end = (count - 1) * step
+        if end < 0:
+            low += end
+        else:
+            high += end
+    return low, high
+
+
+def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """Spans in order, those that meet as one."""
+    result: list[Span] = []
+    for start, end in sorted(spans):
+        if result and start <= result[-1][1]:
+            result[-1] = result[-1][0], max(result[-1][1], end)
+        else:
+            result.append((start, end))
+    return tuple(result)
 
 
 def stored_shape(buffer: Buffer) -> tuple[int, int, int, int]:

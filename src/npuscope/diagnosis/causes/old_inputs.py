@@ -15,6 +15,7 @@ from npuscope.diagnosis.sights import Array
 
 CACHE_BYTES = 32 << 10
 _COARSE = 24
+_RARE_ROWS = 3  # every third of them is tried before the others
 
 
 @cause(
@@ -102,13 +103,14 @@ def _stale_near(scene: BoardScene, place: float, width: float) -> Iterator[Board
         yield from _stale_faults(scene, lines)
 
 
-def _stale_faults(scene: BoardScene, lines: int) -> Iterator[BoardFault]:
+def _stale_faults(scene: BoardScene, lines: int, rare: bool = False) -> Iterator[BoardFault]:
     name = scene.program.inputs[0]
     start, end = scene.address(name)
     count = end - start - tail_start(start, end - start, lines)
     for words, old in _OLD.items():
         text = f"the last {count} bytes are {words}"
-        yield BoardFault(text, fetch=_stale(scene, lines, old), parameter=lines)
+        fetch = _stale(scene, lines, old)
+        yield BoardFault(text, fetch=fetch, parameter=lines, variant=words, rare=rare)
 
 
 @cause(
@@ -122,12 +124,13 @@ def _stale_faults(scene: BoardScene, lines: int) -> Iterator[BoardFault]:
 def stale(scene: BoardScene) -> Iterator[BoardFault]:
     """The CPU's last writes to the input are still in its cache."""
     most = _most_lines(scene)
-    grid = {*np.linspace(1, most, _COARSE).astype(int).tolist(), most}
-    grid |= {2**n for n in range(11) if 2**n <= most}
+    grid = {most, *(2**n for n in range(11) if 2**n <= most)}
+    usual = {most, *(4**n for n in range(6))}
+    grid.update(np.linspace(1, most, _COARSE).astype(int).tolist())
     for words, old in _OLD.items():
         yield BoardFault(f"all of it is {words}", fetch=old)
     for lines in sorted(grid):
-        yield from _stale_faults(scene, lines)
+        yield from _stale_faults(scene, lines, rare=lines not in usual)
 
 
 def _rows_near(scene: BoardScene, place: float, width: float) -> Iterator[BoardFault]:
@@ -142,7 +145,7 @@ def _rows(scene: BoardScene) -> int:
     return max((shape[1] for shape in shapes if len(shape) == 4), default=0)
 
 
-def _torn_faults(row: int) -> Iterator[BoardFault]:
+def _torn_faults(row: int, rare: bool = False) -> Iterator[BoardFault]:
     for above in (True, False):
 
         def fetch(feed: Feed, above: bool = above) -> Array | None:
@@ -153,7 +156,8 @@ def _torn_faults(row: int) -> Iterator[BoardFault]:
             return feed.stored(np.where(keep, feed.values, feed.before))
 
         part = "below" if above else "above"
-        yield BoardFault(f"the frame before {part} row {row}", supply=fetch, parameter=row)
+        text = f"the frame before {part} row {row}"
+        yield BoardFault(text, supply=fetch, parameter=row, variant=part, rare=rare)
 
 
 @cause(
@@ -166,5 +170,6 @@ def _torn_faults(row: int) -> Iterator[BoardFault]:
 def torn(scene: BoardScene) -> Iterator[BoardFault]:
     """The camera writes the next frame during the run: the picture is of two frames."""
     rows = _rows(scene)
-    for row in sorted({*np.linspace(1, max(1, rows - 1), _COARSE).astype(int).tolist()}):
-        yield from _torn_faults(row) if rows > 1 else ()
+    grid = sorted({*np.linspace(1, max(1, rows - 1), _COARSE).astype(int).tolist()})
+    for number, row in enumerate(grid):
+        yield from _torn_faults(row, rare=bool(number % _RARE_ROWS)) if rows > 1 else ()

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from npuscope.diagnosis.causes.registry import FaultPlace, cause
 from npuscope.diagnosis.fault import BoardFault, Step
 from npuscope.diagnosis.scene import BoardScene
+from npuscope.ops.table import onnx_names
+from npuscope.ops.traits import Trait
 from npuscope.program.model import Epoch, Program, images
 from npuscope.program.units import Ref
 from npuscope.sim.memory import Memory
 from npuscope.sim.run import written
 from npuscope.structs import replace
 
-_LOWERED_BADLY = ("Neg", "Add", "Sub", "Resize", "Arith")
-_MOST_OPS = 24
+_MOST_OPS, _USUAL_OPS = 24, 8
 
 
 @cause(
@@ -81,16 +82,18 @@ def _same_border(ours: Program, theirs: Program) -> bool:
 )
 def operator_defect(scene: BoardScene) -> Iterator[BoardFault]:
     """An operator is lowered wrongly by the vendor's compiler: it saturates or gives a constant."""
+    # Sums of products are what every network is made of, and moved values are not computed.
+    products, moves = onnx_names(Trait.PRODUCT), onnx_names(Trait.MOVES)
     suspects = [
         epoch
         for epoch in scene.program.executed
-        if any(word in op for op in epoch.operators for word in _LOWERED_BADLY)
-        and not any("Conv" in op for op in epoch.operators)  # whose Add is its bias
+        if not products.intersection(epoch.operators) and set(epoch.operators) - moves
     ]
-    for epoch in suspects[:_MOST_OPS]:
+    for number, epoch in enumerate(suspects[:_MOST_OPS]):
         for value in (127, 0x80):
             words = f"{', '.join(epoch.operators)} in {epoch.name} gives {value} only"
-            yield BoardFault(words, step=_constant(epoch, value))
+            step = _constant(epoch, value)
+            yield BoardFault(words, step=step, rare=number >= _USUAL_OPS)
 
 
 def _constant(epoch: Epoch, value: int) -> Step:

@@ -45,12 +45,13 @@ def cause(
     remedy: str,
     often: int = 0,
     near: Callable[[BoardScene, float, float], Iterator[BoardFault]] | None = None,
+    title: str = "",
 ) -> Callable[[Faults], Faults]:
-    """Decorator: the docstring is the title."""
+    """Decorator: the docstring is the title, where there is no other."""
 
     def register(faults: Faults) -> Faults:
-        title = (faults.__doc__ or "").strip().rstrip(".")
-        CAUSES[id_] = FaultCause(id_, kind, title, remedy, often, faults, near)
+        words = title or (faults.__doc__ or "").strip().rstrip(".")
+        CAUSES[id_] = FaultCause(id_, kind, words, remedy, often, faults, near)
         return faults
 
     return register

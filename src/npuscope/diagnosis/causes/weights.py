@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
+from msgspec import Struct
 
 from npuscope.diagnosis.causes.registry import FaultPlace, cause
 from npuscope.diagnosis.fault import BoardFault, ImageChange
@@ -14,13 +15,15 @@ from npuscope.diagnosis.sights import Bytes
 from npuscope.program.model import images
 
 ERASED = 0xFF
-_FLASH_START, _FLASH_END = 0x70000000, 0x90000000
+_FLASH_START, _FLASH_END, _EXTERNAL_END = 0x70000000, 0x90000000, 0xA0000000
 # Headers, alignments and slots by which an image lands beside its place.
 _SHIFTS = (16, 32, 64, 128, 256, 512, 0x400, 0x1000, 0x2000, 0x10000, 0x20000)
+_SHIFTS_BEFORE = (16, 32, 0x400, 0x1000)  # those that are left out where they are expected
 _SHIFT_STEP, _MOST_SHIFT = 16, 0x1000  # others, tried where nothing else fits
 _SECTORS = (0x1000, 0x10000, 0x20000)
 _MOST_SECTORS = 48
-# (dummy cycles of the chip - those of the host) * 2 bytes in octal DTR, and lengths of a burst.
+# (dummy cycles of the chip - those of the host) * 2 bytes in octal DTR, that of a public case
+# first, and lengths of a burst.
 _LATE_BYTES = (28, 4, 8, 12, 16, 20, 24)
 _BURSTS = (32, 64, 128)
 
@@ -33,6 +36,11 @@ def _by_pool(scene: BoardScene) -> Iterator[tuple[str, tuple[str, ...]]]:
     if len(pools) > 1:
         for pool in pools:
             yield f"the weights in {pool}", (pool,)
+
+
+def _pools_between(scene: BoardScene, start: int, end: int) -> tuple[str, ...]:
+    """Pools with weights at these addresses."""
+    return tuple(p for p in scene.images if start <= scene.program.pool(p).address < end)
 
 
 def _in_pools(pools: tuple[str, ...], edit: Callable[[Bytes], Bytes]) -> ImageChange:
@@ -60,42 +68,53 @@ def _replaced(image: Bytes, start: int, end: int, value: int) -> Bytes:
     return result
 
 
-@cause(
-    "weights-zero",
-    FaultPlace.WEIGHTS,
-    "load the weights' file to the address in the network's file before the first run (a file "
-    "for internal RAM has to be copied there at every boot)",
-    often=5,
-)
-def zero(scene: BoardScene) -> Iterator[BoardFault]:
-    """The weights read as zero: never loaded into RAM, or in a RAM that lost them."""
-    for words, pools in _by_pool(scene):
-        yield BoardFault(f"{words} are 0x00", image=_constant(pools, 0))
+class _Constant(Struct, frozen=True):
+    """Weights that read as one byte: for all, or for the NPU alone."""
+
+    id: str
+    title: str
+    remedy: str
+    often: int
+    value: int
+    only_npu: bool = False
+
+    def faults(self, scene: BoardScene) -> Iterator[BoardFault]:
+        for words, pools in _by_pool(scene):
+            change = _constant(pools, self.value)
+            if self.only_npu:
+                text = f"the NPU reads {words} as 0x{self.value:02X}"
+                yield BoardFault(text, image_read=change)
+            else:
+                yield BoardFault(f"{words} are 0x{self.value:02X}", image=change)
 
 
-@cause(
-    "weights-erased",
-    FaultPlace.WEIGHTS,
-    "flash the weights' file too: the application's image does not hold it",
-    often=6,
-)
-def erased(scene: BoardScene) -> Iterator[BoardFault]:
-    """The weights were never flashed: the flash is erased (0xFF)."""
-    for words, pools in _by_pool(scene):
-        yield BoardFault(f"{words} are 0xFF", image=_constant(pools, ERASED))
-
-
-@cause(
-    "weights-blocked",
-    FaultPlace.WEIGHTS,
-    "give the NPU's master and the memory's region the same security attributes (RIF, RISAF) "
-    "before the first run; the CPU reads the weights well meanwhile",
-    often=3,
-)
-def blocked(scene: BoardScene) -> Iterator[BoardFault]:
-    """The NPU may not read the weights and gets zeros, while the CPU may."""
-    for words, pools in _by_pool(scene):
-        yield BoardFault(f"the NPU reads {words} as 0x00", image_read=_constant(pools, 0))
+for _row in (
+    _Constant(
+        "weights-zero",
+        "The weights read as zero: never loaded into RAM, or in a RAM that lost them",
+        "load the weights' file to the address in the network's file before the first run (a file "
+        "for internal RAM has to be copied there at every boot)",
+        5,
+        0,
+    ),
+    _Constant(
+        "weights-erased",
+        "The weights were never flashed: the flash is erased (0xFF)",
+        "flash the weights' file too: the application's image does not hold it",
+        6,
+        ERASED,
+    ),
+    _Constant(
+        "weights-blocked",
+        "The NPU may not read the weights and gets zeros, while the CPU may",
+        "give the NPU's master and the memory's region the same security attributes (RIF, RISAF) "
+        "before the first run; the CPU reads the weights well meanwhile",
+        3,
+        0,
+        only_npu=True,
+    ),
+):
+    cause(_row.id, FaultPlace.WEIGHTS, _row.remedy, _row.often, title=_row.title)(_row.faults)
 
 
 @cause(
@@ -114,9 +133,9 @@ def shifted(scene: BoardScene) -> Iterator[BoardFault]:
                 if count < largest:
                     place = "behind" if signed < 0 else "before"
                     change = _in_pools(pools, partial(_shifted, count=signed))
-                    yield BoardFault(
-                        f"{words} lie {count} bytes {place} their address", image=change
-                    )
+                    text = f"{words} lie {count} bytes {place} their address"
+                    is_rare = count not in (_SHIFTS if signed < 0 else _SHIFTS_BEFORE)
+                    yield BoardFault(text, image=change, rare=is_rare)
 
 
 @cause(
@@ -127,7 +146,8 @@ def shifted(scene: BoardScene) -> Iterator[BoardFault]:
 )
 def other_build(scene: BoardScene) -> Iterator[BoardFault]:
     """The weights are those of another build."""
-    yield from _others(scene, read_only=False)
+    for words, change in _others(scene):
+        yield BoardFault(f"{words} are in flash", image=change)
 
 
 @cause(
@@ -138,10 +158,12 @@ def other_build(scene: BoardScene) -> Iterator[BoardFault]:
 )
 def stale_cache(scene: BoardScene) -> Iterator[BoardFault]:
     """The NPU's cache still holds the weights of the build before."""
-    yield from _others(scene, read_only=True)
+    for words, change in _others(scene):
+        yield BoardFault(f"the NPU reads {words}", image_read=change)
 
 
-def _others(scene: BoardScene, read_only: bool) -> Iterator[BoardFault]:
+def _others(scene: BoardScene) -> Iterator[tuple[str, ImageChange]]:
+    """The weights of the other build, where there is one."""
     if scene.other is None:
         return
     theirs = {pool: np.frombuffer(data, np.uint8) for pool, data in images(scene.other).items()}
@@ -154,11 +176,7 @@ def _others(scene: BoardScene, read_only: bool) -> Iterator[BoardFault]:
         result[:count] = theirs[pool][:count]
         return result
 
-    words = f"weights of {scene.other.model_file or scene.other.name}"
-    if read_only:
-        yield BoardFault(f"the NPU reads {words}", image_read=change)
-    else:
-        yield BoardFault(f"{words} are in flash", image=change)
+    yield f"weights of {scene.other.model_file or scene.other.name}", change
 
 
 @cause(
@@ -171,12 +189,11 @@ def _others(scene: BoardScene, read_only: bool) -> Iterator[BoardFault]:
 def part_lost(scene: BoardScene) -> Iterator[BoardFault]:
     """A part of the weights is erased or overwritten."""
     for pool, image in scene.images.items():
+        fitting = [s for s in _SECTORS if 1 < -(-image.size // s) <= _MOST_SECTORS]
+        usual = max(fitting[:2], default=0)
         for value, what in ((ERASED, "0xFF"), (0, "0x00")):
-            for sector in _SECTORS:
-                count = -(-image.size // sector)
-                if not 1 < count <= _MOST_SECTORS:
-                    continue
-                for number in range(count):
+            for sector in fitting:
+                for number in range(-(-image.size // sector)):
                     start, end = number * sector, min((number + 1) * sector, image.size)
                     for first, last, words in (
                         (start, end, f"bytes {start:#x} to {end:#x}"),
@@ -186,7 +203,9 @@ def part_lost(scene: BoardScene) -> Iterator[BoardFault]:
                         if last - first < image.size:
                             edit = partial(_replaced, start=first, end=last, value=value)
                             change = _in_pools((pool,), edit)
-                            yield BoardFault(f"{words} of {pool} are {what}", image=change)
+                            text = f"{words} of {pool} are {what}"
+                            is_rare = value != ERASED or first < start or sector != usual
+                            yield BoardFault(text, image=change, rare=is_rare)
 
 
 @cause(
@@ -197,16 +216,13 @@ def part_lost(scene: BoardScene) -> Iterator[BoardFault]:
 )
 def dummy_cycles(scene: BoardScene) -> Iterator[BoardFault]:
     """The flash is read with too few dummy cycles: each burst comes late."""
-    flash = tuple(
-        pool
-        for pool in scene.images
-        if _FLASH_START <= scene.program.pool(pool).address < _FLASH_END
-    )
+    flash = _pools_between(scene, _FLASH_START, _FLASH_END)
     for late in _LATE_BYTES if flash else ():
         for burst in _BURSTS:
             if late < burst:
                 change = _in_pools(flash, partial(_late, late=late, burst=burst))
-                yield BoardFault(f"bursts of {burst} bytes come {late} bytes late", image=change)
+                text = f"bursts of {burst} bytes come {late} bytes late"
+                yield BoardFault(text, image=change, rare=late != _LATE_BYTES[0])
 
 
 def _late(image: Bytes, late: int, burst: int) -> Bytes:
@@ -226,11 +242,7 @@ def _late(image: Bytes, late: int, burst: int) -> Bytes:
 )
 def unmapped(scene: BoardScene) -> Iterator[BoardFault]:
     """The external memory of the weights is not mapped: every word reads the same."""
-    outside = tuple(
-        pool
-        for pool in scene.images
-        if _FLASH_START <= scene.program.pool(pool).address < 0xA0000000
-    )
+    outside = _pools_between(scene, _FLASH_START, _EXTERNAL_END)
     for value in (0x00, ERASED) if outside else ():
         change = _constant(outside, value)
         words = f"{' and '.join(outside)} read as 0x{value:02X}"
