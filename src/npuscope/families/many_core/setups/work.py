@@ -43,6 +43,7 @@ class NetworkWork(Struct, frozen=True):
     macs_per_cycle: Column
     reads: Column  # activations
     writes: Column
+    held: Column  # activations that exist while the op runs, its own among them
     weights: Column
     packed: Column  # bool: weights that may be stored in blocks with a common exponent
     cycles: Column  # of HVX, all cores together
@@ -84,6 +85,7 @@ def network_work(graph: Graph, machine: CoreMachine, batch: int = 1) -> NetworkW
         np.array([machine.macs_per_cycle(device_dtype(tensors[0])) for tensors in inputs], float),
         np.array([_read_bytes(tensors) for tensors in inputs], float) / batch,
         np.array([size_bytes(out, out.elements) for out in outputs], float) / batch,
+        _held_bytes(simple, ops) / batch,
         np.array([_weight_bytes(op, t, o) for op, t, o in zip(ops, inputs, outputs, strict=True)]),
         products & np.array([len(t) > 1 and t[1].is_constant for t in inputs]),
         np.array([_vector_cycles(simple, op, machine) for op in ops]) / batch,
@@ -134,6 +136,30 @@ def _lanes(out: Tensor, rows_of_block: int) -> int:
 
 def _read_bytes(tensors: list[Tensor]) -> int:
     return sum(size_bytes(t, t.elements) for t in tensors if not t.is_constant)
+
+
+def _held_bytes(graph: Graph, ops: list[Op]) -> Column:
+    """Of each op: what it reads and writes, and what was made before for ops behind it.
+
+    A reshaped tensor is the one that it was made of.
+    """
+    origins: dict[str, str] = {}
+    for op in graph.ops:
+        if op.kind == "Reshape":
+            origins[op.outputs[0]] = origins.get(op.inputs[0], op.inputs[0])
+    begins, ends, sizes = {}, {}, {}
+    for place, op in enumerate(ops):
+        names = [name for name in op.inputs if name and not graph.tensors[name].is_constant]
+        for name in (*names, *op.outputs):
+            own = origins.get(name, name)
+            begins.setdefault(own, place)
+            ends[own] = place
+            sizes[own] = size_bytes(graph.tensors[own], graph.tensors[own].elements)
+    steps = np.zeros(len(ops) + 1)
+    for name, size in sizes.items():
+        steps[begins[name]] += size
+        steps[ends[name] + 1] -= size
+    return np.cumsum(steps)[:-1]
 
 
 def _weight_bytes(op: Op, inputs: list[Tensor], out: Tensor) -> int:
