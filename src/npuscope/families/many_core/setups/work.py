@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
+from npuscope.families.many_core.compiler.depth_first import held_bytes
 from npuscope.families.many_core.compiler.kinds import (
     D32,
     KERNELS,
@@ -85,7 +86,7 @@ def network_work(graph: Graph, machine: CoreMachine, batch: int = 1) -> NetworkW
         np.array([machine.macs_per_cycle(device_dtype(tensors[0])) for tensors in inputs], float),
         np.array([_read_bytes(tensors) for tensors in inputs], float) / batch,
         np.array([size_bytes(out, out.elements) for out in outputs], float) / batch,
-        _held_bytes(simple, ops) / batch,
+        held_bytes(simple, ops).during / batch,
         np.array([_weight_bytes(op, t, o) for op, t, o in zip(ops, inputs, outputs, strict=True)]),
         products & np.array([len(t) > 1 and t[1].is_constant for t in inputs]),
         np.array([_vector_cycles(simple, op, machine) for op in ops]) / batch,
@@ -98,13 +99,6 @@ def network_work(graph: Graph, machine: CoreMachine, batch: int = 1) -> NetworkW
         sum(size_bytes(tensor, tensor.elements) for tensor in state_sizes) // batch,
         batch,
     )
-
-
-def batch_of(graph: Graph) -> int:
-    """Inferences in one run: the first size that all inputs have."""
-    shapes = (graph.tensors[name].shape for name in graph.inputs)
-    sizes = {shape[0] for shape in shapes if shape}
-    return sizes.pop() if len(sizes) == 1 else 1
 
 
 def _is_product(graph: Graph, op: Op) -> bool:
@@ -136,30 +130,6 @@ def _lanes(out: Tensor, rows_of_block: int) -> int:
 
 def _read_bytes(tensors: list[Tensor]) -> int:
     return sum(size_bytes(t, t.elements) for t in tensors if not t.is_constant)
-
-
-def _held_bytes(graph: Graph, ops: list[Op]) -> Column:
-    """Of each op: what it reads and writes, and what was made before for ops behind it.
-
-    A reshaped tensor is the one that it was made of.
-    """
-    origins: dict[str, str] = {}
-    for op in graph.ops:
-        if op.kind == "Reshape":
-            origins[op.outputs[0]] = origins.get(op.inputs[0], op.inputs[0])
-    begins, ends, sizes = {}, {}, {}
-    for place, op in enumerate(ops):
-        names = [name for name in op.inputs if name and not graph.tensors[name].is_constant]
-        for name in (*names, *op.outputs):
-            own = origins.get(name, name)
-            begins.setdefault(own, place)
-            ends[own] = place
-            sizes[own] = size_bytes(graph.tensors[own], graph.tensors[own].elements)
-    steps = np.zeros(len(ops) + 1)
-    for name, size in sizes.items():
-        steps[begins[name]] += size
-        steps[ends[name] + 1] -= size
-    return np.cumsum(steps)[:-1]
 
 
 def _weight_bytes(op: Op, inputs: list[Tensor], out: Tensor) -> int:
