@@ -112,7 +112,7 @@ class _EncoderWriter(OnnxWriter):
         return self.constant(self.random.standard_normal(shape, np.float32) * np.float32(0.02))
 
 
-def convolutions(size: int = 32, channels: int = 32, seed: int = 0) -> bytes:
+def convolutions(size: int = 32, channels: int = 32, seed: int = 0, batch: int = 1) -> bytes:
     """Float: convolutions with halos, a depthwise one, pooling, a residual, a classifier."""
     writer = OnnxWriter()
     random = np.random.default_rng(seed)
@@ -125,7 +125,7 @@ def convolutions(size: int = 32, channels: int = 32, seed: int = 0) -> bytes:
         made = writer.node("Conv", x, kernel, weights(outputs), pads=[1, 1, 1, 1], **attrs)
         return writer.node("Relu", made)
 
-    x = writer.input("image", (1, 3, size, size))
+    x = writer.input("image", (batch, 3, size, size))
     first = conv(x, 3, channels)
     pooled = writer.node("MaxPool", first, kernel_shape=[2, 2], strides=[2, 2])
     second = conv(pooled, 1, channels, group=channels)
@@ -133,7 +133,7 @@ def convolutions(size: int = 32, channels: int = 32, seed: int = 0) -> bytes:
     third = conv(joined, channels, 2 * channels, strides=[2, 2])
     flat = writer.node("Flatten", writer.node("GlobalAveragePool", third))
     writer.node("Gemm", flat, weights(10, 2 * channels), weights(10), transB=1, output="out")
-    return writer.finish({"out": (1, 10)})
+    return writer.finish({"out": (batch, 10)})
 
 
 def wide_product(inputs: int = 4096, outputs: int = 16384, rows: int = 1, seed: int = 0) -> bytes:

@@ -40,6 +40,7 @@ NETS = {
     "encoder": encoder(EncoderShape(layers=2)),
     "odd": encoder(EncoderShape(1, hidden=96, heads=3, sequence=23, feed_forward=160, batch=2)),
     "convolutions": convolutions(size=19, channels=40),
+    "pictures": convolutions(size=19, channels=40, batch=5),
     "product": wide_product(600, 1000, 5),
     "zoo": zoo(),
     "integer": integer_net(),
@@ -95,6 +96,14 @@ def test_a_program_computes_its_network(
 @pytest.mark.parametrize("net", LARGE)
 def test_networks_as_exporters_write_them_are_computed(net: str, cores: int) -> None:
     check_equal(net, compiled(net, MACHINE, cores))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("cores", [1, 2, 5])
+@pytest.mark.parametrize("net", ["pictures", "odd"])
+def test_a_batch_in_parts_computes_the_same(net: str, cores: int, seed: int) -> None:
+    options = CoreCompileOptions(cores=cores, depth_first=True)
+    check_equal(net, compile_graph(GRAPHS[net], SMALL, options), seed)
 
 
 @pytest.mark.parametrize("seed", range(8))

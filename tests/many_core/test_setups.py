@@ -113,6 +113,53 @@ def test_energy_is_given_only_where_it_was_published() -> None:
     assert predict(work, unknown, CardSetup(1)).inferences_per_j is None
 
 
+def skip_over(path: Path, skips: bool) -> Path:
+    """Four convolutions; the sum behind them reads the first one's output or the last one's."""
+    shape, names = [1, 64, 64, 64], [f"v{number}" for number in range(5)]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("v0", "y")]
+    weights = [absent(f"w{number}", 64, 64, 3, 3) for number in range(4)]
+    nodes = [
+        helper.make_node("Conv", [names[i], f"w{i}"], [names[i + 1]], pads=[1] * 4)
+        for i in range(4)
+    ]
+    nodes.append(helper.make_node("Add", ["v4", "v1" if skips else "v4"], ["y"]))
+    graph = helper.make_graph(nodes, "skip", ends[:1], ends[1:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def test_what_waits_for_a_later_op_takes_room_meanwhile(tmp_path: Path) -> None:
+    """512 KB a tensor: two per layer, and a third one beneath while a sum waits for it."""
+    from npuscope.families.many_core.setups.network import timed_network
+
+    plain, skipping = (
+        timed_network(skip_over(tmp_path / f"{skips}.onnx", skips), MACHINE).work
+        for skips in (False, True)
+    )
+    size = 2 * 64 * 64 * 64
+    layers = plain.held[plain.products] / size
+    assert list(layers) == [2, 2, 2, 2]
+    assert list(skipping.held[skipping.products] / size) == [2, 2, 3, 3]
+    # So a batch of 5 needs more than the room of a core, and the weights of two layers come again.
+    setup = CardSetup(1, batch=5)
+    room = replace(MACHINE, setups=replace(MACHINE.setups, room_bytes=12 * size, resident_bytes=0))
+    once, again = (predict(work, room, setup).ddr_bytes for work in (plain, skipping))
+    assert again - once == pytest.approx(2 * skipping.weights[skipping.products][0], rel=0.01)
+
+
+def test_each_further_core_adds_less_to_what_cores_wait_for() -> None:
+    """A core gets all but its own part from the others: 1/2, 2/3, ... 13/14 of it."""
+    work = network_work(graph_of(encoder(SMALL)), MACHINE)
+    waits = [
+        predict(work, MACHINE, CardSetup(cores)).parts_ms[SetupLimit.SYNC] for cores in range(1, 15)
+    ]
+    steps = np.diff(waits[1:])
+    assert waits[1] > waits[0]
+    assert all(steps > 0) and all(np.diff(steps) < 0)
+    assert waits[13] - waits[11] < 0.05 * (waits[11] - waits[0])
+
+
 # --- Search ---
 
 

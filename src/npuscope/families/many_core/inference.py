@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from npuscope.bounded_file import MODEL, read_bytes
+from npuscope.families.many_core.compiler.depth_first import batch_of
 from npuscope.families.many_core.compiler.metrics import perf_metrics
 from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
@@ -28,7 +29,7 @@ from npuscope.families.many_core.setups.model import (
     predict,
 )
 from npuscope.families.many_core.setups.search import Objective, search
-from npuscope.families.many_core.setups.work import NetworkWork, batch_of, network_work
+from npuscope.families.many_core.setups.work import NetworkWork, network_work
 from npuscope.families.many_core.sim.conditions import RunOptions, RunResult
 from npuscope.families.many_core.sim.run import simulate
 from npuscope.files.load import load_model

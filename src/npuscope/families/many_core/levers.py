@@ -127,7 +127,7 @@ def _bounds(
         costs, resident_bytes=max(costs.resident_bytes, round(work.weight_bytes) + 1)
     )
     yield LeverKind.KEEP, work, replace(machine, setups=resident)
-    joined = replace(costs, tile_cycles=0.0, join_cycles=0.0, join_cycles_per_doubling=0.0)
+    joined = replace(costs, tile_cycles=0.0, join_cycles=0.0, gather_cycles=0.0)
     yield LeverKind.JOIN, work, replace(machine, setups=joined)
     halves = work.products & (work.macs_per_cycle < machine.hmx.int8_macs_per_cycle)
     if halves.any():
@@ -138,6 +138,7 @@ def _bounds(
             macs_per_cycle=rate,
             reads=work.reads / 2,
             writes=work.writes / 2,
+            held=work.held / 2,
             weights=work.weights / 2,
             cycles=work.cycles / 2,
             input_bytes=work.input_bytes // 4,

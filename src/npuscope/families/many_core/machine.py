@@ -149,7 +149,7 @@ class SetupCosts(Struct, frozen=True):
     sharpness: Annotated[float, Range(1, 100)]
     tile_cycles: Cycles
     join_cycles: Cycles
-    join_cycles_per_doubling: Cycles
+    gather_cycles: Cycles
     exchange_share: Annotated[float, Range(0, 100)]
     spill_share: Annotated[float, Range(0, 10)]
     room_bytes: Bytes

@@ -8,11 +8,12 @@ of its machine say, so that it ends when the sums say it does, alone and beside 
 from __future__ import annotations
 
 from npuscope.errors import TargetError
+from npuscope.families.many_core.compiler.depth_first import batch_of
 from npuscope.families.many_core.container_prog import MOST_PACE
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.program import CoreProgram, Pace
 from npuscope.families.many_core.setups.model import CardSetup, predict
-from npuscope.families.many_core.setups.work import batch_of, network_work
+from npuscope.families.many_core.setups.work import network_work
 from npuscope.families.many_core.sim.conditions import steady_conditions, to_us
 from npuscope.families.many_core.sim.events import run_inference
 from npuscope.families.many_core.sim.plan import CardPlan, Costs, plan_of

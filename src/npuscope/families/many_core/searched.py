@@ -8,6 +8,7 @@ from typing import Any
 
 from npuscope.advice.explanation import Explanation
 from npuscope.families.interface import Report
+from npuscope.families.many_core.compiler.depth_first import batch_of
 from npuscope.families.many_core.machine import known_core_machines, load_core_machine
 from npuscope.families.many_core.report.setups import (
     SetupSearch,
@@ -19,7 +20,7 @@ from npuscope.families.many_core.rules import FAMILY
 from npuscope.families.many_core.setups.model import MODEL_ERROR
 from npuscope.families.many_core.setups.network import graph_without_weights
 from npuscope.families.many_core.setups.search import Objective, search
-from npuscope.families.many_core.setups.work import batch_of, network_work
+from npuscope.families.many_core.setups.work import network_work
 from npuscope.graph.model import Graph
 from npuscope.profiling.model import MachineInfo, ModelInfo, Profile
 from npuscope.profiling.plain import plain_part, plain_profile

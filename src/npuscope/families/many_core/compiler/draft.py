@@ -11,6 +11,7 @@ from itertools import permutations
 from msgspec import Struct, field
 
 from npuscope.families.many_core.compiler.boxes import Box, Shape, elements, full, shape_of
+from npuscope.families.many_core.compiler.depth_first import BatchParts
 from npuscope.families.many_core.compiler.kinds import (
     COPY_IN,
     GroupNumber,
@@ -145,9 +146,16 @@ class PlacedValue(Struct, frozen=True):
 class Draft:
     """What lowering fills."""
 
-    def __init__(self, cores: int, devices: int, most_splits: int | None = None) -> None:
+    def __init__(
+        self,
+        cores: int,
+        devices: int,
+        most_splits: int | None = None,
+        batch_parts: dict[int, BatchParts] | None = None,
+    ) -> None:
         self.cores, self.devices = cores, devices
         self.most_splits = most_splits  # of the channels of a product
+        self.batch_parts = batch_parts or {}  # by number of an op
         self.buffers: list[DraftBuffer] = []
         self.steps: list[CoreStep] = []
         self.units: list[Unit] = [Unit()]

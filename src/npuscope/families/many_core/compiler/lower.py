@@ -100,7 +100,9 @@ class _Products:
         first = self.op.inputs[0]
         size = self.context.graph.tensors[first].shape[-1]
         constant = self.context.graph.tensors[self.op.inputs[1]].is_constant
-        slices = channel_cuts(self.context, first) if self.sums and constant else ((0, size),)
+        parts_of_batch = self.number in self.context.draft.batch_parts
+        by_slice = self.sums and constant and not parts_of_batch
+        slices = channel_cuts(self.context, first) if by_slice else ((0, size),)
         follows = len(slices) > 1
         chain = cuts.chain
         if follows:
@@ -109,7 +111,7 @@ class _Products:
             chain = value.chain if alike and value.chain >= 0 else self.number
         for nth, channels in enumerate(slices):
             for tile, parts in enumerate(cuts.tiles):
-                self.context.draft.rank = (chain, nth if follows else tile, self.number)
+                self.context.draft.rank = (chain, nth if follows else cuts.turns[tile], self.number)
                 # The cores' parts cut along the output channels; a chunk is worked on together.
                 pieces = {core: self._cut(box, channels) for core, box in parts.items()}
                 for i in range(max(map(len, pieces.values()))):
@@ -261,7 +263,7 @@ def _vector_steps(
 ) -> None:
     """One op of the HVX threads per core and tile."""
     for tile, parts in enumerate(cuts.tiles):
-        context.draft.rank = (cuts.chain, tile, number)
+        context.draft.rank = (cuts.chain, cuts.turns[tile], number)
         context.draft.next_unit()
         needs_of = {core: needs(context.graph, op, box) for core, box in parts.items()}
         reads: dict[int, list[BufferAccess]] = {core: [] for core in parts}

@@ -42,9 +42,12 @@ def load_constant(
         alike.setdefault((context.draft.device(core), box), []).append(core)
     operands: Operands = {}
     loaded, memory = context.draft.loaded, context.machine.memory
+    # Constants of layers that a batch goes through in parts stay for one part.
+    chain, turn, number = context.draft.rank
+    kept = (chain, turn) if number in context.draft.batch_parts else ()
     for (_, box), cores in alike.items():
         size = context.bytes_of(name, box)
-        missing = [core for core in cores if ("constant", name, core, box) not in loaded]
+        missing = [core for core in cores if ("constant", name, core, box, kept) not in loaded]
         buffers = {core: context.buffer(core, name, box, Role.CONSTANT) for core in missing}
         if len(missing) > 1 and size >= memory.multicast_min_bytes:
             _load_once(context, name, box, buffers, origin)
@@ -54,9 +57,11 @@ def load_constant(
         if size > memory.keep_constant_bytes:
             operands |= {core: (access,) for core, access in buffers.items()}
             continue
-        loaded.update({("constant", name, core, box): buffers[core].buffer for core in buffers})
+        loaded.update(
+            {("constant", name, core, box, kept): buffers[core].buffer for core in buffers}
+        )
         for core in cores:
-            operands[core] = (context.whole(loaded["constant", name, core, box]),)
+            operands[core] = (context.whole(loaded["constant", name, core, box, kept]),)
     return operands
 
 

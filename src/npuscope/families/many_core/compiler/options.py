@@ -35,12 +35,19 @@ class CoreCompileOptions(Struct, frozen=True):
     network: str = "QAicGraph"
     mos: int | None = None  # cores over which the channels of a product are split at most
     tile_kb: int | None = None  # largest output of an op on a core; None: as the machine says
+    depth_first: bool = False  # parts of a batch go through several layers where it does not fit
+    depth_first_mb: int | None = None  # of VTCM for its activations; None: as the machine says
 
     def on(self, machine: CoreMachine) -> CoreMachine:
         """The machine as these options use it."""
         if self.tile_kb is None:
             return machine
         return replace(machine, memory=replace(machine.memory, tile_bytes=self.tile_kb * 1024))
+
+    def depth_first_room(self, machine: CoreMachine) -> float:
+        """Bytes of a core for activations."""
+        room = machine.memory.vtcm_bytes * machine.memory.activation_share
+        return room if self.depth_first_mb is None else min(room, self.depth_first_mb * 2**20)
 
     def check(self, machine: CoreMachine) -> None:
         most = machine.cores.count
@@ -59,6 +66,10 @@ class CoreCompileOptions(Struct, frozen=True):
             most = machine.memory.vtcm_bytes // 1024
             raise UsageError(
                 f"expected 1 to {most} KB, found {self.tile_kb}", where="-size-split-granularity"
+            )
+        if self.depth_first_mb is not None and self.depth_first_mb < 1:
+            raise UsageError(
+                f"expected at least 1 MB, found {self.depth_first_mb}", where="-aic-depth-first-mem"
             )
         if self.stats_batch < 1:
             raise UsageError("a batch has at least 1 inference", where="-stats-batchsize")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from npuscope.collector import without_collector
 from npuscope.errors import ModelError
+from npuscope.families.many_core.compiler.depth_first import batch_of, batch_parts
 from npuscope.families.many_core.compiler.draft import Draft, DraftContext
 from npuscope.families.many_core.compiler.emit import Emitter
 from npuscope.families.many_core.compiler.finish import (
@@ -39,20 +40,29 @@ def compile_graph(
     with without_collector():
         ready = prepared(graph)
         cores = options.cores or machine.cores.count
-        draft = lower(ready.graph, machine, cores, options.devices, options.mos)
+        draft = lower(ready.graph, machine, cores, options.devices, options)
         if options.cores is None:
             busy = 1 + max(draft.local(step.core) for step in draft.steps)
             if busy != draft.cores:  # again without the cores that got nothing to do
-                draft = lower(ready.graph, machine, busy, options.devices, options.mos)
+                draft = lower(ready.graph, machine, busy, options.devices, options)
         program = finish(ready, draft, machine, options)
         return with_program_id(paced(program, graph, machine))
 
 
 def lower(
-    graph: Graph, machine: CoreMachine, cores: int, devices: int, mos: int | None = None
+    graph: Graph,
+    machine: CoreMachine,
+    cores: int,
+    devices: int,
+    options: CoreCompileOptions | None = None,
 ) -> Draft:
     """All steps of all cores, in units of work, in the order in which they are worked on."""
-    context = DraftContext(graph, Draft(cores, devices, mos), machine)
+    options = options or CoreCompileOptions()
+    parts = {}
+    if options.depth_first and (batch := batch_of(graph)) > 1:
+        room = options.depth_first_room(machine)
+        parts = batch_parts(graph, batch, room * cores * devices)
+    context = DraftContext(graph, Draft(cores, devices, options.mos, parts), machine)
     for number, op in enumerate(graph.ops):
         lower_op(context, op, number)
     add_outputs(context)

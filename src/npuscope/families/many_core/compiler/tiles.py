@@ -25,22 +25,48 @@ Parts = dict[int, Box]  # by core
 
 
 class CoreTiling(Struct, frozen=True):
-    """Tile by tile the cores' boxes; `chain` is the first op that is cut alike."""
+    """Tile by tile the cores' boxes; `chain` is the first op that is cut alike, `turns` says which
+    tiles go through the chain together."""
 
     tiles: tuple[Parts, ...]
     chain: int
+    turns: tuple[int, ...]
 
 
 def tiling(context: DraftContext, op: Op, number: int, parts: Parts) -> CoreTiling:
     """The cut that touches fewest pieces of the inputs, of about the size that is wanted."""
+    batch = context.draft.batch_parts.get(number)
+    if batch is not None and batch.parts > 1:
+        shares = _shares(parts, 0, batch.parts)
+        cuts = [_best_cut(context, op, share)[0] for share in shares]
+        turns = tuple(turn for turn, tiles in enumerate(cuts) for _ in tiles)
+        return CoreTiling(sum(cuts, ()), batch.first, turns)
+    tiles, touched = _best_cut(context, op, parts)
+    chain = _chain(context, op, number, len(tiles), touched)
+    return CoreTiling(tiles, chain, tuple(range(len(tiles))))
+
+
+def _best_cut(context: DraftContext, op: Op, parts: Parts) -> tuple[tuple[Parts, ...], float]:
+    """Tiles, and pieces of the inputs that one of them reads."""
     largest = max(context.bytes_of(op.outputs[0], box) for box in parts.values())
     aim = max(-(-largest // context.machine.memory.tile_bytes), 1)
     options = list(_options(context, op, parts, aim))
     touched = [_touched(context, op, tiles) / len(tiles) for tiles in options]
     costs = [(t, abs(len(tiles) - aim)) for t, tiles in zip(touched, options, strict=True)]
     best = min(range(len(options)), key=costs.__getitem__)
-    tiles = options[best]
-    return CoreTiling(tiles, _chain(context, op, number, len(tiles), touched[best]))
+    return options[best], touched[best]
+
+
+def _shares(parts: Parts, axis: int, count: int) -> tuple[Parts, ...]:
+    """Of each core a share of its box; fewer than `count` where an axis is shorter."""
+    boxes = {
+        core: cut(box, axis, count, D32 if axis == len(box) - 1 else 1)
+        for core, box in parts.items()
+    }
+    longest = max(len(tiles) for tiles in boxes.values())
+    return tuple(
+        {core: tiles[i] for core, tiles in boxes.items() if i < len(tiles)} for i in range(longest)
+    )
 
 
 def _options(context: DraftContext, op: Op, parts: Parts, aim: int) -> Iterator[tuple[Parts, ...]]:
@@ -48,15 +74,7 @@ def _options(context: DraftContext, op: Op, parts: Parts, aim: int) -> Iterator[
     before = {len(pieces) for value in _values(context, op) for pieces in value.pieces.values()}
     for axis in _axes(context, op, parts):
         for count in sorted({aim, *before} - {1}):
-            boxes = {
-                core: cut(box, axis, count, D32 if axis == len(box) - 1 else 1)
-                for core, box in parts.items()
-            }
-            longest = max(len(tiles) for tiles in boxes.values())
-            tiles = tuple(
-                {core: tiles[i] for core, tiles in boxes.items() if i < len(tiles)}
-                for i in range(longest)
-            )
+            tiles = _shares(parts, axis, count)
             if len(tiles) == count:
                 yield tiles
 

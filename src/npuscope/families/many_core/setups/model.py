@@ -7,7 +7,6 @@ happens op by op; this is what was fitted to published runs, and it says how far
 from __future__ import annotations
 
 from enum import StrEnum
-from math import log2
 
 import numpy as np
 from msgspec import Struct
@@ -86,28 +85,66 @@ class SetupPrediction(Struct, frozen=True):
         return None if self.watts is None else self.inferences_per_s / self.watts
 
 
+class SetupWork(Struct, frozen=True):
+    """The work of a run of one copy, without what the rates of the machine make of it."""
+
+    products: float  # cycles of HMX's peak, of the core with most blocks
+    stored_kb: float  # of sums, on that core
+    vectors: float  # cycles of HVX, of the core with most of them
+    unpacked_kb: float  # of weights in blocks, per core
+    loaded: float  # bytes of weights and states from DDR
+    spilled: float  # bytes of activations that leave VTCM and come back
+    tiles: float  # of a core, at least one per op
+    ops: int
+    crossing: float  # bytes between cores
+    macs: float
+    input_bytes: float
+    output_bytes: float
+
+
 def predict(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> SetupPrediction:
+    return timed(setup_work(work, machine, setup), machine, setup)
+
+
+def setup_work(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> SetupWork:
+    products, stored_kb = _product_work(work, machine, setup)
+    loaded, spilled = _ddr_bytes(work, machine, setup)
+    tiles: Column = work.writes * setup.batch / setup.all_cores / machine.memory.tile_bytes
+    scaled = work.pictures & (work.products | (work.weights > 0))
+    return SetupWork(
+        products,
+        stored_kb,
+        _vector_cycles(work, setup),
+        float(work.weights[work.packed].sum()) / 1024 / setup.all_cores if setup.mxfp6 else 0.0,
+        loaded,
+        spilled,
+        float(np.maximum(tiles, 1).sum()),
+        len(tiles),
+        float(setup.batch * work.reads[scaled].sum()) * (setup.all_cores > 1),
+        float(work.macs * setup.batch),
+        work.input_bytes * setup.batch,
+        work.output_bytes * setup.batch,
+    )
+
+
+def timed(work: SetupWork, machine: CoreMachine, setup: CardSetup) -> SetupPrediction:
     costs, host, copies = machine.setups, machine.host, setup.copies
     hz, cores = machine.core_hz, setup.all_cores
-    hmx = _product_cycles(work, machine, setup) / hz
-    hvx = _vector_cycles(work, machine, setup) / hz
-    loaded, spilled = _ddr_bytes(work, machine, setup)
+    hmx = (costs.product_share * work.products + costs.store_cycles_per_kb * work.stored_kb) / hz
+    hvx = (work.vectors + costs.mxfp6_cycles_per_kb * work.unpacked_kb) / hz
     shared = setup.devices * machine.ddr.effective_gb_per_s * 1e9 / copies
-    ddr = loaded / min(shared, cores * machine.load_bytes_per_s())
-    spill = costs.spill_share * spilled / shared
-    sync = _sync_cycles(work, machine, setup) / hz
-    crossing = work.reads[work.pictures & (work.products | (work.weights > 0))].sum()
-    exchange = costs.exchange_share * setup.batch * crossing / (machine.noc.gb_per_s * 1e9)
-    exchange *= cores > 1
+    ddr = work.loaded / min(shared, cores * machine.load_bytes_per_s())
+    spill = costs.spill_share * work.spilled / shared
+    # Of what an op reads a core has made 1 / cores; it waits for the rest.
+    between = costs.join_cycles * (cores > 1) + costs.gather_cycles * (1 - 1 / cores)
+    sync = (costs.tile_cycles * work.tiles + between * work.ops) / hz
+    exchange = costs.exchange_share * work.crossing / (machine.noc.gb_per_s * 1e9)
     # Engines and loads overlap in part: the larger `overlap` is, the more.
     overlap = costs.mxfp6_overlap if setup.mxfp6 else costs.overlap
     together = sum(part**overlap for part in (hmx, hvx, ddr)) ** (1 / overlap)
     device = together + sync + spill + exchange
 
-    input_gb, output_gb = (
-        work.input_bytes * setup.batch / 1e9,
-        work.output_bytes * setup.batch / 1e9,
-    )
+    input_gb, output_gb = work.input_bytes / 1e9, work.output_bytes / 1e9
     links = (input_gb / host.gb_per_s, output_gb / host.output_gb_per_s)
     # With one inference in flight the copies move their bytes at about the same time.
     crowd = 1 + host.crowding * (copies - 1) if setup.in_flight == 1 else 1.0
@@ -125,29 +162,29 @@ def predict(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> SetupP
         SetupLimit.HOST: own / setup.in_flight,
         SetupLimit.LINK: copies * max(links),
     }
-    watts, runs = None, copies / float(period)
+    watts, runs = None, copies / period
     if machine.power is not None:
         watts = machine.power.idle_w + runs / 1e9 * (
-            machine.power.w_per_tmac * work.macs * setup.batch / 1e3
-            + machine.power.w_per_ddr_gb * (loaded + spilled)
+            machine.power.w_per_tmac * work.macs / 1e3
+            + machine.power.w_per_ddr_gb * (work.loaded + work.spilled)
             + machine.power.w_per_link_gb * (input_gb + output_gb) * 1e9
         )
     return SetupPrediction(
         setup,
-        {limit: 1e3 * float(seconds) for limit, seconds in parts.items()},
-        1e3 * float(device),
-        1e3 * float(own),
-        1e3 * float(period),
-        float(loaded + spilled),
-        float(work.macs * setup.batch),
+        {limit: 1e3 * seconds for limit, seconds in parts.items()},
+        1e3 * device,
+        1e3 * own,
+        1e3 * period,
+        work.loaded + work.spilled,
+        work.macs,
         (costs.interval[0], costs.interval[1]),
         watts,
     )
 
 
-def _product_cycles(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> float:
-    """Of the core with most blocks: products of whole blocks, and stores of their sums."""
-    hmx, costs, batch = machine.hmx, machine.setups, setup.batch
+def _product_work(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> tuple[float, float]:
+    """Of the core with most blocks: cycles of whole blocks, and KB of their sums."""
+    hmx, batch = machine.hmx, setup.batch
     shared = work.groups == 1
     rows = np.ceil(work.rows * np.where(shared, batch, 1) / hmx.least_rows)
     groups = np.where(shared, 1, work.groups * batch)
@@ -157,22 +194,16 @@ def _product_cycles(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -
         np.ceil(channels / setup.all_cores) * rows * groups,
         np.ceil(rows * groups / setup.all_cores) * channels,
     )
-    block = hmx.least_rows * 32
-    products = np.ceil(work.depth / 32) * 32 / work.macs_per_cycle
-    each = costs.product_share * products + costs.store_cycles_per_kb * 2 / 1024
-    cycles = blocks * block * each
-    return float(cycles[work.products].sum())
+    values = (blocks * hmx.least_rows * 32)[work.products]
+    cycles = np.ceil(work.depth / 32) * 32 / work.macs_per_cycle
+    return float(values @ cycles[work.products]), float(values.sum()) * 2 / 1024
 
 
-def _vector_cycles(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> float:
+def _vector_cycles(work: NetworkWork, setup: CardSetup) -> float:
     """Of the core with most work; the cores share channels or rows, as products do."""
     channels, lanes, cores = work.blocks, np.maximum(work.lanes * setup.batch, 1), setup.all_cores
     share = np.minimum(np.ceil(channels / cores) / channels, np.ceil(lanes / cores) / lanes)
-    cycles = float((work.cycles * setup.batch * share).sum())
-    if setup.mxfp6:
-        size = work.weights[work.packed].sum() / 1024
-        cycles += machine.setups.mxfp6_cycles_per_kb * float(size) / cores
-    return cycles
+    return float((work.cycles * setup.batch * share).sum())
 
 
 def _ddr_bytes(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> tuple[float, float]:
@@ -185,18 +216,12 @@ def _ddr_bytes(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> tup
     room = costs.room_depth_first_bytes if setup.depth_first else costs.room_bytes
     outside = work.pictures & (per_core > room)
     spilled = float(activations[outside].sum() * batch)
-    # A batch that does not fit goes through in parts: weights come again, or activations leave.
-    tight = ~outside & (per_core * batch > costs.room_bytes)
-    rounds = np.ceil(per_core * batch / costs.room_bytes) - 1
+    # A batch that does not fit, with all that waits for later ops, goes through in parts: weights
+    # come again, or activations leave.
+    held = work.held / setup.all_cores
+    tight = ~outside & (held * batch > costs.room_bytes)
+    rounds = np.ceil(held * batch / costs.room_bytes) - 1
     again = np.minimum(weights * rounds, activations * batch)[tight].sum()
     stay = weights.sum() / setup.all_cores <= costs.resident_bytes
     states = work.state_bytes * batch
     return float((0.0 if stay else weights.sum()) + again) + states, spilled
-
-
-def _sync_cycles(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> float:
-    costs, cores = machine.setups, setup.all_cores
-    tiles: Column = work.writes * setup.batch / cores / machine.memory.tile_bytes
-    # Cores are told along a tree.
-    between = costs.join_cycles * (cores > 1) + costs.join_cycles_per_doubling * log2(cores)
-    return float(costs.tile_cycles * np.maximum(tiles, 1).sum() + between * len(tiles))

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from npuscope.families.many_core.compiler.depth_first import batch_of
 from npuscope.families.many_core.machine import CoreMachine
-from npuscope.families.many_core.setups.work import NetworkWork, batch_of, network_work
+from npuscope.families.many_core.setups.work import NetworkWork, network_work
 from npuscope.files.load import load_model
 from npuscope.files.onnx.constants import without_weights
 from npuscope.graph.model import Graph

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
+from npuscope.families.many_core.compiler.depth_first import held_bytes
 from npuscope.families.many_core.compiler.kinds import (
     D32,
     KERNELS,
@@ -43,6 +44,7 @@ class NetworkWork(Struct, frozen=True):
     macs_per_cycle: Column
     reads: Column  # activations
     writes: Column
+    held: Column  # activations that exist while the op runs, its own among them
     weights: Column
     packed: Column  # bool: weights that may be stored in blocks with a common exponent
     cycles: Column  # of HVX, all cores together
@@ -84,6 +86,7 @@ def network_work(graph: Graph, machine: CoreMachine, batch: int = 1) -> NetworkW
         np.array([machine.macs_per_cycle(device_dtype(tensors[0])) for tensors in inputs], float),
         np.array([_read_bytes(tensors) for tensors in inputs], float) / batch,
         np.array([size_bytes(out, out.elements) for out in outputs], float) / batch,
+        held_bytes(simple, ops).during / batch,
         np.array([_weight_bytes(op, t, o) for op, t, o in zip(ops, inputs, outputs, strict=True)]),
         products & np.array([len(t) > 1 and t[1].is_constant for t in inputs]),
         np.array([_vector_cycles(simple, op, machine) for op in ops]) / batch,
@@ -96,13 +99,6 @@ def network_work(graph: Graph, machine: CoreMachine, batch: int = 1) -> NetworkW
         sum(size_bytes(tensor, tensor.elements) for tensor in state_sizes) // batch,
         batch,
     )
-
-
-def batch_of(graph: Graph) -> int:
-    """Inferences in one run: the first size that all inputs have."""
-    shapes = (graph.tensors[name].shape for name in graph.inputs)
-    sizes = {shape[0] for shape in shapes if shape}
-    return sizes.pop() if len(sizes) == 1 else 1
 
 
 def _is_product(graph: Graph, op: Op) -> bool:

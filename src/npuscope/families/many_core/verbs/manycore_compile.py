@@ -83,6 +83,11 @@ _VENDOR = OptionGroup("the vendor's options", (
         "several the largest counts", "N[,N]", flags=("-mos", "--mos")),
     whole("size_split_granularity", "largest output of one op on a core (as the machine says)",
         "KB", flags=("-size-split-granularity", "--size-split-granularity")),
+    text("aic_enable_depth_first", "take a batch that does not fit VTCM in parts, each through "
+        "several layers", "true|false", flags=("-aic-enable-depth-first",
+        "--aic-enable-depth-first"), const="true"),
+    whole("aic_depth_first_mem", "most VTCM of a core for activations of these parts (as the "
+        "machine says)", "MB", flags=("-aic-depth-first-mem", "--aic-depth-first-mem")),
     file("mdp_load_partition_config", "devices that share the network, and their cores (JSON)",
         flags=("-mdp-load-partition-config", "--mdp-load-partition-config")),
     *COMPILER,
@@ -116,6 +121,8 @@ def manycore_compile(
     network_specialization_config: str | Path | None = None,
     mos: int | str | None = None,
     size_split_granularity: int | None = None,
+    aic_enable_depth_first: bool | str = False,
+    aic_depth_first_mem: int | None = None,
     mdp_load_partition_config: str | Path | None = None,
     machine: str = "cloudai100",
     machine_file: str | Path | None = None,
@@ -149,6 +156,8 @@ def manycore_compile(
         pmu=pmu_of(pmu_recipe, pmu_events),
         mos=_most(mos),
         tile_kb=size_split_granularity,
+        depth_first=_is_on(aic_enable_depth_first),
+        depth_first_mb=aic_depth_first_mem,
     )
     target = load_core_machine(machine, overrides=overrides, machine_file=machine_file)
     options.check(target)
@@ -179,6 +188,16 @@ def _most(mos: int | str | None) -> int | None:
         raise UsageError(
             f"expected whole numbers such as 1,2, found '{safe_terminal(mos)}'", where="-mos"
         ) from None
+
+
+def _is_on(word: bool | str) -> bool:
+    """As the vendor's tool has it: a bare option, =true or =1."""
+    if isinstance(word, str) and word.lower() not in ("true", "false", "1", "0"):
+        raise UsageError(
+            f"expected true or false, found '{safe_terminal(word)}'",
+            where="-aic-enable-depth-first",
+        )
+    return word if isinstance(word, bool) else word.lower() in ("true", "1")
 
 
 def _symbols(words: Mapping[str, int] | Sequence[str] | None) -> dict[str, int]:

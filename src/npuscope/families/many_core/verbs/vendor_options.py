@@ -69,8 +69,6 @@ COMPILER = (
     idle("-register-custom-op", "no effect: ops of QEfficient are known, others are refused",
         "FILE"),
     # how work is split
-    idle("-aic-enable-depth-first", "no effect here: `manycore setups` assumes it"),
-    idle("-aic-depth-first-mem", _NOT_MODELLED, "MB"),
     idle("-vtcm-working-set-limit-ratio", _NOT_MODELLED, "SHARE"),
     idle("-multicast-weights", "not needed: cores share loads wherever they need the same weights"),
     idle("-ols", _NOT_MODELLED, "N"),
