@@ -6,10 +6,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from models import conv_net, save, to_tflite
+from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
+from npuscope.machine.load import load_machine
+from npuscope.ops.images import ResizeAttrs, ResizeMode
 from processes import LIMIT_S
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "accuracy.py"
@@ -82,3 +86,43 @@ def test_the_page_keeps_its_prose_and_names_no_folder(folder: Path) -> None:
     assert "**In sample**" in text and "Known weak spots" in text
     assert "54 of 54" not in text and "| absent.tflite" in text
     assert str(folder) not in text
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    import accuracy
+
+    return accuracy
+
+
+def upsampled() -> Graph:
+    image = Tensor("x", (1, 4, 4, 8), DType.INT8, Quant((0.1,), (-128,)))
+    larger = Tensor("y", (1, 8, 8, 8), DType.INT8, Quant((0.1,), (-128,)))
+    resize = Op("Resize", "up", ("x",), ("y",), ResizeAttrs((8, 8), (2.0, 2.0)))
+    return Graph("net", [image, larger], [resize], ["x"], ["y"])
+
+
+@pytest.mark.parametrize(
+    ("version", "file", "mode"),
+    [
+        ("4.0.0", "st_yolo_x_nano.tflite", ResizeMode.LINEAR),
+        ("2.2.0", "st_yolo_x_nano.tflite", ResizeMode.NEAREST),
+        ("4.0.0", "yolov8n.tflite", ResizeMode.NEAREST),
+    ],
+)
+def test_an_export_is_predicted_as_it_was_measured(
+    benchmark: ModuleType, version: str, file: str, mode: ResizeMode
+) -> None:
+    graph = upsampled()
+    measured = benchmark.as_measured({"stedgeai": version, "file": file}, graph)
+    assert [op.attrs_as(ResizeAttrs).mode for op in measured.ops] == [mode]
+    assert graph.ops[0].attrs_as(ResizeAttrs).mode is ResizeMode.NEAREST
+
+
+def test_a_fit_stays_in_what_boards_measured(benchmark: ModuleType) -> None:
+    keys = (("software.SoftmaxRows.per_element",), ("timing.product_cycles",))
+    machine = load_machine()
+    scaled = benchmark._scaled(machine, {0: 1.6, 1: 1.6}, keys)
+    assert scaled.software["SoftmaxRows"].per_element == 65.0
+    assert scaled.timing.product_cycles == pytest.approx(1.6 * machine.timing.product_cycles)

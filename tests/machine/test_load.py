@@ -49,6 +49,14 @@ def test_generations_take_over_what_they_are_like() -> None:
     assert load_machine(generation="2.2").generation.depthwise == "inflated"
 
 
+def test_a_generation_has_kernels_of_its_own_library() -> None:
+    older, newer = (load_machine(generation=name).software for name in ("2.2", "4.0"))
+    assert older["Resize"].per_element > 2 * newer["Resize"].per_element
+    assert older["Resize"].fixed == newer["Resize"].fixed
+    assert older["Softmax"] == newer["Softmax"]
+    assert load_machine(generation="2.0").software == older
+
+
 @pytest.mark.parametrize("key", ["machine.npu.clock_mhz", "npu.clock_mhz", "clocks.npu_mhz"])
 def test_one_value_by_any_of_its_names(key: str) -> None:
     machine = load_machine(overrides={key: 800})
@@ -165,6 +173,16 @@ def test_unknown_names() -> None:
         ('like = "3.0"', 'like = "open"', "'4.0' is not another generation of this machine"),
         ('path = "noc"\nscore = 84', "path = 3\nscore = 84", "pools[0].path: expected text"),
         ("[software.default]", "[software.other]", "software.default: this key is missing"),
+        (
+            '[generations."2.2".software.Resize]',
+            '[generations."4.0".software.Resize]\nper_elements = 1.0',
+            "software.Resize.per_elements: unknown key",
+        ),
+        (
+            'like = "3.0"',
+            'like = "3.0"\nsoftware = 3',
+            "generations.4.0.software: expected a table",
+        ),
         ("[clocks]", "[clocks", "is not valid TOML"),
     ],
 )

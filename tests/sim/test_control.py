@@ -145,6 +145,8 @@ def software(kernel: str, **shapes):
         ("Mean", "Mean", 98, {"x": (1, 7, 7, 2), "y": (1, 2)}),  # the larger side counts
         ("Softmax", "Softmax", 10, {"x": (1, 10), "y": (1, 10)}),
         ("Softmax", "SoftmaxRows", 40, {"x": (1, 4, 10), "y": (1, 4, 10)}),
+        ("Transpose", "Transpose", 40, {"x": (1, 2, 4, 5), "y": (1, 2, 5, 4)}),
+        ("Transpose", "TransposeByCpu", 40, {"x": (1, 1, 2, 4, 5), "y": (1, 1, 2, 5, 4)}),
         ("NoSuchKernel", "default", 60, {"x": (1, 60), "y": (1, 60)}),
     ],
 )

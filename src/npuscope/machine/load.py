@@ -230,7 +230,12 @@ def _build(
     chosen = _expect_table(table["generations"][generation], f"generations.{generation}", path)
     apart = ("generations", "clock_modes", "flash", "psram")
     rows = {key: value for key, value in table.items() if key not in apart}
-    rows["generation"] = {"name": generation, **chosen}
+    # Kernels of its library that cost other than those of the newest one.
+    place = f"generations.{generation}.software"
+    kernels = _expect_table(chosen.get("software", {}), place, path)
+    rows["software"] = _merge(_expect_table(rows.get("software"), "software", path), kernels)
+    own = {key: value for key, value in chosen.items() if key != "software"}
+    rows["generation"] = {"name": generation, **own}
     rows["epoch_controller"] = epoch_controller
     rows["pools"] = [_sized(pool) for pool in table["pools"]]
     return _checked(rows, path)

@@ -235,18 +235,28 @@ def _software(call: Call | None, banks: Banks, buffers: dict[str, Buffer]) -> So
     if support(call.kernel).on_cpu is OnCpu.BY_DMA:
         # A cut moves what it keeps.
         elements = sum(prod(buffers[name].shape) for name in call.outputs if name)
-    rows = elements // max(1, shapes[0][-1])
-    many = call.kernel == "Softmax" and rows > 1
     params = [buffers[name] for name in call.inputs if name and buffers[name].is_param]
     fetched = tuple((banks.of_buffer(b.name).name, b.size_bytes) for b in params)
     floats = any(buffers[name].is_float for name in names[:1])
-    kernel = "SoftmaxRows" if many else call.kernel
     macs = _macs(call, params, shapes)
     depthwise, pixels = False, prod(shapes[-1][:-1])
     if params:  # each weight belongs to one channel
         weights = max(params, key=lambda buffer: prod(buffer.shape)).shape
         depthwise = len(weights) == 4 and weights[-1] == 1 and shapes[0][-1] > 1
+    kernel = _costed_as(call.kernel, shapes[0], elements)
     return SoftwareWork(kernel, elements, macs, floats, depthwise, fetched, pixels=pixels)
+
+
+MOST_DMA_AXES = 4  # that the vendor's library leaves to the NPU's DMA when it transposes [code]
+
+
+def _costed_as(kernel: str, shape: tuple[int, ...], elements: int) -> str:
+    """The row of the machine file, where shapes decide how the library works."""
+    if kernel == "Softmax" and elements // max(1, shape[-1]) > 1:
+        return "SoftmaxRows"
+    if kernel == "Transpose" and len(shape) > MOST_DMA_AXES:
+        return "TransposeByCpu"
+    return kernel
 
 
 def _moved(
