@@ -49,6 +49,22 @@ def test_a_tenth_of_the_points_gives_the_whole_front() -> None:
     assert {result[point] for point in front(result)} == whole
 
 
+def test_points_that_single_steps_lead_to_expect_come_first() -> None:
+    sizes = (3, 5, 2, 3)  # 90 points
+    space = space_of(*sizes)
+
+    def aims(point):
+        """Levels help less once the weights are on the chip."""
+        generation, level, controller, memories = point
+        gain = 0.2 * level * (0.5 if memories == 2 else 1)
+        ms = 10 - generation - gain + 2 * controller - 3 * (memories == 2) + 0.5 * memories
+        return ms, float(500 + 40 * generation + 7 * level + 90 * memories)
+
+    every = {point: aims(point) for point in product(*map(range, sizes))}
+    result = search(space, lambda points: {p: aims(p) for p in points}, 45, 0)
+    assert {result[p] for p in front(result)} == {every[p] for p in front(every)}
+
+
 def test_a_large_space_is_searched_by_the_library_and_repeats_with_its_seed() -> None:
     sizes = (4,) * 6  # 4,096 points, all axes matter
     space = space_of(*sizes)

@@ -1,10 +1,13 @@
-"""Which points are looked at: one step on each axis, then those axes that matter, all of them or
-by a search for several aims at once."""
+"""Which points are looked at: one step on each axis, then those axes that matter: all of them, or
+first what steps lead to expect on the front, then by a search for several aims at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any
+
+import numpy as np
 
 from npuscope.advice.tune.space import Point, TuneSpace
 from npuscope.installed import needs
@@ -15,6 +18,7 @@ Evaluate = Callable[[Sequence[Point]], Mapping[Point, Aims | None]]  # None: it 
 
 _BATCH = 12
 _SAME = 1e-9
+_MOST_EXPECTED = 10_000  # points of which aims are expected before they are known
 
 
 def search(space: TuneSpace, evaluate: Evaluate, most: int, seed: int) -> dict[Point, Aims]:
@@ -26,7 +30,9 @@ def search(space: TuneSpace, evaluate: Evaluate, most: int, seed: int) -> dict[P
     if len(rest) + len(results) <= most:
         results |= evaluate(rest)
     else:
-        _by_library(space, free, evaluate, results, most, seed)
+        _expected_front(space, free, evaluate, results, most)
+        if len(results) < most:
+            _by_library(space, free, evaluate, results, most, seed)
     return {point: aims for point, aims in results.items() if aims is not None}
 
 
@@ -44,6 +50,43 @@ def _axes_that_matter(space: TuneSpace, results: Mapping[Point, Aims | None]) ->
         if differs:
             changed.update(number for number, place in enumerate(point) if place)
     return sorted(changed)
+
+
+def _expected_front(
+    space: TuneSpace,
+    free: Sequence[int],
+    evaluate: Evaluate,
+    results: dict[Point, Aims | None],
+    most: int,
+) -> None:
+    """Points that would be on the front if steps on different axes added up, from the nearest
+    point that is known: again and again, until all of them are known."""
+    start = results.get(space.start)
+    if start is None:
+        return
+    effects = {
+        (number, place): np.subtract(aims, start)
+        for point, aims in results.items()
+        if aims is not None
+        for number, place in enumerate(point)
+        if place
+    }
+    rest = list(islice((p for p in space.points(free) if p not in results), _MOST_EXPECTED))
+    none = np.zeros(len(start))
+    total = {p: sum((effects.get(step, none) for step in enumerate(p)), none) for p in rest}
+    while rest and len(results) < most:
+        known = {point: aims for point, aims in results.items() if aims is not None}
+        places, aims = np.array(list(known)), np.array(list(known.values()))
+        sums = np.array([sum((effects.get(s, none) for s in enumerate(p)), none) for p in known])
+        expected = dict(known)
+        for point in rest:
+            nearest = int((places != np.array(point)).sum(axis=1).argmin())
+            expected[point] = tuple(aims[nearest] + total[point] - sums[nearest])
+        fresh = [point for point in front(expected) if point not in results]
+        if not fresh:
+            return
+        results |= evaluate(fresh[: min(_BATCH, most - len(results))])
+        rest = [point for point in rest if point not in results]
 
 
 def _by_library(
