@@ -1,5 +1,5 @@
 """Which points are looked at: one step on each axis, then those axes that matter: all of them, or
-first what steps lead to expect on the front, then by a search for several aims at once."""
+first what steps lead to expect on the front, what is near it, then by a search for several aims."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ def search(space: TuneSpace, evaluate: Evaluate, most: int, seed: int) -> dict[P
         results |= evaluate(rest)
     else:
         _expected_front(space, free, evaluate, results, most)
+        _around_front(space, free, evaluate, results, most)
         if len(results) < most:
             _by_library(space, free, evaluate, results, most, seed)
     return {point: aims for point, aims in results.items() if aims is not None}
@@ -87,6 +88,29 @@ def _expected_front(
             return
         results |= evaluate(fresh[: min(_BATCH, most - len(results))])
         rest = [point for point in rest if point not in results]
+
+
+def _around_front(
+    space: TuneSpace,
+    free: Sequence[int],
+    evaluate: Evaluate,
+    results: dict[Point, Aims | None],
+    most: int,
+) -> None:
+    """One step on each axis from the points of the front, until that finds nothing new: a level of
+    optimisation may count only where the weights are on the chip."""
+    while len(results) < most:
+        best = front({point: aims for point, aims in results.items() if aims is not None})
+        near = (
+            (*point[:number], place, *point[number + 1 :])
+            for point in best
+            for number in free
+            for place in range(len(space.axes[number].settings))
+        )
+        fresh = [point for point in dict.fromkeys(near) if point not in results]
+        if not fresh:
+            return
+        results |= evaluate(fresh[: min(_BATCH, most - len(results))])
 
 
 def _by_library(
