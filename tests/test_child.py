@@ -140,7 +140,7 @@ def need(*modules: str) -> None:
 def test_the_trap_works(trapped: Path, tmp_path: Path) -> None:
     caught = tmp_path / "caught-here"
     subprocess.run(
-        [sys.executable, "-c", "import select"],
+        [sys.executable, "-c", "import sys; sys.modules.pop('select', None); import select"],
         cwd=trapped,
         env={**os.environ, "CAUGHT": str(caught), "PYTHONSAFEPATH": ""},
         stderr=subprocess.DEVNULL,

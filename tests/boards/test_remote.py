@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable
 
@@ -169,7 +170,16 @@ def test_inputs_that_do_not_fit_are_refused(inputs: tuple[np.ndarray, ...], mess
     board.close()
 
 
-@pytest.mark.parametrize("make", [PtyListener, TcpListener])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(
+            PtyListener,
+            marks=pytest.mark.skipif(not hasattr(os, "openpty"), reason="no pseudo terminals"),
+        ),
+        TcpListener,
+    ],
+)
 def test_over_a_real_terminal_and_a_real_socket(make: Callable[[], object]) -> None:
     device = FakeDevice(SMALL, FLOATS)
     listener = make()

@@ -51,7 +51,9 @@ BOARDS = (
 LINES = (
     pytest.param(("--tcp", "0"), id="tcp"),
     pytest.param(
-        ("--pty",), id="pty", marks=pytest.mark.skipif(os.name != "posix", reason="terminals")
+        ("--pty",),
+        id="pty",
+        marks=pytest.mark.skipif(not hasattr(os, "openpty"), reason="no pseudo terminals"),
     ),
 )
 

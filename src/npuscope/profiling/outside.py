@@ -84,8 +84,14 @@ class RuntimeAhead:
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.runs = folder, list[OutsideRun]()
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self._process = child.start_module(_MODULE, name, "any", stdin=subprocess.PIPE, **quiet)
+        self._process = child.start_module(
+            _MODULE,
+            name,
+            "any",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         self._outputs: list[Path] = []
 
     def add(self, run: OutsideRun) -> None:

@@ -207,10 +207,19 @@ def _locked(path: Path) -> Iterator[None]:
         yield
     finally:
         # While the lock is still held: afterwards another sweep may have the file already.
-        # Windows removes no open file: the next sweep finds it there and takes it.
-        with contextlib.suppress(PermissionError):
-            path.unlink(missing_ok=True)
+        removed = _removed(path)
         os.close(file)
+        # Windows removes no open file, so none of another sweep either.
+        if not removed:
+            _removed(path)
+
+
+def _removed(path: Path) -> bool:
+    try:
+        path.unlink(missing_ok=True)
+    except PermissionError:
+        return False
+    return True
 
 
 def _lock_file(path: Path) -> int:
