@@ -80,7 +80,7 @@ def time_stream(stream: CommandStream, machine: EthosMachine) -> StreamTime:
             line.transfer(job)
         else:
             line.kernel(job)
-    ends = [one.end for one in (*line.kernels, *line.transfers)]
+    ends = [one.end for one in line.kernels] + [one.end for one in line.transfers]
     beats = -(-4 * len(stream.words) // machine.port_bytes)
     kernels, transfers = tuple(line.kernels), tuple(line.transfers)
     return StreamTime(kernels, transfers, max(ends, default=0.0), beats)
