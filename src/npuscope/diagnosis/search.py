@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import groupby, islice, pairwise
 
 import numpy as np
@@ -33,6 +34,7 @@ _HINTS_OF = 12  # causes that are compared with all of the evidence before one i
 _HINT_SHARE = 0.5  # of the values that differ, which a hint has to set right
 _PAIR_FROM = 6  # the nearest single faults, for two at once
 _RARE_OF = 48  # rare faults of each cause that are tried beside others that reproduce the evidence
+_DEAD_BITS = 6  # what a constant inside the network proves, however many values follow from it
 _CLOSER_OF = 4  # causes that came nearest, of which those with an axis are looked at more closely
 
 
@@ -235,7 +237,20 @@ class Search:
             if one.right is not None and not one.right.holds(self.tolerant):
                 explains += 1
                 bits += 0 if one.is_repeat else proof_bits(one.one, fit.explained)
+        if fault.deadens and not self._input_is_right:
+            bits = min(bits, _DEAD_BITS)
         return FaultTrial(cause, fault, total, explains, contradicted=False, bits=bits)
+
+    @cached_property
+    def _input_is_right(self) -> bool:
+        """Was the input looked at where the NPU reads it, and is it the frame?"""
+        fits = [
+            one.right
+            for one in self._touches
+            if isinstance(one.one, SeenValues | SeenDigest)
+            and one.one.sight.view is SightView.INPUT_RAM
+        ]
+        return bool(fits) and all(fit is not None and fit.exact for fit in fits)
 
     def _closer(self, cause: FaultCause) -> None:
         """Along the axis of a cause, around the places that came nearest."""
