@@ -78,6 +78,7 @@ class BoardFault(Struct, frozen=True):
     untouched: tuple[str, ...] = ()  # "inputs" or "outputs" in which a pattern would stay
     parameter: float | None = None  # where it lies on its cause's axis, for a closer search
     variant: str = ""  # what is alike along that axis
+    deadens: bool = False  # it leaves a constant inside, as a wrong input may do as well
     rare: bool = False  # one of many places that no public case shows: tried where time allows
 
 

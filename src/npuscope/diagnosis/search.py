@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import groupby, islice, pairwise
 
 import numpy as np
@@ -33,7 +34,8 @@ _HINTS_OF = 12  # causes that are compared with all of the evidence before one i
 _HINT_SHARE = 0.5  # of the values that differ, which a hint has to set right
 _PAIR_FROM = 6  # the nearest single faults, for two at once
 _RARE_OF = 48  # rare faults of each cause that are tried beside others that reproduce the evidence
-_NEAR_SHARE = 0.9  # of a right board's distance, from which on a cause is looked at more closely
+_DEAD_BITS = 6  # what a constant inside the network proves, however many values follow from it
+_CLOSER_OF = 4  # causes that came nearest, of which those with an axis are looked at more closely
 
 
 class FaultTrial(Struct, frozen=True):
@@ -112,11 +114,10 @@ class Search:
         for cause, faults in () if self.scene.is_costly else rare:
             self._try(cause, islice(faults, _RARE_OF))
         missed = not self.matches
-        for cause, faults in usual:
-            if missed:
-                self._try(cause, faults)
-            if (missed and self._comes_near(cause)) or self._promises(cause):
-                self._closer(cause)
+        for cause, faults in usual if missed else ():
+            self._try(cause, faults)
+        for cause in self._axes(rows) if missed else filter(self._promises, rows):
+            self._closer(cause)
 
         def try_rare() -> None:
             for cause, faults in rare:
@@ -132,14 +133,16 @@ class Search:
         faults = self.scene.faults(cause.id, lambda: cause.faults(self.scene))
         return iter([fault for fault in faults if fault.rare is rare])
 
-    def _comes_near(self, cause: FaultCause) -> bool:
-        """Has a fault on the cause's axis less in the way than a right board? Where runs are long,
-        only then it is worth more of them."""
-        if cause.near is None or not self.scene.is_costly:
-            return True
-        mine = (t for t in self.trials if t.cause is cause and t.fault.parameter is not None)
-        nearest = min((t.fit.distance for t in mine), default=np.inf)
-        return bool(nearest < _NEAR_SHARE * self.total.distance)
+    def _axes(self, causes: Iterable[FaultCause]) -> list[FaultCause]:
+        """Causes with an axis, the nearest first; where runs are long, those among the nearest."""
+        nearest: dict[str, float] = {}
+        for trial in self.trials:
+            if trial.fit.compared and trial.cause.kind is not FaultPlace.OUTPUT:
+                before = nearest.get(trial.cause.id, np.inf)
+                nearest[trial.cause.id] = min(before, trial.fit.distance)
+        order = sorted(causes, key=lambda cause: nearest.get(cause.id, np.inf))
+        order = order[:_CLOSER_OF] if self.scene.is_costly else order
+        return [cause for cause in order if cause.near is not None]
 
     @property
     def matches(self) -> list[FaultTrial]:
@@ -234,7 +237,20 @@ class Search:
             if one.right is not None and not one.right.holds(self.tolerant):
                 explains += 1
                 bits += 0 if one.is_repeat else proof_bits(one.one, fit.explained)
+        if fault.deadens and not self._input_is_right:
+            bits = min(bits, _DEAD_BITS)
         return FaultTrial(cause, fault, total, explains, contradicted=False, bits=bits)
+
+    @cached_property
+    def _input_is_right(self) -> bool:
+        """Was the input looked at where the NPU reads it, and is it the frame?"""
+        fits = [
+            one.right
+            for one in self._touches
+            if isinstance(one.one, SeenValues | SeenDigest)
+            and one.one.sight.view is SightView.INPUT_RAM
+        ]
+        return bool(fits) and all(fit is not None and fit.exact for fit in fits)
 
     def _closer(self, cause: FaultCause) -> None:
         """Along the axis of a cause, around the places that came nearest."""
@@ -249,7 +265,7 @@ class Search:
         for _ in range(_ROUNDS):
             before = len(self.trials)
             for centre in centres:
-                self._try(cause, self._around(cause, centre, width))
+                self._try(cause, self._around(cause, centre, width), self.left_out)
             fresh = self.trials[before:]
             done = any(trial.reproduces(self.tolerant) for trial in fresh)
             if not fresh or done or width <= 1:

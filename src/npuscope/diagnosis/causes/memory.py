@@ -117,7 +117,8 @@ def overlap(scene: BoardScene) -> Iterator[BoardFault]:
         for value in (0, 0xFF):
             words = f"'{name}' overwritten with 0x{value:02X} behind {epoch.name}"
             is_rare = bool(number % _RARE_VICTIMS)
-            yield BoardFault(words, step=_overwritten(name, epoch, value), rare=is_rare)
+            step = _overwritten(name, epoch, value)
+            yield BoardFault(words, step=step, deadens=True, rare=is_rare)
 
 
 def _line(number: int, value: int) -> Drained:

@@ -93,7 +93,7 @@ def operator_defect(scene: BoardScene) -> Iterator[BoardFault]:
         for value in (127, 0x80):
             words = f"{', '.join(epoch.operators)} in {epoch.name} gives {value} only"
             step = _constant(epoch, value)
-            yield BoardFault(words, step=step, rare=number >= _USUAL_OPS)
+            yield BoardFault(words, step=step, deadens=True, rare=number >= _USUAL_OPS)
 
 
 def _constant(epoch: Epoch, value: int) -> Step:
