@@ -63,7 +63,7 @@ def _above(source: Value, output: Value) -> np.ndarray:
     """max(x, 0) of every byte, -128 first, in the output's numbers."""
     (scale, zero), (out_scale, out_zero) = quant_pair(source), quant_pair(output)
     real = np.maximum(np.arange(-128, 128) - zero, 0) * scale
-    return np.clip(np.rint(real / out_scale) + out_zero, -128, 127).astype(np.int64)
+    return np.asarray(np.clip(np.rint(real / out_scale) + out_zero, -128, 127), np.int64)
 
 
 def _below(
