@@ -469,7 +469,7 @@ def test_six_pieces_go_in_pairs() -> None:
 def fork(machine: Machine) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
     """Epochs of a map that two convolutions read, one layer after the other, by both schedulers."""
     net = Net()
-    x = net.input((1, 12, 12, 64), ODD)
+    x = net.input((1, 24, 24, 64), ODD)  # a smaller map would be copied into blocks first
     wide = net.conv(x, 384, (1, 1), quant=LOWEST)
     deep = net.conv(wide, window=(3, 3), quant=ODD)
     graph = net.graph(deep, net.conv(x, 64, (1, 1), quant=ODD))

@@ -79,6 +79,8 @@ def output_frame(group: StageGroup, stage: Stage, machine: Machine) -> int:
     if frames:
         return max(frames)
     met = group.written_frames(stage)
+    if isinstance(stage, ActivStage) and stage.from_memory and met:
+        return min(met)  # its reader meets what else was made of the same value [code]
     if isinstance(stage, ArithStage) and len(stage.inputs) > 1:
         tensor, other = stage.inputs
         if machine.generation.vector_in_frames and other.shape != tensor.shape:
@@ -100,7 +102,7 @@ def schedule(lowered: Lowered, machine: Machine, alternative: bool = False) -> l
     while line.ready:
         group = StageGroup(stored=stored, in_memory=in_memory, units=dict(line.units_of_cut))
         line.fill(group)
-        wide = {s.output.name for s in group.stages if s.output.nbits == 16}
+        wide = {s.output.name for s in group.stages if s.output.nbits == 16 or s.goes_on}
         stored.update({name: frame for name, frame in group.frames.items() if name in wide})
         if machine.generation.shortcut_frames:
             in_memory.update(group.frames)
@@ -312,6 +314,8 @@ def _streams(stage: Stage, value: Value, group: StageGroup, machine: Machine) ->
     """True if the value can come directly from its producer in the epoch."""
     if value.name not in group.frames:
         return True
+    if isinstance(stage, ActivStage) and stage.from_memory:
+        return False
     if not _reads_unsigned(stage) and not value.signed:
         return False  # an engine widens such bytes on their way from memory
     frame = group.frames[value.name]

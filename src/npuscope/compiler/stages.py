@@ -107,6 +107,11 @@ class Stage(Apart, frozen=True):
     origin: tuple[str, ...] = ()
     trail: tuple[Refused, ...] = ()
 
+    @property
+    def goes_on(self) -> bool:
+        """It makes bytes in the middle of a chain, which goes on in their frames."""
+        return False
+
 
 class ConvStage(Stage, frozen=True, kw_only=True):
     """One convolution (or one row piece of it) on a pipe of CONVACC units."""
@@ -149,6 +154,7 @@ class ArithStage(Stage, frozen=True, kw_only=True):
 
     multiply: bool = False
     maximum: bool = False  # of x and C
+    limits: bool = False  # x between A and C
     a: Array
     b: int | Array = 0
     c: Array
@@ -160,13 +166,18 @@ class ArithStage(Stage, frozen=True, kw_only=True):
     wrap: bool = False  # neither rounds nor saturates
     table: Array | None = None
 
+    @property
+    def goes_on(self) -> bool:
+        return self.limits
+
 
 class ActivStage(Stage, frozen=True, kw_only=True):
-    """A function of one byte on an ACTIV unit."""
+    """A function of one byte on an ACTIV unit; `from_memory`: never of what its epoch makes."""
 
     apart = ("table",)
 
     table: FunctionTable
+    from_memory: bool = False
 
 
 class PoolKind(Enum):

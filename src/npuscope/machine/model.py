@@ -67,6 +67,7 @@ class ConvaccLimits(Struct, frozen=True):
     depthwise_channels: Mapped[Some]
     depthwise_weight_cycles: Mapped[Rate]
     tiny_frame_bytes: Mapped[Bytes]
+    copied_from_tiles: Mapped[Count]
     tiles: dict[str, TileLimit]
 
 
@@ -261,6 +262,7 @@ class Generation(Struct, frozen=True):
     sub_per_reader: Mapped[bool]
     software_one_input: Mapped[bool]
     pads_by_transposes: Mapped[bool]
+    prelu_by_sides: Mapped[bool]
     shortcut_frames: Mapped[bool]
     cuts_reconvergence: Mapped[bool]
     cut_keeps_units: Mapped[bool]

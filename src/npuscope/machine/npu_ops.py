@@ -175,7 +175,7 @@ SUPPORT: dict[str, Support] = {
     "Mod": Support(word="MOD"),
     "PRelu": Support(
         "ARITH",
-        "elementwise:lower_prelu",
+        "prelu:lower_prelu",
         library="writer_kernels:prelu",
         kernel=_PLAIN,
     ),

@@ -64,13 +64,12 @@ def _emit_arith(builder: EpochBuilder, stage: ArithStage, frame: int) -> StreamS
     x, x_bytes = _operand(builder, stage.inputs[0], frame)
     y, y_bytes = _second_operand(builder, stage, frame)
     unit_id = builder.take("ARITH")
-    operation = ArithOp.MUL if stage.multiply else ArithOp.AFFINE
     rounds = 0 if stage.wrap else 1
     low, high = stage.clip or (0, 0)
     port = builder.add(
         Arith(
             id=unit_id,
-            operation=int(ArithOp.MAX if stage.maximum else operation),
+            operation=int(_arith_operation(stage)),
             fWidth=width,
             fHeight=height,
             fChannels=channels,
@@ -99,6 +98,14 @@ def _emit_arith(builder: EpochBuilder, stage: ArithStage, frame: int) -> StreamS
     if y is not None:
         builder.connect(y, Port(port.unit, port.id, 1))
     return StreamSource(port)
+
+
+def _arith_operation(stage: ArithStage) -> ArithOp:
+    if stage.limits:
+        return ArithOp.CLIP
+    if stage.maximum:
+        return ArithOp.MAX
+    return ArithOp.MUL if stage.multiply else ArithOp.AFFINE
 
 
 def _second_operand(
@@ -162,6 +169,8 @@ def _coefficients(builder: EpochBuilder, stage: ArithStage, dual: bool) -> dict[
             "B_scalar": stage.b,
             "C_scalar": int(stage.c[0]),
         }
+    if stage.limits:
+        return {"scalar": 1, "A_scalar": int(stage.a[0]), "C_scalar": int(stage.c[0])}
     if len(stage.a) == 1 and len(stage.c) == 1:
         high, low = _halves(int(stage.c[0]))
         return {

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from npuscope.compiler.numbers import Affine, LayerScaling, requantize_value
 from npuscope.compiler.stages import (
+    ActivStage,
     ArithStage,
     ConvStage,
     CopyStage,
@@ -231,6 +232,21 @@ def conv_before(context: Lowering, features: Value) -> ConvStage | None:
             return stage
         features = stage.inputs[-1]
     return None
+
+
+def made_frame(context: Lowering, value: Value, seen: dict[str, int] | None = None) -> int:
+    """Channels per frame in which a value is made, through sums and functions; 0 where none is."""
+    seen = {} if seen is None else seen
+    if value.name not in seen:
+        seen[value.name] = 0
+        stages = (context.result.stages[place] for place in context.users.get(value.name, ()))
+        maker = next((stage for stage in stages if stage.output.name == value.name), None)
+        if isinstance(maker, ConvStage):
+            seen[value.name] = maker.tiling.kernels
+        elif isinstance(maker, ArithStage | ActivStage):
+            frames = [made_frame(context, one, seen) for one in maker.inputs]
+            seen[value.name] = min((frame for frame in frames if frame), default=0)
+    return seen[value.name]
 
 
 def require_batch_one(tensor: Tensor, op: Op) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import cast
 
 import numpy as np
@@ -11,13 +10,13 @@ from npuscope.compiler.lower.context import (
     Lowering,
     clamp_range,
     constant_of,
-    conv_before,
     layer_scaling,
     quant_pair,
     require_batch_one,
     streamed_frame,
 )
 from npuscope.compiler.lower.dilated import Dilated, dilated_sums
+from npuscope.compiler.lower.feature_copies import copied_channels
 from npuscope.compiler.lower.layer import ConvLayer
 from npuscope.compiler.lower.moves import channel_copy, window
 from npuscope.compiler.lower.pieces import (
@@ -56,7 +55,6 @@ Array = np.ndarray
 
 
 _SUM_BITS, _LINK_BITS = 16, 24  # of sums in memory, of links between units in series
-_COPIES = 3  # the optimization level from which features are copied for their reader [code]
 
 
 def lower_conv(context: Lowering, op: Op) -> None:
@@ -98,7 +96,9 @@ def _emit_layer(context: Lowering, op: Op, attrs: ConvAttrs, kernel: ConvKernel)
     layer = ConvLayer(op, features, simd, fsub, kernel, attrs, output, scaling, max_kernels, frame)
     if op.kind == "Conv2D" and moves_pixels(context.graph, op, context.machine):
         layer = replace(layer, moved=True)
-    batch = _copied_channels(context, layer)
+    batch = 0
+    if not layer.moved and (layer.depthwise or not layer.grouped):
+        batch = copied_channels(context, layer, _tiling(context, layer, kernel.shape))
     if batch:
         features = channel_copy(context, features, batch, op.origin)
         layer = replace(layer, features=features)
@@ -169,26 +169,6 @@ def _tile_limit(context: Lowering, layer: ConvLayer) -> TileLimit:
     if layer.kernel.shape[1:3] == (1, 1):
         return context.machine.convacc.tiles[ConvMode.PLAIN1X1.value]
     return dense_limit(layer.simd, context.machine)
-
-
-def _copied_channels(context: Lowering, layer: ConvLayer) -> int:
-    """Channels that lie together in a copy for a depthwise layer; 0: this generation makes none.
-
-    One-channel kernels are fed from single planes. With -O3, kernels in 16x8 mode and those on tiny
-    maps are fed from parts of as many channels as they read at a time, if they read memory at all.
-    """
-    features = layer.features
-    if layer.moved or not (layer.depthwise and context.machine.generation.depthwise_odd_copy):
-        return 0
-    depth = _tiling(context, layer, layer.kernel.shape).depth
-    conv = conv_before(context, features)
-    streams = conv is not None and conv.tiling.kernels == depth
-    if depth > 1 and (context.optimization < _COPIES or streams):
-        return 0
-    tiny = prod(features.shape[:2]) * depth < context.machine.convacc.tiny_frame_bytes
-    square = _tiling(context, layer, layer.kernel.shape).kernels == depth
-    copied = depth == 1 or tiny or (layer.simd is Simd.S16X8 and square)
-    return depth if copied and features.stored_batch != depth else 0
 
 
 def _sums(context: Lowering, layer: ConvLayer, pieces: list[Piece], shift_o: int) -> Value:

@@ -1,4 +1,4 @@
-"""Add, Sub, Clip, Mul, PRelu and requantisation on ARITH units."""
+"""Add, Sub, Clip, Mul and requantisation on ARITH units."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from npuscope.compiler.lower.context import (
     quantized_range,
     rescale,
 )
-from npuscope.compiler.lower.functions import lower_function, lower_swish
+from npuscope.compiler.lower.functions import lower_swish
 from npuscope.compiler.lower.software import lower_software
 from npuscope.compiler.numbers import (
     int16,
@@ -261,55 +261,4 @@ def _rescale(
         by_shift=n_x - shift,
         c_shift=c_shift,
         clip=clip,
-    )
-
-
-# --- PReLU with constant slopes: one slope is a table, one per channel takes two ARITH stages ---
-#
-# slope * x below zero and x above it is slope * x + (1 - slope) * max(x, 0).
-
-
-def lower_prelu(context: Lowering, op: Op) -> None:
-    slopes = real_constant(context.graph.tensor(op.inputs[1]))
-    if len(slopes) == 1:
-        lower_function(context, op)
-        return
-    source = context.signed(context.value(op.inputs[0]), op.origin)
-    above = source.named(f"{op.outputs[0]}.above", tensor="", batch=0, pitch=0, first=0)
-    context.emit(
-        ArithStage(
-            f"{op.name}.above",
-            "Max",
-            (source,),
-            above,
-            op.origin,
-            maximum=True,
-            a=ZERO,
-            c=np.array([quant_pair(source)[1]]),
-            shift=0,
-        )
-    )
-    output = context.new_value(context.graph.output_tensor(op))
-    context.define(op.outputs[0], context.emit(_joined(op, source, above, output, slopes)))
-
-
-def _joined(op: Op, source: Value, above: Value, output: Value, slopes: np.ndarray) -> ArithStage:
-    """A[c] * x + B[c] * max(x, zero) + C."""
-    (scale, zero), (out_scale, out_zero) = quant_pair(source), quant_pair(output)
-    ratio = scale / out_scale
-    a, b = ratio * slopes, ratio * (1 - slopes)
-    n = norm(max(np.abs(a).max(), np.abs(b).max()))
-    offset = (out_zero - ratio * zero) * 2.0**n
-    c_shift = max(0, ceil(log2((abs(offset) + 1) / INT16_MAX)))
-    return ArithStage(
-        op.name,
-        "PRelu",
-        (source, above),
-        output,
-        op.origin,
-        a=int16(a * 2.0**n),
-        b=int16(b * 2.0**n),
-        c=int16(offset / 2.0**c_shift).reshape(1),
-        c_shift=c_shift,
-        shift=n,
     )

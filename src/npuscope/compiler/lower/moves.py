@@ -299,9 +299,13 @@ def _planes(context: Lowering, value: Value, name: str, shape: tuple[int, ...]) 
 
 
 def channel_copy(context: Lowering, value: Value, batch: int, origin: tuple[str, ...]) -> Value:
-    """A copy with `batch` channels stored at a time, for kernels that read so many."""
-    output = value.named(f"{value.name}.cp", batch=batch, tensor="", pitch=0, first=0)
-    return context.emit(CopyStage(f"{value.name}.identity", "Identity", (value,), output, origin))
+    """A copy with `batch` channels stored at a time, for all kernels that read so many."""
+    name = f"{value.name}.of{batch}.cp"
+    if name not in context.shifted:
+        output = value.named(name, batch=batch, tensor="", pitch=0, first=0)
+        stage = CopyStage(f"{name}.identity", "Identity", (value,), output, origin)
+        context.shifted[name] = context.emit(stage)
+    return context.shifted[name]
 
 
 # --- Resize: nearest by whole factors is replication and depth-to-space; the rest runs on the CPU
