@@ -91,6 +91,7 @@ def test_the_page_keeps_its_prose_and_names_no_folder(folder: Path) -> None:
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    monkeypatch.delitem(sys.modules, "accuracy", raising=False)  # tests/accuracy has the name
     import accuracy
 
     return accuracy

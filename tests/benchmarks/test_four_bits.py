@@ -27,6 +27,7 @@ Absent,0.9,9.5,1.4,5.0,3.0,1.0
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.delitem(sys.modules, "accuracy", raising=False)  # tests/accuracy has the name
     import four_bits
 
     return four_bits
