@@ -17,8 +17,8 @@ def conv_shift(weights: Array) -> int:
 
     It bounds the gain for a constant input only; a real input can still saturate.
     """
-    sums = np.abs(weights.reshape(len(weights), -1).astype(np.int64).sum(axis=1))
-    largest = int(sums.max())
+    sums = weights.reshape(len(weights), -1).sum(axis=1, dtype=np.int64)
+    largest = max(int(sums.max()), -int(sums.min()))
     return max(0, ceil(log2(largest)) - _GAIN_BITS) if largest else 0
 
 

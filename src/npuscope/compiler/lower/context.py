@@ -302,14 +302,17 @@ def clamp_range(activation: Activation, output: Value) -> tuple[int, int] | None
     return quantized_range(_RANGES[activation], output)
 
 
+_FAR = 1024.0  # steps that lead out of the byte range from any zero point
+
+
 def quantized_range(limits: tuple[float, float], output: Value) -> tuple[int, int] | None:
     if limits == (-inf, inf):
         return None
     scale, zero = quant_pair(output)
     lowest, highest = (-128, 127) if output.signed else (0, 255)
     # limits may be infinite or outside of the byte range
-    steps = (zero + np.rint(np.asarray(limits) / scale)).clip(lowest, highest)
-    low, high = int(steps[0]), int(steps[1])
+    ends = (min(max(limit / scale, -_FAR), _FAR) for limit in limits)
+    low, high = (min(max(zero + round(end), lowest), highest) for end in ends)
     return None if (low, high) == (lowest, highest) else (low, high)
 
 

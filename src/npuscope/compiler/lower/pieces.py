@@ -204,11 +204,10 @@ def _deep(sets: Array) -> Array:
     count, kernels, depth = flat.shape
     size = kernels * depth
     packed = np.zeros((count, size + -size % DEEP_BYTES), sets.dtype)
-    place = 0
-    for first in range(0, kernels, DEEP_BLOCK):
-        block = flat[:, first : first + DEEP_BLOCK].transpose(0, 2, 1).reshape(count, -1)
-        packed[:, place : place + block.shape[1]] = block
-        place += block.shape[1]
+    whole = kernels - kernels % DEEP_BLOCK
+    blocks = flat[:, :whole].reshape(count, -1, DEEP_BLOCK, depth).swapaxes(2, 3)
+    packed[:, : whole * depth] = blocks.reshape(count, -1)
+    packed[:, whole * depth : size] = flat[:, whole:].swapaxes(1, 2).reshape(count, -1)
     return packed.reshape(-1)
 
 
