@@ -113,7 +113,8 @@ def _half_steps() -> Array:
     numbers = np.arange(1 << 2 * _HALF, dtype=np.uint16)
     first = numbers[:, None] >> np.arange(_HALF, dtype=np.uint16) & 1
     second = numbers[:, None] >> _HALF >> np.cumsum(first, axis=1) - first
-    return (first + (first & second)).astype(np.uint8)
+    steps: Array = (first + (first & second)).astype(np.uint8)
+    return steps
 
 
 @cache
