@@ -91,18 +91,18 @@ def chunk_values(bits: Bits, walks: Sequence[Walk]) -> list[Array]:
     moves[firsts] = quotients[firsts]
     ends = np.cumsum(moves)
     ends += np.repeat([walk.place for walk in walks] - np.append(0, ends[firsts - 1]), sizes)
-    steps = _steps(bits, ends - moves)
+    words = bits.words_at(ends - moves)
+    steps = chunk_steps(words, words >> CHUNK)
     closed = np.ones(steps.shape, bool) if truncated else steps < 2
     _close(steps, closed, counts, lasts)
     places = ends.copy()
     places[:-1] += quotients[1:]  # remainders follow the quotients of the next chunk
     places[lasts] = ends[lasts]
-    sums = np.cumsum(steps.ravel(), dtype=np.uint32).take(np.flatnonzero(closed))
-    indices = np.diff(sums, prepend=np.uint32(0)) << width
-    indices += _remainders(bits, places, width).take(np.flatnonzero(_numbers().take(counts, 0)))
+    numbers = chunk_numbers(steps, closed, width)
+    numbers += remainders(bits, places, counts, width)
     edges = np.append(0, np.cumsum(counts, dtype=np.intp)[lasts]).tolist()
     return [
-        walk.head.palette.weights_at(indices[edge : edge + walk.head.count])
+        walk.head.palette.weights_at(numbers[edge : edge + walk.head.count])
         for walk, edge in zip(walks, edges, strict=False)
     ]
 
@@ -131,14 +131,19 @@ def _three(width: int) -> Array:
     return (numbers[:, None] >> shifts & (1 << width) - 1).astype(np.uint8)
 
 
-def _steps(bits: Bits, places: Array) -> Array:
+def chunk_steps(first: Array, second: Array) -> Array:
     """What every place of a chunk adds to a quotient."""
-    words = bits.words.take(places >> 3) >> (places & 7).astype(np.uint32)
-    low, mask = words & 0x3F, np.uint32(0x3F << _HALF)
-    halves = np.empty((len(places), 2), np.intp)
-    halves[:, 0] = low | words >> _HALF & mask
-    halves[:, 1] = words >> _HALF & 0x3F | words >> _HALF >> np.bitwise_count(low) & mask
+    low, mask = first & 0x3F, np.uint32(0x3F << _HALF)
+    halves = np.empty((len(first), 2), np.intp)
+    halves[:, 0] = low | second << _HALF & mask
+    halves[:, 1] = first >> _HALF & 0x3F | second >> np.bitwise_count(low) << _HALF & mask
     return _half_steps().take(halves, axis=0).reshape(-1, CHUNK)
+
+
+def chunk_numbers(steps: Array, closed: Array, width: int) -> Array:
+    """Sums of steps, each up to a place where a quotient ends, above remainders of a width."""
+    sums = np.cumsum(steps.ravel(), dtype=np.uint32).take(np.flatnonzero(closed))
+    return np.diff(sums, prepend=np.uint32(0)) << width
 
 
 def _close(steps: Array, closed: Array, counts: Array, lasts: Array) -> None:
@@ -150,12 +155,10 @@ def _close(steps: Array, closed: Array, counts: Array, lasts: Array) -> None:
     counts[lasts] += tails.sum(axis=1, dtype=counts.dtype)
 
 
-def _remainders(bits: Bits, places: Array, width: int) -> Array:
-    """Twelve of each chunk, three at a time from a word."""
+def remainders(bits: Bits, places: Array, counts: Array, width: int) -> Array:
+    """Some from each place on, three at a time from a word."""
     threes = np.empty((len(places), CHUNK // _WINDOW), np.intp)
     for column in threes.T:
-        # Behind the last number of a slice, quotients without a remainder fill up the chunk.
-        words = bits.words.take(places >> 3, mode="clip") >> (places & 7).astype(np.uint32)
-        column[:] = words & (1 << _WINDOW * width) - 1
+        column[:] = bits.words_at(places) & (1 << _WINDOW * width) - 1
         places = places + _WINDOW * width
-    return _three(width).take(threes, axis=0)
+    return _three(width).take(threes, axis=0).take(np.flatnonzero(_numbers().take(counts, axis=0)))

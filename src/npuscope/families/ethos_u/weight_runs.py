@@ -6,6 +6,7 @@ import numpy as np
 from msgspec import Struct
 
 from npuscope.errors import FileError
+from npuscope.families.ethos_u.weight_chunks import chunk_numbers, chunk_steps, remainders
 from npuscope.families.ethos_u.weight_slices import (
     CHUNK,
     MOST_WEIGHTS,
@@ -22,11 +23,8 @@ _ONES = [number.bit_count() for number in range(1 << CHUNK)]
 
 def run_values(bits: Bits, head: Slice) -> Array:
     weight_track, run_track = _walk(bits, head)
-    indices = _numbers(bits, weight_track, _weight_steps(bits, weight_track, head))[: head.count]
-    values = head.palette.weights_at(indices)
-    width = _run_chunk(head)
-    steps = bits.at(np.array(run_track.firsts), width)[:, None] >> np.arange(width) & 1
-    runs = _numbers(bits, run_track, (steps, steps == 0))[: head.runs]
+    values = head.palette.weights_at(_weight_numbers(bits, weight_track, head)[: head.count])
+    runs = _runs(bits, run_track, _run_chunk(head))[: head.runs]
     total = head.count + int(runs.sum())
     if total > MOST_WEIGHTS:
         raise FileError("a weight stream has too many weights", where=WHERE)
@@ -116,26 +114,25 @@ def _plain_chunk(head: Slice) -> int:
 # --- All numbers of a track at once ---
 
 
-def _weight_steps(bits: Bits, track: _Track, head: Slice) -> tuple[Array, Array]:
-    """For every bit of a chunk what it adds to a quotient, 0 to 2, and whether that ends there."""
-    chunks = len(track.firsts)
+def _weight_numbers(bits: Bits, track: _Track, head: Slice) -> Array:
+    places, width = np.array(track.remainders), track.remainder_bits
     if head.uncompressed:
-        shape = (chunks, _plain_chunk(head))
-        return np.zeros(shape, np.int64), np.ones(shape, bool)
-    first = bits.at(np.array(track.firsts), CHUNK)[:, None] >> np.arange(CHUNK) & 1
-    second = bits.at(np.array(track.seconds), CHUNK)[:, None]
-    steps = first + (first & second >> np.cumsum(first, axis=1) - first)
-    return steps, np.ones(steps.shape, bool) if head.truncated else steps < 2
+        return bits.at((places[:, None] + width * np.arange(_plain_chunk(head))).ravel(), width)
+    first, second = (bits.words_at(np.array(one)) for one in (track.firsts, track.seconds))
+    steps = chunk_steps(first, second)
+    closed = np.ones(steps.shape, bool) if head.truncated else steps < 2
+    return _numbers(bits, steps, closed, track)
 
 
-def _numbers(bits: Bits, track: _Track, steps: tuple[Array, Array]) -> Array:
-    sizes, ends = steps
-    sums = np.cumsum(sizes.ravel())[ends.ravel()]
-    quotients = np.diff(sums, prepend=0)
-    counts = ends.sum(axis=1)
-    first = np.repeat(np.cumsum(counts) - counts, counts)
-    order = np.arange(len(quotients)) - first
-    places = np.repeat(np.array(track.remainders), counts) + order * track.remainder_bits
-    # Behind the last number of a slice, quotients without a remainder fill up the chunk.
-    places = np.minimum(places, bits.size)
-    return (quotients << track.remainder_bits) + bits.at(places, track.remainder_bits)
+def _runs(bits: Bits, track: _Track, chunk: int) -> Array:
+    firsts = bits.at(np.array(track.firsts), chunk).astype(np.uint16)
+    steps = np.unpackbits(firsts.astype("<u2").view(np.uint8), bitorder="little")
+    steps = steps.reshape(len(firsts), -1)[:, :chunk]
+    return _numbers(bits, steps, steps == 0, track).astype(np.int64)
+
+
+def _numbers(bits: Bits, steps: Array, closed: Array, track: _Track) -> Array:
+    counts, width = np.count_nonzero(closed, axis=1), track.remainder_bits
+    numbers = chunk_numbers(steps, closed, width)
+    numbers += remainders(bits, np.array(track.remainders), counts, width)
+    return numbers

@@ -41,9 +41,14 @@ class Bits:
         self.place += count
         return value
 
+    def words_at(self, places: Array) -> Array:
+        """25 bits at least from each place on; places behind the end, which only numbers have that
+        a slice leaves out, give anything."""
+        words: Array = self.words.take(places >> 3, mode="clip") >> (places & 7).astype(np.uint32)
+        return words
+
     def at(self, places: Array, width: int) -> Array:
-        words = self.words[places >> 3] >> (places & 7).astype(np.uint32)
-        numbers: Array = (words & (1 << width) - 1).astype(np.int64)
+        numbers: Array = (self.words_at(places) & (1 << width) - 1).astype(np.int64)
         return numbers
 
 
