@@ -75,7 +75,7 @@ def test_many_slices_are_decoded_as_one_bit_after_the_other(seed: int) -> None:
 
 def test_a_weight_of_more_than_9_bits_is_refused() -> None:
     head = [0, 1, 1, *[0] * 15, 0, 0, 0, 0, 1, *[0] * 13]  # one weight without a remainder
-    bits = [*head, *[1] * 24 * 30, *[0] * 40]
+    bits = [*head, *[1] * 24 * 30, *[0] * 12, *[1] * 16]
     with pytest.raises(FileError, match="9 bits"):
         decode_weights(np.packbits(bits, bitorder="little").tobytes())
 
