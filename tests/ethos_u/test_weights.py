@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ethos_u.slow_weights import random_slices
 from ethos_u.streams import compressed_weights, plain_weights
 from npuscope.errors import FileError
 from npuscope.families.ethos_u.weight_order import (
@@ -55,6 +56,28 @@ def test_vela_s_own_codec_agrees() -> None:
         values = numbers(seed, 50 + 97 * seed, 0.5 + seed, (seed % 10) / 10)
         data = bytes(codec.encode(values.tolist()))
         assert np.array_equal(decode_weights(data), np.array(codec.decode(bytearray(data))))
+
+
+def test_vela_s_own_codec_agrees_on_many_slices() -> None:
+    codec = pytest.importorskip("ethosu.mlw_codec", reason="ethos-u-vela is not installed")
+    for seed in range(6):
+        spreads = np.random.default_rng(seed).choice([0.4, 2, 7, 40, 120], 12)
+        parts = [numbers(seed, 4000, spread, 0.1 * seed) for spread in spreads]
+        data = bytes(codec.encode(np.concatenate(parts).tolist()))
+        assert np.array_equal(decode_weights(data), np.array(codec.decode(bytearray(data))))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_many_slices_are_decoded_as_one_bit_after_the_other(seed: int) -> None:
+    data, weights = random_slices(seed)
+    assert decode_weights(data).tolist() == weights
+
+
+def test_a_weight_of_more_than_9_bits_is_refused() -> None:
+    head = [0, 1, 1, *[0] * 15, 0, 0, 0, 0, 1, *[0] * 13]  # one weight without a remainder
+    bits = [*head, *[1] * 24 * 30, *[0] * 12, *[1] * 16]
+    with pytest.raises(FileError, match="9 bits"):
+        decode_weights(np.packbits(bits, bitorder="little").tobytes())
 
 
 def test_the_fast_format_has_raw_bytes_or_a_table() -> None:

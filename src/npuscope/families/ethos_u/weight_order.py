@@ -6,7 +6,7 @@ depthwise weights have one input."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -64,19 +64,50 @@ def _flat(
     return np.where(inside, ((o * rows + y) * columns + x) * inputs + i, -1).ravel()
 
 
+def _blocks(starts: range, whole: int, shift: int, block: Callable[[int], _Array]) -> list[_Array]:
+    """A row of blocks. The places of the first `whole` ones differ by a shift alone."""
+    if whole < 2:
+        return [block(start) for start in starts]
+    first = block(starts[0])
+    moved = first + shift * np.arange(whole)[:, None]
+    moved[:, first < 0] = -1
+    return [*moved, *(block(start) for start in starts[whole:])]
+
+
+def _whole(size: int, block: int, reach: int) -> int:
+    """Blocks that reach so far from their start, and stay inside."""
+    return max(0, (size - reach) // block + 1)
+
+
 # --- U55 and U65 ---
 
 
 def order_u55(plan: WeightPlan, stream: int = 0) -> _Array:
     """With two cores, each has every second output channel."""
-    outputs, rows, columns, inputs = plan.shape
+    outputs, _, _, inputs = plan.shape
     own = (outputs + plan.streams - 1 - stream) // plan.streams
-    block = (plan.block_depth + plan.streams - 1 - stream) // plan.streams
+    depth = (plan.block_depth + plan.streams - 1 - stream) // plan.streams
     step = 16 if plan.part_kernel or plan.wide else 32
+
+    def outer(o: int) -> _Array:
+        rows = (o, min(depth, own - o))
+        starts = range(0, 1 if plan.depthwise else inputs, step)
+        inner = _blocks(
+            starts, inputs // step, step, lambda i: _sub_kernels_u55(plan, stream, rows, (i, step))
+        )
+        return np.concatenate(inner)
+
+    reach = -(-depth // plan.output_unit) * plan.output_unit
+    shift = depth * plan.streams * prod(plan.shape[1:])
+    return np.concatenate(_blocks(range(0, own, depth), _whole(own, depth, reach), shift, outer))
+
+
+def _sub_kernels_u55(
+    plan: WeightPlan, stream: int, output_block: tuple[int, int], input_block: tuple[int, int]
+) -> _Array:
+    _, rows, columns, _ = plan.shape
     parts = [
-        _sub_kernel_u55(plan, stream, (o, min(block, own - o)), (i, step), (y, x))
-        for o in range(0, own, block)
-        for i in range(0, 1 if plan.depthwise else inputs, step)
+        _sub_kernel_u55(plan, stream, output_block, input_block, (y, x))
         for y in range(0, rows, _SUB_KERNEL // plan.dilation[0])
         for x in range(0, columns, _SUB_KERNEL // plan.dilation[1])
     ]
@@ -126,7 +157,25 @@ def _sub_kernel_u55(
 
 
 def order_u85(plan: WeightPlan, stream: int = 0) -> _Array:
-    return np.concatenate(list(_parts_u85(plan, stream)))
+    outputs, _, _, inputs = plan.shape
+    depth = plan.block_depth
+    starts = range(1) if plan.depthwise else range(0, inputs, plan.input_block)
+    full = 0 if plan.depthwise else inputs // plan.input_block
+
+    def outer(o: int) -> _Array:
+        blocks = _blocks(
+            starts, full, plan.input_block, lambda i: _input_block_u85(plan, stream, o, i)
+        )
+        # every second output block begins with the inputs that are there
+        return np.concatenate(blocks[::-1] if o // depth % 2 else blocks)
+
+    reach = -(-depth // plan.output_unit) * plan.output_unit
+    whole, shift = _whole(outputs, depth, reach), depth * prod(plan.shape[1:])
+    rows = range(0, outputs, depth)
+    turns = [
+        _blocks(rows[turn::2], len(range(turn, whole, 2)), 2 * shift, outer) for turn in range(2)
+    ]
+    return np.concatenate([turns[number % 2][number // 2] for number in range(len(rows))])
 
 
 def order_u85_fast(plan: WeightPlan) -> _Array:
@@ -143,17 +192,16 @@ def _input_unit_u85(plan: WeightPlan) -> int:
     return 8 if plan.part_kernel and plan.wide and not plan.sparse else plan.input_block
 
 
-def _parts_u85(plan: WeightPlan, stream: int) -> Iterator[_Array]:
-    outputs, rows, columns, inputs = plan.shape
-    input_blocks = [0] if plan.depthwise else list(range(0, inputs, plan.input_block))
-    for o in range(0, outputs, plan.block_depth):
-        for i in input_blocks:
-            depth = 1 if plan.depthwise else min(plan.input_block, inputs - i)
-            for x in range(0, columns, _SUB_KERNEL // plan.dilation[1]):
-                for y in range(0, rows, _SUB_KERNEL // plan.dilation[0]):
-                    for unit in range(0, depth, _input_unit_u85(plan)):
-                        yield _micro_blocks_u85(plan, stream, (o, i + unit), (y, x))
-        input_blocks.reverse()  # the next output block begins with the inputs that are there
+def _input_block_u85(plan: WeightPlan, stream: int, o: int, i: int) -> _Array:
+    _, rows, columns, inputs = plan.shape
+    depth = 1 if plan.depthwise else min(plan.input_block, inputs - i)
+    parts = [
+        _micro_blocks_u85(plan, stream, (o, i + unit), (y, x))
+        for x in range(0, columns, _SUB_KERNEL // plan.dilation[1])
+        for y in range(0, rows, _SUB_KERNEL // plan.dilation[0])
+        for unit in range(0, depth, _input_unit_u85(plan))
+    ]
+    return np.concatenate(parts)
 
 
 def _micro_blocks_u85(

@@ -20,8 +20,8 @@ def finished(kernel: NpuKernel, values: Array, tables: Array) -> Array:
     """Scaled values as the output stores them."""
     activation, dtype = kernel.activation, np.dtype(kernel.ofm.dtype)
     uses_table = activation.function not in ("RELU", "LUT_NONE")
-    if dtype.itemsize < 4 or uses_table:  # 32-bit results have no zero point of their own
-        values = values + kernel.ofm.zero_point
+    # 32-bit results have no zero point of their own
+    values = values + (kernel.ofm.zero_point if dtype.itemsize < 4 or uses_table else 0)
     if (curve := _CURVES.get(activation.function.removeprefix("LUT_"))) is not None:
         return curve(values).astype(dtype)
     clip_type = np.dtype(activation.forced or _clip_type(kernel, uses_table))
@@ -29,7 +29,7 @@ def finished(kernel: NpuKernel, values: Array, tables: Array) -> Array:
     low, high = int(limits.min), int(limits.max)
     if activation.clips and clip_type.itemsize <= 2:
         low, high = max(low, activation.low), min(high, activation.high)
-    values = np.clip(values, low, high)
+    np.clip(values, low, high, out=values)
     if uses_table:
         values = _looked_up(kernel, values, clip_type, tables)
     return values.astype(dtype)

@@ -54,7 +54,8 @@ def convolved(kernel: NpuKernel, layer: Layer, image: Array) -> Array:
     result = np.empty((height * width, channels), np.int64)
     for first in range(0, height, rows):
         last = min(first + rows, height)
-        total = sums(image, first, last).astype(np.int64) + bias
+        total = sums(image, first, last).astype(np.int64)
+        total += bias
         result[first * width : last * width] = rescaled(
             total, layer.factors, layer.shifts, kernel.ofm_scale.rounding
         )

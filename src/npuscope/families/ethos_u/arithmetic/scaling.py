@@ -25,14 +25,15 @@ def rescaled(
     values: Array, factor: Array | int, shift: Array | int, rounding: NpuRounding
 ) -> Array:
     """values * factor / 2**shift; factors and shifts may differ by channel."""
-    product: Any = values * factor
+    product: Any = np.multiply(values, factor, dtype=np.int64)
     bits = np.asarray(shift, np.int64)
     half = np.left_shift(np.int64(1), bits) >> 1
     result: Array
     if rounding is NpuRounding.DOUBLE:
         first = np.minimum(bits, _HIGH)
-        high = product + (np.left_shift(np.int64(1), first) >> 1) >> first
-        result = half_away(high, bits - first)
+        product += np.left_shift(np.int64(1), first) >> 1
+        product >>= first
+        result = half_away(product, bits - first)
     elif rounding is NpuRounding.NATURAL:
         result = product + half >> bits
     elif rounding is NpuRounding.DOUBLE_ASYMMETRIC:
@@ -50,5 +51,7 @@ def rescaled(
 def half_away(values: Array, bits: Array | int) -> Array:
     """values / 2**bits, ties away from zero."""
     half = np.left_shift(np.int64(1), bits) >> 1
-    result: Array = values + half - ((values < 0) & (half > 0)) >> bits
+    result: Array = values + half
+    result -= (values < 0) & (half > 0)
+    result >>= bits
     return result
