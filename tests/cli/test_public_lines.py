@@ -134,7 +134,7 @@ _SILENT = {
     *("-m", "-aic-binary-dir", "-v", "-vvv", "-aic-hw", "-mos", "-aic-num-cores", "-ddr-stats"),
     *("-aic-perf-metrics", "-aic-perf-warnings", "-stats-batchsize", "-stats-level"),
     *("-network-specialization-config", "-mdp-load-partition-config", "-size-split-granularity"),
-    *("-aic-pmu-recipe", "-aic-enable-depth-first", "-aic-depth-first-mem"),
+    "-aic-pmu-recipe",
 }
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from npuscope.families.many_core.buffer_format import HEADER, ROW, aligned, present
 from npuscope.families.many_core.compiler.boxes import full
+from npuscope.families.many_core.compiler.depth_first import batch_of
 from npuscope.families.many_core.compiler.draft import (
     INPUT_PORT,
     INPUT_SEMAPHORE_NUMBER,
@@ -228,6 +229,7 @@ def assemble(
         names = [f"{options.network}_slice{i:02d}" for i in range(len(parts))]
     devices = [replace(part, name=name) for name, (part, _) in zip(names, parts, strict=True)]
     layout = _layout(graph, devices, [edges for _, edges in parts], machine, options)
+    layout = replace(layout, notes=(*layout.notes, *_idle_depth_first(graph, draft, options)))
     networks = zip(layout.specializations, vtcm_rows, strict=True)
     layout = replace(
         layout, specializations=tuple(replace(part, held=rows) for part, rows in networks)
@@ -282,6 +284,22 @@ def _layout(
             round(machine.ddr.effective_gb_per_s * 1e9),
         ),
     )
+
+
+def _idle_depth_first(graph: Graph, draft: Draft, options: CoreCompileOptions) -> tuple[str, ...]:
+    """Why the options for it change nothing, where they do not."""
+    has_memory = options.depth_first_mb is not None
+    if not options.depth_first:
+        alone = "-aic-depth-first-mem: no effect without -aic-enable-depth-first"
+        return (alone,) if has_memory else ()
+    if draft.batch_parts:
+        return ()
+    if batch_of(graph) == 1:
+        reason = "the inputs have no batch above 1"
+    else:
+        reason = "every layer holds the whole batch in VTCM"
+    names = ("-aic-enable-depth-first", *("-aic-depth-first-mem",) * has_memory)
+    return (f"{', '.join(names)}: no effect, {reason}",)
 
 
 def _binding(tensor: Tensor) -> Binding:
