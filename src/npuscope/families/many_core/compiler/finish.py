@@ -153,6 +153,7 @@ def add_warnings(draft: Draft, placement: VtcmPlacement, machine: CoreMachine) -
 
 _NO_ID = "0" * 32
 _HALF_FLOATS = "float values have 16 bits on the device; the host converts inputs and outputs"
+_PIPELINE = "a pipeline: inferences do not overlap here, the rate is that of one in flight"
 _MOST_HALF = float(np.finfo(np.float16).max)
 Edges = tuple[Dependency, ...]
 
@@ -229,7 +230,8 @@ def assemble(
         names = [f"{options.network}_slice{i:02d}" for i in range(len(parts))]
     devices = [replace(part, name=name) for name, (part, _) in zip(names, parts, strict=True)]
     layout = _layout(graph, devices, [edges for _, edges in parts], machine, options)
-    layout = replace(layout, notes=(*layout.notes, *_idle_depth_first(graph, draft, options)))
+    idle = _idle_depth_first(graph, draft, options)
+    layout = replace(layout, notes=(*layout.notes, *idle, *(_PIPELINE,) * bool(draft.stages)))
     networks = zip(layout.specializations, vtcm_rows, strict=True)
     layout = replace(
         layout, specializations=tuple(replace(part, held=rows) for part, rows in networks)
