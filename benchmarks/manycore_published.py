@@ -114,7 +114,7 @@ def _row(fields: dict[str, str]) -> Row:
 
 # --- The work of each network, and how it depends on the rates of HVX ---
 
-RATES = ("elementsigmoid", "aicconcat", "aicbatchnorm")
+RATES = ("sigmoid", "inserttensor", "aicbatchnorm")
 LINEAR = ("depthwise_cycles_per_kb", "depthwise_cycles_per_tap_kb", "pool_cycles_per_tap_kb",
           "layout_share")  # fmt: skip
 HOST = ("fixed_us", "copy_gb_per_s", "crowding")
@@ -128,8 +128,8 @@ PRIORS = {
     "join_cycles": 1000.0, "gather_cycles": 1200.0, "exchange_share": 1.0,
     "spill_share": 0.5, "fixed_us": 200.0, "copy_gb_per_s": 5.0, "crowding": 0.3,
     "depthwise_cycles_per_kb": 30.0, "depthwise_cycles_per_tap_kb": 10.0,
-    "pool_cycles_per_tap_kb": 10.0, "layout_share": 0.5, "elementsigmoid": 107.2,
-    "aicconcat": 40.0, "aicbatchnorm": 30.9,
+    "pool_cycles_per_tap_kb": 10.0, "layout_share": 0.5, "sigmoid": 107.2,
+    "inserttensor": 40.0, "aicbatchnorm": 30.9,
 }  # fmt: skip
 # Known from elsewhere: the profiled BERT run has 15.64 million cycles of HMX; DDR's peak.
 HELD = {"effective_gb_per_s": 12.0, "product_share": 5.0, "store_cycles_per_kb": 5.0}

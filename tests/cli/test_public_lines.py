@@ -7,6 +7,7 @@ import json
 import shlex
 from pathlib import Path
 
+import onnx
 import pytest
 
 from many_core.nets import EncoderShape, encoder
@@ -42,6 +43,8 @@ COMPILE = [
     _NEW + "-sub-functions -mdp-dump-partition-config=dump.json -node-precision-info=fp32.yaml",
     _NEW + "-convert-to-fp16 -mxfp6-matmul -aic-num-cores=16 -mos=1 -aic-enable-depth-first "
     "-mdp-load-partition-config=mdp_ts.json -stats-level=0 -mdts-mos=1",
+    _NEW + "-retained-state -convert-to-fp16 -mxfp6-matmul -aic-num-cores=16 -mos=1 "
+    "-aic-enable-depth-first -mdp-load-partition-config=mdp_pp2.json",
     _HEAD + "-v -aic-hw -convert-to-fp16 -aic-num-cores=14 -aic-num-of-instances=1 -num-iter=100 "
     "-stats-level=70 -aic-pmu-recipe=KernelUtil -ddr-stats -time-passes -mxfp6-matmul "
     "-aic-enable-depth-first -retained-state=true -aic-perf-metrics -compile-only",
@@ -98,6 +101,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     devices = [{"deviceId": number, "numCores": 16} for number in range(2)]
     partition = {"name": "Partition0", "devices": devices}
     Path("mdp_ts.json").write_text(json.dumps({"connections": [], "partitions": [partition]}))
+    nodes = [node.name or node.output[0] for node in onnx.load("model.onnx").graph.node]
+    stages = [
+        {"name": f"Partition{number}", "nodeList": part, "devices": [device]}
+        for number, (part, device) in enumerate(zip((nodes[:9], nodes[9:]), devices, strict=True))
+    ]
+    Path("mdp_pp2.json").write_text(json.dumps({"connections": [], "partitions": stages}))
     return tmp_path
 
 
@@ -121,8 +130,6 @@ def test_it_compiles(here: Path, capsys: pytest.CaptureFixture[str], line: str) 
 
 def _open_batch() -> None:
     """The model with the batch left open, as exports for several sizes have it."""
-    import onnx
-
     model = onnx.load("model.onnx")
     for entry in (*model.graph.input, *model.graph.output):
         entry.type.tensor_type.shape.dim[0].dim_param = "batch_size"
@@ -134,7 +141,7 @@ _SILENT = {
     *("-m", "-aic-binary-dir", "-v", "-vvv", "-aic-hw", "-mos", "-aic-num-cores", "-ddr-stats"),
     *("-aic-perf-metrics", "-aic-perf-warnings", "-stats-batchsize", "-stats-level"),
     *("-network-specialization-config", "-mdp-load-partition-config", "-size-split-granularity"),
-    *("-aic-pmu-recipe", "-aic-enable-depth-first", "-aic-depth-first-mem"),
+    *("-aic-pmu-recipe", "-mdp-dump-partition-config"),
 }
 
 

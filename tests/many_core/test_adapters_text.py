@@ -66,6 +66,21 @@ def test_printed_again_it_is_the_same(tmp_path: Path) -> None:
     assert lever.startswith("lever: none is predicted: ")
 
 
+def test_mappings_of_memory_are_read_and_printed(tmp_path: Path) -> None:
+    """As newer tools have them: of the DMA thread, in cached DDR."""
+    row = (
+        "c0  384  2.00%  20669  1.72%  2  0.02  24576.00  1322816.00  5379.25"
+        "  aicmmap DMAIssue CacheableDDR (index32)"
+    )
+    text = SUMMARY.replace("c0        960 ", f"{row}\nc0        960 ", 1)
+    found = sheet(tmp_path, text)
+    mapping = next(one for one in found.ops if one.kind == "aicmmap")
+    assert (mapping.engine, mapping.memory) == ("DMAIssue", "CacheableDDR")
+    assert (mapping.dtypes, mapping.count, mapping.pcycles) == (("index32",), 2, 20_669)
+    printed = plain(summary_text(sheet_tables(found)))
+    assert any(line.endswith("aicmmapDMAIssueCacheableDDR(index32)") for line in printed)
+
+
 def plain(text: str) -> set[str]:
     """Lines without regard to spaces."""
     return {"".join(line.split()) for line in text.splitlines()}

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 from many_core.compiler_checks import check_program
 from many_core.nets import (
@@ -18,6 +19,7 @@ from many_core.nets import (
     wide_product,
     zoo,
 )
+from models_onnx import OnnxWriter
 from npuscope.errors import ModelError, UsageError
 from npuscope.families.many_core.buffer import write_buffer
 from npuscope.families.many_core.compiler.options import RECIPES, CoreCompileOptions
@@ -59,6 +61,20 @@ def test_programs_are_whole_and_never_stuck(net: str, cores: int, devices: int) 
     program = _compile(NETS[net], cores=cores, devices=devices)
     check_program(graph_of(NETS[net]), program)
     assert program.layout.cores == cores and len(program.devices) == devices
+
+
+def test_ops_have_the_names_of_published_summaries() -> None:
+    """Two summaries of a language model; the open compiler that the vendor's is made of has these
+    names for the same ops."""
+    x = OnnxWriter()
+    a = x.node("Sigmoid", x.input("a", (2, 8, 64)))
+    b = x.node("Slice", a, *(x.constant(np.array([n])) for n in (0, 5, 1)))
+    c = x.node("Concat", a, b, axis=1)
+    place = x.node("Cast", x.node("ArgMax", c, axis=2), to=TensorProto.FLOAT)
+    x.node("Add", x.node("ReduceMax", c, axes=[2]), place, output="out")
+    kinds = {op.info.kind for op in _ops(_compile(x.finish({"out": (2, 13, 1)}), cores=2))}
+    moves = {"extracttensor", "inserttensor", "convertto"}
+    assert {"sigmoid", "argmax", "aicbatchedreducemax", *moves} <= kinds
 
 
 def test_the_same_network_gives_the_same_program() -> None:

@@ -15,15 +15,22 @@ from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.compiler.simplify import prepared
 from npuscope.families.many_core.machine import load_core_machine
 from npuscope.families.many_core.program import CoreProgram
+from npuscope.families.many_core.report.manycore import CompiledPrograms, compile_text
 from npuscope.families.many_core.sim.plan import Costs, plan_of
 from npuscope.families.many_core.sim.pmu import ddr_bytes
+from npuscope.structs import replace
 
 MACHINE = load_core_machine(overrides={"memory.vtcm_bytes": 1 << 20, "memory.tile_bytes": 1 << 16})
+OPTION = "-aic-enable-depth-first"
 PICTURES = graph_of(convolutions(size=48, channels=64, batch=8))
 
 
 def traffic(program: CoreProgram) -> int:
     return sum(sum(ddr_bytes(task)) for task in plan_of(program, Costs(MACHINE)).tasks)
+
+
+def new_notes(before: CoreProgram, after: CoreProgram) -> list[str]:
+    return [note for note in after.layout.notes if note not in before.layout.notes]
 
 
 def test_parts_keep_activations_in_vtcm_and_load_weights_again() -> None:
@@ -54,7 +61,44 @@ def test_a_batch_of_one_has_no_parts() -> None:
         compile_graph(one, MACHINE, CoreCompileOptions(1, depth_first=depth_first))
         for depth_first in (False, True)
     )
-    assert usual.layout == parted.layout and usual.devices == parted.devices
+    assert usual.devices == parted.devices
+    assert usual.layout.specializations == parted.layout.specializations
+    assert new_notes(usual, parted) == [f"{OPTION}: no effect, the inputs have no batch above 1"]
+
+
+def test_a_batch_that_fits_has_no_parts() -> None:
+    machine = load_core_machine()
+    usual, parted = (
+        compile_graph(PICTURES, machine, CoreCompileOptions(1, depth_first=on, depth_first_mb=mb))
+        for on, mb in ((False, None), (True, 7))
+    )
+    assert usual.devices == parted.devices
+    assert new_notes(usual, parted) == [
+        f"{OPTION}, -aic-depth-first-mem: no effect, every layer holds the whole batch in VTCM"
+    ]
+
+
+def test_parts_and_programs_without_the_option_have_no_note() -> None:
+    usual, parted, memory = (
+        compile_graph(PICTURES, MACHINE, CoreCompileOptions(1, depth_first=on, depth_first_mb=mb))
+        for on, mb in ((False, None), (True, None), (False, 1))
+    )
+    assert new_notes(usual, parted) == []
+    assert new_notes(usual, memory) == [f"-aic-depth-first-mem: no effect without {OPTION}"]
+
+
+def test_a_note_of_one_of_several_programs_has_its_name() -> None:
+    options = CoreCompileOptions(1, depth_first=True)
+    one = graph_of(convolutions(size=48, channels=64))
+    many, single = (
+        compile_graph(graph, MACHINE, replace(options, network=name))
+        for graph, name in ((PICTURES, "QAicGraph"), (one, "QAicGraph_s1"))
+    )
+    build = CompiledPrograms(many, MACHINE, None, (single,))
+    text = compile_text(build, perf_warnings=False, perf_metrics=False, unused=())
+    note = f"note     QAicGraph_s1: {OPTION}: no effect, the inputs have no batch above 1"
+    assert note in text.splitlines()
+    assert text.count("float values have 16 bits") == 1
 
 
 def test_less_memory_makes_smaller_parts() -> None:

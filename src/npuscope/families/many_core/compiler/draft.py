@@ -152,10 +152,12 @@ class Draft:
         devices: int,
         most_splits: int | None = None,
         batch_parts: dict[int, BatchParts] | None = None,
+        stages: dict[int, tuple[int, ...]] | None = None,
     ) -> None:
         self.cores, self.devices = cores, devices
         self.most_splits = most_splits  # of the channels of a product
         self.batch_parts = batch_parts or {}  # by number of an op
+        self.stages = stages or {}  # by number of an op its devices, where not all share it
         self.buffers: list[DraftBuffer] = []
         self.steps: list[CoreStep] = []
         self.units: list[Unit] = [Unit()]
@@ -178,6 +180,11 @@ class Draft:
         if self.unit.work or self.unit.loads:
             self.units.append(Unit())
         self.unit.rank = self.rank
+
+    def cores_for(self, number: int) -> tuple[int, ...]:
+        """Those that may work on an op, of all of its devices."""
+        devices = self.stages.get(number, range(self.devices))
+        return tuple(device * self.cores + core for device in devices for core in range(self.cores))
 
     def device(self, core: int) -> int:
         return core // self.cores

@@ -9,6 +9,7 @@ import numpy as np
 
 from npuscope.families.many_core.buffer_format import HEADER, ROW, aligned, present
 from npuscope.families.many_core.compiler.boxes import full
+from npuscope.families.many_core.compiler.depth_first import batch_of
 from npuscope.families.many_core.compiler.draft import (
     INPUT_PORT,
     INPUT_SEMAPHORE_NUMBER,
@@ -152,6 +153,7 @@ def add_warnings(draft: Draft, placement: VtcmPlacement, machine: CoreMachine) -
 
 _NO_ID = "0" * 32
 _HALF_FLOATS = "float values have 16 bits on the device; the host converts inputs and outputs"
+_PIPELINE = "a pipeline: inferences do not overlap here, the rate is that of one in flight"
 _MOST_HALF = float(np.finfo(np.float16).max)
 Edges = tuple[Dependency, ...]
 
@@ -228,6 +230,8 @@ def assemble(
         names = [f"{options.network}_slice{i:02d}" for i in range(len(parts))]
     devices = [replace(part, name=name) for name, (part, _) in zip(names, parts, strict=True)]
     layout = _layout(graph, devices, [edges for _, edges in parts], machine, options)
+    idle = _idle_depth_first(graph, draft, options)
+    layout = replace(layout, notes=(*layout.notes, *idle, *(_PIPELINE,) * bool(draft.stages)))
     networks = zip(layout.specializations, vtcm_rows, strict=True)
     layout = replace(
         layout, specializations=tuple(replace(part, held=rows) for part, rows in networks)
@@ -282,6 +286,22 @@ def _layout(
             round(machine.ddr.effective_gb_per_s * 1e9),
         ),
     )
+
+
+def _idle_depth_first(graph: Graph, draft: Draft, options: CoreCompileOptions) -> tuple[str, ...]:
+    """Why the options for it change nothing, where they do not."""
+    has_memory = options.depth_first_mb is not None
+    if not options.depth_first:
+        alone = "-aic-depth-first-mem: no effect without -aic-enable-depth-first"
+        return (alone,) if has_memory else ()
+    if draft.batch_parts:
+        return ()
+    if batch_of(graph) == 1:
+        reason = "the inputs have no batch above 1"
+    else:
+        reason = "every layer holds the whole batch in VTCM"
+    names = ("-aic-enable-depth-first", *("-aic-depth-first-mem",) * has_memory)
+    return (f"{', '.join(names)}: no effect, {reason}",)
 
 
 def _binding(tensor: Tensor) -> Binding:

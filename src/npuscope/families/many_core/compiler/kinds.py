@@ -11,6 +11,7 @@ from npuscope.ops.layers import is_depthwise
 from npuscope.ops.row import Row
 from npuscope.ops.table import OPS
 from npuscope.ops.traits import Trait
+from npuscope.structs import replace
 
 
 class GroupNumber(IntEnum):
@@ -82,9 +83,17 @@ def _kernel(row: Row) -> CoreKernel:
 
 
 _PARALLEL = "needs:parallel"
+# Where published summaries have another name than the traits would make.
+_PUBLISHED_NAMES = {
+    "Sigmoid": "sigmoid",
+    "Cast": "convertto",
+    "ArgMax": "argmax",
+    "ReduceMax": "aicbatchedreducemax",
+}
 _ROWS, _BLOCKS = BlockLayout.ROWS, BlockLayout.BLOCKS
 KERNELS: dict[str, CoreKernel] = {
     **{kind: _kernel(row) for kind, row in OPS.items()},
+    **{kind: replace(_kernel(OPS[kind]), name=name) for kind, name in _PUBLISHED_NAMES.items()},
     "Conv2D": CoreKernel(CONV, needs="boxes:conv_needs", cropped=True),
     "FullyConnected": CoreKernel(CONV, needs="needs:dense", cropped=True),
     "MatMul": CoreKernel(CONV, needs="needs:matmul", cropped=True),
@@ -107,8 +116,8 @@ KERNELS: dict[str, CoreKernel] = {
     "Transpose": CoreKernel("aictranspose", _ROWS, "needs:transpose", cropped=True),
     "Gather": CoreKernel("aicgather", _ROWS, "needs:gather"),
     "Reshape": CoreKernel("aicreshape", _ROWS),
-    "Concat": CoreKernel("aicconcat", _ROWS, "needs:concat"),
-    "Slice": CoreKernel("aicslice", _ROWS, "needs:cut_out"),
+    "Concat": CoreKernel("inserttensor", _ROWS, "needs:concat"),
+    "Slice": CoreKernel("extracttensor", _ROWS, "needs:cut_out"),
     "Split": CoreKernel("aicsplit", needs=_PARALLEL, rewritten=True),
     "Pad": CoreKernel("aicpad", needs="needs:padded"),
     "MirrorPad": CoreKernel("aicpad"),

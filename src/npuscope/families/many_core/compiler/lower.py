@@ -54,11 +54,10 @@ def lower_op(context: DraftContext, op: Op, number: int) -> None:
     """Split one op over the cores and into tiles, and add its steps."""
     if op.kind == "Reshape" and _view(context, op):
         return
-    boxes = partition(context.graph, op, context.draft, context.machine)
-    parts = dict(enumerate(boxes))
-    cores = context.draft.cores * context.draft.devices
-    if len(parts) < cores:
-        idle = f"{op.name}: {op.kind} uses {len(parts)} of {cores} cores"
+    cores = context.draft.cores_for(number)
+    parts = partition(context.graph, op, cores, context.draft, context.machine)
+    if len(parts) < len(cores):
+        idle = f"{op.name}: {op.kind} uses {len(parts)} of {len(cores)} cores"
         context.draft.warnings.append(idle)
     kind = core_kind(context.graph, op)
     cuts = tiling(context, op, number, parts)

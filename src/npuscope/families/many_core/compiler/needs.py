@@ -204,13 +204,16 @@ def gather(graph: Graph, op: Op, box: Box) -> Needs:
 Pieces = dict[int, tuple[Piece, ...]]  # by core, as a Value has them
 
 
-def partition(graph: Graph, op: Op, draft: Draft, machine: CoreMachine) -> tuple[Box, ...]:
-    """Boxes of the output by core; cores behind the last one have no part."""
-    cores = draft.cores * draft.devices
-    wide = cores
+def partition(
+    graph: Graph, op: Op, cores: tuple[int, ...], draft: Draft, machine: CoreMachine
+) -> dict[int, Box]:
+    """Boxes of the output by core; the last of `cores` may have no part."""
+    wide = len(cores)
     if draft.most_splits is not None and group_of(core_kind(graph, op)) is GroupNumber.HMX:
-        wide = min(cores, draft.most_splits)
-    choices = list(_choices(graph, op, cores, wide))
+        wide = min(wide, draft.most_splits)
+    choices = [
+        dict(zip(cores, boxes, strict=False)) for boxes in _choices(graph, op, len(cores), wide)
+    ]
     return min(choices, key=lambda boxes: _cycles(graph, op, boxes, draft, machine))
 
 
@@ -244,25 +247,25 @@ def _grids(whole: Box, axes: tuple[int, ...], cores: int, wide: int) -> Iterator
 
 
 def _cycles(
-    graph: Graph, op: Op, boxes: tuple[Box, ...], draft: Draft, machine: CoreMachine
+    graph: Graph, op: Op, boxes: dict[int, Box], draft: Draft, machine: CoreMachine
 ) -> float:
     """Of the core with most work, with what it has to be sent; loads run beside the work."""
-    needs_of = [needs(graph, op, box) for box in boxes]
-    out, largest = graph.output_tensor(op), max(boxes, key=elements)
+    needs_of = {core: needs(graph, op, box) for core, box in boxes.items()}
+    out, largest = graph.output_tensor(op), max(boxes.values(), key=elements)
     count = elements(largest)
     products = macs(graph, op) * count // max(out.elements, 1)
     dtype, out_bytes = device_dtype(graph.first_input(op)), size_bytes(out, count)
     work = machine.pcycles(core_kind(graph, op), out_bytes, products, dtype, shape_of(largest))
     exchanged = loaded = 0.0
     for number, name in enumerate(op.inputs):
-        parts = [need[number] for need in needs_of]
+        parts = {core: need[number] for core, need in needs_of.items()}
         if not name or is_splat(graph.tensors[name]):
             continue
         size = _Sizes(graph, name)
         if name in draft.values:
             exchanged += _exchange(draft, name, parts, size, machine)
         else:
-            loaded += _load(parts, size, machine)
+            loaded += _load(list(parts.values()), size, machine)
     return exchanged + max(work, loaded)
 
 
@@ -275,11 +278,11 @@ class _Sizes:
 
 
 def _exchange(
-    draft: Draft, name: str, parts: list[Box | None], size: _Sizes, machine: CoreMachine
+    draft: Draft, name: str, parts: dict[int, Box | None], size: _Sizes, machine: CoreMachine
 ) -> float:
     """What the worst core receives from its neighbours, the worst device from its peers."""
     pieces = draft.values[name].pieces
-    near = max(size(part) - _held(pieces, [core], part, size) for core, part in enumerate(parts))
+    near = max(size(part) - _held(pieces, [core], part, size) for core, part in parts.items())
     cycles = near * _per_byte(machine, machine.multicast_bytes_per_s())
     if draft.devices == 1:
         return cycles
@@ -288,11 +291,11 @@ def _exchange(
 
 
 def _from_peers(
-    draft: Draft, pieces: Pieces, device: int, parts: list[Box | None], size: _Sizes
+    draft: Draft, pieces: Pieces, device: int, parts: dict[int, Box | None], size: _Sizes
 ) -> int:
     """Bytes that no core of the device holds; what several of them need comes once."""
     home = range(device * draft.cores, (device + 1) * draft.cores)
-    distinct = dict.fromkeys(parts[home.start : home.stop])
+    distinct = dict.fromkeys(parts[core] for core in home if core in parts)
     return sum(size(part) - _held(pieces, home, part, size) for part in distinct)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from npuscope.errors import UsageError
+from npuscope.families.many_core.compiler.stages import PipelineStage
 from npuscope.families.many_core.layout import Pmu
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.records import DEFAULT_LEVEL, LEVELS, PMU_COUNTERS
@@ -37,6 +38,7 @@ class CoreCompileOptions(Struct, frozen=True):
     tile_kb: int | None = None  # largest output of an op on a core; None: as the machine says
     depth_first: bool = False  # parts of a batch go through several layers where it does not fit
     depth_first_mb: int | None = None  # of VTCM for its activations; None: as the machine says
+    stages: tuple[PipelineStage, ...] = ()  # fewer than two: all devices share every op
 
     def on(self, machine: CoreMachine) -> CoreMachine:
         """The machine as these options use it."""

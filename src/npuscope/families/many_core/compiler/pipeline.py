@@ -18,6 +18,7 @@ from npuscope.families.many_core.compiler.lower import lower_op
 from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.schedule import schedule
 from npuscope.families.many_core.compiler.simplify import Prepared, prepared
+from npuscope.families.many_core.compiler.stages import stage_devices
 from npuscope.families.many_core.compiler.vtcm import place
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.program import CoreProgram
@@ -60,9 +61,11 @@ def lower(
     options = options or CoreCompileOptions()
     parts = {}
     if options.depth_first and (batch := batch_of(graph)) > 1:
+        together = min((len(stage.devices) for stage in options.stages), default=devices)
         room = options.depth_first_room(machine)
-        parts = batch_parts(graph, batch, room * cores * devices)
-    context = DraftContext(graph, Draft(cores, devices, options.mos, parts), machine)
+        parts = batch_parts(graph, batch, room * cores * together)
+    stages = stage_devices(graph, options.stages)
+    context = DraftContext(graph, Draft(cores, devices, options.mos, parts, stages), machine)
     for number, op in enumerate(graph.ops):
         lower_op(context, op, number)
     add_outputs(context)

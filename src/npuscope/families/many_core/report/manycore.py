@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def compile_text(
         f"{layout.network}: {counted(ops, 'op')} on {where} in {file}",
         f"machine  {', '.join((machine, f'stats level {layout.stats_level}', *flags))}",
     ]
-    lines += [f"note     {note}" for note in (*layout.notes, *unused)]
+    lines += [f"note     {note}" for note in (*_notes(build), *unused)]
     if perf_warnings:
         lines += [f"warning  {safe_terminal(text)}" for text in program.warnings]
     if perf_metrics:
@@ -64,6 +65,14 @@ def compile_text(
         inputs = safe_terminal(", ".join(shapes))
         lines.append(f"program  {number}: {one.layout.network}, {inputs}, {counted(ops, 'op')}")
     return "\n".join(lines)
+
+
+def _notes(build: CompiledPrograms) -> Iterator[str]:
+    """Each once; where it is true of some programs only, with their names."""
+    programs = (build.program, *build.others)
+    for note in dict.fromkeys(note for one in programs for note in one.layout.notes):
+        names = [one.layout.network for one in programs if note in one.layout.notes]
+        yield note if len(names) == len(programs) else f"{', '.join(names)}: {note}"
 
 
 def compile_json(build: CompiledPrograms) -> dict[str, Any]:
@@ -95,6 +104,7 @@ def compile_json(build: CompiledPrograms) -> dict[str, Any]:
                 "program_uuid": program.layout.program_uuid,
                 "cores": program.layout.cores,
                 "inputs": [asdict(binding) for binding in program.inputs],
+                "notes": list(program.layout.notes),
             }
             for program in build.several
         ],

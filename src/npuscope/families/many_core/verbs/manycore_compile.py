@@ -26,8 +26,10 @@ from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
     from npuscope.families.many_core.compiler.options import CoreCompileOptions
+    from npuscope.families.many_core.partitions import DeviceShares
     from npuscope.families.many_core.program import CoreProgram
     from npuscope.families.many_core.report.manycore import CompiledPrograms
+    from npuscope.graph.model import Graph
 
 
 # One option per row is easier to read than the formatter's layout.
@@ -88,8 +90,11 @@ _VENDOR = OptionGroup("the vendor's options", (
         "--aic-enable-depth-first"), const="true"),
     whole("aic_depth_first_mem", "most VTCM of a core for activations of these parts (as the "
         "machine says)", "MB", flags=("-aic-depth-first-mem", "--aic-depth-first-mem")),
-    file("mdp_load_partition_config", "devices that share the network, and their cores (JSON)",
-        flags=("-mdp-load-partition-config", "--mdp-load-partition-config")),
+    file("mdp_load_partition_config", "devices that share the network, and their cores (JSON); "
+        "with several partitions a pipeline", flags=("-mdp-load-partition-config",
+        "--mdp-load-partition-config")),
+    file("mdp_dump_partition_config", "write how the network was shared, in the same form",
+        flags=("-mdp-dump-partition-config", "--mdp-dump-partition-config")),
     *COMPILER,
 ))
 VERB = Verb(
@@ -124,6 +129,7 @@ def manycore_compile(
     aic_enable_depth_first: bool | str = False,
     aic_depth_first_mem: int | None = None,
     mdp_load_partition_config: str | Path | None = None,
+    mdp_dump_partition_config: str | Path | None = None,
     machine: str = "cloudai100",
     machine_file: str | Path | None = None,
     overrides: Mapping[str, object] | None = None,
@@ -140,16 +146,17 @@ def manycore_compile(
     from npuscope.families.many_core.compiler.options import CoreCompileOptions, pmu_of
     from npuscope.families.many_core.compiler.pipeline import compile_graph
     from npuscope.families.many_core.machine import load_core_machine
-    from npuscope.families.many_core.partitions import read_partitions
+    from npuscope.families.many_core.partitions import DeviceShares, read_partitions
     from npuscope.families.many_core.report.manycore import CompiledPrograms
     from npuscope.families.many_core.specializations import network_name, read_config
     from npuscope.files.load import load_model
 
-    if mdp_load_partition_config is not None:
-        devices, cores = read_partitions(mdp_load_partition_config)
+    partitions = mdp_load_partition_config
+    shares = DeviceShares(devices, cores) if partitions is None else read_partitions(partitions)
     options = CoreCompileOptions(
-        cores=cores,
-        devices=devices,
+        cores=shares.cores,
+        devices=shares.devices,
+        stages=shares.stages,
         stats_level=stats_level,
         stats_batch=stats_batchsize,
         ddr_stats=ddr_stats,
@@ -168,8 +175,12 @@ def manycore_compile(
     for number, sizes in enumerate(read_config(config) if config else ({},)):
         symbols = {**_symbols(onnx_define_symbol), **sizes}
         graph = load_model(model, shapes, batchsize, symbols)
+        if partitions is not None:
+            shares.check(graph, partitions)
         renamed = replace(options, network=network_name(options.network, number))
         programs.append(compile_graph(graph, target, renamed))
+    if mdp_dump_partition_config is not None:
+        _write_partitions(mdp_dump_partition_config, Path(model), graph, shares, programs[0])
     file = (
         None
         if directory is None
@@ -214,6 +225,16 @@ def _symbols(words: Mapping[str, int] | Sequence[str] | None) -> dict[str, int]:
             )
         sizes[name] = int(size)
     return sizes
+
+
+def _write_partitions(
+    path: str | Path, model: Path, graph: Graph, shares: DeviceShares, program: CoreProgram
+) -> None:
+    from npuscope.families.many_core.partitions import partition_json
+    from npuscope.whole_file import refuse_same, write_whole
+
+    refuse_same(model, path)
+    write_whole(path, partition_json(graph, shares, program.layout.cores))
 
 
 def _write_programs(

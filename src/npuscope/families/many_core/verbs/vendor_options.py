@@ -76,7 +76,6 @@ COMPILER = (
     idle("-sdp-cluster-sizes", _NOT_MODELLED, "N,N"),
     idle("-use-producer-dma", _NOT_MODELLED, "0|1"),
     idle("-allocator-dealloc-delay", _NOT_MODELLED, "N"),
-    idle("-mdp-dump-partition-config", _NOT_MODELLED, "FILE"),
     idle("-sub-functions", _NOT_MODELLED),
     # what else the vendor's tool does
     idle("-compile-only", "not needed: `manycore run` runs it"),
